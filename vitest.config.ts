@@ -1,6 +1,10 @@
 import { defineConfig } from 'vitest/config';
 
-// GPU work in worker threads inside Vitest's own thread pool can crash the addon: every file gets a process.
+// GPU work in worker threads inside Vitest's own thread pool can crash the addon: every file gets a process. One a core: what
+// starts engines or a browser waits about as long as it computes.
 export default defineConfig({
-  test: { include: ['test/**/*.test.ts'], pool: 'forks', testTimeout: 60_000, hookTimeout: 60_000 },
+  test: {
+    ...{ include: ['test/**/*.test.ts'], pool: 'forks', maxWorkers: '100%' },
+    ...{ testTimeout: 60_000, hookTimeout: 60_000 },
+  },
 });

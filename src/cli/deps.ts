@@ -8,7 +8,7 @@ import type { StoreFolder } from '../platform/types.ts';
 import type { RunningServer, ServerOptions } from '../server/serve.ts';
 import type { Vocabulary } from '../workload/types.ts';
 import type { DoctorProbes } from './doctor-types.ts';
-import type { SimulationThread } from './simulate/thread.ts';
+import type { SimulationThread, ThreadWork } from './simulate/thread.ts';
 
 export interface Output {
   write(text: string): void;
@@ -82,7 +82,7 @@ export interface CliDeps extends ReportSource {
   servers: Servers;
   doctor: DoctorProbes;
   /** For --jobs; the settings have been checked. */
-  startSimulationThread(config: RunConfig): SimulationThread;
+  startSimulationThread<Work extends ThreadWork>(work: Work, config: RunConfig): SimulationThread<Work>;
   verify: VerifyProviders;
 }
 

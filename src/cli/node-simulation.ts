@@ -4,19 +4,21 @@ import { Worker } from 'node:worker_threads';
 import type { RunConfig } from '../config/run.ts';
 import { fromWire, type WireError } from '../errors.ts';
 import { bundled } from '../platform/node/paths.ts';
-import type { RunOutcome } from '../simulate/outcome.ts';
-import type { SimulationThread } from './simulate/thread.ts';
+import type { SimulationThread, ThreadResult, ThreadWork } from './simulate/thread.ts';
 
-export function startSimulationThread(config: RunConfig): SimulationThread {
-  const worker = new Worker(bundled('simulate-node'), { name: 'simulate', workerData: { config } });
+export function startSimulationThread<Work extends ThreadWork>(
+  work: Work,
+  config: RunConfig,
+): SimulationThread<Work> {
+  const worker = new Worker(bundled('simulate-node'), { name: work, workerData: { work, config } });
   return {
     async run(job) {
       // An 'error', such as a thread without memory, rejects too.
       const answer = once(worker, 'message');
       worker.postMessage(job);
-      const [told] = (await answer) as [{ outcome: RunOutcome } | { error: WireError }];
+      const [told] = (await answer) as [{ result: ThreadResult<Work> } | { error: WireError }];
       if ('error' in told) throw fromWire(told.error);
-      return told.outcome;
+      return told.result;
     },
     async end() {
       await worker.terminate();

@@ -88,7 +88,7 @@ export const linksOf = ({ link = ['none'] }: Lists): (LinkSpec | null)[] =>
   link.map((name) => (name === 'none' ? null : parseLink(String(name))));
 
 const noneIsNull = (key: string, value: unknown): unknown =>
-  key === 'link' && value === 'none' ? null : value;
+  (key === 'link' || key === 'store') && value === 'none' ? null : value;
 
 function parseFile(text: string, file: string): Record<string, unknown> {
   const wanted = 'wanted settings, such as {"threshold": 64}';

@@ -23,6 +23,11 @@ export const modelling = {
     description: "Bytes that a token's KV takes. Left out: the model's.",
     value: 'BYTES',
   }),
+  jobs: positive('jobs').default(1).meta({
+    description:
+      'So many simulations (of an arm with a seed, or of a fleet that is compared) run at once, each in a thread; what comes out is the same.',
+    value: 'N',
+  }),
 };
 
 export const simulation = {
@@ -34,11 +39,6 @@ export const simulation = {
   arrivals: positive('conversations').nullable().default(null).meta({
     description:
       'With --arrival-rate: so many conversations come: as many are drawn, or those of a list come over and over. Left out: each once.',
-    value: 'N',
-  }),
-  jobs: positive('jobs').default(1).meta({
-    description:
-      'So many simulations (of an arm with a seed) run at once, each in a thread; what comes out is the same.',
     value: 'N',
   }),
   startUp: time('a time such as 240s, or 0', { min: 0 }).nullable().default(null).meta({

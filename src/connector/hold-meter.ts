@@ -2,7 +2,7 @@
  * How many blocks are kept for readers, over time: counted where holds begin and end, never by looking now and then.
  * A block in several holds counts once: it is memory that is measured.
  */
-import { type BlockId, type BlockIds, type Clock, NULL_BLOCK } from '../engine/types.ts';
+import { type BlockIds, type Clock, NULL_BLOCK } from '../engine/types.ts';
 
 export interface HoldUse {
   /** Now. */
@@ -34,16 +34,19 @@ export class HoldMeter {
 
   begin(blockIds: BlockIds): void {
     this.#integrate();
-    for (const id of heldIn(blockIds)) {
-      if (id >= this.#holders.length) this.#holders = longer(this.#holders, id + 1);
-      if (this.#holders[id]!++ === 0) this.#blocks++;
-    }
+    for (const ids of blockIds)
+      for (const id of ids) {
+        if (id === NULL_BLOCK) continue;
+        if (id >= this.#holders.length) this.#holders = longer(this.#holders, id + 1);
+        if (this.#holders[id]!++ === 0) this.#blocks++;
+      }
     this.#peak = Math.max(this.#peak, this.#blocks);
   }
 
   end(blockIds: BlockIds): void {
     this.#integrate();
-    for (const id of heldIn(blockIds)) if (--this.#holders[id]! === 0) this.#blocks--;
+    for (const ids of blockIds)
+      for (const id of ids) if (id !== NULL_BLOCK && --this.#holders[id]! === 0) this.#blocks--;
   }
 
   use(): HoldUse {
@@ -68,8 +71,4 @@ function longer(counts: Int32Array<ArrayBuffer>, least: number): Int32Array<Arra
   const grown = new Int32Array(Math.max(least, 2 * counts.length));
   grown.set(counts);
   return grown;
-}
-
-function* heldIn(blockIds: BlockIds): Generator<BlockId> {
-  for (const ids of blockIds) for (const id of ids) if (id !== NULL_BLOCK) yield id;
 }

@@ -15,6 +15,8 @@ export interface BlockHasher {
   readonly root: BlockHash;
   /** `cacheSalt` belongs to the first block only: null for the others, which inherit it through their parent. */
   hash(parent: BlockHash, tokenIds: TokenIds, cacheSalt: string | null): BlockHash;
+  /** The hashes of a sequence's first numBlocks blocks, where it knows how to make them together; null: it does not. */
+  chain?(tokenIds: TokenIds, blockSize: number, numBlocks: number): readonly BlockHash[] | null;
 }
 
 export interface BlockHashing {
@@ -42,9 +44,15 @@ export function extendHashes(
   numBlocks: number,
 ): void {
   const full = Math.min(numBlocks, Math.floor(tokenIds.length / blockSize));
+  const known = cacheSalt === null ? hasher.chain?.(tokenIds, blockSize, full) : null;
+  if (known) {
+    for (let i = hashes.length; i < full; i++) hashes.push(known[i]!);
+    return;
+  }
   for (let i = hashes.length; i < full; i++) {
     const tokens = tokenIds.slice(i * blockSize, (i + 1) * blockSize);
-    hashes.push(hasher.hash(hashes[i - 1] ?? hasher.root, tokens, i === 0 ? cacheSalt : null));
+    const first = i === 0;
+    hashes.push(hasher.hash(first ? hasher.root : hashes[i - 1]!, tokens, first ? cacheSalt : null));
   }
 }
 

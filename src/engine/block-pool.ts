@@ -5,6 +5,7 @@
  */
 import { invariant } from '../errors.ts';
 import type { BlockHash } from './block-hash.ts';
+import { BlockNames } from './block-names.ts';
 import type { BlockResidency } from './block-residency.ts';
 import { FreeQueue } from './free-queue.ts';
 import { type BlockId, NULL_BLOCK } from './types.ts';
@@ -13,12 +14,8 @@ export class BlockPool {
   readonly numBlocks: number;
   readonly #free: FreeQueue;
   readonly #refCount: Int32Array;
-  readonly #hashOf: (BlockHash | null)[];
   readonly #evictions: Uint32Array;
-  /** Of blocks with a hash: the group whose layers they hold. */
-  readonly #groupOf: Int32Array;
-  /** By group; a set only where several blocks have one hash. */
-  readonly #byHash: Map<BlockHash, BlockId | Set<BlockId>>[];
+  readonly #names: BlockNames;
   readonly #onRemoved: (hash: BlockHash, group: number) => void;
   readonly #residency: BlockResidency | null;
 
@@ -26,16 +23,13 @@ export class BlockPool {
   constructor(
     numBlocks: number,
     onRemoved: (hash: BlockHash, group: number) => void = () => {},
-    numGroups = 1,
     residency: BlockResidency | null = null,
   ) {
     this.numBlocks = numBlocks;
-    this.#groupOf = new Int32Array(numBlocks);
-    this.#byHash = Array.from({ length: numGroups }, () => new Map());
+    this.#names = new BlockNames(numBlocks);
     this.#free = new FreeQueue(numBlocks);
     for (let id = NULL_BLOCK + 1; id < numBlocks; id++) this.#free.append(id);
     this.#refCount = new Int32Array(numBlocks);
-    this.#hashOf = new Array<BlockHash | null>(numBlocks).fill(null);
     this.#evictions = new Uint32Array(numBlocks);
     this.#onRemoved = onRemoved;
     this.#residency = residency;
@@ -60,13 +54,12 @@ export class BlockPool {
   }
 
   hashOf(id: BlockId): BlockHash | null {
-    return this.#hashOf[id] ?? null;
+    return this.#names.hashOf(id);
   }
 
   /** The block of the group that was cached first under this hash. */
   getCached(hash: BlockHash, group: number): BlockId | null {
-    const found = this.#byHash[group]!.get(hash) ?? null;
-    return found instanceof Set ? found.values().next().value! : found;
+    return this.#names.get(hash, group);
   }
 
   /** Takes `count` blocks from the front of the free queue; their old contents are forgotten here. */
@@ -105,40 +98,28 @@ export class BlockPool {
 
   /** Names a full block of a group, once. False when it has this name already. */
   cache(id: BlockId, hash: BlockHash, group: number): boolean {
-    if (this.#hashOf[id] === hash && this.#groupOf[id] === group) return false;
-    invariant(this.#hashOf[id] === null, () => `block ${id} was cached under a second hash`);
-    this.#hashOf[id] = hash;
-    this.#groupOf[id] = group;
-    const byHash = this.#byHash[group]!;
-    const known = byHash.get(hash);
-    if (known === undefined) byHash.set(hash, id);
-    else if (known instanceof Set) known.add(id);
-    else byHash.set(hash, new Set([known, id]));
+    const named = this.#names.hashOf(id);
+    if (named === hash && this.#names.groupOf(id) === group) return false;
+    invariant(named === null, () => `block ${id} was cached under a second hash`);
+    this.#names.add(id, hash, group);
     return true;
   }
 
   /** Takes a block's name away; it keeps its references and its place in the free queue. */
   evict(id: BlockId): void {
     this.#residency?.evicted(id);
-    const hash = this.#hashOf[id];
-    if (hash === null || hash === undefined) return;
-    this.#hashOf[id] = null;
+    const hash = this.#names.hashOf(id);
+    if (hash === null) return;
     this.#evictions[id]!++;
-    const group = this.#groupOf[id]!;
-    const ids = this.#byHash[group]!.get(hash)!;
-    if (ids instanceof Set && ids.delete(id) && ids.size > 0) return;
-    this.#byHash[group]!.delete(hash);
-    this.#onRemoved(hash, group);
+    if (this.#names.remove(id)) this.#onRemoved(hash, this.#names.groupOf(id));
   }
 
   /** Forgets every hash, without telling onRemoved. Only while no block is in use. */
   clearHashes(): void {
     invariant(this.numFree === this.numUsable, () => 'the prefix cache was cleared while blocks are in use');
-    for (const byHash of this.#byHash) {
-      for (const ids of byHash.values()) for (const id of each(ids)) this.#evictions[id]!++;
-      byHash.clear();
-    }
-    this.#hashOf.fill(null);
+    for (let id = NULL_BLOCK + 1; id < this.numBlocks; id++)
+      if (this.hashOf(id) !== null) this.#evictions[id]!++;
+    this.#names.clear();
     this.#residency?.clear();
   }
 
@@ -146,7 +127,7 @@ export class BlockPool {
   checkIntegrity(expectedRefCounts: ReadonlyMap<BlockId, number>): void {
     const free = new Set(this.#free.toArray());
     invariant(!free.has(NULL_BLOCK), () => 'the null block is in the free queue');
-    invariant(this.#hashOf[NULL_BLOCK] === null, () => 'the null block has a hash');
+    invariant(this.hashOf(NULL_BLOCK) === null, () => 'the null block has a hash');
     for (let id = NULL_BLOCK + 1; id < this.numBlocks; id++) {
       const refs = this.#refCount[id]!;
       const expected = expectedRefCounts.get(id) ?? 0;
@@ -155,23 +136,7 @@ export class BlockPool {
         free.has(id) === (refs === 0),
         () => `block ${id} has ${refs} references and is ${free.has(id) ? '' : 'not '}in the free queue`,
       );
-      const hash = this.#hashOf[id] ?? null;
-      invariant(
-        hash === null || [...each(this.#byHash[this.#groupOf[id]!]!.get(hash) ?? [])].includes(id),
-        () => `block ${id} has a hash that does not lead back to it`,
-      );
     }
-    for (const [group, byHash] of this.#byHash.entries()) {
-      for (const [hash, found] of byHash) {
-        const ids = [...each(found)];
-        invariant(ids.length > 0, () => `hash ${hash} names no block`);
-        for (const id of ids) {
-          const same = this.#hashOf[id] === hash && this.#groupOf[id] === group;
-          invariant(same, () => `hash ${hash} names block ${id} of group ${group}, which has another`);
-        }
-      }
-    }
+    this.#names.checkIntegrity();
   }
 }
-
-const each = (ids: BlockId | Iterable<BlockId>): Iterable<BlockId> => (typeof ids === 'number' ? [ids] : ids);

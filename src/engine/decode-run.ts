@@ -37,24 +37,28 @@ export class DecodeRun {
     };
   }
 
-  /** At most `steps`. `onStep`: told after each. */
-  take(count: number, onStep: (() => void) | null): void {
+  /** `count`: at most `steps`. `onSteps`: told after so many, of which only the first may have changed blocks. */
+  take(count: number, onSteps: ((steps: number) => void) | null): void {
     const { queues, config, cache, counters } = this.#deps;
     const { blockSize } = config.cache;
-    for (let step = 0; step < count; step++) {
-      counters.steps++;
-      counters.forwardPasses++;
+    for (let taken = 0; taken < count; ) {
+      let steps = count - taken;
       for (const request of queues.running) {
         const computed = request.numComputedTokens;
+        const inBlock = computed % blockSize;
+        const last = blockSize - 1;
         // A block begins with its first token, and has its hash with its last.
-        if (computed % blockSize === 0 || (computed + 1) % blockSize === 0)
-          cache.allocateSlots(request, computed, 1);
+        if (inBlock === 0 || inBlock === last) cache.allocateSlots(request, computed, 1);
+        steps = Math.min(steps, inBlock === last ? 1 : last - inBlock);
       }
       for (const request of queues.running) {
-        request.advance(1);
-        request.appendForced(1);
+        request.advance(steps);
+        request.appendForced(steps);
       }
-      onStep?.();
+      counters.steps += steps;
+      counters.forwardPasses += steps;
+      taken += steps;
+      onSteps?.(steps);
     }
   }
 

@@ -204,9 +204,12 @@ export class EngineCore {
     return this.#decodeRun.shape();
   }
 
-  /** `count`: at most decodeSteps, none of which begins when something is due (dueMs). `onStep`: told after each. */
-  decode(count: number, onStep: (() => void) | null): void {
-    this.#decodeRun.take(count, onStep);
+  /**
+   * `count`: at most decodeSteps, none of which begins when something is due (dueMs). `onSteps`: told after so many, of which
+   * only the first may have changed blocks.
+   */
+  decode(count: number, onSteps: ((steps: number) => void) | null): void {
+    this.#decodeRun.take(count, onSteps);
   }
 
   #collect(): void {

@@ -45,6 +45,8 @@ export class KvCacheManager {
   readonly #pool: BlockPool;
   readonly #deps: KvCacheDeps;
   readonly #groups: CacheConfig['groups'];
+  /** Some group gives blocks back while its request goes on. */
+  readonly #hasWindows: boolean;
   /** By request id. */
   readonly #tables = new Map<string, Table>();
 
@@ -52,11 +54,12 @@ export class KvCacheManager {
     this.#deps = deps;
     this.blockSize = deps.config.blockSize;
     this.#groups = deps.config.groups;
+    this.#hasWindows = this.#groups.some(({ kind }) => kind !== 'full');
     const removed = (hash: BlockHash, group: number) =>
       this.onCacheEvent?.({ kind: 'removed', group, blockHashes: [hash] });
     const { numBlocks, enablePrefixCaching } = deps.config;
     const residency = (enablePrefixCaching && deps.residency) || null;
-    this.#pool = new BlockPool(numBlocks, removed, this.#groups.length, residency);
+    this.#pool = new BlockPool(numBlocks, removed, residency);
   }
 
   /** Blocks that one request can get at best, for all its groups. */
@@ -178,8 +181,9 @@ export class KvCacheManager {
       // What no window saw when it came has no block; nulls come first.
       let from = table.numCachedBlocks;
       while (from < to && ids[from] === NULL_BLOCK) from++;
-      const stored = ids.slice(from, to).filter((id, i) => this.#pool.cache(id, hashes[from + i]!, group));
-      if (stored.length === 0) return;
+      let stored = 0;
+      for (let i = from; i < to; i++) stored += Number(this.#pool.cache(ids[i]!, hashes[i]!, group));
+      if (stored === 0) return;
       this.onCacheEvent?.({
         kind: 'stored',
         group,
@@ -250,6 +254,7 @@ export class KvCacheManager {
 
   /** The blocks of each group before the one that `first` names become null in place, and free, their hashes kept. */
   #giveBack(request: Request, first: (spec: KvCacheSpec) => number): void {
+    if (!this.#hasWindows) return;
     const table = this.#tables.get(request.requestId)!;
     const leaving = table.groups.map((ids, group) => leavingBlocks(ids, first(this.#groups[group]!)));
     if (leaving.every((ids) => ids.length === 0)) return;

@@ -35,7 +35,7 @@ export class Postprocessor {
   /** A batch ran. Requests that were aborted meanwhile are passed over. Their ends come with the outputs. */
   updateFromOutput(batch: ScheduledBatch, output: readonly SampledToken[]): RequestOutput[] {
     const { config, queues, cache, connector, counters } = this.#deps;
-    const samples = new Map(output.map((sample) => [sample.requestId, sample]));
+    let next = 0;
     const outputs: RequestOutput[] = [];
     for (const { requestId, tokenIds, sample } of batch.requests) {
       const request = queues.known.get(requestId);
@@ -43,10 +43,14 @@ export class Postprocessor {
       request.advance(tokenIds.length);
       connector?.streams?.requestComputed(request, cache.blockIds(request));
       if (!sample) continue;
-      const sampled = samples.get(requestId);
+      // Nearly always in the batch's order.
+      const inTurn = output[next]?.requestId === requestId;
+      const index = inTurn ? next : output.findIndex((sample) => sample.requestId === requestId);
+      const sampled = output[index];
+      next = index + 1;
       invariant(sampled, () => `the executor returned no token for ${requestId}`);
       const forced = request.sampling.forcedTokenIds?.at(request.numOutputTokens);
-      const token = forced === undefined ? sampled : { ...sampled, tokenId: forced };
+      const token = forced === undefined ? sampled : withId(sampled, forced);
       if (!request.prompt) {
         const { noPull } = request.closePrompt();
         if (noPull) counters.noPulls[noPull.by]++;
@@ -167,6 +171,10 @@ export class Postprocessor {
     this.#deps.queues.known.delete(request.requestId);
   }
 }
+
+const withId = ({ requestId, logitsDigest, logits }: SampledToken, tokenId: number): SampledToken => {
+  return { requestId, tokenId, logitsDigest, logits };
+};
 
 function outputOf(request: Request, tokens: SampledToken[], finish: RequestOutput['finish']): RequestOutput {
   const { requestId, prompt, times } = request;

@@ -24,6 +24,7 @@ export function longestHit(
   blockSize: number,
   getCached: GetCached,
 ): BlockId[][] {
+  if (specs.every(({ kind }) => kind === 'full')) return fullHit(specs, hashes, getCached);
   const kinds = kindsOf(specs, blockSize);
   const has = (kind: Kind, i: number) => kind.groups.every((group) => getCached(hashes[i]!, group) !== null);
   let length = hashes.length;
@@ -53,6 +54,26 @@ export function longestHit(
     // A leading run needs no more than it is.
     return run;
   }
+}
+
+/** Of groups that all keep everything: up to the first gap of any. */
+function fullHit(
+  specs: readonly KvCacheSpec[],
+  hashes: readonly BlockHash[],
+  getCached: GetCached,
+): BlockId[][] {
+  const hit: BlockId[][] = specs.map(() => []);
+  for (let i = 0; i < hashes.length; i++) {
+    for (let group = 0; group < specs.length; group++) {
+      const id = getCached(hashes[i]!, group);
+      if (id === null) {
+        for (const ids of hit) ids.length = i;
+        return hit;
+      }
+      hit[group]!.push(id);
+    }
+  }
+  return hit;
 }
 
 /** Full groups first: they bound the others. */

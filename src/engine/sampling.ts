@@ -11,3 +11,7 @@ export const DEFAULT_SAMPLING: SamplingParams = {
   stopTokenIds: [],
   ignoreEos: false,
 };
+
+/** With the defaults for what is left out. */
+export const withDefaults = (sampling: Partial<SamplingParams> | undefined): SamplingParams =>
+  Object.assign({ ...DEFAULT_SAMPLING }, sampling);

@@ -66,7 +66,8 @@ export class Membership<E extends Member = ThreadEngine> {
 
   /** Those that may get turns, ended ones included. */
   get staying(): readonly E[] {
-    return this.#deps.pool.all.filter((engine) => !this.#leaving.has(engine));
+    const { all } = this.#deps.pool;
+    return this.#leaving.size === 0 ? all : all.filter((engine) => !this.#leaving.has(engine));
   }
 
   /**

@@ -1,7 +1,7 @@
 /** The policy on top of an engine's lasting parts: its connector and the engine core. */
 
-import type { EngineCoreConfig } from '../config/engine.ts';
 import { STORE_ADDRESS } from '../config/connectors.ts';
+import type { EngineCoreConfig } from '../config/engine.ts';
 import { createConnector } from '../connector/registry.ts';
 import type { EngineConnector } from '../connector/types.ts';
 import { BlockResidency } from '../engine/block-residency.ts';

@@ -64,6 +64,30 @@ const scalingSchema = z
   .nullable()
   .describe('Engines that came and went, over all seeds; null: none did, and nobody decided.');
 
+const storeSchema = z
+  .strictObject({
+    slots: count.describe('Blocks that there is room for.'),
+    blocks: count.describe('That are there in the end, of the first seed.'),
+    block_bytes: count.describe('Of all KV cache groups.'),
+    lookups: count.describe('Blocks that it was asked for.'),
+    hits: count.describe('Those of them that were there.'),
+    stored: count,
+    evicted: count,
+    refused: count.describe('Blocks for which there was no room, all being in use.'),
+    loads: count,
+    failed_loads: count.describe('Their tokens were computed.'),
+    loaded_tokens: count,
+    load_ms: ms.describe('Of all loads; those under way at once count each.'),
+    save_ms: ms.describe('Of all saves, from their offers on.'),
+    bytes_to_p: count,
+    bytes_to_d: count,
+    bytes_saved: count,
+    two_hop_bytes: count.describe('That came to an engine by two hops in a turn where one would have done.'),
+    unanswered: count.describe('Lookups that were not answered in time.'),
+  })
+  .nullable()
+  .describe('Of the store beside the engines, over all seeds; null: there is none.');
+
 export const simulatedArmSchema = z.strictObject({
   label: z.string(),
   mode: z.string(),
@@ -104,9 +128,11 @@ export const simulatedArmSchema = z.strictObject({
     word: z.enum(VERDICTS),
     score: share.describe('STABLE below 0.5, BACKLOGGED below 0.75, else OVERLOADED.'),
     growth: share.describe(
-      'Of requests under way, from the middle third of the time in which conversations come to the last; 1: as without any end.',
+      'Of requests under way, from the middle third of the time in which conversations come to the last, where first turns also take longer; 1: as without any end.',
     ),
-    unfinished: share.describe('Of all conversations, under way when the last one came.'),
+    unfinished: share.describe(
+      'Of all conversations (of a trace: requests), under way when the last one came.',
+    ),
   }),
   stopped: z
     .strictObject({ at_ms: ms, open: count })
@@ -119,6 +145,7 @@ export const simulatedArmSchema = z.strictObject({
     .record(z.string(), count)
     .nullable()
     .describe('How often which fault happened; null: none was to.'),
+  store: storeSchema,
   engines: z.array(engineSchema).describe('Of the first seed.'),
   links: z
     .array(z.strictObject({ from: z.string(), to: z.string(), bytes: z.number(), busy_ms: ms }))
@@ -161,6 +188,12 @@ export const simulationReportSchema = z.strictObject({
       assumed: z.boolean().describe("The costs say nothing of it: BLIS's default."),
     })
     .describe('How long an engine takes to start that joins.'),
+  store_times: z
+    .strictObject({
+      assumed: z.boolean().describe('The costs say nothing of a store: as a READ between engines.'),
+    })
+    .nullable()
+    .describe('Whose loads and saves take how long; null: there is no store.'),
   model: z.string(),
   fleet: z.string(),
   block_bytes: count,

@@ -140,6 +140,8 @@ export interface StageTimes {
 
 /** Stages that took no time are left out, but for 'other'. Spans of other turns, and of 'gpu' clocks, are passed over. */
 export function turnStages(spans: readonly Span[], window: TurnWindow): StageTimes {
+  if (spans.length === 0)
+    return { stagesMs: { other: window.firstTokenMs - window.acceptedMs }, overlappedMs: {} };
   const stagesMs: Record<string, number> = { other: 0 };
   const overlappedMs: Record<string, number> = {};
   const pieces = stagePieces(spans, window);

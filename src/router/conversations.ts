@@ -114,17 +114,18 @@ export class ConversationCache {
       if (request.conversationId !== null) return this.#keep(known);
       return { ...known, id: this.#anonymousId(), kv: null, before: null, follows: known, ended: false };
     }
-    const nothing = {
+    return {
+      id: request.conversationId ?? this.#anonymousId(),
       turns: 0,
       historyIds: [],
       messages: null,
       text: null,
+      cacheSalt,
       kv: null,
       before: null,
       follows: null,
       ended: false,
     };
-    return { id: request.conversationId ?? this.#anonymousId(), cacheSalt, ...nothing };
   }
 
   /** In the place of whatever has its id. */

@@ -76,12 +76,13 @@ export class DecidedBy implements RoutingPolicy {
           best,
         };
       });
+    const alone = plan.way === 'alone';
     return {
       policy,
       way: plan.way,
-      ...(plan.way === 'alone'
-        ? { prefill: null, decode: plan.engineId, load: null }
-        : { prefill: plan.prefill, decode: plan.decode, load: plan.load?.from ?? null }),
+      prefill: alone ? null : plan.prefill,
+      decode: alone ? plan.engineId : plan.decode,
+      load: alone ? null : (plan.load?.from ?? null),
       why: plan.why,
       predictedTtftMs: routing?.predictedTtftMs ?? null,
       candidates: [...of('prefill', candidates?.prefill), ...of('decode', candidates?.decode)],

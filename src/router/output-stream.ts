@@ -45,18 +45,21 @@ export class OutputStream implements AsyncIterable<TimedOutput> {
     this.#wake?.();
   }
 
-  async *[Symbol.asyncIterator](): AsyncGenerator<TimedOutput> {
+  /** No generator: every token that is served goes through here. */
+  [Symbol.asyncIterator](): AsyncIterator<TimedOutput, undefined> {
+    return { next: () => this.#next() };
+  }
+
+  async #next(): Promise<IteratorResult<TimedOutput, undefined>> {
     for (;;) {
-      const next = this.#ready.shift();
-      if (next) yield next;
-      else if (this.#failure) throw this.#failure;
-      else if (this.#ended) return;
-      else {
-        await new Promise<void>((resolve) => {
-          this.#wake = resolve;
-        });
-        this.#wake = null;
-      }
+      const value = this.#ready.shift();
+      if (value) return { done: false, value };
+      if (this.#failure) throw this.#failure;
+      if (this.#ended) return { done: true, value: undefined };
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+      this.#wake = null;
     }
   }
 }

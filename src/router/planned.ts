@@ -43,22 +43,24 @@ export function planned(
   { clock, engines, placement, routing, settings }: PlannerDeps,
   { cacheSalt = null, failover, routing: asked = null }: GenerateRequest,
   { id: conversationId, turns: turnsBefore }: Conversation,
-  { acceptedMs, ...turn }: Pick<RouteRequest, 'number' | 'promptTokenIds'> & { acceptedMs: number },
+  turn: Pick<RouteRequest, 'number' | 'promptTokenIds'> & { acceptedMs: number },
   held: HeldForNextTurn | null,
 ): PlannedTurn {
   const { mode, handover } = settings();
   const { name, policy, views: known, looksAt } = routing(asked);
   const nowMs = clock.now();
   const views = known.of(engines(), nowMs);
+  const { number, promptTokenIds } = turn;
   const request = {
-    ...turn,
+    number,
+    promptTokenIds,
     nowMs,
     conversationId,
     turnsBefore,
     mode,
     handover,
     held: held && { engineId: held.holder.engineId, tokens: held.params.remote_num_tokens ?? 0 },
-    cachedTokens: known.cachedTokens(turn.promptTokenIds, cacheSalt, nowMs),
+    cachedTokens: known.cachedTokens(promptTokenIds, cacheSalt, nowMs),
   };
   const decided = new DecidedBy(policy);
   let plan: TurnPlan;
@@ -69,7 +71,7 @@ export function planned(
     throw error;
   }
   const endMs = clock.now();
-  const watch = new TurnWatch(policy, request, acceptedMs);
+  const watch = new TurnWatch(policy, request, turn.acceptedMs);
   const broken = enginesOf(plan).some((id) => views.some(({ engineId, ended }) => engineId === id && ended));
   if (broken && failover) return { plan: null, watch, routed: null };
   const routed = { ...decided.read(plan, name, looksAt.cache), startMs: nowMs, endMs };

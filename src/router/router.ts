@@ -1,5 +1,5 @@
 import { joined, type TokenIds, written } from '../config/token-ids.ts';
-import { DEFAULT_SAMPLING } from '../engine/sampling.ts';
+import { withDefaults } from '../engine/sampling.ts';
 import { EngineDeadError, invariant } from '../errors.ts';
 import type { TurnSide } from '../measure/spans.ts';
 import { type AnswerEnd, type AnswerToken, readAnswer } from './answer.ts';
@@ -62,22 +62,30 @@ export class Router {
   }
 
   async *serve(request: GenerateRequest): AsyncGenerator<GeneratedToken> {
-    const { clock, conversations } = this.#deps;
+    const { clock, conversations, spans } = this.#deps;
     const acceptedMs = clock.now();
     const conversation = conversations.open(request);
     try {
-      yield* this.#turn(request, conversation, acceptedMs);
+      const { served, answer, end } = await this.#begin(request, conversation, acceptedMs);
+      spans.turnBegins(served);
+      try {
+        for await (const item of answer) yield this.#token(item, request, served);
+      } finally {
+        end();
+        spans.turnEnds(served);
+      }
     } finally {
       conversations.close(conversation);
     }
   }
 
-  async *#turn(
+  /** Planned, and nothing asked of any engine. `end`: call when nothing more of the answer is read, however it ended. */
+  async #begin(
     request: GenerateRequest,
     conversation: Conversation,
     acceptedMs: number,
-  ): AsyncGenerator<GeneratedToken> {
-    const { conversations, prompts, text, spans } = this.#deps;
+  ): Promise<{ served: ServedTurn; answer: AsyncIterable<AnswerToken>; end: () => void }> {
+    const { conversations, prompts, text } = this.#deps;
     let promptTokenIds: TokenIds;
     let historyIds: TokenIds;
     do {
@@ -103,16 +111,17 @@ export class Router {
     const served = new ServedTurn(facts);
     const noticed = { turnId, conversationId: conversation.id, turn, promptTokenIds };
     this.#deps.onTurn({ ...noticed, atMs: acceptedMs, routed });
-    const stopping = new AbortController();
+    // What needs none is spared it: of many short turns they would be most of what is made.
+    const stopping = request.stop?.length ? new AbortController() : null;
     const asked: Omit<Turn, 'requestIds'> = {
       promptTokenIds,
-      sampling: { ...DEFAULT_SAMPLING, ...request.sampling },
+      sampling: withDefaults(request.sampling),
       cacheSalt: request.cacheSalt ?? null,
       acceptedMs,
       remote: offered && { ...offered.params, remote_num_requests: offered.holder.load.inFlight },
       pull: request.pull ?? null,
       signal: request.signal ?? null,
-      stopped: stopping.signal,
+      stopped: stopping?.signal ?? null,
     };
     const leaveHolder = this.turnsAt.enter(offered ? [offered.holder.engineId] : []);
     let given = offered === null;
@@ -130,18 +139,15 @@ export class Router {
       stop: request.stop ?? [],
       includeStop: request.includeStop ?? false,
       minTokens: asked.sampling.minTokens,
-      onStop: () => stopping.abort(),
+      onStop: () => stopping?.abort(),
       onlyEnd: request.onlyEnd ?? false,
     });
-    spans.turnBegins(served);
-    try {
-      for await (const item of answer) yield this.#token(item, request, served);
-    } finally {
+    const end = (): void => {
       // Whatever came of the offer, nobody reads it any more. P told D so if its pull went well, and if that arrived.
       give();
       watch.ended();
-      spans.turnEnds(served);
-    }
+    };
+    return { served, answer, end };
   }
 
   /** What the plan's engines give, and after a failure what others do. `again`: called before another way is taken. */
@@ -238,10 +244,10 @@ export class Router {
       before,
     });
     const result = served.result(end.reason, this.#deps.settings().throttled);
-    for (const span of served.ownSpans()) this.#deps.spans.tell(span);
-    const ended = { ...result, stopReason: end.stopReason };
-    this.#deps.onTurnEnd?.(ended);
-    return ended;
+    result.stopReason = end.stopReason;
+    if (this.#deps.spans.heard) for (const span of served.ownSpans()) this.#deps.spans.tell(span);
+    this.#deps.onTurnEnd?.(result);
+    return result;
   }
 }
 

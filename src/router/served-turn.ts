@@ -121,6 +121,7 @@ export class ServedTurn {
     if (!prompt || firstMs === null)
       throw new InternalError(`${turnId} ended without an account of its prompt`);
     const tokens = this.outputTokenIds.length;
+    const { stagesMs, overlappedMs } = turnStages(this.#spans, { turnId, acceptedMs, firstTokenMs: firstMs });
     return {
       conversationId: conversation.id,
       turn: conversation.turns,
@@ -132,7 +133,8 @@ export class ServedTurn {
       ttftMs: firstMs - acceptedMs,
       tpotMs: tokens > 1 ? (this.#lastMs - firstMs) / (tokens - 1) : null,
       latencyMs: this.#lastMs - acceptedMs,
-      ...turnStages(this.#spans, { turnId, acceptedMs, firstTokenMs: firstMs }),
+      stagesMs,
+      overlappedMs,
       transfer: {
         pToD: summarise(this.#heard.decode?.transfers ?? [], throttled),
         dToP: summarise(this.#heard.prefill?.transfers ?? [], throttled),
@@ -160,8 +162,6 @@ function summarise(transfers: readonly TransferResult[], throttled: boolean): Tr
   if (done.length === 0) return null;
   const sum = (value: (result: TransferResult) => number): number =>
     done.reduce((total, r) => total + value(r), 0);
-  const stages = noStages();
-  for (const key of Object.keys(stages) as (keyof TransferStages)[]) stages[key] = sum((r) => r.stages[key]);
   const bytes = sum((r) => r.bytes);
   // A streamed READ lasts as long as P's prefill: a rate over all of it would say nothing of the copying.
   const movedMs = sum((r) => r.movingMs ?? r.wallMs);
@@ -174,6 +174,13 @@ function summarise(transfers: readonly TransferResult[], throttled: boolean): Tr
     gbps: movedMs > 0 ? bytes / movedMs / 1e6 : 0,
     descriptors: sum((r) => r.descriptors),
     throttled,
-    stages,
+    stages: done.length === 1 ? done[0]!.stages : sumOfStages(done),
   };
+}
+
+function sumOfStages(transfers: readonly TransferResult[]): TransferStages {
+  const sums = noStages();
+  for (const { stages } of transfers)
+    for (const key of Object.keys(sums) as (keyof TransferStages)[]) sums[key] += stages[key];
+  return sums;
 }

@@ -27,6 +27,11 @@ export class TurnSpans {
     return () => this.#listeners.delete(listener);
   }
 
+  /** Somebody listens. */
+  get heard(): boolean {
+    return this.#listeners.size > 0;
+  }
+
   turnBegins(served: ServedTurn): void {
     const { turnId } = served.facts;
     this.#turns.set(turnId, { served, requestIds: [] });

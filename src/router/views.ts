@@ -67,15 +67,16 @@ export class EngineViews {
   of(engines: readonly ViewedEngine[], nowMs: number): EngineView[] {
     return engines.map((engine) => {
       const { engineId, role, roleset, combined = false, ended, load } = engine;
-      return {
+      const view: EngineView = {
         engineId,
         role,
-        ...(roleset === undefined ? {} : { roleset }),
         combined,
         ended: ended !== null,
         inFlight: load.inFlight,
         signals: this.#signals(engineId, nowMs - this.#ageMs()),
       };
+      if (roleset !== undefined) view.roleset = roleset;
+      return view;
     });
   }
 

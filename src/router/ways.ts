@@ -63,22 +63,22 @@ export function turnOutputs(way: Way, turn: Turn): AsyncGenerator<TurnOutput> {
 
 async function* alone(engine: EngineClient, turn: Turn): AsyncGenerator<TurnOutput> {
   const request = requestOf(turn, 'prefill', turn.sampling, null);
-  for await (const timed of requestOutputs(engine, request, turn, accepted(turn)))
-    yield { side: 'prefill', answers: true, ...timed };
+  for await (const told of requestOutputs(engine, request, turn, accepted(turn)))
+    yield outputOf('prefill', true, told);
 }
 
 /** P, then D: vLLM's way. */
 async function* pulled(prefill: EngineClient, decode: EngineClient, turn: Turn): AsyncGenerator<TurnOutput> {
-  const done = await prefilled(prefill, turn, {});
+  const done = await prefilled(prefill, turn, false);
   let taken = false;
   try {
     yield done;
     const { kvTransferParams } = done.output.finish!;
     const request = requestOf(turn, 'decode', turn.sampling, kvTransferParams);
     const work = { name: 'hand over', sinceMs: done.atMs } as const;
-    for await (const timed of requestOutputs(decode, request, turn, work)) {
+    for await (const told of requestOutputs(decode, request, turn, work)) {
       taken = true;
-      yield { side: 'decode', answers: true, ...timed };
+      yield outputOf('decode', true, told);
     }
   } finally {
     // D never began: nobody else would tell P that its blocks are free.
@@ -97,17 +97,17 @@ async function* streamed(
 ): AsyncGenerator<TurnOutput> {
   const halves = new AbortController();
   const signal = turn.signal ? AbortSignal.any([turn.signal, halves.signal]) : halves.signal;
-  const prefilling = prefilled(prefill, { ...turn, signal }, { streamed: true });
+  const prefilling = prefilled(prefill, { ...turn, signal }, true);
   prefilling.catch((error: unknown) => halves.abort(error));
   let taken = false;
   try {
     const request = requestOf(turn, 'decode', turn.sampling, toBePrefilled(prefill, turn));
-    for await (const timed of requestOutputs(decode, request, { ...turn, signal }, accepted(turn))) {
+    for await (const told of requestOutputs(decode, request, { ...turn, signal }, accepted(turn))) {
       // D's news may come before P's.
       const done = await prefilling;
       if (!taken) yield done;
       taken = true;
-      yield { side: 'decode', answers: true, ...timed };
+      yield outputOf('decode', true, told);
     }
   } catch (error) {
     halves.abort(error);
@@ -122,17 +122,19 @@ async function* streamed(
 }
 
 /** P's half: its end, which names what it hands over. */
-async function prefilled(
-  prefill: EngineClient,
-  turn: Turn,
-  more: Partial<KvTransferParams>,
-): Promise<TurnOutput> {
-  const remote = turn.remote ?? {};
-  const params = { ...remote, do_remote_decode: true, do_remote_prefill: false, pull_policy: turn.pull };
+async function prefilled(prefill: EngineClient, turn: Turn, streamed: boolean): Promise<TurnOutput> {
+  const params = {
+    ...turn.remote,
+    do_remote_decode: true,
+    do_remote_prefill: false,
+    pull_policy: turn.pull,
+  };
+  if (streamed) params.streamed = true;
   const once = { ...turn.sampling, maxTokens: 1, minTokens: 0, keepLogits: false };
-  const request = requestOf(turn, 'prefill', once, { ...params, ...more });
-  for await (const timed of requestOutputs(prefill, request, { ...turn, stopped: null }, accepted(turn))) {
-    if (timed.output.finish?.kvTransferParams) return { side: 'prefill', answers: false, ...timed };
+  const request = requestOf(turn, 'prefill', once, params);
+  const ends = { signal: turn.signal, stopped: null };
+  for await (const told of requestOutputs(prefill, request, ends, accepted(turn))) {
+    if (told.output.finish?.kvTransferParams) return outputOf('prefill', false, told);
   }
   throw new InternalError(`${prefill.engineId} finished ${request.requestId} without kv_transfer_params`);
 }
@@ -150,6 +152,14 @@ function toBePrefilled({ address }: EngineClient, { requestIds }: Turn): KvTrans
     streamed: true,
   };
 }
+
+type RequestTold = Pick<TurnOutput, 'output' | 'atMs' | 'transfers' | 'loads'>;
+
+const outputOf = (
+  side: TurnSide,
+  answers: boolean,
+  { output, atMs, transfers, loads }: RequestTold,
+): TurnOutput => ({ side, answers, output, atMs, transfers, loads });
 
 const accepted = ({ acceptedMs }: Turn): RouterWork => ({ name: 'accept', sinceMs: acceptedMs });
 
@@ -172,7 +182,7 @@ export async function* requestOutputs(
   request: EngineRequest,
   { signal, stopped }: Pick<Turn, 'signal' | 'stopped'>,
   work?: RouterWork,
-): AsyncGenerator<Pick<TurnOutput, 'output' | 'atMs' | 'transfers' | 'loads'>> {
+): AsyncGenerator<RequestTold> {
   signal?.throwIfAborted();
   const stream = await submitted(engine, request, signal, work);
   const { requestId } = request;
@@ -184,10 +194,10 @@ export async function* requestOutputs(
   if (stopped?.aborted) onStop();
   let ended = false;
   try {
-    for await (const timed of stream) {
-      ended = timed.output.finish !== null;
-      throwIfFailed(engine, timed.output);
-      yield { ...timed, transfers: stream.transfers, loads: stream.loads };
+    for await (const { output, atMs } of stream) {
+      ended = output.finish !== null;
+      throwIfFailed(engine, output);
+      yield { output, atMs, transfers: stream.transfers, loads: stream.loads };
     }
   } finally {
     signal?.removeEventListener('abort', onAbort);
@@ -213,17 +223,18 @@ function submitted(
   signal: AbortSignal | null,
   work?: RouterWork,
 ): Promise<OutputStream> {
+  if (!signal) return engine.submit(request, work);
   return new Promise((resolve, reject) => {
     const { requestId } = request;
-    const onAbort = (): void => reject(signal?.reason);
-    signal?.addEventListener('abort', onAbort);
+    const onAbort = (): void => reject(signal.reason);
+    signal.addEventListener('abort', onAbort);
     engine
       .submit(request, work)
       .then((stream) => {
-        if (signal?.aborted) giveUp(engine, requestId);
+        if (signal.aborted) giveUp(engine, requestId);
         else resolve(stream);
       }, reject)
-      .finally(() => signal?.removeEventListener('abort', onAbort));
+      .finally(() => signal.removeEventListener('abort', onAbort));
   });
 }
 

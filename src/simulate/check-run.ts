@@ -25,6 +25,7 @@ export async function checkRun(cluster: SimulatedCluster, collector: Collector):
   await cluster.until(() => counts.started === counts.ended);
   invariant(counts.started === counts.ended, () => `${counts.started} READs began, ${counts.ended} ended`);
   checkEngines(cluster.engines);
+  cluster.store?.checkIntegrity();
 }
 
 /** The same seed gave the same. Throws InternalError. */

@@ -1,6 +1,7 @@
 /**
  * Time that passes only from one event to the next: a Clock for all that policy is, and the queue of what is to come. Events
- * of one moment happen in the order in which they were asked for, so that a run repeats to the bit.
+ * of one moment happen by their ranks, the lowest first, and else in the order in which they were asked for, so that a run
+ * repeats to the bit.
  */
 import { Heap } from '../engine/heap.ts';
 import type { Clock } from '../engine/types.ts';
@@ -9,6 +10,8 @@ import { invariant } from '../errors.ts';
 /** Something that will happen, unless it is cancelled. */
 export interface Timer {
   atMs: number;
+  /** Among events of a moment. */
+  rank: number;
   /** Asked for as the so-manieth. */
   order: number;
   /** null: it happened, or was cancelled. */
@@ -17,18 +20,27 @@ export interface Timer {
   background?: true;
 }
 
+/** After all that has a rank of its own. */
+const LAST = Number.POSITIVE_INFINITY;
+
 export class VirtualClock implements Clock {
   readonly #timers = new Heap<Timer>(isBefore);
   #nowMs = 0;
+  #rank = LAST;
   #asked = 0;
 
   now(): number {
     return this.#nowMs;
   }
 
+  /** Of what happens now: of this moment, all with lower ranks that was asked for before has happened. */
+  get rank(): number {
+    return this.#rank;
+  }
+
   /** Not before now. */
-  at(atMs: number, run: () => void): Timer {
-    const timer: Timer = { atMs: Math.max(atMs, this.#nowMs), order: this.#asked++, run };
+  at(atMs: number, run: () => void, rank = LAST): Timer {
+    const timer: Timer = { atMs: Math.max(atMs, this.#nowMs), rank, order: this.#asked++, run };
     this.#timers.push(timer);
     return timer;
   }
@@ -62,7 +74,7 @@ export class VirtualClock implements Clock {
   /** Moves to the next event and lets it happen; false when there is none. */
   next(): boolean {
     for (let timer = this.#timers.pop(); timer; timer = this.#timers.pop()) {
-      const { run, atMs, background } = timer;
+      const { run, atMs, rank, background } = timer;
       if (!run) continue;
       if (background && !this.#timers.items.some((other) => other.run && !other.background)) {
         this.#timers.push(timer);
@@ -70,6 +82,7 @@ export class VirtualClock implements Clock {
       }
       invariant(atMs >= this.#nowMs, () => `the clock would go back from ${this.#nowMs} to ${atMs}`);
       this.#nowMs = atMs;
+      this.#rank = rank;
       timer.run = null;
       run();
       return true;
@@ -78,4 +91,7 @@ export class VirtualClock implements Clock {
   }
 }
 
-const isBefore = (a: Timer, b: Timer): boolean => a.atMs < b.atMs || (a.atMs === b.atMs && a.order < b.order);
+function isBefore(a: Timer, b: Timer): boolean {
+  if (a.atMs !== b.atMs) return a.atMs < b.atMs;
+  return a.rank !== b.rank ? a.rank < b.rank : a.order < b.order;
+}

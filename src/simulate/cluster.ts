@@ -2,71 +2,39 @@
  * A fleet on a virtual clock: the real router and policies over simulated engines. Serves turns as a cluster of threads
  * does; run() lets time pass until what it is given is over.
  */
+
+import { STORE_ADDRESS } from '../config/connectors.ts';
 import type { KvCacheSpec } from '../config/engine.ts';
 import type { EngineLoad } from '../engine/inspect/engine-load.ts';
 import { keptBy } from '../engine/kv-cache-spec.ts';
-import { InternalError, invariant } from '../errors.ts';
+import { invariant } from '../errors.ts';
 import type { Stage } from '../faults/schedule.ts';
 import { engineCore, engineIdOf, fleetIn } from '../fleet/options.ts';
 import type { Seat } from '../fleet/seats.ts';
-import type { ClusterOptions } from '../fleet/types.ts';
 import { type HarmedFleet, Storm, stageOf } from '../lab/faults/storm.ts';
-import type { Span } from '../measure/spans.ts';
-import type { AutoscaleChoice } from '../router/autoscale/registry.ts';
 import { ConversationCache } from '../router/conversations.ts';
 import type { EngineClient } from '../router/engine-client.ts';
 import { PromptBuilder } from '../router/prompts.ts';
 import { Router } from '../router/router.ts';
 import { TurnSpans } from '../router/turn-spans.ts';
-import type { GeneratedToken, GenerateRequest, TurnResult } from '../router/turn-types.ts';
+import type { GeneratedToken, GenerateRequest } from '../router/turn-types.ts';
 import { SILENCE_MS } from '../transport/deadlines.ts';
 import type { ClaimPrefix } from '../transport/prefix-claim.ts';
 import type { TransferResult } from '../transport/types.ts';
-import type { Answers } from './answers.ts';
 import { VirtualClock } from './clock.ts';
 import { ASSUMED_START_MS } from './costs/published.ts';
-import type { SimulationCosts } from './costs/types.ts';
 import { simulatedClaims, simulatedHasher } from './digests.ts';
 import { SimulatedEngine } from './engine.ts';
 import { SimulatedFleet } from './fleet.ts';
-import { checkEngines } from './invariants.ts';
-import { type LinkSharing, LinkTable } from './links.ts';
+import { checkEngines, standsStill } from './invariants.ts';
+import { LinkTable } from './links.ts';
 import { SharedResource } from './resources.ts';
 import { SimulatedRouting } from './routing.ts';
+import type { SimulationSettings } from './settings.ts';
+import { SimulatedStore } from './store.ts';
 import { tokensOnly } from './text.ts';
-import { SimulatedNet } from './transport.ts';
+import { type SimulatedLink, SimulatedNet } from './transport.ts';
 import { SimulatedWires } from './wires.ts';
-
-export interface SimulationSettings {
-  /** What a cluster of threads would be built from; what is of kernels and devices alone is of no effect. */
-  options: ClusterOptions;
-  costs: SimulationCosts;
-  answers: Answers;
-  /** What the model's KV cache groups keep, unless options say that they keep everything. */
-  groups: readonly KvCacheSpec[];
-  /** Bytes of a KV block, whichever group has it. */
-  blockBytes: number;
-  sharing: LinkSharing;
-  /** Checks every invariant after every event. */
-  check: boolean;
-  /** Lets promises that were resolved run on: the event loop's next task. */
-  nextTask: () => Promise<void>;
-  /**
-   * Takes decode steps in which nothing can change at once, and tells of a request's first and last token alone: the same
-   * comes out, sooner.
-   */
-  runs: boolean;
-  /** Whose rule says how many engines there are; absent: as many as at the start. */
-  autoscale?: AutoscaleChoice | null;
-  /** Told every stage of every turn, which takes time; absent: nobody is. */
-  onSpan?: ((span: Span) => void) | null;
-  /** Told of each turn that ended well. */
-  onTurnEnd?: ((result: TurnResult) => void) | null;
-  /** Things are to go wrong; absent: nothing does. */
-  faults?: boolean;
-  /** Another policy may take over while turns are served; absent: the first one stays. */
-  reroutable?: boolean;
-}
 
 /** Events between two calls of `onProgress`. */
 const PROGRESS_EVENTS = 4096;
@@ -78,6 +46,8 @@ export class SimulatedCluster {
   readonly net: SimulatedNet;
   readonly links: LinkTable;
   readonly fleet: SimulatedFleet;
+  /** null: there is none beside the engines. */
+  readonly store: SimulatedStore | null;
   /** What does harm; null: nothing is to happen to anybody. */
   readonly storm: Storm | null;
   readonly #byId = new Map<string, SimulatedEngine>();
@@ -120,17 +90,27 @@ export class SimulatedCluster {
     this.net = new SimulatedNet({
       ...{ wires, silenceMs: options.silenceMs ?? SILENCE_MS },
       ...{ clock: this.clock, costs },
-      link: (from, to) => this.links.between(this.#seatOf(from), this.#seatOf(to)),
+      link: (from, to) => this.#linkOf(from, to),
       catchUp: (engineId) => this.#byId.get(engineId)?.catchUp(),
       deviceBusyMs: (engineId) => this.#byId.get(engineId)?.deviceBusyMs ?? 0,
-      touch: (engineId) => this.#touched.add(engineId),
+      touch: (engineId) => {
+        if (engineId !== STORE_ADDRESS.engineId) this.#touched.add(engineId);
+      },
     });
     this.#groups = keptBy(settings.groups, options.allFullKv ?? false);
-    this.routing = new SimulatedRouting(
-      options,
-      { groups: this.#groups, blockBytes },
-      settings.reroutable ?? false,
-    );
+    const { clock, net } = this;
+    const groups = this.#groups;
+    this.store = options.store
+      ? new SimulatedStore({
+          options: options.store,
+          blockSize: options.blockSize,
+          blockBytes,
+          groups,
+          net,
+          clock,
+        })
+      : null;
+    this.routing = new SimulatedRouting(options, { groups, blockBytes }, settings.reroutable ?? false);
     this.#conversations = new ConversationCache(this.clock);
     this.#router = new Router({
       text: tokensOnly,
@@ -198,7 +178,7 @@ export class SimulatedCluster {
     for (;;) {
       await this.#settle();
       if (ended.over) break;
-      if (!this.clock.next()) this.#stuck();
+      if (!this.clock.next()) standsStill(this.engines, this.clock.now());
       if (++this.events % PROGRESS_EVENTS === 0) await onProgress?.(this.clock.now());
     }
     if ('error' in ended) throw ended.error;
@@ -226,7 +206,7 @@ export class SimulatedCluster {
 
   /** All that may happen without time passing. */
   async #settle(): Promise<void> {
-    const changed = new Set<SimulatedEngine>();
+    const changed = this.#settings.check ? new Set<SimulatedEngine>() : null;
     for (;;) {
       // Whatever happened, or an engine did, may have let promises run on: a connector's, of which nobody tells.
       await this.#settings.nextTask();
@@ -237,10 +217,11 @@ export class SimulatedCluster {
         const engine = this.#byId.get(id)!;
         engine.look();
         engine.meter.look();
-        if (this.#settings.check) changed.add(engine);
+        changed?.add(engine);
       }
     }
-    checkEngines(changed);
+    if (changed) checkEngines(changed);
+    if (this.#settings.check) this.store?.checkIntegrity();
   }
 
   #make(seat: Seat, life: number, startMs: number): SimulatedEngine {
@@ -252,10 +233,21 @@ export class SimulatedCluster {
     const { engineId } = config;
     const engine: SimulatedEngine = new SimulatedEngine(config, seat, {
       ...{ clock: this.clock, costs, net: this.net, machine: this.#machine, hasher: simulatedHasher },
-      ...{ answers, blockBytes, claim: this.#claim, startMs, onlyEnds: this.#settings.runs && !faults },
-      // News of an age must be told in the order of their times.
+      ...{
+        rank: this.#byId.size,
+        answers,
+        blockBytes,
+        claim: this.#claim,
+        startMs,
+        onlyEnds: this.#settings.runs && !faults,
+      },
+      // News of an age must be told in the order of their times, and what is generated be saved block by block.
       runs:
-        this.#settings.runs && !faults && this.#machine === null && !(told && (options.signalAgeMs ?? 0) > 0),
+        this.#settings.runs &&
+        !faults &&
+        this.#machine === null &&
+        !(told && (options.signalAgeMs ?? 0) > 0) &&
+        (!this.store || (options.connector.offloading?.promptOnly ?? true)),
       touch: (id) => this.#touched.add(id),
       onLoad: load || autoscale ? (news) => this.#tellLoad(engineId, news, load) : null,
       onCache: cache ? (events, atMs) => this.routing.views.cached({ engineId, events, atMs }) : null,
@@ -268,6 +260,7 @@ export class SimulatedCluster {
     });
     this.#byId.set(engineId, engine);
     this.#touched.add(engineId);
+    this.store?.addEngine(engine.address);
     return engine;
   }
 
@@ -302,23 +295,17 @@ export class SimulatedCluster {
     if (stage) this.#onStage?.(stage);
   }
 
+  /** A store is memory of the engines' own machine, unless it is taken to be as far away as they are from each other. */
+  #linkOf(from: string, to: string): SimulatedLink | null {
+    const ofStore = [from, to].includes(STORE_ADDRESS.engineId);
+    if (ofStore && !this.#settings.options.store?.remote) return null;
+    return this.links.between(this.#seatOf(from), this.#seatOf(to));
+  }
+
   #seatOf(engineId: string): string {
+    if (engineId === STORE_ADDRESS.engineId) return engineId;
     const engine = this.#byId.get(engineId);
     invariant(engine, () => `there is no engine ${engineId}`);
     return engine.name;
-  }
-
-  #stuck(): never {
-    checkEngines(this.engines);
-    const waiting = this.engines.flatMap(({ engineId, load, core }) => {
-      if (load.inFlight === 0) return [];
-      const { running, waiting, waitingForRemote } = core.inspect.load();
-      return [
-        `${engineId} has ${load.inFlight} requests: ${running} run, ${waiting} wait, ${waitingForRemote} wait for KV`,
-      ];
-    });
-    throw new InternalError(
-      `the simulation stands still at ${this.clock.now()} ms and nothing is to come: ${waiting.join('; ') || 'no engine has a request'}`,
-    );
   }
 }

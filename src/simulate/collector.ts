@@ -6,6 +6,8 @@ import type { TurnResult } from '../router/turn-types.ts';
 export interface ServedRequest {
   /** When it came, on the virtual clock. */
   startMs: number;
+  /** Of its conversation, the first is 1. */
+  turn: number;
   ttftMs: number;
   latencyMs: number;
   promptTokens: number;
@@ -18,6 +20,7 @@ export interface ServedRequest {
 
 const COLUMNS = [
   'startMs',
+  'turn',
   'ttftMs',
   'latencyMs',
   'promptTokens',
@@ -98,15 +101,25 @@ export class Collector {
 
   /** `startMs`: when the turn was asked for. */
   ends(startMs: number, result: TurnResult): void {
-    const { ttftMs, latencyMs, prompt, outputTokenIds, transfer } = result;
+    const { turn, ttftMs, latencyMs, prompt, outputTokenIds, transfer } = result;
     this.#open.delete(result.conversationId);
     this.keys?.push(`${result.conversationId}#${result.turn}`);
     const { promptTokens, localHitTokens, pulledTokens } = prompt;
     const bytesPToD = transfer.pToD?.bytes ?? 0;
     const bytesDToP = transfer.dToP?.bytes ?? 0;
     const outputTokens = outputTokenIds.length;
-    const served = { startMs, ttftMs, latencyMs, promptTokens, outputTokens };
-    this.#add({ ...served, localHitTokens, pulledTokens, bytesPToD, bytesDToP });
+    this.#add({
+      startMs,
+      turn,
+      ttftMs,
+      latencyMs,
+      promptTokens,
+      outputTokens,
+      localHitTokens,
+      pulledTokens,
+      bytesPToD,
+      bytesDToP,
+    });
     this.lastEndMs = Math.max(this.lastEndMs, startMs + latencyMs);
   }
 

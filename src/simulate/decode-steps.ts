@@ -5,10 +5,9 @@ export class DecodeSteps {
   readonly startMs: number;
   /** Of those asked for, that begin before anything is due. */
   readonly count: number;
-  /** When the last one ends. */
-  readonly endMs: number;
+  /** When each of them ends. */
+  readonly endsMs: readonly number[];
   readonly stepMs: (shape: StepShape) => number;
-  readonly #first: StepShape;
 
   /** `first`: of the first of them; `dueMs`: when something else is to be done, null: nothing is. */
   constructor(
@@ -20,34 +19,33 @@ export class DecodeSteps {
   ) {
     this.startMs = startMs;
     this.stepMs = stepMs;
-    this.#first = first;
-    const next = this.walk();
-    let count = 0;
+    const shape = { ...first };
+    const endsMs: number[] = [];
     let endMs = startMs;
-    while (count < most && (dueMs === null || endMs < dueMs)) {
-      endMs = next();
-      count++;
-    }
-    this.count = count;
-    this.endMs = endMs;
-  }
-
-  /** Gives the ends one after the other. */
-  walk(): () => number {
-    const shape = { ...this.#first };
-    let atMs = this.startMs;
-    return () => {
-      atMs += this.stepMs(shape);
+    while (endsMs.length < most && (dueMs === null || endMs < dueMs)) {
+      endMs += stepMs(shape);
       shape.decodeContext += shape.decodes;
-      return atMs;
-    };
+      endsMs.push(endMs);
+    }
+    this.endsMs = endsMs;
+    this.count = endsMs.length;
   }
 
-  /** Steps that are over at that time. */
-  stepsUntil(atMs: number): number {
-    const next = this.walk();
-    let count = 0;
-    while (count < this.count - 1 && next() <= atMs) count++;
-    return count;
+  /** When the last one ends. */
+  get endMs(): number {
+    return this.endsMs[this.count - 1] ?? this.startMs;
+  }
+
+  /** Steps that are over at that time, but for the last. `inclusive`: one that began before and ends at that time is, too. */
+  stepsUntil(atMs: number, inclusive: boolean): number {
+    const most = Math.max(0, this.count - 1);
+    let low = 0;
+    for (let high = most; low < high; ) {
+      const middle = (low + high) >> 1;
+      if (this.endsMs[middle]! < atMs) low = middle + 1;
+      else high = middle;
+    }
+    const begunMs = this.endsMs[low - 1] ?? this.startMs;
+    return inclusive && low < most && this.endsMs[low] === atMs && begunMs < atMs ? low + 1 : low;
   }
 }

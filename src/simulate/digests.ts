@@ -40,16 +40,16 @@ function mixed(from: string, tokenIds: TokenIds, count: number, salt: string | n
   return digestOf(a ^ (a >>> 15), b ^ (b >>> 16));
 }
 
+const digestOfBlock = (parent: string, block: SegmentedTokens): string =>
+  mixed(parent, block, block.length, null);
+
 const ROOT = digestOf(0x6b766665, 0x72727921);
 
 export const simulatedHasher: BlockHasher = {
   root: ROOT,
-  hash(parent, tokenIds, cacheSalt) {
-    const make = () => mixed(parent, tokenIds, tokenIds.length, cacheSalt);
-    return cacheSalt === null && tokenIds instanceof SegmentedTokens
-      ? tokenIds.digestAfter(parent, make)
-      : make();
-  },
+  hash: (parent, tokenIds, cacheSalt) => mixed(parent, tokenIds, tokenIds.length, cacheSalt),
+  chain: (tokenIds, blockSize, numBlocks) =>
+    tokenIds instanceof SegmentedTokens ? tokenIds.digests(blockSize, numBlocks, ROOT, digestOfBlock) : null,
 };
 
 /** Remembers what it made of each list; `tokenCheck` false: the tokens are taken on trust. */

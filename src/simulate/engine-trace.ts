@@ -1,5 +1,5 @@
 /** What a simulated engine does as spans, by the code that tells those of real ones; all of their times are a model. */
-import type { TransferInfo } from '../connector/types.ts';
+import type { StoreInfo, TransferInfo } from '../connector/types.ts';
 import type { EngineActivity, ScheduledBatch } from '../engine/types.ts';
 import { EngineSpans } from '../host/engine-spans.ts';
 import { onHost, type SpanSink } from '../measure/spans.ts';
@@ -23,6 +23,11 @@ export class EngineTrace {
 
   transferred(info: TransferInfo): void {
     this.#spans.transferred(info);
+    this.#flush();
+  }
+
+  stored(info: StoreInfo): void {
+    this.#spans.stored(info);
     this.#flush();
   }
 

@@ -2,6 +2,8 @@
  * An engine without a device, as the router's EngineClient: the real engine core and the real connector, whose steps take
  * the time that a cost model says. Steps when something happened to it, never by itself.
  */
+
+import { STORE_ADDRESS } from '../config/connectors.ts';
 import type { EngineCoreConfig } from '../config/engine.ts';
 import { createConnector } from '../connector/registry.ts';
 import type { EngineConnector } from '../connector/types.ts';
@@ -133,7 +135,17 @@ export class SimulatedEngine implements EngineClient, Member {
       if (this.ended) throw this.ended;
       this.catchUp();
       this.#trace?.submitted(requestId, sentMs, clock.now());
-      this.core.addRequest({ ...request, sampling: { ...request.sampling, forcedTokenIds }, arrivalMs });
+      const told = request.sampling.forcedTokenIds === forcedTokenIds;
+      const sampling = told ? request.sampling : { ...request.sampling, forcedTokenIds };
+      const { promptTokenIds, kvTransferParams, cacheSalt } = request;
+      this.core.addRequest({
+        requestId,
+        promptTokenIds,
+        sampling,
+        kvTransferParams,
+        cacheSalt,
+        arrivalMs,
+      });
     } catch (error) {
       this.#outbox.drop(requestId);
       throw error;
@@ -258,11 +270,12 @@ export class SimulatedEngine implements EngineClient, Member {
         onHoldDropped() {},
         onPull: () => onStage?.('pull'),
         onChunk() {},
-        onStored() {},
+        onStored: (info) => this.#trace?.stored(info),
         onTransfer: (info) => {
-          const { requestId, result } = info;
+          const { requestId, remote, result } = info;
           this.#trace?.transferred(info);
-          this.#outbox.transferred(requestId, result);
+          const from = remote.engineId === STORE_ADDRESS.engineId ? 'loads' : 'transfers';
+          this.#outbox.transferred(requestId, result, from);
           onTransfer(requestId, result);
           onStage?.('transfer');
           // Its end is reported next, however it came about.

@@ -60,10 +60,10 @@ export class EngineMeter {
     this.#stepping = true;
   }
 
-  /** Of those, one that began at that time. */
-  stepTaken(requests: number, startMs: number): void {
-    this.steps++;
-    this.decodeTokens += requests;
+  /** Of those, so many, the first of which began at that time. */
+  stepsTaken(steps: number, requests: number, startMs: number): void {
+    this.steps += steps;
+    this.decodeTokens += steps * requests;
     // Only KV changes, by whole blocks, when a step begins.
     if (this.#queues().freeBlocks !== this.#seen.freeBlocks) this.look(startMs);
   }

@@ -77,9 +77,9 @@ export class Outbox {
     this.#open.delete(requestId);
   }
 
-  /** Its next output says so. */
-  transferred(requestId: string, result: TransferResult): void {
-    this.#open.get(requestId)?.stream.transfers.push(result);
+  /** Its next output says so; `as`: from an engine, or from a store. */
+  transferred(requestId: string, result: TransferResult, as: 'transfers' | 'loads'): void {
+    this.#open.get(requestId)?.stream[as].push(result);
   }
 
   /** It has so many tokens more, which nobody waits for: they go out with its last. */
@@ -102,9 +102,13 @@ export class Outbox {
     this.tell(false);
   }
 
+  /** Somebody wants to know of each step. */
+  get listened(): boolean {
+    return this.#news.onLoad !== null || this.#news.onCache !== null;
+  }
+
   /** A step of those that are taken at once is over: every request has a token more. */
   tellDecoded(requests: number, atMs: number): void {
-    if (!this.#news.onLoad && !this.#news.onCache) return;
     this.#loads.tokens(requests, atMs);
     this.tell(false, atMs);
   }

@@ -6,6 +6,7 @@ import type { Collector, ServedColumns } from './collector.ts';
 import type { SimulatedEngine } from './engine.ts';
 import type { FleetEvent } from './fleet.ts';
 import type { LoadSlice } from './meter.ts';
+import type { StoreOutcome } from './store.ts';
 import { type Verdict, verdictOf } from './verdict.ts';
 
 export interface EngineOutcome {
@@ -47,6 +48,8 @@ export interface RunOutcome {
   verdict: Verdict;
   engines: readonly EngineOutcome[];
   transfers: Readonly<Record<string, number>>;
+  /** null: there was none. */
+  store: StoreOutcome | null;
   links: readonly { from: string; to: string; bytes: number; busyMs: number }[];
   scaling: ScalingOutcome;
   /** By what happened; null: nothing was to. */
@@ -60,17 +63,21 @@ export interface SimulatedRun {
   happened: ReadonlyMap<FaultKind, number> | null;
   /** It was given up, with so many requests under way; null: it came to its end. */
   stopped: { atMs: number; open: number } | null;
+  /** Of a trace: when the last turn comes that waits for no other; null: the collector knows. */
+  lastComesMs: number | null;
 }
 
-/** One that was given up had more to do than it ever did, whatever the requests say that ended. `lastComesMs`: see verdictOf(). */
-export const verdictOfRun = (
-  { collector, stopped }: Pick<SimulatedRun, 'collector' | 'stopped'>,
-  lastComesMs: number | null = null,
-): Verdict =>
+/** One that was given up had more to do than it ever did, whatever the requests say that ended. */
+export const verdictOfRun = ({
+  collector,
+  stopped,
+  lastComesMs,
+}: Omit<SimulatedRun, 'cluster' | 'happened'>): Verdict =>
   stopped ? { word: 'OVERLOADED', score: 1, growth: 1, unfinished: 1 } : verdictOf(collector, lastComesMs);
 
-export function outcomeOf({ cluster, collector, happened, stopped }: SimulatedRun): RunOutcome {
+export function outcomeOf({ cluster, happened, ...run }: SimulatedRun): RunOutcome {
   const { fleet, clock, links } = cluster;
+  const { collector, stopped } = run;
   const { decisions, events, migratedTokens, lostKv } = fleet;
   return {
     columns: collector.columns(),
@@ -80,9 +87,10 @@ export function outcomeOf({ cluster, collector, happened, stopped }: SimulatedRu
     lastEndMs: collector.lastEndMs,
     stopped,
     endMs: clock.now(),
-    verdict: verdictOfRun({ collector, stopped }),
+    verdict: verdictOfRun(run),
     engines: cluster.engines.map(engineOutcome),
     transfers: { ...cluster.transfers },
+    store: cluster.store?.outcome(cluster.engines) ?? null,
     links: links.use(),
     scaling: {
       ...{ decisions, events, migratedTokens },

@@ -9,14 +9,15 @@ import type { Segment, TraceTurn } from '../workload/traces/types.ts';
 import type { BenchConversation } from '../workload/types.ts';
 import { Answers } from './answers.ts';
 import { checkRun, checkSame } from './check-run.ts';
-import { SimulatedCluster, type SimulationSettings } from './cluster.ts';
+import { SimulatedCluster } from './cluster.ts';
 import { Collector } from './collector.ts';
 import { type Arriving, LoadTarget, type Served, serveArrivals } from './load.ts';
 import { outcomeOf, type RunOutcome, type SimulatedRun } from './outcome.ts';
 import { SegmentedTokens } from './segmented-tokens.ts';
+import type { SimulationSettings } from './settings.ts';
 import { type FaultPlan, StormyLoad } from './stormy-load.ts';
 import type { Slo } from './summary.ts';
-import { serveTurns } from './trace-load.ts';
+import { lastComesMs, serveTurns } from './trace-load.ts';
 
 /** Who asks. */
 export type Load =
@@ -115,7 +116,11 @@ export async function simulateOnce(
     served.catch(() => {});
     stopped = { atMs: cluster.clock.now(), open: collector.open };
   }
-  return { cluster, collector, happened: stormy?.happened ?? null, stopped };
+  return {
+    ...{ cluster, collector, stopped },
+    happened: stormy?.happened ?? null,
+    lastComesMs: load.kind === 'trace' ? lastComesMs(load.turns) : null,
+  };
 }
 
 /** What came of it, which must hold together; with all checks, it is simulated twice and must be the same. */

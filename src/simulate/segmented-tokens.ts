@@ -12,11 +12,11 @@ interface Runs {
   keys: number[];
   /** Place of the first token in its content. */
   froms: number[];
-  /** Where each ends in the sequence. */
-  ends: number[];
+  /** Where each begins in the sequence; then where the last one ends. */
+  starts: number[];
   tokens: TraceTokens;
-  /** Digests of its blocks of one size, by their index, each with the one that it follows. */
-  blocks: { size: number; parents: string[]; digests: string[] };
+  /** Digests of its blocks of one size from its start on. */
+  blocks: { size: number; digests: string[] };
 }
 
 /** The content that one token is, below all of a trace. */
@@ -37,17 +37,17 @@ export class SegmentedTokens extends TokenSequence {
   static of(segments: readonly Segment[], tokens: TraceTokens): SegmentedTokens {
     const runs = noRuns(tokens);
     for (const { key, from, length } of segments) append(runs, key, from, length);
-    return new SegmentedTokens(runs, 0, runs.ends.at(-1) ?? 0);
+    return new SegmentedTokens(runs, 0, lengthOf(runs));
   }
 
   at(index: number): number | undefined {
     const place = index < 0 ? this.length + index : index;
     if (place < 0 || place >= this.length) return undefined;
-    const { keys, froms, ends, tokens } = this.#runs;
+    const { keys, froms, starts, tokens } = this.#runs;
     const at = this.#start + place;
     const run = this.#runAt(at);
     const key = keys[run]!;
-    return key < 0 ? literal(key) : tokens.at(key, froms[run]! + at - (ends[run - 1] ?? 0));
+    return key < 0 ? literal(key) : tokens.at(key, froms[run]! + at - starts[run]!);
   }
 
   slice(start = 0, end: number = this.length): SegmentedTokens {
@@ -80,13 +80,13 @@ export class SegmentedTokens extends TokenSequence {
     let i = this.#runAt(this.#start);
     let j = other.#runAt(other.#start);
     for (let at = 0; at < length; ) {
-      const placeA = a.froms[i]! + this.#start + at - (a.ends[i - 1] ?? 0);
-      const placeB = b.froms[j]! + other.#start + at - (b.ends[j - 1] ?? 0);
+      const placeA = a.froms[i]! + this.#start + at - a.starts[i]!;
+      const placeB = b.froms[j]! + other.#start + at - b.starts[j]!;
       const [keyA, keyB] = [a.keys[i]!, b.keys[j]!];
       const known = keyA >= 0 && keyB >= 0;
       if (known ? keyA !== keyB || placeA !== placeB : this.at(at) !== other.at(at)) return at;
-      const leftA = a.ends[i]! - this.#start - at;
-      const leftB = b.ends[j]! - other.#start - at;
+      const leftA = a.starts[i + 1]! - this.#start - at;
+      const leftB = b.starts[j + 1]! - other.#start - at;
       at += Math.min(leftA, leftB);
       if (leftA <= leftB) i++;
       if (leftB <= leftA) j++;
@@ -96,36 +96,43 @@ export class SegmentedTokens extends TokenSequence {
 
   /** Of the first count tokens, in their order. */
   eachRun(count: number, visit: (key: number, from: number, length: number) => void): void {
-    const { keys, froms, ends } = this.#runs;
+    const { keys, froms, starts } = this.#runs;
     const end = this.#start + count;
     let at = this.#start;
     for (let run = this.#runAt(at); at < end; run++) {
-      const until = Math.min(end, ends[run]!);
-      visit(keys[run]!, froms[run]! + at - (ends[run - 1] ?? 0), until - at);
+      const until = Math.min(end, starts[run + 1]!);
+      visit(keys[run]!, froms[run]! + at - starts[run]!, until - at);
       at = until;
     }
   }
 
-  /** The digest of this, a block of a sequence, after the parent's: made once for all that have the sequence. */
-  digestAfter(parent: string, make: () => string): string {
-    const { blocks } = this.#runs;
-    const index = this.#start / this.length;
-    if (!Number.isInteger(index)) return make();
-    if (blocks.size !== this.length) this.#runs.blocks = { size: this.length, parents: [], digests: [] };
-    const { parents, digests } = this.#runs.blocks;
-    if (parents[index] !== parent) {
-      parents[index] = parent;
-      digests[index] = make();
+  /**
+   * The digests of its first blocks, each made of the one before and its tokens: once for all that have the sequence. null: it
+   * does not begin where its content does.
+   */
+  digests(
+    size: number,
+    count: number,
+    root: string,
+    digest: (parent: string, block: SegmentedTokens) => string,
+  ): readonly string[] | null {
+    if (this.#start > 0) return null;
+    if (this.#runs.blocks.size !== size) this.#runs.blocks = { size, digests: [] };
+    const { digests } = this.#runs.blocks;
+    let parent = digests.length === 0 ? root : digests[digests.length - 1]!;
+    for (let i = digests.length; i < count; i++) {
+      parent = digest(parent, this.slice(i * size, (i + 1) * size));
+      digests.push(parent);
     }
-    return digests[index]!;
+    return digests;
   }
 
   #runAt(place: number): number {
-    const { ends } = this.#runs;
+    const { keys, starts } = this.#runs;
     let low = 0;
-    for (let high = ends.length; low < high; ) {
+    for (let high = keys.length; low < high; ) {
       const middle = (low + high) >> 1;
-      if (ends[middle]! <= place) low = middle + 1;
+      if (starts[middle + 1]! <= place) low = middle + 1;
       else high = middle;
     }
     return low;
@@ -133,18 +140,21 @@ export class SegmentedTokens extends TokenSequence {
 }
 
 const noRuns = (tokens: TraceTokens): Runs => {
-  return { keys: [], froms: [], ends: [], tokens, blocks: { size: 0, parents: [], digests: [] } };
+  return { keys: [], froms: [], starts: [0], tokens, blocks: { size: 0, digests: [] } };
 };
 
-function append({ keys, froms, ends }: Runs, key: number, from: number, length: number): void {
+const lengthOf = ({ starts }: Runs): number => starts[starts.length - 1]!;
+
+function append(runs: Runs, key: number, from: number, length: number): void {
   if (length === 0) return;
-  const last = ends.length - 1;
-  const end = ends[last] ?? 0;
-  const goesOn = last >= 0 && keys[last] === key && froms[last]! + end - (ends[last - 1] ?? 0) === from;
-  if (goesOn) ends[last] = end + length;
+  const { keys, froms, starts } = runs;
+  const last = keys.length - 1;
+  const end = lengthOf(runs);
+  const goesOn = last >= 0 && keys[last] === key && froms[last]! + end - starts[last]! === from;
+  if (goesOn) starts[last + 1] = end + length;
   else {
     keys.push(key);
     froms.push(from);
-    ends.push(end + length);
+    starts.push(end + length);
   }
 }

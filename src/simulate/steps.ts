@@ -19,6 +19,8 @@ export interface StepDeps {
   machine: Resource | null;
   /** Decode steps in which nothing can change are taken at once. */
   runs: boolean;
+  /** Of the ends of steps that took time, among events of a moment: first, so that it is the same however they are taken. */
+  rank: number;
 }
 
 export interface SteppedEngine {
@@ -75,12 +77,13 @@ export class EngineSteps {
     this.#run = null;
     this.#stepping?.cancel();
     this.#stepping = null;
-    const endMs = this.#take(run, run.stepsUntil(this.#deps.clock.now()));
+    const { clock, rank } = this.#deps;
+    const endMs = this.#take(run, run.stepsUntil(clock.now(), rank < clock.rank));
     const batch = core.beginStep();
     const shape = shapeOf(batch);
     meter.stepBegins(shape, endMs);
     this.#step = { startMs: endMs, ms: run.stepMs(shape) };
-    this.#stepUntil(endMs + this.#step.ms, batch, shape);
+    this.#runStep(batch, shape);
   }
 
   begin(): void {
@@ -98,14 +101,21 @@ export class EngineSteps {
     this.#step = { startMs, ms };
     meter.stepBegins(shape, startMs);
     if (!machine) {
-      this.#stepUntil(startMs + ms, batch, shape);
+      this.#runStep(batch, shape);
       return;
     }
     this.#stepping = machine.begin(ms, () => this.#stepDone(batch, shape));
   }
 
-  #stepUntil(endMs: number, batch: ScheduledBatch, shape: StepShape): void {
-    this.#stepping = cancelling(this.#deps.clock.at(endMs, () => this.#stepDone(batch, shape)));
+  #runStep(batch: ScheduledBatch, shape: StepShape): void {
+    const { startMs, ms } = this.#step;
+    this.#until(startMs, startMs + ms, () => this.#stepDone(batch, shape));
+  }
+
+  /** What takes no time waits for its turn among all else of the moment. */
+  #until(startMs: number, endMs: number, over: () => void): void {
+    const { clock, rank } = this.#deps;
+    this.#stepping = cancelling(endMs > startMs ? clock.at(endMs, over, rank) : clock.at(endMs, over));
   }
 
   #stepDone(batch: ScheduledBatch, shape: StepShape): void {
@@ -116,7 +126,7 @@ export class EngineSteps {
 
   /** False: a step is to be taken by itself. */
   #beginRun(startMs: number): boolean {
-    const { runs, costs, clock } = this.#deps;
+    const { runs, costs } = this.#deps;
     const { core, meter, place, dueMs, touch } = this.#engine;
     const most = runs ? core.decodeSteps : 0;
     if (most < LEAST_RUN) return false;
@@ -126,14 +136,13 @@ export class EngineSteps {
     if (run.count < LEAST_RUN) return false;
     this.#run = run;
     meter.runBegins();
-    const timer = clock.at(run.endMs, () => {
+    this.#until(startMs, run.endMs, () => {
       this.#run = null;
       this.#stepping = null;
       this.#take(run, run.count);
       meter.stepEnds();
       touch();
     });
-    this.#stepping = cancelling(timer);
     return true;
   }
 
@@ -141,17 +150,16 @@ export class EngineSteps {
   #take(run: DecodeSteps, count: number): number {
     if (count === 0) return run.startMs;
     const { core, meter, outbox } = this.#engine;
-    let atMs = run.startMs;
-    const next = run.walk();
     const { requests, requestIds } = core.decodeShape();
-    const onStep = (): void => {
-      meter.stepTaken(requests, atMs);
-      atMs = next();
-      outbox.tellDecoded(requests, atMs);
-    };
-    core.decode(count, onStep);
+    let taken = 0;
+    core.decode(count, (steps) => {
+      meter.stepsTaken(steps, requests, taken === 0 ? run.startMs : run.endsMs[taken - 1]!);
+      if (outbox.listened)
+        for (let i = taken; i < taken + steps; i++) outbox.tellDecoded(requests, run.endsMs[i]!);
+      taken += steps;
+    });
     for (const requestId of requestIds) outbox.keep(requestId, count);
-    return atMs;
+    return run.endsMs[count - 1]!;
   }
 
   /** `shape`: null where nothing ran. */

@@ -4,6 +4,7 @@ import type { SimulatedArm } from '../measure/simulation-report.ts';
 import { describeSamples } from '../measure/statistics.ts';
 import { tpotOf } from './collector.ts';
 import type { EngineOutcome, RunOutcome } from './outcome.ts';
+import type { StoreOutcome } from './store.ts';
 
 /** What a good request keeps within; null: whatever it is. */
 export interface Slo {
@@ -57,6 +58,7 @@ export function summarise(
     stopped: stoppedOf(runs),
     scaling: scalingOf(runs),
     faults: faultsOf(runs),
+    store: storeOf(runs),
     engines: first.engines.map(engineFacts),
     links: first.links.map(({ from, to, bytes, busyMs }) => ({ from, to, bytes, busy_ms: busyMs })),
   };
@@ -158,6 +160,31 @@ function faultsOf(runs: readonly RunOutcome[]): SimulatedArm['faults'] {
   for (const [kind, n] of runs.flatMap(({ faults }) => faults ?? []))
     times.set(kind, (times.get(kind) ?? 0) + n);
   return runs.some(({ faults }) => faults) ? Object.fromEntries(times) : null;
+}
+
+function storeOf(runs: readonly RunOutcome[]): SimulatedArm['store'] {
+  const [first] = runs as [RunOutcome];
+  if (!first.store) return null;
+  const sum = (value: (store: StoreOutcome) => number): number => sumOf(runs, ({ store }) => value(store!));
+  const { slots, blocks, blockBytes } = first.store;
+  return {
+    ...{ slots, blocks, block_bytes: blockBytes },
+    lookups: sum(({ counters }) => counters.lookups),
+    hits: sum(({ counters }) => counters.hits),
+    stored: sum(({ counters }) => counters.stored),
+    evicted: sum(({ counters }) => counters.evicted),
+    refused: sum(({ counters }) => counters.refused),
+    loads: sum(({ engines }) => engines.loads),
+    failed_loads: sum(({ engines }) => engines.failedLoads),
+    loaded_tokens: sum(({ engines }) => engines.loadedTokens),
+    load_ms: sum(({ engines }) => engines.loadMs),
+    save_ms: sum(({ engines }) => engines.saveMs),
+    bytes_to_p: sum(({ bytesToP }) => bytesToP),
+    bytes_to_d: sum(({ bytesToD }) => bytesToD),
+    bytes_saved: sum(({ engines }) => engines.savedBytes),
+    two_hop_bytes: sum(({ engines }) => engines.twoHopBytes),
+    unanswered: sum(({ engines }) => engines.unanswered),
+  };
 }
 
 function engineFacts(engine: EngineOutcome): SimulatedArm['engines'][number] {

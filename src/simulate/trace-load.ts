@@ -5,6 +5,10 @@ import type { Segment, TraceTurn } from '../workload/traces/types.ts';
 import type { Collector } from './collector.ts';
 import { exactly, type Served, serveTurn } from './load.ts';
 
+/** When the last turn comes that waits for no other, milliseconds. */
+export const lastComesMs = (turns: readonly TraceTurn[]): number =>
+  turns.reduce((last, { arrival }) => (arrival.kind === 'at' ? Math.max(last, arrival.ms) : last), 0);
+
 /** Resolves when the last answer ended; failed requests are counted and passed over. Call inside run(). */
 export async function serveTurns(
   fleet: Served,
@@ -15,8 +19,16 @@ export async function serveTurns(
   const { clock } = fleet;
   const begunMs = clock.now();
   let failure: unknown = null;
-  /** A turn ended: what follows it may be due. */
+  /** Until when nothing is due that is known. */
+  let untilMs = Number.POSITIVE_INFINITY;
+  /** Something is due sooner, or nothing is to come. */
   let news = new AbortController();
+
+  function ended(): void {
+    const dueMs = failure || feed.over ? 0 : (feed.nextMs ?? Number.POSITIVE_INFINITY);
+    // With a reason: an exception of its own would be made for each.
+    if (dueMs < untilMs) news.abort('news');
+  }
 
   async function serve({ index, conversationId, prompt, answer, outputTokens }: TraceTurn): Promise<void> {
     const sampling = { ...exactly(outputTokens), forcedTokenIds: tokensOf(answer) };
@@ -33,11 +45,11 @@ export async function serveTurns(
         .catch((error: unknown) => {
           failure ??= error;
         })
-        // With a reason: an exception of its own would be made for each.
-        .finally(() => news.abort('news'));
+        .finally(ended);
       continue;
     }
-    news = new AbortController();
+    untilMs = feed.nextMs ?? Number.POSITIVE_INFINITY;
+    if (news.signal.aborted) news = new AbortController();
     if (Number.isFinite(waitMs)) await clock.sleep(waitMs, news.signal);
     else await new Promise((resolve) => news.signal.addEventListener('abort', resolve));
   }

@@ -3,6 +3,7 @@
  * (gates, holds, streams, claims) is the real connector's. An engine that ends takes its READs with it.
  */
 
+import { STORE_ADDRESS } from '../config/connectors.ts';
 import { ATTEMPTS } from '../transport/deadlines.ts';
 import { emptyResult } from '../transport/transfer.ts';
 import type {
@@ -28,7 +29,7 @@ export interface SimulatedLink {
 
 export interface NetDeps {
   clock: VirtualClock;
-  costs: Pick<SimulationCosts, 'readMs' | 'messageMs'>;
+  costs: Pick<SimulationCosts, 'readMs' | 'messageMs' | 'store'>;
   /** The link in force from one engine to another, by their ids. */
   link: (from: string, to: string) => SimulatedLink | null;
   /** Call before what an engine is told or asked: it has done all that it did until now. */
@@ -67,10 +68,11 @@ export class SimulatedNet {
   leave(engineId: string): void {
     this.#nodes.get(engineId)?.end();
     this.#nodes.delete(engineId);
-    for (const { handlers, identity } of this.#nodes.values()) {
-      this.deps.catchUp(identity.engineId);
-      handlers.onPeerGone?.(engineId);
-      this.deps.touch(identity.engineId);
+    for (const node of this.#nodes.values()) {
+      const own = node.identity.engineId;
+      this.deps.catchUp(own);
+      node.handlersFor(engineId).onPeerGone?.(engineId);
+      this.deps.touch(own);
     }
   }
 
@@ -86,25 +88,32 @@ export class SimulatedNet {
 
 export class SimulatedTransport implements ServingTransport {
   readonly identity: EngineIdentity;
-  handlers: Partial<TransportHandlers> = {};
-  /** Resolves with false when its engine ends. */
-  readonly ended: Promise<false>;
+  #handlers: Partial<TransportHandlers> = {};
+  /** Of those with handlers of their own. */
+  readonly #ofPeers = new Map<string, Partial<TransportHandlers>>();
   readonly #net: SimulatedNet;
   readonly #over = new AbortController();
+  /** Told when its engine ends: whoever waits for something of it. */
+  readonly #waiting = new Set<() => void>();
 
   constructor(identity: EngineIdentity, net: SimulatedNet) {
     this.identity = identity;
-    this.ended = new Promise((resolve) => this.#over.signal.addEventListener('abort', () => resolve(false)));
     this.#net = net;
     net.join(this);
   }
 
-  setHandlers(handlers: Partial<TransportHandlers>): void {
-    this.handlers = { ...this.handlers, ...handlers };
+  setHandlers(handlers: Partial<TransportHandlers>, peer?: string): void {
+    if (peer === undefined) this.#handlers = { ...this.#handlers, ...handlers };
+    else this.#ofPeers.set(peer, { ...this.handlersFor(peer), ...handlers });
+  }
+
+  handlersFor(peer: string): Partial<TransportHandlers> {
+    return this.#ofPeers.get(peer) ?? this.#handlers;
   }
 
   end(): void {
     this.#over.abort();
+    for (const tell of this.#waiting) tell();
   }
 
   async clockOffsetSeconds(): Promise<number> {
@@ -126,7 +135,8 @@ export class SimulatedTransport implements ServingTransport {
     const node = this.#net.node(remote);
     if (!node) return;
     catchUp(remote.engineId);
-    node.handlers.onNotification?.(this.identity.engineId, notification);
+    const from = this.identity.engineId;
+    node.handlersFor(from).onNotification?.(from, notification);
     touch(remote.engineId);
   }
 
@@ -152,7 +162,8 @@ export class SimulatedTransport implements ServingTransport {
     if (!holder) return emptyResult('dead', 'nobody is there', clock.now() - begunMs);
     const blocks = pairs.map(({ group, remote: blockId }) => ({ group, blockId }));
     catchUp(remote.engineId);
-    const gate = holder.handlers.gate?.(remoteRequestId, blocks, claim, this.identity.engineId);
+    const own = this.identity.engineId;
+    const gate = holder.handlersFor(own).gate?.(remoteRequestId, blocks, claim, own);
     touch(remote.engineId);
     if (!gate?.allow) {
       const { outcome, message } = gate ?? { outcome: 'dead' as const, message: 'nobody answers' };
@@ -180,7 +191,8 @@ export class SimulatedTransport implements ServingTransport {
     const holder = this.#net.node(remote);
     if (!holder) return emptyResult('dead', 'nobody is there', wall());
     catchUp(remote.engineId);
-    const stream = holder.handlers.streamGate!(remoteRequestId, claim, this.identity.engineId);
+    const own = this.identity.engineId;
+    const stream = holder.handlersFor(own).streamGate!(remoteRequestId, claim, own);
     touch(remote.engineId);
     let chunks = 0;
     let movingMs = 0;
@@ -216,20 +228,47 @@ export class SimulatedTransport implements ServingTransport {
     pairs: readonly BlockPair[],
     promptTokens: number,
   ): Promise<boolean> {
-    const { costs, link } = this.#net.deps;
+    const { link } = this.#net.deps;
     const bytes = this.#bytesOf(pairs);
+    const copyMs = this.#copyMs(holder.identity.engineId, pairs, promptTokens);
     const way = link(holder.identity.engineId, this.identity.engineId);
     const arrive = async (): Promise<true> => {
       await this.#device(holder.identity.engineId);
       // The engines' copies and the link work on the bytes at the same time, chunk by chunk: the slower of the two counts.
       const linked = way && this.#onLink(way, bytes);
-      await this.#pause(costs.readMs(bytes, promptTokens));
+      await this.#pause(copyMs);
       await linked;
       if (way && way.latencyMs > 0) await this.#pause(way.latencyMs);
       await this.#device(this.identity.engineId);
       return true;
     };
-    return Promise.race([arrive(), holder.ended, this.ended]);
+    return this.#orEnd([this, holder], arrive(), false);
+  }
+
+  /** What the promise gives; or the other value, once one of the engines has ended. */
+  async #orEnd<T, E>(engines: readonly SimulatedTransport[], promise: Promise<T>, ended: E): Promise<T | E> {
+    let tell = (): void => {};
+    const end = new Promise<E>((resolve) => {
+      tell = () => resolve(ended);
+    });
+    for (const engine of engines) engine.#waiting.add(tell);
+    try {
+      return await Promise.race([promise, end]);
+    } finally {
+      for (const engine of engines) engine.#waiting.delete(tell);
+    }
+  }
+
+  /** A store's loads and saves where costs say nothing of them: as between engines. */
+  #copyMs(holderId: string, pairs: readonly BlockPair[], promptTokens: number): number {
+    const { costs } = this.#net.deps;
+    const bytes = this.#bytesOf(pairs);
+    const loads = holderId === STORE_ADDRESS.engineId;
+    const saves = this.identity.engineId === STORE_ADDRESS.engineId;
+    if (!loads && !saves) return costs.readMs(bytes, promptTokens);
+    if (costs.store) return loads ? costs.store.loadMs(bytes) : costs.store.saveMs(bytes);
+    const { blockBytes, blockSize } = this.identity;
+    return costs.readMs(bytes, (pairs.length / blockBytes.length) * blockSize);
   }
 
   /**
@@ -245,7 +284,7 @@ export class SimulatedTransport implements ServingTransport {
         wires.send(from, to, kind, resolve);
       });
       const silence = clock.sleep(silenceMs, silent.signal).then(() => null);
-      const damaged = await Promise.race([came, silence, this.ended.then(() => null)]);
+      const damaged = await this.#orEnd([this], Promise.race([came, silence]), null);
       silent.abort();
       if (damaged !== null) return damaged ? 'a checksum does not match' : null;
       if (this.#over.signal.aborted) return 'the reader ended';
@@ -284,13 +323,12 @@ export class SimulatedTransport implements ServingTransport {
     wallMs: number,
     movingMs: number | null,
   ): TransferResult {
-    return {
-      ...emptyResult('done', '', wallMs),
-      bytes: this.#bytesOf(pairs),
-      blocks: pairs.length,
-      chunks,
-      descriptors: pairs.length,
-      movingMs,
-    };
+    const result = emptyResult('done', '', wallMs);
+    result.bytes = this.#bytesOf(pairs);
+    result.blocks = pairs.length;
+    result.chunks = chunks;
+    result.descriptors = pairs.length;
+    result.movingMs = movingMs;
+    return result;
   }
 }

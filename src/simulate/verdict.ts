@@ -6,6 +6,8 @@ import type { Collector } from './collector.ts';
 const EVEN_GROWTH = 2 / 3;
 /** Latencies that differ by less are taken for the same. */
 const NO_SLOWER = 1.05;
+/** Standard errors that a difference of means must have to be told from chance. */
+const TOLD_APART = 2;
 /** Where half of all are left, the fleet serves half of what comes. */
 const WORST_UNFINISHED = 1 / 2;
 const WEIGHTS = { growth: 0.6, unfinished: 0.4 };
@@ -27,9 +29,9 @@ export function verdictOf(collector: Collector, lastComesMs: number | null = nul
   // Below one request nothing is a backlog.
   const open = (last / Math.max(1, middle) - 1) / EVEN_GROWTH;
   // More are under way while a fleet fills, too; but in a backlog each also takes longer than those before it.
-  const slower = meanLatency(starts, latencies, (2 * untilMs) / 3, untilMs);
-  const before = meanLatency(starts, latencies, untilMs / 3, (2 * untilMs) / 3);
-  const growth = slower > NO_SLOWER * before ? clamp(open) : 0;
+  const firsts = (fromMs: number, toMs: number) => firstTurns(collector, fromMs, toMs);
+  const slower = isSlower(firsts(untilMs / 3, (2 * untilMs) / 3), firsts((2 * untilMs) / 3, untilMs));
+  const growth = slower ? clamp(open) : 0;
   const unfinished =
     lastComesMs !== null ? shareOpen(starts, latencies, lastComesMs) : came > 0 ? openAtLast / came : 0;
   const score = WEIGHTS.growth * growth + WEIGHTS.unfinished * clamp(unfinished / WORST_UNFINISHED);
@@ -53,16 +55,34 @@ function meanOpen(starts: Float64Array, latencies: Float64Array, fromMs: number,
   return openMs / (toMs - fromMs);
 }
 
-/** Of those who came in [fromMs, toMs); of none, 0. */
-function meanLatency(starts: Float64Array, latencies: Float64Array, fromMs: number, toMs: number): number {
-  let [count, sum] = [0, 0];
-  starts.forEach((startMs, i) => {
-    if (startMs < fromMs || startMs >= toMs) return;
-    count++;
-    sum += latencies[i]!;
-  });
-  return count > 0 ? sum / count : 0;
+interface Latencies {
+  count: number;
+  meanMs: number;
+  /** Square of the mean's standard error. */
+  error: number;
 }
+
+/** Of conversations' first turns that came in [fromMs, toMs): later ones are longer by themselves, and come late in a short run. */
+function firstTurns(collector: Collector, fromMs: number, toMs: number): Latencies {
+  const starts = collector.column('startMs');
+  const turns = collector.column('turn');
+  const latencies = collector.column('latencyMs');
+  // Welford's: sums of squares of long times lose their last digits.
+  let [count, meanMs, squares] = [0, 0, 0];
+  starts.forEach((startMs, i) => {
+    if (startMs < fromMs || startMs >= toMs || turns[i] !== 1) return;
+    const off = latencies[i]! - meanMs;
+    meanMs += off / ++count;
+    squares += off * (latencies[i]! - meanMs);
+  });
+  return { count, meanMs, error: count > 1 ? squares / (count - 1) / count : 0 };
+}
+
+/** Of a few nothing is told. */
+const isSlower = (before: Latencies, after: Latencies): boolean =>
+  Math.min(before.count, after.count) > 1 &&
+  after.meanMs > NO_SLOWER * before.meanMs &&
+  after.meanMs - before.meanMs > TOLD_APART * Math.sqrt(before.error + after.error);
 
 /** Of the requests that have come by then. */
 function shareOpen(starts: Float64Array, latencies: Float64Array, atMs: number): number {

@@ -15,6 +15,7 @@ import { LowerTiers, type StoreFolderStart, type StoreServerStart } from './lowe
 import { StoreReport } from './report.ts';
 import { type ServerCounters, ServerTier } from './server-tier.ts';
 import { StoreService, type StoreServiceCounters } from './service.ts';
+import { slotsIn } from './slots.ts';
 
 export interface StoreStart {
   /** The engines': what they and the store must agree on. The store's own address in it. */
@@ -102,16 +103,6 @@ interface Parts {
   /** Both of these; null: there is neither. */
   lower: LowerTiers | null;
   report: StoreReport;
-}
-
-/** Blocks for which there is room. Throws ConfigError below one. */
-function slotsIn(bytes: number, blockBytes: readonly number[]): number {
-  const block = blockBytes.reduce((sum, one) => sum + one, 0);
-  const slots = Math.floor(bytes / block);
-  if (slots >= 1) return slots;
-  throw new ConfigError(
-    `the store has ${bytes} bytes and a block of this model ${block}: give it ${block} or more, or use smaller blocks`,
-  );
 }
 
 export function hostStore({ clock, openFolder, openServer, exit }: StoreHostDeps): StoreApi {

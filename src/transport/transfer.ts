@@ -6,8 +6,18 @@ import type { ChunkMessage } from './messages.ts';
 import type { ReadRequest, TransferResult, TransferStages } from './types.ts';
 
 export function noStages(): TransferStages {
-  const none = { handshakeMs: 0, waitMs: 0, gatherMs: 0, readbackMs: 0, slabInMs: 0 };
-  return { ...none, linkMs: 0, slabOutMs: 0, uploadMs: 0, scatterMs: 0, notifyMs: 0 };
+  return {
+    handshakeMs: 0,
+    waitMs: 0,
+    gatherMs: 0,
+    readbackMs: 0,
+    slabInMs: 0,
+    linkMs: 0,
+    slabOutMs: 0,
+    uploadMs: 0,
+    scatterMs: 0,
+    notifyMs: 0,
+  };
 }
 
 /** A transfer that ended before it began. */

@@ -1,7 +1,9 @@
 import { describe, expect, it, vi } from 'vitest';
 import { parseAllDocuments } from 'yaml';
 import { main } from '../../src/cli/app.ts';
+import type { CliDeps } from '../../src/cli/deps.ts';
 import { widthOf } from '../../src/cli/format.ts';
+import { workOf } from '../../src/cli/simulate/thread-work.ts';
 import { fleetFileSchema } from '../../src/config/fleet-schema.ts';
 import { type PlanReport, planReportSchema } from '../../src/measure/plan-report.ts';
 import { simulationReportSchema } from '../../src/measure/simulation-report.ts';
@@ -70,6 +72,55 @@ describe('kvferry plan', () => {
     expect(again.world.files.get('out.json')).toBe(world.files.get('out.json'));
     const other = await kvferry(`${argv} --seed 5`);
     expect(other.world.files.get('out.json')).not.toBe(world.files.get('out.json'));
+  });
+
+  it('several simulations at once give the same bytes, each in a thread that gets plain data', async () => {
+    const argv = `plan ${small.replace('round-robin', 'round-robin,least-request')} --slo-ttft 300ms --rate 12 --json out.json`;
+    const alone = await kvferry(argv);
+    const world = fakeWorld({}, FILES);
+    let [threads, atOnce, most] = [0, 0, 0];
+    const startSimulationThread: CliDeps['startSimulationThread'] = (work, config) => {
+      threads++;
+      const does = workOf(work, structuredClone(config), world.deps);
+      return {
+        async run(job) {
+          most = Math.max(most, ++atOnce);
+          const result = await (await does)(structuredClone(job));
+          atOnce--;
+          return structuredClone(result);
+        },
+        async end() {
+          threads--;
+        },
+      };
+    };
+    const argvAtOnce = `${argv} --jobs 3`.split(' ');
+    expect(await main(argvAtOnce, { ...world.deps, startSimulationThread })).toBe(0);
+    expect(world.files.get('out.json')).toBe(alone.world.files.get('out.json'));
+    expect({ threads, most }).toEqual({ threads: 0, most: 3 });
+  });
+
+  it('sizes of a store are tried side by side, and the commands have the chosen one', async () => {
+    // Turns that go on: what P does not find, it computes, and it keeps nothing itself.
+    const turns = JSON.stringify(
+      generator({ conversations: 10, turns: 5, prefix: 0, input: 200, output: 5 }),
+    );
+    const stored = JSON.stringify({ ...JSON.parse(costs), store: { load: { fixed_ms: 1 }, save: {} } });
+    const argv =
+      'plan w.json --costs ./stored.json --sample 40 --routing round-robin --mode unidirectional --block-size 16 --no-prefix-caching';
+    const { code, world } = await kvferry(
+      `${argv} --store none,256KiB,64MiB --slo-ttft 400ms --rate 3 --json out.json`,
+      { 'w.json': turns, './stored.json': stored },
+    );
+    expect(world.err()).not.toContain('kvferry:');
+    expect(code).toBe(0);
+    const { searched, chosen, commands, front, notes } = parsed(world.files.get('out.json'));
+    expect(searched.store).toEqual([null, 2 ** 18, 2 ** 26]);
+    expect(front.map(({ store_bytes }) => store_bytes)).toContain(2 ** 26);
+    expect(chosen!.store_bytes).toBe(2 ** 26);
+    expect(commands[0]).toContain('--store 67108864 --store-eviction s3fifo');
+    expect(world.out()).toMatch(/a\s+store of none, 256 KiB, 64 MiB/);
+    expect(notes).toEqual([]);
   });
 
   it('writes a fleet that simulate and export take as it is', async () => {

@@ -158,6 +158,38 @@ describe('kvferry simulate', () => {
     expect(without.world.files.get('out.json')).toBe(world.files.get('out.json'));
   });
 
+  it('a store beside the engines: what it had, saved and gave, and whose times that took', async () => {
+    const argv =
+      'w.json --num-clients 3 --mode bidirectional --threshold 8 --store 16MiB --experiments no-prefix-caching --json out.json --check';
+    const timed = JSON.stringify({
+      ...JSON.parse(mine),
+      store: { load: { fixed_ms: 1 }, save: { fixed_ms: 1 } },
+    });
+    const files = { 'w.json': small, './mine.json': mine, './timed.json': timed };
+    const { code, world } = await simulate(`${argv} --costs ./timed.json`, files);
+    expect(world.err()).not.toContain('kvferry:');
+    expect(code).toBe(0);
+    const { arms, store_times } = parsed(world.files.get('out.json'));
+    expect(store_times).toEqual({ assumed: false });
+    const store = arms[0]!.store!;
+    expect(store.hits).toBeGreaterThan(0);
+    expect(store.stored - store.evicted).toBe(store.blocks);
+    expect(store.slots).toBe(Math.floor(2 ** 24 / store.block_bytes));
+    expect(store.bytes_saved).toBe(store.stored * store.block_bytes);
+    expect(store.load_ms).toBe(store.loads);
+    // What the store had before, nobody fetched by way of another: the rest came from D.
+    expect(store.two_hop_bytes).toBe(0);
+    expect(arms[0]!.pulled_tokens).toBeGreaterThan(store.loaded_tokens / 2);
+    expect(world.out()).toMatch(/Store: [^;]* evicted; of blocks asked for,\s+found \d+%\s+of /);
+    expect(widest(world.out())).toBeLessThanOrEqual(80);
+    const assumed = await simulate(`${argv} --costs ./mine.json --pull-policy cost-aware`, files);
+    expect(assumed.code).toBe(0);
+    expect(parsed(assumed.world.files.get('out.json')).store_times).toEqual({ assumed: true });
+    expect(assumed.world.out()).toContain('loads and saves are assumed to take what READs do');
+    const without = await simulate(argv.replace('--store 16MiB ', ''), files);
+    expect(parsed(without.world.files.get('out.json')).arms[0]!.store).toBeNull();
+  });
+
   it('a trace in full: later turns wait for earlier ones, and what was generated is found again', async () => {
     const line = (timestamp: number, input: number, hash_ids: number[]) =>
       JSON.stringify({ timestamp, input_length: input, output_length: 40, hash_ids });
@@ -181,6 +213,10 @@ describe('kvferry simulate', () => {
     ['w.json --costs ./other.json', 'has times of model nano, and tiny is simulated: give --model nano'],
     ['w.json --budget 10m', '--budget is of no use to a simulation'],
     ['w.json --arrivals 5', '--arrivals is given and --arrival-rate is not'],
+    ['w.json --store-dir kv', '--store-dir is of no use to a simulation: a store is simulated as memory'],
+    ['w.json --store-url redis://h', '--store-url is of no use to a simulation'],
+    ['w.json --store 64', 'the store has 64 bytes and a block of this model'],
+    ['w.json --cost-profile p.json', '--cost-profile is given and --pull-policy is threshold'],
     ['w.json --p-blocks 3', 'the longest conversation takes'],
   ])('%s: says what is wrong', async (argv, message) => {
     const bad = JSON.stringify({ ...JSON.parse(mine), step: { ms: 1 } });

@@ -24,18 +24,27 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true }));
 
-const argv =
-  'simulate w.json --mode bidirectional --routing round-robin,prefix-cache --decode 2 --arrival-rate 2 --arrivals 12 --faults 6 --start-up 1s --seeds 2';
+const argv = {
+  simulate:
+    'simulate w.json --mode bidirectional --routing round-robin,prefix-cache --decode 2 --arrival-rate 2 --arrivals 12 --faults 6 --start-up 1s --seeds 2',
+  plan: 'plan w.json --sample 40 --routing round-robin,least-request --slo-ttft 100ms --rate 4',
+};
 
-async function simulate(jobs: number): Promise<string> {
-  const file = path.join(folder, `${jobs}.json`);
-  const words = `${argv} --jobs ${jobs} --json`.split(' ');
+async function kvferry(command: keyof typeof argv, jobs: number): Promise<string> {
+  const file = path.join(folder, `${command}-${jobs}.json`);
+  const words = `${argv[command]} --jobs ${jobs} --json`.split(' ');
   await run(process.execPath, [bundled('kvferry'), ...words, file], { cwd: folder });
   return readFile(file, 'utf8');
 }
 
 it('the same bytes, however many run at once', async () => {
-  const one = await simulate(1);
+  const one = await kvferry('simulate', 1);
   expect(JSON.parse(one)).toMatchObject({ arms: [{ seeds: 2 }, { seeds: 2 }] });
-  expect(await simulate(3)).toBe(one);
+  expect(await kvferry('simulate', 3)).toBe(one);
+});
+
+it('a plan, too', async () => {
+  const one = await kvferry('plan', 1);
+  expect(JSON.parse(one)).toMatchObject({ chosen: { met: true } });
+  expect(await kvferry('plan', 2)).toBe(one);
 });

@@ -118,7 +118,7 @@ describe('block pool', () => {
 
   it('names the same content in several groups apart, in one queue', () => {
     const removed: [string, number][] = [];
-    const pool = new BlockPool(4, (hash, group) => removed.push([hash, group]), 2);
+    const pool = new BlockPool(4, (hash, group) => removed.push([hash, group]));
     const [a, b] = pool.allocate(2) as [number, number];
     expect(pool.cache(a, 'A', 0)).toBe(true);
     expect(pool.cache(b, 'A', 1)).toBe(true);

@@ -86,16 +86,24 @@ describe('decoding at once', () => {
     expect(atOnce.events).toEqual(single.events);
   });
 
-  it('tells of each step after it, with what the requests have by then', async () => {
-    const { core, step } = makeEngine({});
+  it('tells of steps after them, up to those that change blocks, with what the requests have by then', async () => {
+    const { core, step } = makeEngine({ blockSize: 16 });
     core.addRequest(forced('a', tokens(10)));
     core.addRequest(forced('b', tokens(20, 1)));
     await step();
     const seen: unknown[] = [];
     expect(core.decodeShape()).toEqual({ requestIds: ['a', 'b'], requests: 2, context: 30 });
-    core.decode(3, () => seen.push(core.inspect.requestState('a')?.numComputedTokens));
-    expect(seen).toEqual([11, 12, 13]);
-    expect(core.decodeShape()).toEqual({ requestIds: ['a', 'b'], requests: 2, context: 36 });
+    const see = (steps: number) => seen.push([steps, core.inspect.requestState('a')?.numComputedTokens]);
+    core.decode(14, see);
+    // 'a' fills its first block with its 16th token and begins the next one with its 17th, 'b' fills its second with its 32nd.
+    expect(seen).toEqual([
+      [5, 15],
+      [1, 16],
+      [5, 21],
+      [1, 22],
+      [2, 24],
+    ]);
+    expect(core.decodeShape()).toEqual({ requestIds: ['a', 'b'], requests: 2, context: 58 });
   });
 });
 

@@ -1,12 +1,15 @@
 /** Nothing of a simulation looks at the machine's clock, and the same seed gives the same run. */
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import { OFFLOADING_DEFAULTS } from '../../src/config/connectors.ts';
+import type { AutoscaleChoice } from '../../src/router/autoscale/registry.ts';
 import { VirtualClock } from '../../src/simulate/clock.ts';
 import { Collector } from '../../src/simulate/collector.ts';
 import { linearCosts, simulationCostsSchema } from '../../src/simulate/costs/linear.ts';
 import { poissonArrivals, serveArrivals } from '../../src/simulate/load.ts';
+import { type SimulationWorld, simulateSeed } from '../../src/simulate/run.ts';
 import { Random } from '../../src/workload/random.ts';
 import type { BenchConversation } from '../../src/workload/types.ts';
-import { type Fleet, simulated } from './simulated.ts';
+import { BLOCK_BYTES, type Fleet, fleetOptions, simulated } from './simulated.ts';
 
 const costs = linearCosts(
   simulationCostsSchema.parse({
@@ -63,10 +66,42 @@ const fleets: [string, Fleet][] = [
   ['streamed', { prefill: 2, decode: 2, options: { link, handover: 'streamed' } }],
   ['pools that evict', { prefill: 1, decode: 1, blocks: 40 }],
   [
+    'a store behind the link',
+    {
+      ...{ blocks: 60, storeSlots: 40 },
+      connector: {
+        name: 'MultiConnector',
+        multi: { composition: 'compose', names: ['NixlConnector', 'OffloadingConnector'] },
+        offloading: { ...OFFLOADING_DEFAULTS, handsOver: false },
+      },
+      options: { link, store: { bytes: 40 * BLOCK_BYTES, eviction: 'lru', remote: true } },
+    },
+  ],
+  [
     'signals of an age',
     { prefill: 2, decode: 2, options: { signalAgeMs: 50, routing: { name: 'llm-d', parameters: {} } } },
   ],
 ];
+
+/** From now on whoever asks the machine for the time, or for a timer, gets an exception. */
+function withoutClocks(): void {
+  const never = (): never => {
+    throw new Error('the machine has no clock here');
+  };
+  const RealDate = Date;
+  class NoDate extends RealDate {
+    static override now = never;
+  }
+  vi.stubGlobal('Date', NoDate);
+  vi.stubGlobal('performance', {
+    now: never,
+    get timeOrigin() {
+      return never();
+    },
+  });
+  vi.stubGlobal('setTimeout', never);
+  vi.stubGlobal('setInterval', never);
+}
 
 describe('time in a simulation', () => {
   afterEach(() => vi.unstubAllGlobals());
@@ -74,22 +109,7 @@ describe('time in a simulation', () => {
   it.each(fleets)(
     '%s: no clock of the machine, the same again, and another for another seed',
     async (_name, fleet) => {
-      const never = (): never => {
-        throw new Error('the machine has no clock here');
-      };
-      const RealDate = Date;
-      class NoDate extends RealDate {
-        static override now = never;
-      }
-      vi.stubGlobal('Date', NoDate);
-      vi.stubGlobal('performance', {
-        now: never,
-        get timeOrigin() {
-          return never();
-        },
-      });
-      vi.stubGlobal('setTimeout', never);
-      vi.stubGlobal('setInterval', never);
+      withoutClocks();
       const first = await run(fleet, 3);
       const again = await run(fleet, 3);
       const other = await run(fleet, 4);
@@ -104,6 +124,51 @@ describe('time in a simulation', () => {
       });
     },
   );
+
+  const autoscale: AutoscaleChoice = {
+    name: 'k8s-hpa',
+    parameters: { prefill: { metric: 'in-flight', target: 2 }, decode: { metric: 'in-flight', target: 2 } },
+    intervalMs: 500,
+    bounds: { prefill: { min: 1, max: 3 }, decode: { min: 1, max: 3 } },
+  };
+  const faultPlan = { faults: 25, span: 40 };
+
+  it.each<[string, Pick<SimulationWorld, 'autoscale' | 'faultPlan'>]>([
+    ['an autoscaler', { autoscale }],
+    ['faults', { faultPlan }],
+    ['both', { autoscale, faultPlan }],
+  ])('none with %s either, and the same again', async (_name, changes) => {
+    const plan = {
+      label: 'arm',
+      options: fleetOptions({
+        prefill: 2,
+        decode: 2,
+        options: { drain: { drain: 'migrate', holdsMs: 1000 } },
+      }),
+      load: {
+        kind: 'arrivals',
+        arrivals: (seed: number) =>
+          poissonArrivals(conversations(16, seed), { perSecond: 8, count: 16, seed }),
+        thinkMs: 100,
+      },
+    } as const;
+    const world: SimulationWorld = {
+      costs: { ...costs, startMs: 700 },
+      ...{ groups: [{ kind: 'full' }], blockBytes: BLOCK_BYTES, sharing: 'fair', check: false, runs: true },
+      ...{ tokenIds: [8, 500], seed: 3, seeds: 1, slo: { ttftMs: null, tpotMs: null } },
+      nextTask: () => new Promise((resolve) => setImmediate(resolve)),
+      signal: new AbortController().signal,
+      onProgress() {},
+      ...changes,
+    };
+    withoutClocks();
+    const first = await simulateSeed(plan, world, 3);
+    const again = await simulateSeed(plan, world, 3);
+    vi.unstubAllGlobals();
+    expect(again).toEqual(first);
+    if (changes.autoscale) expect(first.scaling.events.map(({ event }) => event)).toContain('joined');
+    if (changes.faultPlan) expect(first.faults!.length).toBeGreaterThan(5);
+  });
 
   it('events of one moment happen in the order in which they were asked for, and a cancelled one never', () => {
     const clock = new VirtualClock();

@@ -47,6 +47,91 @@ async function queue(
   return { waitS: meanMs / SERVICE_MS - 1, meanMs, decoders, overMs: cluster.clock.now(), collector };
 }
 
+/** Who comes when, and takes how long, milliseconds. */
+interface Customer {
+  atMs: number;
+  serviceMs: number;
+}
+
+function* customers(servers: number, rho: number, meanMs: number, seed: number): Generator<Customer> {
+  const random = new Random(seed);
+  for (let atMs = 0; ; ) {
+    atMs += random.exponential(meanMs / (servers * rho));
+    yield { atMs, serviceMs: random.exponential(meanMs) };
+  }
+}
+
+/** First come, first served by whoever of so many is free first: how long each waits. */
+function waitsOf(servers: number, served: readonly Customer[]): number[] {
+  const freeMs: number[] = Array.from({ length: servers }, () => 0);
+  return served.map(({ atMs, serviceMs }) => {
+    const first = freeMs.indexOf(Math.min(...freeMs));
+    const waitMs = Math.max(0, freeMs[first]! - atMs);
+    freeMs[first] = atMs + waitMs + serviceMs;
+    return waitMs;
+  });
+}
+
+/** Erlang's C times S / (c - a): the wait in one queue for c servers, in units of the service time. */
+function erlangWait(servers: number, rho: number): number {
+  const offered = servers * rho;
+  let term = 1;
+  let sum = 0;
+  for (let k = 0; k < servers; term *= offered / ++k) sum += term;
+  const all = term / (1 - rho);
+  return all / (sum + all) / (servers - offered);
+}
+
+const take = <T>(count: number, all: Iterator<T>): T[] =>
+  Array.from({ length: count }, () => all.next().value as T);
+
+const meanOf = (values: ArrayLike<number>): number =>
+  Array.from(values).reduce((sum, value) => sum + value, 0) / values.length;
+
+describe('M/M/c, one queue for all', () => {
+  it.each([
+    [1, 0.5, 1],
+    [2, 0.5, 0.3333],
+    [2, 0.8, 1.7778],
+    [4, 0.5, 0.087],
+    [4, 0.8, 0.7455],
+    [8, 0.8, 0.286],
+  ])(
+    '%d servers at a load of %d: the closed form is what serving in order gives',
+    (servers, rho, published) => {
+      expect(erlangWait(servers, rho)).toBeCloseTo(published, 3);
+      const waits = waitsOf(servers, take(400_000, customers(servers, rho, 1, 5)));
+      expect(meanOf(waits) / published).toBeGreaterThan(0.95);
+      expect(meanOf(waits) / published).toBeLessThan(1.05);
+    },
+  );
+
+  it.each([1, 2, 4])(
+    'and an engine with a batch of %d gives each request that wait, to two steps',
+    async (servers) => {
+      // Steps of 1 ms, whatever is in them, so many for each answer as its service has milliseconds.
+      const served = take(300, customers(servers, 0.8, 100, 7)).map(({ atMs, serviceMs }) => {
+        return { atMs, serviceMs: Math.ceil(serviceMs) };
+      });
+      const options = { mode: 'monolithic', maxNumSeqs: servers, maxNumBatchedTokens: 64 } as const;
+      const cluster = simulated({ blocks: 4000, options }, { stepMs: () => 1 }, { check: false });
+      const collector = new Collector({ keyed: true });
+      const arrivals = served.map(({ atMs, serviceMs: outputTokens }, i) => {
+        const content = { kind: 'tokens', tokenIds: [8 + i, 9] } as const;
+        return { atMs, conversation: { id: `${i}`, turns: [{ content, inputTokens: 2, outputTokens }] } };
+      });
+      await cluster.run(serveArrivals(cluster, arrivals, collector, { thinkMs: 0, failover: false }));
+      const ttfts = collector.column('ttftMs');
+      const waits = served.map((_, i) => ttfts[collector.keys!.indexOf(`${i}#1`)]! - 1);
+      const expected = waitsOf(servers, served);
+      waits.forEach((waitMs, i) => {
+        expect(Math.abs(waitMs - expected[i]!)).toBeLessThanOrEqual(2);
+      });
+      expect(meanOf(expected)).toBeGreaterThan(20);
+    },
+  );
+});
+
 describe('closed forms', () => {
   it.each([0.3, 0.5, 0.8])('M/D/1 at a load of %d', async (rho) => {
     const { waitS, decoders } = await queue(1, rho, { count: 8000 });

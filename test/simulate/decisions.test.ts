@@ -1,5 +1,7 @@
 /** Without times, a simulated fleet decides as the real policy does: turn by turn the same engines, hits and pulls. */
 import { describe, expect, it } from 'vitest';
+import { OFFLOADING_DEFAULTS, type OffloadingConfig } from '../../src/config/connectors.ts';
+import { COMPOSITIONS, type Composition } from '../../src/config/kv-connectors.ts';
 import { kvBytesOf } from '../../src/connector/policy/cost-model.ts';
 import { createBlockHasher } from '../../src/engine/block-hash.ts';
 import { engineCore, engineSpecs } from '../../src/fleet/options.ts';
@@ -14,11 +16,13 @@ import { TurnSpans } from '../../src/router/turn-spans.ts';
 import type { TurnResult } from '../../src/router/turn-types.ts';
 import { EngineViews } from '../../src/router/views.ts';
 import { Answers } from '../../src/simulate/answers.ts';
+import type { SimulatedCluster } from '../../src/simulate/cluster.ts';
 import { tokensOnly } from '../../src/simulate/text.ts';
 import { Random } from '../../src/workload/random.ts';
 import { settled, TestClock } from '../clock.ts';
-import { Net, PolicyNode } from '../connector/policy-cluster.ts';
-import { type Fleet, fleetOptions, greedy, simulated, turn } from './simulated.ts';
+import { Net, PolicyNode, StoreNode } from '../connector/policy-cluster.ts';
+import type { Changes } from '../connector/scripted.ts';
+import { BLOCK_BYTES, type Fleet, fleetOptions, greedy, simulated, turn } from './simulated.ts';
 
 /** What a user sends, given what was answered so far. */
 interface Sent {
@@ -57,6 +61,7 @@ class PolicyFleet {
   readonly #clock = new TestClock();
   readonly #nodes: PolicyNode[];
   readonly #router: Router;
+  readonly #store: StoreNode | null;
 
   constructor(fleet: Fleet) {
     const options = fleetOptions(fleet);
@@ -85,6 +90,8 @@ class PolicyFleet {
       };
       return node;
     });
+    const { storeSlots } = fleet;
+    this.#store = storeSlots === undefined ? null : new StoreNode(storeSlots, this.#net, this.#nodes);
     const choice = routing ?? { name: 'round-robin', parameters: {} };
     const policy = makePolicy(choice, {
       draws: seededDraws(weightSeed),
@@ -131,6 +138,37 @@ class PolicyFleet {
     await served;
     return result!;
   }
+
+  /** What its store and its engines counted of it; null: there is none. */
+  stored() {
+    if (!this.#store) return null;
+    const { catalog, service } = this.#store;
+    const twoHopBlocks = this.#nodes.reduce((sum, { store }) => sum + (store?.counters.twoHopBytes ?? 0), 0);
+    const loadedTokens = this.#nodes.reduce((sum, { store }) => sum + (store?.counters.loadedTokens ?? 0), 0);
+    return {
+      counters: { ...catalog.counters, ...service.counters },
+      blocks: catalog.size,
+      loadedTokens,
+      twoHopBlocks,
+    };
+  }
+}
+
+/** The same of a simulated fleet. */
+function storedIn({ store, engines }: SimulatedCluster) {
+  if (!store) return null;
+  const { counters, blocks, engines: used } = store.outcome(engines);
+  return {
+    counters,
+    blocks,
+    loadedTokens: used.loadedTokens,
+    twoHopBlocks: used.twoHopBytes / BLOCK_BYTES,
+  };
+}
+
+/** No time passes: what the turn's end brought about, such as a save of its last block, is over before the next one comes. */
+async function nothingUnderWay({ clock }: SimulatedCluster): Promise<void> {
+  for (let events = 0; events < 50; events++) await new Promise<void>((resolve) => clock.after(0, resolve));
 }
 
 const routings = [
@@ -145,6 +183,49 @@ const routings = [
   'sglang',
 ];
 
+const composed = (composition: Composition, changes: Partial<OffloadingConfig> = {}): Changes => ({
+  name: 'MultiConnector',
+  multi: { composition, names: ['NixlConnector', 'OffloadingConnector'] },
+  offloading: { ...OFFLOADING_DEFAULTS, handsOver: false, ...changes },
+});
+
+/** P keeps no prefixes, so that the store has something to give. */
+const uncached = { numBlocks: 80, enablePrefixCaching: false };
+
+const stores: [string, Fleet][] = [
+  [
+    'a store alone',
+    { storeSlots: 300, connector: { name: 'OffloadingConnector' }, options: { prefill: uncached } },
+  ],
+  [
+    'a store that hands over, small',
+    { storeSlots: 40, blocks: 80, connector: { name: 'AIBrixPDReuseConnector' } },
+  ],
+  [
+    'a store with what is generated',
+    {
+      storeSlots: 300,
+      connector: composed('compose', { promptOnly: false }),
+      options: { prefill: uncached },
+    },
+  ],
+  ...COMPOSITIONS.map((composition): [string, Fleet] => [
+    `a store beside NIXL, ${composition}`,
+    {
+      storeSlots: 120,
+      connector: composed(composition),
+      options: { prefill: uncached },
+    },
+  ]),
+  [
+    '2 P and 2 D with a store, by prefix-cache',
+    {
+      ...{ prefill: 2, decode: 2, blocks: 60, storeSlots: 200, connector: composed('compose') },
+      options: { routing: { name: 'prefix-cache', parameters: {} } },
+    },
+  ],
+];
+
 describe('the same decisions as the policy over fakes', () => {
   const cases: [string, Fleet][] = [
     ['P and D', {}],
@@ -152,6 +233,7 @@ describe('the same decisions as the policy over fakes', () => {
     ['P and D, threshold 16', { blocks: 80, connector: { recomputeThreshold: 16 } }],
     ['P and D, nothing pulled back', { options: { mode: 'unidirectional' } }],
     ['P and D, streamed', { options: { handover: 'streamed' } }],
+    ...stores,
     ...routings.map((name): [string, Fleet] => [
       `2 P and 2 D by ${name}`,
       { prefill: 2, decode: 2, options: { routing: { name, parameters: {} } } },
@@ -163,15 +245,20 @@ describe('the same decisions as the policy over fakes', () => {
     const answers = new Answers(8, 97);
     const cluster = simulated(fleet, {}, { answers });
     const found = await cluster.run(
-      converse(7, 40, ({ conversationId, promptTokenIds, answer }) => {
+      converse(7, 40, async ({ conversationId, promptTokenIds, answer }) => {
         const sampling = { ...greedy(answer.length), forcedTokenIds: answer };
-        return turn(cluster, { conversationId, promptTokenIds, sampling });
+        const result = await turn(cluster, { conversationId, promptTokenIds, sampling });
+        await nothingUnderWay(cluster);
+        return result;
       }),
     );
     expect(found).toEqual(expected);
+    expect(storedIn(cluster)).toEqual(real.stored());
+    if (fleet.storeSlots) expect(real.stored()!.loadedTokens).toBeGreaterThan(0);
     expect(cluster.clock.now()).toBe(0);
     // Some policies keep conversations where they are so well that nothing is left to pull.
     const pulls = expected.filter(({ pulledTokens }) => pulledTokens > 0).length;
-    if (!fleet.options?.routing) expect(pulls > 0).toBe(fleet.options?.mode !== 'unidirectional');
+    if (!fleet.options?.routing && !fleet.storeSlots)
+      expect(pulls > 0).toBe(fleet.options?.mode !== 'unidirectional');
   });
 });

@@ -1,8 +1,9 @@
-/** Decode steps taken at once give what they give one by one, to the bit. */
+/** Decode steps taken at once give what they give one by one, to the bit, though much else happens at the moments at which they end. */
 import { describe, expect, it } from 'vitest';
+import { OFFLOADING_DEFAULTS } from '../../src/config/connectors.ts';
 import { Collector } from '../../src/simulate/collector.ts';
 import { linearCosts, simulationCostsSchema } from '../../src/simulate/costs/linear.ts';
-import { poissonArrivals, serveArrivals } from '../../src/simulate/load.ts';
+import { type Arriving, poissonArrivals, serveArrivals } from '../../src/simulate/load.ts';
 import { Random } from '../../src/workload/random.ts';
 import type { BenchConversation } from '../../src/workload/types.ts';
 import { type Fleet, simulated } from './simulated.ts';
@@ -36,11 +37,28 @@ function conversations(random: Random, count: number): BenchConversation[] {
   }));
 }
 
-async function run(fleet: Fleet, seed: number, runs: boolean) {
-  const cluster = simulated(fleet, costs, { runs, check: seed === 1 });
+/** Everything happens at whole multiples of 5 ms, or takes none. */
+const tied = linearCosts(
+  simulationCostsSchema.parse({
+    kvferry_simulation_costs: 1,
+    name: 'tied',
+    source: 'assumed',
+    step: { fixed_ms: 5 },
+    read: { fixed_ms: 5 },
+    piece_ms: 5,
+  }),
+);
+
+function* onTheBeat(arrivals: Iterable<Arriving>): Generator<Arriving> {
+  for (const arriving of arrivals) yield { ...arriving, atMs: 5 * Math.round(arriving.atMs / 5) };
+}
+
+async function run(fleet: Fleet, seed: number, runs: boolean, ties = false) {
+  const cluster = simulated(fleet, ties ? tied : costs, { runs, check: seed === 1 });
   const collector = new Collector({ keyed: true });
   const random = new Random(seed);
-  const arrivals = poissonArrivals(conversations(random, 20), { perSecond: 12, count: 20, seed });
+  const drawn = poissonArrivals(conversations(random, 20), { perSecond: 12, count: 20, seed });
+  const arrivals = ties ? onTheBeat(drawn) : drawn;
   await cluster.run(serveArrivals(cluster, arrivals, collector, { thinkMs: 50, failover: false }));
   const columns = (
     ['startMs', 'ttftMs', 'latencyMs', 'localHitTokens', 'pulledTokens', 'bytesPToD'] as const
@@ -69,6 +87,17 @@ async function run(fleet: Fleet, seed: number, runs: boolean) {
 
 const fleets: [string, Fleet][] = [
   ['P and D', {}],
+  [
+    'a store beside them',
+    {
+      ...{ blocks: 60, storeSlots: 80 },
+      connector: {
+        name: 'MultiConnector',
+        multi: { composition: 'compose', names: ['NixlConnector', 'OffloadingConnector'] },
+        offloading: { ...OFFLOADING_DEFAULTS, handsOver: false },
+      },
+    },
+  ],
   ['small pools, which preempt and drop holds', { blocks: 45 }],
   ['streamed', { options: { handover: 'streamed' } }],
   ['one engine a turn', { decode: 2, options: { mode: 'monolithic' } }],
@@ -82,9 +111,13 @@ const fleets: [string, Fleet][] = [
 
 describe('decode steps taken at once', () => {
   it.each(fleets)('%s', async (_name, fleet) => {
-    for (const seed of [1, 2]) {
-      const { events, busy, ...atOnce } = await run(fleet, seed, true);
-      const { events: more, busy: other, ...singly } = await run(fleet, seed, false);
+    for (const [seed, ties] of [
+      [1, false],
+      [2, true],
+      [3, true],
+    ] as const) {
+      const { events, busy, ...atOnce } = await run(fleet, seed, true, ties);
+      const { events: more, busy: other, ...singly } = await run(fleet, seed, false, ties);
       expect(atOnce).toEqual(singly);
       expect(events).toBeLessThan(more);
       busy.forEach((mean, i) => {

@@ -39,7 +39,13 @@ describe('an engine that joins', () => {
         ]);
       })(),
     );
-    const { engines } = outcomeOf({ cluster, collector: new Collector(), happened: null, stopped: null });
+    const { engines } = outcomeOf({
+      cluster,
+      collector: new Collector(),
+      happened: null,
+      stopped: null,
+      lastComesMs: null,
+    });
     expect(engines.map(({ engineId, begunMs, servesMs }) => [engineId, begunMs, servesMs])).toEqual([
       ['prefill-0', 0, 0],
       ['decode-0', 0, 0],
@@ -165,7 +171,7 @@ describe('an autoscaler', () => {
         yield { atMs: 40_000 + atMs, conversation: { ...conversation, id: `late ${conversation.id}` } };
     }
     await cluster.run(serveArrivals(cluster, arrivals(), collector, { thinkMs: 500, failover: false }));
-    const outcome = outcomeOf({ cluster, collector, happened: null, stopped: null });
+    const outcome = outcomeOf({ cluster, collector, happened: null, stopped: null, lastComesMs: null });
     const mean = outcome.columns.ttftMs.reduce((sum, ms) => sum + ms, 0) / outcome.count;
     const joins = outcome.scaling.events.filter(({ event }) => event === 'joined');
     return { outcome, mean, joins };

@@ -8,7 +8,8 @@ import { simulatedClaims, simulatedHasher } from '../../src/simulate/digests.ts'
 import { SegmentedTokens } from '../../src/simulate/segmented-tokens.ts';
 import { TraceTokens } from '../../src/workload/traces/tokens.ts';
 
-const tokens = new TraceTokens(50_000, 3);
+/** So many that no two places of what is drawn here have one token by chance. */
+const tokens = new TraceTokens(2 ** 31, 3);
 const segment = fc.record({
   key: fc.oneof(fc.nat(3), fc.constant(2 ** 40 + 1)),
   from: fc.nat(6),

@@ -1,13 +1,13 @@
 /** Simulated fleets for tests: small, of numbers alone, and turns served on them. */
-import type { ConnectorConfig } from '../../src/config/kv-transfer.ts';
 import { plainFleet } from '../../src/fleet/seats.ts';
 import type { ClusterOptions } from '../../src/fleet/types.ts';
 import type { GenerateRequest, TurnResult } from '../../src/router/turn-types.ts';
 import { Answers } from '../../src/simulate/answers.ts';
-import { SimulatedCluster, type SimulationSettings } from '../../src/simulate/cluster.ts';
+import { SimulatedCluster } from '../../src/simulate/cluster.ts';
 import { noCosts } from '../../src/simulate/costs/published.ts';
 import type { SimulationCosts } from '../../src/simulate/costs/types.ts';
-import { connectorWith } from '../connector/scripted.ts';
+import type { SimulationSettings } from '../../src/simulate/settings.ts';
+import { type Changes, connectorWith } from '../connector/scripted.ts';
 
 const nextTask = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
@@ -16,8 +16,13 @@ export interface Fleet {
   decode?: number;
   blocks?: number;
   options?: Partial<ClusterOptions>;
-  connector?: Partial<ConnectorConfig['nixl']>;
+  connector?: Changes;
+  /** Blocks of a store beside the engines; absent: there is none. */
+  storeSlots?: number;
 }
+
+/** Bytes of a block. */
+export const BLOCK_BYTES = 16_000;
 
 export function fleetOptions({
   prefill = 1,
@@ -25,6 +30,7 @@ export function fleetOptions({
   blocks = 200,
   options,
   connector,
+  storeSlots,
 }: Fleet = {}): ClusterOptions {
   const mode = options?.mode ?? 'bidirectional';
   return {
@@ -48,6 +54,9 @@ export function fleetOptions({
     keepLogits: false,
     poison: false,
     fault: null,
+    ...(storeSlots === undefined
+      ? {}
+      : { store: { bytes: storeSlots * BLOCK_BYTES, eviction: 's3fifo' as const } }),
     ...options,
   };
 }
@@ -62,7 +71,7 @@ export function simulated(
     costs: { ...noCosts, ...costs },
     answers: new Answers(8, 500),
     groups: [{ kind: 'full' }],
-    blockBytes: 16_000,
+    blockBytes: BLOCK_BYTES,
     sharing: 'fcfs',
     check: true,
     runs: true,

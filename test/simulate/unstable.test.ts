@@ -3,9 +3,10 @@ import { expect, it } from 'vitest';
 import { noCosts } from '../../src/simulate/costs/published.ts';
 import { poissonArrivals } from '../../src/simulate/load.ts';
 import { outcomeOf } from '../../src/simulate/outcome.ts';
-import { simulateOnce } from '../../src/simulate/run.ts';
+import { type SimulationWorld, simulateOnce } from '../../src/simulate/run.ts';
 import { summarise } from '../../src/simulate/summary.ts';
 import type { BenchConversation } from '../../src/workload/types.ts';
+import { evenTrace } from './plan/planned.ts';
 import { fleetOptions } from './simulated.ts';
 
 const conversation: BenchConversation = {
@@ -13,19 +14,32 @@ const conversation: BenchConversation = {
   turns: [{ content: { kind: 'tokens', tokenIds: [8, 9] }, inputTokens: 2, outputTokens: 1 }],
 };
 
+const world: SimulationWorld = {
+  costs: { ...noCosts, stepMs: () => 1000 },
+  ...{ groups: [{ kind: 'full' }], blockBytes: 16_000, sharing: 'fcfs', check: false, runs: true },
+  ...{ tokenIds: [8, 500], seed: 0, seeds: 1, slo: { ttftMs: null, tpotMs: null } },
+  nextTask: () => new Promise((resolve) => process.nextTick(resolve)),
+  signal: new AbortController().signal,
+  onProgress() {},
+};
+
+it('a trace that comes twice as fast as it is served is overloaded, though its last answers come long after it', async () => {
+  const options = fleetOptions({ options: { mode: 'monolithic', maxNumSeqs: 1 } });
+  const word = async (perSecond: number) => {
+    const load = evenTrace(40, 1, 1).sample(40, perSecond);
+    return outcomeOf(await simulateOnce({ label: 'arm', options, load }, world, 0)).verdict.word;
+  };
+  // A request takes a second.
+  expect(await word(0.5)).toBe('STABLE');
+  expect(await word(2)).toBe('OVERLOADED');
+});
+
 it('stops, and says when and with how many under way', async () => {
   const options = fleetOptions({ options: { mode: 'monolithic', maxNumSeqs: 1 } });
   const arrivals = (seed: number) => poissonArrivals([conversation], { perSecond: 1e6, count: 40_000, seed });
   const run = await simulateOnce(
     { label: 'arm', options, load: { kind: 'arrivals', arrivals, thinkMs: 0 } },
-    {
-      costs: { ...noCosts, stepMs: () => 1000 },
-      ...{ groups: [{ kind: 'full' }], blockBytes: 16_000, sharing: 'fcfs', check: false, runs: true },
-      ...{ tokenIds: [8, 500], seed: 0, seeds: 1, slo: { ttftMs: null, tpotMs: null } },
-      nextTask: () => new Promise((resolve) => process.nextTick(resolve)),
-      signal: new AbortController().signal,
-      onProgress() {},
-    },
+    world,
     0,
   );
   const arm = summarise({ label: 'arm', options }, [outcomeOf(run)], { ttftMs: null, tpotMs: null });

@@ -1,26 +1,30 @@
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { Collector } from '../../src/simulate/collector.ts';
 import { verdictOf } from '../../src/simulate/verdict.ts';
 
-/** Conversations that come ten a second for ten seconds, each of turns that follow one another, `latency` each. */
-function collected(turns: number, latency: (startMs: number) => number): Collector {
-  const startMs: number[] = [];
-  const latencyMs: number[] = [];
-  for (let cameMs = 0; cameMs < 10_000; cameMs += 100) {
-    for (let turn = 0, at = cameMs; turn < turns; turn++) {
-      startMs.push(at);
-      latencyMs.push(latency(at));
-      at += latencyMs.at(-1)!;
+/** Conversations that come ten a second, for ten seconds where nobody says how long, each of turns that follow one another. */
+function collected(
+  turns: number,
+  latency: (startMs: number, turn: number, conversation: number) => number,
+  overMs = 10_000,
+): Collector {
+  const columns = { startMs: [] as number[], latencyMs: [] as number[], turn: [] as number[] };
+  let [came, openAtLast] = [0, 0];
+  for (let cameMs = 0; cameMs < overMs; cameMs += 100) {
+    let at = cameMs;
+    for (let turn = 1; turn <= turns; turn++) {
+      columns.startMs.push(at);
+      columns.turn.push(turn);
+      columns.latencyMs.push(latency(at, turn, came));
+      at += columns.latencyMs.at(-1)!;
     }
+    came++;
+    if (at >= overMs) openAtLast++;
   }
-  const columns: Record<string, Float64Array> = {
-    startMs: Float64Array.from(startMs),
-    latencyMs: Float64Array.from(latencyMs),
-  };
   return {
-    column: (name: string) => columns[name]!,
-    conversations: { came: 100, openAtLast: 0, lastMs: 10_000 },
-    lastEndMs: 20_000,
+    column: (name: keyof typeof columns) => Float64Array.from(columns[name]),
+    conversations: { came, openAtLast, lastMs: overMs },
+    lastEndMs: 2 * overMs,
   } as unknown as Collector;
 }
 
@@ -30,5 +34,26 @@ it('a fleet that fills is not one that is overloaded: each takes as long as thos
 });
 
 it('where more are under way and each takes longer, there is a backlog', () => {
-  expect(verdictOf(collected(8, (startMs) => 1000 + startMs / 4))).toMatchObject({ word: 'BACKLOGGED' });
+  expect(verdictOf(collected(8, (startMs) => 1000 + startMs / 4))).toMatchObject({ word: 'OVERLOADED' });
+  expect(verdictOf(collected(1, (startMs) => 100 + startMs / 8))).toMatchObject({ word: 'BACKLOGGED' });
+});
+
+describe('a run that is shorter than what it is asked', () => {
+  it('later turns take longer by themselves: where first turns do not, there is no backlog', () => {
+    // All but the first of a second are still there, in turns that get longer, when the last one comes.
+    const short = collected(4, (_at, turn) => 200 * turn, 1000);
+    expect(verdictOf(short)).toMatchObject({ growth: 0, unfinished: 1, word: 'STABLE' });
+  });
+
+  it('a few that are longer than others by chance are no backlog, many that are longer each time are', () => {
+    // Of nine, the last third happens to be longer, as far as that can be told of so few.
+    const chance = [300, 900, 400, 200, 900, 300, 900, 300, 800];
+    expect(verdictOf(collected(1, (_at, _turn, i) => chance[i]!, 900))).toMatchObject({ word: 'STABLE' });
+    const growing = collected(1, (_at, _turn, i) => 300 + 100 * i, 3000);
+    expect(verdictOf(growing)).toMatchObject({ word: 'OVERLOADED' });
+  });
+
+  it('of two or three nothing is told', () => {
+    expect(verdictOf(collected(1, (startMs) => 100 + 9 * startMs, 300))).toMatchObject({ growth: 0 });
+  });
 });

@@ -108,7 +108,7 @@ async function calibrateCommand(
       tables.write(`\nwrote ${file}: kvferry run --pull-policy cost-aware --cost-profile ${file}\n`);
     }
     if (config.costsOut !== null)
-      await simulationCosts(cluster, config.costsOut, config, progress, { deps, signal });
+      await simulationCosts(cluster, profile, config.costsOut, config, progress, { deps, signal });
     const report: CalibrationReport = { profile, expected_regret: regret.map(snake), check };
     await writeJson(report, config, deps);
     await writePages(calibrationDocument(profile, regret, check), config, deps);
@@ -146,6 +146,7 @@ async function fromReport(
 
 async function simulationCosts(
   cluster: Cluster,
+  { store }: CostProfile,
   file: string,
   config: RunConfig,
   progress: Progress,
@@ -159,6 +160,7 @@ async function simulationCosts(
     await meter.round();
   }
   const measured = meter.costs();
+  if (store) measured.file.store = { load: byBytes(store.load), save: byBytes(store.save) };
   progress.end();
   await deps.writeTextFile(file, `${JSON.stringify(measured.file, null, 2)}\n`);
   const out = textOutput(config, deps);
@@ -166,6 +168,10 @@ async function simulationCosts(
   printMeasured(measured, out, deps.color);
   out.write(`wrote ${file}: kvferry simulate --costs ${file}\n`);
 }
+
+const byBytes = ({ fixed_ms, ms_per_byte }: NonNullable<CostProfile['store']>['load']) => {
+  return { fixed_ms, ms_per_byte };
+};
 
 const given = ({ rounds, seed }: RunConfig) => ({ seed, ...(rounds === null ? {} : { rounds }) });
 

@@ -1,6 +1,5 @@
 /** `kvferry plan`: the fewest engines that keep an SLO under a load, or the best load of a number of engines, by simulation. */
-import { shareOf } from '../../config/bench-schema.ts';
-import type { RunConfig } from '../../config/run.ts';
+import { optionName, type RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import { routingChoice } from '../../fleet/from-config.ts';
 import type { PlanReport } from '../../measure/plan-report.ts';
@@ -9,7 +8,6 @@ import { fewestEngines } from '../../simulate/plan/fewest.ts';
 import { bestGoodput } from '../../simulate/plan/goodput.ts';
 import { type Round, samplesOf } from '../../simulate/plan/halving.ts';
 import type { Search, Space } from '../../simulate/plan/space.ts';
-import { Trials } from '../../simulate/plan/trial.ts';
 import type { Asked, CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { formatSeconds, plural } from '../format.ts';
@@ -20,10 +18,10 @@ import { commandsFor } from '../plan/commands.ts';
 import { planDocument } from '../plan/document.ts';
 import { printPlan } from '../plan/output.ts';
 import { engineOf, type Found, goodputReport, planHead, roundsReport, rowOf } from '../plan/report.ts';
-import { type PlanWorkload, planWorkload } from '../plan/workload.ts';
-import { createProgress, type Progress } from '../progress.ts';
-import { readCosts } from '../simulate/plan.ts';
-import { worldOf } from '../simulate/world.ts';
+import { preparePlan, withTrials } from '../plan/trials.ts';
+import type { PlanWorkload } from '../plan/workload.ts';
+import { createProgress } from '../progress.ts';
+import { BELOW_STORES } from '../simulate/plan.ts';
 
 /** Tokens that an engine's pool holds where nobody says: Dynamo's mocker's 16384 blocks of 16. */
 const POOL_TOKENS = 262_144;
@@ -42,13 +40,14 @@ export const planSpec: CommandSpec = {
     'bench',
     'modes',
     'cluster',
+    'store',
     'routing',
     'machine',
     'pages',
     'general',
   ],
   argument: 'inputFile',
-  lists: ['threshold'],
+  lists: ['threshold', 'store'],
   defaults(given) {
     const named = given.inputFile !== undefined || given.preset !== undefined || given.trace !== undefined;
     return {
@@ -69,12 +68,14 @@ export const planSpec: CommandSpec = {
     blockSize: '128, which is quicker',
     pBlocks: 'room for 262144 tokens',
     dBlocks: 'room for 262144 tokens',
+    store: 'none',
     inputFile: "the preset's workload",
   },
   examples: [
     'kvferry plan --slo-ttft 500ms --slo-tpot 50ms --rate 20 --attainment 90%',
     'kvferry plan --trace conversation_trace.jsonl --slo-ttft 2s --slo-tpot 50ms',
     'kvferry plan --engines 8 --slo-ttft 500ms --routing llm-d,dynamo --html plan.html',
+    'kvferry plan --trace conversation_trace.jsonl --slo-ttft 2s --store none,64GiB,256GiB --jobs 4',
     'kvferry plan w.json --costs ./mine.json --slo-ttft 1s --rate 4 --fleet-out fleet.json',
   ],
 };
@@ -84,25 +85,28 @@ async function plan(config: RunConfig, context: CommandContext, { lists }: Asked
   checkPlan(config);
   await checkFiles({ ...config, junit: null }, deps);
   if (config.fleetOut !== null) await deps.checkWritable(config.fleetOut);
-  const costs = await readCosts(config, deps);
-  const architecture = await deps.backend.architecture(config.model);
-  const sized = withPools(config);
-  const workload = await planWorkload(sized, costs, architecture, deps);
-  const space = spaceOf(config, lists.threshold);
+  const sized = withPools(config, storesOf(config, lists));
+  const prepared = await preparePlan(sized, deps);
+  const { costs, workload } = prepared;
+  const space = spaceOf(config, lists);
 
   const progress = createProgress(deps);
   const begunMs = deps.now();
   const rounds: Round[] = [];
-  const trials = trialsOf(sized, workload, signal, progress);
-  const search: Search = {
-    ...{ trials, space },
-    samples: samplesOf(Math.min(workload.sample, workload.load.requests)),
-    onRound: (round) => void rounds.push(round),
-  };
   progress.begin('planning', aboutHowMany(space));
+  const searchFound = await withTrials(sized, prepared, { signal, deps, progress }, async (trials) => {
+    const search: Search = {
+      ...{ trials, space },
+      samples: samplesOf(Math.min(workload.sample, workload.load.requests)),
+      onRound: (round) => void rounds.push(round),
+    };
+    return { search, result: await found(sized, search, workload) };
+  });
+  const { search, result } = searchFound;
+  const { trials } = search;
   const report: PlanReport = {
     ...planHead(sized, costs, workload, search, deps.version),
-    ...(await found(sized, search, workload)),
+    ...result,
     rounds: roundsReport(rounds),
     ...{ simulations: trials.count, simulated_requests: trials.requests },
   };
@@ -146,6 +150,11 @@ function checkPlan(config: RunConfig): void {
     );
   if (config.budget !== null)
     throw new ConfigError('--budget is of no use to a plan: --sample says how long it simulates');
+  for (const [option, below] of Object.entries(BELOW_STORES))
+    if (config[option as keyof typeof BELOW_STORES] !== null)
+      throw new ConfigError(
+        `${optionName(option)} is of no use to a plan: a store is simulated as memory alone, without ${below} below it; leave it out`,
+      );
   if (config.numClients > 1 || config.maxActiveConversations !== null)
     throw new ConfigError(
       '--num-clients and --max-active-conversations are of no use to a plan: requests come at a --rate, whoever waits',
@@ -153,47 +162,31 @@ function checkPlan(config: RunConfig): void {
 }
 
 /** Large blocks are quicker to simulate: pools keep their tokens. */
-const withPools = (config: RunConfig): RunConfig => ({
+const withPools = (config: RunConfig, stores: Space['stores']): RunConfig => ({
   ...config,
+  // The connectors are those of a fleet with a store, wherever one is tried.
+  store: stores.find((bytes) => bytes !== null) ?? null,
   pBlocks: config.pBlocks ?? Math.ceil(POOL_TOKENS / config.blockSize),
   dBlocks: config.dBlocks ?? Math.ceil(POOL_TOKENS / config.blockSize),
 });
 
-const spaceOf = (config: RunConfig, thresholds: readonly unknown[] | undefined): Space => ({
+/** Bytes; null: without one. */
+const storesOf = ({ store: only }: RunConfig, { store = [only] }: Asked['lists']): Space['stores'] => [
+  ...new Set(store.map((bytes) => (bytes === 'none' ? null : (bytes as number | null)))),
+];
+
+const spaceOf = (config: RunConfig, lists: Asked['lists']): Space => ({
   routings: config.routing.map((name) => routingChoice(config, name)),
   modes: config.mode,
-  thresholds: [...new Set((thresholds as readonly number[] | undefined) ?? [config.threshold])],
+  thresholds: [...new Set((lists.threshold as readonly number[] | undefined) ?? [config.threshold])],
+  stores: storesOf(config, lists),
   placements: config.placement,
   maxEngines: config.maxEngines,
 });
 
 /** Simulations, roughly: until the search is over nobody knows. */
-const aboutHowMany = ({ routings, modes, thresholds, placements }: Space): number =>
-  30 + 5 * routings.length + 2 * modes.length * thresholds.length * placements.length;
-
-function trialsOf(
-  config: RunConfig,
-  { planned, load }: PlanWorkload,
-  signal: AbortSignal,
-  progress: Progress,
-): Trials {
-  const { sloTtft: ttftMs, sloTpot: tpotMs } = config;
-  const about = { text: '' };
-  const trials: Trials = new Trials({
-    base: planned.options,
-    load,
-    slo: { ttftMs, tpotMs, attainment: shareOf(config.attainment) },
-    simulation: {
-      ...worldOf(config, planned, signal),
-      onProgress: (done) => progress.update(trials.count, `${about.text}, ${done} requests`),
-    },
-    onTrial({ candidate, sample }) {
-      about.text = `${candidate.prefill} P + ${candidate.decode} D, ${candidate.routing.name}, of ${sample}`;
-      progress.update(trials.count, about.text);
-    },
-  });
-  return trials;
-}
+const aboutHowMany = ({ routings, modes, thresholds, placements, stores }: Space): number =>
+  30 + 5 * routings.length + 2 * modes.length * thresholds.length * placements.length * stores.length;
 
 async function found(config: RunConfig, search: Search, workload: PlanWorkload): Promise<Found> {
   const result = await searched(config, search, workload);

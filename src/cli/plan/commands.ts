@@ -19,17 +19,23 @@ export function commandsFor(
     ...['--block-size', String(engine.block_size)],
     ...['--p-blocks', String(engine.p_blocks), '--d-blocks', String(engine.d_blocks)],
   ];
+  const stored = row.store_bytes === null ? [] : storeOptions(row.store_bytes, config);
   const slo = [
     ...(config.sloTtft === null ? [] : ['--slo-ttft', `${config.sloTtft}ms`]),
     ...(config.sloTpot === null ? [] : ['--slo-tpot', `${config.sloTpot}ms`]),
   ];
   const costs = config.costs === 'dynamo-mocker' ? [] : ['--costs', config.costs];
   return [
-    line('simulate', ...asked, ...fleet, ...policy, ...pools, ...slo, ...costs),
-    line('bench', ...fleet, ...policy),
+    line('simulate', ...asked, ...fleet, ...policy, ...pools, ...stored, ...slo, ...costs),
+    line('bench', ...fleet, ...policy, ...stored),
     line('export', targetOf(row), ...fleet, '--model', 'MODEL'),
   ];
 }
+
+const storeOptions = (bytes: number, { storeEviction, storePlace, offloadPromptOnly }: RunConfig) => [
+  ...['--store', String(bytes), '--store-eviction', storeEviction, '--store-place', storePlace],
+  ...(offloadPromptOnly ? [] : ['--no-offload-prompt-only']),
+];
 
 /** Who has that policy. */
 const targetOf = ({ routing }: PlanRow): string =>

@@ -1,7 +1,7 @@
 /** What `kvferry plan` prints: the answer, how sure it is, the front, and what to do with it. */
 import type { PlanReport, PlanRow } from '../../measure/plan-report.ts';
 import type { Output } from '../deps.ts';
-import { clip, formatCount, formatMs, plural } from '../format.ts';
+import { clip, formatBytes, formatCount, formatMs, plural } from '../format.ts';
 import { timesOf } from '../simulate/output.ts';
 import { left, packed, printer, renderTable, right, type TableStyle } from '../table.ts';
 import { answerOf, certaintyOf, formatRate, goalOf } from './words.ts';
@@ -16,7 +16,7 @@ export function printPlan(report: PlanReport, out: Output, color: boolean): void
     `${workload.source}${workload.scale === '1' ? '' : `, lengths ${workload.scale}`}${workload.own_rate === null ? '' : `, by itself ${formatRate(workload.own_rate)} requests a second`}; KV of ${report.model}, pools of ${formatCount(engine.p_blocks)} and ${formatCount(engine.d_blocks)} blocks of ${engine.block_size} tokens.`,
   );
   say(
-    `Tried: ${searched.routing.join(', ')}; ${searched.mode.join(', ')}; thresholds ${searched.threshold.join(', ')}; ${searched.placement.join(', ')}.`,
+    `Tried: ${searched.routing.join(', ')}; ${searched.mode.join(', ')}; thresholds ${searched.threshold.join(', ')}; ${searched.placement.join(', ')}${storesOf(searched.store)}.`,
   );
   for (const note of report.notes) say(note, c.yellow);
   print(['']);
@@ -37,6 +37,11 @@ export function printPlan(report: PlanReport, out: Output, color: boolean): void
     c.dim,
   );
 }
+
+const storesOf = (stores: PlanReport['searched']['store']): string =>
+  stores.every((bytes) => bytes === null)
+    ? ''
+    : `; a store of ${stores.map((bytes) => (bytes === null ? 'none' : formatBytes(bytes))).join(', ')}`;
 
 const LONGEST_POLICY = 20;
 

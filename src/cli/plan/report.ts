@@ -6,7 +6,7 @@ import type { SimulationCosts } from '../../simulate/costs/types.ts';
 import { type Candidate, enginesOf, groupsOf } from '../../simulate/plan/candidate.ts';
 import type { Goodput } from '../../simulate/plan/goodput.ts';
 import type { Round } from '../../simulate/plan/halving.ts';
-import type { Search } from '../../simulate/plan/space.ts';
+import type { Search, Space } from '../../simulate/plan/space.ts';
 import type { Outcome } from '../../simulate/plan/trial.ts';
 import type { PlanWorkload } from './workload.ts';
 
@@ -40,14 +40,20 @@ export function planHead(
       mode: [...space.modes],
       threshold: [...space.thresholds],
       placement: [...space.placements],
+      store: [...space.stores],
       max_engines: space.maxEngines,
     },
     engine: engineOf(config),
     seed: config.seed,
     seeds: config.seeds,
-    notes,
+    notes: [...notes, ...storeNote(space, costs)],
   };
 }
+
+const storeNote = ({ stores }: Space, costs: SimulationCosts): string[] =>
+  costs.store === null && stores.some((bytes) => bytes !== null)
+    ? ['The costs say nothing of a store: loads and saves are assumed to take what READs do.']
+    : [];
 
 export const engineOf = ({ blockSize, pBlocks, dBlocks }: RunConfig): PlanReport['engine'] => ({
   block_size: blockSize,
@@ -67,6 +73,7 @@ export function rowOf(outcome: Outcome): PlanRow {
     routing: candidate.routing.name,
     mode: candidate.mode,
     threshold: thresholdOf(candidate),
+    store_bytes: candidate.storeBytes,
     requests_per_second: outcome.perSecond,
     sample: outcome.sample,
     counted: outcome.asked,

@@ -1,6 +1,6 @@
 /** A plan in sentences: what was found, how sure that is, and what it was held against. */
 import type { PlanReport, PlanRow } from '../../measure/plan-report.ts';
-import { formatMs, formatPercent, plural } from '../format.ts';
+import { formatBytes, formatMs, formatPercent, plural } from '../format.ts';
 
 /** As it was given. */
 export const wantedOf = ({ attainment }: PlanReport['slo']): string =>
@@ -12,9 +12,11 @@ export const formatRate = (perSecond: number): string =>
 
 export const countsOf = ({ prefill, decode }: PlanRow): string => `${prefill} P + ${decode} D`;
 
-export function policyOf({ routing, mode, threshold, placement, rolesets }: PlanRow): string {
+export function policyOf(row: PlanRow): string {
+  const { routing, mode, threshold, placement, rolesets, store_bytes: bytes } = row;
   const pulls = threshold === null ? mode : `${mode} from ${threshold}`;
-  return `${routing}, ${pulls}, ${placement}${rolesets > 1 ? ` (${rolesets} rolesets)` : ''}`;
+  const sets = rolesets > 1 ? ` (${rolesets} rolesets)` : '';
+  return `${routing}, ${pulls}, ${placement}${sets}${bytes === null ? '' : `, a store of ${formatBytes(bytes)}`}`;
 }
 
 function sloOf({ ttft_ms, tpot_ms }: PlanReport['slo']): string {

@@ -26,7 +26,11 @@ export function simulationDocument(
         text: `${arm.label}: ${verdictLine(arm)}`,
       })),
     ],
-    sections: [speedSection(arms), ...arms.flatMap((arm, i) => armSections(arm, timelines[i] ?? null))],
+    sections: [
+      speedSection(arms),
+      ...(report.store_times ? [storeSection(arms, report.store_times)] : []),
+      ...arms.flatMap((arm, i) => armSections(arm, timelines[i] ?? null)),
+    ],
     footer: `kvferry ${report.kvferry} simulate, seed ${report.seed}. No engine ran: who did what when is the real policy's, how long it took is the model's.`,
   };
 }
@@ -135,6 +139,44 @@ function speedSection(arms: readonly SimulatedArm[]): Section {
           ...under('prompt tokens', 'hit', 'pulled', 'computed'),
         ],
         rows,
+      },
+    ],
+  };
+}
+
+function storeSection(
+  arms: readonly SimulatedArm[],
+  { assumed }: NonNullable<SimulationReport['store_times']>,
+): Section {
+  const mb = (bytes: number): string => (bytes / 1e6).toFixed(1);
+  return {
+    title: 'The store',
+    intro: assumed
+      ? 'The costs say nothing of a store: loads and saves are assumed to take what READs between engines do.'
+      : 'Loads and saves take what the costs say of them.',
+    pieces: [
+      {
+        kind: 'table',
+        title: 'What it had, and what travelled',
+        columns: [
+          left(''),
+          ...right('blocks', 'room for', 'evicted'),
+          ...under('blocks', 'asked for', 'found'),
+          ...right('tokens loaded'),
+          ...under('MB', 'to P', 'to D', 'saved', 'by two hops'),
+        ],
+        rows: arms.flatMap(({ label, store }) =>
+          store
+            ? [
+                [
+                  { text: label, strong: true },
+                  ...[store.blocks, store.slots, store.evicted].map(formatCount),
+                  ...[store.lookups, store.hits, store.loaded_tokens].map(formatCount),
+                  ...[store.bytes_to_p, store.bytes_to_d, store.bytes_saved, store.two_hop_bytes].map(mb),
+                ],
+              ]
+            : [],
+        ),
       },
     ],
   };

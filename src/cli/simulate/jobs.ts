@@ -35,7 +35,7 @@ export async function runJobs(
   }
   const waiting = [...all];
   const threads = Array.from({ length: Math.min(jobs, all.length) }, () =>
-    deps.startSimulationThread(config),
+    deps.startSimulationThread('simulate', config),
   );
   progress.begin(`${plural(all.length, 'simulation')}, ${threads.length} at once`, all.length);
   const stop = (): void => void Promise.all(threads.map((thread) => thread.end()));

@@ -2,7 +2,7 @@
 import { FAULTS, type FaultKind } from '../../faults/schedule.ts';
 import type { SimulatedArm, SimulationReport } from '../../measure/simulation-report.ts';
 import type { Output } from '../deps.ts';
-import { clip, formatCount, formatMs, formatSeconds, plural } from '../format.ts';
+import { clip, formatCount, formatMb, formatMs, formatSeconds, plural } from '../format.ts';
 import { left, packed, printer, renderTable, right, type TableStyle } from '../table.ts';
 
 const LONGEST_LABEL = 22;
@@ -13,6 +13,8 @@ export function printSimulation(report: SimulationReport, out: Output, color: bo
   print(['']);
   say(`kvferry ${report.kvferry} simulate: ${report.fleet}, KV of ${report.model}`, c.bold);
   say(`${timesOf(report)}. Nothing was computed.`, c.yellow);
+  if (report.store_times?.assumed)
+    say('They say nothing of a store: loads and saves are assumed to take what READs do.', c.yellow);
   say(
     `${plural(workload.conversations, 'conversation')} of ${workload.source}${workload.scale === '1' ? '' : `, lengths ${workload.scale}`}, ${plural(workload.turns, 'turn')}; ${workload.asked}`,
   );
@@ -36,6 +38,7 @@ export function printSimulation(report: SimulationReport, out: Output, color: bo
       `${arms.length > 1 ? `${arm.label}: ` : ''}${verdictLine(arm)}`,
       word === 'STABLE' ? c.green : word === 'BACKLOGGED' ? c.yellow : c.red,
     );
+    if (arm.store) say(storeLine(arm.store));
     if (arm.faults) say(faultLine(arm.faults));
     for (const { message, count } of arm.errors) say(`${plural(count, 'request')} failed: ${message}`, c.red);
   }
@@ -89,6 +92,21 @@ function faultLine(faults: NonNullable<SimulatedArm['faults']>): string {
   return `${plural(total, 'fault')} happened${total === 0 ? '' : `: ${times.join(', ')}`}.`;
 }
 
+function storeLine({
+  slots,
+  blocks,
+  block_bytes,
+  lookups,
+  hits,
+  ...store
+}: NonNullable<SimulatedArm['store']>) {
+  const found = lookups > 0 ? `${percent(hits / lookups)} of ${formatCount(lookups)}` : 'none';
+  const there = `${formatCount(blocks)} of ${formatCount(slots)} blocks in the end (${megabytes(blocks * block_bytes)}), ${formatCount(store.evicted)} evicted`;
+  return `Store: ${there}; of blocks asked for, found ${found}; ${formatCount(store.loaded_tokens)} tokens loaded; by two hops ${megabytes(store.two_hop_bytes)}.`;
+}
+
+const megabytes = (bytes: number): string => `${(bytes / 1e6).toFixed(1)} MB`;
+
 function speedTable(arms: readonly SimulatedArm[], style: TableStyle): string[] {
   const good = arms.some(({ goodput }) => goodput);
   const columns = [
@@ -107,21 +125,28 @@ function speedTable(arms: readonly SimulatedArm[], style: TableStyle): string[] 
 }
 
 function workTable(arms: readonly SimulatedArm[], style: TableStyle): string[] {
+  const stores = arms.some(({ store }) => store);
   const columns = [
     left(''),
     ...packed('prompt tokens', 'hit', 'pulled', 'computed'),
-    ...packed('MB', 'P→D', 'D→P'),
-    ...right('READs', 'preempted'),
+    ...packed('MB', 'P→D', 'D→P', ...(stores ? ['store→', '→store'] : [])),
+    // With a store there is no room for them: --json has them.
+    ...(stores ? [] : right('READs', 'preempted')),
   ];
   const rows = arms.map((arm) => [
     clip(arm.label, LONGEST_LABEL),
     formatCount(arm.local_hit_tokens),
     formatCount(arm.pulled_tokens),
     formatCount(arm.computed_tokens),
-    (arm.bytes_p_to_d / 1e6).toFixed(1),
-    (arm.bytes_d_to_p / 1e6).toFixed(1),
-    formatCount(Object.values(arm.transfers).reduce((sum, n) => sum + n, 0)),
-    formatCount(arm.engines.reduce((sum, { preemptions }) => sum + preemptions, 0)),
+    ...[arm.bytes_p_to_d, arm.bytes_d_to_p].map(formatMb),
+    ...(stores
+      ? [(arm.store?.bytes_to_p ?? 0) + (arm.store?.bytes_to_d ?? 0), arm.store?.bytes_saved ?? 0].map(
+          formatMb,
+        )
+      : [
+          formatCount(Object.values(arm.transfers).reduce((sum, n) => sum + n, 0)),
+          formatCount(arm.engines.reduce((sum, { preemptions }) => sum + preemptions, 0)),
+        ]),
   ]);
   return renderTable(columns, rows, style);
 }

@@ -2,7 +2,7 @@
 import { scaleDivisor } from '../../config/bench-schema.ts';
 import type { KvCacheSpec } from '../../config/engine.ts';
 import { didYouMean } from '../../config/fields.ts';
-import type { RunConfig } from '../../config/run.ts';
+import { optionName, type RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';
 import { countEngines } from '../../fleet/options.ts';
@@ -187,6 +187,9 @@ export const asTokens = ({ id, turns }: BenchConversation, { encode }: Vocabular
   }),
 });
 
+/** What a simulated store has not. */
+export const BELOW_STORES = { storeDir: 'a folder', storeUrl: 'a server' } as const;
+
 /** Throws ConfigError for settings of a benchmark that mean nothing where time does not pass. */
 export function checkSimulation(config: RunConfig): void {
   const refuse = (option: string, why: string): never => {
@@ -194,6 +197,16 @@ export function checkSimulation(config: RunConfig): void {
   };
   if (config.budget !== null) refuse('--budget', 'it takes as long as it takes; leave it out');
   if (config.paths !== null) refuse('--paths', 'the ways that KV can take are compared by kvferry bench');
+  for (const [option, below] of Object.entries(BELOW_STORES))
+    if (config[option as keyof typeof BELOW_STORES] !== null)
+      refuse(
+        optionName(option),
+        `a store is simulated as memory alone, without ${below} below it; leave it out`,
+      );
+  if (config.store !== null && config.validate)
+    refuse('--store', 'with --validate: what it costs is measured by calibrate; leave one of them out');
+  if (config.pullPolicy !== 'threshold' && config.validate)
+    refuse('--pull-policy', 'with --validate; leave one of them out');
   if (config.faults !== null && config.validate) refuse('--faults', 'with --validate; leave one of them out');
   if (config.autoscale !== null && config.validate)
     throw new ConfigError('--autoscale and --validate are both given: the fleets compared are as they start');

@@ -8,6 +8,7 @@ import type { CliDeps } from '../deps.ts';
 import { checkCounts } from '../multiturn/settings.ts';
 import { loadWorkload } from '../multiturn/workload.ts';
 import { planSimulation, readCosts } from './plan.ts';
+import { withPullCosts } from './pull-costs.ts';
 import { planTrace, type SimulatedTrace } from './trace.ts';
 import { worldOf } from './world.ts';
 
@@ -23,10 +24,11 @@ export async function prepareSimulation(
 ): Promise<PreparedSimulation> {
   const costs = await readCosts(config, deps);
   const architecture = await deps.backend.architecture(config.model);
-  const { planned, workload } =
+  const { planned: plain, workload } =
     config.trace === null
       ? await planWorkload(config, costs, architecture, adapter, deps)
       : await planTrace(config, costs, architecture, deps);
+  const planned = await withPullCosts(config, plain, deps);
   const faultPlan = config.faults === null ? null : { faults: config.faults, span: workload.turns };
   const autoscale = autoscaleChoice(config);
   return {

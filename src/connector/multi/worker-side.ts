@@ -28,6 +28,11 @@ export class MultiWorkerSide implements KvConnectorWorker<MultiMetadata> {
     };
   }
 
+  dueMs(): number | null {
+    const due = this.#children.map((child) => child.dueMs?.() ?? null).filter((ms) => ms !== null);
+    return due.length > 0 ? Math.min(...due) : null;
+  }
+
   async waitForChange(signal: AbortSignal): Promise<void> {
     const over = new AbortController();
     const end = () => over.abort();

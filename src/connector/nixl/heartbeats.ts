@@ -33,9 +33,9 @@ export class Heartbeats {
     if (this.dueMs === null || now < this.dueMs) return [];
     this.#lastMs = now;
     const byHolder = new Map<string, { remote: RemoteAddress; holds: HoldRef[] }>();
-    for (const { requestId, held, ...remote } of this.#tracked.values()) {
-      const key = JSON.stringify([remote.engineId, remote.host, remote.port]);
-      const entry = byHolder.get(key) ?? { remote, holds: [] };
+    for (const { requestId, held, engineId, host, port } of this.#tracked.values()) {
+      const key = `${host} ${port} ${engineId}`;
+      const entry = byHolder.get(key) ?? { remote: { engineId, host, port }, holds: [] };
       entry.holds.push({ requestId, held });
       byHolder.set(key, entry);
     }

@@ -84,7 +84,7 @@ export class HoldTable implements ReaderHolds {
 
   /** A request that was never announced, or that its reader has no use for, ends at once. */
   hold(requestId: string, request: SendRequest): void {
-    const { tokenIds, cacheSalt } = request;
+    const { blockIds, tokenIds, cacheSalt, deadline, direction } = request;
     const held = this.#deps.claim(tokenIds, tokenIds.length, cacheSalt);
     const known = this.#toProcess.has(requestId);
     const doneEarly = this.#doneEarly.get(requestId);
@@ -93,11 +93,24 @@ export class HoldTable implements ReaderHolds {
       return;
     }
     const abandonedMs = this.#deps.clock.now() + this.#deps.leaseMs / 3;
-    const unread = { readers: 0, pendingEnd: null, readerId: null, abandonedMs, abandoned: false };
-    const hold = { ...request, requestId, held, ...unread, order: this.#made++ };
+    const hold: Hold = {
+      blockIds,
+      tokenIds,
+      cacheSalt,
+      deadline,
+      direction,
+      requestId,
+      held,
+      readers: 0,
+      pendingEnd: null,
+      readerId: null,
+      abandonedMs,
+      abandoned: false,
+      order: this.#made++,
+    };
     this.#holds.set(requestId, hold);
     this.#deadlines.add(hold);
-    this.#meters[request.direction].begin(request.blockIds);
+    this.#meters[direction].begin(blockIds);
     this.#deps.onDeadline();
   }
 
@@ -161,6 +174,8 @@ export class HoldTable implements ReaderHolds {
   /** Ends what is due and not being read, the oldest first. */
   expire(): void {
     const now = this.#deps.clock.now();
+    const next = this.#deadlines.nextMs();
+    if (next === null || next > now) return;
     for (const hold of this.#deadlines.take(now).sort((a, b) => a.order - b.order)) {
       if (hold.deadline <= now) this.#end(hold.requestId, hold.held, 'expired');
       else {

@@ -57,6 +57,12 @@ const nothingComputed = ({ promptTokenIds, cacheSalt }: ConnectorRequest): Compu
   return { blockIds: [], numTokens: 0, tokenIds: promptTokenIds, cacheSalt };
 };
 
+const NO_MAP = new Map<string, never>();
+const NO_SET: ReadonlySet<string> = new Set();
+
+/** Itself where there is something in it: what is told must not change later. */
+const told = <T extends { readonly size: number }>(own: T, none: T): T => (own.size > 0 ? own : none);
+
 const nothing = (noPull: NoPull | null): ExternalMatch => ({ tokens: 0, noPull });
 const unusable = (reason: string): ExternalMatch => nothing({ by: 'offer', reason });
 
@@ -64,6 +70,7 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
   readonly #deps: NixlSchedulerDeps;
   readonly #heartbeats: Heartbeats;
   readonly #claim: ClaimPrefix;
+  readonly #blockRules: Parameters<typeof usableTokens>[3];
   /** Of what each request's parameters name. */
   readonly #held = new WeakMap<ConnectorRequest, PrefixClaim>();
   /** Requests whose remote blocks were pulled or given up: parameters serve one transfer. */
@@ -82,6 +89,8 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
     this.#deps = deps;
     this.#heartbeats = new Heartbeats(deps.config.leaseMs);
     this.#claim = deps.claim ?? claimPrefix(deps.config.tokenCheck);
+    const { blockSize, groups, config } = deps;
+    this.#blockRules = { blockSize, groups, tokenCheck: config.tokenCheck };
   }
 
   onNewRequest(request: ConnectorRequest): void {
@@ -90,7 +99,9 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
     if (!params?.do_remote_prefill) return;
     const remote = remoteRequest(params);
     if ('missing' in remote) return;
-    this.#heartbeats.track(requestId, { ...remote, held: this.#heldClaim(request, params) });
+    const { engineId, host, port, requestId: remoteRequestId } = remote;
+    const held = this.#heldClaim(request, params);
+    this.#heartbeats.track(requestId, { engineId, host, port, requestId: remoteRequestId, held });
   }
 
   /** vLLM's rejection clean-up. A holder frees for nobody who does not know the tokens and their salt. */
@@ -115,7 +126,7 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
     const remote = remoteRequest(params);
     if ('missing' in remote) return unusable(missing(remote.missing));
 
-    const usable = usableTokens(params, promptTokenIds, numComputedTokens, { ...this.#deps, ...config });
+    const usable = usableTokens(params, promptTokenIds, numComputedTokens, this.#blockRules);
     const count = usable.tokens - numComputedTokens;
     if (count <= 0) return unusable(usable.limit ?? `the local hit of ${numComputedTokens} covers it`);
     // vLLM applies the threshold to D's blocks only: D cannot do without P's.
@@ -172,22 +183,23 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
 
   buildConnectorMeta(): NixlMetadata {
     const metadata = {
-      reqsToRecv: this.#reqsToRecv,
-      reqsToSend: this.#reqsToSend,
-      reqsInBatch: this.#reqsInBatch,
-      reqsNotProcessed: this.#reqsNotProcessed,
-      computed: this.#computed,
-      reqsToCancel: this.#reqsToCancel,
-      refused: this.#refused,
+      reqsToRecv: told<NixlMetadata['reqsToRecv']>(this.#reqsToRecv, NO_MAP),
+      reqsToSend: told<NixlMetadata['reqsToSend']>(this.#reqsToSend, NO_MAP),
+      reqsInBatch: told<ReadonlySet<string>>(this.#reqsInBatch, NO_SET),
+      reqsNotProcessed: told<ReadonlySet<string>>(this.#reqsNotProcessed, NO_SET),
+      computed: told<NixlMetadata['computed']>(this.#computed, NO_MAP),
+      reqsToCancel: told<ReadonlySet<string>>(this.#reqsToCancel, NO_SET),
+      refused: this.#refused.length > 0 ? this.#refused : [],
       heartbeats: this.#heartbeats.take(this.#deps.clock.now()),
     };
-    this.#reqsToRecv = new Map();
-    this.#reqsToSend = new Map();
-    this.#reqsInBatch = new Set();
-    this.#reqsNotProcessed = new Set();
-    this.#computed = new Map();
-    this.#reqsToCancel = new Set();
-    this.#refused = [];
+    // Most have nothing to tell in most steps.
+    if (this.#reqsToRecv.size > 0) this.#reqsToRecv = new Map();
+    if (this.#reqsToSend.size > 0) this.#reqsToSend = new Map();
+    if (this.#reqsInBatch.size > 0) this.#reqsInBatch = new Set();
+    if (this.#reqsNotProcessed.size > 0) this.#reqsNotProcessed = new Set();
+    if (this.#computed.size > 0) this.#computed = new Map();
+    if (this.#reqsToCancel.size > 0) this.#reqsToCancel = new Set();
+    if (this.#refused.length > 0) this.#refused = [];
     return metadata;
   }
 
@@ -277,12 +289,14 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
     };
     const streamed = offersStream(params);
     if (streamed && pairs.length > 0) this.#streaming.add(requestId);
-    this.#reqsToRecv.set(requestId, {
-      remote: { ...remote, claim, blocksExpiryTime },
+    const { engineId, host, port, requestId: remoteRequestId } = remote;
+    const recv: RecvRequest = {
+      remote: { engineId, host, port, requestId: remoteRequestId, claim, blocksExpiryTime },
       pairs,
       numTokens,
-      ...(streamed ? { streamed } : {}),
-    });
+    };
+    if (streamed) recv.streamed = true;
+    this.#reqsToRecv.set(requestId, recv);
   }
 
   #hold(request: ConnectorRequest, blockIds: BlockIds, role: 'prefill' | 'decode') {
@@ -299,8 +313,11 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
     const tokenIds = request.allTokenIds.slice(0, numComputedTokens);
     const { cacheSalt } = request;
     this.#reqsToSend.set(requestId, {
-      ...{ blockIds: remoteBlockIds, tokenIds, cacheSalt },
-      ...{ deadline, direction: role },
+      blockIds: remoteBlockIds,
+      tokenIds,
+      cacheSalt,
+      deadline,
+      direction: role,
     });
     const kvTransferParams: KvTransferParams = {
       do_remote_prefill: isPrefill,

@@ -125,6 +125,10 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
     return this.#reports.wait(signal);
   }
 
+  dueMs(): number | null {
+    return this.#nextDeadline();
+  }
+
   get #bytesOfBlock(): number {
     return this.#deps.transport.identity.blockBytes.reduce((sum, bytes) => sum + bytes, 0);
   }

@@ -69,6 +69,7 @@ export function fitted(
       ms_per_decode_context: decodeContext,
     },
     read: { fixed_ms: readFixed, ms_per_byte: readPerByte },
+    store: null,
     submit_ms: submit,
     reply_ms: 0,
     message_ms: 0,

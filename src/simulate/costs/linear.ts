@@ -5,6 +5,7 @@ import { ConfigError } from '../../errors.ts';
 import { type SimulationCosts, SOURCES } from './types.ts';
 
 const ms = z.number().nonnegative();
+const byBytes = z.strictObject({ fixed_ms: ms.default(0), ms_per_byte: ms.default(0) });
 
 export const simulationCostsSchema = z.strictObject({
   kvferry_simulation_costs: z.literal(1).describe('Version of this format.'),
@@ -26,10 +27,15 @@ export const simulationCostsSchema = z.strictObject({
       ms_per_decode_context: ms.default(0).describe('For each token before such a row.'),
     })
     .describe("From a step's plan to its outputs, milliseconds, on a machine of its own."),
-  read: z
-    .strictObject({ fixed_ms: ms.default(0), ms_per_byte: ms.default(0) })
-    .prefault({})
-    .describe('A READ, beside what a modelled link takes.'),
+  read: byBytes.prefault({}).describe('A READ, beside what a modelled link takes.'),
+  store: z
+    .strictObject({
+      load: byBytes.describe('From a store to an engine.'),
+      save: byBytes.describe('From the offer of an engine until the store has read it.'),
+    })
+    .nullable()
+    .default(null)
+    .describe('Beside what a modelled link takes; null: nothing is known of it.'),
   submit_ms: ms.default(0).describe('From the router to an engine.'),
   reply_ms: ms.default(0).describe("From an engine's step to the router, beside what the token's time says."),
   message_ms: ms.default(0).describe('Between engines.'),
@@ -67,6 +73,7 @@ export function linearCosts({
   about,
   step,
   read,
+  store,
   ...file
 }: SimulationCostsFile): SimulationCosts {
   return {
@@ -78,7 +85,11 @@ export function linearCosts({
       step.ms_per_prefill_context * prefillContext +
       step.ms_per_decode * decodes +
       step.ms_per_decode_context * decodeContext,
-    readMs: (bytes) => (bytes > 0 ? read.fixed_ms + read.ms_per_byte * bytes : 0),
+    readMs: (bytes) => msOf(read, bytes),
+    store: store && {
+      loadMs: (bytes) => msOf(store.load, bytes),
+      saveMs: (bytes) => msOf(store.save, bytes),
+    },
     submitMs: file.submit_ms,
     replyMs: file.reply_ms,
     messageMs: file.message_ms,
@@ -87,3 +98,6 @@ export function linearCosts({
     speeds: file.speeds,
   };
 }
+
+const msOf = ({ fixed_ms, ms_per_byte }: z.infer<typeof byBytes>, bytes: number): number =>
+  bytes > 0 ? fixed_ms + ms_per_byte * bytes : 0;

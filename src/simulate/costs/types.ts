@@ -40,6 +40,11 @@ export interface SimulationCosts {
   stepMs(shape: StepShape, place: StepPlace): number;
   /** A READ, beside what a modelled link takes, milliseconds. `promptTokens`: of the reader's whole prompt. */
   readMs(bytes: number, promptTokens: number): number;
+  /**
+   * Between an engine and a store, milliseconds: a load; and a save, from its offer on. null: they say nothing of a store, and
+   * both take what a READ between engines takes.
+   */
+  store: { loadMs(bytes: number): number; saveMs(bytes: number): number } | null;
   /** From the router to an engine, milliseconds. */
   submitMs: number;
   /** From an engine's step to the router; a token's own time is its step's end. */

@@ -1,9 +1,9 @@
 /** The same load by several policies, each on a fleet of its own, to the end: what a policy is worth, and nothing else differs. */
 import type { RoutingName } from '../../config/routing.ts';
 import { quantile } from '../../measure/statistics.ts';
-import type { SimulationSettings } from '../cluster.ts';
 import { Collector } from '../collector.ts';
 import { simulateOnce } from '../run.ts';
+import type { SimulationSettings } from '../settings.ts';
 import { type LatencyPoint, LatencyWindow } from './latency.ts';
 import { arrivalsUntil } from './load.ts';
 import { type LiveSettings, TOKEN_IDS } from './settings.ts';

@@ -1,7 +1,7 @@
 /** The thread of a watched fleet: takes orders, lets simulated time pass by the wall's, and tells how the fleet looks. */
 import type { Clock } from '../../engine/types.ts';
 import { messageOf } from '../../errors.ts';
-import type { SimulationSettings } from '../cluster.ts';
+import type { SimulationSettings } from '../settings.ts';
 import { comparePolicies } from './compare.ts';
 import { LiveFleet } from './live-fleet.ts';
 import type { LiveNews, LiveOrder } from './protocol.ts';

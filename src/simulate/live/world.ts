@@ -7,10 +7,10 @@ import type { ClusterOptions } from '../../fleet/types.ts';
 import { kvCacheSpecs, kvGroups, kvPageBytes } from '../../model/kv-groups.ts';
 import { presetArchitecture } from '../../model/presets.ts';
 import { Answers } from '../answers.ts';
-import type { SimulationSettings } from '../cluster.ts';
 import { linearCosts } from '../costs/linear.ts';
 import { NAMED_COSTS } from '../costs/published.ts';
 import type { SimulationCosts } from '../costs/types.ts';
+import type { SimulationSettings } from '../settings.ts';
 import { BLOCK_SIZE, checkRoom, roomOf } from './room.ts';
 import { type LiveSettings, TOKEN_IDS } from './settings.ts';
 

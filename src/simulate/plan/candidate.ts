@@ -1,5 +1,6 @@
 /** One fleet that could be: how many P and D, grouped how, routed by whom, with what pulled back. */
 import { type FleetFile, fleetFileSchema, type PlacementMode } from '../../config/fleet-schema.ts';
+import { type ConnectorConfig, usesStore } from '../../config/kv-transfer.ts';
 import type { Mode } from '../../config/modes.ts';
 import type { RoutingChoice } from '../../config/routing.ts';
 import { fleetOf } from '../../fleet/seats.ts';
@@ -17,6 +18,8 @@ export interface Policy {
   /** P's kv_recompute_threshold, tokens: of effect where KV is pulled back. */
   threshold: number;
   placement: PlacementMode;
+  /** Of a store beside the engines; null: there is none. */
+  storeBytes: number | null;
 }
 
 export type Candidate = Shape & Policy;
@@ -25,10 +28,9 @@ export const enginesOf = ({ prefill, decode }: Shape): number => prefill + decod
 
 /** Equal for what is the same fleet under the same policy. */
 export function keyOf(one: Candidate): string {
-  const { prefill, decode, routing, mode, threshold } = one;
-  return [prefill, decode, groupsOf(one), routing.name, mode, mode === 'bidirectional' ? threshold : ''].join(
-    ' ',
-  );
+  const { prefill, decode, routing, mode, threshold, storeBytes } = one;
+  const pulled = mode === 'bidirectional' ? threshold : '';
+  return [prefill, decode, groupsOf(one), routing.name, mode, pulled, storeBytes ?? ''].join(' ');
 }
 
 /** One of each key, the first. */
@@ -57,15 +59,22 @@ export function fleetFile(one: Shape & Pick<Policy, 'placement'>): PlannedFleet 
 export function optionsOf(one: Candidate, base: ClusterOptions): ClusterOptions {
   const fleet: FleetFile = fleetFileSchema.parse(fleetFile(one));
   const { nixl } = base.connector;
+  const { storeBytes } = one;
+  const connector = storeBytes === null ? withoutStore(base.connector) : base.connector;
   return {
     ...base,
+    store: base.store && storeBytes !== null ? { ...base.store, bytes: storeBytes } : null,
     fleet: fleetOf({ fleet, prefill: 1, decode: 1 }),
     placement: one.placement,
     routing: one.routing,
     mode: one.mode,
-    connector: { ...base.connector, nixl: { ...nixl, recomputeThreshold: one.threshold } },
+    connector: { ...connector, nixl: { ...nixl, recomputeThreshold: one.threshold } },
   };
 }
+
+/** Engines pull from each other alone. */
+const withoutStore = (connector: ConnectorConfig): ConnectorConfig =>
+  usesStore(connector) ? { ...connector, name: 'NixlConnector' } : connector;
 
 /** Ways to share so many engines out that are near one: as many P, one or `reach` more or fewer. */
 export function splitsNear({ prefill }: Shape, engines: number, reach: number): Shape[] {

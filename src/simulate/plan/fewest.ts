@@ -48,15 +48,15 @@ export async function fewestEngines(search: Search, perSecond: number): Promise<
     front.add(await halve(candidates, trials, { what, perSecond, samples, onRound }));
     return front.ranked(enginesOf(candidates[0]!));
   };
-  const grown = await grow(search, perSecond);
+  const grown = await grownBySome(search, perSecond);
   if (!grown.met) return nothing(search, perSecond, grown, [grown]);
   const shape = await trim(search, perSecond, grown.candidate);
 
-  const base = firstPolicy(space);
+  const base = policyOf(grown.candidate);
   const routings = space.routings.map((routing) => ({ ...base, routing }));
   let known = await compare('who routes', eachOf(splitsNear(shape, enginesOf(shape), 1), routings));
   const pulls = distinct(pullPolicies(known[0]!.candidate, space));
-  if (pulls.length > 1) known = await compare('what is pulled, how turns are placed', pulls);
+  if (pulls.length > 1) known = await compare('what is pulled or stored, how turns are placed', pulls);
 
   const nextTo = (engines: number, best: Candidate, policies: readonly Policy[]) =>
     compare(`${engines} engines`, eachOf(splitsNear(best, engines, 1), policies));
@@ -105,10 +105,30 @@ async function nothing(
 /** Requests that tell about how large a fleet must be. */
 const roughly = (samples: readonly number[]): number => samples[Math.min(1, samples.length - 1)]!;
 
-/** Doubles whom it lacks; the last one, or the best where none keeps the SLO. */
-async function grow({ trials, space, samples, onRound }: Search, perSecond: number): Promise<Outcome> {
+/** By the first policy, or, where no number of engines keeps the SLO by it, by the one that is best then. */
+async function grownBySome(search: Search, perSecond: number): Promise<Outcome> {
+  const { trials, space, samples, onRound } = search;
+  const grown = await grow(search, perSecond, firstPolicy(space));
+  if (grown.met) return grown;
+  const { candidate } = grown;
+  const routed = space.routings.map((routing) => ({ ...candidate, routing }));
+  const others = distinct([...pullPolicies(candidate, space), ...routed]);
+  if (others.length === 1) return grown;
   const sample = roughly(samples);
-  const policy = firstPolicy(space);
+  const outcomes = await trials.runAll(others.map((other) => ({ candidate: other, perSecond, sample })));
+  onRound({ what: 'by which policy at all', sample, candidates: others.length, kept: 1 });
+  const [best] = outcomes.toSorted((a, b) => byGoodness(a, b, trials.slo));
+  const again = await grow(search, perSecond, policyOf(best!.candidate));
+  return byGoodness(again, grown, trials.slo) < 0 ? again : grown;
+}
+
+/** Doubles whom it lacks; the last one, or the best where none keeps the SLO. */
+async function grow(
+  { trials, space, samples, onRound }: Search,
+  perSecond: number,
+  policy: Policy,
+): Promise<Outcome> {
+  const sample = roughly(samples);
   let shape: Shape = { prefill: 1, decode: 1 };
   let best: Outcome | null = null;
   let vain = 0;

@@ -1,6 +1,6 @@
 /**
  * The highest rate at which so many engines keep an SLO. Candidates race: all at a rate that the first one bears, those that
- * bear it at a higher one, until half are left; those for twice as many requests. The last ones are bisected.
+ * bear it at twice that, and so on, until half are left; those for twice as many requests. The last ones are bisected.
  */
 import { type Candidate, distinct, keyOf, type Shape, splitsNear } from './candidate.ts';
 import { byGoodness } from './halving.ts';
@@ -30,8 +30,8 @@ export interface BestGoodput {
 
 const ROUGHLY = 1.15;
 const CLOSELY = 1.03;
-/** From one rate of a race to the next. */
-const FASTER = 1.15;
+/** Candidates whose rates are bisected at full length. */
+const FINALS = 3;
 const MOST_DOUBLINGS = 10;
 /** Splits that are raced, evenly spread. */
 const MOST_SPLITS = 9;
@@ -54,7 +54,7 @@ export async function bestGoodput(search: Search, engines: number, guess: number
   if (routings.length > 1) best = await compare('who routes', eachOf(near, routings), best.best.perSecond);
   const pulls = distinct(pullPolicies(best.best.candidate, space));
   if (pulls.length > 1)
-    best = await compare('what is pulled, how turns are placed', pulls, best.best.perSecond);
+    best = await compare('what is pulled or stored, how turns are placed', pulls, best.best.perSecond);
   const rivals = ranked([...known.values()], trials.slo).filter((one) => one !== best && alike(best, one));
   const front = [...(await smallerFleets(search, engines, best)), best];
   return { chosen: best, closest: null, rivals, front };
@@ -116,40 +116,46 @@ async function race(
   let standing = distinct(candidates);
   let perSecond = guess;
   const rounds = Math.min(samples.length - 1, Math.ceil(Math.log2(Math.max(1, standing.length / 2))));
-  for (const sample of samples.slice(samples.length - 1 - rounds, -1)) {
-    if (standing.length <= 2) break;
+  const shorter = samples.slice(samples.length - 1 - rounds, -1);
+  for (let round = 0; standing.length > (round < shorter.length ? 2 : FINALS); round++) {
+    // Where samples are few, the longest of them takes the rounds that are left.
+    const sample = shorter[Math.min(round, shorter.length - 1)] ?? samples.at(-1)!;
     const pivot = await goodputOf(standing[0]!, trials, sample, perSecond, ROUGHLY);
-    const from = pivot.best.perSecond;
-    const kept = await fastest(standing, trials, sample, from);
+    const kept = await fastest(standing, trials, sample, pivot.best.perSecond);
     onRound({ what, sample, candidates: standing.length, kept: kept.standing.length });
     ({ standing, perSecond } = kept);
   }
   const sample = samples.at(-1)!;
   const finals: Goodput[] = [];
-  for (const candidate of standing.slice(0, 3))
+  for (const candidate of standing)
     finals.push(await goodputOf(candidate, trials, sample, finals[0]?.best.perSecond ?? perSecond, CLOSELY));
   onRound({ what, sample, candidates: finals.length, kept: 1 });
   return finals;
 }
 
-/** Half of them, or two: those that bear most. */
+/** Half of them, or two: those that bear most, the best first; at a rate that more than these do not bear, or hardly. */
 async function fastest(
   candidates: readonly Candidate[],
   trials: Trials,
   sample: number,
   from: number,
 ): Promise<{ standing: Candidate[]; perSecond: number }> {
-  const wanted = Math.max(2, Math.ceil(candidates.length / 2));
+  const wanted = Math.max(2, Math.floor(candidates.length / 2));
   let standing = [...candidates];
-  for (let perSecond = from, step = 0; ; perSecond *= FASTER, step++) {
+  /** What too many bore, and what too few did. */
+  let [slow, fast]: [number, number | null] = [from, null];
+  for (let step = 0, perSecond = from; ; step++) {
     const outcomes = await trials.runAll(standing.map((candidate) => ({ candidate, perSecond, sample })));
     const ranked = outcomes.toSorted((a, b) => byGoodness(a, b, trials.slo));
-    const bear = ranked.filter(({ met }) => met);
-    if (bear.length <= wanted || step === MOST_DOUBLINGS) {
-      const kept = (bear.length >= 2 ? bear : ranked).slice(0, wanted);
-      return { standing: kept.map(({ candidate }) => candidate), perSecond };
-    }
-    standing = bear.map(({ candidate }) => candidate);
+    const bear = ranked.filter(({ met }) => met).length;
+    const isLast = step === MOST_DOUBLINGS || (fast !== null && fast / slow < ROUGHLY);
+    if ((bear >= 2 && bear <= wanted) || isLast)
+      return { standing: ranked.slice(0, wanted).map(({ candidate }) => candidate), perSecond };
+    if (bear > wanted) {
+      standing = ranked.slice(0, bear).map(({ candidate }) => candidate);
+      slow = perSecond;
+    } else fast = perSecond;
+    perSecond = fast === null ? 2 * slow : Math.sqrt(slow * fast);
   }
 }
 

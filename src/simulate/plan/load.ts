@@ -4,12 +4,7 @@ import type { TraceTurn } from '../../workload/traces/types.ts';
 import type { BenchConversation } from '../../workload/types.ts';
 import { poissonArrivals } from '../load.ts';
 import type { Load } from '../run.ts';
-
-export interface LoadSample {
-  load: Load;
-  /** When the last one comes that waits for no other, milliseconds; null: the collector knows. */
-  untilMs: number | null;
-}
+import { lastComesMs } from '../trace-load.ts';
 
 export interface PlannedLoad {
   /** There are no more than that. */
@@ -17,7 +12,7 @@ export interface PlannedLoad {
   /** Requests a second that it has of itself; null: none. */
   ownRate: number | null;
   /** Whole conversations where they come by themselves: a few more than asked for, maybe. */
-  sample(requests: number, perSecond: number): LoadSample;
+  sample(requests: number, perSecond: number): Load;
 }
 
 const turnsOf = (conversations: readonly BenchConversation[]): number =>
@@ -34,7 +29,7 @@ export function conversationLoad(conversations: readonly BenchConversation[], th
       const some = conversations.slice(0, count);
       const arrivals = (seed: number) =>
         poissonArrivals(some, { perSecond: perSecond / turnsEach, count, seed });
-      return { load: { kind: 'arrivals', arrivals, thinkMs }, untilMs: null };
+      return { kind: 'arrivals', arrivals, thinkMs };
     },
   };
 }
@@ -48,7 +43,7 @@ export function traceLoad(turns: readonly TraceTurn[], tokens: TraceTokens): Pla
     sample(requests, perSecond) {
       const faster = ownRate === null ? 1 : perSecond / ownRate;
       const some = turns.slice(0, requests).map((turn) => ({ ...turn, arrival: sped(turn.arrival, faster) }));
-      return { load: { kind: 'trace', turns: some, tokens }, untilMs: lastMs(some) };
+      return { kind: 'trace', turns: some, tokens };
     },
   };
 }
@@ -59,11 +54,8 @@ function sped(arrival: TraceTurn['arrival'], faster: number): TraceTurn['arrival
     : { ...arrival, thinkMs: arrival.thinkMs / faster };
 }
 
-const lastMs = (turns: readonly TraceTurn[]): number =>
-  turns.reduce((last, { arrival }) => (arrival.kind === 'at' ? Math.max(last, arrival.ms) : last), 0);
-
 /** Requests a second until the last one that waits for no other; null where all come at once. */
 export function rateOf(turns: readonly TraceTurn[]): number | null {
-  const overMs = lastMs(turns);
+  const overMs = lastComesMs(turns);
   return overMs > 0 ? (1000 * turns.length) / overMs : null;
 }

@@ -14,6 +14,8 @@ export interface Space {
   /** Tokens. */
   thresholds: readonly number[];
   placements: readonly PlacementMode[];
+  /** Bytes of a store beside the engines; null: without one. */
+  stores: readonly (number | null)[];
   /** P and D together. */
   maxEngines: number;
 }
@@ -29,26 +31,29 @@ export interface Search {
 /** Of each role: what a fleet may have. */
 export const MOST_OF_A_ROLE = 64;
 
-export const firstPolicy = ({ routings, modes, thresholds, placements }: Space): Policy => ({
+export const firstPolicy = ({ routings, modes, thresholds, placements, stores }: Space): Policy => ({
   routing: routings[0]!,
   mode: modes[0]!,
   threshold: thresholds[0]!,
   placement: placements[0]!,
+  storeBytes: stores[0]!,
 });
 
-/** Those that differ from a candidate in what is pulled back and how turns are placed, itself first. */
-export function pullPolicies(one: Candidate, { modes, thresholds, placements }: Space): Candidate[] {
+/** Those that differ from a candidate in what is pulled back or stored and how turns are placed, itself first. */
+export function pullPolicies(one: Candidate, { modes, thresholds, placements, stores }: Space): Candidate[] {
   const others = modes.flatMap((mode) =>
     (mode === 'bidirectional' ? thresholds : thresholds.slice(0, 1)).flatMap((threshold) =>
-      placements.map((placement) => ({ ...one, mode, threshold, placement })),
+      placements.flatMap((placement) =>
+        stores.map((storeBytes) => ({ ...one, mode, threshold, placement, storeBytes })),
+      ),
     ),
   );
   // A replica mode of one roleset is pooled.
   return [one, ...others.filter((other) => other.placement === 'pooled' || groupsOf(other) > 1)];
 }
 
-export const policyOf = ({ routing, mode, threshold, placement }: Candidate): Policy => ({
-  ...{ routing, mode, threshold, placement },
+export const policyOf = ({ routing, mode, threshold, placement, storeBytes }: Candidate): Policy => ({
+  ...{ routing, mode, threshold, placement, storeBytes },
 });
 
 export const eachOf = (shapes: readonly Shape[], policies: readonly Policy[]): Candidate[] =>

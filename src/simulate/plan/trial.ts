@@ -53,60 +53,88 @@ export interface Outcome extends Trial {
 const WARM_UP_SHARE = 0.2;
 const BATCHES = 10;
 
+/** What all trials have in common. */
 export interface TrialWorld {
   simulation: SimulationWorld;
   base: ClusterOptions;
   load: PlannedLoad;
   slo: Slo;
+}
+
+/** Plain data, which may cross threads. */
+export interface TrialRun {
+  outcome: Outcome;
+  /** That were simulated. */
+  requests: number;
+}
+
+/** With every seed, here and now. */
+export async function simulateTrial(
+  trial: Trial,
+  { simulation, base, load, slo }: TrialWorld,
+): Promise<TrialRun> {
+  const asked = load.sample(trial.sample, trial.perSecond);
+  const plan = { label: '', options: optionsOf(trial.candidate, base), load: asked };
+  const seen: Seen[] = [];
+  let requests = 0;
+  for (let i = 0; i < simulation.seeds; i++) {
+    const run = await simulateOnce(plan, simulation, simulation.seed + i);
+    requests += run.collector.arrived;
+    seen.push(lookAt(run, slo));
+  }
+  return { outcome: outcomeOf(trial, seen, slo), requests };
+}
+
+export interface TrialsDeps {
+  slo: Slo;
+  /** Of which so many may be under way. */
+  simulate: (trial: Trial) => Promise<TrialRun>;
+  atOnce: number;
   /** Before each simulation. */
   onTrial(trial: Trial): void;
 }
 
-/** Runs trials, each once. */
+/** Runs trials, each once; what comes of them is the same however many run at once. */
 export class Trials {
   /** Requests that were simulated, and simulations. */
   requests = 0;
   count = 0;
-  readonly #world: TrialWorld;
-  readonly #known = new Map<string, Outcome>();
+  readonly #deps: TrialsDeps;
+  readonly #known = new Map<string, Promise<Outcome>>();
 
-  constructor(world: TrialWorld) {
-    this.#world = world;
+  constructor(deps: TrialsDeps) {
+    this.#deps = deps;
   }
 
   get slo(): Slo {
-    return this.#world.slo;
+    return this.#deps.slo;
   }
 
   /** In their order. */
   async runAll(trials: readonly Trial[]): Promise<Outcome[]> {
     const outcomes: Outcome[] = [];
-    for (const trial of trials) outcomes.push(await this.run(trial));
+    const waiting = trials.entries();
+    const runner = async (): Promise<void> => {
+      for (const [place, trial] of waiting) outcomes[place] = await this.run(trial);
+    };
+    await Promise.all(Array.from({ length: this.#deps.atOnce }, runner));
     return outcomes;
   }
 
-  async run(trial: Trial): Promise<Outcome> {
+  run(trial: Trial): Promise<Outcome> {
     const key = `${keyOf(trial.candidate)} ${trial.perSecond} ${trial.sample}`;
-    const known = this.#known.get(key);
-    if (known) return known;
-    const outcome = await this.#simulate(trial);
+    const outcome = this.#known.get(key) ?? this.#simulate(trial);
     this.#known.set(key, outcome);
     return outcome;
   }
 
   async #simulate(trial: Trial): Promise<Outcome> {
-    const { simulation, base, load, slo, onTrial } = this.#world;
+    const { onTrial, simulate } = this.#deps;
     onTrial(trial);
-    const { load: asked, untilMs } = load.sample(trial.sample, trial.perSecond);
-    const plan = { label: '', options: optionsOf(trial.candidate, base), load: asked };
-    const seen: Seen[] = [];
-    for (let i = 0; i < simulation.seeds; i++) {
-      const run = await simulateOnce(plan, simulation, simulation.seed + i);
-      this.requests += run.collector.arrived;
-      seen.push(lookAt(run, untilMs, slo));
-    }
+    const { outcome, requests } = await simulate(trial);
+    this.requests += requests;
     this.count++;
-    return outcomeOf(trial, seen, slo);
+    return outcome;
   }
 }
 
@@ -121,8 +149,8 @@ interface Seen {
   busy: Outcome['busy'];
 }
 
-function lookAt(run: SimulatedRun, lastComesMs: number | null, slo: Slo): Seen {
-  const { cluster, collector } = run;
+function lookAt(run: SimulatedRun, slo: Slo): Seen {
+  const { cluster, collector, lastComesMs } = run;
   const untilMs = lastComesMs ?? collector.conversations.lastMs;
   const fromMs = WARM_UP_SHARE * untilMs;
   const overMs = untilMs - fromMs;
@@ -149,7 +177,7 @@ function lookAt(run: SimulatedRun, lastComesMs: number | null, slo: Slo): Seen {
   batches.forEach((batch, i) => {
     batch.asked += Math.floor(((i + 1) * failed) / BATCHES) - Math.floor((i * failed) / BATCHES);
   });
-  const { word: verdict, score } = verdictOfRun(run, lastComesMs);
+  const { word: verdict, score } = verdictOfRun(run);
   return { batches, missed, ttfts, tpots, overMs, score, verdict, busy: busyOf(cluster) };
 }
 

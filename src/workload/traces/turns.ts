@@ -93,7 +93,8 @@ export class TurnMaker {
       place: '',
       followed: false,
     });
-    return { index, line, conversationId, turn, arrival, ...lengths, prompt, answer };
+    const { inputTokens, outputTokens } = lengths;
+    return { index, line, conversationId, turn, arrival, inputTokens, outputTokens, prompt, answer };
   }
 
   #tooLong({ line, ...trace }: TraceRequest, scaled: ReturnType<typeof scaledLengths>): boolean {

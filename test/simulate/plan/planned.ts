@@ -5,8 +5,13 @@ import { linearCosts, simulationCostsSchema } from '../../../src/simulate/costs/
 import { samplesOf } from '../../../src/simulate/plan/halving.ts';
 import { conversationLoad, type PlannedLoad, traceLoad } from '../../../src/simulate/plan/load.ts';
 import type { Search, Space } from '../../../src/simulate/plan/space.ts';
-import type { Slo } from '../../../src/simulate/plan/trial.ts';
-import { Trials } from '../../../src/simulate/plan/trial.ts';
+import {
+  type Slo,
+  simulateTrial,
+  type Trial,
+  Trials,
+  type TrialWorld,
+} from '../../../src/simulate/plan/trial.ts';
 import { Random } from '../../../src/workload/random.ts';
 import { TraceTokens } from '../../../src/workload/traces/tokens.ts';
 import { fleetOptions } from '../simulated.ts';
@@ -60,11 +65,10 @@ export function searchOf(
   space: Partial<Space> = {},
   sample = load.requests,
 ): Search {
-  const trials = new Trials({
+  const world: TrialWorld = {
     load,
     slo,
     base: fleetOptions({ blocks: 600, options: { maxNumSeqs: 64 } }),
-    onTrial() {},
     simulation: {
       ...{ costs, groups: [{ kind: 'full' }], blockBytes: 16_000, sharing: 'fcfs' },
       ...{ check: false, runs: true, tokenIds: [8, 500], seed: 1, seeds: 1 },
@@ -73,11 +77,13 @@ export function searchOf(
       signal: new AbortController().signal,
       onProgress() {},
     },
-  });
+  };
+  const simulate = (trial: Trial) => simulateTrial(trial, world);
   return {
-    trials,
+    trials: new Trials({ slo, simulate, atOnce: 1, onTrial() {} }),
     space: {
       ...{ routings: [roundRobin], modes: ['bidirectional'], thresholds: [64], placements: ['pooled'] },
+      stores: [null],
       maxEngines: 16,
       ...space,
     },

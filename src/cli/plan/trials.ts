@@ -1,0 +1,93 @@
+/** Where a plan's simulations run: one after the other here, or several at once, each in a thread that prepares its own. */
+import { shareOf } from '../../config/bench-schema.ts';
+import type { RunConfig } from '../../config/run.ts';
+import type { SimulationCosts } from '../../simulate/costs/types.ts';
+import {
+  type Slo,
+  simulateTrial,
+  type Trial,
+  Trials,
+  type TrialsDeps,
+  type TrialWorld,
+} from '../../simulate/plan/trial.ts';
+import type { SimulationWorld } from '../../simulate/run.ts';
+import type { CliDeps } from '../deps.ts';
+import type { Progress } from '../progress.ts';
+import { readCosts } from '../simulate/plan.ts';
+import { worldOf } from '../simulate/world.ts';
+import { type PlanWorkload, planWorkload } from './workload.ts';
+
+/** All that a plan's trials need, from its settings alone: the same in every thread. */
+export interface PreparedPlan {
+  costs: SimulationCosts;
+  workload: PlanWorkload;
+  world: (signal: AbortSignal, onProgress: SimulationWorld['onProgress']) => TrialWorld;
+}
+
+/** Throws ConfigError. */
+export async function preparePlan(config: RunConfig, deps: CliDeps): Promise<PreparedPlan> {
+  const costs = await readCosts(config, deps);
+  const architecture = await deps.backend.architecture(config.model);
+  const workload = await planWorkload(config, costs, architecture, deps);
+  const { planned, load } = workload;
+  return {
+    costs,
+    workload,
+    world: (signal, onProgress) => ({
+      ...{ base: planned.options, load, slo: sloOf(config) },
+      simulation: { ...worldOf(config, planned, signal), onProgress },
+    }),
+  };
+}
+
+const sloOf = ({ sloTtft: ttftMs, sloTpot: tpotMs, attainment }: RunConfig): Slo => ({
+  ...{ ttftMs, tpotMs },
+  attainment: shareOf(attainment),
+});
+
+/** Ends the threads when the work is over, however. */
+export async function withTrials<T>(
+  config: RunConfig,
+  prepared: PreparedPlan,
+  { signal, deps, progress }: { signal: AbortSignal; deps: CliDeps; progress: Progress },
+  work: (trials: Trials) => Promise<T>,
+): Promise<T> {
+  const about = { text: '' };
+  const trialsWith = (how: Pick<TrialsDeps, 'simulate' | 'atOnce'>): Trials => {
+    const trials: Trials = new Trials({
+      ...how,
+      slo: sloOf(config),
+      onTrial({ candidate, sample }) {
+        about.text = `${candidate.prefill} P + ${candidate.decode} D, ${candidate.routing.name}, of ${sample}`;
+        progress.update(trials.count, about.text);
+      },
+    });
+    return trials;
+  };
+  if (config.jobs === 1) {
+    const world = prepared.world(signal, (done) =>
+      progress.update(trials.count, `${about.text}, ${done} requests`),
+    );
+    const trials = trialsWith({ simulate: (trial) => simulateTrial(trial, world), atOnce: 1 });
+    return work(trials);
+  }
+  const threads = Array.from({ length: config.jobs }, () => deps.startSimulationThread('plan', config));
+  const idle = [...threads];
+  const simulate = async (trial: Trial) => {
+    const thread = idle.pop()!;
+    const run = await thread.run(trial);
+    idle.push(thread);
+    return run;
+  };
+  const stop = (): void => void Promise.all(threads.map((thread) => thread.end()));
+  signal.addEventListener('abort', stop);
+  try {
+    return await work(trialsWith({ simulate, atOnce: config.jobs }));
+  } catch (error) {
+    signal.throwIfAborted();
+    throw error;
+  } finally {
+    signal.removeEventListener('abort', stop);
+    await Promise.all(threads.map((thread) => thread.end()));
+  }
+}

@@ -1,0 +1,167 @@
+/**
+ * Which block has which hash, for the blocks of one pool: a table of ids in typed arrays, which takes as much memory however
+ * often names change. Of several blocks with one name the one that was named first is found. Id 0, the null block, has
+ * none, and stands for nothing here.
+ */
+import { invariant } from '../errors.ts';
+import type { BlockHash } from './block-hash.ts';
+import { type BlockId, NULL_BLOCK } from './types.ts';
+
+/** Characters of a hash that choose its bucket: enough bits, whatever digest it is of. */
+const BUCKET_CHARS = 8;
+
+/** What the bucket was chosen by: names with another word differ. */
+const WORD = 0;
+const GROUP = 1;
+/** The bucket's next and previous, of other names. */
+const NEXT = 2;
+const PREVIOUS = 3;
+/** Others of the same name, as a ring in the order of naming; 0: there are none. Only the first stands in the bucket. */
+const AFTER = 4;
+const BEFORE = 5;
+const FIELDS = 6;
+
+export class BlockNames {
+  /** First block of each bucket. */
+  readonly #heads: Int32Array;
+  /** Of each block FIELDS words, side by side in memory: they are asked for together. */
+  readonly #fields: Int32Array;
+  /** Grows with the highest id that was named. */
+  readonly #hashes: (BlockHash | null)[] = [null];
+
+  constructor(numBlocks: number) {
+    this.#heads = new Int32Array(2 ** Math.ceil(Math.log2(Math.max(2, numBlocks))));
+    this.#fields = new Int32Array(FIELDS * numBlocks);
+  }
+
+  hashOf(id: BlockId): BlockHash | null {
+    return this.#hashes[id] ?? null;
+  }
+
+  /** Of blocks with a hash. */
+  groupOf(id: BlockId): number {
+    return this.#fields[FIELDS * id + GROUP]!;
+  }
+
+  /** The block that has had this name longest; null: none has it. */
+  get(hash: BlockHash, group: number): BlockId | null {
+    const id = this.#find(hash, group, wordOf(hash, group));
+    return id === NULL_BLOCK ? null : id;
+  }
+
+  /** `id`: of a block without a name. */
+  add(id: BlockId, hash: BlockHash, group: number): void {
+    const fields = this.#fields;
+    const word = wordOf(hash, group);
+    fields[FIELDS * id + WORD] = word;
+    fields[FIELDS * id + GROUP] = group;
+    while (this.#hashes.length <= id) this.#hashes.push(null);
+    this.#hashes[id] = hash;
+    const first = this.#find(hash, group, word);
+    if (first === NULL_BLOCK) {
+      const bucket = this.#bucket(word);
+      this.#link(id, NULL_BLOCK, this.#heads[bucket]!);
+      this.#heads[bucket] = id;
+      return;
+    }
+    const last = fields[FIELDS * first + BEFORE]! || first;
+    fields[FIELDS * last + AFTER] = id;
+    fields[FIELDS * id + BEFORE] = last;
+    fields[FIELDS * id + AFTER] = first;
+    fields[FIELDS * first + BEFORE] = id;
+  }
+
+  /** Returns whether no other block has its name. */
+  remove(id: BlockId): boolean {
+    const fields = this.#fields;
+    this.#hashes[id] = null;
+    const [next, previous] = [fields[FIELDS * id + NEXT]!, fields[FIELDS * id + PREVIOUS]!];
+    const after = fields[FIELDS * id + AFTER]!;
+    const bucket = this.#bucket(fields[FIELDS * id + WORD]!);
+    const isFirst = previous !== NULL_BLOCK || this.#heads[bucket] === id;
+    if (after !== NULL_BLOCK) this.#leaveRing(id, after);
+    if (!isFirst) return false;
+    // Of its name the one that was named next is found from now on.
+    if (after !== NULL_BLOCK) this.#link(after, previous, next);
+    else if (next !== NULL_BLOCK) fields[FIELDS * next + PREVIOUS] = previous;
+    const follower = after === NULL_BLOCK ? next : after;
+    if (previous === NULL_BLOCK) this.#heads[bucket] = follower;
+    else fields[FIELDS * previous + NEXT] = follower;
+    fields[FIELDS * id + NEXT] = NULL_BLOCK;
+    fields[FIELDS * id + PREVIOUS] = NULL_BLOCK;
+    return after === NULL_BLOCK;
+  }
+
+  clear(): void {
+    this.#heads.fill(NULL_BLOCK);
+    this.#fields.fill(NULL_BLOCK);
+    this.#hashes.fill(null);
+  }
+
+  /** Throws InternalError unless every block with a hash is found by it, once, and no other block is. */
+  checkIntegrity(): void {
+    const found = new Set<BlockId>();
+    for (const head of this.#heads)
+      for (let first = head; first !== NULL_BLOCK; first = this.#fields[FIELDS * first + NEXT]!)
+        for (const id of this.#ring(first)) {
+          const hash = this.hashOf(id);
+          invariant(hash !== null, () => `block ${id} is found by a hash that it has not`);
+          invariant(!found.has(id), () => `block ${id} is found twice by its hash`);
+          found.add(id);
+          const same = hash === this.hashOf(first) && this.groupOf(id) === this.groupOf(first);
+          invariant(same, () => `block ${id} is found by the hash of block ${first}, and has another`);
+          invariant(
+            this.get(hash, this.groupOf(id)) === first,
+            () => `block ${id} has a hash that does not lead back to it`,
+          );
+        }
+    this.#hashes.forEach((hash, id) => {
+      invariant(hash === null || found.has(id), () => `block ${id} has a hash that does not lead back to it`);
+    });
+  }
+
+  *#ring(first: BlockId): Iterable<BlockId> {
+    let id = first;
+    do {
+      yield id;
+      id = this.#fields[FIELDS * id + AFTER]!;
+    } while (id !== NULL_BLOCK && id !== first);
+  }
+
+  #bucket(word: number): number {
+    return word & (this.#heads.length - 1);
+  }
+
+  #find(hash: BlockHash, group: number, word: number): BlockId {
+    const fields = this.#fields;
+    for (let id = this.#heads[this.#bucket(word)]!; id !== NULL_BLOCK; id = fields[FIELDS * id + NEXT]!) {
+      const likely = fields[FIELDS * id + WORD] === word && fields[FIELDS * id + GROUP] === group;
+      if (likely && this.#hashes[id] === hash) return id;
+    }
+    return NULL_BLOCK;
+  }
+
+  /** Where it stands in its bucket, of which it is not yet told. */
+  #link(id: BlockId, previous: BlockId, next: BlockId): void {
+    this.#fields[FIELDS * id + PREVIOUS] = previous;
+    this.#fields[FIELDS * id + NEXT] = next;
+    if (next !== NULL_BLOCK) this.#fields[FIELDS * next + PREVIOUS] = id;
+  }
+
+  #leaveRing(id: BlockId, after: BlockId): void {
+    const before = this.#fields[FIELDS * id + BEFORE]!;
+    const alone = before === after;
+    this.#fields[FIELDS * before + AFTER] = alone ? NULL_BLOCK : after;
+    this.#fields[FIELDS * after + BEFORE] = alone ? NULL_BLOCK : before;
+    this.#fields[FIELDS * id + AFTER] = NULL_BLOCK;
+    this.#fields[FIELDS * id + BEFORE] = NULL_BLOCK;
+  }
+}
+
+/** FNV-1a over the last characters, and the group. */
+function wordOf(hash: BlockHash, group: number): number {
+  let word = 0x811c9dc5 ^ group;
+  for (let i = Math.max(0, hash.length - BUCKET_CHARS); i < hash.length; i++)
+    word = Math.imul(word ^ hash.charCodeAt(i), 0x01000193);
+  return word ^ (word >>> 15);
+}

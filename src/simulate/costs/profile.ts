@@ -1,0 +1,61 @@
+/** What the cost-aware policy begins with in a simulation: what the simulation's own costs say of prefills, pulls and loads. */
+import type { CostProfile } from '../../config/cost-profile.ts';
+import { fitNonNegative } from '../../measure/least-squares.ts';
+import { prefillSteps } from './fit-measured.ts';
+import type { SimulationCosts } from './types.ts';
+
+export interface ProfileDeps {
+  blockSize: number;
+  /** Bytes of a KV block in the pool. */
+  blockBytes: number;
+  maxNumBatchedTokens: number;
+  /** That its pool holds. */
+  poolTokens: number;
+  maxNumSeqs: number;
+}
+
+const TOKENS = [64, 128, 256, 512, 1024, 2048, 4096, 8192];
+
+/** A fit where costs are not linear. */
+export function profileOf(costs: SimulationCosts, deps: ProfileDeps): CostProfile {
+  const { blockSize, blockBytes, maxNumBatchedTokens } = deps;
+  const prefills = TOKENS.map((tokens) => prefillSteps(tokens, maxNumBatchedTokens));
+  const prefill = fitNonNegative(
+    prefills.map((steps) => [
+      1,
+      steps.reduce((sum, { prefillTokens, decodes }) => sum + prefillTokens + decodes, 0),
+      steps.reduce((sum, { prefillContext, decodeContext }) => sum + prefillContext + decodeContext, 0),
+    ]),
+    prefills.map((steps) => positive(steps.reduce((sum, shape) => sum + costs.stepMs(shape, deps), 0))),
+  );
+  const [stepMs, tokenMs, contextMs] = prefill.coefficients as [number, number, number];
+  const byBytes = (msOf: (bytes: number, tokens: number) => number) => {
+    const bytesOf = (tokens: number): number => Math.ceil(tokens / blockSize) * blockBytes;
+    const { coefficients } = fitNonNegative(
+      TOKENS.map((tokens) => [1, bytesOf(tokens)]),
+      TOKENS.map((tokens) => positive(msOf(bytesOf(tokens), tokens))),
+    );
+    const [fixed, perByte] = coefficients as [number, number];
+    return { fixed_ms: fixed, ms_per_byte: perByte };
+  };
+  const pull = byBytes(costs.readMs);
+  const { store } = costs;
+  const load = { ...(store ? byBytes(store.loadMs) : pull), samples: TOKENS.length };
+  const save = { ...(store ? byBytes(store.saveMs) : pull), samples: TOKENS.length };
+  return {
+    ...{ kvferry_cost_profile: 1, kvferry: '', date: '', model: costs.model ?? '', weight_dtype: 'f32' },
+    ...{ adapter: costs.name, link: null, layout: 'contiguous', kv_cache_groups: [{ kind: 'full' }] },
+    ...{ block_size: blockSize, block_bytes: blockBytes },
+    pull: { overhead_ms: 2 * costs.messageMs, ...pull },
+    prefill: { fixed_ms: stepMs, ms_per_token: tokenMs, ms_per_token_context: contextMs },
+    store: { load, save, folder_read: null },
+    fit: {
+      ...{ samples: TOKENS.length, rounds: 1, least_tokens: TOKENS[0]!, most_tokens: TOKENS.at(-1)! },
+      ...{ ttft_r2: 1, ttft_median_error: prefill.medianError, transfer_r2: 1, transfer_median_error: 0 },
+    },
+    recommended_threshold: null,
+  };
+}
+
+/** Fits are relative: nothing takes no time at all. */
+const positive = (ms: number): number => Math.max(1e-6, ms);

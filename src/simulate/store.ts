@@ -1,0 +1,101 @@
+/** A store in a simulated fleet: the real catalog and service, which move no bytes and take the time that costs say. */
+
+import { STORE_ADDRESS } from '../config/connectors.ts';
+import type { KvCacheSpec } from '../config/engine.ts';
+import type { StoreCounters } from '../connector/types.ts';
+import { filledBytes } from '../engine/kv-cache-spec.ts';
+import type { Clock } from '../engine/types.ts';
+import type { StoreOptions } from '../fleet/types.ts';
+import type { EngineRole } from '../router/engine-client.ts';
+import { BlockCatalog, type CatalogCounters } from '../store/catalog.ts';
+import { StoreService, type StoreServiceCounters } from '../store/service.ts';
+import { slotsIn } from '../store/slots.ts';
+import type { RemoteAddress } from '../transport/types.ts';
+import { type SimulatedNet, SimulatedTransport } from './transport.ts';
+
+export interface SimulatedStoreDeps {
+  options: StoreOptions;
+  blockSize: number;
+  /** Bytes of a KV block in the pool. */
+  blockBytes: number;
+  groups: readonly KvCacheSpec[];
+  net: SimulatedNet;
+  clock: Clock;
+}
+
+/** What a run leaves of its store: plain data, summed over all engines that were there. */
+export interface StoreOutcome {
+  /** Blocks that there is room for, and those that are there in the end. */
+  slots: number;
+  blocks: number;
+  /** Of a block, all groups. */
+  blockBytes: number;
+  counters: CatalogCounters & StoreServiceCounters;
+  engines: StoreCounters;
+  bytesToP: number;
+  bytesToD: number;
+}
+
+/** An engine that may have used it. */
+interface StoreUser {
+  role: EngineRole;
+  connector: { store?: { counters: Readonly<StoreCounters> } } | null;
+}
+
+export class SimulatedStore {
+  readonly #catalog: BlockCatalog;
+  readonly #service: StoreService;
+  readonly #blockBytes: number;
+
+  /** Throws ConfigError where there is no room for a block. */
+  constructor({ options, blockSize, blockBytes, groups, net, clock }: SimulatedStoreDeps) {
+    const bytes = groups.map((spec) => filledBytes(spec, blockBytes));
+    const identity = { ...STORE_ADDRESS, compatibilityHash: 'simulated', blockSize, blockBytes: bytes };
+    const slots = slotsIn(options.bytes, bytes);
+    this.#blockBytes = bytes.reduce((sum, one) => sum + one, 0);
+    this.#catalog = new BlockCatalog({ slots, eviction: options.eviction });
+    const transport = new SimulatedTransport(identity, net);
+    this.#service = new StoreService({ transport, catalog: this.#catalog, clock });
+  }
+
+  addEngine(address: RemoteAddress): void {
+    this.#service.addEngine(address);
+  }
+
+  /** Blocks kept for readers that have not read yet, and those that are read or written now. */
+  get inUse(): { leases: number; blocks: number } {
+    return { leases: this.#service.leases, blocks: this.#catalog.inUse };
+  }
+
+  /** Throws InternalError. */
+  checkIntegrity(): void {
+    this.#catalog.checkIntegrity();
+  }
+
+  outcome(users: readonly StoreUser[]): StoreOutcome {
+    const counted = users.flatMap(({ role, connector }) =>
+      connector?.store ? [{ role, counters: connector.store.counters }] : [],
+    );
+    const bytesTo = (role: EngineRole): number =>
+      sumOf(counted.filter((one) => one.role === role).map(({ counters }) => counters)).loadedBytes;
+    return {
+      slots: this.#catalog.slots,
+      blocks: this.#catalog.size,
+      blockBytes: this.#blockBytes,
+      counters: { ...this.#catalog.counters, ...this.#service.counters },
+      engines: sumOf(counted.map(({ counters }) => counters)),
+      bytesToP: bytesTo('prefill'),
+      bytesToD: bytesTo('decode'),
+    };
+  }
+}
+
+function sumOf(all: readonly Readonly<StoreCounters>[]): StoreCounters {
+  const total: StoreCounters = {
+    ...{ loads: 0, loadedTokens: 0, loadedBytes: 0, failedLoads: 0, offeredBlocks: 0, savedBlocks: 0 },
+    ...{ savedBytes: 0, loadMs: 0, saveMs: 0, savingBlockMs: 0, unanswered: 0, twoHopBytes: 0 },
+  };
+  for (const counters of all)
+    for (const key of Object.keys(total) as (keyof StoreCounters)[]) total[key] += counters[key];
+  return total;
+}

@@ -1,0 +1,12 @@
+/** How much a store has room for. */
+import { ConfigError } from '../errors.ts';
+
+/** Blocks for which there is room. Throws ConfigError below one. */
+export function slotsIn(bytes: number, blockBytes: readonly number[]): number {
+  const block = blockBytes.reduce((sum, one) => sum + one, 0);
+  const slots = Math.floor(bytes / block);
+  if (slots >= 1) return slots;
+  throw new ConfigError(
+    `the store has ${bytes} bytes and a block of this model ${block}: give it ${block} or more, or use smaller blocks`,
+  );
+}

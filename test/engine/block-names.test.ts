@@ -1,0 +1,52 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { BlockNames } from '../../src/engine/block-names.ts';
+
+const BLOCKS = 9;
+
+describe('names of blocks', () => {
+  it('finds what a list of them in the order of naming would, whatever is named and forgotten', () => {
+    // Few names, so that several blocks have one; 'b' to 'e' alone would rarely share a bucket of 16.
+    const names = ['a', 'b', 'c', ...Array.from({ length: 30 }, (_, i) => `long name ${i}`)];
+    const operation = fc.record({
+      id: fc.integer({ min: 1, max: BLOCKS - 1 }),
+      name: fc.oneof(fc.constantFrom('a', 'b', 'c'), fc.constantFrom(...names)),
+      group: fc.nat(1),
+    });
+    fc.assert(
+      fc.property(fc.array(operation, { maxLength: 80 }), (operations) => {
+        const table = new BlockNames(BLOCKS);
+        let model: { id: number; name: string; group: number }[] = [];
+        for (const { id, name, group } of operations) {
+          const has = model.find((each) => each.id === id);
+          if (!has) {
+            table.add(id, name, group);
+            model.push({ id, name, group });
+          } else {
+            model = model.filter((each) => each !== has);
+            const others = model.some((each) => each.name === has.name && each.group === has.group);
+            expect(table.remove(id)).toBe(!others);
+          }
+          table.checkIntegrity();
+          for (const asked of names)
+            for (const of of [0, 1]) {
+              const first = model.find((each) => each.name === asked && each.group === of);
+              expect(table.get(asked, of)).toBe(first?.id ?? null);
+            }
+        }
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  it('forgets all of them at once', () => {
+    const table = new BlockNames(BLOCKS);
+    table.add(3, 'a', 0);
+    table.add(4, 'a', 0);
+    table.clear();
+    expect([table.get('a', 0), table.hashOf(3)]).toEqual([null, null]);
+    table.add(4, 'a', 0);
+    expect(table.get('a', 0)).toBe(4);
+    table.checkIntegrity();
+  });
+});

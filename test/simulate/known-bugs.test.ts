@@ -1,0 +1,114 @@
+/** What users found wrong in other simulators of engines, each held against this one (the rest: clock, closed-forms, simulate-trace). */
+import { describe, expect, it } from 'vitest';
+import { Collector } from '../../src/simulate/collector.ts';
+import { checkEngines } from '../../src/simulate/invariants.ts';
+import { type Arriving, serveArrivals } from '../../src/simulate/load.ts';
+import { outcomeOf } from '../../src/simulate/outcome.ts';
+import { summarise } from '../../src/simulate/summary.ts';
+import { request } from '../engine/fakes.ts';
+import { type Fleet, fleetOptions, greedy, simulated, turn } from './simulated.ts';
+
+const STEP_MS = 10;
+const BLOCK = 16;
+
+/** One engine that does both, with room for so many blocks. */
+const engineWith = (blocks: number): Fleet => ({ blocks: blocks + 1, options: { mode: 'monolithic' } });
+
+/** Requests that come at once, all different: prompts of so many tokens, answered with so many. */
+function* atOnce(requests: readonly (readonly [promptTokens: number, outputTokens: number])[]) {
+  for (const [i, [inputTokens, outputTokens]] of requests.entries()) {
+    const tokenIds = Array.from({ length: inputTokens }, (_, at) => 8 + ((97 * i + at) % 400));
+    const content = { kind: 'tokens', tokenIds } as const;
+    yield { atMs: 0, conversation: { id: `c${i}`, turns: [{ content, inputTokens, outputTokens }] } };
+  }
+}
+
+async function served(fleet: Fleet, arrivals: Iterable<Arriving>, runs = true) {
+  const cluster = simulated(fleet, { stepMs: () => STEP_MS }, { runs });
+  const collector = new Collector();
+  await cluster.run(serveArrivals(cluster, arrivals, collector, { thinkMs: 0, failover: false }));
+  const decoder = cluster.engines.find(({ role }) => role === 'decode')!;
+  return { cluster, collector, preemptions: decoder.core.inspect.stats().preemptions };
+}
+
+describe('the end of a request', () => {
+  it.each([true, false])(
+    'has its last step in it, for short answers too (steps at once: %s)',
+    async (runs) => {
+      const lengths = [1, 2, 3, 40];
+      const { collector } = await served(engineWith(100), atOnce(lengths.map((n) => [5, n])), runs);
+      const [ttfts, latencies] = [collector.column('ttftMs'), collector.column('latencyMs')];
+      collector.column('outputTokens').forEach((tokens, i) => {
+        expect(ttfts[i]).toBe(STEP_MS);
+        expect(latencies[i]).toBe(tokens * STEP_MS);
+      });
+    },
+  );
+
+  it('time a token is by request, not over all gaps: a long answer does not hide a short one', async () => {
+    const { cluster, collector } = await served(engineWith(100), atOnce([]));
+    const add = (latencyMs: number, outputTokens: number): void => {
+      const conversationId = `c${outputTokens}`;
+      collector.arrives(conversationId);
+      const prompt = { promptTokens: 1, localHitTokens: 0, pulledTokens: 0, computedTokens: 1 };
+      const outputTokenIds = Array.from({ length: outputTokens }, () => 8);
+      const result = { conversationId, turn: 1, ttftMs: 50, latencyMs, prompt, outputTokenIds, transfer: {} };
+      collector.ends(0, result as unknown as Parameters<Collector['ends']>[1]);
+    };
+    // A gap of 100 ms, and a hundred of 10.
+    add(150, 2);
+    add(1050, 101);
+    const run = outcomeOf({ cluster, collector, happened: null, stopped: null, lastComesMs: null });
+    const { tpot_ms } = summarise({ label: '', options: fleetOptions() }, [run], {
+      ttftMs: null,
+      tpotMs: null,
+    });
+    expect(tpot_ms!.mean).toBe(55);
+  });
+});
+
+describe('room', () => {
+  it('an engine has the blocks that it was given, one of which is never used', async () => {
+    const { cluster } = await served(engineWith(20), atOnce([[40, 3]]));
+    for (const { core } of cluster.engines) {
+      const { numBlocks, freeBlocks, usedBlocks } = core.inspect.stats();
+      expect([numBlocks, freeBlocks + usedBlocks]).toEqual([21, 20]);
+    }
+  });
+
+  it('requests that fill the pool to the last token are not preempted, one token more is too much', async () => {
+    // The last token that is generated needs no KV of its own.
+    const fills = (blocks: number): [number, number] => [5, blocks * BLOCK - 5 + 1];
+    const exactly = await served(engineWith(10), atOnce([fills(4), fills(6)]));
+    expect(exactly).toMatchObject({ preemptions: 0, collector: { count: 2, failed: 0 } });
+    const [prompt, output] = fills(6);
+    const more = await served(
+      engineWith(10),
+      atOnce([
+        [5, 120],
+        [prompt, output + 1],
+      ]),
+    );
+    expect(more.preemptions).toBeGreaterThan(0);
+    expect(more.collector).toMatchObject({ count: 2, failed: 0 });
+  });
+
+  it('preempting gets on: whoever is preempted loses a batch, and all come to their end', async () => {
+    const requests = Array.from({ length: 12 }, (_, i): [number, number] => [20 + i, 100]);
+    const { collector, preemptions } = await served(engineWith(20), atOnce(requests));
+    expect(collector).toMatchObject({ count: 12, failed: 0 });
+    expect(preemptions).toBeGreaterThan(0);
+    // Of two that run, the younger may be preempted once for each block that the older lacks.
+    expect(preemptions).toBeLessThan(12 * 8);
+  });
+});
+
+it('an engine that stands still while somebody waits is found out', async () => {
+  const cluster = simulated(engineWith(20), { stepMs: () => STEP_MS });
+  await cluster.run(turn(cluster, { conversationId: 'a', promptTokenIds: [8, 9], sampling: greedy(2) }));
+  const engine = cluster.engines.find(({ role }) => role === 'decode')!;
+  expect(() => checkEngines([engine])).not.toThrow();
+  // Behind its back: nobody tells it to look.
+  engine.core.addRequest(request('r', [8, 9], { maxTokens: 1 }));
+  expect(() => checkEngines([engine])).toThrow('stands still, and a step would do something');
+});
