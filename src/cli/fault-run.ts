@@ -40,6 +40,7 @@ export async function verifyFaults(
       faults,
       seed: config.seed,
       kinds: FAULT_KINDS,
+      picks: config.faultPicks,
       patienceMs: PATIENCE_MS,
       drainMs: DRAIN_MS,
       clock: { now, sleep: (ms, stop) => deps.sleep(ms, stop) },
@@ -94,12 +95,13 @@ export function faultLines(report: FaultReport, adapter: string, seconds: string
   ];
 }
 
-function broken({ kind, detail, seed, faults }: Violation, adapter: string): string[] {
+function broken({ kind, detail, seed, picks, faults }: Violation, adapter: string): string[] {
+  const only = picks ? ` --fault-picks ${picks.join(',')}` : '';
   return [
     '',
     ...wrap(`${kind}: ${detail}`, WIDTH),
     ...faults.map((fault) => `  ${fault}`),
     // Faults come at the same moments of the work; threads may interleave in another way.
-    `  kvferry verify --faults 1 --seed ${seed}${adapter === 'auto' ? '' : ` --adapter ${adapter}`}`,
+    `  kvferry verify --faults 1 --seed ${seed}${only}${adapter === 'auto' ? '' : ` --adapter ${adapter}`}`,
   ];
 }

@@ -23,6 +23,8 @@ export interface CacheConfig {
   groups: readonly KvCacheSpec[];
   /** Windowed groups keep everything too (vLLM's --disable-hybrid-kv-cache-manager). */
   allFullKv: boolean;
+  /** Share of blocks of which it is told how long they stay, 0 to 1 (vLLM's kv_cache_metrics_sample); absent: of none. */
+  metricsSample?: number;
 }
 
 export interface SchedulerConfig {

@@ -17,6 +17,7 @@ import {
   positive,
   text,
   wholeNumber,
+  wholeNumbers,
 } from './fields.ts';
 import { fleet } from './fleet-schema.ts';
 import { MODES, RUN_MODES } from './modes.ts';
@@ -132,6 +133,13 @@ const faults = {
 };
 
 const verify = {
+  faultPicks: wholeNumbers('numbers from 1 to 4 with commas between', { min: 1, max: 4 })
+    .nullable()
+    .default(null)
+    .meta({
+      description: 'verify --faults: only these of the four faults of each episode, as a broken one is told.',
+      value: 'NUMBERS',
+    }),
   fixture: text('a directory').nullable().default(null).meta({
     description: 'Also check logits and KV against expected.safetensors in this directory.',
     value: 'DIR',

@@ -57,6 +57,15 @@ export const serving = {
       "The operator's port takes POST /faults: engines are killed, hang or slow down, messages between them are lost or late. For testing routers and clients; every message between engines passes the main thread then.",
     value: null,
   }),
+  kvCacheMetrics: flag().default(false).meta({
+    description:
+      "Histograms of how long KV blocks stay, are idle before they are evicted, and between hits, of a sample: three more of vLLM's metrics of each engine.",
+    value: null,
+  }),
+  kvCacheMetricsSample: anyNumber('a share above 0 and up to 1', { above: 0, max: 1 }).default(0.01).meta({
+    description: 'Share of KV blocks that --kv-cache-metrics follows.',
+    value: 'SHARE',
+  }),
   corsOrigin: text("one or more origins with commas between, or '*'").nullable().default(null).meta({
     description: 'Whose pages may ask, with commas between. Left out: no other origin.',
     value: 'ORIGINS',

@@ -6,6 +6,7 @@
 import { invariant } from '../errors.ts';
 import type { BlockHash } from './block-hash.ts';
 import { BlockNames } from './block-names.ts';
+import type { BlockResidency } from './block-residency.ts';
 import { FreeQueue } from './free-queue.ts';
 import { type BlockId, NULL_BLOCK } from './types.ts';
 
@@ -16,9 +17,14 @@ export class BlockPool {
   readonly #evictions: Uint32Array;
   readonly #names: BlockNames;
   readonly #onRemoved: (hash: BlockHash, group: number) => void;
+  readonly #residency: BlockResidency | null;
 
-  /** `onRemoved` is told of each hash of which no block of the group is left. */
-  constructor(numBlocks: number, onRemoved: (hash: BlockHash, group: number) => void = () => {}) {
+  /** `onRemoved` is told of each hash of which no block of the group is left; `residency` of every block's life. */
+  constructor(
+    numBlocks: number,
+    onRemoved: (hash: BlockHash, group: number) => void = () => {},
+    residency: BlockResidency | null = null,
+  ) {
     this.numBlocks = numBlocks;
     this.#names = new BlockNames(numBlocks);
     this.#free = new FreeQueue(numBlocks);
@@ -26,6 +32,7 @@ export class BlockPool {
     this.#refCount = new Int32Array(numBlocks);
     this.#evictions = new Uint32Array(numBlocks);
     this.#onRemoved = onRemoved;
+    this.#residency = residency;
   }
 
   /** Blocks a request can get at best: all but the null block. */
@@ -63,6 +70,7 @@ export class BlockPool {
       const id = this.#free.shift()!;
       this.evict(id);
       this.#refCount[id] = 1;
+      this.#residency?.allocated(id);
       ids.push(id);
     }
     return ids;
@@ -74,6 +82,7 @@ export class BlockPool {
       if (id === NULL_BLOCK) continue;
       if (this.#refCount[id] === 0) this.#free.remove(id);
       this.#refCount[id]!++;
+      this.#residency?.hit(id);
     }
   }
 
@@ -98,6 +107,7 @@ export class BlockPool {
 
   /** Takes a block's name away; it keeps its references and its place in the free queue. */
   evict(id: BlockId): void {
+    this.#residency?.evicted(id);
     const hash = this.#names.hashOf(id);
     if (hash === null) return;
     this.#evictions[id]!++;
@@ -110,6 +120,7 @@ export class BlockPool {
     for (let id = NULL_BLOCK + 1; id < this.numBlocks; id++)
       if (this.hashOf(id) !== null) this.#evictions[id]!++;
     this.#names.clear();
+    this.#residency?.clear();
   }
 
   /** Throws InternalError unless reference counts are as expected and queue, counts and hashes agree. */

@@ -7,6 +7,7 @@ import type { EngineCoreConfig } from '../config/engine.ts';
 import type { TokenIds } from '../config/token-ids.ts';
 import { invariant, RequestError } from '../errors.ts';
 import { type BlockHasher, type BlockHashing, createBlockHasher } from './block-hash.ts';
+import type { BlockResidency, BlockStay } from './block-residency.ts';
 import type { CacheEvent } from './cache-event.ts';
 import { startCounting } from './counters.ts';
 import { DecodeRun } from './decode-run.ts';
@@ -35,6 +36,8 @@ export interface EngineCoreDeps {
   clock: Clock;
   /** Ids of newly allocated blocks (no prefix hits), before anything is written to them: tests fill them with NaN. */
   onNewBlocks?: (group: number, ids: readonly BlockId[]) => void;
+  /** Follows how long blocks stay: takeStays() tells it. */
+  residency?: BlockResidency;
   /** A batch ran in so many milliseconds. */
   onBatch?: (batch: ScheduledBatch, ms: number) => void;
   /** Nobody will look into its blocks (inspect.blocks()): what was in those that were given back is not kept. */
@@ -64,7 +67,7 @@ export class EngineCore {
 
   constructor(deps: EngineCoreDeps) {
     this.#deps = deps;
-    const { config, connector, clock, onNewBlocks, onActivity } = deps;
+    const { config, connector, clock, onNewBlocks, onActivity, residency } = deps;
     const hasher = deps.hasher ?? createBlockHasher(config.cache.hashSeed);
     this.#hashing = { hasher, blockSize: config.cache.blockSize };
     this.#cache = new KvCacheManager({
@@ -72,6 +75,7 @@ export class EngineCore {
       scheduler: config.scheduler,
       hasher,
       onNewBlocks,
+      residency,
     });
     const counters = startCounting();
     const shared = { config, queues: this.#queues, cache: this.#cache, connector, counters };
@@ -255,6 +259,11 @@ export class EngineCore {
   /** Forgets all cached prefixes. vLLM's rule: false, and nothing done, unless only the null block is in use. */
   resetPrefixCache(): boolean {
     return this.#cache.resetPrefixCache();
+  }
+
+  /** How long blocks stayed that were evicted since the last call; of those that are followed. */
+  takeStays(): readonly BlockStay[] {
+    return this.#deps.residency?.take() ?? [];
   }
 
   /** For measuring a turn again: what is cached of the sequence beyond its first keepTokens is found no more. */

@@ -9,6 +9,7 @@ import type { TokenIds } from '../config/token-ids.ts';
 import { invariant } from '../errors.ts';
 import { type BlockHash, type BlockHasher, extendHashes } from './block-hash.ts';
 import { BlockPool } from './block-pool.ts';
+import type { BlockResidency } from './block-residency.ts';
 import { type CachedPrefix, keptBlocks, leavingBlocks, type PrefixHit } from './block-table.ts';
 import type { CacheEvent } from './cache-event.ts';
 import { handedOverBlocks, mostBlocks, seesAll, skippedBlocks } from './kv-cache-spec.ts';
@@ -22,6 +23,8 @@ export interface KvCacheDeps {
   hasher: BlockHasher;
   /** Ids of newly allocated blocks (no prefix hits), before anything is written to them. */
   onNewBlocks?: ((group: number, ids: readonly BlockId[]) => void) | undefined;
+  /** Told how long blocks stay; of no effect without prefix caching. */
+  residency?: BlockResidency | undefined;
 }
 
 interface Table {
@@ -54,7 +57,9 @@ export class KvCacheManager {
     this.#hasWindows = this.#groups.some(({ kind }) => kind !== 'full');
     const removed = (hash: BlockHash, group: number) =>
       this.onCacheEvent?.({ kind: 'removed', group, blockHashes: [hash] });
-    this.#pool = new BlockPool(deps.config.numBlocks, removed);
+    const { numBlocks, enablePrefixCaching } = deps.config;
+    const residency = (enablePrefixCaching && deps.residency) || null;
+    this.#pool = new BlockPool(numBlocks, removed, residency);
   }
 
   /** Blocks that one request can get at best, for all its groups. */

@@ -17,6 +17,7 @@ export const FAULTS = {
   'lose-notice': 'notification lost',
   flip: 'bit flipped in the slab',
   'lose-device': 'device lost',
+  'out-of-memory': 'device out of memory',
   end: 'thread ended',
   replace: 'engine replaced',
   hang: 'engine hangs',

@@ -91,6 +91,7 @@ export function clusterOptions(
     checksum: false,
     autotune: config.autotune,
     decodeDriverThreads: decodeDriverThreads(config, architecture, software),
+    kvCacheMetricsSample: config.kvCacheMetrics ? config.kvCacheMetricsSample : null,
     keepLogits: false,
     poison: false,
     fault: null,

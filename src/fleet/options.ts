@@ -95,6 +95,7 @@ export function engineCore(
       // The engine fills them in from the model that it loads.
       groups: [],
       allFullKv: options.allFullKv ?? false,
+      ...(options.kvCacheMetricsSample ? { metricsSample: options.kvCacheMetricsSample } : {}),
     },
     scheduler: {
       maxNumBatchedTokens: options.maxNumBatchedTokens,

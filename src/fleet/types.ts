@@ -104,6 +104,8 @@ export interface ClusterOptions {
   decodeDriverThreads?: boolean;
   /** Measured forms of the matrix kernel; null or absent: those that the adapter takes unmeasured. */
   gemm?: GemmTuning | null;
+  /** Share of blocks of which it is told how long they stay, 0 to 1; null or absent: of none. */
+  kvCacheMetricsSample?: number | null;
   /** Returns each token's logits row. */
   keepLogits: boolean;
   /** Fills new blocks with NaN, so that reading what was never written shows. */

@@ -63,9 +63,7 @@ export class GpuDevice {
       this.#announce = resolve;
     });
     device.lost.then((info) => this.#end(`the device was lost (${info.reason}): ${info.message}`));
-    device.addEventListener('uncapturederror', (event) => {
-      this.#end(`the device reported an error: ${event.error.message}`);
-    });
+    device.addEventListener('uncapturederror', ({ error }) => this.reported(error.message));
   }
 
   /** Throws AdapterError when there is no adapter, or it lacks what is needed. */
@@ -184,6 +182,11 @@ export class GpuDevice {
     const error = errors.find((e) => e !== null);
     if (error) throw fail(error.message);
     return value;
+  }
+
+  /** What it says of work that nobody waits for to the letter: of a wrong call, or of memory that is used up. It is not used any more. */
+  reported(message: string): void {
+    this.#end(`the device reported an error: ${message}`);
   }
 
   /** Ends the device: everything pending rejects with EngineDeadError. Safe to call again. */

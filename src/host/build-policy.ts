@@ -4,6 +4,7 @@ import { STORE_ADDRESS } from '../config/connectors.ts';
 import type { EngineCoreConfig } from '../config/engine.ts';
 import { createConnector } from '../connector/registry.ts';
 import type { EngineConnector } from '../connector/types.ts';
+import { BlockResidency } from '../engine/block-residency.ts';
 import { EngineCore } from '../engine/engine-core.ts';
 import { keptBy } from '../engine/kv-cache-spec.ts';
 import type { Clock } from '../engine/types.ts';
@@ -77,11 +78,13 @@ export function buildPolicy(
       },
     });
   const costAware = connector?.costAware;
+  const { metricsSample: share } = cache;
   const core = new EngineCore({
     ...coreDeps,
     config,
     connector,
     onActivity: spans.activity,
+    ...(share ? { residency: new BlockResidency({ clock, share, random: Math.random }) } : {}),
     ...(costAware ? { onBatch: (batch, ms) => costAware.stepRan(batch.requests, ms) } : {}),
   });
   return { core, connector };

@@ -7,6 +7,7 @@ import type { EngineCoreConfig } from '../config/engine.ts';
 import type { HoldUse } from '../connector/hold-meter.ts';
 import type { LearnedCosts } from '../connector/policy/cost-aware.ts';
 import type { StoreCounters, TransferCounters } from '../connector/types.ts';
+import type { BlockStay } from '../engine/block-residency.ts';
 import type { CacheEvent } from '../engine/cache-event.ts';
 import type { BlockFact } from '../engine/inspect/block-facts.ts';
 import type { CacheLookup } from '../engine/inspect/cache-lookup.ts';
@@ -153,6 +154,8 @@ export interface LabApi {
   moveClock(change: ClockChange): Promise<void>;
   /** As a driver's reset would: the device is gone, and with it every request. */
   loseDevice(): Promise<void>;
+  /** The device says that it has no memory left for what was asked of it. */
+  exhaustDevice(): Promise<void>;
 }
 
 /** What an engine's thread offers. */
@@ -192,6 +195,8 @@ export type EngineEvent =
   | { kind: 'load'; load: EngineLoad }
   /** What changed in the prefix cache since the last one. */
   | { kind: 'cache'; events: CacheEvent[]; atMs: number }
+  /** How long blocks stayed that were evicted in the last step; of those that are followed. */
+  | { kind: 'stays'; stays: readonly BlockStay[] }
   /** Nothing has moved for half a second, and this keeps the request from running. */
   | { kind: 'waiting'; requestId: string; reason: string }
   /** The pool is too small for what is held: the first time that a hold was given up for room since the policy was built. */

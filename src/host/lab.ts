@@ -68,4 +68,8 @@ export class EngineLab implements LabApi {
   async loseDevice(): Promise<void> {
     this.#engine.parts().gpu.destroy();
   }
+
+  async exhaustDevice(): Promise<void> {
+    this.#engine.parts().gpu.reported('out of memory');
+  }
 }

@@ -78,6 +78,7 @@ export class StepLoop {
             send({ kind: 'outputs', outputs, atMs });
           }
           this.sendCacheEvents();
+          this.#sendStays(engine);
           this.#sendLoad(engine, false);
           await nextTask();
         } else {
@@ -95,6 +96,11 @@ export class StepLoop {
   #closed(requestId: string): void {
     this.#openRequests.delete(requestId);
     this.#options.spans.closed(requestId);
+  }
+
+  #sendStays(engine: EngineCore): void {
+    const stays = engine.takeStays();
+    if (stays.length > 0) this.#options.send({ kind: 'stays', stays });
   }
 
   #sendLoad({ inspect }: EngineCore, idle: boolean): void {

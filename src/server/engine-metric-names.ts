@@ -16,6 +16,10 @@ export const LATENCY_BUCKETS = [
 const ITERATION_BUCKETS = [1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384];
 const XFER_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 5];
 const BYTES_BUCKETS = Array.from({ length: 12 }, (_, i) => 2 ** (11 + 2 * i));
+// biome-ignore format: a table
+const RESIDENCY_BUCKETS = [
+  0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800,
+];
 const DESCRIPTOR_BUCKETS = [10, 20, 30, 50, 75, 100, 200, 400, 1000, 2000, 4000, 10_000, 20_000, 50_000];
 
 export const FINISHED_REASONS = ['stop', 'length', 'abort', 'error'] as const;
@@ -43,6 +47,8 @@ export interface EngineMetricsOptions {
   maxModelLen: number;
   /** Labels of vllm:cache_config_info. */
   cacheConfig: Labels;
+  /** How long blocks stay is told too. */
+  kvCacheMetrics: boolean;
 }
 
 export function defineEngineMetrics(kit: MetricKit, { maxModelLen, cacheConfig }: EngineMetricsOptions) {
@@ -213,6 +219,24 @@ export function defineEngineMetrics(kit: MetricKit, { maxModelLen, cacheConfig }
       'Pulls that did not bring all, by how they ended.',
       'outcome',
       PULL_FAILURES,
+    ),
+  };
+}
+
+/** vLLM's --kv-cache-metrics, of the blocks that were sampled. */
+export function defineResidencyMetrics(kit: MetricKit) {
+  const sampled = (name: string, what: string) =>
+    kit.histogram(
+      `vllm:kv_block_${name}_seconds`,
+      `Histogram of ${what}. Sampled metrics (controlled by --kv-cache-metrics-sample).`,
+      RESIDENCY_BUCKETS,
+    );
+  return {
+    lifetime: sampled('lifetime', 'KV cache block lifetime from allocation to eviction'),
+    idle: sampled('idle_before_evict', 'idle time before KV cache block eviction'),
+    reuseGap: sampled(
+      'reuse_gap',
+      'time gaps between consecutive KV cache block accesses. Only the most recent accesses are recorded (ring buffer)',
     ),
   };
 }

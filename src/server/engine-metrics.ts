@@ -5,10 +5,12 @@
  */
 import { STORE_ADDRESS } from '../config/connectors.ts';
 import type { StoreCounters } from '../connector/types.ts';
+import type { BlockStay } from '../engine/block-residency.ts';
 import type { RequestOutput } from '../engine/types.ts';
 import type { EngineEvent, EngineStats } from '../host/engine-api.ts';
 import {
   defineEngineMetrics,
+  defineResidencyMetrics,
   type EngineMetricsOptions,
   type FINISHED_REASONS,
   NO_PULL_REASONS,
@@ -29,6 +31,8 @@ export class EngineMetrics {
   readonly #kit: MetricKit;
   readonly #m: ReturnType<typeof defineEngineMetrics>;
   readonly #offload: ReturnType<typeof defineOffloadMetrics>;
+  /** null: nobody asked for it. */
+  readonly #residency: ReturnType<typeof defineResidencyMetrics> | null;
   readonly answered: (answered: Answered) => void;
   /** Requests that gave a token and have not ended. */
   readonly #streaming = new Map<string, Streaming>();
@@ -39,6 +43,7 @@ export class EngineMetrics {
     this.#kit = new MetricKit({ model_name: options.modelName, engine: options.engineIndex });
     this.#m = defineEngineMetrics(this.#kit, options);
     this.#offload = defineOffloadMetrics(this.#kit);
+    this.#residency = options.kvCacheMetrics ? defineResidencyMetrics(this.#kit) : null;
     this.answered = httpMetrics(this.#kit);
   }
 
@@ -70,6 +75,9 @@ export class EngineMetrics {
         this.#m.descriptors.observe(descriptors);
         break;
       }
+      case 'stays':
+        for (const stay of event.stays) this.#stayed(stay);
+        break;
       case 'dead':
         this.#streaming.clear();
         break;
@@ -127,6 +135,12 @@ export class EngineMetrics {
         { inc: (by) => m.pullsNotDone(outcome, by) },
         pullsNotDone[outcome],
       );
+  }
+
+  #stayed({ lifetimeMs, idleMs, reuseGapsMs }: BlockStay): void {
+    this.#residency?.lifetime.observe(seconds(lifetimeMs));
+    this.#residency?.idle.observe(seconds(idleMs));
+    for (const ms of reuseGapsMs) this.#residency?.reuseGap.observe(seconds(ms));
   }
 
   #setStore(used: StoreCounters): void {

@@ -37,6 +37,7 @@ export function observeEngine(
     engineIndex: indexOf(service.name),
     maxModelLen: service.model.maxModelLen,
     cacheConfig: cacheConfig(cluster.settings, service.name),
+    kvCacheMetrics: Boolean(cluster.settings.kvCacheMetricsSample),
   });
   const log = new KvEventLog();
   const stops = [

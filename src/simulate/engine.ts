@@ -191,6 +191,7 @@ export class SimulatedEngine implements EngineClient, Member {
   /** What can be done to it, as to one in a thread. */
   readonly lab = {
     loseDevice: async (): Promise<void> => this.end('its device was lost'),
+    exhaustDevice: async (): Promise<void> => this.end('its device was out of memory'),
     moveClock: async (change: Parameters<FaultyClock['move']>[0]): Promise<void> => {
       this.catchUp();
       this.#clock.move(change);

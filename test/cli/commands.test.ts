@@ -250,6 +250,14 @@ describe('kvferry verify', () => {
     for (const { closed } of world.clusters) expect(closed).toBe(1);
   });
 
+  test('picks of faults are refused without faults', async () => {
+    const world = fakeWorld();
+    expect(await main(['verify', '--model', 'nano', '--fault-picks', '1,2'], world.deps)).toBe(2);
+    expect(world.err()).toContain('--fault-picks is for --faults');
+    expect(await main(['verify', '--faults', '1', '--fault-picks', '5'], world.deps)).toBe(2);
+    expect(world.err()).toContain('wanted numbers from 1 to 4');
+  });
+
   test('a group without checks fails; a fixture is only checked on request', async () => {
     const world = fakeWorld();
     expect(await main(['verify', '--model', 'nano'], world.deps)).toBe(1);

@@ -58,6 +58,7 @@ describe('the script', () => {
       ...['--model', 'qwen2.5-0.5b', '--mode', 'bidirectional', '--threshold', '128', '--ttl', '60'],
       ...['--lease', '7.5', '--block-size', '32', '--max-model-len', '4096', '--no-prefix-caching'],
       ...['--p-blocks', '500', '--load-failure-policy', 'recompute', '--seed', '7', '--temperature', '0.5'],
+      ...['--kv-cache-metrics', '--kv-cache-metrics-sample', '0.1'],
     ]);
     const [p, d, proxy, benchmark] = runScript(script);
     expect(p!.env).toBe('0|localhost|5600');
@@ -68,6 +69,8 @@ describe('the script', () => {
       expect(wordAfter(words, '--max-model-len')).toBe('4096');
       expect(wordAfter(words, '--max-num-seqs')).toBe('128');
       expect(wordAfter(words, '--seed')).toBe('7');
+      expect(words).toContain('--kv-cache-metrics');
+      expect(wordAfter(words, '--kv-cache-metrics-sample')).toBe('0.1');
       expect(JSON.parse(wordAfter(words, '--override-generation-config')!)).toEqual({
         temperature: 0.5,
         top_p: 1,

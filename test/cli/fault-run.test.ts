@@ -35,6 +35,7 @@ it('what broke is told with what happened and the command that repeats it', () =
     kind: 'blocks held',
     detail: 'decode-0: 1 requests hold 2 blocks',
     seed: 12,
+    picks: null,
     faults,
   } as const;
   const lines = faultLines({ ...report, violations: [violation], ok: false }, 'lavapipe', '1 s', false);
@@ -43,4 +44,8 @@ it('what broke is told with what happened and the command that repeats it', () =
     '  device lost (decode), streaming 4',
     '  kvferry verify --faults 1 --seed 12 --adapter lavapipe',
   ]);
+  const shrunk = { ...violation, picks: [2, 3] };
+  expect(faultLines({ ...report, violations: [shrunk], ok: false }, 'auto', '1 s', false).at(-1)).toBe(
+    '  kvferry verify --faults 1 --seed 12 --fault-picks 2,3',
+  );
 });

@@ -46,6 +46,25 @@ test("recall is served with vLLM's defaults, not with those of the shipped conve
   expect(await ended).toBe(0);
 });
 
+test('serve follows how long blocks stay when it is asked to, of one in a hundred unless told', async () => {
+  for (const [args, sample] of [
+    [[], null],
+    [['--kv-cache-metrics'], 0.01],
+    [['--kv-cache-metrics', '--kv-cache-metrics-sample', '1'], 1],
+  ] as const) {
+    const world = fakeWorld();
+    const ended = main(['serve', '--model', 'nano', ...args], world.deps);
+    await expect.poll(() => world.out()).toContain('router   http://h:3');
+    expect(world.served[0]!.options.kvCacheMetricsSample).toBe(sample);
+    world.interrupt();
+    expect(await ended).toBe(0);
+  }
+  const world = fakeWorld();
+  const wrong = ['--kv-cache-metrics', '--kv-cache-metrics-sample', '0'];
+  expect(await main(['serve', '--model', 'nano', ...wrong], world.deps)).toBe(2);
+  expect(world.err()).toContain('wanted a share above 0 and up to 1');
+});
+
 test('serve takes the cost-aware policy, and measures costs before ports are open', async () => {
   const world = fakeWorld();
   const ended = main(['serve', '--model', 'nano', '--pull-policy', 'cost-aware'], world.deps);

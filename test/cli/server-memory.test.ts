@@ -11,6 +11,9 @@ it('what grows in the second half of a load is a fault: any byte of a device, an
   expect(growing({})).toEqual([]);
   expect(growing({ gpu: 70 * MIB + 4 })).toEqual(['gpu memory went from 73400320 to 73400324 bytes']);
   expect(growing({ shared: 8 * MIB })).toEqual(['shared memory went from 4194304 to 8388608 bytes']);
+  expect(growing({ shared: 0 })).toEqual([]);
+  const met = { ...before, shared: 8 * MIB };
+  expect(growth({ before: met, half, after: { ...after, shared: 8 * MIB } })).toEqual([]);
   expect(growing({ live: 50 * MIB + 6000 * 600 })).toEqual(['each request left 600 bytes behind']);
   expect(growth({ before, half, after: { ...after, resident: 480 * MIB } }, 1)).toEqual([]);
   expect(growth({ before, half, after: { ...after, resident: 490 * MIB } }, 1)).toHaveLength(1);

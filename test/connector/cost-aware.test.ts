@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { checkCostProfile, costProfileSchema, parseCostProfile } from '../../src/config/cost-profile.ts';
 import { CostAwarePolicy } from '../../src/connector/policy/cost-aware.ts';
+import { kvBytesOf } from '../../src/connector/policy/cost-model.ts';
 import { choosePolicy, type PullQuestion, thresholdPolicy } from '../../src/connector/policy/pull-policy.ts';
 import { RecursiveLeastSquares } from '../../src/connector/policy/recursive-least-squares.ts';
 import { ConfigError } from '../../src/errors.ts';
@@ -54,6 +55,13 @@ describe('the cost-aware policy', () => {
     expect(policy().predict(ask(16, { localHitTokens: 24 })).pullMs).toBeCloseTo(40 + 3.2, 9);
   });
 
+  it('counts of a window what the token after a pull sees, by what each group takes', () => {
+    const bytes = kvBytesOf(16, 1000, [{ kind: 'full' }, { kind: 'sliding', window: 32, filled: 0.5 }]);
+    // Token 160 sees 129 to 159, in blocks 8 and 9; token 161 of a longer sequence sees 130.
+    expect([bytes(0, 160), bytes(0, 160, 159), bytes(144, 16)]).toEqual([11_000, 11_000, 1500]);
+    expect(bytes(0, 160, 200)).toBe(10_000);
+  });
+
   it('counts what it already reads over the same link', () => {
     const decide = policy();
     expect(decide.refuse(ask(128))).toBeNull();
@@ -93,6 +101,68 @@ describe('the cost-aware policy', () => {
     }
     expect(Math.abs(decide.costs().prefill.msPerToken / 1.5 - 1)).toBeLessThan(0.1);
     expect(decide.refuse(ask(64))).toBeNull();
+  });
+
+  it('pulls where both take as long, and tells short times to a tenth', () => {
+    const of = (fixed_ms: number, ms_per_token: number) =>
+      new CostAwarePolicy({
+        profile: {
+          ...profile,
+          pull: { overhead_ms: 0, fixed_ms, ms_per_byte: 0 },
+          prefill: { fixed_ms: 0, ms_per_token, ms_per_token_context: 0 },
+        },
+        ...{ blockSize: 16, maxNumBatchedTokens: 256 },
+      });
+    expect(of(32, 0.5).refuse(ask(64))).toBeNull();
+    expect(of(9.96, 0.125).refuse(ask(64))).toBe('cost-aware: pull ~10.0 ms > recompute ~8.0 ms');
+    expect(of(10, 0.125).refuse(ask(64))).toBe('cost-aware: pull ~10 ms > recompute ~8.0 ms');
+  });
+
+  it('counts the steps that a pull spares: one computes the rest, at least the last token', () => {
+    const decide = policy();
+    // 30 ms a step, however much it computes.
+    for (let i = 0; i < 200; i++) {
+      const tokenIds = new Array<number>([1, 17, 80, 256][i % 4]!).fill(7);
+      decide.stepRan([{ startPosition: 0, tokenIds }], 30);
+    }
+    const { fixedMs, msPerToken, msPerTokenContext } = decide.costs().prefill;
+    expect(fixedMs).toBeCloseTo(30, 0);
+    const recompute = (count: number, more: Partial<PullQuestion>, steps: number) => {
+      const { recomputeMs } = decide.predict(ask(count, more));
+      const { localHitTokens } = ask(count, more);
+      const context = count * (localHitTokens + (count - 1) / 2);
+      expect(recomputeMs).toBeCloseTo(fixedMs * steps + msPerToken * count + msPerTokenContext * context, 6);
+    };
+    recompute(512, { promptTokens: 528 }, 2);
+    recompute(528, { promptTokens: 528 }, 2);
+    recompute(256, { promptTokens: 528, localHitTokens: 256 }, 1);
+    recompute(16, { promptTokens: 800 }, 0);
+  });
+
+  it('learns what stands before the tokens of each request in a step', () => {
+    const decide = new CostAwarePolicy({
+      profile: { ...profile, prefill: { fixed_ms: 0, ms_per_token: 0.5, ms_per_token_context: 0.004 } },
+      ...{ blockSize: 16, maxNumBatchedTokens: 256 },
+    });
+    for (let i = 0; i < 100; i++) {
+      const starts = [0, 64 * (i % 5), 512 * (i % 3)];
+      const tokenIds = new Array<number>(16).fill(7);
+      const context = starts.reduce((sum, start) => sum + 16 * (start + 7.5), 0);
+      decide.stepRan(
+        starts.map((startPosition) => ({ startPosition, tokenIds })),
+        0.5 * 48 + 0.006 * context,
+      );
+    }
+    expect(decide.costs().prefill.msPerTokenContext).toBeCloseTo(0.006, 3);
+  });
+
+  it('learns nothing from a pull that failed or is unknown, nor from a step without tokens', () => {
+    const decide = policy();
+    decide.started('a', ask(128));
+    decide.ended('a', null);
+    decide.ended('a', 1000);
+    decide.stepRan([], 1000);
+    expect(decide.costs()).toEqual(policy().costs());
   });
 
   it('is not carried away by one pause of the machine', () => {

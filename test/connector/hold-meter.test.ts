@@ -17,6 +17,19 @@ describe('HoldMeter', () => {
     expect(meter.use()).toMatchObject({ blocks: 0, peakBlocks: 4, blockMs: 120, atMs: 1000 });
   });
 
+  it('counts blocks of any id', () => {
+    const meter = new HoldMeter({ now: () => 0, sleep: async () => {} });
+    meter.begin([[1, 1023]]);
+    meter.begin([[1024, 1024, 9000]]);
+    meter.begin([[1, 5000]]);
+    expect(meter.use()).toMatchObject({ blocks: 5, peakBlocks: 5 });
+    meter.end([[1, 1023]]);
+    meter.end([[1024, 1024, 9000]]);
+    expect(meter.use()).toMatchObject({ blocks: 2, peakBlocks: 5 });
+    meter.end([[1, 5000]]);
+    expect(meter.use().blocks).toBe(0);
+  });
+
   it('counts the blocks of all groups, and no null block', () => {
     const meter = new HoldMeter({ now: () => 0, sleep: async () => {} });
     meter.begin([[1], [0, 2]]);

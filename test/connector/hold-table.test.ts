@@ -1,7 +1,7 @@
 /** The table of holds by itself: who is let in to which blocks, what is remembered of the ends, and what an operator can do. */
 import { describe, expect, it } from 'vitest';
 import { HoldEnds, REFUSED, REMEMBERED_ENDS } from '../../src/connector/nixl/hold-ends.ts';
-import { HoldTable } from '../../src/connector/nixl/holds.ts';
+import { HoldTable, type HoldTableDeps } from '../../src/connector/nixl/holds.ts';
 import type { SendRequest } from '../../src/connector/nixl/metadata.ts';
 import { tokenContext } from '../../src/connector/policy/cost-model.ts';
 import { claimPrefix } from '../../src/transport/prefix-claim.ts';
@@ -13,19 +13,21 @@ import { decodeRequest, prefillRequest, ScriptedEngine, tokens } from './scripte
 const claim = claimPrefix(true);
 const LEASE_MS = 3000;
 
-function table() {
+function table(changes: Partial<Pick<HoldTableDeps, 'claim' | 'groups'>> = {}) {
   const clock = new TestClock(0);
   const ended: string[] = [];
   let starves = false;
+  let droppable = 0;
   const holds = new HoldTable({
     clock,
     blockSize: 4,
     groups: [{ kind: 'full' }],
     claim,
     leaseMs: LEASE_MS,
+    ...changes,
     onEnd: (requestId, end, direction) => ended.push(`${requestId} ${end} ${direction}`),
     onDeadline: () => {},
-    onDroppable: () => {},
+    onDroppable: () => void droppable++,
     streamStarves: () => starves,
   });
   /** Ten tokens in the blocks 5, 6 and 7. */
@@ -37,7 +39,7 @@ function table() {
   const starve = () => {
     starves = true;
   };
-  return { clock, holds, hold, ended, starve };
+  return { clock, holds, hold, ended, starve, droppable: () => droppable };
 }
 
 const of = (numTokens: number, prompt = range(0, 10), salt: string | null = null): ReadClaim => {
@@ -79,6 +81,45 @@ describe('the gate', () => {
     expect(holds.gate('r', blocks(ids), shown, 'stranger')).toEqual(REFUSED);
     expect(holds.list()).toMatchObject([{ requestId: 'r', reading: false }]);
     expect(ended).toEqual([]);
+  });
+
+  it('refuses a prompt of more tokens than are held where their number alone counts', () => {
+    const untold = claimPrefix(false);
+    const { holds, hold } = table({ claim: untold });
+    hold('r');
+    const shown = (numTokens: number) => ({
+      held: untold([], 10, null),
+      prompt: untold([], numTokens, null),
+    });
+    expect(holds.gate('r', blocks([5, 6, 7]), shown(11), 'x')).toEqual(REFUSED);
+    expect(holds.gate('r', blocks([5, 6, 7]), shown(10), 'x')).toMatchObject({ allow: true });
+  });
+
+  describe('of a window beside a full group', () => {
+    // Token 10 sees the last 5: from block 1 on; the null block is what had passed.
+    const groups = [{ kind: 'full' as const }, { kind: 'sliding' as const, window: 5 }];
+    const tables = {
+      blockIds: [
+        [5, 6, 7],
+        [0, 8, 9],
+      ],
+    };
+    it.each([
+      [true, [5, 6, 7], [8, 9]],
+      [true, [7], [9]],
+      [true, [6, 7], [8, 9]],
+      [false, [5, 6, 7], []],
+      [false, [5, 6, 7], [9]],
+      [false, [5, 6, 7], [9, 8]],
+      [false, [5, 6, 7], [0, 8, 9]],
+      [false, [6, 5, 7], [8, 9]],
+    ])('%s: blocks %j and %j', (allow, full, windowed) => {
+      const { holds, hold } = table({ groups });
+      hold('r', tables);
+      expect(holds.gate('r', [...blocks(full), ...blocks(windowed, 1)], of(10), 'x')).toMatchObject({
+        allow,
+      });
+    });
   });
 
   it('refuses blocks of a group that there is not', () => {
@@ -149,6 +190,52 @@ describe('the end of holds', () => {
     starve();
     expect(holds.dropOldest('waiting')).toBeNull();
     expect(holds.dropOldest('stuck')).toBe('p');
+  });
+
+  it('whose end was decided while it is read ends with its last READ, and takes no further one', () => {
+    const { holds, hold, ended } = table();
+    hold('r');
+    const opened = [holds.open('r', of(10), 'x'), holds.open('r', of(10), 'y')];
+    holds.doneReading({ requestId: 'r', held: of(10).held });
+    expect(holds.open('r', of(10), 'z')).toEqual(REFUSED);
+    for (const [i, one] of opened.entries()) {
+      expect(ended).toEqual([]);
+      if (one.allow) one.finished();
+      if (i === 0 && one.allow) one.finished();
+    }
+    expect(ended).toEqual(['r read decode']);
+  });
+
+  it("of P's may be dropped from a third of the lease on, which is told once; D's always may", () => {
+    const { holds, hold, clock, droppable } = table();
+    hold('d', { deadline: 90_000 });
+    expect(holds.nextDeadline()).toBe(90_000);
+    hold('p', { direction: 'prefill', deadline: 90_000 });
+    expect(holds.nextDeadline()).toBe(LEASE_MS / 3);
+    clock.advance(LEASE_MS / 3 - 1);
+    holds.expire();
+    expect(droppable()).toBe(0);
+    clock.advance(1);
+    holds.expire();
+    holds.expire();
+    expect([droppable(), holds.nextDeadline()]).toEqual([1, 90_000]);
+  });
+
+  it('that nobody announced counts for nothing: who says that it was read says nothing', () => {
+    const { holds, hold } = table();
+    holds.doneReading({ requestId: 'r', held: of(10).held });
+    hold('r');
+    expect(holds.list()).toMatchObject([{ requestId: 'r' }]);
+  });
+
+  it('that was dropped is told of as long as it would have been held', () => {
+    const { holds, hold, clock } = table();
+    hold('d', { deadline: 9000 });
+    holds.dropOldest('waiting');
+    clock.advance(LEASE_MS + 1000);
+    hold('next', { deadline: 90_000 });
+    holds.release('next');
+    expect(holds.open('d', of(10), 'x')).toMatchObject({ outcome: 'declined' });
   });
 
   it('is measured: blocks held, by direction', () => {

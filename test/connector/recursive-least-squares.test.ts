@@ -21,6 +21,21 @@ test('coefficients stay numbers, whatever is observed', () => {
   );
 });
 
+test('is never less certain of what was not observed for long than it was at first', () => {
+  const fresh = new RecursiveLeastSquares([5, 1], [2, 0.5]);
+  const learned = new RecursiveLeastSquares([5, 1], [2, 0.5]);
+  for (let i = 0; i < 2000; i++) learned.observe([1, 0], 5);
+  expect(learned.observations).toBe(2000);
+  const moved = (rls: RecursiveLeastSquares, x: number[], which: number) => {
+    const before = rls.coefficients[which]!;
+    rls.observe(x, 1e6);
+    return rls.coefficients[which]! - before;
+  };
+  expect(moved(learned, [0, 1], 1)).toBeCloseTo(moved(fresh, [0, 1], 1), 6);
+  // And more certain of what was.
+  expect(moved(learned, [1, 0], 0)).toBeLessThan(moved(fresh, [1, 0], 0) / 2);
+});
+
 test('one kind of observation over and over, then the others, are all learned', () => {
   const learned = new RecursiveLeastSquares([5, 1e-6], [10, 2e-6]);
   for (let i = 0; i < 300; i++) learned.observe([1, 1e6], 4);

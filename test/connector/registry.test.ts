@@ -4,15 +4,16 @@ import { createConnector } from '../../src/connector/registry.ts';
 import type { ConnectorDeps } from '../../src/connector/types.ts';
 import { ConfigError } from '../../src/errors.ts';
 import { TestClock } from '../clock.ts';
-import { engineConfig } from '../engine/fakes.ts';
+import { engineConfig, type Sizes } from '../engine/fakes.ts';
 import { makeEngine } from '../transport/helpers.ts';
-import { connectorDefaults } from './scripted.ts';
+import { type Changes, connectorWith } from './scripted.ts';
 
-const make = (name: string) => {
+const make = (name: string, changes: Changes = {}, sizes: Sizes = {}, allFullKv = false) => {
   const clock = new TestClock();
   const { transport } = makeEngine('engine', { clock });
+  const engine = engineConfig(sizes);
   const deps: ConnectorDeps = {
-    engine: engineConfig(),
+    engine: { ...engine, cache: { ...engine.cache, allFullKv } },
     transport,
     clock,
     onPull() {},
@@ -21,11 +22,32 @@ const make = (name: string) => {
     onStored() {},
     onTransfer() {},
   };
-  return createConnector({ ...connectorDefaults, name: name as ConnectorName }, deps);
+  return createConnector({ ...connectorWith(changes), name: name as ConnectorName }, deps);
 };
 
 it.each(CONNECTOR_NAMES)('%s is made by its name', (name) => {
   expect(make(name)).toMatchObject({ scheduler: {}, worker: {}, streams: {}, costAware: null });
+});
+
+it('each has what it does: holds of blocks, or a store, or of a list both; of an unnamed list NIXL', () => {
+  const has = (name: string, changes?: Changes) => {
+    const { holds, store, counters } = make(name, changes);
+    expect(counters.pullsNotDone).toEqual({ declined: 0, expired: 0, refused: 0, failed: 0, dead: 0 });
+    return [holds !== undefined, store !== undefined];
+  };
+  expect(has('NixlConnector')).toEqual([true, false]);
+  expect(has('OffloadingConnector')).toEqual([false, true]);
+  expect(has('MultiConnector')).toEqual([true, false]);
+  const multi = { composition: 'compose' as const, names: ['NixlConnector', 'OffloadingConnector'] as const };
+  expect(has('MultiConnector', { multi })).toEqual([true, true]);
+});
+
+it('a store is refused beside windowed layers, whatever is beside them, unless they keep everything', () => {
+  const groups = [{ kind: 'full' as const }, { kind: 'sliding' as const, window: 32 }];
+  expect(() => make('OffloadingConnector', {}, { groups })).toThrow(ConfigError);
+  expect(() => make('OffloadingConnector', {}, { groups })).toThrow('leave --store out');
+  expect(make('OffloadingConnector', {}, { groups }, true)).toHaveProperty('store');
+  expect(make('NixlConnector', {}, { groups })).toHaveProperty('holds');
 });
 
 it('an unknown name is refused with those that are known', () => {

@@ -24,6 +24,7 @@ async function run(changes: Partial<FaultRunOptions>) {
     faults: 4,
     seed: 1,
     kinds: Object.keys(FAULTS) as FaultKind[],
+    picks: null,
     patienceMs: 120_000,
     drainMs: DRAIN_MS,
     clock: systemClock,
@@ -54,6 +55,10 @@ it('a flipped bit that no checksum finds is seen as wrong tokens', long, async (
     start: (options, seams) => start({ ...options, checksum: false, poison: false }, seams),
   });
   expect(violations.map(({ kind }) => kind)).toContain('wrong tokens');
+  // The first is told with as few of its four faults as were enough.
+  const { picks, faults } = violations[0]!;
+  expect(picks!.length).toBeLessThan(4);
+  expect(faults.length).toBeLessThanOrEqual(picks!.length);
 });
 
 /** The engine as the router sees it, with some of it broken. */
@@ -78,6 +83,7 @@ it('blocks that nobody releases are seen', long, async () => {
   const { violations } = await run({
     faults: 1,
     kinds: ['slow'],
+    picks: [1],
     drainMs: 4000,
     start: broken(() => ({ release: async () => {} })),
   });

@@ -12,6 +12,8 @@ describe('holds', () => {
     const talk = (options: object) =>
       withCluster({ ...options, maxNumSeqs: 2 }, async (cluster) => {
         const seen: string[] = [];
+        const told: string[] = [];
+        cluster.onWaiting((_, reason) => told.push(reason));
         const histories = new Map<string, number[]>();
         for (let turn = 0; turn < 3; turn++) {
           for (const id of ['a', 'b', 'c']) {
@@ -29,10 +31,19 @@ describe('holds', () => {
             seen.push(...fingerprint([answer]));
           }
         }
-        return seen;
+        const dropped = (await cluster.stats()).reduce(
+          (sum, { transfers }) => sum + transfers!.holdsDropped.decode,
+          0,
+        );
+        return { seen, dropped, told: told.filter((reason) => reason.includes('the oldest gave way')) };
       });
     const roomy = await talk({ mode: 'monolithic' });
-    expect(await talk(small)).toEqual(roomy);
+    expect(roomy).toMatchObject({ dropped: 0, told: [] });
+    const { seen, dropped, told } = await talk(small);
+    expect(seen).toEqual(roomy.seen);
+    // Said once, however often it happens.
+    expect(dropped).toBeGreaterThan(1);
+    expect(told).toEqual([expect.stringMatching(/^decode-0: .*--d-blocks gives it more$/)]);
   });
 
   it('many conversations at once through small pools all end, with the tokens of one engine alone', async () => {
@@ -129,7 +140,7 @@ describe('ends', () => {
     }).catch((error) => expect(error).toBeInstanceOf(EngineDeadError)); // the closing check finds the engine dead
   });
 
-  it('a lost device rejects its requests with a typed error, and the engine can be built again', async () => {
+  it('a device that is lost, or out of memory, rejects its requests with a typed error, and the engine can be built again', async () => {
     await withCluster({}, async (cluster) => {
       const before = fingerprint(await converse(cluster, 'c', 2));
       const promptTokenIds = Array.from({ length: 100 }, (_, i) => 10 + i);
@@ -141,6 +152,20 @@ describe('ends', () => {
       await expect.poll(() => cluster.engine('decode').dead).toBe(true);
       expect(await cluster.revive()).toBe(1);
       expect(fingerprint(await converse(cluster, 'e', 2))).toEqual(before);
+
+      // The device itself lives on: its engine ends all the same.
+      const next = generate(cluster, { conversationId: 'f', promptTokenIds, sampling });
+      const out = expect(next).rejects.toThrow(
+        /decode-0\.2 was lost: the device reported an error: out of memory/,
+      );
+      await cluster.engine('decode').lab.exhaustDevice();
+      await out;
+      await expect.poll(() => cluster.engine('decode').dead).toBe(true);
+      // Who is not there gets a changed setting when it is built anew.
+      await cluster.configure({ mode: 'unidirectional' });
+      expect(await cluster.revive()).toBe(1);
+      expect(fingerprint(await converse(cluster, 'g', 2))).toEqual(before);
+      expect((await cluster.stats()).map(({ heldRequests }) => heldRequests)).toEqual([0, 0]);
     });
   });
 

@@ -53,6 +53,11 @@ async function metricsOf(port: Port) {
   return (name: string, labels = {}) => sampleOf(families, `vllm:${name}`, labels);
 }
 
+const stays = (value: (name: string) => number | undefined) => ({
+  sum: value('kv_block_lifetime_seconds_sum'),
+  count: value('kv_block_lifetime_seconds_count'),
+});
+
 interface Answer {
   prompt_tokens: number;
   engines: {
@@ -77,7 +82,8 @@ async function eventsOf(port: Port): Promise<{ type: string; token_ids?: number[
 }
 
 it('a conversation that pulls: queries foretell it, metrics prove it, events tell what is stored', async () => {
-  await withCluster({ prefill: { numBlocks: 128, enablePrefixCaching: true } }, async (cluster) => {
+  const options = { prefill: { numBlocks: 128, enablePrefixCaching: true }, kvCacheMetricsSample: 1 };
+  await withCluster(options, async (cluster) => {
     const { p, d, router } = portsOf(cluster);
     const [first] = await converse(cluster, 'c', 1, { newTokens: 50, outputTokens: 40 });
     const history = [...first!.result.promptTokenIds, ...first!.result.outputTokenIds];
@@ -122,6 +128,15 @@ it('a conversation that pulls: queries foretell it, metrics prove it, events tel
     const tokens = stored.flatMap(({ token_ids }) => token_ids!);
     expect(tokens.slice(0, 80)).toEqual(history.slice(0, 80));
     await cluster.endConversation('c');
+
+    expect(value('kv_block_lifetime_seconds_count')).toBe(0);
+    await cluster.engine('prefill').lab.forgetPrefix(promptTokenIds, null, 0);
+    await converse(cluster, 'other', 1);
+    const blocks = Math.floor(promptTokenIds.length / 16);
+    const told = stays(await metricsOf(p));
+    expect(told.count).toBeGreaterThanOrEqual(blocks);
+    expect(told.sum).toBeGreaterThan(0);
+    expect(stays(atDecode)).toEqual({ sum: 0, count: 0 });
   });
 });
 

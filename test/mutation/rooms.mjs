@@ -3,7 +3,12 @@
  * dist/. Whole clusters under random conversations, seconds each, are left out; they find more than is found here.
  */
 export const TESTED_BY = {
-  engine: ['test/engine/', 'test/connector/scheduler-side', 'test/connector/hybrid'],
+  engine: [
+    'test/engine/',
+    'test/connector/scheduler-side',
+    'test/connector/hybrid',
+    'test/connector/cost-aware',
+  ],
   connector: ['test/connector/'],
   transport: ['test/transport/', 'test/connector/streams', 'test/connector/worker-side'],
   router: ['test/router/'],

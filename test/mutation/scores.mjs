@@ -46,16 +46,25 @@ export const printSurvivors = (room, files) => {
   }
 };
 
-/** Writes scores.md from the reports of the rooms that have one. */
+const SCORES = 'test/mutation/scores.md';
+
+/** As it was written last: a room that was run elsewhere keeps its table. */
+const tableBefore = (room) => {
+  const [, ...tables] = readFileSync(SCORES, 'utf8').split(/^(?=## )/m);
+  return tables.find((table) => table.startsWith(`## \`${room}\``))?.trimEnd() ?? null;
+};
+
+const tableOf = (room, files) => {
+  let text = `## \`${room}\`\n\n| file | score | mutants | killed | timed out | survived | not reached |\n|-|-|-|-|-|-|-|\n`;
+  for (const [file, { mutants }] of files) text += row(`\`${file}\``, count(mutants));
+  return `${text}${row('**all**', count(files.flatMap(([, { mutants }]) => mutants)))}`.trimEnd();
+};
+
+/** Writes scores.md anew from the rooms' reports. */
 export const writeScores = (rooms) => {
-  let text = HEAD;
-  for (const room of rooms) {
+  const tables = rooms.map((room) => {
     const files = reportOf(room);
-    if (files.length === 0) continue;
-    text += `## \`${room}\`\n\n| file | score | mutants | killed | timed out | survived | not reached |\n|-|-|-|-|-|-|-|\n`;
-    for (const [file, { mutants }] of files) text += row(`\`${file}\``, count(mutants));
-    text += row('**all**', count(files.flatMap(([, { mutants }]) => mutants)));
-    text += '\n';
-  }
-  writeFileSync('test/mutation/scores.md', `${text.trimEnd()}\n`);
+    return files.length > 0 ? tableOf(room, files) : tableBefore(room);
+  });
+  writeFileSync(SCORES, `${HEAD}${tables.filter((table) => table !== null).join('\n\n')}\n`);
 };

@@ -16,6 +16,7 @@ const options = {
   engineIndex: '0',
   maxModelLen: 1024,
   cacheConfig: { block_size: '16', num_gpu_blocks: '100' },
+  kvCacheMetrics: false,
 };
 const idle = { asked() {}, token() {}, finished() {} };
 const make = () => new EngineMetrics(options);
@@ -96,6 +97,30 @@ describe('names, labels and buckets', () => {
       'local_cache_hit',
       'external_kv_transfer',
     ]);
+  });
+
+  it('of how long blocks stay are there when they are asked for', async () => {
+    const stays = [{ lifetimeMs: 2000, idleMs: 500, reuseGapsMs: [30, 40] }];
+    const plain = make();
+    plain.onEvent({ kind: 'stays', stays });
+    expect(await plain.text()).not.toContain('kv_block');
+    const metrics = new EngineMetrics({ ...options, kvCacheMetrics: true });
+    metrics.onEvent({ kind: 'stays', stays });
+    const families = await read(metrics);
+    for (const [name, count, sum] of [
+      ['lifetime', 1, 2],
+      ['idle_before_evict', 1, 0.5],
+      ['reuse_gap', 2, 0.07],
+    ] as const) {
+      const family = families.get(`vllm:kv_block_${name}_seconds`)!;
+      const buckets = family.samples.filter((sample) => sample.name.endsWith('_bucket'));
+      expect([name, buckets.map(({ labels }) => labels.le).join(' ')]).toEqual([
+        name,
+        '0.001 0.002 0.005 0.01 0.02 0.05 0.1 0.2 0.5 1.0 2.0 5.0 10.0 20.0 30.0 60.0 120.0 300.0 600.0 1200.0 1800.0 +Inf',
+      ]);
+      expect(sampleOf(families, `vllm:kv_block_${name}_seconds_count`)).toBe(count);
+      expect(sampleOf(families, `vllm:kv_block_${name}_seconds_sum`)).toBeCloseTo(sum);
+    }
   });
 
   it('writes bounds as the Python client does', () => {

@@ -66,6 +66,7 @@ function depsOf(cluster: SimulatedCluster, configured: (change: PolicyChange) =>
     scripts: scripted,
     clock: cluster.clock,
     kinds: KINDS,
+    picks: null,
     patienceMs: 120_000,
     drainMs: 16_000,
     signal: new AbortController().signal,

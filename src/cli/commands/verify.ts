@@ -1,6 +1,7 @@
 /** `kvferry verify`: proves on this adapter that kernels, transfers and modes give what they should, and that damage shows. */
 import pc from 'picocolors';
 import type { RunConfig } from '../../config/run.ts';
+import { ConfigError } from '../../errors.ts';
 import { modeChecks } from '../../lab/verify/modes.ts';
 import { negativeControls } from '../../lab/verify/negative.ts';
 import { runChecks, type Verdict } from '../../lab/verify/runner.ts';
@@ -31,6 +32,8 @@ export const verifySpec: CommandSpec = {
 
 async function verify(config: RunConfig, { deps, signal }: CommandContext): Promise<ExitCode> {
   if (config.faults !== null) return verifyFaults(config, config.faults, { deps, signal });
+  if (config.faultPicks !== null)
+    throw new ConfigError('--fault-picks is for --faults, and the checks have none: give both, or neither');
   await checkFiles(config, deps);
   const adapter = await deps.backend.useAdapter(config.adapter);
   const progress = createProgress(deps);

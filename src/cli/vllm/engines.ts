@@ -134,6 +134,9 @@ export function sharedOptions(config: RunConfig, options: ClusterOptions): strin
     ...(budget === null ? [] : ['--max-num-batched-tokens', String(budget)]),
     ...['--dtype', options.weightDtype === 'f16' ? 'float16' : 'float32'],
     ...['--seed', String(config.seed)],
+    ...(config.kvCacheMetrics
+      ? ['--kv-cache-metrics', '--kv-cache-metrics-sample', String(config.kvCacheMetricsSample)]
+      : []),
     // Requests that say nothing of sampling are sampled as here, not as the model's files suggest.
     ...['--generation-config', 'vllm', '--override-generation-config', JSON.stringify(sampling)],
   ];

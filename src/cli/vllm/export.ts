@@ -55,7 +55,7 @@ const EXPORTED: ReadonlySet<RunKey> = new Set<RunKey>([
   'maxActiveConversations', 'maxNumRequests', 'maxTurns', 'requestRate', 'conversationSampling', 'warmupStep',
   'warmupPercentages', 'limitMinTokens', 'limitMaxTokens', 'earlyStop',
   'port', 'prefillPort', 'decodePort', 'host', 'servedModelName', 'apiKey', 'adminKey', 'streamingKvParams',
-  'logFormat',
+  'logFormat', 'kvCacheMetrics', 'kvCacheMetricsSample',
   'accessLog', 'grace', 'prefill', 'decode', 'fleet',
 ]);
 const CARRIED_GROUPS = new Set([

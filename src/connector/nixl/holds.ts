@@ -178,7 +178,8 @@ export class HoldTable implements ReaderHolds {
     if (next === null || next > now) return;
     for (const hold of this.#deadlines.take(now).sort((a, b) => a.order - b.order)) {
       if (hold.deadline <= now) this.#end(hold.requestId, hold.held, 'expired');
-      else if (mayBeAbandoned(hold) && hold.abandonedMs <= now) {
+      else {
+        // Nothing else makes it due before.
         hold.abandoned = true;
         this.#deadlines.add(hold);
         this.#deps.onDroppable();

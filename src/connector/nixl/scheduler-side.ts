@@ -304,7 +304,7 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
     const { requestId, numComputedTokens } = request;
     const isPrefill = role === 'prefill';
     const remoteBlockIds = promptBlocks(blockIds, numComputedTokens, blockSize);
-    if (numComputedTokens === 0 || remoteBlockIds.every((ids) => ids.length === 0)) {
+    if (remoteBlockIds.every((ids) => ids.length === 0)) {
       this.#reqsNotProcessed.add(requestId);
       return { delayFree: false, kvTransferParams: null };
     }

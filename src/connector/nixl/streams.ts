@@ -125,7 +125,6 @@ class StreamReader implements BlockStream {
   readonly requestId: string;
   readonly #deps: StreamReaderDeps;
   #pinned: { blockIds: BlockIds; finished: () => void } | null = null;
-  #finished = false;
   /** Called when the sequence may have moved on. */
   wake: () => void = () => {};
 
@@ -144,8 +143,6 @@ class StreamReader implements BlockStream {
   }
 
   finished(): void {
-    if (this.#finished) return;
-    this.#finished = true;
     this.#pinned?.finished();
     this.#deps.onFinished();
   }

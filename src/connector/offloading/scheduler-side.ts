@@ -31,8 +31,7 @@ interface Tracked {
   leaseId: string | null;
   /** Lookups made. */
   lookups: number;
-  /** A load of it is under way, or failed: the store is not asked again. */
-  loading: boolean;
+  /** A load of it failed: the store is not asked again. */
   failed: boolean;
   /** Blocks, from the first on, that need not be offered. */
   known: number;
@@ -68,8 +67,8 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
   /** The store is asked while the request still waits. */
   onNewRequest(request: ConnectorRequest): void {
     const tracked: Tracked = {
-      ...{ leaseId: null, lookups: 0, loading: false },
-      ...{ failed: false, known: 0, offered: false, stored: null },
+      ...{ leaseId: null, lookups: 0, failed: false },
+      ...{ known: 0, offered: false, stored: null },
     };
     this.#tracked.set(request.requestId, tracked);
     if (this.#reuse) for (const hash of request.blockHashes()) this.#reuse.ask(hash);
@@ -119,7 +118,6 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
       );
       const twice = secondHopBlocks(request.kvTransferParams, first, end, blockSize);
       this.#loads.set(request.requestId, { leaseId, pairs, numTokens: numExternalTokens, twice });
-      tracked.loading = true;
     } else this.#released.push(leaseId);
     answers.forget(leaseId);
     tracked.leaseId = null;
@@ -159,7 +157,6 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
     if (!tracked) return;
     this.#revoke(request.requestId);
     tracked.known = 0;
-    tracked.loading = false;
     this.#ask(request, tracked);
   }
 

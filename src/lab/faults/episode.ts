@@ -12,7 +12,8 @@ import type { Storm } from './storm.ts';
 import type { TurnOutcome } from './types.ts';
 import { Hangs, within } from './watch.ts';
 
-const FAULTS_EACH = 4;
+/** Faults of an episode's schedule. */
+export const FAULTS_EACH = 4;
 const FILLERS = 3;
 
 /** A cluster, as far as an episode needs one. */
@@ -25,6 +26,8 @@ export interface EpisodeDeps {
   scripts: readonly Script[];
   clock: Clock;
   kinds: readonly FaultKind[];
+  /** Of its schedule only these faults, numbered from 1 on; null: all. */
+  picks: readonly number[] | null;
   /** Milliseconds after which a call hangs. */
   patienceMs: number;
   /** Milliseconds in which what nobody will read must be free. */
@@ -76,14 +79,14 @@ class Episode {
   }
 
   async run(): Promise<EpisodeResult> {
-    const { cluster, storm, kinds, clock, drainMs } = this.#deps;
+    const { cluster, storm, kinds, picks, clock, drainMs } = this.#deps;
     const { change, clients, failover } = drawn(this.#seed, cluster);
     this.#failover = failover;
     await this.#bounded('configure()', cluster.configure(change));
     if (this.#found.length > 0) return this.#result();
     const schedule = makeSchedule(this.#seed, { kinds, faults: FAULTS_EACH, span: 2 * clients });
     storm.begin(
-      schedule,
+      picks ? schedule.filter((_, i) => picks.includes(i + 1)) : schedule,
       { leave: (all) => this.#leave(all), fill: () => this.#talk(FILLERS, 1) },
       (fault) => {
         const happened = { fault, turns: [] };

@@ -6,8 +6,9 @@ import { FaultyWires } from '../../faults/wire.ts';
 import { EngineCluster } from '../../fleet/cluster.ts';
 import type { Cluster, ClusterOptions, ClusterSeams } from '../../fleet/types.ts';
 import { ATTEMPTS } from '../../transport/deadlines.ts';
-import { type EpisodeResult, runEpisode } from './episode.ts';
+import { type EpisodeDeps, type EpisodeResult, FAULTS_EACH, runEpisode } from './episode.ts';
 import { askAlone } from './script.ts';
+import { fewest } from './shrink.ts';
 import { harmedCluster, Storm } from './storm.ts';
 import type { FaultReport, FaultTally, Violation } from './types.ts';
 
@@ -26,6 +27,8 @@ export interface FaultRunOptions {
   faults: number;
   seed: number;
   kinds: readonly FaultKind[];
+  /** Of each episode's schedule only these faults, numbered from 1 on; null: all. */
+  picks: readonly number[] | null;
   /** Milliseconds after which a caller hangs. */
   patienceMs: number;
   /** Milliseconds in which everything must be free once all callers have gone. */
@@ -39,7 +42,7 @@ export interface FaultRunOptions {
 }
 
 export async function runFaults(options: FaultRunOptions): Promise<FaultReport> {
-  const { clock, seed, kinds, signal, patienceMs, drainMs } = options;
+  const { clock, seed, kinds, picks, signal, patienceMs, drainMs } = options;
   const wires = new FaultyWires();
   const storm = new Storm(clock, wires);
   const seams = { wire: wires.wire, client: storm.client };
@@ -52,17 +55,45 @@ export async function runFaults(options: FaultRunOptions): Promise<FaultReport> 
     while (tally.happened < options.faults && tally.violations.length < MOST_VIOLATIONS && !signal.aborted) {
       // So that the run that begins with a seed's episode is the way to repeat it.
       const episodeSeed = (seed + tally.episodes) % 2 ** 32;
-      const deps = { cluster, storm, scripts, clock, kinds, patienceMs, drainMs, signal };
+      const deps = { cluster, storm, scripts, clock, kinds, picks, patienceMs, drainMs, signal };
       const result = await runEpisode(episodeSeed, deps);
+      const first = tally.violations.length === 0;
       tally.add(episodeSeed, result);
       options.onEpisode(tally.happened, tally.episodes, tally.violations);
-      if (result.found.length > 0 && !(await renewed(cluster))) break;
+      if (result.found.length === 0) continue;
+      if (!(await renewed(cluster))) break;
+      // The others by their own commands: a rule that is broken often would be looked at for hours.
+      if (first && !(await shrink(episodeSeed, result, deps, tally))) break;
     }
     signal.throwIfAborted();
     return tally.report(seed, storm.enginesReplaced);
   } finally {
     await cluster.close();
   }
+}
+
+/** Looks for the fewest faults that break the episode again in the same way; false: the cluster cannot be used any more. */
+async function shrink(
+  seed: number,
+  broken: EpisodeResult,
+  deps: EpisodeDeps & { cluster: EngineCluster },
+  tally: Tally,
+): Promise<boolean> {
+  const kinds = new Set(broken.found.map(({ kind }) => kind));
+  let last = broken;
+  let usable = true;
+  const breaks = async (picks: readonly number[]): Promise<boolean> => {
+    if (!usable || deps.signal.aborted) return false;
+    const result = await runEpisode(seed, { ...deps, picks });
+    if (result.found.length > 0) usable = await renewed(deps.cluster);
+    if (!result.found.some(({ kind }) => kinds.has(kind))) return false;
+    last = result;
+    return true;
+  };
+  const all = deps.picks ?? Array.from({ length: FAULTS_EACH }, (_, i) => i + 1);
+  const picks = await fewest(all, breaks);
+  if (picks.length < all.length) tally.shrunk(seed, picks, last);
+  return usable;
 }
 
 /** What a broken episode left must not break the next. */
@@ -96,7 +127,7 @@ const stormOptions = (options: ClusterOptions): ClusterOptions => ({
 class Tally {
   happened = 0;
   episodes = 0;
-  readonly violations: Violation[] = [];
+  violations: Violation[] = [];
   readonly #turns = { right: 0, error: 0, left: 0 };
   readonly #errors: Record<string, number> = {};
   readonly #tallies = new Map<FaultKind, FaultTally>();
@@ -105,7 +136,7 @@ class Tally {
     this.episodes++;
     this.happened += faults.length;
     const names = faults.map(({ fault }) => describeFault(fault));
-    this.violations.push(...found.map((one) => ({ ...one, seed, faults: names })));
+    this.violations.push(...found.map((one) => ({ ...one, seed, picks: null, faults: names })));
     for (const outcome of ['right', 'error', 'left'] as const) this.#turns[outcome] += turns[outcome];
     for (const [code, count] of Object.entries(errors))
       this.#errors[code] = (this.#errors[code] ?? 0) + count;
@@ -116,6 +147,14 @@ class Tally {
     }
     for (const kind of new Set(faults.map(({ fault }) => fault.kind)))
       this.#of(kind).violations += found.length;
+  }
+
+  /** The episode broke again with these faults alone. */
+  shrunk(seed: number, picks: readonly number[], { faults }: EpisodeResult): void {
+    const names = faults.map(({ fault }) => describeFault(fault));
+    this.violations = this.violations.map((one) =>
+      one.seed === seed ? { ...one, picks, faults: names } : one,
+    );
   }
 
   report(seed: number, enginesReplaced: number): FaultReport {

@@ -30,7 +30,7 @@ export interface Callers {
 export interface HarmedEngine {
   readonly engineId: string;
   readonly ended: Error | null;
-  readonly lab: Pick<LabApi, 'loseDevice' | 'moveClock' | 'expireHolds'>;
+  readonly lab: Pick<LabApi, 'loseDevice' | 'exhaustDevice' | 'moveClock' | 'expireHolds'>;
   shutdown(): Promise<void>;
 }
 
@@ -137,6 +137,8 @@ export class Storm {
     switch (kind) {
       case 'lose-device':
         return engine.lab.loseDevice();
+      case 'out-of-memory':
+        return engine.lab.exhaustDevice();
       case 'end':
         return engine.shutdown();
       case 'replace':

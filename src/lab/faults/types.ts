@@ -20,7 +20,9 @@ export interface Violation {
   detail: string;
   /** `--faults 1 --seed` with this repeats the episode. */
   seed: number;
-  /** What happened in the episode, in order. */
+  /** The fewest faults of its schedule that broke it again, numbered from 1 on; null: nobody looked. */
+  picks: readonly number[] | null;
+  /** What happened in the episode, in order; of the fewest, where they were looked for. */
   faults: readonly string[];
 }
 

@@ -1,8 +1,10 @@
 /** Negative controls: each check of `verify --faults` sees what it is for, on a cluster that does just that wrong. */
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { InternalError, TransferError } from '../../../src/errors.ts';
+import type { Fault } from '../../../src/faults/schedule.ts';
 import type { EngineStats } from '../../../src/host/engine-api.ts';
 import { type EpisodeDeps, runEpisode, type StormyCluster } from '../../../src/lab/faults/episode.ts';
+import { fewest } from '../../../src/lab/faults/shrink.ts';
 import type { GeneratedToken } from '../../../src/router/turn-types.ts';
 import { TestClock } from '../../clock.ts';
 import { withSkippedTime } from '../../transport/helpers.ts';
@@ -26,7 +28,7 @@ async function* answer(tokenIds: readonly number[], error: Error | 'hangs' | nul
 }
 
 /** What an episode finds, by kind, in a cluster that is well but for what is given. */
-async function found(wrong: Partial<StormyCluster>, storm = {}) {
+async function found(wrong: Partial<StormyCluster>, storm = {}, picks: readonly number[] | null = null) {
   const clock = new TestClock();
   const engines = [{ engineId: 'd', started: { memory: { gpu: 900, shared: 10 }, blockBytes: 100 } }];
   const cluster = {
@@ -45,6 +47,7 @@ async function found(wrong: Partial<StormyCluster>, storm = {}) {
     scripts: [[turn, turn]],
     clock,
     kinds: ['slow'],
+    picks,
     patienceMs: 1000,
     drainMs: 500,
     signal: new AbortController().signal,
@@ -101,6 +104,35 @@ const controls: [what: string, kind: string, wrong: Partial<StormyCluster>][] = 
 
 it.each(controls)('%s is seen: %s', async (_, kind, wrong) => {
   expect((await found(wrong)).kinds).toContain(kind);
+});
+
+it('of its schedule only the picked faults happen, in their order', async () => {
+  const begun: Fault[][] = [];
+  const storm = { begin: (schedule: Fault[]) => void begun.push(schedule) };
+  for (const picks of [null, [2, 4], [3]]) await found({}, storm, picks);
+  const [all, some, one] = begun;
+  expect(all).toHaveLength(4);
+  expect([some, one]).toEqual([[all![1], all![3]], [all![2]]]);
+});
+
+describe('the fewest that break', () => {
+  const of = async (needed: readonly number[]) => {
+    const tried: string[] = [];
+    const picks = await fewest([1, 2, 3, 4], async (some) => {
+      tried.push(some.join(''));
+      return needed.every((one) => some.includes(one));
+    });
+    return { picks, tried };
+  };
+
+  it('are found by leaving out one after the other, and no more is tried than that', async () => {
+    expect(await of([2, 4])).toEqual({ picks: [2, 4], tried: ['234', '34', '24', '2'] });
+    expect((await of([1, 2, 3, 4])).picks).toEqual([1, 2, 3, 4]);
+  });
+
+  it('are at least one, where it breaks whatever happens', async () => {
+    expect((await of([])).picks).toEqual([4]);
+  });
 });
 
 it('engines that are not replaced are seen', async () => {

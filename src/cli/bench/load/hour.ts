@@ -46,9 +46,13 @@ const MIX: readonly Kind[] = [
   ...['converses', 'leaves', 'sends nonsense', 'sends nonsense'],
 ] as Kind[];
 
+/** After which another engine comes. */
+const ENDING = ['lose-device', 'out-of-memory', 'end'] as const satisfies FaultKind[];
+
 const FAULTS = [
   ...['lose', 'delay', 'repeat', 'reorder', 'truncate', 'lose-notice', 'flip'],
-  ...['lose-device', 'end', 'hang', 'slow', 'expire'],
+  ...ENDING,
+  ...['hang', 'slow', 'expire'],
 ] as FaultKind[];
 
 export interface HourFigures {
@@ -169,7 +173,7 @@ class Hour {
 
   /** Engines that were to end until now. */
   #ended(): number {
-    return (this.#struck.end ?? 0) + (this.#struck['lose-device'] ?? 0);
+    return ENDING.reduce((sum, kind) => sum + (this.#struck[kind] ?? 0), 0);
   }
 
   #fault(what: string): void {

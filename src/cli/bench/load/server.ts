@@ -36,6 +36,7 @@ async function strike({ kind, target }: Strike): Promise<void> {
     wires.arm(engine.engineId, kind, () => {});
     if (kind === 'delay' || kind === 'reorder') await systemClock.sleep(LATE_MS).then(() => wires.heal());
   } else if (kind === 'lose-device') await engine.lab.loseDevice();
+  else if (kind === 'out-of-memory') await engine.lab.exhaustDevice();
   else if (kind === 'end') await engine.shutdown();
   else if (kind === 'expire') await engine.lab.expireHolds(target);
   else if (kind === 'hang' || kind === 'slow') {

@@ -1,0 +1,366 @@
+/** The offloading connector's scheduler side: what the store is asked, what is loaded, offered and left, decision by decision. */
+import { describe, expect, it } from 'vitest';
+import { OFFLOADING_DEFAULTS, type OffloadingConfig } from '../../src/config/connectors.ts';
+import type { KvTransferParams } from '../../src/config/kv-transfer.ts';
+import { StoreAnswers } from '../../src/connector/offloading/answers.ts';
+import { ReuseTracker } from '../../src/connector/offloading/reuse-tracker.ts';
+import { OffloadingSchedulerSide } from '../../src/connector/offloading/scheduler-side.ts';
+import type { ConnectorRequest } from '../../src/engine/kv-connector.ts';
+import type { RequestStatus } from '../../src/engine/types.ts';
+import { TestClock } from '../clock.ts';
+import { tokens } from '../engine/fakes.ts';
+
+const BLOCK = 16;
+type Params = Partial<KvTransferParams>;
+
+/** A request whose blocks hash to h0, h1, ... */
+function requestOf(numTokens: number, params: Params | null = null, more: Partial<ConnectorRequest> = {}) {
+  const whole = Array.from({ length: Math.floor(numTokens / BLOCK) }, (_, i) => `h${i}`);
+  const request = {
+    requestId: 'r',
+    promptTokenIds: tokens(numTokens),
+    allTokenIds: tokens(numTokens),
+    numComputedTokens: 0,
+    kvTransferParams: params as KvTransferParams | null,
+    cacheSalt: null,
+    status: 'running' as RequestStatus,
+    blockHashes: (numBlocks = whole.length) => whole.slice(0, numBlocks),
+    ...more,
+  };
+  const at = (numComputedTokens: number, status = request.status) => ({
+    ...request,
+    numComputedTokens,
+    status,
+  });
+  return { request, at };
+}
+
+function start(changes: Partial<OffloadingConfig> = {}) {
+  const answers = new StoreAnswers();
+  const clock = new TestClock();
+  const config = { ...OFFLOADING_DEFAULTS, ...changes };
+  const side = new OffloadingSchedulerSide({ config, engineId: 'p', blockSize: BLOCK, clock, answers });
+  const metadata = () => side.buildConnectorMeta();
+  /** The store has the first so many blocks: 100, 101, ... */
+  const finds = (leaseId: string, numBlocks: number) =>
+    answers.answer(
+      leaseId,
+      Array.from({ length: numBlocks }, (_, i) => 100 + i),
+    );
+  return { side, clock, metadata, finds };
+}
+
+/** Asked, answered, allocated: 10 blocks of two groups. */
+const TABLE = [Array.from({ length: 10 }, (_, i) => 10 + i), Array.from({ length: 10 }, (_, i) => 50 + i)];
+
+describe('what the store is asked', () => {
+  it('its hashes, once, while the request waits; and it is due at once', () => {
+    const { side, clock, metadata } = start();
+    expect(side.metaDueMs()).toBeNull();
+    side.onNewRequest(requestOf(40).request);
+    expect(side.metaDueMs()).toBe(clock.now());
+    expect(metadata().lookups).toEqual([
+      { requestId: 'r', leaseId: 'r/0', hashes: ['h0', 'h1'], wait: false, worthMs: null },
+    ]);
+    expect(metadata().lookups).toEqual([]);
+    expect(side.metaDueMs()).toBeNull();
+  });
+
+  it('nothing for less than a block, nor where nothing is to be loaded', () => {
+    for (const request of [requestOf(15).request, requestOf(40, { max_load_tokens: 0 }).request]) {
+      const { side, metadata } = start();
+      side.onNewRequest(request);
+      expect(metadata().lookups).toEqual([]);
+      expect(side.getNumNewMatchedTokens(request, 0)).toEqual({ tokens: 0, noPull: null });
+    }
+  });
+
+  it.each([
+    [{ do_remote_prefill: true, remote_port: -1 }, true],
+    [{ do_remote_prefill: true, remote_port: 5600 }, false],
+    [{ do_remote_prefill: false, remote_port: -1 }, false],
+    [null, false],
+  ] as const)(
+    'to wait for what P still saves, only at D after a P that left it there: %j',
+    (params, wait) => {
+      const { side, metadata } = start();
+      side.onNewRequest(requestOf(40, params).request);
+      expect(metadata().lookups).toMatchObject([{ wait }]);
+    },
+  );
+});
+
+describe('what is loaded', () => {
+  it('is not known before the answer, then what the store has beyond the local hit', () => {
+    const { side, finds } = start();
+    const { request } = requestOf(100);
+    side.onNewRequest(request);
+    expect(side.storedTokens('r')).toBeNull();
+    expect(side.getNumNewMatchedTokens(request, 0)).toBeNull();
+    finds('r/0', 4);
+    expect(side.getNumNewMatchedTokens(request, 16)).toEqual({ tokens: 48, noPull: null });
+    expect(side.storedTokens('r')).toBe(64);
+    expect(side.storedTokens('unknown')).toBeNull();
+    const covered = { by: 'offer', reason: 'the local hit of 64 covers what the store has' };
+    expect(side.getNumNewMatchedTokens(request, 64)).toEqual({ tokens: 0, noPull: covered });
+    expect(side.getNumNewMatchedTokens(request, 80)).toMatchObject({ tokens: 0, noPull: { by: 'offer' } });
+  });
+
+  it('nothing where the store has nothing, without a word, nor for an unknown request', () => {
+    const { side, finds } = start();
+    const { request } = requestOf(100);
+    expect(side.getNumNewMatchedTokens(request, 0)).toEqual({ tokens: 0, noPull: null });
+    side.onNewRequest(request);
+    finds('r/0', 0);
+    expect(side.getNumNewMatchedTokens(request, 0)).toEqual({ tokens: 0, noPull: null });
+  });
+
+  it.each([
+    ['whole chunks', { blocksPerChunk: 3 }, {}, 48],
+    ['as far as the request lets it', {}, { max_load_tokens: 40 }, 32],
+    ['what is enough to be worth it', { minLoadTokens: 64 }, {}, 64],
+    ['nothing that is too little', { minLoadTokens: 65 }, {}, 0],
+  ])('%s', (_, config, params, expected) => {
+    const { side, finds } = start(config);
+    const { request } = requestOf(100, params);
+    side.onNewRequest(request);
+    finds('r/0', 4);
+    const match = side.getNumNewMatchedTokens(request, 0);
+    expect(match?.tokens).toBe(expected);
+    expect(match?.noPull).toEqual(
+      expected > 0 ? null : { by: 'policy', reason: '64 < 65 tokens, the least that is loaded' },
+    );
+    // A local hit that covers it all is no load that is too short.
+    expect(side.getNumNewMatchedTokens(request, 64)?.noPull?.by).toBe('offer');
+  });
+
+  it('into the blocks after the local hit, of every group, and the lease is used up', () => {
+    const { side, metadata, finds } = start();
+    const { request } = requestOf(100);
+    side.onNewRequest(request);
+    metadata();
+    finds('r/0', 4);
+    side.updateStateAfterAlloc(request, TABLE, 16, 32);
+    const { loads, released } = metadata();
+    expect(released).toEqual([]);
+    expect(loads.get('r')).toEqual({
+      leaseId: 'r/0',
+      pairs: [
+        { group: 0, remote: 101, local: 11 },
+        { group: 0, remote: 102, local: 12 },
+        { group: 1, remote: 101, local: 51 },
+        { group: 1, remote: 102, local: 52 },
+      ],
+      numTokens: 32,
+      twice: 0,
+    });
+    side.updateStateAfterAlloc(request, TABLE, 16, 32);
+    expect(metadata().loads.size).toBe(0);
+  });
+
+  it('nothing, and the lease is released, where it is computed instead; an unknown request is nobody', () => {
+    const { side, metadata, finds } = start();
+    const { request } = requestOf(100);
+    side.updateStateAfterAlloc(request, TABLE, 0, 16);
+    expect(metadata()).toMatchObject({ loads: new Map(), released: [] });
+    side.onNewRequest(request);
+    finds('r/0', 4);
+    side.updateStateAfterAlloc(request, TABLE, 64, 0);
+    expect(metadata()).toMatchObject({ loads: new Map(), released: ['r/0'] });
+  });
+
+  it.each([
+    // Of blocks 1 and 2 those are counted that P saved in this turn: what was there before it began is not.
+    [{ do_remote_prefill: true, remote_store_num_tokens: 0 }, 2],
+    [{ do_remote_prefill: true, remote_store_num_tokens: 32 }, 1],
+    [{ do_remote_prefill: true, remote_store_num_tokens: 64 }, 0],
+    [{ do_remote_prefill: true }, 0],
+    [{ do_remote_prefill: false, remote_store_num_tokens: 0 }, 0],
+    [null, 0],
+  ])('with what travels twice: %j', (params, twice) => {
+    const { side, metadata, finds } = start();
+    const { request } = requestOf(100, params);
+    side.onNewRequest(request);
+    finds('r/0', 4);
+    side.updateStateAfterAlloc(request, TABLE, 16, 32);
+    expect(metadata().loads.get('r')!.twice).toBe(twice);
+  });
+});
+
+describe('what is offered', () => {
+  it('each whole block as it is computed, once, and nothing that the store has', () => {
+    const { side, metadata, finds } = start();
+    const { request, at } = requestOf(100);
+    side.onNewRequest(request);
+    finds('r/0', 2);
+    side.updateStateAfterAlloc(request, TABLE, 0, 32);
+    side.requestComputed(at(20), TABLE);
+    expect(metadata().saves).toEqual([]);
+    side.requestComputed(at(64), TABLE);
+    expect(metadata().saves).toEqual([
+      {
+        requestId: 'r',
+        hashes: ['h2', 'h3'],
+        blockIds: [
+          [12, 13],
+          [52, 53],
+        ],
+      },
+    ]);
+    side.requestComputed(at(79), TABLE);
+    expect(metadata().saves).toEqual([]);
+    side.requestComputed(at(100), TABLE);
+    expect(metadata().saves).toMatchObject([{ hashes: ['h4', 'h5'] }]);
+    side.requestComputed({ ...at(100), requestId: 'unknown' }, TABLE);
+    expect(metadata().saves).toEqual([]);
+  });
+
+  it.each([
+    [{}, {}, ['h0', 'h1']],
+    [{ promptOnly: false }, {}, ['h0', 'h1', 'h2', 'h3']],
+    [{ promptOnly: false }, { max_offload_tokens: 20 }, ['h0']],
+    [{}, { max_offload_tokens: 64 }, ['h0', 'h1']],
+  ])('of the prompt or of all, as far as the request lets it: %j %j', (config, params, hashes) => {
+    const { side, metadata } = start(config);
+    const { at } = requestOf(64, params, { promptTokenIds: tokens(40) });
+    side.onNewRequest(at(0));
+    side.requestComputed(at(64), TABLE);
+    expect(metadata().saves).toMatchObject([{ hashes }]);
+  });
+
+  it('what was asked for so often as the threshold wants, from the first block on', () => {
+    const { side, metadata } = start({ storeThreshold: 2 });
+    const short = requestOf(32, null, { requestId: 'a' });
+    const long = requestOf(64, null, { requestId: 'b' });
+    side.onNewRequest(short.request);
+    side.requestComputed(short.at(32), TABLE);
+    expect(metadata().saves).toEqual([]);
+    side.onNewRequest(long.request);
+    side.requestComputed(long.at(64), TABLE);
+    expect(metadata().saves).toMatchObject([
+      {
+        requestId: 'b',
+        hashes: ['h0', 'h1'],
+        blockIds: [
+          [10, 11],
+          [50, 51],
+        ],
+      },
+    ]);
+    const once = start({ storeThreshold: 1 });
+    once.side.onNewRequest(short.request);
+    once.side.requestComputed(short.at(32), TABLE);
+    expect(once.metadata().saves).toHaveLength(1);
+  });
+
+  it.each(['finished_stopped', 'finished_length_capped'] as const)(
+    'whole, when it ends well: %s',
+    (status) => {
+      const { side, metadata } = start({ saves: 'whole' });
+      const { at } = requestOf(64);
+      side.onNewRequest(at(0));
+      side.requestComputed(at(64), TABLE);
+      expect(metadata().saves).toEqual([]);
+      side.requestFinished(at(64, status), TABLE);
+      expect(metadata().saves).toMatchObject([{ hashes: ['h0', 'h1', 'h2', 'h3'] }]);
+      side.onNewRequest(at(0));
+      side.requestFinished(at(64, 'finished_aborted'), TABLE);
+      expect(metadata().saves).toEqual([]);
+    },
+  );
+
+  it('is revoked with a preemption, begins anew, and the store is asked again; not for a load that failed', () => {
+    const { side, clock, metadata } = start();
+    const { at } = requestOf(64);
+    const other = requestOf(64, null, { requestId: 'other' });
+    side.onNewRequest(at(0));
+    side.onNewRequest(other.at(0));
+    side.requestComputed(other.at(16), TABLE);
+    side.requestComputed(at(32), TABLE);
+    side.requestPreempted(at(0));
+    side.requestPreempted({ ...at(0), requestId: 'unknown' });
+    const { revoked, saves, lookups } = metadata();
+    expect([...revoked]).toEqual(['r']);
+    expect(saves.map(({ requestId }) => requestId)).toEqual(['other']);
+    expect(lookups.map(({ leaseId }) => leaseId)).toEqual(['r/0', 'other/0', 'r/1']);
+    side.requestComputed(at(32), TABLE);
+    expect(metadata().saves).toMatchObject([{ hashes: ['h0', 'h1'] }]);
+
+    const failed = { requestId: 'r', outcome: 'declined' as const, message: '', invalidBlockIds: [[]] };
+    const unknown = { ...failed, requestId: 'unknown' };
+    const output = { finishedSending: [], finishedRecving: ['r'], changed: false };
+    side.updateConnectorOutput({ ...output, failedRecving: [unknown, failed] });
+    side.requestComputed(at(32), TABLE);
+    expect(metadata().saves).toMatchObject([{ hashes: ['h0', 'h1'] }]);
+    side.requestPreempted(at(0));
+    expect(side.metaDueMs()).toBe(clock.now());
+    expect(metadata()).toMatchObject({ lookups: [], revoked: new Set(['r']) });
+  });
+});
+
+describe('a request that ends', () => {
+  it('keeps its blocks until what was offered is saved: so many, of all groups', () => {
+    const { side, metadata } = start();
+    const { at } = requestOf(64);
+    side.onNewRequest(at(0));
+    side.requestComputed(at(64), TABLE);
+    expect(side.requestFinished(at(64, 'finished_stopped'), TABLE)).toMatchObject({ delayFree: true });
+    expect(metadata().finished).toEqual(new Map([['r', 20]]));
+  });
+
+  it('keeps nothing where nothing was offered, and gives back what it asked for', () => {
+    const { side, metadata } = start();
+    const { at } = requestOf(64);
+    side.onNewRequest(at(0));
+    const left = side.requestFinished(at(0, 'finished_stopped'), TABLE);
+    expect(left).toEqual({ delayFree: false, kvTransferParams: null });
+    expect(metadata()).toMatchObject({ released: ['r/0'], finished: new Map(), revoked: new Set() });
+    expect(side.requestFinished(at(0, 'finished_stopped'), TABLE)).toEqual(left);
+    expect(metadata()).toMatchObject({ released: [] });
+  });
+
+  it('by an abort revokes what it offered, and keeps and leaves nothing', () => {
+    const { side, metadata } = start();
+    const { at } = requestOf(64, { do_remote_decode: true });
+    side.onNewRequest(at(0));
+    side.requestComputed(at(64), TABLE);
+    const left = side.requestFinished(at(64, 'finished_aborted'), TABLE);
+    expect(left).toEqual({ delayFree: false, kvTransferParams: null });
+    expect(metadata()).toMatchObject({ revoked: new Set(['r']), saves: [], finished: new Map() });
+  });
+
+  it('leaves to D where its prompt is found: nowhere but in the store, with what was there before', () => {
+    const { side, finds } = start();
+    const { at } = requestOf(64, { do_remote_decode: true });
+    side.onNewRequest(at(0));
+    finds('r/0', 2);
+    side.getNumNewMatchedTokens(at(0), 0);
+    const { kvTransferParams } = side.requestFinished(at(64, 'finished_length_capped'), TABLE);
+    expect(kvTransferParams).toMatchObject({
+      ...{ do_remote_prefill: true, do_remote_decode: false, remote_block_ids: [], remote_port: -1 },
+      ...{ remote_engine_id: 'p', remote_request_id: 'r', remote_store_num_tokens: 32 },
+    });
+    side.onNewRequest(at(0));
+    const unasked = side.requestFinished(at(64, 'finished_stopped'), TABLE);
+    expect(unasked.kvTransferParams).toMatchObject({ remote_store_num_tokens: 0 });
+  });
+
+  it.each([
+    [{ handsOver: false }, { do_remote_decode: true }],
+    [{}, { do_remote_decode: false }],
+    [{}, null],
+  ])('leaves nothing else: %j %j', (config, params) => {
+    const { side } = start(config);
+    const { at } = requestOf(64, params);
+    side.onNewRequest(at(0));
+    expect(side.requestFinished(at(64, 'finished_stopped'), TABLE).kvTransferParams).toBeNull();
+  });
+});
+
+it('askings are counted of the last so many different blocks', () => {
+  const tracker = new ReuseTracker(2);
+  for (const hash of ['a', 'b', 'a']) tracker.ask(hash);
+  expect([tracker.count('a'), tracker.count('b'), tracker.count('c')]).toEqual([2, 1, 0]);
+  tracker.ask('c');
+  expect([tracker.count('a'), tracker.count('b'), tracker.count('c')]).toEqual([2, 0, 1]);
+});

@@ -1,0 +1,92 @@
+/** A request's tokens, written out or counted: what is read of them is the same. And the heap, against a sorted list. */
+import fc from 'fast-check';
+import { expect, it } from 'vitest';
+import { type TokenIds, TokenSequence } from '../../src/config/token-ids.ts';
+import { growingTokens } from '../../src/engine/growing-tokens.ts';
+import { Heap } from '../../src/engine/heap.ts';
+
+/** The least that is a sequence. */
+class Sequence extends TokenSequence {
+  readonly #ids: readonly number[];
+
+  constructor(ids: readonly number[]) {
+    super();
+    this.#ids = ids;
+  }
+
+  get length(): number {
+    return this.#ids.length;
+  }
+
+  at(index: number): number | undefined {
+    return this.#ids.at(index);
+  }
+
+  slice(start?: number, end?: number): Sequence {
+    return new Sequence(this.#ids.slice(start, end));
+  }
+
+  followedBy(more: TokenIds): Sequence {
+    return new Sequence([...this.#ids, ...more]);
+  }
+
+  sharedWith(other: TokenIds): number {
+    const at = this.#ids.findIndex((id, i) => other.at(i) !== id);
+    return at < 0 ? Math.min(this.length, other.length) : at;
+  }
+}
+
+const ids = (least: number) => fc.array(fc.nat(99), { minLength: least, maxLength: 6 });
+
+it('of a prompt and what is generated are read as an array is, whatever they are kept as', () => {
+  fc.assert(
+    fc.property(
+      ids(1),
+      ids(0),
+      ids(0),
+      fc.nat(6),
+      fc.nat(18),
+      fc.nat(18),
+      (prompt, forced, more, at, a, b) => {
+        const first = Math.min(at, forced.length);
+        const all = [...prompt, ...forced, ...more];
+        for (const kept of [prompt, new Sequence(prompt)]) {
+          const grown = growingTokens(kept, forced);
+          expect([grown.length, grown.last]).toEqual([prompt.length, prompt.at(-1)]);
+          grown.pushForced(first);
+          for (const [i, id] of [...forced.slice(first), ...more].entries()) {
+            grown.push(id);
+            const length = prompt.length + first + i + 1;
+            expect([grown.length, grown.last]).toEqual([length, all[length - 1]]);
+          }
+          expect([...grown.ids]).toEqual(all);
+          expect(grown.ids).toBe(grown.ids);
+          const [start, end] = [Math.min(a, b), Math.max(a, b)];
+          expect([...grown.slice(start, end)]).toEqual(all.slice(start, end));
+        }
+      },
+    ),
+  );
+});
+
+it('a heap gives back the first of what is in it, of equal ones any, and is empty then', () => {
+  const steps = fc.array(fc.oneof(fc.nat(9), fc.constant('pop' as const)), { maxLength: 60 });
+  fc.assert(
+    fc.property(steps, (all) => {
+      const heap = new Heap<{ at: number }>((a, b) => a.at < b.at);
+      const sorted: number[] = [];
+      for (const step of all) {
+        if (step === 'pop') expect(heap.pop()?.at).toBe(sorted.shift());
+        else {
+          heap.push({ at: step });
+          sorted.push(step);
+          sorted.sort((a, b) => a - b);
+        }
+        expect(heap.first?.at).toBe(sorted[0]);
+        expect(heap.items.map(({ at }) => at).sort((a, b) => a - b)).toEqual(sorted);
+      }
+      while (sorted.length > 0) expect(heap.pop()?.at).toBe(sorted.shift());
+      expect([heap.pop(), heap.first]).toEqual([undefined, undefined]);
+    }),
+  );
+});
