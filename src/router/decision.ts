@@ -63,7 +63,7 @@ export class DecidedBy implements RoutingPolicy {
     const scores = new Map(routing?.scores?.map((each) => [`${each.side} ${each.engineId}`, each]));
     const of = (side: TurnSide, engines: readonly EngineView[] = []): RoutedCandidate[] =>
       engines.map(({ engineId, inFlight, signals }) => {
-        const { score = null, best = null } = scores.get(`${side} ${engineId}`) ?? {};
+        const scored = scores.size > 0 ? scores.get(`${side} ${engineId}`) : undefined;
         return {
           engineId,
           side,
@@ -72,8 +72,8 @@ export class DecidedBy implements RoutingPolicy {
           waiting: signals?.waiting ?? null,
           ageMs: signals && request ? Math.max(0, request.nowMs - signals.atMs) : null,
           cachedTokens: cache && request ? request.cachedTokens(engineId) : null,
-          score,
-          best,
+          score: scored?.score ?? null,
+          best: scored?.best ?? null,
         };
       });
     const alone = plan.way === 'alone';

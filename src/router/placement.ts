@@ -49,10 +49,11 @@ export function place<T extends Placeable>(
   engines: readonly T[],
   { mode, rolesets }: Placement,
 ): Placed<T> {
-  const taking = engines.filter(({ roleset }) => {
+  const takes = ({ roleset }: T): boolean => {
     const bounds = rolesets.find(({ name }) => name === roleset);
     return !bounds || (promptTokens >= bounds.min && (bounds.max === null || promptTokens <= bounds.max));
-  });
+  };
+  const taking = rolesets.length === 0 ? engines : engines.filter(takes);
   if (taking.length === 0) throw new RequestError(noBucket(promptTokens, rolesets));
   const serving = taking.filter(({ ended }) => !ended);
   const combined = serving.filter((view) => view.combined);
@@ -61,6 +62,7 @@ export function place<T extends Placeable>(
   const pairs = groups.map((group) => pairOf(group.filter(({ ended }) => !ended)));
   const eligible = pairs.filter(({ prefill, decode }) => prefill.length > 0 && decode.length > 0);
   if (eligible.length > 0 && !(alone && wholeTurns.length > 0)) {
+    if (eligible.length === 1) return { ...eligible[0]!, alone: false };
     const prefill = eligible.flatMap((pair) => pair.prefill);
     return { prefill, decode: eligible.flatMap((pair) => pair.decode), alone: false };
   }
