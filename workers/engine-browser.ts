@@ -1,7 +1,8 @@
 /** Entry of an engine's thread in a browser. */
 import { hostEngine } from '../src/host/engine-host.ts';
 import { expose } from '../src/host/rpc.ts';
-import { browserPlatform, GOODBYE, type WorkerStart } from '../src/platform/browser.ts';
+import { endWorker, type WorkerStart } from '../src/platform/browser/worker.ts';
+import { browserPlatform } from '../src/platform/browser.ts';
 import { systemClock } from '../src/platform/clock.ts';
 import { nextTask } from '../src/platform/next-task.ts';
 
@@ -14,19 +15,11 @@ const shaders = new Map(
   Object.entries(files).map(([path, text]) => [path.replace(/^.*\/shaders\/(.*)\.wgsl$/, '$1'), text]),
 );
 
-// The answer to shutdown() leaves in this turn of the event loop; the thread ends in a later one.
-const exit = (): void => {
-  setTimeout(() => {
-    self.postMessage(GOODBYE);
-    self.close();
-  }, 20);
-};
-
 self.addEventListener(
   'message',
   ({ data }: MessageEvent<WorkerStart>) => {
     const platform = browserPlatform(data.models, shaders);
-    expose(hostEngine({ platform, clock: systemClock, nextTask, exit }), data.port);
+    expose(hostEngine({ platform, clock: systemClock, nextTask, exit: endWorker }), data.port);
   },
   { once: true },
 );

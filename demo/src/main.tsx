@@ -2,6 +2,7 @@
 import './styles/index.css';
 import { effect } from '@preact/signals';
 import { render } from 'preact';
+import { FleetHolder } from './fleet/fleet-holder.tsx';
 import { LessonHolder } from './lessons/lesson-holder.tsx';
 import { LessonMenu } from './lessons/lesson-menu.tsx';
 import { Banner } from './panels/banner.tsx';
@@ -11,11 +12,13 @@ import { TimeBar } from './panels/time-bar.tsx';
 import { Tools } from './panels/tools.tsx';
 import { Transport } from './panels/transport.tsx';
 import { createSession } from './session/session.ts';
+import { watchShown } from './session/shown.ts';
 import { App } from './views/app.tsx';
 import { watchOpening } from './views/opening.ts';
 import { project, watchTheme } from './views/palette.ts';
 
 watchTheme();
+watchShown();
 const session = createSession();
 watchOpening(session);
 effect(() => project(session.state.settings.value.projector));
@@ -35,6 +38,7 @@ render(
     settings={<SettingsDrawer session={session} />}
     banner={<Banner session={session} />}
     lesson={<LessonHolder session={session} />}
+    fleet={<FleetHolder session={session} />}
   />,
   document.getElementById('app')!,
 );

@@ -1,39 +1,26 @@
 /** The program without its process: arguments in, exit code out. */
-import { KvferryError, messageOf } from '../errors.ts';
+import { ConfigError, KvferryError, messageOf } from '../errors.ts';
 import { type CommandSpec, type Parsed, parseArguments } from './arguments.ts';
-import { benchSpec } from './commands/bench.ts';
-import { calibrateSpec } from './commands/calibrate.ts';
-import { doctorSpec } from './commands/doctor.ts';
-import { exportSpec } from './commands/export.ts';
-import { planSpec } from './commands/plan.ts';
-import { replaySpec } from './commands/replay.ts';
-import { reportSpec } from './commands/report.ts';
-import { runSpec } from './commands/run.ts';
-import { serveSpec } from './commands/serve.ts';
-import { simulateSpec } from './commands/simulate.ts';
-import { storeSpec } from './commands/store.ts';
-import { sweepSpec } from './commands/sweep.ts';
-import { traceSpec } from './commands/trace.ts';
-import { verifySpec } from './commands/verify.ts';
 import { type CliDeps, type CommandContext, EXIT, type ExitCode } from './deps.ts';
 import { readSettings } from './settings.ts';
 
-const specs: readonly CommandSpec[] = [
-  runSpec,
-  serveSpec,
-  benchSpec,
-  replaySpec,
-  sweepSpec,
-  simulateSpec,
-  planSpec,
-  calibrateSpec,
-  reportSpec,
-  traceSpec,
-  verifySpec,
-  doctorSpec,
-  exportSpec,
-  storeSpec,
-];
+/** By name, in the order of the help. Each is loaded when it is asked for: it brings all that it needs along. */
+const commands: Readonly<Record<string, () => Promise<CommandSpec>>> = {
+  run: async () => (await import('./commands/run.ts')).runSpec,
+  serve: async () => (await import('./commands/serve.ts')).serveSpec,
+  bench: async () => (await import('./commands/bench.ts')).benchSpec,
+  replay: async () => (await import('./commands/replay.ts')).replaySpec,
+  sweep: async () => (await import('./commands/sweep.ts')).sweepSpec,
+  simulate: async () => (await import('./commands/simulate.ts')).simulateSpec,
+  plan: async () => (await import('./commands/plan.ts')).planSpec,
+  calibrate: async () => (await import('./commands/calibrate.ts')).calibrateSpec,
+  report: async () => (await import('./commands/report.ts')).reportSpec,
+  trace: async () => (await import('./commands/trace.ts')).traceSpec,
+  verify: async () => (await import('./commands/verify.ts')).verifySpec,
+  doctor: async () => (await import('./commands/doctor.ts')).doctorSpec,
+  export: async () => (await import('./commands/export.ts')).exportSpec,
+  store: async () => (await import('./commands/store.ts')).storeSpec,
+};
 
 /** Never throws. `argv` is without the program's own name. */
 export async function main(argv: readonly string[], deps: CliDeps): Promise<ExitCode> {
@@ -44,10 +31,9 @@ export async function main(argv: readonly string[], deps: CliDeps): Promise<Exit
     interrupt.abort(new Error('interrupted'));
   });
   try {
-    const parsed = parseArguments(argv, specs);
+    const parsed = await parse(argv);
     const code = await dispatch(parsed, { deps, signal: interrupt.signal });
-    // A server's end by a signal is its good end.
-    const cutShort = interrupt.signal.aborted && !(parsed.kind === 'command' && parsed.spec === serveSpec);
+    const cutShort = interrupt.signal.aborted && !(parsed.kind === 'command' && parsed.spec.endsBySignal);
     return cutShort ? EXIT.interrupted : code;
   } catch (error) {
     if (interrupt.signal.aborted) return EXIT.interrupted;
@@ -56,6 +42,20 @@ export async function main(argv: readonly string[], deps: CliDeps): Promise<Exit
   } finally {
     stopListening();
   }
+}
+
+async function parse(argv: readonly string[]): Promise<Parsed> {
+  const [word = ''] = argv;
+  if (Object.hasOwn(commands, word)) {
+    const spec = await commands[word]!();
+    try {
+      return parseArguments(argv, [spec]);
+    } catch (error) {
+      if (!(error instanceof ConfigError)) throw error;
+      // What is said of a wrong option names the commands that have it.
+    }
+  }
+  return parseArguments(argv, await Promise.all(Object.values(commands).map((load) => load())));
 }
 
 async function dispatch(parsed: Parsed, context: CommandContext): Promise<ExitCode> {

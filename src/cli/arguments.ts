@@ -43,6 +43,8 @@ export interface CommandSpec {
   examples: readonly string[];
   /** Settings of which it takes several, with commas between. */
   lists?: readonly RunKey[];
+  /** An end by a signal is its good end: a server's. */
+  endsBySignal?: true;
 }
 
 export type Parsed =

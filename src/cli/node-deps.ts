@@ -7,13 +7,11 @@ import pc from 'picocolors';
 import { ConfigError } from '../errors.ts';
 import { EngineCluster } from '../fleet/cluster.ts';
 import type { ClusterOptions, ClusterSeams } from '../fleet/types.ts';
-import { fixtureChecks } from '../lab/verify/fixture.ts';
-import { kernelChecks } from '../lab/verify/kernels.ts';
-import { pulledBlockChecks } from '../lab/verify/pulled-blocks.ts';
 import { loadArchitecture, loadTokenizer, memorySource } from '../model/load.ts';
 import { presetTokenizerFiles } from '../model/preset-tokenizer.ts';
 import { isPreset } from '../model/presets.ts';
 import { systemClock } from '../platform/clock.ts';
+import type { ProbedAdapter } from '../platform/node/adapters.ts';
 import { thisMachine } from '../platform/node/machine.ts';
 import { packageRoot } from '../platform/node/paths.ts';
 import { directoryFolder } from '../platform/node/store-folder.ts';
@@ -22,7 +20,6 @@ import { nodePlatform, useAdapter } from '../platform/node.ts';
 import type { Backend, CliDeps, Output, TextFile } from './deps.ts';
 import { nodeDoctor } from './node-doctor.ts';
 import { startSimulationThread } from './node-simulation.ts';
-import { tuned } from './node-tuning.ts';
 
 export async function nodeDeps(): Promise<CliDeps> {
   const { version } = JSON.parse(await readFile(path.join(packageRoot, 'package.json'), 'utf8')) as {
@@ -81,9 +78,13 @@ export async function nodeDeps(): Promise<CliDeps> {
     startSimulationThread,
     doctor: nodeDoctor,
     verify: {
-      kernels: kernelChecks(nodePlatform),
-      pulledBlocks: pulledBlockChecks(nodePlatform),
-      fixture: fixtureChecks(nodePlatform),
+      // Loaded by those who check.
+      kernels: async (environment) =>
+        (await import('../lab/verify/kernels.ts')).kernelChecks(nodePlatform)(environment),
+      pulledBlocks: async (environment) =>
+        (await import('../lab/verify/pulled-blocks.ts')).pulledBlockChecks(nodePlatform)(environment),
+      fixture: async (environment) =>
+        (await import('../lab/verify/fixture.ts')).fixtureChecks(nodePlatform)(environment),
     },
   };
 }
@@ -122,6 +123,14 @@ async function createTextFile(file: string): Promise<TextFile> {
       if (failure) refuse('write', file, failure);
     },
   };
+}
+
+/** Options with what was measured. What the forms for software adapters are is known, so 'auto' leaves those out. */
+async function tuned(options: ClusterOptions, adapter: ProbedAdapter): Promise<ClusterOptions> {
+  const { autotune = 'off' } = options;
+  if (autotune === 'off' || (autotune === 'auto' && adapter.software)) return options;
+  const { tuning } = await import('./node-tuning.ts');
+  return { ...options, gemm: await tuning(options, adapter, autotune === 'again') };
 }
 
 /** Needs useAdapter. */

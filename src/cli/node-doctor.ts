@@ -1,18 +1,20 @@
 /** What `kvferry doctor` asks this machine. */
 import { EngineCluster } from '../fleet/cluster.ts';
-import { type CopyRate, measureCopyRate } from '../lab/copy-rates.ts';
+import type { CopyRate } from '../lab/copy-rates.ts';
 import { quantile } from '../measure/statistics.ts';
 import { probeAll } from '../platform/node/adapters.ts';
+import { DEFAULT_CHUNK_BYTES } from '../transport/chunks.ts';
 import type { CopyRateFinding, DoctorProbes } from './doctor-types.ts';
 
 /** Enough for the stages to overlap. */
-const COPY = { bytes: 4 * 2 ** 20, chunkBytes: 2 ** 20, rounds: 5 } as const;
+const COPY = { bytes: 4 * 2 ** 20, chunkBytes: DEFAULT_CHUNK_BYTES, rounds: 5 } as const;
 
 export const nodeDoctor: DoctorProbes = {
   adapters: probeAll,
 
   async copyRates(cluster) {
     if (!(cluster instanceof EngineCluster)) return null;
+    const { measureCopyRate } = await import('../lab/copy-rates.ts');
     const prefill = cluster.engine('prefill');
     const decode = cluster.engine('decode');
     const numBlocks = Math.min(...cluster.info.engines.map((engine) => engine.numBlocks));

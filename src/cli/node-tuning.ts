@@ -10,14 +10,12 @@ import type { ProbedAdapter } from '../platform/node/adapters.ts';
 import { nodePlatform } from '../platform/node.ts';
 import { kernelVersion, readTuning, tuningFile, writeTuning } from './tuning-cache.ts';
 
-/** Options with what was measured. What the forms for software adapters are is known, so 'auto' leaves those out. */
-export async function tuned(options: ClusterOptions, adapter: ProbedAdapter): Promise<ClusterOptions> {
-  const { autotune = 'off' } = options;
-  if (autotune === 'off' || (autotune === 'auto' && adapter.software)) return options;
-  return { ...options, gemm: await tuning(options, adapter, autotune === 'again') };
-}
-
-async function tuning(options: ClusterOptions, adapter: ProbedAdapter, again: boolean): Promise<GemmTuning> {
+/** Measures, unless the cache knows already; `again`: in any case. */
+export async function tuning(
+  options: ClusterOptions,
+  adapter: ProbedAdapter,
+  again: boolean,
+): Promise<GemmTuning> {
   const { model, weightDtype } = options;
   const architecture = await loadArchitecture(model, await nodePlatform.openModel(model));
   const { k, n } = tunedMatrix(architecture);

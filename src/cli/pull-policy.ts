@@ -3,7 +3,6 @@ import { type CostProfile, parseCostProfile } from '../config/cost-profile.ts';
 import type { RunConfig } from '../config/run.ts';
 import { ConfigError } from '../errors.ts';
 import type { Cluster } from '../fleet/types.ts';
-import { calibrationTurns, startCostAware } from '../lab/calibrate.ts';
 import type { CommandContext } from './deps.ts';
 import type { Progress } from './progress.ts';
 import { createTimeLeft } from './time-left.ts';
@@ -30,6 +29,7 @@ export async function preparePullPolicy(
       : { value: parseCostProfile(await deps.readTextFile(costProfile), costProfile), source: costProfile };
   return {
     async apply(cluster, progress) {
+      const { calibrationTurns, startCostAware } = await import('../lab/calibrate.ts');
       const total = calibrationTurns(cluster, { quick: true });
       const left = createTimeLeft(total, deps.now);
       if (!profile) {

@@ -4,6 +4,7 @@
  */
 
 import { z } from 'zod';
+import { CONNECTOR_NAMES, type ConnectorName, type OffloadingConfig } from './connectors.ts';
 import type { CostProfile } from './cost-profile.ts';
 import {
   COMPOSITIONS,
@@ -61,23 +62,6 @@ export const kvTransferParamsSchema = z.looseObject({
 
 export type KvTransferParams = z.infer<typeof kvTransferParamsSchema>;
 
-/** P's side of a streamed hand-over. */
-export const isStreamedPrefill = (params: KvTransferParams | null): boolean =>
-  params?.streamed === true && params.do_remote_decode;
-
-/** Every connector that there is; src/connector/registry.ts says what makes each. */
-export const CONNECTOR_NAMES = [
-  'NixlConnector',
-  'NixlPullConnector',
-  'OffloadingConnector',
-  'AIBrixOffloadingConnectorV1Type1',
-  'AIBrixOffloadingConnectorV1Type2',
-  'AIBrixOffloadingConnectorV1Type3',
-  'AIBrixPDReuseConnector',
-  'LMCacheConnectorV1',
-  'MultiConnector',
-] as const;
-export type ConnectorName = (typeof CONNECTOR_NAMES)[number];
 /** What a MultiConnector can be made of. */
 export type SingleConnectorName = Exclude<ConnectorName, 'MultiConnector'>;
 const SINGLE_NAMES = CONNECTOR_NAMES.filter((name) => name !== 'MultiConnector') as [
@@ -226,34 +210,3 @@ export interface NixlConfig {
   /** What costs decide by, in place of the threshold; null or absent: the threshold decides. */
   costProfile?: CostProfile | null;
 }
-
-/** vLLM's OffloadingConnector, in the units the code uses. */
-export interface OffloadingConfig {
-  /** Loads come in whole chunks of so many blocks. */
-  blocksPerChunk: number;
-  /** A block is saved when it was asked for so often; below 2 at once. */
-  storeThreshold: number;
-  /** Blocks whose askings are counted. */
-  maxTrackerSize: number;
-  /** What is generated is not saved. */
-  promptOnly: boolean;
-  /** P leaves its prompt in the store for D. */
-  handsOver: boolean;
-  /** Loads of fewer tokens are computed instead. */
-  minLoadTokens: number;
-  /** When a request's blocks are offered: each as it is computed, or all when it ends. */
-  saves: 'blocks' | 'whole';
-}
-
-export const OFFLOADING_DEFAULTS: OffloadingConfig = {
-  blocksPerChunk: 1,
-  storeThreshold: 0,
-  maxTrackerSize: 64_000,
-  promptOnly: true,
-  handsOver: true,
-  minLoadTokens: 0,
-  saves: 'blocks',
-};
-
-/** Where a cluster's store is found by its engines; as with their own ports no socket is opened. vLLM's p2p tier has 5710. */
-export const STORE_ADDRESS = { engineId: 'store', host: 'localhost', port: 5710 } as const;

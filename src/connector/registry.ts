@@ -1,5 +1,6 @@
 /** Connectors by vLLM's kv_connector: each has its folder, its settings in src/config/kv-transfer.ts, and its case here. */
-import { CONNECTOR_NAMES, type ConnectorConfig } from '../config/kv-transfer.ts';
+import { CONNECTOR_NAMES } from '../config/connectors.ts';
+import type { ConnectorConfig } from '../config/kv-transfer.ts';
 import { ConfigError } from '../errors.ts';
 import { createMultiConnector } from './multi/connector.ts';
 import { createNixlConnector } from './nixl/connector.ts';

@@ -123,6 +123,8 @@ export interface StoreInfo {
   endedMs: number;
   /** Blocks found, or read. */
   blocks: number;
+  /** Of a save: what was read from where here. */
+  pairs?: readonly BlockPair[];
   /** Blocks that the store brought up for it from below its memory, and how long that took. */
   raised?: number;
   raisedMs?: number;

@@ -3,7 +3,7 @@
  * endStep() would do to queues, blocks and cache, without their batches and outputs. For whoever needs no device for a step,
  * and has said what is generated.
  */
-import { isStreamedPrefill } from '../config/kv-transfer.ts';
+import { isStreamedPrefill } from '../config/connectors.ts';
 import type { Request } from './request.ts';
 import type { PolicyDeps } from './scheduler.ts';
 

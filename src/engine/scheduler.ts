@@ -3,8 +3,9 @@
  * prefill, preemption of the last that was admitted, loads of remote KV beside what runs. Synchronous and serial.
  * Moves no bytes and runs no model; what follows from results is in postprocess.ts.
  */
+
+import { isStreamedPrefill } from '../config/connectors.ts';
 import type { EngineCoreConfig } from '../config/engine.ts';
-import { isStreamedPrefill } from '../config/kv-transfer.ts';
 import { invariant } from '../errors.ts';
 import type { PrefixHit } from './block-table.ts';
 import type { EngineCounters } from './counters.ts';

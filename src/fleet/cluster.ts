@@ -15,7 +15,7 @@ import type { TimingMode } from '../model/kernel-timing.ts';
 import type { TextModel } from '../model/load.ts';
 import { systemClock } from '../platform/clock.ts';
 import type { Platform } from '../platform/types.ts';
-import { ConversationCache, release } from '../router/conversations.ts';
+import { ConversationCache, type ConversationHistory, release } from '../router/conversations.ts';
 import type { EngineRole } from '../router/engine-client.ts';
 import { PromptBuilder } from '../router/prompts.ts';
 import { unguessable } from '../router/request-id.ts';
@@ -204,6 +204,17 @@ export class EngineCluster implements Cluster {
     if (unused) release(unused);
   }
 
+  /** Prompt and answer of its last turn, and how many turns there were; null: nothing is remembered of it. */
+  historyOf(conversationId: string): { tokenIds: readonly number[]; turns: number } | null {
+    const known = this.#conversations.known(conversationId);
+    return known && { tokenIds: written(known.historyIds), turns: known.turns };
+  }
+
+  /** Goes on with a conversation of before, as if its last turn had ended here: no engine holds anything for it. */
+  resumeConversation(conversationId: string, history: ConversationHistory): void {
+    this.#conversations.resume(conversationId, history);
+  }
+
   async endConversation(conversationId: string): Promise<void> {
     this.#conversations.forget(conversationId);
   }
@@ -214,6 +225,10 @@ export class EngineCluster implements Cluster {
 
   async storeStats() {
     return (await this.#store?.stats()) ?? null;
+  }
+
+  async storeBlocks() {
+    return (await this.#store?.blocks()) ?? null;
   }
 
   async queryCache(query: CacheQuery): Promise<{ promptTokens: number; engines: readonly EngineLookup[] }> {

@@ -9,7 +9,7 @@ import { describe } from './describe.ts';
 import type { EnginePool } from './engine-pool.ts';
 import { checkMemory, sharedMemory } from './memory-needs.ts';
 import { type MadePolicy, policyOf } from './routing-in-force.ts';
-import { type StoreThread, startStore } from './store-thread.ts';
+import type { StoreThread } from './store-thread.ts';
 import type { ThreadEngine } from './thread-engine.ts';
 import { startThreads } from './thread-pool.ts';
 import type { ClusterInfo, ClusterOptions, ClusterSeams } from './types.ts';
@@ -54,7 +54,10 @@ export async function startParts(
   }
   if (engines.status === 'rejected') throw engines.reason;
   const pool = engines.value;
-  const store = await startStore(platform, options, pool, files, wire);
+  // Its code too is loaded where there is one.
+  const store = options.store
+    ? await (await import('./store-thread.ts')).startStore(platform, options, pool, files, wire)
+    : null;
   const info = describe(options, pool, text.value, clock.now() - begun);
   const clients = new WeakMap<ThreadEngine, EngineClient>();
   const clientOf = (engine: ThreadEngine): EngineClient => {

@@ -1,12 +1,12 @@
 /** A store in a thread of its own: started beside the engines, connected to each, and done without when it ends. */
-import { STORE_ADDRESS } from '../config/kv-transfer.ts';
+import { STORE_ADDRESS } from '../config/connectors.ts';
 import { EngineDeadError } from '../errors.ts';
 import { proxy, transfer, wrap } from '../host/rpc.ts';
 import { fingerprint } from '../model/fingerprint.ts';
 import { isPreset } from '../model/presets.ts';
 import type { FileSource, Platform } from '../platform/types.ts';
 import { namespaceOf } from '../store/block-file.ts';
-import type { StoreApi, StoreStart, StoreStats } from '../store/host.ts';
+import type { StoreApi, StoreBlocks, StoreStart, StoreStats } from '../store/host.ts';
 import { type EngineWire, plainWire } from '../transport/channel.ts';
 import type { LinkSpec } from '../transport/link.ts';
 import type { EngineIdentity } from '../transport/types.ts';
@@ -135,6 +135,11 @@ export class StoreThread {
   /** null when its thread is gone. */
   stats(): Promise<StoreStats | null> {
     return this.#ask((api) => api.stats());
+  }
+
+  /** null when its thread is gone. */
+  blocks(): Promise<StoreBlocks | null> {
+    return this.#ask((api) => api.blocks());
   }
 
   /** What it has is forgotten, as far as nobody uses it now. */

@@ -1,5 +1,5 @@
 /** An engine in a thread of its own, as the router's EngineClient; beside it what starting, watching and measuring it take. */
-import { STORE_ADDRESS } from '../config/kv-transfer.ts';
+import { STORE_ADDRESS } from '../config/connectors.ts';
 import type { CacheLookup } from '../engine/inspect/cache-lookup.ts';
 import type { Clock, EngineRequest } from '../engine/types.ts';
 import { RequestError } from '../errors.ts';

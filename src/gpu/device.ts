@@ -33,6 +33,8 @@ export interface DeviceNeeds {
   bufferBytes: number;
   /** Bytes of the largest storage binding, where known; whoever binds checks its own. */
   storageBindingBytes?: number;
+  /** false: none are asked for, nor reported, whatever the adapter has. Default true. */
+  subgroups?: boolean;
 }
 
 const wantedFeatures = ['subgroups', 'timestamp-query'] as const;
@@ -74,8 +76,9 @@ export class GpuDevice {
         'WebGPU found no adapter: install a Vulkan driver, or use --adapter swiftshader (Linux x64)',
       );
     }
-    const report = describeAdapter(adapter, backend);
-    const { bufferBytes, storageBindingBytes = 0 } = needs;
+    const { bufferBytes, storageBindingBytes = 0, subgroups = true } = needs;
+    const described = describeAdapter(adapter, backend);
+    const report = subgroups ? described : { ...described, subgroupSize: null };
     const needed = { maxBufferSize: bufferBytes, maxStorageBufferBindingSize: storageBindingBytes };
     for (const limit of raisedLimits) {
       if (needed[limit] <= adapter.limits[limit]) continue;
@@ -86,7 +89,9 @@ export class GpuDevice {
     }
     const device = await adapter.requestDevice({
       label: 'kvferry',
-      requiredFeatures: wantedFeatures.filter((feature) => adapter.features.has(feature)) as GPUFeatureName[],
+      requiredFeatures: wantedFeatures.filter(
+        (feature) => adapter.features.has(feature) && (subgroups || feature !== 'subgroups'),
+      ) as GPUFeatureName[],
       requiredLimits: Object.fromEntries(raisedLimits.map((limit) => [limit, adapter.limits[limit]])),
     });
     return new GpuDevice(device, report);
@@ -125,6 +130,16 @@ export class GpuDevice {
     };
     ended.then(clear, clear);
     return ended;
+  }
+
+  /**
+   * Writes zeros over buffers that can be copied to, in queue order. Of a buffer that is not mapped at its creation nobody
+   * else does on every platform.
+   */
+  zero(...buffers: readonly GPUBuffer[]): void {
+    const encoder = this.device.createCommandEncoder({ label: 'zeros' });
+    for (const buffer of buffers) encoder.clearBuffer(buffer);
+    this.device.queue.submit([encoder.finish()]);
   }
 
   /** Resolves when the piece in flight (see run) is done; at once when there is none. Never rejects. */

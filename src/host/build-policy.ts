@@ -1,6 +1,7 @@
 /** The policy on top of an engine's lasting parts: its connector and the engine core. */
 
 import type { EngineCoreConfig } from '../config/engine.ts';
+import { STORE_ADDRESS } from '../config/connectors.ts';
 import { createConnector } from '../connector/registry.ts';
 import type { EngineConnector } from '../connector/types.ts';
 import { EngineCore } from '../engine/engine-core.ts';
@@ -30,6 +31,8 @@ export function buildPolicy(
     eosTokenIds,
     cache: { ...cache, groups: keptBy(groups, cache.allFullKv) },
   };
+  const bytesOf = (pairs: readonly BlockPair[]): number =>
+    pairs.reduce((sum, { group }) => sum + transport.identity.blockBytes[group]!, 0);
   let told = false;
   const connector =
     config.connector &&
@@ -48,12 +51,25 @@ export function buildPolicy(
           remoteEngineId: remote.engineId,
           pairs: streamed ? [] : idsOf(pairs),
           streamed,
-          bytes: pairs.reduce((sum, { group }) => sum + transport.identity.blockBytes[group]!, 0),
+          bytes: bytesOf(pairs),
           atMs: clock.now(),
         }),
       onChunk: ({ requestId, pairs }) =>
         send({ kind: 'chunk', requestId, pairs: idsOf(pairs), atMs: clock.now() }),
-      onStored: spans.stored,
+      onStored(info) {
+        spans.stored(info);
+        const { requestId, pairs = [], startedMs, endedMs } = info;
+        if (pairs.length > 0)
+          send({
+            kind: 'saved',
+            requestId,
+            remoteEngineId: STORE_ADDRESS.engineId,
+            pairs: pairs.map(({ local, remote }) => [local, remote]),
+            bytes: bytesOf(pairs),
+            startedMs,
+            atMs: endedMs,
+          });
+      },
       onTransfer(info) {
         const { requestId, remote, result, endedMs } = info;
         spans.transferred(info);

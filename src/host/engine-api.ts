@@ -177,6 +177,16 @@ export type EngineEvent =
   /** Of a streamed pull: so many blocks are in the slab. */
   | { kind: 'chunk'; requestId: string; pairs: [remote: number, local: number][]; atMs: number }
   | { kind: 'transfer'; requestId: string; remoteEngineId: string; result: TransferResult; atMs: number }
+  /** The store has read these, since it was offered them. */
+  | {
+      kind: 'saved';
+      requestId: string;
+      remoteEngineId: string;
+      pairs: [local: number, remote: number][];
+      bytes: number;
+      startedMs: number;
+      atMs: number;
+    }
   | { kind: 'spans'; spans: RawSpan[] }
   /** How busy the engine is, told after steps. */
   | { kind: 'load'; load: EngineLoad }

@@ -1,5 +1,5 @@
 /** An engine's spans until they are sent: gathers them from its parts, and gives what policy tells of the engine's lanes. */
-import { STORE_ADDRESS } from '../config/kv-transfer.ts';
+import { STORE_ADDRESS } from '../config/connectors.ts';
 import type { StoreInfo, TransferInfo } from '../connector/types.ts';
 import type { EngineActivity } from '../engine/types.ts';
 import { atRouter, onHost, onLink, type RawSpan } from '../measure/spans.ts';

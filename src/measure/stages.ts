@@ -2,7 +2,7 @@
  * Where a turn's time to its first token went: each moment is given to one stage, the one that was waited for, so the
  * stages add up to TTFT. What a stage did while another one was waited for is counted apart, as overlapped.
  */
-import { STORE_ADDRESS } from '../config/kv-transfer.ts';
+import { STORE_ADDRESS } from '../config/connectors.ts';
 import { criticalPath, type PathPiece } from './critical-path.ts';
 import { type Span, type SpanName, sideOf, type TurnSide } from './spans.ts';
 

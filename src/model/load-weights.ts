@@ -1,7 +1,8 @@
-/** A model's architecture and weights by name: what an engine loads. Tokenizers and templates are load.ts. */
+/**
+ * A model's architecture and weights by name: what an engine loads. Tokenizers and templates are load.ts. What reads a
+ * checkpoint is loaded for a checkpoint only.
+ */
 import type { FileSource } from '../platform/types.ts';
-import { readArchitecture } from './architecture.ts';
-import { CheckpointWeights } from './hf-weights.ts';
 import { isPreset, presetArchitecture, unknownPreset } from './presets.ts';
 import { SeededWeights } from './seeded-weights.ts';
 import type { Architecture, ModelWeights, WeightDtype } from './types.ts';
@@ -20,11 +21,13 @@ export interface WeightOptions {
 export async function loadArchitecture(name: string, files: FileSource | null): Promise<Architecture> {
   if (isPreset(name)) return presetArchitecture(name);
   if (!files) throw unknownPreset(name);
+  const { readArchitecture } = await import('./architecture.ts');
   return readArchitecture(files);
 }
 
 export async function loadWeights({ name, files, dtype, seed }: WeightOptions): Promise<ModelWeights> {
   const architecture = await loadArchitecture(name, files);
   if (isPreset(name)) return new SeededWeights(architecture, seed, dtype);
+  const { CheckpointWeights } = await import('./hf-weights.ts');
   return CheckpointWeights.open(files!, architecture, dtype);
 }

@@ -28,6 +28,8 @@ export interface OnDeviceOptions {
   gemm?: GemmChoice | null;
   /** Kernels of few rows do what comes before and after them; absent: true. */
   fuse?: boolean;
+  /** false: kernels as for an adapter whose subgroups have no fixed size; absent: as the adapter has them. */
+  subgroups?: boolean;
   /** Whether the driver may compute with threads of its own, where engines differ in that; null or absent: they do not. */
   driverThreads?: boolean | null;
   clock: Clock;
@@ -49,7 +51,7 @@ const MAX_SUBMIT_MS = 30;
 export async function putOnDevice(
   platform: Pick<Platform, 'createGpu' | 'backend' | 'readShader' | 'easePolling'>,
   weights: ModelWeights,
-  { numBlocks, layout, driverThreads = null, ...options }: OnDeviceOptions,
+  { numBlocks, layout, subgroups = true, driverThreads = null, ...options }: OnDeviceOptions,
 ): Promise<ModelOnDevice> {
   const { architecture, dtype } = weights;
   const { kvDtype, limits, clock } = options;
@@ -59,7 +61,7 @@ export async function putOnDevice(
   const bufferBytes = numBlocks * blockBytes;
   const gpu = await GpuDevice.open(
     await platform.createGpu(driverThreads),
-    { bufferBytes },
+    { bufferBytes, subgroups },
     platform.backend,
   );
   if (gpu.report.software) platform.easePolling();

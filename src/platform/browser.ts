@@ -1,16 +1,8 @@
 /** The browser half of the platform: module workers, navigator.gpu, models as blobs. */
-import { AdapterError, ConfigError, InternalError } from '../errors.ts';
+import { AdapterError, InternalError } from '../errors.ts';
 import { blobSource, type ModelFiles } from './browser/blobs.ts';
+import { GOODBYE, type WorkerStart } from './browser/worker.ts';
 import type { EngineThread, Platform } from './types.ts';
-
-/** What a new engine's worker is sent first. */
-export interface WorkerStart {
-  port: MessagePort;
-  models: ReadonlyMap<string, ModelFiles>;
-}
-
-/** What an engine's worker says last. */
-export const GOODBYE = 'closed';
 
 /**
  * `models`: the files of every model that is no preset, by the name it is asked for. The map is read when an engine
@@ -47,22 +39,29 @@ export function browserPlatform(
 
     freeMemory: () => null,
 
-    startEngineThread: async (name) => startWorker(name, models),
+    // Where a worker's script lies is read out of the source: it must stand here as it is.
+    async startEngineThread(name) {
+      const worker = new Worker(new URL('../../workers/engine-browser.ts', import.meta.url), {
+        type: 'module',
+        name,
+      });
+      return threadOf(worker, { models });
+    },
 
     async startStoreThread() {
-      throw new ConfigError('there is no store in a browser yet: leave it out');
+      const worker = new Worker(new URL('../../workers/store-browser.ts', import.meta.url), {
+        type: 'module',
+        name: 'store',
+      });
+      return threadOf(worker, {});
     },
   };
 }
 
-function startWorker(name: string, models: ReadonlyMap<string, ModelFiles>): EngineThread {
+/** `start`: what it is sent first, beside its port. */
+function threadOf(worker: Worker, start: Partial<WorkerStart>): EngineThread {
   const { port1, port2 } = new MessageChannel();
-  const worker = new Worker(new URL('../../workers/engine-browser.ts', import.meta.url), {
-    type: 'module',
-    name,
-  });
-  const start: WorkerStart = { port: port2, models };
-  worker.postMessage(start, [port2]);
+  worker.postMessage({ ...start, port: port2 }, [port2]);
   return {
     port: port1,
     onExit(listener) {

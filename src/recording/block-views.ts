@@ -6,14 +6,24 @@ import type { BlockView } from './events.ts';
 
 /** Conversations' turns whose token ids are remembered, to show blocks as text. */
 const REMEMBERED_TURNS = 256;
-const HASH_DIGITS = 16;
+export const HASH_DIGITS = 16;
 
-interface Sequence {
+/** Whose tokens a block has, of which turn. */
+export type BlockContent = Pick<BlockView, 'conversation' | 'turn' | 'author' | 'index' | 'tokens' | 'text'>;
+
+/** Where a turn's question and answer end, in tokens. */
+export interface Bound {
+  question: number;
+  answer: number;
+}
+
+/** A turn's, or that of all turns before. */
+export interface Sequence {
   conversation: string;
   /** Prompt, and output so far. */
   tokenIds: number[];
   /** Where each turn's question and answer end, in tokens, from the first turn on. */
-  bounds: { question: number; answer: number }[];
+  bounds: Bound[];
   requestIds: string[];
 }
 
@@ -76,22 +86,41 @@ export class BlockViews {
     this.#lastOf.delete(conversation);
   }
 
+  /** A conversation that was begun elsewhere goes on: its tokens so far, and where its turns end in them. */
+  resume(conversation: string, tokenIds: readonly number[], bounds: readonly Bound[]): void {
+    const sequence = { conversation, tokenIds: [...tokenIds], bounds: [...bounds], requestIds: [] };
+    this.#sequences.set(`${conversation} before`, sequence);
+    this.#lastOf.set(conversation, sequence);
+  }
+
+  /** Of the turns that are remembered, oldest first. */
+  sequences(): Iterable<Sequence> {
+    return this.#sequences.values();
+  }
+
+  /** What a block has that is the sequence's `index`th, with so many tokens; null: nobody knows whose it is. */
+  contentAt(sequence: Sequence | null, index: number, tokens: number): BlockContent {
+    const from = index * this.#blockSize;
+    const tokenIds = sequence?.tokenIds.slice(from, from + tokens) ?? [];
+    const turn = sequence ? sequence.bounds.findIndex(({ answer }) => answer > from) : -1;
+    return {
+      conversation: sequence?.conversation ?? null,
+      turn: turn >= 0 ? turn + 1 : null,
+      author: sequence && authorOf(sequence, from, from + tokens),
+      index,
+      tokens,
+      text: tokenIds.length > 0 ? this.#decode(tokenIds) : null,
+    };
+  }
+
   view(fact: BlockFact, originMs: number): BlockView {
     const sequence = this.#sequences.get(this.ownerOf(fact.requestId)?.turnId ?? '') ?? null;
-    const from = fact.index * this.#blockSize;
-    const tokenIds = sequence?.tokenIds.slice(from, from + fact.tokens) ?? [];
-    const turn = sequence ? sequence.bounds.findIndex(({ answer }) => answer > from) : -1;
     return {
       id: fact.id,
       state: stateOf(fact),
       origin: fact.origin,
-      conversation: sequence?.conversation ?? null,
-      turn: turn >= 0 ? turn + 1 : null,
-      author: sequence && authorOf(sequence, from, from + fact.tokens),
-      index: fact.index,
+      ...this.contentAt(sequence, fact.index, fact.tokens),
       ...(fact.group === null ? {} : { group: fact.group }),
-      tokens: fact.tokens,
-      text: tokenIds.length > 0 ? this.#decode(tokenIds) : null,
       // Enough to tell blocks apart by eye.
       hash: fact.hash?.slice(0, HASH_DIGITS) ?? null,
       refCount: fact.refCount,

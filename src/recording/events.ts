@@ -95,6 +95,30 @@ const statsSchema = z.strictObject({
   prefixCache: z.strictObject({ queries: count, hits: count }).describe('Tokens.'),
 });
 
+export const storeFiguresSchema = z.strictObject({
+  slots: count.describe('Blocks that its memory has room for.'),
+  blockBytes: count,
+  blocks: count.describe('Blocks in memory.'),
+  lookups: count.describe('Blocks that it was asked for.'),
+  hits: count.describe('Of these those that it had.'),
+  stored: count,
+  evicted: count,
+  twoHopBytes: count.describe('What came to an engine by two hops where one would have done.'),
+  queues: z.record(z.string(), count).nullable().describe("Blocks in each of the eviction policy's queues."),
+  folder: z
+    .strictObject({
+      blocks: count,
+      bytes: count,
+      read: count,
+      written: count,
+      broken: count,
+      expired: count,
+      leftOut: count,
+    })
+    .nullable()
+    .describe('null: memory only.'),
+});
+
 const moved = z.object({ bytes: count, blocks: count, ms: z.number(), throttled: z.boolean() });
 
 /** What the page shows of a turn's report. Not strict: a recording outlives the report's growth. */
@@ -116,7 +140,12 @@ const recordedTurnSchema = z.object({
     latency_ms: true,
     stages_ms: true,
   }).shape,
-  transfer: z.object({ p_to_d: moved, d_to_p: moved }),
+  transfer: z.object({
+    p_to_d: moved,
+    d_to_p: moved,
+    store_to_p: moved.optional(),
+    store_to_d: moved.optional(),
+  }),
 });
 
 const laneSchema = z.strictObject({
@@ -218,6 +247,20 @@ export const sessionEventSchema = z.discriminatedUnion('kind', [
   event('token', { turnId, text: z.string(), tokens: count }),
   event('turn_ended', { turnId, result: recordedTurnSchema }),
   event('turn_failed', { turnId, message: z.string() }),
+  event('conversation_resumed', {
+    conversation: z.string(),
+    turns: z
+      .array(
+        z.strictObject({
+          turnId,
+          turn: count,
+          mode,
+          question: z.string(),
+          result: recordedTurnSchema,
+        }),
+      )
+      .describe('Turns of before, which the page was told of elsewhere.'),
+  }),
   event('history_edited', { conversation: z.string(), from: z.string(), to: z.string() }),
   event('conversation_ended', { conversation: z.string() }),
   event('spans', { spans: z.array(spanSchema) }),
@@ -245,6 +288,14 @@ export const sessionEventSchema = z.discriminatedUnion('kind', [
     stagesMs: z.record(z.string(), z.number()),
     throttled: z.boolean().describe('A modelled link slowed it down.'),
   }),
+  event('store', { figures: storeFiguresSchema.nullable().describe('null: it ended.') }),
+  event('store_blocks', {
+    tier: z.enum(['memory', 'folder']),
+    numBlocks: count.describe('The last block there can be in memory; the last there is in the folder.'),
+    changed: z
+      .array(blockSchema)
+      .describe('As above. cached: there; held: being read; arriving: being written; free: gone.'),
+  }),
   event('slab', {
     engineId: engineId.describe("The holder's: over all its readers."),
     slotsInUse: count,
@@ -269,6 +320,8 @@ export const recordingSchema = z.strictObject({
   events: z.array(sessionEventSchema).min(1, { error: 'at least one event' }),
 });
 
+/** A turn of before, as a page that goes on with its conversation keeps it. */
+export type ResumedTurn = Extract<SessionEvent, { kind: 'conversation_resumed' }>['turns'][number];
 export type RecordedTurn = z.infer<typeof recordedTurnSchema>;
 export type Mode = z.infer<typeof mode>;
 export type Role = z.infer<typeof role>;
@@ -279,6 +332,7 @@ export type RaceLane = z.infer<typeof laneSchema>;
 export type Race = z.infer<typeof raceSchema>;
 export type StallRun = z.infer<typeof stallRunSchema>;
 export type StallSide = z.infer<typeof stallSideSchema>;
+export type StoreFigures = z.infer<typeof storeFiguresSchema>;
 export type Stall = z.infer<typeof stallSchema>;
 export type Crossover = z.infer<typeof crossoverSchema>;
 export type SessionEvent = z.infer<typeof sessionEventSchema>;

@@ -2,17 +2,20 @@
  * A cluster's life as session events: what the page draws and a recording keeps. Ask through generate() here, so that
  * questions and tokens are told too; poll() tells of the blocks. Changes nothing in the cluster.
  */
+import { STORE_ADDRESS } from '../config/connectors.ts';
 import { written } from '../config/token-ids.ts';
 import type { Clock } from '../engine/types.ts';
 import { messageOf } from '../errors.ts';
 import type { ClusterNotice } from '../fleet/engine-watch.ts';
-import type { Cluster } from '../fleet/types.ts';
+import type { Cluster, EngineSnapshot } from '../fleet/types.ts';
 import type { Span, TurnSide } from '../measure/spans.ts';
 import { turnReport } from '../router/turn-report.ts';
 import type { GeneratedToken, GenerateRequest } from '../router/turn-types.ts';
 import { BlockViews } from './block-views.ts';
-import type { Machine, SessionEvent } from './events.ts';
+import type { Machine, ResumedTurn, SessionEvent } from './events.ts';
 import { SnapshotNews } from './snapshot-news.ts';
+import type { StoreNews } from './store-news.ts';
+import { transferNews } from './transfer-news.ts';
 
 /** What a turn is shown with, beside its request. */
 export interface Asked {
@@ -28,8 +31,12 @@ export class Recorder {
   readonly #originMs: number;
   readonly #views: BlockViews;
   readonly #snapshots: SnapshotNews;
+  /** Fetched where there is a store. */
+  #store: StoreNews | null = null;
   readonly #asked = new Map<string, Asked>();
   readonly #turnOf = new Map<string, { turnId: string; turn: number }>();
+  /** Of each conversation the last turn that ended well. */
+  readonly #ended = new Map<string, ResumedTurn>();
   /** Conversations whose last turn runs once more. */
   readonly #retold = new Set<string>();
   readonly #unsubscribe: (() => void)[];
@@ -49,9 +56,7 @@ export class Recorder {
     this.#unsubscribe = [
       cluster.onNotice((notice) => this.#hear(notice)),
       cluster.onSpan((span) => this.#span(span)),
-      cluster.onWaiting((_, reason) =>
-        this.#emit({ kind: 'note', atMs: this.#now(), level: 'info', message: reason }),
-      ),
+      cluster.onWaiting((_, reason) => this.#note('info', reason)),
     ];
     this.machine();
     for (const { engineId, role } of cluster.info.engines) {
@@ -67,7 +72,7 @@ export class Recorder {
   /** Tells what the cluster runs on; again after a change of its settings. */
   machine(): void {
     const { adapter, model, engines, startMs, link } = this.#cluster.info;
-    const { blockSize } = this.#cluster.settings;
+    const blockSize = this.#blockSize;
     const { name, backend, software } = adapter;
     const { parameters, maxModelLen, kvBytesPerToken, blockBytes, vocabSize } = model;
     const machine: Machine = {
@@ -98,6 +103,8 @@ export class Recorder {
           const text = request.messages ? final.text : null;
           const result = turnReport(final.conversationId, of.turn, final, digests, text);
           this.#emit({ kind: 'turn_ended', atMs: this.#now(), turnId: of.turnId, result });
+          const { mode } = this.#cluster;
+          this.#ended.set(final.conversationId, { ...of, mode, question: asked.question, result });
           void this.poll();
         }
         yield token;
@@ -128,11 +135,28 @@ export class Recorder {
     }
   }
 
+  /** The conversation's last turn, for resume(); null: none ended well. */
+  lastTurn(conversation: string): ResumedTurn | null {
+    return this.#ended.get(conversation) ?? null;
+  }
+
+  /** Goes on with a conversation of before, whose tokens so far are these: what is told of blocks knows its turns. */
+  resume(conversation: string, tokenIds: readonly number[], turns: readonly ResumedTurn[]): void {
+    const bounds = turns.map(({ result: { prompt_tokens: question, output_tokens } }) => {
+      return { question, answer: question + output_tokens };
+    });
+    this.#views.resume(conversation, tokenIds, bounds);
+    const atMs = this.#now();
+    this.#emit({ kind: 'conversation_resumed', atMs, conversation, turns: [...turns] });
+    void this.poll();
+  }
+
   async endConversation(conversation: string): Promise<void> {
     await this.#cluster.endConversation(conversation);
     this.#views.conversationEnded(conversation);
     this.#asked.delete(conversation);
     this.#turnOf.delete(conversation);
+    this.#ended.delete(conversation);
     this.#emit({ kind: 'conversation_ended', atMs: this.#now(), conversation });
   }
 
@@ -152,13 +176,24 @@ export class Recorder {
     do {
       this.#pollAgain = false;
       try {
-        for (const snapshot of await this.#cluster.snapshot()) {
+        const snapshots = await this.#cluster.snapshot();
+        for (const snapshot of snapshots) {
           for (const event of this.#snapshots.news(snapshot, this.#now())) this.#emit(event);
         }
+        if (this.#cluster.settings.store) await this.#lookAtStore(snapshots);
       } catch {
         // An engine ended meanwhile: that is told by its notice.
       }
     } while (this.#pollAgain);
+  }
+
+  async #lookAtStore(snapshots: readonly EngineSnapshot[]): Promise<void> {
+    this.#store ??= new (await import('./store-news.ts')).StoreNews(this.#views, this.#blockSize);
+    const [blocks, stats] = await Promise.all([this.#cluster.storeBlocks(), this.#cluster.storeStats()]);
+    const hops = snapshots.map(({ stats: { store: counters } }) => counters?.twoHopBytes ?? 0);
+    const twoHopBytes = hops.reduce((sum, bytes) => sum + bytes, 0);
+    for (const event of this.#store.news(blocks && stats && { blocks, stats, twoHopBytes }, this.#now()))
+      this.#emit(event);
   }
 
   #hear(notice: ClusterNotice): void {
@@ -180,10 +215,24 @@ export class Recorder {
         this.#emit({ kind: 'engine', atMs: this.#now(), engineId, role, alive: false, message });
         break;
       }
+      case 'store':
+        this.#note('warning', notice.message);
+        break;
+      case 'joined':
+        this.#note('info', `${notice.engineId} has joined: it gets turns from now on.`);
+        break;
+      case 'leaving':
+        this.#note('info', `${notice.engineId} is leaving: it gets no more turns.`);
+        break;
       case 'left': {
-        const { engineId, role } = notice;
+        const { engineId, role, migrated, lost } = notice;
         const message = `${engineId} left the fleet`;
         this.#emit({ kind: 'engine', atMs: this.#now(), engineId, role, alive: false, message });
+        const what = [
+          migrated.holds > 0 && `KV of ${migrated.tokens} tokens went to another engine`,
+          lost.holds > 0 && `KV of ${lost.tokens} tokens that it held is lost`,
+        ];
+        this.#note('info', `${[message, ...what.filter(Boolean)].join('; ')}.`);
         break;
       }
       case 'engine':
@@ -251,56 +300,33 @@ export class Recorder {
   }
 
   #engine({ engineId, role, event }: ClusterNotice & { kind: 'engine' }): void {
-    switch (event.kind) {
-      case 'pull': {
-        const { requestId, remoteEngineId, pairs, bytes, streamed, atMs } = event;
-        this.#emit({
-          kind: 'transfer_started',
-          atMs: atMs - this.#originMs,
-          requestId,
-          from: remoteEngineId,
-          to: engineId,
-          side: this.#sideOf(requestId, role),
-          pairs,
-          bytes,
-          ...(streamed ? { streamed } : {}),
-        });
-        void this.poll();
-        break;
-      }
-      case 'chunk': {
-        const { requestId, pairs, atMs } = event;
-        this.#emit({ kind: 'transfer_chunk', atMs: atMs - this.#originMs, requestId, pairs });
-        break;
-      }
-      case 'transfer': {
-        const { requestId, remoteEngineId } = event;
-        const { outcome, message, bytes, blocks, wallMs, movingMs, stages } = event.result;
-        this.#emit({
-          kind: 'transfer_ended',
-          atMs: event.atMs - this.#originMs,
-          requestId,
-          from: remoteEngineId,
-          to: engineId,
-          side: this.#sideOf(requestId, role),
-          outcome,
-          message,
-          bytes,
-          blocks,
-          ms: wallMs,
-          ...(movingMs === null ? {} : { movingMs }),
-          stagesMs: { ...stages },
-          throttled: this.#cluster.info.link !== null,
-        });
-        void this.poll();
-        break;
-      }
-    }
+    const remote = 'remoteEngineId' in event ? event.remoteEngineId : engineId;
+    const told = transferNews(engineId, event, {
+      originMs: this.#originMs,
+      side: 'requestId' in event ? this.#sideOf(event.requestId, role) : role,
+      throttled: this.#throttled(remote),
+    });
+    for (const one of told) this.#emit(one);
+    if (told.some(({ kind }) => kind !== 'transfer_chunk')) void this.poll();
+  }
+
+  /** A modelled link lies before every engine, and before the store where that is not this machine's memory. */
+  #throttled(holder: string): boolean {
+    const { info, settings } = this.#cluster;
+    return info.link !== null && (holder !== STORE_ADDRESS.engineId || settings.store?.remote === true);
   }
 
   /** A request that is of no turn that is remembered counts as its engine's role says. */
   #sideOf(requestId: string, role: TurnSide): TurnSide {
     return this.#views.ownerOf(requestId)?.side ?? role;
+  }
+
+  #note(level: 'info' | 'warning', message: string): void {
+    this.#emit({ kind: 'note', atMs: this.#now(), level, message });
+  }
+
+  get #blockSize(): number {
+    return this.#cluster.settings.blockSize;
   }
 
   #now(): number {

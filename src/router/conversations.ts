@@ -70,6 +70,14 @@ export interface TurnStart {
   heldTokens: number;
 }
 
+/** What a conversation was, when it goes on elsewhere. */
+export interface ConversationHistory {
+  turns: number;
+  /** Prompt and answer of the last turn, and the messages that they stand for. */
+  tokenIds: readonly number[];
+  messages: readonly Message[];
+}
+
 export class ConversationCache {
   /** Least recently used first. */
   #conversations = new Map<string, Conversation>();
@@ -118,6 +126,13 @@ export class ConversationCache {
       follows: null,
       ended: false,
     };
+  }
+
+  /** In the place of whatever has its id. */
+  resume(id: string, { turns, tokenIds, messages }: ConversationHistory): void {
+    this.#drop(id);
+    const nothing = { text: null, cacheSalt: null, kv: null, before: null, follows: null, ended: false };
+    this.#keep({ id, turns, historyIds: tokenIds, messages, ...nothing });
   }
 
   /** By its id alone, whatever its salt; changes nothing. null: none. */

@@ -4,6 +4,7 @@ import { EngineDeadError, invariant } from '../errors.ts';
 import type { TurnSide } from '../measure/spans.ts';
 import { type AnswerEnd, type AnswerToken, readAnswer } from './answer.ts';
 import { type Conversation, type ConversationCache, release } from './conversations.ts';
+import type { RoutedTurn } from './decision.ts';
 import type { EngineClient } from './engine-client.ts';
 import { withFailover } from './failover.ts';
 import type { TimedOutput } from './output-stream.ts';
@@ -26,6 +27,8 @@ export interface TurnNotice {
   promptTokenIds: TokenIds;
   /** On the shared clock, milliseconds. */
   atMs: number;
+  /** How it was routed; null: its engines ended before it began. */
+  routed: RoutedTurn | null;
 }
 
 /** An engine is about to get a request of a turn. */
@@ -106,7 +109,8 @@ export class Router {
     const onWay = request.onWay ?? (() => {});
     const facts = { turnId, conversation, promptTokenIds, heldTokens, acceptedMs, routed, onWay };
     const served = new ServedTurn(facts);
-    this.#deps.onTurn({ turnId, conversationId: conversation.id, turn, promptTokenIds, atMs: acceptedMs });
+    const noticed = { turnId, conversationId: conversation.id, turn, promptTokenIds };
+    this.#deps.onTurn({ ...noticed, atMs: acceptedMs, routed });
     // What needs none is spared it: of many short turns they would be most of what is made.
     const stopping = request.stop?.length ? new AbortController() : null;
     const asked: Omit<Turn, 'requestIds'> = {

@@ -3,7 +3,7 @@
  * connector). Made from what the engine says and, for gauges, its state when somebody looks; keeps nothing of a request
  * beyond its end. Dashboards and autoscalers for vLLM read it as it is.
  */
-import { STORE_ADDRESS } from '../config/kv-transfer.ts';
+import { STORE_ADDRESS } from '../config/connectors.ts';
 import type { StoreCounters } from '../connector/types.ts';
 import type { RequestOutput } from '../engine/types.ts';
 import type { EngineEvent, EngineStats } from '../host/engine-api.ts';

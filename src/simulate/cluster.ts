@@ -2,12 +2,11 @@
  * A fleet on a virtual clock: the real router and policies over simulated engines. Serves turns as a cluster of threads
  * does; run() lets time pass until what it is given is over.
  */
+
+import { STORE_ADDRESS } from '../config/connectors.ts';
 import type { KvCacheSpec } from '../config/engine.ts';
-import { STORE_ADDRESS } from '../config/kv-transfer.ts';
-import { DEFAULT_ROUTING } from '../config/routing.ts';
-import { kvBytesOf } from '../connector/policy/cost-model.ts';
 import type { EngineLoad } from '../engine/inspect/engine-load.ts';
-import { keptBy, prefixGroup } from '../engine/kv-cache-spec.ts';
+import { keptBy } from '../engine/kv-cache-spec.ts';
 import { invariant } from '../errors.ts';
 import type { Stage } from '../faults/schedule.ts';
 import { engineCore, engineIdOf, fleetIn } from '../fleet/options.ts';
@@ -15,15 +14,10 @@ import type { Seat } from '../fleet/seats.ts';
 import { type HarmedFleet, Storm, stageOf } from '../lab/faults/storm.ts';
 import { ConversationCache } from '../router/conversations.ts';
 import type { EngineClient } from '../router/engine-client.ts';
-import type { RoutingPolicy } from '../router/plan.ts';
-import { seededDraws } from '../router/policies/definition.ts';
-import { looksAt, makePolicy } from '../router/policies/registry.ts';
-import { PrefixIndex } from '../router/prefix-index.ts';
 import { PromptBuilder } from '../router/prompts.ts';
 import { Router } from '../router/router.ts';
 import { TurnSpans } from '../router/turn-spans.ts';
 import type { GeneratedToken, GenerateRequest } from '../router/turn-types.ts';
-import { EngineViews } from '../router/views.ts';
 import { SILENCE_MS } from '../transport/deadlines.ts';
 import type { ClaimPrefix } from '../transport/prefix-claim.ts';
 import type { TransferResult } from '../transport/types.ts';
@@ -35,6 +29,7 @@ import { SimulatedFleet } from './fleet.ts';
 import { checkEngines, standsStill } from './invariants.ts';
 import { LinkTable } from './links.ts';
 import { SharedResource } from './resources.ts';
+import { SimulatedRouting } from './routing.ts';
 import type { SimulationSettings } from './settings.ts';
 import { SimulatedStore } from './store.ts';
 import { tokensOnly } from './text.ts';
@@ -60,8 +55,7 @@ export class SimulatedCluster {
   readonly #groups: readonly KvCacheSpec[];
   readonly #conversations: ConversationCache;
   readonly #router: Router;
-  readonly #views: EngineViews;
-  readonly #policy: { name: string; policy: RoutingPolicy; looksAt: { load: boolean; cache: boolean } };
+  readonly routing: SimulatedRouting;
   readonly #machine: SharedResource | null;
   readonly #claim: ClaimPrefix;
   readonly #spans = new TurnSpans();
@@ -84,7 +78,7 @@ export class SimulatedCluster {
   /** Throws ConfigError. */
   constructor(settings: SimulationSettings) {
     const { options, costs, blockBytes, autoscale = null } = settings;
-    const { routing = DEFAULT_ROUTING, weightSeed, blockSize, signalAgeMs = 0, mode, handover } = options;
+    const { mode, handover } = options;
     this.#settings = settings;
     this.links = new LinkTable(this.clock, options.link, () => this.fleet.seats, settings.sharing);
     this.#claim = simulatedClaims(options.connector.nixl.tokenCheck);
@@ -103,26 +97,31 @@ export class SimulatedCluster {
         if (engineId !== STORE_ADDRESS.engineId) this.#touched.add(engineId);
       },
     });
-    const draws = seededDraws(weightSeed);
     this.#groups = keptBy(settings.groups, options.allFullKv ?? false);
-    const kvBytes = kvBytesOf(blockSize, blockBytes, this.#groups);
     const { clock, net } = this;
     const groups = this.#groups;
     this.store = options.store
-      ? new SimulatedStore({ options: options.store, blockSize, blockBytes, groups, net, clock })
+      ? new SimulatedStore({
+          options: options.store,
+          blockSize: options.blockSize,
+          blockBytes,
+          groups,
+          net,
+          clock,
+        })
       : null;
-    const policy = makePolicy(routing, { draws, blockSize, kvBytes });
-    this.#policy = { name: routing.name, policy, looksAt: looksAt(routing) };
-    const index = new PrefixIndex({ hasher: simulatedHasher, blockSize }, prefixGroup(this.#groups));
-    this.#views = new EngineViews(index, () => signalAgeMs);
-    const inForce = { ...this.#policy, views: this.#views };
+    this.routing = new SimulatedRouting(
+      options,
+      { groups: this.#groups, blockBytes },
+      settings.reroutable ?? false,
+    );
     this.#conversations = new ConversationCache(this.clock);
     this.#router = new Router({
       text: tokensOnly,
       prompts: new PromptBuilder(tokensOnly),
       conversations: this.#conversations,
       clock: this.clock,
-      routing: () => inForce,
+      routing: () => this.routing.inForce,
       placement: { mode: options.placement ?? 'pooled', rolesets: fleetIn(options).rolesets },
       settings: () => {
         const throttled = options.link !== null || this.fleet.seats.links.length > 0;
@@ -149,7 +148,7 @@ export class SimulatedCluster {
       clientOf: (engine) => this.#clientOf(engine),
       catchUp: () => this.#catchUp(),
       onNotice: (notice) => {
-        if (notice.kind === 'left' || notice.kind === 'dead') this.#views.forget(notice.engineId);
+        if (notice.kind === 'left' || notice.kind === 'dead') this.routing.views.forget(notice.engineId);
       },
     });
     this.storm?.over(this.#harmed());
@@ -199,7 +198,7 @@ export class SimulatedCluster {
 
   /** Of those whose news a policy looks at, what they did until now is told. */
   #caughtUp(): readonly EngineClient[] {
-    const { load, cache } = this.#policy.looksAt;
+    const { load, cache } = this.routing.inForce.looksAt;
     if (load || cache) this.#catchUp();
     const { staying } = this.fleet;
     return this.storm ? staying.map((engine) => this.#clientOf(engine)) : staying;
@@ -231,7 +230,7 @@ export class SimulatedCluster {
 
   #make(seat: Seat, life: number, startMs: number): SimulatedEngine {
     const { options, costs, answers, blockBytes, autoscale = null, faults = false, onSpan } = this.#settings;
-    const { load, cache } = this.#policy.looksAt;
+    const { load, cache } = this.routing.told;
     const told = load || cache || autoscale !== null;
     const core = engineCore(options, seat, engineIdOf(seat, life), options.mode);
     const config = { ...core, cache: { ...core.cache, groups: this.#groups } };
@@ -255,7 +254,7 @@ export class SimulatedCluster {
         (!this.store || (options.connector.offloading?.promptOnly ?? true)),
       touch: (id) => this.#touched.add(id),
       onLoad: load || autoscale ? (news) => this.#tellLoad(engineId, news, load) : null,
-      onCache: cache ? (events, atMs) => this.#views.cached({ engineId, events, atMs }) : null,
+      onCache: cache ? (events, atMs) => this.routing.views.cached({ engineId, events, atMs }) : null,
       onTransfer: (_requestId, { outcome }) => {
         this.transfers[outcome]++;
       },
@@ -291,7 +290,7 @@ export class SimulatedCluster {
   }
 
   #tellLoad(engineId: string, load: EngineLoad, routed: boolean): void {
-    if (routed) this.#views.load(engineId, load);
+    if (routed) this.routing.views.load(engineId, load);
     this.fleet.tellLoad({ engineId, load });
   }
 

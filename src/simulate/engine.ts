@@ -2,8 +2,9 @@
  * An engine without a device, as the router's EngineClient: the real engine core and the real connector, whose steps take
  * the time that a cost model says. Steps when something happened to it, never by itself.
  */
+
+import { STORE_ADDRESS } from '../config/connectors.ts';
 import type { EngineCoreConfig } from '../config/engine.ts';
-import { STORE_ADDRESS } from '../config/kv-transfer.ts';
 import { createConnector } from '../connector/registry.ts';
 import type { EngineConnector } from '../connector/types.ts';
 import type { BlockHasher } from '../engine/block-hash.ts';

@@ -20,11 +20,14 @@ export interface Served extends Pick<Cluster, 'generate' | 'endConversation'> {
   clock: Pick<Clock, 'now' | 'sleep'>;
 }
 
+/** Who counts what comes of requests. */
+export type Counting = Pick<Collector, 'arrives' | 'ends' | 'fails' | 'conversationEnds'>;
+
 /** To its end; what is wrong with it alone is counted, and gives null. */
 export async function serveTurn(
   cluster: Served,
   request: GenerateRequest & { conversationId: string },
-  collector: Collector,
+  collector: Counting,
 ): Promise<TurnResult | null> {
   try {
     return await askedTurn(cluster, request, collector);
@@ -38,7 +41,7 @@ export async function serveTurn(
 async function askedTurn(
   cluster: Served,
   request: GenerateRequest & { conversationId: string },
-  collector: Collector,
+  collector: Counting,
   signal?: AbortSignal,
 ): Promise<TurnResult> {
   const { clock } = cluster;
@@ -113,10 +116,11 @@ export async function serveArrivals(
   if (failure) throw failure;
 }
 
-async function converse(
+/** From its first turn to its last, or to one that fails. */
+export async function converse(
   cluster: Served,
   { id, turns }: BenchConversation,
-  collector: Collector,
+  collector: Counting,
   { thinkMs, failover }: ArrivalOptions,
 ): Promise<void> {
   let history: TokenIds = [];

@@ -36,4 +36,6 @@ export interface SimulationSettings {
   onTurnEnd?: ((result: TurnResult) => void) | null;
   /** Things are to go wrong; absent: nothing does. */
   faults?: boolean;
+  /** Another policy may take over while turns are served; absent: the first one stays. */
+  reroutable?: boolean;
 }

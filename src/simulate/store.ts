@@ -1,6 +1,7 @@
 /** A store in a simulated fleet: the real catalog and service, which move no bytes and take the time that costs say. */
+
+import { STORE_ADDRESS } from '../config/connectors.ts';
 import type { KvCacheSpec } from '../config/engine.ts';
-import { STORE_ADDRESS } from '../config/kv-transfer.ts';
 import type { StoreCounters } from '../connector/types.ts';
 import { filledBytes } from '../engine/kv-cache-spec.ts';
 import type { Clock } from '../engine/types.ts';

@@ -3,7 +3,7 @@
  * (gates, holds, streams, claims) is the real connector's. An engine that ends takes its READs with it.
  */
 
-import { STORE_ADDRESS } from '../config/kv-transfer.ts';
+import { STORE_ADDRESS } from '../config/connectors.ts';
 import { ATTEMPTS } from '../transport/deadlines.ts';
 import { emptyResult } from '../transport/transfer.ts';
 import type {

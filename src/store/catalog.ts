@@ -80,6 +80,16 @@ export class BlockCatalog {
     return block ? (block.ready ? 'ready' : 'coming') : 'absent';
   }
 
+  /** All that are there or on their way. */
+  *blocks(): Iterable<Readonly<Block & { key: Key }>> {
+    for (const [key, block] of this.#blocks) yield { key, ...block };
+  }
+
+  /** Keys in each queue of the policy; null: it has none. */
+  get queues(): Readonly<Record<string, number>> | null {
+    return this.#policy.sizes ?? null;
+  }
+
   /** Those whose bytes are there, with their slots. */
   *ready(): Iterable<readonly [key: Key, slot: number]> {
     for (const [key, { slot, ready }] of this.#blocks) if (ready) yield [key, slot];

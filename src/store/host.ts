@@ -1,5 +1,6 @@
 /** A store in its thread: memory, catalog and transport, and its interface to the thread that started it. */
 import type { EvictionName } from '../config/store.ts';
+import type { BlockHash } from '../engine/block-hash.ts';
 import type { CacheEvent } from '../engine/cache-event.ts';
 import type { Clock } from '../engine/types.ts';
 import { ConfigError, EngineDeadError } from '../errors.ts';
@@ -44,6 +45,16 @@ export interface StoreStats {
   server: { blocks: number; resting: boolean; counters: ServerCounters } | null;
 }
 
+/** Which block is where in a store, for pictures. */
+export interface StoreBlocks {
+  /** Ids are from 1 on, as in what engines read and are read. */
+  memory: { id: number; hash: BlockHash; state: 'coming' | 'ready' | 'read' }[];
+  /** null: there is none. */
+  folder: BlockHash[] | null;
+  /** Keys in each of the eviction policy's queues; null: it has none. */
+  queues: Readonly<Record<string, number>> | null;
+}
+
 /** Calls go over comlink. Every one may reject with a KvferryError. */
 export interface StoreApi {
   /** `onTrouble`: one line for people, once of each kind. */
@@ -61,6 +72,7 @@ export interface StoreApi {
   /** Serves any block to any reader from now on: for measuring. */
   serveAnyBlock(): Promise<void>;
   stats(): Promise<StoreStats>;
+  blocks(): Promise<StoreBlocks>;
   /** Forgets what nobody uses, for which it waits a moment: what engines let go of may be on its way. */
   clear(): Promise<void>;
   /** Throws InternalError when its bookkeeping does not add up. */
@@ -71,7 +83,8 @@ export interface StoreApi {
 
 export interface StoreHostDeps {
   clock: Clock;
-  openFolder: (directory: string) => Promise<StoreFolder>;
+  /** null: there can be none here, which it told. */
+  openFolder: (directory: string, onTrouble: (message: string) => void) => Promise<StoreFolder | null>;
   /** Absent: there can be none here. */
   openServer?: (url: string) => Promise<KeyValueServer>;
   /** Ends the thread; called once the answer to shutdown() had time to leave. */
@@ -109,7 +122,8 @@ export function hostStore({ clock, openFolder, openServer, exit }: StoreHostDeps
     if (folder) {
       const { directory, bytes: quotaBytes, namespace, ttlMs } = folder;
       const rest = { ...below, namespace, quotaBytes, ttlMs, onChange: report.changedIn('DISK') };
-      tiers.folder = await FolderTier.open({ folder: await openFolder(directory), ...rest });
+      const opened = await openFolder(directory, onTrouble);
+      tiers.folder = opened && (await FolderTier.open({ folder: opened, ...rest }));
     }
     if (server) {
       if (!openServer) throw new ConfigError('a store here can have no server below it: leave it out');
@@ -181,6 +195,15 @@ export function hostStore({ clock, openFolder, openServer, exit }: StoreHostDeps
           counters: { ...server.counters },
         },
       };
+    },
+
+    async blocks() {
+      const { catalog, folder } = running();
+      const memory = [...catalog.blocks()].map(({ key: hash, slot, ready, readers }) => {
+        const state = ready ? (readers > 0 ? 'read' : 'ready') : 'coming';
+        return { id: slot + 1, hash, state } as const;
+      });
+      return { memory, folder: folder && [...folder.hashes()], queues: catalog.queues };
     },
 
     async clear() {

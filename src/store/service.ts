@@ -206,7 +206,8 @@ export class StoreService {
       this.#cameOrNot(hash);
     }
     this.counters[came ? 'taken' : 'lost'] += taken.length;
-    this.#say(from, { kind: 'store_taken', offerId, blocks: came ? taken.length : 0 });
+    const read = came ? taken.map(({ place, slot }) => [place, slot + 1] as const) : [];
+    this.#say(from, { kind: 'store_taken', offerId, taken: read });
   }
 
   async #read(

@@ -2,7 +2,7 @@
 import type { BlockId } from '../engine/types.ts';
 
 /** As much as is copied at once, unless a block has more. */
-export const DEFAULT_CHUNK_BYTES = 2 ** 20;
+export const DEFAULT_CHUNK_BYTES = 2 * 2 ** 20;
 
 export interface ChunkPlan {
   group: number;

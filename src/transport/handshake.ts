@@ -2,12 +2,12 @@
  * The reader's side of a handshake: one hello, one welcome, then a connection that lasts until the holder's end or a
  * message that says the holder has forgotten it. Concurrent callers share one handshake.
  */
-import { z } from 'zod';
 import type { Clock } from '../engine/types.ts';
 import { type HandshakeSide, incompatibility } from './compatibility.ts';
 import { ATTEMPTS, silence } from './deadlines.ts';
 import type { ToHolder, WelcomeMessage } from './messages.ts';
 import type { EngineIdentity } from './types.ts';
+import { wrongWelcome } from './welcome.ts';
 
 export interface Connected {
   epoch: number;
@@ -33,26 +33,6 @@ export interface HandshakeDeps {
   nextEpoch: () => number;
   post: (message: ToHolder) => void;
 }
-
-const count = z.number().int().positive();
-const sharedMemory = z.custom<SharedArrayBuffer>(
-  (value) => typeof SharedArrayBuffer !== 'undefined' && value instanceof SharedArrayBuffer,
-  'no shared memory',
-);
-const welcomeSchema = z.object({
-  identity: z.object({
-    engineId: z.string(),
-    host: z.string(),
-    port: z.number(),
-    compatibilityHash: z.string(),
-    blockSize: count,
-    blockBytes: z.array(count),
-  }),
-  slab: sharedMemory,
-  slots: count,
-  slotBytes: count,
-  now: z.number(),
-});
 
 type State =
   | { kind: 'idle' }
@@ -132,17 +112,9 @@ export class Handshake {
 
   #judge(message: WelcomeMessage, sentAt: number): ConnectResult {
     const failed = (why: string): ConnectResult => ({ ok: false, outcome: 'failed', message: why });
-    const parsed = welcomeSchema.safeParse(message);
-    if (!parsed.success) {
-      const { path, message: wrong } = parsed.error.issues[0]!;
-      return failed(`the handshake's reply cannot be read: ${path.join('.')}: ${wrong}.`);
-    }
-    const { identity, slab, slots, slotBytes, now } = parsed.data;
-    if (slab.byteLength < slots * slotBytes) {
-      return failed(
-        `the handshake's reply cannot be read: its slab has ${slab.byteLength} bytes, not ${slots} x ${slotBytes}.`,
-      );
-    }
+    const wrong = wrongWelcome(message);
+    if (wrong !== null) return failed(`the handshake's reply cannot be read: ${wrong}.`);
+    const { identity, slab, slots, slotBytes, now } = message;
     const theirs = { identity, factors: message.factors };
     const why = incompatibility(this.#deps.own, theirs, this.#deps.enforceHandshakeCompat);
     if (why) return failed(why);

@@ -45,8 +45,8 @@ export interface StoreOffer {
 export interface StoreTaken {
   kind: 'store_taken';
   offerId: string;
-  /** Blocks that the store has read of it; what it had before is not read again. */
-  blocks: number;
+  /** What the store has read of it, by the place in the offer; what it had before is not read again. */
+  taken: readonly (readonly [place: number, storeBlock: BlockId])[];
 }
 
 export type StoreMessage = StoreLookup | StoreFound | StoreRelease | StoreOffer | StoreTaken;

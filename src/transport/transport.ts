@@ -40,7 +40,7 @@ export interface TransportDeps {
   onSpan?: SpanSink;
   /** null or absent: unthrottled. */
   link?: LinkSpec | null;
-  /** Largest chunk; at least one block is sent. Default 1 MiB. */
+  /** Largest chunk; at least one block is sent. Default 2 MiB. */
   chunkBytes?: number;
   /** Chunks in the slab at once, in each direction of a pair. Default 4. */
   slots?: number;

@@ -176,6 +176,10 @@ export class FakeCluster implements Cluster {
     return null;
   }
 
+  async storeBlocks() {
+    return null;
+  }
+
   async stats(): Promise<readonly EngineStats[]> {
     return [];
   }

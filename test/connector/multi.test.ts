@@ -1,10 +1,10 @@
 /** A MultiConnector of NIXL and a store, policy only: who gives what, what travels twice, and who keeps blocks until when. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { OFFLOADING_DEFAULTS, type OffloadingConfig } from '../../src/config/connectors.ts';
 import { type CostProfile, costProfileSchema } from '../../src/config/cost-profile.ts';
 import { COMPOSITIONS, type Composition } from '../../src/config/kv-connectors.ts';
 import type { KvTransferParams, SingleConnectorName } from '../../src/config/kv-transfer.ts';
-import { OFFLOADING_DEFAULTS, type OffloadingConfig } from '../../src/config/kv-transfer.ts';
 import { alone, chain, type Sizes, tokens } from '../engine/fakes.ts';
 import { PolicyCluster } from './policy-cluster.ts';
 

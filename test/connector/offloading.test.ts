@@ -1,7 +1,7 @@
 /** P, D and a store, policy only: what is saved, loaded, evicted and lost, and that tokens stay what one engine alone gives. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { OFFLOADING_DEFAULTS, type OffloadingConfig } from '../../src/config/kv-transfer.ts';
+import { OFFLOADING_DEFAULTS, type OffloadingConfig } from '../../src/config/connectors.ts';
 import type { PromptAccount } from '../../src/engine/types.ts';
 import { alone, tokens } from '../engine/fakes.ts';
 import { PolicyCluster } from './policy-cluster.ts';

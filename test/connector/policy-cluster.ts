@@ -4,7 +4,8 @@
  * request.
  */
 import type { Handover } from '../../src/config/cluster-schema.ts';
-import { type ConnectorConfig, type KvTransferParams, STORE_ADDRESS } from '../../src/config/kv-transfer.ts';
+import { STORE_ADDRESS } from '../../src/config/connectors.ts';
+import type { ConnectorConfig, KvTransferParams } from '../../src/config/kv-transfer.ts';
 import { createConnector } from '../../src/connector/registry.ts';
 import type { ReaderHolds, StoreUse } from '../../src/connector/types.ts';
 import type { EngineRequest, RequestOutput, SamplingParams } from '../../src/engine/types.ts';

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { CONNECTOR_NAMES, type ConnectorName } from '../../src/config/kv-transfer.ts';
+import { CONNECTOR_NAMES, type ConnectorName } from '../../src/config/connectors.ts';
 import { createConnector } from '../../src/connector/registry.ts';
 import type { ConnectorDeps } from '../../src/connector/types.ts';
 import { ConfigError } from '../../src/errors.ts';

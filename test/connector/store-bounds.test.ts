@@ -1,6 +1,6 @@
 /** Hundreds of turns beside a store with room for few blocks: nothing that counts grows. Policy only, a virtual clock. */
 import { expect, it } from 'vitest';
-import { OFFLOADING_DEFAULTS } from '../../src/config/kv-transfer.ts';
+import { OFFLOADING_DEFAULTS } from '../../src/config/connectors.ts';
 import { tokens } from '../engine/fakes.ts';
 import { PolicyCluster } from './policy-cluster.ts';
 

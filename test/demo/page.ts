@@ -196,6 +196,12 @@ export async function walkStep(page: Page, lesson: Lesson, place: number): Promi
   );
 }
 
+/** Waits until the fleet that is shown has run so many simulated seconds. */
+export async function simulated(page: Page, seconds: number): Promise<void> {
+  const condition = `globalThis.kvferryFleet?.nowMs.value >= ${1000 * seconds}`;
+  await page.waitForFunction(condition, null, { timeout: 60_000 });
+}
+
 /** The drawer with all settings. */
 export const openSettings = (page: Page): Promise<void> =>
   page.getByRole('button', { name: 'Settings', exact: true }).click();

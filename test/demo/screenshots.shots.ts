@@ -8,7 +8,7 @@ import type { Page } from 'playwright-core';
 import { test } from 'vitest';
 import { lessons } from '../../demo/src/lessons/index.ts';
 import { launchBrowser } from './browser.ts';
-import { openPage, servePage, until, untilReady, walkStep } from './page.ts';
+import { openPage, servePage, simulated, until, untilReady, walkStep } from './page.ts';
 
 const folder = path.join(import.meta.dirname, '..', '..', 'screenshots');
 const ONLY = (process.env.VIEWS ?? '').split(',').filter(Boolean);
@@ -23,6 +23,8 @@ interface View {
   name: string;
   hash: string;
   webgpu?: false;
+  /** No engines: a fleet is shown, which has run so many simulated seconds. */
+  fleet?: number;
   /** Up to what is pictured. */
   go?: (page: Page) => Promise<void>;
 }
@@ -38,8 +40,21 @@ const views: View[] = [
       await page.locator('.chat-answer .word').nth(20).hover();
     },
   },
+  { name: 'store', hash: '#turns=3&speed=live&store=1MiB&storeDir=kv&offloadPromptOnly=false' },
   { name: 'projector', hash: '#turns=3&speed=live&projector=true' },
   { name: 'projector-lesson', hash: '#lesson=5&projector=true&speed=live', go: walked(5) },
+  { name: 'fleet', hash: '#view=fleet&fleet.pace=20&fleet.rate=30', fleet: 40, go: chosenAndCompared },
+  {
+    name: 'fleet-8',
+    hash: '#view=fleet&fleet.pace=20&fleet.prefill=8&fleet.decode=8&fleet.rate=40&fleet.routing=dynamo',
+    fleet: 10,
+  },
+  {
+    name: 'projector-fleet',
+    hash: '#view=fleet&fleet.pace=20&projector=true',
+    fleet: 20,
+    go: chosenAndCompared,
+  },
   { name: 'recorded', hash: '', webgpu: false },
   { name: 'recorded-lesson', hash: '#lesson=1&speed=live', webgpu: false, go: walked(1) },
   ...lessons.flatMap(({ number }) => [
@@ -55,16 +70,27 @@ function walked(number: number) {
   };
 }
 
+async function chosenAndCompared(page: Page): Promise<void> {
+  await page.getByRole('button', { name: 'Kill P1' }).click();
+  await page.getByLabel('Seconds of load').fill('20');
+  await page.getByRole('button', { name: 'Compare' }).click();
+  await page.waitForFunction('kvferryFleet.comparison.value !== null', null, { timeout: 120_000 });
+  await page.getByRole('button', { name: 'Hold' }).click();
+  await page.locator('.fleet-turn').last().click();
+  await page.waitForFunction('kvferryFleet.path.value !== null');
+}
+
 test('screenshots', async () => {
   mkdirSync(folder, { recursive: true });
   const served = await servePage();
   const browsers = { with: await launchBrowser(), without: await launchBrowser({ webgpu: false }) };
   try {
-    for (const { name, hash, webgpu, go } of views) {
+    for (const { name, hash, webgpu, fleet, go } of views) {
       if (ONLY.length > 0 && !ONLY.includes(name)) continue;
       const browser = webgpu === false ? browsers.without : browsers.with;
       const { page } = await openPage(browser, `${served.url}${hash}`, SIZES[0]);
-      if (webgpu === false) await until(page, "state.status.value.phase === 'recorded'");
+      if (fleet !== undefined) await simulated(page, fleet);
+      else if (webgpu === false) await until(page, "state.status.value.phase === 'recorded'");
       else await untilReady(page);
       await go?.(page);
       for (const size of SIZES) {

@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, it } from 'vitest';
-import { OFFLOADING_DEFAULTS } from '../../src/config/kv-transfer.ts';
+import { OFFLOADING_DEFAULTS } from '../../src/config/connectors.ts';
 import type { Medium } from '../../src/engine/cache-event.ts';
 import type { EngineCluster } from '../../src/fleet/cluster.ts';
 import type { ClusterOptions } from '../../src/fleet/types.ts';

@@ -7,10 +7,10 @@ const adapterName = process.env.KVFERRY_ADAPTER ?? 'swiftshader';
 
 let selected: Promise<void> | null = null;
 
-export async function openTestDevice(bufferBytes = 0): Promise<GpuDevice> {
+export async function openTestDevice(bufferBytes = 0, subgroups = true): Promise<GpuDevice> {
   selected ??= selectDriver((adapterName === 'gpu' ? 'system' : adapterName) as Driver);
   await selected;
-  return GpuDevice.open(await nodePlatform.createGpu(), { bufferBytes });
+  return GpuDevice.open(await nodePlatform.createGpu(), { bufferBytes, subgroups });
 }
 
 export const readShader = nodePlatform.readShader;

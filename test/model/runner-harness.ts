@@ -27,6 +27,8 @@ export async function createHarness(
     maxNumBatchedTokens?: number;
     maxModelLen?: number;
     warm?: boolean;
+    /** false: as on an adapter whose subgroups have no fixed size. */
+    subgroups?: boolean;
   } & Partial<ModelRunnerOptions> = {},
 ): Promise<Harness> {
   const {
@@ -36,10 +38,11 @@ export async function createHarness(
     maxNumBatchedTokens = 512,
     maxModelLen = 512,
     warm = true,
+    subgroups = true,
   } = options;
   const { architecture } = weights;
   const blockBytes = kvBlockBytes(architecture, blockSize, kvDtype);
-  const gpu = await openTestDevice(blockBytes * numBlocks);
+  const gpu = await openTestDevice(blockBytes * numBlocks, subgroups);
   const kv = new GpuKvMemory({ gpu, numBlocks, blockBytes, kvDtype, clock: systemClock });
   const runner = await ModelRunner.create({
     gpu,

@@ -1,6 +1,9 @@
 import { expect, it } from 'vitest';
+import { createBlockHasher, extendHashes } from '../../src/engine/block-hash.ts';
 import type { BlockFact } from '../../src/engine/inspect/block-facts.ts';
+import { HASH_SEED } from '../../src/fleet/options.ts';
 import { BlockViews } from '../../src/recording/block-views.ts';
+import { BlocksByHash } from '../../src/recording/blocks-by-hash.ts';
 
 const BLOCK = 4;
 
@@ -49,4 +52,25 @@ it('remembers the last 256 turns, and of a conversation only those among them', 
 
   turn('a#3', 'a', 3 * BLOCK);
   expect(views.view({ ...fact('at P: a#3'), index: 2 }, 0)).toMatchObject({ conversation: 'a', turn: 2 });
+});
+
+it('knows by its hash what a block has, of what was said here or before', () => {
+  const views = new BlockViews(BLOCK, (ids) => ids.join(' '));
+  const tokenIds = [1, 2, 3, 4, 5, 6, 7, 8, 9];
+  const hashes: string[] = [];
+  const hashing = { hasher: createBlockHasher(HASH_SEED), blockSize: BLOCK };
+  extendHashes(hashes, { tokenIds, cacheSalt: null }, hashing, 8);
+  const byHash = new BlocksByHash(views, BLOCK);
+  const nothing = { conversation: null, text: null, index: null, tokens: BLOCK };
+  expect(byHash.contentOf(hashes[1]!)).toMatchObject(nothing);
+  views.resume('a', tokenIds.slice(0, 6), [{ question: 3, answer: 6 }]);
+  byHash.refresh();
+  expect([byHash.knows(hashes[0]!), byHash.knows(hashes[1]!)]).toEqual([true, false]);
+  expect(byHash.contentOf(hashes[0]!)).toMatchObject({ conversation: 'a', turn: 1, text: '1 2 3 4' });
+  expect(byHash.contentOf(hashes[1]!).conversation).toBeNull();
+  expect(views.turnStarted('a#2', 'a', tokenIds)).toEqual({ turn: 2, differsAt: null });
+  byHash.refresh();
+  // Its first token was said in the first turn.
+  const second = { conversation: 'a', turn: 1, index: 1, author: 'both', text: '5 6 7 8' };
+  expect(byHash.contentOf(hashes[1]!)).toMatchObject({ ...second, hash: hashes[1]!.slice(0, 16) });
 });

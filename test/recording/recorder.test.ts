@@ -5,6 +5,7 @@ import type { Cluster } from '../../src/fleet/types.ts';
 import { onHost, type Span } from '../../src/measure/spans.ts';
 import type { SessionEvent } from '../../src/recording/events.ts';
 import { Recorder } from '../../src/recording/recorder.ts';
+import type { StoreBlocks, StoreStats } from '../../src/store/host.ts';
 import { emptyResult } from '../../src/transport/transfer.ts';
 import { TestClock } from '../clock.ts';
 
@@ -27,8 +28,13 @@ const fact: BlockFact = {
   hold: null,
 };
 
+const noStoreCounters: StoreStats['counters'] = {
+  ...{ lookups: 0, hits: 0, stored: 0, evicted: 0, refused: 0 },
+  ...{ offers: 0, taken: 0, known: 0, lost: 0, loads: 0 },
+};
+
 /** A recorder of a cluster that says what it is told to say. */
-function recorded() {
+function recorded(store: { blocks: StoreBlocks; stats: StoreStats } | null = null) {
   const events: SessionEvent[] = [];
   const listeners = {
     notice: (_: ClusterNotice) => {},
@@ -38,7 +44,9 @@ function recorded() {
   const blocks = { numBlocks: 8, facts: [fact], slab: { slotsInUse: 1, slots: 4, slotBytes: 64 } };
   const cluster = {
     mode: 'bidirectional',
-    settings: { blockSize: 2 },
+    settings: { blockSize: 2, store: store && {} },
+    storeBlocks: async () => store?.blocks ?? null,
+    storeStats: async () => store?.stats ?? null,
     info: {
       adapter: {},
       model: {},
@@ -74,6 +82,7 @@ const turn = (turnId: string): ClusterNotice => ({
   turn: 1,
   promptTokenIds: [7, 8],
   atMs: 0,
+  routed: null,
 });
 
 const pull = (engine: typeof P | typeof D, requestId: string, remoteEngineId: string): ClusterNotice => ({
@@ -115,6 +124,37 @@ it('tells all of an engine again that took the place of one', async () => {
   await recorder.poll();
   expect(of('blocks').map((event) => event.kind === 'blocks' && event.engineId)).toEqual(['x', 'y', 'x']);
   expect(of('engine').at(-2)).toMatchObject({ ...P, alive: false, message: 'killed' });
+});
+
+it('tells of a store what comes and goes, cell by cell, and what it read of an engine', async () => {
+  const counters = { ...noStoreCounters, lookups: 4, hits: 3 };
+  const stats = { slots: 8, blocks: 1, inUse: 0, blockBytes: 64, counters, folder: null, server: null };
+  const blocks: StoreBlocks = { memory: [{ id: 2, hash: 'ab', state: 'ready' }], folder: null, queues: null };
+  const store = { blocks, stats };
+  const { recorder, of, tell } = recorded(store);
+  await recorder.poll();
+  expect(of('store')).toMatchObject([{ figures: { slots: 8, blocks: 1, lookups: 4, hits: 3 } }]);
+  const cell = { id: 2, state: 'cached', hash: 'ab', conversation: null };
+  expect(of('store_blocks')).toMatchObject([{ tier: 'memory', numBlocks: 8, changed: [cell] }]);
+  await recorder.poll();
+  expect(of('store_blocks')).toHaveLength(1);
+  // Another takes a cell of its own, and the first is gone; the folder's cells are given out here.
+  store.blocks = { ...blocks, memory: [{ id: 3, hash: 'cd', state: 'read' }], folder: ['ef', 'cd'] };
+  await recorder.poll();
+  const [, memory, folder] = of('store_blocks');
+  expect(memory).toMatchObject({
+    changed: [
+      { id: 3, state: 'held' },
+      { id: 2, state: 'free' },
+    ],
+  });
+  expect(folder).toMatchObject({ tier: 'folder', numBlocks: 2, changed: [{ hash: 'ef' }, { hash: 'cd' }] });
+
+  const saved = { requestId: 'r1', remoteEngineId: 'store', pairs: [[3, 2] as [number, number]], bytes: 64 };
+  tell({ kind: 'engine', ...P, event: { kind: 'saved', ...saved, startedMs: 5, atMs: 9 } });
+  const way = { requestId: 'r1', from: 'x', to: 'store' };
+  expect(of('transfer_started')).toMatchObject([{ ...way, atMs: 5, pairs: [[3, 2]], bytes: 64 }]);
+  expect(of('transfer_ended')).toMatchObject([{ ...way, atMs: 9, ms: 4, blocks: 1, outcome: 'done' }]);
 });
 
 it('tells spans together that come together, with their turns, but for those that are turns', async () => {

@@ -1,6 +1,6 @@
 /** Nothing of a simulation looks at the machine's clock, and the same seed gives the same run. */
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { OFFLOADING_DEFAULTS } from '../../src/config/kv-transfer.ts';
+import { OFFLOADING_DEFAULTS } from '../../src/config/connectors.ts';
 import type { AutoscaleChoice } from '../../src/router/autoscale/registry.ts';
 import { VirtualClock } from '../../src/simulate/clock.ts';
 import { Collector } from '../../src/simulate/collector.ts';

@@ -1,7 +1,7 @@
 /** Without times, a simulated fleet decides as the real policy does: turn by turn the same engines, hits and pulls. */
 import { describe, expect, it } from 'vitest';
+import { OFFLOADING_DEFAULTS, type OffloadingConfig } from '../../src/config/connectors.ts';
 import { COMPOSITIONS, type Composition } from '../../src/config/kv-connectors.ts';
-import { OFFLOADING_DEFAULTS, type OffloadingConfig } from '../../src/config/kv-transfer.ts';
 import { kvBytesOf } from '../../src/connector/policy/cost-model.ts';
 import { createBlockHasher } from '../../src/engine/block-hash.ts';
 import { engineCore, engineSpecs } from '../../src/fleet/options.ts';

@@ -1,6 +1,6 @@
 /** Decode steps taken at once give what they give one by one, to the bit, though much else happens at the moments at which they end. */
 import { describe, expect, it } from 'vitest';
-import { OFFLOADING_DEFAULTS } from '../../src/config/kv-transfer.ts';
+import { OFFLOADING_DEFAULTS } from '../../src/config/connectors.ts';
 import { Collector } from '../../src/simulate/collector.ts';
 import { linearCosts, simulationCostsSchema } from '../../src/simulate/costs/linear.ts';
 import { type Arriving, poissonArrivals, serveArrivals } from '../../src/simulate/load.ts';

@@ -1,6 +1,6 @@
 /** A store beside simulated engines: what its loads and saves take, where they go, and that nothing of it is left in use. */
 import { describe, expect, it } from 'vitest';
-import { OFFLOADING_DEFAULTS } from '../../src/config/kv-transfer.ts';
+import { OFFLOADING_DEFAULTS } from '../../src/config/connectors.ts';
 import type { SimulatedCluster } from '../../src/simulate/cluster.ts';
 import { Collector } from '../../src/simulate/collector.ts';
 import { linearCosts, simulationCostsSchema } from '../../src/simulate/costs/linear.ts';

@@ -172,7 +172,7 @@ it(`${TURNS} turns: memory, folder and what waits keep within their bounds, and 
     const offer = { kind: 'store_offer', offerId, hashes: saved } as const;
     const taken = await transport.ask(offerId, engine.engineId, offer);
     transport.offered.delete(offerId);
-    count.saved += taken.kind === 'store_taken' ? taken.blocks : 0;
+    count.saved += taken.kind === 'store_taken' ? taken.taken.length : 0;
     count.most = Math.max(count.most, catalog.size);
     count.files = Math.max(count.files, folderTier.bytes);
   }

@@ -75,16 +75,24 @@ describe('the handshake', () => {
     );
   });
 
-  const broken: [string, (welcome: WelcomeMessage) => unknown][] = [
-    ['without an identity', ({ identity: _, ...rest }) => rest],
+  const broken: [what: string, spoil: (welcome: WelcomeMessage) => unknown, told: string][] = [
+    ['without an identity', ({ identity: _, ...rest }) => rest, 'identity: wanted an object'],
     [
       'with an identity of the wrong kind',
       (w) => ({ ...w, identity: { ...w.identity, blockBytes: 'many' } }),
+      'identity.blockBytes: wanted a list of whole numbers above 0',
     ],
-    ['without shared memory', (w) => ({ ...w, slab: new ArrayBuffer(8) })],
-    ['with too small a slab', (w) => ({ ...w, slots: 1000 })],
+    [
+      'with blocks of no size',
+      (w) => ({ ...w, identity: { ...w.identity, blockBytes: [0] } }),
+      'identity.blockBytes: wanted a list of whole numbers above 0',
+    ],
+    ['without shared memory', (w) => ({ ...w, slab: new ArrayBuffer(8) }), 'slab: wanted shared memory'],
+    ['without slots', (w) => ({ ...w, slots: 0 }), 'slots: wanted a whole number above 0'],
+    ['without a time', (w) => ({ ...w, now: 'noon' }), 'now: wanted a number'],
+    ['with too small a slab', (w) => ({ ...w, slots: 1000 }), 'bytes, not 1000 x'],
   ];
-  for (const [what, spoil] of broken) {
+  for (const [what, spoil, told] of broken) {
     it(`fails on a reply ${what}`, async () => {
       const reader = makeEngine('reader');
       const holder = makeEngine('holder');
@@ -94,6 +102,7 @@ describe('the handshake', () => {
       const result = await read(reader, holder, some);
       expect(result.outcome).toBe('failed');
       expect(result.message).toContain("the handshake's reply cannot be read");
+      expect(result.message).toContain(told);
       for (const port of [toReader, toHolder]) port.close();
     });
   }

@@ -9,6 +9,8 @@ import { whenPullingLoses } from './7-when-pulling-loses.ts';
 import { wrongKv } from './8-wrong-kv.ts';
 import { routing } from './9-routing.ts';
 import { windows } from './10-windows.ts';
+import { storeAndHops } from './11-store.ts';
+import { scaling } from './12-scaling.ts';
 import { lessonList } from './list.ts';
 import type { Lesson, LessonContent } from './types.ts';
 
@@ -23,6 +25,8 @@ const contents: readonly LessonContent[] = [
   wrongKv,
   routing,
   windows,
+  storeAndHops,
+  scaling,
 ];
 
 export const lessons: readonly Lesson[] = lessonList.map((head, i) => ({ ...head, ...contents[i]! }));

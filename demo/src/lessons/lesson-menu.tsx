@@ -1,5 +1,6 @@
 /** The list of lessons, for the page's head. */
 import { useRef } from 'preact/hooks';
+import { fleetShown } from '../session/shown.ts';
 import type { Session } from '../session/types.ts';
 import { beginLesson } from './begin.ts';
 import { lessonList } from './list.ts';
@@ -8,6 +9,7 @@ import type { LessonHead } from './types.ts';
 export function LessonMenu({ session }: { session: Session }) {
   const menu = useRef<HTMLDetailsElement>(null);
   const now = session.state.settings.value.lesson;
+  if (fleetShown.value) return null;
   const begin = (lesson: LessonHead) => {
     menu.current!.open = false;
     void beginLesson(lesson, session.state, session.actions);

@@ -45,6 +45,23 @@ export const lessonList: readonly LessonHead[] = [
       maxTokens: 8,
     },
   },
+  {
+    number: 11,
+    title: 'The store, and two hops',
+    settings: {
+      mode: 'bidirectional',
+      threshold: 0,
+      store: 2 ** 20,
+      offloadPromptOnly: false,
+      path: 'store',
+      maxTokens: 40,
+    },
+  },
+  {
+    number: 12,
+    title: 'Scaling out, and in',
+    settings: { mode: 'bidirectional', threshold: 0, conversations: 2, drain: 'drop', maxTokens: 16 },
+  },
 ];
 
 /** What a lesson sets of its own accord: a lesson plays nothing by itself. */

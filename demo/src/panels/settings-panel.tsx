@@ -1,5 +1,6 @@
 /** All settings, other models, and the history's editor. */
 import { ROUTING_NAMES } from '../../../src/config/routing.ts';
+import { EVICTIONS } from '../../../src/config/store.ts';
 import type { Session, Settings } from '../session/types.ts';
 import { ChoiceField, NumberField, SwitchField } from './fields.tsx';
 import { ModelField } from './model-field.tsx';
@@ -11,6 +12,14 @@ const LINKS = [
   ['10e6,1ms', '10 MB/s, 1 ms'],
   ['1e6,5ms', '1 MB/s, 5 ms'],
   ['200e3,20ms', '200 kB/s, 20 ms'],
+] as const;
+
+const STORES = [
+  ['off', 'off'],
+  [String(2 ** 19), '512 KiB'],
+  [String(2 ** 20), '1 MiB'],
+  [String(2 ** 22), '4 MiB'],
+  [String(2 ** 26), '64 MiB'],
 ] as const;
 
 export function SettingsPanel({ session }: { session: Session }) {
@@ -79,9 +88,10 @@ export function SettingsPanel({ session }: { session: Session }) {
           value={settings.allFullKv}
           onChange={(allFullKv) => set({ allFullKv })}
         />
+        <StoreFields settings={settings} set={set} empty={() => void actions.emptyFolder()} />
         <NumberField
           label="Prefill engines"
-          help="Each a thread with a WebGPU device of its own; they share this computer's GPU. Needs new engines."
+          help="Each a thread with a WebGPU device of its own; they share this computer's GPU. They join and leave while turns go on."
           min={1}
           max={3}
           value={settings.prefill}
@@ -166,6 +176,63 @@ export function SettingsPanel({ session }: { session: Session }) {
         />
       </fieldset>
       {!recorded && <EditHistory session={session} />}
+    </>
+  );
+}
+
+interface StoreFieldsProps {
+  settings: Settings;
+  set: (change: Partial<Settings>) => void;
+  empty: () => void;
+}
+
+/** A store beside the engines: its tiers, what goes there, and the ways that KV takes. */
+function StoreFields({ settings, set, empty }: StoreFieldsProps) {
+  const { store, storeDir, storeEviction, offloadPromptOnly, path } = settings;
+  return (
+    <>
+      <ChoiceField
+        label="Store beside the engines"
+        help="A thread that keeps KV blocks by what they say. Needs new engines."
+        value={store === null ? 'off' : String(store)}
+        choices={STORES}
+        onChange={(size) => set({ store: size === 'off' ? null : Number(size) })}
+      />
+      <SwitchField
+        label="Keep KV over a reload"
+        help="A folder below the store, in this browser's own files, and the conversation in this tab."
+        value={storeDir !== null}
+        onChange={(kept) => set({ storeDir: kept ? 'kv' : null })}
+      />
+      {storeDir !== null && (
+        <button type="button" class="quiet" onClick={empty}>
+          Remove the KV that is kept
+        </button>
+      )}
+      <SwitchField
+        label="Save what is generated too"
+        help="Off, as in vLLM, the store gets prompts alone."
+        value={!offloadPromptOnly}
+        onChange={(all) => set({ offloadPromptOnly: !all })}
+      />
+      <ChoiceField
+        label="What leaves a full store"
+        help="Needs new engines."
+        value={storeEviction}
+        choices={EVICTIONS.map((name) => [name, name] as const)}
+        onChange={(name) => set({ storeEviction: name as Settings['storeEviction'] })}
+      />
+      <ChoiceField
+        label="Ways through the store"
+        help="As in kvferry bench --paths."
+        value={path}
+        choices={[
+          ['both', 'both: each block from where it lies'],
+          ['first-hit', "first-hit: vLLM's rule, the store first"],
+          ['store', 'store: all through it, P to D too'],
+        ]}
+        onChange={(way) => set({ path: way as Settings['path'] })}
+      />
     </>
   );
 }

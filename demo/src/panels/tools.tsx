@@ -1,10 +1,11 @@
 /** In the masthead: a link to this state, recordings, and light or dark. */
 import { useSignal } from '@preact/signals';
+import { fleetShown, showFleet } from '../session/shown.ts';
 import type { Session } from '../session/types.ts';
 
-export function Tools({ session: { state, actions } }: { session: Session }) {
+export function Tools({ session }: { session: Session }) {
+  const { state, actions } = session;
   const shared = useSignal('Copy link');
-  const canSave = state.turns.value.length > 0 && state.replay.value === null;
   const share = async () => {
     try {
       await navigator.clipboard.writeText(location.href);
@@ -16,13 +17,44 @@ export function Tools({ session: { state, actions } }: { session: Session }) {
       shared.value = 'Copy link';
     }, 2000);
   };
+  const fleet = fleetShown.value;
+  return (
+    <>
+      <button
+        type="button"
+        class="quiet"
+        onClick={() => {
+          actions.pause();
+          showFleet(!fleet);
+        }}
+      >
+        {fleet ? 'To P and D' : 'Fleet'}
+      </button>
+      {!fleet && <OfEngines session={session} />}
+      <button type="button" class="quiet" onClick={() => void share()}>
+        {shared}
+      </button>
+      <button
+        type="button"
+        class="quiet tools-projector"
+        aria-pressed={state.settings.value.projector}
+        title="For a room: large text"
+        onClick={() => void actions.configure({ projector: !state.settings.value.projector })}
+      >
+        Projector
+      </button>
+      <ThemeSwitch />
+    </>
+  );
+}
+
+/** What is of no use to a fleet. */
+function OfEngines({ session: { state, actions } }: { session: Session }) {
+  const canSave = state.turns.value.length > 0 && state.replay.value === null;
   return (
     <>
       <button type="button" class="quiet" popovertarget="settings">
         Settings
-      </button>
-      <button type="button" class="quiet" onClick={() => void share()}>
-        {shared}
       </button>
       <button
         type="button"
@@ -45,16 +77,6 @@ export function Tools({ session: { state, actions } }: { session: Session }) {
           }}
         />
       </label>
-      <button
-        type="button"
-        class="quiet tools-projector"
-        aria-pressed={state.settings.value.projector}
-        title="For a room: large text"
-        onClick={() => void actions.configure({ projector: !state.settings.value.projector })}
-      >
-        Projector
-      </button>
-      <ThemeSwitch />
     </>
   );
 }

@@ -6,6 +6,7 @@ import { beyond } from '../session/suggestions.ts';
 import type { Part, Pointed, Session, TurnView } from '../session/types.ts';
 import { ms } from '../views/format.ts';
 import { plainly } from '../views/plain-words.ts';
+import { storedTokens } from '../views/sources.ts';
 import { StageBar } from '../views/stage-bar.tsx';
 import { reader } from '../views/story.ts';
 import { Said, Words } from './words.tsx';
@@ -156,8 +157,10 @@ function Account({ turn, scaleMs }: { turn: TurnView; scaleMs: number }) {
   const { result } = turn;
   if (!result) return null;
   const { prompt_tokens, local_hit_tokens, pulled_tokens, computed_tokens } = result;
+  const stored = storedTokens(result);
   const parts = [
-    pulled_tokens > 0 && `${pulled_tokens} pulled from D`,
+    stored > 0 && `${stored} loaded from the store`,
+    pulled_tokens > stored && `${pulled_tokens - stored} pulled from D`,
     local_hit_tokens > 0 && `${local_hit_tokens} found on ${reader(turn).replace('The', 'the')}`,
     `${computed_tokens} computed`,
   ].filter(Boolean);

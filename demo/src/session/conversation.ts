@@ -1,4 +1,5 @@
 /** A conversation as the page keeps it: what was said, and how the next thing is asked. */
+import type { ResumedTurn } from '../../../src/recording/events.ts';
 import type { Recorder } from '../../../src/recording/recorder.ts';
 import type { TurnResult } from '../../../src/router/turn-types.ts';
 import type { Message } from '../../../src/workload/types.ts';
@@ -16,6 +17,7 @@ export const talksOf = (turns: readonly { conversation: string }[]): string[] =>
 export class Conversation {
   readonly id: string;
   #messages: readonly Message[] = [];
+  #turns: readonly ResumedTurn[] = [];
   #edited = false;
 
   constructor(id: string) {
@@ -49,6 +51,8 @@ export class Conversation {
     signal.throwIfAborted();
     if (!result) throw new Error('The answer ended without its last token.');
     this.#messages = [...messages, { role: 'assistant', content: result.text }];
+    const turn = recorder.lastTurn(this.id);
+    if (turn) this.#turns = [...this.#turns, turn];
     this.#edited = false;
     return result;
   }
@@ -63,9 +67,15 @@ export class Conversation {
     signal.throwIfAborted();
   }
 
-  /** Takes a history over, for measurements. */
-  resume(messages: readonly Message[]): void {
+  /** Its turns so far, as they ended. */
+  get turns(): readonly ResumedTurn[] {
+    return this.#turns;
+  }
+
+  /** Takes a history over: for measurements, or of the page before a reload. */
+  resume(messages: readonly Message[], turns: readonly ResumedTurn[] = []): void {
     this.#messages = messages;
+    this.#turns = turns;
   }
 
   /** Changes what was said. Returns how many messages had it. */

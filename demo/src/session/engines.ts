@@ -5,11 +5,14 @@ import { EngineCluster } from '../../../src/fleet/cluster.ts';
 import { clusterOptions } from '../../../src/fleet/from-config.ts';
 import type { PolicyChange } from '../../../src/fleet/types.ts';
 import { describeAdapter } from '../../../src/gpu/device.ts';
+import { pathChoice } from '../../../src/lab/multiturn/paths.ts';
 import { loadArchitecture } from '../../../src/model/load.ts';
 import { browserPlatform } from '../../../src/platform/browser.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
 import type { SessionEvent } from '../../../src/recording/events.ts';
 import { Recorder } from '../../../src/recording/recorder.ts';
+import type { EngineRole } from '../../../src/router/engine-client.ts';
+import { WAIT_30S } from '../../../src/router/scaling/drain.ts';
 import { parseLink } from '../../../src/transport/link.ts';
 import { ModelShelf } from './models.ts';
 import { needsNewEngines, pageOnly, type Settings } from './settings.ts';
@@ -90,13 +93,35 @@ export class Engines {
     );
   }
 
-  /** Only while nothing runs: empties both engines. */
-  async configure(settings: Settings, change: PolicyChange = {}): Promise<void> {
+  /**
+   * Only while nothing runs: empties the engines. What is measured with a change of its own is measured without the store,
+   * which would give what is to be computed or pulled.
+   */
+  async configure(settings: Settings, change: PolicyChange | null = null): Promise<void> {
     const running = this.#running;
     if (!running) return;
     await this.revive();
-    const costs = 'costProfile' in change ? {} : await this.#costs(running.cluster, settings);
-    await running.cluster.configure({ ...policy(settings), ...costs, ...change });
+    await this.#count(running, settings);
+    const costs = change && 'costProfile' in change ? {} : await this.#costs(running.cluster, settings);
+    const without: PolicyChange = change ? { connector: { name: 'NixlConnector' }, ...change } : {};
+    await running.cluster.configure({ ...policy(settings), ...costs, ...without });
+    running.recorder.machine();
+    await running.recorder.poll();
+  }
+
+  /** As many as the settings say, before all of them are emptied: nothing is worth a wait. */
+  async #count({ cluster }: { cluster: EngineCluster }, { prefill, decode }: Settings): Promise<void> {
+    const have = (role: EngineRole) => cluster.engines.filter((engine) => engine.role === role).length;
+    if (have('prefill') === prefill && have('decode') === decode) return;
+    this.#progress(`Going over to ${prefill} P and ${decode} D`, null);
+    await cluster.scale({ prefill, decode }, { drain: 'drop', holdsMs: 0 });
+  }
+
+  /** As many engines as the settings say, while turns go on. Throws what the cluster throws. */
+  async scale({ prefill, decode, drain }: Settings): Promise<void> {
+    const running = this.#running;
+    if (!running) return;
+    await running.cluster.scale({ prefill, decode }, { ...WAIT_30S, drain });
     running.recorder.machine();
     await running.recorder.poll();
   }
@@ -163,7 +188,11 @@ export class Engines {
 
 function runConfig(settings: Settings) {
   const { mode, ...rest } = settings;
-  const shared = Object.fromEntries(Object.entries(rest).filter(([key]) => !pageOnly.includes(key)));
+  // What is said of a folder that is not wanted is let be.
+  const isUsed = (key: string): boolean => settings.storeDir !== null || !/^store(Dir|Ttl|Write)/.test(key);
+  const shared = Object.fromEntries(
+    Object.entries(rest).filter(([key]) => !pageOnly.includes(key) && isUsed(key)),
+  );
   return parseRunConfig({
     ...shared,
     mode: [mode],
@@ -185,6 +214,15 @@ function policy(settings: Settings): PolicyChange {
     link: settings.link === null ? null : parseLink(settings.link),
     handover: settings.handover,
     routing: { name: settings.routing, parameters: {} },
+    ...(settings.store === null && settings.storeDir === null ? {} : { connector: connectorOf(settings) }),
+  };
+}
+
+function connectorOf(settings: Settings): NonNullable<PolicyChange['connector']> {
+  const { connector } = pathChoice(settings.path, settings);
+  return {
+    ...connector,
+    offloading: { ...connector.offloading!, promptOnly: settings.offloadPromptOnly },
   };
 }
 

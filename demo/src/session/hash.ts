@@ -6,13 +6,18 @@ import { defaultSettings, type SettingKey, type Settings, settingsSchema } from 
 
 const keys = Object.keys(settingsSchema.shape) as SettingKey[];
 
-/** '' when everything is as by default, or as the lesson has it, else '#key=value&…'. */
-export function toHash(settings: Settings): string {
+/** Parts of a hash that only the fleet's view reads and checks (../fleet/address.ts): they stay as they are. */
+const ofFleet = ([key, value]: readonly [string, string]): boolean =>
+  key.startsWith('fleet.') || (key === 'view' && value === 'fleet');
+
+/** '' when everything is as by default, or as the lesson has it, else '#key=value&…'. `now`: the hash whose other parts stay. */
+export function toHash(settings: Settings, now: string): string {
   const base: Partial<Settings> = { ...defaultSettings, ...lessonSettings(settings.lesson) };
   const changed = keys.filter((key) =>
     key === 'lesson' ? settings.lesson !== null : settings[key] !== base[key],
   );
   const pairs = changed.map((key) => [key, settings[key] === null ? 'off' : String(settings[key])]);
+  pairs.push(...[...new URLSearchParams(now.slice(1))].filter(ofFleet));
   return pairs.length === 0 ? '' : `#${new URLSearchParams(pairs)}`;
 }
 
@@ -20,22 +25,36 @@ export function toHash(settings: Settings): string {
 export function fromHash(hash: string): { settings: Settings; problems: string[] } {
   const parameters = new URLSearchParams(hash.replace(/^#/, ''));
   const lesson = settingsSchema.shape.lesson.safeParse(parameters.get('lesson'));
-  const settings: Record<string, unknown> = { ...defaultSettings, ...lessonSettings(lesson.data ?? null) };
+  const base = { ...defaultSettings, ...lessonSettings(lesson.data ?? null) };
+  const parts = [...parameters].filter((part) => !ofFleet(part));
+  const read = readParts(parts, settingsSchema.shape, base);
+  return { settings: read.values as Settings, problems: read.problems };
+}
+
+/** Parts of a hash over what holds without them, each checked by its schema. `prefix`: of the names there. */
+export function readParts(
+  parts: readonly (readonly [string, string])[],
+  shape: Readonly<Record<string, z.ZodType>>,
+  base: Readonly<Record<string, unknown>>,
+  prefix = '',
+): { values: Record<string, unknown>; problems: string[] } {
+  const values: Record<string, unknown> = { ...base };
   const problems: string[] = [];
-  for (const [key, text] of parameters) {
-    const schema = Object.hasOwn(settingsSchema.shape, key) ? settingsSchema.shape[key as SettingKey] : null;
+  for (const [name, text] of parts) {
+    const key = name.slice(prefix.length);
+    const schema = Object.hasOwn(shape, key) ? shape[key] : undefined;
     if (!schema) {
-      const near = nearest(key, keys);
+      const near = nearest(key, Object.keys(shape));
       problems.push(
-        `The address sets '${key}', which is no setting${near ? `: did you mean ${near}?` : '.'}`,
+        `The address sets '${name}', which is no setting${near ? `: did you mean ${prefix}${near}?` : '.'}`,
       );
       continue;
     }
-    const parsed = schema.safeParse(text === 'off' ? null : text) as z.ZodSafeParseResult<unknown>;
-    if (parsed.success) settings[key] = parsed.data;
-    else problems.push(`The address sets ${key} to '${text}': wanted ${wanted(parsed.error)}.`);
+    const parsed = schema.safeParse(text === 'off' ? null : text);
+    if (parsed.success) values[key] = parsed.data;
+    else problems.push(`The address sets ${name} to '${text}': wanted ${wanted(parsed.error)}.`);
   }
-  return { settings: settings as Settings, problems };
+  return { values, problems };
 }
 
 /** A change from a control or a lesson. Throws the sentence that says what was wanted. */

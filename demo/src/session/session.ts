@@ -8,6 +8,7 @@ import { checkedSettings, fromHash, toHash } from './hash.ts';
 import { reloadIsolated } from './isolation.ts';
 import type { Measuring } from './measuring.ts';
 import { asked, defaultSettings, type Settings } from './settings.ts';
+import { enginesShown } from './shown.ts';
 import { suggest } from './suggestions.ts';
 import { whatIsMissing } from './support.ts';
 import { Talk } from './talk.ts';
@@ -28,6 +29,8 @@ class PageActions implements SessionActions {
   readonly state: SessionState;
   readonly #bench = new Workbench();
   readonly #talk = new Talk(this.#bench);
+  /** Engines were looked at: before, settings only tell how they will be built. */
+  #shown = false;
 
   constructor() {
     this.state = this.#bench.state;
@@ -36,6 +39,9 @@ class PageActions implements SessionActions {
 
   async start(): Promise<void> {
     if (await reloadIsolated()) return;
+    // A fleet is simulated: engines are built when they are looked at.
+    await enginesShown();
+    this.#shown = true;
     const missing = await whatIsMissing();
     if (missing) {
       await this.#replayInstead(missing.message);
@@ -49,9 +55,12 @@ class PageActions implements SessionActions {
         `The files of '${model}' are not in this page any more: drop them again. Until then it runs ${defaultSettings.model}.`,
       );
     }
-    await this.#bench.startEngines(this.#bench.settings);
+    let goesOn = false;
+    await this.#bench.startEngines(this.#bench.settings, async () => {
+      goesOn = await this.#talk.resume();
+    });
     const { turns } = this.#bench.settings;
-    if (this.#bench.engines.running && turns > 0) void this.#talk.play(turns);
+    if (this.#bench.engines.running && turns > 0 && !goesOn) void this.#talk.play(turns);
   }
 
   async ask(question: string): Promise<void> {
@@ -95,7 +104,7 @@ class PageActions implements SessionActions {
     await this.#talk.forget();
     const before = this.#bench.settings;
     await this.configure(change);
-    if (!sameEngines(before, this.#bench.settings)) return;
+    if (!differInCount(before, this.#bench.settings)) return;
     await this.#bench.exclusive('Emptying both engines', () => engines.configure(this.#bench.settings));
   }
 
@@ -109,17 +118,34 @@ class PageActions implements SessionActions {
       return;
     }
     const { engines } = this.#bench;
-    if (sameEngines(before, settings) && (before.seed === settings.seed || engines.canChangeTo(settings))) {
+    const same = sameEngines(before, settings);
+    if (!this.#shown || (same && (before.seed === settings.seed || engines.canChangeTo(settings)))) {
       this.#bench.setSettings(settings);
       return;
     }
     if (this.#bench.refusesChange()) return;
     this.#bench.setSettings(settings);
+    if (engines.running && differInCount(before, settings)) {
+      await this.#scale(before);
+      return;
+    }
     await this.#bench.cancel();
     if (before.model !== settings.model) await this.#talk.forget();
     if (!engines.canChangeTo(settings)) await this.#bench.startEngines(settings);
     else if (!(await this.#reconfigure(before, settings))) return;
     if (engines.running) await this.#takeAlong();
+  }
+
+  /** Engines come and go while a turn goes on: who leaves may wait for the next one. */
+  async #scale(before: Settings): Promise<void> {
+    const { engines, settings } = this.#bench;
+    try {
+      await engines.scale(settings);
+    } catch (error) {
+      const { prefill, decode } = before;
+      this.#bench.setSettings({ ...this.#bench.settings, prefill, decode });
+      this.#bench.note('warning', messageOf(error));
+    }
   }
 
   /** False when it was refused: what was in force stays. */
@@ -150,6 +176,22 @@ class PageActions implements SessionActions {
           );
       },
     );
+  }
+
+  async emptyFolder(): Promise<void> {
+    const { engines, settings } = this.#bench;
+    if (settings.storeDir === null || this.#bench.refusesChange()) return;
+    try {
+      await this.#bench.cancel();
+      // What is still to be written is, before all of it goes.
+      await engines.close();
+      const { removeBlocks } = await import('./kept-blocks.ts');
+      await removeBlocks(settings.storeDir);
+    } catch (error) {
+      this.#bench.note('warning', messageOf(error));
+    }
+    await this.#bench.startEngines(settings);
+    if (engines.running) await this.#takeAlong();
   }
 
   editHistory(from: string, to: string): void {
@@ -220,6 +262,13 @@ class PageActions implements SessionActions {
     await this.#measure('Measuring both ways over growing histories', async (measuring) => {
       const { runCrossover } = await import('./crossover.ts');
       await runCrossover(measuring);
+    });
+  }
+
+  async measureCosts(): Promise<void> {
+    await this.#measure('Measuring what steps and copies take here', async (measuring) => {
+      const { measureCosts } = await import('./costs.ts');
+      await measureCosts(measuring);
     });
   }
 
@@ -330,12 +379,16 @@ class PageActions implements SessionActions {
   }
 
   #followHash(): void {
-    if (location.hash === toHash(this.#bench.settings)) return;
+    if (location.hash === toHash(this.#bench.settings, location.hash)) return;
     const { settings, problems } = fromHash(location.hash);
     for (const problem of problems) this.#bench.note('warning', problem);
     void this.configure(settings);
   }
 }
+
+/** At most in how many engines there are. */
+const differInCount = (before: Settings, { prefill, decode, ...rest }: Settings): boolean =>
+  sameEngines({ ...before, prefill, decode }, { ...rest, prefill, decode });
 
 /** Only what the page does, or asks for, differs; of the seed the engines know more. */
 function sameEngines(a: Settings, b: Settings): boolean {

@@ -41,6 +41,17 @@ export const settingsSchema = z.strictObject({
     error: 'nvlink, rdma-400g, pcie, 100gbe, 10gbe, 1gbe or <bytes/s>[,<latency>]',
   }),
   handover: shape.handover,
+  store: shape.store,
+  /** In this browser's own files, not on a path. */
+  storeDir: shape.storeDir.refine(isFolder, { error: 'a name of letters, digits and dashes' }),
+  storeDirSize: shape.storeDirSize,
+  storeTtl: shape.storeTtl,
+  storeWrite: shape.storeWrite,
+  storeEviction: shape.storeEviction,
+  offloadPromptOnly: shape.offloadPromptOnly,
+  /** The ways that KV takes where there is a store, by the names of `kvferry bench --paths`. */
+  path: oneOf(['both', 'first-hit', 'store']).default('both'),
+  drain: shape.drain,
   ttl: shape.ttl,
   tokenCheck: shape.tokenCheck,
   allFullKv: shape.allFullKv,
@@ -56,20 +67,29 @@ export const settingsSchema = z.strictObject({
   speed: oneOf(Object.keys(SPEEDS) as [Speed, ...Speed[]]).default('slow'),
   /** For a room: no text smaller than 18 pixels. */
   projector: flag().default(false),
-  lesson: wholeNumber('a lesson from 1 to 10', { min: 1, max: 10 }).nullable().default(null),
+  lesson: wholeNumber('a lesson from 1 to 12', { min: 1, max: 12 }).nullable().default(null),
 });
 
 export type Settings = Readonly<z.infer<typeof settingsSchema>>;
 export type SettingKey = keyof Settings;
 
 /** What only new engines can have; the rest changes while they run. Pools can shrink, and grow back. */
-export const needsNewEngines = ['model', 'prefill', 'decode', 'blockSize', 'weightDtype', 'kvDtype'] as const;
+export const needsNewEngines = [
+  ...(['model', 'blockSize', 'weightDtype', 'kvDtype'] as const),
+  ...(['store', 'storeEviction', 'storeDir', 'storeDirSize', 'storeTtl', 'storeWrite'] as const),
+] as const;
 
-/** What concerns the page alone: engines are built without it. */
-export const pageOnly: readonly string[] = ['lesson', 'turns', 'conversations', 'speed', 'projector'];
+const ofThePage = ['lesson', 'turns', 'conversations', 'speed', 'projector'];
 
-/** What concerns the page, and what goes with each question: engines go on as they are. */
-export const asked: readonly string[] = [...pageOnly, 'temperature', 'maxTokens', 'seed'];
+/** What is no setting of the command line's. */
+export const pageOnly: readonly string[] = [...ofThePage, 'path'];
+
+/** What concerns the page, what goes with each question, and how an engine leaves: engines go on as they are. */
+export const asked: readonly string[] = [...ofThePage, 'temperature', 'maxTokens', 'seed', 'drain'];
+
+function isFolder(name: string | null): boolean {
+  return name === null || /^[\w-]+$/.test(name);
+}
 
 function isLink(text: string | null): boolean {
   try {

@@ -1,7 +1,9 @@
 /** Session events into signals: the one place where the page's state changes, for engines and recordings alike. */
 import { batch, computed, type Signal, signal } from '@preact/signals';
 import { emptyBlock } from '../../../src/recording/empty-block.ts';
+import type { ResumedTurn } from '../../../src/recording/events.ts';
 import { defaultSettings, type Settings, settingsSchema } from './settings.ts';
+import { countBytes, isOfStore, withTransfer } from './transfers.ts';
 import type {
   BlockView,
   Crossover,
@@ -19,13 +21,13 @@ import type {
   Span,
   Stall,
   Status,
+  StoreView,
   TimeView,
   TransferView,
   TurnView,
 } from './types.ts';
 
 const MOST_SPANS = 4096;
-const MOST_TRANSFERS = 64;
 const MOST_NOTES = 50;
 
 type Writable<T> = { [K in keyof T]: T[K] extends { readonly value: infer V } ? Signal<V> : T[K] };
@@ -84,6 +86,8 @@ export function createState(
     pointed: signal<Pointed | null>(null),
     drawn: { prefill: first('prefill'), decode: first('decode') },
     transfers,
+    store: signal<StoreView | null>(null),
+    storeTransfers: signal<readonly TransferView[]>([]),
     slabs: signal<ReadonlyMap<string, SlabView>>(new Map()),
     turns: signal<readonly TurnView[]>([]),
     spans: signal<readonly Span[]>([]),
@@ -105,7 +109,8 @@ export function clearState(state: WritableState): void {
   batch(() => {
     state.machine.value = null;
     clearEngines(state);
-    for (const list of [state.transfers, state.turns, state.spans, state.notes]) list.value = [];
+    const { transfers, storeTransfers, turns, spans, notes } = state;
+    for (const list of [transfers, storeTransfers, turns, spans, notes]) list.value = [];
     state.race.value = null;
     state.stall.value = null;
     state.crossover.value = null;
@@ -117,7 +122,7 @@ export function keepState(state: WritableState): () => void {
   const { status, machine, engines, transfers, slabs, turns, spans, notes, race, stall, crossover } = state;
   const kept = [
     ...[status, machine, engines, transfers, slabs, turns, spans, notes],
-    ...[race, stall, crossover],
+    ...[race, stall, crossover, state.store, state.storeTransfers],
   ].map((one) => keepSignal(one as Signal<unknown>));
   const inEngines = [...engines.peek().values()].flatMap(({ alive, message, stats, blocks }) =>
     [alive, message, stats, blocks].map((one) => keepSignal(one as Signal<unknown>)),
@@ -139,6 +144,7 @@ function keepSignal(from: Signal<unknown>): () => void {
 export function clearEngines(state: WritableState): void {
   batch(() => {
     state.engines.value = new Map();
+    state.store.value = null;
     state.slabs.value = new Map();
   });
 }
@@ -185,10 +191,23 @@ function apply(state: WritableState, event: SessionEvent): void {
       countBytes(state, event.spans);
       break;
     case 'transfer_started':
+    case 'transfer_ended': {
+      const transfers = isOfStore(event) ? state.storeTransfers : state.transfers;
+      transfers.value = withTransfer(transfers.value, event);
+      break;
+    }
     case 'transfer_chunk':
-    case 'transfer_ended':
       state.transfers.value = withTransfer(state.transfers.value, event);
       break;
+    case 'store':
+      state.store.value = event.figures && { ...(state.store.value ?? emptyStore), figures: event.figures };
+      break;
+    case 'store_blocks': {
+      const { tier, numBlocks, changed } = event;
+      const store = state.store.value;
+      if (store) state.store.value = { ...store, [tier]: withBlocks(store[tier], numBlocks + 1, changed) };
+      break;
+    }
     case 'slab':
       state.slabs.value = new Map(state.slabs.value).set(
         event.engineId,
@@ -214,6 +233,9 @@ function apply(state: WritableState, event: SessionEvent): void {
       );
       break;
     }
+    case 'conversation_resumed':
+      state.turns.value = event.turns.map((turn) => resumed(event.conversation, turn, event.atMs));
+      break;
     case 'conversation_ended':
       state.turns.value = state.turns.value.filter((turn) => turn.conversation !== event.conversation);
       break;
@@ -225,6 +247,8 @@ function apply(state: WritableState, event: SessionEvent): void {
 function pick<T extends object, K extends keyof T>(from: T, keys: readonly K[]): Pick<T, K> {
   return Object.fromEntries(keys.map((key) => [key, from[key]])) as Pick<T, K>;
 }
+
+const emptyStore = { memory: [], folder: [] };
 
 /** The one of this id, which is made when it is first heard of. */
 function engineOf({ engines }: WritableState, engineId: string, role: Role): WritableEngine {
@@ -245,72 +269,16 @@ function withBlocks(
   return blocks;
 }
 
-type Started = Extract<SessionEvent, { kind: 'transfer_started' }>;
-type Chunk = Extract<SessionEvent, { kind: 'transfer_chunk' }>;
-type Ended = Extract<SessionEvent, { kind: 'transfer_ended' }>;
-
-function withTransfer(
-  before: readonly TransferView[],
-  event: Started | Chunk | Ended,
-): readonly TransferView[] {
-  const same = (transfer: TransferView) => transfer.requestId === event.requestId && transfer.endMs === null;
-  if (event.kind === 'transfer_ended') {
-    const { outcome, message, stagesMs, throttled, bytes, movingMs = null, atMs } = event;
-    return before.map((transfer) =>
-      same(transfer)
-        ? { ...transfer, outcome, message, stagesMs, throttled, movingMs, bytesDone: bytes, endMs: atMs }
-        : transfer,
-    );
-  }
-  if (event.kind === 'transfer_chunk') {
-    const { pairs } = event;
-    return before.map((transfer) =>
-      same(transfer)
-        ? {
-            ...transfer,
-            pairs: [...transfer.pairs, ...pairs],
-            chunks: [...(transfer.chunks ?? []), pairs],
-          }
-        : transfer,
-    );
-  }
-  const { requestId, from, to, side, pairs, bytes, streamed, atMs } = event;
-  const fresh: TransferView = {
-    requestId,
-    from,
-    to,
-    side,
-    pairs,
-    chunks: streamed ? [] : null,
-    bytes,
-    bytesDone: 0,
-    startMs: atMs,
-    endMs: null,
-    outcome: null,
-    message: '',
-    stagesMs: {},
-    throttled: false,
-    movingMs: null,
-  };
-  return [...before, fresh].slice(-MOST_TRANSFERS);
-}
-
-/** A chunk that left the slab has arrived at its reader. */
-function countBytes(state: WritableState, spans: readonly Span[]): void {
-  for (const { name, requestId, args } of spans) {
-    if (name !== 'slab out' || typeof args.bytes !== 'number') continue;
-    const bytes = args.bytes;
-    state.transfers.value = state.transfers.value.map((transfer) =>
-      transfer.requestId === requestId && transfer.endMs === null
-        ? { ...transfer, bytesDone: Math.min(transfer.bytes, transfer.bytesDone + bytes) }
-        : transfer,
-    );
-  }
-}
-
 function withNote(before: readonly Note[], event: Extract<SessionEvent, { kind: 'note' }>): readonly Note[] {
   const { atMs, level, message } = event;
   return [...before, { id: (before.at(-1)?.id ?? 0) + 1, atMs, level, message }].slice(-MOST_NOTES);
+}
+
+/** A turn of before: nothing of it is shown but what was said. */
+function resumed(conversation: string, { result, ...turn }: ResumedTurn, atMs: number): TurnView {
+  const none = { edited: false, differsAt: null, edits: [], firstTokenMs: null, error: null };
+  const said = { answer: result.text ?? '', tokens: result.output_tokens, result };
+  return { ...turn, ...none, ...said, conversation, startMs: atMs, endMs: atMs };
 }
 
 type TurnEvent = Extract<SessionEvent, { turnId: string }>;

@@ -2,6 +2,7 @@
 import { systemClock } from '../../../src/platform/clock.ts';
 import type { Message } from '../../../src/workload/types.ts';
 import { Conversation } from './conversation.ts';
+import type { Settings } from './settings.ts';
 import { script, secondScript, suggest } from './suggestions.ts';
 import type { Workbench } from './workbench.ts';
 
@@ -96,6 +97,32 @@ export class Talk {
     return told.length > 0;
   }
 
+  /** Goes on with the conversation that the tab kept, if it did. */
+  async resume(): Promise<boolean> {
+    const { engines, settings } = this.#bench;
+    if (!engines.running || !keepsConversation(settings)) return false;
+    const { keptConversation } = await import('./kept-conversation.ts');
+    const kept = keptConversation(settings);
+    if (!kept) return false;
+    const { id, messages, tokenIds, turns } = kept;
+    this.#count = Math.max(this.#count, Number(/\d+$/.exec(id)?.[0] ?? 0));
+    this.#chat = new Conversation(id);
+    this.#chat.resume(messages, turns);
+    engines.running.cluster.resumeConversation(id, { turns: turns.length, tokenIds, messages });
+    engines.running.recorder.resume(id, tokenIds, turns);
+    this.#suggest();
+    return true;
+  }
+
+  async #keep(): Promise<void> {
+    const { engines, settings } = this.#bench;
+    if (!keepsConversation(settings)) return;
+    const { id, messages, turns } = this.#chat;
+    const history = engines.running?.cluster.historyOf(id);
+    const { keepConversation } = await import('./kept-conversation.ts');
+    if (history) keepConversation(settings, { id, messages, turns, tokenIds: history.tokenIds });
+  }
+
   /** Begins a new conversation; D's blocks of the old one are released. */
   async forget(): Promise<void> {
     const recorder = this.#bench.engines.running?.recorder;
@@ -106,6 +133,8 @@ export class Talk {
       await recorder?.endConversation(id).catch(() => {});
       this.#bench.emit({ kind: 'conversation_ended', atMs: this.#bench.nowMs(), conversation: id });
     }
+    if (keepsConversation(this.#bench.settings))
+      (await import('./kept-conversation.ts')).forgetConversation();
     this.#chat = this.#newConversation();
     this.#second = null;
     this.#suggest();
@@ -143,9 +172,13 @@ export class Talk {
     const { engines, settings } = this.#bench;
     if (!engines.running) throw new Error('The engines are not running: choose a model, or reload the page.');
     await conversation.ask(engines.running.recorder, settings, question, signal, onText);
+    if (conversation === this.#chat) await this.#keep();
   }
 
   #newConversation(): Conversation {
     return new Conversation(`chat-${++this.#count}`);
   }
 }
+
+/** Over a reload: where KV outlives the page, what was said does too. */
+const keepsConversation = ({ storeDir, lesson }: Settings): boolean => storeDir !== null && lesson === null;

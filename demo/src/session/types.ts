@@ -15,6 +15,7 @@ import type {
   RecordedTurn,
   Role,
   Stall,
+  StoreFigures,
 } from '../../../src/recording/events.ts';
 import type { Settings } from './settings.ts';
 
@@ -33,6 +34,7 @@ export type {
   Stall,
   StallRun,
   StallSide,
+  StoreFigures,
 } from '../../../src/recording/events.ts';
 export type { Settings } from './settings.ts';
 
@@ -88,6 +90,15 @@ export interface TransferView {
   throttled: boolean;
   /** Of a streamed one that ended: the time in which its bytes moved; null otherwise. */
   movingMs: number | null;
+}
+
+/** The store beside the engines. */
+export interface StoreView {
+  figures: StoreFigures;
+  /** By cell, the first unused. cached: there; held: being read; arriving: being written. */
+  memory: readonly BlockView[];
+  /** The tier below; empty where there is none. */
+  folder: readonly BlockView[];
 }
 
 export interface SlabView {
@@ -166,8 +177,12 @@ export interface SessionState {
   pointed: ReadonlySignal<Pointed | null>;
   /** "The P" and "the D", which are drawn: the one looked at, that of the last copy, the first that lives, or the last there was. */
   drawn: Readonly<Record<Role, ReadonlySignal<EngineState | null>>>;
-  /** Oldest first; the last 64, those under way included. */
+  /** Between engines. Oldest first; the last 64, those under way included. */
   transfers: ReadonlySignal<readonly TransferView[]>;
+  /** null: there is none. */
+  store: ReadonlySignal<StoreView | null>;
+  /** The same of what the store gave and got: its id is STORE. */
+  storeTransfers: ReadonlySignal<readonly TransferView[]>;
   /** By the holder's id. */
   slabs: ReadonlySignal<ReadonlyMap<string, SlabView>>;
   /** Oldest first, since the last reset; the last one may be running. */
@@ -212,6 +227,8 @@ export interface SessionActions {
   configure(change: Partial<Settings>): Promise<void>;
   /** A new conversation with these settings, on empty engines; what plays stops. */
   begin(change: Partial<Settings>): Promise<void>;
+  /** Removes all blocks that the store keeps in this browser's files; the conversation goes on. */
+  emptyFolder(): Promise<void>;
   /** Changes what was said before: `from` becomes `to` in the history of the next turn. */
   editHistory(from: string, to: string): void;
   /** Empties P's prefix cache. */
@@ -231,6 +248,8 @@ export interface SessionActions {
   /** One user is answered as another pastes a long text: on one engine, and on P and D. */
   runStall(): Promise<void>;
   runCrossover(): Promise<void>;
+  /** What the engines' steps and copies take, for fleets that are simulated (costs.ts has it then). */
+  measureCosts(): Promise<void>;
   /** A dropped Hugging Face directory, or its URL. */
   loadModel(source: { files: readonly File[]; name: string } | { url: string }): Promise<void>;
   saveRecording(): Promise<void>;

@@ -69,7 +69,11 @@ export class Workbench {
   /** Shows them, here and in the address; changes no engine. */
   setSettings(settings: Settings): void {
     this.emit({ kind: 'settings', atMs: this.nowMs(), settings: { ...settings } });
-    history.replaceState(null, '', `${location.pathname}${location.search}${toHash(settings)}`);
+    history.replaceState(
+      null,
+      '',
+      `${location.pathname}${location.search}${toHash(settings, location.hash)}`,
+    );
   }
 
   /** In a replay nothing can be changed: says so. */
@@ -79,14 +83,15 @@ export class Workbench {
     return true;
   }
 
-  /** Ends the engines and builds new ones. What was recorded ends with them. */
-  async startEngines(settings: Settings): Promise<void> {
+  /** Ends the engines and builds new ones. What was recorded ends with them. `then`: before anything else can be done. */
+  async startEngines(settings: Settings, then: () => Promise<void> = async () => {}): Promise<void> {
     await this.#begin(async () => {
       try {
         this.playback.forget();
         clearEngines(this.state);
         this.emit({ kind: 'settings', atMs: this.nowMs(), settings: { ...settings } });
         await this.engines.start(settings);
+        await then();
         this.status('ready', 'Ready');
       } catch (error) {
         this.status('failed', messageOf(error));

@@ -3,6 +3,7 @@
  * On a wide screen the conversation stays beside the engines; on a narrow one all is one column.
  */
 import type { ComponentChildren } from 'preact';
+import { fleetShown } from '../session/shown.ts';
 import type { Session } from '../session/types.ts';
 import { CrossoverView } from './crossover-view.tsx';
 import { EnginesView } from './engines-view.tsx';
@@ -29,9 +30,11 @@ export interface AppProps {
   banner: ComponentChildren;
   /** The running lesson, over all that it points at; null without one. */
   lesson: ComponentChildren;
+  /** In place of all below the head. */
+  fleet: ComponentChildren;
 }
 
-export function App({ session, tools, transport, time, chat, settings, banner, lesson }: AppProps) {
+export function App({ session, tools, transport, time, chat, settings, banner, lesson, fleet }: AppProps) {
   const stallFirst = session.state.settings.value.lesson === 1;
   return (
     <div class="page">
@@ -39,7 +42,7 @@ export function App({ session, tools, transport, time, chat, settings, banner, l
       <button
         type="button"
         class="skip"
-        onClick={() => document.querySelector<HTMLElement>('#stage .stage')?.focus()}
+        onClick={() => document.querySelector<HTMLElement>('#stage .stage, #fleet')?.focus()}
       >
         Skip to the engines
       </button>
@@ -53,25 +56,31 @@ export function App({ session, tools, transport, time, chat, settings, banner, l
         <div class="tools">{tools}</div>
       </header>
       {banner}
-      {lesson}
-      <main class="main">
-        <div class="conversation">{chat}</div>
-        <div class="show" id="stage">
-          <div class="lead">
-            <StoryView session={session} />
-            <div class="transport">{transport}</div>
-          </div>
-          {stallFirst && <StallView session={session} />}
-          <EnginesView session={session} time={time} />
-          <RaceView session={session} />
-          {!stallFirst && <StallView session={session} />}
-          <TimelineView session={session} />
-          <CrossoverView session={session} />
-          <NumbersView session={session} />
-        </div>
-      </main>
-      {settings}
-      <Foot session={session} />
+      {fleetShown.value ? (
+        fleet
+      ) : (
+        <>
+          {lesson}
+          <main class="main">
+            <div class="conversation">{chat}</div>
+            <div class="show" id="stage">
+              <div class="lead">
+                <StoryView session={session} />
+                <div class="transport">{transport}</div>
+              </div>
+              {stallFirst && <StallView session={session} />}
+              <EnginesView session={session} time={time} />
+              <RaceView session={session} />
+              {!stallFirst && <StallView session={session} />}
+              <TimelineView session={session} />
+              <CrossoverView session={session} />
+              <NumbersView session={session} />
+            </div>
+          </main>
+          {settings}
+          <Foot session={session} />
+        </>
+      )}
     </div>
   );
 }

@@ -3,6 +3,7 @@ import { type ReadonlySignal, useComputed } from '@preact/signals';
 import { litPlaces, wordOf } from '../session/pointing.ts';
 import type { BlockView, Pointed, Role, SessionState } from '../session/types.ts';
 import { blockInWords, holdInWords, letterOf, stateInWords, whoseInWords } from './describe-block.ts';
+import { isFromStore } from './sources.ts';
 
 interface Props {
   at: ReadonlySignal<Pointed | null>;
@@ -16,11 +17,12 @@ export function BlockInspector({ at, state }: Props) {
     return now?.at === 'block' ? (state.drawn[now.role].value?.blocks.value[now.id] ?? null) : null;
   });
   const shown = block.value;
+  const stored = pointed?.at === 'block' && isFromStore(state, pointed.role, pointed.id);
   const word = pointed?.at === 'word' ? wordInWords(pointed, state) : null;
   return (
     <div class="inspector" id="block-inspector">
       {pointed?.at === 'block' && shown ? (
-        <Details role={pointed.role} block={shown} nowMs={state.nowMs()} />
+        <Details role={pointed.role} block={shown} nowMs={state.nowMs()} stored={stored} />
       ) : word ? (
         <p class="inspector-title">{word}</p>
       ) : (
@@ -30,7 +32,9 @@ export function BlockInspector({ at, state }: Props) {
         </p>
       )}
       <p class="visually-hidden" aria-live="polite">
-        {pointed?.at === 'block' && shown ? blockInWords(shown, pointed.role, state.nowMs()) : (word ?? '')}
+        {pointed?.at === 'block' && shown
+          ? blockInWords(shown, pointed.role, state.nowMs(), stored)
+          : (word ?? '')}
       </p>
     </div>
   );
@@ -47,7 +51,14 @@ function wordInWords(pointed: Extract<Pointed, { at: 'word' }>, state: SessionSt
   return `${word} lies in ${lies.join(', and in ')}.`;
 }
 
-function Details({ role, block, nowMs }: { role: Role; block: BlockView; nowMs: number }) {
+interface DetailsProps {
+  role: Role;
+  block: BlockView;
+  nowMs: number;
+  stored: boolean;
+}
+
+function Details({ role, block, nowMs, stored }: DetailsProps) {
   const whose = whoseInWords(block);
   const hold = holdInWords(block, nowMs);
   return (
@@ -56,7 +67,7 @@ function Details({ role, block, nowMs }: { role: Role; block: BlockView; nowMs: 
         <strong class={`is-${letterOf(role).toLowerCase()}`}>
           {letterOf(role)} · block {block.id}
         </strong>{' '}
-        {stateInWords(block, role)}
+        {stateInWords(block, role, stored)}
       </p>
       {block.text !== null && <p class="inspector-text">{block.text}</p>}
       <dl class="inspector-facts">

@@ -41,6 +41,12 @@ export function BlockLegend({ state }: { state: SessionState }) {
             {label}
           </li>
         ))}
+        {state.store.value && (
+          <li>
+            <Swatch engine="prefill" block={{ ...sample, state: 'pulled', origin: 'pulled' }} stored />
+            loaded from the store
+          </li>
+        )}
         {talks.length > 1 &&
           talks.map((talk, i) => (
             <li key={talk}>
@@ -61,10 +67,12 @@ function Swatch({
   engine: role,
   block,
   conversation = 0,
+  stored = false,
 }: {
   engine: Role;
   block: BlockView;
   conversation?: number;
+  stored?: boolean;
 }) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const theme = themeVersion.value;
@@ -79,6 +87,7 @@ function Swatch({
       awaited: false,
       evictedGlow: 0,
       fade: 1,
+      stored,
       wrong: false,
     };
     drawBlock(context, { x: 0, y: 0, width: SIZE, height: SIZE }, block, look, readPalette());

@@ -2,6 +2,7 @@
 import type { Role, SessionState } from '../session/types.ts';
 import { AsTable } from './as-table.tsx';
 import { holdInWords, letterOf, stateInWords, whoseInWords } from './describe-block.ts';
+import { isFromStore } from './sources.ts';
 
 export function BlockTable({ state }: { state: SessionState }) {
   return (
@@ -34,7 +35,7 @@ function Table({ state, engine: role }: { state: SessionState; engine: Role }) {
         {blocks.map((block) => (
           <tr key={block.id}>
             <th scope="row">{block.id}</th>
-            <td>{stateInWords(block, role)}</td>
+            <td>{stateInWords(block, role, isFromStore(state, role, block.id))}</td>
             <td>{whoseInWords(block) ?? ''}</td>
             <td>{holdInWords(block, nowMs) ?? ''}</td>
             <td class="block-text">{block.text ?? ''}</td>

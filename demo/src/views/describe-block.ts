@@ -4,9 +4,10 @@ import { plural, remaining } from './format.ts';
 
 export const letterOf = (role: Role): 'P' | 'D' => (role === 'prefill' ? 'P' : 'D');
 
-/** One phrase for the state. `role` is the engine that has the block. */
-export function stateInWords(block: BlockView, role: Role): string {
-  const [here, there] = role === 'prefill' ? ['P', 'D'] : ['D', 'P'];
+/** One phrase for the state. `role` is the engine that has the block; `stored`: what was copied came from the store. */
+export function stateInWords(block: BlockView, role: Role, stored: boolean): string {
+  const [here, other] = role === 'prefill' ? ['P', 'D'] : ['D', 'P'];
+  const there = stored ? 'the store' : other;
   switch (block.state) {
     case 'null':
       return 'the null block: stands for nothing, never read';
@@ -54,9 +55,9 @@ export function whoseInWords(block: BlockView): string | null {
 }
 
 /** All of it in one sentence, for a screen reader. */
-export function blockInWords(block: BlockView, role: Role, nowMs: number): string {
+export function blockInWords(block: BlockView, role: Role, nowMs: number, stored: boolean): string {
   const parts = [
-    `Block ${block.id} of ${letterOf(role)}: ${stateInWords(block, role)}`,
+    `Block ${block.id} of ${letterOf(role)}: ${stateInWords(block, role, stored)}`,
     whoseInWords(block),
     block.tokens > 0 ? plural(block.tokens, 'token') : null,
     block.heldFor ? `held ${holdInWords(block, nowMs)}` : null,

@@ -20,6 +20,8 @@ export interface BlockLook {
   evictedGlow: number;
   /** 1, or less for what was freed a moment ago. */
   fade: number;
+  /** What was copied into it came from the store. */
+  stored: boolean;
   /** Its KV was made from other words than the prompt's. */
   wrong: boolean;
 }
@@ -53,7 +55,7 @@ export function drawBlock(
     drawHollow(context, box, block, look, palette);
     return;
   }
-  const accent = look.wrong ? palette.bad : accentOf(block, look.role, palette);
+  const accent = look.wrong ? palette.bad : look.stored ? palette.store : accentOf(block, look.role, palette);
   const cached = block.state === 'cached';
   const weight = strength(block.turn, look.newestTurn);
   context.globalAlpha = look.fade * (cached ? 0.2 : weight);

@@ -14,6 +14,15 @@ export interface Focus {
   id: number;
 }
 
+/** What else stands on the stage. */
+export interface StageLayer {
+  /** Moves on; true while something flies. `still`: nothing is to. */
+  advance(elapsedMs: number, still: boolean): boolean;
+  /** Blocks of the engine that are drawn whose copies are still in the air. */
+  awaited(role: Role): ReadonlySet<number>;
+  draw(context: CanvasRenderingContext2D, stage: StageLayout, palette: Palette): void;
+}
+
 export interface StageModel {
   blocks: Readonly<Record<Role, readonly BlockView[]>>;
   alive: Readonly<Record<Role, boolean>>;
@@ -28,6 +37,8 @@ export interface StageModel {
   /** What a free block had until a moment ago. */
   glow(role: Role, block: BlockView): { block: BlockView; fade: number } | null;
   focus: Focus | null;
+  /** Drawn over the blocks, before what flies; null: there is none. */
+  layer: Pick<StageLayer, 'draw'> | null;
   /** Has the words that are pointed at. */
   lit(block: BlockView): boolean;
 }
@@ -58,6 +69,7 @@ export function drawStage(
     context.restore();
   }
   for (const direction of DIRECTIONS) drawChannel(context, layout, direction, model, palette);
+  model.layer?.draw(context, layout, palette);
   drawLit(context, layout, model, palette);
   if (model.focus) drawFocus(context, layout, model, palette);
   for (const flight of model.flights) drawFlight(context, layout, flight, palette);
@@ -86,8 +98,12 @@ const colourOf = (direction: Direction, palette: Palette): string =>
   direction === 'd_to_p' ? palette.pull : palette.p;
 
 /** The half of the slab that a direction has. */
-function channelBox({ direction: lie, slab }: StageLayout, direction: Direction): Box {
+function channelBox({ direction: lie, slab, store }: StageLayout, direction: Direction): Box {
   const first = direction === 'd_to_p';
+  if (lie === 'across' && store) {
+    const width = slab.width / 2;
+    return { ...slab, x: slab.x + (first ? 0 : width) + 8, width: width - 16 };
+  }
   if (lie === 'across') {
     const height = slab.height / 2;
     return { x: slab.x + 10, y: slab.y + (first ? 0 : height), width: slab.width - 20, height };

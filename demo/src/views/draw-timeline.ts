@@ -17,11 +17,10 @@ export interface TimelineModel {
   nowMs: number;
 }
 
-const toneColour = (tone: Tone, palette: Palette): string =>
-  ({ p: palette.p, d: palette.d, pull: palette.pull, over: palette.over, router: palette.ink3 })[tone];
+const toneColour = (tone: Tone, palette: Palette): string => ({ ...palette, router: palette.ink3 })[tone];
 
-const inkOf = (tone: Tone, { pInk: p, dInk: d, pullInk: pull, ink2 }: Palette): string =>
-  ({ p, d, pull, over: ink2, router: ink2 })[tone];
+const inkOf = (tone: Tone, { pInk: p, dInk: d, pullInk: pull, storeInk: store, ink2 }: Palette): string =>
+  ({ p, d, pull, store, over: ink2, router: ink2 })[tone];
 
 export function drawTimeline(
   context: CanvasRenderingContext2D,

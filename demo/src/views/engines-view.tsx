@@ -12,6 +12,7 @@ import { isArrowKey } from './geometry.ts';
 import { StagePicture } from './stage-picture.ts';
 import { Surface } from './surface.tsx';
 import { TransferNews } from './transfer-news.tsx';
+import { useFetched } from './use-fetched.ts';
 
 export function EnginesView({ session, time }: { session: Session; time: ComponentChildren }) {
   const { state, actions } = session;
@@ -23,6 +24,8 @@ export function EnginesView({ session, time }: { session: Session; time: Compone
   });
   const picture = useMemo(() => new StagePicture(state), [state]);
   const redraw = useRef(() => {});
+  const store = useFetched(state.store.value !== null, () => import('./store-view.tsx'));
+  if (store !== null && store !== 'lost') picture.layer ??= new store.StoreLayer(state);
   const pinned = useRef(false);
 
   const show = (next: Focus | null) => {
@@ -91,6 +94,7 @@ export function EnginesView({ session, time }: { session: Session; time: Compone
       {time}
       <BlockInspector at={remembered} state={state} />
       <TransferNews state={state} />
+      {store !== null && store !== 'lost' && <store.StoreFigures state={state} />}
       <div class="engines-more">
         <BlockLegend state={state} />
         <BlockTable state={state} />

@@ -95,6 +95,8 @@ export interface StageLayout {
   direction: 'across' | 'down';
   prefill: GridLayout;
   slab: Box;
+  /** Below the slab; null: there is none. */
+  store: Box | null;
   decode: GridLayout;
   height: number;
 }
@@ -109,43 +111,57 @@ interface Counts {
   decode: number;
 }
 
-/** `least`: no text is smaller, pixels. */
-export function layoutStage(width: number, counts: Counts, least = 0): StageLayout {
-  return width < NARROW ? layoutDown(width, counts, least) : layoutAcross(width, counts, least);
+/** Above the store, the two ways stand side by side. */
+const SLAB_OVER_STORE = 98;
+const STORE_DOWN = 140;
+
+/** `least`: no text is smaller, pixels. `withStore`: there is room for a store. */
+export function layoutStage(width: number, counts: Counts, least = 0, withStore = false): StageLayout {
+  const layout = width < NARROW ? layoutDown : layoutAcross;
+  return layout(width, counts, least, withStore);
 }
 
-function layoutAcross(width: number, counts: Counts, least: number): StageLayout {
-  const slabLeast = Math.max(SLAB_ACROSS, 9.5 * least);
-  const slabWidth = Math.round(clamp(width * 0.17, slabLeast, Math.max(210, slabLeast)));
+function layoutAcross(width: number, counts: Counts, least: number, withStore: boolean): StageLayout {
+  const slabLeast = Math.max(withStore ? 2 * SLAB_ACROSS : SLAB_ACROSS, (withStore ? 19 : 9.5) * least);
+  const slabMost = Math.max(withStore ? 340 : 210, slabLeast);
+  const slabWidth = Math.round(clamp(width * (withStore ? 0.32 : 0.17), slabLeast, slabMost));
   const side = Math.floor((width - slabWidth - 2 * PADDING) / 2);
   const height = Math.round(clamp(width * 0.26, 190, 380));
   const box = (x: number): Box => ({ x, y: PADDING, width: side, height: height - 2 * PADDING });
   const prefill = layoutGrid(counts.prefill, box(PADDING));
   const decode = layoutGrid(counts.decode, box(PADDING + side + slabWidth));
   const used = Math.max(heightOf(prefill), heightOf(decode));
-  const total = Math.max(used, 196, 14 * least) + 2 * PADDING;
+  const total = Math.max(used, withStore ? 226 : 196, (withStore ? 16 : 14) * least) + 2 * PADDING;
+  const between = { x: PADDING + side, y: PADDING, width: slabWidth, height: total - 2 * PADDING };
+  const top = Math.max(SLAB_OVER_STORE, 6.2 * least);
   return {
     direction: 'across',
     prefill: centred(prefill),
-    slab: { x: PADDING + side, y: PADDING, width: slabWidth, height: total - 2 * PADDING },
+    slab: withStore ? { ...between, height: top } : between,
+    store: withStore ? { ...between, y: between.y + top, height: between.height - top } : null,
     decode: centred(decode),
     height: total,
   };
 }
 
-function layoutDown(width: number, counts: Counts, least: number): StageLayout {
+function layoutDown(width: number, counts: Counts, least: number, withStore: boolean): StageLayout {
   const inner = width - 2 * PADDING;
   const most = clamp(width * 0.4, 110, 300);
   const prefill = layoutGrid(counts.prefill, { x: PADDING, y: PADDING, width: inner, height: most });
   const between = Math.max(SLAB_DOWN, 7 * least);
   const slab = { x: PADDING, y: PADDING + heightOf(prefill), width: inner, height: between };
-  const decode = layoutGrid(counts.decode, { x: PADDING, y: slab.y + between, width: inner, height: most });
+  const below = slab.y + between;
+  const height = Math.max(STORE_DOWN, 8 * least);
+  const store = withStore ? { x: PADDING, y: below, width: inner, height } : null;
+  const end = below + (store ? height + 8 : 0);
+  const decode = layoutGrid(counts.decode, { x: PADDING, y: end, width: inner, height: most });
   return {
     direction: 'down',
     prefill: centred(prefill),
     slab,
+    store,
     decode: centred(decode),
-    height: slab.y + between + heightOf(decode) + PADDING,
+    height: end + heightOf(decode) + PADDING,
   };
 }
 

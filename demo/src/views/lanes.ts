@@ -3,13 +3,14 @@ import type { Span } from '../session/types.ts';
 import type { DrawnIds } from './direction.ts';
 
 /** Whose work, or which way bytes went. */
-export type Tone = 'p' | 'd' | 'pull' | 'over' | 'router';
+export type Tone = 'p' | 'd' | 'pull' | 'over' | 'store' | 'router';
 
 /** From top to bottom. */
 export const LANES = {
   router: { label: 'router', tone: 'router' },
   'P gpu': { label: 'P · GPU', tone: 'p' },
   'P host': { label: 'P · host', tone: 'p' },
+  store: { label: 'store', tone: 'store' },
   'link D>P': { label: 'D → P', tone: 'pull' },
   'link P>D': { label: 'P → D', tone: 'over' },
   'D host': { label: 'D · host', tone: 'd' },
@@ -19,10 +20,14 @@ export const LANES = {
 export type Lane = keyof typeof LANES;
 export const laneNames = Object.keys(LANES) as readonly Lane[];
 
+const ofStore = (way: Span['way']): boolean => way?.from === 'store' || way?.to === 'store';
+
 /** null: of an engine that is not drawn. */
 export function laneOf({ lane, engineId, way }: Span, { prefill, decode }: DrawnIds): Lane | null {
   if (lane === 'router') return 'router';
   if (lane === 'link') {
+    if (ofStore(way))
+      return [way!.from, way!.to].some((id) => id === prefill || id === decode) ? 'store' : null;
     if (way?.from === decode && way?.to === prefill) return 'link D>P';
     return way?.from === prefill && way?.to === decode ? 'link P>D' : null;
   }
@@ -33,6 +38,7 @@ export function laneOf({ lane, engineId, way }: Span, { prefill, decode }: Drawn
 /** A transfer's stages have the colour of its way, wherever they are done. */
 export function toneOf({ way }: Span, lane: Lane, { prefill }: DrawnIds): Tone {
   const { tone } = LANES[lane];
+  if (ofStore(way)) return 'store';
   if (!way || (tone !== 'p' && tone !== 'd')) return tone;
   return way.to === prefill ? 'pull' : 'over';
 }

@@ -16,6 +16,8 @@ const NAMES = {
   pull: '--pull',
   pullInk: '--pull-ink',
   over: '--over',
+  store: '--store',
+  storeInk: '--store-ink',
   bad: '--bad',
   badWash: '--bad-wash',
   onAccent: '--on-accent',

@@ -5,11 +5,12 @@ import { isLit, type Lit, litBlocks } from '../session/pointing.ts';
 import type { BlockView, Role, SessionState, TurnView } from '../session/types.ts';
 import { Afterglow, FAINT } from './afterglow.ts';
 import { DIRECTIONS, type Direction, directionOf, drawnIds, holderOf, readerOf } from './direction.ts';
-import { drawStage, type Focus, type StageModel } from './draw-stage.ts';
+import { drawStage, type Focus, type StageLayer, type StageModel } from './draw-stage.ts';
 import { Flights } from './flights.ts';
 import { cellAt, contains, layoutStage, neighbour, type StageLayout } from './geometry.ts';
 import { leastFont, reducedMotion } from './palette.ts';
 import { SlabMeter } from './slab-meter.ts';
+import { isFromStore } from './sources.ts';
 import { wrongTokens } from './story.ts';
 import type { Frame } from './surface.tsx';
 
@@ -19,6 +20,8 @@ const EVICTED_MS = 2500;
 /** What is remembered from frame to frame: flights, the slab's falling meter, when a block was evicted. */
 export class StagePicture {
   focus: Focus | null = null;
+  /** The store, where there is one. */
+  layer: StageLayer | null = null;
   readonly #state: SessionState;
   readonly #flights = new Flights();
   readonly #slabs = { d_to_p: new SlabMeter(), p_to_d: new SlabMeter() };
@@ -34,12 +37,14 @@ export class StagePicture {
   }
 
   watch(): void {
-    const { drawn, transfers, slabs, time } = this.#state;
+    const { drawn, transfers, store, storeTransfers, slabs, time } = this.#state;
     for (const { value: engine } of [drawn.prefill, drawn.decode]) {
       engine?.blocks.value;
       engine?.alive.value;
     }
     transfers.value;
+    store.value;
+    storeTransfers.value;
     slabs.value;
     time.value;
     this.#lit.value;
@@ -49,8 +54,10 @@ export class StagePicture {
     const blocks = this.#blocks();
     const counts = { prefill: blocks.prefill.length || 64, decode: blocks.decode.length || 64 };
     const least = leastFont.peek();
-    const key = `${width} ${counts.prefill} ${counts.decode} ${least}`;
-    if (this.#layout?.key !== key) this.#layout = { key, layout: layoutStage(width, counts, least) };
+    const withStore = this.#state.store.peek() !== null;
+    const key = `${width} ${counts.prefill} ${counts.decode} ${least} ${withStore}`;
+    if (this.#layout?.key !== key)
+      this.#layout = { key, layout: layoutStage(width, counts, least, withStore) };
     return this.#layout.layout;
   }
 
@@ -79,16 +86,20 @@ export class StagePicture {
       },
       this.#state.endOf,
     );
-    if (reducedMotion.peek()) {
+    const still = reducedMotion.peek();
+    if (still) {
       this.#flights.land();
       more = false;
     }
+    more = this.layer?.advance(elapsedMs, still) || more;
     for (const direction of DIRECTIONS) {
       more = this.#slabs[direction].advance(slabOf(direction), elapsedMs) || more;
     }
     const newestTurn = this.#takeIn(blocks);
     more = this.#evictedAt.size > 0 || more;
-    const awaited = { prefill: this.#flights.awaited('prefill'), decode: this.#flights.awaited('decode') };
+    const awaitedBy = (role: Role) =>
+      new Set([...this.#flights.awaited(role), ...(this.layer?.awaited(role) ?? [])]);
+    const awaited = { prefill: awaitedBy('prefill'), decode: awaitedBy('decode') };
     const fresh = turns.peek().length === 0;
     for (const role of ['prefill', 'decode'] as const) {
       if (fresh) this.#afterglow[role].clear();
@@ -116,6 +127,7 @@ export class StagePicture {
         awaited: awaited[role].has(block.id),
         evictedGlow: this.#evicted(role, block),
         fade: 1,
+        stored: block.origin === 'pulled' && isFromStore(this.#state, role, block.id),
         wrong: wrong !== null && isWrong(block, wrong, this.#state.machine.peek()?.blockSize ?? 1),
       }),
       glow: (role, block) => {
@@ -124,6 +136,7 @@ export class StagePicture {
         return glow;
       },
       focus: this.focus,
+      layer: this.layer,
       lit: (block) => lit !== null && isLit(lit, block),
     };
     drawStage(context, this.layout(width), model, palette);

@@ -9,6 +9,7 @@ export function StoryView({ session: { state } }: { session: Session }) {
       status: state.status.value,
       turns: state.turns.value,
       transfers: state.transfers.value,
+      storeTransfers: state.storeTransfers.value,
       race: state.race.value,
       stall: state.stall.value,
     }),

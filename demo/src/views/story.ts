@@ -3,12 +3,15 @@ import { isConversation } from '../session/conversation.ts';
 import type { Race, Stall, Status, TransferView, TurnView } from '../session/types.ts';
 import { ms, plural, rate, times } from './format.ts';
 import { plainly } from './plain-words.ts';
+import { storedTokens } from './sources.ts';
 import { stallVerdict } from './stall.ts';
 import { sameAnswer, verdictOf } from './verdict.ts';
 
+const STORE = 'store';
+
 export interface Story {
   /** Marks the headline: whose moment it is. */
-  tone: 'plain' | 'p' | 'd' | 'pull' | 'bad';
+  tone: 'plain' | 'p' | 'd' | 'pull' | 'store' | 'bad';
   headline: string;
   detail: string;
 }
@@ -17,6 +20,8 @@ export interface StoryFacts {
   status: Status;
   turns: readonly TurnView[];
   transfers: readonly TransferView[];
+  /** What the store gave and got. */
+  storeTransfers: readonly TransferView[];
   race: Race | null;
   stall: Stall | null;
 }
@@ -32,13 +37,14 @@ export function tell(given: StoryFacts): Story {
   if (!turn) return opening(status);
   if (turn.error)
     return { tone: 'bad', headline: `Turn ${turn.turn} did not end well`, detail: plainly(turn.error) };
-  const own = facts.transfers.filter(
-    ({ startMs, endMs }) =>
-      (endMs ?? startMs) >= turn.startMs && (turn.endMs === null || startMs <= turn.endMs),
-  );
+  const ofTurn = ({ startMs, endMs }: TransferView): boolean =>
+    (endMs ?? startMs) >= turn.startMs && (turn.endMs === null || startMs <= turn.endMs);
+  const own = facts.transfers.filter(ofTurn);
   const pull = own.findLast(({ side }) => side === 'prefill');
   const over = own.findLast(({ side }) => side === 'decode');
   if (turn.endMs !== null) return ended(turn, pull ?? null, facts);
+  const load = facts.storeTransfers.filter(ofTurn).find(({ to, side }) => to !== STORE && side === 'prefill');
+  if (load && !over && turn.firstTokenMs === null) return loading(load, pull ?? null);
   return underWay(turn, pull ?? null, over ?? null);
 }
 
@@ -127,6 +133,17 @@ function underWay(turn: TurnView, pull: TransferView | null, over: TransferView 
   };
 }
 
+function loading(load: TransferView, pull: TransferView | null): Story {
+  const blocks = plural(load.pairs.length, 'block');
+  return {
+    tone: 'store',
+    headline: load.endMs === null ? `P loads ${blocks} from the store` : `${blocks} came from the store to P`,
+    detail: pull
+      ? `What the store does not have comes from D: ${plural(pull.pairs.length, 'block')}.`
+      : 'The store knows blocks by what they say: whoever asks with the same words gets their KV.',
+  };
+}
+
 const cameBack = (pull: TransferView): string =>
   pull.outcome === null || pull.outcome === 'done'
     ? `${plural(pull.pairs.length, 'block')} came back from D to P`
@@ -148,6 +165,16 @@ function ended(view: TurnView, pull: TransferView | null, facts: StoryFacts): St
       tone: 'bad',
       headline: `Wrong KV: ${plural(wrong, 'pulled token')} came from words that the prompt does not have`,
       detail: `The history was rewritten, and the token check is off: P took what D had of the old words. Compare the answer with the chat. ${ttft}`,
+    };
+  }
+  const stored = storedTokens(result);
+  if (stored > 0) {
+    const rest = result.pulled_tokens - stored;
+    const { ms: took, throttled } = result.transfer.store_to_p!;
+    return {
+      tone: 'store',
+      headline: `${plural(stored, 'token')} came from the store${rest > 0 ? `, ${rest} from D` : ''}: ${who} did not compute them again`,
+      detail: `Loaded in ${ms(took)}${throttled ? ' over a modelled link' : ''}. ${who} computed only ${result.computed_tokens} of ${plural(result.prompt_tokens, 'prompt token')}. ${ttft}${compared(result.pulled_tokens, facts)}`,
     };
   }
   if (result.pulled_tokens > 0 && pull) {

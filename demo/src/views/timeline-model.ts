@@ -31,7 +31,8 @@ export function placeSpans(spans: readonly Span[], drawn: DrawnIds): readonly La
   return [...byLane].map(([lane, own]) => {
     const { packed, rows } = packRows(own, MOST_ROWS);
     const bars = packed.map(({ item: span, row }) => ({ span, lane, row, tone: toneOf(span, lane, drawn) }));
-    return { lane, rows, bars };
+    // Where there is no store, there is nothing to say of it.
+    return { lane, rows: lane === 'store' && own.length === 0 ? 0 : rows, bars };
   });
 }
 
@@ -81,11 +82,13 @@ export function layoutTimeline(width: number, rows: readonly number[], least = 0
   const gutter = Math.max(width < 520 ? 62 : 76, 5.2 * least);
   const [axis, row, gap] = [Math.max(22, least + 12), Math.max(13, least + 4), 7];
   let y = axis + 4;
-  const lanes = laneNames.map((lane, i) => {
-    const height = Math.max(1, rows[i] ?? 1) * row + 2;
+  const lanes = laneNames.flatMap((lane, i) => {
+    const needed = rows[i] ?? (lane === 'store' ? 0 : 1);
+    if (needed === 0) return [];
+    const height = needed * row + 2;
     const placed = { lane, y, height };
     y += height + gap;
-    return placed;
+    return [placed];
   });
   return { gutter, axis, row, lanes, height: y + Math.max(FLAG, least + 4) };
 }

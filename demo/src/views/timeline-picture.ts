@@ -60,7 +60,7 @@ export class TimelinePicture {
     const lanes = placeSpans(spans, { prefill, decode });
     this.#placed = { of: spans, key, lanes };
     if (spans.length === 0) this.#rows = [];
-    this.#rows = lanes.map(({ rows }, i) => Math.max(rows, this.#rows[i] ?? 1));
+    this.#rows = lanes.map(({ rows }, i) => Math.max(rows, this.#rows[i] ?? 0));
     return lanes;
   }
 

@@ -14,7 +14,7 @@ import { nodePlatform, useAdapter } from '../../platform/node.ts';
 import { formatMs } from '../format.ts';
 import { left, plainStyle, renderTable, right } from '../table.ts';
 import { type DecodeCase, decode, engineAlone, longestOf, prefill, type StepTime } from './engine/alone.ts';
-import { compareFusion, fusionTable } from './engine/fusion.ts';
+import { COMPARISONS, type ComparisonName, comparedTable, compareEngines } from './engine/compare.ts';
 import { measureAttention } from './kernels/attention.ts';
 import { measureMatrix } from './kernels/matrices.ts';
 import { workbench } from './kernels/workbench.ts';
@@ -36,19 +36,23 @@ await runBench(async () => {
     'bench:engine',
     'one engine alone: start, prefill and decode',
     { model: 'tiny', rounds: 5 },
-    { 'compare fusion': 'decode only, of engines with fused kernels and without, in turn' },
+    {
+      'compare what':
+        'two engines in turn, with fused kernels and without (fusion), with subgroups of a fixed size and without (subgroups)',
+    },
   );
   const { compare } = options.own;
-  if (compare !== undefined && compare !== 'fusion')
-    throw new ConfigError(`--compare is ${compare}: wanted fusion`);
+  if (compare !== undefined && !Object.hasOwn(COMPARISONS, compare))
+    throw new ConfigError(`--compare is ${compare}: wanted ${Object.keys(COMPARISONS).join(' or ')}`);
   const files = await nodePlatform.openModel(options.model);
   const adapter = await useAdapter(options.adapter);
   const begun = systemClock.now();
   const weights = await loadWeights({ name: options.model, files, dtype: 'f16', seed: 0 });
   if (compare) {
-    const figures = await compareFusion(weights, options.rounds);
-    const head = `decode steps of ${options.model} on ${adapter.name}, kernels apart and fused; medians`;
-    report(options, [head, '', ...fusionTable(figures)], { model: options.model, figures });
+    const comparison = COMPARISONS[compare as ComparisonName];
+    const figures = await compareEngines(weights, options.rounds, comparison);
+    const head = `prefill and decode steps of ${options.model} on ${adapter.name}: ${compare}, medians`;
+    report(options, [head, '', ...comparedTable(figures, comparison)], { model: options.model, figures });
   } else {
     await measureEngine(options, adapter.name, weights, begun);
   }

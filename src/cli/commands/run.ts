@@ -14,8 +14,7 @@ import { LogitKeeper } from '../../measure/comparison.ts';
 import type { RunReport } from '../../measure/report.ts';
 import { withoutAudited } from '../../measure/summary.ts';
 import { TimelineKeeper } from '../../measure/turn-timeline.ts';
-import { RECORDING_VERSION, type SessionEvent } from '../../recording/events.ts';
-import { startRecording } from '../../recording/recording.ts';
+import type { SessionEvent } from '../../recording/events.ts';
 import { agreement } from '../../report/verdict.ts';
 import type { Conversation } from '../../workload/types.ts';
 import type { CommandSpec } from '../arguments.ts';
@@ -26,7 +25,6 @@ import { prepareOutputs } from '../outputs.ts';
 import { NO_TIMESTAMPS, profileLines } from '../profile.ts';
 import { createProgress, type Progress } from '../progress.ts';
 import { preparePullPolicy } from '../pull-policy.ts';
-import { printReport } from '../run-output.ts';
 import { wantOneRouting } from '../settings.ts';
 import { startCluster } from '../start-cluster.ts';
 import { plainStyle } from '../table.ts';
@@ -96,7 +94,10 @@ async function run(config: RunConfig, { deps, signal }: CommandContext): Promise
   const cluster = await startCluster(options, adapter.name, pullPolicy, progress, { deps, signal });
   try {
     cluster.onWaiting((_, reason) => progress.line(reason));
-    const recorded = config.record === null ? null : startRecording(cluster, config);
+    const recorded =
+      config.record === null
+        ? null
+        : (await import('../../recording/recording.ts')).startRecording(cluster, config);
     const served = recorded?.cluster ?? cluster;
     const tracing = await followSpans(cluster, config, deps);
     const timelines = new TimelineKeeper();
@@ -127,6 +128,8 @@ async function run(config: RunConfig, { deps, signal }: CommandContext): Promise
     const made = makeReport(deps, config, cluster, timed, keeper, integrity, timelines.timeline);
     const report = { ...made, ...(profile ? { profile } : {}), ...(windows ? { windows } : {}) };
     const tables = textOutput(config, deps);
+    // Wanted at the end only: loaded now.
+    const { printReport } = await import('../run-output.ts');
     printReport(report, conversations, tables, deps.color);
     if (gantt.length > 0) tables.write(`\n${gantt.join('\n')}\n`);
     if (config.profile) {
@@ -188,6 +191,7 @@ async function writeRecording(
   { version, writeTextFile }: CommandContext['deps'],
   progress: Progress,
 ): Promise<void> {
+  const { RECORDING_VERSION } = await import('../../recording/events.ts');
   const title = `${config.model}, ${config.mode.join(' and ')}`;
   const recording = { kvferryRecording: RECORDING_VERSION, madeWith: `kvferry ${version}`, title, events };
   // A microsecond is as fine as these clocks are.

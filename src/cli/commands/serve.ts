@@ -34,6 +34,7 @@ export const serveSpec: CommandSpec = {
     'modes',
     'general',
   ],
+  endsBySignal: true,
   // Whoever serves brings no conversation: the shipped one's settings are not for them.
   defaults: () => ({ turns: 5 }),
   examples: [

@@ -10,7 +10,8 @@ import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { verifyFaults } from '../fault-run.ts';
 import { formatSeconds, WIDTH, wrap } from '../format.ts';
 import { textOutput, writeJson } from '../json-option.ts';
-import { checkFiles, writePages } from '../outputs.ts';
+import { checkFiles } from '../outputs.ts';
+import { writePages } from '../pages.ts';
 import { createProgress } from '../progress.ts';
 import { totalOf, verifyDocument, verifyJunit } from '../verify-document.ts';
 

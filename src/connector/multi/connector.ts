@@ -1,6 +1,7 @@
 /** Several connectors as one: vLLM's MultiConnector. */
+
+import { STORE_ADDRESS } from '../../config/connectors.ts';
 import type { Composition } from '../../config/kv-connectors.ts';
-import { STORE_ADDRESS } from '../../config/kv-transfer.ts';
 import { SourceCosts, type SourceCostsDeps } from '../policy/source-costs.ts';
 import type { ConnectorDeps, EngineConnector, StoreCounters, TransferCounters } from '../types.ts';
 import { MultiSchedulerSide, weighsCosts } from './scheduler-side.ts';

@@ -3,8 +3,10 @@
  * after vLLM's nixl/pull_scheduler.py; differences are named where they are. Moves no bytes, keeps no clock of its own,
  * and never changes a request's parameters: what was used of them is remembered here.
  */
+
+import { isStreamedPrefill } from '../../config/connectors.ts';
 import type { KvCacheSpec } from '../../config/engine.ts';
-import { isStreamedPrefill, type KvTransferParams, type NixlConfig } from '../../config/kv-transfer.ts';
+import type { KvTransferParams, NixlConfig } from '../../config/kv-transfer.ts';
 import type {
   ConnectorOutput,
   ConnectorRequest,

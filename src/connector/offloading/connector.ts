@@ -1,5 +1,5 @@
 /** Both sides of vLLM's OffloadingConnector, over a store that the cluster's engines share. */
-import { OFFLOADING_DEFAULTS, type OffloadingConfig, STORE_ADDRESS } from '../../config/kv-transfer.ts';
+import { OFFLOADING_DEFAULTS, type OffloadingConfig, STORE_ADDRESS } from '../../config/connectors.ts';
 import { ConfigError } from '../../errors.ts';
 import type { ConnectorDeps, EngineConnector } from '../types.ts';
 import { StoreAnswers } from './answers.ts';

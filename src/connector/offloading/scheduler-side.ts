@@ -2,7 +2,8 @@
  * Scheduler side of the offloading connector: asks the store what it has of a request, loads that in place of computing it,
  * and offers what was computed, block by block as it is there. Rules and knobs: vLLM's OffloadingConnector (docs/store.md).
  */
-import type { KvTransferParams, OffloadingConfig } from '../../config/kv-transfer.ts';
+import type { OffloadingConfig } from '../../config/connectors.ts';
+import type { KvTransferParams } from '../../config/kv-transfer.ts';
 import type {
   ConnectorOutput,
   ConnectorRequest,

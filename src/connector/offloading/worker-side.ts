@@ -4,7 +4,7 @@
  */
 import type { ConnectorOutput, KvConnectorWorker } from '../../engine/kv-connector.ts';
 import type { BlockId, Clock } from '../../engine/types.ts';
-import type { StoreFound } from '../../transport/store-messages.ts';
+import type { StoreFound, StoreTaken } from '../../transport/store-messages.ts';
 import { emptyResult } from '../../transport/transfer.ts';
 import type {
   BlockStream,
@@ -136,11 +136,11 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
   #onNotification(notification: PeerNotification): void {
     if (notification.kind === 'store_found') this.#found(notification);
     else if (notification.kind === 'store_taken') {
-      const { offerId, blocks } = notification;
-      this.storeCounters.savedBlocks += blocks;
-      this.storeCounters.savedBytes += blocks * this.#bytesOfBlock;
+      const { offerId, taken } = notification;
+      this.storeCounters.savedBlocks += taken.length;
+      this.storeCounters.savedBytes += taken.length * this.#bytesOfBlock;
       const offer = this.#offers.get(offerId);
-      if (offer && blocks > 0) this.#saved(offer, blocks);
+      if (offer && taken.length > 0) this.#saved(offer, taken);
       if (offer) this.#endOffer(offerId, offer);
       this.#settleFinished();
     }
@@ -156,10 +156,14 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
     this.#answered(leaseId, blockIds);
   }
 
-  #saved({ requestId, offeredMs: startedMs }: Offer, blocks: number): void {
+  #saved({ requestId, offeredMs: startedMs, blockIds }: Offer, taken: StoreTaken['taken']): void {
     const endedMs = this.#deps.clock.now();
     this.storeCounters.saveMs += endedMs - startedMs;
-    this.#deps.onStored?.({ what: 'save', requestId, startedMs, endedMs, blocks });
+    const info = { requestId, startedMs, endedMs, blocks: taken.length };
+    const pairs = blockIds.flatMap((ids, group) =>
+      taken.map(([place, remote]) => ({ group, remote, local: ids[place]! })),
+    );
+    this.#deps.onStored?.({ what: 'save', ...info, pairs });
   }
 
   #onNotifyFailed(notification: PeerNotification): void {

@@ -9,6 +9,7 @@ import { type BlockFact, BlockLedger } from './block-facts.ts';
 import { type CacheLookup, lookup } from './cache-lookup.ts';
 import type { EngineQueues } from './engine-load.ts';
 import { checkHolds, checkQueues } from './integrity.ts';
+import { type Occupancy, occupancy } from './occupancy.ts';
 import { waitingReason } from './waiting-reason.ts';
 
 export interface EngineCoreStats extends EngineCounters {
@@ -105,6 +106,11 @@ export class Inspector {
   blocks(): BlockFact[] {
     invariant(this.#ledger, () => 'the blocks of an engine that nobody was to look into were asked for');
     return this.#ledger.list(this.#deps.queues.known, this.#holds());
+  }
+
+  /** What the pool's blocks are used for, in at most so many equal parts of it. */
+  occupancy(mostCells: number): Occupancy {
+    return occupancy(this.#deps.cache, this.#holds(), mostCells);
   }
 
   /** Throws InternalError when queues, tables, reference counts, free list, hashes or holds do not agree. */

@@ -1,11 +1,9 @@
 /** The ways that KV can take, as arms of a benchmark: which connectors, and whether P pulls back. */
+
+import { OFFLOADING_DEFAULTS, type OffloadingConfig } from '../../config/connectors.ts';
 import type { CostProfile } from '../../config/cost-profile.ts';
 import type { Composition } from '../../config/kv-connectors.ts';
-import {
-  OFFLOADING_DEFAULTS,
-  type OffloadingConfig,
-  type SingleConnectorName,
-} from '../../config/kv-transfer.ts';
+import type { SingleConnectorName } from '../../config/kv-transfer.ts';
 import type { Mode } from '../../config/modes.ts';
 import type { PathName } from '../../config/paths.ts';
 import type { RunConfig } from '../../config/run.ts';

@@ -24,6 +24,8 @@ export interface EvictionPolicy {
   put(key: Key): boolean;
   /** Forgets the key; it is told to nobody. */
   remove(key: Key): void;
+  /** For pictures: how many keys each queue has, of a policy with several. */
+  readonly sizes?: Readonly<Record<string, number>>;
   /** Keys, the first to go roughly first. */
   keys(): Iterable<Key>;
 }

@@ -39,8 +39,8 @@ function conversation(reports: readonly Partial<TurnReport & { edited: boolean }
 }
 
 describe('the lessons', () => {
-  it('are numbered from 1 to 10, each with text, tasks, a question and its answer', () => {
-    expect(lessons.map(({ number }) => number)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+  it('are numbered from 1 to 12, each with text, tasks, a question and its answer', () => {
+    expect(lessons.map(({ number }) => number)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
     for (const { title, text, tasks, question, answer } of lessons) {
       expect(title.length).toBeGreaterThan(8);
       expect(text.split('. ').length).toBeGreaterThanOrEqual(3);

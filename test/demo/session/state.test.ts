@@ -102,3 +102,42 @@ describe('a recording', () => {
     );
   });
 });
+
+describe('a store', () => {
+  const way = { requestId: 'r', side: 'prefill' } as const;
+  const moved = (kind: 'load' | 'save' | 'pull', atMs: number): SessionEvent => {
+    const ends = { load: ['store', 'p'], save: ['p', 'store'], pull: ['d', 'p'] } as const;
+    const [from, to] = ends[kind];
+    return { kind: 'transfer_started', atMs, ...way, from, to, pairs: [[1, 2]], bytes: 64 };
+  };
+  const ended = (from: string, to: string, atMs: number): SessionEvent => ({
+    ...{ kind: 'transfer_ended', atMs, ...way, from, to, outcome: 'done', message: '' },
+    ...{ bytes: 64, blocks: 1, ms: 1, stagesMs: {}, throttled: false },
+  });
+
+  it('has transfers of its own: those between engines stay what passed between engines', () => {
+    const state = fixtureState([moved('load', 1), moved('pull', 2), moved('save', 3), moved('save', 4)]);
+    expect(state.transfers.value.map(({ from }) => from)).toEqual(['d']);
+    expect(state.storeTransfers.value.map(({ to }) => to)).toEqual(['p', 'store', 'store']);
+    feed(state, [ended('p', 'store', 5)]);
+    expect(state.storeTransfers.value.map(({ endMs }) => endMs)).toEqual([null, 5, null]);
+    expect(state.transfers.value[0]!.endMs).toBeNull();
+  });
+
+  it('is forgotten with the engines', () => {
+    const figures = {
+      ...{ slots: 4, blockBytes: 64, blocks: 1, lookups: 0, hits: 0, stored: 1, evicted: 0 },
+      ...{ twoHopBytes: 0, queues: null, folder: null },
+    };
+    const there = { ...block(2, {}), state: 'cached' } as const;
+    const state = fixtureState([
+      { kind: 'store', atMs: 0, figures },
+      { kind: 'store_blocks', atMs: 0, tier: 'memory', numBlocks: 4, changed: [there] },
+    ]);
+    expect(state.store.value!.memory.map(({ state: what }) => what)).toEqual([
+      ...['null', 'free', 'cached', 'free', 'free'],
+    ]);
+    clearEngines(state);
+    expect(state.store.value).toBeNull();
+  });
+});

@@ -17,7 +17,7 @@ function bench(tokens: number, conversations: number, fails = '') {
   const stand = {
     settings: { ...defaultSettings, conversations },
     state: { suggestions: {}, playing: {} },
-    engines: { running: { recorder: { generate } } },
+    engines: { running: { recorder: { generate, lastTurn: () => null } } },
     exclusive: (_: string, run: (signal: AbortSignal) => Promise<void>) => run(new AbortController().signal),
     setSettings: () => {},
   };

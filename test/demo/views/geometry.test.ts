@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { layoutStore } from '../../../demo/src/views/draw-store.ts';
 import {
   cellAt,
   cellBox,
@@ -8,6 +9,7 @@ import {
   layoutStage,
   neighbour,
 } from '../../../demo/src/views/geometry.ts';
+import { emptyBlock } from '../../../src/recording/empty-block.ts';
 
 const box = { x: 10, y: 20, width: 300, height: 200 };
 
@@ -65,5 +67,33 @@ describe('the stage', () => {
     expect(direction).toBe('down');
     expect(prefill.box.y + heightOf(prefill)).toBeLessThanOrEqual(slab.y);
     expect(slab.y + slab.height).toBeLessThanOrEqual(decode.box.y);
+  });
+
+  it.each([860, 350])('makes room for a store between them, %i pixels wide', (width) => {
+    const counts = { prefill: 64, decode: 64 };
+    const { prefill, slab, store, decode, height, direction } = layoutStage(width, counts, 0, true);
+    expect(store!.y).toBeGreaterThanOrEqual(slab.y + slab.height);
+    expect(store!.y + store!.height).toBeLessThanOrEqual(height);
+    if (direction === 'across') {
+      const right = cellBox(prefill, prefill.columns - 1);
+      expect(right.x + right.width).toBeLessThanOrEqual(store!.x);
+      expect(store!.x + store!.width).toBeLessThanOrEqual(decode.box.x);
+    } else expect(store!.y + store!.height).toBeLessThanOrEqual(decode.box.y);
+    expect(layoutStage(width, counts).store).toBeNull();
+  });
+
+  it.each([200, 340])('holds a store and its folder in a box %i pixels wide', (width) => {
+    const blocks = Array.from({ length: 65 }, (_, id) => ({ ...emptyBlock(id), state: 'cached' as const }));
+    const counts = { slots: 64, blockBytes: 1, blocks: 64, lookups: 0, hits: 0, stored: 64, evicted: 0 };
+    const files = { blocks: 64, bytes: 1, read: 0, written: 64, broken: 0, expired: 0, leftOut: 0 };
+    const figures = { ...counts, twoHopBytes: 0, queues: null, folder: files };
+    const room = { x: 0, y: 100, width, height: 140 };
+    const layout = layoutStore(room, { figures, memory: blocks, folder: blocks }, 0);
+    expect(layout.memory.count).toBe(64);
+    const [memory, folder] = [layout.memory, layout.folder!];
+    const below = memory.box.y + heightOf(memory);
+    expect(below + layout.lineHeight).toBeLessThanOrEqual(folder.box.y);
+    // The line of what moved last stands below it.
+    expect(folder.box.y + heightOf(folder)).toBeLessThanOrEqual(room.y + room.height - layout.lineHeight);
   });
 });

@@ -1,14 +1,16 @@
 import { describe, expect, it } from 'vitest';
 import type { Race, SessionEvent } from '../../../demo/src/session/types.ts';
 import { blockInWords } from '../../../demo/src/views/describe-block.ts';
+import { drawnIds } from '../../../demo/src/views/direction.ts';
 import { measured } from '../../../demo/src/views/measured.ts';
 import { asMarkdown, numberRows } from '../../../demo/src/views/numbers.ts';
 import { stageOf } from '../../../demo/src/views/opening.ts';
+import { isFromStore, storedTokens } from '../../../demo/src/views/sources.ts';
 import { shownStages, stageTone } from '../../../demo/src/views/stage-names.ts';
 import { tell } from '../../../demo/src/views/story.ts';
 import { sameAnswer, verdictOf } from '../../../demo/src/views/verdict.ts';
 import { block, crossoverEvent, raceEvent, turn1, turn2 } from './fixture.ts';
-import { fixtureState } from './fixture-state.ts';
+import { feed, fixtureState } from './fixture-state.ts';
 
 const told = (events: readonly SessionEvent[]) => {
   const state = fixtureState(events);
@@ -16,6 +18,7 @@ const told = (events: readonly SessionEvent[]) => {
     status: state.status.value,
     turns: state.turns.value,
     transfers: state.transfers.value,
+    storeTransfers: state.storeTransfers.value,
     race: state.race.value,
     stall: state.stall.value,
   });
@@ -131,7 +134,7 @@ describe('a block in words', () => {
       text: 'a bear',
       author: 'assistant',
     });
-    expect(blockInWords(held, 'decode', 0)).toBe(
+    expect(blockInWords(held, 'decode', 0, false)).toBe(
       'Block 4 of D: kept after its turn; computed by D; turn 1, said by the assistant; 16 tokens; held for P, 8 min longer; “a bear”.',
     );
   });
@@ -181,5 +184,46 @@ describe('the opening', () => {
       { kind: 'turn_failed', atMs: 3005, turnId: 't2', message: 'no' },
     ]);
     expect(stageOf(failed)).toBe('over');
+  });
+});
+
+describe('with a store', () => {
+  const transfer = (from: string, to: string): SessionEvent => ({
+    ...{ kind: 'transfer_started', atMs: 2000, requestId: 'r', from, to, side: 'prefill' },
+    pairs: [[1, 2]],
+    bytes: 64,
+  });
+
+  it('what a block has is said to come from where it was copied last', () => {
+    const { decode, prefill } = drawnIds(fixtureState(turn1));
+    const state = fixtureState([...turn1, transfer('store', prefill!)]);
+    const pulled = { ...block(2, { state: 'pulled', origin: 'pulled' }) };
+    const words = () => blockInWords(pulled, 'prefill', 0, isFromStore(state, 'prefill', 2));
+    expect(words()).toContain('copied from the store');
+    feed(state, [{ ...transfer(decode!, prefill!), atMs: 3000 }]);
+    expect(words()).toContain('copied from D');
+  });
+
+  it('a turn tells what the store gave apart from what D gave', () => {
+    const [moved, none] = [7, 0].map((blocks) => ({ blocks, bytes: 1024 * blocks, ms: 3, throttled: false }));
+    const ended = turn2.findLast((event) => event.kind === 'turn_ended')!;
+    const both = { ...ended.result.transfer, store_to_p: { ...moved!, bytes: 3 * 7 * 1024 }, d_to_p: moved! };
+    const result = { ...ended.result, pulled_tokens: 112, transfer: both };
+    expect(storedTokens(result)).toBe(84);
+    const events = turn2.map((event) => (event === ended ? { ...ended, result } : event));
+    const { headline, tone } = told([...turn1, ...events]);
+    expect(tone).toBe('store');
+    expect(headline).toBe('84 tokens came from the store, 28 from D: P did not compute them again');
+    expect(storedTokens({ ...result, transfer: { ...both, store_to_p: none! } })).toBe(0);
+  });
+
+  it('a load is a stage of its own', () => {
+    const stages = shownStages({ load_p_wait: 1, load_d_upload: 2, pull_wait: 4, prefill: 8 });
+    expect(stages).toEqual([
+      ['load', 3],
+      ['pull', 4],
+      ['prefill', 8],
+    ]);
+    expect(stageTone('load')).toBe('store');
   });
 });

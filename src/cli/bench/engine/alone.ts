@@ -37,7 +37,7 @@ export interface EngineAlone extends ModelOnDevice {
   close(): void;
 }
 
-export interface AloneOptions extends Pick<OnDeviceOptions, 'fuse' | 'driverThreads'> {
+export interface AloneOptions extends Pick<OnDeviceOptions, 'fuse' | 'subgroups' | 'driverThreads'> {
   /** Of the longest prefill. */
   promptTokens: number;
   cases: readonly DecodeCase[];

@@ -1,5 +1,5 @@
 /** A store beside engines: loads of 16 MiB beside transfers between engines, and what saving costs TTFT and TPOT. */
-import { STORE_ADDRESS } from '../../../config/kv-transfer.ts';
+import { STORE_ADDRESS } from '../../../config/connectors.ts';
 import { parseRunConfig } from '../../../config/run.ts';
 import { TransferError } from '../../../errors.ts';
 import { EngineCluster } from '../../../fleet/cluster.ts';

@@ -1,0 +1,37 @@
+/** A place for a line chart, and the key to its lines. */
+import { type ReadonlySignal, useSignalEffect } from '@preact/signals';
+import { useEffect, useRef } from 'preact/hooks';
+import 'uplot/dist/uPlot.min.css';
+import { leastFont, themeVersion } from '../views/palette.ts';
+import { type Chart, LineChart } from './line-chart.ts';
+
+export function ChartHolder({ name, chart }: { name: string; chart: ReadonlySignal<Chart> }) {
+  const holder = useRef<HTMLDivElement>(null);
+  const made = useRef<LineChart | null>(null);
+  const labels = chart.value.lines.map(({ label }) => label).join();
+  useEffect(() => {
+    made.current = new LineChart(holder.current!, name, chart.peek());
+    return () => {
+      made.current?.destroy();
+      made.current = null;
+    };
+    // Its fonts and its lines are the chart's for life.
+  }, [leastFont.value, labels, name]);
+  useSignalEffect(() => {
+    themeVersion.value;
+    made.current?.show(chart.value);
+  });
+  return (
+    <>
+      <div ref={holder} class="fleet-chart" aria-hidden="true" />
+      <ul class="fleet-key">
+        {chart.value.lines.map(({ label, colour, dashed }) => (
+          <li key={label}>
+            <span data-colour={colour} data-dashed={dashed} aria-hidden="true" />
+            {label}
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}

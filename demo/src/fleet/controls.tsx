@@ -1,0 +1,280 @@
+/** What the fleet is made of, who asks it how much, and by which policy; and the clock that all of it runs on. */
+import { useSignal } from '@preact/signals';
+import { ROUTING_NAMES } from '../../../src/config/routing.ts';
+import { POLICIES } from '../../../src/router/policies/registry.ts';
+import { NAMED_COSTS } from '../../../src/simulate/costs/published.ts';
+import { LIVE_AUTOSCALERS } from '../../../src/simulate/live/settings.ts';
+import { ChoiceField, NumberField } from '../panels/fields.tsx';
+import { costsHere } from '../session/costs.ts';
+import { showFleet } from '../session/shown.ts';
+import type { Session } from '../session/types.ts';
+import { plural } from '../views/format.ts';
+import type { Fleet } from './fleet.ts';
+import { seconds } from './names.ts';
+import {
+  costsInWords,
+  type FleetSettings,
+  MEASURED,
+  MOST_ENGINES,
+  MOST_RATE,
+  PACES,
+  type Pace,
+  speedOf,
+} from './settings.ts';
+
+/** Engines of each kind that the page has of its own. */
+const MOST_REAL = 3;
+
+export function Controls({ fleet, session }: { fleet: Fleet; session: Session }) {
+  return (
+    <>
+      <Clock fleet={fleet} />
+      <Load fleet={fleet} />
+      <Made fleet={fleet} />
+      <Real fleet={fleet} session={session} />
+    </>
+  );
+}
+
+function Clock({ fleet }: { fleet: Fleet }) {
+  const { settings, held, look, speed } = fleet;
+  const { costs, pace } = settings.value;
+  const about = costsInWords(settings.value, costsHere.value);
+  const slow = look.value !== null && !held.value && speed.value < 0.85 * speedOf(pace);
+  return (
+    <section class="panel fleet-clock" aria-label="The fleet's clock">
+      <h2>
+        A fleet <span class="modelled">modelled</span>
+      </h2>
+      <p class="fleet-source">
+        Router, schedulers, caches and connectors are the real ones. Their times are{' '}
+        {costs === MEASURED ? 'fitted to' : 'not measured:'} {about}.
+      </p>
+      <div class="fleet-row">
+        <button type="button" class="primary" onClick={() => fleet.hold(!held.value)}>
+          {held.value ? 'Go on' : 'Hold'}
+        </button>
+        <button type="button" onClick={() => fleet.begin()}>
+          Begin again
+        </button>
+        <label>
+          <span class="visually-hidden">How fast it is shown</span>
+          <select value={pace} onChange={(event) => fleet.set({ pace: event.currentTarget.value as Pace })}>
+            {PACES.map((name) => (
+              <option key={name} value={name}>
+                {name === '1' ? '1×: as it would be' : `${name}×`}
+              </option>
+            ))}
+          </select>
+        </label>
+      </div>
+      <p class="fleet-now number">
+        {seconds(fleet.nowMs.value)}
+        {slow && `, at ${speed.value.toFixed(2)}×: as fast as this computer simulates`}
+      </p>
+    </section>
+  );
+}
+
+function Load({ fleet }: { fleet: Fleet }) {
+  const { settings, look } = fleet;
+  const { rate, routing, autoscale, slo } = settings.value;
+  const { help, source } = POLICIES[routing];
+  const requests = look.value?.requests;
+  const away = look.value?.turnedAway ?? 0;
+  return (
+    <section class="panel fleet-load" aria-label="Load and policies">
+      <label class="field">
+        <span class="field-label">
+          Load: <output>{rate}</output> requests a second
+        </span>
+        <input
+          type="range"
+          min={0}
+          max={MOST_RATE}
+          step={1}
+          value={rate}
+          aria-valuetext={`${rate} requests a second`}
+          onInput={(event) => fleet.set({ rate: event.currentTarget.valueAsNumber })}
+        />
+      </label>
+      <ChoiceField
+        label="Routing"
+        help={`${help}; ${source}`}
+        value={routing}
+        choices={ROUTING_NAMES.map((name) => [name, name] as const)}
+        onChange={(name) => fleet.set({ routing: name as FleetSettings['routing'] })}
+      />
+      <ChoiceField
+        label="Autoscaler"
+        help="P by how many wait (2 an engine), D by its pool (60%); looks every 10 s (k8s-hpa: 15 s)."
+        value={autoscale ?? 'off'}
+        choices={['off', ...LIVE_AUTOSCALERS].map((name) => [name, name] as const)}
+        onChange={(name) =>
+          fleet.set({ autoscale: name === 'off' ? null : (name as FleetSettings['autoscale']) })
+        }
+      />
+      <NumberField
+        label="SLO: time to first token, ms"
+        help="The line in the charts."
+        min={1}
+        value={slo}
+        onChange={(value) => fleet.set({ slo: value })}
+      />
+      {requests && (
+        <p class="fleet-counts number">
+          {plural(requests.answered, 'answer')}, {requests.underWay} under way, {requests.failed} failed
+          {away > 0 && `; ${plural(away, 'conversation')} turned away: too many under way`}
+        </p>
+      )}
+    </section>
+  );
+}
+
+type Whole =
+  | 'prefill'
+  | 'decode'
+  | 'blocks'
+  | 'startUp'
+  | 'turns'
+  | 'question'
+  | 'answer'
+  | 'system'
+  | 'think'
+  | 'seed';
+
+const FIELDS: readonly {
+  key: Whole;
+  label: string;
+  help: string;
+  min: number;
+  max?: number;
+  anew: boolean;
+}[] = [
+  { key: 'prefill', label: 'P at the start', help: 'They prefill.', min: 1, max: MOST_ENGINES, anew: true },
+  { key: 'decode', label: 'D at the start', help: 'They decode.', min: 1, max: MOST_ENGINES, anew: true },
+  {
+    key: 'blocks',
+    label: 'Pool, blocks',
+    help: 'Of 64 tokens, of each engine.',
+    min: 32,
+    max: 4096,
+    anew: true,
+  },
+  {
+    key: 'startUp',
+    label: 'Start-up, s',
+    help: 'Until a new engine serves: assumed. BLIS takes 240 s.',
+    min: 0,
+    max: 600,
+    anew: true,
+  },
+  { key: 'seed', label: 'Seed', help: 'Of who comes when and asks what.', min: 0, anew: true },
+  { key: 'turns', label: 'Turns', help: 'Of a conversation.', min: 1, max: 12, anew: false },
+  {
+    key: 'question',
+    label: 'Question, tokens',
+    help: 'On average; lognormal.',
+    min: 1,
+    max: 1000,
+    anew: false,
+  },
+  { key: 'answer', label: 'Answer, tokens', help: 'On average; lognormal.', min: 1, max: 500, anew: false },
+  {
+    key: 'system',
+    label: 'System prompt, tokens',
+    help: 'One of four before each first question.',
+    min: 0,
+    max: 2000,
+    anew: false,
+  },
+  {
+    key: 'think',
+    label: 'Think time, s',
+    help: 'Between an answer and the next question.',
+    min: 0,
+    max: 60,
+    anew: false,
+  },
+];
+
+function Made({ fleet }: { fleet: Fleet }) {
+  const settings = fleet.settings.value;
+  const set = (change: Partial<FleetSettings>) => fleet.set(change);
+  const names = [...(costsHere.value ? [MEASURED] : []), ...Object.keys(NAMED_COSTS)];
+  const fields = (anew: boolean) =>
+    FIELDS.filter((field) => field.anew === anew).map(({ key, anew: _, ...field }) => (
+      <NumberField key={key} {...field} value={settings[key]} onChange={(value) => set({ [key]: value })} />
+    ));
+  return (
+    <details class="panel fleet-made">
+      <summary>
+        {settings.prefill} P and {settings.decode} D, conversations of {plural(settings.turns, 'turn')}
+      </summary>
+      <h3>Conversations</h3>
+      <div class="fleet-fields">{fields(false)}</div>
+      <h3>Engines: a change begins again</h3>
+      <div class="fleet-fields">
+        {fields(true)}
+        <ChoiceField
+          label="KV back to P"
+          help="Both ways: P pulls what D has of a conversation."
+          value={settings.mode}
+          choices={[
+            ['bidirectional', 'both ways'],
+            ['unidirectional', 'one way'],
+          ]}
+          onChange={(mode) => set({ mode: mode as FleetSettings['mode'] })}
+        />
+        <ChoiceField
+          label="Whose times"
+          help={costsInWords(settings, costsHere.value)}
+          value={settings.costs}
+          choices={names.map((name) => [name, name] as const)}
+          onChange={(costs) => set({ costs })}
+        />
+      </div>
+    </details>
+  );
+}
+
+/** What the page can run itself of this fleet, and what it can measure for it. */
+function Real({ fleet, session: { state, actions } }: { fleet: Fleet; session: Session }) {
+  const { prefill, decode, routing, seed } = fleet.settings.value;
+  const [p, d] = [Math.min(MOST_REAL, prefill), Math.min(MOST_REAL, decode)];
+  const measuring = useSignal(false);
+  const ready = state.status.value.phase === 'ready' && !measuring.value;
+  const measure = async () => {
+    measuring.value = true;
+    // It would take its part of the processor.
+    fleet.hold(true);
+    await actions.measureCosts();
+    measuring.value = false;
+    fleet.hold(false);
+    if (costsHere.value) fleet.measured();
+  };
+  return (
+    <section class="panel fleet-real" aria-label="The real one">
+      <button
+        type="button"
+        onClick={() => {
+          void actions.configure({ prefill: p, decode: d, routing, seed });
+          showFleet(false);
+        }}
+      >
+        Run {p} P and {d} D for real
+      </button>
+      <p class="field-help">
+        In this page, on your GPU, with measured times and {routing}; at most {MOST_REAL} of each.
+      </p>
+      <button type="button" disabled={!ready} onClick={() => void measure()}>
+        {measuring.value ? 'Measuring…' : "Take this computer's times"}
+      </button>
+      <p class="field-help">
+        {ready || measuring.value
+          ? 'Measures steps and copies on P and D of this page; then the fleet goes by these.'
+          : 'Once P and D of this page run, their steps and copies can be measured for the fleet.'}
+      </p>
+    </section>
+  );
+}

@@ -1,0 +1,52 @@
+/** An engine's pool as a grid of cells, one a block, or one for so many: in use from below, held, then cached. */
+import type { Occupancy } from '../../../src/engine/inspect/occupancy.ts';
+import type { EngineRole } from '../../../src/router/engine-client.ts';
+import type { Palette } from '../views/palette.ts';
+
+const WHOLE = 255;
+const LEAST_CELL = 5;
+
+export interface PoolLayout {
+  columns: number;
+  cell: number;
+  height: number;
+}
+
+/** Square cells, as many rows as it takes. */
+export function layoutPool(width: number, cells: number): PoolLayout {
+  const columns = Math.max(8, Math.min(32, Math.floor(width / LEAST_CELL), Math.ceil(Math.sqrt(cells * 2))));
+  const cell = width / columns;
+  return { columns, cell, height: Math.ceil(Math.ceil(cells / columns) * cell) };
+}
+
+export function drawPool(
+  context: CanvasRenderingContext2D,
+  { columns, cell }: PoolLayout,
+  { used, held, cached }: Occupancy,
+  role: EngineRole,
+  palette: Palette,
+): void {
+  const accent = role === 'prefill' ? palette.p : palette.d;
+  const size = cell - 1;
+  const parts = [
+    [used, accent, 1],
+    [held, palette.pull, 1],
+    [cached, accent, 0.28],
+  ] as const;
+  const tops = new Float64Array(used.length);
+  context.fillStyle = palette.sunken;
+  for (let i = 0; i < used.length; i++)
+    context.fillRect((i % columns) * cell, Math.floor(i / columns) * cell, size, size);
+  for (const [shares, colour, alpha] of parts) {
+    context.fillStyle = colour;
+    context.globalAlpha = alpha;
+    for (let i = 0; i < shares.length; i++) {
+      if (shares[i] === 0) continue;
+      const height = (size * shares[i]!) / WHOLE;
+      tops[i]! += height;
+      const y = Math.floor(i / columns) * cell + size - tops[i]!;
+      context.fillRect((i % columns) * cell, y, size, height);
+    }
+  }
+  context.globalAlpha = 1;
+}

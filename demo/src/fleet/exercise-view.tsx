@@ -1,0 +1,148 @@
+/** The exercise: the same load, three routers, the same seed, three lines. */
+import { useComputed } from '@preact/signals';
+import { ROUTING_NAMES, type RoutingName } from '../../../src/config/routing.ts';
+import type { ComparedPolicy, Comparison } from '../../../src/simulate/live/compare.ts';
+import { ms, plural } from '../views/format.ts';
+import { ChartHolder } from './chart-holder.tsx';
+import type { Fleet } from './fleet.ts';
+import type { Chart, Line } from './line-chart.ts';
+import { comparedOf } from './settings.ts';
+
+const COLOURS = ['p', 'd', 'pull'] as const;
+
+export function ExerciseView({ fleet }: { fleet: Fleet }) {
+  const { comparing, comparison, compareFailed, settings } = fleet;
+  const runs = comparing.value;
+  const { first, second, third, seconds, seed, rate } = settings.value;
+  const chosen = { first, second, third };
+  return (
+    <section class="panel fleet-exercise" aria-label="The same load, three routers">
+      <div class="panel-head">
+        <h3>The same load, three routers</h3>
+        {runs && (
+          <button type="button" onClick={() => fleet.stopComparing()}>
+            Stop
+          </button>
+        )}
+        <button type="button" class="primary" disabled={runs !== null} onClick={() => fleet.compare()}>
+          {runs ? `Router ${runs.done + 1} of ${runs.policies}, ${Math.round(100 * runs.share)}%` : 'Compare'}
+        </button>
+      </div>
+      <p class="quiet-text">
+        {seconds} s of {rate} requests a second, seed {seed}, each on a fleet of its own as it is set on this
+        page. Which is best at p50? And at p99?
+      </p>
+      <div class="fleet-choices">
+        {(Object.keys(chosen) as (keyof typeof chosen)[]).map((place) => (
+          <label key={place}>
+            <span class="visually-hidden">{place} router</span>
+            <select
+              value={chosen[place]}
+              onChange={(event) => fleet.set({ [place]: event.currentTarget.value as RoutingName })}
+            >
+              {ROUTING_NAMES.map((name) => (
+                <option key={name}>{name}</option>
+              ))}
+            </select>
+          </label>
+        ))}
+        <label>
+          for{' '}
+          <input
+            type="number"
+            aria-label="Seconds of load"
+            min={5}
+            max={600}
+            value={seconds}
+            onChange={(event) => fleet.set({ seconds: event.currentTarget.valueAsNumber })}
+          />{' '}
+          s
+        </label>
+      </div>
+      {compareFailed.value !== null && (
+        <p class="problem" role="alert">
+          The comparison ended: {compareFailed.value}. What you watch goes on.
+        </p>
+      )}
+      {comparison.value && <Result fleet={fleet} comparison={comparison.value} />}
+    </section>
+  );
+}
+
+function Result({ fleet, comparison }: { fleet: Fleet; comparison: Comparison }) {
+  const chart = useComputed(() => chartOf(fleet.comparison.value ?? comparison, fleet.settings.value.slo));
+  const { settings, policies, seconds } = comparison;
+  const { prefill, decode, seed, load } = settings;
+  const asked = comparedOf(fleet.settings.value).join();
+  return (
+    <>
+      {asked !== policies.map(({ policy }) => policy).join() && (
+        <p class="quiet-text">Below is the last comparison; other routers are chosen now.</p>
+      )}
+      <ChartHolder name="fleet comparison" chart={chart} />
+      <table class="fleet-compared">
+        <caption>
+          {prefill} P and {decode} D, {load.rate} requests a second for {seconds} s, seed {seed}: modelled
+        </caption>
+        <thead>
+          <tr>
+            <th scope="col">router</th>
+            <th scope="col">p50</th>
+            <th scope="col">p99</th>
+            <th scope="col">requests</th>
+            <th scope="col">found at P</th>
+            <th scope="col">pulled from D</th>
+          </tr>
+        </thead>
+        <tbody>
+          {policies.map((policy) => (
+            <Row key={policy.policy} compared={policy} />
+          ))}
+        </tbody>
+      </table>
+    </>
+  );
+}
+
+const percent = (share: number): string => `${Math.round(100 * share)}%`;
+const shown = (value: number | null): string => (value === null ? 'none' : ms(value));
+
+function Row({
+  compared: { policy, p50Ms, p99Ms, requests, failed, hit, pulled, stopped },
+}: {
+  compared: ComparedPolicy;
+}) {
+  const notes = [
+    failed > 0 ? `${failed} failed` : null,
+    stopped === null ? null : `given up with ${plural(stopped, 'request')} under way`,
+  ];
+  return (
+    <tr>
+      <th scope="row">{policy}</th>
+      <td>{shown(p50Ms)}</td>
+      <td>{shown(p99Ms)}</td>
+      <td>{[requests.toLocaleString('en-US'), ...notes].filter(Boolean).join(', ')}</td>
+      <td>{percent(hit)}</td>
+      <td>{percent(pulled)}</td>
+    </tr>
+  );
+}
+
+/** p99 as lines, p50 dashed, on one axis. */
+function chartOf({ policies }: Comparison, sloMs: number): Chart {
+  const longest = policies.reduce((a, b) => (b.points.length > a.points.length ? b : a));
+  const lines = policies.flatMap(({ policy, points }, i): Line[] => {
+    const of = (
+      label: string,
+      dashed: boolean,
+      value: (point: (typeof points)[number]) => number | null,
+    ): Line => ({
+      label: `${policy} ${label}`,
+      colour: COLOURS[i]!,
+      dashed,
+      values: longest.points.map((_, at) => (points[at] ? value(points[at]) : null)),
+    });
+    return [of('p99', false, ({ p99Ms }) => p99Ms), of('p50', true, ({ p50Ms }) => p50Ms)];
+  });
+  return { timesMs: longest.points.map(({ atMs }) => atMs), lines, sloMs, marks: [] };
+}

@@ -1,0 +1,61 @@
+/** A fleet of many engines, simulated in a thread of its own: watched, loaded, scaled, broken, and compared under policies. */
+import './fleet.css';
+import { useEffect, useMemo } from 'preact/hooks';
+import type { Session } from '../session/types.ts';
+import { Controls } from './controls.tsx';
+import { ExerciseView } from './exercise-view.tsx';
+import { Fleet } from './fleet.ts';
+import { LatencyView } from './latency-view.tsx';
+import { PathView } from './path-view.tsx';
+import { RouterView } from './router-view.tsx';
+import { Tiles } from './tiles.tsx';
+
+export function FleetView({ session }: { session: Session }) {
+  const fleet = useMemo(() => new Fleet(), []);
+  useEffect(() => {
+    // For the console, and for tests.
+    Object.assign(globalThis, { kvferryFleet: fleet });
+    const leave = fleet.watch();
+    return () => {
+      Object.assign(globalThis, { kvferryFleet: null });
+      leave();
+    };
+  }, [fleet]);
+  return (
+    <main class="main fleet" id="fleet" tabIndex={-1}>
+      <div class="fleet-side">
+        <Controls fleet={fleet} session={session} />
+      </div>
+      <div class="show">
+        <Said fleet={fleet} />
+        <RouterView fleet={fleet} />
+        <Tiles fleet={fleet} />
+        <LatencyView fleet={fleet} />
+        <PathView fleet={fleet} />
+        <ExerciseView fleet={fleet} />
+      </div>
+    </main>
+  );
+}
+
+function Said({ fleet }: { fleet: Fleet }) {
+  return (
+    <>
+      {fleet.failed.value !== null && (
+        <div class="problem" role="alert">
+          <p>The simulation ended: {fleet.failed.value}.</p>
+          <button type="button" onClick={() => fleet.begin()}>
+            Begin again
+          </button>
+        </div>
+      )}
+      <div class="notes" role="log" aria-label="Notes of the fleet">
+        {fleet.said.value.map((message) => (
+          <p key={message} class="note" data-level="warning">
+            {message}
+          </p>
+        ))}
+      </div>
+    </>
+  );
+}

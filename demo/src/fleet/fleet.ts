@@ -1,0 +1,263 @@
+/** The fleet that is watched: its settings, its thread and what that tells, as signals for the views. */
+import { batch, computed, type ReadonlySignal, signal } from '@preact/signals';
+import { messageOf } from '../../../src/errors.ts';
+import type { Comparison } from '../../../src/simulate/live/compare.ts';
+import type { LiveLook, TurnPath } from '../../../src/simulate/live/look.ts';
+import type { LiveNews, LiveOrder } from '../../../src/simulate/live/protocol.ts';
+import { checkRoom } from '../../../src/simulate/live/room.ts';
+import { costsHere } from '../session/costs.ts';
+import { reducedMotion } from '../views/palette.ts';
+import { fleetFromHash, hashWithFleet } from './address.ts';
+import {
+  comparedOf,
+  defaultFleet,
+  type FleetKey,
+  type FleetSettings,
+  fleetSchema,
+  liveOf,
+  loadOf,
+  MEASURED,
+  needsNewFleet,
+  speedOf,
+} from './settings.ts';
+import { type FleetThread, startThread } from './thread.ts';
+
+/** Between two looks, for those who want less motion. */
+const CALM_MS = 1000;
+
+/** What is said stays for so long. */
+const SAID_MS = 8000;
+
+export interface Comparing {
+  done: number;
+  policies: number;
+  share: number;
+}
+
+/** As it was when it was left: who comes back finds it so, unless the address says otherwise. */
+let last = defaultFleet;
+
+export class Fleet {
+  readonly settings = signal<FleetSettings>(fleetSchema.parse({}));
+  /** null until the first one. */
+  readonly look = signal<LiveLook | null>(null);
+  /** Simulated time a second of the wall's, as it came to be. */
+  readonly speed = signal(0);
+  readonly held = signal(false);
+  readonly path = signal<TurnPath | null>(null);
+  /** Why nothing runs; null: it does. */
+  readonly failed = signal<string | null>(null);
+  /** The last things worth saying. */
+  readonly said = signal<readonly string[]>([]);
+  readonly comparing = signal<Comparing | null>(null);
+  readonly comparison = signal<Comparison | null>(null);
+  readonly compareFailed = signal<string | null>(null);
+  readonly nowMs: ReadonlySignal<number> = computed(() => this.look.value?.nowMs ?? 0);
+  #thread: FleetThread | null = null;
+  #comparer: FleetThread | null = null;
+  #hidden = false;
+  #lookedMs = Number.NEGATIVE_INFINITY;
+
+  constructor() {
+    this.#read(last);
+  }
+
+  /** From here on until what it returns is called. */
+  watch(): () => void {
+    const seen = () => {
+      this.#hidden = document.visibilityState !== 'visible';
+      this.#pace();
+    };
+    const follow = () => this.#follow();
+    document.addEventListener('visibilitychange', seen);
+    addEventListener('hashchange', follow);
+    this.#write();
+    this.begin();
+    return () => {
+      last = this.settings.value;
+      document.removeEventListener('visibilitychange', seen);
+      removeEventListener('hashchange', follow);
+      this.#thread?.end();
+      this.#thread = null;
+      this.stopComparing();
+    };
+  }
+
+  /** Anew, at 0 s. */
+  begin(): void {
+    batch(() => {
+      this.look.value = null;
+      this.path.value = null;
+      this.failed.value = null;
+    });
+    this.#thread ??= startThread(
+      (news) => this.#heard(news),
+      (why) => {
+        this.#thread = null;
+        this.failed.value = why;
+      },
+    );
+    this.#order({ kind: 'start', settings: liveOf(this.settings.value, costsHere.value) });
+    this.#pace();
+  }
+
+  /** A change from a control; what the fleet cannot take on while it runs begins it anew. */
+  set(change: Partial<FleetSettings>): void {
+    const before = this.settings.value;
+    const parsed = fleetSchema.safeParse({ ...before, ...change });
+    if (!parsed.success) {
+      const { path, message } = parsed.error.issues[0]!;
+      this.say(`${String(path[0])} is to be ${String(change[path[0] as FleetKey])}: wanted ${message}`);
+      return;
+    }
+    try {
+      checkRoom(parsed.data.blocks, loadOf(parsed.data));
+    } catch (error) {
+      this.say(messageOf(error));
+      return;
+    }
+    this.settings.value = parsed.data;
+    this.#write();
+    this.#apply(before, parsed.data);
+  }
+
+  /** Goes by the times that were measured last, from 0 s on. */
+  measured(): void {
+    if (this.settings.value.costs === MEASURED) this.begin();
+    else this.set({ costs: MEASURED });
+  }
+
+  hold(held: boolean): void {
+    this.held.value = held;
+    this.#pace();
+  }
+
+  scale(role: 'prefill' | 'decode', by: 1 | -1): void {
+    const engines = this.look.value?.engines ?? [];
+    const there = engines.filter((engine) => engine.role === role && engine.state !== 'leaving').length;
+    this.#order({ kind: 'scale', target: { [role]: there + by } });
+  }
+
+  kill(engineId: string): void {
+    this.#order({ kind: 'kill', engineId });
+  }
+
+  revive(): void {
+    this.#order({ kind: 'revive' });
+  }
+
+  follow(turnId: string): void {
+    this.#order({ kind: 'path', turnId });
+  }
+
+  /** No turn is followed any more. */
+  letGo(): void {
+    this.path.value = null;
+  }
+
+  /** In a thread of its own: what is watched goes on. */
+  compare(): void {
+    this.stopComparing();
+    const { settings } = this;
+    const policies = comparedOf(settings.value);
+    batch(() => {
+      this.comparing.value = { done: 0, policies: policies.length, share: 0 };
+      this.compareFailed.value = null;
+    });
+    this.#comparer = startThread(
+      (news) => {
+        if (news.kind === 'comparing') this.comparing.value = news;
+        if (news.kind !== 'compared') return;
+        this.comparison.value = news.comparison;
+        this.stopComparing();
+      },
+      (why) => {
+        this.stopComparing();
+        this.compareFailed.value = why;
+      },
+    );
+    const { seconds } = settings.value;
+    this.#comparer.order({
+      kind: 'compare',
+      settings: liveOf(settings.value, costsHere.value),
+      policies,
+      seconds,
+    });
+  }
+
+  stopComparing(): void {
+    this.#comparer?.end();
+    this.#comparer = null;
+    this.comparing.value = null;
+  }
+
+  say(message: string): void {
+    this.said.value = [...this.said.value, message].slice(-3);
+    setTimeout(() => {
+      this.said.value = this.said.value.filter((each) => each !== message);
+    }, SAID_MS);
+  }
+
+  #heard(news: LiveNews): void {
+    if (news.kind === 'look') {
+      const now = performance.now();
+      if (reducedMotion.peek() && !this.held.peek() && now - this.#lookedMs < CALM_MS) return;
+      this.#lookedMs = now;
+      batch(() => {
+        this.look.value = news.look;
+        this.speed.value = news.speed;
+      });
+      // It goes on until its answer ended.
+      const path = this.path.value;
+      if (path?.latencyMs === null) this.follow(path.decision.turnId);
+    } else if (news.kind === 'said') this.say(news.message);
+    else if (news.kind === 'path') {
+      if (news.path) this.path.value = news.path;
+      else this.say('that turn is not remembered any more: choose a newer one');
+    }
+  }
+
+  #apply(before: FleetSettings, now: FleetSettings): void {
+    if (!this.#thread || needsNewFleet.some((key) => before[key] !== now[key])) {
+      this.begin();
+      return;
+    }
+    if (JSON.stringify(loadOf(before)) !== JSON.stringify(loadOf(now)))
+      this.#order({ kind: 'load', load: loadOf(now) });
+    if (before.routing !== now.routing) this.#order({ kind: 'routing', name: now.routing });
+    if (before.autoscale !== now.autoscale) this.#order({ kind: 'autoscale', name: now.autoscale });
+    if (before.pace !== now.pace) this.#pace();
+  }
+
+  #pace(): void {
+    const still = this.held.value || this.#hidden;
+    this.#order({ kind: 'pace', speed: still ? 0 : speedOf(this.settings.value.pace) });
+  }
+
+  #order(order: LiveOrder): void {
+    this.#thread?.order(order);
+  }
+
+  #read(base: FleetSettings): void {
+    const { settings, problems } = fleetFromHash(location.hash, base);
+    const known = settings.costs !== MEASURED || costsHere.value !== null;
+    this.settings.value = known ? settings : { ...settings, costs: defaultFleet.costs };
+    if (!known)
+      problems.push(
+        `The address asks for costs that were measured in another page: here it is ${defaultFleet.costs} until you measure.`,
+      );
+    for (const problem of problems) this.say(problem);
+  }
+
+  #write(): void {
+    const { pathname, search, hash } = location;
+    history.replaceState(null, '', `${pathname}${search}${hashWithFleet(hash, this.settings.value)}`);
+  }
+
+  #follow(): void {
+    const before = this.settings.value;
+    if (hashWithFleet(location.hash, before) === location.hash) return;
+    this.#read(defaultFleet);
+    this.#apply(before, this.settings.value);
+  }
+}

@@ -1,0 +1,141 @@
+/** Times to the first token over simulated time, on uPlot: lines, the SLO, and what happened when. Made once, then shown new data. */
+import '../views/locale.ts'; // before uPlot
+import uPlot from 'uplot';
+import { font } from '../views/fonts.ts';
+import { timed } from '../views/frame-meter.ts';
+import { type Palette, readPalette } from '../views/palette.ts';
+
+const HEIGHT = 220;
+
+export interface Line {
+  label: string;
+  colour: 'p' | 'd' | 'pull' | 'ink' | 'ink2';
+  dashed: boolean;
+  /** Milliseconds, by the chart's times; null: nothing is known of it. */
+  values: readonly (number | null)[];
+}
+
+export interface Chart {
+  /** Milliseconds of the virtual clock, rising. */
+  timesMs: readonly number[];
+  lines: readonly Line[];
+  sloMs: number;
+  marks: readonly { atMs: number; text: string }[];
+}
+
+export class LineChart {
+  readonly #plot: uPlot;
+  readonly #resized: ResizeObserver;
+  readonly #name: string;
+  #chart: Chart;
+  #palette: Palette = readPalette();
+
+  /** `name`: of the measurements. Of later charts the lines are as many, and called the same. */
+  constructor(holder: HTMLElement, name: string, chart: Chart) {
+    this.#name = name;
+    this.#chart = chart;
+    this.#plot = new uPlot(this.#options(holder.clientWidth || 320), this.#data(), holder);
+    this.#resized = new ResizeObserver(() => {
+      if (holder.clientWidth > 0) this.#plot.setSize({ width: holder.clientWidth, height: HEIGHT });
+    });
+    this.#resized.observe(holder);
+  }
+
+  show(chart: Chart): void {
+    this.#chart = chart;
+    this.#palette = readPalette();
+    timed(this.#name, () => this.#plot.setData(this.#data()));
+  }
+
+  destroy(): void {
+    this.#resized.disconnect();
+    this.#plot.destroy();
+  }
+
+  #data(): uPlot.AlignedData {
+    const { timesMs, lines } = this.#chart;
+    return [timesMs.map((atMs) => atMs / 1000), ...lines.map(({ values }) => [...values])];
+  }
+
+  #options(width: number): uPlot.Options {
+    const axis = (label: string): uPlot.Axis => ({
+      label,
+      labelSize: Math.max(20, this.#palette.least + 6),
+      labelFont: font(this.#palette, 12),
+      font: font(this.#palette, 11),
+      stroke: () => this.#palette.ink2,
+      grid: { stroke: () => this.#palette.line, width: 1 },
+      ticks: { stroke: () => this.#palette.line, width: 1 },
+    });
+    return {
+      width,
+      height: HEIGHT,
+      padding: [14, 10, 0, 0],
+      legend: { show: false },
+      cursor: { show: false },
+      scales: {
+        x: { time: false, range: (_, least, most) => [least ?? 0, Math.max((least ?? 0) + 10, most ?? 0)] },
+        y: { range: (_, __, most) => [0, 1.15 * Math.max(most ?? 0, 1.1 * this.#chart.sloMs)] },
+      },
+      axes: [
+        { ...axis('simulated time, s'), size: Math.max(34, 2 * this.#palette.least) },
+        { ...axis('time to first token, ms'), size: Math.max(56, 3.6 * this.#palette.least) },
+      ],
+      series: [
+        {},
+        ...this.#chart.lines.map(
+          ({ label, colour, dashed }): uPlot.Series => ({
+            label,
+            stroke: () => this.#palette[colour],
+            width: 2,
+            points: { show: false },
+            ...(dashed ? { dash: [6, 4] } : {}),
+          }),
+        ),
+      ],
+      hooks: { draw: [(plot) => timed(this.#name, () => this.#over(plot))] },
+    };
+  }
+
+  /** The SLO, and marks with their words where there is room. */
+  #over(plot: uPlot): void {
+    const ratio = globalThis.devicePixelRatio || 1;
+    const { ctx, bbox } = plot;
+    const right = bbox.left + bbox.width;
+    ctx.save();
+    ctx.font = font({ ...this.#palette, least: this.#palette.least * ratio }, 11 * ratio, 600);
+    ctx.textBaseline = 'bottom';
+    ctx.lineWidth = ratio;
+    const y = plot.valToPos(this.#chart.sloMs, 'y', true);
+    // The last line may have left its dashes.
+    ctx.setLineDash([]);
+    ctx.strokeStyle = this.#palette.bad;
+    stroke(ctx, bbox.left, y, right, y);
+    ctx.fillStyle = this.#palette.bad;
+    ctx.textAlign = 'right';
+    ctx.fillText(`SLO ${this.#chart.sloMs} ms`, right - 4 * ratio, y - 2 * ratio);
+    ctx.strokeStyle = this.#palette.ink3;
+    ctx.fillStyle = this.#palette.ink2;
+    ctx.textAlign = 'left';
+    ctx.textBaseline = 'top';
+    ctx.setLineDash([2 * ratio, 3 * ratio]);
+    let free = bbox.left;
+    for (const { atMs, text } of this.#chart.marks) {
+      const x = plot.valToPos(atMs / 1000, 'x', true);
+      if (x < bbox.left || x > right) continue;
+      stroke(ctx, x, bbox.top, x, bbox.top + bbox.height);
+      const long = ctx.measureText(text).width;
+      if (x < free || x + long + 6 * ratio > right) continue;
+      ctx.fillText(text, x + 4 * ratio, bbox.top);
+      free = x + long + 12 * ratio;
+    }
+    ctx.restore();
+  }
+}
+
+function stroke(ctx: CanvasRenderingContext2D, x0: number, y0: number, x1: number, y1: number): void {
+  ctx.beginPath();
+  ctx.moveTo(x0, y0);
+  ctx.lineTo(x1, y1);
+  ctx.stroke();
+}

@@ -1,0 +1,49 @@
+/** Engines and reasons in the words of the page. */
+import type { LiveEngine, LiveEvent } from '../../../src/simulate/live/look.ts';
+
+/** 'prefill-0' as 'P0', 'decode-1.2' as 'D1.2': the second to have that place. */
+export function shortName(engineId: string): string {
+  const [, role, rest] = /^(prefill|decode)-(.+)$/.exec(engineId) ?? [];
+  return role === undefined ? engineId : `${role === 'prefill' ? 'P' : 'D'}${rest}`;
+}
+
+/** All engines' names in a text. */
+export const withShortNames = (text: string): string =>
+  text.replace(/\b(?:prefill|decode)-\d+(?:\.\d+)?\b/g, shortName);
+
+/** 'router', 'P0', 'D1 to P0'. */
+export function laneLabel(lane: string): string {
+  const [, from, to] = /^link (.+)>(.+)$/.exec(lane) ?? [];
+  return from === undefined
+    ? shortName(lane.replace(/ host$/, ''))
+    : `${shortName(from)} to ${shortName(to!)}`;
+}
+
+export function stateInWords({ state, why, running, waiting, loading }: LiveEngine): string {
+  if (state === 'ended') return withShortNames(why ?? 'ended');
+  const does = [`${running} run`];
+  if (waiting > 0) does.push(`${waiting} wait`);
+  if (loading > 0) does.push(`${loading} load KV`);
+  return `${state === 'leaving' ? 'leaving: ' : ''}${does.join(', ')}`;
+}
+
+export function eventInWords({ event, engineId, detail }: LiveEvent): string {
+  const who = engineId ? shortName(engineId) : '';
+  switch (event) {
+    case 'routing':
+      return `routing: ${detail}`;
+    case 'load':
+      return detail;
+    case 'autoscaler':
+      return `autoscaler: ${detail}`;
+    case 'decided':
+    case 'failed':
+    // It names who ended itself.
+    case 'died':
+      return withShortNames(detail);
+    default:
+      return withShortNames([who, event, detail && `(${detail})`].filter(Boolean).join(' '));
+  }
+}
+
+export const seconds = (ms: number): string => `${(ms / 1000).toFixed(1)} s`;

@@ -1,0 +1,98 @@
+/** What the fleet's view lets a user set; all of it goes into the address, each part as fleet.NAME. */
+import { z } from 'zod';
+import { anyNumber, oneOf, wholeNumber } from '../../../src/config/fields.ts';
+import { ROUTING_NAMES, type RoutingName } from '../../../src/config/routing.ts';
+import { NAMED_COSTS } from '../../../src/simulate/costs/published.ts';
+import {
+  LIVE_AUTOSCALERS,
+  type LiveLoadSettings,
+  type LiveSettings,
+} from '../../../src/simulate/live/settings.ts';
+import type { CostsHere } from '../session/costs.ts';
+
+/** Simulated time a second of the wall's. */
+export const PACES = ['1/10', '1', '5', '20'] as const;
+export type Pace = (typeof PACES)[number];
+export const speedOf = (pace: Pace): number => (pace === '1/10' ? 0.1 : Number(pace));
+
+/** Costs that were measured in this page. */
+export const MEASURED = 'measured';
+
+export const MOST_ENGINES = 8;
+export const MOST_RATE = 200;
+
+const engines = wholeNumber(`1 to ${MOST_ENGINES} engines`, { min: 1, max: MOST_ENGINES });
+const tokens = (max: number) => wholeNumber(`1 to ${max} tokens`, { min: 1, max });
+
+export const fleetSchema = z.strictObject({
+  prefill: engines.default(2),
+  decode: engines.default(2),
+  blocks: wholeNumber('32 to 4096 blocks', { min: 32, max: 4096 }).default(256),
+  mode: oneOf(['bidirectional', 'unidirectional']).default('bidirectional'),
+  routing: oneOf(ROUTING_NAMES).default('round-robin'),
+  autoscale: oneOf(LIVE_AUTOSCALERS).nullable().default(null),
+  startUp: anyNumber('0 to 600 seconds', { min: 0, max: 600 }).default(10),
+  rate: anyNumber(`0 to ${MOST_RATE} requests a second`, { min: 0, max: MOST_RATE }).default(12),
+  turns: wholeNumber('1 to 12 turns', { min: 1, max: 12 }).default(4),
+  question: tokens(1000).default(200),
+  answer: tokens(500).default(64),
+  system: wholeNumber('0 to 2000 tokens', { min: 0, max: 2000 }).default(256),
+  think: anyNumber('0 to 60 seconds', { min: 0, max: 60 }).default(1),
+  seed: wholeNumber('a whole number from 0 on', { min: 0 }).default(1),
+  costs: oneOf([MEASURED, ...Object.keys(NAMED_COSTS)]).default('dynamo-mocker'),
+  /** Of the time to the first token, milliseconds. */
+  slo: anyNumber('a time above 0, milliseconds', { above: 0 }).default(200),
+  pace: oneOf(PACES).default('1'),
+  /** Compared: each over the same load, of so many seconds. */
+  first: oneOf(ROUTING_NAMES).default('round-robin'),
+  second: oneOf(ROUTING_NAMES).default('least-request'),
+  third: oneOf(ROUTING_NAMES).default('prefix-cache'),
+  seconds: wholeNumber('5 to 600 seconds', { min: 5, max: 600 }).default(60),
+});
+
+export type FleetSettings = Readonly<z.infer<typeof fleetSchema>>;
+export type FleetKey = keyof FleetSettings;
+
+export const defaultFleet: FleetSettings = Object.freeze(fleetSchema.parse({}));
+
+/** What only a new fleet can have, beginning at 0 s; the rest changes while it runs. */
+export const needsNewFleet: readonly FleetKey[] = [
+  ...(['prefill', 'decode', 'blocks', 'mode', 'startUp', 'seed', 'costs'] as const),
+];
+
+export const loadOf = ({
+  rate,
+  turns,
+  question,
+  answer,
+  system,
+  think,
+}: FleetSettings): LiveLoadSettings => ({
+  ...{ rate, turns, question, answer, system },
+  thinkMs: 1000 * think,
+});
+
+/** `here`: what was measured in this page; null: nothing yet. */
+export const liveOf = (settings: FleetSettings, here: CostsHere | null): LiveSettings => {
+  const { prefill, decode, blocks, mode, routing, autoscale, startUp, seed, costs } = settings;
+  const own = costs === MEASURED ? here : null;
+  return {
+    ...{ prefill, decode, blocks, mode, routing, autoscale, seed },
+    ...{ costs: own?.costs ?? costs, kvBytesPerToken: own?.kvBytesPerToken ?? null },
+    ...{ mostEngines: MOST_ENGINES, startMs: 1000 * startUp, load: loadOf(settings) },
+  };
+};
+
+/** Whose times, of what, and how they came about. */
+export function costsInWords({ costs }: FleetSettings, here: CostsHere | null): string {
+  if (costs === MEASURED)
+    return here
+      ? `${here.costs.name}, measured in this page (${here.costs.about}); each engine as if it had this computer to itself`
+      : 'nothing was measured in this page yet';
+  const { about, source } = NAMED_COSTS[costs]!;
+  return `${about} (${source})`;
+}
+
+export const comparedOf = ({ first, second, third }: FleetSettings): RoutingName[] => [
+  ...new Set([first, second, third]),
+];

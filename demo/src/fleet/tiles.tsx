@@ -1,0 +1,153 @@
+/** P's and D's as tiles: what each does, and its pool as a grid; engines come, go and die by hand here. */
+import type { EngineRole } from '../../../src/router/engine-client.ts';
+import type { LiveEngine } from '../../../src/simulate/live/look.ts';
+import { AsTable } from '../views/as-table.tsx';
+import { Surface } from '../views/surface.tsx';
+import { drawPool, layoutPool } from './draw-pool.ts';
+import type { Fleet } from './fleet.ts';
+import { shortName, stateInWords } from './names.ts';
+
+const ROLES = [
+  ['prefill', 'P', 'prefill'],
+  ['decode', 'D', 'decode'],
+] as const;
+
+/** Cells where none is known. */
+const NO_CELLS = 256;
+
+export function Tiles({ fleet }: { fleet: Fleet }) {
+  const engines = fleet.look.value?.engines ?? [];
+  const dead = engines.some(({ state }) => state === 'ended');
+  return (
+    <section class="panel fleet-engines" aria-label="The engines">
+      <div class="fleet-roles">
+        {ROLES.map(([role, letter, about]) => (
+          <Role key={role} fleet={fleet} role={role} letter={letter} about={about} />
+        ))}
+      </div>
+      <Legend />
+      {dead && (
+        <p>
+          <button type="button" onClick={() => fleet.revive()}>
+            Start others in the place of the dead
+          </button>
+        </p>
+      )}
+      <EngineTable engines={engines} />
+    </section>
+  );
+}
+
+function Role(props: { fleet: Fleet; role: EngineRole; letter: string; about: string }) {
+  const { fleet, role, letter, about } = props;
+  const { look } = fleet;
+  const engines = (look.value?.engines ?? []).filter((engine) => engine.role === role);
+  const busy = look.value?.scaling ?? true;
+  return (
+    <div class="fleet-role" data-role={role}>
+      <div class="fleet-role-head">
+        <h3 class={role === 'prefill' ? 'is-p' : 'is-d'}>
+          {letter} <span class="fleet-about">{about}</span>
+        </h3>
+        <button
+          type="button"
+          disabled={busy}
+          aria-label={`Start one more ${letter}`}
+          onClick={() => fleet.scale(role, 1)}
+        >
+          + {letter}
+        </button>
+        <button
+          type="button"
+          disabled={busy || engines.length < 2}
+          aria-label={`Drain one ${letter}`}
+          onClick={() => fleet.scale(role, -1)}
+        >
+          − {letter}
+        </button>
+      </div>
+      <ul class="fleet-tiles">
+        {engines.map((engine) => (
+          <Tile key={engine.engineId} fleet={fleet} engine={engine} />
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+function Tile({ fleet, engine: { engineId, role } }: { fleet: Fleet; engine: LiveEngine }) {
+  const now = () => fleet.look.value?.engines.find((engine) => engine.engineId === engineId);
+  const engine = now();
+  if (!engine) return null;
+  const name = shortName(engineId);
+  const cells = engine.pool?.used.length ?? NO_CELLS;
+  return (
+    <li class="fleet-tile" data-state={engine.state}>
+      <p class="fleet-tile-head">
+        <strong>{name}</strong>
+        {engine.state !== 'ended' && (
+          <button type="button" class="quiet" onClick={() => fleet.kill(engineId)}>
+            Kill<span class="visually-hidden"> {name}</span>
+          </button>
+        )}
+      </p>
+      <Surface
+        name="fleet pools"
+        heightFor={(width) => layoutPool(width, cells).height}
+        watch={() => void fleet.look.value}
+        draw={({ context, width, palette }) => {
+          const pool = now()?.pool;
+          if (pool) drawPool(context, layoutPool(width, pool.used.length), pool, role, palette);
+          return false;
+        }}
+      />
+      <span class="fleet-busy" aria-hidden="true">
+        <span style={{ width: `${Math.round(100 * engine.busy)}%` }} />
+      </span>
+      <p class="fleet-does">{stateInWords(engine)}</p>
+    </li>
+  );
+}
+
+function Legend() {
+  return (
+    <ul class="fleet-legend">
+      <li data-mark="used">in use</li>
+      <li data-mark="held">held for a reader</li>
+      <li data-mark="cached">cached</li>
+      <li data-mark="free">free</li>
+      <li data-mark="busy">computes</li>
+    </ul>
+  );
+}
+
+const percent = (share: number): string => `${Math.round(100 * share)}%`;
+
+function EngineTable({ engines }: { engines: readonly LiveEngine[] }) {
+  return (
+    <AsTable summary="Engines as a table">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">engine</th>
+            <th scope="col">does</th>
+            <th scope="col">computes</th>
+            <th scope="col">pool in use or held</th>
+          </tr>
+        </thead>
+        <tbody>
+          {engines.map((engine) => (
+            <tr key={engine.engineId}>
+              <th scope="row">{shortName(engine.engineId)}</th>
+              <td>{stateInWords(engine)}</td>
+              <td>{percent(engine.busy)}</td>
+              <td>
+                {engine.numBlocks - engine.freeBlocks} of {engine.numBlocks} blocks
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </AsTable>
+  );
+}

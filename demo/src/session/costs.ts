@@ -1,0 +1,27 @@
+/** What steps and READs take on the page's own engines, measured for the simulated fleet. */
+import type { ReadonlySignal } from '@preact/signals';
+import { signal } from '@preact/signals';
+import type { SimulationCostsFile } from '../../../src/simulate/costs/linear.ts';
+import { CostMeter } from '../../../src/simulate/costs/measure.ts';
+import { type Measuring, RUNS } from './measuring.ts';
+
+export interface CostsHere {
+  costs: SimulationCostsFile;
+  kvBytesPerToken: number;
+}
+
+const measured = signal<CostsHere | null>(null);
+/** The last ones; null: nothing was measured in this page yet. */
+export const costsHere: ReadonlySignal<CostsHere | null> = measured;
+
+/** Leaves the engines with other conversations' KV. Throws what the engines throw. */
+export async function measureCosts({ engines, settings, signal: stop }: Measuring): Promise<void> {
+  const { cluster } = engines.running!;
+  const meter = new CostMeter(cluster, { seed: settings.seed, signal: stop });
+  // The first one is not counted.
+  for (let round = 0; round <= RUNS; round++) await meter.round();
+  const { file } = meter.costs();
+  const { kvBytesPerToken } = cluster.info.model;
+  // Each engine of a fleet has a machine of its own; here they share one.
+  measured.value = { costs: { ...file, speeds: null }, kvBytesPerToken };
+}

@@ -1,0 +1,54 @@
+/** A conversation over a reload of the page: what was said, as text and as the tokens that KV was made of. The tab keeps it. */
+import { z } from 'zod';
+import { type ResumedTurn, sessionEventSchema } from '../../../src/recording/events.ts';
+import type { Message } from '../../../src/workload/types.ts';
+import type { Settings } from './settings.ts';
+
+const KEY = 'kvferry conversation';
+
+export interface KeptConversation {
+  id: string;
+  messages: readonly Message[];
+  /** Prompt and answer of the last turn. */
+  tokenIds: readonly number[];
+  turns: readonly ResumedTurn[];
+}
+
+const keptSchema = z.object({
+  /** Tokens are those of its vocabulary. */
+  model: z.string(),
+  id: z.string(),
+  messages: z.array(z.object({ role: z.string(), content: z.string() })),
+  tokenIds: z.array(z.number().int().nonnegative()).min(1),
+  turns: z.array(z.unknown()),
+});
+
+/** Where a tab cannot keep it, or not so much, it is not kept. */
+export function keepConversation({ model }: Settings, conversation: KeptConversation): void {
+  try {
+    sessionStorage.setItem(KEY, JSON.stringify({ model, ...conversation }));
+  } catch {
+    forgetConversation();
+  }
+}
+
+/** null: none of this model, or none that this version of the page reads. */
+export function keptConversation({ model }: Settings): KeptConversation | null {
+  try {
+    const kept = keptSchema.parse(JSON.parse(sessionStorage.getItem(KEY) ?? 'null'));
+    if (kept.model !== model) return null;
+    const event = { kind: 'conversation_resumed', atMs: 0, conversation: kept.id, turns: kept.turns };
+    const resumed = sessionEventSchema.parse(event);
+    return resumed.kind === 'conversation_resumed' ? { ...kept, turns: resumed.turns } : null;
+  } catch {
+    return null;
+  }
+}
+
+export function forgetConversation(): void {
+  try {
+    sessionStorage.removeItem(KEY);
+  } catch {
+    // A page without storage has kept nothing.
+  }
+}

@@ -1,0 +1,45 @@
+/** The store in words and figures, below its drawing; and what draws it. */
+import type { SessionState, StoreView, TransferView } from '../session/types.ts';
+import { bytes, plural } from './format.ts';
+
+export { StoreLayer } from './store-layer.ts';
+
+export function StoreFigures({ state }: { state: SessionState }) {
+  const store = state.store.value;
+  const last = state.storeTransfers.value.findLast(({ endMs }) => endMs !== null);
+  return (
+    store && (
+      <>
+        <p class="store-figures">{figuresInWords(store)}</p>
+        <p class="visually-hidden" aria-live="polite">
+          {last ? movedInWords(last) : ''}
+        </p>
+      </>
+    )
+  );
+}
+
+/** For screen readers, once each. */
+function movedInWords({ to, side, pairs, outcome }: TransferView): string {
+  const letter = side === 'prefill' ? 'P' : 'D';
+  const blocks = plural(pairs.length, 'block');
+  if (to === 'store') return `The store saved ${blocks} of ${letter}.`;
+  return outcome === 'done'
+    ? `${letter} loaded ${blocks} from the store.`
+    : `${letter} got nothing from the store.`;
+}
+
+export function figuresInWords({ figures }: Pick<StoreView, 'figures'>): string {
+  const { blocks, slots, blockBytes, lookups, hits, stored, evicted, twoHopBytes, queues, folder } = figures;
+  const parts = [
+    `Store: ${blocks} of ${plural(slots, 'block')} in memory (${bytes(blocks * blockBytes)})`,
+    `asked for ${plural(lookups, 'block')}, it had ${hits}`,
+    `${stored} saved${evicted > 0 ? `, ${evicted} evicted` : ''}`,
+    queues &&
+      `queues: ${queues.small ?? 0} new, ${queues.main ?? 0} used again, ${queues.ghost ?? 0} remembered`,
+    folder &&
+      `folder: ${plural(folder.blocks, 'block')}, ${folder.read} read back${folder.broken > 0 ? `, ${folder.broken} broken and removed` : ''}`,
+    `by two hops: ${bytes(twoHopBytes)}`,
+  ];
+  return `${parts.filter(Boolean).join('; ')}.`;
+}

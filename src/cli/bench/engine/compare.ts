@@ -1,0 +1,117 @@
+/**
+ * Two engines that differ in one thing, step for step in turn, with the driver's threads and without them: dispatches, time
+ * by the clock, and processor time, which says more on a busy machine.
+ */
+import { median } from '../../../measure/statistics.ts';
+import type { OnDeviceOptions } from '../../../model/on-device.ts';
+import type { ModelWeights } from '../../../model/types.ts';
+import { formatMs } from '../../format.ts';
+import { left, plainStyle, renderTable, right } from '../../table.ts';
+import { type DecodeCase, decode, type EngineAlone, engineAlone, prefill, type StepTime } from './alone.ts';
+
+/** What the two are: the one before and the one after. */
+interface Comparison {
+  names: readonly [string, string];
+  options: readonly [Difference, Difference];
+}
+type Difference = Pick<OnDeviceOptions, 'fuse' | 'subgroups'>;
+
+/** By the word of --compare. */
+export const COMPARISONS = {
+  fusion: { names: ['apart', 'fused'], options: [{ fuse: false }, { fuse: true }] },
+  subgroups: { names: ['without', 'with'], options: [{ subgroups: false }, { subgroups: true }] },
+} as const satisfies Record<string, Comparison>;
+export type ComparisonName = keyof typeof COMPARISONS;
+
+const CASES: readonly DecodeCase[] = [64, 512].flatMap((context) =>
+  [1, 4].map((sequences) => ({ context, sequences })),
+);
+const PROMPT = 512;
+/** Whether the driver has threads of its own. */
+const THREADS = [true, false];
+
+type Times = Pick<StepTime, 'ms' | 'processorMs'>;
+type Both<T> = readonly [T, T];
+
+export interface ComparedFigure {
+  what: string;
+  driverThreads: boolean;
+  /** Of a decode step of one sequence; null: the adapter cannot time kernels, which is how they are counted. */
+  dispatches: Both<number | null>;
+  times: Both<readonly Times[]>;
+}
+
+export async function compareEngines(
+  weights: ModelWeights,
+  rounds: number,
+  { options }: Comparison,
+): Promise<ComparedFigure[]> {
+  const figures: ComparedFigure[] = [];
+  for (const driverThreads of THREADS) {
+    const open = (own: Difference) =>
+      engineAlone(weights, { ...own, driverThreads, promptTokens: PROMPT, cases: CASES });
+    const engines: Both<EngineAlone> = [await open(options[0]), await open(options[1])];
+    try {
+      const dispatches = [await dispatchesOf(engines[0]), await dispatchesOf(engines[1])] as const;
+      const figure = (what: string) => ({
+        what,
+        driverThreads,
+        dispatches,
+        times: [[], []] as Both<Times[]>,
+      });
+      const prefills = figure(`prefill of ${PROMPT}`);
+      const decodes = CASES.map(({ sequences, context }) => figure(`${sequences} at ${context}`));
+      for (let round = 0; round < rounds; round++) {
+        process.stderr.write(`\rdriver threads ${driverThreads}: round ${round + 1} of ${rounds}`);
+        const order = round % 2 ? ([0, 1] as const) : ([1, 0] as const);
+        for (const side of order) prefills.times[side].push(await timePrefill(engines[side], round));
+        for (const [i, each] of CASES.entries())
+          for (const side of order)
+            decodes[i]!.times[side].push(...(await decode(engines[side], each, `round ${round}`)));
+      }
+      process.stderr.write('\n');
+      figures.push(prefills, ...decodes);
+    } finally {
+      for (const engine of engines) engine.close();
+    }
+  }
+  return figures;
+}
+
+async function timePrefill(engine: EngineAlone, round: number): Promise<Times> {
+  const before = process.cpuUsage();
+  const ms = await prefill(engine, PROMPT, round);
+  const { user, system } = process.cpuUsage(before);
+  return { ms, processorMs: (user + system) / 1000 };
+}
+
+/** Timed submits tell how many kernels they hold; a decode step is one submit. */
+async function dispatchesOf(engine: EngineAlone): Promise<number | null> {
+  await decode(engine, CASES[0]!, 'warm');
+  if (!engine.runner.setTiming('submits')) return null;
+  await decode(engine, CASES[0]!, 'counted');
+  engine.runner.setTiming(null);
+  const step = engine.spans.findLast(({ name, args }) => name === 'kernels' && args.rows === 1);
+  return step ? Number(step.args.kernels) : null;
+}
+
+export function comparedTable(figures: readonly ComparedFigure[], { names }: Comparison): string[] {
+  const [one, other] = names;
+  const columns = [
+    left('threads, sequences at'),
+    ...right('dispatches', `${one} ms`, other, 'ratio', 'processor ms', other, 'ratio'),
+  ];
+  const rows = figures.map(({ what, driverThreads, dispatches, times }) => {
+    const cells = (of: (time: Times) => number): string[] => {
+      const [before, after] = [median(times[0].map(of)), median(times[1].map(of))];
+      return [formatMs(before), formatMs(after), (before / after).toFixed(2)];
+    };
+    return [
+      `${driverThreads ? 'yes' : 'no'}, ${what}`,
+      dispatches[0] === null ? '?' : `${dispatches[0]} to ${dispatches[1]}`,
+      ...cells(({ ms }) => ms),
+      ...cells(({ processorMs }) => processorMs),
+    ];
+  });
+  return renderTable(columns, rows, plainStyle);
+}

@@ -1,0 +1,53 @@
+/**
+ * What engines' threads know of connectors: names, defaults, addresses. Without the schemas, which only those need who read
+ * what a user wrote (kv-transfer.ts).
+ */
+/** Every connector that there is; src/connector/registry.ts says what makes each. */
+export const CONNECTOR_NAMES = [
+  'NixlConnector',
+  'NixlPullConnector',
+  'OffloadingConnector',
+  'AIBrixOffloadingConnectorV1Type1',
+  'AIBrixOffloadingConnectorV1Type2',
+  'AIBrixOffloadingConnectorV1Type3',
+  'AIBrixPDReuseConnector',
+  'LMCacheConnectorV1',
+  'MultiConnector',
+] as const;
+export type ConnectorName = (typeof CONNECTOR_NAMES)[number];
+
+/** P's side of a streamed hand-over. */
+export const isStreamedPrefill = (
+  params: { streamed?: boolean | null | undefined; do_remote_decode: boolean } | null,
+): boolean => params?.streamed === true && params.do_remote_decode;
+
+/** vLLM's OffloadingConnector, in the units the code uses. */
+export interface OffloadingConfig {
+  /** Loads come in whole chunks of so many blocks. */
+  blocksPerChunk: number;
+  /** A block is saved when it was asked for so often; below 2 at once. */
+  storeThreshold: number;
+  /** Blocks whose askings are counted. */
+  maxTrackerSize: number;
+  /** What is generated is not saved. */
+  promptOnly: boolean;
+  /** P leaves its prompt in the store for D. */
+  handsOver: boolean;
+  /** Loads of fewer tokens are computed instead. */
+  minLoadTokens: number;
+  /** When a request's blocks are offered: each as it is computed, or all when it ends. */
+  saves: 'blocks' | 'whole';
+}
+
+export const OFFLOADING_DEFAULTS: OffloadingConfig = {
+  blocksPerChunk: 1,
+  storeThreshold: 0,
+  maxTrackerSize: 64_000,
+  promptOnly: true,
+  handsOver: true,
+  minLoadTokens: 0,
+  saves: 'blocks',
+};
+
+/** Where a cluster's store is found by its engines; as with their own ports no socket is opened. vLLM's p2p tier has 5710. */
+export const STORE_ADDRESS = { engineId: 'store', host: 'localhost', port: 5710 } as const;

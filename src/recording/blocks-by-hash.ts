@@ -1,0 +1,49 @@
+/** What a full block has, by its hash: of the turns that are remembered, without a salt. */
+import { type BlockHash, createBlockHasher, extendHashes } from '../engine/block-hash.ts';
+import { HASH_SEED } from '../fleet/options.ts';
+import { type BlockContent, type BlockViews, HASH_DIGITS, type Sequence } from './block-views.ts';
+
+/** Beyond these all is hashed anew: of turns that are forgotten nothing stays. */
+const MOST_HASHES = 65_536;
+
+export class BlocksByHash {
+  readonly #views: BlockViews;
+  readonly #blockSize: number;
+  readonly #hasher = createBlockHasher(HASH_SEED);
+  #hashes = new WeakMap<Sequence, BlockHash[]>();
+  readonly #places = new Map<BlockHash, { sequence: Sequence; index: number }>();
+
+  constructor(views: BlockViews, blockSize: number) {
+    this.#views = views;
+    this.#blockSize = blockSize;
+  }
+
+  /** Whether it is known whose block it is; as of the last refresh(). */
+  knows(hash: BlockHash): boolean {
+    return this.#places.has(hash);
+  }
+
+  contentOf(hash: BlockHash): BlockContent & { hash: string } {
+    const { sequence = null, index = 0 } = this.#places.get(hash) ?? {};
+    const content = this.#views.contentAt(sequence, index, this.#blockSize);
+    return { ...content, index: sequence && index, hash: hash.slice(0, HASH_DIGITS) };
+  }
+
+  /** Takes in what turns have grown by. */
+  refresh(): void {
+    if (this.#places.size > MOST_HASHES) {
+      this.#places.clear();
+      this.#hashes = new WeakMap();
+    }
+    const hashing = { hasher: this.#hasher, blockSize: this.#blockSize };
+    for (const sequence of this.#views.sequences()) {
+      const hashes = this.#hashes.get(sequence) ?? [];
+      const known = hashes.length;
+      const { tokenIds } = sequence;
+      extendHashes(hashes, { tokenIds, cacheSalt: null }, hashing, Number.POSITIVE_INFINITY);
+      this.#hashes.set(sequence, hashes);
+      for (let index = known; index < hashes.length; index++)
+        this.#places.set(hashes[index]!, { sequence, index });
+    }
+  }
+}

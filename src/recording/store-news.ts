@@ -1,0 +1,111 @@
+/** What is new in a store's tiers and figures since they were last told of. A cell keeps its block for as long as it is there. */
+import type { BlockHash } from '../engine/block-hash.ts';
+import type { StoreBlocks, StoreStats } from '../store/host.ts';
+import type { BlockViews } from './block-views.ts';
+import { BlocksByHash } from './blocks-by-hash.ts';
+import { emptyBlock } from './empty-block.ts';
+import type { BlockView, SessionEvent, StoreFigures } from './events.ts';
+
+type Tier = 'memory' | 'folder';
+type Cell = StoreBlocks['memory'][number];
+
+/** Of a folder so many blocks are told one by one; its figures count all. */
+const MOST_FOLDER_CELLS = 512;
+
+export interface StoreLook {
+  blocks: StoreBlocks;
+  stats: StoreStats;
+  /** By all engines since they were last set. */
+  twoHopBytes: number;
+}
+
+export class StoreNews {
+  readonly #contents: BlocksByHash;
+  readonly #told = { memory: new Map<number, string>(), folder: new Map<number, string>() };
+  readonly #cells = new Map<BlockHash, number>();
+  #figures = 'null';
+
+  constructor(views: BlockViews, blockSize: number) {
+    this.#contents = new BlocksByHash(views, blockSize);
+  }
+
+  /** null: there is no store any more. */
+  news(look: StoreLook | null, atMs: number): SessionEvent[] {
+    if (!look) return this.#changed(null) ? [{ kind: 'store', atMs, figures: null }] : [];
+    const { memory, folder } = look.blocks;
+    this.#contents.refresh();
+    const events = this.#tier('memory', look.stats.slots, memory, atMs);
+    if (folder) {
+      const cells = this.#placed(folder);
+      events.push(...this.#tier('folder', Math.max(0, ...cells.map(({ id }) => id)), cells, atMs));
+    }
+    const figures = figuresOf(look);
+    if (this.#changed(figures)) events.unshift({ kind: 'store', atMs, figures });
+    return events;
+  }
+
+  #changed(figures: StoreFigures | null): boolean {
+    const text = JSON.stringify(figures);
+    if (text === this.#figures) return false;
+    this.#figures = text;
+    return true;
+  }
+
+  /** Cells from 1 on: one that was given up is taken by the next that comes. */
+  #placed(hashes: readonly BlockHash[]): Cell[] {
+    const there = new Set(hashes.slice(-MOST_FOLDER_CELLS));
+    for (const hash of this.#cells.keys()) if (!there.has(hash)) this.#cells.delete(hash);
+    const taken = new Set(this.#cells.values());
+    let next = 1;
+    for (const hash of there) {
+      if (this.#cells.has(hash)) continue;
+      while (taken.has(next)) next++;
+      taken.add(next);
+      this.#cells.set(hash, next);
+    }
+    return [...this.#cells].map(([hash, id]) => ({ id, hash, state: 'ready' }));
+  }
+
+  /** A store may have thousands: only what changed is put into words. */
+  #tier(tier: Tier, numBlocks: number, cells: readonly Cell[], atMs: number): SessionEvent[] {
+    const told = this.#told[tier];
+    const gone = new Set(told.keys());
+    const changed: BlockView[] = [];
+    for (const cell of cells) {
+      gone.delete(cell.id);
+      const key = `${cell.hash} ${cell.state} ${this.#contents.knows(cell.hash)}`;
+      if (told.get(cell.id) === key) continue;
+      told.set(cell.id, key);
+      changed.push(this.#view(cell));
+    }
+    for (const id of gone) {
+      told.delete(id);
+      changed.push(emptyBlock(id));
+    }
+    return changed.length > 0 ? [{ kind: 'store_blocks', atMs, tier, numBlocks, changed }] : [];
+  }
+
+  #view({ id, hash, state }: Cell): BlockView {
+    return {
+      ...emptyBlock(id),
+      state: ({ coming: 'arriving', ready: 'cached', read: 'held' } as const)[state],
+      origin: 'pulled',
+      ...this.#contents.contentOf(hash),
+    };
+  }
+}
+
+function figuresOf({ stats, blocks, twoHopBytes }: StoreLook): StoreFigures {
+  const { slots, blockBytes, counters, folder } = stats;
+  const { lookups, hits, stored, evicted } = counters;
+  return {
+    ...{ slots, blockBytes, blocks: stats.blocks, lookups, hits, stored, evicted, twoHopBytes },
+    queues: blocks.queues && { ...blocks.queues },
+    folder: folder && {
+      ...{ blocks: folder.blocks, bytes: folder.bytes },
+      ...{ read: folder.counters.read, written: folder.counters.written },
+      ...{ broken: folder.counters.broken, expired: folder.counters.expired },
+      leftOut: folder.counters.leftOut,
+    },
+  };
+}

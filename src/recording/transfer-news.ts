@@ -1,0 +1,53 @@
+/** What an engine says of copies of blocks, as events: between engines, and to the store and from it. */
+import type { EngineEvent } from '../host/engine-api.ts';
+import type { TurnSide } from '../measure/spans.ts';
+import type { SessionEvent } from './events.ts';
+
+export interface TransferFacts {
+  /** The shared clock's time that is 0. */
+  originMs: number;
+  /** Of the request that reads, or is saved. */
+  side: TurnSide;
+  /** A modelled link lies between the two. */
+  throttled: boolean;
+}
+
+/** Nothing of what is no copy. */
+export function transferNews(
+  engineId: string,
+  event: EngineEvent,
+  { originMs, side, throttled }: TransferFacts,
+): SessionEvent[] {
+  switch (event.kind) {
+    case 'pull': {
+      const { requestId, remoteEngineId: from, pairs, bytes, streamed, atMs } = event;
+      const way = { requestId, from, to: engineId, side };
+      const started = { ...way, pairs, bytes, ...(streamed ? { streamed } : {}) };
+      return [{ kind: 'transfer_started', atMs: atMs - originMs, ...started }];
+    }
+    case 'chunk': {
+      const { requestId, pairs, atMs } = event;
+      return [{ kind: 'transfer_chunk', atMs: atMs - originMs, requestId, pairs }];
+    }
+    case 'transfer': {
+      const { requestId, remoteEngineId: from, atMs } = event;
+      const { outcome, message, bytes, blocks, wallMs: ms, movingMs, stages } = event.result;
+      const way = { requestId, from, to: engineId, side };
+      const moving = movingMs === null ? {} : { movingMs };
+      const ended = { ...way, outcome, message, bytes, blocks, ms, ...moving, stagesMs: { ...stages } };
+      return [{ kind: 'transfer_ended', atMs: atMs - originMs, ...ended, throttled }];
+    }
+    case 'saved': {
+      // Known when it is over.
+      const { requestId, remoteEngineId: to, pairs, bytes, startedMs, atMs } = event;
+      const way = { requestId, from: engineId, to, side };
+      const done = { outcome: 'done', message: '', stagesMs: {}, ms: atMs - startedMs, throttled };
+      return [
+        { kind: 'transfer_started', atMs: startedMs - originMs, ...way, pairs, bytes },
+        { kind: 'transfer_ended', atMs: atMs - originMs, ...way, bytes, blocks: pairs.length, ...done },
+      ];
+    }
+    default:
+      return [];
+  }
+}

@@ -1,0 +1,93 @@
+/** The same load by several policies, each on a fleet of its own, to the end: what a policy is worth, and nothing else differs. */
+import type { RoutingName } from '../../config/routing.ts';
+import { quantile } from '../../measure/statistics.ts';
+import { Collector } from '../collector.ts';
+import { simulateOnce } from '../run.ts';
+import type { SimulationSettings } from '../settings.ts';
+import { type LatencyPoint, LatencyWindow } from './latency.ts';
+import { arrivalsUntil } from './load.ts';
+import { type LiveSettings, TOKEN_IDS } from './settings.ts';
+import { worldOf } from './world.ts';
+
+export interface ComparedPolicy {
+  policy: RoutingName;
+  requests: number;
+  failed: number;
+  /** Quantiles of all requests' times to the first token; null: none was answered. */
+  p50Ms: number | null;
+  p99Ms: number | null;
+  /** Of its prompt tokens, as shares: found at P, and pulled from D. */
+  hit: number;
+  pulled: number;
+  /** When the last answer ended. */
+  endMs: number;
+  /** Given up: so many were under way. null: it came to its end. */
+  stopped: number | null;
+  points: readonly LatencyPoint[];
+}
+
+export interface Comparison {
+  settings: LiveSettings;
+  seconds: number;
+  policies: readonly ComparedPolicy[];
+}
+
+export interface CompareDeps {
+  nextTask: SimulationSettings['nextTask'];
+  signal: AbortSignal;
+  /** `share`: of the policy that runs, 0 to 1. */
+  onProgress: (done: number, share: number) => void;
+}
+
+/** Conversations come for so many seconds; all that began are served to their end. */
+export async function comparePolicies(
+  settings: LiveSettings,
+  policies: readonly RoutingName[],
+  seconds: number,
+  { nextTask, signal, onProgress }: CompareDeps,
+): Promise<Comparison> {
+  const compared: ComparedPolicy[] = [];
+  const untilMs = 1000 * seconds;
+  for (const routing of policies) {
+    onProgress(compared.length, 0);
+    const world = worldOf({ ...settings, routing });
+    const { options } = world;
+    const { thinkMs } = settings.load;
+    const arrivals = (seed: number) => arrivalsUntil(settings.load, seed, untilMs);
+    const collector = new Collector();
+    const { stopped } = await simulateOnce(
+      { label: routing, options, load: { kind: 'arrivals', arrivals, thinkMs } },
+      {
+        ...{ ...world, nextTask, signal, tokenIds: TOKEN_IDS },
+        ...{ seed: settings.seed, seeds: 1, slo: { ttftMs: null, tpotMs: null } },
+        onProgress: (_done, nowMs) => onProgress(compared.length, Math.min(1, nowMs / untilMs)),
+      },
+      settings.seed,
+      collector,
+    );
+    compared.push(policyOf(routing, collector, stopped?.open ?? null));
+  }
+  return { settings, seconds, policies: compared };
+}
+
+function policyOf(policy: RoutingName, collector: Collector, stopped: number | null): ComparedPolicy {
+  const { count, failed, lastEndMs } = collector;
+  const ttfts = collector.column('ttftMs');
+  const starts = collector.column('startMs');
+  const latencies = collector.column('latencyMs');
+  const window = new LatencyWindow();
+  const ends = Array.from(starts, (startMs, i) => ({ endMs: startMs + latencies[i]!, ttftMs: ttfts[i]! }));
+  for (const sample of ends.sort((a, b) => a.endMs - b.endMs)) window.add(sample);
+  window.until(lastEndMs);
+  const sum = (key: Parameters<typeof collector.column>[0]): number =>
+    collector.column(key).reduce((total, value) => total + value, 0);
+  const prompt = Math.max(1, sum('promptTokens'));
+  return {
+    ...{ policy, requests: count, failed },
+    p50Ms: count > 0 ? quantile([...ttfts], 0.5) : null,
+    p99Ms: count > 0 ? quantile([...ttfts], 0.99) : null,
+    hit: sum('localHitTokens') / prompt,
+    pulled: sum('pulledTokens') / prompt,
+    ...{ endMs: lastEndMs, stopped, points: window.points },
+  };
+}

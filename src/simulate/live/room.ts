@@ -1,0 +1,20 @@
+/** Whether a fleet's pools can hold the conversations that would come. */
+import { ConfigError } from '../../errors.ts';
+import type { LiveLoadSettings } from './settings.ts';
+
+/** Dynamo's mocker has blocks of 64 tokens. */
+export const BLOCK_SIZE = 64;
+/** Questions and answers that are longer are cut, as many times their mean. */
+export const LONGEST = 3;
+
+/** Tokens that a pool holds; one block is the null block. */
+export const roomOf = (blocks: number): number => (blocks - 1) * BLOCK_SIZE;
+
+/** Throws ConfigError for a load with conversations that no engine could hold. */
+export function checkRoom(blocks: number, { turns, question, answer, system }: LiveLoadSettings): void {
+  const longest = system + turns * LONGEST * (question + answer);
+  if (longest > roomOf(blocks))
+    throw new ConfigError(
+      `a conversation may come to ${longest} tokens, and ${blocks} blocks hold ${roomOf(blocks)}: give more blocks, fewer turns, or shorter questions and answers`,
+    );
+}

@@ -1,0 +1,64 @@
+/** From what a watched fleet is made of to what is simulated. */
+import { parseRunConfig } from '../../config/run.ts';
+import { FULL_GROUP } from '../../engine/kv-cache-spec.ts';
+import { ConfigError } from '../../errors.ts';
+import { clusterOptions } from '../../fleet/from-config.ts';
+import type { ClusterOptions } from '../../fleet/types.ts';
+import { kvCacheSpecs, kvGroups, kvPageBytes } from '../../model/kv-groups.ts';
+import { presetArchitecture } from '../../model/presets.ts';
+import { Answers } from '../answers.ts';
+import { linearCosts } from '../costs/linear.ts';
+import { NAMED_COSTS } from '../costs/published.ts';
+import type { SimulationCosts } from '../costs/types.ts';
+import type { SimulationSettings } from '../settings.ts';
+import { BLOCK_SIZE, checkRoom, roomOf } from './room.ts';
+import { type LiveSettings, TOKEN_IDS } from './settings.ts';
+
+/** Whose KV is simulated: of its model only the size counts. */
+const KV_OF = 'llama-3.2-1b';
+
+/** Throws ConfigError. */
+function costsOf({ costs, startMs }: Pick<LiveSettings, 'costs' | 'startMs'>): SimulationCosts {
+  const known = typeof costs === 'string' ? NAMED_COSTS[costs] : linearCosts(costs);
+  if (!known)
+    throw new ConfigError(
+      `there are no costs '${String(costs)}': wanted one of ${Object.keys(NAMED_COSTS).join(', ')}`,
+    );
+  return { ...known, startMs };
+}
+
+/** What real engines would be started with. Throws ConfigError. */
+function optionsOf(settings: LiveSettings): ClusterOptions {
+  const { prefill, decode, blocks, mode, routing, seed, load } = settings;
+  checkRoom(blocks, load);
+  const architecture = presetArchitecture(KV_OF);
+  const maxModelLen = Math.min(roomOf(blocks), architecture.maxModelLen);
+  const config = parseRunConfig({
+    ...{ prefill, decode, seed, model: KV_OF, blockSize: BLOCK_SIZE, kvDtype: 'f16' },
+    ...{ pBlocks: blocks, dBlocks: blocks, mode: [mode], routing: [routing] },
+    ...{ maxModelLen, loadFailurePolicy: 'recompute' },
+  });
+  return clusterOptions(config, architecture, false);
+}
+
+/** Throws ConfigError. */
+export function worldOf(settings: LiveSettings): Omit<SimulationSettings, 'nextTask'> {
+  return {
+    options: optionsOf(settings),
+    costs: costsOf(settings),
+    answers: new Answers(...TOKEN_IDS),
+    ...kvOf(settings),
+    sharing: 'fcfs',
+    check: false,
+    runs: true,
+  };
+}
+
+function kvOf({ kvBytesPerToken }: LiveSettings): Pick<SimulationSettings, 'groups' | 'blockBytes'> {
+  if (kvBytesPerToken !== null) return { groups: FULL_GROUP, blockBytes: kvBytesPerToken * BLOCK_SIZE };
+  const architecture = presetArchitecture(KV_OF);
+  return {
+    groups: kvCacheSpecs(architecture),
+    blockBytes: kvPageBytes(kvGroups(architecture), architecture, BLOCK_SIZE, 'f16'),
+  };
+}

@@ -1,0 +1,53 @@
+/** Who routes turns of a simulated fleet, and what it sees of the engines. */
+import type { KvCacheSpec } from '../config/engine.ts';
+import { DEFAULT_ROUTING, type RoutingChoice } from '../config/routing.ts';
+import { kvBytesOf } from '../connector/policy/cost-model.ts';
+import { prefixGroup } from '../engine/kv-cache-spec.ts';
+import type { ClusterOptions } from '../fleet/types.ts';
+import type { RouterPolicy } from '../router/planned.ts';
+import { type RoutingDeps, seededDraws } from '../router/policies/definition.ts';
+import { looksAt, makePolicy } from '../router/policies/registry.ts';
+import { PrefixIndex } from '../router/prefix-index.ts';
+import { EngineViews } from '../router/views.ts';
+import { simulatedHasher } from './digests.ts';
+
+interface Looks {
+  load: boolean;
+  cache: boolean;
+}
+
+export class SimulatedRouting {
+  readonly views: EngineViews;
+  /** What engines have to tell. */
+  readonly told: Looks;
+  readonly #deps: RoutingDeps;
+  #inForce: RouterPolicy & { looksAt: Looks };
+
+  /** `changes`: another policy may take over, so that engines tell whatever one could look at. Throws ConfigError. */
+  constructor(
+    { routing = DEFAULT_ROUTING, weightSeed, blockSize, signalAgeMs = 0 }: ClusterOptions,
+    { groups, blockBytes }: { groups: readonly KvCacheSpec[]; blockBytes: number },
+    changes: boolean,
+  ) {
+    const index = new PrefixIndex({ hasher: simulatedHasher, blockSize }, prefixGroup(groups));
+    this.views = new EngineViews(index, () => signalAgeMs);
+    const kvBytes = kvBytesOf(blockSize, blockBytes, groups);
+    this.#deps = { draws: seededDraws(weightSeed), blockSize, kvBytes };
+    this.#inForce = this.#made(routing);
+    this.told = changes ? { load: true, cache: true } : this.#inForce.looksAt;
+  }
+
+  get inForce(): RouterPolicy & { looksAt: Looks } {
+    return this.#inForce;
+  }
+
+  /** For turns that come from now on; what the policy before had learned is forgotten. Throws ConfigError. */
+  change(routing: RoutingChoice): void {
+    this.#inForce = this.#made(routing);
+  }
+
+  #made(routing: RoutingChoice): RouterPolicy & { looksAt: Looks } {
+    const policy = makePolicy(routing, this.#deps);
+    return { name: routing.name, policy, looksAt: looksAt(routing), views: this.views };
+  }
+}

@@ -1,0 +1,41 @@
+/** What a start reads of the build: what a command, or an engine's thread, does not need is loaded when it is wanted. */
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { bundled } from '../../src/platform/node/paths.ts';
+
+/** The text of a file of the build and of all that it imports before it runs. */
+function loadedWith(file: string, seen = new Map<string, string>()): string {
+  if (seen.has(file)) return '';
+  const text = readFileSync(file, 'utf8');
+  seen.set(file, text);
+  for (const [, from] of text.matchAll(/^import .*?"(\.[^"]+)";$/gm))
+    loadedWith(path.join(path.dirname(file), from!), seen);
+  return [...seen.values()].join('\n');
+}
+
+const part = (folder: string, name: string): string =>
+  path.join(path.dirname(bundled('kvferry')), folder, `${name}.js`);
+
+/** Which of the marks are in what a start loads. */
+const found = (loaded: string, marks: readonly string[]): string[] =>
+  marks.filter((mark) => loaded.includes(mark));
+
+describe('what a start loads', () => {
+  it('is no command before one is named', () => {
+    const loaded = loadedWith(part('program', 'app'));
+    expect(found(loaded, ['parseArguments(', 'usage: "run"', 'usage: "plan"'])).toEqual(['parseArguments(']);
+  });
+
+  it('is of `run` neither another command, nor recordings, nor the pages of reports', () => {
+    const app = readFileSync(part('program', 'app'), 'utf8');
+    const [, run] = /import\("\.\/([^"]+)\.js"\)\)\.runSpec/.exec(app)!;
+    const marks = ['usage: "run"', 'usage: "plan"', 'function renderHtml(', 'Recorder = class'];
+    expect(found(loadedWith(part('program', run!)), marks)).toEqual(['usage: "run"']);
+  });
+
+  it('is in an engine’s thread neither a schema nor what reads checkpoints', () => {
+    const marks = ['EngineHost = class', 'ZodObject', 'CheckpointWeights = class'];
+    expect(found(loadedWith(part('engine', 'engine-thread')), marks)).toEqual(['EngineHost = class']);
+  });
+});

@@ -1,0 +1,244 @@
+/** The fleet's view in a real browser without a GPU: it is simulated, by a thread that is fetched when it is shown. */
+import type { Page } from 'playwright-core';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { whileTesting } from '../while-testing.ts';
+import { seriousFaults } from './axe.ts';
+import { launchBrowser } from './browser.ts';
+import { type OpenedPage, openPage, readState, servePage, simulated, until, untilReady } from './page.ts';
+
+const served = whileTesting(servePage);
+const browser = whileTesting(() => launchBrowser({ webgpu: false }));
+const open = (hash: string) => openPage(browser(), `${served().url}${hash}`);
+
+const settingsOf = (page: Page) => page.evaluate<Record<string, unknown>>('kvferryFleet.settings.value');
+const enginesOf = (page: Page) =>
+  page.evaluate<string[]>("kvferryFleet.look.value.engines.map((each) => each.engineId + ' ' + each.state)");
+
+describe('a fleet from a link', () => {
+  let opened: OpenedPage;
+  beforeAll(async () => {
+    opened = await open(
+      '#view=fleet&fleet.prefill=2&fleet.decode=3&fleet.rate=20&fleet.seed=7&fleet.pace=5&fleet.startUp=1&fleet.seed=x&fleet.rooting=llm-d',
+    );
+    await simulated(opened.page, 6);
+  });
+
+  test('runs in a thread of its own, without any engine, and what the address cannot mean is said', async () => {
+    const { page } = opened;
+    expect(page.workers()).toHaveLength(1);
+    expect(await settingsOf(page)).toMatchObject({ prefill: 2, decode: 3, rate: 20, seed: 7 });
+    const notes = page.getByRole('log', { name: 'Notes of the fleet' });
+    await expect
+      .poll(() => notes.innerText())
+      .toContain("'fleet.rooting', which is no setting: did you mean fleet.routing?");
+    expect(await notes.innerText()).toContain("fleet.seed to 'x'");
+    expect(await enginesOf(page)).toHaveLength(5);
+    expect(await page.locator('.fleet-tile').count()).toBe(5);
+    expect(await page.locator('.fleet-clock').innerText()).toMatch(
+      /modelled.*not measured: Dynamo mocker's/s,
+    );
+  });
+
+  test('shows its pools and the time to the first token, as tables too', async () => {
+    const { page } = opened;
+    const painted = await page.locator('.fleet-tile canvas').evaluateAll((all) =>
+      all.map((canvas) => {
+        const { width, height } = canvas as HTMLCanvasElement;
+        const { data } = (canvas as HTMLCanvasElement).getContext('2d')!.getImageData(0, 0, width, height);
+        return new Set(new Uint32Array(data.buffer)).size > 2;
+      }),
+    );
+    expect(painted.filter(Boolean).length).toBeGreaterThan(3);
+    await page.getByText('Engines as a table').click();
+    expect(await page.getByRole('table').filter({ hasText: 'pool in use' }).innerText()).toMatch(
+      /P1\s.*256|P1.*255/,
+    );
+    await page.getByText('Chart as a table').click();
+    expect(await page.getByRole('table').filter({ hasText: 'answers' }).innerText()).toMatch(/\d ms/);
+  });
+
+  test('is routed by another policy while it runs, which says what it knew of whom', async () => {
+    const { page } = opened;
+    await page.getByLabel('Routing').selectOption('least-request');
+    await expect
+      .poll(() => page.getByRole('region', { name: 'The router' }).innerText(), { timeout: 20_000 })
+      .toMatch(/by least-request.*score: least wins.*P0/s);
+    expect(new URL(page.url()).hash).toContain('fleet.routing=least-request');
+  });
+
+  test("the arrow keys change the load, and a chosen turn's way is drawn over all engines", async () => {
+    const { page } = opened;
+    await page.getByRole('slider').focus();
+    await page.keyboard.press('ArrowRight');
+    await page.keyboard.press('ArrowRight');
+    expect(await settingsOf(page)).toMatchObject({ rate: 22 });
+    await page.getByRole('button', { name: 'Hold' }).click();
+    await expect.poll(() => page.locator('.fleet-turn').count()).toBeGreaterThan(2);
+    await page.locator('.fleet-turn').last().press('Enter');
+    await page.getByRole('button', { name: 'Go on' }).click();
+    const way = page.getByRole('region', { name: "One request's way" });
+    await expect.poll(() => way.innerText(), { timeout: 20_000 }).toContain('First token after');
+    expect(await way.locator('.fleet-bar').count()).toBeGreaterThan(2);
+    await way.getByText('The way as a table').click();
+    expect(await way.getByRole('table').innerText()).toContain('forward');
+  });
+
+  test('engines are killed, replaced, added and drained', async () => {
+    const { page } = opened;
+    await page.getByRole('button', { name: 'Kill D2' }).click();
+    await expect.poll(() => enginesOf(page)).toContain('decode-2 ended');
+    await page.getByRole('button', { name: 'Start others in the place of the dead' }).click();
+    await expect.poll(() => enginesOf(page)).toContain('decode-2.2 serving');
+    await page.getByRole('button', { name: 'Start one more P' }).click();
+    await expect.poll(() => enginesOf(page)).toContain('prefill-2 serving');
+    await page.getByRole('button', { name: 'Drain one D' }).click();
+    await expect
+      .poll(async () => (await enginesOf(page)).join(), { timeout: 30_000 })
+      .toMatch(/decode-\S+ leaving/);
+    expect(await page.evaluate('kvferryFleet.look.value.requests.failed')).toBe(0);
+  });
+
+  test('what it is made of changes by beginning again, and is in the address', async () => {
+    const { page } = opened;
+    await page.getByText(/conversations of 4 turns/).click();
+    await page.getByLabel('P at the start').fill('4');
+    await page.getByLabel('P at the start').press('Enter');
+    await page.getByLabel('P at the start').blur();
+    await expect.poll(async () => (await enginesOf(page)).length).toBe(7);
+    // More than its pools hold: said, and the fleet goes on.
+    await page.getByLabel('Question, tokens').fill('1000');
+    await page.getByLabel('Answer, tokens').fill('500');
+    await page.getByLabel('Answer, tokens').blur();
+    const notes = page.getByRole('log', { name: 'Notes of the fleet' });
+    await expect.poll(() => notes.innerText()).toContain('256 blocks hold 16320');
+    expect(await settingsOf(page)).toMatchObject({ prefill: 4, question: 1000, answer: 64 });
+    const { page: second } = await openPage(browser(), page.url());
+    await second.waitForFunction('globalThis.kvferryFleet');
+    expect(await settingsOf(second)).toEqual(await settingsOf(page));
+    await second.close();
+  });
+
+  test('has no serious fault of accessibility, and its drawing is timed as all is', async () => {
+    const { page, errors } = opened;
+    expect(await seriousFaults(page)).toEqual([]);
+    expect(await page.evaluate("kvferryDrawing.times()['fleet pools'].frames")).toBeGreaterThan(10);
+    expect(errors).toEqual([]);
+  });
+});
+
+test('the exercise: one load, three routers, three lines, and a table of them', async () => {
+  const { page, errors } = await open('#view=fleet&fleet.seconds=5&fleet.third=random');
+  const exercise = page.getByRole('region', { name: 'The same load, three routers' });
+  await exercise.getByRole('button', { name: 'Compare' }).click();
+  const rows = exercise.locator('tbody tr');
+  await expect.poll(() => rows.count(), { timeout: 60_000 }).toBe(3);
+  expect(await rows.locator('th').allInnerTexts()).toEqual(['round-robin', 'least-request', 'random']);
+  const requests = await rows.locator('td:nth-child(4)').allInnerTexts();
+  expect(new Set(requests).size).toBe(1);
+  expect(Number(requests[0])).toBeGreaterThan(30);
+  expect(await exercise.locator('canvas').count()).toBe(1);
+  // The thread of what is watched, and no other any more.
+  await expect.poll(() => page.workers().length).toBe(1);
+  expect(errors).toEqual([]);
+  await page.close();
+});
+
+test('times that were measured elsewhere are not to be had: said', async () => {
+  const { page } = await open('#view=fleet&fleet.costs=measured');
+  const notes = page.getByRole('log', { name: 'Notes of the fleet' });
+  await expect.poll(() => notes.innerText()).toContain('measured in another page');
+  expect(await settingsOf(page)).toMatchObject({ costs: 'dynamo-mocker' });
+  await page.close();
+});
+
+test('a thread that cannot be had is said, and the page lives', async () => {
+  const page = await browser().newPage();
+  await page.route(/fleet-browser/, (route) => route.abort());
+  await page.goto(`${served().url}#view=fleet`);
+  const alert = page.getByRole('alert');
+  await expect.poll(() => alert.innerText()).toContain('The simulation ended');
+  await page.unroute(/fleet-browser/);
+  await alert.getByRole('button', { name: 'Begin again' }).click();
+  await simulated(page, 0.1);
+  expect(await alert.count()).toBe(0);
+  await page.close();
+});
+
+test('between the fleet and P and D there is a way, there and back', async () => {
+  const { page, errors } = await open('#speed=live');
+  const asked: string[] = [];
+  page.on('request', (request) => asked.push(request.url()));
+  await until(page, "state.status.value.phase === 'recorded'");
+  expect(asked.filter((url) => /fleet/.test(url))).toEqual([]);
+  await page.getByRole('button', { name: 'Fleet', exact: true }).click();
+  await simulated(page, 0.5);
+  expect(new URL(page.url()).hash).toBe('#speed=live&view=fleet');
+  await page.goBack();
+  await page.getByRole('region', { name: 'Conversation' }).waitFor();
+  await page.goForward();
+  await simulated(page, 0.5);
+  await page.evaluate('kvferryFleet.set({ rate: 33 })');
+  await page.getByRole('button', { name: 'To P and D' }).click();
+  await page.getByRole('region', { name: 'Conversation' }).waitFor();
+  await expect.poll(() => page.workers().length).toBe(0);
+  expect(new URL(page.url()).hash).not.toContain('fleet');
+  expect((await readState(page)).status.phase).toBe('recorded');
+  await page.getByRole('button', { name: 'Fleet', exact: true }).click();
+  await expect.poll(() => new URL(page.url()).hash).toContain('fleet.rate=33');
+  expect(errors).toEqual([]);
+  await page.close();
+});
+
+describe("beside the page's own engines", () => {
+  const withGpu = whileTesting(launchBrowser);
+
+  test('starts none of them while a fleet is shown, and becomes the real one', async () => {
+    const hash = '#view=fleet&model=nano&turns=0&fleet.prefill=1&fleet.decode=1&fleet.routing=least-request';
+    const { page, errors } = await openPage(withGpu(), `${served().url}${hash}`);
+    await simulated(page, 0.5);
+    expect(page.workers()).toHaveLength(1);
+    const times = page.getByRole('button', { name: "Take this computer's times" });
+    expect(await times.isDisabled()).toBe(true);
+    await page.getByRole('button', { name: 'Run 1 P and 1 D for real' }).click();
+    await untilReady(page);
+    expect((await readState(page)).settings).toMatchObject({ routing: 'least-request' });
+    expect(page.workers()).toHaveLength(2);
+    await page.getByRole('button', { name: 'Fleet', exact: true }).click();
+    expect(await times.isEnabled()).toBe(true);
+    expect(errors).toEqual([]);
+    await page.close();
+  });
+});
+
+test('those who want less motion see it once a second', async () => {
+  const { page } = await open('#view=fleet');
+  await simulated(page, 0.3);
+  const looks = (forMs: number) =>
+    page.evaluate<number>(`new Promise((resolve) => {
+      const seen = new Set();
+      const timer = setInterval(() => seen.add(kvferryFleet.nowMs.value), 20);
+      setTimeout(() => { clearInterval(timer); resolve(seen.size); }, ${forMs});
+    })`);
+  await expect.poll(() => looks(600)).toBeGreaterThan(3);
+  await page.emulateMedia({ reducedMotion: 'reduce' });
+  expect(await looks(600)).toBeLessThanOrEqual(2);
+  await page.close();
+});
+
+test('for a room no text is smaller than 18 pixels, and nothing is wider than the page', async () => {
+  const { page } = await open('#view=fleet&projector=true');
+  await simulated(page, 2);
+  const small = await page.evaluate<string[]>(`[...document.querySelectorAll('#fleet *')]
+    .filter((element) => element.checkVisibility() && !element.closest('.visually-hidden') && element.innerText
+      && [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim() !== ''))
+    .filter((element) => parseFloat(getComputedStyle(element).fontSize) < 18)
+    .map((element) => element.className + ' ' + element.innerText)`);
+  expect(small).toEqual([]);
+  const wide = () => page.evaluate('document.documentElement.scrollWidth - innerWidth');
+  expect(await wide()).toBeLessThanOrEqual(0);
+  // A phone is no projector.
+  await page.evaluate('kvferry.actions.configure({ projector: false })');
+  await page.setViewportSize({ width: 390, height: 844 });
+  await expect.poll(wide).toBeLessThanOrEqual(0);
+  await page.close();
+});

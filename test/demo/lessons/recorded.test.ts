@@ -1,0 +1,51 @@
+/** What the shipped recordings of the last lessons show, step by step: what came true, and which figures are told. */
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { expect, it } from 'vitest';
+import { lessonNumbered } from '../../../demo/src/lessons/index.ts';
+import { lookAt } from '../../../demo/src/lessons/seen.ts';
+import type { SessionEvent, TurnView } from '../../../demo/src/session/types.ts';
+import { feed, fixtureState } from '../views/fixture-state.ts';
+
+const recordings = path.join(import.meta.dirname, '../../../demo/recordings');
+
+/** Of each step, as soon as it is seen: the choice that came true, and the figures. */
+function told(number: number): { came: number | null; figures: string | null }[] {
+  const file = readFileSync(path.join(recordings, `lesson-${number}.json`), 'utf8');
+  const { events } = JSON.parse(file) as { events: SessionEvent[] };
+  const state = fixtureState([]);
+  let next = 0;
+  let earlier: readonly TurnView[] = [];
+  return lessonNumbered(number)!.tasks.map((task) => {
+    const look = () => lookAt(state, Number.NEGATIVE_INFINITY, earlier);
+    while (!task.happened(look())) {
+      const event = events[next++];
+      if (!event) throw new Error(`never seen in the recording: ${task.todo}`);
+      feed(state, [event]);
+    }
+    const came = task.predict.cameTrue(look());
+    const figures = task.figures?.(look()) ?? null;
+    earlier = look().turns;
+    return { came, figures };
+  });
+}
+
+it('through the store alone KV makes two hops; from where it lies it makes none; and a hold that ran out is no loss', () => {
+  const [alone, both, after] = told(11);
+  expect(alone).toMatchObject({ came: 1 });
+  expect(alone!.figures).toMatch(/Between P and D 0 B, from the store .*by two hops [1-9]/);
+  expect(both).toMatchObject({ came: 2 });
+  expect(both!.figures).toMatch(/Between P and D [1-9].*by two hops 0 B/);
+  expect(after).toMatchObject({ came: 1 });
+});
+
+it('a new D is given all of a conversation; what a leaving D drops is computed, what it moves is pulled', () => {
+  const [out, dropped, moved] = told(12);
+  expect(out).toMatchObject({ came: 0 });
+  expect(out!.figures).toMatch(/ready after .*its first hand-over was of \d+ blocks/);
+  expect(dropped).toMatchObject({ came: 1 });
+  expect(dropped!.figures).toMatch(/KV of 0 tokens moved, of [1-9]\d* lost.* 0 tokens pulled/);
+  expect(moved).toMatchObject({ came: 0 });
+  expect(moved!.figures).toMatch(/KV of [1-9]\d* tokens moved, of 0 lost/);
+  expect(moved!.figures).not.toContain(' 0 tokens pulled');
+});

@@ -1,0 +1,47 @@
+/** What the page measures for its simulated fleets: held against engines whose times are known, since they are simulated. */
+import { expect, test } from 'vitest';
+import { costsHere, measureCosts } from '../../../demo/src/session/costs.ts';
+import type { Measuring } from '../../../demo/src/session/measuring.ts';
+import { defaultSettings } from '../../../demo/src/session/settings.ts';
+import { linearCosts } from '../../../src/simulate/costs/linear.ts';
+import { noCosts } from '../../../src/simulate/costs/published.ts';
+import { fleetOptions, simulated } from '../../simulate/simulated.ts';
+
+test('steps and READs come out as the engines take them, each engine alone', async () => {
+  const step = { prefillTokens: 0, prefills: 0, prefillContext: 0, decodes: 0, decodeContext: 0 };
+  const options = fleetOptions({ options: { maxModelLen: 1024 } });
+  const fleet = simulated(
+    { options },
+    {
+      stepMs: ({ prefillTokens, decodes }) => 4 + 0.05 * prefillTokens + 0.5 * decodes,
+      readMs: (bytes) => (bytes > 0 ? 2 + bytes / 1e6 : 0),
+      // Two at once take their time from each other.
+      speeds: [1, 0.5],
+    },
+    { runs: false },
+  );
+  const cluster = {
+    settings: options,
+    engines: fleet.engines,
+    info: {
+      model: { name: 'numbers', vocabSize: 500, kvBytesPerToken: 1000 },
+      adapter: { name: 'none' },
+      startMs: 7,
+    },
+    mode: options.mode,
+    configure: async () => {},
+    generate: fleet.generate.bind(fleet),
+    endConversation: fleet.endConversation.bind(fleet),
+  };
+  const measuring = { engines: { running: { cluster } }, settings: defaultSettings };
+  const { signal } = new AbortController();
+  await fleet.run(measureCosts({ ...measuring, signal } as unknown as Measuring));
+  const { costs: file, kvBytesPerToken } = costsHere.value!;
+  expect(file).toMatchObject({ source: 'measured', speeds: null, start_ms: 7 });
+  expect(kvBytesPerToken).toBe(1000);
+  const costs = { ...noCosts, ...linearCosts(file) };
+  const place = { poolTokens: 1, maxNumSeqs: 1 };
+  expect(costs.stepMs({ ...step, prefills: 1, prefillTokens: 400 }, place)).toBeCloseTo(24, 0);
+  expect(costs.stepMs({ ...step, decodes: 4, decodeContext: 400 }, place)).toBeCloseTo(6, 0);
+  expect(costs.readMs(3_000_000, 0)).toBeCloseTo(5, 0);
+});

@@ -1,0 +1,182 @@
+/** The store in the page: in a worker of its own, in memory and in the origin's private files. */
+import type { Page } from 'playwright-core';
+import { beforeAll, describe, expect, test } from 'vitest';
+import type { Race, StoreView, TransferView } from '../../demo/src/session/types.ts';
+import { whileTesting } from '../while-testing.ts';
+import { launchBrowser } from './browser.ts';
+import { ask, type OpenedPage, openPage, type PageState, readState, servePage, untilReady } from './page.ts';
+
+const served = whileTesting(servePage);
+const browser = whileTesting(launchBrowser);
+
+const STORE = 'store=1MiB&storeDir=kv&offloadPromptOnly=false';
+const QUESTIONS = [
+  'My name is Ada and my boat is mira.',
+  'Tell me a story about Gus and a bear.',
+  'What is my boat?',
+];
+
+const store = (page: Page) => page.evaluate<StoreView | null>('kvferry.state.store.value');
+const moved = (page: Page) => page.evaluate<TransferView[]>('kvferry.state.storeTransfers.value');
+
+/** Until all that is in memory is in the folder too. */
+const written = (page: Page) =>
+  page.waitForFunction(`(() => {
+    const { figures } = kvferry.state.store.value;
+    return figures.blocks > 0 && figures.folder?.blocks >= figures.blocks;
+  })()`);
+
+async function reload({ page }: OpenedPage): Promise<void> {
+  await page.reload();
+  await untilReady(page);
+}
+
+/** A byte of every block's file is another, or half of each is gone. */
+const damage = (page: Page, how: 'flip' | 'tear') =>
+  page.evaluate<number>(`(async () => {
+    let count = 0;
+    const walk = async (folder) => {
+      for await (const entry of folder.values()) {
+        if (entry.kind === 'directory') await walk(entry);
+        else if (entry.name.endsWith('.kv')) {
+          const bytes = new Uint8Array(await (await entry.getFile()).arrayBuffer());
+          bytes[bytes.length - 1] ^= 1;
+          const writer = await entry.createWritable();
+          await writer.write('${how}' === 'tear' ? bytes.subarray(0, bytes.length >> 1) : bytes);
+          await writer.close();
+          count++;
+        }
+      }
+    };
+    await walk(await (await navigator.storage.getDirectory()).getDirectoryHandle('kv'));
+    return count;
+  })()`);
+
+const tokensOf = (turn: PageState['turns'][number]) => turn.result!.output_token_ids;
+
+describe('a conversation', () => {
+  let opened: OpenedPage;
+  beforeAll(async () => {
+    opened = await openPage(browser(), `${served().url}#turns=0&speed=live&${STORE}`);
+    await untilReady(opened.page);
+  }, 120_000);
+
+  /** The third answer, given by engines that began anew. */
+  let third: readonly number[];
+  let fourth: readonly number[];
+
+  test('is saved as it is computed, and told block by block', async () => {
+    const { page } = opened;
+    expect(page.workers()).toHaveLength(3);
+    await ask(page, QUESTIONS[0]!);
+    const turn = await ask(page, QUESTIONS[1]!);
+    await written(page);
+    const { figures, memory } = (await store(page))!;
+    const there = memory.filter(({ state }) => state === 'cached');
+    expect(there).toHaveLength(figures.blocks);
+    expect(there.map(({ text }) => text).join('')).toContain('My name is Ada and my boat is mira.');
+    // Block by block what was said, each once.
+    expect(there.map(({ index }) => index)).toEqual(there.map((_, i) => i));
+    const saved = (await moved(page)).filter(({ to }) => to === 'store');
+    const landed = saved.flatMap(({ pairs }) => pairs.map(([, at]) => at));
+    expect(landed.toSorted((a, b) => a - b)).toEqual(there.map(({ id }) => id));
+    expect(saved.reduce((sum, { bytes }) => sum + bytes, 0)).toBe(figures.blocks * figures.blockBytes);
+    expect(turn.result!.transfer.store_to_p!.blocks).toBeGreaterThan(0);
+    expect(figures.twoHopBytes).toBe(0);
+  });
+
+  test('goes on after a reload by loading what was computed before', async () => {
+    const { page } = opened;
+    const before = (await readState(page)).turns;
+    await reload(opened);
+    const { turns, status } = await readState(page);
+    expect(status.phase).toBe('ready');
+    expect(turns.map(({ question, answer }) => [question, answer])).toEqual(
+      before.map(({ question, answer }) => [question, answer]),
+    );
+    const chat = page.getByRole('region', { name: 'Conversation' });
+    expect(await chat.innerText()).toContain('My name is Ada');
+    const kept = (await store(page))!;
+    expect(kept.figures.blocks).toBe(0);
+    expect(kept.folder.some(({ text }) => text?.includes('name is Ada'))).toBe(true);
+    const turn = await ask(page, QUESTIONS[2]!);
+    const { store_to_p: loaded } = turn.result!.transfer;
+    expect(loaded!.blocks).toBeGreaterThanOrEqual(kept.folder.filter(({ text }) => text).length - 1);
+    expect(turn.result!.turn).toBe(3);
+    expect(turn.answer).toContain('mira');
+    third = tokensOf(turn);
+  });
+
+  test('computes what the files no longer have whole: none of it is used, and that is told once', async () => {
+    const { page } = opened;
+    const folder = async () => (await store(page))!.figures.folder!;
+    expect(await damage(page, 'tear')).toBe((await folder()).blocks);
+    await reload(opened);
+    const { blocks } = await folder();
+    const turn = await ask(page, QUESTIONS[0]!);
+    expect(turn.result!.transfer.store_to_p?.blocks ?? 0).toBe(0);
+    expect(turn.result!.pulled_tokens).toBe(0);
+    fourth = tokensOf(turn);
+    await page.waitForFunction('kvferry.state.store.value.figures.folder.broken > 0');
+    expect((await folder()).broken).toBe(blocks);
+    const told = (await readState(page)).notes.filter((note) => note.includes('is not used and removed'));
+    expect(told).toHaveLength(1);
+  });
+
+  test('goes on where all that is kept was removed', async () => {
+    const { page } = opened;
+    const before = (await readState(page)).turns.length;
+    await page.evaluate('kvferry.actions.emptyFolder()');
+    await untilReady(page);
+    await written(page);
+    const { figures } = (await store(page))!;
+    // What was said was computed again, and is all that there is.
+    expect(figures.folder).toMatchObject({ blocks: figures.blocks, read: 0 });
+    expect((await readState(page)).turns).toHaveLength(before);
+  });
+
+  test('has the same tokens where nothing was lost and nothing loaded', async () => {
+    const { page } = await openPage(browser(), `${served().url}#turns=0&speed=live`);
+    await untilReady(page);
+    for (const question of QUESTIONS.slice(0, 2)) await ask(page, question);
+    expect(tokensOf(await ask(page, QUESTIONS[2]!))).toEqual(third);
+    expect(tokensOf(await ask(page, QUESTIONS[0]!))).toEqual(fourth);
+    expect(page.workers()).toHaveLength(2);
+    await page.close();
+  }, 60_000);
+
+  test('nothing went wrong on the console', () => {
+    expect(opened.errors).toEqual([]);
+  });
+});
+
+test('without private files the store is memory alone, and says so', async () => {
+  const page = await browser().newPage();
+  await page.route(/store-browser/, async (route) => {
+    const response = await route.fetch();
+    const none = "navigator.storage.getDirectory = () => Promise.reject(new Error('not here'));";
+    await route.fulfill({ response, body: `${none}${await response.text()}` });
+  });
+  await page.goto(`${served().url}#model=nano&turns=0&speed=live&${STORE}`);
+  await untilReady(page);
+  expect((await readState(page)).notes.join(' ')).toContain('this browser keeps no files for this page');
+  await ask(page, 'Hello there, who are you and what is this?');
+  expect((await store(page))!.figures).toMatchObject({ folder: null });
+  expect((await store(page))!.figures.blocks).toBeGreaterThan(0);
+}, 60_000);
+
+test('what is raced against is computed, whatever a store has of it', async () => {
+  const { page, errors } = await openPage(
+    browser(),
+    `${served().url}#model=nano&turns=0&maxTokens=24&speed=live&${STORE}`,
+  );
+  await untilReady(page);
+  await ask(page, 'Hello there, who are you and what is this?');
+  await page.evaluate('kvferry.actions.runRace()');
+  await untilReady(page);
+  const race = await page.evaluate<Race>('kvferry.state.race.value');
+  expect(race.error).toBeNull();
+  expect(race.recompute.pulledTokens).toBe(0);
+  expect(race.pull.bytesPulled).toBeGreaterThan(0);
+  expect(errors).toEqual([]);
+}, 60_000);

@@ -1,0 +1,199 @@
+/** Simulated fleets that are watched: time passes as far as it is told to, and everything may change in between. */
+import { describe, expect, test } from 'vitest';
+import { comparePolicies } from '../../../src/simulate/live/compare.ts';
+import { LiveFleet } from '../../../src/simulate/live/live-fleet.ts';
+import { arrivalsUntil, conversationAt } from '../../../src/simulate/live/load.ts';
+import type { LiveLook } from '../../../src/simulate/live/look.ts';
+import type { LiveSettings } from '../../../src/simulate/live/settings.ts';
+import { nextTask, settings } from './settings.ts';
+
+const watched = (change: Partial<LiveSettings> = {}) => {
+  const said: string[] = [];
+  return { fleet: new LiveFleet(settings(change), nextTask, (message) => said.push(message)), said };
+};
+
+const ids = ({ engines }: LiveLook) => engines.map(({ engineId, state }) => `${engineId} ${state}`);
+
+describe('a fleet that is watched', () => {
+  test('serves who comes, and tells how each was routed and how long it took', async () => {
+    const { fleet } = watched();
+    await fleet.advance(4000);
+    const look = fleet.look();
+    expect(look.nowMs).toBe(4000);
+    expect(look.requests).toMatchObject({ failed: 0 });
+    expect(look.requests.answered).toBeGreaterThan(15);
+    expect(look.latency).toHaveLength(4);
+    const last = look.latency.at(-1)!;
+    expect(last.p50Ms).toBeGreaterThan(16);
+    expect(last.p99Ms).toBeGreaterThanOrEqual(last.p50Ms!);
+    expect(last.answers).toBeLessThanOrEqual(look.requests.answered);
+    const { routed, ttftMs } = look.decisions[0]!;
+    expect(routed.candidates.map(({ engineId }) => engineId)).toEqual([
+      'prefill-0',
+      'prefill-1',
+      'decode-0',
+      'decode-1',
+    ]);
+    expect(ttftMs).toBeGreaterThan(0);
+    for (const { pool, freeBlocks, numBlocks } of look.engines) {
+      const { used, held, cached, blocksPerCell } = pool!;
+      expect(blocksPerCell).toBe(1);
+      expect(used).toHaveLength(numBlocks);
+      const taken = used.reduce((n, share, i) => n + Number(share + held[i]! > 0), 0);
+      expect(taken).toBe(numBlocks - freeBlocks);
+      expect([...used].every((share, i) => share + held[i]! + cached[i]! <= 255)).toBe(true);
+    }
+    const busy = look.engines.map((engine) => engine.busy);
+    expect(Math.max(...busy)).toBeGreaterThan(0.1);
+    expect(Math.max(...busy)).toBeLessThanOrEqual(1);
+    // Once more while time stands.
+    expect(fleet.look().engines.map((engine) => engine.busy)).toEqual(busy);
+    expect(look.engines.some(({ pool }) => pool!.held.some((share) => share > 0))).toBe(true);
+  });
+
+  test("shows a turn's way over the router, both engines and the link, in order", async () => {
+    const { fleet } = watched();
+    await fleet.advance(4000);
+    const ended = fleet.look().decisions.find(({ turn, ttftMs }) => ttftMs !== null && turn === 2)!;
+    const path = fleet.path(ended.turnId)!;
+    const { prefill, decode } = ended.routed;
+    const lanes = new Set(path.pieces.map(({ lane }) => lane));
+    for (const lane of ['router', `${prefill} host`, `${decode} host`]) expect(lanes).toContain(lane);
+    expect([...lanes].some((lane) => lane.startsWith('link '))).toBe(true);
+    const end = Math.max(...path.pieces.map(({ endMs }) => endMs));
+    expect(end).toBeCloseTo(path.latencyMs!, 6);
+    expect(path.pieces.at(-1)).toMatchObject({ group: 'decode' });
+    expect(fleet.path('nobody')).toBeNull();
+  });
+
+  test('the same seed comes to the same', async () => {
+    const looks = [];
+    for (let i = 0; i < 2; i++) {
+      const { fleet } = watched({ routing: 'least-request' });
+      await fleet.advance(1000);
+      await fleet.advance(2500);
+      looks.push(fleet.look());
+    }
+    expect(looks[0]).toEqual(looks[1]);
+  });
+
+  test('another policy takes over while turns are served, and sees what engines told before', async () => {
+    const { fleet } = watched();
+    await fleet.advance(3000);
+    fleet.changeRouting('prefix-cache');
+    await fleet.advance(6000);
+    const { decisions, events, routing, requests } = fleet.look();
+    expect(routing).toBe('prefix-cache');
+    expect(decisions.every(({ routed }) => routed.policy === 'prefix-cache')).toBe(true);
+    expect(decisions.at(-1)!.routed.candidates.some(({ cachedTokens }) => cachedTokens! > 0)).toBe(true);
+    expect(events).toContainEqual({ atMs: 3000, event: 'routing', engineId: null, detail: 'prefix-cache' });
+    expect(requests.failed).toBe(0);
+  });
+
+  test('the load follows its rate', async () => {
+    const { fleet, said } = watched({ load: { ...settings().load, turns: 1, rate: 2 } });
+    await fleet.advance(4000);
+    const before = fleet.look().requests;
+    fleet.changeLoad({ ...settings().load, turns: 1, rate: 30 });
+    await fleet.advance(7000);
+    const after = fleet.look().requests;
+    expect(before.answered + before.underWay).toBeLessThan(20);
+    expect(after.answered - before.answered).toBeGreaterThan(50);
+    fleet.changeLoad({ ...settings().load, turns: 100, rate: 90 });
+    expect(said).toEqual([expect.stringContaining('128 blocks hold 8128')]);
+    fleet.changeLoad({ ...settings().load, turns: 1, rate: 0 });
+    await fleet.advance(8000);
+    expect(fleet.look().requests).toMatchObject({ underWay: 0, failed: 0 });
+  });
+
+  test('who is killed is gone, others answer, and another takes the place', async () => {
+    const { fleet, said } = watched();
+    await fleet.advance(3000);
+    fleet.kill('decode-0');
+    await fleet.advance(3200);
+    const dead = fleet.look();
+    expect(dead.engines.find(({ engineId }) => engineId === 'decode-0')).toMatchObject({
+      state: 'ended',
+      pool: null,
+      why: expect.stringContaining('killed by hand'),
+    });
+    fleet.kill('decode-0');
+    expect(said).toEqual(['decode-0 is not there any more']);
+    fleet.revive();
+    await fleet.advance(6000);
+    expect(ids(fleet.look())).toContain('decode-0.2 serving');
+    expect(fleet.look().requests.failed).toBe(0);
+  });
+
+  test('engines join after their start, and drain before they leave', async () => {
+    const { fleet, said } = watched({ load: { ...settings().load, rate: 2 } });
+    await fleet.advance(1000);
+    fleet.scale({ prefill: 3, decode: 1 });
+    fleet.scale({ prefill: 1 });
+    await fleet.advance(1400);
+    expect(said.join()).toContain('is being scaled');
+    expect(fleet.look()).toMatchObject({ scaling: true });
+    await fleet.advance(1600);
+    expect(ids(fleet.look())).toContain('prefill-2 serving');
+    await fleet.advance(34_000);
+    expect(ids(fleet.look()).filter((id) => id.startsWith('decode'))).toHaveLength(1);
+    expect(fleet.look()).toMatchObject({ scaling: false, requests: { failed: 0 } });
+    expect(fleet.look().events.map(({ event }) => event)).toEqual(['joined', 'leaving', 'left']);
+  });
+
+  test('an autoscaler adds engines where many wait', async () => {
+    const load = { turns: 1, rate: 24, question: 3000, answer: 4, system: 0, thinkMs: 0 };
+    const { fleet } = watched({ prefill: 1, autoscale: 'aibrix-apa', blocks: 512, load });
+    await fleet.advance(12_000);
+    const { engines, events } = fleet.look();
+    expect(engines.filter(({ role }) => role === 'prefill').length).toBeGreaterThan(1);
+    expect(events.map(({ event }) => event)).toContain('decided');
+  });
+
+  test('where it cannot keep up, who comes is turned away and counted', async () => {
+    const load = { ...settings().load, rate: 4000, question: 1000, system: 0, turns: 1 };
+    const { fleet } = watched({ prefill: 1, decode: 1, load });
+    await fleet.advance(400);
+    const { turnedAway, requests } = fleet.look();
+    expect(turnedAway).toBeGreaterThan(0);
+    expect(requests.underWay).toBeLessThanOrEqual(1000);
+  });
+});
+
+describe('conversations that come', () => {
+  test('share a few system prompts and nothing else, and their lengths scatter about the means', () => {
+    const load = { ...settings().load, turns: 1, question: 200, system: 64 };
+    const all = Array.from({ length: 400 }, (_, i) => conversationAt(load, 7, i).turns[0]!);
+    const contents = all.map(({ content }) => (content.kind === 'tokens' ? content.tokenIds : []));
+    expect(new Set(contents.map((ids) => ids.slice(0, 64).join())).size).toBe(4);
+    expect(new Set(contents.map((ids) => ids.slice(64).join())).size).toBe(400);
+    const mean = all.reduce((sum, { inputTokens }) => sum + inputTokens - 64, 0) / all.length;
+    expect(Math.abs(mean / 200 - 1)).toBeLessThan(0.1);
+  });
+
+  test('come at their rate', () => {
+    const all = [...arrivalsUntil({ ...settings().load, rate: 30, turns: 3 }, 3, 60_000)];
+    expect(Math.abs(all.length / 600 - 1)).toBeLessThan(0.1);
+    expect(all.every(({ atMs }, i) => i === 0 || atMs >= all[i - 1]!.atMs)).toBe(true);
+  });
+});
+
+test('a fleet that cannot hold its longest conversation is refused', () => {
+  expect(() => watched({ blocks: 8 })).toThrow('824 tokens, and 8 blocks hold 448: give more blocks');
+  expect(() => watched({ costs: 'mine' })).toThrow("no costs 'mine': wanted one of zero, dynamo-mocker");
+});
+
+test('policies are compared over one load, to its end', async () => {
+  const deps = { nextTask, signal: new AbortController().signal, onProgress() {} };
+  const policies = ['round-robin', 'random', 'least-request'] as const;
+  const one = await comparePolicies(settings(), policies, 4, deps);
+  expect(one.policies.map(({ policy }) => policy)).toEqual(policies);
+  const [first] = one.policies;
+  for (const { requests, failed, stopped, points, p50Ms, p99Ms } of one.policies) {
+    expect({ requests, failed, stopped }).toEqual({ requests: first!.requests, failed: 0, stopped: null });
+    expect(points.length).toBeGreaterThan(3);
+    expect(p99Ms).toBeGreaterThanOrEqual(p50Ms!);
+  }
+  expect(new Set(one.policies.map(({ p99Ms }) => p99Ms)).size).toBe(3);
+  expect(await comparePolicies(settings(), policies, 4, deps)).toEqual(one);
+});

@@ -1,0 +1,20 @@
+/** Small watched fleets for tests. */
+import type { LiveSettings } from '../../../src/simulate/live/settings.ts';
+
+export const nextTask = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+export const settings = (change: Partial<LiveSettings> = {}): LiveSettings => ({
+  prefill: 2,
+  decode: 2,
+  blocks: 128,
+  mode: 'bidirectional',
+  routing: 'round-robin',
+  autoscale: null,
+  mostEngines: 4,
+  startMs: 500,
+  seed: 1,
+  load: { rate: 10, turns: 2, question: 100, answer: 16, system: 128, thinkMs: 100 },
+  costs: 'dynamo-mocker',
+  kvBytesPerToken: null,
+  ...change,
+});

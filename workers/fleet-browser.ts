@@ -1,0 +1,12 @@
+/** Entry of the thread in which the page's larger fleets are simulated. */
+import { systemClock } from '../src/platform/clock.ts';
+import { nextTask } from '../src/platform/next-task.ts';
+import { LiveHost } from '../src/simulate/live/host.ts';
+import type { LiveNews, LiveOrder } from '../src/simulate/live/protocol.ts';
+
+const host = new LiveHost({
+  clock: systemClock,
+  nextTask,
+  tell: (news: LiveNews) => self.postMessage(news),
+});
+self.addEventListener('message', ({ data }: MessageEvent<LiveOrder>) => host.order(data));
