@@ -41,3 +41,10 @@ it('writes zeros where they are asked for', async () => {
   expect([...new Uint8Array(copy.getMappedRange())]).toEqual(new Array(64).fill(0));
   gpu.destroy();
 });
+
+it('asks for no subgroups, and reports none, where an engine is to do without', async () => {
+  const gpu = await openTestDevice(0, false);
+  expect(gpu.report.subgroupSize).toBeNull();
+  expect(gpu.device.features.has('subgroups')).toBe(false);
+  gpu.destroy();
+});

@@ -27,8 +27,6 @@ export async function createHarness(
     maxNumBatchedTokens?: number;
     maxModelLen?: number;
     warm?: boolean;
-    /** false: as on an adapter whose subgroups have no fixed size. */
-    subgroups?: boolean;
   } & Partial<ModelRunnerOptions> = {},
 ): Promise<Harness> {
   const {
@@ -38,11 +36,10 @@ export async function createHarness(
     maxNumBatchedTokens = 512,
     maxModelLen = 512,
     warm = true,
-    subgroups = true,
   } = options;
   const { architecture } = weights;
   const blockBytes = kvBlockBytes(architecture, blockSize, kvDtype);
-  const gpu = await openTestDevice(blockBytes * numBlocks, subgroups);
+  const gpu = await openTestDevice(blockBytes * numBlocks);
   const kv = new GpuKvMemory({ gpu, numBlocks, blockBytes, kvDtype, clock: systemClock });
   const runner = await ModelRunner.create({
     gpu,
