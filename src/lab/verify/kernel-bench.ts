@@ -92,9 +92,7 @@ export function upload(gpu: GpuDevice, input: KernelInput, uniform: boolean): GP
     usage: (uniform ? GPUBufferUsage.UNIFORM : GPUBufferUsage.STORAGE) | GPUBufferUsage.COPY_SRC,
     mappedAtCreation: true,
   });
-  const mapped = new Uint8Array(buffer.getMappedRange());
-  mapped.set(bytes);
-  mapped.fill(0, bytes.byteLength);
+  new Uint8Array(buffer.getMappedRange()).set(bytes);
   buffer.unmap();
   return buffer;
 }
