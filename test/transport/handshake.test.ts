@@ -145,7 +145,7 @@ describe('a handshake', () => {
   });
 
   it.each([
-    [{ slab: new ArrayBuffer(64) as never }, /slab: no shared memory/],
+    [{ slab: new ArrayBuffer(64) as never }, /slab: wanted shared memory/],
     [{ slots: 0 }, /cannot be read: slots/],
     [{ slots: 3 }, /its slab has 64 bytes, not 3 x 32/],
     [side({ blockSize: 8 }), /block size differs/],
