@@ -103,12 +103,17 @@ class PageActions implements SessionActions {
     await this.#bench.cancel();
     await this.#talk.forget();
     const before = this.#bench.settings;
-    await this.configure(change);
-    if (!differInCount(before, this.#bench.settings)) return;
+    await this.#change(change, true);
+    if (!sameEngines(before, this.#bench.settings)) return;
     await this.#bench.exclusive('Emptying both engines', () => engines.configure(this.#bench.settings));
   }
 
-  async configure(change: Partial<Settings>): Promise<void> {
+  configure(change: Partial<Settings>): Promise<void> {
+    return this.#change(change, false);
+  }
+
+  /** `anew`: nothing goes on, so that engines need not come and go while turns do. */
+  async #change(change: Partial<Settings>, anew: boolean): Promise<void> {
     const before = this.#bench.settings;
     let settings: Settings;
     try {
@@ -126,7 +131,8 @@ class PageActions implements SessionActions {
     if (this.#bench.refusesChange()) return;
     this.#bench.setSettings(settings);
     if (engines.running && differInCount(before, settings)) {
-      await this.#scale(before);
+      if (anew) await this.#reconfigure(before, settings);
+      else await this.#scale(before);
       return;
     }
     await this.#bench.cancel();
