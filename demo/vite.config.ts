@@ -56,7 +56,10 @@ function shortShaders(): Plugin {
       if (!id.endsWith('.wgsl?raw')) return null;
       const text = JSON.parse(code.replace(/^export default /, '').replace(/;?\s*$/, '')) as string;
       const lines = text.split('\n').map((line) => line.replace(/\/\/.*$/, '').trim());
-      const short = lines.filter((line) => line !== '').join('\n');
+      const short = lines
+        .filter((line) => line !== '')
+        .join('\n')
+        .replace(/\s*([{}();,:=+<>])\s*/g, '$1');
       return { code: `export default ${JSON.stringify(short)}`, map: null };
     },
   };
@@ -92,20 +95,28 @@ function weighed(): Plugin {
       const first = new Set<string>();
       const take = (fileName: string): void => {
         const file = bundle[fileName];
-        if (first.has(fileName) || file?.type !== 'chunk') return;
+        if (!file || first.has(fileName)) return;
         first.add(fileName);
-        for (const imported of file.imports) take(imported);
-        for (const style of file.viteMetadata?.importedCss ?? []) first.add(style);
-        // Threads that it starts by itself.
-        for (const { fileName: worker, type } of Object.values(bundle))
-          if (type === 'asset' && worker.endsWith('.js') && file.code.includes(path.basename(worker)))
-            first.add(worker);
+        if (file.type === 'chunk') {
+          for (const imported of file.imports) take(imported);
+          for (const style of file.viteMetadata?.importedCss ?? []) first.add(style);
+        }
+        // Threads that it starts by itself, and what they fetch.
+        const code = file.type === 'chunk' ? file.code : String(file.source);
+        for (const { fileName: other, type } of Object.values(bundle))
+          if (
+            type === 'asset' &&
+            /\.js$/.test(other) &&
+            !LATER.test(other) &&
+            code.includes(path.basename(other))
+          )
+            take(other);
       };
       for (const file of Object.values(bundle))
         if (file.type === 'chunk' && file.isEntry) take(file.fileName);
       const bytes = Object.values(bundle)
         // The rest is fetched later, if at all.
-        .filter(({ fileName }) => first.has(fileName) && !LATER.test(fileName))
+        .filter(({ fileName }) => first.has(fileName))
         .map((file) => gzipSync(file.type === 'chunk' ? file.code : file.source).byteLength)
         .reduce((sum, size) => sum + size, 0);
       const message = `JavaScript and CSS: ${bytes} bytes gzipped, of at most ${MOST_GZIPPED_BYTES}`;
@@ -123,5 +134,9 @@ export default defineConfig({
   server: { headers: isolation, fs: { allow: [project] } },
   preview: { headers: isolation },
   worker: { format: 'es', plugins: () => [shortShaders(), zodWithoutJsonSchema()] },
-  build: { target: 'es2022', outDir: 'dist', emptyOutDir: true, chunkSizeWarningLimit: 1000 },
+  build: {
+    ...{ target: 'es2022', outDir: 'dist', emptyOutDir: true, chunkSizeWarningLimit: 1000 },
+    // Every browser with WebGPU preloads modules by itself.
+    modulePreload: { polyfill: false },
+  },
 });
