@@ -54,9 +54,10 @@ async function askTwice(actions: SessionActions): Promise<void> {
 }
 
 /** As choices: all that both had was pulled, or one's was computed. */
-function pulledOrComputed(seen: Seen): boolean | null {
+function pulledOrComputed(seen: Seen): number | null {
   const turns = afterwards(seen);
-  return turns.length < 2 ? null : turns.every(({ result }) => result.pulled_tokens > 0);
+  if (turns.length < 2) return null;
+  return turns.every(({ result }) => result.pulled_tokens > 0) ? 0 : 1;
 }
 
 export const scaling: LessonContent = {
@@ -96,10 +97,7 @@ export const scaling: LessonContent = {
       predict: {
         ask: 'Both D hold a conversation for its next turn. One D leaves at once, and what it held is dropped. What will P do when that user asks again?',
         choices: ['Pull it from the other D', 'Compute it again', 'Refuse the turn'],
-        cameTrue: (seen) => {
-          const all = pulledOrComputed(seen);
-          return all === null ? null : all ? 0 : 1;
-        },
+        cameTrue: pulledOrComputed,
       },
       todo: 'Take a D out, and ask again',
       run: async (actions) => {
@@ -119,10 +117,7 @@ export const scaling: LessonContent = {
           'P computes it again all the same',
           'The user waits until the first D is back',
         ],
-        cameTrue: (seen) => {
-          const all = pulledOrComputed(seen);
-          return all === null ? null : all ? 0 : 1;
-        },
+        cameTrue: pulledOrComputed,
       },
       todo: 'Two D again: ask twice, move, and ask',
       run: async (actions) => {
