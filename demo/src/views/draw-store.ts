@@ -15,7 +15,6 @@ export interface StoreFlight extends Flight {
 
 export interface StoreModel {
   store: StoreView;
-  flights: readonly StoreFlight[];
   /** Cells of its memory whose blocks are still in the air. */
   awaited: ReadonlySet<number>;
   /** The last that came to it or left it, with the engine's letter. */

@@ -104,11 +104,11 @@ export class Flights {
     return [...this.#flights.values()];
   }
 
-  /** Blocks of the reader whose copies are still in the air. */
-  awaited(reader: Role): Set<number> {
+  /** Blocks of the reader whose copies are still in the air; left out: of every reader. */
+  awaited(reader: Role | null = null): Set<number> {
     const blocks = new Set<number>();
     for (const flight of this.#flights.values()) {
-      if (readerOf(flight.direction) !== reader) continue;
+      if (reader !== null && readerOf(flight.direction) !== reader) continue;
       flight.pairs.forEach(([, to], i) => {
         if (progressOf(flight, i) < 1) blocks.add(to);
       });

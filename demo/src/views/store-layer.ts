@@ -1,5 +1,7 @@
 /** The store on the stage, from frame to frame; fetched when there is one. */
+import { STORE_ADDRESS } from '../../../src/config/connectors.ts';
 import type { Role, SessionState } from '../session/types.ts';
+import { letterOf } from './describe-block.ts';
 import { drawnIds } from './direction.ts';
 import type { StageLayer } from './draw-stage.ts';
 import { drawStore, drawStoreFlights, layoutStore, type StoreFlight, type StoreModel } from './draw-store.ts';
@@ -7,7 +9,7 @@ import { Flights } from './flights.ts';
 import type { StageLayout } from './geometry.ts';
 import type { Palette } from './palette.ts';
 
-const STORE = 'store';
+const STORE = STORE_ADDRESS.engineId;
 const WAYS = (['prefill', 'decode'] as const).flatMap((role) =>
   [true, false].map((loads) => ({ role, loads })),
 );
@@ -37,11 +39,8 @@ export class StoreLayer implements StageLayer {
   }
 
   awaited(role: Role): ReadonlySet<number> {
-    return new Set(
-      this.#ways
-        .filter((way) => way.role === role && way.loads)
-        .flatMap(({ flights }) => flights.all.flatMap(inTheAir)),
-    );
+    const loads = this.#ways.filter((way) => way.role === role && way.loads);
+    return new Set(loads.flatMap(({ flights }) => [...flights.awaited()]));
   }
 
   draw(context: CanvasRenderingContext2D, stage: StageLayout, palette: Palette): void {
@@ -51,21 +50,15 @@ export class StoreLayer implements StageLayer {
     const flights: StoreFlight[] = this.#ways.flatMap(({ role, loads, flights: own }) =>
       own.all.map((flight) => ({ ...flight, role, loads })),
     );
-    const saved = flights.filter(({ loads }) => !loads);
+    const saves = this.#ways.filter(({ loads }) => !loads);
     const transfer = this.#state.storeTransfers.peek().at(-1);
     const model: StoreModel = {
       store,
-      flights,
-      awaited: new Set(saved.flatMap(inTheAir)),
-      last: transfer
-        ? { transfer, loads: transfer.from === STORE, letter: transfer.side === 'prefill' ? 'P' : 'D' }
-        : null,
+      awaited: new Set(saves.flatMap((way) => [...way.flights.awaited()])),
+      last: transfer ? { transfer, loads: transfer.from === STORE, letter: letterOf(transfer.side) } : null,
       newestTurn: Math.max(1, ...this.#state.turns.peek().map(({ turn }) => turn)),
     };
     drawStore(context, stage.store, layout, model, palette);
     drawStoreFlights(context, stage, stage.store, layout, flights, palette);
   }
 }
-
-/** The reader's blocks of what has not landed. */
-const inTheAir = ({ pairs }: Pick<StoreFlight, 'pairs'>): number[] => pairs.map(([, to]) => to);
