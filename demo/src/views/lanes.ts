@@ -1,4 +1,5 @@
 /** Which lane of the timeline a span belongs to, and how spans that overlap share it. No DOM. */
+import { isOfStore } from '../session/transfers.ts';
 import type { Span } from '../session/types.ts';
 import type { DrawnIds } from './direction.ts';
 
@@ -20,14 +21,12 @@ export const LANES = {
 export type Lane = keyof typeof LANES;
 export const laneNames = Object.keys(LANES) as readonly Lane[];
 
-const ofStore = (way: Span['way']): boolean => way?.from === 'store' || way?.to === 'store';
-
 /** null: of an engine that is not drawn. */
 export function laneOf({ lane, engineId, way }: Span, { prefill, decode }: DrawnIds): Lane | null {
   if (lane === 'router') return 'router';
   if (lane === 'link') {
-    if (ofStore(way))
-      return [way!.from, way!.to].some((id) => id === prefill || id === decode) ? 'store' : null;
+    if (way && isOfStore(way))
+      return [way.from, way.to].some((id) => id === prefill || id === decode) ? 'store' : null;
     if (way?.from === decode && way?.to === prefill) return 'link D>P';
     return way?.from === prefill && way?.to === decode ? 'link P>D' : null;
   }
@@ -38,7 +37,7 @@ export function laneOf({ lane, engineId, way }: Span, { prefill, decode }: Drawn
 /** A transfer's stages have the colour of its way, wherever they are done. */
 export function toneOf({ way }: Span, lane: Lane, { prefill }: DrawnIds): Tone {
   const { tone } = LANES[lane];
-  if (ofStore(way)) return 'store';
+  if (way && isOfStore(way)) return 'store';
   if (!way || (tone !== 'p' && tone !== 'd')) return tone;
   return way.to === prefill ? 'pull' : 'over';
 }

@@ -1,5 +1,7 @@
 /** The store in words and figures, below its drawing; and what draws it. */
+import { STORE_ADDRESS } from '../../../src/config/connectors.ts';
 import type { SessionState, StoreView, TransferView } from '../session/types.ts';
+import { letterOf } from './describe-block.ts';
 import { bytes, plural } from './format.ts';
 
 export { StoreLayer } from './store-layer.ts';
@@ -21,9 +23,9 @@ export function StoreFigures({ state }: { state: SessionState }) {
 
 /** For screen readers, once each. */
 function movedInWords({ to, side, pairs, outcome }: TransferView): string {
-  const letter = side === 'prefill' ? 'P' : 'D';
+  const letter = letterOf(side);
   const blocks = plural(pairs.length, 'block');
-  if (to === 'store') return `The store saved ${blocks} of ${letter}.`;
+  if (to === STORE_ADDRESS.engineId) return `The store saved ${blocks} of ${letter}.`;
   return outcome === 'done'
     ? `${letter} loaded ${blocks} from the store.`
     : `${letter} got nothing from the store.`;

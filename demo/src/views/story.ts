@@ -1,4 +1,5 @@
 /** What just happened, in one headline, for somebody who sees this for the first time. Only what was measured. No DOM. */
+import { STORE_ADDRESS } from '../../../src/config/connectors.ts';
 import { isConversation } from '../session/conversation.ts';
 import type { Race, Stall, Status, TransferView, TurnView } from '../session/types.ts';
 import { ms, plural, rate, times } from './format.ts';
@@ -6,8 +7,6 @@ import { plainly } from './plain-words.ts';
 import { storedTokens } from './sources.ts';
 import { stallVerdict } from './stall.ts';
 import { sameAnswer, verdictOf } from './verdict.ts';
-
-const STORE = 'store';
 
 export interface Story {
   /** Marks the headline: whose moment it is. */
@@ -43,7 +42,9 @@ export function tell(given: StoryFacts): Story {
   const pull = own.findLast(({ side }) => side === 'prefill');
   const over = own.findLast(({ side }) => side === 'decode');
   if (turn.endMs !== null) return ended(turn, pull ?? null, facts);
-  const load = facts.storeTransfers.filter(ofTurn).find(({ to, side }) => to !== STORE && side === 'prefill');
+  const load = facts.storeTransfers
+    .filter(ofTurn)
+    .find(({ to, side }) => to !== STORE_ADDRESS.engineId && side === 'prefill');
   if (load && !over && turn.firstTokenMs === null) return loading(load, pull ?? null);
   return underWay(turn, pull ?? null, over ?? null);
 }
