@@ -112,7 +112,7 @@ class PageActions implements SessionActions {
     return this.#change(change, false);
   }
 
-  /** `anew`: nothing goes on, so that engines need not come and go while turns do. */
+  /** `anew`: nothing goes on and nothing was said, so that engines change all at once, and nothing is taken along. */
   async #change(change: Partial<Settings>, anew: boolean): Promise<void> {
     const before = this.#bench.settings;
     let settings: Settings;
@@ -130,16 +130,15 @@ class PageActions implements SessionActions {
     }
     if (this.#bench.refusesChange()) return;
     this.#bench.setSettings(settings);
-    if (engines.running && differInCount(before, settings)) {
-      if (anew) await this.#reconfigure(before, settings);
-      else await this.#scale(before);
+    if (!anew && engines.canChangeTo(settings) && differInCount(before, settings)) {
+      await this.#scale(before);
       return;
     }
     await this.#bench.cancel();
     if (before.model !== settings.model) await this.#talk.forget();
     if (!engines.canChangeTo(settings)) await this.#bench.startEngines(settings);
     else if (!(await this.#reconfigure(before, settings))) return;
-    if (engines.running) await this.#takeAlong();
+    if (engines.running && !anew) await this.#takeAlong();
   }
 
   /** Engines come and go while a turn goes on: who leaves may wait for the next one. */
