@@ -1,9 +1,9 @@
 /** Session events into signals: the one place where the page's state changes, for engines and recordings alike. */
 import { batch, computed, type Signal, signal } from '@preact/signals';
 import { emptyBlock } from '../../../src/recording/empty-block.ts';
-import type { ResumedTurn } from '../../../src/recording/events.ts';
 import { defaultSettings, type Settings, settingsSchema } from './settings.ts';
 import { countBytes, isOfStore, withTransfer } from './transfers.ts';
+import { resumed, withTurn } from './turns.ts';
 import type {
   BlockView,
   Crossover,
@@ -272,60 +272,4 @@ function withBlocks(
 function withNote(before: readonly Note[], event: Extract<SessionEvent, { kind: 'note' }>): readonly Note[] {
   const { atMs, level, message } = event;
   return [...before, { id: (before.at(-1)?.id ?? 0) + 1, atMs, level, message }].slice(-MOST_NOTES);
-}
-
-/** A turn of before: nothing of it is shown but what was said. */
-function resumed(conversation: string, { result, ...turn }: ResumedTurn, atMs: number): TurnView {
-  const none = { edited: false, differsAt: null, edits: [], firstTokenMs: null, error: null };
-  const said = { answer: result.text ?? '', tokens: result.output_tokens, result };
-  return { ...turn, ...none, ...said, conversation, startMs: atMs, endMs: atMs };
-}
-
-type TurnEvent = Extract<SessionEvent, { turnId: string }>;
-
-function withTurn(before: readonly TurnView[], event: TurnEvent): readonly TurnView[] {
-  const { turnId, atMs } = event;
-  if (event.kind === 'turn_started') {
-    const { conversation, turn, mode, question, edited, differsAt = null } = event;
-    const fresh: TurnView = {
-      turnId,
-      conversation,
-      turn,
-      mode,
-      question,
-      edited,
-      differsAt,
-      edits: [],
-      answer: '',
-      tokens: 0,
-      startMs: atMs,
-      firstTokenMs: null,
-      endMs: null,
-      result: null,
-      error: null,
-    };
-    return [...before, fresh];
-  }
-  const change = (turn: TurnView): TurnView => {
-    switch (event.kind) {
-      case 'token':
-        return {
-          ...turn,
-          answer: turn.answer + event.text,
-          tokens: event.tokens,
-          firstTokenMs: turn.firstTokenMs ?? atMs,
-        };
-      case 'turn_ended':
-        return {
-          ...turn,
-          answer: event.result.text ?? turn.answer,
-          tokens: event.result.output_tokens,
-          endMs: atMs,
-          result: event.result,
-        };
-      case 'turn_failed':
-        return { ...turn, endMs: atMs, error: event.message };
-    }
-  };
-  return before.map((turn) => (turn.turnId === turnId ? change(turn) : turn));
 }
