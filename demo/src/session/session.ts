@@ -1,13 +1,15 @@
 /**
  * The page's session: what the controls and lessons may do. The state and the engines are workbench.ts, the conversation is
- * talk.ts, what is shown of it when is playback.ts; here is which of them acts.
+ * talk.ts, what becomes of the engines as settings change is changes.ts, what is shown of it when is playback.ts; here is
+ * which of them acts.
  */
 import { messageOf } from '../../../src/errors.ts';
+import { Changes, sameEngines } from './changes.ts';
 import type { Engines } from './engines.ts';
-import { checkedSettings, fromHash, toHash } from './hash.ts';
+import { fromHash, toHash } from './hash.ts';
 import { reloadIsolated } from './isolation.ts';
 import type { Measuring } from './measuring.ts';
-import { asked, defaultSettings, type Settings } from './settings.ts';
+import { defaultSettings, type Settings } from './settings.ts';
 import { enginesShown } from './shown.ts';
 import { suggest } from './suggestions.ts';
 import { whatIsMissing } from './support.ts';
@@ -29,8 +31,7 @@ class PageActions implements SessionActions {
   readonly state: SessionState;
   readonly #bench = new Workbench();
   readonly #talk = new Talk(this.#bench);
-  /** Engines were looked at: before, settings only tell how they will be built. */
-  #shown = false;
+  readonly #changes = new Changes(this.#bench, this.#talk);
 
   constructor() {
     this.state = this.#bench.state;
@@ -41,7 +42,7 @@ class PageActions implements SessionActions {
     if (await reloadIsolated()) return;
     // A fleet is simulated: engines are built when they are looked at.
     await enginesShown();
-    this.#shown = true;
+    this.#changes.shown = true;
     const missing = await whatIsMissing();
     if (missing) {
       await this.#replayInstead(missing.message);
@@ -103,100 +104,17 @@ class PageActions implements SessionActions {
     await this.#bench.cancel();
     await this.#talk.forget();
     const before = this.#bench.settings;
-    await this.#change(change, true);
+    await this.#changes.apply(change, true);
     if (!sameEngines(before, this.#bench.settings)) return;
     await this.#bench.exclusive('Emptying both engines', () => engines.configure(this.#bench.settings));
   }
 
   configure(change: Partial<Settings>): Promise<void> {
-    return this.#change(change, false);
+    return this.#changes.apply(change);
   }
 
-  /** `anew`: nothing goes on and nothing was said, so that engines change all at once, and nothing is taken along. */
-  async #change(change: Partial<Settings>, anew: boolean): Promise<void> {
-    const before = this.#bench.settings;
-    let settings: Settings;
-    try {
-      settings = checkedSettings(before, change);
-    } catch (error) {
-      this.#bench.note('warning', messageOf(error));
-      return;
-    }
-    const { engines } = this.#bench;
-    const same = sameEngines(before, settings);
-    if (!this.#shown || (same && (before.seed === settings.seed || engines.canChangeTo(settings)))) {
-      this.#bench.setSettings(settings);
-      return;
-    }
-    if (this.#bench.refusesChange()) return;
-    this.#bench.setSettings(settings);
-    if (!anew && engines.canChangeTo(settings) && differInCount(before, settings)) {
-      await this.#scale(before);
-      return;
-    }
-    await this.#bench.cancel();
-    if (before.model !== settings.model) await this.#talk.forget();
-    if (!engines.canChangeTo(settings)) await this.#bench.startEngines(settings);
-    else if (!(await this.#reconfigure(before, settings))) return;
-    if (engines.running && !anew) await this.#takeAlong();
-  }
-
-  /** Engines come and go while a turn goes on: who leaves may wait for the next one. */
-  async #scale(before: Settings): Promise<void> {
-    const { engines, settings } = this.#bench;
-    try {
-      await engines.scale(settings);
-    } catch (error) {
-      const { prefill, decode } = before;
-      this.#bench.setSettings({ ...this.#bench.settings, prefill, decode });
-      this.#bench.note('warning', messageOf(error));
-    }
-  }
-
-  /** False when it was refused: what was in force stays. */
-  async #reconfigure(before: Settings, settings: Settings): Promise<boolean> {
-    let changed = false;
-    await this.#bench.exclusive('Changing the engines', async () => {
-      try {
-        await this.#bench.engines.configure(settings);
-        changed = true;
-      } catch (error) {
-        // Found out late, such as a link's name.
-        this.#bench.setSettings(before);
-        throw error;
-      }
-    });
-    return changed;
-  }
-
-  /** Engines that were emptied get the conversation's KV back, by computing it once more. */
-  async #takeAlong(): Promise<void> {
-    await this.#bench.exclusive(
-      'Computing the conversation again: the change emptied the engines',
-      async (signal) => {
-        if (await this.#talk.takeAlong(signal))
-          this.#bench.note(
-            'info',
-            'The change emptied both engines. The conversation was computed again, so that it goes on.',
-          );
-      },
-    );
-  }
-
-  async emptyFolder(): Promise<void> {
-    const { engines, settings } = this.#bench;
-    if (settings.storeDir === null || this.#bench.refusesChange()) return;
-    try {
-      await this.#bench.cancel();
-      // What is still to be written is, before all of it goes.
-      await engines.close();
-      const { removeBlocks } = await import('./kept-blocks.ts');
-      await removeBlocks(settings.storeDir);
-    } catch (error) {
-      this.#bench.note('warning', messageOf(error));
-    }
-    await this.#bench.startEngines(settings);
-    if (engines.running) await this.#takeAlong();
+  emptyFolder(): Promise<void> {
+    return this.#changes.emptyFolder();
   }
 
   editHistory(from: string, to: string): void {
@@ -389,15 +307,6 @@ class PageActions implements SessionActions {
     for (const problem of problems) this.#bench.note('warning', problem);
     void this.configure(settings);
   }
-}
-
-/** At most in how many engines there are. */
-const differInCount = (before: Settings, { prefill, decode, ...rest }: Settings): boolean =>
-  sameEngines({ ...before, prefill, decode }, { ...rest, prefill, decode });
-
-/** Only what the page does, or asks for, differs; of the seed the engines know more. */
-function sameEngines(a: Settings, b: Settings): boolean {
-  return (Object.keys(a) as (keyof Settings)[]).every((key) => asked.includes(key) || a[key] === b[key]);
 }
 
 function modelUrl(text: string): string {

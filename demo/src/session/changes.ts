@@ -1,0 +1,118 @@
+/**
+ * How a change of the settings comes to the engines: they go on, come and go, are emptied, or are built anew; and how the
+ * conversation's KV goes along.
+ */
+import { messageOf } from '../../../src/errors.ts';
+import { checkedSettings } from './hash.ts';
+import { asked, type Settings } from './settings.ts';
+import type { Talk } from './talk.ts';
+import type { Workbench } from './workbench.ts';
+
+export class Changes {
+  readonly #bench: Workbench;
+  readonly #talk: Talk;
+  /** Engines were looked at: before, settings only tell how they will be built. */
+  shown = false;
+
+  constructor(bench: Workbench, talk: Talk) {
+    this.#bench = bench;
+    this.#talk = talk;
+  }
+
+  /** `anew`: nothing goes on and nothing was said, so that engines change all at once, and nothing is taken along. */
+  async apply(change: Partial<Settings>, anew = false): Promise<void> {
+    const before = this.#bench.settings;
+    let settings: Settings;
+    try {
+      settings = checkedSettings(before, change);
+    } catch (error) {
+      this.#bench.note('warning', messageOf(error));
+      return;
+    }
+    const { engines } = this.#bench;
+    const same = sameEngines(before, settings);
+    if (!this.shown || (same && (before.seed === settings.seed || engines.canChangeTo(settings)))) {
+      this.#bench.setSettings(settings);
+      return;
+    }
+    if (this.#bench.refusesChange()) return;
+    this.#bench.setSettings(settings);
+    if (!anew && engines.canChangeTo(settings) && differInCount(before, settings)) {
+      await this.#scale(before);
+      return;
+    }
+    await this.#bench.cancel();
+    if (before.model !== settings.model) await this.#talk.forget();
+    if (!engines.canChangeTo(settings)) await this.#bench.startEngines(settings);
+    else if (!(await this.#reconfigure(before, settings))) return;
+    if (engines.running && !anew) await this.#takeAlong();
+  }
+
+  /** Engines come and go while a turn goes on: who leaves may wait for the next one. */
+  async #scale(before: Settings): Promise<void> {
+    const { engines, settings } = this.#bench;
+    try {
+      await engines.scale(settings);
+    } catch (error) {
+      const { prefill, decode } = before;
+      this.#bench.setSettings({ ...this.#bench.settings, prefill, decode });
+      this.#bench.note('warning', messageOf(error));
+    }
+  }
+
+  /** False when it was refused: what was in force stays. */
+  async #reconfigure(before: Settings, settings: Settings): Promise<boolean> {
+    let changed = false;
+    await this.#bench.exclusive('Changing the engines', async () => {
+      try {
+        await this.#bench.engines.configure(settings);
+        changed = true;
+      } catch (error) {
+        // Found out late, such as a link's name.
+        this.#bench.setSettings(before);
+        throw error;
+      }
+    });
+    return changed;
+  }
+
+  /** Engines that were emptied get the conversation's KV back, by computing it once more. */
+  async #takeAlong(): Promise<void> {
+    await this.#bench.exclusive(
+      'Computing the conversation again: the change emptied the engines',
+      async (signal) => {
+        if (await this.#talk.takeAlong(signal))
+          this.#bench.note(
+            'info',
+            'The change emptied both engines. The conversation was computed again, so that it goes on.',
+          );
+      },
+    );
+  }
+
+  /** Removes what the store keeps in this browser's files. */
+  async emptyFolder(): Promise<void> {
+    const { engines, settings } = this.#bench;
+    if (settings.storeDir === null || this.#bench.refusesChange()) return;
+    try {
+      await this.#bench.cancel();
+      // What is still to be written is, before all of it goes.
+      await engines.close();
+      const { removeBlocks } = await import('./kept-blocks.ts');
+      await removeBlocks(settings.storeDir);
+    } catch (error) {
+      this.#bench.note('warning', messageOf(error));
+    }
+    await this.#bench.startEngines(settings);
+    if (engines.running) await this.#takeAlong();
+  }
+}
+
+/** At most in how many engines there are. */
+const differInCount = (before: Settings, { prefill, decode, ...rest }: Settings): boolean =>
+  sameEngines({ ...before, prefill, decode }, { ...rest, prefill, decode });
+
+/** Only what the page does, or asks for, differs; of the seed the engines know more. */
+export function sameEngines(a: Settings, b: Settings): boolean {
+  return (Object.keys(a) as (keyof Settings)[]).every((key) => asked.includes(key) || a[key] === b[key]);
+}
