@@ -241,7 +241,10 @@ export interface Cluster {
   onStoreEvent(listener: (batch: CacheEventBatch) => void): () => void;
   /** What is in each block of each living engine, now. */
   snapshot(): Promise<readonly EngineSnapshot[]>;
-  /** Told of every turn as it is accepted, of all that the engines say, and of their ends and beginnings. */
+  /**
+   * Told of every turn as it is accepted, of all that the engines say, of their ends and beginnings, and of what is wrong
+   * with the store: also of what that said before anyone listened.
+   */
   onNotice(listener: (notice: ClusterNotice) => void): () => void;
   /** Throws InternalError when an engine's bookkeeping does not add up. */
   checkIntegrity(): Promise<void>;
