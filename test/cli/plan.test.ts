@@ -239,6 +239,10 @@ describe('kvferry plan', () => {
     [`${small} --slo-ttft 1s --rate 5 --trace t.jsonl`, '--trace and another workload are both given'],
     [`${small} --slo-ttft 1s --rate 5 --preset pr32553`, 'a file and --preset are both given'],
     [`${small} --slo-ttft 1s --rate 5 --budget 1m`, '--budget is of no use to a plan'],
+    [
+      `${small} --slo-ttft 1s --rate 5 --experiments prefix-caching,eviction`,
+      '--experiments is of no use to a plan',
+    ],
     [`${small} --slo-ttft 1s --rate 5 --num-clients 4`, '--num-clients and --max-active-conversations'],
     [`${small} --slo-ttft 1s --rate 5 --fleet-out /read-only/f.json`, 'cannot write /read-only/f.json'],
     ['w.json --slo-ttft 1s --rate 5 --costs mocker', "there are no costs 'mocker'"],

@@ -150,6 +150,10 @@ function checkPlan(config: RunConfig): void {
     );
   if (config.budget !== null)
     throw new ConfigError('--budget is of no use to a plan: --sample says how long it simulates');
+  if (config.experiments?.some((name) => name !== 'prefix-caching'))
+    throw new ConfigError(
+      '--experiments is of no use to a plan: P keeps its KV unless --no-prefix-caching is given, in a pool of --p-blocks; leave it out',
+    );
   refuseBelowStores(config, 'a plan');
   if (config.numClients > 1 || config.maxActiveConversations !== null)
     throw new ConfigError(
