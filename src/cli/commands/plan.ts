@@ -94,7 +94,8 @@ async function plan(config: RunConfig, context: CommandContext, { lists }: Asked
   const begunMs = deps.now();
   const rounds: Round[] = [];
   progress.begin('planning', aboutHowMany(space));
-  const searchFound = await withTrials(sized, prepared, { signal, deps, progress }, async (trials) => {
+  const world = { signal, deps, progress };
+  const { search, result } = await withTrials(sized, prepared, world, async (trials) => {
     const search: Search = {
       ...{ trials, space },
       samples: samplesOf(Math.min(workload.sample, workload.load.requests)),
@@ -102,7 +103,6 @@ async function plan(config: RunConfig, context: CommandContext, { lists }: Asked
     };
     return { search, result: await found(sized, search, workload) };
   });
-  const { search, result } = searchFound;
   const { trials } = search;
   const report: PlanReport = {
     ...planHead(sized, costs, workload, search, deps.version),
