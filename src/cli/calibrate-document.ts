@@ -12,7 +12,7 @@ import {
   recommendation,
   thresholdName,
 } from './calibrate-output.ts';
-import { formatBytes, formatCount, formatMs, plural } from './format.ts';
+import { formatBytes, formatCount, formatMs, formatPercent, plural } from './format.ts';
 import { left, right, under } from './table.ts';
 
 export function calibrationDocument(
@@ -112,8 +112,8 @@ function checkSection({ turns, rounds, threshold, bestMs, totals }: PolicyCheck)
             formatMs(totalMs),
             formatMs(leastMs),
             formatMs(mostMs),
-            `${(100 * regretShare).toFixed(1)}%`,
-            `${(100 * choiceRegretShare).toFixed(1)}%`,
+            formatPercent(regretShare),
+            formatPercent(choiceRegretShare),
             `${pulls} of ${turns.length * rounds}`,
           ]),
           ['the better of both, each turn', formatMs(bestMs), '', '', '-', '-', '-'],

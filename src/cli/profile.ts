@@ -1,7 +1,7 @@
 /** `run --profile`: the table of kernels. */
 import type { ProfileReport } from '../measure/profile.ts';
 import { ceilingsSentence, KERNEL_COLUMNS, kernelRate, RATE_LEGEND } from '../report/profile.ts';
-import { formatMs, WIDTH, wrap } from './format.ts';
+import { formatMs, formatPercent, WIDTH, wrap } from './format.ts';
 import { renderTable, type TableStyle } from './table.ts';
 
 export const NO_TIMESTAMPS =
@@ -17,7 +17,7 @@ export function profileLines({ mode, engines }: ProfileReport, style: TableStyle
       kernel.kernel,
       String(kernel.calls),
       formatMs(kernel.ms),
-      `${(100 * kernel.share).toFixed(1)}%`,
+      formatPercent(kernel.share),
       kernelRate(kernel),
       `${(100 * kernel.of_ceiling).toFixed(0)}%`,
     ]);

@@ -111,7 +111,8 @@ export class BlockPool {
     const hash = this.#names.hashOf(id);
     if (hash === null) return;
     this.#evictions[id]!++;
-    if (this.#names.remove(id)) this.#onRemoved(hash, this.#names.groupOf(id));
+    const group = this.#names.groupOf(id);
+    if (this.#names.remove(id)) this.#onRemoved(hash, group);
   }
 
   /** Forgets every hash, without telling onRemoved. Only while no block is in use. */

@@ -174,7 +174,7 @@ export class GpuDevice {
     return value;
   }
 
-  /** What it says of work that nobody waits for to the letter: of a wrong call, or of memory that is used up. It is not used any more. */
+  /** An error that came beside any answer, of a wrong call or of memory that is used up: it is not used any more. */
   reported(message: string): void {
     this.#end(`the device reported an error: ${message}`);
   }

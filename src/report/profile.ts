@@ -1,5 +1,5 @@
 /** `run --profile` as a section: each engine's kernels, and each kernel's layers. */
-import { formatCount, formatMs } from '../measure/format.ts';
+import { formatCount, formatMs, formatPercent } from '../measure/format.ts';
 import type { EngineProfileReport, ProfileReport } from '../measure/profile.ts';
 import { left, type Piece, right, type Section, type TablePiece } from './document.ts';
 
@@ -42,7 +42,7 @@ const kernelTable = ({ engine_id, kernels }: EngineProfileReport): TablePiece =>
     { text: kernel.kernel, strong: true },
     formatCount(kernel.calls),
     formatMs(kernel.ms),
-    `${(100 * kernel.share).toFixed(1)}%`,
+    formatPercent(kernel.share),
     kernelRate(kernel),
     `${(100 * kernel.of_ceiling).toFixed(0)}%`,
   ]),

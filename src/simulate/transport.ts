@@ -230,7 +230,7 @@ export class SimulatedTransport implements ServingTransport {
   ): Promise<boolean> {
     const { link } = this.#net.deps;
     const bytes = this.#bytesOf(pairs);
-    const copyMs = this.#copyMs(holder.identity.engineId, pairs, promptTokens);
+    const copyMs = this.#copyMs(holder.identity.engineId, { blocks: pairs.length, bytes }, promptTokens);
     const way = link(holder.identity.engineId, this.identity.engineId);
     const arrive = async (): Promise<true> => {
       await this.#device(holder.identity.engineId);
@@ -260,15 +260,18 @@ export class SimulatedTransport implements ServingTransport {
   }
 
   /** A store's loads and saves where costs say nothing of them: as between engines. */
-  #copyMs(holderId: string, pairs: readonly BlockPair[], promptTokens: number): number {
+  #copyMs(
+    holderId: string,
+    { blocks, bytes }: { blocks: number; bytes: number },
+    promptTokens: number,
+  ): number {
     const { costs } = this.#net.deps;
-    const bytes = this.#bytesOf(pairs);
     const loads = holderId === STORE_ADDRESS.engineId;
     const saves = this.identity.engineId === STORE_ADDRESS.engineId;
     if (!loads && !saves) return costs.readMs(bytes, promptTokens);
     if (costs.store) return loads ? costs.store.loadMs(bytes) : costs.store.saveMs(bytes);
     const { blockBytes, blockSize } = this.identity;
-    return costs.readMs(bytes, (pairs.length / blockBytes.length) * blockSize);
+    return costs.readMs(bytes, (blocks / blockBytes.length) * blockSize);
   }
 
   /**

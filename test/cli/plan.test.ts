@@ -119,6 +119,8 @@ describe('kvferry plan', () => {
     expect(front.map(({ store_bytes }) => store_bytes)).toContain(2 ** 26);
     expect(chosen!.store_bytes).toBe(2 ** 26);
     expect(commands[0]).toContain('--store 67108864 --store-eviction s3fifo');
+    // Simulated, and on engines.
+    for (const line of commands.slice(0, 2)) expect(line).toContain(' --no-prefix-caching');
     expect(world.out()).toMatch(/a\s+store of none, 256 KiB, 64 MiB/);
     expect(notes).toEqual([]);
   });
@@ -238,6 +240,10 @@ describe('kvferry plan', () => {
     [`${small} --slo-ttft 1s --rate 5 --trace t.jsonl`, '--trace and another workload are both given'],
     [`${small} --slo-ttft 1s --rate 5 --preset pr32553`, 'a file and --preset are both given'],
     [`${small} --slo-ttft 1s --rate 5 --budget 1m`, '--budget is of no use to a plan'],
+    [
+      `${small} --slo-ttft 1s --rate 5 --experiments prefix-caching,eviction`,
+      '--experiments is of no use to a plan',
+    ],
     [`${small} --slo-ttft 1s --rate 5 --num-clients 4`, '--num-clients and --max-active-conversations'],
     [`${small} --slo-ttft 1s --rate 5 --fleet-out /read-only/f.json`, 'cannot write /read-only/f.json'],
     ['w.json --slo-ttft 1s --rate 5 --costs mocker', "there are no costs 'mocker'"],

@@ -206,6 +206,19 @@ describe('kvferry simulate', () => {
     expect(arms[0]!.simulated_ms).toBeGreaterThan(9000);
   });
 
+  it('--no-prefix-caching: P keeps nothing, as in the experiment of that name', async () => {
+    const argv = 'w.json --mode unidirectional --threshold 8 --json out.json';
+    const named = await simulate(`${argv} --experiments no-prefix-caching`, { 'w.json': small });
+    const [expected] = parsed(named.world.files.get('out.json')).arms;
+    const { code, world } = await simulate(`${argv} --no-prefix-caching`, { 'w.json': small });
+    const [arm] = parsed(world.files.get('out.json')).arms;
+    expect(code).toBe(0);
+    expect(arm).toEqual(expected);
+    expect(arm!.local_hit_tokens).toBe(0);
+    const kept = await simulate(argv, { 'w.json': small });
+    expect(parsed(kept.world.files.get('out.json')).arms[0]!.local_hit_tokens).toBeGreaterThan(0);
+  });
+
   it.each([
     ['w.json --costs mocker', "there are no costs 'mocker'"],
     ['w.json --costs ./none.json', 'cannot read ./none.json'],

@@ -1,5 +1,5 @@
 /** `kvferry plan`: the fewest engines that keep an SLO under a load, or the best load of a number of engines, by simulation. */
-import { optionName, type RunConfig } from '../../config/run.ts';
+import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import { routingChoice } from '../../fleet/from-config.ts';
 import type { PlanReport } from '../../measure/plan-report.ts';
@@ -21,7 +21,7 @@ import { engineOf, type Found, goodputReport, planHead, roundsReport, rowOf } fr
 import { preparePlan, withTrials } from '../plan/trials.ts';
 import type { PlanWorkload } from '../plan/workload.ts';
 import { createProgress } from '../progress.ts';
-import { BELOW_STORES } from '../simulate/plan.ts';
+import { refuseBelowStores } from '../simulate/plan.ts';
 
 /** Tokens that an engine's pool holds where nobody says: Dynamo's mocker's 16384 blocks of 16. */
 const POOL_TOKENS = 262_144;
@@ -94,7 +94,8 @@ async function plan(config: RunConfig, context: CommandContext, { lists }: Asked
   const begunMs = deps.now();
   const rounds: Round[] = [];
   progress.begin('planning', aboutHowMany(space));
-  const searchFound = await withTrials(sized, prepared, { signal, deps, progress }, async (trials) => {
+  const world = { signal, deps, progress };
+  const { search, result } = await withTrials(sized, prepared, world, async (trials) => {
     const search: Search = {
       ...{ trials, space },
       samples: samplesOf(Math.min(workload.sample, workload.load.requests)),
@@ -102,7 +103,6 @@ async function plan(config: RunConfig, context: CommandContext, { lists }: Asked
     };
     return { search, result: await found(sized, search, workload) };
   });
-  const { search, result } = searchFound;
   const { trials } = search;
   const report: PlanReport = {
     ...planHead(sized, costs, workload, search, deps.version),
@@ -150,11 +150,11 @@ function checkPlan(config: RunConfig): void {
     );
   if (config.budget !== null)
     throw new ConfigError('--budget is of no use to a plan: --sample says how long it simulates');
-  for (const [option, below] of Object.entries(BELOW_STORES))
-    if (config[option as keyof typeof BELOW_STORES] !== null)
-      throw new ConfigError(
-        `${optionName(option)} is of no use to a plan: a store is simulated as memory alone, without ${below} below it; leave it out`,
-      );
+  if (config.experiments?.some((name) => name !== 'prefix-caching'))
+    throw new ConfigError(
+      '--experiments is of no use to a plan: P keeps its KV unless --no-prefix-caching is given, in a pool of --p-blocks; leave it out',
+    );
+  refuseBelowStores(config, 'a plan');
   if (config.numClients > 1 || config.maxActiveConversations !== null)
     throw new ConfigError(
       '--num-clients and --max-active-conversations are of no use to a plan: requests come at a --rate, whoever waits',

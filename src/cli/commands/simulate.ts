@@ -55,15 +55,11 @@ export const simulateSpec: CommandSpec = {
   ],
   argument: 'inputFile',
   defaults(given) {
-    const {
-      budget: _budget,
-      experiments: _experiments,
-      ...rest
-    } = benchDefaults({ ...given, paths: undefined });
+    const { budget: _budget, ...rest } = benchDefaults({ ...given, paths: undefined });
     // A trace is served in full, by vLLM's threshold.
     const { mode, model } = rest;
     if (given.trace !== undefined) return { mode, model, experiments: ['prefix-caching'] };
-    return { ...rest, experiments: ['prefix-caching'] };
+    return given.prefixCaching === undefined ? { ...rest, experiments: ['prefix-caching'] } : rest;
   },
   defaultNotes: {
     model: 'tiny',

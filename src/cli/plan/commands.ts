@@ -14,6 +14,7 @@ export function commandsFor(
     ...['--mode', row.mode],
     ...(row.threshold === null ? [] : ['--threshold', String(row.threshold)]),
     ...['--model', config.model],
+    ...(config.prefixCaching ? [] : ['--no-prefix-caching']),
   ];
   const pools = [
     ...['--block-size', String(engine.block_size)],

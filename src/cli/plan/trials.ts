@@ -14,6 +14,7 @@ import type { SimulationWorld } from '../../simulate/run.ts';
 import type { CliDeps } from '../deps.ts';
 import type { Progress } from '../progress.ts';
 import { readCosts } from '../simulate/plan.ts';
+import { withThreads } from '../simulate/with-threads.ts';
 import { worldOf } from '../simulate/world.ts';
 import { type PlanWorkload, planWorkload } from './workload.ts';
 
@@ -71,23 +72,14 @@ export async function withTrials<T>(
     const trials = trialsWith({ simulate: (trial) => simulateTrial(trial, world), atOnce: 1 });
     return work(trials);
   }
-  const threads = Array.from({ length: config.jobs }, () => deps.startSimulationThread('plan', config));
-  const idle = [...threads];
-  const simulate = async (trial: Trial) => {
-    const thread = idle.pop()!;
-    const run = await thread.run(trial);
-    idle.push(thread);
-    return run;
-  };
-  const stop = (): void => void Promise.all(threads.map((thread) => thread.end()));
-  signal.addEventListener('abort', stop);
-  try {
-    return await work(trialsWith({ simulate, atOnce: config.jobs }));
-  } catch (error) {
-    signal.throwIfAborted();
-    throw error;
-  } finally {
-    signal.removeEventListener('abort', stop);
-    await Promise.all(threads.map((thread) => thread.end()));
-  }
+  return withThreads({ of: 'plan', count: config.jobs, config }, { deps, signal }, (threads) => {
+    const idle = [...threads];
+    const simulate = async (trial: Trial) => {
+      const thread = idle.pop()!;
+      const run = await thread.run(trial);
+      idle.push(thread);
+      return run;
+    };
+    return work(trialsWith({ simulate, atOnce: config.jobs }));
+  });
 }

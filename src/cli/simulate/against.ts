@@ -4,7 +4,7 @@ import type { BenchReport } from '../../measure/bench-report.ts';
 import { parseReport } from '../../measure/report-kinds.ts';
 import type { AgainstReport } from '../../measure/simulation-report.ts';
 import type { CliDeps, Output } from '../deps.ts';
-import { formatCount, formatMs } from '../format.ts';
+import { formatCount, formatMs, formatPercent } from '../format.ts';
 import { left, printer, renderTable, right } from '../table.ts';
 
 /** Throws ConfigError. */
@@ -25,7 +25,7 @@ export function printAgainst({ source, arms }: AgainstReport, out: Output, color
       name,
       shown(measured, unit),
       shown(simulated, unit),
-      error === null ? '-' : `${error >= 0 ? '+' : '−'}${(100 * Math.abs(error)).toFixed(1)}%`,
+      error === null ? '-' : `${error >= 0 ? '+' : '−'}${formatPercent(Math.abs(error))}`,
     ]);
     print(renderTable([left(''), ...right('real', 'simulated', 'error')], rows, style));
     if (requests.real !== requests.simulated)
@@ -39,6 +39,6 @@ export function printAgainst({ source, arms }: AgainstReport, out: Output, color
 function shown(value: number | null, unit: Figure['unit']): string {
   if (value === null) return '-';
   if (unit === 'ms') return `${formatMs(value)} ms`;
-  if (unit === 'share') return `${(100 * value).toFixed(1)}%`;
+  if (unit === 'share') return formatPercent(value);
   return unit === '/s' ? value.toFixed(2) : formatCount(Math.round(value));
 }

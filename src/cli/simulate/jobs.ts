@@ -6,7 +6,8 @@ import type { CliDeps } from '../deps.ts';
 import { formatSeconds, plural } from '../format.ts';
 import type { Progress } from '../progress.ts';
 import type { PreparedSimulation } from './prepared.ts';
-import type { SimulationJob } from './thread.ts';
+import type { SimulationJob, SimulationThread } from './thread.ts';
+import { withThreads } from './with-threads.ts';
 
 /** By arm, then by seed; the same however many run at once. */
 export async function runJobs(
@@ -34,29 +35,21 @@ export async function runJobs(
     return outcomes;
   }
   const waiting = [...all];
-  const threads = Array.from({ length: Math.min(jobs, all.length) }, () =>
-    deps.startSimulationThread('simulate', config),
-  );
-  progress.begin(`${plural(all.length, 'simulation')}, ${threads.length} at once`, all.length);
-  const stop = (): void => void Promise.all(threads.map((thread) => thread.end()));
-  signal.addEventListener('abort', stop);
+  const count = Math.min(jobs, all.length);
+  progress.begin(`${plural(all.length, 'simulation')}, ${count} at once`, all.length);
+  let done = 0;
+  const run = async (thread: SimulationThread<'simulate'>): Promise<void> => {
+    for (let job = waiting.shift(); job; job = waiting.shift()) {
+      keep(job, await thread.run(job));
+      progress.update(++done, '');
+    }
+  };
   try {
-    let done = 0;
-    await Promise.all(
-      threads.map(async (thread) => {
-        for (let job = waiting.shift(); job; job = waiting.shift()) {
-          keep(job, await thread.run(job));
-          progress.update(++done, '');
-        }
-      }),
+    await withThreads({ of: 'simulate', count, config }, { deps, signal }, (threads) =>
+      Promise.all(threads.map(run)),
     );
-  } catch (error) {
-    signal.throwIfAborted();
-    throw error;
   } finally {
-    signal.removeEventListener('abort', stop);
     progress.end();
-    await Promise.all(threads.map((thread) => thread.end()));
   }
   return outcomes;
 }

@@ -188,7 +188,16 @@ export const asTokens = ({ id, turns }: BenchConversation, { encode }: Vocabular
 });
 
 /** What a simulated store has not. */
-export const BELOW_STORES = { storeDir: 'a folder', storeUrl: 'a server' } as const;
+const BELOW_STORES = { storeDir: 'a folder', storeUrl: 'a server' } as const;
+
+/** Throws ConfigError where one is given. `what`: of which it is of no use. */
+export function refuseBelowStores(config: RunConfig, what: 'a simulation' | 'a plan'): void {
+  for (const option of ['storeDir', 'storeUrl'] as const)
+    if (config[option] !== null)
+      throw new ConfigError(
+        `${optionName(option)} is of no use to ${what}: a store is simulated as memory alone, without ${BELOW_STORES[option]} below it; leave it out`,
+      );
+}
 
 /** Throws ConfigError for settings of a benchmark that mean nothing where time does not pass. */
 export function checkSimulation(config: RunConfig): void {
@@ -197,12 +206,7 @@ export function checkSimulation(config: RunConfig): void {
   };
   if (config.budget !== null) refuse('--budget', 'it takes as long as it takes; leave it out');
   if (config.paths !== null) refuse('--paths', 'the ways that KV can take are compared by kvferry bench');
-  for (const [option, below] of Object.entries(BELOW_STORES))
-    if (config[option as keyof typeof BELOW_STORES] !== null)
-      refuse(
-        optionName(option),
-        `a store is simulated as memory alone, without ${below} below it; leave it out`,
-      );
+  refuseBelowStores(config, 'a simulation');
   if (config.store !== null && config.validate)
     refuse('--store', 'with --validate: what it costs is measured by calibrate; leave one of them out');
   if (config.pullPolicy !== 'threshold' && config.validate)
