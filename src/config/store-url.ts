@@ -8,10 +8,13 @@ export function wrongInStoreUrl(text: string): string | null {
   if (!url) return 'is no URL';
   if (!SCHEMES.has(url.protocol)) return `begins with ${url.protocol}//`;
   if (url.hostname === '') return 'names no host';
-  if (!/^\/?$|^\/\d{1,4}$/.test(url.pathname)) return `has ${url.pathname} for a number of a database`;
-  if (url.search !== '' || url.hash !== '') return `has ${url.search}${url.hash} at its end`;
+  if (!/^\/?$|^\/\d{1,4}$/.test(url.pathname)) return `has ${shown(url.pathname)} for a number of a database`;
+  if (url.search !== '' || url.hash !== '') return `has ${shown(url.search + url.hash)} at its end`;
   return decodes(url.username) && decodes(url.password) ? null : 'has a % that begins no escape';
 }
+
+/** What stands before an @ may be the rest of a password with a /, ? or # in it. */
+const shown = (part: string): string => (part.includes('@') ? '…' : part);
 
 function decodes(text: string): boolean {
   try {
@@ -25,4 +28,4 @@ function decodes(text: string): boolean {
 export const redisUrl = (text: string): string => text.replace(/^valkey(s?):/, 'redis$1:');
 
 /** For messages and reports. */
-export const withoutPassword = (text: string): string => text.replace(/\/\/.*@/, '//');
+export const withoutPassword = (text: string): string => text.replace(/^([^:/]*:(?:\/\/)?)?.*@/s, '$1');
