@@ -87,7 +87,7 @@ export function parseRunConfig(
     const below = config.storeDir ?? (key === 'storeDirSize' ? null : config.storeUrl);
     if (given(key) && unusual && below === null)
       throw new ConfigError(
-        `${label(key)} is about a folder, and there is none: give ${label('storeDir')} DIR`,
+        `${label(key)} is about a folder, and there is none: give ${label('storeDir')} DIR${key === 'storeDirSize' ? '' : `, or ${label('storeUrl')} URL`}`,
       );
   }
   if (config.kvTransferConfig !== null) mergeTransferConfig(config, given, label);

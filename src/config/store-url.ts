@@ -8,13 +8,13 @@ export function wrongInStoreUrl(text: string): string | null {
   if (!url) return 'is no URL';
   if (!SCHEMES.has(url.protocol)) return `begins with ${url.protocol}//`;
   if (url.hostname === '') return 'names no host';
-  if (!/^\/?$|^\/\d{1,4}$/.test(url.pathname)) return `has ${shown(url.pathname)} for a number of a database`;
-  if (url.search !== '' || url.hash !== '') return `has ${shown(url.search + url.hash)} at its end`;
+  const { pathname, search, hash } = url;
+  // With an @ in it, it may be the rest of a password that has a /, ? or #.
+  const shown = (part: string): string => (`${pathname}${search}${hash}`.includes('@') ? '…' : part);
+  if (!/^\/?$|^\/\d{1,4}$/.test(pathname)) return `has ${shown(pathname)} for a number of a database`;
+  if (search !== '' || hash !== '') return `has ${shown(search + hash)} at its end`;
   return decodes(url.username) && decodes(url.password) ? null : 'has a % that begins no escape';
 }
-
-/** What stands before an @ may be the rest of a password with a /, ? or # in it. */
-const shown = (part: string): string => (part.includes('@') ? '…' : part);
 
 function decodes(text: string): boolean {
   try {

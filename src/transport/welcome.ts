@@ -11,7 +11,8 @@ const number: Check = ['a number', (value) => Number.isFinite(value)];
 const count: Check = ['a whole number above 0', (value) => Number.isSafeInteger(value) && Number(value) > 0];
 const counts: Check = [
   'a list of whole numbers above 0',
-  (value) => Array.isArray(value) && value.every((each) => count[1](each)),
+  // From an array of its own: every() passes over holes.
+  (value) => Array.isArray(value) && Array.from(value).every((each) => count[1](each)),
 ];
 const sharedMemory: Check = [
   'shared memory',

@@ -232,9 +232,10 @@ describe('connectors with a store in kvTransferConfig', () => {
     [{ storeUrl: 'redis://' }, /\(it names no host\)/],
     [{ storeUrl: 'redis://cache/first' }, /\(it has \/first for a number of a database\)/],
     [{ storeUrl: 'redis://cache?db=1' }, /\(it has \?db=1 at its end\)/],
+    [{ storeUrl: 'redis://u:12/se#c@cache' }, /\(it has … for a number of a database\)/],
     [{ storeUrl: 'redis://u:%zz@cache' }, /\(it has a % that begins no escape\)/],
     [{ storeUrl: 'redis://cache', storeDirSize: '1GB' }, /'storeDirSize' is about a folder/],
-    [{ storeTtl: 60 }, /'storeTtl' is about a folder/],
+    [{ storeTtl: 60 }, /'storeTtl' is about a folder.*'storeDir' DIR, or 'storeUrl' URL$/],
   ])('%j is refused', (settings, message) => {
     expect(() => parseRunConfig(settings)).toThrow(message);
   });

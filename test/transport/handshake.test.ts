@@ -147,6 +147,7 @@ describe('a handshake', () => {
   it.each([
     [{ slab: new ArrayBuffer(64) as never }, /slab: wanted shared memory/],
     [{ slots: 0 }, /cannot be read: slots/],
+    [side({ blockBytes: new Array<number>(2) }), /identity.blockBytes: wanted a list of whole numbers/],
     [{ slots: 3 }, /its slab has 64 bytes, not 3 x 32/],
     [side({ blockSize: 8 }), /block size differs/],
   ])('that cannot be taken fails, and the next is another: %#', async (changes, message) => {
