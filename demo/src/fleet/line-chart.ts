@@ -1,6 +1,7 @@
 /** Times to the first token over simulated time, on uPlot: lines, the SLO, and what happened when. Made once, then shown new data. */
 import '../views/locale.ts'; // before uPlot
 import uPlot from 'uplot';
+import { axisIn, followWidth } from '../views/chart-parts.ts';
 import { font } from '../views/fonts.ts';
 import { timed } from '../views/frame-meter.ts';
 import { type Palette, readPalette } from '../views/palette.ts';
@@ -35,10 +36,7 @@ export class LineChart {
     this.#name = name;
     this.#chart = chart;
     this.#plot = new uPlot(this.#options(holder.clientWidth || 320), this.#data(), holder);
-    this.#resized = new ResizeObserver(() => {
-      if (holder.clientWidth > 0) this.#plot.setSize({ width: holder.clientWidth, height: HEIGHT });
-    });
-    this.#resized.observe(holder);
+    this.#resized = followWidth(this.#plot, holder, HEIGHT);
   }
 
   show(chart: Chart): void {
@@ -58,15 +56,7 @@ export class LineChart {
   }
 
   #options(width: number): uPlot.Options {
-    const axis = (label: string): uPlot.Axis => ({
-      label,
-      labelSize: Math.max(20, this.#palette.least + 6),
-      labelFont: font(this.#palette, 12),
-      font: font(this.#palette, 11),
-      stroke: () => this.#palette.ink2,
-      grid: { stroke: () => this.#palette.line, width: 1 },
-      ticks: { stroke: () => this.#palette.line, width: 1 },
-    });
+    const axis = axisIn(() => this.#palette);
     return {
       width,
       height: HEIGHT,

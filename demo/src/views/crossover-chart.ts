@@ -2,6 +2,7 @@
 import './locale.ts'; // before uPlot
 import uPlot from 'uplot';
 import type { Crossover } from '../session/types.ts';
+import { axisIn, followWidth } from './chart-parts.ts';
 import { regretPieces } from './crossover-math.ts';
 import { font } from './fonts.ts';
 import { timed } from './frame-meter.ts';
@@ -20,22 +21,11 @@ export class CrossoverChart {
   constructor(holder: HTMLElement, moved: (handleX: number | null) => void) {
     this.#moved = moved;
     this.#plot = new uPlot(this.#options(holder.clientWidth || 320), [[], [], []], holder);
-    this.#resized = new ResizeObserver(() => {
-      if (holder.clientWidth > 0) this.#plot.setSize({ width: holder.clientWidth, height: HEIGHT });
-    });
-    this.#resized.observe(holder);
+    this.#resized = followWidth(this.#plot, holder, HEIGHT);
   }
 
   #options(width: number): uPlot.Options {
-    const axis = (label: string): uPlot.Axis => ({
-      label,
-      labelSize: Math.max(20, this.#palette.least + 6),
-      labelFont: font(this.#palette, 12),
-      font: font(this.#palette, 11),
-      stroke: () => this.#palette.ink2,
-      grid: { stroke: () => this.#palette.line, width: 1 },
-      ticks: { stroke: () => this.#palette.line, width: 1 },
-    });
+    const axis = axisIn(() => this.#palette);
     const series = (label: string, colour: () => string, dash?: number[]): uPlot.Series => ({
       label,
       stroke: colour,
