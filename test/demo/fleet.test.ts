@@ -137,6 +137,15 @@ test('the exercise: one load, three routers, three lines, and a table of them', 
   expect(new Set(requests).size).toBe(1);
   expect(Number(requests[0])).toBeGreaterThan(30);
   expect(await exercise.locator('canvas').count()).toBe(1);
+  const seconds = exercise.getByLabel('Seconds of load');
+  await seconds.fill('');
+  await seconds.blur();
+  expect(await seconds.inputValue()).toBe('5');
+  // Fewer lines than before, in the place of the same chart.
+  await exercise.getByLabel('third router').selectOption('least-request');
+  await exercise.getByRole('button', { name: 'Compare' }).click();
+  await expect.poll(() => rows.count(), { timeout: 60_000 }).toBe(2);
+  expect(await exercise.locator('canvas').count()).toBe(1);
   // The thread of what is watched, and no other any more.
   await expect.poll(() => page.workers().length).toBe(1);
   expect(errors).toEqual([]);

@@ -5,12 +5,16 @@ import 'uplot/dist/uPlot.min.css';
 import { leastFont, themeVersion } from '../views/palette.ts';
 import { type Chart, LineChart } from './line-chart.ts';
 
+const labelsOf = ({ lines }: Chart): string => lines.map(({ label }) => label).join();
+
 export function ChartHolder({ name, chart }: { name: string; chart: ReadonlySignal<Chart> }) {
   const holder = useRef<HTMLDivElement>(null);
   const made = useRef<LineChart | null>(null);
-  const labels = chart.value.lines.map(({ label }) => label).join();
+  const drawn = useRef('');
+  const labels = labelsOf(chart.value);
   useEffect(() => {
     made.current = new LineChart(holder.current!, name, chart.peek());
+    drawn.current = labelsOf(chart.peek());
     return () => {
       made.current?.destroy();
       made.current = null;
@@ -19,7 +23,8 @@ export function ChartHolder({ name, chart }: { name: string; chart: ReadonlySign
   }, [leastFont.value, labels, name]);
   useSignalEffect(() => {
     themeVersion.value;
-    made.current?.show(chart.value);
+    // Other lines are another chart's, which is about to be made.
+    if (labelsOf(chart.value) === drawn.current) made.current?.show(chart.value);
   });
   return (
     <>

@@ -246,12 +246,13 @@ function Real({ fleet, session: { state, actions } }: { fleet: Fleet; session: S
   const ready = state.status.value.phase === 'ready' && !measuring.value;
   const measure = async () => {
     measuring.value = true;
+    const [held, before] = [fleet.held.peek(), costsHere.peek()];
     // It would take its part of the processor.
     fleet.hold(true);
     await actions.measureCosts();
     measuring.value = false;
-    fleet.hold(false);
-    if (costsHere.value) fleet.measured();
+    fleet.hold(held);
+    if (costsHere.value && costsHere.value !== before) fleet.measured();
   };
   return (
     <section class="panel fleet-real" aria-label="The real one">

@@ -2,6 +2,7 @@
 import { useComputed } from '@preact/signals';
 import { ROUTING_NAMES, type RoutingName } from '../../../src/config/routing.ts';
 import type { ComparedPolicy, Comparison } from '../../../src/simulate/live/compare.ts';
+import { numberChanged } from '../panels/fields.tsx';
 import { ms, plural } from '../views/format.ts';
 import { ChartHolder } from './chart-holder.tsx';
 import type { Fleet } from './fleet.ts';
@@ -54,7 +55,7 @@ export function ExerciseView({ fleet }: { fleet: Fleet }) {
             min={5}
             max={600}
             value={seconds}
-            onChange={(event) => fleet.set({ seconds: event.currentTarget.valueAsNumber })}
+            onChange={numberChanged(seconds, (wanted) => fleet.set({ seconds: wanted }))}
           />{' '}
           s
         </label>

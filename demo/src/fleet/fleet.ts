@@ -213,7 +213,11 @@ export class Fleet {
     } else if (news.kind === 'said') this.say(news.message);
     else if (news.kind === 'path') {
       if (news.path) this.path.value = news.path;
-      else this.say('that turn is not remembered any more: choose a newer one');
+      else {
+        // One that has not ended would be asked for again and again.
+        if (this.path.value?.latencyMs === null) this.path.value = null;
+        this.say('that turn is not remembered any more: choose a newer one');
+      }
     }
   }
 

@@ -7,6 +7,15 @@ interface FieldProps {
   help: string;
 }
 
+/** Of a number's input. Left empty, or refused: what is in force stays, and is shown. */
+export const numberChanged =
+  (value: number, onChange: (value: number) => void) =>
+  ({ currentTarget: input }: { currentTarget: HTMLInputElement }): void => {
+    const { valueAsNumber: wanted } = input;
+    if (Number.isFinite(wanted)) onChange(wanted);
+    input.value = String(value);
+  };
+
 export function NumberField(
   props: FieldProps & {
     value: number;
@@ -26,12 +35,7 @@ export function NumberField(
         max={max}
         step={step}
         value={value}
-        onChange={(event) => {
-          const { valueAsNumber: wanted } = event.currentTarget;
-          // Left empty, or refused: what is in force stays, and is shown.
-          if (Number.isFinite(wanted)) onChange(wanted);
-          event.currentTarget.value = String(value);
-        }}
+        onChange={numberChanged(value, onChange)}
       />
     </Field>
   );
