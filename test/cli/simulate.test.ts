@@ -182,7 +182,10 @@ describe('kvferry simulate', () => {
     expect(arms[0]!.pulled_tokens).toBeGreaterThan(store.loaded_tokens / 2);
     expect(world.out()).toMatch(/Store: [^;]* evicted; of blocks asked for,\s+found \d+%\s+of /);
     expect(widest(world.out())).toBeLessThanOrEqual(80);
-    const assumed = await simulate(`${argv} --costs ./mine.json --pull-policy cost-aware`, files);
+    const assumed = await simulate(
+      `${argv.replace('--threshold 8 ', '')} --costs ./mine.json --pull-policy cost-aware`,
+      files,
+    );
     expect(assumed.code).toBe(0);
     expect(parsed(assumed.world.files.get('out.json')).store_times).toEqual({ assumed: true });
     expect(assumed.world.out()).toContain('loads and saves are assumed to take what READs do');
@@ -231,6 +234,22 @@ describe('kvferry simulate', () => {
     ['w.json --store 64', 'the store has 64 bytes and a block of this model'],
     ['w.json --cost-profile p.json', '--cost-profile is given and --pull-policy is threshold'],
     ['w.json --p-blocks 3', 'the longest conversation takes'],
+    ['w.json --trace-scale 1/2', '--trace-scale is of no use without a trace'],
+    ['w.json --arrival-rate 1 --num-clients 4', '--num-clients is of no use with --arrival-rate'],
+    ['w.json --warmup-percentages 10%', '--warmup-percentages is of no use where nothing is warmed up'],
+    ['w.json --adapter gpu', '--adapter is of no use to a simulation without --validate'],
+    ['w.json --rounds 2', '--rounds is of no use to a simulation without --validate'],
+    ['w.json --validate --html page.html', '--html is of no use with --validate'],
+    ['w.json --max-decode 8', '--max-decode is of no use to a fleet that stays as it is'],
+    ['w.json --start-up 2s', '--start-up is of no use where no engine joins'],
+    ['w.json --no-offload-prompt-only', '--no-offload-prompt-only is of no use without a store'],
+    [
+      'w.json --pull-policy cost-aware --threshold 9',
+      '--threshold is of no use with --pull-policy cost-aware',
+    ],
+    ['w.json --link-sharing fair', '--link-sharing is of no use without a modelled link'],
+    ['--trace t.jsonl --experiments eviction', '--experiments is of no use with --trace: P keeps its KV'],
+    ['--trace t.jsonl --preset pr32553', '--preset is of no use with --trace'],
   ])('%s: says what is wrong', async (argv, message) => {
     const bad = JSON.stringify({ ...JSON.parse(mine), step: { ms: 1 } });
     const { code, world } = await simulate(argv, {

@@ -22,6 +22,7 @@ import { preparePlan, withTrials } from '../plan/trials.ts';
 import type { PlanWorkload } from '../plan/workload.ts';
 import { createProgress } from '../progress.ts';
 import { refuseBelowStores } from '../simulate/plan.ts';
+import { refuseUnused, unusedByPlan } from '../unused.ts';
 
 /** Tokens that an engine's pool holds where nobody says: Dynamo's mocker's 16384 blocks of 16. */
 const POOL_TOKENS = 262_144;
@@ -80,9 +81,11 @@ export const planSpec: CommandSpec = {
   ],
 };
 
-async function plan(config: RunConfig, context: CommandContext, { lists }: Asked): Promise<ExitCode> {
+async function plan(config: RunConfig, context: CommandContext, { lists, given }: Asked): Promise<ExitCode> {
   const { deps, signal } = context;
   checkPlan(config);
+  const stored = storesOf(config, lists).some((bytes) => bytes !== null);
+  refuseUnused(given, unusedByPlan(config, stored));
   await checkFiles({ ...config, junit: null }, deps);
   if (config.fleetOut !== null) await deps.checkWritable(config.fleetOut);
   const sized = withPools(config, storesOf(config, lists));
@@ -155,10 +158,6 @@ function checkPlan(config: RunConfig): void {
       '--experiments is of no use to a plan: P keeps its KV unless --no-prefix-caching is given, in a pool of --p-blocks; leave it out',
     );
   refuseBelowStores(config, 'a plan');
-  if (config.numClients > 1 || config.maxActiveConversations !== null)
-    throw new ConfigError(
-      '--num-clients and --max-active-conversations are of no use to a plan: requests come at a --rate, whoever waits',
-    );
 }
 
 /** Large blocks are quicker to simulate: pools keep their tokens. */

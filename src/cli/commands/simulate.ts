@@ -8,7 +8,7 @@ import { CostMeter } from '../../simulate/costs/measure.ts';
 import { ASSUMED_START_MS } from '../../simulate/costs/published.ts';
 import type { SimulationWorld } from '../../simulate/run.ts';
 import { summarise } from '../../simulate/summary.ts';
-import type { CommandSpec } from '../arguments.ts';
+import type { Asked, CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { formatSeconds, plural } from '../format.ts';
 import { textOutput, writeJson } from '../json-option.ts';
@@ -25,6 +25,7 @@ import { prepareSimulation } from '../simulate/prepared.ts';
 import { followTurns } from '../simulate/traced.ts';
 import { printMeasured, printValidation, validateArms, validated } from '../simulate/validate.ts';
 import { worldOf } from '../simulate/world.ts';
+import { refuseUnused, unusedBySimulate } from '../unused.ts';
 
 export const simulateSpec: CommandSpec = {
   usage: 'simulate [file]',
@@ -82,10 +83,11 @@ export const simulateSpec: CommandSpec = {
   ],
 };
 
-async function simulate(config: RunConfig, context: CommandContext): Promise<ExitCode> {
+async function simulate(config: RunConfig, context: CommandContext, { given }: Asked): Promise<ExitCode> {
   const { deps, signal } = context;
   checkBench(config);
   checkSimulation(config);
+  refuseUnused(given, unusedBySimulate(config));
   await checkFiles({ ...config, junit: null }, deps);
   if (config.traceOut !== null) await deps.checkWritable(config.traceOut);
   const measured = config.against === null ? null : await readMeasured(config.against, deps);
