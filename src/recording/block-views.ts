@@ -115,20 +115,7 @@ export class BlockViews {
 
   view(fact: BlockFact, originMs: number): BlockView {
     const sequence = this.#sequences.get(this.ownerOf(fact.requestId)?.turnId ?? '') ?? null;
-    return {
-      id: fact.id,
-      state: stateOf(fact),
-      origin: fact.origin,
-      ...this.contentAt(sequence, fact.index, fact.tokens),
-      ...(fact.group === null ? {} : { group: fact.group }),
-      // Enough to tell blocks apart by eye.
-      hash: fact.hash?.slice(0, HASH_DIGITS) ?? null,
-      refCount: fact.refCount,
-      // What a prefill left is for the turn's decode, what a decode left for the next turn's prefill.
-      heldFor: fact.hold && (fact.hold.direction === 'prefill' ? 'decode' : 'prefill'),
-      heldUntilMs: fact.hold && fact.hold.deadlineMs - originMs,
-      evictions: fact.evictions,
-    };
+    return blockView(fact, this.contentAt(sequence, fact.index, fact.tokens), originMs);
   }
 
   #forgetOldest(): void {
@@ -138,6 +125,24 @@ export class BlockViews {
     for (const requestId of requestIds) this.#owners.delete(requestId);
     if (this.#lastOf.get(conversation) === sequence) this.#lastOf.delete(conversation);
   }
+}
+
+/** originMs: the time of the fact that becomes 0. */
+export function blockView(fact: BlockFact, content: BlockContent, originMs: number): BlockView {
+  return {
+    id: fact.id,
+    state: stateOf(fact),
+    origin: fact.origin,
+    ...content,
+    ...(fact.group === null ? {} : { group: fact.group }),
+    // Enough to tell blocks apart by eye.
+    hash: fact.hash?.slice(0, HASH_DIGITS) ?? null,
+    refCount: fact.refCount,
+    // What a prefill left is for the turn's decode, what a decode left for the next turn's prefill.
+    heldFor: fact.hold && (fact.hold.direction === 'prefill' ? 'decode' : 'prefill'),
+    heldUntilMs: fact.hold && fact.hold.deadlineMs - originMs,
+    evictions: fact.evictions,
+  };
 }
 
 function stateOf(fact: BlockFact): BlockView['state'] {

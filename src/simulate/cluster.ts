@@ -128,7 +128,7 @@ export class SimulatedCluster {
         this.fleet.tell({ kind: 'turn ended', result });
         settings.onTurnEnd?.(result);
       },
-      onRequest() {},
+      onRequest: (request) => this.fleet.tell({ kind: 'request', ...request }),
       newId: (name) => name,
       spans: this.#spans,
     });

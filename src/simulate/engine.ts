@@ -96,7 +96,8 @@ export class SimulatedEngine implements EngineClient, Member {
     const costAware = this.connector?.costAware;
     this.core = new EngineCore({
       ...{ config, connector: this.connector, clock: this.#clock, hasher },
-      blocksUnseen: true,
+      // Whoever is told every stage may look into blocks too.
+      blocksUnseen: !trace,
       executor: { execute: () => Promise.reject(new InternalError('a simulated engine steps in halves')) },
       ...(trace ? { onActivity: trace.activity } : {}),
       ...(costAware ? { onBatch: (batch, ms) => costAware.stepRan(batch.requests, ms) } : {}),

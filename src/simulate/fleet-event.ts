@@ -1,4 +1,5 @@
 /** What happens to the engines of a simulated fleet. */
+import type { MembershipNotice } from '../fleet/scale-report.ts';
 import type { EngineRole } from '../router/engine-client.ts';
 
 /** Something that happened to who is there. */
@@ -10,4 +11,24 @@ export interface FleetEvent {
   role: EngineRole | null;
   /** For people. */
   detail: string;
+}
+
+/** null: there is nothing to tell. */
+export function memberEvent(notice: MembershipNotice, atMs: number): FleetEvent | null {
+  if (notice.kind === 'revived') return null;
+  const { kind: event, engineId, role } = notice;
+  return { atMs, event, engineId, role, detail: detailOf(notice) };
+}
+
+function detailOf(notice: Exclude<MembershipNotice, { kind: 'revived' }>): string {
+  switch (notice.kind) {
+    case 'joined':
+      return `after ${Math.round(notice.startMs)} ms`;
+    case 'leaving':
+      return '';
+    case 'left': {
+      const { ms, migrated, lost } = notice;
+      return `after ${Math.round(ms)} ms; ${migrated.tokens} tokens of KV taken over, ${lost.tokens} lost`;
+    }
+  }
 }

@@ -21,7 +21,7 @@ import type { ScaleTarget } from '../router/scaling/plan.ts';
 import type { TurnsAt } from '../router/turns-at.ts';
 import type { VirtualClock } from './clock.ts';
 import type { SimulatedEngine } from './engine.ts';
-import type { FleetEvent } from './fleet-event.ts';
+import { type FleetEvent, memberEvent } from './fleet-event.ts';
 import { LostKv } from './lost-kv.ts';
 
 export interface SimulatedFleetDeps {
@@ -179,27 +179,19 @@ export class SimulatedFleet {
   }
 
   #tellMember(notice: MembershipNotice): void {
-    switch (notice.kind) {
-      case 'joined':
-        this.#add('joined', notice.engineId, notice.role, `after ${Math.round(notice.startMs)} ms`);
-        break;
-      case 'leaving':
-        this.#add('leaving', notice.engineId, notice.role, '');
-        break;
-      case 'left': {
-        const { engineId, role, ms, migrated, lost } = notice;
-        this.migratedTokens += migrated.tokens;
-        const kv = `${migrated.tokens} tokens of KV taken over, ${lost.tokens} lost`;
-        this.#add('left', engineId, role, `after ${Math.round(ms)} ms; ${kv}`);
-      }
-    }
+    const event = memberEvent(notice, this.#deps.clock.now());
+    if (event) this.#happened(event);
+    if (notice.kind === 'left') this.migratedTokens += notice.migrated.tokens;
     this.tell(notice);
   }
 
   #add(event: FleetEvent['event'], engineId: string | null, role: EngineRole | null, detail: string): void {
-    const { clock, onEvent } = this.#deps;
-    const told = { atMs: clock.now(), event, engineId, role, detail };
-    if (onEvent) onEvent(told);
-    else this.events.push(told);
+    this.#happened({ atMs: this.#deps.clock.now(), event, engineId, role, detail });
+  }
+
+  #happened(event: FleetEvent): void {
+    const { onEvent } = this.#deps;
+    if (onEvent) onEvent(event);
+    else this.events.push(event);
   }
 }

@@ -120,6 +120,11 @@ describe('a fleet from a link', () => {
 
   test('has no serious fault of accessibility, and its drawing is timed as all is', async () => {
     const { page, errors } = opened;
+    // With a tile opened.
+    await page.getByRole('button', { name: 'Blocks of P0' }).click();
+    const blocks = page.getByRole('region', { name: 'Blocks of P0' });
+    await blocks.getByText('Blocks of P0 as a table').click();
+    await expect.poll(() => blocks.getByRole('table').innerText(), { timeout: 20_000 }).toContain('turn 1');
     expect(await seriousFaults(page)).toEqual([]);
     expect(await page.evaluate("kvferryDrawing.times()['fleet pools'].frames")).toBeGreaterThan(10);
     expect(errors).toEqual([]);
@@ -214,6 +219,83 @@ describe("beside the page's own engines", () => {
     expect(page.workers()).toHaveLength(2);
     await page.getByRole('button', { name: 'Fleet', exact: true }).click();
     expect(await times.isEnabled()).toBe(true);
+    expect(errors).toEqual([]);
+    await page.close();
+  });
+});
+
+describe('real engines', () => {
+  const withGpu = whileTesting(launchBrowser);
+  const answered = (page: Page, atLeast: number) =>
+    page.waitForFunction(`globalThis.kvferryFleet?.look.value?.requests.answered >= ${atLeast}`, null, {
+      timeout: 120_000,
+    });
+
+  test('serve the same load by the same router, are looked into, killed, replaced and added, and end', async () => {
+    const load =
+      'fleet.rate=3&fleet.turns=2&fleet.question=20&fleet.answer=6&fleet.system=64&fleet.think=0.2';
+    const hash = `#view=fleet&model=nano&fleet.engines=real&fleet.prefill=1&fleet.decode=1&${load}`;
+    const { page, errors } = await openPage(withGpu(), `${served().url}${hash}`);
+    await answered(page, 2);
+    // Two engines, and no thread that simulates.
+    expect(page.workers()).toHaveLength(2);
+    expect(await enginesOf(page)).toEqual(['prefill-0 serving', 'decode-0 serving']);
+    expect(await page.locator('.fleet-clock').innerText()).toMatch(/measured.*All of it is real: nano/s);
+    expect(await page.locator('.modelled:visible').count()).toBe(0);
+    await page.getByRole('button', { name: 'Blocks of D0' }).click();
+    const blocks = page.getByRole('region', { name: 'Blocks of D0' });
+    await blocks.getByText('Blocks of D0 as a table').click();
+    await expect.poll(() => blocks.getByRole('table').innerText()).toMatch(/copied from P/);
+    await blocks.getByRole('application').focus();
+    await page.keyboard.press('ArrowRight');
+    await page.keyboard.press('ArrowRight');
+    await expect.poll(() => blocks.locator('.inspector').innerText()).toMatch(/D · block \d/);
+
+    await page.getByRole('button', { name: 'Hold the load' }).click();
+    await page.waitForFunction('kvferryFleet.look.value.requests.underWay === 0');
+    await page.locator('.fleet-turn').last().press('Enter');
+    const way = page.getByRole('region', { name: "One request's way" });
+    await expect.poll(() => way.innerText()).toMatch(/First token after.*measured/s);
+    expect(await way.locator('.fleet-lane-name').allInnerTexts()).toEqual(
+      expect.arrayContaining(['router', 'P0 gpu', 'D0', 'P0 to D0']),
+    );
+    expect(await page.evaluate('kvferryFleet.look.value.latency.some(({ p99Ms }) => p99Ms > 0)')).toBe(true);
+
+    await page.getByRole('button', { name: 'Kill D0' }).click();
+    await expect.poll(() => enginesOf(page), { timeout: 20_000 }).toContain('decode-0 ended');
+    await page.getByRole('button', { name: 'Start others in the place of the dead' }).click();
+    await expect.poll(() => enginesOf(page), { timeout: 60_000 }).toContain('decode-0.2 serving');
+    const more = page.getByRole('button', { name: 'Start one more P' });
+    await more.click();
+    await expect.poll(() => enginesOf(page), { timeout: 60_000 }).toContain('prefill-1 serving');
+    // As many as there may be.
+    await expect.poll(() => more.isDisabled()).toBe(true);
+    await page.getByLabel('Routing').selectOption('least-request');
+    const before = await page.evaluate<number>('kvferryFleet.look.value.requests.answered');
+    await page.getByRole('button', { name: 'Go on' }).click();
+    await answered(page, before + 2);
+    expect(await page.getByRole('region', { name: 'The router' }).innerText()).toContain('by least-request');
+    expect(await page.evaluate('kvferryFleet.look.value.requests.failed')).toBe(0);
+
+    await page.getByRole('button', { name: 'simulated', exact: true }).click();
+    await simulated(page, 0.3);
+    await expect.poll(() => page.workers().length, { timeout: 20_000 }).toBe(1);
+    expect(new URL(page.url()).hash).not.toContain('engines');
+    expect(errors).toEqual([]);
+    await page.close();
+  });
+
+  test('without WebGPU the fleet is simulated, and says why; more than there can be is said', async () => {
+    const { page, errors } = await open('#view=fleet&fleet.engines=real&fleet.prefill=8');
+    await simulated(page, 0.1);
+    expect(await page.getByRole('alert').innerText()).toMatch(
+      /^No real engines: This browser .*simulated instead/s,
+    );
+    expect(await page.getByRole('button', { name: 'real', exact: true }).isDisabled()).toBe(true);
+    expect(await page.locator('.fleet-kind').innerText()).toContain('cannot run here');
+    const notes = page.getByRole('log', { name: 'Notes of the fleet' });
+    expect(await notes.innerText()).toContain('prefill is 8: of real engines');
+    expect(await settingsOf(page)).toMatchObject({ engines: 'simulated', prefill: 2 });
     expect(errors).toEqual([]);
     await page.close();
   });

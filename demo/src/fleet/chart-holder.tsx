@@ -5,7 +5,8 @@ import 'uplot/dist/uPlot.min.css';
 import { leastFont, themeVersion } from '../views/palette.ts';
 import { type Chart, LineChart } from './line-chart.ts';
 
-const labelsOf = ({ lines }: Chart): string => lines.map(({ label }) => label).join();
+const labelsOf = ({ lines, simulated }: Chart): string =>
+  `${simulated} ${lines.map(({ label }) => label).join()}`;
 
 export function ChartHolder({ name, chart }: { name: string; chart: ReadonlySignal<Chart> }) {
   const holder = useRef<HTMLDivElement>(null);

@@ -1,16 +1,16 @@
 /** What the fleet is made of, who asks it how much, and by which policy; and the clock that all of it runs on. */
-import { useSignal } from '@preact/signals';
 import { ROUTING_NAMES } from '../../../src/config/routing.ts';
 import { POLICIES } from '../../../src/router/policies/registry.ts';
 import { NAMED_COSTS } from '../../../src/simulate/costs/published.ts';
 import { LIVE_AUTOSCALERS } from '../../../src/simulate/live/settings.ts';
 import { ChoiceField, NumberField } from '../panels/fields.tsx';
 import { costsHere } from '../session/costs.ts';
-import { showFleet } from '../session/shown.ts';
 import type { Session } from '../session/types.ts';
 import { plural } from '../views/format.ts';
+import { EnginesChoice } from './engines-choice.tsx';
 import type { Fleet } from './fleet.ts';
 import { seconds } from './names.ts';
+import { PageEngines } from './page-engines.tsx';
 import {
   costsInWords,
   type FleetSettings,
@@ -19,11 +19,11 @@ import {
   MOST_RATE,
   PACES,
   type Pace,
+  REAL_MODEL,
+  REAL_MOST,
   speedOf,
 } from './settings.ts';
-
-/** Engines of each kind that the page has of its own. */
-const MOST_REAL = 3;
+import { TimesTag } from './times-tag.tsx';
 
 export function Controls({ fleet, session }: { fleet: Fleet; session: Session }) {
   return (
@@ -31,48 +31,66 @@ export function Controls({ fleet, session }: { fleet: Fleet; session: Session })
       <Clock fleet={fleet} />
       <Load fleet={fleet} />
       <Made fleet={fleet} />
-      <Real fleet={fleet} session={session} />
+      <PageEngines fleet={fleet} session={session} />
     </>
   );
 }
 
 function Clock({ fleet }: { fleet: Fleet }) {
-  const { settings, held, look, speed } = fleet;
-  const { costs, pace } = settings.value;
-  const about = costsInWords(settings.value, costsHere.value);
+  const { settings, held, look, speed, isReal } = fleet;
+  const { pace } = settings.value;
   const slow = look.value !== null && !held.value && speed.value < 0.85 * speedOf(pace);
   return (
     <section class="panel fleet-clock" aria-label="The fleet's clock">
       <h2>
-        A fleet <span class="modelled">modelled</span>
+        A fleet <TimesTag fleet={fleet} />
       </h2>
-      <p class="fleet-source">
-        Router, schedulers, caches and connectors are the real ones. Their times are{' '}
-        {costs === MEASURED ? 'fitted to' : 'not measured:'} {about}.
-      </p>
+      <EnginesChoice fleet={fleet} />
+      <Source fleet={fleet} />
       <div class="fleet-row">
         <button type="button" class="primary" onClick={() => fleet.hold(!held.value)}>
-          {held.value ? 'Go on' : 'Hold'}
+          {held.value ? 'Go on' : isReal.value ? 'Hold the load' : 'Hold'}
         </button>
         <button type="button" onClick={() => fleet.begin()}>
           Begin again
         </button>
-        <label>
-          <span class="visually-hidden">How fast it is shown</span>
-          <select value={pace} onChange={(event) => fleet.set({ pace: event.currentTarget.value as Pace })}>
-            {PACES.map((name) => (
-              <option key={name} value={name}>
-                {name === '1' ? '1×: as it would be' : `${name}×`}
-              </option>
-            ))}
-          </select>
-        </label>
+        {!isReal.value && (
+          <label>
+            <span class="visually-hidden">How fast it is shown</span>
+            <select value={pace} onChange={(event) => fleet.set({ pace: event.currentTarget.value as Pace })}>
+              {PACES.map((name) => (
+                <option key={name} value={name}>
+                  {name === '1' ? '1×: as it would be' : `${name}×`}
+                </option>
+              ))}
+            </select>
+          </label>
+        )}
       </div>
       <p class="fleet-now number">
         {seconds(fleet.nowMs.value)}
-        {slow && `, at ${speed.value.toFixed(2)}×: as fast as this computer simulates`}
+        {!isReal.value && slow && `, at ${speed.value.toFixed(2)}×: as fast as this computer simulates`}
       </p>
     </section>
+  );
+}
+
+/** Whose times are shown. */
+function Source({ fleet }: { fleet: Fleet }) {
+  const { settings, isReal, adapter } = fleet;
+  if (isReal.value)
+    return (
+      <p class="fleet-source">
+        All of it is real: {REAL_MODEL}, each engine in a thread with a WebGPU device of its own, which share
+        one GPU{adapter.value && ` (${adapter.value})`}. Times are measured.
+      </p>
+    );
+  const { costs } = settings.value;
+  return (
+    <p class="fleet-source">
+      Router, schedulers, caches and connectors are the real ones. Their times are{' '}
+      {costs === MEASURED ? 'fitted to' : 'not measured:'} {costsInWords(settings.value, costsHere.value)}.
+    </p>
   );
 }
 
@@ -143,14 +161,16 @@ type Whole =
   | 'think'
   | 'seed';
 
-const FIELDS: readonly {
+interface WholeField {
   key: Whole;
   label: string;
   help: string;
   min: number;
   max?: number;
   anew: boolean;
-}[] = [
+}
+
+const FIELDS: readonly WholeField[] = [
   { key: 'prefill', label: 'P at the start', help: 'They prefill.', min: 1, max: MOST_ENGINES, anew: true },
   { key: 'decode', label: 'D at the start', help: 'They decode.', min: 1, max: MOST_ENGINES, anew: true },
   {
@@ -202,10 +222,19 @@ function Made({ fleet }: { fleet: Fleet }) {
   const settings = fleet.settings.value;
   const set = (change: Partial<FleetSettings>) => fleet.set(change);
   const names = [...(costsHere.value ? [MEASURED] : []), ...Object.keys(NAMED_COSTS)];
+  const real = fleet.isReal.value;
   const fields = (anew: boolean) =>
-    FIELDS.filter((field) => field.anew === anew).map(({ key, anew: _, ...field }) => (
-      <NumberField key={key} {...field} value={settings[key]} onChange={(value) => set({ [key]: value })} />
-    ));
+    FIELDS.filter((field) => field.anew === anew && !(real && field.key === 'startUp')).map(
+      ({ key, anew: _, ...field }) => (
+        <NumberField
+          key={key}
+          {...field}
+          {...(real && key in REAL_MOST ? { max: REAL_MOST[key as keyof typeof REAL_MOST] } : {})}
+          value={settings[key]}
+          onChange={(value) => set({ [key]: value })}
+        />
+      ),
+    );
   return (
     <details class="panel fleet-made">
       <summary>
@@ -226,56 +255,16 @@ function Made({ fleet }: { fleet: Fleet }) {
           ]}
           onChange={(mode) => set({ mode: mode as FleetSettings['mode'] })}
         />
-        <ChoiceField
-          label="Whose times"
-          help={costsInWords(settings, costsHere.value)}
-          value={settings.costs}
-          choices={names.map((name) => [name, name] as const)}
-          onChange={(costs) => set({ costs })}
-        />
+        {!real && (
+          <ChoiceField
+            label="Whose times"
+            help={costsInWords(settings, costsHere.value)}
+            value={settings.costs}
+            choices={names.map((name) => [name, name] as const)}
+            onChange={(costs) => set({ costs })}
+          />
+        )}
       </div>
     </details>
-  );
-}
-
-/** What the page can run itself of this fleet, and what it can measure for it. */
-function Real({ fleet, session: { state, actions } }: { fleet: Fleet; session: Session }) {
-  const { prefill, decode, routing, seed } = fleet.settings.value;
-  const [p, d] = [Math.min(MOST_REAL, prefill), Math.min(MOST_REAL, decode)];
-  const measuring = useSignal(false);
-  const ready = state.status.value.phase === 'ready' && !measuring.value;
-  const measure = async () => {
-    measuring.value = true;
-    const [held, before] = [fleet.held.peek(), costsHere.peek()];
-    // It would take its part of the processor.
-    fleet.hold(true);
-    await actions.measureCosts();
-    measuring.value = false;
-    fleet.hold(held);
-    if (costsHere.value && costsHere.value !== before) fleet.measured();
-  };
-  return (
-    <section class="panel fleet-real" aria-label="The real one">
-      <button
-        type="button"
-        onClick={() => {
-          void actions.configure({ prefill: p, decode: d, routing, seed });
-          showFleet(false);
-        }}
-      >
-        Run {p} P and {d} D for real
-      </button>
-      <p class="field-help">
-        In this page, on your GPU, with measured times and {routing}; at most {MOST_REAL} of each.
-      </p>
-      <button type="button" disabled={!ready} onClick={() => void measure()}>
-        {measuring.value ? 'Measuring…' : "Take this computer's times"}
-      </button>
-      <p class="field-help">
-        {ready || measuring.value
-          ? 'Measures steps and copies on P and D of this page; then the fleet goes by these.'
-          : 'Once P and D of this page run, their steps and copies can be measured for the fleet.'}
-      </p>
-    </section>
   );
 }

@@ -12,7 +12,8 @@ import { comparedOf } from './settings.ts';
 const COLOURS = ['p', 'd', 'pull'] as const;
 
 export function ExerciseView({ fleet }: { fleet: Fleet }) {
-  const { comparing, comparison, compareFailed, settings } = fleet;
+  const { exercise, settings } = fleet;
+  const { comparing, comparison, failed } = exercise;
   const runs = comparing.value;
   const { first, second, third, seconds, seed, rate } = settings.value;
   const chosen = { first, second, third };
@@ -21,17 +22,17 @@ export function ExerciseView({ fleet }: { fleet: Fleet }) {
       <div class="panel-head">
         <h3>The same load, three routers</h3>
         {runs && (
-          <button type="button" onClick={() => fleet.stopComparing()}>
+          <button type="button" onClick={() => exercise.stop()}>
             Stop
           </button>
         )}
-        <button type="button" class="primary" disabled={runs !== null} onClick={() => fleet.compare()}>
+        <button type="button" class="primary" disabled={runs !== null} onClick={() => exercise.begin()}>
           {runs ? `Router ${runs.done + 1} of ${runs.policies}, ${Math.round(100 * runs.share)}%` : 'Compare'}
         </button>
       </div>
       <p class="quiet-text">
-        {seconds} s of {rate} requests a second, seed {seed}, each on a fleet of its own as it is set on this
-        page. Which is best at p50? And at p99?
+        {seconds} s of {rate} requests a second, seed {seed}, each on a simulated fleet of its own as it is
+        set on this page. Which is best at p50? And at p99?
       </p>
       <div class="fleet-choices">
         {(Object.keys(chosen) as (keyof typeof chosen)[]).map((place) => (
@@ -60,9 +61,9 @@ export function ExerciseView({ fleet }: { fleet: Fleet }) {
           s
         </label>
       </div>
-      {compareFailed.value !== null && (
+      {failed.value !== null && (
         <p class="problem" role="alert">
-          The comparison ended: {compareFailed.value}. What you watch goes on.
+          The comparison ended: {failed.value}. What you watch goes on.
         </p>
       )}
       {comparison.value && <Result fleet={fleet} comparison={comparison.value} />}
@@ -71,7 +72,9 @@ export function ExerciseView({ fleet }: { fleet: Fleet }) {
 }
 
 function Result({ fleet, comparison }: { fleet: Fleet; comparison: Comparison }) {
-  const chart = useComputed(() => chartOf(fleet.comparison.value ?? comparison, fleet.settings.value.slo));
+  const chart = useComputed(() =>
+    chartOf(fleet.exercise.comparison.value ?? comparison, fleet.settings.value.slo),
+  );
   const { settings, policies, seconds } = comparison;
   const { prefill, decode, seed, load } = settings;
   const asked = comparedOf(fleet.settings.value).join();
@@ -145,5 +148,6 @@ function chartOf({ policies }: Comparison, sloMs: number): Chart {
     });
     return [of('p99', false, ({ p99Ms }) => p99Ms), of('p50', true, ({ p50Ms }) => p50Ms)];
   });
-  return { timesMs: longest.points.map(({ atMs }) => atMs), lines, sloMs, marks: [] };
+  const timesMs = longest.points.map(({ atMs }) => atMs);
+  return { simulated: true, timesMs, lines, sloMs, marks: [] };
 }

@@ -1,4 +1,4 @@
-/** A fleet of many engines, simulated in a thread of its own: watched, loaded, scaled, broken, and compared under policies. */
+/** A fleet of engines, simulated in a thread of its own or real: watched, loaded, scaled, broken, and compared under policies. */
 import './fleet.css';
 import { useEffect, useMemo } from 'preact/hooks';
 import type { Session } from '../session/types.ts';
@@ -22,7 +22,7 @@ export function FleetView({ session }: { session: Session }) {
     };
   }, [fleet]);
   return (
-    <main class="main fleet" id="fleet" tabIndex={-1}>
+    <main class="main fleet" id="fleet" tabIndex={-1} data-engines={fleet.settings.value.engines}>
       <div class="fleet-side">
         <Controls fleet={fleet} session={session} />
       </div>
@@ -48,6 +48,16 @@ function Said({ fleet }: { fleet: Fleet }) {
             Begin again
           </button>
         </div>
+      )}
+      {fleet.gaveWay.value !== null && (
+        <div class="problem" role="alert">
+          <p>No real engines: {fleet.gaveWay.value.replace(/\.$/, '')}. The fleet is simulated instead.</p>
+        </div>
+      )}
+      {fleet.starting.value !== null && (
+        <p class="fleet-starting" role="status">
+          {fleet.starting.value}
+        </p>
       )}
       <div class="notes" role="log" aria-label="Notes of the fleet">
         {fleet.said.value.map((message) => (

@@ -1,15 +1,16 @@
 /** The fleet that is watched: its settings, its thread and what that tells, as signals for the views. */
 import { batch, computed, type ReadonlySignal, signal } from '@preact/signals';
 import { messageOf } from '../../../src/errors.ts';
-import type { Comparison } from '../../../src/simulate/live/compare.ts';
 import type { LiveLook, TurnPath } from '../../../src/simulate/live/look.ts';
 import type { LiveNews, LiveOrder } from '../../../src/simulate/live/protocol.ts';
-import { checkRoom } from '../../../src/simulate/live/room.ts';
 import { costsHere } from '../session/costs.ts';
+import { whatIsMissing } from '../session/support.ts';
 import { reducedMotion } from '../views/palette.ts';
 import { fleetFromHash, hashWithFleet } from './address.ts';
+import { Exercise } from './exercise.ts';
+import { startReal } from './real/start-real.ts';
 import {
-  comparedOf,
+  checkFleet,
   defaultFleet,
   type FleetKey,
   type FleetSettings,
@@ -19,6 +20,7 @@ import {
   MEASURED,
   needsNewFleet,
   speedOf,
+  withinReach,
 } from './settings.ts';
 import { type FleetThread, startThread } from './thread.ts';
 
@@ -27,12 +29,6 @@ const CALM_MS = 1000;
 
 /** What is said stays for so long. */
 const SAID_MS = 8000;
-
-export interface Comparing {
-  done: number;
-  policies: number;
-  share: number;
-}
 
 /** As it was when it was left: who comes back finds it so, unless the address says otherwise. */
 let last = defaultFleet;
@@ -47,14 +43,24 @@ export class Fleet {
   readonly path = signal<TurnPath | null>(null);
   /** Why nothing runs; null: it does. */
   readonly failed = signal<string | null>(null);
+  /** Why real engines cannot run in this browser; null: they can, or nobody knows yet. */
+  readonly missing = signal<string | null>(null);
+  /** What real engines are waited for; null: for nothing. */
+  readonly starting = signal<string | null>(null);
+  /** What real engines run on; '' while none do. */
+  readonly adapter = signal('');
+  /** Why real engines gave way to simulated ones; null: they did not. */
+  readonly gaveWay = signal<string | null>(null);
+  /** Whose blocks are looked into; null: nobody's. */
+  readonly opened = signal<string | null>(null);
   /** The last things worth saying. */
   readonly said = signal<readonly string[]>([]);
-  readonly comparing = signal<Comparing | null>(null);
-  readonly comparison = signal<Comparison | null>(null);
-  readonly compareFailed = signal<string | null>(null);
+  readonly exercise = new Exercise(this.settings);
   readonly nowMs: ReadonlySignal<number> = computed(() => this.look.value?.nowMs ?? 0);
+  readonly isReal: ReadonlySignal<boolean> = computed(() => this.settings.value.engines === 'real');
   #thread: FleetThread | null = null;
-  #comparer: FleetThread | null = null;
+  /** What is simulated, or runs, now. */
+  #engines: FleetSettings['engines'] = 'simulated';
   #hidden = false;
   #lookedMs = Number.NEGATIVE_INFINITY;
 
@@ -73,13 +79,16 @@ export class Fleet {
     addEventListener('hashchange', follow);
     this.#write();
     this.begin();
+    void whatIsMissing().then((missing) => {
+      this.missing.value = missing?.message ?? null;
+    });
     return () => {
       last = this.settings.value;
       document.removeEventListener('visibilitychange', seen);
       removeEventListener('hashchange', follow);
       this.#thread?.end();
       this.#thread = null;
-      this.stopComparing();
+      this.exercise.stop();
     };
   }
 
@@ -89,14 +98,16 @@ export class Fleet {
       this.look.value = null;
       this.path.value = null;
       this.failed.value = null;
+      this.starting.value = null;
+      this.opened.value = null;
     });
-    this.#thread ??= startThread(
-      (news) => this.#heard(news),
-      (why) => {
-        this.#thread = null;
-        this.failed.value = why;
-      },
-    );
+    const { engines } = this.settings.value;
+    if (this.#thread && engines !== this.#engines) {
+      this.#thread.end();
+      this.#thread = null;
+    }
+    this.#engines = engines;
+    this.#thread ??= engines === 'real' ? this.#real() : this.#simulated();
     this.#order({ kind: 'start', settings: liveOf(this.settings.value, costsHere.value) });
     this.#pace();
   }
@@ -110,15 +121,18 @@ export class Fleet {
       this.say(`${String(path[0])} is to be ${String(change[path[0] as FleetKey])}: wanted ${message}`);
       return;
     }
+    const { settings, problems } = withinReach(parsed.data);
     try {
-      checkRoom(parsed.data.blocks, loadOf(parsed.data));
+      checkFleet(settings, loadOf(settings));
     } catch (error) {
       this.say(messageOf(error));
       return;
     }
-    this.settings.value = parsed.data;
+    for (const problem of problems) this.say(problem);
+    if (change.engines) this.gaveWay.value = null;
+    this.settings.value = settings;
     this.#write();
-    this.#apply(before, parsed.data);
+    this.#apply(before, settings);
   }
 
   /** Goes by the times that were measured last, from 0 s on. */
@@ -146,6 +160,12 @@ export class Fleet {
     this.#order({ kind: 'revive' });
   }
 
+  /** Once more: no longer. */
+  open(engineId: string): void {
+    this.opened.value = this.opened.value === engineId ? null : engineId;
+    this.#order({ kind: 'open', engineId: this.opened.value });
+  }
+
   follow(turnId: string): void {
     this.#order({ kind: 'path', turnId });
   }
@@ -155,47 +175,36 @@ export class Fleet {
     this.path.value = null;
   }
 
-  /** In a thread of its own: what is watched goes on. */
-  compare(): void {
-    this.stopComparing();
-    const { settings } = this;
-    const policies = comparedOf(settings.value);
-    batch(() => {
-      this.comparing.value = { done: 0, policies: policies.length, share: 0 };
-      this.compareFailed.value = null;
-    });
-    this.#comparer = startThread(
-      (news) => {
-        if (news.kind === 'comparing') this.comparing.value = news;
-        if (news.kind !== 'compared') return;
-        this.comparison.value = news.comparison;
-        this.stopComparing();
-      },
-      (why) => {
-        this.stopComparing();
-        this.compareFailed.value = why;
-      },
-    );
-    const { seconds } = settings.value;
-    this.#comparer.order({
-      kind: 'compare',
-      settings: liveOf(settings.value, costsHere.value),
-      policies,
-      seconds,
-    });
-  }
-
-  stopComparing(): void {
-    this.#comparer?.end();
-    this.#comparer = null;
-    this.comparing.value = null;
-  }
-
   say(message: string): void {
     this.said.value = [...this.said.value, message].slice(-3);
     setTimeout(() => {
       this.said.value = this.said.value.filter((each) => each !== message);
     }, SAID_MS);
+  }
+
+  #simulated(): FleetThread {
+    return startThread(
+      (news) => this.#heard(news),
+      (why) => {
+        this.#thread = null;
+        this.failed.value = why;
+      },
+    );
+  }
+
+  #real(): FleetThread {
+    return startReal({
+      heard: (news) => this.#heard(news),
+      starting: (message, adapter) => {
+        this.starting.value = message;
+        this.adapter.value = adapter;
+      },
+      failed: (why) => {
+        this.#thread = null;
+        this.set({ engines: 'simulated' });
+        this.gaveWay.value = why;
+      },
+    });
   }
 
   #heard(news: LiveNews): void {
@@ -222,7 +231,7 @@ export class Fleet {
   }
 
   #apply(before: FleetSettings, now: FleetSettings): void {
-    if (!this.#thread || needsNewFleet.some((key) => before[key] !== now[key])) {
+    if (!this.#thread || needsNewFleet(before, now)) {
       this.begin();
       return;
     }
@@ -243,7 +252,9 @@ export class Fleet {
   }
 
   #read(base: FleetSettings): void {
-    const { settings, problems } = fleetFromHash(location.hash, base);
+    const asked = fleetFromHash(location.hash, base);
+    const { settings, problems: beyond } = withinReach(asked.settings);
+    const problems = [...asked.problems, ...beyond];
     const known = settings.costs !== MEASURED || costsHere.value !== null;
     this.settings.value = known ? settings : { ...settings, costs: defaultFleet.costs };
     if (!known)

@@ -7,18 +7,22 @@ import { ChartHolder } from './chart-holder.tsx';
 import type { Fleet } from './fleet.ts';
 import type { Chart } from './line-chart.ts';
 import { eventInWords, seconds } from './names.ts';
+import type { FleetSettings } from './settings.ts';
+import { TimesTag } from './times-tag.tsx';
 
 const TABLE_POINTS = 20;
 const TABLE_EVENTS = 20;
 
 export function LatencyView({ fleet }: { fleet: Fleet }) {
-  const chart = useComputed((): Chart => chartOf(fleet.look.value, fleet.settings.value.slo));
+  const chart = useComputed((): Chart => chartOf(fleet.look.value, fleet.settings.value));
   const look = fleet.look.value;
   const last = look?.latency.at(-1);
   return (
     <section class="panel" aria-label="Time to the first token">
       <div class="panel-head">
-        <h3>Time to the first token, over the last 10 s of answers</h3>
+        <h3>
+          Time to the first token, over the last 10 s of answers <TimesTag fleet={fleet} />
+        </h3>
         {last && last.p50Ms !== null && (
           <span class="number">
             p50 {ms(last.p50Ms)}, p99 {ms(last.p99Ms!)}
@@ -32,9 +36,10 @@ export function LatencyView({ fleet }: { fleet: Fleet }) {
   );
 }
 
-function chartOf(look: LiveLook | null, sloMs: number): Chart {
+function chartOf(look: LiveLook | null, { slo: sloMs, engines }: FleetSettings): Chart {
   const points = look?.latency ?? [];
   return {
+    simulated: engines === 'simulated',
     timesMs: points.map(({ atMs }) => atMs),
     lines: [
       { label: 'p50', colour: 'ink2', dashed: true, values: points.map(({ p50Ms }) => p50Ms) },

@@ -1,4 +1,4 @@
-/** Times to the first token over simulated time, on uPlot: lines, the SLO, and what happened when. Made once, then shown new data. */
+/** Times to the first token over a fleet's time, on uPlot: lines, the SLO, and what happened when. Made once, then shown new data. */
 import '../views/locale.ts'; // before uPlot
 import uPlot from 'uplot';
 import { axisIn, followWidth } from '../views/chart-parts.ts';
@@ -17,7 +17,9 @@ export interface Line {
 }
 
 export interface Chart {
-  /** Milliseconds of the virtual clock, rising. */
+  /** Whose time it is: simulated, or the wall's. */
+  simulated: boolean;
+  /** Milliseconds, rising. */
   timesMs: readonly number[];
   lines: readonly Line[];
   sloMs: number;
@@ -68,7 +70,10 @@ export class LineChart {
         y: { range: (_, __, most) => [0, 1.15 * Math.max(most ?? 0, 1.1 * this.#chart.sloMs)] },
       },
       axes: [
-        { ...axis('simulated time, s'), size: Math.max(34, 2 * this.#palette.least) },
+        {
+          ...axis(this.#chart.simulated ? 'simulated time, s' : 'time, s'),
+          size: Math.max(34, 2 * this.#palette.least),
+        },
         { ...axis('time to first token, ms'), size: Math.max(56, 3.6 * this.#palette.least) },
       ],
       series: [

@@ -26,14 +26,18 @@ export function PathView({ fleet }: { fleet: Fleet }) {
           </button>
         )}
       </div>
-      {path ? <Lanes path={path} /> : <p class="quiet-text">Choose a turn among the router's decisions.</p>}
+      {path ? (
+        <Lanes path={path} real={fleet.isReal.value} />
+      ) : (
+        <p class="quiet-text">Choose a turn among the router's decisions.</p>
+      )}
     </section>
   );
 }
 
 const laneOrder = (lane: string): number => (lane === 'router' ? 0 : lane.startsWith('link ') ? 1 : 2);
 
-function Lanes({ path: { decision, latencyMs, pieces } }: { path: TurnPath }) {
+function Lanes({ path: { decision, latencyMs, pieces }, real }: { path: TurnPath; real: boolean }) {
   const endMs = Math.max(1, latencyMs ?? 0, ...pieces.map((piece) => piece.endMs));
   const lanes = [...new Set(['router', ...pieces.map(({ lane }) => lane)])];
   const inOrder = lanes.toSorted(
@@ -64,7 +68,7 @@ function Lanes({ path: { decision, latencyMs, pieces } }: { path: TurnPath }) {
         ) : (
           <>
             First token after {ms(decision.ttftMs)}, the last after {ms(latencyMs ?? decision.ttftMs)}. All
-            times are modelled.
+            times are {real ? 'measured' : 'modelled'}.
           </>
         )}
       </p>

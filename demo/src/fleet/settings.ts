@@ -2,7 +2,10 @@
 import { z } from 'zod';
 import { anyNumber, oneOf, wholeNumber } from '../../../src/config/fields.ts';
 import { ROUTING_NAMES, type RoutingName } from '../../../src/config/routing.ts';
+import { ConfigError } from '../../../src/errors.ts';
+import { presetArchitecture } from '../../../src/model/presets.ts';
 import { NAMED_COSTS } from '../../../src/simulate/costs/published.ts';
+import { checkRoom, longestOf } from '../../../src/simulate/live/room.ts';
 import {
   LIVE_AUTOSCALERS,
   type LiveLoadSettings,
@@ -21,10 +24,15 @@ export const MEASURED = 'measured';
 export const MOST_ENGINES = 8;
 export const MOST_RATE = 200;
 
+/** Of real engines: all share one GPU and this page's memory. */
+export const REAL_MODEL = 'nano';
+export const REAL_MOST = { prefill: 2, decode: 2, blocks: 1024 } as const;
+
 const engines = wholeNumber(`1 to ${MOST_ENGINES} engines`, { min: 1, max: MOST_ENGINES });
 const tokens = (max: number) => wholeNumber(`1 to ${max} tokens`, { min: 1, max });
 
 export const fleetSchema = z.strictObject({
+  engines: oneOf(['simulated', 'real']).default('simulated'),
   prefill: engines.default(2),
   decode: engines.default(2),
   blocks: wholeNumber('32 to 4096 blocks', { min: 32, max: 4096 }).default(256),
@@ -55,10 +63,42 @@ export type FleetKey = keyof FleetSettings;
 
 export const defaultFleet: FleetSettings = Object.freeze(fleetSchema.parse({}));
 
-/** What only a new fleet can have, beginning at 0 s; the rest changes while it runs. */
-export const needsNewFleet: readonly FleetKey[] = [
-  ...(['prefill', 'decode', 'blocks', 'mode', 'startUp', 'seed', 'costs'] as const),
-];
+const ofAFleet: readonly FleetKey[] = ['engines', 'prefill', 'decode', 'blocks', 'mode', 'seed'];
+
+/** It differs in what only a new fleet can have, beginning at 0 s; the rest changes while it runs. */
+export function needsNewFleet(before: FleetSettings, now: FleetSettings): boolean {
+  const keys: FleetKey[] = now.engines === 'real' ? [...ofAFleet] : [...ofAFleet, 'startUp', 'costs'];
+  return keys.some((key) => before[key] !== now[key]);
+}
+
+/** What can be had of it, and a sentence for each part that gives way: real engines are few and small. */
+export function withinReach(settings: FleetSettings): { settings: FleetSettings; problems: string[] } {
+  const reached: Record<keyof typeof REAL_MOST, number> = { ...settings };
+  const problems: string[] = [];
+  if (settings.engines === 'real')
+    for (const key of Object.keys(REAL_MOST) as (keyof typeof REAL_MOST)[]) {
+      const most = REAL_MOST[key];
+      if (settings[key] <= most) continue;
+      reached[key] = most;
+      problems.push(
+        `${key} is ${settings[key]}: of real engines, which share one GPU, it is ${most} at most.`,
+      );
+    }
+  return { settings: { ...settings, ...reached }, problems };
+}
+
+/** Throws ConfigError for conversations that no engine of this fleet could hold. */
+export function checkFleet(
+  { engines, blocks }: Pick<FleetSettings, 'engines' | 'blocks'>,
+  load: LiveLoadSettings,
+): void {
+  checkRoom(blocks, load);
+  const { maxModelLen } = presetArchitecture(REAL_MODEL);
+  if (engines === 'real' && longestOf(load) > maxModelLen)
+    throw new ConfigError(
+      `a conversation may come to ${longestOf(load)} tokens, and ${REAL_MODEL} goes up to ${maxModelLen}: give fewer turns, or shorter questions and answers`,
+    );
+}
 
 export const loadOf = ({
   rate,
@@ -74,12 +114,13 @@ export const loadOf = ({
 
 /** `here`: what was measured in this page; null: nothing yet. */
 export const liveOf = (settings: FleetSettings, here: CostsHere | null): LiveSettings => {
+  const mostEngines = settings.engines === 'real' ? REAL_MOST.prefill : MOST_ENGINES;
   const { prefill, decode, blocks, mode, routing, autoscale, startUp, seed, costs } = settings;
   const own = costs === MEASURED ? here : null;
   return {
     ...{ prefill, decode, blocks, mode, routing, autoscale, seed },
     ...{ costs: own?.costs ?? costs, kvBytesPerToken: own?.kvBytesPerToken ?? null },
-    ...{ mostEngines: MOST_ENGINES, startMs: 1000 * startUp, load: loadOf(settings) },
+    ...{ mostEngines, startMs: 1000 * startUp, load: loadOf(settings) },
   };
 };
 

@@ -6,6 +6,8 @@ import { Surface } from '../views/surface.tsx';
 import { drawPool, layoutPool } from './draw-pool.ts';
 import type { Fleet } from './fleet.ts';
 import { shortName, stateInWords } from './names.ts';
+import { OpenedView } from './opened-view.tsx';
+import { REAL_MOST } from './settings.ts';
 
 const ROLES = [
   ['prefill', 'P', 'prefill'],
@@ -26,6 +28,7 @@ export function Tiles({ fleet }: { fleet: Fleet }) {
         ))}
       </div>
       <Legend />
+      <OpenedView fleet={fleet} />
       {dead && (
         <p>
           <button type="button" onClick={() => fleet.revive()}>
@@ -43,6 +46,8 @@ function Role(props: { fleet: Fleet; role: EngineRole; letter: string; about: st
   const { look } = fleet;
   const engines = (look.value?.engines ?? []).filter((engine) => engine.role === role);
   const busy = look.value?.scaling ?? true;
+  const full =
+    fleet.isReal.value && engines.filter(({ state }) => state !== 'leaving').length >= REAL_MOST[role];
   return (
     <div class="fleet-role" data-role={role}>
       <div class="fleet-role-head">
@@ -51,7 +56,8 @@ function Role(props: { fleet: Fleet; role: EngineRole; letter: string; about: st
         </h3>
         <button
           type="button"
-          disabled={busy}
+          disabled={busy || full}
+          title={full ? `Real engines: ${REAL_MOST[role]} ${letter} at most` : undefined}
           aria-label={`Start one more ${letter}`}
           onClick={() => fleet.scale(role, 1)}
         >
@@ -84,7 +90,19 @@ function Tile({ fleet, engine: { engineId, role } }: { fleet: Fleet; engine: Liv
   return (
     <li class="fleet-tile" data-state={engine.state}>
       <p class="fleet-tile-head">
-        <strong>{name}</strong>
+        {engine.state === 'ended' ? (
+          <strong>{name}</strong>
+        ) : (
+          <button
+            type="button"
+            class="fleet-open"
+            aria-label={`Blocks of ${name}`}
+            aria-pressed={fleet.opened.value === engineId}
+            onClick={() => fleet.open(engineId)}
+          >
+            {name}
+          </button>
+        )}
         {engine.state !== 'ended' && (
           <button type="button" class="quiet" onClick={() => fleet.kill(engineId)}>
             Kill<span class="visually-hidden"> {name}</span>

@@ -1,13 +1,9 @@
 /** The engines behind the page: started, changed, killed and rebuilt as the settings say. Knows no chat and no view. */
 import type { CostProfile } from '../../../src/config/cost-profile.ts';
 import { parseRunConfig } from '../../../src/config/run.ts';
-import { EngineCluster } from '../../../src/fleet/cluster.ts';
-import { clusterOptions } from '../../../src/fleet/from-config.ts';
+import type { EngineCluster } from '../../../src/fleet/cluster.ts';
 import type { PolicyChange } from '../../../src/fleet/types.ts';
-import { describeAdapter } from '../../../src/gpu/device.ts';
 import { pathChoice } from '../../../src/lab/multiturn/paths.ts';
-import { loadArchitecture } from '../../../src/model/load.ts';
-import { browserPlatform } from '../../../src/platform/browser.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
 import type { SessionEvent } from '../../../src/recording/events.ts';
 import { Recorder } from '../../../src/recording/recorder.ts';
@@ -16,6 +12,7 @@ import { WAIT_30S } from '../../../src/router/scaling/drain.ts';
 import { parseLink } from '../../../src/transport/link.ts';
 import { ModelShelf } from './models.ts';
 import { needsNewEngines, pageOnly, type Settings } from './settings.ts';
+import { startCluster } from './start-cluster.ts';
 
 /** Pools are built with room to grow: the page's sliders then need no new engines. */
 const SPARE_BLOCKS = 128;
@@ -56,23 +53,18 @@ export class Engines {
         totalBytes && bytes / totalBytes,
       ),
     );
-    const architecture = await loadArchitecture(settings.model, files);
-    const adapter = await navigator.gpu.requestAdapter({ powerPreference: 'high-performance' });
-    const software = adapter ? describeAdapter(adapter).software : false;
-    const slow = software ? ' This computer computes on its processor, so give it a few seconds.' : '';
-    this.#progress(
-      `Building ${settings.prefill + settings.decode} engines with ${settings.model}, each on a WebGPU device of its own.${slow}`,
-      null,
-    );
-    const options = clusterOptions(runConfig(settings), architecture, software);
-    const prefill = Math.max(options.prefill.numBlocks, SPARE_BLOCKS);
-    const decode = Math.max(options.decode.numBlocks, SPARE_BLOCKS);
-    const cluster = await EngineCluster.start(browserPlatform(this.shelf.files), {
-      ...options,
-      prefill: { ...options.prefill, numBlocks: prefill },
-      decode: { ...options.decode, numBlocks: decode },
+    const cluster = await startCluster(runConfig(settings), {
+      files,
+      models: this.shelf.files,
+      leastBlocks: SPARE_BLOCKS,
+      onBuild: (slow) =>
+        this.#progress(
+          `Building ${settings.prefill + settings.decode} engines with ${settings.model}, each on a WebGPU device of its own.${slow}`,
+          null,
+        ),
     });
-    this.#largest = { prefill, decode };
+    const { prefill, decode } = cluster.settings;
+    this.#largest = { prefill: prefill.numBlocks, decode: decode.numBlocks };
     await cluster.configure({ ...policy(settings), ...(await this.#costs(cluster, settings)) });
     const recorder = new Recorder(cluster, this.#emit, systemClock, this.#originMs);
     this.#running = { cluster, recorder };

@@ -12,7 +12,12 @@ export function AsTable({ summary, children }: { summary: string; children: Comp
       }}
     >
       <summary>{summary}</summary>
-      {open.value && <div class="as-table-body">{children}</div>}
+      {open.value && (
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, by the keyboard too
+        <div class="as-table-body" tabIndex={0}>
+          {children}
+        </div>
+      )}
     </details>
   );
 }

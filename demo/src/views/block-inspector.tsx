@@ -22,7 +22,7 @@ export function BlockInspector({ at, state }: Props) {
   return (
     <div class="inspector" id="block-inspector">
       {pointed?.at === 'block' && shown ? (
-        <Details role={pointed.role} block={shown} nowMs={state.nowMs()} stored={stored} />
+        <BlockDetails role={pointed.role} block={shown} nowMs={state.nowMs()} stored={stored} />
       ) : word ? (
         <p class="inspector-title">{word}</p>
       ) : (
@@ -58,7 +58,7 @@ interface DetailsProps {
   stored: boolean;
 }
 
-function Details({ role, block, nowMs, stored }: DetailsProps) {
+export function BlockDetails({ role, block, nowMs, stored }: DetailsProps) {
   const whose = whoseInWords(block);
   const hold = holdInWords(block, nowMs);
   return (

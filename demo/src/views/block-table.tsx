@@ -1,5 +1,5 @@
 /** The blocks that hold something, as tables: what the grids show, for those who cannot see them. Made only while open. */
-import type { Role, SessionState } from '../session/types.ts';
+import type { BlockView, Role, SessionState } from '../session/types.ts';
 import { AsTable } from './as-table.tsx';
 import { holdInWords, letterOf, stateInWords, whoseInWords } from './describe-block.ts';
 import { isFromStore } from './sources.ts';
@@ -14,14 +14,27 @@ export function BlockTable({ state }: { state: SessionState }) {
 }
 
 function Table({ state, engine: role }: { state: SessionState; engine: Role }) {
-  const blocks = (state.drawn[role].value?.blocks.value ?? []).filter(
-    ({ state: is }) => is !== 'free' && is !== 'null',
+  const blocks = state.drawn[role].value?.blocks.value ?? [];
+  const stored = (id: number) => isFromStore(state, role, id);
+  return (
+    <BlockRows role={role} name={letterOf(role)} blocks={blocks} nowMs={state.nowMs()} stored={stored} />
   );
-  const nowMs = state.nowMs();
-  if (blocks.length === 0) return <p>All of {letterOf(role)}'s blocks are free.</p>;
+}
+
+export function BlockRows(props: {
+  role: Role;
+  name: string;
+  blocks: readonly BlockView[];
+  nowMs: number;
+  /** What was copied into it came from the store. */
+  stored: (id: number) => boolean;
+}) {
+  const { role, name, nowMs, stored } = props;
+  const blocks = props.blocks.filter(({ state: is }) => is !== 'free' && is !== 'null');
+  if (blocks.length === 0) return <p>All of {name}'s blocks are free.</p>;
   return (
     <table>
-      <caption>{letterOf(role)}</caption>
+      <caption>{name}</caption>
       <thead>
         <tr>
           <th scope="col">block</th>
@@ -35,7 +48,7 @@ function Table({ state, engine: role }: { state: SessionState; engine: Role }) {
         {blocks.map((block) => (
           <tr key={block.id}>
             <th scope="row">{block.id}</th>
-            <td>{stateInWords(block, role, isFromStore(state, role, block.id))}</td>
+            <td>{stateInWords(block, role, stored(block.id))}</td>
             <td>{whoseInWords(block) ?? ''}</td>
             <td>{holdInWords(block, nowMs) ?? ''}</td>
             <td class="block-text">{block.text ?? ''}</td>

@@ -1,7 +1,7 @@
 /** What a pool is used for, for drawings: of pools of any size at most so many cells. Changes nothing. */
 import type { KvCacheManager } from '../kv-cache-manager.ts';
 import type { HeldBlocks } from '../kv-connector.ts';
-import { NULL_BLOCK } from '../types.ts';
+import { type BlockId, NULL_BLOCK } from '../types.ts';
 
 /** By cell, each so many blocks of the pool in the order of their ids; shares of 255. What is left of 255 is free. */
 export interface Occupancy {
@@ -16,27 +16,40 @@ export interface Occupancy {
 
 const WHOLE = 255;
 
+type Use = 'used' | 'held' | 'cached';
+
 export function occupancy(cache: KvCacheManager, holds: readonly HeldBlocks[], mostCells: number): Occupancy {
-  const blocks = cache.numUsable;
+  const holders = new Map<number, number>();
+  for (const { blockIds } of holds)
+    for (const id of blockIds.flat()) if (id !== NULL_BLOCK) holders.set(id, (holders.get(id) ?? 0) + 1);
+  return occupancyOf(cache.numUsable, mostCells, (id) => {
+    const { refCount, hash } = cache.blockState(id);
+    if (refCount > (holders.get(id) ?? 0)) return 'used';
+    if (refCount > 0) return 'held';
+    return hash === null ? null : 'cached';
+  });
+}
+
+/** Of so many blocks, beside the null block; `useOf` null: free. */
+export function occupancyOf(
+  blocks: number,
+  mostCells: number,
+  useOf: (id: BlockId) => Use | null,
+): Occupancy {
   const blocksPerCell = Math.max(1, Math.ceil(blocks / mostCells));
   const cells = Math.ceil(blocks / blocksPerCell);
-  const counts = {
+  const counts: Record<Use, Uint32Array> = {
     used: new Uint32Array(cells),
     held: new Uint32Array(cells),
     cached: new Uint32Array(cells),
   };
-  const holders = new Map<number, number>();
-  for (const { blockIds } of holds)
-    for (const id of blockIds.flat()) if (id !== NULL_BLOCK) holders.set(id, (holders.get(id) ?? 0) + 1);
   for (let id = NULL_BLOCK + 1; id <= blocks; id++) {
-    const { refCount, hash } = cache.blockState(id);
-    const of =
-      refCount > (holders.get(id) ?? 0) ? 'used' : refCount > 0 ? 'held' : hash !== null ? 'cached' : null;
+    const of = useOf(id);
     if (of) counts[of][Math.floor((id - 1) / blocksPerCell)]!++;
   }
   // The last cell may have fewer blocks.
   const share = (count: number, cell: number): number =>
     Math.round((WHOLE * count) / Math.min(blocksPerCell, blocks - cell * blocksPerCell));
-  const shares = (of: keyof typeof counts): Uint8Array => Uint8Array.from(counts[of], share);
+  const shares = (of: Use): Uint8Array => Uint8Array.from(counts[of], share);
   return { blocksPerCell, used: shares('used'), held: shares('held'), cached: shares('cached') };
 }

@@ -113,6 +113,8 @@ export class LiveHost {
         return fleet?.kill(order.engineId);
       case 'revive':
         return fleet?.revive();
+      case 'open':
+        return fleet?.open(order.engineId);
       case 'path':
         tell({ kind: 'path', path: fleet?.path(order.turnId) ?? null });
     }

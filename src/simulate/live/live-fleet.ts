@@ -5,44 +5,34 @@
 import type { AutoscalerName } from '../../config/autoscale.ts';
 import type { RoutingName } from '../../config/routing.ts';
 import { messageOf, RequestError } from '../../errors.ts';
-import type { AutoscaleChoice } from '../../router/autoscale/registry.ts';
 import type { ScaleTarget } from '../../router/scaling/plan.ts';
-import type { TurnResult } from '../../router/turn-types.ts';
 import { SimulatedCluster } from '../cluster.ts';
 import type { SimulatedEngine } from '../engine.ts';
-import type { Counting } from '../load.ts';
 import type { SimulationSettings } from '../settings.ts';
-import { LatencyWindow } from './latency.ts';
+import { liveAutoscaler } from './autoscaling.ts';
+import { FleetLog } from './fleet-log.ts';
 import { LiveLoad } from './load.ts';
-import type { LiveEngine, LiveEvent, LiveLook, TurnPath } from './look.ts';
+import {
+  type LiveBlocks,
+  type LiveEngine,
+  type LiveEvent,
+  type LiveLook,
+  MOST_CELLS,
+  type TurnPath,
+} from './look.ts';
 import { checkRoom } from './room.ts';
 import type { LiveLoadSettings, LiveSettings } from './settings.ts';
-import { TurnLog } from './turn-log.ts';
 import { worldOf } from './world.ts';
 
-/** Cells of a pool's picture at most. */
-const MOST_CELLS = 256;
-/** One point a second. */
-const MOST_POINTS = 180;
-const MOST_EVENTS = 100;
-
-/** Targets at which fleets of this size change; those of the rules' sources are for larger ones. */
-const AUTOSCALED = {
-  prefill: { metric: 'waiting', target: 2 },
-  decode: { metric: 'kv', target: 60 },
-} as const;
-export class LiveFleet implements Counting {
+export class LiveFleet {
   readonly #cluster: SimulatedCluster;
   readonly #load: LiveLoad;
-  readonly #turns = new TurnLog();
-  readonly #latency = new LatencyWindow(MOST_POINTS);
+  readonly #log = new FleetLog();
   readonly #settings: LiveSettings;
   readonly #said: (message: string) => void;
-  /** The last ones, in order. */
-  readonly #events: LiveEvent[] = [];
-  readonly #requests = { answered: 0, failed: 0, underWay: 0 };
   /** By engine, as of its last look after which time passed. */
   readonly #busy = new Map<string, { busyMs: number; atMs: number; share: number }>();
+  #opened: string | null = null;
   #scaling = 0;
   #stopAutoscaler: (() => void) | null = null;
   #broken: unknown = null;
@@ -55,16 +45,17 @@ export class LiveFleet implements Counting {
   ) {
     this.#settings = settings;
     this.#said = said;
-    const onSpan = this.#turns.saw.bind(this.#turns);
-    const onFleetEvent = this.#add.bind(this);
+    const onSpan = this.#log.saw.bind(this.#log);
+    const onFleetEvent = this.#log.happened.bind(this.#log);
     const watched = { nextTask, reroutable: true, onSpan, onFleetEvent };
     this.#cluster = new SimulatedCluster({ ...worldOf(settings), ...watched });
-    this.#cluster.fleet.onNotice((notice) => {
-      if (notice.kind === 'turn') this.#turns.begins(notice);
-      if (notice.kind === 'turn ended') this.#turns.ends(notice.result);
-    });
+    this.#cluster.fleet.onNotice((notice) => this.#log.heard(notice));
     const { clock } = this.#cluster;
-    this.#load = new LiveLoad(this.#cluster, clock, this, settings, (error) => {
+    const after = (ms: number, run: () => void) => {
+      const timer = clock.after(ms, run);
+      return () => clock.cancel(timer);
+    };
+    this.#load = new LiveLoad(this.#cluster, { after }, this.#log, settings, (error) => {
       this.#broken ??= error;
     });
     if (settings.autoscale) this.autoscale(settings.autoscale);
@@ -83,7 +74,7 @@ export class LiveFleet implements Counting {
     });
     await this.#cluster.until(() => there.reached || this.#broken !== null);
     if (this.#broken !== null) throw this.#broken;
-    this.#latency.until(clock.now());
+    this.#log.until(clock.now());
   }
 
   /** For conversations that come from now on. */
@@ -107,7 +98,9 @@ export class LiveFleet implements Counting {
   autoscale(name: AutoscalerName | null): void {
     this.#stopAutoscaler?.();
     this.#stopAutoscaler = null;
-    if (name !== null) this.#stopAutoscaler = this.#cluster.fleet.autoscale(this.#choice(name));
+    const { mostEngines } = this.#settings;
+    if (name !== null)
+      this.#stopAutoscaler = this.#cluster.fleet.autoscale(liveAutoscaler(name, mostEngines));
     this.#happened('autoscaler', name ?? 'none');
   }
 
@@ -128,8 +121,13 @@ export class LiveFleet implements Counting {
     this.#changes(this.#cluster.fleet.revive());
   }
 
+  /** Whose blocks looks tell; null: nobody's. */
+  open(engineId: string | null): void {
+    this.#opened = engineId;
+  }
+
   path(turnId: string): TurnPath | null {
-    return this.#turns.path(turnId);
+    return this.#log.path(turnId);
   }
 
   look(): LiveLook {
@@ -139,33 +137,13 @@ export class LiveFleet implements Counting {
     return {
       nowMs: this.nowMs,
       engines,
-      decisions: this.#turns.last,
-      latency: this.#latency.points,
-      events: [...this.#events],
-      requests: { ...this.#requests },
+      opened: this.#blocks(),
+      ...this.#log.look(),
       turnedAway: this.#load.turnedAway,
       scaling: this.#scaling > 0,
       routing: routing.inForce.name,
-      lostTokens: fleet.lostKv.lostTokens,
     };
   }
-
-  arrives(): void {
-    this.#requests.underWay++;
-  }
-
-  fails(): void {
-    this.#requests.underWay--;
-    this.#requests.failed++;
-  }
-
-  ends(startMs: number, { ttftMs, latencyMs }: TurnResult): void {
-    this.#requests.underWay--;
-    this.#requests.answered++;
-    this.#latency.add({ endMs: startMs + latencyMs, ttftMs });
-  }
-
-  conversationEnds(): void {}
 
   #engine(engine: SimulatedEngine, stays: boolean): LiveEngine {
     const { engineId, role, ended, core } = engine;
@@ -181,6 +159,13 @@ export class LiveFleet implements Counting {
     };
   }
 
+  #blocks(): LiveBlocks | null {
+    const engine = this.#cluster.fleet.present.find((each) => each.engineId === this.#opened && !each.ended);
+    if (!engine) return null;
+    const { engineId, core } = engine;
+    return this.#log.blocks(engineId, core.inspect.load().numBlocks + 1, core.inspect.blocks());
+  }
+
   #busyShare({ engineId, meter }: SimulatedEngine): number {
     const atMs = this.nowMs;
     const before = this.#busy.get(engineId) ?? { busyMs: 0, atMs: meter.startedMs, share: 0 };
@@ -190,11 +175,6 @@ export class LiveFleet implements Counting {
     const share = Math.min(1, Math.max(0, (busyMs - before.busyMs) / passedMs));
     this.#busy.set(engineId, { busyMs, atMs, share });
     return share;
-  }
-
-  #choice(name: AutoscalerName): AutoscaleChoice {
-    const bounds = { min: 1, max: this.#settings.mostEngines };
-    return { name, parameters: AUTOSCALED, intervalMs: null, bounds: { prefill: bounds, decode: bounds } };
   }
 
   /** What cannot be done is said; anything else breaks the fleet. */
@@ -211,11 +191,6 @@ export class LiveFleet implements Counting {
   }
 
   #happened(event: LiveEvent['event'], detail: string): void {
-    this.#add({ atMs: this.nowMs, event, engineId: null, detail });
-  }
-
-  #add(event: LiveEvent): void {
-    this.#events.push(event);
-    if (this.#events.length > MOST_EVENTS) this.#events.shift();
+    this.#log.happened({ atMs: this.nowMs, event, engineId: null, detail });
   }
 }

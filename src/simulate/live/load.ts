@@ -2,7 +2,6 @@
 import { sample } from '../../workload/distributions.ts';
 import { Random } from '../../workload/random.ts';
 import type { BenchConversation, BenchTurn } from '../../workload/types.ts';
-import type { Timer, VirtualClock } from '../clock.ts';
 import { type Arriving, type Counting, converse, type Served } from '../load.ts';
 import { LONGEST } from './room.ts';
 import { type LiveLoadSettings, TOKEN_IDS } from './settings.ts';
@@ -12,18 +11,22 @@ const SYSTEM_PROMPTS = 4;
 /** Of a lognormal's underlying normal. */
 const SPREAD = 0.6;
 
+/** Ids that prompts are drawn from; the second excluded. */
+export type TokenRange = readonly [number, number];
+
 /** The same settings, seed and index give the same conversation. */
 export function conversationAt(
   { turns, question, answer, system }: LiveLoadSettings,
   seed: number,
   index: number,
+  tokenIds: TokenRange = TOKEN_IDS,
 ): BenchConversation {
   const random = new Random(scattered(seed, index + 1));
   const which = random.int(1, SYSTEM_PROMPTS);
   const questions = lengths(question, turns, random);
   const answers = lengths(answer, turns, random);
   const drawn = (from: Random, count: number) =>
-    Array.from({ length: count }, () => from.int(TOKEN_IDS[0], TOKEN_IDS[1] - 1));
+    Array.from({ length: count }, () => from.int(tokenIds[0], tokenIds[1] - 1));
   const prompt = drawn(new Random(scattered(seed, -which)), system);
   return {
     id: `c${index + 1}`,
@@ -67,35 +70,50 @@ export function* arrivalsUntil(load: LiveLoadSettings, seed: number, untilMs: nu
 /** Where a fleet does not keep up, those that come beyond so many are turned away, and counted. */
 const MOST_UNDER_WAY = 1000;
 
+/** Virtual, or the wall's. */
+export interface LoadClock {
+  /** Returns how to cancel it. */
+  after(ms: number, run: () => void): () => void;
+}
+
+export interface LiveLoadOptions {
+  load: LiveLoadSettings;
+  seed: number;
+  /** Of the model that is asked; absent: of a simulated one. */
+  tokenIds?: TokenRange;
+  /** Conversations under way at most; absent: MOST_UNDER_WAY. */
+  mostUnderWay?: number;
+}
+
 export class LiveLoad {
   /** Conversations that came and were not served. */
   turnedAway = 0;
   /** Conversations under way. */
   open = 0;
   readonly #fleet: Served;
-  readonly #clock: VirtualClock;
+  readonly #clock: LoadClock;
   readonly #counting: Counting;
-  readonly #seed: number;
+  readonly #options: Readonly<LiveLoadOptions>;
   readonly #gaps: Random;
   readonly #onBroken: (error: unknown) => void;
   #settings: LiveLoadSettings;
   #index = 0;
-  #next: Timer | null = null;
+  #cancelNext: (() => void) | null = null;
 
   /** Begins to come. `onBroken`: told what is no request's own fault. */
   constructor(
     fleet: Served,
-    clock: VirtualClock,
+    clock: LoadClock,
     counting: Counting,
-    { load, seed }: { load: LiveLoadSettings; seed: number },
+    options: LiveLoadOptions,
     onBroken: (error: unknown) => void,
   ) {
     this.#fleet = fleet;
     this.#clock = clock;
     this.#counting = counting;
-    this.#settings = load;
-    this.#seed = seed;
-    this.#gaps = new Random(scattered(seed, 0));
+    this.#settings = options.load;
+    this.#options = options;
+    this.#gaps = new Random(scattered(options.seed, 0));
     this.#onBroken = onBroken;
     this.#wait();
   }
@@ -107,13 +125,13 @@ export class LiveLoad {
   /** From now on; conversations that came before go on as they were. Exponential gaps know nothing of the past. */
   change(settings: LiveLoadSettings): void {
     this.#settings = settings;
-    if (this.#next) this.#clock.cancel(this.#next);
+    this.#cancelNext?.();
     this.#wait();
   }
 
   #wait(): void {
     const perSecond = conversationsPerSecond(this.#settings);
-    this.#next =
+    this.#cancelNext =
       perSecond > 0
         ? this.#clock.after(this.#gaps.exponential(1000 / perSecond), () => {
             this.#comes();
@@ -123,8 +141,9 @@ export class LiveLoad {
   }
 
   #comes(): void {
-    const conversation = conversationAt(this.#settings, this.#seed, this.#index++);
-    if (this.open >= MOST_UNDER_WAY) {
+    const { seed, tokenIds = TOKEN_IDS, mostUnderWay = MOST_UNDER_WAY } = this.#options;
+    const conversation = conversationAt(this.#settings, seed, this.#index++, tokenIds);
+    if (this.open >= mostUnderWay) {
       this.turnedAway++;
       return;
     }

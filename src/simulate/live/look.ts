@@ -1,9 +1,13 @@
-/** What is shown of a watched fleet: plain data, which crosses threads. All times are of the virtual clock, milliseconds. */
+/** What is shown of a watched fleet, simulated or real: plain data, which crosses threads. All times are since its beginning, milliseconds. */
+import type { BlockFact } from '../../engine/inspect/block-facts.ts';
 import type { Occupancy } from '../../engine/inspect/occupancy.ts';
 import type { RoutedTurn } from '../../router/decision.ts';
 import type { EngineRole } from '../../router/engine-client.ts';
 import type { FleetEvent } from '../fleet-event.ts';
 import type { LatencyPoint } from './latency.ts';
+
+/** Cells of a pool's picture at most. */
+export const MOST_CELLS = 256;
 
 /** leaving: it gets no more turns. ended: it died, and its place is empty. */
 export type LiveEngineState = 'serving' | 'leaving' | 'ended';
@@ -26,6 +30,21 @@ export interface LiveEngine {
   pool: Occupancy | null;
 }
 
+/** What lies in a block, and of which turn's tokens it is; null: that is not remembered. Deadlines are since the beginning. */
+export interface LiveBlock extends BlockFact {
+  conversationId: string | null;
+  turn: number | null;
+}
+
+/** Of the engine that is looked into. */
+export interface LiveBlocks {
+  engineId: string;
+  /** The null block included. */
+  numBlocks: number;
+  /** By id; those that were never used are missing. */
+  blocks: readonly LiveBlock[];
+}
+
 export interface LiveDecision {
   turnId: string;
   conversationId: string;
@@ -45,6 +64,8 @@ export interface LiveEvent extends Pick<FleetEvent, 'atMs' | 'detail'> {
 export interface LiveLook {
   nowMs: number;
   engines: readonly LiveEngine[];
+  /** null: none is looked into, or it is gone. */
+  opened: LiveBlocks | null;
   /** The last ones, oldest first. */
   decisions: readonly LiveDecision[];
   /** Of the last minutes. */
@@ -57,8 +78,6 @@ export interface LiveLook {
   /** Engines are being started or are leaving. */
   scaling: boolean;
   routing: string;
-  /** Tokens of KV that were held for next turns and lost with an engine. */
-  lostTokens: number;
 }
 
 /** One thing of a turn's way over the fleet. */

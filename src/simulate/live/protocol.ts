@@ -18,6 +18,8 @@ export type LiveOrder =
   | { kind: 'scale'; target: ScaleTarget }
   | { kind: 'kill'; engineId: string }
   | { kind: 'revive' }
+  /** Whose blocks looks tell from now on; null: nobody's. */
+  | { kind: 'open'; engineId: string | null }
   /** One turn's way, which is answered. */
   | { kind: 'path'; turnId: string }
   /** Each policy by itself over the same load, to its end; ends what runs. */

@@ -1,9 +1,10 @@
 /** The last turns of a watched fleet: how each was routed, and what its way over the engines took. */
+import type { BlockFact } from '../../engine/inspect/block-facts.ts';
 import { laneName, type Span } from '../../measure/spans.ts';
 import { STAGES, stagePieces } from '../../measure/stages.ts';
-import type { TurnNotice } from '../../router/router.ts';
+import type { RequestNotice, TurnNotice } from '../../router/router.ts';
 import type { TurnResult } from '../../router/turn-types.ts';
-import type { LiveDecision, PathPiece, TurnPath } from './look.ts';
+import type { LiveBlock, LiveDecision, PathPiece, TurnPath } from './look.ts';
 
 const MOST_TURNS = 400;
 const MOST_SPANS = 300;
@@ -17,29 +18,55 @@ interface Logged {
   acceptedMs: number;
   latencyMs: number | null;
   spans: Span[];
+  requestIds: string[];
+  /** Where each turn of its conversation up to this one ends, in tokens; of the last: so far. */
+  ends: number[];
 }
 
 export class TurnLog {
+  readonly #originMs: number;
   /** By turn's id, oldest first. */
   readonly #turns = new Map<string, Logged>();
   /** Turns under way, by conversation. */
   readonly #underWay = new Map<string, Logged>();
+  /** Each conversation's last one. */
+  readonly #lastOf = new Map<string, Logged>();
+  readonly #ofRequest = new Map<string, Logged>();
 
-  begins({ turnId, conversationId, turn, promptTokenIds, atMs, routed }: TurnNotice): void {
-    if (!routed) return;
+  /** `originMs`: the clock's time that is 0 for whoever watches. */
+  constructor(originMs = 0) {
+    this.#originMs = originMs;
+  }
+
+  begins({ turnId, conversationId, turn, promptTokenIds, atMs, routed: made }: TurnNotice): void {
+    if (!made) return;
+    const [startMs, endMs] = [made.startMs - this.#originMs, made.endMs - this.#originMs];
+    const routed = { ...made, startMs, endMs };
     const promptTokens = promptTokenIds.length;
     const decision = { turnId, conversationId, turn, promptTokens, routed, ttftMs: null };
-    const logged = { decision, acceptedMs: atMs, latencyMs: null, spans: [] };
+    const before = this.#lastOf.get(conversationId)?.ends ?? [];
+    const ends = [...before, Number.POSITIVE_INFINITY];
+    const logged = { decision, acceptedMs: atMs, latencyMs: null, spans: [], requestIds: [], ends };
     this.#turns.set(turnId, logged);
     this.#underWay.set(conversationId, logged);
+    this.#lastOf.set(conversationId, logged);
     if (this.#turns.size <= MOST_TURNS) return;
     const [oldest] = this.#turns.keys();
     this.#forget(oldest!);
   }
 
-  ends({ conversationId, ttftMs, latencyMs }: TurnResult): void {
+  /** A request of a turn that is remembered. */
+  asks({ requestId, turnId }: RequestNotice): void {
+    const logged = this.#turns.get(turnId);
+    if (!logged) return;
+    logged.requestIds.push(requestId);
+    this.#ofRequest.set(requestId, logged);
+  }
+
+  ends({ conversationId, ttftMs, latencyMs, promptTokenIds, outputTokenIds }: TurnResult): void {
     const logged = this.#underWay.get(conversationId);
     if (!logged) return;
+    logged.ends[logged.ends.length - 1] = promptTokenIds.length + outputTokenIds.length;
     this.#underWay.delete(conversationId);
     logged.latencyMs = latencyMs;
     logged.decision = { ...logged.decision, ttftMs };
@@ -56,30 +83,56 @@ export class TurnLog {
     return [...this.#turns.values()].slice(-SHOWN).map(({ decision }) => decision);
   }
 
+  /** Whose they are. */
+  blocks(facts: readonly BlockFact[], blockSize: number): LiveBlock[] {
+    return facts.map((fact) => {
+      const logged = this.#ofRequest.get(fact.requestId);
+      const turn = logged ? logged.ends.findIndex((end) => end > fact.index * blockSize) + 1 : 0;
+      const { hold } = fact;
+      return {
+        ...fact,
+        hold: hold && { ...hold, deadlineMs: hold.deadlineMs - this.#originMs },
+        conversationId: logged?.decision.conversationId ?? null,
+        turn: turn > 0 ? turn : null,
+      };
+    });
+  }
+
   /** null: it is not remembered. */
   path(turnId: string): TurnPath | null {
     const logged = this.#turns.get(turnId);
     if (!logged) return null;
-    const { decision, acceptedMs, latencyMs, spans } = logged;
-    const lasts = ({ name, startMs, endMs }: Span) => name === 'route' || endMs > startMs;
-    const told = spans.filter((span) => !AROUND.has(span.name) && lasts(span));
-    const pieces = told.map((span) => pieceOf(span, turnId, acceptedMs));
-    const { ttftMs, routed } = decision;
-    // Decode steps in which nothing changes are taken at once, and tell nothing.
-    if (ttftMs !== null && latencyMs !== null)
-      pieces.push({
-        ...{ name: 'decode', lane: `${routed.decode} host`, group: 'decode' },
-        ...{ startMs: ttftMs, endMs: latencyMs, bytes: null },
-      });
-    return { decision, latencyMs, pieces: pieces.sort((a, b) => a.startMs - b.startMs) };
+    const { decision, latencyMs } = logged;
+    const pieces = [...piecesOf(logged)].sort((a, b) => a.startMs - b.startMs);
+    return { decision, latencyMs, pieces };
   }
 
   #forget(turnId: string): void {
     const logged = this.#turns.get(turnId)!;
     this.#turns.delete(turnId);
     const { conversationId } = logged.decision;
-    if (this.#underWay.get(conversationId) === logged) this.#underWay.delete(conversationId);
+    for (const requestId of logged.requestIds) this.#ofRequest.delete(requestId);
+    for (const last of [this.#underWay, this.#lastOf])
+      if (last.get(conversationId) === logged) last.delete(conversationId);
   }
+}
+
+/** Steps after the first token are one piece: simulated ones in which nothing changes are taken at once, and tell nothing. */
+function* piecesOf({ decision, acceptedMs, latencyMs, spans }: Logged): Generator<PathPiece> {
+  const { turnId, ttftMs, routed } = decision;
+  const decodes = `${routed.decode} `;
+  const answered = ttftMs !== null && latencyMs !== null;
+  for (const span of spans) {
+    const lasts = span.name === 'route' || span.endMs > span.startMs;
+    if (AROUND.has(span.name) || !lasts) continue;
+    const piece = pieceOf(span, turnId, acceptedMs);
+    if (!answered || !piece.lane.startsWith(decodes) || piece.startMs < ttftMs) yield piece;
+  }
+  if (answered)
+    yield {
+      ...{ name: 'decode', lane: `${decodes}host`, group: 'decode' },
+      ...{ startMs: ttftMs, endMs: latencyMs, bytes: null },
+    };
 }
 
 function pieceOf(span: Span, turnId: string, acceptedMs: number): PathPiece {

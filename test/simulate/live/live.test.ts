@@ -66,6 +66,28 @@ describe('a fleet that is watched', () => {
     expect(fleet.path('nobody')).toBeNull();
   });
 
+  test('an engine that is looked into tells what lies in its blocks, and of which turn', async () => {
+    const { fleet } = watched({ load: { ...settings().load, turns: 4 } });
+    expect(fleet.look().opened).toBeNull();
+    fleet.open('decode-0');
+    const turns = new Set<number | null>();
+    for (let atMs = 200; atMs <= 4000; atMs += 200) {
+      await fleet.advance(atMs);
+      const { engines, opened } = fleet.look();
+      const { numBlocks, freeBlocks } = engines.find(({ engineId }) => engineId === 'decode-0')!;
+      expect(opened).toMatchObject({ engineId: 'decode-0', numBlocks: numBlocks + 1 });
+      const taken = opened!.blocks.filter(({ use }) => use !== 'left');
+      expect(taken).toHaveLength(numBlocks - freeBlocks);
+      expect(taken.every(({ conversationId }) => conversationId !== null)).toBe(true);
+      // A system prompt of 128 tokens, which is the first turn's, comes before all else.
+      expect(taken.filter(({ index }) => index < 2).every(({ turn }) => turn === 1)).toBe(true);
+      for (const { turn } of taken) turns.add(turn);
+    }
+    expect(turns).toEqual(new Set([1, 2, 3, 4]));
+    fleet.kill('decode-0');
+    expect(fleet.look().opened).toBeNull();
+  });
+
   test('the same seed comes to the same', async () => {
     const looks = [];
     for (let i = 0; i < 2; i++) {

@@ -1,0 +1,82 @@
+/** One engine's blocks as a grid of the marks that the page has for them. */
+import { blockView } from '../../../src/recording/block-views.ts';
+import { emptyBlock } from '../../../src/recording/empty-block.ts';
+import type { EngineRole } from '../../../src/router/engine-client.ts';
+import type { LiveBlock, LiveBlocks } from '../../../src/simulate/live/look.ts';
+import type { BlockView } from '../session/types.ts';
+import { drawBlock, roundRect } from '../views/draw-block.ts';
+import {
+  type ArrowKey,
+  cellAt,
+  cellBox,
+  clamp,
+  type GridLayout,
+  heightOf,
+  layoutGrid,
+  neighbour,
+  type Point,
+} from '../views/geometry.ts';
+import type { Frame } from '../views/surface.tsx';
+
+const PADDING = 4;
+
+export class OpenedPicture {
+  readonly role: EngineRole;
+  focus: number | null = null;
+  blocks: readonly BlockView[] = [];
+  #taken: LiveBlocks | null = null;
+  #grid: GridLayout | null = null;
+
+  constructor(role: EngineRole) {
+    this.role = role;
+  }
+
+  /** null: nothing new is known; what was stays. */
+  take(opened: LiveBlocks | null): void {
+    if (!opened || opened === this.#taken) return;
+    this.#taken = opened;
+    const views = new Map(opened.blocks.map((block) => [block.id, viewOf(block)]));
+    this.blocks = Array.from({ length: opened.numBlocks }, (_, id) => views.get(id) ?? emptyBlock(id));
+  }
+
+  layout(width: number): { height: number } {
+    const most = clamp(0.3 * width, 120, 320);
+    const box = { x: PADDING, y: PADDING, width: width - 2 * PADDING, height: most };
+    this.#grid = layoutGrid(Math.max(1, this.blocks.length), box);
+    return { height: Math.max(heightOf(this.#grid), 60) + 2 * PADDING };
+  }
+
+  draw({ context, width, palette }: Frame): void {
+    this.layout(width);
+    const grid = this.#grid!;
+    const newestTurn = this.blocks.reduce((newest, { turn }) => Math.max(newest, turn ?? 0), 1);
+    for (const block of this.blocks) {
+      const look = { role: this.role, newestTurn, conversation: talkOf(block), awaited: false };
+      const still = { evictedGlow: 0, fade: 1, stored: false, wrong: false };
+      drawBlock(context, cellBox(grid, block.id), block, { ...look, ...still }, palette);
+    }
+    if (this.focus === null || this.focus >= this.blocks.length) return;
+    const { x, y, width: size } = cellBox(grid, this.focus);
+    context.strokeStyle = palette.focus;
+    context.lineWidth = 2;
+    roundRect(context, { x: x - 2.5, y: y - 2.5, width: size + 5, height: size + 5 }, 4);
+    context.stroke();
+  }
+
+  at(point: Point): number | null {
+    return this.#grid && cellAt(this.#grid, point);
+  }
+
+  moved(from: number | null, key: ArrowKey): number {
+    if (from === null || !this.#grid) return Math.min(1, this.blocks.length - 1);
+    return neighbour(this.#grid, from, key) ?? from;
+  }
+}
+
+const viewOf = (block: LiveBlock): BlockView => {
+  const { conversationId: conversation, turn, index, tokens } = block;
+  return blockView(block, { conversation, turn, author: null, index, tokens, text: null }, 0);
+};
+
+/** A stripe for each; 'c3' is the third that came. */
+const talkOf = ({ conversation }: BlockView): number => Number(conversation?.replace(/^\D+/, '') ?? 0) || 0;

@@ -1,0 +1,55 @@
+/** What the page's own P and D can be of this fleet, and what can be measured on them for it. */
+import { useSignal } from '@preact/signals';
+import { costsHere } from '../session/costs.ts';
+import { showFleet } from '../session/shown.ts';
+import type { Session } from '../session/types.ts';
+import type { Fleet } from './fleet.ts';
+
+/** Engines of each kind that the page has of its own. */
+const MOST_OF_THE_PAGE = 3;
+
+export function PageEngines({ fleet, session: { state, actions } }: { fleet: Fleet; session: Session }) {
+  const { prefill, decode, routing, seed } = fleet.settings.value;
+  const [p, d] = [Math.min(MOST_OF_THE_PAGE, prefill), Math.min(MOST_OF_THE_PAGE, decode)];
+  const measuring = useSignal(false);
+  const ready = state.status.value.phase === 'ready' && !measuring.value;
+  const measure = async () => {
+    measuring.value = true;
+    const [held, before] = [fleet.held.peek(), costsHere.peek()];
+    // It would take its part of the processor.
+    fleet.hold(true);
+    await actions.measureCosts();
+    measuring.value = false;
+    fleet.hold(held);
+    if (costsHere.value && costsHere.value !== before) fleet.measured();
+  };
+  return (
+    <section class="panel fleet-real" aria-label="The real one">
+      <button
+        type="button"
+        onClick={() => {
+          void actions.configure({ prefill: p, decode: d, routing, seed });
+          showFleet(false);
+        }}
+      >
+        Run {p} P and {d} D for real
+      </button>
+      <p class="field-help">
+        As this page's own P and D, with a conversation to follow; by {routing}, at most {MOST_OF_THE_PAGE} of
+        each.
+      </p>
+      {!fleet.isReal.value && (
+        <>
+          <button type="button" disabled={!ready} onClick={() => void measure()}>
+            {measuring.value ? 'Measuring…' : "Take this computer's times"}
+          </button>
+          <p class="field-help">
+            {ready || measuring.value
+              ? 'Measures steps and copies on P and D of this page; then the fleet goes by these.'
+              : 'Once P and D of this page run, their steps and copies can be measured for the fleet.'}
+          </p>
+        </>
+      )}
+    </section>
+  );
+}

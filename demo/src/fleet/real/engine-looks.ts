@@ -1,0 +1,74 @@
+/** What each real engine does, asked of its thread, and how much of the time it computed, from its spans. */
+import { type Occupancy, occupancyOf } from '../../../../src/engine/inspect/occupancy.ts';
+import { messageOf } from '../../../../src/errors.ts';
+import type { ThreadEngine } from '../../../../src/fleet/thread-engine.ts';
+import type { EngineBlocks } from '../../../../src/host/engine-api.ts';
+import type { Span } from '../../../../src/measure/spans.ts';
+import { type LiveEngine, MOST_CELLS } from '../../../../src/simulate/live/look.ts';
+
+/** `blocks`: null of one that ended. */
+export interface EngineLook {
+  engine: LiveEngine;
+  blocks: EngineBlocks | null;
+}
+
+export class EngineLooks {
+  /** By engine: milliseconds in which its kernels ran, since its last look. */
+  readonly #busyMs = new Map<string, number>();
+  readonly #lookedMs = new Map<string, number>();
+
+  saw({ name, engineId, startMs, endMs }: Span): void {
+    if (name === 'forward' && engineId !== null)
+      this.#busyMs.set(engineId, (this.#busyMs.get(engineId) ?? 0) + endMs - startMs);
+  }
+
+  /** Rejects with what the engine's end does not explain. */
+  async of(engine: ThreadEngine, stays: boolean, nowMs: number): Promise<EngineLook> {
+    try {
+      if (!engine.ended) return await this.#living(engine, stays, nowMs);
+    } catch (error) {
+      if (!engine.ended) throw error;
+    }
+    return { engine: ended(engine), blocks: null };
+  }
+
+  async #living(engine: ThreadEngine, stays: boolean, nowMs: number): Promise<EngineLook> {
+    const { engineId, role, inspection } = engine;
+    const [blocks, stats] = await Promise.all([inspection.blocks(), inspection.stats()]);
+    const { running, waiting, waitingForRemote: loading, freeBlocks } = stats;
+    const looked: LiveEngine = {
+      ...{ engineId, role, why: null, running, waiting, loading, freeBlocks },
+      state: stays ? 'serving' : 'leaving',
+      numBlocks: usable(blocks),
+      busy: this.#busyShare(engineId, nowMs),
+      pool: poolOf(blocks),
+    };
+    return { engine: looked, blocks };
+  }
+
+  #busyShare(engineId: string, nowMs: number): number {
+    const passedMs = nowMs - (this.#lookedMs.get(engineId) ?? 0);
+    const busyMs = this.#busyMs.get(engineId) ?? 0;
+    this.#lookedMs.set(engineId, nowMs);
+    this.#busyMs.set(engineId, 0);
+    return passedMs > 0 ? Math.min(1, busyMs / passedMs) : 0;
+  }
+}
+
+function ended({ engineId, role, ended: why }: ThreadEngine): LiveEngine {
+  const nothing = { running: 0, waiting: 0, loading: 0, freeBlocks: 0, numBlocks: 0, busy: 0, pool: null };
+  return { engineId, role, state: 'ended', why: messageOf(why), ...nothing };
+}
+
+/** Without the null block. */
+const usable = ({ numBlocks }: EngineBlocks): number => numBlocks - 1;
+
+function poolOf(blocks: EngineBlocks): Occupancy {
+  const facts = new Map(blocks.facts.map((fact) => [fact.id, fact]));
+  return occupancyOf(usable(blocks), MOST_CELLS, (id) => {
+    const fact = facts.get(id);
+    if (!fact) return null;
+    if (fact.use !== 'left') return fact.use === 'held' ? 'held' : 'used';
+    return fact.hash === null ? null : 'cached';
+  });
+}

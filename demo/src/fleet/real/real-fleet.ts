@@ -1,0 +1,239 @@
+/**
+ * A fleet of real engines that serves as long as somebody watches: what LiveFleet is to simulated ones. Router, policies and
+ * load are the same; times are the wall's. Starts no engines of its own, but those that come later.
+ */
+import type { AutoscalerName } from '../../../../src/config/autoscale.ts';
+import type { RoutingName } from '../../../../src/config/routing.ts';
+import { EngineDeadError, KvferryError, messageOf } from '../../../../src/errors.ts';
+import { startAutoscaler } from '../../../../src/fleet/autoscaled.ts';
+import type { EngineCluster } from '../../../../src/fleet/cluster.ts';
+import type { ClusterNotice } from '../../../../src/fleet/engine-watch.ts';
+import type { Span } from '../../../../src/measure/spans.ts';
+import { systemClock } from '../../../../src/platform/clock.ts';
+import { reasonOf } from '../../../../src/router/autoscale/loop.ts';
+import type { ScaleTarget } from '../../../../src/router/scaling/plan.ts';
+import { memberEvent } from '../../../../src/simulate/fleet-event.ts';
+import { liveAutoscaler } from '../../../../src/simulate/live/autoscaling.ts';
+import { FleetLog } from '../../../../src/simulate/live/fleet-log.ts';
+import { LiveLoad } from '../../../../src/simulate/live/load.ts';
+import type { LiveBlocks, LiveEvent, LiveLook, TurnPath } from '../../../../src/simulate/live/look.ts';
+import type { LiveLoadSettings, LiveSettings } from '../../../../src/simulate/live/settings.ts';
+import type { Served } from '../../../../src/simulate/load.ts';
+import { LOWEST_TOKEN_ID } from '../../../../src/workload/made.ts';
+import { type EngineLook, EngineLooks } from './engine-looks.ts';
+
+/** Conversations: beyond, the queues of two engines on one device say nothing new. */
+const MOST_UNDER_WAY = 64;
+
+export class RealFleet {
+  readonly #cluster: EngineCluster;
+  readonly #settings: LiveSettings;
+  readonly #said: (message: string) => void;
+  readonly #broke: (error: unknown) => void;
+  readonly #originMs = systemClock.now();
+  readonly #log = new FleetLog(this.#originMs);
+  readonly #looks = new EngineLooks();
+  readonly #load: LiveLoad;
+  readonly #ended = new AbortController();
+  #wanted: LiveLoadSettings;
+  #held = false;
+  #routing: RoutingName;
+  #opened: string | null = null;
+  #scaling = 0;
+  #stopAutoscaler: (() => void) | null = null;
+
+  /** `said`: told what was asked for and cannot be; `broke`: what is no request's own fault. */
+  constructor(
+    cluster: EngineCluster,
+    settings: LiveSettings,
+    told: { said: (message: string) => void; broke: (error: unknown) => void },
+  ) {
+    this.#cluster = cluster;
+    this.#settings = settings;
+    this.#said = told.said;
+    this.#broke = (error) => {
+      if (!this.#ended.signal.aborted) told.broke(error);
+    };
+    this.#routing = settings.routing;
+    this.#wanted = settings.load;
+    cluster.onNotice((notice) => this.#heard(notice));
+    cluster.onSpan((span) => this.#saw(span));
+    this.#load = new LiveLoad(
+      this.#served(),
+      { after },
+      this.#log,
+      {
+        ...{ load: settings.load, seed: settings.seed, mostUnderWay: MOST_UNDER_WAY },
+        tokenIds: [LOWEST_TOKEN_ID, cluster.info.model.vocabSize],
+      },
+      this.#broke,
+    );
+    if (settings.autoscale) this.autoscale(settings.autoscale);
+  }
+
+  get nowMs(): number {
+    return systemClock.now() - this.#originMs;
+  }
+
+  /** For conversations that come from now on. */
+  changeLoad(load: LiveLoadSettings): void {
+    if (load.rate !== this.#wanted.rate) this.#happened('load', `${load.rate} requests a second`);
+    this.#wanted = load;
+    this.#ask();
+  }
+
+  /** Nobody comes until it is let go; who is there goes on. */
+  hold(held: boolean): void {
+    if (held === this.#held) return;
+    this.#held = held;
+    this.#ask();
+  }
+
+  changeRouting(name: RoutingName): void {
+    this.#routing = name;
+    this.#happened('routing', name);
+  }
+
+  /** null: as many as there are, until somebody says otherwise. */
+  autoscale(name: AutoscalerName | null): void {
+    this.#stopAutoscaler?.();
+    this.#stopAutoscaler = null;
+    if (name !== null)
+      this.#stopAutoscaler = startAutoscaler(
+        this.#cluster,
+        liveAutoscaler(name, this.#settings.mostEngines),
+        {
+          decided: (decision, acts) => {
+            if (acts) this.#happened('decided', reasonOf(decision));
+          },
+          failed: (message) => this.#happened('failed', message),
+        },
+      );
+    this.#happened('autoscaler', name ?? 'none');
+  }
+
+  scale(target: ScaleTarget): void {
+    const { mostEngines } = this.#settings;
+    if (Math.max(target.prefill ?? 0, target.decode ?? 0) > mostEngines)
+      this.#said(`real engines are at most ${mostEngines} P and ${mostEngines} D here: all share one GPU`);
+    else this.#changes(this.#cluster.scale(target));
+  }
+
+  /** Without a word to the others, as a crash would. */
+  kill(engineId: string): void {
+    const engine = this.#cluster.engines.find((each) => each.engineId === engineId && !each.ended);
+    if (engine) void engine.shutdown();
+    else this.#said(`${engineId} is not there any more`);
+  }
+
+  /** Starts engines in the places of those that died. */
+  revive(): void {
+    this.#changes(this.#cluster.revive());
+  }
+
+  /** Whose blocks looks tell; null: nobody's. */
+  open(engineId: string | null): void {
+    this.#opened = engineId;
+  }
+
+  path(turnId: string): TurnPath | null {
+    return this.#log.path(turnId);
+  }
+
+  /** Rejects with what no engine's end explains. */
+  async look(): Promise<LiveLook> {
+    const { engines: present, members } = this.#cluster;
+    const staying = new Set(members.staying);
+    const looks = await Promise.all(
+      present.map((engine) => this.#looks.of(engine, staying.has(engine), this.nowMs)),
+    );
+    const { nowMs } = this;
+    this.#log.until(nowMs);
+    return {
+      nowMs,
+      engines: looks.map(({ engine }) => engine),
+      opened: this.#blocks(looks),
+      ...this.#log.look(),
+      turnedAway: this.#load.turnedAway,
+      scaling: this.#scaling > 0,
+      routing: this.#routing,
+    };
+  }
+
+  /** Resolves when its engines are gone. */
+  async end(): Promise<void> {
+    this.#stopAutoscaler?.();
+    this.#ended.abort(new EngineDeadError('the fleet was left'));
+    this.#ask();
+    await this.#cluster.close();
+  }
+
+  /** The cluster as the load asks it: on a clock that began with it, by the policy that is chosen now. */
+  #served(): Served {
+    const cluster = this.#cluster;
+    const { signal } = this.#ended;
+    return {
+      clock: { now: () => this.nowMs, sleep: (ms) => systemClock.sleep(ms, signal) },
+      generate: (request) => {
+        signal.throwIfAborted();
+        return cluster.generate({ ...request, signal, routing: this.#routing });
+      },
+      endConversation: (conversationId) => cluster.endConversation(conversationId),
+    };
+  }
+
+  #blocks(looks: readonly EngineLook[]): LiveBlocks | null {
+    const { engine, blocks } = looks.find((look) => look.engine.engineId === this.#opened) ?? {};
+    return engine && blocks ? this.#log.blocks(engine.engineId, blocks.numBlocks, blocks.facts) : null;
+  }
+
+  #ask(): void {
+    const nobody = this.#held || this.#ended.signal.aborted;
+    this.#load.change(nobody ? { ...this.#wanted, rate: 0 } : this.#wanted);
+  }
+
+  #heard(notice: ClusterNotice): void {
+    this.#log.heard(notice);
+    switch (notice.kind) {
+      case 'dead': {
+        const { engineId, message: detail } = notice;
+        this.#log.happened({ atMs: this.nowMs, event: 'died', engineId, detail });
+        break;
+      }
+      case 'joined':
+      case 'leaving':
+      case 'left': {
+        const event = memberEvent(notice, this.nowMs);
+        if (event) this.#log.happened(event);
+      }
+    }
+  }
+
+  #saw(span: Span): void {
+    this.#log.saw(span);
+    this.#looks.saw(span);
+  }
+
+  /** What cannot be done is said; anything else breaks the fleet. */
+  #changes(change: Promise<unknown>): void {
+    this.#scaling++;
+    change
+      .catch((error: unknown) => {
+        if (error instanceof KvferryError && error.code !== 'internal') this.#said(messageOf(error));
+        else this.#broke(error);
+      })
+      .finally(() => {
+        this.#scaling--;
+      });
+  }
+
+  #happened(event: LiveEvent['event'], detail: string): void {
+    this.#log.happened({ atMs: this.nowMs, event, engineId: null, detail });
+  }
+}
+
+/** Of the wall's clock. */
+function after(ms: number, run: () => void): () => void {
+  const timer = setTimeout(run, ms);
+  return () => clearTimeout(timer);
+}

@@ -1,0 +1,161 @@
+/** Real engines as the fleet's view orders them: started, watched, and ended before others are started. */
+import { parseRunConfig } from '../../../../src/config/run.ts';
+import { AdapterError, messageOf } from '../../../../src/errors.ts';
+import type { EngineCluster } from '../../../../src/fleet/cluster.ts';
+import { presetArchitecture } from '../../../../src/model/presets.ts';
+import { systemClock } from '../../../../src/platform/clock.ts';
+import type { LiveNews, LiveOrder } from '../../../../src/simulate/live/protocol.ts';
+import { BLOCK_SIZE, roomOf } from '../../../../src/simulate/live/room.ts';
+import type { LiveSettings } from '../../../../src/simulate/live/settings.ts';
+import { startCluster } from '../../session/start-cluster.ts';
+import { whatIsMissing } from '../../session/support.ts';
+import { checkFleet, REAL_MODEL } from '../settings.ts';
+import type { FleetThread } from '../thread.ts';
+import { RealFleet } from './real-fleet.ts';
+
+/** From one look to the next: each asks all engines. */
+const LOOK_MS = 250;
+
+/** Engines of two fleets are never there at once: one after the other. */
+let last: Promise<unknown> = Promise.resolve();
+
+function inTurn<T>(work: () => Promise<T>): Promise<T> {
+  const next = last.catch(() => {}).then(work);
+  last = next;
+  return next;
+}
+
+export interface RealNews {
+  heard: (news: LiveNews) => void;
+  /** Told once, when it will say nothing more. */
+  failed: (why: string) => void;
+  /** Before engines are built; null: they run, on what the adapter is called. */
+  starting: (message: string | null, adapter: string) => void;
+}
+
+export function startReal(news: RealNews): FleetThread {
+  const host = new RealHost(news);
+  return { order: (order) => host.order(order), end: () => host.end() };
+}
+
+class RealHost {
+  readonly #news: RealNews;
+  #fleet: RealFleet | null = null;
+  /** Grows with every start: what an earlier one still does ends itself. */
+  #starts = 0;
+  /** What was ordered while engines were built. */
+  #later: LiveOrder[] = [];
+
+  constructor(news: RealNews) {
+    this.#news = news;
+  }
+
+  order(order: LiveOrder): void {
+    if (order.kind === 'start') {
+      this.#end();
+      this.#later = [];
+      void this.#start(order.settings, this.#starts);
+    } else if (this.#fleet) this.#take(this.#fleet, order);
+    else this.#later.push(order);
+  }
+
+  end(): void {
+    this.#end();
+  }
+
+  async #start(settings: LiveSettings, start: number): Promise<void> {
+    const { heard, failed } = this.#news;
+    try {
+      const cluster = await inTurn(() => this.#built(settings, start));
+      if (!cluster) return;
+      const fleet = new RealFleet(cluster, settings, {
+        said: (message) => heard({ kind: 'said', message }),
+        broke: (error) => this.#broke(error, start),
+      });
+      this.#fleet = fleet;
+      this.#news.starting(null, cluster.info.adapter.name);
+      for (const order of this.#later.splice(0)) this.#take(fleet, order);
+      while (this.#fleet === fleet) {
+        const look = await fleet.look();
+        if (this.#fleet === fleet) heard({ kind: 'look', look, speed: 1 });
+        await systemClock.sleep(LOOK_MS);
+      }
+    } catch (error) {
+      if (start !== this.#starts) return;
+      this.#end();
+      failed(messageOf(error));
+    }
+  }
+
+  /** null: another order came meanwhile, and nothing was left running. */
+  async #built(settings: LiveSettings, start: number): Promise<EngineCluster | null> {
+    if (start !== this.#starts) return null;
+    const { prefill, decode, blocks, load } = settings;
+    checkFleet({ engines: 'real', blocks }, load);
+    const missing = await whatIsMissing();
+    if (missing) throw new AdapterError(missing.message);
+    const cluster = await startCluster(runConfig(settings), {
+      ...{ files: null, models: new Map(), leastBlocks: 0 },
+      onBuild: (slow) =>
+        this.#news.starting(
+          `Building ${prefill} P and ${decode} D with ${REAL_MODEL}, each on a WebGPU device of its own.${slow}`,
+          '',
+        ),
+    });
+    if (start === this.#starts) return cluster;
+    await cluster.close();
+    return null;
+  }
+
+  #take(fleet: RealFleet, order: LiveOrder): void {
+    switch (order.kind) {
+      case 'pace':
+        fleet.hold(order.speed === 0);
+        break;
+      case 'load':
+        fleet.changeLoad(order.load);
+        break;
+      case 'routing':
+        fleet.changeRouting(order.name);
+        break;
+      case 'autoscale':
+        fleet.autoscale(order.name);
+        break;
+      case 'scale':
+        fleet.scale(order.target);
+        break;
+      case 'kill':
+        fleet.kill(order.engineId);
+        break;
+      case 'revive':
+        fleet.revive();
+        break;
+      case 'open':
+        fleet.open(order.engineId);
+        break;
+      case 'path':
+        this.#news.heard({ kind: 'path', path: fleet.path(order.turnId) });
+    }
+  }
+
+  #broke(error: unknown, start: number): void {
+    if (start !== this.#starts) return;
+    this.#end();
+    this.#news.failed(messageOf(error));
+  }
+
+  #end(): void {
+    this.#starts++;
+    const fleet = this.#fleet;
+    this.#fleet = null;
+    if (fleet) inTurn(() => fleet.end()).catch(() => {});
+  }
+}
+
+function runConfig({ prefill, decode, blocks, mode, seed }: LiveSettings) {
+  const maxModelLen = Math.min(roomOf(blocks), presetArchitecture(REAL_MODEL).maxModelLen);
+  return parseRunConfig({
+    ...{ prefill, decode, seed, maxModelLen, model: REAL_MODEL, blockSize: BLOCK_SIZE },
+    ...{ pBlocks: blocks, dBlocks: blocks, mode: [mode], loadFailurePolicy: 'recompute' },
+  });
+}

@@ -1,0 +1,32 @@
+/** What can be had of a fleet's settings where its engines are real. */
+import { expect, test } from 'vitest';
+import { checkFleet, defaultFleet, needsNewFleet, withinReach } from '../../demo/src/fleet/settings.ts';
+
+const real = { ...defaultFleet, engines: 'real' } as const;
+
+test('real engines are few: what is more gives way, by name', () => {
+  const asked = { ...real, prefill: 8, decode: 2, blocks: 4096 };
+  const { settings, problems } = withinReach(asked);
+  expect(settings).toEqual({ ...asked, prefill: 2, blocks: 1024 });
+  expect(problems).toEqual([
+    expect.stringContaining('prefill is 8'),
+    expect.stringContaining('blocks is 4096'),
+  ]);
+  const simulated = { ...asked, engines: 'simulated' } as const;
+  expect(withinReach(simulated)).toEqual({ settings: simulated, problems: [] });
+});
+
+test('whose times are modelled is of no effect on real engines', () => {
+  expect(needsNewFleet(real, { ...real, startUp: 1 })).toBe(false);
+  expect(needsNewFleet(defaultFleet, { ...defaultFleet, startUp: 1 })).toBe(true);
+  expect(needsNewFleet(defaultFleet, real)).toBe(true);
+});
+
+test('conversations that the model cannot hold are refused, though a pool would hold them', () => {
+  const load = { rate: 1, turns: 12, question: 200, answer: 64, system: 0, thinkMs: 0 };
+  checkFleet({ engines: 'simulated', blocks: 256 }, load);
+  expect(() => checkFleet({ engines: 'real', blocks: 256 }, load)).toThrow(
+    /9504 tokens.*nano goes up to 8192/,
+  );
+  expect(() => checkFleet({ engines: 'real', blocks: 32 }, load)).toThrow(/32 blocks hold/);
+});
