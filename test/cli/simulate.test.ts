@@ -170,7 +170,7 @@ describe('kvferry simulate', () => {
     expect(world.err()).not.toContain('kvferry:');
     expect(code).toBe(0);
     const { arms, store_times } = parsed(world.files.get('out.json'));
-    expect(store_times).toEqual({ assumed: false });
+    expect(store_times).toEqual({ assumed: false, tiers: [] });
     const store = arms[0]!.store!;
     expect(store.hits).toBeGreaterThan(0);
     expect(store.stored - store.evicted).toBe(store.blocks);
@@ -187,8 +187,25 @@ describe('kvferry simulate', () => {
       files,
     );
     expect(assumed.code).toBe(0);
-    expect(parsed(assumed.world.files.get('out.json')).store_times).toEqual({ assumed: true });
+    expect(parsed(assumed.world.files.get('out.json')).store_times).toEqual({ assumed: true, tiers: [] });
     expect(assumed.world.out()).toContain('loads and saves are assumed to take what READs do');
+    const tiered = await simulate(
+      `${argv.replace('16MiB', '64KiB --store-dir nowhere --store-write EVICTED')} --costs ./timed.json --html p.html`,
+      files,
+    );
+    expect(tiered.world.err()).not.toContain('kvferry:');
+    const below = parsed(tiered.world.files.get('out.json'));
+    expect(below.store_times!.tiers).toMatchObject([
+      { tier: 'folder', read: { fixed_ms: 0.1, source: 'assumed' }, write: { source: 'assumed' } },
+    ]);
+    const [memory, folder] = below.arms[0]!.store!.tiers;
+    expect(folder!.hits).toBeGreaterThan(0);
+    expect(memory!.hits + folder!.hits).toBe(below.arms[0]!.store!.hits);
+    expect(folder!.written).toBeGreaterThanOrEqual(folder!.blocks);
+    const said = tiered.world.out().replaceAll(/\s+/g, ' ');
+    expect(said).toContain('reads in 0.1 ms and 2 GB/s (assumed) and writes in 0.1 ms and 2 GB/s (assumed)');
+    expect(said).toMatch(/found \d+% of [\d,]+ \([\d,]+ in memory, [\d,]+ in its folder\)/);
+    expect(tiered.world.files.get('p.html')).toContain('What was found where');
     const without = await simulate(argv.replace('--store 16MiB ', ''), files);
     expect(parsed(without.world.files.get('out.json')).arms[0]!.store).toBeNull();
   });
@@ -229,8 +246,7 @@ describe('kvferry simulate', () => {
     ['w.json --costs ./other.json', 'has times of model nano, and tiny is simulated: give --model nano'],
     ['w.json --budget 10m', '--budget is of no use to a simulation'],
     ['w.json --arrivals 5', '--arrivals is given and --arrival-rate is not'],
-    ['w.json --store-dir kv', '--store-dir is of no use to a simulation: a store is simulated as memory'],
-    ['w.json --store-url redis://h', '--store-url is of no use to a simulation'],
+    ['w.json --store-dir kv --store-dir-size 64', "the store's folder may have 64 bytes and a block takes"],
     ['w.json --store 64', 'the store has 64 bytes and a block of this model'],
     ['w.json --cost-profile p.json', '--cost-profile is given and --pull-policy is threshold'],
     ['w.json --p-blocks 3', 'the longest conversation takes'],
