@@ -189,10 +189,14 @@ export class Recorder {
 
   async #lookAtStore(snapshots: readonly EngineSnapshot[]): Promise<void> {
     this.#store ??= new (await import('./store-news.ts')).StoreNews(this.#views, this.#blockSize);
-    const [blocks, stats] = await Promise.all([this.#cluster.storeBlocks(), this.#cluster.storeStats()]);
+    const store = this.#store;
+    const [blocks, stats] = await Promise.all([
+      this.#cluster.storeBlocks(store.revision),
+      this.#cluster.storeStats(),
+    ]);
     const hops = snapshots.map(({ stats: { store: counters } }) => counters?.twoHopBytes ?? 0);
     const twoHopBytes = hops.reduce((sum, bytes) => sum + bytes, 0);
-    for (const event of this.#store.news(blocks && stats && { blocks, stats, twoHopBytes }, this.#now()))
+    for (const event of store.news(blocks && stats && { blocks, stats, twoHopBytes }, this.#now()))
       this.#emit(event);
   }
 

@@ -1,6 +1,7 @@
 /** How long things take in a simulation. Only these times are a model; what is done when, and by whom, is the real policy. */
 import { tokenContext } from '../../connector/policy/cost-model.ts';
 import type { ScheduledBatch } from '../../engine/types.ts';
+import type { EngineRole } from '../../router/engine-client.ts';
 
 /** Of a step's batch, what its time hangs on. */
 export interface StepShape {
@@ -17,6 +18,7 @@ export interface StepShape {
 
 /** The engine that steps. */
 export interface StepPlace {
+  role: EngineRole;
   /** Tokens that its pool holds. */
   poolTokens: number;
   maxNumSeqs: number;
