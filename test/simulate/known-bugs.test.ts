@@ -1,6 +1,7 @@
 /** What users found wrong in other simulators of engines, each held against this one (the rest: clock, closed-forms, simulate-trace). */
 import { describe, expect, it } from 'vitest';
 import { ROUTING_NAMES } from '../../src/config/routing.ts';
+import type { Span, TurnSide } from '../../src/measure/spans.ts';
 import { Collector } from '../../src/simulate/collector.ts';
 import { checkEngines } from '../../src/simulate/invariants.ts';
 import { type Arriving, serveArrivals } from '../../src/simulate/load.ts';
@@ -103,6 +104,41 @@ describe('room', () => {
     // Of two that run, the younger may be preempted once for each block that the older lacks.
     expect(preemptions).toBeLessThan(12 * 8);
   });
+});
+
+it('P, its hand-over and D follow each other in every turn', async () => {
+  const spans: Span[] = [];
+  const link = { name: 'test', bytesPerSecond: 50e6, latencyMs: 0.5 };
+  const fleet: Fleet = { options: { mode: 'unidirectional', link } };
+  const settings = { runs: false, onSpan: (span: Span) => spans.push(span) };
+  const cluster = simulated(fleet, { stepMs: () => STEP_MS, submitMs: 0.3, messageMs: 0.1 }, settings);
+  const arrivals = atOnce([5, 300, 40, 700, 90, 16].map((promptTokens, i) => [promptTokens, 1 + 3 * i]));
+  const collector = new Collector();
+  await cluster.run(serveArrivals(cluster, arrivals, collector, { thinkMs: 0, failover: false }));
+  const turns = spans.filter(({ name }) => name === 'turn');
+  expect(turns).toHaveLength(6);
+  for (const turn of turns) {
+    const { turnId } = turn.turns[0]!;
+    const of = (name: string, side: TurnSide) =>
+      spans.filter(
+        (span) => span.name === name && span.turns.some((one) => one.turnId === turnId && one.side === side),
+      );
+    const [computed, decoded] = [of('forward', 'prefill'), of('forward', 'decode')];
+    const [handOver, ...more] = of('transfer', 'decode');
+    expect(more).toEqual([]);
+    const moments = [
+      turn.startMs,
+      Math.min(...computed.map(({ startMs }) => startMs)),
+      Math.max(...computed.map(({ endMs }) => endMs)),
+      handOver!.startMs,
+      handOver!.endMs,
+      Math.min(...decoded.map(({ startMs }) => startMs)),
+      Math.max(...decoded.map(({ endMs }) => endMs)),
+      turn.endMs,
+    ];
+    expect(moments).toEqual(moments.toSorted((a, b) => a - b));
+    expect(handOver!.endMs).toBeGreaterThan(handOver!.startMs);
+  }
 });
 
 describe('who decides', () => {
