@@ -44,6 +44,11 @@ export class BlockPool {
     return this.#free.size;
   }
 
+  /** Another number: other blocks are found by some hash. */
+  get nameChanges(): number {
+    return this.#names.changes;
+  }
+
   isFree(id: BlockId): boolean {
     return this.#free.has(id);
   }

@@ -49,6 +49,8 @@ export class KvCacheManager {
   readonly #hasWindows: boolean;
   /** By request id. */
   readonly #tables = new Map<string, Table>();
+  /** The last hit, which is asked for again while the one that comes first waits for room. */
+  #lookedUp: { request: Request; numTokens: number; nameChanges: number; hit: PrefixHit } | null = null;
 
   constructor(deps: KvCacheDeps) {
     this.#deps = deps;
@@ -97,7 +99,14 @@ export class KvCacheManager {
   /** The longest cached prefix in full blocks, at most one token short of the whole: the last must run to give logits. */
   getComputedBlocks(request: Request): PrefixHit {
     if (!this.#deps.config.enablePrefixCaching) return this.#noHit();
-    return this.#longestHit(request.blockHashes(Math.floor((request.numTokens - 1) / this.blockSize)));
+    const { numTokens } = request;
+    const { nameChanges } = this.#pool;
+    const last = this.#lookedUp;
+    if (last?.request === request && last.numTokens === numTokens && last.nameChanges === nameChanges)
+      return last.hit;
+    const hit = this.#longestHit(request.blockHashes(Math.floor((numTokens - 1) / this.blockSize)));
+    this.#lookedUp = { request, numTokens, nameChanges, hit };
+    return hit;
   }
 
   /** What is cached of a sequence, its last block included; changes nothing. */
@@ -124,9 +133,15 @@ export class KvCacheManager {
    * comes from elsewhere makes that `computed`; without a hit, beyond its table.
    */
   blocksToCome(request: Request, hit: PrefixHit | null, computed: number): number {
+    const have = hit?.blockIds ?? this.blockIds(request);
+    if (!this.#hasWindows) {
+      const all = this.blocksFor(request.numTokens);
+      let needed = 0;
+      for (const ids of have) needed += Math.max(0, all - ids.length) + (hit ? this.#numFree(ids) : 0);
+      return needed;
+    }
     const most = mostBlocks(request.numTokens, { cache: this.#deps.config, scheduler: this.#deps.scheduler });
     const next = Math.min(computed, request.numTokens - 1);
-    const have = hit?.blockIds ?? this.blockIds(request);
     return this.#groups.reduce((sum, spec, group) => {
       const ids = keptBlocks(spec, have[group]!, next, this.blockSize);
       return sum + Math.max(0, most[group]! - ids.length) + (hit ? this.#numFree(ids) : 0);
@@ -154,6 +169,10 @@ export class KvCacheManager {
     const next = Math.min(numComputed, request.numTokens - 1);
     const table = this.#tables.get(request.requestId);
     invariant(!table || !hit, () => `${request.requestId}: a prefix hit for a request that has blocks`);
+    if (table && !this.#hasWindows && table.groups[0]!.length >= this.blocksFor(numTokens)) {
+      if (!delayCaching) this.cacheBlocks(request, numTokens);
+      return true;
+    }
     if (table) this.#giveBack(request, (spec) => skippedBlocks(spec, next, this.blockSize));
     const have = table?.groups ?? hit?.blockIds ?? this.#groups.map(() => []);
     if (!this.canAllocate(this.#needed(have, next, numTokens, hit !== null))) return false;
@@ -299,7 +318,9 @@ export class KvCacheManager {
   }
 
   #numFree(ids: readonly BlockId[]): number {
-    return ids.reduce((sum, id) => sum + Number(this.#pool.isFree(id)), 0);
+    let free = 0;
+    for (const id of ids) if (this.#pool.isFree(id)) free++;
+    return free;
   }
 
   #noHit(): PrefixHit {

@@ -194,7 +194,12 @@ describe('time in a simulation', () => {
     const seen: string[] = [];
     const order = [5, 1, 5, 3, 1, 5, 0];
     for (const [i, ms] of order.entries()) clock.after(ms, () => seen.push(`${ms}.${i}`));
-    clock.after(4, () => seen.push('never')).run = null;
+    const never = [4, 1, 5, 9].map((ms) => clock.after(ms, () => seen.push('never')));
+    const late = clock.after(3, () => {
+      clock.cancel(late);
+      for (const timer of never) clock.cancel(timer);
+    });
+    clock.cancel(never[1]!);
     while (clock.next());
     expect(seen).toEqual(['0.6', '1.1', '1.4', '3.3', '5.0', '5.2', '5.5']);
     expect(clock.now()).toBe(5);

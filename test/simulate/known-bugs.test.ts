@@ -144,12 +144,12 @@ it('P, its hand-over and D follow each other in every turn', async () => {
 describe('who decides', () => {
   it.each(ROUTING_NAMES)('%s does not know how long an answer will be', async (name) => {
     const fleet: Fleet = { prefill: 3, decode: 3, options: { routing: { name, parameters: {} } } };
-    const lengths = Array.from({ length: 30 }, (_, i) => 1 + ((7 * i) % 30));
+    const lengths = Array.from({ length: 20 }, (_, i) => 1 + ((7 * i) % 20));
     const routedWith = async (outputs: readonly number[]) => {
       const routed: [string, string | null | undefined, string | null | undefined][] = [];
       const onTurnEnd: SimulationSettings['onTurnEnd'] = ({ conversationId, routed: to }) =>
         routed.push([conversationId, to?.prefill, to?.decode]);
-      const cluster = simulated(fleet, { stepMs: () => STEP_MS }, { onTurnEnd });
+      const cluster = simulated(fleet, { stepMs: () => STEP_MS }, { onTurnEnd, check: false });
       // All are routed before any has been answered.
       const arrivals = [...atOnce(outputs.map((n, i) => [20 + 5 * (i % 7), n]))];
       const collector = new Collector();
@@ -157,7 +157,7 @@ describe('who decides', () => {
       return routed.toSorted(([a], [b]) => a.localeCompare(b));
     };
     const found = await routedWith(lengths);
-    expect(found).toHaveLength(30);
+    expect(found).toHaveLength(20);
     expect(await routedWith(lengths.toReversed())).toEqual(found);
   });
 });

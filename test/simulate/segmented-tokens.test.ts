@@ -81,6 +81,26 @@ describe('SegmentedTokens', () => {
 });
 
 describe('growingTokens', () => {
+  it('have the digests of their blocks that the whole has, however often those are asked for on the way', () => {
+    const hashing = { hasher: simulatedHasher, blockSize: 4 };
+    fc.assert(
+      fc.property(segments, segments, fc.array(fc.nat(9)), (prompt, answer, steps) => {
+        const growing = growingTokens(SegmentedTokens.of(prompt, tokens), SegmentedTokens.of(answer, tokens));
+        const hashes: string[] = [];
+        let left = tokens.of(answer).length;
+        for (const step of [...steps, left]) {
+          growing.pushForced(Math.min(step, left));
+          left -= Math.min(step, left);
+          extendHashes(hashes, { tokenIds: growing.ids, cacheSalt: null }, hashing, Infinity);
+        }
+        const whole = SegmentedTokens.of([...prompt, ...answer], tokens);
+        const wanted: string[] = [];
+        extendHashes(wanted, { tokenIds: whole, cacheSalt: null }, hashing, Infinity);
+        expect(hashes).toEqual(wanted);
+      }),
+    );
+  });
+
   it('are the same whether prompt and answer are written out or not', () => {
     fc.assert(
       fc.property(

@@ -32,6 +32,8 @@ interface Hold extends SendRequest {
   abandoned: boolean;
   /** Made as the so-manieth. */
   order: number;
+  /** Nobody reads it any more. */
+  ended: boolean;
 }
 
 export interface HoldTableDeps {
@@ -107,6 +109,7 @@ export class HoldTable implements ReaderHolds {
       abandonedMs,
       abandoned: false,
       order: this.#made++,
+      ended: false,
     };
     this.#holds.set(requestId, hold);
     this.#deadlines.add(hold);
@@ -281,7 +284,7 @@ export class HoldTable implements ReaderHolds {
 
   /** null: it ended, or is being read. */
   #dueMs(hold: Hold): number | null {
-    if (hold.readers > 0 || this.#holds.get(hold.requestId) !== hold) return null;
+    if (hold.readers > 0 || hold.ended) return null;
     return mayBeAbandoned(hold) ? Math.min(hold.deadline, hold.abandonedMs) : hold.deadline;
   }
 
@@ -292,7 +295,10 @@ export class HoldTable implements ReaderHolds {
 
   #end(requestId: string, held: PrefixClaim, end: HoldEnd): void {
     const hold = this.#holds.get(requestId);
-    if (hold) this.#meters[hold.direction].end(hold.blockIds);
+    if (hold) {
+      hold.ended = true;
+      this.#meters[hold.direction].end(hold.blockIds);
+    }
     this.#holds.delete(requestId);
     this.notProcessed(requestId);
     const { clock, leaseMs } = this.#deps;
