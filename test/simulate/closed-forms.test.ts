@@ -142,11 +142,8 @@ describe('closed forms', () => {
     expect(decoders[0]!.busy).toBeCloseTo(rho, 1);
   });
 
-  it.each([
-    ['half of all short', 0.5, 0.5, 1.5],
-    ['one in ten long', 0.9, 0.5, 5.5],
-  ])('M/G/1, %s: what differs waits longer', async (_name, share, short, long) => {
-    const rho = 0.5;
+  it('M/G/1, half of all short: what differs waits longer', async () => {
+    const [rho, share, short, long] = [0.5, 0.5, 0.5, 1.5];
     const service = (random: Random) => SERVICE_MS * (random.float() < share ? short : long);
     const { waitS } = await queue(1, rho, { count: 5000, service });
     const secondMoment = share * short ** 2 + (1 - share) * long ** 2;
