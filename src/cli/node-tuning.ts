@@ -3,7 +3,7 @@ import type { ClusterOptions } from '../fleet/types.ts';
 import { GpuDevice } from '../gpu/device.ts';
 import { tunedMatrix, tuneGemm } from '../model/autotune.ts';
 import type { GemmTuning } from '../model/gemm-forms.ts';
-import { loadArchitecture } from '../model/load-weights.ts';
+import { loadArchitecture } from '../model/load.ts';
 import { weightSizes } from '../model/weight-sizes.ts';
 import { systemClock } from '../platform/clock.ts';
 import type { ProbedAdapter } from '../platform/node/adapters.ts';

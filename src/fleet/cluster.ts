@@ -227,8 +227,8 @@ export class EngineCluster implements Cluster {
     return (await this.#store?.stats()) ?? null;
   }
 
-  async storeBlocks() {
-    return (await this.#store?.blocks()) ?? null;
+  async storeBlocks(since: number) {
+    return (await this.#store?.blocks(since)) ?? null;
   }
 
   async queryCache(query: CacheQuery): Promise<{ promptTokens: number; engines: readonly EngineLookup[] }> {

@@ -50,7 +50,10 @@ export const poolOf = (
 export const engineIdOf = ({ name }: Pick<Seat, 'name'>, life: number): string =>
   life === 1 ? name : `${name}.${life}`;
 
-/** `life`: from 1 on, one more for each engine that takes the place of one that ended. */
+/**
+ * But for what is read from the model's files. `life`: from 1 on, one more for each engine that takes the place of one that
+ * ended.
+ */
 export function engineStart(options: ClusterOptions, spec: Seat, life: number, mode: Mode): EngineStart {
   return {
     core: engineCore(options, spec, engineIdOf(spec, life), mode),
@@ -61,6 +64,7 @@ export function engineStart(options: ClusterOptions, spec: Seat, life: number, m
     link: options.link,
     checksum: options.checksum,
     silenceMs: options.silenceMs ?? SILENCE_MS,
+    checkpoint: null,
     sharedWeights: null,
     gemm: options.gemm?.choice ?? null,
     keepLogits: options.keepLogits,

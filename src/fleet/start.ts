@@ -1,8 +1,7 @@
 /** What a cluster is made of, started side by side: engines, and the text and policy of their router. */
 import type { Clock } from '../engine/types.ts';
 import { kvGroups, kvPageBytes } from '../model/kv-groups.ts';
-import { loadTokenizer, type TextModel } from '../model/load.ts';
-import { loadArchitecture } from '../model/load-weights.ts';
+import { loadArchitecture, loadTokenizer, type TextModel } from '../model/load.ts';
 import type { Platform } from '../platform/types.ts';
 import type { EngineClient } from '../router/engine-client.ts';
 import { describe } from './describe.ts';

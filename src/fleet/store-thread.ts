@@ -6,7 +6,8 @@ import { fingerprint } from '../model/fingerprint.ts';
 import { isPreset } from '../model/presets.ts';
 import type { FileSource, Platform } from '../platform/types.ts';
 import { namespaceOf } from '../store/block-file.ts';
-import type { StoreApi, StoreBlocks, StoreStart, StoreStats } from '../store/host.ts';
+import type { StoreBlocks } from '../store/block-news.ts';
+import type { StoreApi, StoreStart, StoreStats } from '../store/host.ts';
 import { type EngineWire, plainWire } from '../transport/channel.ts';
 import type { LinkSpec } from '../transport/link.ts';
 import type { EngineIdentity } from '../transport/types.ts';
@@ -137,9 +138,9 @@ export class StoreThread {
     return this.#ask((api) => api.stats());
   }
 
-  /** null when its thread is gone. */
-  blocks(): Promise<StoreBlocks | null> {
-    return this.#ask((api) => api.blocks());
+  /** As StoreApi has it; null when its thread is gone. */
+  blocks(since: number): Promise<StoreBlocks | null> {
+    return this.#ask((api) => api.blocks(since));
   }
 
   /** What it has is forgotten, as far as nobody uses it now. */

@@ -1,6 +1,10 @@
 /** A fleet's first engines in threads, started side by side and connected with each other; those that come later likewise. */
 import type { Mode } from '../config/modes.ts';
 import type { Clock } from '../engine/types.ts';
+import type { EngineStart } from '../host/engine-api.ts';
+import type { Checkpoint } from '../model/hf-weights.ts';
+import { loadCheckpoint } from '../model/load.ts';
+import { isPreset } from '../model/presets.ts';
 import type { Platform } from '../platform/types.ts';
 import type { EngineWire } from '../transport/channel.ts';
 import { EnginePool } from './engine-pool.ts';
@@ -19,11 +23,19 @@ export async function startThreads(
   wire?: EngineWire,
 ): Promise<EnginePool> {
   const fleet = fleetIn(options);
-  const start = (spec: Seat, life: number, mode: Mode, sharedWeights: SharedArrayBuffer | null = null) =>
-    ThreadEngine.start(platform, { ...engineStart(options, spec, life, mode), sharedWeights }, spec, clock);
+  const { model } = options;
+  const checkpointNow = async (): Promise<Checkpoint | null> =>
+    isPreset(model) ? null : loadCheckpoint(model, await platform.openModel(model));
+  const start = (
+    spec: Seat,
+    life: number,
+    mode: Mode,
+    source: Pick<EngineStart, 'checkpoint' | 'sharedWeights'>,
+  ) => ThreadEngine.start(platform, { ...engineStart(options, spec, life, mode), ...source }, spec, clock);
+  const together = { checkpoint: await checkpointNow(), sharedWeights: shared?.memory ?? null };
   const first = async (spec: Seat): Promise<ThreadEngine> => {
     try {
-      return await start(spec, 1, options.mode, shared?.memory);
+      return await start(spec, 1, options.mode, together);
     } catch (error) {
       shared?.abandon();
       throw error;
@@ -39,7 +51,9 @@ export async function startThreads(
     throw error;
   }
   return new EnginePool(fleet, engines, {
-    start,
+    // Files may have changed since: they are checked again.
+    start: async (spec, life, mode) =>
+      start(spec, life, mode, { checkpoint: await checkpointNow(), sharedWeights: null }),
     connect: (engine, others, seats) => connect(engine, others, wire, seats),
   });
 }

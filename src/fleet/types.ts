@@ -20,7 +20,8 @@ import type { EngineClient, EngineRole } from '../router/engine-client.ts';
 import type { DrainRule } from '../router/scaling/drain.ts';
 import type { ScaleTarget } from '../router/scaling/plan.ts';
 import type { GeneratedToken, GenerateRequest, PromptSource } from '../router/turn-types.ts';
-import type { StoreBlocks, StoreStats } from '../store/host.ts';
+import type { StoreBlocks } from '../store/block-news.ts';
+import type { StoreStats } from '../store/host.ts';
 import type { StoreFolderStart, StoreServerStart } from '../store/lower-tiers.ts';
 import type { EngineWire } from '../transport/channel.ts';
 import type { FaultKind } from '../transport/faults.ts';
@@ -228,8 +229,8 @@ export interface Cluster {
   stats(): Promise<readonly EngineStats[]>;
   /** null: there is no store, or it ended. */
   storeStats(): Promise<StoreStats | null>;
-  /** Which block lies where in it; null as above. */
-  storeBlocks(): Promise<StoreBlocks | null>;
+  /** Which block lies where in it: what has changed since the look of that revision; 0: all. null as above. */
+  storeBlocks(since: number): Promise<StoreBlocks | null>;
   /**
    * How much of a prompt each living engine has, in its prefix cache and in blocks that it holds. Schedules and runs
    * nothing. Throws RequestError when the query names no prompt.

@@ -8,7 +8,7 @@ import type { GpuDevice } from '../gpu/device.ts';
 import type { GpuKvMemory } from '../gpu/kv-memory.ts';
 import type { SpanSink } from '../measure/spans.ts';
 import { type KvGroups, kvGroups } from '../model/kv-groups.ts';
-import { loadWeights } from '../model/load-weights.ts';
+import { weightsOf } from '../model/load-weights.ts';
 import { putOnDevice } from '../model/on-device.ts';
 import { countParameters } from '../model/presets.ts';
 import type { ModelRunner } from '../model/runner.ts';
@@ -48,9 +48,10 @@ export async function buildEngine(
   const { core } = start;
   const { blockSize, numBlocks, kvDtype } = core.cache;
   const files = await platform.openModel(start.model.name);
-  const own = await loadWeights({
+  const own = await weightsOf({
     name: start.model.name,
     files,
+    checkpoint: start.checkpoint,
     dtype: start.model.weightDtype,
     seed: start.model.weightSeed,
   });

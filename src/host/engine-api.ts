@@ -20,6 +20,7 @@ import type { AdapterReport } from '../gpu/device.ts';
 import type { MeasuredKernels } from '../measure/profile.ts';
 import type { RawSpan } from '../measure/spans.ts';
 import type { GemmChoice } from '../model/gemm-forms.ts';
+import type { Checkpoint } from '../model/hf-weights.ts';
 import type { TimingMode } from '../model/kernel-timing.ts';
 import type { HandCopy, HandCopyPlan } from '../transport/by-hand.ts';
 import type { FaultKind } from '../transport/faults.ts';
@@ -29,6 +30,8 @@ import type { BlockPair, EngineIdentity, RemoteAddress, TransferResult } from '.
 export interface EngineStart {
   core: EngineCoreConfig;
   model: { name: string; weightSeed: number; weightDtype: 'f16' | 'f32' };
+  /** The model's files as whoever starts the engine found and checked them; null: a preset has none. */
+  checkpoint: Checkpoint | null;
   /** Where engines that start together make their weights, once for all; null: this one makes its own. */
   sharedWeights: SharedArrayBuffer | null;
   layout: KvLayout;

@@ -2,13 +2,33 @@
 import { ModelError } from '../errors.ts';
 import type { FileSource } from '../platform/types.ts';
 import type { ChatTemplate } from './chat.ts';
-import { loadArchitecture } from './load-weights.ts';
+import type { Checkpoint } from './hf-weights.ts';
+import { type WeightSource, weightsOf } from './load-weights.ts';
 import { presetTokenizerFiles } from './preset-tokenizer.ts';
-import { isPreset } from './presets.ts';
+import { isPreset, presetArchitecture, unknownPreset } from './presets.ts';
 import type { Tokenizer } from './tokenizer.ts';
-import type { Architecture } from './types.ts';
+import type { Architecture, ModelWeights } from './types.ts';
 
-export { loadArchitecture, loadWeights } from './load-weights.ts';
+/** A preset's name wins over files of the same name; a directory of that name can be given as ./name. */
+export async function loadArchitecture(name: string, files: FileSource | null): Promise<Architecture> {
+  if (isPreset(name)) return presetArchitecture(name);
+  if (!files) throw unknownPreset(name);
+  const { readArchitecture } = await import('./architecture.ts');
+  return readArchitecture(files);
+}
+
+/** What an engine is to be told of a model's files; null for a preset, which has none. Throws ModelError. */
+export async function loadCheckpoint(name: string, files: FileSource | null): Promise<Checkpoint | null> {
+  if (isPreset(name)) return null;
+  if (!files) throw unknownPreset(name);
+  const { openCheckpoint } = await import('./checkpoint.ts');
+  return openCheckpoint(files);
+}
+
+/** In one thread what an engine is told and what it reads. Throws ModelError. */
+export async function loadWeights(source: Omit<WeightSource, 'checkpoint'>): Promise<ModelWeights> {
+  return weightsOf({ ...source, checkpoint: await loadCheckpoint(source.name, source.files) });
+}
 
 /** What turns text into prompts: all that a thread without an engine needs of a model. */
 export interface TextModel {

@@ -5,8 +5,8 @@
 import { z } from 'zod';
 import { ModelError } from '../errors.ts';
 import type { FileSource } from '../platform/types.ts';
-import { halfTable } from './half.ts';
 import { parseJson, pathOf } from './json-file.ts';
+import { readFloats, type StoredTensor } from './stored-tensor.ts';
 
 /** The reference implementation's limit. */
 const MAX_HEADER_BYTES = 100_000_000;
@@ -32,27 +32,16 @@ const headerSchema = z
   .transform(({ __metadata__: _, ...entries }) => entries)
   .pipe(z.record(z.string(), entrySchema));
 
-export interface TensorInfo {
-  name: string;
-  dtype: string;
-  shape: readonly number[];
-  /** Of its first byte in the file. */
-  fileOffset: number;
-  byteLength: number;
-}
-
 export class SafetensorsFile {
   /** For messages. */
   readonly path: string;
-  readonly tensors: ReadonlyMap<string, TensorInfo>;
+  readonly tensors: ReadonlyMap<string, StoredTensor>;
   #files: FileSource;
-  #name: string;
 
-  private constructor(files: FileSource, name: string, tensors: ReadonlyMap<string, TensorInfo>) {
+  private constructor(files: FileSource, name: string, tensors: ReadonlyMap<string, StoredTensor>) {
     this.path = pathOf(files, name);
     this.tensors = tensors;
     this.#files = files;
-    this.#name = name;
   }
 
   /** Throws ModelError when the file is missing, truncated or inconsistent. */
@@ -82,60 +71,41 @@ export class SafetensorsFile {
           `${path}: tensor ${tensor} of ${dtype} [${shape.join(', ')}] has ${end - begin} bytes, wanted ${wanted}: copy the file again`,
         );
       }
-      return { name: tensor, dtype, shape, fileOffset: dataStart + begin, byteLength: wanted };
+      return {
+        name: tensor,
+        dtype,
+        shape,
+        file: name,
+        path,
+        fileOffset: dataStart + begin,
+        byteLength: wanted,
+      };
     });
     checkCoverage(tensors, dataStart, size, path);
     return new SafetensorsFile(files, name, new Map(tensors.map((tensor) => [tensor.name, tensor])));
   }
 
   /** Throws ModelError when there is none of this name. */
-  tensor(name: string): TensorInfo {
+  tensor(name: string): StoredTensor {
     const tensor = this.tensors.get(name);
     if (!tensor)
       throw new ModelError(`${this.path} has no tensor ${name}: the model's files do not fit together`);
     return tensor;
   }
 
-  /** Elements [first, first + count) of a tensor of F16 or BF16 (bit patterns) or F32. */
-  async read(tensor: TensorInfo, first: number, elements: number): Promise<Uint16Array | Float32Array> {
-    if (tensor.dtype !== 'F32' && tensor.dtype !== 'F16' && tensor.dtype !== 'BF16') {
-      throw new ModelError(
-        `${this.path}: tensor ${tensor.name} has dtype ${tensor.dtype}: wanted F32, F16 or BF16`,
-      );
-    }
-    const width = tensor.dtype === 'F32' ? 4 : 2;
-    const bytes = await this.#files.readBytes(
-      this.#name,
-      tensor.fileOffset + first * width,
-      elements * width,
-    );
-    // Halves too are looked at two at once.
-    const aligned = bytes.byteOffset % 4 === 0 ? bytes : bytes.slice();
-    return width === 4
-      ? new Float32Array(aligned.buffer, aligned.byteOffset, elements)
-      : new Uint16Array(aligned.buffer, aligned.byteOffset, elements);
-  }
-
   /** A whole tensor as float32, whatever it is stored in. */
   async readFloats(name: string): Promise<Float32Array> {
-    const tensor = this.tensor(name);
-    const elements = tensor.shape.reduce((product, n) => product * n, 1);
-    const data = await this.read(tensor, 0, elements);
-    if (data instanceof Float32Array) return data;
-    const widen = tensor.dtype === 'F16' ? halfTable() : bfloatTable();
-    return Float32Array.from(data, (bits) => widen[bits]!);
+    return readFloats(this.#files, this.tensor(name));
   }
-}
-
-/** The value of each bfloat16 pattern. */
-let bfloats: Float32Array | null = null;
-export function bfloatTable(): Float32Array {
-  bfloats ??= new Float32Array(Uint32Array.from({ length: 65536 }, (_, bits) => bits << 16).buffer);
-  return bfloats;
 }
 
 /** The format wants the tensors to fill the rest of the file without holes or overlaps. */
-function checkCoverage(tensors: readonly TensorInfo[], dataStart: number, size: number, path: string): void {
+function checkCoverage(
+  tensors: readonly StoredTensor[],
+  dataStart: number,
+  size: number,
+  path: string,
+): void {
   let end = dataStart;
   for (const tensor of tensors.toSorted(
     (a, b) => a.fileOffset - b.fileOffset || a.byteLength - b.byteLength,

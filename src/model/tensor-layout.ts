@@ -2,7 +2,7 @@
 import { ModelError } from '../errors.ts';
 import { floatToHalf, halfTable } from './half.ts';
 import { panelParts } from './panels.ts';
-import { bfloatTable, type TensorInfo } from './safetensors.ts';
+import { bfloatTable, type StoredTensor } from './stored-tensor.ts';
 import type { Matrix, WeightDtype } from './types.ts';
 
 /** Rows of a panel that are transposed in one go. */
@@ -18,15 +18,14 @@ const SIGNS = 0x80008000 | 0;
 /** Stored elements in the wanted dtype, good until the next call. Throws ModelError for a value that is not finite there. */
 export function convert(
   data: Uint16Array | Float32Array,
-  tensor: TensorInfo,
+  tensor: StoredTensor,
   dtype: WeightDtype,
-  path: string,
 ): Uint16Array | Float32Array {
   const values = tensor.dtype === 'F16' ? halfTable() : tensor.dtype === 'BF16' ? bfloatTable() : null;
   const converted = dtype === 'f16' ? toHalves(data, tensor.dtype) : toFloats(data, values);
   const bad = firstNotFinite(converted);
   if (bad === null) return converted;
-  throw badValue(values ? values[data[bad]!]! : data[bad]!, tensor, dtype, path);
+  throw badValue(values ? values[data[bad]!]! : data[bad]!, tensor, dtype);
 }
 
 function toHalves(data: Uint16Array | Float32Array, stored: string): Uint16Array {
@@ -83,13 +82,13 @@ function allFinite(data: Uint16Array): boolean {
   return (carries & SIGNS) === 0;
 }
 
-function badValue(value: number, tensor: TensorInfo, dtype: WeightDtype, path: string): ModelError {
+function badValue(value: number, { name, path }: StoredTensor, dtype: WeightDtype): ModelError {
   return Number.isFinite(value)
     ? new ModelError(
-        `${path}: tensor ${tensor.name} has the value ${value}, beyond what ${dtype} holds (65,504): load the model with f32 weights (--weight-dtype f32)`,
+        `${path}: tensor ${name} has the value ${value}, beyond what ${dtype} holds (65,504): load the model with f32 weights (--weight-dtype f32)`,
       )
     : new ModelError(
-        `${path}: tensor ${tensor.name} has the value ${value}: wanted finite numbers; copy the file again`,
+        `${path}: tensor ${name} has the value ${value}: wanted finite numbers; copy the file again`,
       );
 }
 

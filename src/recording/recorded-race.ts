@@ -3,7 +3,8 @@
  * each pair of turns is a race, and all of them are the chart's points. Measures nothing itself.
  */
 import { turnKey } from '../measure/turn-key.ts';
-import type { Crossover, Race, RaceLane, RecordedTurn, SessionEvent } from './events.ts';
+import type { RecordedTurn, SessionEvent } from './events.ts';
+import type { Crossover, Race, RaceLane } from './experiments.ts';
 
 type TurnStarted = Extract<SessionEvent, { kind: 'turn_started' }>;
 interface Served {

@@ -1,20 +1,20 @@
 /**
  * A cluster's life as session events: what the page draws and a recording keeps. Ask through generate() here, so that
- * questions and tokens are told too; poll() tells of the blocks. Changes nothing in the cluster.
+ * questions and tokens are told too; poll() tells of the blocks (block-polls.ts). Changes nothing in the cluster.
  */
 import { STORE_ADDRESS } from '../config/connectors.ts';
 import { written } from '../config/token-ids.ts';
 import type { Clock } from '../engine/types.ts';
 import { messageOf } from '../errors.ts';
 import type { ClusterNotice } from '../fleet/engine-watch.ts';
-import type { Cluster, EngineSnapshot } from '../fleet/types.ts';
+import type { Cluster } from '../fleet/types.ts';
 import type { Span, TurnSide } from '../measure/spans.ts';
 import { turnReport } from '../router/turn-report.ts';
 import type { GeneratedToken, GenerateRequest } from '../router/turn-types.ts';
+import { BlockPolls } from './block-polls.ts';
 import { BlockViews } from './block-views.ts';
-import type { Machine, ResumedTurn, SessionEvent } from './events.ts';
-import { SnapshotNews } from './snapshot-news.ts';
-import type { StoreNews } from './store-news.ts';
+import type { ResumedTurn, SessionEvent } from './events.ts';
+import { machineOf } from './machine.ts';
 import { transferNews } from './transfer-news.ts';
 
 /** What a turn is shown with, beside its request. */
@@ -30,9 +30,7 @@ export class Recorder {
   readonly #clock: Clock;
   readonly #originMs: number;
   readonly #views: BlockViews;
-  readonly #snapshots: SnapshotNews;
-  /** Fetched where there is a store. */
-  #store: StoreNews | null = null;
+  readonly #blocks: BlockPolls;
   readonly #asked = new Map<string, Asked>();
   readonly #turnOf = new Map<string, { turnId: string; turn: number }>();
   /** Of each conversation the last turn that ended well. */
@@ -42,8 +40,6 @@ export class Recorder {
   readonly #unsubscribe: (() => void)[];
   /** Not told yet. */
   #spans: Span[] = [];
-  #polling: Promise<void> | null = null;
-  #pollAgain = false;
 
   /** originMs: the shared clock's time that becomes 0. */
   constructor(cluster: Cluster, emit: (event: SessionEvent) => void, clock: Clock, originMs: number) {
@@ -52,7 +48,7 @@ export class Recorder {
     this.#clock = clock;
     this.#originMs = originMs;
     this.#views = new BlockViews(cluster.settings.blockSize, (ids) => cluster.decode(ids));
-    this.#snapshots = new SnapshotNews((fact) => this.#views.view(fact, originMs));
+    this.#blocks = new BlockPolls(cluster, emit, clock, originMs, this.#views);
     this.#unsubscribe = [
       cluster.onNotice((notice) => this.#hear(notice)),
       cluster.onSpan((span) => this.#span(span)),
@@ -71,21 +67,7 @@ export class Recorder {
 
   /** Tells what the cluster runs on; again after a change of its settings. */
   machine(): void {
-    const { adapter, model, engines, startMs, link } = this.#cluster.info;
-    const blockSize = this.#blockSize;
-    const { name, backend, software } = adapter;
-    const { parameters, maxModelLen, kvBytesPerToken, blockBytes, vocabSize } = model;
-    const machine: Machine = {
-      adapter: { name, backend, software },
-      model: { name: model.name, parameters, maxModelLen, kvBytesPerToken, blockBytes, vocabSize },
-      blockSize,
-      engines: engines.map(({ engineId, role, numBlocks, loadMs, compileMs, memory }) => {
-        return { engineId, role, numBlocks, loadMs, compileMs, memory: { ...memory } };
-      }),
-      startMs,
-      link: link && { name: link.name, bytesPerSecond: link.bytesPerSecond, latencyMs: link.latencyMs },
-    };
-    this.#emit({ kind: 'machine', atMs: this.#now(), machine });
+    this.#emit({ kind: 'machine', atMs: this.#now(), machine: machineOf(this.#cluster) });
   }
 
   /** As the cluster's generate(), told as it happens. A failed turn is told and rethrown. */
@@ -162,38 +144,7 @@ export class Recorder {
 
   /** Tells which blocks changed. Calls while one is under way share the next. Never rejects. */
   poll(): Promise<void> {
-    if (this.#polling) {
-      this.#pollAgain = true;
-      return this.#polling;
-    }
-    this.#polling = this.#look().finally(() => {
-      this.#polling = null;
-    });
-    return this.#polling;
-  }
-
-  async #look(): Promise<void> {
-    do {
-      this.#pollAgain = false;
-      try {
-        const snapshots = await this.#cluster.snapshot();
-        for (const snapshot of snapshots) {
-          for (const event of this.#snapshots.news(snapshot, this.#now())) this.#emit(event);
-        }
-        if (this.#cluster.settings.store) await this.#lookAtStore(snapshots);
-      } catch {
-        // An engine ended meanwhile: that is told by its notice.
-      }
-    } while (this.#pollAgain);
-  }
-
-  async #lookAtStore(snapshots: readonly EngineSnapshot[]): Promise<void> {
-    this.#store ??= new (await import('./store-news.ts')).StoreNews(this.#views, this.#blockSize);
-    const [blocks, stats] = await Promise.all([this.#cluster.storeBlocks(), this.#cluster.storeStats()]);
-    const hops = snapshots.map(({ stats: { store: counters } }) => counters?.twoHopBytes ?? 0);
-    const twoHopBytes = hops.reduce((sum, bytes) => sum + bytes, 0);
-    for (const event of this.#store.news(blocks && stats && { blocks, stats, twoHopBytes }, this.#now()))
-      this.#emit(event);
+    return this.#blocks.poll();
   }
 
   #hear(notice: ClusterNotice): void {
@@ -206,7 +157,7 @@ export class Recorder {
         break;
       case 'alive': {
         const { engineId, role } = notice;
-        this.#snapshots.startedAnew(engineId);
+        this.#blocks.startedAnew(engineId);
         this.#emit({ kind: 'engine', atMs: this.#now(), engineId, role, alive: true, message: null });
         break;
       }
@@ -323,10 +274,6 @@ export class Recorder {
 
   #note(level: 'info' | 'warning', message: string): void {
     this.#emit({ kind: 'note', atMs: this.#now(), level, message });
-  }
-
-  get #blockSize(): number {
-    return this.#cluster.settings.blockSize;
   }
 
   #now(): number {

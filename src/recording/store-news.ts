@@ -1,13 +1,13 @@
 /** What is new in a store's tiers and figures since they were last told of. A cell keeps its block for as long as it is there. */
 import type { BlockHash } from '../engine/block-hash.ts';
-import type { StoreBlocks, StoreStats } from '../store/host.ts';
+import type { StoreBlocks, StoreCell } from '../store/block-news.ts';
+import type { StoreStats } from '../store/host.ts';
 import type { BlockViews } from './block-views.ts';
 import { BlocksByHash } from './blocks-by-hash.ts';
 import { emptyBlock } from './empty-block.ts';
 import type { BlockView, SessionEvent, StoreFigures } from './events.ts';
 
 type Tier = 'memory' | 'folder';
-type Cell = StoreBlocks['memory'][number];
 
 /** Of a folder so many blocks are told one by one; its figures count all. */
 const MOST_FOLDER_CELLS = 512;
@@ -22,26 +22,48 @@ export interface StoreLook {
 export class StoreNews {
   readonly #contents: BlocksByHash;
   readonly #told = { memory: new Map<number, string>(), folder: new Map<number, string>() };
+  /** As the store told so far. */
+  readonly #memory = new Map<number, StoreCell>();
+  readonly #folder = new Set<BlockHash>();
+  /** What of the folder is told one by one, and where it is put. */
   readonly #cells = new Map<BlockHash, number>();
+  #revision = 0;
   #figures = 'null';
 
   constructor(views: BlockViews, blockSize: number) {
     this.#contents = new BlocksByHash(views, blockSize);
   }
 
+  /** Of the last look: the next one need tell no more than what came after. */
+  get revision(): number {
+    return this.#revision;
+  }
+
   /** null: there is no store any more. */
   news(look: StoreLook | null, atMs: number): SessionEvent[] {
     if (!look) return this.#changed(null) ? [{ kind: 'store', atMs, figures: null }] : [];
-    const { memory, folder } = look.blocks;
+    this.#take(look.blocks);
     this.#contents.refresh();
-    const events = this.#tier('memory', look.stats.slots, memory, atMs);
-    if (folder) {
-      const cells = this.#placed(folder);
+    const events = this.#tier('memory', look.stats.slots, [...this.#memory.values()], atMs);
+    if (look.blocks.folder) {
+      const cells = this.#placed([...this.#folder]);
       events.push(...this.#tier('folder', Math.max(0, ...cells.map(({ id }) => id)), cells, atMs));
     }
     const figures = figuresOf(look);
     if (this.#changed(figures)) events.unshift({ kind: 'store', atMs, figures });
     return events;
+  }
+
+  #take({ revision, whole, memory, folder }: StoreBlocks): void {
+    this.#revision = revision;
+    if (whole) {
+      this.#memory.clear();
+      this.#folder.clear();
+    }
+    for (const id of memory.gone) this.#memory.delete(id);
+    for (const cell of memory.changed) this.#memory.set(cell.id, cell);
+    for (const hash of folder?.gone ?? []) this.#folder.delete(hash);
+    for (const hash of folder?.came ?? []) this.#folder.add(hash);
   }
 
   #changed(figures: StoreFigures | null): boolean {
@@ -52,7 +74,7 @@ export class StoreNews {
   }
 
   /** Cells from 1 on: one that was given up is taken by the next that comes. */
-  #placed(hashes: readonly BlockHash[]): Cell[] {
+  #placed(hashes: readonly BlockHash[]): StoreCell[] {
     const there = new Set(hashes.slice(-MOST_FOLDER_CELLS));
     for (const hash of this.#cells.keys()) if (!there.has(hash)) this.#cells.delete(hash);
     const taken = new Set(this.#cells.values());
@@ -67,7 +89,7 @@ export class StoreNews {
   }
 
   /** A store may have thousands: only what changed is put into words. */
-  #tier(tier: Tier, numBlocks: number, cells: readonly Cell[], atMs: number): SessionEvent[] {
+  #tier(tier: Tier, numBlocks: number, cells: readonly StoreCell[], atMs: number): SessionEvent[] {
     const told = this.#told[tier];
     const gone = new Set(told.keys());
     const changed: BlockView[] = [];
@@ -85,7 +107,7 @@ export class StoreNews {
     return changed.length > 0 ? [{ kind: 'store_blocks', atMs, tier, numBlocks, changed }] : [];
   }
 
-  #view({ id, hash, state }: Cell): BlockView {
+  #view({ id, hash, state }: StoreCell): BlockView {
     return {
       ...emptyBlock(id),
       state: ({ coming: 'arriving', ready: 'cached', read: 'held' } as const)[state],

@@ -104,12 +104,8 @@ export class SimulatedCluster {
     const groups = this.#groups;
     this.store = options.store
       ? new SimulatedStore({
-          options: options.store,
-          blockSize: options.blockSize,
-          blockBytes,
-          groups,
-          net,
-          clock,
+          ...{ options: options.store, blockSize: options.blockSize },
+          ...{ blockBytes, groups, net, clock, costs },
         })
       : null;
     this.routing = new SimulatedRouting(options, { groups, blockBytes }, settings.reroutable ?? false);
@@ -141,6 +137,7 @@ export class SimulatedCluster {
     this.fleet = new SimulatedFleet({
       ...{ clock: this.clock, options, conversations: this.#conversations },
       startMs: costs.startMs ?? ASSUMED_START_MS,
+      onEvent: settings.onFleetEvent ?? null,
       turns: this.#router.turnsAt,
       make: (seat, life, startMs) => this.#make(seat, life, startMs),
       clientOf: (engine) => this.#clientOf(engine),

@@ -107,7 +107,8 @@ export class SimulatedEngine implements EngineClient, Member {
     const onOutputs = onStage && (() => onStage('outputs'));
     this.#outbox = new Outbox(this.core, { clock, replyMs, onlyEnds, onLoad, onCache, onOutputs });
     const { numBlocks, blockSize } = config.cache;
-    const place = { poolTokens: (numBlocks - 1) * blockSize, maxNumSeqs: config.scheduler.maxNumSeqs };
+    const { maxNumSeqs } = config.scheduler;
+    const place = { role: seat.role, poolTokens: (numBlocks - 1) * blockSize, maxNumSeqs };
     const { core, meter } = this;
     const dueMs = () => this.#dueMs();
     this.#steps = new EngineSteps(

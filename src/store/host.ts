@@ -1,6 +1,5 @@
 /** A store in its thread: memory, catalog and transport, and its interface to the thread that started it. */
 import type { EvictionName } from '../config/store.ts';
-import type { BlockHash } from '../engine/block-hash.ts';
 import type { CacheEvent } from '../engine/cache-event.ts';
 import type { Clock } from '../engine/types.ts';
 import { ConfigError, EngineDeadError } from '../errors.ts';
@@ -9,6 +8,7 @@ import type { LinkSpec } from '../transport/link.ts';
 import { createTransport, type PeerTransport } from '../transport/transport.ts';
 import type { EngineIdentity, RemoteAddress } from '../transport/types.ts';
 import { ArenaMemory } from './arena.ts';
+import { BlockNews, type StoreBlocks } from './block-news.ts';
 import { BlockCatalog, type CatalogCounters } from './catalog.ts';
 import { type FolderCounters, FolderTier } from './folder-tier.ts';
 import { LowerTiers, type StoreFolderStart, type StoreServerStart } from './lower-tiers.ts';
@@ -45,16 +45,6 @@ export interface StoreStats {
   server: { blocks: number; resting: boolean; counters: ServerCounters } | null;
 }
 
-/** Which block is where in a store, for pictures. */
-export interface StoreBlocks {
-  /** Ids are from 1 on, as in what engines read and are read. */
-  memory: { id: number; hash: BlockHash; state: 'coming' | 'ready' | 'read' }[];
-  /** null: there is none. */
-  folder: BlockHash[] | null;
-  /** Keys in each of the eviction policy's queues; null: it has none. */
-  queues: Readonly<Record<string, number>> | null;
-}
-
 /** Calls go over comlink. Every one may reject with a KvferryError. */
 export interface StoreApi {
   /** `onTrouble`: one line for people, once of each kind. */
@@ -72,7 +62,8 @@ export interface StoreApi {
   /** Serves any block to any reader from now on: for measuring. */
   serveAnyBlock(): Promise<void>;
   stats(): Promise<StoreStats>;
-  blocks(): Promise<StoreBlocks>;
+  /** What has changed since the look of that revision; 0: all. */
+  blocks(since: number): Promise<StoreBlocks>;
   /** Forgets what nobody uses, for which it waits a moment: what engines let go of may be on its way. */
   clear(): Promise<void>;
   /** Throws InternalError when its bookkeeping does not add up. */
@@ -103,6 +94,7 @@ interface Parts {
   /** Both of these; null: there is neither. */
   lower: LowerTiers | null;
   report: StoreReport;
+  news: BlockNews;
 }
 
 export function hostStore({ clock, openFolder, openServer, exit }: StoreHostDeps): StoreApi {
@@ -150,7 +142,7 @@ export function hostStore({ clock, openFolder, openServer, exit }: StoreHostDeps
       const onChange = report.changedIn('CPU');
       const catalog = new BlockCatalog({ slots, eviction, onChange, ...lower?.listeners });
       const service = new StoreService({ transport, catalog, clock, lower });
-      parts = { transport, catalog, service, folder, server, lower, report };
+      parts = { transport, catalog, service, folder, server, lower, report, news: new BlockNews() };
     },
 
     async reportEvents(wanted) {
@@ -197,13 +189,13 @@ export function hostStore({ clock, openFolder, openServer, exit }: StoreHostDeps
       };
     },
 
-    async blocks() {
-      const { catalog, folder } = running();
+    async blocks(since) {
+      const { catalog, folder, news } = running();
       const memory = [...catalog.blocks()].map(({ key: hash, slot, ready, readers }) => {
         const state = ready ? (readers > 0 ? 'read' : 'ready') : 'coming';
         return { id: slot + 1, hash, state } as const;
       });
-      return { memory, folder: folder && [...folder.hashes()], queues: catalog.queues };
+      return { ...news.news(since, memory, folder?.hashes() ?? null), queues: catalog.queues };
     },
 
     async clear() {

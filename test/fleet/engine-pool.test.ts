@@ -5,10 +5,12 @@ import { startThreads } from '../../src/fleet/thread-pool.ts';
 import type { ClusterOptions } from '../../src/fleet/types.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 import { connectorDefaults } from '../connector/scripted.ts';
+import { directory, oddConfig, oddTensors } from '../model/checkpoint.ts';
 import { platformOf } from './fake-threads.ts';
 
 const engines = (count: number) => ({ count, numBlocks: 8, enablePrefixCaching: true });
 const options = {
+  model: 'nano',
   prefill: engines(1),
   decode: engines(2),
   mode: 'bidirectional',
@@ -95,4 +97,23 @@ test('engines that start together share where weights are made; one that fails i
   await expect(startThreads(failing.platform, systemClock, options, shared)).rejects.toThrow('no device');
   expect(abandoned).toBe(1);
   expect(failing.threads.every(({ running }) => !running)).toBe(true);
+});
+
+test("an engine is told of a checkpoint's tensors when it starts, as the files are then", async () => {
+  const told: (readonly string[])[] = [];
+  const { platform, threads } = platformOf(undefined, (_, { checkpoint }) => {
+    told.push([...checkpoint!.tensors.keys()]);
+  });
+  let tensors = oddTensors();
+  const opened = { ...platform, openModel: async () => directory(oddConfig, tensors) };
+  const pool = await startThreads(opened, systemClock, { ...options, model: './odd' });
+  const { 'model.norm.weight': _, ...fewer } = tensors;
+  expect(told).toEqual(Array.from({ length: 3 }, () => expect.arrayContaining(Object.keys(tensors))));
+  threads[1]!.end();
+  tensors = fewer;
+  await expect(pool.replaceDead('bidirectional', async () => {})).rejects.toThrow(
+    'no tensor model.norm.weight',
+  );
+  expect(told).toHaveLength(3);
+  await pool.shutdown();
 });

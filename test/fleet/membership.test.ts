@@ -13,6 +13,7 @@ import { platformOf } from './fake-threads.ts';
 
 const engines = (count: number) => ({ count, numBlocks: 8, enablePrefixCaching: true });
 const options = {
+  model: 'nano',
   prefill: engines(1),
   decode: engines(2),
   mode: 'bidirectional',

@@ -5,7 +5,8 @@ import type { Cluster } from '../../src/fleet/types.ts';
 import { onHost, type Span } from '../../src/measure/spans.ts';
 import type { SessionEvent } from '../../src/recording/events.ts';
 import { Recorder } from '../../src/recording/recorder.ts';
-import type { StoreBlocks, StoreStats } from '../../src/store/host.ts';
+import { BlockNews, type StoreCell } from '../../src/store/block-news.ts';
+import type { StoreStats } from '../../src/store/host.ts';
 import { emptyResult } from '../../src/transport/transfer.ts';
 import { TestClock } from '../clock.ts';
 
@@ -34,7 +35,8 @@ const noStoreCounters: StoreStats['counters'] = {
 };
 
 /** A recorder of a cluster that says what it is told to say. */
-function recorded(store: { blocks: StoreBlocks; stats: StoreStats } | null = null) {
+function recorded(store: { memory: StoreCell[]; folder: string[] | null; stats: StoreStats } | null = null) {
+  const storeNews = new BlockNews();
   const events: SessionEvent[] = [];
   const listeners = {
     notice: (_: ClusterNotice) => {},
@@ -45,7 +47,8 @@ function recorded(store: { blocks: StoreBlocks; stats: StoreStats } | null = nul
   const cluster = {
     mode: 'bidirectional',
     settings: { blockSize: 2, store: store && {} },
-    storeBlocks: async () => store?.blocks ?? null,
+    storeBlocks: async (since: number) =>
+      store && { ...storeNews.news(since, store.memory, store.folder), queues: null },
     storeStats: async () => store?.stats ?? null,
     info: {
       adapter: {},
@@ -129,8 +132,8 @@ it('tells all of an engine again that took the place of one', async () => {
 it('tells of a store what comes and goes, cell by cell, and what it read of an engine', async () => {
   const counters = { ...noStoreCounters, lookups: 4, hits: 3 };
   const stats = { slots: 8, blocks: 1, inUse: 0, blockBytes: 64, counters, folder: null, server: null };
-  const blocks: StoreBlocks = { memory: [{ id: 2, hash: 'ab', state: 'ready' }], folder: null, queues: null };
-  const store = { blocks, stats };
+  const memory: StoreCell[] = [{ id: 2, hash: 'ab', state: 'ready' }];
+  const store = { memory, folder: null as string[] | null, stats };
   const { recorder, of, tell } = recorded(store);
   await recorder.poll();
   expect(of('store')).toMatchObject([{ figures: { slots: 8, blocks: 1, lookups: 4, hits: 3 } }]);
@@ -139,10 +142,11 @@ it('tells of a store what comes and goes, cell by cell, and what it read of an e
   await recorder.poll();
   expect(of('store_blocks')).toHaveLength(1);
   // Another takes a cell of its own, and the first is gone; the folder's cells are given out here.
-  store.blocks = { ...blocks, memory: [{ id: 3, hash: 'cd', state: 'read' }], folder: ['ef', 'cd'] };
+  store.memory = [{ id: 3, hash: 'cd', state: 'read' }];
+  store.folder = ['ef', 'cd'];
   await recorder.poll();
-  const [, memory, folder] = of('store_blocks');
-  expect(memory).toMatchObject({
+  const [, inMemory, folder] = of('store_blocks');
+  expect(inMemory).toMatchObject({
     changed: [
       { id: 3, state: 'held' },
       { id: 2, state: 'free' },

@@ -94,7 +94,7 @@ describe('costs fitted to a report', () => {
     expect(requests.ttft).toBe(60);
     // A hand-over in a simulation: a prefill step, one step of D, and what is left.
     const costs = linearCosts(file);
-    const place = { poolTokens: 1, maxNumSeqs: 1 };
+    const place = { role: 'prefill' as const, poolTokens: 1, maxNumSeqs: 1 };
     const none = { decodes: 0, decodeContext: 0, prefills: 0, prefillTokens: 0, prefillContext: 0 };
     const input = 500;
     const ms =

@@ -1,9 +1,11 @@
 /** What users found wrong in other simulators of engines, each held against this one (the rest: clock, closed-forms, simulate-trace). */
 import { describe, expect, it } from 'vitest';
+import { ROUTING_NAMES } from '../../src/config/routing.ts';
 import { Collector } from '../../src/simulate/collector.ts';
 import { checkEngines } from '../../src/simulate/invariants.ts';
 import { type Arriving, serveArrivals } from '../../src/simulate/load.ts';
 import { outcomeOf } from '../../src/simulate/outcome.ts';
+import type { SimulationSettings } from '../../src/simulate/settings.ts';
 import { summarise } from '../../src/simulate/summary.ts';
 import { request } from '../engine/fakes.ts';
 import { type Fleet, fleetOptions, greedy, simulated, turn } from './simulated.ts';
@@ -100,6 +102,27 @@ describe('room', () => {
     expect(preemptions).toBeGreaterThan(0);
     // Of two that run, the younger may be preempted once for each block that the older lacks.
     expect(preemptions).toBeLessThan(12 * 8);
+  });
+});
+
+describe('who decides', () => {
+  it.each(ROUTING_NAMES)('%s does not know how long an answer will be', async (name) => {
+    const fleet: Fleet = { prefill: 3, decode: 3, options: { routing: { name, parameters: {} } } };
+    const lengths = Array.from({ length: 30 }, (_, i) => 1 + ((7 * i) % 30));
+    const routedWith = async (outputs: readonly number[]) => {
+      const routed: [string, string | null | undefined, string | null | undefined][] = [];
+      const onTurnEnd: SimulationSettings['onTurnEnd'] = ({ conversationId, routed: to }) =>
+        routed.push([conversationId, to?.prefill, to?.decode]);
+      const cluster = simulated(fleet, { stepMs: () => STEP_MS }, { onTurnEnd });
+      // All are routed before any has been answered.
+      const arrivals = [...atOnce(outputs.map((n, i) => [20 + 5 * (i % 7), n]))];
+      const collector = new Collector();
+      await cluster.run(serveArrivals(cluster, arrivals, collector, { thinkMs: 0, failover: false }));
+      return routed.toSorted(([a], [b]) => a.localeCompare(b));
+    };
+    const found = await routedWith(lengths);
+    expect(found).toHaveLength(30);
+    expect(await routedWith(lengths.toReversed())).toEqual(found);
   });
 });
 

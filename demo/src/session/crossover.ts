@@ -1,7 +1,7 @@
 /** How long the first token takes by how much D has: pulled, and computed again. Filled pass by pass, in under a minute. */
 import { median } from 'simple-statistics';
 import { messageOf } from '../../../src/errors.ts';
-import type { Crossover } from '../../../src/recording/events.ts';
+import type { Crossover } from '../../../src/recording/experiments.ts';
 import { makeConversations } from '../../../src/workload/made.ts';
 import type { Engines } from './engines.ts';
 import type { Measuring } from './measuring.ts';

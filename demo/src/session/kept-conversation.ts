@@ -1,6 +1,6 @@
 /** A conversation over a reload of the page: what was said, as text and as the tokens that KV was made of. The tab keeps it. */
 import { z } from 'zod';
-import { type ResumedTurn, sessionEventSchema } from '../../../src/recording/events.ts';
+import type { ResumedTurn } from '../../../src/recording/events.ts';
 import type { Message } from '../../../src/workload/types.ts';
 import type { Settings } from './settings.ts';
 
@@ -33,10 +33,11 @@ export function keepConversation({ model }: Settings, conversation: KeptConversa
 }
 
 /** null: none of this model, or none that this version of the page reads. */
-export function keptConversation({ model }: Settings): KeptConversation | null {
+export async function keptConversation({ model }: Settings): Promise<KeptConversation | null> {
   try {
     const kept = keptSchema.parse(JSON.parse(sessionStorage.getItem(KEY) ?? 'null'));
     if (kept.model !== model) return null;
+    const { sessionEventSchema } = await import('../../../src/recording/events.ts');
     const event = { kind: 'conversation_resumed', atMs: 0, conversation: kept.id, turns: kept.turns };
     const resumed = sessionEventSchema.parse(event);
     return resumed.kind === 'conversation_resumed' ? { ...kept, turns: resumed.turns } : null;

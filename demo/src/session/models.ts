@@ -54,3 +54,14 @@ export class ModelShelf {
     return label;
   }
 }
+
+/** A Hugging Face model directory's address as someone typed it. Throws Error that says what is wanted. */
+export function modelUrl(text: string): string {
+  const url = text.trim();
+  if (!/^https?:\/\/\S+$/.test(url)) {
+    throw new Error(
+      `'${url}' is no address: wanted one of a Hugging Face model directory, such as https://huggingface.co/HuggingFaceTB/SmolLM2-135M-Instruct/resolve/main`,
+    );
+  }
+  return url.replace(/\/+$/, '');
+}

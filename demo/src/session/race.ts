@@ -1,7 +1,7 @@
 /** The same turn, three times each way: P computes again what D generated, or pulls it. One after the other. */
 import { median } from 'simple-statistics';
 import { messageOf } from '../../../src/errors.ts';
-import type { Race, RaceLane } from '../../../src/recording/events.ts';
+import type { Race, RaceLane } from '../../../src/recording/experiments.ts';
 import type { Message } from '../../../src/workload/types.ts';
 import { Conversation } from './conversation.ts';
 import { type Measuring, RUNS } from './measuring.ts';

@@ -1,7 +1,7 @@
 /**
  * The page's session: what the controls and lessons may do. The state and the engines are workbench.ts, the conversation is
- * talk.ts, what becomes of the engines as settings change is changes.ts, what is shown of it when is playback.ts; here is
- * which of them acts.
+ * talk.ts, what becomes of the engines as settings change is changes.ts, what is shown of it when is playback.ts, recordings
+ * in place of engines are replays.ts; here is which of them acts.
  */
 import { messageOf } from '../../../src/errors.ts';
 import { Changes, sameEngines } from './changes.ts';
@@ -9,6 +9,8 @@ import type { Engines } from './engines.ts';
 import { fromHash, toHash } from './hash.ts';
 import { reloadIsolated } from './isolation.ts';
 import type { Measuring } from './measuring.ts';
+import { modelUrl } from './models.ts';
+import { Replays } from './replays.ts';
 import { defaultSettings, type Settings } from './settings.ts';
 import { enginesShown } from './shown.ts';
 import { suggest } from './suggestions.ts';
@@ -16,8 +18,6 @@ import { whatIsMissing } from './support.ts';
 import { Talk } from './talk.ts';
 import type { Pointed, Role, Session, SessionActions, SessionState } from './types.ts';
 import { Workbench } from './workbench.ts';
-
-const SHIPPED_RECORDING = 'recordings/shipped.json';
 
 type EngineHandle = ReturnType<NonNullable<Engines['running']>['cluster']['engine']>;
 
@@ -32,6 +32,7 @@ class PageActions implements SessionActions {
   readonly #bench = new Workbench();
   readonly #talk = new Talk(this.#bench);
   readonly #changes = new Changes(this.#bench, this.#talk);
+  readonly #replays = new Replays(this.#bench);
 
   constructor() {
     this.state = this.#bench.state;
@@ -45,7 +46,7 @@ class PageActions implements SessionActions {
     this.#changes.shown = true;
     const missing = await whatIsMissing();
     if (missing) {
-      await this.#replayInstead(missing.message);
+      await this.#replays.instead(missing.message);
       return;
     }
     const { model } = this.#bench.settings;
@@ -98,7 +99,7 @@ class PageActions implements SessionActions {
     const { replays, engines } = this.#bench;
     if (replays) {
       await this.configure({ lesson: change.lesson ?? null });
-      if (change.lesson) await this.#replayShipped(`recordings/lesson-${change.lesson}.json`);
+      if (change.lesson) await this.#replays.lesson(change.lesson);
       return;
     }
     await this.#bench.cancel();
@@ -211,17 +212,8 @@ class PageActions implements SessionActions {
     await this.#bench.saveRecording();
   }
 
-  async loadRecording(file: File): Promise<void> {
-    try {
-      const { parseRecording } = await import('./recordings.ts');
-      const recording = parseRecording(await file.text(), file.name);
-      await this.#bench.cancel();
-      await this.#bench.engines.close();
-      this.#bench.playback.load(recording);
-      this.#bench.playback.play();
-    } catch (error) {
-      this.#bench.note('warning', messageOf(error));
-    }
+  loadRecording(file: File): Promise<void> {
+    return this.#replays.file(file);
   }
 
   playTime(): void {
@@ -275,46 +267,10 @@ class PageActions implements SessionActions {
     }
   }
 
-  async #replayInstead(missing: string): Promise<void> {
-    const { lesson } = this.#bench.settings;
-    try {
-      await this.#replayShipped(lesson === null ? SHIPPED_RECORDING : `recordings/lesson-${lesson}.json`);
-      this.#bench.note('warning', missing);
-    } catch (error) {
-      this.#bench.status(
-        'failed',
-        `${missing} The recorded run could not be loaded either: ${messageOf(error)}.`,
-      );
-    }
-  }
-
-  /** Where engines cannot run. Rejects when it cannot be loaded. */
-  async #replayShipped(name: string): Promise<void> {
-    const response = await fetch(name);
-    if (!response.ok) throw new Error(`${name} could not be loaded: the server answered ${response.status}`);
-    const { parseRecording } = await import('./recordings.ts');
-    const recording = parseRecording(await response.text(), name);
-    const { lesson } = this.#bench.settings;
-    this.#bench.playback.load(recording);
-    this.#bench.setSettings({ ...this.#bench.settings, lesson });
-    // A lesson waits for its reader.
-    if (lesson === null) this.#bench.playback.play();
-  }
-
   #followHash(): void {
     if (location.hash === toHash(this.#bench.settings, location.hash)) return;
     const { settings, problems } = fromHash(location.hash);
     for (const problem of problems) this.#bench.note('warning', problem);
     void this.configure(settings);
   }
-}
-
-function modelUrl(text: string): string {
-  const url = text.trim();
-  if (!/^https?:\/\/\S+$/.test(url)) {
-    throw new Error(
-      `'${url}' is no address: wanted one of a Hugging Face model directory, such as https://huggingface.co/HuggingFaceTB/SmolLM2-135M-Instruct/resolve/main`,
-    );
-  }
-  return url.replace(/\/+$/, '');
 }

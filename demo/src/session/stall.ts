@@ -4,7 +4,7 @@
  */
 import { messageOf } from '../../../src/errors.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
-import type { Stall, StallRun, StallSide } from '../../../src/recording/events.ts';
+import type { Stall, StallRun, StallSide } from '../../../src/recording/experiments.ts';
 import type { GeneratedToken } from '../../../src/router/turn-types.ts';
 import { type Measuring, RUNS } from './measuring.ts';
 

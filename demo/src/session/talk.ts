@@ -2,6 +2,7 @@
 import { systemClock } from '../../../src/platform/clock.ts';
 import type { Message } from '../../../src/workload/types.ts';
 import { Conversation } from './conversation.ts';
+import { forgetConversation, keepConversation, keptConversation } from './kept-conversation.ts';
 import type { Settings } from './settings.ts';
 import { script, secondScript, suggest } from './suggestions.ts';
 import type { Workbench } from './workbench.ts';
@@ -101,8 +102,7 @@ export class Talk {
   async resume(): Promise<boolean> {
     const { engines, settings } = this.#bench;
     if (!engines.running || !keepsConversation(settings)) return false;
-    const { keptConversation } = await import('./kept-conversation.ts');
-    const kept = keptConversation(settings);
+    const kept = await keptConversation(settings);
     if (!kept) return false;
     const { id, messages, tokenIds, turns } = kept;
     this.#count = Math.max(this.#count, Number(/\d+$/.exec(id)?.[0] ?? 0));
@@ -114,13 +114,18 @@ export class Talk {
     return true;
   }
 
-  async #keep(): Promise<void> {
+  #keep(): void {
     const { engines, settings } = this.#bench;
-    if (!keepsConversation(settings)) return;
     const { id, messages, turns } = this.#chat;
-    const history = engines.running?.cluster.historyOf(id);
-    const { keepConversation } = await import('./kept-conversation.ts');
+    const history = keepsConversation(settings) ? engines.running?.cluster.historyOf(id) : null;
     if (history) keepConversation(settings, { id, messages, turns, tokenIds: history.tokenIds });
+    // What was kept before lacks this turn.
+    else this.#forgetKept();
+  }
+
+  /** Also where nothing is kept now: it may be later. A lesson's conversation is its own; it leaves the user's. */
+  #forgetKept(): void {
+    if (this.#bench.settings.lesson === null) forgetConversation();
   }
 
   /** Begins a new conversation; D's blocks of the old one are released. */
@@ -133,8 +138,7 @@ export class Talk {
       await recorder?.endConversation(id).catch(() => {});
       this.#bench.emit({ kind: 'conversation_ended', atMs: this.#bench.nowMs(), conversation: id });
     }
-    if (keepsConversation(this.#bench.settings))
-      (await import('./kept-conversation.ts')).forgetConversation();
+    this.#forgetKept();
     this.#chat = this.#newConversation();
     this.#second = null;
     this.#suggest();
@@ -172,7 +176,7 @@ export class Talk {
     const { engines, settings } = this.#bench;
     if (!engines.running) throw new Error('The engines are not running: choose a model, or reload the page.');
     await conversation.ask(engines.running.recorder, settings, question, signal, onText);
-    if (conversation === this.#chat) await this.#keep();
+    if (conversation === this.#chat) this.#keep();
   }
 
   #newConversation(): Conversation {

@@ -7,35 +7,35 @@ import type { ReadonlySignal } from '@preact/signals';
 import type { Span, TurnSide } from '../../../src/measure/spans.ts';
 import type {
   BlockView,
-  Crossover,
   EngineStatsView,
   Machine,
   Mode,
-  Race,
   RecordedTurn,
   Role,
-  Stall,
   StoreFigures,
 } from '../../../src/recording/events.ts';
+import type { Crossover, Race, Stall } from '../../../src/recording/experiments.ts';
 import type { Settings } from './settings.ts';
 
 export type { Span, TurnSide } from '../../../src/measure/spans.ts';
 export type {
   BlockView,
-  Crossover,
   EngineStatsView,
   Machine,
   Mode,
-  Race,
-  RaceLane,
   RecordedTurn as TurnReport,
   Role,
   SessionEvent,
+  StoreFigures,
+} from '../../../src/recording/events.ts';
+export type {
+  Crossover,
+  Race,
+  RaceLane,
   Stall,
   StallRun,
   StallSide,
-  StoreFigures,
-} from '../../../src/recording/events.ts';
+} from '../../../src/recording/experiments.ts';
 export type { Settings } from './settings.ts';
 
 /**

@@ -2,6 +2,7 @@
 import type { Cluster } from '../../fleet/types.ts';
 import { type Fit, fitNonNegative } from '../../measure/least-squares.ts';
 import { median } from '../../measure/statistics.ts';
+import type { EngineRole } from '../../router/engine-client.ts';
 import { linearCosts, type SimulationCostsFile } from './linear.ts';
 import { type StepShape, shapeOf } from './types.ts';
 
@@ -16,6 +17,7 @@ export interface MeasuredCosts {
 /** One thing that was measured, so often as there were rounds. */
 export interface Point {
   what: string;
+  role: EngineRole;
   /** Steps that its time is the sum of. */
   steps: readonly StepShape[];
   /** Whether a request's way to its engine is part of it. */
@@ -30,11 +32,10 @@ export interface HandOver {
   bytes: number;
 }
 
-/** Of so many engines at once. */
-export interface Beside {
-  gap: number[];
-  ttft: number[];
-}
+/** Of so many engines at once, by engine: what its like pieces of work took; nothing of those that were not at work. */
+export type Beside = readonly number[][];
+
+export const ROLES: readonly EngineRole[] = ['prefill', 'decode'];
 
 /** What the runner cuts a step into, so that copies get in between. */
 const PIECE_MS = 30;
@@ -45,10 +46,27 @@ export function fitted(
   handOvers: readonly HandOver[],
   beside: readonly Beside[],
 ): MeasuredCosts {
-  const rows = points.map(({ steps, submits }) => [...featuresOf(steps), submits]);
+  // Drivers of P and D may differ: one fit with coefficients for each, and one for a request's way.
+  const roles = ROLES.filter((role) => points.some((point) => point.role === role));
+  const rows = points.map(({ role, steps, submits }) => [
+    ...roles.flatMap((each) => featuresOf(each === role ? steps : [])),
+    submits,
+  ]);
   const values = points.map(({ ms }) => Math.max(1e-3, median(ms)));
   const fit = fitNonNegative(rows, values);
-  const [fixed, token, context, decodes, decodeContext, submit] = fit.coefficients as Coefficients;
+  const stepOf = (role: EngineRole) => {
+    const [fixed, token, context, decodes, decodeContext] = fit.coefficients.slice(
+      FEATURES * roles.indexOf(role),
+    ) as Coefficients;
+    return {
+      fixed_ms: fixed,
+      ms_per_prefill: 0,
+      ms_per_prefill_token: token,
+      ms_per_prefill_context: context,
+      ms_per_decode: decodes,
+      ms_per_decode_context: decodeContext,
+    };
+  };
   const read = fitNonNegative(
     handOvers.map(({ bytes }) => [1, bytes]),
     handOvers.map(({ readMs }) => Math.max(1e-3, readMs)),
@@ -60,17 +78,11 @@ export function fitted(
     source: 'measured',
     model: settings.model,
     about: `${points.length + handOvers.length} points, ${engines.length} engines of ${info.model.name}, at most ${settings.maxNumBatchedTokens} rows a step`,
-    step: {
-      fixed_ms: fixed,
-      ms_per_prefill: 0,
-      ms_per_prefill_token: token,
-      ms_per_prefill_context: context,
-      ms_per_decode: decodes,
-      ms_per_decode_context: decodeContext,
-    },
+    step: stepOf(roles[0]!),
+    decode_step: roles.length > 1 ? stepOf('decode') : null,
     read: { fixed_ms: readFixed, ms_per_byte: readPerByte },
     store: null,
-    submit_ms: submit,
+    submit_ms: fit.coefficients.at(-1)!,
     reply_ms: 0,
     message_ms: 0,
     piece_ms: PIECE_MS,
@@ -86,7 +98,8 @@ export function fitted(
   };
 }
 
-type Coefficients = [number, number, number, number, number, number];
+type Coefficients = [number, number, number, number, number];
+const FEATURES = 5;
 
 const featuresOf = (steps: readonly StepShape[]): number[] => {
   const sum = (value: (shape: StepShape) => number) =>
@@ -120,21 +133,25 @@ function replyMs(
 ): number {
   const costs = linearCosts(file);
   const place = { poolTokens: 1, maxNumSeqs: 1 };
+  const stepMs = (role: EngineRole, shape: StepShape) => costs.stepMs(shape, { ...place, role });
   const left = handOvers.map(({ tokens, ttftMs, readMs }) => {
-    const steps = [...prefillSteps(tokens, maxNumBatchedTokens), decodeShape(1, tokens - 1)];
-    const stepsMs = steps.reduce((sum, shape) => sum + costs.stepMs(shape, place), 0);
-    return ttftMs - stepsMs - 2 * costs.submitMs - readMs;
+    const prefillMs = prefillSteps(tokens, maxNumBatchedTokens).reduce(
+      (sum, shape) => sum + stepMs('prefill', shape),
+      0,
+    );
+    const firstMs = stepMs('decode', decodeShape(1, tokens - 1));
+    return ttftMs - prefillMs - firstMs - 2 * costs.submitMs - readMs;
   });
   return Math.max(0, median(left));
 }
 
-/** Of one beside so many others, against one alone: the mean of what prefills and decode steps show. */
-function speedsOf(beside: readonly Beside[]): number[] {
+/** Of engines beside so many others, against each of them alone; the mean of those that were at work. */
+export function speedsOf(beside: readonly Beside[]): number[] {
   const [alone] = beside;
   let least = 1;
-  return beside.map(({ gap, ttft }) => {
-    const share = (median(alone!.gap) / median(gap) + median(alone!.ttft) / median(ttft)) / 2;
-    least = Math.min(least, Number.isFinite(share) ? share : 1);
+  return beside.map((engines) => {
+    const shares = engines.flatMap((ms, i) => (ms.length > 0 ? median(alone![i]!) / median(ms) : []));
+    least = Math.min(least, shares.reduce((sum, share) => sum + share, 0) / shares.length);
     return least;
   });
 }

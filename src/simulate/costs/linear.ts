@@ -2,10 +2,26 @@
 import { z } from 'zod';
 import { parseJson } from '../../config/fields.ts';
 import { ConfigError } from '../../errors.ts';
-import { type SimulationCosts, SOURCES } from './types.ts';
+import { type ByBytes, type SimulationCosts, SOURCES, type StepShape } from './types.ts';
 
 const ms = z.number().nonnegative();
 const byBytes = z.strictObject({ fixed_ms: ms.default(0), ms_per_byte: ms.default(0) });
+const medium = z
+  .strictObject({
+    read: byBytes.describe('Of blocks that are asked for at once, by the bytes of all.'),
+    write: byBytes.nullable().default(null).describe('null: nothing is known of it.'),
+  })
+  .nullable()
+  .default(null);
+
+const stepSchema = z.strictObject({
+  fixed_ms: ms.default(0).describe('Of every step.'),
+  ms_per_prefill: ms.default(0).describe('For each request with several rows.'),
+  ms_per_prefill_token: ms.default(0),
+  ms_per_prefill_context: ms.default(0).describe('For each of these rows and each token before it.'),
+  ms_per_decode: ms.default(0).describe('For each request with one row.'),
+  ms_per_decode_context: ms.default(0).describe('For each token before such a row.'),
+});
 
 export const simulationCostsSchema = z.strictObject({
   kvferry_simulation_costs: z.literal(1).describe('Version of this format.'),
@@ -17,21 +33,18 @@ export const simulationCostsSchema = z.strictObject({
     .default(null)
     .describe('The model that the times are of, which is then the one that is simulated; null: any.'),
   about: z.string().default('').describe('Whose times, of what, in a sentence.'),
-  step: z
-    .strictObject({
-      fixed_ms: ms.default(0).describe('Of every step.'),
-      ms_per_prefill: ms.default(0).describe('For each request with several rows.'),
-      ms_per_prefill_token: ms.default(0),
-      ms_per_prefill_context: ms.default(0).describe('For each of these rows and each token before it.'),
-      ms_per_decode: ms.default(0).describe('For each request with one row.'),
-      ms_per_decode_context: ms.default(0).describe('For each token before such a row.'),
-    })
-    .describe("From a step's plan to its outputs, milliseconds, on a machine of its own."),
+  step: stepSchema.describe("From a step's plan to its outputs, milliseconds, on a machine of its own."),
+  decode_step: stepSchema
+    .nullable()
+    .default(null)
+    .describe('The same on D, whose driver may compute otherwise than P’s; null: as on P.'),
   read: byBytes.prefault({}).describe('A READ, beside what a modelled link takes.'),
   store: z
     .strictObject({
       load: byBytes.describe('From a store to an engine.'),
       save: byBytes.describe('From the offer of an engine until the store has read it.'),
+      folder: medium.describe("Between the store's folder and its memory; null: nothing is known of it."),
+      server: medium.describe('The same of the server below it.'),
     })
     .nullable()
     .default(null)
@@ -72,23 +85,20 @@ export function linearCosts({
   model,
   about,
   step,
+  decode_step,
   read,
   store,
   ...file
 }: SimulationCostsFile): SimulationCosts {
   return {
     ...{ name, source, model, about },
-    stepMs: ({ decodes, decodeContext, prefills, prefillTokens, prefillContext }) =>
-      step.fixed_ms +
-      step.ms_per_prefill * prefills +
-      step.ms_per_prefill_token * prefillTokens +
-      step.ms_per_prefill_context * prefillContext +
-      step.ms_per_decode * decodes +
-      step.ms_per_decode_context * decodeContext,
+    stepMs: (shape, { role }) => stepMs((role === 'decode' && decode_step) || step, shape),
     readMs: (bytes) => msOf(read, bytes),
     store: store && {
       loadMs: (bytes) => msOf(store.load, bytes),
       saveMs: (bytes) => msOf(store.save, bytes),
+      folder: store.folder && mediumOf(store.folder),
+      server: store.server && mediumOf(store.server),
     },
     submitMs: file.submit_ms,
     replyMs: file.reply_ms,
@@ -98,6 +108,25 @@ export function linearCosts({
     speeds: file.speeds,
   };
 }
+
+const mediumOf = ({ read, write }: NonNullable<z.infer<typeof medium>>) => {
+  return { read: rateOf(read), write: write && rateOf(write) };
+};
+
+const rateOf = ({ fixed_ms: fixedMs, ms_per_byte: msPerByte }: z.infer<typeof byBytes>): ByBytes => {
+  return { fixedMs, msPerByte };
+};
+
+const stepMs = (
+  costs: z.infer<typeof stepSchema>,
+  { decodes, decodeContext, prefills, prefillTokens, prefillContext }: StepShape,
+): number =>
+  costs.fixed_ms +
+  costs.ms_per_prefill * prefills +
+  costs.ms_per_prefill_token * prefillTokens +
+  costs.ms_per_prefill_context * prefillContext +
+  costs.ms_per_decode * decodes +
+  costs.ms_per_decode_context * decodeContext;
 
 const msOf = ({ fixed_ms, ms_per_byte }: z.infer<typeof byBytes>, bytes: number): number =>
   bytes > 0 ? fixed_ms + ms_per_byte * bytes : 0;

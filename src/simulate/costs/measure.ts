@@ -6,16 +6,16 @@
 import { FULL_GROUP } from '../../engine/kv-cache-spec.ts';
 import type { Cluster } from '../../fleet/types.ts';
 import { median } from '../../measure/statistics.ts';
-import type { EngineClient } from '../../router/engine-client.ts';
+import type { EngineClient, EngineRole } from '../../router/engine-client.ts';
 import { Asker } from './asker.ts';
 import {
-  type Beside,
   decodeShape,
   fitted,
   type HandOver,
   type MeasuredCosts,
   type Point,
   prefillSteps,
+  ROLES,
 } from './fit-measured.ts';
 
 /** Of each point, where nobody says how many. */
@@ -31,6 +31,9 @@ const DECODES: readonly (readonly [requests: number, context: number])[] = [
   [8, 64],
 ];
 const DECODED = 16;
+/** What engines are at while it is measured how they slow each other: P at prompts, one after the other, D at an answer. */
+const BESIDE = { prompt: 192, prompts: 3, context: 24, answer: 64 };
+
 /** Measures round by round, so that what is to be compared with it can be measured in between, in the same state. */
 export class CostMeter {
   readonly #cluster: Cluster;
@@ -40,7 +43,11 @@ export class CostMeter {
   readonly #decodes: typeof DECODES;
   readonly #points = new Map<string, Point>();
   readonly #handOvers: HandOver[] = [];
-  readonly #beside: Beside[];
+  /** By how many were at work, from 1 on. */
+  readonly #beside: number[][][];
+  /** P and D in turn, as a fleet that is not fully at work would have them. */
+  readonly #mixed: readonly EngineClient[];
+  readonly #answer: number;
   #rounds = 0;
 
   constructor(cluster: Cluster, { seed, signal }: { seed: number; signal: AbortSignal }) {
@@ -56,7 +63,10 @@ export class CostMeter {
       ([n, context]) => n <= maxNumSeqs && n * (context + DECODED + blockSize) < room,
     );
     this.#ask = new Asker(info.model.vocabSize, seed);
-    this.#beside = engines.map(() => ({ gap: [], ttft: [] }));
+    const byRole = ROLES.map((role) => engines.filter((engine) => engine.role === role));
+    this.#mixed = engines.flatMap((_, i) => byRole.flatMap((alike) => alike[i] ?? []));
+    this.#beside = engines.map(() => this.#mixed.map(() => []));
+    this.#answer = Math.min(BESIDE.answer, room - BESIDE.context - blockSize);
   }
 
   /** The first one is for what a first step or transfer still sets up, and is not counted. Takes turns with whatever else is served. */
@@ -64,12 +74,16 @@ export class CostMeter {
     const { mode } = this.#cluster;
     await this.#cluster.configure({ mode: 'unidirectional' });
     const counts = this.#rounds > 0;
-    // Each engine in turn: they are all alike.
     const { engines } = this.#cluster;
-    const engine = engines[this.#rounds % engines.length]!;
+    for (const role of ROLES) {
+      // Each in turn: those of a role are alike.
+      const alike = engines.filter((engine) => engine.role === role);
+      const engine = alike[this.#rounds % alike.length];
+      if (!engine) continue;
+      await this.#measurePrefills(engine, counts);
+      await this.#measureDecodes(engine, counts);
+    }
     this.#rounds++;
-    await this.#measurePrefills(engine, counts);
-    await this.#measureDecodes(engine, counts);
     await this.#measureHandOvers(counts);
     await this.#measureBeside(counts);
     await this.#cluster.configure({ mode });
@@ -83,8 +97,10 @@ export class CostMeter {
     for (const tokens of this.#prefills) {
       this.#signal.throwIfAborted();
       const { arrivalMs, tokenMs } = await this.#ask.engine(engine, tokens, 1);
+      const { role } = engine;
       const steps = prefillSteps(tokens, this.#cluster.settings.maxNumBatchedTokens);
-      if (counts) this.#add({ what: `prefill of ${tokens}`, steps, submits: 1 }, tokenMs[0]! - arrivalMs);
+      const what = `prefill of ${tokens} on ${nameOf(role)}`;
+      if (counts) this.#add({ what, role, steps, submits: 1 }, tokenMs[0]! - arrivalMs);
     }
   }
 
@@ -93,9 +109,10 @@ export class CostMeter {
       this.#signal.throwIfAborted();
       const asked = Array.from({ length: count }, () => this.#ask.engine(engine, context, DECODED));
       const gaps = gapsTogether((await Promise.all(asked)).map(({ tokenMs }) => tokenMs));
+      const { role } = engine;
       const steps = [decodeShape(count, context + DECODED / 2)];
-      if (counts && gaps.length > 0)
-        this.#add({ what: `${count} decode at ${context}`, steps, submits: 0 }, median(gaps));
+      const what = `${count} decode at ${context} on ${nameOf(role)}`;
+      if (counts && gaps.length > 0) this.#add({ what, role, steps, submits: 0 }, median(gaps));
     }
   }
 
@@ -108,18 +125,37 @@ export class CostMeter {
     }
   }
 
+  /** Each engine alone, then so many at once. */
   async #measureBeside(counts: boolean): Promise<void> {
-    const { engines } = this.#cluster;
-    for (let count = 1; count <= engines.length; count++) {
-      this.#signal.throwIfAborted();
-      const longest = this.#prefills.at(-1)!;
-      const some = engines.slice(0, count);
-      const answers = await Promise.all(some.map((each) => this.#ask.engine(each, longest, DECODED)));
-      if (!counts) continue;
-      const { gap, ttft } = this.#beside[count - 1]!;
-      ttft.push(...answers.map(({ arrivalMs, tokenMs }) => tokenMs[0]! - arrivalMs));
-      gap.push(...gapsTogether(answers.map(({ tokenMs }) => tokenMs)));
+    for (let count = 1; count <= this.#mixed.length; count++) {
+      const groups = count === 1 ? this.#mixed.map((_, i) => [i]) : [[...this.#mixed.keys()].slice(0, count)];
+      for (const group of groups) {
+        this.#signal.throwIfAborted();
+        const times = await this.#atWork(group.map((i) => this.#mixed[i]!));
+        if (counts) times.forEach((ms, i) => void this.#beside[count - 1]![group[i]!]!.push(...ms));
+      }
     }
+  }
+
+  /** Of each engine, what its prompts took, or its tokens; P goes on for as long as a D does. */
+  async #atWork(engines: readonly EngineClient[]): Promise<number[][]> {
+    let answering = engines.filter(({ role }) => role === 'decode').length;
+    return Promise.all(
+      engines.map(async (engine) => {
+        if (engine.role === 'decode') {
+          const { tokenMs } = await this.#ask.engine(engine, BESIDE.context, this.#answer);
+          answering--;
+          return tokenMs.slice(1).map((ms, i) => ms - tokenMs[i]!);
+        }
+        const times: number[] = [];
+        const prompt = Math.min(BESIDE.prompt, this.#prefills.at(-1)!);
+        while (times.length < BESIDE.prompts || answering > 0) {
+          const { arrivalMs, tokenMs } = await this.#ask.engine(engine, prompt, 1);
+          times.push(tokenMs[0]! - arrivalMs);
+        }
+        return times;
+      }),
+    );
   }
 
   #add(point: Omit<Point, 'ms'>, ms: number): void {
@@ -128,6 +164,8 @@ export class CostMeter {
     known.ms.push(ms);
   }
 }
+
+const nameOf = (role: EngineRole): string => (role === 'prefill' ? 'P' : 'D');
 
 /** Between neighbouring tokens, while all are decoding. */
 function gapsTogether(answers: readonly (readonly number[])[]): number[] {

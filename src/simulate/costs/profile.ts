@@ -19,6 +19,8 @@ const TOKENS = [64, 128, 256, 512, 1024, 2048, 4096, 8192];
 /** A fit where costs are not linear. */
 export function profileOf(costs: SimulationCosts, deps: ProfileDeps): CostProfile {
   const { blockSize, blockBytes, maxNumBatchedTokens } = deps;
+  // P is who computes what it does not pull.
+  const place = { ...deps, role: 'prefill' as const };
   const prefills = TOKENS.map((tokens) => prefillSteps(tokens, maxNumBatchedTokens));
   const prefill = fitNonNegative(
     prefills.map((steps) => [
@@ -26,7 +28,7 @@ export function profileOf(costs: SimulationCosts, deps: ProfileDeps): CostProfil
       steps.reduce((sum, { prefillTokens, decodes }) => sum + prefillTokens + decodes, 0),
       steps.reduce((sum, { prefillContext, decodeContext }) => sum + prefillContext + decodeContext, 0),
     ]),
-    prefills.map((steps) => positive(steps.reduce((sum, shape) => sum + costs.stepMs(shape, deps), 0))),
+    prefills.map((steps) => positive(steps.reduce((sum, shape) => sum + costs.stepMs(shape, place), 0))),
   );
   const [stepMs, tokenMs, contextMs] = prefill.coefficients as [number, number, number];
   const byBytes = (msOf: (bytes: number, tokens: number) => number) => {

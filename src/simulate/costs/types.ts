@@ -1,6 +1,7 @@
 /** How long things take in a simulation. Only these times are a model; what is done when, and by whom, is the real policy. */
 import { tokenContext } from '../../connector/policy/cost-model.ts';
 import type { ScheduledBatch } from '../../engine/types.ts';
+import type { EngineRole } from '../../router/engine-client.ts';
 
 /** Of a step's batch, what its time hangs on. */
 export interface StepShape {
@@ -17,6 +18,7 @@ export interface StepShape {
 
 /** The engine that steps. */
 export interface StepPlace {
+  role: EngineRole;
   /** Tokens that its pool holds. */
   poolTokens: number;
   maxNumSeqs: number;
@@ -28,6 +30,15 @@ export interface StepPlace {
  */
 export const SOURCES = ['measured', 'fitted', 'published', 'assumed'] as const;
 export type CostSource = (typeof SOURCES)[number];
+
+/** Of one block, or of several that are asked for at once. */
+export interface ByBytes {
+  fixedMs: number;
+  msPerByte: number;
+}
+
+/** What may lie below a store's memory. */
+export type Medium = 'folder' | 'server';
 
 export interface SimulationCosts {
   name: string;
@@ -44,7 +55,12 @@ export interface SimulationCosts {
    * Between an engine and a store, milliseconds: a load; and a save, from its offer on. null: they say nothing of a store, and
    * both take what a READ between engines takes.
    */
-  store: { loadMs(bytes: number): number; saveMs(bytes: number): number } | null;
+  store:
+    | ({ loadMs(bytes: number): number; saveMs(bytes: number): number } & {
+        /** Below its memory; absent or null: they say nothing of it. `write` null: nothing of that. */
+        [M in Medium]?: { read: ByBytes; write: ByBytes | null } | null;
+      })
+    | null;
   /** From the router to an engine, milliseconds. */
   submitMs: number;
   /** From an engine's step to the router; a token's own time is its step's end. */

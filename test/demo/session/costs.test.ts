@@ -3,17 +3,23 @@ import { expect, test } from 'vitest';
 import { costsHere, measureCosts } from '../../../demo/src/session/costs.ts';
 import type { Measuring } from '../../../demo/src/session/measuring.ts';
 import { defaultSettings } from '../../../demo/src/session/settings.ts';
+import type { Cluster } from '../../../src/fleet/types.ts';
 import { linearCosts } from '../../../src/simulate/costs/linear.ts';
+import { CostMeter } from '../../../src/simulate/costs/measure.ts';
 import { noCosts } from '../../../src/simulate/costs/published.ts';
 import { fleetOptions, simulated } from '../../simulate/simulated.ts';
 
-test('steps and READs come out as the engines take them, each engine alone', async () => {
+test('steps and READs come out as the engines of each role take them, each engine alone', async () => {
   const step = { prefillTokens: 0, prefills: 0, prefillContext: 0, decodes: 0, decodeContext: 0 };
   const options = fleetOptions({ options: { maxModelLen: 1024 } });
   const fleet = simulated(
     { options },
     {
-      stepMs: ({ prefillTokens, decodes }) => 4 + 0.05 * prefillTokens + 0.5 * decodes,
+      // D prefills at half the speed, and its steps begin sooner.
+      stepMs: ({ prefillTokens, decodes }, { role }) =>
+        role === 'prefill'
+          ? 4 + 0.05 * prefillTokens + 0.5 * decodes
+          : 1 + 0.1 * prefillTokens + 0.5 * decodes,
       readMs: (bytes) => (bytes > 0 ? 2 + bytes / 1e6 : 0),
       // Two at once take their time from each other.
       speeds: [1, 0.5],
@@ -41,7 +47,19 @@ test('steps and READs come out as the engines take them, each engine alone', asy
   expect(kvBytesPerToken).toBe(1000);
   const costs = { ...noCosts, ...linearCosts(file) };
   const place = { poolTokens: 1, maxNumSeqs: 1 };
-  expect(costs.stepMs({ ...step, prefills: 1, prefillTokens: 400 }, place)).toBeCloseTo(24, 0);
-  expect(costs.stepMs({ ...step, decodes: 4, decodeContext: 400 }, place)).toBeCloseTo(6, 0);
+  const [onP, onD] = (['prefill', 'decode'] as const).map((role) => ({
+    prefill: costs.stepMs({ ...step, prefills: 1, prefillTokens: 400 }, { ...place, role }),
+    decode: costs.stepMs({ ...step, decodes: 4, decodeContext: 400 }, { ...place, role }),
+  }));
+  expect(onP!.prefill).toBeCloseTo(24, 0);
+  expect(onP!.decode).toBeCloseTo(6, 0);
+  expect(onD!.prefill).toBeCloseTo(41, 0);
+  expect(onD!.decode).toBeCloseTo(3, 0);
   expect(costs.readMs(3_000_000, 0)).toBeCloseTo(5, 0);
+
+  const meter = new CostMeter(cluster as unknown as Cluster, { seed: 1, signal });
+  await fleet.run(meter.round().then(() => meter.round()));
+  const [alone, both] = meter.costs().file.speeds!;
+  expect(alone).toBe(1);
+  expect(both).toBeCloseTo(0.5, 1);
 });

@@ -1,11 +1,12 @@
-import { expect, it } from 'vitest';
-import { defaultSettings } from '../../../demo/src/session/settings.ts';
+import { afterEach, expect, it, vi } from 'vitest';
+import { keepConversation } from '../../../demo/src/session/kept-conversation.ts';
+import { defaultSettings, type Settings } from '../../../demo/src/session/settings.ts';
 import { script, secondScript } from '../../../demo/src/session/suggestions.ts';
 import { Talk } from '../../../demo/src/session/talk.ts';
 import type { Workbench } from '../../../demo/src/session/workbench.ts';
 
 /** A bench whose engines answer with so many tokens, and what was told in which order. `fails` gets no answer. */
-function bench(tokens: number, conversations: number, fails = '') {
+function bench(tokens: number, conversations: number, fails = '', settings: Partial<Settings> = {}) {
   const told: string[] = [];
   async function* generate(_: unknown, { question }: { question: string }) {
     if (question === fails) throw new Error('D is gone');
@@ -15,14 +16,49 @@ function bench(tokens: number, conversations: number, fails = '') {
     }
   }
   const stand = {
-    settings: { ...defaultSettings, conversations },
+    settings: { ...defaultSettings, conversations, ...settings },
     state: { suggestions: {}, playing: {} },
-    engines: { running: { recorder: { generate, lastTurn: () => null } } },
+    engines: { running: { recorder: { generate, lastTurn: () => null, endConversation: async () => {} } } },
     exclusive: (_: string, run: (signal: AbortSignal) => Promise<void>) => run(new AbortController().signal),
     setSettings: () => {},
+    emit: () => {},
+    nowMs: () => 0,
   };
   return { talk: new Talk(stand as unknown as Workbench), told };
 }
+
+/** A tab's sessionStorage that has a conversation of before, which was kept while keeping was on. */
+function keptBefore(): Map<string, string> {
+  const items = new Map<string, string>();
+  vi.stubGlobal('sessionStorage', {
+    setItem: (key: string, value: string) => items.set(key, value),
+    removeItem: (key: string) => items.delete(key),
+  });
+  keepConversation(defaultSettings, { id: 'chat-1', messages: [], tokenIds: [1], turns: [] });
+  expect(items.size).toBe(1);
+  return items;
+}
+afterEach(() => vi.unstubAllGlobals());
+
+it('a reset forgets what was kept, with keeping off too: switched on later, it would come back', async () => {
+  const kept = keptBefore();
+  await bench(8, 1, '', { storeDir: null }).talk.forget();
+  expect(kept.size).toBe(0);
+});
+
+it('a turn with keeping off forgets what was kept: it lacks that turn', async () => {
+  const kept = keptBefore();
+  await bench(8, 1, '', { storeDir: null }).talk.ask('why?');
+  expect(kept.size).toBe(0);
+});
+
+it("a lesson leaves the user's conversation where it is kept", async () => {
+  const kept = keptBefore();
+  const { talk } = bench(8, 1, '', { storeDir: null, lesson: 3 });
+  await talk.ask('why?');
+  await talk.forget();
+  expect(kept.size).toBe(1);
+});
 
 it('the second user asks when the first is being answered', async () => {
   const { talk, told } = bench(8, 2);

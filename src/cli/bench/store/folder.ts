@@ -1,5 +1,6 @@
 /** A store's folder: its blocks read and checked, beside the same files read plainly, one after the other, in the same rounds. */
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { readFileSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { median } from '../../../measure/statistics.ts';
@@ -47,7 +48,7 @@ export async function measureFolder(rounds: number): Promise<FolderReads> {
       // As a store brings them up.
       const came = await Promise.all(hashes.map((hash, i) => tier.read(hash, [into[i]!])));
       const between = performance.now();
-      for (const { name } of files) await readFile(path.join(directory, 'kv', name));
+      for (const { name } of files) readFileSync(path.join(directory, 'kv', name));
       if (came.includes(false)) throw new Error('a block that was written did not come');
       if (round === 0) continue;
       reads.tierMs.push(between - begun);

@@ -1,0 +1,59 @@
+/** Recordings in place of engines: those that come with the page, where engines cannot run, and a visitor's own. */
+import { messageOf } from '../../../src/errors.ts';
+import type { Workbench } from './workbench.ts';
+
+const SHIPPED_RECORDING = 'recordings/shipped.json';
+const ofLesson = (lesson: number): string => `recordings/lesson-${lesson}.json`;
+
+export class Replays {
+  readonly #bench: Workbench;
+
+  constructor(bench: Workbench) {
+    this.#bench = bench;
+  }
+
+  /** `missing`: why engines cannot run here. */
+  async instead(missing: string): Promise<void> {
+    const { lesson } = this.#bench.settings;
+    try {
+      await this.#shipped(lesson === null ? SHIPPED_RECORDING : ofLesson(lesson));
+      this.#bench.note('warning', missing);
+    } catch (error) {
+      this.#bench.status(
+        'failed',
+        `${missing} The recorded run could not be loaded either: ${messageOf(error)}.`,
+      );
+    }
+  }
+
+  /** Rejects when it cannot be loaded. */
+  lesson(lesson: number): Promise<void> {
+    return this.#shipped(ofLesson(lesson));
+  }
+
+  /** A visitor's own: the engines end. */
+  async file(file: File): Promise<void> {
+    try {
+      const { parseRecording } = await import('./recordings.ts');
+      const recording = parseRecording(await file.text(), file.name);
+      await this.#bench.cancel();
+      await this.#bench.engines.close();
+      this.#bench.playback.load(recording);
+      this.#bench.playback.play();
+    } catch (error) {
+      this.#bench.note('warning', messageOf(error));
+    }
+  }
+
+  async #shipped(name: string): Promise<void> {
+    const response = await fetch(name);
+    if (!response.ok) throw new Error(`${name} could not be loaded: the server answered ${response.status}`);
+    const { parseRecording } = await import('./recordings.ts');
+    const recording = parseRecording(await response.text(), name);
+    const { lesson } = this.#bench.settings;
+    this.#bench.playback.load(recording);
+    this.#bench.setSettings({ ...this.#bench.settings, lesson });
+    // A lesson waits for its reader.
+    if (lesson === null) this.#bench.playback.play();
+  }
+}

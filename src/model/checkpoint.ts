@@ -1,0 +1,80 @@
+/**
+ * A Hugging Face checkpoint's tensors: found in its files, names and shapes checked against its architecture before the
+ * first weight is read. What reads the weights is hf-weights.ts.
+ */
+import { z } from 'zod';
+import { ModelError } from '../errors.ts';
+import type { FileSource } from '../platform/types.ts';
+import { readArchitecture } from './architecture.ts';
+import type { Checkpoint } from './hf-weights.ts';
+import { pathOf, readJson } from './json-file.ts';
+import { SafetensorsFile } from './safetensors.ts';
+import type { StoredTensor } from './stored-tensor.ts';
+import { expectedTensors, ignoredTensor, textTensorName } from './tensor-names.ts';
+
+const indexSchema = z.looseObject({ weight_map: z.record(z.string(), z.string()) });
+
+/** Throws ModelError when a tensor is missing, unknown or of another shape than the architecture wants. */
+export async function openCheckpoint(files: FileSource): Promise<Checkpoint> {
+  const architecture = await readArchitecture(files);
+  const located = await locateTensors(files);
+  const tensors = new Map<string, StoredTensor>();
+  for (const [name, shape] of expectedTensors(architecture)) {
+    const tensor = located.get(name);
+    if (!tensor) {
+      throw new ModelError(
+        `${files.location} has no tensor ${name}, which its config.json asks for: copy the model's files again`,
+      );
+    }
+    if (tensor.shape.join() !== shape.join()) {
+      throw new ModelError(
+        `${tensor.path}: tensor ${name} has shape [${tensor.shape.join(', ')}], wanted [${shape.join(', ')}] by config.json`,
+      );
+    }
+    tensors.set(name, tensor);
+  }
+  for (const [name, { path }] of located) {
+    if (!tensors.has(name) && !ignoredTensor(name, architecture)) {
+      throw new ModelError(
+        `${path}: tensor ${name} has no place in the model that config.json describes: correct config.json`,
+      );
+    }
+  }
+  return { architecture, tensors };
+}
+
+/** The text model's tensors of model.safetensors, or of the shards that model.safetensors.index.json names. */
+async function locateTensors(files: FileSource): Promise<ReadonlyMap<string, StoredTensor>> {
+  const located = new Map<string, StoredTensor>();
+  const add = (stored: string, tensor: StoredTensor) => {
+    const name = textTensorName(stored);
+    if (name !== null) located.set(name, tensor);
+  };
+  if ((await files.size('model.safetensors')) !== null) {
+    const file = await SafetensorsFile.open(files, 'model.safetensors');
+    for (const tensor of file.tensors.values()) add(tensor.name, tensor);
+    return located;
+  }
+  const indexName = 'model.safetensors.index.json';
+  const index = await readJson(files, indexName, indexSchema);
+  if (!index) {
+    throw new ModelError(
+      `${files.location} has neither model.safetensors nor ${indexName}: wanted safetensors weights; convert other formats first`,
+    );
+  }
+  const shards = new Map<string, SafetensorsFile>();
+  for (const [name, shard] of Object.entries(index.weight_map)) {
+    if (!/^[\w.-]+$/.test(shard)) {
+      throw new ModelError(
+        `${pathOf(files, indexName)} names the shard '${shard}': wanted a plain file name`,
+      );
+    }
+    let file = shards.get(shard);
+    if (!file) {
+      file = await SafetensorsFile.open(files, shard);
+      shards.set(shard, file);
+    }
+    add(name, file.tensor(name));
+  }
+  return located;
+}

@@ -1,0 +1,88 @@
+/** Looks at the blocks of a cluster's engines and store, when asked, and tells what is new. */
+import type { Clock } from '../engine/types.ts';
+import type { Cluster, EngineSnapshot } from '../fleet/types.ts';
+import type { BlockViews } from './block-views.ts';
+import type { SessionEvent } from './events.ts';
+import { SnapshotNews } from './snapshot-news.ts';
+import type { StoreNews } from './store-news.ts';
+
+export class BlockPolls {
+  readonly #cluster: Cluster;
+  readonly #emit: (event: SessionEvent) => void;
+  readonly #clock: Clock;
+  readonly #originMs: number;
+  readonly #views: BlockViews;
+  readonly #engines: SnapshotNews;
+  /** Fetched where there is a store. */
+  #store: StoreNews | null = null;
+  #polling: Promise<void> | null = null;
+  #pollAgain = false;
+
+  /** originMs: the shared clock's time that becomes 0. */
+  constructor(
+    cluster: Cluster,
+    emit: (event: SessionEvent) => void,
+    clock: Clock,
+    originMs: number,
+    views: BlockViews,
+  ) {
+    this.#cluster = cluster;
+    this.#emit = emit;
+    this.#clock = clock;
+    this.#originMs = originMs;
+    this.#views = views;
+    this.#engines = new SnapshotNews((fact) => views.view(fact, originMs));
+  }
+
+  /** All of this engine's blocks are news again. */
+  startedAnew(engineId: string): void {
+    this.#engines.startedAnew(engineId);
+  }
+
+  /** Tells which blocks changed. Calls while one is under way share the next. Never rejects. */
+  poll(): Promise<void> {
+    if (this.#polling) {
+      this.#pollAgain = true;
+      return this.#polling;
+    }
+    this.#polling = this.#look().finally(() => {
+      this.#polling = null;
+    });
+    return this.#polling;
+  }
+
+  async #look(): Promise<void> {
+    do {
+      this.#pollAgain = false;
+      try {
+        const snapshots = await this.#cluster.snapshot();
+        for (const snapshot of snapshots) {
+          for (const event of this.#engines.news(snapshot, this.#now())) this.#emit(event);
+        }
+        if (this.#cluster.settings.store) await this.#lookAtStore(snapshots);
+      } catch {
+        // An engine ended meanwhile: that is told by its notice.
+      }
+    } while (this.#pollAgain);
+  }
+
+  async #lookAtStore(snapshots: readonly EngineSnapshot[]): Promise<void> {
+    this.#store ??= new (await import('./store-news.ts')).StoreNews(
+      this.#views,
+      this.#cluster.settings.blockSize,
+    );
+    const store = this.#store;
+    const [blocks, stats] = await Promise.all([
+      this.#cluster.storeBlocks(store.revision),
+      this.#cluster.storeStats(),
+    ]);
+    const hops = snapshots.map(({ stats: { store: counters } }) => counters?.twoHopBytes ?? 0);
+    const twoHopBytes = hops.reduce((sum, bytes) => sum + bytes, 0);
+    for (const event of store.news(blocks && stats && { blocks, stats, twoHopBytes }, this.#now()))
+      this.#emit(event);
+  }
+
+  #now(): number {
+    return this.#clock.now() - this.#originMs;
+  }
+}

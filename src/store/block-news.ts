@@ -1,0 +1,58 @@
+/** Which block is where in a store, for pictures: whoever looks again and again is told what has changed since. */
+import type { BlockHash } from '../engine/block-hash.ts';
+
+export interface StoreCell {
+  /** From 1 on, as in what engines read and are read. */
+  id: number;
+  hash: BlockHash;
+  state: 'coming' | 'ready' | 'read';
+}
+
+export interface StoreBlocks {
+  /** To be given at the next look. */
+  revision: number;
+  /** false: only what has changed since the revision that was given. */
+  whole: boolean;
+  memory: { changed: StoreCell[]; gone: number[] };
+  /** null: there is none. */
+  folder: { came: BlockHash[]; gone: BlockHash[] } | null;
+  /** Keys in each of the eviction policy's queues; null: it has none. */
+  queues: Readonly<Record<string, number>> | null;
+}
+
+export class BlockNews {
+  /** 0 is nobody's: it asks for all. */
+  #revision = 0;
+  /** As they were at the last look. */
+  #memory = new Map<number, StoreCell>();
+  #folder = new Set<BlockHash>();
+
+  /** `since`: the last look's revision; 0 and any other, where others look too, get all. */
+  news(
+    since: number,
+    memory: Iterable<StoreCell>,
+    folder: Iterable<BlockHash> | null,
+  ): Omit<StoreBlocks, 'queues'> {
+    const whole = since === 0 || since !== this.#revision;
+    const before = whole ? new Map<number, StoreCell>() : this.#memory;
+    const beforeBelow = whole ? new Set<BlockHash>() : this.#folder;
+    this.#memory = new Map([...memory].map((cell) => [cell.id, cell]));
+    this.#folder = new Set(folder ?? []);
+    const isNew = ({ id, hash, state }: StoreCell): boolean => {
+      const last = before.get(id);
+      return last?.hash !== hash || last.state !== state;
+    };
+    return {
+      revision: ++this.#revision,
+      whole,
+      memory: {
+        changed: [...this.#memory.values()].filter(isNew),
+        gone: [...before.keys()].filter((id) => !this.#memory.has(id)),
+      },
+      folder: folder && {
+        came: [...this.#folder].filter((hash) => !beforeBelow.has(hash)),
+        gone: [...beforeBelow].filter((hash) => !this.#folder.has(hash)),
+      },
+    };
+  }
+}

@@ -1,0 +1,34 @@
+import { expect, it } from 'vitest';
+import { BlockNews, type StoreCell } from '../../src/store/block-news.ts';
+
+const cell = (id: number, hash: string, state: StoreCell['state'] = 'ready'): StoreCell => ({
+  id,
+  hash,
+  state,
+});
+
+it('tells all at the first look, then what changed, and all again to whoever did not see the last look', () => {
+  const store = new BlockNews();
+  const first = store.news(0, [cell(1, 'a'), cell(2, 'b')], ['x']);
+  expect(first).toEqual({
+    revision: 1,
+    whole: true,
+    memory: { changed: [cell(1, 'a'), cell(2, 'b')], gone: [] },
+    folder: { came: ['x'], gone: [] },
+  });
+  // Read, replaced, new; gone in both tiers.
+  const now = [cell(1, 'a', 'read'), cell(3, 'c')];
+  expect(store.news(first.revision, now, ['y'])).toEqual({
+    revision: 2,
+    whole: false,
+    memory: { changed: now, gone: [2] },
+    folder: { came: ['y'], gone: ['x'] },
+  });
+  expect(store.news(2, now, ['y'])).toMatchObject({ whole: false, memory: { changed: [], gone: [] } });
+  expect(store.news(2, now, ['y'])).toMatchObject({
+    whole: true,
+    memory: { changed: now },
+    folder: { came: ['y'] },
+  });
+  expect(store.news(4, [], null)).toMatchObject({ whole: false, memory: { gone: [1, 3] }, folder: null });
+});
