@@ -3,6 +3,7 @@ import { ConfigError, KvferryError, messageOf } from '../errors.ts';
 import { type CommandSpec, type Parsed, parseArguments } from './arguments.ts';
 import { type CliDeps, type CommandContext, EXIT, type ExitCode } from './deps.ts';
 import { readSettings } from './settings.ts';
+import { unusualOptions } from './unused.ts';
 
 /** By name, in the order of the help. Each is loaded when it is asked for: it brings all that it needs along. */
 const commands: Readonly<Record<string, () => Promise<CommandSpec>>> = {
@@ -72,7 +73,8 @@ async function dispatch(parsed: Parsed, context: CommandContext): Promise<ExitCo
   const { config, lists } = await readSettings(settings, configFile, deps, spec);
   // Found out before the work, not after it.
   if (typeof config.json === 'string') await deps.checkWritable(config.json);
-  return spec.run(config, context, { args, lists });
+  const given = unusualOptions(Object.keys(settings), config);
+  return spec.run(config, context, { args, lists, given });
 }
 
 const isUsage = (error: unknown): boolean =>

@@ -26,6 +26,8 @@ export interface Asked {
   /** Words that are no options. */
   args: readonly string[];
   lists: Lists;
+  /** Options on the command line that ask for something unusual. */
+  given: ReadonlySet<RunKey>;
 }
 
 export interface CommandSpec {

@@ -9,7 +9,14 @@ import { didYouMean, nearest } from './fields.ts';
 import { fleetFields } from './fleet-schema.ts';
 import type { NixlExtra } from './kv-connectors.ts';
 import { extraKeysOf, kvTransferConfigSchema, namedConnectors } from './kv-transfer.ts';
-import { type RunConfig, type RunKey, runConfigSchema, runKeys, SECRET_KEYS } from './run-schema.ts';
+import {
+  fieldMeta,
+  type RunConfig,
+  type RunKey,
+  runConfigSchema,
+  runKeys,
+  SECRET_KEYS,
+} from './run-schema.ts';
 
 export { HANDOVERS, type Handover, type KvLayout } from './cluster-schema.ts';
 export {
@@ -54,6 +61,14 @@ export const camel = (name: string): string =>
 
 /** How a key is written on the command line: `--p-blocks`, `--no-prefix-caching`. */
 export const optionName = (key: string): string => `--${kebab(key)}`;
+
+/** How it is written when it is not as it is left out: of a switch that turns something off, with the no-. */
+export const switchName = (key: RunKey): string =>
+  fieldMeta(key).negated ? `--no-${kebab(key)}` : optionName(key);
+
+/** Whether it is set to something else than when it is left out. */
+export const isUnusual = (key: RunKey, config: RunConfig): boolean =>
+  JSON.stringify(config[key]) !== JSON.stringify(runConfigSchema.shape[key].parse(undefined));
 
 /**
  * Checks an object of settings and fills in the rest. `label` says how the user wrote a key, for messages. The result is

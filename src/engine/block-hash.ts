@@ -15,8 +15,11 @@ export interface BlockHasher {
   readonly root: BlockHash;
   /** `cacheSalt` belongs to the first block only: null for the others, which inherit it through their parent. */
   hash(parent: BlockHash, tokenIds: TokenIds, cacheSalt: string | null): BlockHash;
-  /** The hashes of a sequence's first numBlocks blocks, where it knows how to make them together; null: it does not. */
-  chain?(tokenIds: TokenIds, blockSize: number, numBlocks: number): readonly BlockHash[] | null;
+  /**
+   * Appends the hashes of a sequence's further blocks, up to numBlocks in all, without a salt, where it knows how to make them
+   * together; false, and nothing done: it does not.
+   */
+  extend?(hashes: BlockHash[], tokenIds: TokenIds, blockSize: number, numBlocks: number): boolean;
 }
 
 export interface BlockHashing {
@@ -44,11 +47,8 @@ export function extendHashes(
   numBlocks: number,
 ): void {
   const full = Math.min(numBlocks, Math.floor(tokenIds.length / blockSize));
-  const known = cacheSalt === null ? hasher.chain?.(tokenIds, blockSize, full) : null;
-  if (known) {
-    for (let i = hashes.length; i < full; i++) hashes.push(known[i]!);
-    return;
-  }
+  if (hashes.length >= full) return;
+  if (cacheSalt === null && hasher.extend?.(hashes, tokenIds, blockSize, full)) return;
   for (let i = hashes.length; i < full; i++) {
     const tokens = tokenIds.slice(i * blockSize, (i + 1) * blockSize);
     const first = i === 0;

@@ -22,6 +22,8 @@ const BEFORE = 5;
 const FIELDS = 6;
 
 export class BlockNames {
+  /** How often names were given and taken. */
+  changes = 0;
   /** First block of each bucket. */
   readonly #heads: Int32Array;
   /** Of each block FIELDS words, side by side in memory: they are asked for together. */
@@ -30,7 +32,8 @@ export class BlockNames {
   readonly #hashes: (BlockHash | null)[] = [null];
 
   constructor(numBlocks: number) {
-    this.#heads = new Int32Array(2 ** Math.ceil(Math.log2(Math.max(2, numBlocks))));
+    // Twice as many as names: what is looked up and is not there is nearly always told by its bucket alone.
+    this.#heads = new Int32Array(2 ** Math.ceil(Math.log2(2 * Math.max(2, numBlocks))));
     this.#fields = new Int32Array(FIELDS * numBlocks);
   }
 
@@ -51,6 +54,7 @@ export class BlockNames {
 
   /** `id`: of a block without a name. */
   add(id: BlockId, hash: BlockHash, group: number): void {
+    this.changes++;
     const fields = this.#fields;
     const word = wordOf(hash, group);
     fields[FIELDS * id + WORD] = word;
@@ -73,6 +77,7 @@ export class BlockNames {
 
   /** Returns whether no other block has its name. */
   remove(id: BlockId): boolean {
+    this.changes++;
     const fields = this.#fields;
     this.#hashes[id] = null;
     const [next, previous] = [fields[FIELDS * id + NEXT]!, fields[FIELDS * id + PREVIOUS]!];
@@ -93,6 +98,7 @@ export class BlockNames {
   }
 
   clear(): void {
+    this.changes++;
     this.#heads.fill(NULL_BLOCK);
     this.#fields.fill(NULL_BLOCK);
     this.#hashes.fill(null);

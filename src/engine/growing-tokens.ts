@@ -74,8 +74,10 @@ class CountedTokens implements GrowingTokens {
 
   get ids(): TokenIds {
     if (this.#joined.length === this.length) return this.#joined;
-    const forced = this.#forced.slice(0, this.#numForced);
-    this.#joined = this.#prompt.followedBy(forced).followedBy(this.#written);
+    const known = this.#joined.length - this.#prompt.length;
+    const forced = this.#forced.slice(Math.min(known, this.#numForced), this.#numForced);
+    const written = this.#written.slice(Math.max(0, known - this.#numForced));
+    this.#joined = this.#joined.followedBy(forced).followedBy(written);
     return this.#joined;
   }
 

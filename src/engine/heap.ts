@@ -2,9 +2,12 @@
 export class Heap<T> {
   readonly #items: T[] = [];
   readonly #isBefore: (a: T, b: T) => boolean;
+  readonly #onPlace: ((item: T, place: number) => void) | null;
 
-  constructor(isBefore: (a: T, b: T) => boolean) {
+  /** `onPlace`: told where an item is, each time that it moves, for whoever takes items out of the middle. */
+  constructor(isBefore: (a: T, b: T) => boolean, onPlace: ((item: T, place: number) => void) | null = null) {
     this.#isBefore = isBefore;
+    this.#onPlace = onPlace;
   }
 
   /** The first one first, the others in no order. */
@@ -17,31 +20,52 @@ export class Heap<T> {
   }
 
   push(item: T): void {
-    const items = this.#items;
-    let index = items.push(item) - 1;
-    while (index > 0) {
-      const parent = (index - 1) >> 1;
-      if (this.#isBefore(items[parent]!, item)) break;
-      items[index] = items[parent]!;
-      index = parent;
-    }
-    items[index] = item;
+    this.#items.push(item);
+    this.#rise(item, this.#items.length - 1);
   }
 
   /** Takes the first out. */
   pop(): T | undefined {
-    const items = this.#items;
-    const first = items[0];
-    const last = items.pop()!;
-    if (items.length === 0) return first;
-    let index = 0;
-    for (let child = 1; child < items.length; child = 2 * index + 1) {
-      if (child + 1 < items.length && this.#isBefore(items[child + 1]!, items[child]!)) child++;
-      if (this.#isBefore(last, items[child]!)) break;
-      items[index] = items[child]!;
-      index = child;
-    }
-    items[index] = last;
+    const first = this.#items[0];
+    if (first !== undefined) this.removeAt(0);
     return first;
+  }
+
+  /** `place`: of one of its items. */
+  removeAt(place: number): void {
+    const items = this.#items;
+    const last = items.pop()!;
+    if (place === items.length) return;
+    if (place > 0 && this.#isBefore(last, items[(place - 1) >> 1]!)) this.#rise(last, place);
+    else this.#sink(last, place);
+  }
+
+  #rise(item: T, from: number): void {
+    const items = this.#items;
+    let place = from;
+    while (place > 0) {
+      const parent = (place - 1) >> 1;
+      if (this.#isBefore(items[parent]!, item)) break;
+      this.#put(items[parent]!, place);
+      place = parent;
+    }
+    this.#put(item, place);
+  }
+
+  #sink(item: T, from: number): void {
+    const items = this.#items;
+    let place = from;
+    for (let child = 2 * place + 1; child < items.length; child = 2 * place + 1) {
+      if (child + 1 < items.length && this.#isBefore(items[child + 1]!, items[child]!)) child++;
+      if (this.#isBefore(item, items[child]!)) break;
+      this.#put(items[child]!, place);
+      place = child;
+    }
+    this.#put(item, place);
+  }
+
+  #put(item: T, place: number): void {
+    this.#items[place] = item;
+    this.#onPlace?.(item, place);
   }
 }

@@ -212,9 +212,11 @@ export class Scheduler {
    * its first chunk alone would be preempted again, or block with a loaded prefix what others wait for.
    */
   #wholeFits(request: Request, hit: PrefixHit, computed: number): boolean {
-    const { cache } = this.#deps;
+    const { cache, queues } = this.#deps;
     let needed = cache.blocksToCome(request, hit, computed);
-    for (const admitted of [...this.#queues.running, ...this.#queues.loading])
+    for (const admitted of queues.running)
+      needed += cache.blocksToCome(admitted, null, admitted.numComputedTokens);
+    for (const admitted of queues.loading)
       needed += cache.blocksToCome(admitted, null, admitted.numComputedTokens);
     return cache.canAllocate(needed);
   }

@@ -36,6 +36,8 @@ export class EnginePool<E extends PooledEngine = ThreadEngine> {
   readonly #starter: EngineStarter<E>;
   #fleet: FleetOptions;
   #places: Place<E>[];
+  /** Who has them, once somebody asked; null: that has changed since. */
+  #all: readonly E[] | null = null;
   /** Engines that each seat's name has had: of one that comes again, no id comes twice. */
   readonly #lives = new Map<string, number>();
 
@@ -54,7 +56,8 @@ export class EnginePool<E extends PooledEngine = ThreadEngine> {
 
   /** Ended ones included, in the order of their seats. */
   get all(): readonly E[] {
-    return this.#places.map(({ engine }) => engine);
+    this.#all ??= this.#places.map(({ engine }) => engine);
+    return this.#all;
   }
 
   get alive(): readonly E[] {
@@ -88,8 +91,10 @@ export class EnginePool<E extends PooledEngine = ThreadEngine> {
     stays: (engine: E) => boolean = () => true,
   ): Promise<number> {
     const dead = this.#places.filter(({ engine }) => engine.dead && stays(engine));
-    for (const place of dead)
+    for (const place of dead) {
       place.engine = await this.#joined(place.spec, this.#fleet, mode, prepare, place.engine);
+      this.#all = null;
+    }
     return dead.length;
   }
 
@@ -101,6 +106,7 @@ export class EnginePool<E extends PooledEngine = ThreadEngine> {
     this.#fleet = fleet;
     const places = [...this.#places, { spec, engine }];
     this.#places = fleet.seats.map(({ name }) => places.find((place) => place.spec.name === name)!);
+    this.#all = null;
     return engine;
   }
 
@@ -108,6 +114,7 @@ export class EnginePool<E extends PooledEngine = ThreadEngine> {
   async remove({ name }: Pick<Seat, 'name'>): Promise<void> {
     await this.#places.find(({ spec }) => spec.name === name)?.engine.shutdown();
     this.#places = this.#places.filter(({ spec }) => spec.name !== name);
+    this.#all = null;
     this.#fleet = withoutSeat(this.#fleet, name);
   }
 

@@ -64,6 +64,12 @@ const scalingSchema = z
   .nullable()
   .describe('Engines that came and went, over all seeds; null: none did, and nobody decided.');
 
+const tierTimeSchema = z.strictObject({
+  fixed_ms: ms,
+  ms_per_byte: z.number().nonnegative(),
+  source: z.enum(['measured', 'fitted', 'published', 'assumed']),
+});
+
 const storeSchema = z
   .strictObject({
     slots: count.describe('Blocks that there is room for.'),
@@ -84,6 +90,20 @@ const storeSchema = z
     bytes_saved: count,
     two_hop_bytes: count.describe('That came to an engine by two hops in a turn where one would have done.'),
     unanswered: count.describe('Lookups that were not answered in time.'),
+    tiers: z
+      .array(
+        z.strictObject({
+          tier: z.enum(['memory', 'folder', 'server']),
+          blocks: count.describe('That are there in the end, of the first seed.'),
+          hits: count.describe('Blocks asked for that were there: what was brought up counts below.'),
+          written: count,
+          left_out: count.describe('Blocks that were not written: it did not keep up.'),
+          expired: count.nullable().describe('null: where nobody counts them.'),
+          read_ms: ms.describe('Of all reads; those under way at once count each.'),
+          write_ms: ms.describe('Of all writes, the same.'),
+        }),
+      )
+      .describe('Nearest first.'),
   })
   .nullable()
   .describe('Of the store beside the engines, over all seeds; null: there is none.');
@@ -191,6 +211,15 @@ export const simulationReportSchema = z.strictObject({
   store_times: z
     .strictObject({
       assumed: z.boolean().describe('The costs say nothing of a store: as a READ between engines.'),
+      tiers: z
+        .array(
+          z.strictObject({
+            tier: z.enum(['folder', 'server']),
+            read: tierTimeSchema,
+            write: tierTimeSchema,
+          }),
+        )
+        .describe('Below its memory, nearest first.'),
     })
     .nullable()
     .describe('Whose loads and saves take how long; null: there is no store.'),

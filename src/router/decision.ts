@@ -1,7 +1,7 @@
 /** One turn's routing, kept so that it can be read: who could have served, what was known of each, who was chosen and why. */
 import { invariant } from '../errors.ts';
 import { type RawSpan, routerSpan, type TurnSide } from '../measure/spans.ts';
-import type { Candidates, EngineView, RouteRequest, Routing, RoutingPolicy, TurnPlan } from './plan.ts';
+import type { Candidates, RouteRequest, Routing, RoutingPolicy, TurnPlan } from './plan.ts';
 
 export interface RoutedTurn {
   /** As the user names it. */
@@ -36,10 +36,16 @@ export interface RoutedCandidate {
   best: 'most' | 'least' | null;
 }
 
+interface Decided {
+  request: RouteRequest;
+  candidates: Candidates;
+  routing: Routing;
+}
+
 /** A policy for one turn that keeps what it was asked and what it said. */
 export class DecidedBy implements RoutingPolicy {
   readonly #policy: RoutingPolicy;
-  #made: { request: RouteRequest; candidates: Candidates; routing: Routing } | null = null;
+  #made: Decided | null = null;
 
   constructor(policy: RoutingPolicy) {
     this.#policy = policy;
@@ -49,7 +55,8 @@ export class DecidedBy implements RoutingPolicy {
     const routing = this.#policy.route(request, candidates);
     for (const side of ['prefill', 'decode'] as const)
       invariant(
-        candidates[side].some(({ engineId }) => engineId === routing[side].engineId),
+        candidates[side].includes(routing[side]) ||
+          candidates[side].some(({ engineId }) => engineId === routing[side].engineId),
         () =>
           `the routing policy chose ${routing[side].engineId} to ${side}, which is none of its candidates`,
       );
@@ -57,25 +64,16 @@ export class DecidedBy implements RoutingPolicy {
     return routing;
   }
 
-  /** What was decided, as it was known then: call before anything else is served. `cache`: the policy looks at caches. */
+  /**
+   * What was decided, as it was known then: call before anything else is served. `cache`: the policy looks at caches. Its
+   * candidates are put down when somebody reads them: nobody does of most turns, and a fleet may have a thousand engines.
+   */
   read(plan: TurnPlan, policy: string, cache: boolean): Omit<RoutedTurn, 'startMs' | 'endMs'> {
-    const { request, candidates, routing } = this.#made ?? {};
-    const scores = new Map(routing?.scores?.map((each) => [`${each.side} ${each.engineId}`, each]));
-    const of = (side: TurnSide, engines: readonly EngineView[] = []): RoutedCandidate[] =>
-      engines.map(({ engineId, inFlight, signals }) => {
-        const scored = scores.size > 0 ? scores.get(`${side} ${engineId}`) : undefined;
-        return {
-          engineId,
-          side,
-          inFlight,
-          running: signals?.running ?? null,
-          waiting: signals?.waiting ?? null,
-          ageMs: signals && request ? Math.max(0, request.nowMs - signals.atMs) : null,
-          cachedTokens: cache && request ? request.cachedTokens(engineId) : null,
-          score: scored?.score ?? null,
-          best: scored?.best ?? null,
-        };
-      });
+    const made = this.#made;
+    const anyone = made?.candidates.prefill[0] ?? made?.candidates.decode[0];
+    // What caches hold is looked up once, when it is first asked for: now.
+    if (cache && made && anyone) made.request.cachedTokens(anyone.engineId);
+    let candidates: readonly RoutedCandidate[] | null = null;
     const alone = plan.way === 'alone';
     return {
       policy,
@@ -84,10 +82,33 @@ export class DecidedBy implements RoutingPolicy {
       decode: alone ? plan.engineId : plan.decode,
       load: alone ? null : (plan.load?.from ?? null),
       why: plan.why,
-      predictedTtftMs: routing?.predictedTtftMs ?? null,
-      candidates: [...of('prefill', candidates?.prefill), ...of('decode', candidates?.decode)],
+      predictedTtftMs: made?.routing.predictedTtftMs ?? null,
+      get candidates() {
+        candidates ??= made ? candidatesOf(made, cache) : [];
+        return candidates;
+      },
     };
   }
+}
+
+function candidatesOf({ request, candidates, routing }: Decided, cache: boolean): readonly RoutedCandidate[] {
+  const scores = new Map(routing.scores?.map((each) => [`${each.side} ${each.engineId}`, each]));
+  const of = (side: TurnSide): RoutedCandidate[] =>
+    candidates[side].map(({ engineId, inFlight, signals }) => {
+      const scored = scores.size > 0 ? scores.get(`${side} ${engineId}`) : undefined;
+      return {
+        engineId,
+        side,
+        inFlight,
+        running: signals?.running ?? null,
+        waiting: signals?.waiting ?? null,
+        ageMs: signals && Math.max(0, request.nowMs - signals.atMs),
+        cachedTokens: cache ? request.cachedTokens(engineId) : null,
+        score: scored?.score ?? null,
+        best: scored?.best ?? null,
+      };
+    });
+  return [...of('prefill'), ...of('decode')];
 }
 
 /** The decision as a span of the turn's, for timelines. */

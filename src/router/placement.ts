@@ -56,6 +56,11 @@ export function place<T extends Placeable>(
   const taking = rolesets.length === 0 ? engines : engines.filter(takes);
   if (taking.length === 0) throw new RequestError(noBucket(promptTokens, rolesets));
   const serving = taking.filter(({ ended }) => !ended);
+  if (mode === 'pooled' && !alone) {
+    // As nearly always: of a thousand engines nothing more is to be looked at.
+    const { prefill, decode } = pairOf(serving);
+    if (prefill.length > 0 && decode.length > 0) return { prefill, decode, alone: false };
+  }
   const combined = serving.filter((view) => view.combined);
   const wholeTurns = alone ? [...serving.filter(isDecode), ...combined] : combined;
   const groups = mode === 'pooled' ? [taking] : byRoleset(taking);

@@ -72,9 +72,10 @@ export function planned(
   }
   const endMs = clock.now();
   const watch = new TurnWatch(policy, request, turn.acceptedMs);
-  const broken = enginesOf(plan).some((id) => views.some(({ engineId, ended }) => engineId === id && ended));
-  if (broken && failover) return { plan: null, watch, routed: null };
-  const routed = { ...decided.read(plan, name, looksAt.cache), startMs: nowMs, endMs };
+  const broken = (): boolean =>
+    enginesOf(plan).some((id) => views.some(({ engineId, ended }) => engineId === id && ended));
+  if (failover && broken()) return { plan: null, watch, routed: null };
+  const routed = Object.assign(decided.read(plan, name, looksAt.cache), { startMs: nowMs, endMs });
   watch.planned(plan);
   return { plan, watch, routed };
 }

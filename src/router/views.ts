@@ -29,6 +29,8 @@ export class EngineViews {
   readonly #ageMs: () => number;
   /** By engine: oldest first, the first being what views show. */
   readonly #loads = new Map<string, EngineLoad[]>();
+  /** What was shown last, in the order of the engines. */
+  readonly #shown: { engine: ViewedEngine; view: EngineView }[] = [];
   /** Not yet old enough, oldest first. */
   readonly #pending: CacheNews[] = [];
 
@@ -64,20 +66,28 @@ export class EngineViews {
     for (const { engineId } of this.#pending.splice(0)) this.#index.forget(engineId);
   }
 
+  /** Of an engine of which nothing has changed the view is the one that it was. */
   of(engines: readonly ViewedEngine[], nowMs: number): EngineView[] {
-    return engines.map((engine) => {
-      const { engineId, role, roleset, combined = false, ended, load } = engine;
-      const view: EngineView = {
-        engineId,
-        role,
-        combined,
-        ended: ended !== null,
-        inFlight: load.inFlight,
-        signals: this.#signals(engineId, nowMs - this.#ageMs()),
-      };
+    const views = engines.map((engine, i) => {
+      const known = this.#shown[i];
+      const ended = engine.ended !== null;
+      const { inFlight } = engine.load;
+      const signals = this.#loads.size > 0 ? this.#signals(engine.engineId, nowMs - this.#ageMs()) : null;
+      const same =
+        known !== undefined &&
+        known.engine === engine &&
+        known.view.ended === ended &&
+        known.view.inFlight === inFlight &&
+        known.view.signals === signals;
+      if (same) return known.view;
+      const { engineId, role, roleset, combined = false } = engine;
+      const view: EngineView = { engineId, role, combined, ended, inFlight, signals };
       if (roleset !== undefined) view.roleset = roleset;
+      this.#shown[i] = { engine, view };
       return view;
     });
+    this.#shown.length = engines.length;
+    return views;
   }
 
   /** Leading tokens that an engine has; looked up once, when it is first asked for. */

@@ -16,6 +16,8 @@ export interface Timer {
   order: number;
   /** null: it happened, or was cancelled. */
   run: (() => void) | null;
+  /** In the queue, while it is to come. */
+  place: number;
   /** Of somebody who looks in now and then: alone, it is nothing to come. */
   background?: true;
 }
@@ -24,7 +26,9 @@ export interface Timer {
 const LAST = Number.POSITIVE_INFINITY;
 
 export class VirtualClock implements Clock {
-  readonly #timers = new Heap<Timer>(isBefore);
+  readonly #timers = new Heap<Timer>(isBefore, (timer, place) => {
+    timer.place = place;
+  });
   #nowMs = 0;
   #rank = LAST;
   #asked = 0;
@@ -40,9 +44,16 @@ export class VirtualClock implements Clock {
 
   /** Not before now. */
   at(atMs: number, run: () => void, rank = LAST): Timer {
-    const timer: Timer = { atMs: Math.max(atMs, this.#nowMs), rank, order: this.#asked++, run };
+    const timer: Timer = { atMs: Math.max(atMs, this.#nowMs), rank, order: this.#asked++, run, place: 0 };
     this.#timers.push(timer);
     return timer;
+  }
+
+  /** It will not happen. Most timers of engines are cancelled: left in the queue, they would be nearly all of it. */
+  cancel(timer: Timer): void {
+    if (!timer.run) return;
+    timer.run = null;
+    this.#timers.removeAt(timer.place);
   }
 
   after(ms: number, run: () => void): Timer {
@@ -53,7 +64,7 @@ export class VirtualClock implements Clock {
     if (ms <= 0 || signal?.aborted) return Promise.resolve();
     return new Promise((resolve) => {
       const wake = (): void => {
-        timer.run = null;
+        this.cancel(timer);
         signal?.removeEventListener('abort', wake);
         resolve();
       };
@@ -73,21 +84,17 @@ export class VirtualClock implements Clock {
 
   /** Moves to the next event and lets it happen; false when there is none. */
   next(): boolean {
-    for (let timer = this.#timers.pop(); timer; timer = this.#timers.pop()) {
-      const { run, atMs, rank, background } = timer;
-      if (!run) continue;
-      if (background && !this.#timers.items.some((other) => other.run && !other.background)) {
-        this.#timers.push(timer);
-        return false;
-      }
-      invariant(atMs >= this.#nowMs, () => `the clock would go back from ${this.#nowMs} to ${atMs}`);
-      this.#nowMs = atMs;
-      this.#rank = rank;
-      timer.run = null;
-      run();
-      return true;
-    }
-    return false;
+    const timer = this.#timers.first;
+    if (!timer) return false;
+    const { run, atMs, rank, background } = timer;
+    if (background && this.#timers.items.every((other) => other.background)) return false;
+    invariant(atMs >= this.#nowMs, () => `the clock would go back from ${this.#nowMs} to ${atMs}`);
+    this.#timers.pop();
+    this.#nowMs = atMs;
+    this.#rank = rank;
+    timer.run = null;
+    run!();
+    return true;
   }
 }
 

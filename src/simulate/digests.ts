@@ -5,7 +5,7 @@
 import type { TokenIds } from '../config/token-ids.ts';
 import type { BlockHasher } from '../engine/block-hash.ts';
 import type { ClaimPrefix, PrefixClaim } from '../transport/prefix-claim.ts';
-import { SegmentedTokens } from './segmented-tokens.ts';
+import { type DigestChain, SegmentedTokens } from './segmented-tokens.ts';
 
 /** Two words as four characters: short, and read back from them. */
 const digestOf = (a: number, b: number): string =>
@@ -14,42 +14,64 @@ const digestOf = (a: number, b: number): string =>
 const firstWord = (digest: string): number => (digest.charCodeAt(0) << 16) | digest.charCodeAt(1);
 const secondWord = (digest: string): number => (digest.charCodeAt(2) << 16) | digest.charCodeAt(3);
 
-/** Of the tokens [0, count), on from a digest. */
-function mixed(from: string, tokenIds: TokenIds, count: number, salt: string | null): string {
-  let a = firstWord(from);
-  let b = secondWord(from);
-  const mix = (word: number): void => {
-    a = Math.imul(a ^ word, 0x9e3779b1);
-    a = (a << 13) | (a >>> 19);
-    b = Math.imul((b + word) ^ (b >>> 15), 0x85ebca77);
-  };
-  if (tokenIds instanceof SegmentedTokens)
-    tokenIds.eachRun(count, (key, place, length) => {
-      mix(key | 0);
-      mix(Math.floor(key / 2 ** 32));
-      mix(place);
-      mix(length);
-    });
-  else for (let i = 0; i < count; i++) mix(tokenIds.at(i)!);
-  for (let i = 0; salt !== null && i < salt.length; i++) {
-    a = Math.imul(a ^ (salt.charCodeAt(i) + 0x10000), 0xc2b2ae3d);
-    b = Math.imul(b ^ a, 0x27d4eb2f);
+const ROOT = digestOf(0x6b766665, 0x72727921);
+
+/** One digest at a time, and none that waits for another: it is shared. */
+class Mixer implements DigestChain {
+  readonly root = ROOT;
+  #a = 0;
+  #b = 0;
+
+  begin(from: string): void {
+    this.#a = firstWord(from);
+    this.#b = secondWord(from);
   }
-  a = Math.imul(a ^ (a >>> 16) ^ b, 0x85ebca6b);
-  b = Math.imul(b ^ (b >>> 13) ^ a, 0xc2b2ae35);
-  return digestOf(a ^ (a >>> 15), b ^ (b >>> 16));
+
+  add(key: number, place: number, length: number): void {
+    this.word(key | 0);
+    this.word(Math.floor(key / 2 ** 32));
+    this.word(place);
+    this.word(length);
+  }
+
+  word(word: number): void {
+    const a = Math.imul(this.#a ^ word, 0x9e3779b1);
+    const b = this.#b;
+    this.#a = (a << 13) | (a >>> 19);
+    this.#b = Math.imul((b + word) ^ (b >>> 15), 0x85ebca77);
+  }
+
+  salt(salt: string): void {
+    for (let i = 0; i < salt.length; i++) {
+      this.#a = Math.imul(this.#a ^ (salt.charCodeAt(i) + 0x10000), 0xc2b2ae35);
+      this.#b = Math.imul(this.#b ^ this.#a, 0x27d4eb2f);
+    }
+  }
+
+  end(): string {
+    const a = Math.imul(this.#a ^ (this.#a >>> 16) ^ this.#b, 0x85ebca6b);
+    const b = Math.imul(this.#b ^ (this.#b >>> 13) ^ a, 0xc2b2ae35);
+    return digestOf(a ^ (a >>> 15), b ^ (b >>> 16));
+  }
 }
 
-const digestOfBlock = (parent: string, block: SegmentedTokens): string =>
-  mixed(parent, block, block.length, null);
+const mixer = new Mixer();
+const addRun = (key: number, place: number, length: number): void => mixer.add(key, place, length);
 
-const ROOT = digestOf(0x6b766665, 0x72727921);
+/** Of the tokens [0, count), on from a digest. */
+function mixed(from: string, tokenIds: TokenIds, count: number, salt: string | null): string {
+  mixer.begin(from);
+  if (tokenIds instanceof SegmentedTokens) tokenIds.eachRun(count, addRun);
+  else for (let i = 0; i < count; i++) mixer.word(tokenIds.at(i)!);
+  if (salt !== null) mixer.salt(salt);
+  return mixer.end();
+}
 
 export const simulatedHasher: BlockHasher = {
   root: ROOT,
   hash: (parent, tokenIds, cacheSalt) => mixed(parent, tokenIds, tokenIds.length, cacheSalt),
-  chain: (tokenIds, blockSize, numBlocks) =>
-    tokenIds instanceof SegmentedTokens ? tokenIds.digests(blockSize, numBlocks, ROOT, digestOfBlock) : null,
+  extend: (hashes, tokenIds, blockSize, numBlocks) =>
+    tokenIds instanceof SegmentedTokens && tokenIds.extendDigests(hashes, blockSize, numBlocks, mixer),
 };
 
 /** Remembers what it made of each list; `tokenCheck` false: the tokens are taken on trust. */

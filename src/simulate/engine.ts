@@ -307,7 +307,7 @@ export class SimulatedEngine implements EngineClient, Member {
   }
 
   #disarm(): void {
-    if (this.#due) this.#due.run = null;
+    if (this.#due) this.#deps.clock.cancel(this.#due);
     this.#due = null;
   }
 }

@@ -21,18 +21,8 @@ import type { ScaleTarget } from '../router/scaling/plan.ts';
 import type { TurnsAt } from '../router/turns-at.ts';
 import type { VirtualClock } from './clock.ts';
 import type { SimulatedEngine } from './engine.ts';
+import type { FleetEvent } from './fleet-event.ts';
 import { LostKv } from './lost-kv.ts';
-
-/** Something that happened to who is there. */
-export interface FleetEvent {
-  atMs: number;
-  event: 'decided' | 'joined' | 'leaving' | 'left' | 'died' | 'failed';
-  /** null: of none by itself. */
-  engineId: string | null;
-  role: EngineRole | null;
-  /** For people. */
-  detail: string;
-}
 
 export interface SimulatedFleetDeps {
   clock: VirtualClock;
@@ -46,6 +36,8 @@ export interface SimulatedFleetDeps {
   /** An engine's news is told as of now. */
   catchUp: () => void;
   onNotice: (notice: ClusterNotice) => void;
+  /** Told what happens, which is then not kept. null: it is kept in `events`. */
+  onEvent: ((event: FleetEvent) => void) | null;
 }
 
 export class SimulatedFleet {
@@ -205,6 +197,9 @@ export class SimulatedFleet {
   }
 
   #add(event: FleetEvent['event'], engineId: string | null, role: EngineRole | null, detail: string): void {
-    this.events.push({ atMs: this.#deps.clock.now(), event, engineId, role, detail });
+    const { clock, onEvent } = this.#deps;
+    const told = { atMs: clock.now(), event, engineId, role, detail };
+    if (onEvent) onEvent(told);
+    else this.events.push(told);
   }
 }

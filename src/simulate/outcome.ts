@@ -4,7 +4,7 @@ import type { EngineRole } from '../router/engine-client.ts';
 import type { SimulatedCluster } from './cluster.ts';
 import type { Collector, ServedColumns } from './collector.ts';
 import type { SimulatedEngine } from './engine.ts';
-import type { FleetEvent } from './fleet.ts';
+import type { FleetEvent } from './fleet-event.ts';
 import type { LoadSlice } from './meter.ts';
 import type { StoreOutcome } from './store.ts';
 import { type Verdict, verdictOf } from './verdict.ts';

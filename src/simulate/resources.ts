@@ -71,7 +71,7 @@ export class SharedResource implements Resource {
   }
 
   #arm(): void {
-    if (this.#timer) this.#timer.run = null;
+    if (this.#timer) this.#clock.cancel(this.#timer);
     this.#timer = null;
     const next = this.#next();
     if (!next) return;
@@ -123,9 +123,7 @@ export class QueuedResource implements Resource {
       whenDone();
     });
     return {
-      cancel: () => {
-        timer.run = null;
-      },
+      cancel: () => this.#clock.cancel(timer),
     };
   }
 }

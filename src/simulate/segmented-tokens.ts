@@ -19,6 +19,15 @@ interface Runs {
   blocks: { size: number; digests: string[] };
 }
 
+/** Makes a block's digest of the one before it and of its runs, which are told in their order. */
+export interface DigestChain {
+  /** Parent of every first block. */
+  readonly root: string;
+  begin(parent: string): void;
+  add(key: number, from: number, length: number): void;
+  end(): string;
+}
+
 /** The content that one token is, below all of a trace. */
 const literal = (tokenId: number): number => -1 - tokenId;
 
@@ -61,9 +70,8 @@ export class SegmentedTokens extends TokenSequence {
 
   followedBy(more: TokenIds): SegmentedTokens {
     if (more.length === 0) return this;
-    const runs = noRuns(this.#runs.tokens);
+    const runs = this.#copied();
     const add = (key: number, from: number, length: number) => append(runs, key, from, length);
-    this.eachRun(this.length, add);
     if (more instanceof SegmentedTokens) more.eachRun(more.length, add);
     else for (const id of more) add(literal(id), 0, 1);
     return new SegmentedTokens(runs, 0, this.length + more.length);
@@ -107,24 +115,57 @@ export class SegmentedTokens extends TokenSequence {
   }
 
   /**
-   * The digests of its first blocks, each made of the one before and its tokens: once for all that have the sequence. null: it
-   * does not begin where its content does.
+   * Appends the digests of its blocks to those of its first ones, up to `count` in all. Those that are made from its start on
+   * are made once for all that have the sequence. False, and nothing done: it does not begin where its content does.
    */
-  digests(
-    size: number,
-    count: number,
-    root: string,
-    digest: (parent: string, block: SegmentedTokens) => string,
-  ): readonly string[] | null {
-    if (this.#start > 0) return null;
+  extendDigests(digests: string[], size: number, count: number, chain: DigestChain): boolean {
+    if (this.#start > 0) return false;
     if (this.#runs.blocks.size !== size) this.#runs.blocks = { size, digests: [] };
-    const { digests } = this.#runs.blocks;
-    let parent = digests.length === 0 ? root : digests[digests.length - 1]!;
-    for (let i = digests.length; i < count; i++) {
-      parent = digest(parent, this.slice(i * size, (i + 1) * size));
-      digests.push(parent);
+    const shared = this.#runs.blocks.digests;
+    // Where more is known than all share, only what is missing is made.
+    const made = digests.length > shared.length ? digests : shared;
+    this.#digest(made, size, count, chain);
+    for (let i = digests.length; i < count; i++) digests.push(shared[i]!);
+    return true;
+  }
+
+  #digest(digests: string[], size: number, count: number, chain: DigestChain): void {
+    if (digests.length >= count) return;
+    const { keys, froms, starts } = this.#runs;
+    let at = digests.length * size;
+    let run = this.#runAt(at);
+    while (digests.length < count) {
+      chain.begin(digests.length === 0 ? chain.root : digests[digests.length - 1]!);
+      for (const end = at + size; at < end; ) {
+        const runEnd = starts[run + 1]!;
+        const until = Math.min(end, runEnd);
+        chain.add(keys[run]!, froms[run]! + at - starts[run]!, until - at);
+        at = until;
+        if (at === runEnd) run++;
+      }
+      digests.push(chain.end());
     }
-    return digests;
+  }
+
+  /** Runs of its own, that begin where it does. */
+  #copied(): Runs {
+    const { keys, froms, starts, tokens } = this.#runs;
+    const end = this.#start + this.length;
+    if (this.length === 0) return noRuns(tokens);
+    const first = this.#runAt(this.#start);
+    const last = this.#runAt(end - 1);
+    const copied = {
+      keys: keys.slice(first, last + 1),
+      froms: froms.slice(first, last + 1),
+      starts: starts.slice(first, last + 2),
+      tokens,
+      blocks: { size: 0, digests: [] },
+    };
+    copied.froms[0]! += this.#start - starts[first]!;
+    copied.starts[0] = this.#start;
+    copied.starts[copied.keys.length] = end;
+    if (this.#start > 0) for (let i = 0; i < copied.starts.length; i++) copied.starts[i]! -= this.#start;
+    return copied;
   }
 
   #runAt(place: number): number {

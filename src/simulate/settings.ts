@@ -6,6 +6,7 @@ import type { AutoscaleChoice } from '../router/autoscale/registry.ts';
 import type { TurnResult } from '../router/turn-types.ts';
 import type { Answers } from './answers.ts';
 import type { SimulationCosts } from './costs/types.ts';
+import type { FleetEvent } from './fleet-event.ts';
 import type { LinkSharing } from './links.ts';
 
 export interface SimulationSettings {
@@ -33,6 +34,8 @@ export interface SimulationSettings {
   onSpan?: ((span: Span) => void) | null;
   /** Told of each turn that ended well. */
   onTurnEnd?: ((result: TurnResult) => void) | null;
+  /** Told what happens to engines, which the fleet then does not keep; absent: it keeps it. */
+  onFleetEvent?: ((event: FleetEvent) => void) | null;
   /** Things are to go wrong; absent: nothing does. */
   faults?: boolean;
   /** Another policy may take over while turns are served; absent: the first one stays. */

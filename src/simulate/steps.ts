@@ -1,7 +1,7 @@
 /** An engine's steps on a virtual clock: one by one, or many decode steps at once in which nothing can change. */
 import type { EngineCore } from '../engine/engine-core.ts';
 import type { SampledToken, ScheduledBatch } from '../engine/types.ts';
-import type { Timer, VirtualClock } from './clock.ts';
+import type { VirtualClock } from './clock.ts';
 import { type SimulationCosts, type StepPlace, type StepShape, shapeOf } from './costs/types.ts';
 import { DecodeSteps } from './decode-steps.ts';
 import type { EngineTrace } from './engine-trace.ts';
@@ -115,7 +115,8 @@ export class EngineSteps {
   /** What takes no time waits for its turn among all else of the moment. */
   #until(startMs: number, endMs: number, over: () => void): void {
     const { clock, rank } = this.#deps;
-    this.#stepping = cancelling(endMs > startMs ? clock.at(endMs, over, rank) : clock.at(endMs, over));
+    const timer = endMs > startMs ? clock.at(endMs, over, rank) : clock.at(endMs, over);
+    this.#stepping = { cancel: () => clock.cancel(timer) };
   }
 
   #stepDone(batch: ScheduledBatch, shape: StepShape): void {
@@ -180,14 +181,6 @@ function sampled({ requests }: ScheduledBatch): SampledToken[] {
     if (sample) tokens.push({ requestId, tokenId: 0, logitsDigest: '', logits: null });
   return tokens;
 }
-
-const cancelling = (timer: Timer): { cancel(): void } => {
-  return {
-    cancel() {
-      timer.run = null;
-    },
-  };
-};
 
 function decodeShape(core: EngineCore): StepShape {
   const { requests, context } = core.decodeShape();

@@ -1,16 +1,18 @@
-/** A store in a simulated fleet: the real catalog and service, which move no bytes and take the time that costs say. */
+/** A store in a simulated fleet: the real catalog, service and tiers, which move no bytes and take the time that costs say. */
 
 import { STORE_ADDRESS } from '../config/connectors.ts';
 import type { KvCacheSpec } from '../config/engine.ts';
 import type { StoreCounters } from '../connector/types.ts';
 import { filledBytes } from '../engine/kv-cache-spec.ts';
-import type { Clock } from '../engine/types.ts';
 import type { StoreOptions } from '../fleet/types.ts';
 import type { EngineRole } from '../router/engine-client.ts';
 import { BlockCatalog, type CatalogCounters } from '../store/catalog.ts';
 import { StoreService, type StoreServiceCounters } from '../store/service.ts';
 import { slotsIn } from '../store/slots.ts';
 import type { RemoteAddress } from '../transport/types.ts';
+import type { VirtualClock } from './clock.ts';
+import type { SimulationCosts } from './costs/types.ts';
+import { SimulatedTiers, type TierOutcome } from './tiers.ts';
 import { type SimulatedNet, SimulatedTransport } from './transport.ts';
 
 export interface SimulatedStoreDeps {
@@ -20,7 +22,8 @@ export interface SimulatedStoreDeps {
   blockBytes: number;
   groups: readonly KvCacheSpec[];
   net: SimulatedNet;
-  clock: Clock;
+  clock: VirtualClock;
+  costs: Pick<SimulationCosts, 'store' | 'source'>;
 }
 
 /** What a run leaves of its store: plain data, summed over all engines that were there. */
@@ -34,6 +37,8 @@ export interface StoreOutcome {
   engines: StoreCounters;
   bytesToP: number;
   bytesToD: number;
+  /** Below its memory, nearest first. */
+  tiers: TierOutcome[];
 }
 
 /** An engine that may have used it. */
@@ -46,16 +51,19 @@ export class SimulatedStore {
   readonly #catalog: BlockCatalog;
   readonly #service: StoreService;
   readonly #blockBytes: number;
+  readonly #tiers: SimulatedTiers;
 
-  /** Throws ConfigError where there is no room for a block. */
-  constructor({ options, blockSize, blockBytes, groups, net, clock }: SimulatedStoreDeps) {
+  /** Throws ConfigError where there is no room for a block, in memory or in its folder. */
+  constructor({ options, blockSize, blockBytes, groups, net, clock, costs }: SimulatedStoreDeps) {
     const bytes = groups.map((spec) => filledBytes(spec, blockBytes));
     const identity = { ...STORE_ADDRESS, compatibilityHash: 'simulated', blockSize, blockBytes: bytes };
     const slots = slotsIn(options.bytes, bytes);
     this.#blockBytes = bytes.reduce((sum, one) => sum + one, 0);
-    this.#catalog = new BlockCatalog({ slots, eviction: options.eviction });
+    this.#tiers = new SimulatedTiers({ options, blockBytes: this.#blockBytes, clock, costs });
+    const { lower } = this.#tiers;
+    this.#catalog = new BlockCatalog({ slots, eviction: options.eviction, ...lower?.listeners });
     const transport = new SimulatedTransport(identity, net);
-    this.#service = new StoreService({ transport, catalog: this.#catalog, clock });
+    this.#service = new StoreService({ transport, catalog: this.#catalog, clock, lower });
   }
 
   addEngine(address: RemoteAddress): void {
@@ -86,6 +94,7 @@ export class SimulatedStore {
       engines: sumOf(counted.map(({ counters }) => counters)),
       bytesToP: bytesTo('prefill'),
       bytesToD: bytesTo('decode'),
+      tiers: this.#tiers.outcome(),
     };
   }
 }

@@ -5,6 +5,7 @@ import { describeSamples } from '../measure/statistics.ts';
 import { tpotOf } from './collector.ts';
 import type { EngineOutcome, RunOutcome } from './outcome.ts';
 import type { StoreOutcome } from './store.ts';
+import type { TierOutcome } from './tiers.ts';
 
 /** What a good request keeps within; null: whatever it is. */
 export interface Slo {
@@ -184,7 +185,31 @@ function storeOf(runs: readonly RunOutcome[]): SimulatedArm['store'] {
     bytes_saved: sum(({ engines }) => engines.savedBytes),
     two_hop_bytes: sum(({ engines }) => engines.twoHopBytes),
     unanswered: sum(({ engines }) => engines.unanswered),
+    tiers: tiersOf(runs.map(({ store }) => store!)),
   };
+}
+
+function tiersOf(stores: readonly StoreOutcome[]): NonNullable<SimulatedArm['store']>['tiers'] {
+  const [{ blocks, tiers: below }] = stores as [StoreOutcome];
+  const total = (value: (store: StoreOutcome) => number): number =>
+    stores.reduce((sum, one) => sum + value(one), 0);
+  const lower = below.map(({ medium, blocks }, i) => {
+    const of = (value: (counters: TierOutcome['counters']) => number): number =>
+      total(({ tiers }) => value(tiers[i]!.counters));
+    return {
+      ...{ tier: medium, blocks, hits: of(({ read }) => read) },
+      ...{ written: of(({ written }) => written), left_out: of(({ leftOut }) => leftOut) },
+      expired: medium === 'folder' ? of(({ expired = 0 }) => expired) : null,
+      ...{ read_ms: of(({ readMs }) => readMs), write_ms: of(({ writeMs }) => writeMs) },
+    };
+  });
+  const raised = lower.reduce((sum, { hits }) => sum + hits, 0);
+  const memory = {
+    ...{ tier: 'memory' as const, blocks, hits: total(({ counters }) => counters.hits) - raised },
+    ...{ written: total(({ counters }) => counters.stored) - raised, left_out: 0, expired: null },
+    ...{ read_ms: 0, write_ms: 0 },
+  };
+  return [memory, ...lower];
 }
 
 function engineFacts(engine: EngineOutcome): SimulatedArm['engines'][number] {

@@ -2,6 +2,7 @@
 import type { TokenIds } from '../config/token-ids.ts';
 import type { TraceFeed } from '../workload/traces/feed.ts';
 import type { Segment, TraceTurn } from '../workload/traces/types.ts';
+import type { VirtualClock } from './clock.ts';
 import type { Collector } from './collector.ts';
 import { exactly, type Served, serveTurn } from './load.ts';
 
@@ -11,7 +12,7 @@ export const lastComesMs = (turns: readonly TraceTurn[]): number =>
 
 /** Resolves when the last answer ended; failed requests are counted and passed over. Call inside run(). */
 export async function serveTurns(
-  fleet: Served,
+  fleet: Served & { clock: Pick<VirtualClock, 'now' | 'after' | 'cancel'> },
   feed: TraceFeed,
   tokensOf: (segments: readonly Segment[]) => TokenIds,
   collector: Collector,
@@ -19,15 +20,25 @@ export async function serveTurns(
   const { clock } = fleet;
   const begunMs = clock.now();
   let failure: unknown = null;
-  /** Until when nothing is due that is known. */
+  /** Until when nothing is due that is known, and what ends the wait for it. */
   let untilMs = Number.POSITIVE_INFINITY;
-  /** Something is due sooner, or nothing is to come. */
-  let news = new AbortController();
+  let wake = (): void => {};
 
+  /** Something may be due sooner, or nothing is to come. */
   function ended(): void {
     const dueMs = failure || feed.over ? 0 : (feed.nextMs ?? Number.POSITIVE_INFINITY);
-    // With a reason: an exception of its own would be made for each.
-    if (dueMs < untilMs) news.abort('news');
+    if (dueMs < untilMs) wake();
+  }
+
+  /** Not over an AbortSignal, which costs more than all else that a turn does here. */
+  function due(waitMs: number): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = Number.isFinite(waitMs) ? clock.after(waitMs, resolve) : null;
+      wake = () => {
+        if (timer) clock.cancel(timer);
+        resolve();
+      };
+    });
   }
 
   async function serve({ index, conversationId, prompt, answer, outputTokens }: TraceTurn): Promise<void> {
@@ -49,9 +60,7 @@ export async function serveTurns(
       continue;
     }
     untilMs = feed.nextMs ?? Number.POSITIVE_INFINITY;
-    if (news.signal.aborted) news = new AbortController();
-    if (Number.isFinite(waitMs)) await clock.sleep(waitMs, news.signal);
-    else await new Promise((resolve) => news.signal.addEventListener('abort', resolve));
+    await due(waitMs);
   }
   if (failure) throw failure;
 }

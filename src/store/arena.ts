@@ -31,6 +31,11 @@ export class ArenaMemory implements BlockMemory {
     return this.#pools[group]!.subarray(id * bytes, (id + 1) * bytes);
   }
 
+  /** Of every group, the block's own bytes. `slot`: of a catalog. */
+  parts(slot: number): Uint8Array[] {
+    return this.blockBytes.map((_, group) => this.block(group, slot + 1));
+  }
+
   /** Neighbours are not copied: whoever gathers has what it reads kept until it has read. */
   async gather(group: number, blockIds: readonly BlockId[], revoked?: AbortSignal): Promise<GatheredBlocks> {
     revoked?.throwIfAborted();

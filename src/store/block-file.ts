@@ -21,6 +21,15 @@ export interface BlockName {
   hash: BlockHash;
 }
 
+/** What a block is called below a store's memory, and what it is there. */
+export interface BlockFormat {
+  /** null for a hash that is no name: it is then kept in memory only. */
+  nameOf(name: BlockName): string | null;
+  encode(name: BlockName, kv: readonly Uint8Array[]): Uint8Array;
+  /** `bytes`: of KV, as it must be. The KV, or what is wrong, in a few words. */
+  decode(file: Uint8Array, name: BlockName, bytes: number): Uint8Array | { wrong: string };
+}
+
 const DIGITS = /^[0-9a-f]{64}$/;
 
 /** Whether it can be a part of a file's name or of a key. */

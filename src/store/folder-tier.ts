@@ -6,7 +6,7 @@ import type { BlockHash } from '../engine/block-hash.ts';
 import type { Clock } from '../engine/types.ts';
 import { ConfigError, messageOf } from '../errors.ts';
 import type { StoreFolder } from '../platform/types.ts';
-import { decodeBlock, encodeBlock, HEAD_BYTES } from './block-file.ts';
+import { type BlockFormat, decodeBlock, encodeBlock, HEAD_BYTES } from './block-file.ts';
 import { Lru } from './eviction/lru.ts';
 import { blockIn, fileOf, openStoreFolder } from './folder-names.ts';
 import type { LowerTierCounters, Tier } from './lower-tiers.ts';
@@ -26,7 +26,11 @@ export interface FolderTierOptions {
   onChange?: (kind: 'stored' | 'removed', hash: BlockHash) => void;
   /** Told once of each kind of trouble. */
   onTrouble: (message: string) => void;
+  /** Absent: files that other processes read too. */
+  format?: BlockFormat;
 }
+
+const FILES: BlockFormat = { nameOf: fileOf, encode: encodeBlock, decode: decodeBlock };
 
 export interface FolderCounters extends LowerTierCounters {
   /** Blocks whose time had come. */
@@ -43,23 +47,29 @@ export class FolderTier implements Tier {
   readonly #order: Lru;
   readonly #queue: WriteQueue;
   readonly #told = new Set<string>();
+  readonly #format: BlockFormat;
 
-  private constructor(options: FolderTierOptions, capacity: number) {
-    this.#options = options;
-    this.#order = new Lru({ capacity, onEvicted: (hash) => this.#remove(hash) });
-    const write = (hash: BlockHash, kv: readonly Uint8Array[]) => this.#write(hash, kv);
-    this.#queue = new WriteQueue({ write, clock: options.clock, counters: this.counters });
-  }
-
-  /** Throws ConfigError for a folder that is no store's, or of another format, and for a quota below one block. */
-  static async open(options: FolderTierOptions): Promise<FolderTier> {
-    const { folder, namespace, blockBytes, quotaBytes } = options;
+  /** Of a folder that is open; `othersBytes`: of other stores' blocks in it. Throws ConfigError for a quota below one block. */
+  constructor(options: FolderTierOptions, othersBytes = 0) {
+    const { quotaBytes, blockBytes, format = FILES } = options;
     const fileBytes = blockBytes + HEAD_BYTES;
     if (quotaBytes < fileBytes) {
       throw new ConfigError(
         `the store's folder may have ${quotaBytes} bytes and a block takes ${fileBytes}: give it that or more`,
       );
     }
+    const capacity = Math.max(1, Math.floor((quotaBytes - othersBytes) / fileBytes));
+    this.#options = options;
+    this.#format = format;
+    this.#order = new Lru({ capacity, onEvicted: (hash) => this.#remove(hash) });
+    const write = (hash: BlockHash, kv: readonly Uint8Array[]) => this.#write(hash, kv);
+    this.#queue = new WriteQueue({ write, blockBytes, clock: options.clock, counters: this.counters });
+  }
+
+  /** Throws ConfigError for a folder that is no store's, or of another format, and for a quota below one block. */
+  static async open(options: FolderTierOptions): Promise<FolderTier> {
+    const { folder, namespace, blockBytes, quotaBytes } = options;
+    const fileBytes = blockBytes + HEAD_BYTES;
     const files = (await openStoreFolder(folder, true)).toSorted((a, b) => a.modifiedMs - b.modifiedMs);
     const others = files.filter((file) => blockIn(file) && blockIn(file)!.namespace !== namespace);
     // Blocks of other models leave room for one here at least, the oldest first.
@@ -69,8 +79,7 @@ export class FolderTier implements Tier {
       await folder.remove(name).catch(() => {});
       othersBytes -= bytes;
     }
-    const capacity = Math.max(1, Math.floor((quotaBytes - othersBytes) / fileBytes));
-    const tier = new FolderTier(options, capacity);
+    const tier = new FolderTier(options, othersBytes);
     for (const file of files) {
       const block = blockIn(file);
       if (block?.namespace !== namespace) continue;
@@ -117,8 +126,10 @@ export class FolderTier implements Tier {
     if (this.#queue.copy(hash, into)) return true;
     const { folder, namespace, blockBytes, clock } = this.#options;
     const begunMs = clock.now();
-    const name = fileOf({ namespace, hash });
+    const name = this.#format.nameOf({ namespace, hash });
     if (name === null || !this.has(hash)) return false;
+    // As it is asked for: reads that are under way at once end in any order.
+    this.#order.touch(hash);
     try {
       const file = await folder.read(name);
       if (!file) {
@@ -127,7 +138,7 @@ export class FolderTier implements Tier {
         this.#forgotten(hash);
         return false;
       }
-      const kv = decodeBlock(file, { namespace, hash }, blockBytes);
+      const kv = this.#format.decode(file, { namespace, hash }, blockBytes);
       if ('wrong' in kv) {
         this.counters.broken++;
         this.#tell('broken', `${folder.location}/${name} is not used and removed: ${kv.wrong}`);
@@ -139,7 +150,6 @@ export class FolderTier implements Tier {
         part.set(kv.subarray(at, at + part.length));
         at += part.length;
       }
-      this.#order.touch(hash);
       this.counters.read++;
       this.counters.readMs += clock.now() - begunMs;
       return true;
@@ -150,7 +160,7 @@ export class FolderTier implements Tier {
   }
 
   write(hash: BlockHash, kv: readonly Uint8Array[]): void {
-    if (this.has(hash) || fileOf({ namespace: this.#options.namespace, hash }) === null) return;
+    if (this.has(hash) || this.#format.nameOf({ namespace: this.#options.namespace, hash }) === null) return;
     this.#queue.add(hash, kv);
   }
 
@@ -163,7 +173,8 @@ export class FolderTier implements Tier {
     // Room first: the folder never has more than it may.
     this.#order.put(hash);
     try {
-      await folder.write(fileOf({ namespace, hash })!, encodeBlock({ namespace, hash }, kv));
+      const name = { namespace, hash };
+      await folder.write(this.#format.nameOf(name)!, this.#format.encode(name, kv));
     } catch (error) {
       this.#order.remove(hash);
       this.#tell(
@@ -190,7 +201,7 @@ export class FolderTier implements Tier {
 
   #remove(hash: BlockHash): void {
     this.#forgotten(hash);
-    const name = fileOf({ namespace: this.#options.namespace, hash });
+    const name = this.#format.nameOf({ namespace: this.#options.namespace, hash });
     if (name !== null) void this.#options.folder.remove(name).catch(() => {});
   }
 

@@ -2,7 +2,6 @@
 import type { Ingestion } from '../config/store.ts';
 import type { BlockHash } from '../engine/block-hash.ts';
 import type { Clock } from '../engine/types.ts';
-import type { ArenaMemory } from './arena.ts';
 import type { BlockCatalog, CatalogDeps } from './catalog.ts';
 import type { LowerTier, Raising } from './service.ts';
 import { TierCost } from './tier-cost.ts';
@@ -32,6 +31,12 @@ export interface LowerTierCounters extends WriteCounters {
   broken: number;
 }
 
+/** Where the bytes of a store's blocks are. */
+export interface BlockBytes {
+  /** Of every group, not a copy; none where there are none. */
+  parts(slot: number): Uint8Array[];
+}
+
 /** How blocks come to a tier, and what they are there. */
 export interface TierStart {
   /** From a block's writing on; null: for good. */
@@ -56,11 +61,11 @@ export class LowerTiers implements LowerTier {
   /** What the catalog is to tell. */
   readonly listeners: Pick<CatalogDeps, 'onEvicted' | 'onHot'>;
   readonly #tiers: readonly { tier: Tier; ingestion: Ingestion; cost: TierCost }[];
-  readonly #memory: ArenaMemory;
+  readonly #memory: BlockBytes;
 
   constructor(
     tiers: readonly { tier: Tier; ingestion: Ingestion }[],
-    memory: ArenaMemory,
+    memory: BlockBytes,
     clock: Pick<Clock, 'now'>,
   ) {
     this.#tiers = tiers.map((one) => ({ ...one, cost: new TierCost(clock) }));
@@ -82,7 +87,7 @@ export class LowerTiers implements LowerTier {
       const there = await tier.find(missing);
       if (there.size === 0 || !cost.isWorth(worthMs)) continue;
       const timed = cost.batch();
-      const load = (hash: BlockHash, slot: number) => timed(() => tier.read(hash, this.#bytes(slot)));
+      const load = (hash: BlockHash, slot: number) => timed(() => tier.read(hash, this.#memory.parts(slot)));
       for (const hash of there) places.set(hash, load);
     }
     return {
@@ -99,7 +104,7 @@ export class LowerTiers implements LowerTier {
   async end(catalog: BlockCatalog): Promise<void> {
     for (const { tier, ingestion } of this.#tiers) {
       for (const [hash, slot] of ingestion === 'EVICTED' ? catalog.ready() : []) {
-        tier.write(hash, this.#bytes(slot));
+        tier.write(hash, this.#memory.parts(slot));
         // So many at once as wait at most.
         if (tier.isFull) await tier.flush();
       }
@@ -108,10 +113,7 @@ export class LowerTiers implements LowerTier {
   }
 
   #down(ingestion: Ingestion, hash: BlockHash, slot: number): void {
-    for (const one of this.#tiers) if (one.ingestion === ingestion) one.tier.write(hash, this.#bytes(slot));
-  }
-
-  #bytes(slot: number): Uint8Array[] {
-    return this.#memory.blockBytes.map((_, group) => this.#memory.block(group, slot + 1));
+    for (const one of this.#tiers)
+      if (one.ingestion === ingestion) one.tier.write(hash, this.#memory.parts(slot));
   }
 }

@@ -7,7 +7,14 @@ import type { BlockHash } from '../engine/block-hash.ts';
 import type { Clock } from '../engine/types.ts';
 import { ConfigError, messageOf, TransferError } from '../errors.ts';
 import type { KeyValueServer } from '../platform/types.ts';
-import { type BlockName, decodeBlock, encodeBlock, FORMAT_VERSION, isName } from './block-file.ts';
+import {
+  type BlockFormat,
+  type BlockName,
+  decodeBlock,
+  encodeBlock,
+  FORMAT_VERSION,
+  isName,
+} from './block-file.ts';
 import { Lru } from './eviction/lru.ts';
 import type { LowerTierCounters, Tier } from './lower-tiers.ts';
 import { WriteQueue } from './write-queue.ts';
@@ -34,6 +41,8 @@ export interface ServerTierOptions {
   /** A block was found or put there, or is there no more, as far as this store knows. */
   onChange?: (kind: 'stored' | 'removed', hash: BlockHash) => void;
   onTrouble: (message: string) => void;
+  /** Absent: values that other processes read too. */
+  format?: BlockFormat;
 }
 
 export interface ServerCounters extends LowerTierCounters {
@@ -46,6 +55,7 @@ export class ServerTier implements Tier {
     ...{ written: 0, read: 0, readMs: 0, writeMs: 0, broken: 0, leftOut: 0, outages: 0 },
   };
   readonly #options: ServerTierOptions;
+  readonly #format: BlockFormat;
   readonly #known: Lru;
   readonly #queue: WriteQueue;
   readonly #told = new Set<string>();
@@ -56,12 +66,14 @@ export class ServerTier implements Tier {
   /** An outage that was told, and not yet its end. */
   #outage = false;
 
-  private constructor(options: ServerTierOptions) {
-    const { clock, onChange } = options;
+  /** Of a server that is known to serve. */
+  constructor(options: ServerTierOptions) {
+    const { clock, onChange, blockBytes, format = VALUES } = options;
     this.#options = options;
+    this.#format = format;
     this.#known = new Lru({ capacity: MOST_KNOWN, onEvicted: (hash) => onChange?.('removed', hash) });
     const write = (hash: BlockHash, kv: readonly Uint8Array[]) => this.#write(hash, kv);
-    this.#queue = new WriteQueue({ write, clock, counters: this.counters });
+    this.#queue = new WriteQueue({ write, blockBytes, clock, counters: this.counters });
   }
 
   /** Throws ConfigError for a host that is not, and for a server that refuses; one that does not answer is waited for. */
@@ -97,7 +109,7 @@ export class ServerTier implements Tier {
     const { namespace, server } = this.#options;
     const there = new Set(hashes.filter((hash) => this.#queue.has(hash)));
     const asked = hashes.flatMap((hash) => {
-      const key = there.has(hash) ? null : keyOf({ namespace, hash });
+      const key = there.has(hash) ? null : this.#format.nameOf({ namespace, hash });
       return key === null ? [] : [{ hash, key }];
     });
     if (asked.length === 0 || this.isResting) return there;
@@ -134,7 +146,8 @@ export class ServerTier implements Tier {
 
   write(hash: BlockHash, kv: readonly Uint8Array[]): void {
     const { namespace } = this.#options;
-    if (this.#queue.has(hash) || this.#known.has(hash) || keyOf({ namespace, hash }) === null) return;
+    if (this.#queue.has(hash) || this.#known.has(hash)) return;
+    if (this.#format.nameOf({ namespace, hash }) === null) return;
     if (this.isResting) this.counters.leftOut++;
     else this.#queue.add(hash, kv);
   }
@@ -149,7 +162,7 @@ export class ServerTier implements Tier {
 
   async #fetch(hash: BlockHash, into: readonly Uint8Array[]): Promise<boolean> {
     const { server, namespace, blockBytes, clock } = this.#options;
-    const key = keyOf({ namespace, hash });
+    const key = this.#format.nameOf({ namespace, hash });
     if (key === null || this.isResting || !this.#known.has(hash)) return false;
     const begunMs = clock.now();
     const value = await this.#ask(() => server.get(key));
@@ -157,7 +170,7 @@ export class ServerTier implements Tier {
       this.#forget(hash);
       return false;
     }
-    const kv = decodeBlock(value, { namespace, hash }, blockBytes);
+    const kv = this.#format.decode(value, { namespace, hash }, blockBytes);
     if ('wrong' in kv) {
       this.counters.broken++;
       this.#forget(hash);
@@ -179,7 +192,9 @@ export class ServerTier implements Tier {
   async #write(hash: BlockHash, kv: readonly Uint8Array[]): Promise<void> {
     const { server, namespace, ttlMs } = this.#options;
     const name = { namespace, hash };
-    const refused = await this.#ask(() => server.set(keyOf(name)!, encodeBlock(name, kv), ttlMs));
+    const refused = await this.#ask(() =>
+      server.set(this.#format.nameOf(name)!, this.#format.encode(name, kv), ttlMs),
+    );
     if (refused !== null) {
       this.#tell(
         'write',
@@ -257,3 +272,5 @@ const PREFIX = `kvferry:${FORMAT_VERSION}`;
 /** null for a hash that is no name: it is then kept in memory only. */
 const keyOf = (name: BlockName): string | null =>
   isName(name) ? `${PREFIX}:${name.namespace}:${name.hash}` : null;
+
+const VALUES: BlockFormat = { nameOf: keyOf, encode: encodeBlock, decode: decodeBlock };

@@ -13,6 +13,8 @@ const MOST_WAITING_BYTES = 16 * 2 ** 20;
 const REST_MS = 10_000;
 
 export interface WriteQueueDeps {
+  /** Of KV, a block. */
+  blockBytes: number;
   /** Rejects where it cannot be written. */
   write: (hash: BlockHash, kv: readonly Uint8Array[]) => Promise<void>;
   clock: Pick<Clock, 'now'>;
@@ -31,7 +33,6 @@ export class WriteQueue {
   readonly #deps: WriteQueueDeps;
   readonly #waiting = new Map<BlockHash, readonly Uint8Array[]>();
   readonly #writing = new Map<BlockHash, { kv: readonly Uint8Array[]; done: Promise<void> }>();
-  #waitingBytes = 0;
   #restUntilMs = 0;
 
   constructor(deps: WriteQueueDeps) {
@@ -40,7 +41,7 @@ export class WriteQueue {
 
   /** More would be left out. */
   get isFull(): boolean {
-    return this.#waitingBytes >= MOST_WAITING_BYTES;
+    return this.#waiting.size * this.#deps.blockBytes >= MOST_WAITING_BYTES;
   }
 
   has(hash: BlockHash): boolean {
@@ -61,7 +62,6 @@ export class WriteQueue {
       this.#deps.counters.leftOut++;
       return;
     }
-    this.#waitingBytes += bytesOf(kv);
     this.#waiting.set(
       hash,
       kv.map((part) => part.slice()),
@@ -80,7 +80,6 @@ export class WriteQueue {
     if (!first) return;
     const [hash, kv] = first;
     this.#waiting.delete(hash);
-    this.#waitingBytes -= bytesOf(kv);
     const done = this.#write(hash, kv).finally(() => {
       this.#writing.delete(hash);
       this.#next();
@@ -99,10 +98,7 @@ export class WriteQueue {
       // Whoever writes tells why.
       counters.leftOut += 1 + this.#waiting.size;
       this.#waiting.clear();
-      this.#waitingBytes = 0;
       this.#restUntilMs = clock.now() + REST_MS;
     }
   }
 }
-
-const bytesOf = (kv: readonly Uint8Array[]): number => kv.reduce((sum, { length }) => sum + length, 0);

@@ -60,6 +60,8 @@ describe('kvferry replay', () => {
       ['t.jsonl', '--trace-block-size', '24'],
       'a trace block of 24 tokens is no whole number of blocks of --block-size 16',
     ],
+    [['t.jsonl', '--max-tokens', '7'], '--max-tokens is of no use to a trace'],
+    [['t.jsonl', '--store-place', 'remote'], '--store-place is of no use without a store'],
     [['t.jsonl', '--trace-scale', '1/3'], 'a trace block of 512 tokens divided by 3'],
     [
       ['t.jsonl', '--max-model-len', '60'],

@@ -170,7 +170,7 @@ describe('kvferry simulate', () => {
     expect(world.err()).not.toContain('kvferry:');
     expect(code).toBe(0);
     const { arms, store_times } = parsed(world.files.get('out.json'));
-    expect(store_times).toEqual({ assumed: false });
+    expect(store_times).toEqual({ assumed: false, tiers: [] });
     const store = arms[0]!.store!;
     expect(store.hits).toBeGreaterThan(0);
     expect(store.stored - store.evicted).toBe(store.blocks);
@@ -182,10 +182,30 @@ describe('kvferry simulate', () => {
     expect(arms[0]!.pulled_tokens).toBeGreaterThan(store.loaded_tokens / 2);
     expect(world.out()).toMatch(/Store: [^;]* evicted; of blocks asked for,\s+found \d+%\s+of /);
     expect(widest(world.out())).toBeLessThanOrEqual(80);
-    const assumed = await simulate(`${argv} --costs ./mine.json --pull-policy cost-aware`, files);
+    const assumed = await simulate(
+      `${argv.replace('--threshold 8 ', '')} --costs ./mine.json --pull-policy cost-aware`,
+      files,
+    );
     expect(assumed.code).toBe(0);
-    expect(parsed(assumed.world.files.get('out.json')).store_times).toEqual({ assumed: true });
+    expect(parsed(assumed.world.files.get('out.json')).store_times).toEqual({ assumed: true, tiers: [] });
     expect(assumed.world.out()).toContain('loads and saves are assumed to take what READs do');
+    const tiered = await simulate(
+      `${argv.replace('16MiB', '64KiB --store-dir nowhere --store-write EVICTED').replace(' --check', '')} --costs ./timed.json --html p.html`,
+      files,
+    );
+    expect(tiered.world.err()).not.toContain('kvferry:');
+    const below = parsed(tiered.world.files.get('out.json'));
+    expect(below.store_times!.tiers).toMatchObject([
+      { tier: 'folder', read: { fixed_ms: 0.1, source: 'assumed' }, write: { source: 'assumed' } },
+    ]);
+    const [memory, folder] = below.arms[0]!.store!.tiers;
+    expect(folder!.hits).toBeGreaterThan(0);
+    expect(memory!.hits + folder!.hits).toBe(below.arms[0]!.store!.hits);
+    expect(folder!.written).toBeGreaterThanOrEqual(folder!.blocks);
+    const said = tiered.world.out().replaceAll(/\s+/g, ' ');
+    expect(said).toContain('reads in 0.1 ms and 2 GB/s (assumed) and writes in 0.1 ms and 2 GB/s (assumed)');
+    expect(said).toMatch(/found \d+% of [\d,]+ \([\d,]+ in memory, [\d,]+ in its folder\)/);
+    expect(tiered.world.files.get('p.html')).toContain('What was found where');
     const without = await simulate(argv.replace('--store 16MiB ', ''), files);
     expect(parsed(without.world.files.get('out.json')).arms[0]!.store).toBeNull();
   });
@@ -226,11 +246,26 @@ describe('kvferry simulate', () => {
     ['w.json --costs ./other.json', 'has times of model nano, and tiny is simulated: give --model nano'],
     ['w.json --budget 10m', '--budget is of no use to a simulation'],
     ['w.json --arrivals 5', '--arrivals is given and --arrival-rate is not'],
-    ['w.json --store-dir kv', '--store-dir is of no use to a simulation: a store is simulated as memory'],
-    ['w.json --store-url redis://h', '--store-url is of no use to a simulation'],
+    ['w.json --store-dir kv --store-dir-size 64', "the store's folder may have 64 bytes and a block takes"],
     ['w.json --store 64', 'the store has 64 bytes and a block of this model'],
     ['w.json --cost-profile p.json', '--cost-profile is given and --pull-policy is threshold'],
     ['w.json --p-blocks 3', 'the longest conversation takes'],
+    ['w.json --trace-scale 1/2', '--trace-scale is of no use without a trace'],
+    ['w.json --arrival-rate 1 --num-clients 4', '--num-clients is of no use with --arrival-rate'],
+    ['w.json --warmup-percentages 10%', '--warmup-percentages is of no use where nothing is warmed up'],
+    ['w.json --adapter gpu', '--adapter is of no use to a simulation without --validate'],
+    ['w.json --rounds 2', '--rounds is of no use to a simulation without --validate'],
+    ['w.json --validate --html page.html', '--html is of no use with --validate'],
+    ['w.json --max-decode 8', '--max-decode is of no use to a fleet that stays as it is'],
+    ['w.json --start-up 2s', '--start-up is of no use where no engine joins'],
+    ['w.json --no-offload-prompt-only', '--no-offload-prompt-only is of no use without a store'],
+    [
+      'w.json --pull-policy cost-aware --threshold 9',
+      '--threshold is of no use with --pull-policy cost-aware',
+    ],
+    ['w.json --link-sharing fair', '--link-sharing is of no use without a modelled link'],
+    ['--trace t.jsonl --experiments eviction', '--experiments is of no use with --trace: P keeps its KV'],
+    ['--trace t.jsonl --preset pr32553', '--preset is of no use with --trace'],
   ])('%s: says what is wrong', async (argv, message) => {
     const bad = JSON.stringify({ ...JSON.parse(mine), step: { ms: 1 } });
     const { code, world } = await simulate(argv, {

@@ -14,7 +14,8 @@ import type { EngineClient, EngineRole } from '../../src/router/engine-client.ts
 import { OutputStream } from '../../src/router/output-stream.ts';
 import { type Turn, turnOutputs } from '../../src/router/ways.ts';
 import { BlockCatalog } from '../../src/store/catalog.ts';
-import { StoreService } from '../../src/store/service.ts';
+import type { BlockBytes, LowerTiers } from '../../src/store/lower-tiers.ts';
+import { type LowerTier, StoreService } from '../../src/store/service.ts';
 import { emptyResult } from '../../src/transport/transfer.ts';
 import type {
   EngineIdentity,
@@ -296,18 +297,52 @@ export class PolicyNode extends TestEngine implements EngineClient {
   }
 }
 
+/** What lies below a store of the policy tests: its bytes are those of its KvModel. */
+export type Below = (memory: BlockBytes) => LowerTiers;
+
 /** A store with everything of it that is policy, on the same network. */
 export class StoreNode {
   readonly catalog: BlockCatalog;
   readonly service: StoreService;
   readonly #net: Net;
 
-  constructor(slots: number, net: Net, engines: readonly PolicyNode[], blockSize = 16) {
+  constructor(
+    slots: number,
+    net: Net,
+    engines: readonly PolicyNode[],
+    blockSize = 16,
+    below: Below | null = null,
+  ) {
     const identity = { ...STORE_ADDRESS, compatibilityHash: 'same', blockSize, blockBytes: [1] };
     const transport = new PolicyTransport(identity, net);
-    transport.kv.model = new KvModel(blockSize);
-    this.catalog = new BlockCatalog({ slots, eviction: 's3fifo' });
-    this.service = new StoreService({ transport, catalog: this.catalog, clock: { now: () => 0 } });
+    const model = new KvModel(blockSize);
+    transport.kv.model = model;
+    const raised = new Map<number, Uint8Array>();
+    const tiers = below?.({
+      parts(slot) {
+        const bytes = model.bytesOf(slot + 1);
+        raised.set(slot, bytes);
+        return [bytes];
+      },
+    });
+    const lower: LowerTier | null = tiers
+      ? {
+          stored: (hash, slot) => tiers.stored(hash, slot),
+          async look(hashes, worthMs) {
+            const found = await tiers.look(hashes, worthMs);
+            return {
+              has: (hash) => found.has(hash),
+              async load(hash, slot) {
+                const came = await found.load(hash, slot);
+                if (came) model.setBytes(slot + 1, raised.get(slot)!);
+                return came;
+              },
+            };
+          },
+        }
+      : null;
+    this.catalog = new BlockCatalog({ slots, eviction: 's3fifo', ...tiers?.listeners });
+    this.service = new StoreService({ transport, catalog: this.catalog, clock: { now: () => 0 }, lower });
     for (const { address } of engines) this.service.addEngine(address);
     this.#net = net;
   }

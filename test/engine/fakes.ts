@@ -69,6 +69,18 @@ export class KvModel implements ModelExecutor {
     }
   }
 
+  /** A block's KV as bytes, and back: what has none is NaN. */
+  bytesOf(id: BlockId): Uint8Array {
+    const values = Array.from({ length: this.blockSize }, (_, slot) => this.#slots.get(`${id}:${slot}`));
+    return new Uint8Array(Float64Array.from(values, (value) => value ?? Number.NaN).buffer);
+  }
+
+  setBytes(id: BlockId, bytes: Uint8Array): void {
+    this.poison(0, [id]);
+    for (const [slot, value] of new Float64Array(bytes.slice().buffer).entries())
+      if (!Number.isNaN(value)) this.#slots.set(`${id}:${slot}`, value);
+  }
+
   /** The request's own KV for its first numTokens comes into those of its blocks that are named. */
   arrive(requestId: string, blockIds: BlockIds, arriving: readonly BlockId[], numTokens: number): void {
     let digest = 0;

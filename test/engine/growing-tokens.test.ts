@@ -69,21 +69,32 @@ it('of a prompt and what is generated are read as an array is, whatever they are
   );
 });
 
-it('a heap gives back the first of what is in it, of equal ones any, and is empty then', () => {
-  const steps = fc.array(fc.oneof(fc.nat(9), fc.constant('pop' as const)), { maxLength: 60 });
+it('a heap gives back the first of what is in it, of equal ones any, and whatever is taken out of its middle', () => {
+  const take = fc.record({ take: fc.nat(59) });
+  const steps = fc.array(fc.oneof(fc.nat(9), fc.constant('pop' as const), take), { maxLength: 60 });
   fc.assert(
     fc.property(steps, (all) => {
-      const heap = new Heap<{ at: number }>((a, b) => a.at < b.at);
+      const heap = new Heap<{ at: number; place: number }>(
+        (a, b) => a.at < b.at,
+        (item, place) => {
+          item.place = place;
+        },
+      );
       const sorted: number[] = [];
       for (const step of all) {
         if (step === 'pop') expect(heap.pop()?.at).toBe(sorted.shift());
-        else {
-          heap.push({ at: step });
+        else if (typeof step === 'number') {
+          heap.push({ at: step, place: -1 });
           sorted.push(step);
           sorted.sort((a, b) => a - b);
+        } else if (sorted.length > 0) {
+          const item = heap.items[step.take % sorted.length]!;
+          heap.removeAt(item.place);
+          sorted.splice(sorted.indexOf(item.at), 1);
         }
         expect(heap.first?.at).toBe(sorted[0]);
         expect(heap.items.map(({ at }) => at).sort((a, b) => a - b)).toEqual(sorted);
+        expect(heap.items.map(({ place }) => place)).toEqual(sorted.map((_, i) => i));
       }
       while (sorted.length > 0) expect(heap.pop()?.at).toBe(sorted.shift());
       expect([heap.pop(), heap.first]).toEqual([undefined, undefined]);

@@ -54,6 +54,25 @@ describe('blocks of a request', () => {
     cache.checkIntegrity();
   });
 
+  it('are found again as they were, and others once blocks have got or lost names', () => {
+    const { cache, make } = manager({ numBlocks: 20 });
+    const waits = make('w', tokens(20));
+    expect(cache.getComputedBlocks(waits).blockIds).toEqual([[]]);
+    const first = make('a', tokens(8));
+    cache.allocateSlots(first, 0, 8);
+    const found = cache.getComputedBlocks(waits);
+    expect(found.blockIds).toEqual([[1, 2]]);
+    cache.free(first);
+    // Free blocks have their names.
+    expect(cache.getComputedBlocks(waits)).toBe(found);
+    cache.forgetPrefix(tokens(8), null, 4);
+    expect(cache.getComputedBlocks(waits).blockIds).toEqual([[1]]);
+    cache.allocateSlots(make('b', tokens(20)), 0, 20);
+    waits.appendOutput(5);
+    expect(cache.getComputedBlocks(waits).numTokens).toBe(20);
+    cache.resetPrefixCache();
+  });
+
   it('count as used at most, also after they were given back', () => {
     const { cache, make } = manager({});
     const one = make('a', tokens(20));

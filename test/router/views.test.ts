@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { createBlockHasher, extendHashes } from '../../src/engine/block-hash.ts';
 import type { EngineLoad } from '../../src/engine/inspect/engine-load.ts';
 import { PrefixIndex } from '../../src/router/prefix-index.ts';
-import { EngineViews } from '../../src/router/views.ts';
+import { EngineViews, type ViewedEngine } from '../../src/router/views.ts';
 import { FakeEngine } from './fake-engine.ts';
 
 const hashing = { hasher: createBlockHasher('test'), blockSize: 4 };
@@ -91,4 +91,25 @@ test('an engine that is gone leaves no load', () => {
   views.load('d0', load(1, 1));
   views.forget('d0');
   expect(signals(2)).toBeNull();
+});
+
+test('an engine of which nothing has changed is shown by the view that it had; what was shown before stays as it was', () => {
+  const { views } = world(0);
+  const load1 = { inFlight: 1 };
+  const [d0, p0] = (['decode', 'prefill'] as const).map((role) => {
+    return { engineId: `${role[0]}0`, role, ended: null as Error | null, load: load1 };
+  }) as [ViewedEngine, ViewedEngine];
+  const before = views.of([d0, p0], 10);
+  expect(views.of([d0, p0], 20)[0]).toBe(before[0]);
+  Object.assign(d0, { load: { inFlight: 3 } });
+  const after = views.of([d0, p0], 30);
+  expect([before[0], after[0]]).toMatchObject([{ inFlight: 1 }, { inFlight: 3 }]);
+  expect(after[1]).toBe(before[1]);
+  views.load('p0', load(40, 1));
+  Object.assign(d0, { ended: new Error('it is gone') });
+  expect(views.of([p0, d0], 40)).toMatchObject([
+    { engineId: 'p0', signals: { running: 1 } },
+    { engineId: 'd0', ended: true },
+  ]);
+  expect([before[1]!.signals, after[0]!.ended]).toEqual([null, false]);
 });

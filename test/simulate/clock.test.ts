@@ -57,6 +57,7 @@ async function run(fleet: Fleet, seed: number) {
     transfers: cluster.transfers,
     slices: cluster.engines.map(({ meter }) => meter.slices()),
     links: cluster.links.use(),
+    tiers: cluster.store?.outcome(cluster.engines).tiers ?? [],
   };
 }
 
@@ -75,6 +76,20 @@ const fleets: [string, Fleet][] = [
         offloading: { ...OFFLOADING_DEFAULTS, handsOver: false },
       },
       options: { link, store: { bytes: 40 * BLOCK_BYTES, eviction: 'lru', remote: true } },
+    },
+  ],
+  [
+    'a store with a folder and a server below it',
+    {
+      ...{ blocks: 60, storeSlots: 20, connector: { name: 'OffloadingConnector' } },
+      options: {
+        prefill: { numBlocks: 60, enablePrefixCaching: false },
+        store: {
+          ...{ bytes: 20 * BLOCK_BYTES, eviction: 's3fifo' },
+          folder: { directory: 'nowhere', bytes: 50 * BLOCK_BYTES, ttlMs: 700, ingestion: 'ALL' },
+          server: { url: 'redis://nowhere', ttlMs: 900, ingestion: 'EVICTED' },
+        },
+      },
     },
   ],
   [
@@ -115,6 +130,10 @@ describe('time in a simulation', () => {
       const other = await run(fleet, 4);
       vi.unstubAllGlobals();
       expect(first.endMs).toBeGreaterThan(500);
+      for (const { counters } of first.tiers) {
+        expect(counters.read).toBeGreaterThan(0);
+        expect(counters.readMs).toBeGreaterThan(0);
+      }
       expect(first.transfers.done).toBeGreaterThan(10);
       expect(again).toEqual(first);
       expect(other.ttft).not.toEqual(first.ttft);
@@ -175,7 +194,12 @@ describe('time in a simulation', () => {
     const seen: string[] = [];
     const order = [5, 1, 5, 3, 1, 5, 0];
     for (const [i, ms] of order.entries()) clock.after(ms, () => seen.push(`${ms}.${i}`));
-    clock.after(4, () => seen.push('never')).run = null;
+    const never = [4, 1, 5, 9].map((ms) => clock.after(ms, () => seen.push('never')));
+    const late = clock.after(3, () => {
+      clock.cancel(late);
+      for (const timer of never) clock.cancel(timer);
+    });
+    clock.cancel(never[1]!);
     while (clock.next());
     expect(seen).toEqual(['0.6', '1.1', '1.4', '3.3', '5.0', '5.2', '5.5']);
     expect(clock.now()).toBe(5);

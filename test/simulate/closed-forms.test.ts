@@ -4,6 +4,7 @@ import { VirtualClock } from '../../src/simulate/clock.ts';
 import { Collector } from '../../src/simulate/collector.ts';
 import { poissonArrivals, serveArrivals } from '../../src/simulate/load.ts';
 import { QueuedResource, SharedResource } from '../../src/simulate/resources.ts';
+import { serveLoad } from '../../src/simulate/run.ts';
 import { Random } from '../../src/workload/random.ts';
 import type { BenchConversation } from '../../src/workload/types.ts';
 import { simulated } from './simulated.ts';
@@ -14,7 +15,7 @@ const SERVICE_MS = 10;
 async function queue(
   servers: number,
   rho: number,
-  options: { count: number; exponential?: boolean; routing?: string },
+  options: { count: number; exponential?: boolean; service?: (random: Random) => number; routing?: string },
 ) {
   const { count, exponential = false, routing = 'round-robin' } = options;
   const random = new Random(5);
@@ -28,7 +29,8 @@ async function queue(
       routing: { name: routing, parameters: {} },
     },
   } as const;
-  const stepMs = () => (exponential ? random.exponential(SERVICE_MS) : SERVICE_MS);
+  const { service = () => (exponential ? random.exponential(SERVICE_MS) : SERVICE_MS) } = options;
+  const stepMs = () => service(random);
   const cluster = simulated(fleet, { stepMs }, { check: false });
   const conversations = Array.from({ length: count }, (_, i): BenchConversation => {
     const tokenIds = [8 + (i % 400), 8 + Math.floor(i / 400), 9];
@@ -138,6 +140,47 @@ describe('closed forms', () => {
     expect(waitS).toBeGreaterThan((rho / (2 * (1 - rho))) * 0.9);
     expect(waitS).toBeLessThan((rho / (2 * (1 - rho))) * 1.1);
     expect(decoders[0]!.busy).toBeCloseTo(rho, 1);
+  });
+
+  it.each([
+    ['half of all short', 0.5, 0.5, 1.5],
+    ['one in ten long', 0.9, 0.5, 5.5],
+  ])('M/G/1, %s: what differs waits longer', async (_name, share, short, long) => {
+    const rho = 0.5;
+    const service = (random: Random) => SERVICE_MS * (random.float() < share ? short : long);
+    const { waitS } = await queue(1, rho, { count: 5000, service });
+    const secondMoment = share * short ** 2 + (1 - share) * long ** 2;
+    const expected = (rho * secondMoment) / (2 * (1 - rho));
+    expect(waitS / expected).toBeGreaterThan(0.9);
+    expect(waitS / expected).toBeLessThan(1.1);
+  });
+
+  it('a closed loop: clients are those that are served and those that think', async () => {
+    const [clients, thinkMs, count] = [6, 40, 1500];
+    const options = { mode: 'monolithic', maxNumSeqs: 1, maxNumBatchedTokens: 64 } as const;
+    const cluster = simulated({ blocks: 8000, options }, { stepMs: () => SERVICE_MS }, { check: false });
+    const conversations = Array.from({ length: count }, (_, i): BenchConversation => {
+      const tokenIds = [8 + (i % 400), 8 + Math.floor(i / 400), 9];
+      return {
+        id: `c${i}`,
+        turns: [{ content: { kind: 'tokens', tokenIds }, inputTokens: 3, outputTokens: 1 }],
+      };
+    });
+    const asking = {
+      ...{ numClients: clients, maxActive: clients, maxRequests: null, maxTurns: null },
+      ...{ requestRate: 1000 / thinkMs, pick: 'round_robin' as const, warmupStep: false, earlyStop: false },
+      limitTokens: { min: 0, max: 0 },
+    } as const;
+    const collector = new Collector();
+    const { signal } = new AbortController();
+    const load = { kind: 'clients', conversations, clients: asking } as const;
+    await cluster.run(serveLoad(cluster, load, collector, { seed: 3, signal }));
+    const perMs = collector.count / collector.lastEndMs;
+    const responseMs = meanOf(collector.column('latencyMs'));
+    // Long enough in the queue for it to count.
+    expect(responseMs).toBeGreaterThan(1.5 * SERVICE_MS);
+    expect((perMs * (responseMs + thinkMs)) / clients).toBeGreaterThan(0.96);
+    expect((perMs * (responseMs + thinkMs)) / clients).toBeLessThan(1.04);
   });
 
   it('M/M/1 behind a random router, however many engines', async () => {

@@ -1,11 +1,17 @@
 /** Without times, a simulated fleet decides as the real policy does: turn by turn the same engines, hits and pulls. */
-import { describe, expect, it } from 'vitest';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterEach, describe, expect, it } from 'vitest';
 import { OFFLOADING_DEFAULTS, type OffloadingConfig } from '../../src/config/connectors.ts';
 import { COMPOSITIONS, type Composition } from '../../src/config/kv-connectors.ts';
+import { INGESTIONS } from '../../src/config/store.ts';
 import { kvBytesOf } from '../../src/connector/policy/cost-model.ts';
 import { createBlockHasher } from '../../src/engine/block-hash.ts';
 import { engineCore, engineSpecs } from '../../src/fleet/options.ts';
 import { LoadReport } from '../../src/host/load-report.ts';
+import { directoryFolder } from '../../src/platform/node/store-folder.ts';
+import type { StoreFolder } from '../../src/platform/types.ts';
 import { ConversationCache } from '../../src/router/conversations.ts';
 import { seededDraws } from '../../src/router/policies/definition.ts';
 import { looksAt, makePolicy } from '../../src/router/policies/registry.ts';
@@ -17,10 +23,14 @@ import type { TurnResult } from '../../src/router/turn-types.ts';
 import { EngineViews } from '../../src/router/views.ts';
 import { Answers } from '../../src/simulate/answers.ts';
 import type { SimulatedCluster } from '../../src/simulate/cluster.ts';
+import { NAMED_COSTS } from '../../src/simulate/costs/published.ts';
 import { tokensOnly } from '../../src/simulate/text.ts';
+import { HEAD_BYTES } from '../../src/store/block-file.ts';
+import { FolderTier } from '../../src/store/folder-tier.ts';
+import { LowerTiers } from '../../src/store/lower-tiers.ts';
 import { Random } from '../../src/workload/random.ts';
 import { settled, TestClock } from '../clock.ts';
-import { Net, PolicyNode, StoreNode } from '../connector/policy-cluster.ts';
+import { type Below, Net, PolicyNode, StoreNode } from '../connector/policy-cluster.ts';
 import type { Changes } from '../connector/scripted.ts';
 import { BLOCK_BYTES, type Fleet, fleetOptions, greedy, simulated, turn } from './simulated.ts';
 
@@ -30,6 +40,58 @@ interface Sent {
   promptTokenIds: number[];
   answer: number[];
 }
+
+/** A folder on this machine's disk, below the policy tests' store; who waits for it asks whether it is at work. */
+class RealFolder {
+  readonly directory = mkdtempSync(path.join(tmpdir(), 'kvferry-decisions-'));
+  tier: FolderTier | null = null;
+  #underWay = 0;
+
+  /** `slots`: blocks that there is room for. */
+  below({ slots, ingestion }: NonNullable<Fleet['folder']>, clock: TestClock): Below {
+    return (memory) => {
+      const tier = new FolderTier({
+        ...{ folder: this.#watched(), namespace: '0'.repeat(64), blockBytes: KV_BYTES, ttlMs: null, clock },
+        quotaBytes: slots * (KV_BYTES + HEAD_BYTES),
+        onTrouble: (message) => {
+          throw new Error(message);
+        },
+      });
+      this.tier = tier;
+      return new LowerTiers([{ tier, ingestion }], memory, clock);
+    };
+  }
+
+  /** Waits for the disk, for which no time passes; whether there was anything to wait for. */
+  async quiet(): Promise<boolean> {
+    const busy = this.#underWay > 0;
+    while (this.#underWay > 0) await settled();
+    return busy;
+  }
+
+  #watched(): StoreFolder {
+    const folder = directoryFolder(this.directory);
+    const watch = async <T>(work: Promise<T>): Promise<T> => {
+      this.#underWay++;
+      return work.finally(() => this.#underWay--);
+    };
+    return {
+      location: folder.location,
+      list: () => watch(folder.list()),
+      read: (name) => watch(folder.read(name)),
+      write: (name, bytes) => watch(folder.write(name, bytes)),
+      remove: (name) => watch(folder.remove(name)),
+    };
+  }
+}
+
+const realFolders: RealFolder[] = [];
+afterEach(() => {
+  for (const { directory } of realFolders.splice(0)) rmSync(directory, { recursive: true, force: true });
+});
+
+/** Of a block of the policy tests, as bytes: 16 numbers. */
+const KV_BYTES = 128;
 
 /** Conversations taken in turns, some of which rewrite their history; the same for the same seed. */
 async function converse(seed: number, turns: number, serve: (sent: Sent) => Promise<TurnResult>) {
@@ -62,6 +124,7 @@ class PolicyFleet {
   readonly #nodes: PolicyNode[];
   readonly #router: Router;
   readonly #store: StoreNode | null;
+  readonly #folder: RealFolder | null;
 
   constructor(fleet: Fleet) {
     const options = fleetOptions(fleet);
@@ -90,8 +153,12 @@ class PolicyFleet {
       };
       return node;
     });
-    const { storeSlots } = fleet;
-    this.#store = storeSlots === undefined ? null : new StoreNode(storeSlots, this.#net, this.#nodes);
+    const { storeSlots, folder } = fleet;
+    this.#folder = folder ? new RealFolder() : null;
+    if (this.#folder) realFolders.push(this.#folder);
+    const below = folder ? this.#folder!.below(folder, this.#clock) : null;
+    this.#store =
+      storeSlots === undefined ? null : new StoreNode(storeSlots, this.#net, this.#nodes, 16, below);
     const choice = routing ?? { name: 'round-robin', parameters: {} };
     const policy = makePolicy(choice, {
       draws: seededDraws(weightSeed),
@@ -133,6 +200,7 @@ class PolicyFleet {
       }
       moved = this.#net.deliver() || moved;
       await settled();
+      moved = ((await this.#folder?.quiet()) ?? false) || moved;
       quiet = moved ? 0 : quiet + 1;
     }
     await served;
@@ -150,6 +218,7 @@ class PolicyFleet {
       blocks: catalog.size,
       loadedTokens,
       twoHopBlocks,
+      folder: this.#folder && { blocks: this.#folder.tier!.blocks, ...this.#folder.tier!.counters },
     };
   }
 }
@@ -157,18 +226,20 @@ class PolicyFleet {
 /** The same of a simulated fleet. */
 function storedIn({ store, engines }: SimulatedCluster) {
   if (!store) return null;
-  const { counters, blocks, engines: used } = store.outcome(engines);
+  const { counters, blocks, engines: used, tiers } = store.outcome(engines);
+  const [folder = null] = tiers;
   return {
     counters,
     blocks,
     loadedTokens: used.loadedTokens,
     twoHopBlocks: used.twoHopBytes / BLOCK_BYTES,
+    folder: folder && { blocks: folder.blocks, ...folder.counters },
   };
 }
 
 /** No time passes: what the turn's end brought about, such as a save of its last block, is over before the next one comes. */
 async function nothingUnderWay({ clock }: SimulatedCluster): Promise<void> {
-  for (let events = 0; events < 50; events++) await new Promise<void>((resolve) => clock.after(0, resolve));
+  for (let events = 0; events < 200; events++) await new Promise<void>((resolve) => clock.after(0, resolve));
 }
 
 const routings = [
@@ -226,6 +297,16 @@ const stores: [string, Fleet][] = [
   ],
 ];
 
+/** The memory is far too small; the folder holds more, and is full too in the end. */
+const folders = INGESTIONS.map((ingestion): [string, Fleet] => [
+  `a store with a folder below it, which gets ${ingestion}`,
+  {
+    ...{ storeSlots: 60, folder: { slots: 90, ingestion } },
+    connector: composed('compose', { promptOnly: false }),
+    options: { prefill: uncached },
+  },
+]);
+
 describe('the same decisions as the policy over fakes', () => {
   const cases: [string, Fleet][] = [
     ['P and D', {}],
@@ -234,6 +315,7 @@ describe('the same decisions as the policy over fakes', () => {
     ['P and D, nothing pulled back', { options: { mode: 'unidirectional' } }],
     ['P and D, streamed', { options: { handover: 'streamed' } }],
     ...stores,
+    ...folders,
     ...routings.map((name): [string, Fleet] => [
       `2 P and 2 D by ${name}`,
       { prefill: 2, decode: 2, options: { routing: { name, parameters: {} } } },
@@ -241,19 +323,32 @@ describe('the same decisions as the policy over fakes', () => {
   ];
   it.each(cases)('%s', async (_name, fleet) => {
     const real = new PolicyFleet(fleet);
-    const expected = await converse(7, 40, (sent) => real.serve(sent));
+    const expectedStores: unknown[] = [];
+    const expected = await converse(7, 40, async (sent) => {
+      const result = await real.serve(sent);
+      expectedStores.push(real.stored());
+      return result;
+    });
     const answers = new Answers(8, 97);
-    const cluster = simulated(fleet, {}, { answers });
+    const cluster = simulated(fleet, { store: NAMED_COSTS.zero!.store }, { answers });
+    const foundStores: unknown[] = [];
     const found = await cluster.run(
       converse(7, 40, async ({ conversationId, promptTokenIds, answer }) => {
         const sampling = { ...greedy(answer.length), forcedTokenIds: answer };
         const result = await turn(cluster, { conversationId, promptTokenIds, sampling });
         await nothingUnderWay(cluster);
+        foundStores.push(storedIn(cluster));
         return result;
       }),
     );
     expect(found).toEqual(expected);
-    expect(storedIn(cluster)).toEqual(real.stored());
+    // Hits, evictions, and what the folder has, turn by turn.
+    expect(foundStores).toEqual(expectedStores);
+    if (fleet.folder) {
+      const { read, written, blocks } = real.stored()!.folder!;
+      expect(read).toBeGreaterThan(0);
+      expect(written).toBeGreaterThan(blocks);
+    }
     if (fleet.storeSlots) expect(real.stored()!.loadedTokens).toBeGreaterThan(0);
     expect(cluster.clock.now()).toBe(0);
     // Some policies keep conversations where they are so well that nothing is left to pull.

@@ -28,6 +28,10 @@ describe('SegmentedTokens', () => {
         const [start, end] = [Math.min(a, b), Math.max(a, b)];
         expect([...sequence.slice(start, end)]).toEqual(all.slice(start, end));
         expect([...joined([7, 7], sequence.slice(start))]).toEqual([7, 7, ...all.slice(start)]);
+        expect([...sequence.slice(start, end).followedBy(sequence)]).toEqual([
+          ...all.slice(start, end),
+          ...all,
+        ]);
         expect([...sequence.slice(0, end).followedBy([7, 7])]).toEqual([...all.slice(0, end), 7, 7]);
       }),
     );
@@ -81,6 +85,26 @@ describe('SegmentedTokens', () => {
 });
 
 describe('growingTokens', () => {
+  it('have the digests of their blocks that the whole has, however often those are asked for on the way', () => {
+    const hashing = { hasher: simulatedHasher, blockSize: 4 };
+    fc.assert(
+      fc.property(segments, segments, fc.array(fc.nat(9)), (prompt, answer, steps) => {
+        const growing = growingTokens(SegmentedTokens.of(prompt, tokens), SegmentedTokens.of(answer, tokens));
+        const hashes: string[] = [];
+        let left = tokens.of(answer).length;
+        for (const step of [...steps, left]) {
+          growing.pushForced(Math.min(step, left));
+          left -= Math.min(step, left);
+          extendHashes(hashes, { tokenIds: growing.ids, cacheSalt: null }, hashing, Infinity);
+        }
+        const whole = SegmentedTokens.of([...prompt, ...answer], tokens);
+        const wanted: string[] = [];
+        extendHashes(wanted, { tokenIds: whole, cacheSalt: null }, hashing, Infinity);
+        expect(hashes).toEqual(wanted);
+      }),
+    );
+  });
+
   it('are the same whether prompt and answer are written out or not', () => {
     fc.assert(
       fc.property(

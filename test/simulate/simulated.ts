@@ -1,4 +1,5 @@
 /** Simulated fleets for tests: small, of numbers alone, and turns served on them. */
+import type { Ingestion } from '../../src/config/store.ts';
 import { plainFleet } from '../../src/fleet/seats.ts';
 import type { ClusterOptions } from '../../src/fleet/types.ts';
 import type { GenerateRequest, TurnResult } from '../../src/router/turn-types.ts';
@@ -7,6 +8,7 @@ import { SimulatedCluster } from '../../src/simulate/cluster.ts';
 import { noCosts } from '../../src/simulate/costs/published.ts';
 import type { SimulationCosts } from '../../src/simulate/costs/types.ts';
 import type { SimulationSettings } from '../../src/simulate/settings.ts';
+import { HEAD_BYTES } from '../../src/store/block-file.ts';
 import { type Changes, connectorWith } from '../connector/scripted.ts';
 
 const nextTask = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
@@ -19,6 +21,8 @@ export interface Fleet {
   connector?: Changes;
   /** Blocks of a store beside the engines; absent: there is none. */
   storeSlots?: number;
+  /** A folder below it, of so many blocks. */
+  folder?: { slots: number; ingestion: Ingestion; ttlMs?: number };
 }
 
 /** Bytes of a block. */
@@ -31,7 +35,12 @@ export function fleetOptions({
   options,
   connector,
   storeSlots,
+  folder,
 }: Fleet = {}): ClusterOptions {
+  const folderStart = folder && {
+    ...{ directory: 'nowhere', bytes: folder.slots * (BLOCK_BYTES + HEAD_BYTES) },
+    ...{ ingestion: folder.ingestion, ttlMs: folder.ttlMs ?? null },
+  };
   const mode = options?.mode ?? 'bidirectional';
   return {
     model: 'numbers',
@@ -56,7 +65,12 @@ export function fleetOptions({
     fault: null,
     ...(storeSlots === undefined
       ? {}
-      : { store: { bytes: storeSlots * BLOCK_BYTES, eviction: 's3fifo' as const } }),
+      : {
+          store: {
+            ...{ bytes: storeSlots * BLOCK_BYTES, eviction: 's3fifo' as const },
+            folder: folderStart ?? null,
+          },
+        }),
     ...options,
   };
 }

@@ -10,6 +10,7 @@ import { printBench } from '../multiturn/output.ts';
 import { benchDefaults, checkBench } from '../multiturn/settings.ts';
 import { prepareOutputs } from '../outputs.ts';
 import { linksOf } from '../settings.ts';
+import { refuseUnused, unusedByBench } from '../unused.ts';
 
 export const benchSpec: CommandSpec = {
   usage: 'bench [file]',
@@ -58,9 +59,10 @@ export const benchSpec: CommandSpec = {
   ],
 };
 
-async function bench(config: RunConfig, context: CommandContext, { lists }: Asked): Promise<ExitCode> {
+async function bench(config: RunConfig, context: CommandContext, { lists, given }: Asked): Promise<ExitCode> {
   const links = linksOf(lists);
   checkBench(config, links.length);
+  refuseUnused(given, unusedByBench(config));
   const { deps, signal } = context;
   const remote = config.endpoint !== null || config.url !== null;
   const model = remote ? null : (await deps.backend.architecture(config.model)).name;

@@ -160,7 +160,12 @@ async function simulationCosts(
     await meter.round();
   }
   const measured = meter.costs();
-  if (store) measured.file.store = { load: byBytes(store.load), save: byBytes(store.save) };
+  if (store)
+    measured.file.store = {
+      ...{ load: byBytes(store.load), save: byBytes(store.save) },
+      folder: store.folder_read && { read: byBytes(store.folder_read), write: null },
+      server: null,
+    };
   progress.end();
   await deps.writeTextFile(file, `${JSON.stringify(measured.file, null, 2)}\n`);
   const out = textOutput(config, deps);

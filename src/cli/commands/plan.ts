@@ -1,5 +1,5 @@
 /** `kvferry plan`: the fewest engines that keep an SLO under a load, or the best load of a number of engines, by simulation. */
-import type { RunConfig } from '../../config/run.ts';
+import { optionName, type RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import { routingChoice } from '../../fleet/from-config.ts';
 import type { PlanReport } from '../../measure/plan-report.ts';
@@ -21,7 +21,7 @@ import { engineOf, type Found, goodputReport, planHead, roundsReport, rowOf } fr
 import { preparePlan, withTrials } from '../plan/trials.ts';
 import type { PlanWorkload } from '../plan/workload.ts';
 import { createProgress } from '../progress.ts';
-import { refuseBelowStores } from '../simulate/plan.ts';
+import { refuseUnused, unusedByPlan } from '../unused.ts';
 
 /** Tokens that an engine's pool holds where nobody says: Dynamo's mocker's 16384 blocks of 16. */
 const POOL_TOKENS = 262_144;
@@ -80,9 +80,11 @@ export const planSpec: CommandSpec = {
   ],
 };
 
-async function plan(config: RunConfig, context: CommandContext, { lists }: Asked): Promise<ExitCode> {
+async function plan(config: RunConfig, context: CommandContext, { lists, given }: Asked): Promise<ExitCode> {
   const { deps, signal } = context;
   checkPlan(config);
+  const stored = storesOf(config, lists).some((bytes) => bytes !== null);
+  refuseUnused(given, unusedByPlan(config, stored));
   await checkFiles({ ...config, junit: null }, deps);
   if (config.fleetOut !== null) await deps.checkWritable(config.fleetOut);
   const sized = withPools(config, storesOf(config, lists));
@@ -154,11 +156,11 @@ function checkPlan(config: RunConfig): void {
     throw new ConfigError(
       '--experiments is of no use to a plan: P keeps its KV unless --no-prefix-caching is given, in a pool of --p-blocks; leave it out',
     );
-  refuseBelowStores(config, 'a plan');
-  if (config.numClients > 1 || config.maxActiveConversations !== null)
-    throw new ConfigError(
-      '--num-clients and --max-active-conversations are of no use to a plan: requests come at a --rate, whoever waits',
-    );
+  for (const option of ['storeDir', 'storeUrl'] as const)
+    if (config[option] !== null)
+      throw new ConfigError(
+        `${optionName(option)} is of no use to a plan, whose stores are memory alone: leave it out, and give it to kvferry simulate with the fleet that comes out`,
+      );
 }
 
 /** Large blocks are quicker to simulate: pools keep their tokens. */

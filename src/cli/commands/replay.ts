@@ -6,7 +6,7 @@ import { ConfigError } from '../../errors.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';
 import { lookThrough, planReplay, type ReplayedTrace, replayTrace } from '../../lab/replay/replay.ts';
 import { traceTurns } from '../../workload/traces/turns.ts';
-import type { CommandSpec } from '../arguments.ts';
+import type { Asked, CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { formatSeconds, plural } from '../format.ts';
 import { textOutput } from '../json-option.ts';
@@ -17,6 +17,7 @@ import { createProgress } from '../progress.ts';
 import { preparePullPolicy } from '../pull-policy.ts';
 import { startCluster } from '../start-cluster.ts';
 import { openNamedTrace } from '../trace/open.ts';
+import { refuseUnused, unusedByReplay } from '../unused.ts';
 
 export const replaySpec: CommandSpec = {
   usage: 'replay [trace]',
@@ -61,10 +62,11 @@ export const replaySpec: CommandSpec = {
   ],
 };
 
-async function replay(config: RunConfig, context: CommandContext): Promise<ExitCode> {
+async function replay(config: RunConfig, context: CommandContext, { given }: Asked): Promise<ExitCode> {
   const { deps, signal } = context;
   const begunMs = deps.now();
   if (config.trace === null) throw noTrace();
+  refuseUnused(given, unusedByReplay(config));
   const architecture = await deps.backend.architecture(config.model);
   const outputs = await prepareOutputs(config, 'bench', architecture.name, deps);
   const progress = createProgress(deps);

@@ -6,9 +6,10 @@ import type { MeasuredCosts } from '../../simulate/costs/fit-measured.ts';
 import { linearCosts } from '../../simulate/costs/linear.ts';
 import { CostMeter } from '../../simulate/costs/measure.ts';
 import { ASSUMED_START_MS } from '../../simulate/costs/published.ts';
+import { tierReport } from '../../simulate/costs/tiers.ts';
 import type { SimulationWorld } from '../../simulate/run.ts';
 import { summarise } from '../../simulate/summary.ts';
-import type { CommandSpec } from '../arguments.ts';
+import type { Asked, CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { formatSeconds, plural } from '../format.ts';
 import { textOutput, writeJson } from '../json-option.ts';
@@ -25,6 +26,7 @@ import { prepareSimulation } from '../simulate/prepared.ts';
 import { followTurns } from '../simulate/traced.ts';
 import { printMeasured, printValidation, validateArms, validated } from '../simulate/validate.ts';
 import { worldOf } from '../simulate/world.ts';
+import { refuseUnused, unusedBySimulate } from '../unused.ts';
 
 export const simulateSpec: CommandSpec = {
   usage: 'simulate [file]',
@@ -77,15 +79,17 @@ export const simulateSpec: CommandSpec = {
     'kvferry simulate --autoscale k8s-hpa --max-decode 8 --arrival-rate 20 --arrivals 5000',
     'kvferry simulate --faults 40 --prefill 2 --decode 2 --arrival-rate 5 --check',
     'kvferry simulate --store 64GiB --kv-bytes-per-token 131072 --arrival-rate 5 --decode 4',
+    'kvferry simulate --store 4GiB --store-dir kv --store-dir-size 64GiB --arrival-rate 5',
     'kvferry simulate --routing llm-d --prefill 2 --decode 2 --trace-out trace.json',
     'kvferry simulate --validate --prefill 2 --decode 2 --num-clients 2',
   ],
 };
 
-async function simulate(config: RunConfig, context: CommandContext): Promise<ExitCode> {
+async function simulate(config: RunConfig, context: CommandContext, { given }: Asked): Promise<ExitCode> {
   const { deps, signal } = context;
   checkBench(config);
   checkSimulation(config);
+  refuseUnused(given, unusedBySimulate(config));
   await checkFiles({ ...config, junit: null }, deps);
   if (config.traceOut !== null) await deps.checkWritable(config.traceOut);
   const measured = config.against === null ? null : await readMeasured(config.against, deps);
@@ -109,7 +113,7 @@ async function simulate(config: RunConfig, context: CommandContext): Promise<Exi
     simulated: true,
     costs: { name: costs.name, source: costs.source, about: costs.about },
     starts: { ms: costs.startMs ?? ASSUMED_START_MS, assumed: costs.startMs === null },
-    store_times: planned.options.store ? { assumed: costs.store === null } : null,
+    store_times: storeTimes(planned),
     model: config.model,
     fleet: planned.fleet,
     block_bytes: planned.blockBytes,
@@ -164,6 +168,13 @@ async function againstReal(
     progress.end();
     await cluster.close();
   }
+}
+
+function storeTimes({ options: { store }, costs }: PlannedSimulation): SimulationReport['store_times'] {
+  if (!store) return null;
+  const media = [store.folder ? 'folder' : null, store.server ? 'server' : null] as const;
+  const below = media.filter((medium) => medium !== null);
+  return { assumed: costs.store === null, tiers: tierReport(costs, below) };
 }
 
 /** On stderr, since it is of this machine and no report has it. */

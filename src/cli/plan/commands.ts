@@ -1,11 +1,22 @@
 /** The commands that take a planned fleet, as a user would type them. */
-import type { RunConfig } from '../../config/run.ts';
+import {
+  type FieldGroup,
+  fieldMeta,
+  isUnusual,
+  type RunConfig,
+  type RunKey,
+  runKeys,
+  switchName,
+} from '../../config/run.ts';
 import type { PlanReport, PlanRow } from '../../measure/plan-report.ts';
+import { OF_DEVICES } from '../unused.ts';
 import { quote } from '../vllm/shell.ts';
+
+type Chosen = Pick<PlanRow, 'routing' | 'placement' | 'mode' | 'threshold' | 'store_bytes'>;
 
 /** `asked`: what a simulation is asked, as the plan's was. `file`: of --fleet-out. */
 export function commandsFor(
-  row: PlanRow,
+  row: Chosen,
   config: RunConfig,
   { asked, engine, file }: { asked: readonly string[]; engine: PlanReport['engine']; file: string },
 ): string[] {
@@ -27,11 +38,49 @@ export function commandsFor(
   ];
   const costs = config.costs === 'dynamo-mocker' ? [] : ['--costs', config.costs];
   return [
-    line('simulate', ...asked, ...fleet, ...policy, ...pools, ...stored, ...slo, ...costs),
-    line('bench', ...fleet, ...policy, ...stored),
+    line(
+      'simulate',
+      ...asked,
+      ...fleet,
+      ...policy,
+      ...pools,
+      ...stored,
+      ...slo,
+      ...costs,
+      ...simulated(config),
+    ),
+    line('bench', ...fleet, ...policy, ...stored, ...optionsOf(config, onEngines)),
     line('export', targetOf(row), ...fleet, '--model', 'MODEL'),
   ];
 }
+
+/** Said above, by what was chosen; or of no effect on what comes out. */
+const SAID: ReadonlySet<RunKey> = new Set<RunKey>([
+  ...(['model', 'mode', 'threshold', 'routing', 'prefixCaching', 'blockSize', 'pBlocks', 'dBlocks'] as const),
+  ...(['trace', 'limit', 'speedUp', 'costs', 'jobs'] as const),
+]);
+
+const keysOf = (groups: readonly FieldGroup[]): RunKey[] =>
+  runKeys.filter((key) => groups.includes(fieldMeta(key).group) && !SAID.has(key));
+
+const onEngines = keysOf(['cluster', 'routing', 'machine']);
+
+/** All else that the plan's own simulations were set by. */
+function simulated(config: RunConfig): string[] {
+  const kept = onEngines.filter((key) => !OF_DEVICES.includes(key));
+  const { trace, link } = config;
+  const modelled = keysOf(['modelling', 'pacing']).filter((key) => key !== 'linkSharing' || link !== null);
+  return optionsOf(config, [...modelled, ...(trace === null ? [] : keysOf(['trace'])), ...kept]);
+}
+
+/** Of those that are not as they are left out. */
+const optionsOf = (config: RunConfig, keys: readonly RunKey[]): string[] =>
+  keys.flatMap((key) => {
+    const value = config[key];
+    if (!isUnusual(key, config)) return [];
+    if (typeof value === 'boolean') return [switchName(key)];
+    return [switchName(key), typeof value === 'object' ? JSON.stringify(value) : String(value)];
+  });
 
 const storeOptions = (bytes: number, { storeEviction, storePlace, offloadPromptOnly }: RunConfig) => [
   ...['--store', String(bytes), '--store-eviction', storeEviction, '--store-place', storePlace],
@@ -39,7 +88,7 @@ const storeOptions = (bytes: number, { storeEviction, storePlace, offloadPromptO
 ];
 
 /** Who has that policy. */
-const targetOf = ({ routing }: PlanRow): string =>
+const targetOf = ({ routing }: Chosen): string =>
   ['llm-d', 'dynamo', 'sglang'].includes(routing) ? routing : 'aibrix';
 
 const line = (...words: readonly string[]): string => ['kvferry', ...words].map(quote).join(' ');

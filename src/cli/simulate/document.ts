@@ -5,7 +5,7 @@ import type { CurvePiece, Piece, ReportDocument, Section } from '../../report/do
 import { timelineSection } from '../../report/timeline.ts';
 import { formatCount, formatMs, plural } from '../format.ts';
 import { left, right, under } from '../table.ts';
-import { timesOf, verdictLine } from './output.ts';
+import { tierTimesLine, timesOf, verdictLine } from './output.ts';
 
 type Scaling = NonNullable<SimulatedArm['scaling']>;
 
@@ -146,14 +146,17 @@ function speedSection(arms: readonly SimulatedArm[]): Section {
 
 function storeSection(
   arms: readonly SimulatedArm[],
-  { assumed }: NonNullable<SimulationReport['store_times']>,
+  { assumed, tiers }: NonNullable<SimulationReport['store_times']>,
 ): Section {
   const mb = (bytes: number): string => (bytes / 1e6).toFixed(1);
   return {
     title: 'The store',
-    intro: assumed
-      ? 'The costs say nothing of a store: loads and saves are assumed to take what READs between engines do.'
-      : 'Loads and saves take what the costs say of them.',
+    intro: [
+      assumed
+        ? 'The costs say nothing of a store: loads and saves are assumed to take what READs between engines do.'
+        : 'Loads and saves take what the costs say of them.',
+      ...tiers.map(tierTimesLine),
+    ].join(' '),
     pieces: [
       {
         kind: 'table',
@@ -178,9 +181,23 @@ function storeSection(
             : [],
         ),
       },
+      ...(tiers.length > 0 ? [tierTable(arms)] : []),
     ],
   };
 }
+
+const tierTable = (arms: readonly SimulatedArm[]): Piece => ({
+  kind: 'table',
+  title: 'What was found where',
+  columns: [left(''), left('tier'), ...under('blocks', 'found', 'written', 'left out', 'there in the end')],
+  rows: arms.flatMap(({ label, store }) =>
+    (store?.tiers ?? []).map(({ tier, hits, written, left_out, blocks }) => [
+      { text: label, strong: true },
+      tier,
+      ...[hits, written, left_out, blocks].map(formatCount),
+    ]),
+  ),
+});
 
 /** The distribution by its known quantiles: samples themselves may be millions. */
 function quantiles(arms: readonly SimulatedArm[]): CurvePiece {

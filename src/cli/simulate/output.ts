@@ -15,6 +15,7 @@ export function printSimulation(report: SimulationReport, out: Output, color: bo
   say(`${timesOf(report)}. Nothing was computed.`, c.yellow);
   if (report.store_times?.assumed)
     say('They say nothing of a store: loads and saves are assumed to take what READs do.', c.yellow);
+  for (const tier of report.store_times?.tiers ?? []) say(tierTimesLine(tier), c.yellow);
   say(
     `${plural(workload.conversations, 'conversation')} of ${workload.source}${workload.scale === '1' ? '' : `, lengths ${workload.scale}`}, ${plural(workload.turns, 'turn')}; ${workload.asked}`,
   );
@@ -102,7 +103,26 @@ function storeLine({
 }: NonNullable<SimulatedArm['store']>) {
   const found = lookups > 0 ? `${percent(hits / lookups)} of ${formatCount(lookups)}` : 'none';
   const there = `${formatCount(blocks)} of ${formatCount(slots)} blocks in the end (${megabytes(blocks * block_bytes)}), ${formatCount(store.evicted)} evicted`;
-  return `Store: ${there}; of blocks asked for, found ${found}; ${formatCount(store.loaded_tokens)} tokens loaded; by two hops ${megabytes(store.two_hop_bytes)}.`;
+  return `Store: ${there}; of blocks asked for, found ${found}${byTier(store.tiers)}; ${formatCount(store.loaded_tokens)} tokens loaded; by two hops ${megabytes(store.two_hop_bytes)}.`;
+}
+
+function byTier(tiers: NonNullable<SimulatedArm['store']>['tiers']): string {
+  if (tiers.length === 1) return '';
+  const found = tiers.map(
+    ({ tier, hits }) => `${formatCount(hits)} in ${tier === 'memory' ? '' : 'its '}${tier}`,
+  );
+  return ` (${found.join(', ')})`;
+}
+
+type TierTimes = NonNullable<SimulationReport['store_times']>['tiers'][number];
+
+/** How long a block takes that is there, or goes there. */
+export function tierTimesLine({ tier, read, write }: TierTimes): string {
+  const take = ({ fixed_ms, ms_per_byte, source }: TierTimes['read']): string => {
+    const gigabytes = ms_per_byte === 0 ? '' : ` and ${Number((1e-6 / ms_per_byte).toPrecision(3))} GB/s`;
+    return `${Number(fixed_ms.toPrecision(3))} ms${gigabytes} (${source})`;
+  };
+  return `The store's ${tier} reads in ${take(read)} and writes in ${take(write)}.`;
 }
 
 const megabytes = (bytes: number): string => `${(bytes / 1e6).toFixed(1)} MB`;

@@ -2,7 +2,7 @@
 import { scaleDivisor } from '../../config/bench-schema.ts';
 import type { KvCacheSpec } from '../../config/engine.ts';
 import { didYouMean } from '../../config/fields.ts';
-import { optionName, type RunConfig } from '../../config/run.ts';
+import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';
 import { countEngines } from '../../fleet/options.ts';
@@ -187,18 +187,6 @@ export const asTokens = ({ id, turns }: BenchConversation, { encode }: Vocabular
   }),
 });
 
-/** What a simulated store has not. */
-const BELOW_STORES = { storeDir: 'a folder', storeUrl: 'a server' } as const;
-
-/** Throws ConfigError where one is given. `what`: of which it is of no use. */
-export function refuseBelowStores(config: RunConfig, what: 'a simulation' | 'a plan'): void {
-  for (const option of ['storeDir', 'storeUrl'] as const)
-    if (config[option] !== null)
-      throw new ConfigError(
-        `${optionName(option)} is of no use to ${what}: a store is simulated as memory alone, without ${BELOW_STORES[option]} below it; leave it out`,
-      );
-}
-
 /** Throws ConfigError for settings of a benchmark that mean nothing where time does not pass. */
 export function checkSimulation(config: RunConfig): void {
   const refuse = (option: string, why: string): never => {
@@ -206,7 +194,6 @@ export function checkSimulation(config: RunConfig): void {
   };
   if (config.budget !== null) refuse('--budget', 'it takes as long as it takes; leave it out');
   if (config.paths !== null) refuse('--paths', 'the ways that KV can take are compared by kvferry bench');
-  refuseBelowStores(config, 'a simulation');
   if (config.store !== null && config.validate)
     refuse('--store', 'with --validate: what it costs is measured by calibrate; leave one of them out');
   if (config.pullPolicy !== 'threshold' && config.validate)

@@ -32,6 +32,9 @@ export class HoldEnds {
   /** Oldest first. */
   readonly #told = new Map<string, ToldEnd>();
   readonly #read = new Set<string>();
+  /** The same round and round: a Set's first one is found past the places of all that were deleted. */
+  readonly #lastRead: string[] = [];
+  #numRead = 0;
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -41,8 +44,11 @@ export class HoldEnds {
   remember(requestId: string, end: HoldEnd, held: PrefixClaim, untilMs: number): void {
     this.#told.delete(requestId);
     if (end === 'read') {
+      if (this.#read.has(requestId)) return;
       this.#read.add(requestId);
-      if (this.#read.size > REMEMBERED_ENDS) this.#read.delete(this.#read.values().next().value!);
+      const place = this.#numRead++ % REMEMBERED_ENDS;
+      if (this.#numRead > REMEMBERED_ENDS) this.#read.delete(this.#lastRead[place]!);
+      this.#lastRead[place] = requestId;
       return;
     }
     this.#told.set(requestId, { end, held, untilMs });

@@ -15,6 +15,7 @@ import type { ReaderHolds } from '../types.ts';
 import { Deadlines } from './deadlines.ts';
 import { type HoldEnd, HoldEnds, REFUSED, type Refusal, refusal } from './hold-ends.ts';
 import type { SendRequest } from './metadata.ts';
+import { promptBlocks } from './params.ts';
 
 interface Hold extends SendRequest {
   requestId: string;
@@ -32,6 +33,8 @@ interface Hold extends SendRequest {
   abandoned: boolean;
   /** Made as the so-manieth. */
   order: number;
+  /** Nobody reads it any more. */
+  ended: boolean;
 }
 
 export interface HoldTableDeps {
@@ -107,6 +110,7 @@ export class HoldTable implements ReaderHolds {
       abandonedMs,
       abandoned: false,
       order: this.#made++,
+      ended: false,
     };
     this.#holds.set(requestId, hold);
     this.#deadlines.add(hold);
@@ -260,7 +264,7 @@ export class HoldTable implements ReaderHolds {
     const { numTokens } = prompt;
     const { claim, blockSize } = this.#deps;
     if (numTokens > tokenIds.length || !sameClaim(claim(tokenIds, numTokens, cacheSalt), prompt)) return null;
-    return blockIds.map((ids) => ids.slice(0, Math.ceil(numTokens / blockSize)));
+    return promptBlocks(blockIds, numTokens, blockSize);
   }
 
   #unpin(hold: Hold): void {
@@ -281,7 +285,7 @@ export class HoldTable implements ReaderHolds {
 
   /** null: it ended, or is being read. */
   #dueMs(hold: Hold): number | null {
-    if (hold.readers > 0 || this.#holds.get(hold.requestId) !== hold) return null;
+    if (hold.readers > 0 || hold.ended) return null;
     return mayBeAbandoned(hold) ? Math.min(hold.deadline, hold.abandonedMs) : hold.deadline;
   }
 
@@ -292,7 +296,10 @@ export class HoldTable implements ReaderHolds {
 
   #end(requestId: string, held: PrefixClaim, end: HoldEnd): void {
     const hold = this.#holds.get(requestId);
-    if (hold) this.#meters[hold.direction].end(hold.blockIds);
+    if (hold) {
+      hold.ended = true;
+      this.#meters[hold.direction].end(hold.blockIds);
+    }
     this.#holds.delete(requestId);
     this.notProcessed(requestId);
     const { clock, leaseMs } = this.#deps;
@@ -307,6 +314,6 @@ const mayBeAbandoned = ({ direction, abandoned }: Hold): boolean => direction ==
 /** Whether these are, by group, the last of the sequence's blocks: a reader leaves out what it has from the start on. */
 const areLast = (asked: BlockIds, sequence: BlockIds): boolean =>
   asked.every((ids, group) => {
-    const last = sequence[group]!.slice(-ids.length);
-    return ids.every((id, i) => id === last[i] && id !== NULL_BLOCK);
+    const before = sequence[group]!.length - ids.length;
+    return ids.every((id, i) => id === sequence[group]![before + i] && id !== NULL_BLOCK);
   });

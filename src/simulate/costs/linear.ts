@@ -2,10 +2,17 @@
 import { z } from 'zod';
 import { parseJson } from '../../config/fields.ts';
 import { ConfigError } from '../../errors.ts';
-import { type SimulationCosts, SOURCES, type StepShape } from './types.ts';
+import { type ByBytes, type SimulationCosts, SOURCES, type StepShape } from './types.ts';
 
 const ms = z.number().nonnegative();
 const byBytes = z.strictObject({ fixed_ms: ms.default(0), ms_per_byte: ms.default(0) });
+const medium = z
+  .strictObject({
+    read: byBytes.describe('Of blocks that are asked for at once, by the bytes of all.'),
+    write: byBytes.nullable().default(null).describe('null: nothing is known of it.'),
+  })
+  .nullable()
+  .default(null);
 
 const stepSchema = z.strictObject({
   fixed_ms: ms.default(0).describe('Of every step.'),
@@ -36,6 +43,8 @@ export const simulationCostsSchema = z.strictObject({
     .strictObject({
       load: byBytes.describe('From a store to an engine.'),
       save: byBytes.describe('From the offer of an engine until the store has read it.'),
+      folder: medium.describe("Between the store's folder and its memory; null: nothing is known of it."),
+      server: medium.describe('The same of the server below it.'),
     })
     .nullable()
     .default(null)
@@ -88,6 +97,8 @@ export function linearCosts({
     store: store && {
       loadMs: (bytes) => msOf(store.load, bytes),
       saveMs: (bytes) => msOf(store.save, bytes),
+      folder: store.folder && mediumOf(store.folder),
+      server: store.server && mediumOf(store.server),
     },
     submitMs: file.submit_ms,
     replyMs: file.reply_ms,
@@ -97,6 +108,14 @@ export function linearCosts({
     speeds: file.speeds,
   };
 }
+
+const mediumOf = ({ read, write }: NonNullable<z.infer<typeof medium>>) => {
+  return { read: rateOf(read), write: write && rateOf(write) };
+};
+
+const rateOf = ({ fixed_ms: fixedMs, ms_per_byte: msPerByte }: z.infer<typeof byBytes>): ByBytes => {
+  return { fixedMs, msPerByte };
+};
 
 const stepMs = (
   costs: z.infer<typeof stepSchema>,

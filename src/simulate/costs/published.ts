@@ -69,6 +69,15 @@ const blisTransfer: SimulationCosts = {
   readMs: (bytes) => 0.05 + bytes / BLIS_BYTES_PER_MS,
 };
 
+const atOnce = { fixedMs: 0, msPerByte: 0 };
+const zero: SimulationCosts = {
+  ...noCosts,
+  store: {
+    ...{ loadMs: () => 0, saveMs: () => 0 },
+    ...{ folder: { read: atOnce, write: atOnce }, server: { read: atOnce, write: atOnce } },
+  },
+};
+
 export const NAMED_COSTS: Readonly<Record<string, SimulationCosts>> = Object.fromEntries(
-  [noCosts, dynamoMocker, llmDInferenceSim, blisTransfer].map((costs) => [costs.name, costs]),
+  [zero, dynamoMocker, llmDInferenceSim, blisTransfer].map((costs) => [costs.name, costs]),
 );

@@ -31,6 +31,15 @@ export interface StepPlace {
 export const SOURCES = ['measured', 'fitted', 'published', 'assumed'] as const;
 export type CostSource = (typeof SOURCES)[number];
 
+/** Of one block, or of several that are asked for at once. */
+export interface ByBytes {
+  fixedMs: number;
+  msPerByte: number;
+}
+
+/** What may lie below a store's memory. */
+export type Medium = 'folder' | 'server';
+
 export interface SimulationCosts {
   name: string;
   source: CostSource;
@@ -46,7 +55,12 @@ export interface SimulationCosts {
    * Between an engine and a store, milliseconds: a load; and a save, from its offer on. null: they say nothing of a store, and
    * both take what a READ between engines takes.
    */
-  store: { loadMs(bytes: number): number; saveMs(bytes: number): number } | null;
+  store:
+    | ({ loadMs(bytes: number): number; saveMs(bytes: number): number } & {
+        /** Below its memory; absent or null: they say nothing of it. `write` null: nothing of that. */
+        [M in Medium]?: { read: ByBytes; write: ByBytes | null } | null;
+      })
+    | null;
   /** From the router to an engine, milliseconds. */
   submitMs: number;
   /** From an engine's step to the router; a token's own time is its step's end. */

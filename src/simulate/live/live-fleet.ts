@@ -38,7 +38,8 @@ export class LiveFleet implements Counting {
   readonly #latency = new LatencyWindow(MOST_POINTS);
   readonly #settings: LiveSettings;
   readonly #said: (message: string) => void;
-  readonly #byHand: LiveEvent[] = [];
+  /** The last ones, in order. */
+  readonly #events: LiveEvent[] = [];
   readonly #requests = { answered: 0, failed: 0, underWay: 0 };
   /** By engine, as of its last look after which time passed. */
   readonly #busy = new Map<string, { busyMs: number; atMs: number; share: number }>();
@@ -55,7 +56,9 @@ export class LiveFleet implements Counting {
     this.#settings = settings;
     this.#said = said;
     const onSpan = this.#turns.saw.bind(this.#turns);
-    this.#cluster = new SimulatedCluster({ ...worldOf(settings), nextTask, reroutable: true, onSpan });
+    const onFleetEvent = this.#add.bind(this);
+    const watched = { nextTask, reroutable: true, onSpan, onFleetEvent };
+    this.#cluster = new SimulatedCluster({ ...worldOf(settings), ...watched });
     this.#cluster.fleet.onNotice((notice) => {
       if (notice.kind === 'turn') this.#turns.begins(notice);
       if (notice.kind === 'turn ended') this.#turns.ends(notice.result);
@@ -133,13 +136,12 @@ export class LiveFleet implements Counting {
     const { fleet, routing } = this.#cluster;
     const staying = new Set(fleet.staying);
     const engines = fleet.present.map((engine) => this.#engine(engine, staying.has(engine)));
-    const happened = [...fleet.events, ...this.#byHand].sort((a, b) => a.atMs - b.atMs);
     return {
       nowMs: this.nowMs,
       engines,
       decisions: this.#turns.last,
       latency: this.#latency.points,
-      events: happened.slice(-MOST_EVENTS),
+      events: [...this.#events],
       requests: { ...this.#requests },
       turnedAway: this.#load.turnedAway,
       scaling: this.#scaling > 0,
@@ -209,7 +211,11 @@ export class LiveFleet implements Counting {
   }
 
   #happened(event: LiveEvent['event'], detail: string): void {
-    this.#byHand.push({ atMs: this.nowMs, event, engineId: null, detail });
-    if (this.#byHand.length > MOST_EVENTS) this.#byHand.shift();
+    this.#add({ atMs: this.nowMs, event, engineId: null, detail });
+  }
+
+  #add(event: LiveEvent): void {
+    this.#events.push(event);
+    if (this.#events.length > MOST_EVENTS) this.#events.shift();
   }
 }

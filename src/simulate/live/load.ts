@@ -107,7 +107,7 @@ export class LiveLoad {
   /** From now on; conversations that came before go on as they were. Exponential gaps know nothing of the past. */
   change(settings: LiveLoadSettings): void {
     this.#settings = settings;
-    if (this.#next) this.#next.run = null;
+    if (this.#next) this.#clock.cancel(this.#next);
     this.#wait();
   }
 

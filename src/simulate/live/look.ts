@@ -2,7 +2,7 @@
 import type { Occupancy } from '../../engine/inspect/occupancy.ts';
 import type { RoutedTurn } from '../../router/decision.ts';
 import type { EngineRole } from '../../router/engine-client.ts';
-import type { FleetEvent } from '../fleet.ts';
+import type { FleetEvent } from '../fleet-event.ts';
 import type { LatencyPoint } from './latency.ts';
 
 /** leaving: it gets no more turns. ended: it died, and its place is empty. */

@@ -28,6 +28,9 @@ export class TraceFeed {
   readonly #open = new Set<number>();
   /** When the last ones were over: a turn that is read later may follow one. */
   readonly #ended = new Map<number, number>();
+  /** Of these the last ones, round and round: a Map's first key is found past the places of all that were deleted. */
+  readonly #lastEnded: number[] = [];
+  #numEnded = 0;
   #readAll = false;
 
   constructor(turns: AsyncIterable<TraceTurn>, lookAhead: number = LOOK_AHEAD) {
@@ -79,7 +82,9 @@ export class TraceFeed {
     this.#waiting.delete(index);
     for (const turn of followers) this.#add(turn, atMs);
     this.#ended.set(index, atMs);
-    if (this.#ended.size > MOST_ENDED) this.#ended.delete(this.#ended.keys().next().value!);
+    const place = this.#numEnded++ % MOST_ENDED;
+    if (this.#numEnded > MOST_ENDED) this.#ended.delete(this.#lastEnded[place]!);
+    this.#lastEnded[place] = index;
   }
 
   #take(turn: TraceTurn): void {

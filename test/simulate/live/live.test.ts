@@ -141,6 +141,24 @@ describe('a fleet that is watched', () => {
     expect(fleet.look().events.map(({ event }) => event)).toEqual(['joined', 'leaving', 'left']);
   });
 
+  test('what happened long ago is forgotten, and the rest stands in order', async () => {
+    const { fleet } = watched({ startMs: 1, load: { ...settings().load, rate: 1 } });
+    for (let i = 0; i < 60; i++) {
+      fleet.kill(
+        fleet.look().engines.find(({ role, state }) => role === 'decode' && state === 'serving')!.engineId,
+      );
+      fleet.changeRouting(i % 2 === 0 ? 'random' : 'round-robin');
+      fleet.revive();
+      await fleet.advance(10 * (i + 1));
+    }
+    const { events } = fleet.look();
+    expect(events).toHaveLength(100);
+    const times = events.map(({ atMs }) => atMs);
+    expect(times).toEqual(times.toSorted((a, b) => a - b));
+    expect(events.slice(-2).map(({ event }) => event)).toEqual(['died', 'routing']);
+    expect(times[0]).toBeGreaterThan(50);
+  });
+
   test('an autoscaler adds engines where many wait', async () => {
     const load = { turns: 1, rate: 24, question: 3000, answer: 4, system: 0, thinkMs: 0 };
     const { fleet } = watched({ prefill: 1, autoscale: 'aibrix-apa', blocks: 512, load });

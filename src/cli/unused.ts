@@ -1,0 +1,162 @@
+/**
+ * Options that a command would take and then not use, because of what else was given: each is refused by name. Only what
+ * stands on the command line: a config file may be shared by several commands.
+ */
+import {
+  type FieldGroup,
+  fieldMeta,
+  isUnusual,
+  type RunConfig,
+  type RunKey,
+  runKeys,
+  switchName,
+} from '../config/run.ts';
+import { ConfigError } from '../errors.ts';
+
+export interface Unused {
+  keys: readonly RunKey[];
+  /** Completes '--x is of no use …': beside what, and why. */
+  why: string;
+}
+
+/** Of the options given those that ask for something else than what goes without saying. */
+export const unusualOptions = (given: readonly string[], config: RunConfig): ReadonlySet<RunKey> =>
+  new Set((given as RunKey[]).filter((key) => isUnusual(key, config)));
+
+/** Throws ConfigError that names the first that is among them. */
+export function refuseUnused(given: ReadonlySet<RunKey>, rules: readonly (Unused | false)[]): void {
+  for (const rule of rules) {
+    if (!rule) continue;
+    const key = rule.keys.find((each) => given.has(each));
+    if (key) throw new ConfigError(`${switchName(key)} is of no use ${rule.why}; leave it out`);
+  }
+}
+
+const keysOf = (groups: readonly FieldGroup[], ...except: readonly RunKey[]): RunKey[] =>
+  runKeys.filter((key) => groups.includes(fieldMeta(key).group) && !except.includes(key));
+
+/** How clients ask, which a load that comes by itself leaves open to nobody. */
+const OF_CLIENTS: readonly RunKey[] = [
+  ...(['numClients', 'maxActiveConversations', 'maxNumRequests', 'maxTurns', 'requestRate'] as const),
+  ...(['conversationSampling', 'warmupStep', 'earlyStop', 'limitMinTokens', 'limitMaxTokens'] as const),
+];
+/** Of real devices, which change no modelled time and no count. */
+export const OF_DEVICES: readonly RunKey[] = [
+  ...(['adapter', 'autotune', 'decodeDriverThreads', 'weightDtype', 'layout'] as const),
+];
+
+const ofTrace = ({ trace }: RunConfig): Unused | false =>
+  trace === null && { keys: keysOf(['trace']), why: 'without a trace: give --trace FILE too, or' };
+
+const ofWorkload = ({ trace, experiments }: RunConfig): readonly (Unused | false)[] =>
+  trace === null
+    ? []
+    : [
+        {
+          keys: ['preset', 'scale', ...OF_CLIENTS],
+          why: 'with --trace, which says itself who asks what and when (--limit, --trace-scale and --speed-up change that)',
+        },
+        String(experiments) !== 'prefix-caching' && {
+          keys: ['experiments'],
+          why: 'with --trace: P keeps its KV unless --no-prefix-caching is given, in a pool of --p-blocks',
+        },
+      ];
+
+const ofStore = (stored: boolean): Unused | false =>
+  !stored && {
+    keys: ['storeEviction', 'storePlace', 'offloadPromptOnly'],
+    why: 'without a store: give --store BYTES too, or',
+  };
+
+const ofCosts = ({ pullPolicy }: RunConfig): Unused | false =>
+  pullPolicy === 'cost-aware' && {
+    keys: ['threshold'],
+    why: 'with --pull-policy cost-aware, which decides by what is predicted',
+  };
+
+const ofLinks = ({ link, fleet }: RunConfig): Unused | false => {
+  const linked = link ?? fleet?.sameNode ?? fleet?.acrossNodes ?? fleet?.links[0] ?? null;
+  return (
+    linked === null && { keys: ['linkSharing'], why: 'without a modelled link: give --link LINK too, or' }
+  );
+};
+
+const warmUps: Unused = {
+  keys: ['warmupPercentages'],
+  why: 'where nothing is warmed up: its tables are those of kvferry bench',
+};
+
+export const unusedBySimulate = (config: RunConfig): readonly (Unused | false)[] => [
+  ofTrace(config),
+  ...ofWorkload(config),
+  config.arrivalRate !== null && {
+    keys: OF_CLIENTS,
+    why: 'with --arrival-rate, by which whole conversations come by themselves',
+  },
+  warmUps,
+  !config.validate && {
+    keys: [...OF_DEVICES, 'rounds'],
+    why: 'to a simulation without --validate, which starts no engine and serves nothing twice',
+  },
+  config.validate && {
+    keys: [
+      ...(['costs', 'seeds', 'jobs', 'against', 'startUp', 'kvBytesPerToken', 'sloTtft', 'sloTpot'] as const),
+      ...(['html', 'markdown', 'traceOut'] as const),
+    ],
+    why: 'with --validate, which measures its own costs and compares with the engines here alone',
+  },
+  config.autoscale === null && {
+    keys: keysOf(['scaling'], 'autoscale'),
+    why: 'to a fleet that stays as it is: give --autoscale NAME too, or',
+  },
+  { keys: ['explainScaling'], why: 'to a simulation, whose report has each decision that changed something' },
+  config.autoscale === null &&
+    config.faults === null && {
+      keys: ['startUp'],
+      why: "where no engine joins or takes another's place: give --autoscale NAME or --faults N too, or",
+    },
+  ofStore(config.store !== null),
+  ofCosts(config),
+  ofLinks(config),
+];
+
+/** `stored`: a store is tried. */
+export const unusedByPlan = (config: RunConfig, stored: boolean): readonly (Unused | false)[] => [
+  ofTrace(config),
+  ...ofWorkload(config),
+  { keys: OF_CLIENTS, why: 'to a plan: requests come at a --rate, whoever waits' },
+  warmUps,
+  { keys: OF_DEVICES, why: 'to a plan, which starts no engine' },
+  ofStore(stored),
+  ofLinks(config),
+];
+
+export const unusedByReplay = (config: RunConfig): readonly (Unused | false)[] => [
+  { keys: ['maxTokens'], why: 'to a trace, which says how long its answers are' },
+  ofStore(config.store !== null),
+  ofCosts(config),
+];
+
+export const unusedByBench = (config: RunConfig): readonly (Unused | false)[] => {
+  const remote = config.endpoint !== null || config.url !== null;
+  return [
+    remote && {
+      keys: [
+        ...keysOf(['modes', 'machine', 'fleet', 'cluster', 'store', 'routing'], 'model', 'seed'),
+        ...keysOf(['explaining', 'costs', 'slo']),
+        ...(['experiments', 'topK', 'topP'] as const),
+      ],
+      why: 'with --endpoint: the server has its own engines and settings',
+    },
+    !remote && {
+      keys: keysOf(['endpoint'], 'endpoint', 'url'),
+      why: 'without a server: give --endpoint URL too, or',
+    },
+    config.paths !== null && {
+      keys: ['mode'],
+      why: 'with --paths, which are compared in place of modes',
+    },
+    ofStore(config.store !== null),
+    ofCosts(config),
+  ];
+};

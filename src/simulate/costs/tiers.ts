@@ -1,0 +1,43 @@
+/** How long what lies below a store's memory takes, and who says so. */
+import type { SimulationReport } from '../../measure/simulation-report.ts';
+import type { ByBytes, CostSource, Medium, SimulationCosts } from './types.ts';
+
+export interface MediumTimes {
+  read: ByBytes;
+  write: ByBytes;
+  /** Where costs say nothing, they are assumed. */
+  source: { read: CostSource; write: CostSource };
+}
+
+/** Of a store's tiers: how long, and who says so, for a report. */
+export const tierReport = (
+  costs: Pick<SimulationCosts, 'store' | 'source'>,
+  media: readonly Medium[],
+): NonNullable<SimulationReport['store_times']>['tiers'] =>
+  media.map((tier) => {
+    const { read, write, source } = tierTimes(costs, tier);
+    const said = ({ fixedMs, msPerByte }: ByBytes, by: CostSource) => {
+      return { fixed_ms: fixedMs, ms_per_byte: msPerByte, source: by };
+    };
+    return { tier, read: said(read, source.read), write: said(write, source.write) };
+  });
+
+/** Where costs say nothing: an SSD of 2 GB/s, and a server that answers in half a millisecond over 10 Gbit/s. */
+const ASSUMED: Readonly<Record<Medium, ByBytes>> = {
+  folder: { fixedMs: 0.1, msPerByte: 1 / 2e6 },
+  server: { fixedMs: 0.5, msPerByte: 1 / 1.25e6 },
+};
+
+/** Writes that costs say nothing of take what reads take. */
+export function tierTimes(
+  { store, source }: Pick<SimulationCosts, 'store' | 'source'>,
+  medium: Medium,
+): MediumTimes {
+  const said = store?.[medium] ?? null;
+  const read = said?.read ?? ASSUMED[medium];
+  return {
+    read,
+    write: said?.write ?? read,
+    source: { read: said ? source : 'assumed', write: said?.write ? source : 'assumed' },
+  };
+}

@@ -1,0 +1,125 @@
+/** What a plan prints is what a user types: read back, a simulation has every setting that the plan's own had. */
+import { describe, expect, it } from 'vitest';
+import { parseArguments } from '../../src/cli/arguments.ts';
+import { planSpec } from '../../src/cli/commands/plan.ts';
+import { simulateSpec } from '../../src/cli/commands/simulate.ts';
+import { commandsFor } from '../../src/cli/plan/commands.ts';
+import { readSettings } from '../../src/cli/settings.ts';
+import { OF_DEVICES, refuseUnused, unusedBySimulate, unusualOptions } from '../../src/cli/unused.ts';
+import {
+  fieldMeta,
+  isUnusual,
+  parseRunConfig,
+  type RunConfigInput,
+  type RunKey,
+} from '../../src/config/run.ts';
+
+/** Each set to something else than it is left out: of a workload, and of a trace. */
+const SETTINGS = {
+  ...{ costs: "./my 'own'.json", seeds: 3, linkSharing: 'fair', kvBytesPerToken: 2048, thinkTime: 1500 },
+  ...{ layout: 'contiguous', allFullKv: true, ttl: 60, lease: 7, link: '10e6,1ms', handover: 'streamed' },
+  ...{ prefixCaching: false, tokenCheck: false, loadFailurePolicy: 'recompute' },
+  kvTransferConfig: { kv_connector: 'NixlConnector', kv_connector_extra_config: { kv_lease_duration: 7 } },
+  ...{ maxNumBatchedTokens: 4096, maxNumSeqs: 32, maxModelLen: 9000, kvDtype: 'f32', seed: 11 },
+  ...{ routingConfig: { 'prefix-cache': { imbalance: 9 } }, signalAge: 250, model: 'nano' },
+  ...{ sloTtft: 1500, sloTpot: 40, store: 2 ** 26, storeEviction: 'lru', storePlace: 'remote' },
+  offloadPromptOnly: false,
+} satisfies RunConfigInput;
+const TRACED = {
+  ...SETTINGS,
+  ...{ trace: "it's.jsonl", traceFormat: 'mooncake', traceBlockSize: 256, traceScale: '1/4' },
+  ...{ skipBad: true, conversationRate: 3 },
+} satisfies RunConfigInput;
+
+/** Said by the chosen fleet, asked of the sample, or of no effect on what comes out. */
+const ELSEWHERE: readonly RunKey[] = [
+  ...([
+    'mode',
+    'threshold',
+    'routing',
+    'blockSize',
+    'pBlocks',
+    'dBlocks',
+    'jobs',
+    'limit',
+    'speedUp',
+  ] as const),
+  // Refused by plans, with which a simulation would be another one.
+  ...(['budget', 'experiments', 'storeDir', 'storeUrl', 'storeDirSize', 'storeTtl', 'storeWrite'] as const),
+];
+
+const row = { routing: 'prefix-cache', placement: 'replica', mode: 'bidirectional', threshold: 99 } as const;
+const engine = { block_size: 128, p_blocks: 500, d_blocks: 600 };
+const FLEET = JSON.stringify({ rolesets: [{ prefill: 2, decode: 1 }] });
+
+/** As a shell reads a line in which nothing but single quotes is special. */
+const words = (line: string): string[] =>
+  [...line.matchAll(/(?:'[^']*'|\\'|[^\s'\\])+/g)].map(([word]) =>
+    word.replaceAll(/'([^']*)'|\\'/g, (_, inside: string | undefined) => inside ?? "'"),
+  );
+
+async function readBack(line: string) {
+  const parsed = parseArguments(words(line).slice(1), [simulateSpec]);
+  if (parsed.kind !== 'command') throw new Error(`no command: ${line}`);
+  const files = { readTextFile: async () => FLEET, environment: () => null };
+  const { config } = await readSettings(parsed.settings, null, files, parsed.spec);
+  refuseUnused(unusualOptions(Object.keys(parsed.settings), config), unusedBySimulate(config));
+  return config;
+}
+
+const inBoth = (key: RunKey): boolean =>
+  [planSpec, simulateSpec].every(({ groups }) => groups.includes(fieldMeta(key).group)) &&
+  !['bench', 'pages', 'general', 'slo'].includes(fieldMeta(key).group);
+
+describe('the commands of a plan', () => {
+  it.each<[string, RunConfigInput, readonly string[]]>([
+    ['a workload', SETTINGS, ['w.json', '--arrival-rate', '2', '--arrivals', '50']],
+    ['a trace', TRACED, ['--trace', TRACED.trace, '--limit', '100', '--speed-up', '2']],
+  ])('%s: a simulation has all that the plan was given', async (_name, settings, asked) => {
+    const config = parseRunConfig(settings);
+    const [simulate] = commandsFor({ ...row, store_bytes: 2 ** 26 }, config, {
+      asked,
+      engine,
+      file: 'a fleet.json',
+    });
+    const again = await readBack(simulate!);
+    const keys = (Object.keys(config) as RunKey[]).filter(
+      (key) => inBoth(key) && !ELSEWHERE.includes(key) && !OF_DEVICES.includes(key),
+    );
+    const unusual = keys.filter((key) => isUnusual(key, config));
+    // None is left out of the test either.
+    const ofTraces = keys.filter((key) => fieldMeta(key).group === 'trace');
+    expect(unusual).toEqual(settings === TRACED ? keys : keys.filter((key) => !ofTraces.includes(key)));
+    const values = (from: typeof config) => Object.fromEntries(keys.map((key) => [key, from[key]]));
+    expect(values(again)).toEqual(values(config));
+    expect(again).toMatchObject({
+      ...{ sloTtft: 1500, sloTpot: 40, threshold: 99, mode: ['bidirectional'], routing: ['prefix-cache'] },
+      ...{
+        blockSize: 128,
+        pBlocks: 500,
+        dBlocks: 600,
+        modeOfFleet: 'replica',
+      },
+    });
+  });
+
+  it('engines get the same settings, and what devices are given', () => {
+    const config = parseRunConfig({ ...SETTINGS, adapter: 'lavapipe', weightDtype: 'f32' });
+    const asked = ['w.json', '--arrival-rate', '2'];
+    const [simulate, bench] = commandsFor({ ...row, store_bytes: null }, config, {
+      asked,
+      engine,
+      file: 'f.json',
+    });
+    for (const option of [
+      '--link 10e6,1ms',
+      '--seed 11',
+      '--max-num-batched-tokens 4096',
+      '--no-token-check',
+    ])
+      for (const line of [simulate, bench]) expect(line).toContain(option);
+    expect(bench).toContain('--adapter lavapipe');
+    expect(simulate).not.toContain('--adapter');
+    for (const line of [simulate, bench]) expect(line).not.toContain('--store');
+  });
+});
