@@ -39,6 +39,11 @@ export interface OffloadingConfig {
   saves: 'blocks' | 'whole';
 }
 
+/** Tokens to a chunk: LMCACHE_CHUNK_SIZE's default. */
+export const LMCACHE_CHUNK = 256;
+/** Blocks: AIBrix's offloading computes what is shorter. */
+export const AIBRIX_LEAST_BLOCKS = 8;
+
 export const OFFLOADING_DEFAULTS: OffloadingConfig = {
   blocksPerChunk: 1,
   storeThreshold: 0,

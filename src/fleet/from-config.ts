@@ -1,4 +1,5 @@
 /** From a user's configuration to a cluster's options: fills in what depends on the model and the adapter. */
+import { AIBRIX_LEAST_BLOCKS, LMCACHE_CHUNK } from '../config/connectors.ts';
 import { offloadingExtraSchema } from '../config/kv-connectors.ts';
 import { type ConnectorConfig, kvTransferConfigSchema, namedConnectors } from '../config/kv-transfer.ts';
 import type { RoutingChoice } from '../config/routing.ts';
@@ -99,9 +100,6 @@ export function clusterOptions(
   return options;
 }
 
-/** Tokens: LMCACHE_CHUNK_SIZE's default. */
-const LMCACHE_CHUNK = 256;
-
 function storeOptions(config: RunConfig): StoreOptions | null {
   const { store, storeEviction: eviction, storeDir, storeDirSize, storeUrl, storeTtl } = config;
   if (store === null) return null;
@@ -163,7 +161,7 @@ function connector(config: RunConfig): ConnectorConfig {
       promptOnly: config.offloadPromptOnly,
       handsOver: nixl === null,
       // AIBrix: max(8 engine blocks, a cache block), but for reuse between P and D.
-      minLoadTokens: name.startsWith('AIBrixOffloading') ? 8 * blockSize : 0,
+      minLoadTokens: name.startsWith('AIBrixOffloading') ? AIBRIX_LEAST_BLOCKS * blockSize : 0,
       saves: name === 'AIBrixOffloadingConnectorV1Type1' ? 'whole' : 'blocks',
     },
     multi: added

@@ -140,6 +140,28 @@ describe('a turn taken back', () => {
     await expect(takeBack('c', null, 16, null)).rejects.toThrow('no turn that could be taken back');
   });
 
+  it.each([
+    // Of a TTL of 240 s 15 are left out.
+    ["until the holder's own end, less the margin", { remote_blocks_expiry_time: 240 }, 225_000],
+    ['of a holder that names no end, for 450 s', {}, 450_000],
+  ])('is offered no longer than it was: %s', async (_, expiry, untilMs) => {
+    const { before, params, after, decode } = world();
+    let nowMs = 0;
+    const cache = new ConversationCache({ now: () => nowMs, sleep: async () => {} });
+    const kv = { params: { ...params, ...expiry }, holder: decode, atMs: 0 };
+    const takenBack = async (atMs: number) => {
+      const one = conversation({ ...after, kv, before });
+      nowMs = atMs;
+      await takeBack('c', one, 16, null);
+      return one;
+    };
+    const early = await takenBack(untilMs - 1);
+    expect(cache.takeHeld(early)!.params).toMatchObject({ ...expiry, remote_num_tokens: 20 });
+    const late = await takenBack(untilMs - 1);
+    nowMs = untilMs;
+    expect(cache.takeHeld(late)).toBeNull();
+  });
+
   it('gives up a hold that nothing was offered of before it; P may keep more', async () => {
     const { forgotten, before, kv, after } = world();
     const one = conversation({ ...after, before: { ...before, heldTokens: 0 } });

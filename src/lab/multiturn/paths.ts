@@ -1,6 +1,12 @@
 /** The ways that KV can take, as arms of a benchmark: which connectors, and whether P pulls back. */
 
-import { OFFLOADING_DEFAULTS, type OffloadingConfig } from '../../config/connectors.ts';
+import { scaleDivisor } from '../../config/bench-schema.ts';
+import {
+  AIBRIX_LEAST_BLOCKS,
+  LMCACHE_CHUNK,
+  OFFLOADING_DEFAULTS,
+  type OffloadingConfig,
+} from '../../config/connectors.ts';
 import type { CostProfile } from '../../config/cost-profile.ts';
 import type { Composition } from '../../config/kv-connectors.ts';
 import type { SingleConnectorName } from '../../config/kv-transfer.ts';
@@ -22,10 +28,16 @@ export interface PathChoice {
 const PULL_FIRST = ['NixlConnector', 'OffloadingConnector'] as const;
 const STORE_FIRST = ['OffloadingConnector', 'NixlConnector'] as const;
 
+/** `blockSize`, `scale`: lengths that systems have of their own shrink with the workload's, to whole blocks. */
 export function pathChoice(
   name: PathName,
-  { offloadPromptOnly }: Pick<RunConfig, 'offloadPromptOnly'>,
+  {
+    offloadPromptOnly,
+    blockSize = 16,
+    scale = '1',
+  }: Pick<RunConfig, 'offloadPromptOnly'> & Partial<Pick<RunConfig, 'blockSize' | 'scale'>>,
 ): PathChoice {
+  const scaled = (numTokens: number): number => numTokens / (scaleDivisor(scale) ?? 1);
   const offloading = (change: Partial<OffloadingConfig>) => ({
     offloading: { ...OFFLOADING_DEFAULTS, promptOnly: offloadPromptOnly, ...change },
   });
@@ -47,6 +59,21 @@ export function pathChoice(
       return { name, mode: 'unidirectional', connector: stored('OffloadingConnector', false) };
     case 'pd-reuse':
       return { name, mode: 'unidirectional', connector: stored('AIBrixPDReuseConnector', true) };
+    case 'aibrix-offloading': {
+      const minLoadTokens = scaled(AIBRIX_LEAST_BLOCKS * blockSize);
+      const changes = { saves: 'whole', minLoadTokens } as const;
+      return {
+        ...{ name, mode: 'unidirectional' },
+        connector: { name: 'AIBrixOffloadingConnectorV1Type1', ...offloading(changes) },
+      };
+    }
+    case 'lmcache': {
+      const blocksPerChunk = Math.max(1, Math.round(scaled(LMCACHE_CHUNK) / blockSize));
+      return {
+        ...{ name, mode: 'unidirectional' },
+        connector: { name: 'LMCacheConnectorV1', ...offloading({ promptOnly: true, blocksPerChunk }) },
+      };
+    }
     case 'both':
       return { name, mode: 'bidirectional', connector: composed('compose', PULL_FIRST) };
     case 'cost-aware':
