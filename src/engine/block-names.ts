@@ -32,7 +32,8 @@ export class BlockNames {
   readonly #hashes: (BlockHash | null)[] = [null];
 
   constructor(numBlocks: number) {
-    this.#heads = new Int32Array(2 ** Math.ceil(Math.log2(Math.max(2, numBlocks))));
+    // Twice as many as names: what is looked up and is not there is nearly always told by its bucket alone.
+    this.#heads = new Int32Array(2 ** Math.ceil(Math.log2(2 * Math.max(2, numBlocks))));
     this.#fields = new Int32Array(FIELDS * numBlocks);
   }
 

@@ -18,6 +18,8 @@ export class BlockPool {
   readonly #names: BlockNames;
   readonly #onRemoved: (hash: BlockHash, group: number) => void;
   readonly #residency: BlockResidency | null;
+  /** Where ids are gathered: a list that grows is made several times over. */
+  readonly #taken: BlockId[] = [];
 
   /** `onRemoved` is told of each hash of which no block of the group is left; `residency` of every block's life. */
   constructor(
@@ -70,15 +72,15 @@ export class BlockPool {
   /** Takes `count` blocks from the front of the free queue; their old contents are forgotten here. */
   allocate(count: number): BlockId[] {
     invariant(count <= this.numFree, () => `${count} blocks were taken from ${this.numFree} free ones`);
-    const ids: BlockId[] = [];
+    const taken = this.#taken;
     for (let i = 0; i < count; i++) {
       const id = this.#free.shift()!;
       this.evict(id);
       this.#refCount[id] = 1;
       this.#residency?.allocated(id);
-      ids.push(id);
+      taken[i] = id;
     }
-    return ids;
+    return taken.slice(0, count);
   }
 
   /** One more reference for each: a prefix hit. */

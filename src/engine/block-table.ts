@@ -1,5 +1,6 @@
 /** Block tables as lists: positional by group, the null block where a windowed group keeps nothing. Takes and frees none. */
 import type { KvCacheSpec } from '../config/engine.ts';
+import { invariant } from '../errors.ts';
 import type { BlockHash } from './block-hash.ts';
 import { skippedBlocks } from './kv-cache-spec.ts';
 import { type BlockId, type BlockIds, NULL_BLOCK } from './types.ts';
@@ -35,4 +36,23 @@ export function leavingBlocks(ids: readonly BlockId[], first: number): BlockId[]
   const leaving = ids.slice(0, first);
   // Nulls come first.
   return (leaving.at(-1) ?? NULL_BLOCK) === NULL_BLOCK ? [] : leaving;
+}
+
+/** In how many tables each block is, by request id; throws InternalError where one is in two groups. */
+export function referencesOf(
+  tables: Iterable<readonly [requestId: string, blockIds: BlockIds]>,
+): Map<BlockId, number> {
+  const refs = new Map<BlockId, number>();
+  const groupOf = new Map<BlockId, number>();
+  for (const [requestId, groups] of tables)
+    groups.forEach((ids, group) => {
+      for (const id of ids) {
+        if (id === NULL_BLOCK) continue;
+        refs.set(id, (refs.get(id) ?? 0) + 1);
+        const other = groupOf.get(id) ?? group;
+        groupOf.set(id, group);
+        invariant(other === group, () => `${requestId}: block ${id} is in groups ${other} and ${group}`);
+      }
+    });
+  return refs;
 }

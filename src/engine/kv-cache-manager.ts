@@ -10,7 +10,7 @@ import { invariant } from '../errors.ts';
 import { type BlockHash, type BlockHasher, extendHashes } from './block-hash.ts';
 import { BlockPool } from './block-pool.ts';
 import type { BlockResidency } from './block-residency.ts';
-import { type CachedPrefix, keptBlocks, leavingBlocks, type PrefixHit } from './block-table.ts';
+import { type CachedPrefix, keptBlocks, leavingBlocks, type PrefixHit, referencesOf } from './block-table.ts';
 import type { CacheEvent } from './cache-event.ts';
 import { handedOverBlocks, mostBlocks, seesAll, skippedBlocks } from './kv-cache-spec.ts';
 import { longestHit } from './prefix-lookup.ts';
@@ -49,6 +49,7 @@ export class KvCacheManager {
   readonly #hasWindows: boolean;
   /** By request id. */
   readonly #tables = new Map<string, Table>();
+  readonly #getCached = (hash: BlockHash, group: number): BlockId | null => this.#pool.getCached(hash, group);
   /** The last hit, which is asked for again while the one that comes first waits for room. */
   #lookedUp: { request: Request; numTokens: number; nameChanges: number; hit: PrefixHit } | null = null;
 
@@ -104,7 +105,8 @@ export class KvCacheManager {
     const last = this.#lookedUp;
     if (last?.request === request && last.numTokens === numTokens && last.nameChanges === nameChanges)
       return last.hit;
-    const hit = this.#longestHit(request.blockHashes(Math.floor((numTokens - 1) / this.blockSize)));
+    const blocks = Math.floor((numTokens - 1) / this.blockSize);
+    const hit = this.#longestHit(request.hashesOfFirst(blocks), blocks);
     this.#lookedUp = { request, numTokens, nameChanges, hit };
     return hit;
   }
@@ -113,7 +115,7 @@ export class KvCacheManager {
   lookupPrefix(tokenIds: TokenIds, cacheSalt: string | null): CachedPrefix {
     if (!this.#deps.config.enablePrefixCaching) return { ...this.#noHit(), blockHashes: [] };
     const hashes = this.#hashesOf(tokenIds, cacheSalt);
-    const hit = this.#longestHit(hashes);
+    const hit = this.#longestHit(hashes, hashes.length);
     return { ...hit, blockHashes: hashes.slice(0, hit.numTokens / this.blockSize) };
   }
 
@@ -195,7 +197,7 @@ export class KvCacheManager {
     invariant(table, () => `${request.requestId} has no blocks to cache`);
     const to = Math.floor(Math.min(numTokens, request.numTokens) / this.blockSize);
     if (to <= table.numCachedBlocks) return;
-    const hashes = request.blockHashes(to);
+    const hashes = request.hashesOfFirst(to);
     table.groups.forEach((ids, group) => {
       // What no window saw when it came has no block; nulls come first.
       let from = table.numCachedBlocks;
@@ -206,7 +208,7 @@ export class KvCacheManager {
       this.onCacheEvent?.({
         kind: 'stored',
         group,
-        blockHashes: hashes.slice(from),
+        blockHashes: hashes.slice(from, to),
         parentBlockHash: hashes[from - 1] ?? null,
         tokenIds: request.tokenIds(from * this.blockSize, (to - from) * this.blockSize),
         blockSize: this.blockSize,
@@ -241,20 +243,7 @@ export class KvCacheManager {
 
   /** Throws InternalError unless tables, reference counts, free queue and hashes agree. */
   checkIntegrity(): void {
-    const refs = new Map<BlockId, number>();
-    const groupOf = new Map<BlockId, number>();
-    for (const [requestId, { groups }] of this.#tables) {
-      groups.forEach((ids, group) => {
-        for (const id of ids) {
-          if (id === NULL_BLOCK) continue;
-          refs.set(id, (refs.get(id) ?? 0) + 1);
-          const other = groupOf.get(id) ?? group;
-          groupOf.set(id, group);
-          invariant(other === group, () => `${requestId}: block ${id} is in groups ${other} and ${group}`);
-        }
-      });
-    }
-    this.#pool.checkIntegrity(refs);
+    this.#pool.checkIntegrity(referencesOf(this.tables()));
   }
 
   /** Request ids with their tables, as they are now. */
@@ -293,7 +282,7 @@ export class KvCacheManager {
       if (ids.length >= wanted) return ids;
       const fresh = this.#pool.allocate(wanted - ids.length);
       this.#deps.onNewBlocks?.(group, fresh);
-      return [...ids, ...fresh];
+      return ids.length === 0 ? fresh : ids.concat(fresh);
     });
   }
 
@@ -308,12 +297,12 @@ export class KvCacheManager {
   }
 
   /** A table that begins with this hit, referenced; what no window sees is null, beyond the hit too. */
-  #takeHit(hit: BlockIds, next: number): BlockId[][] {
+  #takeHit(hit: BlockIds, next: number): BlockIds {
     return this.#groups.map((spec, group) => {
       const ids = keptBlocks(spec, hit[group]!, next, this.blockSize);
       this.#pool.touch(ids);
       const before = Math.max(hit[group]!.length - ids.length, skippedBlocks(spec, next, this.blockSize));
-      return [...new Array<BlockId>(before).fill(NULL_BLOCK), ...ids];
+      return before === 0 ? ids : [...new Array<BlockId>(before).fill(NULL_BLOCK), ...ids];
     });
   }
 
@@ -327,10 +316,8 @@ export class KvCacheManager {
     return { blockIds: this.#groups.map(() => []), numTokens: 0 };
   }
 
-  #longestHit(hashes: readonly BlockHash[]): PrefixHit {
-    const blockIds = longestHit(this.#groups, hashes, this.blockSize, (hash, group) =>
-      this.#pool.getCached(hash, group),
-    );
+  #longestHit(hashes: readonly BlockHash[], blocks: number): PrefixHit {
+    const blockIds = longestHit(this.#groups, hashes, blocks, this.blockSize, this.#getCached);
     return { blockIds, numTokens: blockIds[0]!.length * this.blockSize };
   }
 

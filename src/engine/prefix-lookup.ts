@@ -17,17 +17,18 @@ interface Kind {
   wanted: number | null;
 }
 
-/** Positional ids by group, null before what a windowed group needs; all lists have the hit's length. */
+/** Of the first `blocks` of the hashes: positional ids by group, null before what a windowed group needs; all lists have the hit's length. */
 export function longestHit(
   specs: readonly KvCacheSpec[],
   hashes: readonly BlockHash[],
+  blocks: number,
   blockSize: number,
   getCached: GetCached,
 ): BlockId[][] {
-  if (specs.every(({ kind }) => kind === 'full')) return fullHit(specs, hashes, getCached);
+  if (specs.every(({ kind }) => kind === 'full')) return fullHit(specs, hashes, blocks, getCached);
   const kinds = kindsOf(specs, blockSize);
   const has = (kind: Kind, i: number) => kind.groups.every((group) => getCached(hashes[i]!, group) !== null);
-  let length = hashes.length;
+  let length = blocks;
   for (let before = Number.POSITIVE_INFINITY; length < before; ) {
     before = length;
     for (const kind of kinds)
@@ -60,10 +61,12 @@ export function longestHit(
 function fullHit(
   specs: readonly KvCacheSpec[],
   hashes: readonly BlockHash[],
+  blocks: number,
   getCached: GetCached,
 ): BlockId[][] {
+  if (specs.length === 1) return [onlyHit(hashes, blocks, getCached)];
   const hit: BlockId[][] = specs.map(() => []);
-  for (let i = 0; i < hashes.length; i++) {
+  for (let i = 0; i < blocks; i++) {
     for (let group = 0; group < specs.length; group++) {
       const id = getCached(hashes[i]!, group);
       if (id === null) {
@@ -74,6 +77,20 @@ function fullHit(
     }
   }
   return hit;
+}
+
+/** Where ids are gathered: a list that grows is made several times over. */
+const found: BlockId[] = [];
+
+/** Of one group, as nearly every model has. */
+function onlyHit(hashes: readonly BlockHash[], blocks: number, getCached: GetCached): BlockId[] {
+  let length = 0;
+  for (; length < blocks; length++) {
+    const id = getCached(hashes[length]!, 0);
+    if (id === null) break;
+    found[length] = id;
+  }
+  return found.slice(0, length);
 }
 
 /** Full groups first: they bound the others. */

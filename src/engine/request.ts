@@ -84,9 +84,16 @@ export class Request implements ConnectorRequest {
   }
 
   blockHashes(numBlocks: number = Number.POSITIVE_INFINITY): readonly BlockHash[] {
-    const sequence = { tokenIds: this.allTokenIds, cacheSalt: this.cacheSalt };
-    extendHashes(this.#blockHashes, sequence, this.#hashing, numBlocks);
-    return this.#blockHashes.slice(0, numBlocks);
+    return this.hashesOfFirst(numBlocks).slice(0, numBlocks);
+  }
+
+  /** Not copied: there may be more of them than were asked for, and it grows. */
+  hashesOfFirst(numBlocks: number): readonly BlockHash[] {
+    if (this.#blockHashes.length < numBlocks) {
+      const sequence = { tokenIds: this.allTokenIds, cacheSalt: this.cacheSalt };
+      extendHashes(this.#blockHashes, sequence, this.#hashing, numBlocks);
+    }
+    return this.#blockHashes;
   }
 
   /** The tokens [start, start + count). */

@@ -37,6 +37,8 @@ export class Recorder {
   readonly #ended = new Map<string, ResumedTurn>();
   /** Conversations whose last turn runs once more. */
   readonly #retold = new Set<string>();
+  /** Requests whose KV is on its way, as was told: that they wait need not be told too. */
+  readonly #pulls = new Set<string>();
   readonly #unsubscribe: (() => void)[];
   /** Not told yet. */
   #spans: Span[] = [];
@@ -52,7 +54,9 @@ export class Recorder {
     this.#unsubscribe = [
       cluster.onNotice((notice) => this.#hear(notice)),
       cluster.onSpan((span) => this.#span(span)),
-      cluster.onWaiting((_, reason) => this.#note('info', reason)),
+      cluster.onWaiting((requestId, reason) => {
+        if (!this.#pulls.has(requestId)) this.#note('info', reason);
+      }),
     ];
     this.machine();
     for (const { engineId, role } of cluster.info.engines) {
@@ -257,7 +261,11 @@ export class Recorder {
       side: 'requestId' in event ? this.#sideOf(event.requestId, role) : role,
       throttled: this.#throttled(remote),
     });
-    for (const one of told) this.#emit(one);
+    for (const one of told) {
+      if (one.kind === 'transfer_started') this.#pulls.add(one.requestId);
+      if (one.kind === 'transfer_ended') this.#pulls.delete(one.requestId);
+      this.#emit(one);
+    }
     if (told.some(({ kind }) => kind !== 'transfer_chunk')) void this.poll();
   }
 

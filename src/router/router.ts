@@ -1,4 +1,4 @@
-import { joined, type TokenIds, written } from '../config/token-ids.ts';
+import { type TokenIds, written } from '../config/token-ids.ts';
 import { withDefaults } from '../engine/sampling.ts';
 import { EngineDeadError, invariant } from '../errors.ts';
 import type { TurnSide } from '../measure/spans.ts';
@@ -239,12 +239,12 @@ export class Router {
   /** The conversation moves on, and the turn becomes its result. */
   #finish(request: GenerateRequest, served: ServedTurn, end: AnswerEnd, atMs: number): TurnResult {
     const { conversation, promptTokenIds } = served.facts;
-    const { text, outputTokenIds } = served;
+    const { text } = served;
     const { keptTokens } = end;
     const before = served.start();
     const held = served.held();
     this.#deps.conversations.finish(conversation, request, {
-      historyIds: keptTokens === null ? null : joined(promptTokenIds, outputTokenIds.slice(0, keptTokens)),
+      historyIds: historyOf(before.tokenIds, promptTokenIds.length, keptTokens),
       text,
       kv: held && { ...held, atMs },
       before,
@@ -256,6 +256,13 @@ export class Router {
     return result;
   }
 }
+
+/** Prompt and what is kept of the answer, of all that they were; null where no ids stand for its text. */
+const historyOf = (tokenIds: TokenIds, numPrompt: number, keptTokens: number | null): TokenIds | null => {
+  if (keptTokens === null) return null;
+  const length = numPrompt + keptTokens;
+  return length === tokenIds.length ? tokenIds : tokenIds.slice(0, length);
+};
 
 const engineIdsOf = (plan: TurnPlan) =>
   plan.way === 'alone'

@@ -64,6 +64,8 @@ export class SimulatedCluster {
   #onStage: ((stage: Stage) => void) | null = null;
   /** Engines to look after, in the order in which something happened to them. */
   readonly #touched = new Set<string>();
+  /** With all checks: those that were looked after since they were checked. */
+  readonly #changed = new Set<SimulatedEngine>();
   /** READs by how they ended. */
   readonly transfers: Record<TransferResult['outcome'], number> = {
     done: 0,
@@ -173,7 +175,8 @@ export class SimulatedCluster {
       (error: unknown) => Object.assign(ended, { error, over: true }),
     );
     for (;;) {
-      await this.#settle();
+      do await this.#settings.nextTask();
+      while (this.#lookAfter());
       if (ended.over) break;
       if (!this.clock.next()) standsStill(this.engines, this.clock.now());
       if (++this.events % PROGRESS_EVENTS === 0) await onProgress?.(this.clock.now());
@@ -185,8 +188,10 @@ export class SimulatedCluster {
   /** Lets time pass until it is so, or nothing is to come, or a simulated hour went by. */
   async until(isSo: () => boolean): Promise<void> {
     const endMs = this.clock.now() + LONGEST_WAIT_MS;
-    await this.#settle();
-    while (!isSo() && this.clock.now() < endMs && this.clock.next()) await this.#settle();
+    do {
+      do await this.#settings.nextTask();
+      while (this.#lookAfter());
+    } while (!isSo() && this.clock.now() < endMs && this.clock.next());
   }
 
   /** Of those whose news a policy looks at, what they did until now is told. */
@@ -201,24 +206,27 @@ export class SimulatedCluster {
     for (const engine of this.fleet.staying) engine.catchUp();
   }
 
-  /** All that may happen without time passing. */
-  async #settle(): Promise<void> {
-    const changed = this.#settings.check ? new Set<SimulatedEngine>() : null;
-    for (;;) {
-      // Whatever happened, or an engine did, may have let promises run on: a connector's, of which nobody tells.
-      await this.#settings.nextTask();
-      if (this.#touched.size === 0) break;
-      const touched = [...this.#touched];
-      this.#touched.clear();
-      for (const id of touched) {
-        const engine = this.#byId.get(id)!;
-        engine.look();
-        engine.meter.look();
-        changed?.add(engine);
-      }
+  /**
+   * Engines to which something happened get on, where they can. Call when all promises have run on, and again until it is
+   * false: an engine may have let a connector's run on, of which nobody tells. Then nothing more happens without time passing.
+   */
+  #lookAfter(): boolean {
+    const { check } = this.#settings;
+    if (this.#touched.size === 0) {
+      if (check) checkEngines(this.#changed);
+      if (check) this.store?.checkIntegrity();
+      this.#changed.clear();
+      return false;
     }
-    if (changed) checkEngines(changed);
-    if (this.#settings.check) this.store?.checkIntegrity();
+    const touched = [...this.#touched];
+    this.#touched.clear();
+    for (const id of touched) {
+      const engine = this.#byId.get(id)!;
+      engine.look();
+      engine.meter.look();
+      if (check) this.#changed.add(engine);
+    }
+    return true;
   }
 
   #make(seat: Seat, life: number, startMs: number): SimulatedEngine {

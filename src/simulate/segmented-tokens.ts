@@ -70,9 +70,8 @@ export class SegmentedTokens extends TokenSequence {
 
   followedBy(more: TokenIds): SegmentedTokens {
     if (more.length === 0) return this;
-    const runs = noRuns(this.#runs.tokens);
+    const runs = this.#copied();
     const add = (key: number, from: number, length: number) => append(runs, key, from, length);
-    this.eachRun(this.length, add);
     if (more instanceof SegmentedTokens) more.eachRun(more.length, add);
     else for (const id of more) add(literal(id), 0, 1);
     return new SegmentedTokens(runs, 0, this.length + more.length);
@@ -146,6 +145,27 @@ export class SegmentedTokens extends TokenSequence {
       }
       digests.push(chain.end());
     }
+  }
+
+  /** Runs of its own, that begin where it does. */
+  #copied(): Runs {
+    const { keys, froms, starts, tokens } = this.#runs;
+    const end = this.#start + this.length;
+    if (this.length === 0) return noRuns(tokens);
+    const first = this.#runAt(this.#start);
+    const last = this.#runAt(end - 1);
+    const copied = {
+      keys: keys.slice(first, last + 1),
+      froms: froms.slice(first, last + 1),
+      starts: starts.slice(first, last + 2),
+      tokens,
+      blocks: { size: 0, digests: [] },
+    };
+    copied.froms[0]! += this.#start - starts[first]!;
+    copied.starts[0] = this.#start;
+    copied.starts[copied.keys.length] = end;
+    if (this.#start > 0) for (let i = 0; i < copied.starts.length; i++) copied.starts[i]! -= this.#start;
+    return copied;
   }
 
   #runAt(place: number): number {

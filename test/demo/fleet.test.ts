@@ -130,12 +130,20 @@ test('the exercise: one load, three routers, three lines, and a table of them', 
   const { page, errors } = await open('#view=fleet&fleet.seconds=5&fleet.third=random');
   const exercise = page.getByRole('region', { name: 'The same load, three routers' });
   await exercise.getByRole('button', { name: 'Compare' }).click();
-  const rows = exercise.locator('tbody tr');
+  const rows = exercise.locator('.fleet-compared tbody tr');
   await expect.poll(() => rows.count(), { timeout: 60_000 }).toBe(3);
   expect(await rows.locator('th').allInnerTexts()).toEqual(['round-robin', 'least-request', 'random']);
   const requests = await rows.locator('td:nth-child(4)').allInnerTexts();
   expect(new Set(requests).size).toBe(1);
   expect(Number(requests[0])).toBeGreaterThan(30);
+  // What the lines show, for those who cannot see them.
+  await exercise.getByText('Chart as a table').click();
+  const points = exercise.locator('.as-table-body');
+  const lines = await points.locator('thead th').allInnerTexts();
+  expect(lines.slice(0, 3)).toEqual(['at', 'round-robin p99', 'round-robin p50']);
+  expect(lines).toHaveLength(7);
+  const cells = await points.locator('tbody td').allInnerTexts();
+  expect(cells.filter((cell) => / m?s$/.test(cell)).length).toBeGreaterThan(6);
   expect(await exercise.locator('canvas').count()).toBe(1);
   const seconds = exercise.getByLabel('Seconds of load');
   await seconds.fill('');

@@ -1,4 +1,4 @@
-/** The opening as a film strip, a frame each 500 ms: `FRAMES=60 npx vitest run --config test/demo/screenshots.config.ts strip`. */
+/** The opening as a film strip, a frame each EVERY_MS: `EVERY_MS=250 FRAMES=60 npx vitest run --config test/demo/screenshots.config.ts strip`. */
 import { mkdirSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'vitest';
@@ -7,7 +7,7 @@ import { openPage, servePage } from './page.ts';
 
 const folder = path.join(import.meta.dirname, '..', '..', 'screenshots', 'opening');
 const FRAMES = Number(process.env.FRAMES ?? 60);
-const EVERY_MS = 500;
+const EVERY_MS = Number(process.env.EVERY_MS ?? 500);
 
 test('the opening', async () => {
   mkdirSync(folder, { recursive: true });

@@ -48,7 +48,7 @@ test('fewer blocks are held, handed over and pulled; with all kept the tokens ar
   // The window of 128 tokens, in blocks of 16, and one more where it does not begin with a block.
   expect(groups.filter((count) => count <= 128 / 16 + 1)).toHaveLength(5);
   expect(Math.max(...groups)).toBeGreaterThan(128 / 16 + 1);
-  expect(await told(page)).toContain('Of the groups with a window fewer');
+  expect(await told(page)).toContain('Fewer blocks of the groups with a window');
 
   await walkStep(page, lesson, 1);
   await untilReady(page);
@@ -73,7 +73,7 @@ test('fewer blocks are held, handed over and pulled; with all kept the tokens ar
   // What was seen goes on saying what was measured then.
   await page.getByRole('button', { name: 'Step 1' }).click();
   expect(heldIn(await said(page))).toEqual(groups);
-  expect(await told(page)).toContain('Of the groups with a window fewer');
+  expect(await told(page)).toContain('Fewer blocks of the groups with a window');
   expect(errors).toEqual([]);
 }, 280_000);
 

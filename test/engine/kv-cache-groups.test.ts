@@ -111,7 +111,9 @@ describe('a hit', () => {
   const hit = (groups: KvCacheSpec[], cached: number[][], blocks: number) =>
     longestHit(
       groups,
-      Array.from({ length: blocks }, (_, i) => `${i}`),
+      // More are known than are asked for.
+      Array.from({ length: blocks + 1 }, (_, i) => `${i}`),
+      blocks,
       4,
       (hash, group) => (cached[group]!.includes(Number(hash)) ? 100 * group + Number(hash) + 1 : null),
     ).map((ids) => ids.map((id) => (id === 0 ? null : (id - 1) % 100)));

@@ -41,6 +41,7 @@ function recorded(store: { memory: StoreCell[]; folder: string[] | null; stats: 
   const listeners = {
     notice: (_: ClusterNotice) => {},
     span: (_: Span) => {},
+    waiting: (_requestId: string, _reason: string) => {},
   };
   const stats = { prefixCache: { queries: 0, hits: 0 } };
   const blocks = { numBlocks: 8, facts: [fact], slab: { slotsInUse: 1, slots: 4, slotBytes: 64 } };
@@ -58,7 +59,10 @@ function recorded(store: { memory: StoreCell[]; folder: string[] | null; stats: 
     },
     decode: (ids: readonly number[]) => ids.join(' '),
     snapshot: async () => [P, D].map((engine) => ({ ...engine, blocks, stats })),
-    onWaiting: () => () => {},
+    onWaiting(listener: (requestId: string, reason: string) => void) {
+      listeners.waiting = listener;
+      return () => {};
+    },
     onNotice(listener: (notice: ClusterNotice) => void) {
       listeners.notice = listener;
       return () => {};
@@ -181,5 +185,20 @@ it('tells spans together that come together, with their turns, but for those tha
   expect(of('spans')).toMatchObject([
     { spans: [{ name: 'lookup', engineId: 'y', lane: 'host', turns }, { name: 'queue' }] },
     { spans: [{ name: 'step' }] },
+  ]);
+});
+
+it('notes that a request waits, but not while the KV that it waits for is seen on its way', () => {
+  const { of, tell, listeners } = recorded();
+  tell(pull(P, 'r1', 'y'));
+  listeners.waiting('r1', 'x: waits for KV from y');
+  listeners.waiting('r2', 'x: waits for blocks');
+  const result = emptyResult('done', '', 1);
+  const event = { kind: 'transfer', requestId: 'r1', remoteEngineId: 'y', result, atMs: 0 } as const;
+  tell({ kind: 'engine', ...P, event });
+  listeners.waiting('r1', 'x: waits for its turn');
+  expect(of('note')).toMatchObject([
+    { message: 'x: waits for blocks' },
+    { message: 'x: waits for its turn' },
   ]);
 });

@@ -142,13 +142,10 @@ describe('closed forms', () => {
     expect(decoders[0]!.busy).toBeCloseTo(rho, 1);
   });
 
-  it.each([
-    ['half of all short', 0.5, 0.5, 1.5],
-    ['one in ten long', 0.9, 0.5, 5.5],
-  ])('M/G/1, %s: what differs waits longer', async (_name, share, short, long) => {
-    const rho = 0.5;
+  it('M/G/1, half of all short: what differs waits longer', async () => {
+    const [rho, share, short, long] = [0.5, 0.5, 0.5, 1.5];
     const service = (random: Random) => SERVICE_MS * (random.float() < share ? short : long);
-    const { waitS } = await queue(1, rho, { count: 12_000, service });
+    const { waitS } = await queue(1, rho, { count: 5000, service });
     const secondMoment = share * short ** 2 + (1 - share) * long ** 2;
     const expected = (rho * secondMoment) / (2 * (1 - rho));
     expect(waitS / expected).toBeGreaterThan(0.9);
@@ -156,9 +153,9 @@ describe('closed forms', () => {
   });
 
   it('a closed loop: clients are those that are served and those that think', async () => {
-    const [clients, thinkMs, count] = [6, 40, 3000];
+    const [clients, thinkMs, count] = [6, 40, 1500];
     const options = { mode: 'monolithic', maxNumSeqs: 1, maxNumBatchedTokens: 64 } as const;
-    const cluster = simulated({ blocks: 20_000, options }, { stepMs: () => SERVICE_MS }, { check: false });
+    const cluster = simulated({ blocks: 8000, options }, { stepMs: () => SERVICE_MS }, { check: false });
     const conversations = Array.from({ length: count }, (_, i): BenchConversation => {
       const tokenIds = [8 + (i % 400), 8 + Math.floor(i / 400), 9];
       return {

@@ -1,6 +1,7 @@
 /** What users found wrong in other simulators of engines, each held against this one (the rest: clock, closed-forms, simulate-trace). */
 import { describe, expect, it } from 'vitest';
 import { ROUTING_NAMES } from '../../src/config/routing.ts';
+import type { Span, TurnSide } from '../../src/measure/spans.ts';
 import { Collector } from '../../src/simulate/collector.ts';
 import { checkEngines } from '../../src/simulate/invariants.ts';
 import { type Arriving, serveArrivals } from '../../src/simulate/load.ts';
@@ -105,15 +106,50 @@ describe('room', () => {
   });
 });
 
+it('P, its hand-over and D follow each other in every turn', async () => {
+  const spans: Span[] = [];
+  const link = { name: 'test', bytesPerSecond: 50e6, latencyMs: 0.5 };
+  const fleet: Fleet = { options: { mode: 'unidirectional', link } };
+  const settings = { runs: false, onSpan: (span: Span) => spans.push(span) };
+  const cluster = simulated(fleet, { stepMs: () => STEP_MS, submitMs: 0.3, messageMs: 0.1 }, settings);
+  const arrivals = atOnce([5, 300, 40, 700, 90, 16].map((promptTokens, i) => [promptTokens, 1 + 3 * i]));
+  const collector = new Collector();
+  await cluster.run(serveArrivals(cluster, arrivals, collector, { thinkMs: 0, failover: false }));
+  const turns = spans.filter(({ name }) => name === 'turn');
+  expect(turns).toHaveLength(6);
+  for (const turn of turns) {
+    const { turnId } = turn.turns[0]!;
+    const of = (name: string, side: TurnSide) =>
+      spans.filter(
+        (span) => span.name === name && span.turns.some((one) => one.turnId === turnId && one.side === side),
+      );
+    const [computed, decoded] = [of('forward', 'prefill'), of('forward', 'decode')];
+    const [handOver, ...more] = of('transfer', 'decode');
+    expect(more).toEqual([]);
+    const moments = [
+      turn.startMs,
+      Math.min(...computed.map(({ startMs }) => startMs)),
+      Math.max(...computed.map(({ endMs }) => endMs)),
+      handOver!.startMs,
+      handOver!.endMs,
+      Math.min(...decoded.map(({ startMs }) => startMs)),
+      Math.max(...decoded.map(({ endMs }) => endMs)),
+      turn.endMs,
+    ];
+    expect(moments).toEqual(moments.toSorted((a, b) => a - b));
+    expect(handOver!.endMs).toBeGreaterThan(handOver!.startMs);
+  }
+});
+
 describe('who decides', () => {
   it.each(ROUTING_NAMES)('%s does not know how long an answer will be', async (name) => {
     const fleet: Fleet = { prefill: 3, decode: 3, options: { routing: { name, parameters: {} } } };
-    const lengths = Array.from({ length: 30 }, (_, i) => 1 + ((7 * i) % 30));
+    const lengths = Array.from({ length: 20 }, (_, i) => 1 + ((7 * i) % 20));
     const routedWith = async (outputs: readonly number[]) => {
       const routed: [string, string | null | undefined, string | null | undefined][] = [];
       const onTurnEnd: SimulationSettings['onTurnEnd'] = ({ conversationId, routed: to }) =>
         routed.push([conversationId, to?.prefill, to?.decode]);
-      const cluster = simulated(fleet, { stepMs: () => STEP_MS }, { onTurnEnd });
+      const cluster = simulated(fleet, { stepMs: () => STEP_MS }, { onTurnEnd, check: false });
       // All are routed before any has been answered.
       const arrivals = [...atOnce(outputs.map((n, i) => [20 + 5 * (i % 7), n]))];
       const collector = new Collector();
@@ -121,7 +157,7 @@ describe('who decides', () => {
       return routed.toSorted(([a], [b]) => a.localeCompare(b));
     };
     const found = await routedWith(lengths);
-    expect(found).toHaveLength(30);
+    expect(found).toHaveLength(20);
     expect(await routedWith(lengths.toReversed())).toEqual(found);
   });
 });

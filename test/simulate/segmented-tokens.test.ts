@@ -28,6 +28,10 @@ describe('SegmentedTokens', () => {
         const [start, end] = [Math.min(a, b), Math.max(a, b)];
         expect([...sequence.slice(start, end)]).toEqual(all.slice(start, end));
         expect([...joined([7, 7], sequence.slice(start))]).toEqual([7, 7, ...all.slice(start)]);
+        expect([...sequence.slice(start, end).followedBy(sequence)]).toEqual([
+          ...all.slice(start, end),
+          ...all,
+        ]);
         expect([...sequence.slice(0, end).followedBy([7, 7])]).toEqual([...all.slice(0, end), 7, 7]);
       }),
     );

@@ -5,6 +5,7 @@ import type { ComparedPolicy, Comparison } from '../../../src/simulate/live/comp
 import { numberChanged } from '../panels/fields.tsx';
 import { ms, plural } from '../views/format.ts';
 import { ChartHolder } from './chart-holder.tsx';
+import { ChartTable } from './chart-table.tsx';
 import type { Fleet } from './fleet.ts';
 import type { Chart, Line } from './line-chart.ts';
 import { comparedOf } from './settings.ts';
@@ -81,6 +82,7 @@ function Result({ fleet, comparison }: { fleet: Fleet; comparison: Comparison })
         <p class="quiet-text">Below is the last comparison; other routers are chosen now.</p>
       )}
       <ChartHolder name="fleet comparison" chart={chart} />
+      <ChartTable chart={chart.value} />
       <table class="fleet-compared">
         <caption>
           {prefill} P and {decode} D, {load.rate} requests a second for {seconds} s, seed {seed}: modelled

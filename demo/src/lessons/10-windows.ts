@@ -115,7 +115,7 @@ export const windows: LessonContent = {
     {
       predict: {
         ask: 'A question longer than the window goes from P to D. What will D hold after its answer?',
-        choices: ['As many blocks of every group', 'Of the groups with a window fewer'],
+        choices: ['As many blocks of every group', 'Fewer blocks of the groups with a window'],
         cameTrue: (seen) => keptAll(seen, ended(seen).at(-1)),
       },
       todo: 'Ask something longer than the window',

@@ -87,6 +87,8 @@ export function Step({ task, session: { state, actions }, progress, onNext }: St
       await task.run(actions, state);
     } finally {
       running.value = false;
+      // What it showed may have grown out of the window.
+      requestAnimationFrame(() => showObject(task.look));
     }
   };
   return (

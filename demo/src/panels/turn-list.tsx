@@ -32,7 +32,8 @@ export function TurnList({ session: { state, actions }, turns, conversations }: 
     if (current && follows.current) current.scrollTop = current.scrollHeight;
   }, [last?.turnId, last?.tokens, last?.endMs]);
   if (turns.length === 0) {
-    return <p class="chat-empty">Nobody said anything yet. Ask below, or press Play.</p>;
+    const how = state.replay.value ? 'Press Play.' : 'Ask below, or press Play.';
+    return <p class="chat-empty">Nobody said anything yet. {how}</p>;
   }
   return (
     <ol

@@ -5,6 +5,7 @@
 import type { BlockView, Role } from '../session/types.ts';
 import { font } from './fonts.ts';
 import type { Box } from './geometry.ts';
+import { betterInk } from './ink.ts';
 import type { Palette } from './palette.ts';
 
 export interface BlockLook {
@@ -70,13 +71,9 @@ export function drawBlock(
   }
   if (size >= 7) drawMark(context, box, block, cached ? palette.ink2 : palette.onAccent, palette);
   if (size >= Math.max(17, 1.2 * palette.least) && block.turn !== null && look.fade > 0.3) {
-    drawTurn(
-      context,
-      box,
-      block.turn,
-      cached || weight * look.fade < 0.6 ? palette.ink : palette.onAccent,
-      palette,
-    );
+    const opacity = look.fade * (cached ? 0.2 : weight);
+    const ink = betterInk([palette.ink, palette.onAccent], accent, opacity, palette.surface);
+    drawTurn(context, box, block.turn, ink, palette);
   }
   if (look.conversation > 0 && size >= 6) {
     context.fillStyle = talkColour(look.conversation, palette);

@@ -33,6 +33,8 @@ export interface StageModel {
   slabFill: Readonly<Record<Direction, number>>;
   /** The last transfer of each direction, under way or ended. */
   last: Readonly<Record<Direction, TransferView | null>>;
+  /** Whether there was one between any two engines. */
+  elsewhere: Readonly<Record<Direction, boolean>>;
   look(role: Role, block: BlockView): BlockLook;
   /** What a free block had until a moment ago. */
   glow(role: Role, block: BlockView): { block: BlockView; fade: number } | null;
@@ -211,14 +213,14 @@ function drawRate(
   context.fillStyle = palette.ink2;
   context.font = font(palette, 12);
   const lineHeight = Math.max(15, palette.least + 3);
-  const lines = rateLines(model.last[direction]);
+  const lines = rateLines(model.last[direction], model.elsewhere[direction]);
   lines.forEach((text, i) => {
     context.fillText(text, x, slots.y + slots.height + 14 + (i + 1) * lineHeight);
   });
 }
 
-function rateLines(transfer: TransferView | null): readonly string[] {
-  if (!transfer) return ['nothing yet'];
+function rateLines(transfer: TransferView | null, elsewhere: boolean): readonly string[] {
+  if (!transfer) return elsewhere ? ['between others,', 'not these two'] : ['nothing yet'];
   const { pairs, chunks, bytes, bytesDone, endMs, outcome, throttled } = transfer;
   const blocks = format.plural(pairs.length, 'block');
   if (endMs === null)

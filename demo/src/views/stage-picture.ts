@@ -64,7 +64,8 @@ export class StagePicture {
   draw({ context, width, palette, elapsedMs }: Frame): boolean {
     const { transfers, slabs, drawn, turns, nowMs } = this.#state;
     const ids = drawnIds(this.#state);
-    const list = transfers.peek().filter((transfer) => {
+    const all = transfers.peek();
+    const list = all.filter((transfer) => {
       const direction = directionOf(transfer);
       return transfer.from === ids[holderOf(direction)] && transfer.to === ids[readerOf(direction)];
     });
@@ -119,6 +120,10 @@ export class StagePicture {
       last: {
         d_to_p: list.findLast((transfer) => directionOf(transfer) === 'd_to_p') ?? null,
         p_to_d: list.findLast((transfer) => directionOf(transfer) === 'p_to_d') ?? null,
+      },
+      elsewhere: {
+        d_to_p: all.some((transfer) => directionOf(transfer) === 'd_to_p'),
+        p_to_d: all.some((transfer) => directionOf(transfer) === 'p_to_d'),
       },
       look: (role, block) => ({
         role,

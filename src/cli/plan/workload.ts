@@ -39,7 +39,10 @@ export async function planWorkload(
     : trace(config, costs, architecture, deps);
 }
 
-/** Of the longest simulations, where nobody says: what a search simulates in a minute or two. */
+/**
+ * Of the longest simulations, where nobody says how many requests: 533 of Mooncake's, of 12,000 tokens each, 1600 of up to 4,000.
+ * A search simulates some 27 times as many requests in all (docs/planning.md), by halving, which is half a minute to two.
+ */
 const PROMPT_TOKENS = 6_400_000;
 const [FEWEST, MOST] = [400, 1600];
 /** Of the TTFT that is allowed: how long requests come at least, for a queue to show. */

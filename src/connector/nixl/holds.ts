@@ -15,6 +15,7 @@ import type { ReaderHolds } from '../types.ts';
 import { Deadlines } from './deadlines.ts';
 import { type HoldEnd, HoldEnds, REFUSED, type Refusal, refusal } from './hold-ends.ts';
 import type { SendRequest } from './metadata.ts';
+import { promptBlocks } from './params.ts';
 
 interface Hold extends SendRequest {
   requestId: string;
@@ -263,7 +264,7 @@ export class HoldTable implements ReaderHolds {
     const { numTokens } = prompt;
     const { claim, blockSize } = this.#deps;
     if (numTokens > tokenIds.length || !sameClaim(claim(tokenIds, numTokens, cacheSalt), prompt)) return null;
-    return blockIds.map((ids) => ids.slice(0, Math.ceil(numTokens / blockSize)));
+    return promptBlocks(blockIds, numTokens, blockSize);
   }
 
   #unpin(hold: Hold): void {
@@ -313,6 +314,6 @@ const mayBeAbandoned = ({ direction, abandoned }: Hold): boolean => direction ==
 /** Whether these are, by group, the last of the sequence's blocks: a reader leaves out what it has from the start on. */
 const areLast = (asked: BlockIds, sequence: BlockIds): boolean =>
   asked.every((ids, group) => {
-    const last = sequence[group]!.slice(-ids.length);
-    return ids.every((id, i) => id === last[i] && id !== NULL_BLOCK);
+    const before = sequence[group]!.length - ids.length;
+    return ids.every((id, i) => id === sequence[group]![before + i] && id !== NULL_BLOCK);
   });

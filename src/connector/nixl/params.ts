@@ -159,6 +159,10 @@ export function pairBlocks(
 }
 
 /** ceil(numTokens / blockSize) blocks a group, in the sequence's order, null where a window has passed. */
-export function promptBlocks(blockIds: BlockIds, numTokens: number, blockSize: number): BlockId[][] {
-  return blockIds.map((ids) => ids.slice(0, Math.ceil(numTokens / blockSize)));
+export function promptBlocks(blockIds: BlockIds, numTokens: number, blockSize: number): BlockIds {
+  const blocks = Math.ceil(numTokens / blockSize);
+  // Tables are replaced, never changed: whose length is right is taken as it is.
+  return blockIds.every(({ length }) => length <= blocks)
+    ? blockIds
+    : blockIds.map((ids) => ids.slice(0, blocks));
 }

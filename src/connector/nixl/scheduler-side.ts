@@ -322,7 +322,7 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
     const kvTransferParams: KvTransferParams = {
       do_remote_prefill: isPrefill,
       do_remote_decode: !isPrefill,
-      remote_block_ids: remoteBlockIds.map((ids) => ids.filter((id) => id !== NULL_BLOCK)),
+      remote_block_ids: remoteBlockIds.map((ids) => ids.slice(ids.lastIndexOf(NULL_BLOCK) + 1)),
       remote_engine_id: engineId,
       remote_request_id: requestId,
       remote_host: host,

@@ -146,7 +146,7 @@ function replyMs(
 }
 
 /** Of engines beside so many others, against each of them alone; the mean of those that were at work. */
-export function speedsOf(beside: readonly Beside[]): number[] {
+function speedsOf(beside: readonly Beside[]): number[] {
   const [alone] = beside;
   let least = 1;
   return beside.map((engines) => {
