@@ -4,7 +4,7 @@ import type { Seat } from '../fleet/seats.ts';
 import type { Cluster, ClusterOptions } from '../fleet/types.ts';
 import type { ReportSource } from '../lab/run-report.ts';
 import type { Engines, VerifyProviders } from '../lab/verify/types.ts';
-import type { StoreFolder } from '../platform/types.ts';
+import type { ListedServer, StoreFolder } from '../platform/types.ts';
 import type { RunningServer, ServerOptions } from '../server/serve.ts';
 import type { Vocabulary } from '../workload/types.ts';
 import type { DoctorProbes } from './doctor-types.ts';
@@ -68,6 +68,8 @@ export interface CliDeps extends ReportSource {
   makeDirectory(path: string): Promise<void>;
   /** Of a store; opens nothing yet. */
   storeFolder(path: string): StoreFolder;
+  /** Below a store, at a URL that was checked; connects when it is asked. */
+  storeServer(url: string): Promise<ListedServer>;
   /** Milliseconds. */
   now(): number;
   /** Resolves after so many milliseconds, or at once when the signal aborts. */

@@ -4,6 +4,7 @@ import { constants, createReadStream } from 'node:fs';
 import { access, mkdir, open, readFile, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import pc from 'picocolors';
+import { redisUrl, withoutPassword } from '../config/store-url.ts';
 import { ConfigError } from '../errors.ts';
 import { EngineCluster } from '../fleet/cluster.ts';
 import type { ClusterOptions, ClusterSeams } from '../fleet/types.ts';
@@ -42,6 +43,11 @@ export async function nodeDeps(): Promise<CliDeps> {
       );
     },
     storeFolder: directoryFolder,
+    // Its client is loaded where a server is asked for.
+    storeServer: async (url) => {
+      const { redisServer } = await import('../platform/node/redis.ts');
+      return redisServer(redisUrl(url), withoutPassword(url));
+    },
     now: () => performance.now(),
     sleep: (ms, signal) => systemClock.sleep(ms, signal),
     today: () => new Date().toISOString(),

@@ -2,6 +2,9 @@
 
 const SCHEMES = new Set(['redis:', 'rediss:', 'valkey:', 'valkeys:']);
 
+/** Whether it is one, right or wrong, and not a path. */
+export const isStoreUrl = (text: string): boolean => /^[a-z][a-z+.-]+:\/\//i.test(text);
+
 /** What is wrong with it, as the end of 'the URL …'; null: nothing. Shows nobody its password. */
 export function wrongInStoreUrl(text: string): string | null {
   const url = URL.canParse(text) ? new URL(text) : null;

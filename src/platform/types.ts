@@ -39,14 +39,23 @@ export interface KeyValueServer {
   readonly location: string;
   /** In the keys' order. */
   has(keys: readonly string[]): Promise<boolean[]>;
-  /** null: there is none. */
-  get(key: string): Promise<Uint8Array | null>;
+  /**
+   * null: there is none. Of one that is longer than `most` bytes no more than those and one further come. `wrong`: it is no
+   * value of bytes.
+   */
+  get(key: string, most: number): Promise<Uint8Array | { wrong: string } | null>;
   /** `ttlMs`: from now on; null: for good. Resolves to why the server would not have it; null: it has it. */
   set(key: string, value: Uint8Array, ttlMs: number | null): Promise<string | null>;
   /** No-op where there is none. */
   remove(key: string): Promise<void>;
   /** Gives the connection up: what is still asked rejects. The next call connects anew. */
   drop(): void;
+}
+
+/** One that people look into. */
+export interface ListedServer extends KeyValueServer {
+  /** Keys that begin so, some at a time, with their values' lengths; null: it is no value of bytes. One may come twice. */
+  scan(prefix: string): AsyncIterable<readonly { key: string; bytes: number | null }[]>;
 }
 
 /** An engine's thread as seen from the thread that started it. */

@@ -64,6 +64,7 @@ export class StoreMetrics {
     if (!server) return;
     this.#followTier(SERVER, server.counters, stats.blockBytes);
     this.#counts.follow('outages', m.outages, server.counters.outages);
+    this.#counts.follow('foreign', m.foreign, server.counters.foreign);
   }
 
   #followTier(
@@ -110,6 +111,10 @@ function defineStoreMetrics(kit: MetricKit) {
     outages: kit.counter(
       'kvferry:store_server_outages_total',
       'Times that the server below the store did not answer, and was let be for a while.',
+    ),
+    foreign: kit.counter(
+      'kvferry:store_server_foreign_values_total',
+      "Values of the server under a block's key that are no block's by length or type: not read, and removed.",
     ),
     readBytes: tiered('read_bytes', 'Bytes read from below memory.'),
     readTime: tiered('read_time', 'Time of these reads, in seconds.'),

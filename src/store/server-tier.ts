@@ -7,16 +7,10 @@ import type { BlockHash } from '../engine/block-hash.ts';
 import type { Clock } from '../engine/types.ts';
 import { ConfigError, messageOf, TransferError } from '../errors.ts';
 import type { KeyValueServer } from '../platform/types.ts';
-import {
-  type BlockFormat,
-  type BlockName,
-  decodeBlock,
-  encodeBlock,
-  FORMAT_VERSION,
-  isName,
-} from './block-file.ts';
+import { type BlockFormat, decodeBlock, encodeBlock, HEAD_BYTES } from './block-file.ts';
 import { Lru } from './eviction/lru.ts';
 import type { LowerTierCounters, Tier } from './lower-tiers.ts';
+import { BLOCK_KEYS, keyOf } from './server-keys.ts';
 import { WriteQueue } from './write-queue.ts';
 
 /** A question that was not answered by then is a miss: an engine waits 2 s for the store. */
@@ -33,7 +27,7 @@ const MOST_KNOWN = 65_536;
 export interface ServerTierOptions {
   server: KeyValueServer;
   namespace: string;
-  /** Of KV, a block. */
+  /** Of KV, a block of the largest KV cache group. */
   blockBytes: number;
   /** From its writing on; null: for good, as far as the server is concerned. */
   ttlMs: number | null;
@@ -48,11 +42,13 @@ export interface ServerTierOptions {
 export interface ServerCounters extends LowerTierCounters {
   /** Times that the server was given up for a while. */
   outages: number;
+  /** Values under a block's key that are no block's by their length or type: they were not read, and removed. */
+  foreign: number;
 }
 
 export class ServerTier implements Tier {
   readonly counters: ServerCounters = {
-    ...{ written: 0, read: 0, readMs: 0, writeMs: 0, broken: 0, leftOut: 0, outages: 0 },
+    ...{ written: 0, read: 0, readMs: 0, writeMs: 0, broken: 0, leftOut: 0, outages: 0, foreign: 0 },
   };
   readonly #options: ServerTierOptions;
   readonly #format: BlockFormat;
@@ -80,7 +76,7 @@ export class ServerTier implements Tier {
   static async open(options: ServerTierOptions): Promise<ServerTier> {
     const tier = new ServerTier(options);
     try {
-      await tier.#ask(() => options.server.has([`${PREFIX}:${options.namespace}`]));
+      await tier.#ask(() => options.server.has([`${BLOCK_KEYS}${options.namespace}`]));
     } catch (error) {
       if (error instanceof ConfigError) throw error;
     }
@@ -161,18 +157,22 @@ export class ServerTier implements Tier {
   }
 
   async #fetch(hash: BlockHash, into: readonly Uint8Array[]): Promise<boolean> {
-    const { server, namespace, blockBytes, clock } = this.#options;
+    const { server, namespace, clock } = this.#options;
     const key = this.#format.nameOf({ namespace, hash });
     if (key === null || this.isResting || !this.#known.has(hash)) return false;
     const begunMs = clock.now();
-    const value = await this.#ask(() => server.get(key));
+    const bytes = into.reduce((sum, { length }) => sum + length, 0);
+    const most = HEAD_BYTES + bytes;
+    const value = await this.#ask(() => server.get(key, most));
     if (!value) {
       this.#forget(hash);
       return false;
     }
-    const kv = this.#format.decode(value, { namespace, hash }, blockBytes);
+    const long = value instanceof Uint8Array && value.length > most;
+    const foreign = long ? { wrong: `it is longer than a block's ${most} bytes` } : value;
+    const kv = 'wrong' in foreign ? foreign : this.#format.decode(foreign, { namespace, hash }, bytes);
     if ('wrong' in kv) {
-      this.counters.broken++;
+      this.counters['wrong' in foreign ? 'foreign' : 'broken']++;
       this.#forget(hash);
       this.#tell('broken', `${server.location}: ${key} is not used and removed: ${kv.wrong}`);
       await this.#ask(() => server.remove(key));
@@ -266,11 +266,5 @@ export class ServerTier implements Tier {
     this.#options.onTrouble(message);
   }
 }
-
-const PREFIX = `kvferry:${FORMAT_VERSION}`;
-
-/** null for a hash that is no name: it is then kept in memory only. */
-const keyOf = (name: BlockName): string | null =>
-  isName(name) ? `${PREFIX}:${name.namespace}:${name.hash}` : null;
 
 const VALUES: BlockFormat = { nameOf: keyOf, encode: encodeBlock, decode: decodeBlock };

@@ -1,9 +1,11 @@
 /** A world without terminal, files, GPU or threads for the commands. */
 import type { CliDeps } from '../../src/cli/deps.ts';
 import { widthOf } from '../../src/cli/format.ts';
+import { withoutPassword } from '../../src/config/store-url.ts';
 import { ConfigError } from '../../src/errors.ts';
 import type { ClusterOptions } from '../../src/fleet/types.ts';
 import { presetArchitecture } from '../../src/model/presets.ts';
+import { redisServer } from '../../src/platform/node/redis.ts';
 import { directoryFolder } from '../../src/platform/node/store-folder.ts';
 import type { ServerOptions } from '../../src/server/serve.ts';
 import { FakeCluster, type FakeTroubles } from './fake-cluster.ts';
@@ -72,6 +74,7 @@ export function fakeWorld(troubles: FakeTroubles = {}, files: Record<string, str
       };
     },
     storeFolder: directoryFolder,
+    storeServer: async (url) => redisServer(url, withoutPassword(url)),
     async makeDirectory(path) {
       directories.push(path);
     },

@@ -1,15 +1,21 @@
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { createClient } from '@redis/client';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { main } from '../../src/cli/app.ts';
+import { systemClock } from '../../src/platform/clock.ts';
+import { redisServer } from '../../src/platform/node/redis.ts';
 import { directoryFolder } from '../../src/platform/node/store-folder.ts';
 import { FolderTier } from '../../src/store/folder-tier.ts';
+import { ServerTier } from '../../src/store/server-tier.ts';
 import { TestClock } from '../clock.ts';
+import { REDIS, RedisServer, WITHOUT_REDIS } from '../store/redis-server.ts';
 import { fakeWorld } from './fake.ts';
 
 async function runCli(argv: readonly string[]) {
   const world = fakeWorld();
+  world.deps.sleep = systemClock.sleep;
   const code = await main(argv, world.deps);
   return { code, stdout: world.out(), stderr: world.err() };
 }
@@ -47,9 +53,84 @@ it('names a broken block, and fails', async () => {
   expect(stdout).toMatch(/2222\.kv: its KV's checksum differs\n2 blocks of 3 whole; the others/);
 });
 
+describe.skipIf(REDIS === null)(`a server${WITHOUT_REDIS}`, () => {
+  let redis: RedisServer;
+  beforeAll(async () => {
+    redis = await RedisServer.start('--requirepass', 'secret');
+  });
+  afterAll(() => redis?.kill());
+
+  it("is listed, checked and cleared as a folder is, kvferry's own keys alone", async () => {
+    const url = redis.url.replace('//', '//:secret@');
+    const location = redis.url;
+    const client = await createClient({ url }).connect();
+    const keyOf = (namespace: string, hash: string) => `kvferry:1:${namespace.repeat(64)}:${hash.repeat(64)}`;
+    const others = ['kvferry:2:x', `${keyOf('a', '1')}:more`, 'kvferry:1:*', 'somebody'];
+    for (const key of others) await client.set(key, 'theirs');
+    expect((await runCli(['store', 'ls', url])).stdout).toBe(`${location} has no blocks.\n`);
+    for (const [namespace, hashes] of [
+      ['a', '123'],
+      ['b', '4'],
+    ] as const) {
+      const options = {
+        ...{ namespace: namespace.repeat(64), blockBytes: 64, ttlMs: null },
+        onTrouble() {},
+      };
+      const tier = await ServerTier.open({
+        ...{ ...options, server: redisServer(url, location), clock: systemClock },
+      });
+      for (const digit of hashes) tier.write(digit.repeat(64), [new Uint8Array(64)]);
+      await tier.flush();
+      tier.close();
+    }
+    const { stdout } = await runCli(['store', 'ls', url, '--json']);
+    expect(JSON.parse(stdout)).toEqual({
+      server: location,
+      namespaces: [
+        { namespace: 'a'.repeat(64), blocks: 3, bytes: 480 },
+        { namespace: 'b'.repeat(64), blocks: 1, bytes: 160 },
+      ],
+    });
+    expect((await runCli(['store', 'ls', url])).stdout).toMatch(/aaaaaaaaaaaa +3 +480 bytes\n/);
+    const whole = { code: 0, stdout: '4 blocks of 4 whole.\n' };
+    expect(await runCli(['store', 'verify', url])).toMatchObject(whole);
+    await client.setRange(keyOf('a', '2'), 120, 'damaged');
+    await client.del(keyOf('a', '3'));
+    await client.lPush(keyOf('a', '3'), 'an item');
+    const broken = await runCli(['store', 'verify', url]);
+    expect(broken.code).toBe(1);
+    expect(broken.stdout).toMatch(/22: its KV's checksum differs$/m);
+    expect(broken.stdout).toMatch(/33: it is no string$/m);
+    expect(broken.stdout).toMatch(/2 blocks of 4 whole; the others/);
+    expect((await runCli(['store', 'clear', url])).stdout).toBe('removed 4 blocks, 480 bytes\n');
+    expect((await client.keys('*')).toSorted()).toEqual(others.toSorted());
+    await client.close();
+  });
+
+  it('that refuses, or is none, fails by name, without its password', async () => {
+    const wrong = await runCli(['store', 'ls', redis.url.replace('//', '//:wr0ng@')]);
+    expect(wrong.code).toBe(2);
+    expect(wrong.stderr).toMatch(
+      /^kvferry: the store's server redis:\/\/127.* refuses the connection: WRONGPASS/,
+    );
+    expect(wrong.stderr).not.toContain('wr0ng');
+    const nobody = await runCli(['store', 'verify', 'redis://:hidden@127.0.0.1:1']);
+    expect(nobody.code).toBe(1);
+    expect(nobody.stderr).toMatch(/ECONNREFUSED/);
+    redis.hang();
+    const world = fakeWorld();
+    world.deps.sleep = async () => {};
+    expect(await main(['store', 'ls', redis.url], world.deps)).toBe(1);
+    expect(world.err()).toMatch(/does not answer within 10 s/);
+    redis.goOn();
+  });
+});
+
 it.each([
-  [['store'], /wanted ls DIR, verify DIR or clear DIR|wanted/],
-  [['store', 'wipe', 'x'], /there is no 'store wipe': wanted ls DIR, verify DIR or clear DIR/],
+  [['store', 'ls', 'http://:secret@cache'], /the URL http:\/\/cache begins with http:\/\/: wanted redis/],
+  [['store', 'clear', 'redis://:secret@'], /the URL redis:\/\/ (is no URL|names no host)/],
+  [['store'], /wanted ls DIR, verify DIR, clear DIR, or a redis/],
+  [['store', 'wipe', 'x'], /there is no 'store wipe': wanted ls DIR, verify DIR/],
   [['store', 'ls'], /store ls has no folder/],
   [['store', 'clear', tmpdir()], /is no store of kvferry's|cannot be read/],
   [['store', 'ls', '/nowhere/at/all'], /there is no folder \/nowhere\/at\/all: give one that a store made/],

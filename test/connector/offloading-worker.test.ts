@@ -73,7 +73,8 @@ function start({ told = true } = {}) {
       finished: new Map(),
       ...parts,
     });
-  const hear = (notification: PeerNotification) => handlers.onNotification!('store', notification);
+  const hear = (notification: PeerNotification, from = 'store') =>
+    handlers.onNotification!(from, notification);
   const ask = (leaseId: string) => {
     answers.await(leaseId);
     tell({ lookups: [{ requestId: `of ${leaseId}`, leaseId, hashes: ['h1', 'h2'], wait: false }] });
@@ -203,6 +204,19 @@ describe('an offer', () => {
     hear({ kind: 'store_taken', offerId: offerIds()[0]!, taken: [] });
     expect(stored).toEqual([]);
     expect(worker.storeCounters).toMatchObject({ savedBlocks: 0, saveMs: 0 });
+  });
+
+  it('is answered by the store alone: another engine ends no offer and no lookup, and counts for nothing', () => {
+    const { worker, answers, tell, hear, ask, save, offerIds } = start();
+    save('a');
+    ask('b/0');
+    tell({ finished: new Map([['a', 2]]) });
+    hear({ kind: 'store_taken', offerId: offerIds()[0]!, taken: BOTH }, 'decode-0');
+    hear({ kind: 'store_found', leaseId: 'b/0', blockIds: [9], raised: 0, raisedMs: 0 }, 'decode-0');
+    expect([worker.getFinished().finishedSending, answers.of('b/0')]).toEqual([[], null]);
+    expect(worker.storeCounters).toMatchObject({ savedBlocks: 0, savedBytes: 0 });
+    hear({ kind: 'store_taken', offerId: offerIds()[0]!, taken: BOTH });
+    expect(worker.getFinished().finishedSending).toEqual(['a']);
   });
 
   it('has a name of its own, and each of several is waited for', () => {

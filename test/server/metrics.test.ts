@@ -405,7 +405,16 @@ describe('the metrics of a store', () => {
     };
     const server = {
       ...{ blocks: 9, resting: true },
-      counters: { written: 30, read: 20, readMs: 5, writeMs: 2, broken: 10, leftOut: 40, outages: 2 },
+      counters: {
+        written: 30,
+        read: 20,
+        readMs: 5,
+        writeMs: 2,
+        broken: 10,
+        leftOut: 40,
+        outages: 2,
+        foreign: 3,
+      },
     };
     metrics.setStore({ slots: 8, blocks: 5, inUse: 2, blockBytes: 100, counters, folder, server });
     const families = await read(metrics);
@@ -427,6 +436,7 @@ describe('the metrics of a store', () => {
       ['vllm:kv_offload_tiering_cascade_job_failures_total', 40, below],
       ['kvferry:store_blocks', 9, below],
       ['kvferry:store_server_outages_total', 2],
+      ['kvferry:store_server_foreign_values_total', 3],
     ] as const)
       expect([name, sampleOf(families, name, labels)]).toEqual([name, value]);
   });

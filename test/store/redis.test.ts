@@ -72,7 +72,26 @@ describe.skipIf(REDIS === null)(`a redis-server below a store${WITHOUT_REDIS}`, 
     await client.set(keys[0]!, 'nothing of ours');
     await client.close();
     expect((await found(other.tier, ...numbers)).filter((n) => n === null)).toHaveLength(1);
-    expect(other.tier.counters).toMatchObject({ broken: 1, outages: 0 });
+    expect(other.tier.counters).toMatchObject({ broken: 1, foreign: 0, outages: 0 });
+  });
+
+  it("takes no more of someone else's value than a block has, and no other type for an outage", async () => {
+    const { tier, troubles } = await open(redis.url);
+    await stored(tier, 70, 71, 72);
+    const client = await createClient({ url: redis.url }).connect();
+    const keys = await client.keys(`*${hash(70)}`);
+    await client.set(keys[0]!, 'x'.repeat(2 ** 24));
+    const list = keys[0]!.replace(hash(70), hash(71));
+    await client.del(list);
+    await client.lPush(list, 'an item');
+    const sent = async () => Number(/total_net_output_bytes:(\d+)/.exec(await client.info('stats'))![1]);
+    const before = await sent();
+    expect(await found(tier, 70, 71, 72)).toEqual([null, null, 72]);
+    expect((await sent()) - before).toBeLessThan(2 ** 16);
+    expect(tier.counters).toMatchObject({ foreign: 2, broken: 0, outages: 0 });
+    expect(troubles).toEqual([expect.stringMatching(/longer than a block's 4192 bytes|it is no string/)]);
+    expect(await client.exists([keys[0]!, list])).toBe(0);
+    await client.close();
   });
 
   it('killed, all is a miss at once; started again, it serves again', async () => {

@@ -17,6 +17,8 @@ const values = new Map<string, { value: Uint8Array; ttlMs: number | null }>();
 /** What it does when it is asked. */
 let answer: () => Promise<void>;
 let refusal: string | null;
+/** A key that has a list. */
+let noString: string | null;
 let asked: string[];
 let drops: number;
 let clock: TestClock;
@@ -29,10 +31,11 @@ const server: KeyValueServer = {
     await answer();
     return keys.map((key) => values.has(key));
   },
-  async get(key) {
+  async get(key, most) {
     asked.push('get');
     await answer();
-    return values.get(key)?.value ?? null;
+    if (key === noString) return { wrong: 'it is no string' };
+    return values.get(key)?.value.subarray(0, most + 1) ?? null;
   },
   async set(key, value, ttlMs) {
     asked.push('set');
@@ -51,6 +54,7 @@ beforeEach(() => {
   values.clear();
   answer = async () => {};
   refusal = null;
+  noString = null;
   asked = [];
   drops = 0;
   clock = new TestClock();
@@ -131,6 +135,20 @@ describe('a server below a store', () => {
     expect(troubles).toEqual([
       expect.stringMatching(/redis:\/\/cache: kvferry:1:.* is not used and removed/),
     ]);
+  });
+
+  it.each([
+    ['longer than a block', /it is longer than a block's 160 bytes$/],
+    ['of another type', /it is no string$/],
+  ])("someone else's value, %s, is not read: removed, counted, told once", async (how, why) => {
+    const tier = await open();
+    await stored(tier, 1, 2);
+    if (how === 'of another type') noString = keyOf(1);
+    else values.set(keyOf(1), { value: new Uint8Array(2 ** 20), ttlMs: null });
+    expect(await found(tier, 1, 2)).toEqual([null, 2]);
+    expect(values.has(keyOf(1))).toBe(false);
+    expect(tier.counters).toMatchObject({ foreign: 1, broken: 0, read: 1, outages: 0 });
+    expect(troubles).toEqual([expect.stringMatching(why)]);
   });
 
   it('that hangs costs a second, is let be for ten, and one line says so; then it serves again', async () => {

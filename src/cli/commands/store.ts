@@ -1,62 +1,151 @@
-/** `kvferry store`: what a store's folder has, whether every block in it is whole, and clearing it. Starts no engine. */
+/** `kvferry store`: what a store's folder or server has, whether every block there is whole, and clearing it. Starts no engine. */
 import type { RunConfig } from '../../config/run.ts';
+import { isStoreUrl, withoutPassword, wrongInStoreUrl } from '../../config/store-url.ts';
 import { ConfigError } from '../../errors.ts';
 import { formatBytes } from '../../measure/format.ts';
 import { clearFolder, listFolder, verifyFolder } from '../../store/inspect-folder.ts';
+import { clearServer, listServer, verifyServer } from '../../store/inspect-server.ts';
 import type { Asked, CommandSpec } from '../arguments.ts';
-import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
+import { type CliDeps, type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { formatCount, plural } from '../format.ts';
 import { left, renderTable, right, styleOf } from '../table.ts';
 
 export const storeSpec: CommandSpec = {
-  usage: 'store <what> [dir]',
+  usage: 'store <what> [place]',
   run: storeCommand,
   description:
-    "Look into a store's folder (--store-dir): list what it has (ls DIR), read every block and check it (verify DIR), or remove them all (clear DIR).",
+    "Look into a store's folder (--store-dir) or server (--store-url): list what it has (ls), read every block and check it (verify), or remove them all (clear). Of a server nothing but kvferry's own keys is looked at.",
   groups: ['general'],
-  examples: ['kvferry store ls ./kv', 'kvferry store verify ./kv --json', 'kvferry store clear ./kv'],
+  examples: [
+    'kvferry store ls ./kv',
+    'kvferry store verify ./kv --json',
+    'kvferry store ls redis://:PASSWORD@cache:6379',
+    'kvferry store clear ./kv',
+  ],
 };
 
-const WANTED = 'wanted ls DIR, verify DIR or clear DIR';
+const ACTIONS = ['ls', 'verify', 'clear'] as const;
+type Action = (typeof ACTIONS)[number];
+
+/** How often a server's blocks under way are told. */
+const TELL_EVERY_MS = 10_000;
+const WANTED = `wanted ${ACTIONS.map((what) => `${what} DIR`).join(', ')}, or a redis://HOST:PORT in place of DIR`;
+
+/** What one place has, in the words and figures of both kinds. */
+interface Place {
+  /** For messages and reports. */
+  location: string;
+  kind: 'folder' | 'server';
+  list(): Promise<readonly Namespace[]>;
+  verify(): Promise<{ blocks: number; broken: readonly { where: string; why: string; entry: object }[] }>;
+  clear(): Promise<{ blocks: number; bytes: number }>;
+  close(): void;
+}
+
+interface Namespace {
+  namespace: string;
+  blocks: number;
+  bytes: number;
+  /** A server does not tell. */
+  oldestMs?: number;
+  newestMs?: number;
+}
 
 async function storeCommand(config: RunConfig, { deps }: CommandContext, { args }: Asked): Promise<ExitCode> {
-  const [what, dir] = args;
-  if (what !== 'ls' && what !== 'verify' && what !== 'clear')
-    throw new ConfigError(`there is no 'store ${what ?? ''}': ${WANTED}`);
-  if (dir === undefined) throw new ConfigError(`store ${what} has no folder: ${WANTED}`);
-  const folder = deps.storeFolder(dir);
+  const [what, where] = args;
+  if (!isAction(what)) throw new ConfigError(`there is no 'store ${what ?? ''}': ${WANTED}`);
+  if (where === undefined) throw new ConfigError(`store ${what} has no folder: ${WANTED}`);
+  const place = await placeAt(where, deps);
+  try {
+    return await lookInto(place, what, config, deps);
+  } finally {
+    place.close();
+  }
+}
+
+async function lookInto(place: Place, what: Action, config: RunConfig, deps: CliDeps): Promise<ExitCode> {
+  const { location, kind } = place;
   const say = async (figures: object, lines: readonly string[]): Promise<void> => {
-    const json = `${JSON.stringify(figures, null, 2)}\n`;
+    const json = `${JSON.stringify({ [kind]: location, ...figures }, null, 2)}\n`;
     if (typeof config.json === 'string') await deps.writeTextFile(config.json, json);
     deps.stdout.write(config.json === true ? json : `${lines.join('\n')}\n`);
   };
   if (what === 'ls') {
-    const namespaces = await listFolder(folder);
-    const day = (ms: number): string => new Date(ms).toISOString().slice(0, 16).replace('T', ' ');
-    const rows = namespaces.map(({ namespace, blocks, bytes, oldestMs, newestMs }) => [
-      namespace.slice(0, 12),
-      formatCount(blocks),
-      formatBytes(bytes),
-      day(oldestMs),
-      day(newestMs),
-    ]);
-    const columns = [left('model and adapter'), ...right('blocks', 'size', 'oldest (UTC)', 'newest (UTC)')];
-    const table = renderTable(columns, rows, styleOf(deps.color));
-    await say({ folder: dir, namespaces }, rows.length > 0 ? table : [`${dir} is a store's, and empty.`]);
+    const namespaces = await place.list();
+    const empty = kind === 'folder' ? "is a store's, and empty" : 'has no blocks';
+    const table = namespaces.length > 0 ? tableOf(namespaces, deps) : [`${location} ${empty}.`];
+    await say({ namespaces }, table);
     return EXIT.good;
   }
   if (what === 'clear') {
-    const { blocks, bytes } = await clearFolder(folder);
-    await say({ folder: dir, blocks, bytes }, [`removed ${plural(blocks, 'block')}, ${formatBytes(bytes)}`]);
+    const { blocks, bytes } = await place.clear();
+    await say({ blocks, bytes }, [`removed ${plural(blocks, 'block')}, ${formatBytes(bytes)}`]);
     return EXIT.good;
   }
-  const { blocks, broken } = await verifyFolder(folder);
+  const { blocks, broken } = await place.verify();
   const whole = `${plural(blocks - broken.length, 'block')} of ${formatCount(blocks)} whole`;
-  await say({ folder: dir, blocks, broken }, [
-    ...broken.map(({ file, why }) => `${file}: ${why}`),
+  await say({ blocks, broken: broken.map(({ entry }) => entry) }, [
+    ...broken.map((one) => `${one.where}: ${one.why}`),
     broken.length === 0
       ? `${whole}.`
       : `${whole}; the others are removed when they are met, or by store clear.`,
   ]);
   return broken.length === 0 ? EXIT.good : EXIT.failed;
 }
+
+function tableOf(namespaces: readonly Namespace[], deps: CliDeps): string[] {
+  const day = (ms = 0): string => new Date(ms).toISOString().slice(0, 16).replace('T', ' ');
+  const dated = namespaces.every(({ oldestMs }) => oldestMs !== undefined);
+  const rows = namespaces.map(({ namespace, blocks, bytes, oldestMs, newestMs }) => [
+    namespace.slice(0, 12),
+    formatCount(blocks),
+    formatBytes(bytes),
+    ...(dated ? [day(oldestMs), day(newestMs)] : []),
+  ]);
+  const dates = dated ? ['oldest (UTC)', 'newest (UTC)'] : [];
+  const columns = [left('model and adapter'), ...right('blocks', 'size', ...dates)];
+  return renderTable(columns, rows, styleOf(deps.color));
+}
+
+async function placeAt(where: string, deps: CliDeps): Promise<Place> {
+  if (isStoreUrl(where)) return serverPlace(where, deps);
+  const folder = deps.storeFolder(where);
+  return {
+    location: where,
+    kind: 'folder',
+    list: () => listFolder(folder),
+    async verify() {
+      const { blocks, broken } = await verifyFolder(folder);
+      return { blocks, broken: broken.map((entry) => ({ where: entry.file, why: entry.why, entry })) };
+    },
+    clear: () => clearFolder(folder),
+    close() {},
+  };
+}
+
+async function serverPlace(url: string, deps: CliDeps): Promise<Place> {
+  const location = withoutPassword(url);
+  const wrong = wrongInStoreUrl(url);
+  if (wrong !== null) throw new ConfigError(`the URL ${location} ${wrong}: wanted redis://HOST:PORT`);
+  const server = await deps.storeServer(url);
+  let toldMs = deps.now();
+  const onProgress = (blocks: number): void => {
+    if (deps.now() - toldMs < TELL_EVERY_MS) return;
+    toldMs = deps.now();
+    deps.stderr.write(`${plural(blocks, 'block')} so far\n`);
+  };
+  const look = { server, sleep: deps.sleep, onProgress };
+  return {
+    location,
+    kind: 'server',
+    list: () => listServer(look),
+    async verify() {
+      const { blocks, broken } = await verifyServer(look);
+      return { blocks, broken: broken.map((entry) => ({ where: entry.key, why: entry.why, entry })) };
+    },
+    clear: () => clearServer(look),
+    close: () => server.drop(),
+  };
+}
+
+const isAction = (what: string | undefined): what is Action => ACTIONS.includes(what as Action);

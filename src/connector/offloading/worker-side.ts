@@ -74,7 +74,10 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
     deps.transport.setHandlers(
       {
         streamGate: this.#streamGate,
-        onNotification: (_, notification) => this.#onNotification(notification),
+        onNotification: (from, notification) => {
+          // What was asked of the store, and offered to it, nobody else answers.
+          if (from === deps.store.engineId) this.#onNotification(notification);
+        },
         onNotifyFailed: (_, notification) => this.#onNotifyFailed(notification),
         onPeerGone: () => this.#storeGone(),
       },

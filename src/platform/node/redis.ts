@@ -1,7 +1,7 @@
 /** A Redis or Valkey server by the `redis` client. One connection, made when it is first needed and whenever it was lost. */
 import { createClient, ErrorReply, RESP_TYPES } from '@redis/client';
-import { ConfigError } from '../../errors.ts';
-import type { KeyValueServer } from '../types.ts';
+import type { ListedServer } from '../types.ts';
+import { saidByServer, usable } from './redis-error.ts';
 
 const clientFor = (url: string) =>
   createClient({
@@ -17,8 +17,11 @@ const clientFor = (url: string) =>
   });
 type Client = ReturnType<typeof clientFor>;
 
-/** `url`: one that was checked (src/config/store-url.ts); `location`: the same for messages. */
-export function redisServer(url: string, location: string): KeyValueServer {
+/** Keys that a server goes through at once. */
+const SCAN_COUNT = 1_000;
+
+/** `url`: one that was checked (src/config/store-url.ts); `location`: the same for messages. Of what fails a line is told. */
+export function redisServer(url: string, location: string): ListedServer {
   let current: { client: Client; ready: Promise<unknown> } | null = null;
 
   const drop = (): void => {
@@ -42,47 +45,71 @@ export function redisServer(url: string, location: string): KeyValueServer {
     return client;
   }
 
+  async function ask<T>(question: (client: Client) => Promise<T>): Promise<T> {
+    try {
+      return await question(await connected());
+    } catch (error) {
+      throw usable(error as Error, url, location);
+    }
+  }
+
   return {
     location,
 
-    async has(keys) {
-      try {
-        const client = await connected();
-        return await Promise.all(keys.map(async (key) => (await client.exists(key)) === 1));
-      } catch (error) {
-        throw usable(error as Error, location);
-      }
-    },
+    has: (keys) => ask((client) => Promise.all(keys.map(async (key) => (await client.exists(key)) === 1))),
 
-    async get(key) {
-      return (await connected()).get(key);
-    },
+    get: (key, most) =>
+      ask(async (client) => {
+        try {
+          // In one go: who asks for the length first asks twice. Without a value it is empty.
+          const value = await client.getRange(key, 0, most);
+          return value && value.length > 0 ? value : null;
+        } catch (error) {
+          if (isOfAnotherType(error)) return { wrong: 'it is no string' };
+          throw error;
+        }
+      }),
 
-    async set(key, value, ttlMs) {
-      const bytes = Buffer.from(value.buffer, value.byteOffset, value.byteLength);
-      const client = await connected();
-      try {
-        await client.set(key, bytes, ttlMs === null ? {} : { expiration: { type: 'PX', value: ttlMs } });
-        return null;
-      } catch (error) {
-        if (error instanceof ErrorReply) return error.message;
-        throw error;
-      }
-    },
+    set: (key, value, ttlMs) =>
+      ask(async (client) => {
+        const bytes = Buffer.from(value.buffer, value.byteOffset, value.byteLength);
+        try {
+          await client.set(key, bytes, ttlMs === null ? {} : { expiration: { type: 'PX', value: ttlMs } });
+          return null;
+        } catch (error) {
+          if (error instanceof ErrorReply) return saidByServer(error.message, url);
+          throw error;
+        }
+      }),
 
     async remove(key) {
-      await (await connected()).del(key);
+      await ask((client) => client.del(key));
+    },
+
+    async *scan(prefix) {
+      for (let cursor = '0', begun = false; !begun || cursor !== '0'; begun = true) {
+        const { next, found } = await ask(async (client) => {
+          const reply = await client.scan(cursor, { MATCH: `${literal(prefix)}*`, COUNT: SCAN_COUNT });
+          const lengths = reply.keys.map(async (name) => ({
+            key: String(name),
+            bytes: await client.strLen(name).catch((error: unknown) => {
+              if (isOfAnotherType(error)) return null;
+              throw error;
+            }),
+          }));
+          return { next: String(reply.cursor), found: await Promise.all(lengths) };
+        });
+        cursor = next;
+        yield found;
+      }
     },
 
     drop,
   };
 }
 
-/** What waiting will not mend is the user's to mend. */
-function usable(error: Error & { code?: string }, location: string): Error {
-  if (error.code === 'ENOTFOUND')
-    return new ConfigError(`there is no host for the store's server ${location}: ${error.message}`);
-  if (error instanceof ErrorReply && /^(WRONGPASS|NOAUTH|NOPERM|ERR (invalid|DB|AUTH))/.test(error.message))
-    return new ConfigError(`the store's server ${location} refuses the connection: ${error.message}`);
-  return error;
-}
+const isOfAnotherType = (error: unknown): boolean =>
+  error instanceof ErrorReply && error.message.startsWith('WRONGTYPE');
+
+/** Of a pattern. */
+const literal = (text: string): string => text.replace(/[\\*?[\]^]/g, '\\$&');

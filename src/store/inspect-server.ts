@@ -1,0 +1,122 @@
+/** What stores left on a server, as people ask for it: what is there, whether it is whole, and its end. Needs no engine. */
+import type { BlockHash } from '../engine/block-hash.ts';
+import { TransferError } from '../errors.ts';
+import type { ListedServer } from '../platform/types.ts';
+import { decodeBlock, HEAD_BYTES } from './block-file.ts';
+import { BLOCK_KEYS, blockAt } from './server-keys.ts';
+
+/** Blocks that one model on one adapter left. */
+export interface ServerNamespace {
+  namespace: string;
+  blocks: number;
+  bytes: number;
+}
+
+export interface ServerLook {
+  server: ListedServer;
+  /** As Clock has it. */
+  sleep: (ms: number, signal?: AbortSignal) => Promise<void>;
+  /** Told after each few. */
+  onProgress?: (blocks: number) => void;
+}
+
+/** A server that says nothing for so long is given up. */
+const PATIENCE_MS = 10_000;
+/** No block has more: it is not read. */
+const MOST_BLOCK_BYTES = 2 ** 26;
+/** Blocks that are read at once. */
+const READERS = 8;
+
+interface Found {
+  key: string;
+  namespace: string;
+  hash: BlockHash;
+  bytes: number | null;
+}
+
+/** Most bytes first. Rejects for a server that does not answer, or refuses; so do the others. */
+export async function listServer(look: ServerLook): Promise<ServerNamespace[]> {
+  const namespaces = new Map<string, ServerNamespace>();
+  for await (const found of blocksOf(look)) {
+    for (const { namespace, bytes } of found) {
+      const known = namespaces.get(namespace) ?? { namespace, blocks: 0, bytes: 0 };
+      const sum = known.bytes + (bytes ?? 0);
+      namespaces.set(namespace, { namespace, blocks: known.blocks + 1, bytes: sum });
+    }
+  }
+  return [...namespaces.values()].toSorted((a, b) => b.bytes - a.bytes);
+}
+
+/** Reads every block, and checks it as a store does that loads it; removes nothing. */
+export async function verifyServer(
+  look: ServerLook,
+): Promise<{ blocks: number; broken: { key: string; why: string }[] }> {
+  let blocks = 0;
+  const broken: { key: string; why: string }[] = [];
+  for await (const found of blocksOf(look)) {
+    for (let i = 0; i < found.length; i += READERS) {
+      const some = found.slice(i, i + READERS);
+      for (const [j, why] of (await Promise.all(some.map((one) => wrongWith(look, one)))).entries())
+        if (why !== null) broken.push({ key: some[j]!.key, why });
+      blocks += some.length;
+      look.onProgress?.(blocks);
+    }
+  }
+  return { blocks, broken };
+}
+
+/** Removes every block of any model; what else is on the server stays. */
+export async function clearServer(look: ServerLook): Promise<{ blocks: number; bytes: number }> {
+  let blocks = 0;
+  let total = 0;
+  for await (const found of blocksOf(look)) {
+    for (const { key, bytes } of found) {
+      await inTime(look, look.server.remove(key));
+      total += bytes ?? 0;
+    }
+    blocks += found.length;
+    look.onProgress?.(blocks);
+  }
+  return { blocks, bytes: total };
+}
+
+async function wrongWith(look: ServerLook, { key, namespace, hash, bytes }: Found): Promise<string | null> {
+  if (bytes !== null && bytes > MOST_BLOCK_BYTES) return `it has ${bytes} bytes, more than any block`;
+  const value = await inTime(look, look.server.get(key, MOST_BLOCK_BYTES));
+  // Its time came meanwhile, or another took it away.
+  if (!value) return null;
+  if ('wrong' in value) return value.wrong;
+  const kv = decodeBlock(value, { namespace, hash }, value.length - HEAD_BYTES);
+  return 'wrong' in kv ? kv.wrong : null;
+}
+
+/** Each once. */
+async function* blocksOf(look: ServerLook): AsyncIterable<Found[]> {
+  const seen = new Set<string>();
+  const scan = look.server.scan(BLOCK_KEYS)[Symbol.asyncIterator]();
+  for (;;) {
+    const { done, value } = await inTime(look, scan.next());
+    if (done) return;
+    const found: Found[] = [];
+    for (const { key, bytes } of value) {
+      const block = seen.has(key) ? null : blockAt(key);
+      if (!block) continue;
+      seen.add(key);
+      found.push({ key, bytes, ...block });
+    }
+    yield found;
+  }
+}
+
+async function inTime<T>({ server, sleep }: ServerLook, answer: Promise<T>): Promise<T> {
+  const over = new AbortController();
+  const late = sleep(PATIENCE_MS, over.signal).then(() => {
+    throw new TransferError(`${server.location} does not answer within ${PATIENCE_MS / 1000} s`);
+  });
+  try {
+    return await Promise.race([answer, late]);
+  } finally {
+    over.abort();
+    late.catch(() => {});
+  }
+}
