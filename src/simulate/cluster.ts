@@ -28,9 +28,9 @@ import { SimulatedEngine } from './engine.ts';
 import { SimulatedFleet } from './fleet.ts';
 import { checkEngines, standsStill } from './invariants.ts';
 import { LinkTable } from './links.ts';
-import { SharedResource } from './resources.ts';
 import { SimulatedRouting } from './routing.ts';
 import type { SimulationSettings } from './settings.ts';
+import { SharedMachine } from './shared-machine.ts';
 import { SimulatedStore } from './store.ts';
 import { tokensOnly } from './text.ts';
 import { type SimulatedLink, SimulatedNet } from './transport.ts';
@@ -56,7 +56,7 @@ export class SimulatedCluster {
   readonly #conversations: ConversationCache;
   readonly #router: Router;
   readonly routing: SimulatedRouting;
-  readonly #machine: SharedResource | null;
+  readonly #machine: SharedMachine | null;
   readonly #claim: ClaimPrefix;
   readonly #spans = new TurnSpans();
   /** Engines as the router sees them. */
@@ -84,9 +84,7 @@ export class SimulatedCluster {
     this.#settings = settings;
     this.links = new LinkTable(this.clock, options.link, () => this.fleet.seats, settings.sharing);
     this.#claim = simulatedClaims(options.connector.nixl.tokenCheck);
-    const { speeds } = costs;
-    this.#machine =
-      speeds && new SharedResource(this.clock, (steps) => speeds[Math.min(steps, speeds.length) - 1]!);
+    this.#machine = costs.speeds && new SharedMachine(this.clock, costs.speeds);
     const wires = settings.faults ? new SimulatedWires((engineId) => this.net.others(engineId)) : null;
     this.storm = wires && new Storm(this.clock, wires);
     this.net = new SimulatedNet({

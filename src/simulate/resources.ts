@@ -1,7 +1,4 @@
-/**
- * What several want at once: a link shared fairly, one that serves first come first, a machine that is slower the more
- * engines compute on it. Work is in units of the resource's own: bytes, or milliseconds alone.
- */
+/** What several want at once: a link shared fairly, one that serves first come first. Work is in bytes. */
 import type { Timer, VirtualClock } from './clock.ts';
 
 export interface Resource {

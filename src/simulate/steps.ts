@@ -7,7 +7,7 @@ import { DecodeSteps } from './decode-steps.ts';
 import type { EngineTrace } from './engine-trace.ts';
 import type { EngineMeter } from './meter.ts';
 import type { Outbox } from './outbox.ts';
-import type { Resource } from './resources.ts';
+import type { SharedMachine } from './shared-machine.ts';
 
 /** Fewer steps are not worth it. */
 const LEAST_RUN = 2;
@@ -16,7 +16,7 @@ export interface StepDeps {
   clock: VirtualClock;
   costs: SimulationCosts;
   /** What all engines compute on together; null: each has its own. */
-  machine: Resource | null;
+  machine: SharedMachine | null;
   /** Decode steps in which nothing can change are taken at once. */
   runs: boolean;
   /** Of the ends of steps that took time, among events of a moment: first, so that it is the same however they are taken. */
@@ -104,7 +104,7 @@ export class EngineSteps {
       this.#runStep(batch, shape);
       return;
     }
-    this.#stepping = machine.begin(ms, () => this.#stepDone(batch, shape));
+    this.#stepping = machine.begin(ms, place.role, () => this.#stepDone(batch, shape));
   }
 
   #runStep(batch: ScheduledBatch, shape: StepShape): void {

@@ -21,6 +21,7 @@ const costs = linearCosts(
     submit_ms: 0.3,
     message_ms: 0.1,
     speeds: [1, 0.8, 0.6],
+    decode_speeds: [1, 0.7],
   }),
 );
 

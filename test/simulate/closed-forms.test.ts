@@ -1,10 +1,13 @@
 /** What queueing theory says must come out: where it holds exactly, within the error of so many draws. */
+
 import { describe, expect, it } from 'vitest';
+import type { EngineRole } from '../../src/router/engine-client.ts';
 import { VirtualClock } from '../../src/simulate/clock.ts';
 import { Collector } from '../../src/simulate/collector.ts';
 import { poissonArrivals, serveArrivals } from '../../src/simulate/load.ts';
 import { QueuedResource, SharedResource } from '../../src/simulate/resources.ts';
 import { serveLoad } from '../../src/simulate/run.ts';
+import { SharedMachine } from '../../src/simulate/shared-machine.ts';
 import { Random } from '../../src/workload/random.ts';
 import type { BenchConversation } from '../../src/workload/types.ts';
 import { simulated } from './simulated.ts';
@@ -238,6 +241,27 @@ describe('a shared link', () => {
       clock.at(startMs, () => link.begin(0.3, () => ends.push(clock.now())));
     while (clock.next());
     expect(ends).toEqual([0.1 + 0.3, 0.7 + 0.3, 1.3 + 0.3]);
+  });
+
+  it('a machine slows P and D each by its own share', () => {
+    const clock = new VirtualClock();
+    const machine = new SharedMachine(clock, { prefill: [1, 0.8], decode: [1, 0.5] });
+    const ends: [string, number][] = [];
+    const begin = (name: string, ms: number, role: EngineRole) =>
+      machine.begin(ms, role, () => ends.push([name, clock.now()]));
+    begin('P', 10, 'prefill');
+    begin('D', 3, 'decode');
+    clock.at(20, () => {
+      begin('left', 5, 'prefill');
+      const given = begin('given up', 5, 'decode');
+      clock.after(2, () => given.cancel());
+    });
+    while (clock.next());
+    // D's 3 ms take 6, in which P does 4.8 of its 10; of 5 another does 1.6 in the 2 ms in which it is not alone.
+    expect(ends.map(([name]) => name)).toEqual(['D', 'P', 'left']);
+    expect(ends[0]![1]).toBeCloseTo(6, 9);
+    expect(ends[1]![1]).toBeCloseTo(6 + 5.2, 9);
+    expect(ends[2]![1]).toBeCloseTo(20 + 2 + 3.4, 9);
   });
 
   it('what is given up leaves the rest to the others, or its time on a queue', () => {

@@ -33,7 +33,7 @@ export interface HandOver {
 }
 
 /** Of so many engines at once, by engine: what its like pieces of work took; nothing of those that were not at work. */
-export type Beside = readonly number[][];
+export type Beside = { role: EngineRole; ms: number[] }[];
 
 export const ROLES: readonly EngineRole[] = ['prefill', 'decode'];
 
@@ -87,7 +87,8 @@ export function fitted(
     message_ms: 0,
     piece_ms: PIECE_MS,
     start_ms: info.startMs,
-    speeds: speedsOf(beside),
+    speeds: speedsOf(roles[0]!, beside),
+    decode_speeds: roles.length > 1 ? speedsOf('decode', beside) : null,
   };
   file.reply_ms = replyMs(file, handOvers, settings.maxNumBatchedTokens);
   return {
@@ -145,13 +146,16 @@ function replyMs(
   return Math.max(0, median(left));
 }
 
-/** Of engines beside so many others, against each of them alone; the mean of those that were at work. */
-function speedsOf(beside: readonly Beside[]): number[] {
+/** Of a role's engines beside so many others, against each of them alone; the mean of those that were at work. */
+function speedsOf(role: EngineRole, beside: readonly Beside[]): number[] {
   const [alone] = beside;
   let least = 1;
   return beside.map((engines) => {
-    const shares = engines.flatMap((ms, i) => (ms.length > 0 ? median(alone![i]!) / median(ms) : []));
-    least = Math.min(least, shares.reduce((sum, share) => sum + share, 0) / shares.length);
+    const shares = engines.flatMap(({ role: of, ms }, i) =>
+      of === role && ms.length > 0 ? median(alone![i]!.ms) / median(ms) : [],
+    );
+    if (shares.length > 0)
+      least = Math.min(least, shares.reduce((sum, share) => sum + share, 0) / shares.length);
     return least;
   });
 }

@@ -23,6 +23,8 @@ const stepSchema = z.strictObject({
   ms_per_decode_context: ms.default(0).describe('For each token before such a row.'),
 });
 
+const speedsSchema = z.array(z.number().positive().max(1)).min(1).nullable().default(null);
+
 export const simulationCostsSchema = z.strictObject({
   kvferry_simulation_costs: z.literal(1).describe('Version of this format.'),
   name: z.string().min(1),
@@ -59,12 +61,10 @@ export const simulationCostsSchema = z.strictObject({
     .default(null)
     .describe('Work that a device takes at once, which copies wait for; null: they wait for nothing.'),
   start_ms: ms.nullable().default(null).describe('Until a new engine serves; null: nothing is known of it.'),
-  speeds: z
-    .array(z.number().positive().max(1))
-    .min(1)
-    .nullable()
-    .default(null)
-    .describe('Speed of each engine while 1, 2, … compute at once; null: each has its own machine.'),
+  speeds: speedsSchema.describe(
+    'Speed of each engine while 1, 2, … compute at once; null: each has its own machine.',
+  ),
+  decode_speeds: speedsSchema.describe('The same of D; null: as P.'),
 });
 
 export type SimulationCostsFile = z.infer<typeof simulationCostsSchema>;
@@ -105,7 +105,7 @@ export function linearCosts({
     messageMs: file.message_ms,
     pieceMs: file.piece_ms,
     startMs: file.start_ms,
-    speeds: file.speeds,
+    speeds: file.speeds && { prefill: file.speeds, decode: file.decode_speeds ?? file.speeds },
   };
 }
 

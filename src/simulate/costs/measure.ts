@@ -9,6 +9,7 @@ import { median } from '../../measure/statistics.ts';
 import type { EngineClient, EngineRole } from '../../router/engine-client.ts';
 import { Asker } from './asker.ts';
 import {
+  type Beside,
   decodeShape,
   fitted,
   type HandOver,
@@ -44,7 +45,7 @@ export class CostMeter {
   readonly #points = new Map<string, Point>();
   readonly #handOvers: HandOver[] = [];
   /** By how many were at work, from 1 on. */
-  readonly #beside: number[][][];
+  readonly #beside: Beside[];
   /** P and D in turn, as a fleet that is not fully at work would have them. */
   readonly #mixed: readonly EngineClient[];
   readonly #answer: number;
@@ -65,7 +66,7 @@ export class CostMeter {
     this.#ask = new Asker(info.model.vocabSize, seed);
     const byRole = ROLES.map((role) => engines.filter((engine) => engine.role === role));
     this.#mixed = engines.flatMap((_, i) => byRole.flatMap((alike) => alike[i] ?? []));
-    this.#beside = engines.map(() => this.#mixed.map(() => []));
+    this.#beside = engines.map(() => this.#mixed.map(({ role }) => ({ role, ms: [] })));
     this.#answer = Math.min(BESIDE.answer, room - BESIDE.context - blockSize);
   }
 
@@ -132,7 +133,7 @@ export class CostMeter {
       for (const group of groups) {
         this.#signal.throwIfAborted();
         const times = await this.#atWork(group.map((i) => this.#mixed[i]!));
-        if (counts) times.forEach((ms, i) => void this.#beside[count - 1]![group[i]!]!.push(...ms));
+        if (counts) times.forEach((ms, i) => void this.#beside[count - 1]![group[i]!]!.ms.push(...ms));
       }
     }
   }

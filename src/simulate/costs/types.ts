@@ -2,6 +2,7 @@
 import { tokenContext } from '../../connector/policy/cost-model.ts';
 import type { ScheduledBatch } from '../../engine/types.ts';
 import type { EngineRole } from '../../router/engine-client.ts';
+import type { RoleSpeeds } from '../shared-machine.ts';
 
 /** Of a step's batch, what its time hangs on. */
 export interface StepShape {
@@ -74,8 +75,8 @@ export interface SimulationCosts {
   pieceMs: number | null;
   /** Until a new engine serves; null: they say nothing of it. */
   startMs: number | null;
-  /** How fast each engine computes while so many do at once, as a share of one alone; null: each has its own machine. */
-  speeds: readonly number[] | null;
+  /** How fast P and D compute while so many engines do at once, as a share of one alone; null: each has its own machine. */
+  speeds: RoleSpeeds | null;
 }
 
 export function shapeOf({ requests }: ScheduledBatch): StepShape {

@@ -21,8 +21,8 @@ test('steps and READs come out as the engines of each role take them, each engin
           ? 4 + 0.05 * prefillTokens + 0.5 * decodes
           : 1 + 0.1 * prefillTokens + 0.5 * decodes,
       readMs: (bytes) => (bytes > 0 ? 2 + bytes / 1e6 : 0),
-      // Two at once take their time from each other.
-      speeds: [1, 0.5],
+      // Two at once take time from each other, P more of D's than D of P's.
+      speeds: { prefill: [1, 0.5], decode: [1, 0.8] },
     },
     { runs: false },
   );
@@ -59,7 +59,9 @@ test('steps and READs come out as the engines of each role take them, each engin
 
   const meter = new CostMeter(cluster as unknown as Cluster, { seed: 1, signal });
   await fleet.run(meter.round().then(() => meter.round()));
-  const [alone, both] = meter.costs().file.speeds!;
-  expect(alone).toBe(1);
-  expect(both).toBeCloseTo(0.5, 1);
+  const { speeds, decode_speeds } = meter.costs().file;
+  expect(speeds![0]).toBe(1);
+  expect(speeds![1]).toBeCloseTo(0.5, 1);
+  expect(decode_speeds![0]).toBe(1);
+  expect(decode_speeds![1]).toBeCloseTo(0.8, 1);
 });
