@@ -49,6 +49,7 @@ export class Membership<E extends Member = ThreadEngine> {
   readonly #leaving = new Set<E>();
   readonly #ends: (() => void)[] = [];
   #scaling = false;
+  #closed = false;
   #last: Promise<unknown> = Promise.resolve();
 
   constructor(deps: MembershipDeps<E>) {
@@ -83,6 +84,7 @@ export class Membership<E extends Member = ThreadEngine> {
       if (add.length > 0) checkRoom(add);
       const joined: Joined[] = [];
       for (const seat of add) {
+        if (this.#closed) throw new RequestError('the fleet was closed while it was being scaled');
         const engine = await this.#inTurn(() => pool.add(seat, options().mode, this.#deps.joins));
         const { engineId, role, name, startMs, started } = engine;
         joined.push({ engineId, role, name, startMs, loadMs: started.loadMs, compileMs: started.compileMs });
@@ -112,6 +114,7 @@ export class Membership<E extends Member = ThreadEngine> {
 
   /** Ends all, those that are just being started too. */
   async close(): Promise<void> {
+    this.#closed = true;
     for (const end of this.#ends.splice(0)) end();
     await this.#deps.pool.shutdown();
     await this.#last.catch(() => {});

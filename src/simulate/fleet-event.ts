@@ -1,4 +1,4 @@
-/** What happens to the engines of a simulated fleet. */
+/** What happens to the engines of a fleet, simulated or real. */
 import type { MembershipNotice } from '../fleet/scale-report.ts';
 import type { EngineRole } from '../router/engine-client.ts';
 

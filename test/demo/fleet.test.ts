@@ -1,4 +1,4 @@
-/** The fleet's view in a real browser without a GPU: it is simulated, by a thread that is fetched when it is shown. */
+/** The fleet's view in a real browser: without a GPU, simulated by a thread that is fetched when it is shown; with one, real too. */
 import type { Page } from 'playwright-core';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { whileTesting } from '../while-testing.ts';

@@ -116,7 +116,7 @@ test('what does not fit, or cannot be started, changes nothing', async () => {
   await members.close();
 });
 
-test('closed while an engine is being started: it ends too', async () => {
+test('closed while an engine is being started: it ends too, and none is started after it', async () => {
   const { members, own, threads, running } = await world();
   let ready: () => void = () => {};
   let waits = false;
@@ -125,7 +125,7 @@ test('closed while an engine is being started: it ends too', async () => {
       waits = true;
       ready = resolve;
     });
-  const scaling = members.scale({ decode: 3 }, rule).catch(() => {});
+  const scaling = members.scale({ decode: 4 }, rule).catch(() => {});
   await expect.poll(() => waits).toBe(true);
   const closing = members.close();
   ready();

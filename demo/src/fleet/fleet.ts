@@ -99,6 +99,7 @@ export class Fleet {
       this.path.value = null;
       this.failed.value = null;
       this.starting.value = null;
+      this.adapter.value = '';
       this.opened.value = null;
     });
     const { engines } = this.settings.value;
@@ -201,7 +202,10 @@ export class Fleet {
       },
       failed: (why) => {
         this.#thread = null;
-        this.set({ engines: 'simulated' });
+        // Whatever the settings are: what cannot be simulated either says so itself.
+        this.settings.value = { ...this.settings.value, engines: 'simulated' };
+        this.#write();
+        this.begin();
         this.gaveWay.value = why;
       },
     });

@@ -4,7 +4,7 @@ import { emptyBlock } from '../../../src/recording/empty-block.ts';
 import type { EngineRole } from '../../../src/router/engine-client.ts';
 import type { LiveBlock, LiveBlocks } from '../../../src/simulate/live/look.ts';
 import type { BlockView } from '../session/types.ts';
-import { drawBlock, roundRect } from '../views/draw-block.ts';
+import { drawBlock, drawBlockFocus } from '../views/draw-block.ts';
 import {
   type ArrowKey,
   cellAt,
@@ -56,11 +56,7 @@ export class OpenedPicture {
       drawBlock(context, cellBox(grid, block.id), block, { ...look, ...still }, palette);
     }
     if (this.focus === null || this.focus >= this.blocks.length) return;
-    const { x, y, width: size } = cellBox(grid, this.focus);
-    context.strokeStyle = palette.focus;
-    context.lineWidth = 2;
-    roundRect(context, { x: x - 2.5, y: y - 2.5, width: size + 5, height: size + 5 }, 4);
-    context.stroke();
+    drawBlockFocus(context, cellBox(grid, this.focus), palette);
   }
 
   at(point: Point): number | null {

@@ -24,7 +24,7 @@ export function PageEngines({ fleet, session: { state, actions } }: { fleet: Fle
     if (costsHere.value && costsHere.value !== before) fleet.measured();
   };
   return (
-    <section class="panel fleet-real" aria-label="The real one">
+    <section class="panel fleet-real" aria-label="The page's own P and D">
       <button
         type="button"
         onClick={() => {

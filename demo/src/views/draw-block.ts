@@ -163,6 +163,18 @@ function drawTurn(
   context.fillText(String(turn), x + size / 2, y + size / 2 + 0.5);
 }
 
+/** Around the block that is pointed at, or that the arrow keys came to. */
+export function drawBlockFocus(
+  context: CanvasRenderingContext2D,
+  { x, y, width, height }: Box,
+  palette: Palette,
+): void {
+  context.strokeStyle = palette.focus;
+  context.lineWidth = 2;
+  roundRect(context, { x: x - 2.5, y: y - 2.5, width: width + 5, height: height + 5 }, 4);
+  context.stroke();
+}
+
 export function roundRect(context: CanvasRenderingContext2D, { x, y, width, height }: Box, radius = 2): void {
   context.beginPath();
   if (width < 8) context.rect(x, y, width, height);

@@ -1,7 +1,7 @@
 /** P's blocks, the slab, D's blocks, and the copies between them: one picture of one moment. */
 import type { BlockView, Role, SlabView, TransferView } from '../session/types.ts';
 import { DIRECTIONS, type Direction, holderOf, readerOf } from './direction.ts';
-import { type BlockLook, drawBlock, roundRect } from './draw-block.ts';
+import { type BlockLook, drawBlock, drawBlockFocus, roundRect } from './draw-block.ts';
 import { type Flight, pointOnWay, progressOf } from './flights.ts';
 import { font } from './fonts.ts';
 import * as format from './format.ts';
@@ -281,9 +281,5 @@ function drawFocus(
   palette: Palette,
 ): void {
   if (!focus || focus.id >= blocks[focus.role].length) return;
-  const { x, y, width, height } = cellBox(layout[focus.role], focus.id);
-  context.strokeStyle = palette.focus;
-  context.lineWidth = 2;
-  roundRect(context, { x: x - 2.5, y: y - 2.5, width: width + 5, height: height + 5 }, 4);
-  context.stroke();
+  drawBlockFocus(context, cellBox(layout[focus.role], focus.id), palette);
 }

@@ -1,4 +1,4 @@
-/** What goes between whoever watches a simulated fleet and the thread that simulates it. Plain data both ways. */
+/** What goes between whoever watches a fleet and what simulates it in a thread, or runs it for real. Plain data both ways. */
 import type { AutoscalerName } from '../../config/autoscale.ts';
 import type { RoutingName } from '../../config/routing.ts';
 import type { ScaleTarget } from '../../router/scaling/plan.ts';
@@ -10,7 +10,7 @@ import type { LiveLoadSettings, LiveSettings } from './settings.ts';
 export type LiveOrder =
   /** A new fleet, in place of the one there was; its clock begins at 0. */
   | { kind: 'start'; settings: LiveSettings }
-  /** Simulated time a second of the wall's; 0 holds it. */
+  /** Simulated time a second of the wall's; 0 holds it, and of real engines the load. */
   | { kind: 'pace'; speed: number }
   | { kind: 'load'; load: LiveLoadSettings }
   | { kind: 'routing'; name: RoutingName }

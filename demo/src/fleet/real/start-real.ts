@@ -1,7 +1,6 @@
 /** Real engines as the fleet's view orders them: started, watched, and ended before others are started. */
 import { parseRunConfig } from '../../../../src/config/run.ts';
 import { AdapterError, messageOf } from '../../../../src/errors.ts';
-import type { EngineCluster } from '../../../../src/fleet/cluster.ts';
 import { presetArchitecture } from '../../../../src/model/presets.ts';
 import { systemClock } from '../../../../src/platform/clock.ts';
 import type { LiveNews, LiveOrder } from '../../../../src/simulate/live/protocol.ts';
@@ -64,47 +63,49 @@ class RealHost {
   }
 
   async #start(settings: LiveSettings, start: number): Promise<void> {
-    const { heard, failed } = this.#news;
     try {
-      const cluster = await inTurn(() => this.#built(settings, start));
-      if (!cluster) return;
-      const fleet = new RealFleet(cluster, settings, {
-        said: (message) => heard({ kind: 'said', message }),
-        broke: (error) => this.#broke(error, start),
-      });
-      this.#fleet = fleet;
-      this.#news.starting(null, cluster.info.adapter.name);
-      for (const order of this.#later.splice(0)) this.#take(fleet, order);
+      const fleet = await inTurn(() => this.#built(settings, start));
+      if (!fleet) return;
       while (this.#fleet === fleet) {
         const look = await fleet.look();
-        if (this.#fleet === fleet) heard({ kind: 'look', look, speed: 1 });
+        if (this.#fleet === fleet) this.#news.heard({ kind: 'look', look, speed: 1 });
         await systemClock.sleep(LOOK_MS);
       }
     } catch (error) {
-      if (start !== this.#starts) return;
-      this.#end();
-      failed(messageOf(error));
+      this.#broke(error, start);
     }
   }
 
-  /** null: another order came meanwhile, and nothing was left running. */
-  async #built(settings: LiveSettings, start: number): Promise<EngineCluster | null> {
+  /** The fleet there is from then on; null: another order came meanwhile, and nothing was left running. */
+  async #built(settings: LiveSettings, start: number): Promise<RealFleet | null> {
     if (start !== this.#starts) return null;
+    const { heard, starting } = this.#news;
     const { prefill, decode, blocks, load } = settings;
     checkFleet({ engines: 'real', blocks }, load);
     const missing = await whatIsMissing();
     if (missing) throw new AdapterError(missing.message);
     const cluster = await startCluster(runConfig(settings), {
       ...{ files: null, models: new Map(), leastBlocks: 0 },
-      onBuild: (slow) =>
-        this.#news.starting(
-          `Building ${prefill} P and ${decode} D with ${REAL_MODEL}, each on a WebGPU device of its own.${slow}`,
-          '',
-        ),
+      onBuild: (slow) => {
+        if (start !== this.#starts) return;
+        const what = `${prefill} P and ${decode} D with ${REAL_MODEL}`;
+        starting(`Building ${what}, each on a WebGPU device of its own.${slow}`, '');
+      },
     });
-    if (start === this.#starts) return cluster;
-    await cluster.close();
-    return null;
+    if (start !== this.#starts) {
+      await cluster.close();
+      return null;
+    }
+    const fleet = new RealFleet(cluster, settings, {
+      said: (message) => {
+        if (start === this.#starts) heard({ kind: 'said', message });
+      },
+      broke: (error) => this.#broke(error, start),
+    });
+    this.#fleet = fleet;
+    starting(null, cluster.info.adapter.name);
+    for (const order of this.#later.splice(0)) this.#take(fleet, order);
+    return fleet;
   }
 
   #take(fleet: RealFleet, order: LiveOrder): void {
