@@ -72,9 +72,8 @@ export function planned(
   }
   const endMs = clock.now();
   const watch = new TurnWatch(policy, request, turn.acceptedMs);
-  const broken = (): boolean =>
-    enginesOf(plan).some((id) => views.some(({ engineId, ended }) => engineId === id && ended));
-  if (failover && broken()) return { plan: null, watch, routed: null };
+  const hasEnded = (id: string): boolean => views.some(({ engineId, ended }) => engineId === id && ended);
+  if (failover && enginesOf(plan).some(hasEnded)) return { plan: null, watch, routed: null };
   const routed = Object.assign(decided.read(plan, name, looksAt.cache), { startMs: nowMs, endMs });
   watch.planned(plan);
   return { plan, watch, routed };

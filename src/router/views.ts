@@ -73,13 +73,13 @@ export class EngineViews {
       const ended = engine.ended !== null;
       const { inFlight } = engine.load;
       const signals = this.#loads.size > 0 ? this.#signals(engine.engineId, nowMs - this.#ageMs()) : null;
-      const same =
-        known !== undefined &&
-        known.engine === engine &&
+      if (
+        known?.engine === engine &&
         known.view.ended === ended &&
         known.view.inFlight === inFlight &&
-        known.view.signals === signals;
-      if (same) return known.view;
+        known.view.signals === signals
+      )
+        return known.view;
       const { engineId, role, roleset, combined = false } = engine;
       const view: EngineView = { engineId, role, combined, ended, inFlight, signals };
       if (roleset !== undefined) view.roleset = roleset;

@@ -52,13 +52,7 @@ export class FolderTier implements Tier {
   /** Of a folder that is open; `othersBytes`: of other stores' blocks in it. Throws ConfigError for a quota below one block. */
   constructor(options: FolderTierOptions, othersBytes = 0) {
     const { quotaBytes, blockBytes, format = FILES } = options;
-    const fileBytes = blockBytes + HEAD_BYTES;
-    if (quotaBytes < fileBytes) {
-      throw new ConfigError(
-        `the store's folder may have ${quotaBytes} bytes and a block takes ${fileBytes}: give it that or more`,
-      );
-    }
-    const capacity = Math.max(1, Math.floor((quotaBytes - othersBytes) / fileBytes));
+    const capacity = Math.max(1, Math.floor((quotaBytes - othersBytes) / fileBytesIn(options)));
     this.#options = options;
     this.#format = format;
     this.#order = new Lru({ capacity, onEvicted: (hash) => this.#remove(hash) });
@@ -68,8 +62,9 @@ export class FolderTier implements Tier {
 
   /** Throws ConfigError for a folder that is no store's, or of another format, and for a quota below one block. */
   static async open(options: FolderTierOptions): Promise<FolderTier> {
-    const { folder, namespace, blockBytes, quotaBytes } = options;
-    const fileBytes = blockBytes + HEAD_BYTES;
+    const { folder, namespace, quotaBytes } = options;
+    // First: where the quota is refused, nothing is made, and nobody's block removed.
+    const fileBytes = fileBytesIn(options);
     const files = (await openStoreFolder(folder, true)).toSorted((a, b) => a.modifiedMs - b.modifiedMs);
     const others = files.filter((file) => blockIn(file) && blockIn(file)!.namespace !== namespace);
     // Blocks of other models leave room for one here at least, the oldest first.
@@ -210,4 +205,13 @@ export class FolderTier implements Tier {
     this.#told.add(kind);
     this.#options.onTrouble(message);
   }
+}
+
+/** A block's file. Throws ConfigError for a quota below one. */
+function fileBytesIn({ quotaBytes, blockBytes }: FolderTierOptions): number {
+  const fileBytes = blockBytes + HEAD_BYTES;
+  if (quotaBytes >= fileBytes) return fileBytes;
+  throw new ConfigError(
+    `the store's folder may have ${quotaBytes} bytes and a block takes ${fileBytes}: give it that or more`,
+  );
 }

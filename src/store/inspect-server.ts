@@ -117,6 +117,5 @@ async function inTime<T>({ server, sleep }: ServerLook, answer: Promise<T>): Pro
     return await Promise.race([answer, late]);
   } finally {
     over.abort();
-    late.catch(() => {});
   }
 }

@@ -27,7 +27,7 @@ const MOST_KNOWN = 65_536;
 export interface ServerTierOptions {
   server: KeyValueServer;
   namespace: string;
-  /** Of KV, a block of the largest KV cache group. */
+  /** Of KV, a block. */
   blockBytes: number;
   /** From its writing on; null: for good, as far as the server is concerned. */
   ttlMs: number | null;
@@ -42,7 +42,7 @@ export interface ServerTierOptions {
 export interface ServerCounters extends LowerTierCounters {
   /** Times that the server was given up for a while. */
   outages: number;
-  /** Values under a block's key that are no block's by their length or type: they were not read, and removed. */
+  /** Values under a block's key that are longer than a block, or of another type: they were not read, and removed. */
   foreign: number;
 }
 

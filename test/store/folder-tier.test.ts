@@ -130,6 +130,12 @@ describe('a folder below a store', () => {
     expect(bytes).toBeLessThanOrEqual(quotaBytes);
   });
 
+  it("another model's blocks stay where the quota is refused", async () => {
+    await stored(await open({ namespace: hash(7) }), 1, 2);
+    await expect(open({ quotaBytes: BLOCK })).rejects.toThrow(/may have 64 bytes/);
+    expect((await open({ namespace: hash(7) })).blocks).toBe(2);
+  });
+
   it('tells what comes and what goes, each once', async () => {
     const told: string[] = [];
     const onChange = (kind: string, key: string) => told.push(`${kind} ${Number.parseInt(key, 16)}`);

@@ -75,6 +75,19 @@ describe.skipIf(REDIS === null)(`a redis-server below a store${WITHOUT_REDIS}`, 
     expect(other.tier.counters).toMatchObject({ broken: 1, foreign: 0, outages: 0 });
   });
 
+  it('takes an empty value for a broken block, not for none', async () => {
+    const { tier, troubles } = await open(redis.url);
+    await stored(tier, 80);
+    const client = await createClient({ url: redis.url }).connect();
+    const [key] = await client.keys(`*${hash(80)}`);
+    await client.set(key!, '');
+    expect(await found(tier, 80)).toEqual([null]);
+    expect(tier.counters).toMatchObject({ foreign: 0, broken: 1, outages: 0 });
+    expect(troubles).toEqual([expect.stringMatching(/it has 0 bytes, fewer than a head$/)]);
+    expect(await client.exists(key!)).toBe(0);
+    await client.close();
+  });
+
   it("takes no more of someone else's value than a block has, and no other type for an outage", async () => {
     const { tier, troubles } = await open(redis.url);
     await stored(tier, 70, 71, 72);

@@ -61,9 +61,9 @@ export function redisServer(url: string, location: string): ListedServer {
     get: (key, most) =>
       ask(async (client) => {
         try {
-          // In one go: who asks for the length first asks twice. Without a value it is empty.
+          // In one go: who asks for the length first asks twice. Without a value it is empty, and of an empty one too.
           const value = await client.getRange(key, 0, most);
-          return value && value.length > 0 ? value : null;
+          return value?.length || (await client.exists(key)) === 1 ? value : null;
         } catch (error) {
           if (isOfAnotherType(error)) return { wrong: 'it is no string' };
           throw error;
