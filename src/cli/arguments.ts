@@ -13,6 +13,7 @@ import {
   type RunKey,
   runConfigSchema,
   runKeys,
+  switchName,
 } from '../config/run.ts';
 import { ConfigError } from '../errors.ts';
 import type { CommandContext, ExitCode } from './deps.ts';
@@ -127,8 +128,7 @@ function describe(specs: readonly CommandSpec[]): CAC {
 
 function optionSyntax(key: RunKey): string {
   const { value, negated, valueOptional } = fieldMeta(key);
-  if (negated) return `--no-${optionName(key).slice(2)}`;
-  if (value === null) return optionName(key);
+  if (negated || value === null) return switchName(key);
   return valueOptional ? `${optionName(key)} [${value}]` : `${optionName(key)} <${value}>`;
 }
 

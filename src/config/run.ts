@@ -98,9 +98,8 @@ export function parseRunConfig(
   }
   if (config.storeDir !== null || config.storeUrl !== null) config.store ??= UNLESS_GIVEN;
   for (const key of ['storeDirSize', 'storeTtl', 'storeWrite'] as const) {
-    const unusual = config[key] !== runConfigSchema.shape[key].parse(undefined);
     const below = config.storeDir ?? (key === 'storeDirSize' ? null : config.storeUrl);
-    if (given(key) && unusual && below === null)
+    if (given(key) && isUnusual(key, config) && below === null)
       throw new ConfigError(
         `${label(key)} is about a folder, and there is none: give ${label('storeDir')} DIR${key === 'storeDirSize' ? '' : `, or ${label('storeUrl')} URL`}`,
       );
@@ -116,9 +115,7 @@ function refuseMadeConversation(
   given: (key: RunKey) => boolean,
   label: (key: string) => string,
 ): void {
-  const key = MADE_CONVERSATION_KEYS.find(
-    (key) => given(key) && config[key] !== runConfigSchema.shape[key].parse(undefined),
-  );
+  const key = MADE_CONVERSATION_KEYS.find((key) => given(key) && isUnusual(key, config));
   if (key === undefined) return;
   throw new ConfigError(
     `${label('conversation')} and ${label(key)} are both given: the second is for made conversations only; leave one of them out`,
