@@ -1,15 +1,18 @@
 /** The built page, served with the headers that it needs, and what tests want to know of it. */
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { existsSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import os from 'node:os';
 import path from 'node:path';
 import type { Browser, Page } from 'playwright-core';
 import { build, preview } from 'vite';
 import type { Lesson } from '../../demo/src/lessons/types.ts';
 import type { RecordedTurn } from '../../src/recording/events.ts';
 
-const configFile = path.join(import.meta.dirname, '..', '..', 'demo', 'vite.config.ts');
+const project = path.join(import.meta.dirname, '..', '..');
+const configFile = path.join(project, 'demo', 'vite.config.ts');
+const cache = path.join(project, 'node_modules', '.cache', 'kvferry');
+const DAY_MS = 86_400_000;
 
 export interface ServedPage {
   /** Ends with a slash. */
@@ -17,8 +20,30 @@ export interface ServedPage {
   close(): Promise<void>;
 }
 
-/** As `npm run build` does: Vitest's NODE_ENV would bring the libraries' development builds, which weigh more. */
-async function buildInto(outDir: string): Promise<void> {
+/** Of all that the page is built from. */
+function digestOfSources(): string {
+  const hash = createHash('sha256');
+  const add = (file: string): void => {
+    hash.update(`${file}\n`).update(readFileSync(path.join(project, file)));
+  };
+  for (const folder of ['demo', 'models', 'shaders', 'src'])
+    for (const entry of readdirSync(path.join(project, folder), { recursive: true, withFileTypes: true })) {
+      const file = path.relative(project, path.join(entry.parentPath, entry.name));
+      if (entry.isFile() && !file.startsWith(path.join('demo', 'dist'))) add(file);
+    }
+  add('package-lock.json');
+  return hash.digest('hex').slice(0, 16);
+}
+
+/**
+ * The folder of the page as `npm run build` makes it, made once for all files of tests. Vitest's NODE_ENV would bring the
+ * libraries' development builds, which weigh more. Several test files may ask at once: the first to finish wins.
+ */
+async function builtPage(): Promise<string> {
+  const digest = digestOfSources();
+  const folder = path.join(cache, `page-${digest}`);
+  if (existsSync(folder)) return folder;
+  const outDir = `${folder}.${process.pid}`;
   const before = process.env.NODE_ENV;
   process.env.NODE_ENV = 'production';
   try {
@@ -26,26 +51,34 @@ async function buildInto(outDir: string): Promise<void> {
   } finally {
     process.env.NODE_ENV = before;
   }
+  try {
+    renameSync(outDir, folder);
+  } catch {
+    rmSync(outDir, { recursive: true, force: true });
+  }
+  for (const name of readdirSync(cache)) {
+    const other = path.join(cache, name);
+    const made = statSync(other, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+    // An older one may still be served to somebody.
+    if (name.startsWith('page-') && Date.now() - made > DAY_MS)
+      rmSync(other, { recursive: true, force: true });
+  }
+  return folder;
 }
 
-/** Builds the page into a folder of its own and serves it on a free port. */
+/** Serves it on a free port. */
 export async function servePage(): Promise<ServedPage> {
-  const outDir = mkdtempSync(path.join(os.tmpdir(), 'kvferry-page-'));
-  await buildInto(outDir);
+  const outDir = await builtPage();
   const server = await preview({ configFile, logLevel: 'error', build: { outDir }, preview: { port: 0 } });
   return {
     url: server.resolvedUrls!.local[0]!,
-    async close() {
-      await server.close();
-      rmSync(outDir, { recursive: true, force: true });
-    },
+    close: () => server.close(),
   };
 }
 
 /** The built page from a host that sets no headers, as GitHub Pages is, below a folder. */
 export async function servePlainly(): Promise<ServedPage> {
-  const outDir = mkdtempSync(path.join(os.tmpdir(), 'kvferry-page-'));
-  await buildInto(outDir);
+  const outDir = await builtPage();
   const types: Record<string, string> = {
     '.html': 'text/html',
     '.js': 'text/javascript',
@@ -69,10 +102,12 @@ export async function servePlainly(): Promise<ServedPage> {
     async close() {
       server.closeAllConnections();
       await new Promise((resolve) => server.close(resolve));
-      rmSync(outDir, { recursive: true, force: true });
     },
   };
 }
+
+/** What waits for engines, a thread or the network has hung after so long; a busy machine may be five times slower than a quiet one. */
+const HANGS_MS = 120_000;
 
 export interface OpenedPage {
   page: Page;
@@ -86,6 +121,7 @@ export async function openPage(
   viewport = { width: 1280, height: 900 },
 ): Promise<OpenedPage> {
   const page = await browser.newPage({ viewport });
+  page.setDefaultTimeout(HANGS_MS);
   const errors: string[] = [];
   page.on('pageerror', (error) => errors.push(error.stack ?? error.message));
   page.on('console', (message) => {
@@ -151,7 +187,7 @@ const READ = `(() => {
 export const readState = (page: Page): Promise<PageState> => page.evaluate(READ);
 
 /** Waits until the condition, JavaScript over `state` (the session's signals), holds. */
-export async function until(page: Page, condition: string, timeout = 60_000): Promise<void> {
+export async function until(page: Page, condition: string, timeout = HANGS_MS): Promise<void> {
   try {
     await page.waitForFunction(`(({ state }) => ${condition})(globalThis.kvferry)`, null, { timeout });
   } catch (error) {
@@ -199,7 +235,7 @@ export async function walkStep(page: Page, lesson: Lesson, place: number): Promi
 /** Waits until the fleet that is shown has run so many simulated seconds. */
 export async function simulated(page: Page, seconds: number): Promise<void> {
   const condition = `globalThis.kvferryFleet?.nowMs.value >= ${1000 * seconds}`;
-  await page.waitForFunction(condition, null, { timeout: 60_000 });
+  await page.waitForFunction(condition);
 }
 
 /** The drawer with all settings. */
