@@ -61,7 +61,7 @@ describe('a fleet from a link', () => {
     const { page } = opened;
     await page.getByLabel('Routing').selectOption('least-request');
     await expect
-      .poll(() => page.getByRole('region', { name: 'The router' }).innerText(), { timeout: 20_000 })
+      .poll(() => page.getByRole('region', { name: 'The router' }).innerText())
       .toMatch(/by least-request.*score: least wins.*P0/s);
     expect(new URL(page.url()).hash).toContain('fleet.routing=least-request');
   });
@@ -77,7 +77,7 @@ describe('a fleet from a link', () => {
     await page.locator('.fleet-turn').last().press('Enter');
     await page.getByRole('button', { name: 'Go on' }).click();
     const way = page.getByRole('region', { name: "One request's way" });
-    await expect.poll(() => way.innerText(), { timeout: 20_000 }).toContain('First token after');
+    await expect.poll(() => way.innerText()).toContain('First token after');
     expect(await way.locator('.fleet-bar').count()).toBeGreaterThan(2);
     await way.getByText('The way as a table').click();
     expect(await way.getByRole('table').innerText()).toContain('forward');
@@ -93,7 +93,7 @@ describe('a fleet from a link', () => {
     await expect.poll(() => enginesOf(page)).toContain('prefill-2 serving');
     await page.getByRole('button', { name: 'Drain one D' }).click();
     await expect
-      .poll(async () => (await enginesOf(page)).join(), { timeout: 30_000 })
+      .poll(async () => (await enginesOf(page)).join())
       .toMatch(/decode-\S+ leaving/);
     expect(await page.evaluate('kvferryFleet.look.value.requests.failed')).toBe(0);
   });
@@ -124,7 +124,7 @@ describe('a fleet from a link', () => {
     await page.getByRole('button', { name: 'Blocks of P0' }).click();
     const blocks = page.getByRole('region', { name: 'Blocks of P0' });
     await blocks.getByText('Blocks of P0 as a table').click();
-    await expect.poll(() => blocks.getByRole('table').innerText(), { timeout: 20_000 }).toContain('turn 1');
+    await expect.poll(() => blocks.getByRole('table').innerText()).toContain('turn 1');
     expect(await seriousFaults(page)).toEqual([]);
     expect(await page.evaluate("kvferryDrawing.times()['fleet pools'].frames")).toBeGreaterThan(10);
     expect(errors).toEqual([]);
@@ -136,7 +136,7 @@ test('the exercise: one load, three routers, three lines, and a table of them', 
   const exercise = page.getByRole('region', { name: 'The same load, three routers' });
   await exercise.getByRole('button', { name: 'Compare' }).click();
   const rows = exercise.locator('.fleet-compared tbody tr');
-  await expect.poll(() => rows.count(), { timeout: 60_000 }).toBe(3);
+  await expect.poll(() => rows.count()).toBe(3);
   expect(await rows.locator('th').allInnerTexts()).toEqual(['round-robin', 'least-request', 'random']);
   const requests = await rows.locator('td:nth-child(4)').allInnerTexts();
   expect(new Set(requests).size).toBe(1);
@@ -157,7 +157,7 @@ test('the exercise: one load, three routers, three lines, and a table of them', 
   // Fewer lines than before, in the place of the same chart.
   await exercise.getByLabel('third router').selectOption('least-request');
   await exercise.getByRole('button', { name: 'Compare' }).click();
-  await expect.poll(() => rows.count(), { timeout: 60_000 }).toBe(2);
+  await expect.poll(() => rows.count()).toBe(2);
   expect(await exercise.locator('canvas').count()).toBe(1);
   // The thread of what is watched, and no other any more.
   await expect.poll(() => page.workers().length).toBe(1);
@@ -235,9 +235,7 @@ describe("beside the page's own engines", () => {
 describe('real engines', () => {
   const withGpu = whileTesting(launchBrowser);
   const answered = (page: Page, atLeast: number) =>
-    page.waitForFunction(`globalThis.kvferryFleet?.look.value?.requests.answered >= ${atLeast}`, null, {
-      timeout: 120_000,
-    });
+    page.waitForFunction(`globalThis.kvferryFleet?.look.value?.requests.answered >= ${atLeast}`);
 
   test('serve the same load by the same router, are looked into, killed, replaced and added, and end', async () => {
     const load =
@@ -270,12 +268,12 @@ describe('real engines', () => {
     expect(await page.evaluate('kvferryFleet.look.value.latency.some(({ p99Ms }) => p99Ms > 0)')).toBe(true);
 
     await page.getByRole('button', { name: 'Kill D0' }).click();
-    await expect.poll(() => enginesOf(page), { timeout: 20_000 }).toContain('decode-0 ended');
+    await expect.poll(() => enginesOf(page)).toContain('decode-0 ended');
     await page.getByRole('button', { name: 'Start others in the place of the dead' }).click();
-    await expect.poll(() => enginesOf(page), { timeout: 60_000 }).toContain('decode-0.2 serving');
+    await expect.poll(() => enginesOf(page)).toContain('decode-0.2 serving');
     const more = page.getByRole('button', { name: 'Start one more P' });
     await more.click();
-    await expect.poll(() => enginesOf(page), { timeout: 60_000 }).toContain('prefill-1 serving');
+    await expect.poll(() => enginesOf(page)).toContain('prefill-1 serving');
     // As many as there may be.
     await expect.poll(() => more.isDisabled()).toBe(true);
     await page.getByLabel('Routing').selectOption('least-request');
@@ -287,7 +285,7 @@ describe('real engines', () => {
 
     await page.getByRole('button', { name: 'simulated', exact: true }).click();
     await simulated(page, 0.3);
-    await expect.poll(() => page.workers().length, { timeout: 20_000 }).toBe(1);
+    await expect.poll(() => page.workers().length).toBe(1);
     expect(new URL(page.url()).hash).not.toContain('engines');
     expect(errors).toEqual([]);
     await page.close();

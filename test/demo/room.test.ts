@@ -107,7 +107,7 @@ describe('for a room', () => {
     await page.locator('.timeline').scrollIntoViewIfNeeded();
     await page.locator('.crossover').scrollIntoViewIfNeeded();
     await expect
-      .poll(() => page.evaluate<string[]>('globalThis.drawn').then((all) => all.join()), { timeout: 20_000 })
+      .poll(() => page.evaluate<string[]>('globalThis.drawn').then((all) => all.join()))
       .toMatch(/hand-over.*router.*tokens that D has/s);
     const small = await page.evaluate<string[]>(`(() => {
       const words = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
