@@ -27,7 +27,7 @@ describe('words and blocks', () => {
     // It stays when the pointer has gone on.
     await page.mouse.move(5, 5);
     await expect.poll(lit).toEqual([]);
-    expect(await inspector().innerText()).toContain('bear');
+    await expect.poll(() => inspector().innerText()).toContain('bear');
   });
 
   test('a block that is pointed at lights its words, by the keyboard too', async () => {
@@ -60,8 +60,10 @@ describe('words and blocks', () => {
     const { page } = opened;
     await ask(page, 'Hello');
     await expect.poll(() => page.locator('.chat-hint').innerText()).toContain('My name is Ada.');
-    expect(await page.locator('.chat-hint').count()).toBe(1);
-    expect(await page.locator('.chat-knows').innerText()).toContain('It knows nothing of the world');
+    await expect.poll(() => page.locator('.chat-hint').count()).toBe(1);
+    await expect
+      .poll(() => page.locator('.chat-knows').innerText())
+      .toContain('It knows nothing of the world');
   });
 
   test('nothing went wrong on the console', () => {
@@ -82,7 +84,7 @@ describe('two users', () => {
     // The second when the first is being answered.
     expect(starts[1]![0]).toBeGreaterThan(starts[0]![1]);
     await page.getByText('What the marks mean').click();
-    expect(await page.locator('.legend').innerText()).toContain('conversation 2');
+    await expect.poll(() => page.locator('.legend').innerText()).toContain('conversation 2');
     await page.close();
   });
 });
