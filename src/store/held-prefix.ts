@@ -20,7 +20,7 @@ export function heldPrefix(asked: AskedPrefix, idOf: (key: StoreKey) => BlockId 
   const { groups, chunk, blockSize } = asked;
   const getCached = (hash: BlockHash, group: number) => idOf(storeKey(hash, group));
   for (let { hashes } = asked; ; ) {
-    const ids = longestHit(groups, hashes, blockSize, getCached);
+    const ids = longestHit(groups, hashes, hashes.length, blockSize, getCached);
     const { length } = ids[0]!;
     if (length % chunk === 0) return ids;
     // A shorter one may have no window at its end.
