@@ -50,6 +50,8 @@ export interface StoreServiceCounters {
   lost: number;
   /** Leases that were read. */
   loads: number;
+  /** Blocks found by a lookup that were brought up for it. */
+  raised: number;
 }
 
 interface Lease {
@@ -77,7 +79,7 @@ const NO_CLAIM: ReadClaim = { held: { numTokens: 0, digest: '' }, prompt: { numT
 const nameOf = (engineId: string, id: string): string => `${engineId} ${id}`;
 
 export class StoreService {
-  readonly counters: StoreServiceCounters = { offers: 0, taken: 0, known: 0, lost: 0, loads: 0 };
+  readonly counters: StoreServiceCounters = { offers: 0, taken: 0, known: 0, lost: 0, loads: 0, raised: 0 };
   readonly #transport: ServingTransport;
   readonly #catalog: BlockCatalog;
   readonly #clock: Pick<Clock, 'now'>;
@@ -132,9 +134,9 @@ export class StoreService {
     const { leaseId, hashes, wait, worthMs = null, groups = this.#allOfGroups, chunk = 1 } = lookup;
     const asked = { hashes, groups, chunk, blockSize: this.#transport.identity.blockSize };
     const begunMs = this.#clock.now();
-    const { kept, raised } = this.#lower
+    const { kept, up, raised } = this.#lower
       ? await this.#raise(asked, this.#lower, worthMs)
-      : { kept: [], raised: 0 };
+      : { kept: [], up: new Set<StoreKey>(), raised: 0 };
     const raisedMs = raised > 0 ? this.#clock.now() - begunMs : 0;
     if (wait) await this.#allCame(asked);
     const blockIds = heldPrefix(asked, (key) => {
@@ -142,7 +144,10 @@ export class StoreService {
       return slot === null ? null : slot + 1;
     });
     const keys = keysOf(blockIds, hashes);
-    this.#catalog.countLookup(hashes.length, blockIds[0]!.length);
+    const { length } = blockIds[0]!;
+    this.#catalog.countLookup(hashes.length, length);
+    for (const hash of hashes.slice(0, length))
+      if (groups.some((_, group) => up.has(storeKey(hash, group)))) this.counters.raised++;
     const name = nameOf(from, leaseId);
     this.#endLease(name);
     this.#catalog.prepareLoad(keys);
@@ -155,14 +160,15 @@ export class StoreService {
 
   /**
    * Brings into memory what is below it of the longest prefix that there is in all. `kept`: these stay there, to be let go of
-   * when all has come; `raised`: how many were sought below.
+   * when all has come; `up`: those of them that came from below; `raised`: how many were sought there.
    */
   async #raise(
     asked: AskedPrefix,
     lower: LowerTier,
     worthMs: number | null,
-  ): Promise<{ kept: StoreKey[]; raised: number }> {
+  ): Promise<{ kept: StoreKey[]; up: ReadonlySet<StoreKey>; raised: number }> {
     const kept: StoreKey[] = [];
+    const up = new Set<StoreKey>();
     let raised = 0;
     const raising: Promise<void>[] = [];
     const all = asked.groups.flatMap((_, group) => asked.hashes.map((hash) => storeKey(hash, group)));
@@ -181,11 +187,11 @@ export class StoreService {
         const slot = this.#catalog.prepareStore(key);
         if (slot === null) break;
         raised++;
-        raising.push(this.#load(key, slot, below, kept));
+        raising.push(this.#load(key, slot, below, up));
       }
     }
     await Promise.all(raising);
-    return { kept, raised };
+    return { kept: [...kept, ...up], up, raised };
   }
 
   /** Waits for what is on its way: of full groups up to the first that is not there, then of the others. */
@@ -202,11 +208,11 @@ export class StoreService {
     for (const group of windowed) for (const hash of hashes.slice(0, length)) await came(hash, group);
   }
 
-  async #load(key: StoreKey, slot: number, below: Raising, kept: StoreKey[]): Promise<void> {
+  async #load(key: StoreKey, slot: number, below: Raising, up: Set<StoreKey>): Promise<void> {
     const came = await below.load(key, slot);
     this.#catalog.completeStore(key, came);
     if (came) this.#catalog.prepareLoad([key]);
-    if (came) kept.push(key);
+    if (came) up.add(key);
     this.#cameOrNot(key);
   }
 
