@@ -5,6 +5,7 @@ import { defineConfig } from 'vitest/config';
 export default defineConfig({
   test: {
     ...{ include: ['test/**/*.test.ts'], pool: 'forks', maxWorkers: '100%' },
-    ...{ testTimeout: 60_000, hookTimeout: 60_000 },
+    // Against hanging, not for speed: a busy machine may be five times slower than a quiet one.
+    ...{ testTimeout: 180_000, hookTimeout: 180_000, expect: { poll: { timeout: 60_000 } } },
   },
 });

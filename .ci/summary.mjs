@@ -3,6 +3,14 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 
 const folder = process.argv[2];
+/** What was thrown and where, as far as it helps who sees this alone. */
+const indented = (message) =>
+  message
+    .split('\n')
+    .filter((line) => !line.includes('node_modules'))
+    .slice(0, 12)
+    .map((line) => `  ${line}`)
+    .join('\n');
 const total = { passed: 0, failed: 0, skipped: 0 };
 for (const file of readdirSync(folder).filter((name) => name.endsWith('.json'))) {
   const report = JSON.parse(readFileSync(path.join(folder, file), 'utf8'));
@@ -13,8 +21,10 @@ for (const file of readdirSync(folder).filter((name) => name.endsWith('.json')))
   total.skipped += report.numPendingTests + report.numTodoTests;
   for (const result of report.testResults) {
     for (const test of result.assertionResults) {
-      if (test.status === 'failed')
+      if (test.status === 'failed') {
         console.log(`failed on ${path.basename(file, '.json')}: ${test.fullName}`);
+        for (const message of test.failureMessages) console.log(indented(message));
+      }
       if (test.status === 'pending')
         console.log(`skipped on ${path.basename(file, '.json')}: ${test.fullName}`);
     }

@@ -48,7 +48,7 @@ export interface StoreCounters {
   loadedBytes: number;
   /** Loads that brought nothing: their tokens were computed. */
   failedLoads: number;
-  /** Blocks that were offered, and those that the store read. */
+  /** Blocks of KV cache groups that were offered, and those that the store read. */
   offeredBlocks: number;
   savedBlocks: number;
   savedBytes: number;

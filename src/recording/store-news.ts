@@ -1,7 +1,7 @@
 /** What is new in a store's tiers and figures since they were last told of. A cell keeps its block for as long as it is there. */
-import type { BlockHash } from '../engine/block-hash.ts';
 import type { StoreBlocks, StoreCell } from '../store/block-news.ts';
 import type { StoreStats } from '../store/host.ts';
+import { partsOf, type StoreKey } from '../store/keys.ts';
 import type { BlockViews } from './block-views.ts';
 import { BlocksByHash } from './blocks-by-hash.ts';
 import { emptyBlock } from './empty-block.ts';
@@ -24,9 +24,9 @@ export class StoreNews {
   readonly #told = { memory: new Map<number, string>(), folder: new Map<number, string>() };
   /** As the store told so far. */
   readonly #memory = new Map<number, StoreCell>();
-  readonly #folder = new Set<BlockHash>();
+  readonly #folder = new Set<StoreKey>();
   /** What of the folder is told one by one, and where it is put. */
-  readonly #cells = new Map<BlockHash, number>();
+  readonly #cells = new Map<StoreKey, number>();
   #revision = 0;
   #figures = 'null';
 
@@ -74,18 +74,18 @@ export class StoreNews {
   }
 
   /** Cells from 1 on: one that was given up is taken by the next that comes. */
-  #placed(hashes: readonly BlockHash[]): StoreCell[] {
-    const there = new Set(hashes.slice(-MOST_FOLDER_CELLS));
-    for (const hash of this.#cells.keys()) if (!there.has(hash)) this.#cells.delete(hash);
+  #placed(keys: readonly StoreKey[]): StoreCell[] {
+    const there = new Set(keys.slice(-MOST_FOLDER_CELLS));
+    for (const key of this.#cells.keys()) if (!there.has(key)) this.#cells.delete(key);
     const taken = new Set(this.#cells.values());
     let next = 1;
-    for (const hash of there) {
-      if (this.#cells.has(hash)) continue;
+    for (const key of there) {
+      if (this.#cells.has(key)) continue;
       while (taken.has(next)) next++;
       taken.add(next);
-      this.#cells.set(hash, next);
+      this.#cells.set(key, next);
     }
-    return [...this.#cells].map(([hash, id]) => ({ id, hash, state: 'ready' }));
+    return [...this.#cells].map(([key, id]) => ({ id, key, state: 'ready' }));
   }
 
   /** A store may have thousands: only what changed is put into words. */
@@ -95,9 +95,9 @@ export class StoreNews {
     const changed: BlockView[] = [];
     for (const cell of cells) {
       gone.delete(cell.id);
-      const key = `${cell.hash} ${cell.state} ${this.#contents.knows(cell.hash)}`;
-      if (told.get(cell.id) === key) continue;
-      told.set(cell.id, key);
+      const seen = `${cell.key} ${cell.state} ${this.#contents.knows(partsOf(cell.key).hash)}`;
+      if (told.get(cell.id) === seen) continue;
+      told.set(cell.id, seen);
       changed.push(this.#view(cell));
     }
     for (const id of gone) {
@@ -107,12 +107,12 @@ export class StoreNews {
     return changed.length > 0 ? [{ kind: 'store_blocks', atMs, tier, numBlocks, changed }] : [];
   }
 
-  #view({ id, hash, state }: StoreCell): BlockView {
+  #view({ id, key, state }: StoreCell): BlockView {
     return {
       ...emptyBlock(id),
       state: ({ coming: 'arriving', ready: 'cached', read: 'held' } as const)[state],
       origin: 'pulled',
-      ...this.#contents.contentOf(hash),
+      ...this.#contents.contentOf(partsOf(key).hash),
     };
   }
 }

@@ -31,7 +31,7 @@ export interface StoreOutcome {
   /** Blocks that there is room for, and those that are there in the end. */
   slots: number;
   blocks: number;
-  /** Of a block, all groups. */
+  /** Of a block, of the largest KV cache group. */
   blockBytes: number;
   counters: CatalogCounters & StoreServiceCounters;
   engines: StoreCounters;
@@ -58,7 +58,7 @@ export class SimulatedStore {
     const bytes = groups.map((spec) => filledBytes(spec, blockBytes));
     const identity = { ...STORE_ADDRESS, compatibilityHash: 'simulated', blockSize, blockBytes: bytes };
     const slots = slotsIn(options.bytes, bytes);
-    this.#blockBytes = bytes.reduce((sum, one) => sum + one, 0);
+    this.#blockBytes = Math.max(...bytes);
     this.#tiers = new SimulatedTiers({ options, blockBytes: this.#blockBytes, clock, costs });
     const { lower } = this.#tiers;
     this.#catalog = new BlockCatalog({ slots, eviction: options.eviction, ...lower?.listeners });

@@ -203,10 +203,11 @@ function tiersOf(stores: readonly StoreOutcome[]): NonNullable<SimulatedArm['sto
       ...{ read_ms: of(({ readMs }) => readMs), write_ms: of(({ writeMs }) => writeMs) },
     };
   });
-  const raised = lower.reduce((sum, { hits }) => sum + hits, 0);
+  // A block that came up behind one that did not was found by nobody.
+  const cameUp = lower.reduce((sum, { hits }) => sum + hits, 0);
   const memory = {
-    ...{ tier: 'memory' as const, blocks, hits: total(({ counters }) => counters.hits) - raised },
-    ...{ written: total(({ counters }) => counters.stored) - raised, left_out: 0, expired: null },
+    ...{ tier: 'memory' as const, blocks, hits: total(({ counters: { hits, raised } }) => hits - raised) },
+    ...{ written: total(({ counters }) => counters.stored) - cameUp, left_out: 0, expired: null },
     ...{ read_ms: 0, write_ms: 0 },
   };
   return [memory, ...lower];

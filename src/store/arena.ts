@@ -1,4 +1,7 @@
-/** A store's blocks as bytes: one piece of memory a group, block 0 unused as in an engine's pool. Knows no keys. */
+/**
+ * A store's blocks as bytes: one piece of memory, in slots that have room for a block of any KV cache group; block 0 unused as in
+ * an engine's pool. Knows no keys.
+ */
 import type { BlockId } from '../engine/types.ts';
 import { ConfigError } from '../errors.ts';
 import type { BlockMemory, GatheredBlocks, StagedBlocks } from '../transport/types.ts';
@@ -9,31 +12,32 @@ export class ArenaMemory implements BlockMemory {
   readonly blockBytes: readonly number[];
   readonly numBlocks: readonly number[];
   readonly maxStagingBytes: number;
-  readonly #pools: readonly Uint8Array[];
+  readonly #slotBytes: number;
+  readonly #memory: Uint8Array;
 
-  /** `slots`: blocks in every group. Throws ConfigError when there is no such memory. */
+  /** Throws ConfigError when there is no such memory. */
   constructor(slots: number, blockBytes: readonly number[]) {
     this.blockBytes = blockBytes;
     this.numBlocks = blockBytes.map(() => slots + 1);
-    this.maxStagingBytes = Math.max(MOST_STAGED, ...blockBytes);
+    this.#slotBytes = Math.max(...blockBytes);
+    this.maxStagingBytes = Math.max(MOST_STAGED, this.#slotBytes);
     try {
-      this.#pools = blockBytes.map((bytes) => new Uint8Array((slots + 1) * bytes));
+      this.#memory = new Uint8Array((slots + 1) * this.#slotBytes);
     } catch {
       throw new ConfigError(
-        `the store cannot have ${slots} blocks of ${blockBytes.join(' + ')} bytes of memory here: give it less`,
+        `the store cannot have ${slots} blocks of ${this.#slotBytes} bytes of memory here: give it less`,
       );
     }
   }
 
   /** The block's own bytes, not a copy. */
   block(group: number, id: BlockId): Uint8Array {
-    const bytes = this.blockBytes[group]!;
-    return this.#pools[group]!.subarray(id * bytes, (id + 1) * bytes);
+    return this.#memory.subarray(id * this.#slotBytes, id * this.#slotBytes + this.blockBytes[group]!);
   }
 
-  /** Of every group, the block's own bytes. `slot`: of a catalog. */
-  parts(slot: number): Uint8Array[] {
-    return this.blockBytes.map((_, group) => this.block(group, slot + 1));
+  /** The block's own bytes. `slot`: of a catalog. */
+  parts(slot: number, group: number): Uint8Array[] {
+    return [this.block(group, slot + 1)];
   }
 
   /** Neighbours are not copied: whoever gathers has what it reads kept until it has read. */
@@ -41,12 +45,12 @@ export class ArenaMemory implements BlockMemory {
     revoked?.throwIfAborted();
     const bytes = this.blockBytes[group]!;
     const first = blockIds[0]!;
-    const neighbours = blockIds.every((id, i) => id === first + i);
-    const gathered = neighbours
-      ? this.#pools[group]!.subarray(first * bytes, (first + blockIds.length) * bytes)
+    const oneRun = bytes === this.#slotBytes && blockIds.every((id, i) => id === first + i);
+    const gathered = oneRun
+      ? this.#memory.subarray(first * bytes, (first + blockIds.length) * bytes)
       : new Uint8Array(blockIds.length * bytes);
-    if (!neighbours) for (const [i, id] of blockIds.entries()) gathered.set(this.block(group, id), i * bytes);
-    const descriptors = neighbours ? 1 : blockIds.length;
+    if (!oneRun) for (const [i, id] of blockIds.entries()) gathered.set(this.block(group, id), i * bytes);
+    const descriptors = oneRun ? 1 : blockIds.length;
     return { bytes: gathered, release() {}, gatherMs: 0, waitMs: 0, readbackMs: 0, descriptors };
   }
 

@@ -1,24 +1,34 @@
 /**
- * A block as a file or a value, byte by byte: 96 bytes that say what it is, then its KV, group after group. What does not fit them is no
- * block: it is told apart before anything of it is used.
+ * A block as a file or a value, byte by byte: 96 bytes that say what it is, then its KV. What does not fit them is no block: it
+ * is told apart before anything of it is used.
  */
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex, hexToBytes, utf8ToBytes } from '@noble/hashes/utils.js';
-import type { BlockHash } from '../engine/block-hash.ts';
 import { checksum } from '../transport/checksum.ts';
+import { partsOf, type StoreKey } from './keys.ts';
 
 /** Raised when a file's bytes, or what a folder holds, mean something else. */
 export const FORMAT_VERSION = 1;
 
 /** 'KVFB', little-endian. */
 const MAGIC = 0x4246564b;
-const AT = { magic: 0, version: 4, namespace: 8, hash: 40, bytes: 72, sum: 76, headSum: 80 } as const;
+/** Version and group have two bytes each. */
+const AT = {
+  magic: 0,
+  version: 4,
+  group: 6,
+  namespace: 8,
+  hash: 40,
+  bytes: 72,
+  sum: 76,
+  headSum: 80,
+} as const;
 export const HEAD_BYTES = 96;
 
 export interface BlockName {
   /** What all blocks of a store have in common: 64 hex digits. */
   namespace: string;
-  hash: BlockHash;
+  hash: StoreKey;
 }
 
 /** What a block is called below a store's memory, and what it is there. */
@@ -31,10 +41,10 @@ export interface BlockFormat {
 }
 
 const DIGITS = /^[0-9a-f]{64}$/;
+const KEY = /^[0-9a-f]{64}(\.[1-9]\d{0,3})?$/;
 
 /** Whether it can be a part of a file's name or of a key. */
-export const isName = ({ namespace, hash }: BlockName): boolean =>
-  DIGITS.test(hash) && DIGITS.test(namespace);
+export const isName = ({ namespace, hash }: BlockName): boolean => KEY.test(hash) && DIGITS.test(namespace);
 
 /**
  * Two engines' blocks of the same hash have the same bytes only where all of this is equal. 64 hex digits.
@@ -51,6 +61,8 @@ export function namespaceOf(equal: {
 }): string {
   const { compatibilityHash, blockSize, blockBytes, hashSeed, adapter, weights } = equal;
   const facts = [FORMAT_VERSION, compatibilityHash, blockSize, blockBytes, hashSeed, adapter, weights];
+  // Such files had all groups of a block together once.
+  if (blockBytes.length > 1) facts.push('a file a group');
   return bytesToHex(sha256(utf8ToBytes(JSON.stringify(facts))));
 }
 
@@ -64,9 +76,11 @@ export function encodeBlock({ namespace, hash }: BlockName, kv: readonly Uint8Ar
   }
   const view = new DataView(file.buffer);
   view.setUint32(AT.magic, MAGIC, true);
-  view.setUint32(AT.version, FORMAT_VERSION, true);
+  const { hash: digits, group } = partsOf(hash);
+  view.setUint16(AT.version, FORMAT_VERSION, true);
+  view.setUint16(AT.group, group, true);
   file.set(hexToBytes(namespace), AT.namespace);
-  file.set(hexToBytes(hash), AT.hash);
+  file.set(hexToBytes(digits), AT.hash);
   view.setUint32(AT.bytes, length, true);
   view.setUint32(AT.sum, checksum(file.subarray(HEAD_BYTES)), true);
   view.setUint32(AT.headSum, checksum(file.subarray(0, AT.headSum)), true);
@@ -82,13 +96,15 @@ export function decodeBlock(
   if (file.length < HEAD_BYTES) return { wrong: `it has ${file.length} bytes, fewer than a head` };
   const view = new DataView(file.buffer, file.byteOffset, file.length);
   if (view.getUint32(AT.magic, true) !== MAGIC) return { wrong: 'it is no block' };
-  const version = view.getUint32(AT.version, true);
+  const version = view.getUint16(AT.version, true);
   if (version !== FORMAT_VERSION) return { wrong: `it is of format ${version}, not ${FORMAT_VERSION}` };
   if (view.getUint32(AT.headSum, true) !== checksum(file.subarray(0, AT.headSum)))
     return { wrong: "its head's checksum differs" };
   if (!same(file.subarray(AT.namespace, AT.hash), hexToBytes(namespace)))
     return { wrong: 'it is of another model, layout or adapter' };
-  if (!same(file.subarray(AT.hash, AT.bytes), hexToBytes(hash))) return { wrong: 'it is another block' };
+  const { hash: digits, group } = partsOf(hash);
+  const isBlock = same(file.subarray(AT.hash, AT.bytes), hexToBytes(digits));
+  if (!isBlock || view.getUint16(AT.group, true) !== group) return { wrong: 'it is another block' };
   const length = view.getUint32(AT.bytes, true);
   if (length !== bytes || file.length !== HEAD_BYTES + length)
     return { wrong: `it has ${file.length - HEAD_BYTES} bytes of KV, not ${bytes}` };

@@ -1,10 +1,10 @@
 /** Which block is where in a store, for pictures: whoever looks again and again is told what has changed since. */
-import type { BlockHash } from '../engine/block-hash.ts';
+import type { StoreKey } from './keys.ts';
 
 export interface StoreCell {
   /** From 1 on, as in what engines read and are read. */
   id: number;
-  hash: BlockHash;
+  key: StoreKey;
   state: 'coming' | 'ready' | 'read';
 }
 
@@ -15,7 +15,7 @@ export interface StoreBlocks {
   whole: boolean;
   memory: { changed: StoreCell[]; gone: number[] };
   /** null: there is none. */
-  folder: { came: BlockHash[]; gone: BlockHash[] } | null;
+  folder: { came: StoreKey[]; gone: StoreKey[] } | null;
   /** Keys in each of the eviction policy's queues; null: it has none. */
   queues: Readonly<Record<string, number>> | null;
 }
@@ -25,22 +25,22 @@ export class BlockNews {
   #revision = 0;
   /** As they were at the last look. */
   #memory = new Map<number, StoreCell>();
-  #folder = new Set<BlockHash>();
+  #folder = new Set<StoreKey>();
 
   /** `since`: the last look's revision; 0 and any other, where others look too, get all. */
   news(
     since: number,
     memory: Iterable<StoreCell>,
-    folder: Iterable<BlockHash> | null,
+    folder: Iterable<StoreKey> | null,
   ): Omit<StoreBlocks, 'queues'> {
     const whole = since === 0 || since !== this.#revision;
     const before = whole ? new Map<number, StoreCell>() : this.#memory;
-    const beforeBelow = whole ? new Set<BlockHash>() : this.#folder;
+    const beforeBelow = whole ? new Set<StoreKey>() : this.#folder;
     this.#memory = new Map([...memory].map((cell) => [cell.id, cell]));
     this.#folder = new Set(folder ?? []);
-    const isNew = ({ id, hash, state }: StoreCell): boolean => {
+    const isNew = ({ id, key, state }: StoreCell): boolean => {
       const last = before.get(id);
-      return last?.hash !== hash || last.state !== state;
+      return last?.key !== key || last.state !== state;
     };
     return {
       revision: ++this.#revision,
@@ -50,8 +50,8 @@ export class BlockNews {
         gone: [...before.keys()].filter((id) => !this.#memory.has(id)),
       },
       folder: folder && {
-        came: [...this.#folder].filter((hash) => !beforeBelow.has(hash)),
-        gone: [...beforeBelow].filter((hash) => !this.#folder.has(hash)),
+        came: [...this.#folder].filter((key) => !beforeBelow.has(key)),
+        gone: [...beforeBelow].filter((key) => !this.#folder.has(key)),
       },
     };
   }

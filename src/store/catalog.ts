@@ -1,5 +1,5 @@
 /**
- * Which block lies where in a store's memory: keys, slots, and who uses them now. A slot is there to be read once its bytes
+ * Which block lies where in a store's memory: keys (keys.ts), slots, and who uses them now. A slot is there to be read once its bytes
  * have come, and is not taken from anyone who reads or writes it. Knows no bytes, no engine and no folder. The steps are
  * those of vLLM's OffloadingManager: lookup, prepareLoad, completeLoad, prepareStore, completeStore.
  */
@@ -21,7 +21,7 @@ export interface CatalogDeps {
 }
 
 export interface CatalogCounters {
-  /** Keys asked for, and those of them that were there. */
+  /** Blocks of prefixes that were asked for, all KV cache groups as one, and those of them that were there. */
   lookups: number;
   hits: number;
   stored: number;
@@ -95,13 +95,16 @@ export class BlockCatalog {
     for (const [key, { slot, ready }] of this.#blocks) if (ready) yield [key, slot];
   }
 
-  /** How many keys, from the first on, are there. Counts, and changes nothing else. */
-  lookup(keys: readonly Key[]): number {
-    let found = 0;
-    while (found < keys.length && this.#blocks.get(keys[found]!)?.ready) found++;
-    this.counters.lookups += keys.length;
+  /** Where its bytes are; null: they are not there. Changes nothing. */
+  slotOf(key: Key): number | null {
+    const block = this.#blocks.get(key);
+    return block?.ready ? block.slot : null;
+  }
+
+  /** Of a prefix of so many blocks so many were there. */
+  countLookup(asked: number, found: number): void {
+    this.counters.lookups += asked;
     this.counters.hits += found;
-    return found;
   }
 
   /** Keeps these, which are there, until completeLoad; returns their slots. They count as used, the first key latest. */

@@ -1,5 +1,4 @@
 /** How files are called in a store's folder, and whether a folder is one. No part of a name comes from outside. */
-import type { BlockHash } from '../engine/block-hash.ts';
 import { ConfigError } from '../errors.ts';
 import type { StoreFile, StoreFolder } from '../platform/types.ts';
 import { type BlockName, FORMAT_VERSION, isName } from './block-file.ts';
@@ -7,7 +6,7 @@ import { type BlockName, FORMAT_VERSION, isName } from './block-file.ts';
 /** Says that the folder is a store's, and of which format. */
 export const MARKER = 'kvferry-store.json';
 
-const BLOCK = /^blocks\/([0-9a-f]{64})\/[0-9a-f]{2}\/([0-9a-f]{64})\.kv$/;
+const BLOCK = /^blocks\/([0-9a-f]{64})\/[0-9a-f]{2}\/([0-9a-f]{64}(?:\.[1-9]\d{0,3})?)\.kv$/;
 
 /** null for a hash that is no name: it is then kept in memory only. */
 export const fileOf = (name: BlockName): string | null => {
@@ -16,7 +15,7 @@ export const fileOf = (name: BlockName): string | null => {
 };
 
 /** null for other files. */
-export function blockIn({ name }: Pick<StoreFile, 'name'>): { namespace: string; hash: BlockHash } | null {
+export function blockIn({ name }: Pick<StoreFile, 'name'>): BlockName | null {
   const found = BLOCK.exec(name);
   return found ? { namespace: found[1]!, hash: found[2]! } : null;
 }

@@ -15,7 +15,7 @@ import { WriteQueue } from './write-queue.ts';
 export interface FolderTierOptions {
   folder: StoreFolder;
   namespace: string;
-  /** Of KV, a block. */
+  /** Of KV, a block of the largest KV cache group. */
   blockBytes: number;
   /** Of the whole folder. */
   quotaBytes: number;
@@ -119,7 +119,7 @@ export class FolderTier implements Tier {
 
   async read(hash: BlockHash, into: readonly Uint8Array[]): Promise<boolean> {
     if (this.#queue.copy(hash, into)) return true;
-    const { folder, namespace, blockBytes, clock } = this.#options;
+    const { folder, namespace, clock } = this.#options;
     const begunMs = clock.now();
     const name = this.#format.nameOf({ namespace, hash });
     if (name === null || !this.has(hash)) return false;
@@ -133,7 +133,8 @@ export class FolderTier implements Tier {
         this.#forgotten(hash);
         return false;
       }
-      const kv = this.#format.decode(file, { namespace, hash }, blockBytes);
+      const wanted = into.reduce((sum, { length }) => sum + length, 0);
+      const kv = this.#format.decode(file, { namespace, hash }, wanted);
       if ('wrong' in kv) {
         this.counters.broken++;
         this.#tell('broken', `${folder.location}/${name} is not used and removed: ${kv.wrong}`);

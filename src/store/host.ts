@@ -36,7 +36,7 @@ export interface StoreStats {
   slots: number;
   blocks: number;
   inUse: number;
-  /** Of all groups. */
+  /** Of a block, of the largest KV cache group. */
   blockBytes: number;
   counters: CatalogCounters & StoreServiceCounters;
   /** null: there is none. */
@@ -108,7 +108,7 @@ export function hostStore({ clock, openFolder, openServer, exit }: StoreHostDeps
     onTrouble: (message: string) => void,
     report: StoreReport,
   ) {
-    const blockBytes = identity.blockBytes.reduce((sum, bytes) => sum + bytes, 0);
+    const blockBytes = Math.max(...identity.blockBytes);
     const below = { blockBytes, clock, onTrouble };
     const tiers: Pick<Parts, 'folder' | 'server'> = { folder: null, server: null };
     if (folder) {
@@ -178,7 +178,7 @@ export function hostStore({ clock, openFolder, openServer, exit }: StoreHostDeps
         slots: catalog.slots,
         blocks: catalog.size,
         inUse: catalog.inUse,
-        blockBytes: transport.identity.blockBytes.reduce((sum, bytes) => sum + bytes, 0),
+        blockBytes: Math.max(...transport.identity.blockBytes),
         counters: { ...catalog.counters, ...service.counters },
         folder: folder && { blocks: folder.blocks, bytes: folder.bytes, counters: { ...folder.counters } },
         server: server && {
@@ -191,9 +191,9 @@ export function hostStore({ clock, openFolder, openServer, exit }: StoreHostDeps
 
     async blocks(since) {
       const { catalog, folder, news } = running();
-      const memory = [...catalog.blocks()].map(({ key: hash, slot, ready, readers }) => {
+      const memory = [...catalog.blocks()].map(({ key, slot, ready, readers }) => {
         const state = ready ? (readers > 0 ? 'read' : 'ready') : 'coming';
-        return { id: slot + 1, hash, state } as const;
+        return { id: slot + 1, key, state } as const;
       });
       return { ...news.news(since, memory, folder?.hashes() ?? null), queues: catalog.queues };
     },

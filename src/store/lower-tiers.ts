@@ -1,24 +1,24 @@
 /** What lies below a store's memory, nearest first: which blocks go down when, and how they come up again. */
 import type { Ingestion } from '../config/store.ts';
-import type { BlockHash } from '../engine/block-hash.ts';
 import type { Clock } from '../engine/types.ts';
 import type { BlockCatalog, CatalogDeps } from './catalog.ts';
+import { partsOf, type StoreKey } from './keys.ts';
 import type { LowerTier, Raising } from './service.ts';
 import { TierCost } from './tier-cost.ts';
 import type { WriteCounters } from './write-queue.ts';
 
-/** Blocks by hash, their KV by group. Nothing rejects. */
+/** Blocks by key, their KV in one part or several. Nothing rejects. */
 export interface Tier {
   /** More to write would be left out. */
   readonly isFull: boolean;
   /** Of blocks that are there, as far as is known here. */
-  hashes(): Iterable<BlockHash>;
+  hashes(): Iterable<StoreKey>;
   /** Those of the hashes that are there, or about to be. */
-  find(hashes: readonly BlockHash[]): Promise<ReadonlySet<BlockHash>>;
+  find(hashes: readonly StoreKey[]): Promise<ReadonlySet<StoreKey>>;
   /** False: it is not there, or was not what it should have been. */
-  read(hash: BlockHash, into: readonly Uint8Array[]): Promise<boolean>;
+  read(hash: StoreKey, into: readonly Uint8Array[]): Promise<boolean>;
   /** Later; the parts are copied now. No-op for what is there. */
-  write(hash: BlockHash, kv: readonly Uint8Array[]): void;
+  write(hash: StoreKey, kv: readonly Uint8Array[]): void;
   /** Resolves when nothing waits to be written. */
   flush(): Promise<void>;
 }
@@ -33,8 +33,8 @@ export interface LowerTierCounters extends WriteCounters {
 
 /** Where the bytes of a store's blocks are. */
 export interface BlockBytes {
-  /** Of every group, not a copy; none where there are none. */
-  parts(slot: number): Uint8Array[];
+  /** Of a block of the group, not a copy; none where there are none. */
+  parts(slot: number, group: number): Uint8Array[];
 }
 
 /** How blocks come to a tier, and what they are there. */
@@ -71,7 +71,7 @@ export class LowerTiers implements LowerTier {
     this.#tiers = tiers.map((one) => ({ ...one, cost: new TierCost(clock) }));
     this.#memory = memory;
     const takes = (ingestion: Ingestion) => tiers.some((one) => one.ingestion === ingestion);
-    const down = (ingestion: Ingestion) => (hash: BlockHash, slot: number) =>
+    const down = (ingestion: Ingestion) => (hash: StoreKey, slot: number) =>
       this.#down(ingestion, hash, slot);
     this.listeners = {
       ...(takes('EVICTED') ? { onEvicted: down('EVICTED') } : {}),
@@ -79,15 +79,15 @@ export class LowerTiers implements LowerTier {
     };
   }
 
-  async look(hashes: readonly BlockHash[], worthMs: number | null): Promise<Raising> {
-    const places = new Map<BlockHash, (hash: BlockHash, slot: number) => Promise<boolean>>();
+  async look(hashes: readonly StoreKey[], worthMs: number | null): Promise<Raising> {
+    const places = new Map<StoreKey, (hash: StoreKey, slot: number) => Promise<boolean>>();
     for (const { tier, cost } of this.#tiers) {
       const missing = hashes.filter((hash) => !places.has(hash));
       if (missing.length === 0) break;
       const there = await tier.find(missing);
       if (there.size === 0 || !cost.isWorth(worthMs)) continue;
       const timed = cost.batch();
-      const load = (hash: BlockHash, slot: number) => timed(() => tier.read(hash, this.#memory.parts(slot)));
+      const load = (key: StoreKey, slot: number) => timed(() => tier.read(key, this.#bytes(key, slot)));
       for (const hash of there) places.set(hash, load);
     }
     return {
@@ -96,7 +96,7 @@ export class LowerTiers implements LowerTier {
     };
   }
 
-  stored(hash: BlockHash, slot: number): void {
+  stored(hash: StoreKey, slot: number): void {
     this.#down('ALL', hash, slot);
   }
 
@@ -104,7 +104,7 @@ export class LowerTiers implements LowerTier {
   async end(catalog: BlockCatalog): Promise<void> {
     for (const { tier, ingestion } of this.#tiers) {
       for (const [hash, slot] of ingestion === 'EVICTED' ? catalog.ready() : []) {
-        tier.write(hash, this.#memory.parts(slot));
+        tier.write(hash, this.#bytes(hash, slot));
         // So many at once as wait at most.
         if (tier.isFull) await tier.flush();
       }
@@ -112,8 +112,12 @@ export class LowerTiers implements LowerTier {
     }
   }
 
-  #down(ingestion: Ingestion, hash: BlockHash, slot: number): void {
+  #down(ingestion: Ingestion, key: StoreKey, slot: number): void {
     for (const one of this.#tiers)
-      if (one.ingestion === ingestion) one.tier.write(hash, this.#memory.parts(slot));
+      if (one.ingestion === ingestion) one.tier.write(key, this.#bytes(key, slot));
+  }
+
+  #bytes(key: StoreKey, slot: number): Uint8Array[] {
+    return this.#memory.parts(slot, partsOf(key).group);
   }
 }

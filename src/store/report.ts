@@ -1,6 +1,7 @@
 /** What comes to a store's memory and folder and what leaves them, told together for as long as somebody listens. */
 import type { BlockHash } from '../engine/block-hash.ts';
 import type { CacheEvent, Medium } from '../engine/cache-event.ts';
+import { partsOf, type StoreKey } from './keys.ts';
 
 type Kind = 'stored' | 'removed';
 
@@ -8,8 +9,8 @@ export class StoreReport {
   readonly #blockSize: number;
   readonly #tell: (events: CacheEvent[]) => void;
   #wanted = false;
-  /** In order; neighbours of a kind and medium are one. */
-  #changes: { kind: Kind; medium: Medium; hashes: BlockHash[] }[] = [];
+  /** In order; neighbours of a kind, medium and group are one. */
+  #changes: { kind: Kind; medium: Medium; group: number; hashes: BlockHash[] }[] = [];
 
   /** `tell`: once for all that changed in one go. */
   constructor(blockSize: number, tell: (events: CacheEvent[]) => void) {
@@ -18,21 +19,22 @@ export class StoreReport {
   }
 
   /** Whoever begins to listen is told what is there, by medium. */
-  want(wanted: boolean, there: readonly (readonly [Medium, readonly BlockHash[]])[]): void {
+  want(wanted: boolean, there: readonly (readonly [Medium, readonly StoreKey[]])[]): void {
     this.#wanted = wanted;
     this.#changes = [];
     if (!wanted) return;
-    for (const [medium, hashes] of there) if (hashes.length > 0) this.#add('stored', medium, hashes);
+    for (const [medium, keys] of there) for (const key of keys) this.#add('stored', medium, key);
   }
 
-  readonly changedIn = (medium: Medium) => (kind: Kind, hash: BlockHash) => this.#add(kind, medium, [hash]);
+  readonly changedIn = (medium: Medium) => (kind: Kind, key: StoreKey) => this.#add(kind, medium, key);
 
-  #add(kind: Kind, medium: Medium, hashes: readonly BlockHash[]): void {
+  #add(kind: Kind, medium: Medium, key: StoreKey): void {
     if (!this.#wanted) return;
     if (this.#changes.length === 0) queueMicrotask(() => this.#flush());
+    const { hash, group } = partsOf(key);
     const last = this.#changes.at(-1);
-    if (last?.kind === kind && last.medium === medium) last.hashes.push(...hashes);
-    else this.#changes.push({ kind, medium, hashes: [...hashes] });
+    if (last?.kind === kind && last.medium === medium && last.group === group) last.hashes.push(hash);
+    else this.#changes.push({ kind, medium, group, hashes: [hash] });
   }
 
   #flush(): void {
@@ -40,10 +42,10 @@ export class StoreReport {
     this.#changes = [];
     if (changes.length === 0) return;
     this.#tell(
-      changes.map(({ kind, medium, hashes: blockHashes }): CacheEvent => {
-        if (kind === 'removed') return { kind, group: 0, blockHashes, medium };
+      changes.map(({ kind, medium, group, hashes: blockHashes }): CacheEvent => {
+        if (kind === 'removed') return { kind, group, blockHashes, medium };
         const unknown = { parentBlockHash: null, tokenIds: [] };
-        return { kind, group: 0, blockHashes, ...unknown, blockSize: this.#blockSize, medium };
+        return { kind, group, blockHashes, ...unknown, blockSize: this.#blockSize, medium };
       }),
     );
   }

@@ -1,9 +1,10 @@
 /**
  * A store among engines: answers what it has, keeps it while it is read, and reads what it lacks of what it is offered. Knows
- * blocks by their hashes alone; the transport brings the bytes, the catalog says where they lie.
+ * blocks by their hashes and KV cache groups alone; the transport brings the bytes, the catalog says where they lie.
  */
+import type { KvCacheSpec } from '../config/engine.ts';
 import type { BlockHash } from '../engine/block-hash.ts';
-import type { Clock } from '../engine/types.ts';
+import { type BlockId, type Clock, NULL_BLOCK } from '../engine/types.ts';
 import type { StoreLookup, StoreMessage, StoreOffer } from '../transport/store-messages.ts';
 import type {
   BlockStream,
@@ -14,6 +15,8 @@ import type {
   ServingTransport,
 } from '../transport/types.ts';
 import type { BlockCatalog } from './catalog.ts';
+import { type AskedPrefix, heldPrefix, keysOf } from './held-prefix.ts';
+import { type StoreKey, storeKey } from './keys.ts';
 
 export interface StoreServiceDeps {
   transport: ServingTransport;
@@ -25,17 +28,17 @@ export interface StoreServiceDeps {
 
 /** What lies below memory. No call rejects. */
 export interface LowerTier {
-  /** What of the hashes is there, and worth its while where a block's worth in milliseconds is known. */
-  look(hashes: readonly BlockHash[], worthMs: number | null): Promise<Raising>;
+  /** What of the keys is there, and worth its while where a block's worth in milliseconds is known. */
+  look(keys: readonly StoreKey[], worthMs: number | null): Promise<Raising>;
   /** A block came from an engine. */
-  stored(hash: BlockHash, slot: number): void;
+  stored(key: StoreKey, slot: number): void;
 }
 
 /** Blocks that can be brought up, all of them begun at once. */
 export interface Raising {
-  has(hash: BlockHash): boolean;
+  has(key: StoreKey): boolean;
   /** Into the block's slot; false: it did not come. Never rejects. */
-  load(hash: BlockHash, slot: number): Promise<boolean>;
+  load(key: StoreKey, slot: number): Promise<boolean>;
 }
 
 export interface StoreServiceCounters {
@@ -47,13 +50,27 @@ export interface StoreServiceCounters {
   lost: number;
   /** Leases that were read. */
   loads: number;
+  /** Blocks found by a lookup that were brought up for it. */
+  raised: number;
 }
 
 interface Lease {
   readerId: string;
-  hashes: readonly BlockHash[];
-  blockIds: ReadonlySet<number>;
+  keys: readonly StoreKey[];
+  /** By group. */
+  blocks: readonly ReadonlySet<BlockId>[];
 }
+
+/** A block of an offer that is to be read. */
+interface Taken {
+  key: StoreKey;
+  group: number;
+  place: number;
+  slot: number;
+}
+
+/** Stands for a block of which only is asked whether it is anywhere. */
+const SOMEWHERE = 1;
 
 /** Blocks are named by hashes, which their reader knows: nothing else is to be shown. */
 const NO_CLAIM: ReadClaim = { held: { numTokens: 0, digest: '' }, prompt: { numTokens: 0, digest: '' } };
@@ -62,15 +79,17 @@ const NO_CLAIM: ReadClaim = { held: { numTokens: 0, digest: '' }, prompt: { numT
 const nameOf = (engineId: string, id: string): string => `${engineId} ${id}`;
 
 export class StoreService {
-  readonly counters: StoreServiceCounters = { offers: 0, taken: 0, known: 0, lost: 0, loads: 0 };
+  readonly counters: StoreServiceCounters = { offers: 0, taken: 0, known: 0, lost: 0, loads: 0, raised: 0 };
   readonly #transport: ServingTransport;
   readonly #catalog: BlockCatalog;
   readonly #clock: Pick<Clock, 'now'>;
   readonly #lower: LowerTier | null;
+  /** By KV cache group: where nothing else is said, each has all. */
+  readonly #allOfGroups: readonly KvCacheSpec[];
   readonly #engines = new Map<string, RemoteAddress>();
   readonly #leases = new Map<string, Lease>();
-  /** By hash: who waits for a block that is being read. */
-  readonly #waiting = new Map<BlockHash, (() => void)[]>();
+  /** Who waits for a block that is being read. */
+  readonly #waiting = new Map<StoreKey, (() => void)[]>();
   /** READs of offers under way, by their engine. */
   readonly #reading = new Map<string, Set<AbortController>>();
 
@@ -79,6 +98,7 @@ export class StoreService {
     this.#clock = clock;
     this.#catalog = catalog;
     this.#lower = lower;
+    this.#allOfGroups = transport.identity.blockBytes.map(() => ({ kind: 'full' }));
     transport.setHandlers({
       gate: this.#gate,
       streamGate: () => NOTHING_STREAMED,
@@ -110,119 +130,149 @@ export class StoreService {
     }
   }
 
-  async #lookup(from: string, { leaseId, hashes, wait, worthMs }: StoreLookup): Promise<void> {
+  async #lookup(from: string, lookup: StoreLookup): Promise<void> {
+    const { leaseId, hashes, wait, worthMs = null, groups = this.#allOfGroups, chunk = 1 } = lookup;
+    const asked = { hashes, groups, chunk, blockSize: this.#transport.identity.blockSize };
     const begunMs = this.#clock.now();
-    const { kept, raised } = this.#lower
-      ? await this.#raise(hashes, this.#lower, worthMs ?? null)
-      : { kept: [], raised: 0 };
+    const { kept, up, raised } = this.#lower
+      ? await this.#raise(asked, this.#lower, worthMs)
+      : { kept: [], up: new Set<StoreKey>(), raised: 0 };
     const raisedMs = raised > 0 ? this.#clock.now() - begunMs : 0;
-    if (wait) for (const hash of hashes) if (!(await this.#came(hash))) break;
-    const found = hashes.slice(0, this.#catalog.lookup(hashes));
+    if (wait) await this.#allCame(asked);
+    const blockIds = heldPrefix(asked, (key) => {
+      const slot = this.#catalog.slotOf(key);
+      return slot === null ? null : slot + 1;
+    });
+    const keys = keysOf(blockIds, hashes);
+    const { length } = blockIds[0]!;
+    this.#catalog.countLookup(hashes.length, length);
+    for (const hash of hashes.slice(0, length))
+      if (groups.some((_, group) => up.has(storeKey(hash, group)))) this.counters.raised++;
     const name = nameOf(from, leaseId);
     this.#endLease(name);
-    const blockIds = this.#catalog.prepareLoad(found).map((slot) => slot + 1);
+    this.#catalog.prepareLoad(keys);
     this.#catalog.completeLoad(kept);
-    if (found.length > 0 && this.#engines.has(from))
-      this.#leases.set(name, { readerId: from, hashes: found, blockIds: new Set(blockIds) });
-    else this.#catalog.completeLoad(found);
+    if (keys.length > 0 && this.#engines.has(from))
+      this.#leases.set(name, { readerId: from, keys, blocks: blockIds.map((ids) => new Set(ids)) });
+    else this.#catalog.completeLoad(keys);
     this.#say(from, { kind: 'store_found', leaseId, blockIds, raised, raisedMs });
   }
 
   /**
-   * Brings into memory what is below it, up to the first that is nowhere. `kept`: these stay there, to be let go of when all
-   * has come; `raised`: how many were sought below.
+   * Brings into memory what is below it of the longest prefix that there is in all. `kept`: these stay there, to be let go of
+   * when all has come; `up`: those of them that came from below; `raised`: how many were sought there.
    */
   async #raise(
-    hashes: readonly BlockHash[],
+    asked: AskedPrefix,
     lower: LowerTier,
     worthMs: number | null,
-  ): Promise<{ kept: BlockHash[]; raised: number }> {
-    const kept: BlockHash[] = [];
+  ): Promise<{ kept: StoreKey[]; up: ReadonlySet<StoreKey>; raised: number }> {
+    const kept: StoreKey[] = [];
+    const up = new Set<StoreKey>();
     let raised = 0;
     const raising: Promise<void>[] = [];
-    const absent = hashes.filter((hash) => this.#catalog.state(hash) === 'absent');
+    const all = asked.groups.flatMap((_, group) => asked.hashes.map((hash) => storeKey(hash, group)));
+    const absent = all.filter((key) => this.#catalog.state(key) === 'absent');
     const below = await lower.look(absent, worthMs);
-    for (const hash of hashes) {
-      const state = this.#catalog.state(hash);
+    const somewhere = heldPrefix(asked, (key) =>
+      this.#catalog.state(key) !== 'absent' || below.has(key) ? SOMEWHERE : null,
+    );
+    for (const key of keysOf(somewhere, asked.hashes)) {
+      const state = this.#catalog.state(key);
       if (state === 'ready') {
-        this.#catalog.prepareLoad([hash]);
-        kept.push(hash);
-      } else if (state === 'coming') raising.push(this.#came(hash).then(() => {}));
+        this.#catalog.prepareLoad([key]);
+        kept.push(key);
+      } else if (state === 'coming') raising.push(this.#came(key).then(() => {}));
       else {
-        const slot = below.has(hash) ? this.#catalog.prepareStore(hash) : null;
+        const slot = this.#catalog.prepareStore(key);
         if (slot === null) break;
         raised++;
-        raising.push(this.#load(hash, slot, below, kept));
+        raising.push(this.#load(key, slot, below, up));
       }
     }
     await Promise.all(raising);
-    return { kept, raised };
+    return { kept: [...kept, ...up], up, raised };
   }
 
-  async #load(hash: BlockHash, slot: number, below: Raising, kept: BlockHash[]): Promise<void> {
-    const came = await below.load(hash, slot);
-    this.#catalog.completeStore(hash, came);
-    if (came) this.#catalog.prepareLoad([hash]);
-    if (came) kept.push(hash);
-    this.#cameOrNot(hash);
+  /** Waits for what is on its way: of full groups up to the first that is not there, then of the others. */
+  async #allCame({ hashes, groups }: AskedPrefix): Promise<void> {
+    const came = (hash: BlockHash, group: number) => this.#came(storeKey(hash, group));
+    const [full, windowed] = [true, false].map((isFull) =>
+      [...groups.keys()].filter((group) => (groups[group]!.kind === 'full') === isFull),
+    ) as [number[], number[]];
+    let length = 0;
+    for (; length < hashes.length; length++) {
+      const there = await Promise.all(full.map((group) => came(hashes[length]!, group)));
+      if (there.includes(false)) break;
+    }
+    for (const group of windowed) for (const hash of hashes.slice(0, length)) await came(hash, group);
   }
 
-  #cameOrNot(hash: BlockHash): void {
-    for (const resolve of this.#waiting.get(hash) ?? []) resolve();
-    this.#waiting.delete(hash);
+  async #load(key: StoreKey, slot: number, below: Raising, up: Set<StoreKey>): Promise<void> {
+    const came = await below.load(key, slot);
+    this.#catalog.completeStore(key, came);
+    if (came) this.#catalog.prepareLoad([key]);
+    if (came) up.add(key);
+    this.#cameOrNot(key);
+  }
+
+  #cameOrNot(key: StoreKey): void {
+    for (const resolve of this.#waiting.get(key) ?? []) resolve();
+    this.#waiting.delete(key);
   }
 
   /** Whether the block is there, once it is no longer on its way. */
-  async #came(hash: BlockHash): Promise<boolean> {
-    while (this.#catalog.state(hash) === 'coming') {
+  async #came(key: StoreKey): Promise<boolean> {
+    while (this.#catalog.state(key) === 'coming') {
       await new Promise<void>((resolve) => {
-        const waiting = this.#waiting.get(hash) ?? [];
-        this.#waiting.set(hash, [...waiting, resolve]);
+        const waiting = this.#waiting.get(key) ?? [];
+        this.#waiting.set(key, [...waiting, resolve]);
       });
     }
-    return this.#catalog.state(hash) === 'ready';
+    return this.#catalog.state(key) === 'ready';
   }
 
   /** Reads what it lacks, as far as there is room. */
-  async #take(from: string, { offerId, hashes }: StoreOffer): Promise<void> {
+  async #take(from: string, offer: StoreOffer): Promise<void> {
     this.counters.offers++;
     const remote = this.#engines.get(from);
-    const taken: { hash: BlockHash; place: number; slot: number }[] = [];
-    for (const [place, hash] of hashes.entries()) {
-      if (this.#catalog.state(hash) !== 'absent') {
-        this.counters.known++;
-        continue;
-      }
-      const slot = remote ? this.#catalog.prepareStore(hash) : null;
-      // A block without those before it is of no use to anyone.
-      if (slot === null) break;
-      taken.push({ hash, place, slot });
-    }
+    const taken = remote ? this.#roomFor(offer) : [];
     let came = false;
-    if (remote && taken.length > 0) came = await this.#read(remote, offerId, taken);
-    for (const { hash, slot } of taken) {
-      this.#catalog.completeStore(hash, came);
-      if (came) this.#lower?.stored(hash, slot);
-      this.#cameOrNot(hash);
+    if (remote && taken.length > 0) came = await this.#read(remote, offer.offerId, taken);
+    for (const { key, slot } of taken) {
+      this.#catalog.completeStore(key, came);
+      if (came) this.#lower?.stored(key, slot);
+      this.#cameOrNot(key);
     }
     this.counters[came ? 'taken' : 'lost'] += taken.length;
-    const read = came ? taken.map(({ place, slot }) => [place, slot + 1] as const) : [];
-    this.#say(from, { kind: 'store_taken', offerId, taken: read });
+    const read = came ? taken.map(({ group, place, slot }) => [group, place, slot + 1] as const) : [];
+    this.#say(from, { kind: 'store_taken', offerId: offer.offerId, taken: read });
   }
 
-  async #read(
-    remote: RemoteAddress,
-    offerId: string,
-    blocks: readonly { place: number; slot: number }[],
-  ): Promise<boolean> {
+  /** By group. A block without those before it is of no use to anyone: the first without room ends it. */
+  #roomFor({ hashes, groups = [...this.#allOfGroups.keys()] }: StoreOffer): Taken[] {
+    const taken: Taken[] = [];
+    for (const [place, hash] of hashes.entries()) {
+      for (const group of groups) {
+        const key = storeKey(hash, group);
+        if (this.#catalog.state(key) !== 'absent') {
+          this.counters.known++;
+          continue;
+        }
+        const slot = this.#catalog.prepareStore(key);
+        if (slot === null) return inGroups(taken);
+        taken.push({ key, group, place, slot });
+      }
+    }
+    return inGroups(taken);
+  }
+
+  async #read(remote: RemoteAddress, offerId: string, blocks: readonly Taken[]): Promise<boolean> {
     const reading = new AbortController();
     const { engineId } = remote;
     const ofEngine = this.#reading.get(engineId) ?? new Set();
     this.#reading.set(engineId, ofEngine.add(reading));
-    const groups = this.#transport.identity.blockBytes.map((_, group) => group);
-    const pairs = groups.flatMap((group) =>
-      blocks.map(({ place, slot }) => ({ group, remote: place, local: slot + 1 })),
-    );
+    const pairs = blocks.map(({ group, place, slot }) => ({ group, remote: place, local: slot + 1 }));
     const { outcome } = await this.#transport.read({
       ...{ remote, remoteRequestId: offerId, claim: NO_CLAIM, pairs, requestId: offerId },
       ...{ streamed: true, signal: reading.signal },
@@ -234,19 +284,21 @@ export class StoreService {
   readonly #gate: ReadGate = (leaseId, blocks, _claim, readerId) => {
     const name = nameOf(readerId, leaseId);
     const lease = this.#leases.get(name);
-    if (!lease || blocks.some(({ blockId }) => !lease.blockIds.has(blockId)))
+    const isOf = ({ group, blockId }: (typeof blocks)[number]): boolean =>
+      blockId !== NULL_BLOCK && lease?.blocks[group]?.has(blockId) === true;
+    if (!lease || !blocks.every(isOf))
       return { allow: false, outcome: 'declined', message: `nothing is kept for '${leaseId}'.` };
     // From here on the READ keeps them, whoever asks again.
     this.#leases.delete(name);
     this.counters.loads++;
-    return { allow: true, finished: () => this.#catalog.completeLoad(lease.hashes) };
+    return { allow: true, finished: () => this.#catalog.completeLoad(lease.keys) };
   };
 
   #endLease(name: string): void {
     const lease = this.#leases.get(name);
     if (!lease) return;
     this.#leases.delete(name);
-    this.#catalog.completeLoad(lease.hashes);
+    this.#catalog.completeLoad(lease.keys);
   }
 
   #gone(engineId: string): void {
@@ -261,6 +313,9 @@ export class StoreService {
     if (remote) this.#transport.notify(remote, message);
   }
 }
+
+/** As a READ wants them. */
+const inGroups = (blocks: readonly Taken[]): Taken[] => blocks.toSorted((a, b) => a.group - b.group);
 
 const NOTHING_STREAMED: BlockStream = {
   ready: async () => ({ outcome: 'declined', message: 'a store computes nothing.' }),

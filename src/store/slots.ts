@@ -1,9 +1,9 @@
 /** How much a store has room for. */
 import { ConfigError } from '../errors.ts';
 
-/** Blocks for which there is room. Throws ConfigError below one. */
+/** Blocks, of any KV cache group, for which there is room. Throws ConfigError below one. */
 export function slotsIn(bytes: number, blockBytes: readonly number[]): number {
-  const block = blockBytes.reduce((sum, one) => sum + one, 0);
+  const block = Math.max(...blockBytes);
   const slots = Math.floor(bytes / block);
   if (slots >= 1) return slots;
   throw new ConfigError(

@@ -2,11 +2,15 @@
  * What an engine and a store say to each other. Bytes travel by READs, as between engines: an engine reads what it was told
  * is there (the lease is the request that it names), and the store reads what it was offered (the offer is). Blocks are named
  * by their hashes: who knows a block's hash knows its tokens, all before them, and their salt.
+ *
+ * Of KV cache groups with a window no more is kept than a window: a prefix is there where full groups have all of it, and
+ * windowed ones what the window at its end sees.
  */
+import type { KvCacheSpec } from '../config/engine.ts';
 import type { BlockHash } from '../engine/block-hash.ts';
-import type { BlockId } from '../engine/types.ts';
+import type { BlockId, BlockIds } from '../engine/types.ts';
 
-/** Engine to store: which of these, from the first on, are there? They stay until the lease ends. */
+/** Engine to store: how long a prefix of these is there? Its blocks stay until the lease ends. */
 export interface StoreLookup {
   kind: 'store_lookup';
   leaseId: string;
@@ -15,14 +19,18 @@ export interface StoreLookup {
   wait: boolean;
   /** Milliseconds that having one of the blocks spares, about: below memory is left what takes longer. Left out: nothing is. */
   worthMs?: number | null;
+  /** What of a prefix each group must have; left out: all of it. */
+  groups?: readonly KvCacheSpec[];
+  /** The prefix is to have whole chunks of so many blocks; left out: any length. */
+  chunk?: number;
 }
 
 /** Store to engine: the answer. */
 export interface StoreFound {
   kind: 'store_found';
   leaseId: string;
-  /** The store's blocks, in the order of the hashes; the same ids in every group. */
-  blockIds: readonly BlockId[];
+  /** The store's blocks by group, in the order of the hashes, the null block before a window; lists of one length. */
+  blockIds: BlockIds;
   /** Blocks that were sought below memory for it, and how long that took, milliseconds. */
   raised: number;
   raisedMs: number;
@@ -39,14 +47,16 @@ export interface StoreOffer {
   kind: 'store_offer';
   offerId: string;
   hashes: readonly BlockHash[];
+  /** Of which KV cache groups; left out: of all. */
+  groups?: readonly number[];
 }
 
 /** Store to engine: nothing of the offer will be read any more. */
 export interface StoreTaken {
   kind: 'store_taken';
   offerId: string;
-  /** What the store has read of it, by the place in the offer; what it had before is not read again. */
-  taken: readonly (readonly [place: number, storeBlock: BlockId])[];
+  /** What the store has read of it, by group and place in the offer; what it had before is not read again. */
+  taken: readonly (readonly [group: number, place: number, storeBlock: BlockId])[];
 }
 
 export type StoreMessage = StoreLookup | StoreFound | StoreRelease | StoreOffer | StoreTaken;

@@ -17,7 +17,7 @@ import { makeEngine } from '../transport/helpers.ts';
 import { FakeConnector, requestOf } from './fake-connector.ts';
 
 describe('second hops', () => {
-  const hops = () => new SecondHops({ blockSize: 16, blockBytes: 10, storedTokens: () => null });
+  const hops = () => new SecondHops({ blockSize: 16, blockBytes: [10, 7], storedTokens: () => null });
   const handedOver = (stored?: number) =>
     requestOf({
       do_remote_prefill: true,
@@ -36,7 +36,11 @@ describe('second hops', () => {
     'are whole blocks that the store had before, and that came from the peer: %#',
     (request, from, came, bytes) => {
       const counted = hops();
-      counted.pulls(request, from);
+      // A second group has nothing of it before a window.
+      counted.pulls(request, from, [
+        [1, 2, 3, 4, 5],
+        [0, 0, 0, 0, 9],
+      ]);
       counted.pulled('another', came);
       counted.pulled('r', came);
       counted.pulled('r', came);
@@ -212,9 +216,10 @@ describe('as one connector', () => {
       { scheduler: { ...new FakeConnector('p').scheduler, getNumNewMatchedTokens: () => fromPeer } },
       { store },
     ]);
+    const table = transport.identity.blockBytes.map((_, group) => [1, 2, 3, 4].map((id) => 10 * group + id));
     const hop = (engineId: string, outcome: 'done' | 'failed') => {
       again.connector.scheduler.getNumNewMatchedTokens(request, 0);
-      again.connector.scheduler.updateStateAfterAlloc(request, [[]], 0, 64);
+      again.connector.scheduler.updateStateAfterAlloc(request, table, 0, 64);
       again.made[0]!.onTransfer({
         ...{ requestId: 'r', remote: { ...STORE_ADDRESS, engineId }, numTokens: 64 },
         ...{ startedMs: 0, checkedMs: 0, endedMs: 1, result: emptyResult(outcome, '', 1) },

@@ -4,6 +4,7 @@ import type { Composition } from '../../src/config/kv-connectors.ts';
 import type { KvTransferParams } from '../../src/config/kv-transfer.ts';
 import { MultiSchedulerSide } from '../../src/connector/multi/scheduler-side.ts';
 import { SecondHops } from '../../src/connector/multi/second-hops.ts';
+import { kvBytesOf } from '../../src/connector/policy/cost-model.ts';
 import type { PullQuestion } from '../../src/connector/policy/pull-policy.ts';
 import { SourceCosts } from '../../src/connector/policy/source-costs.ts';
 import { InternalError } from '../../src/errors.ts';
@@ -14,7 +15,7 @@ function start(composition: Composition, { withStore = true, costs = null as Sou
   const peer = new FakeConnector('peer', { streams: true, refused: true });
   const store = new FakeConnector('store');
   let storedTokens: number | null = null;
-  const secondHops = new SecondHops({ blockSize: 16, blockBytes: 10, storedTokens: () => storedTokens });
+  const secondHops = new SecondHops({ blockSize: 16, blockBytes: [10], storedTokens: () => storedTokens });
   const side = new MultiSchedulerSide({
     children: [peer, store],
     store: withStore ? 1 : null,
@@ -136,7 +137,7 @@ describe('cost-aware', () => {
           return { pullMs: fixedMs + movingMs, recomputeMs: question.count };
         },
       },
-      ...{ linked: false, blockSize: 16, blockBytes: 1 },
+      ...{ linked: false, blockSize: 16, kvBytes: kvBytesOf(16, 1) },
     });
   };
 

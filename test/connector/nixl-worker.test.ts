@@ -172,7 +172,7 @@ describe('the worker side', () => {
     expect([woken, worker.dueMs()]).toEqual([0, clock.now() + 50]);
     expect(worker.holds.dropOldest('waiting')).toBe('a');
     // Not a message for holds at all.
-    handlers().onNotification!('store', { kind: 'store_taken', offerId: 'o', taken: [[0, 7]] });
+    handlers().onNotification!('store', { kind: 'store_taken', offerId: 'o', taken: [[0, 0, 7]] });
     await settled();
     clock.advance(50);
     await settled();

@@ -1,6 +1,7 @@
 /** The offloading connector's scheduler side: what the store is asked, what is loaded, offered and left, decision by decision. */
 import { describe, expect, it } from 'vitest';
 import { OFFLOADING_DEFAULTS, type OffloadingConfig } from '../../src/config/connectors.ts';
+import type { KvCacheSpec } from '../../src/config/engine.ts';
 import type { KvTransferParams } from '../../src/config/kv-transfer.ts';
 import { StoreAnswers } from '../../src/connector/offloading/answers.ts';
 import { ReuseTracker } from '../../src/connector/offloading/reuse-tracker.ts';
@@ -35,17 +36,22 @@ function requestOf(numTokens: number, params: Params | null = null, more: Partia
   return { request, at };
 }
 
-function start(changes: Partial<OffloadingConfig> = {}) {
+const FULL: KvCacheSpec = { kind: 'full' };
+
+function start(changes: Partial<OffloadingConfig> = {}, groups: readonly KvCacheSpec[] = [FULL, FULL]) {
   const answers = new StoreAnswers();
   const clock = new TestClock();
   const config = { ...OFFLOADING_DEFAULTS, ...changes };
-  const side = new OffloadingSchedulerSide({ config, engineId: 'p', blockSize: BLOCK, clock, answers });
+  const side = new OffloadingSchedulerSide({
+    ...{ config, engineId: 'p', blockSize: BLOCK, clock, answers },
+    groups,
+  });
   const metadata = () => side.buildConnectorMeta();
   /** The store has the first so many blocks: 100, 101, ... */
   const finds = (leaseId: string, numBlocks: number) =>
     answers.answer(
       leaseId,
-      Array.from({ length: numBlocks }, (_, i) => 100 + i),
+      [100, 200].map((from) => Array.from({ length: numBlocks }, (_, i) => from + i)),
     );
   return { side, clock, metadata, finds };
 }
@@ -148,11 +154,11 @@ describe('what is loaded', () => {
       pairs: [
         { group: 0, remote: 101, local: 11 },
         { group: 0, remote: 102, local: 12 },
-        { group: 1, remote: 101, local: 51 },
-        { group: 1, remote: 102, local: 52 },
+        { group: 1, remote: 201, local: 51 },
+        { group: 1, remote: 202, local: 52 },
       ],
       numTokens: 32,
-      twice: 0,
+      twice: [],
     });
     side.updateStateAfterAlloc(request, TABLE, 16, 32);
     expect(metadata().loads.size).toBe(0);
@@ -183,7 +189,111 @@ describe('what is loaded', () => {
     side.onNewRequest(request);
     finds('r/0', 4);
     side.updateStateAfterAlloc(request, TABLE, 16, 32);
-    expect(metadata().loads.get('r')!.twice).toBe(twice);
+    const pairs = [101, 102, 201, 202].filter((id) => id % 100 > 2 - twice);
+    expect(
+      metadata()
+        .loads.get('r')!
+        .twice.map(({ remote }) => remote),
+    ).toEqual(pairs);
+  });
+});
+
+describe('of groups with a window', () => {
+  /** The second sees 40 tokens: three blocks. */
+  const groups: KvCacheSpec[] = [{ kind: 'full' }, { kind: 'sliding', window: 40 }];
+  const full = { groups: [0] };
+
+  it('the store is asked for what they need at the end, as far as may be loaded, in whole chunks', () => {
+    const { side, metadata } = start({ blocksPerChunk: 2 }, groups);
+    side.onNewRequest(requestOf(100, { max_load_tokens: 50 }).request);
+    expect(metadata().lookups).toMatchObject([
+      {
+        hashes: ['h0', 'h1', 'h2'],
+        groups: [{ kind: 'full' }, { kind: 'sliding', window: 41 }],
+        chunk: 2,
+      },
+    ]);
+  });
+
+  it('what no token sees is not loaded', () => {
+    const { side, metadata, finds } = start({}, groups);
+    const { request } = requestOf(100);
+    side.onNewRequest(request);
+    finds('r/0', 4);
+    side.updateStateAfterAlloc(request, [TABLE[0]!, [0, 0, ...TABLE[1]!.slice(2)]], 16, 48);
+    const { pairs } = metadata().loads.get('r')!;
+    expect(pairs.map(({ group, local }) => [group, local])).toEqual([
+      [0, 11],
+      [0, 12],
+      [0, 13],
+      [1, 52],
+      [1, 53],
+    ]);
+  });
+
+  it("the prompt's last window is offered once its last block is there, by itself", () => {
+    const { side, metadata, finds } = start({}, groups);
+    const { request, at } = requestOf(100);
+    side.onNewRequest(request);
+    finds('r/0', 0);
+    side.updateStateAfterAlloc(request, TABLE, 0, 0);
+    side.requestComputed(at(95), TABLE);
+    expect(metadata().saves).toMatchObject([{ hashes: ['h0', 'h1', 'h2', 'h3', 'h4'], ...full }]);
+    side.requestComputed(at(96), TABLE);
+    expect(metadata().saves).toEqual([
+      { requestId: 'r', hashes: ['h5'], blockIds: [[15], [55]], ...full },
+      {
+        ...{ requestId: 'r', hashes: ['h3', 'h4', 'h5'], groups: [1], window: true },
+        blockIds: [
+          [13, 14, 15],
+          [53, 54, 55],
+        ],
+      },
+    ]);
+    side.requestComputed(at(100), TABLE);
+    expect(metadata().saves).toEqual([]);
+  });
+
+  it('is withdrawn as soon as tokens go on beyond it, offered or not, and stays where the request ends first', () => {
+    for (const ends of [true, false]) {
+      const { side, clock, metadata, finds } = start({}, groups);
+      const prompt = requestOf(100);
+      // The very request, whose tokens grow.
+      const request = { ...prompt.request };
+      side.onNewRequest(request);
+      finds('r/0', 0);
+      side.updateStateAfterAlloc(request, TABLE, 0, 0);
+      metadata();
+      request.numComputedTokens = 100;
+      side.requestComputed(request, TABLE);
+      metadata();
+      expect(side.metaDueMs()).toBeNull();
+      // Token 103 sees from 64 on: block 3 is seen by none.
+      const passed = ends ? 102 : 103;
+      request.numComputedTokens = passed;
+      expect(side.metaDueMs()).toBe(ends ? null : clock.now());
+      if (ends) side.requestFinished({ ...request, status: 'finished_stopped' }, TABLE);
+      const { passed: told } = metadata();
+      expect([...told]).toEqual(ends ? [] : ['r']);
+      request.numComputedTokens = 140;
+      expect(side.metaDueMs()).toBeNull();
+    }
+  });
+
+  it('what was given back as the request ended is withdrawn, and the window at its end offered', () => {
+    const { side, metadata, finds } = start({ promptOnly: false }, groups);
+    const { request, at } = requestOf(100, null, { allTokenIds: tokens(150) });
+    side.onNewRequest(request);
+    finds('r/0', 0);
+    side.updateStateAfterAlloc(request, TABLE, 0, 0);
+    side.requestComputed(at(100), TABLE);
+    metadata();
+    const hashes = Array.from({ length: 9 }, (_, i) => `h${i}`);
+    const end = { ...at(149, 'finished_stopped'), blockHashes: (count = 9) => hashes.slice(0, count) };
+    side.requestFinished(end, [TABLE[0]!, [0, 0, 0, 0, 0, ...TABLE[1]!.slice(5)]]);
+    const { passed, saves } = metadata();
+    expect([...passed]).toEqual(['r']);
+    expect(saves).toMatchObject([{ hashes: ['h6', 'h7', 'h8'], groups: [1], window: true }]);
   });
 });
 

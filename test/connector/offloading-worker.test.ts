@@ -19,8 +19,10 @@ const NO_CLAIM = { held: { numTokens: 0, digest: '' }, prompt: { numTokens: 0, d
 
 /** Both blocks of an offer, read into blocks 70 and 71 of the store. */
 const BOTH = [
-  [0, 70],
-  [1, 71],
+  [0, 0, 70],
+  [0, 1, 71],
+  [1, 0, 72],
+  [1, 1, 73],
 ] as const;
 
 /** Two groups: a block is 100 + 20 bytes. */
@@ -66,6 +68,7 @@ function start({ told = true } = {}) {
   const tell = (parts: Partial<OffloadingMetadata>) =>
     worker.startLoadKv({
       revoked: new Set(),
+      passed: new Set(),
       lookups: [],
       released: [],
       loads: new Map(),
@@ -79,8 +82,8 @@ function start({ told = true } = {}) {
     answers.await(leaseId);
     tell({ lookups: [{ requestId: `of ${leaseId}`, leaseId, hashes: ['h1', 'h2'], wait: false }] });
   };
-  const found = (leaseId: string, blockIds: number[]) =>
-    hear({ kind: 'store_found', leaseId, blockIds, raised: 1, raisedMs: 3 });
+  const found = (leaseId: string, ids: number[]) =>
+    hear({ kind: 'store_found', leaseId, blockIds: [ids, ids], raised: 1, raisedMs: 3 });
   const save = (requestId: string, count = 2) =>
     tell({
       saves: [
@@ -112,14 +115,14 @@ describe('a lookup', () => {
     const startedMs = clock.now();
     clock.advance(7);
     found('a/0', [31]);
-    expect(answers.of('a/0')).toEqual([31]);
+    expect(answers.of('a/0')).toEqual([[31], [31]]);
     expect(worker.getFinished().changed).toBe(true);
     const info = { what: 'store lookup', requestId: 'of a/0', startedMs, endedMs: startedMs + 7, blocks: 1 };
     expect(stored).toEqual([{ ...info, raised: 1, raisedMs: 3 }]);
     // It counts once: what comes a second time is nobody's, and is not kept at the store.
     found('a/0', [32]);
     expect(stored).toHaveLength(1);
-    expect(answers.of('a/0')).toEqual([31]);
+    expect(answers.of('a/0')).toEqual([[31], [31]]);
     expect(released()).toEqual(['a/0']);
     expect(worker.getFinished().changed).toBe(false);
   });
@@ -183,15 +186,15 @@ describe('an offer', () => {
     hear({ kind: 'store_taken', offerId: offerIds()[0]!, taken: BOTH });
     expect(worker.getFinished().finishedSending).toEqual(['a']);
     expect(worker.storeCounters).toMatchObject({
-      ...{ offeredBlocks: 2, savedBlocks: 2, savedBytes: 240, saveMs: 10, savingBlockMs: 50 },
+      ...{ offeredBlocks: 4, savedBlocks: 4, savedBytes: 240, saveMs: 10, savingBlockMs: 50 },
     });
     const pairs = [
       { group: 0, remote: 70, local: 1 },
       { group: 0, remote: 71, local: 2 },
-      { group: 1, remote: 70, local: 3 },
-      { group: 1, remote: 71, local: 4 },
+      { group: 1, remote: 72, local: 3 },
+      { group: 1, remote: 73, local: 4 },
     ];
-    const info = { what: 'save', requestId: 'a', startedMs, endedMs: startedMs + 10, blocks: 2, pairs };
+    const info = { what: 'save', requestId: 'a', startedMs, endedMs: startedMs + 10, blocks: 4, pairs };
     expect(stored).toEqual([info]);
     expect(worker.getFinished().finishedSending).toEqual([]);
   });
@@ -212,11 +215,37 @@ describe('an offer', () => {
     ask('b/0');
     tell({ finished: new Map([['a', 2]]) });
     hear({ kind: 'store_taken', offerId: offerIds()[0]!, taken: BOTH }, 'decode-0');
-    hear({ kind: 'store_found', leaseId: 'b/0', blockIds: [9], raised: 0, raisedMs: 0 }, 'decode-0');
+    hear({ kind: 'store_found', leaseId: 'b/0', blockIds: [[9], [9]], raised: 0, raisedMs: 0 }, 'decode-0');
     expect([worker.getFinished().finishedSending, answers.of('b/0')]).toEqual([[], null]);
     expect(worker.storeCounters).toMatchObject({ savedBlocks: 0, savedBytes: 0 });
     hear({ kind: 'store_taken', offerId: offerIds()[0]!, taken: BOTH });
     expect(worker.getFinished().finishedSending).toEqual(['a']);
+  });
+
+  it('of windows alone is withdrawn as they are given back, and what else its request offered is not', async () => {
+    const { sent, worker, tell, hear, save, offerIds, open } = start();
+    save('a');
+    const window = {
+      requestId: 'a',
+      hashes: ['h'],
+      blockIds: [[1], [3]],
+      groups: [1],
+      window: true as const,
+    };
+    tell({ saves: [window] });
+    expect(sent.at(-1)).toMatchObject({ kind: 'store_offer', hashes: ['h'], groups: [1] });
+    expect(worker.storeCounters.offeredBlocks).toBe(4 + 1);
+    const { signal } = new AbortController();
+    const [plain, ofWindow] = offerIds().map((offerId) => open(offerId));
+    const ready = await ofWindow!.ready(0, signal);
+    tell({ passed: new Set(['a']), saves: [window] });
+    expect(ready).toMatchObject({ revoked: { aborted: true } });
+    expect(await ofWindow!.ready(0, signal)).toMatchObject({ outcome: 'declined' });
+    expect(await plain!.ready(0, signal)).toMatchObject({ numBlocks: 2 });
+    // One that is made as the other goes is another.
+    expect(await open(offerIds()[2]!).ready(0, signal)).toMatchObject({ numBlocks: 1 });
+    hear({ kind: 'store_taken', offerId: offerIds()[2]!, taken: [[1, 0, 9]] });
+    expect(worker.storeCounters).toMatchObject({ savedBlocks: 1, savedBytes: 20 });
   });
 
   it('has a name of its own, and each of several is waited for', () => {
@@ -293,7 +322,15 @@ describe('a load', () => {
     { group: 0, remote: 7, local: 11 },
     { group: 0, remote: 8, local: 12 },
   ];
-  const load = { leaseId: 'a/0', pairs, numTokens: 32, twice: 1 };
+  const load = { leaseId: 'a/0', pairs, numTokens: 32, twice: pairs.slice(0, 2) };
+
+  it('of which no window sees anything is there at once, and its lease is released', async () => {
+    const { reads, worker, tell, released } = start();
+    tell({ loads: new Map([['a', { ...load, pairs: [], twice: [] }]]) });
+    await settled();
+    expect(worker.getFinished()).toMatchObject({ finishedRecving: ['a'], failedRecving: [] });
+    expect([reads.length, released()]).toEqual([0, ['a/0']]);
+  });
 
   it('reads under the lease, and is counted', async () => {
     const { clock, reads, worker, transfers, tell } = start();

@@ -201,6 +201,7 @@ export class PolicyNode extends TestEngine implements EngineClient {
   readonly engineId: string;
   readonly role: EngineRole;
   readonly address: RemoteAddress;
+  readonly identity: EngineIdentity;
   ended: Error | null = null;
   /** Of the fleet. */
   roleset = 'all';
@@ -233,6 +234,7 @@ export class PolicyNode extends TestEngine implements EngineClient {
     this.engineId = engineId;
     this.role = engineId.startsWith('prefill') ? 'prefill' : 'decode';
     this.address = { engineId, host, port };
+    this.identity = identity;
     this.holds = connector.holds ?? NO_HOLDS;
     this.store = connector.store ?? null;
     transport.kv.model = this.model;
@@ -306,14 +308,9 @@ export class StoreNode {
   readonly service: StoreService;
   readonly #net: Net;
 
-  constructor(
-    slots: number,
-    net: Net,
-    engines: readonly PolicyNode[],
-    blockSize = 16,
-    below: Below | null = null,
-  ) {
-    const identity = { ...STORE_ADDRESS, compatibilityHash: 'same', blockSize, blockBytes: [1] };
+  constructor(slots: number, net: Net, engines: readonly PolicyNode[], below: Below | null = null) {
+    const { blockSize, blockBytes } = engines[0]!.identity;
+    const identity = { ...STORE_ADDRESS, compatibilityHash: 'same', blockSize, blockBytes };
     const transport = new PolicyTransport(identity, net);
     const model = new KvModel(blockSize);
     transport.kv.model = model;
@@ -374,8 +371,7 @@ export class PolicyCluster {
     };
     this.p = this.#make('prefill', '');
     this.d = this.#make('decode', '');
-    this.store =
-      storeSlots === null ? null : new StoreNode(storeSlots, this.net, [this.p, this.d], p.blockSize);
+    this.store = storeSlots === null ? null : new StoreNode(storeSlots, this.net, [this.p, this.d]);
   }
 
   /** Another takes the place of the one that ended. */

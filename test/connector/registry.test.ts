@@ -4,16 +4,15 @@ import { createConnector } from '../../src/connector/registry.ts';
 import type { ConnectorDeps } from '../../src/connector/types.ts';
 import { ConfigError } from '../../src/errors.ts';
 import { TestClock } from '../clock.ts';
-import { engineConfig, type Sizes } from '../engine/fakes.ts';
+import { engineConfig } from '../engine/fakes.ts';
 import { makeEngine } from '../transport/helpers.ts';
 import { type Changes, connectorWith } from './scripted.ts';
 
-const make = (name: string, changes: Changes = {}, sizes: Sizes = {}, allFullKv = false) => {
+const make = (name: string, changes: Changes = {}) => {
   const clock = new TestClock();
   const { transport } = makeEngine('engine', { clock });
-  const engine = engineConfig(sizes);
   const deps: ConnectorDeps = {
-    engine: { ...engine, cache: { ...engine.cache, allFullKv } },
+    engine: engineConfig(),
     transport,
     clock,
     onPull() {},
@@ -40,14 +39,6 @@ it('each has what it does: holds of blocks, or a store, or of a list both; of an
   expect(has('MultiConnector')).toEqual([true, false]);
   const multi = { composition: 'compose' as const, names: ['NixlConnector', 'OffloadingConnector'] as const };
   expect(has('MultiConnector', { multi })).toEqual([true, true]);
-});
-
-it('a store is refused beside windowed layers, whatever is beside them, unless they keep everything', () => {
-  const groups = [{ kind: 'full' as const }, { kind: 'sliding' as const, window: 32 }];
-  expect(() => make('OffloadingConnector', {}, { groups })).toThrow(ConfigError);
-  expect(() => make('OffloadingConnector', {}, { groups })).toThrow('leave --store out');
-  expect(make('OffloadingConnector', {}, { groups }, true)).toHaveProperty('store');
-  expect(make('NixlConnector', {}, { groups })).toHaveProperty('holds');
 });
 
 it('an unknown name is refused with those that are known', () => {

@@ -1,5 +1,6 @@
 /** Which sources are cheapest, by hand: a token takes 2 ms to compute, a pull 20 ms and 0.1 ms a token, a block to load 4 ms. */
 import { describe, expect, it } from 'vitest';
+import { kvBytesOf } from '../../src/connector/policy/cost-model.ts';
 import type { PullQuestion } from '../../src/connector/policy/pull-policy.ts';
 import {
   SourceCosts,
@@ -17,7 +18,7 @@ const costsOf = (fixedMs: number, msPerToken: number, computeMs = 2, overheadMs 
 const load = { fixed_ms: 6, ms_per_byte: 0.04, samples: 9 };
 const costs = (changes: Partial<SourceCostsDeps> = {}) =>
   new SourceCosts({
-    ...{ load, pulls: costsOf(20, 0.1), linked: false, blockSize: 16, blockBytes: 100 },
+    ...{ load, pulls: costsOf(20, 0.1), linked: false, blockSize: 16, kvBytes: kvBytesOf(16, 100) },
     ...changes,
   });
 const rest = { localHitTokens: 32, promptTokens: 500, holderRequests: null };

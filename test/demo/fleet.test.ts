@@ -31,12 +31,12 @@ describe('a fleet from a link', () => {
     await expect
       .poll(() => notes.innerText())
       .toContain("'fleet.rooting', which is no setting: did you mean fleet.routing?");
-    expect(await notes.innerText()).toContain("fleet.seed to 'x'");
+    await expect.poll(() => notes.innerText()).toContain("fleet.seed to 'x'");
     expect(await enginesOf(page)).toHaveLength(5);
-    expect(await page.locator('.fleet-tile').count()).toBe(5);
-    expect(await page.locator('.fleet-clock').innerText()).toMatch(
-      /modelled.*not measured: Dynamo mocker's/s,
-    );
+    await expect.poll(() => page.locator('.fleet-tile').count()).toBe(5);
+    await expect
+      .poll(() => page.locator('.fleet-clock').innerText())
+      .toMatch(/modelled.*not measured: Dynamo mocker's/s);
   });
 
   test('shows its pools and the time to the first token, as tables too', async () => {
@@ -50,18 +50,20 @@ describe('a fleet from a link', () => {
     );
     expect(painted.filter(Boolean).length).toBeGreaterThan(3);
     await page.getByText('Engines as a table').click();
-    expect(await page.getByRole('table').filter({ hasText: 'pool in use' }).innerText()).toMatch(
-      /P1\s.*256|P1.*255/,
-    );
+    await expect
+      .poll(() => page.getByRole('table').filter({ hasText: 'pool in use' }).innerText())
+      .toMatch(/P1\s.*256|P1.*255/);
     await page.getByText('Chart as a table').click();
-    expect(await page.getByRole('table').filter({ hasText: 'answers' }).innerText()).toMatch(/\d ms/);
+    await expect
+      .poll(() => page.getByRole('table').filter({ hasText: 'answers' }).innerText())
+      .toMatch(/\d ms/);
   });
 
   test('is routed by another policy while it runs, which says what it knew of whom', async () => {
     const { page } = opened;
     await page.getByLabel('Routing').selectOption('least-request');
     await expect
-      .poll(() => page.getByRole('region', { name: 'The router' }).innerText(), { timeout: 20_000 })
+      .poll(() => page.getByRole('region', { name: 'The router' }).innerText())
       .toMatch(/by least-request.*score: least wins.*P0/s);
     expect(new URL(page.url()).hash).toContain('fleet.routing=least-request');
   });
@@ -77,10 +79,10 @@ describe('a fleet from a link', () => {
     await page.locator('.fleet-turn').last().press('Enter');
     await page.getByRole('button', { name: 'Go on' }).click();
     const way = page.getByRole('region', { name: "One request's way" });
-    await expect.poll(() => way.innerText(), { timeout: 20_000 }).toContain('First token after');
-    expect(await way.locator('.fleet-bar').count()).toBeGreaterThan(2);
+    await expect.poll(() => way.innerText()).toContain('First token after');
+    await expect.poll(() => way.locator('.fleet-bar').count()).toBeGreaterThan(2);
     await way.getByText('The way as a table').click();
-    expect(await way.getByRole('table').innerText()).toContain('forward');
+    await expect.poll(() => way.getByRole('table').innerText()).toContain('forward');
   });
 
   test('engines are killed, replaced, added and drained', async () => {
@@ -92,9 +94,7 @@ describe('a fleet from a link', () => {
     await page.getByRole('button', { name: 'Start one more P' }).click();
     await expect.poll(() => enginesOf(page)).toContain('prefill-2 serving');
     await page.getByRole('button', { name: 'Drain one D' }).click();
-    await expect
-      .poll(async () => (await enginesOf(page)).join(), { timeout: 30_000 })
-      .toMatch(/decode-\S+ leaving/);
+    await expect.poll(async () => (await enginesOf(page)).join()).toMatch(/decode-\S+ leaving/);
     expect(await page.evaluate('kvferryFleet.look.value.requests.failed')).toBe(0);
   });
 
@@ -124,7 +124,7 @@ describe('a fleet from a link', () => {
     await page.getByRole('button', { name: 'Blocks of P0' }).click();
     const blocks = page.getByRole('region', { name: 'Blocks of P0' });
     await blocks.getByText('Blocks of P0 as a table').click();
-    await expect.poll(() => blocks.getByRole('table').innerText(), { timeout: 20_000 }).toContain('turn 1');
+    await expect.poll(() => blocks.getByRole('table').innerText()).toContain('turn 1');
     expect(await seriousFaults(page)).toEqual([]);
     expect(await page.evaluate("kvferryDrawing.times()['fleet pools'].frames")).toBeGreaterThan(10);
     expect(errors).toEqual([]);
@@ -136,20 +136,22 @@ test('the exercise: one load, three routers, three lines, and a table of them', 
   const exercise = page.getByRole('region', { name: 'The same load, three routers' });
   await exercise.getByRole('button', { name: 'Compare' }).click();
   const rows = exercise.locator('.fleet-compared tbody tr');
-  await expect.poll(() => rows.count(), { timeout: 60_000 }).toBe(3);
-  expect(await rows.locator('th').allInnerTexts()).toEqual(['round-robin', 'least-request', 'random']);
+  await expect.poll(() => rows.count()).toBe(3);
+  await expect
+    .poll(() => rows.locator('th').allInnerTexts())
+    .toEqual(['round-robin', 'least-request', 'random']);
   const requests = await rows.locator('td:nth-child(4)').allInnerTexts();
   expect(new Set(requests).size).toBe(1);
   expect(Number(requests[0])).toBeGreaterThan(30);
   // What the lines show, for those who cannot see them.
   await exercise.getByText('Chart as a table').click();
   const points = exercise.locator('.as-table-body');
-  const lines = await points.locator('thead th').allInnerTexts();
-  expect(lines.slice(0, 3)).toEqual(['at', 'round-robin p99', 'round-robin p50']);
-  expect(lines).toHaveLength(7);
+  const lines = () => points.locator('thead th').allInnerTexts();
+  await expect.poll(lines).toHaveLength(7);
+  expect((await lines()).slice(0, 3)).toEqual(['at', 'round-robin p99', 'round-robin p50']);
   const cells = await points.locator('tbody td').allInnerTexts();
   expect(cells.filter((cell) => / m?s$/.test(cell)).length).toBeGreaterThan(6);
-  expect(await exercise.locator('canvas').count()).toBe(1);
+  await expect.poll(() => exercise.locator('canvas').count()).toBe(1);
   const seconds = exercise.getByLabel('Seconds of load');
   await seconds.fill('');
   await seconds.blur();
@@ -157,8 +159,8 @@ test('the exercise: one load, three routers, three lines, and a table of them', 
   // Fewer lines than before, in the place of the same chart.
   await exercise.getByLabel('third router').selectOption('least-request');
   await exercise.getByRole('button', { name: 'Compare' }).click();
-  await expect.poll(() => rows.count(), { timeout: 60_000 }).toBe(2);
-  expect(await exercise.locator('canvas').count()).toBe(1);
+  await expect.poll(() => rows.count()).toBe(2);
+  await expect.poll(() => exercise.locator('canvas').count()).toBe(1);
   // The thread of what is watched, and no other any more.
   await expect.poll(() => page.workers().length).toBe(1);
   expect(errors).toEqual([]);
@@ -182,7 +184,7 @@ test('a thread that cannot be had is said, and the page lives', async () => {
   await page.unroute(/fleet-browser/);
   await alert.getByRole('button', { name: 'Begin again' }).click();
   await simulated(page, 0.1);
-  expect(await alert.count()).toBe(0);
+  await expect.poll(() => alert.count()).toBe(0);
   await page.close();
 });
 
@@ -235,9 +237,7 @@ describe("beside the page's own engines", () => {
 describe('real engines', () => {
   const withGpu = whileTesting(launchBrowser);
   const answered = (page: Page, atLeast: number) =>
-    page.waitForFunction(`globalThis.kvferryFleet?.look.value?.requests.answered >= ${atLeast}`, null, {
-      timeout: 120_000,
-    });
+    page.waitForFunction(`globalThis.kvferryFleet?.look.value?.requests.answered >= ${atLeast}`);
 
   test('serve the same load by the same router, are looked into, killed, replaced and added, and end', async () => {
     const load =
@@ -248,8 +248,10 @@ describe('real engines', () => {
     // Two engines, and no thread that simulates.
     expect(page.workers()).toHaveLength(2);
     expect(await enginesOf(page)).toEqual(['prefill-0 serving', 'decode-0 serving']);
-    expect(await page.locator('.fleet-clock').innerText()).toMatch(/measured.*All of it is real: nano/s);
-    expect(await page.locator('.modelled:visible').count()).toBe(0);
+    await expect
+      .poll(() => page.locator('.fleet-clock').innerText())
+      .toMatch(/measured.*All of it is real: nano/s);
+    await expect.poll(() => page.locator('.modelled:visible').count()).toBe(0);
     await page.getByRole('button', { name: 'Blocks of D0' }).click();
     const blocks = page.getByRole('region', { name: 'Blocks of D0' });
     await blocks.getByText('Blocks of D0 as a table').click();
@@ -264,30 +266,32 @@ describe('real engines', () => {
     await page.locator('.fleet-turn').last().press('Enter');
     const way = page.getByRole('region', { name: "One request's way" });
     await expect.poll(() => way.innerText()).toMatch(/First token after.*measured/s);
-    expect(await way.locator('.fleet-lane-name').allInnerTexts()).toEqual(
-      expect.arrayContaining(['router', 'P0 gpu', 'D0', 'P0 to D0']),
-    );
+    await expect
+      .poll(() => way.locator('.fleet-lane-name').allInnerTexts())
+      .toEqual(expect.arrayContaining(['router', 'P0 gpu', 'D0', 'P0 to D0']));
     expect(await page.evaluate('kvferryFleet.look.value.latency.some(({ p99Ms }) => p99Ms > 0)')).toBe(true);
 
     await page.getByRole('button', { name: 'Kill D0' }).click();
-    await expect.poll(() => enginesOf(page), { timeout: 20_000 }).toContain('decode-0 ended');
+    await expect.poll(() => enginesOf(page)).toContain('decode-0 ended');
     await page.getByRole('button', { name: 'Start others in the place of the dead' }).click();
-    await expect.poll(() => enginesOf(page), { timeout: 60_000 }).toContain('decode-0.2 serving');
+    await expect.poll(() => enginesOf(page)).toContain('decode-0.2 serving');
     const more = page.getByRole('button', { name: 'Start one more P' });
     await more.click();
-    await expect.poll(() => enginesOf(page), { timeout: 60_000 }).toContain('prefill-1 serving');
+    await expect.poll(() => enginesOf(page)).toContain('prefill-1 serving');
     // As many as there may be.
     await expect.poll(() => more.isDisabled()).toBe(true);
     await page.getByLabel('Routing').selectOption('least-request');
     const before = await page.evaluate<number>('kvferryFleet.look.value.requests.answered');
     await page.getByRole('button', { name: 'Go on' }).click();
     await answered(page, before + 2);
-    expect(await page.getByRole('region', { name: 'The router' }).innerText()).toContain('by least-request');
+    await expect
+      .poll(() => page.getByRole('region', { name: 'The router' }).innerText())
+      .toContain('by least-request');
     expect(await page.evaluate('kvferryFleet.look.value.requests.failed')).toBe(0);
 
     await page.getByRole('button', { name: 'simulated', exact: true }).click();
     await simulated(page, 0.3);
-    await expect.poll(() => page.workers().length, { timeout: 20_000 }).toBe(1);
+    await expect.poll(() => page.workers().length).toBe(1);
     expect(new URL(page.url()).hash).not.toContain('engines');
     expect(errors).toEqual([]);
     await page.close();
@@ -296,13 +300,13 @@ describe('real engines', () => {
   test('without WebGPU the fleet is simulated, and says why; more than there can be is said', async () => {
     const { page, errors } = await open('#view=fleet&fleet.engines=real&fleet.prefill=8');
     await simulated(page, 0.1);
-    expect(await page.getByRole('alert').innerText()).toMatch(
-      /^No real engines: This browser .*simulated instead/s,
-    );
+    await expect
+      .poll(() => page.getByRole('alert').innerText())
+      .toMatch(/^No real engines: This browser .*simulated instead/s);
     expect(await page.getByRole('button', { name: 'real', exact: true }).isDisabled()).toBe(true);
-    expect(await page.locator('.fleet-kind').innerText()).toContain('cannot run here');
+    await expect.poll(() => page.locator('.fleet-kind').innerText()).toContain('cannot run here');
     const notes = page.getByRole('log', { name: 'Notes of the fleet' });
-    expect(await notes.innerText()).toContain('prefill is 8: of real engines');
+    await expect.poll(() => notes.innerText()).toContain('prefill is 8: of real engines');
     expect(await settingsOf(page)).toMatchObject({ engines: 'simulated', prefill: 2 });
     expect(errors).toEqual([]);
     await page.close();

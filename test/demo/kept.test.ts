@@ -114,18 +114,18 @@ test('a history that was rewritten is seen so: in the chat, in the blocks, in th
   await ask(page, 'My name is Ada and my boat is mira.');
   await page.evaluate("kvferry.actions.editHistory('mira', 'luna')");
   const chat = page.getByRole('region', { name: 'Conversation' });
-  expect(await chat.locator('del').first().innerText()).toBe('mira');
-  expect(await chat.locator('ins').first().innerText()).toBe('luna');
+  await expect.poll(() => chat.locator('del').first().innerText()).toBe('mira');
+  await expect.poll(() => chat.locator('ins').first().innerText()).toBe('luna');
   const turn = await ask(page, 'What is my boat?');
   expect(turn.answer).toContain('mira');
   const story = page.getByRole('region', { name: 'What happens now' });
-  expect(await story.innerText()).toMatch(/Wrong KV: \d+ pulled tokens/);
+  await expect.poll(() => story.innerText()).toMatch(/Wrong KV: \d+ pulled tokens/);
   await page.evaluate('kvferry.actions.begin({ tokenCheck: true })');
   await untilReady(page);
   await ask(page, 'My name is Ada and my boat is mira.');
   await page.evaluate("kvferry.actions.editHistory('mira', 'luna')");
   expect((await ask(page, 'What is my boat?')).answer).toContain('luna');
-  expect(await story.innerText()).not.toContain('Wrong KV');
+  await expect.poll(() => story.innerText()).not.toContain('Wrong KV');
 });
 
 describe('the address', () => {
@@ -235,7 +235,7 @@ test('says who reads and who writes, in each mode', async () => {
   expect((await heads())[1]).toContain('reads the prompt and writes');
   await ask(page, 'Hello');
   const story = page.getByRole('region', { name: 'What happens now' });
-  expect(await story.innerText()).not.toContain('P ');
+  await expect.poll(() => story.innerText()).not.toContain('P ');
 });
 
 test('runs several P and D, any of which can be looked at', async () => {

@@ -218,7 +218,9 @@ describe('without WebGPU', () => {
       const { page, errors } = await openPage(browser(), `${served().url}#lesson=${number}&speed=live`);
       await until(page, "state.status.value.phase === 'recorded'");
       const lesson = lessons[number - 1]!;
-      expect(await page.getByRole('region', { name: `Lesson ${number}: ${title}` }).count()).toBe(1);
+      await expect
+        .poll(() => page.getByRole('region', { name: `Lesson ${number}: ${title}` }).count())
+        .toBe(1);
       for (const i of lesson.tasks.keys()) {
         await walkStep(page, lesson, i);
         await until(page, '!state.time.value.playing');

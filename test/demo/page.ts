@@ -74,6 +74,9 @@ export async function servePlainly(): Promise<ServedPage> {
   };
 }
 
+/** No page is so slow, on however busy a machine. */
+const HANGING_MS = 150_000;
+
 export interface OpenedPage {
   page: Page;
   /** Errors of the page and on its console so far. */
@@ -86,6 +89,7 @@ export async function openPage(
   viewport = { width: 1280, height: 900 },
 ): Promise<OpenedPage> {
   const page = await browser.newPage({ viewport });
+  page.setDefaultTimeout(HANGING_MS);
   const errors: string[] = [];
   page.on('pageerror', (error) => errors.push(error.stack ?? error.message));
   page.on('console', (message) => {
@@ -151,7 +155,7 @@ const READ = `(() => {
 export const readState = (page: Page): Promise<PageState> => page.evaluate(READ);
 
 /** Waits until the condition, JavaScript over `state` (the session's signals), holds. */
-export async function until(page: Page, condition: string, timeout = 60_000): Promise<void> {
+export async function until(page: Page, condition: string, timeout = HANGING_MS): Promise<void> {
   try {
     await page.waitForFunction(`(({ state }) => ${condition})(globalThis.kvferry)`, null, { timeout });
   } catch (error) {
@@ -199,7 +203,7 @@ export async function walkStep(page: Page, lesson: Lesson, place: number): Promi
 /** Waits until the fleet that is shown has run so many simulated seconds. */
 export async function simulated(page: Page, seconds: number): Promise<void> {
   const condition = `globalThis.kvferryFleet?.nowMs.value >= ${1000 * seconds}`;
-  await page.waitForFunction(condition, null, { timeout: 60_000 });
+  await page.waitForFunction(condition);
 }
 
 /** The drawer with all settings. */

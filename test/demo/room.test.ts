@@ -27,7 +27,7 @@ describe('words and blocks', () => {
     // It stays when the pointer has gone on.
     await page.mouse.move(5, 5);
     await expect.poll(lit).toEqual([]);
-    expect(await inspector().innerText()).toContain('bear');
+    await expect.poll(() => inspector().innerText()).toContain('bear');
   });
 
   test('a block that is pointed at lights its words, by the keyboard too', async () => {
@@ -60,8 +60,10 @@ describe('words and blocks', () => {
     const { page } = opened;
     await ask(page, 'Hello');
     await expect.poll(() => page.locator('.chat-hint').innerText()).toContain('My name is Ada.');
-    expect(await page.locator('.chat-hint').count()).toBe(1);
-    expect(await page.locator('.chat-knows').innerText()).toContain('It knows nothing of the world');
+    await expect.poll(() => page.locator('.chat-hint').count()).toBe(1);
+    await expect
+      .poll(() => page.locator('.chat-knows').innerText())
+      .toContain('It knows nothing of the world');
   });
 
   test('nothing went wrong on the console', () => {
@@ -82,7 +84,7 @@ describe('two users', () => {
     // The second when the first is being answered.
     expect(starts[1]![0]).toBeGreaterThan(starts[0]![1]);
     await page.getByText('What the marks mean').click();
-    expect(await page.locator('.legend').innerText()).toContain('conversation 2');
+    await expect.poll(() => page.locator('.legend').innerText()).toContain('conversation 2');
     await page.close();
   });
 });
@@ -107,7 +109,7 @@ describe('for a room', () => {
     await page.locator('.timeline').scrollIntoViewIfNeeded();
     await page.locator('.crossover').scrollIntoViewIfNeeded();
     await expect
-      .poll(() => page.evaluate<string[]>('globalThis.drawn').then((all) => all.join()), { timeout: 20_000 })
+      .poll(() => page.evaluate<string[]>('globalThis.drawn').then((all) => all.join()))
       .toMatch(/hand-over.*router.*tokens that D has/s);
     const small = await page.evaluate<string[]>(`(() => {
       const words = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);

@@ -95,7 +95,7 @@ describe('a conversation', () => {
       before.map(({ question, answer }) => [question, answer]),
     );
     const chat = page.getByRole('region', { name: 'Conversation' });
-    expect(await chat.innerText()).toContain('My name is Ada');
+    await expect.poll(() => chat.innerText()).toContain('My name is Ada');
     const kept = (await store(page))!;
     expect(kept.figures.blocks).toBe(0);
     expect(kept.folder.some(({ text }) => text?.includes('name is Ada'))).toBe(true);

@@ -31,15 +31,15 @@ test.each(lessons.map(({ number, title }) => [number, title] as const))(
     for (const [i, { look, see }] of lessons[number - 1]!.tasks.entries()) {
       await untilReady(page);
       await walkStep(page, lessons[number - 1]!, i);
-      expect(await lesson.innerText()).toContain(see);
+      await expect.poll(() => lesson.innerText()).toContain(see);
       // Which prediction came true is told, and the object that the step speaks of is marked.
-      expect(await lesson.locator('.lesson-told').innerText()).toMatch(/As you said|It was/);
-      expect(await page.locator(`${OBJECTS[look]}[data-pointed]`).count()).toBe(1);
+      await expect.poll(() => lesson.locator('.lesson-told').innerText()).toMatch(/As you said|It was/);
+      await expect.poll(() => page.locator(`${OBJECTS[look]}[data-pointed]`).count()).toBe(1);
     }
     await untilReady(page);
     await lesson.getByRole('button', { name: 'Think' }).click();
     await lesson.locator('summary').click();
-    expect(await lesson.locator('details p').innerText()).toBe(lessons[number - 1]!.answer);
+    await expect.poll(() => lesson.locator('details p').innerText()).toBe(lessons[number - 1]!.answer);
     if (number === 1) expect(await seriousFaults(page)).toEqual([]);
     // What a race or a sweep asks is no part of the conversation.
     const { turns } = await readState(page);

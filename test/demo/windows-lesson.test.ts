@@ -81,7 +81,7 @@ test('a question within the window saves nothing, and that is said', async () =>
   const { page, errors } = await openPage(browser(), `${served().url}#lesson=10&speed=live`);
   await untilReady(page);
   await page.evaluate("kvferry.actions.ask('Who is there?')");
-  await page.locator('.lesson-figures').waitFor({ timeout: 60_000 });
+  await page.locator('.lesson-figures').waitFor();
   expect(await said(page)).toContain('Nothing was saved');
   expect(errors).toEqual([]);
 }, 180_000);

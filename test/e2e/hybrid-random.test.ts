@@ -1,10 +1,11 @@
 /**
  * Whole models of one, two and three KV cache groups, with windows and blocks of random sizes, in pools that are too
- * small for what is served at once: every mode and both hand-overs give the bits that one engine with room enough gives.
+ * small for what is served at once: every mode, both hand-overs and a store beside them give the bits that one engine with room enough gives.
  */
 import { expect, it } from 'vitest';
 import { mostBlocksInAll } from '../../src/engine/kv-cache-spec.ts';
 import type { ClusterOptions } from '../../src/fleet/types.ts';
+import { pathChoice } from '../../src/lab/multiturn/paths.ts';
 import { kvCacheSpecs } from '../../src/model/kv-groups.ts';
 import { Random } from '../../src/workload/random.ts';
 import { converse, fingerprint, withCluster } from './cluster-fixture.ts';
@@ -40,6 +41,7 @@ it.each([
       prefill: { numBlocks: roomy, enablePrefixCaching: true },
       decode: { numBlocks: roomy, enablePrefixCaching: true },
       mode: 'monolithic',
+      store: { bytes: 2 ** 22, eviction: 's3fifo' },
     };
     await withCluster(options, async (cluster) => {
       const serve = async (together: boolean): Promise<string[][]> => {
@@ -58,6 +60,12 @@ it.each([
           expect([mode, handover, await serve(true)]).toEqual([mode, handover, alone]);
           await cluster.checkIntegrity();
         }
+      for (const name of ['store', 'both'] as const) {
+        const { mode, connector } = pathChoice(name, { offloadPromptOnly: false });
+        await cluster.configure({ mode, connector, handover: 'pull' });
+        expect([name, await serve(true)]).toEqual([name, alone]);
+        await cluster.checkIntegrity();
+      }
     });
   } finally {
     await model.remove();

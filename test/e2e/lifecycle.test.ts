@@ -1,7 +1,20 @@
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it } from 'vitest';
 import { DEFAULT_SAMPLING } from '../../src/engine/sampling.ts';
 import { EngineDeadError, RequestError } from '../../src/errors.ts';
-import { converse, fingerprint, generate, testOptions, withCluster } from './cluster-fixture.ts';
+import { whileTesting } from '../while-testing.ts';
+import {
+  converse,
+  fingerprint,
+  generate,
+  startCluster,
+  testOptions,
+  withCluster,
+} from './cluster-fixture.ts';
+
+/** For tests that leave both engines alive. */
+const shared = whileTesting(() => startCluster());
+
+afterEach(() => shared().checkIntegrity());
 
 describe('holds', () => {
   it('pools too small for all holds: the oldest D>P hold is dropped, P recomputes, the tokens stay right', async () => {
@@ -87,42 +100,39 @@ describe('holds', () => {
   });
 
   it('endConversation releases what D holds', async () => {
-    await withCluster({}, async (cluster) => {
-      await converse(cluster, 'c', 1);
-      const held = async () => (await cluster.stats()).map((engine) => engine.heldRequests);
-      expect((await held())[1]).toBe(1);
-      await cluster.endConversation('c');
-      await expect.poll(held).toEqual([0, 0]);
-    });
+    const cluster = shared();
+    await converse(cluster, 'c', 1);
+    const held = async () => (await cluster.stats()).map((engine) => engine.heldRequests);
+    expect((await held())[1]).toBe(1);
+    await cluster.endConversation('c');
+    await expect.poll(held).toEqual([0, 0]);
   });
 
   it('a turn that its reader leaves gives its blocks back on both engines', async () => {
-    await withCluster({}, async (cluster) => {
-      const promptTokenIds = Array.from({ length: 100 }, (_, i) => 10 + i);
-      for await (const _ of cluster.generate({
-        conversationId: 'c',
-        promptTokenIds,
-        sampling: { maxTokens: 200, ignoreEos: true },
-      }))
-        break;
-      const used = async () => (await cluster.stats()).map((engine) => engine.usedBlocks);
-      await expect.poll(used).toEqual([0, 0]);
-    });
+    const cluster = shared();
+    const promptTokenIds = Array.from({ length: 100 }, (_, i) => 10 + i);
+    for await (const _ of cluster.generate({
+      conversationId: 'c',
+      promptTokenIds,
+      sampling: { maxTokens: 200, ignoreEos: true },
+    }))
+      break;
+    const used = async () => (await cluster.stats()).map((engine) => engine.usedBlocks);
+    await expect.poll(used).toEqual([0, 0]);
   });
 });
 
 describe('ends', () => {
   it('a request that cannot be served is refused with a sentence, and the next one works', async () => {
-    await withCluster({}, async (cluster) => {
-      const tooLong = Array.from({ length: 2000 }, () => 10);
-      await expect(generate(cluster, { conversationId: null, promptTokenIds: tooLong })).rejects.toThrow(
-        RequestError,
-      );
-      await expect(generate(cluster, { conversationId: null, promptTokenIds: [] })).rejects.toThrow(
-        RequestError,
-      );
-      expect((await converse(cluster, 'c', 1))[0]!.tokens).toHaveLength(12);
-    });
+    const cluster = shared();
+    const tooLong = Array.from({ length: 2000 }, () => 10);
+    await expect(generate(cluster, { conversationId: null, promptTokenIds: tooLong })).rejects.toThrow(
+      RequestError,
+    );
+    await expect(generate(cluster, { conversationId: null, promptTokenIds: [] })).rejects.toThrow(
+      RequestError,
+    );
+    expect((await converse(cluster, 'c', 1))[0]!.tokens).toHaveLength(12);
   });
 
   it('a dead engine rejects its callers at once', async () => {

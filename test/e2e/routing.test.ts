@@ -1,5 +1,5 @@
 /** Every policy on real engines: one engine's tokens, decisions that can be read, and caches known as they are. */
-import { expect, it, vi } from 'vitest';
+import { expect, it } from 'vitest';
 import { ROUTING_NAMES } from '../../src/config/routing.ts';
 import type { EngineLoad } from '../../src/engine/inspect/engine-load.ts';
 import type { EngineCluster } from '../../src/fleet/cluster.ts';
@@ -70,7 +70,7 @@ it('engines tell their load while somebody listens, and their last word is that 
     expect(told).toEqual([]);
     await decode.inspection.reportLoad(true);
     await converse(cluster, 'b', 2, { outputTokens: 40 });
-    await vi.waitFor(() => expect(told.at(-1)).toMatchObject({ running: 0, waiting: 0 }));
+    await expect.poll(() => told.at(-1)).toMatchObject({ running: 0, waiting: 0 });
     const [stats] = (await cluster.stats()).filter(({ engineId }) => engineId === decode.engineId);
     expect(told.some(({ running }) => running === 1)).toBe(true);
     expect(told.some(({ generationTokensPerSecond }) => generationTokensPerSecond > 10)).toBe(true);

@@ -194,7 +194,7 @@ describe('clients that go', () => {
         for (let i = 0; i < 20; i++) await cluster.endConversation(`c${i}`);
         return inUse(cluster);
       };
-      await expect.poll(free, { timeout: 20_000 }).toEqual({ blocks: 0, held: 0 });
+      await expect.poll(free).toEqual({ blocks: 0, held: 0 });
       expect(errors).toEqual([]);
     });
   });
@@ -237,7 +237,7 @@ describe('engines that fail', () => {
         await cluster.engine(role).lab.loseDevice();
         expect(await text(await under)).toBe(expected);
         // The answer may be there before anyone has noticed that an engine ended.
-        await expect.poll(() => cluster.engine(role).engineId, { timeout: 20_000 }).toBe(`${role}-0.2`);
+        await expect.poll(() => cluster.engine(role).engineId).toBe(`${role}-0.2`);
         await expect.poll(async () => (await fetch(`${urls[role]}/health`)).status).toBe(200);
         expect(await text(await post(url, ask))).toBe(expected);
       });

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, expect, it } from 'vitest';
 import { DEFAULT_SAMPLING } from '../../src/engine/sampling.ts';
 import type { RequestOutput } from '../../src/engine/types.ts';
 import { ThreadEngine } from '../../src/fleet/thread-engine.ts';
@@ -64,7 +64,7 @@ it("a request's stream has the transfers that came before its end, and nothing k
   const seen: string[] = [];
   engine.onEvent((event) => event.kind === 'transfer' && void seen.push(event.requestId));
   for (const id of ['given-up', 'never-there', 'kept']) tell(transfer(id));
-  await vi.waitFor(() => expect(seen).toHaveLength(3));
+  await expect.poll(() => seen).toHaveLength(3);
   expect(kept.transfers).toMatchObject([{ outcome: 'done' }]);
   expect(givenUp.transfers).toEqual([]);
 });

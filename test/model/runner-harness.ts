@@ -1,6 +1,7 @@
 /** A runner with its KV memory, and sequences of requests through it. */
 import { DEFAULT_SAMPLING } from '../../src/engine/sampling.ts';
 import type { ScheduledRequest } from '../../src/engine/types.ts';
+import type { GpuDevice } from '../../src/gpu/device.ts';
 import { GpuKvMemory } from '../../src/gpu/kv-memory.ts';
 import { ModelRunner } from '../../src/model/runner.ts';
 import type { ModelRunnerOptions } from '../../src/model/runner-parts.ts';
@@ -40,6 +41,7 @@ export async function createHarness(
   const { architecture } = weights;
   const blockBytes = kvBlockBytes(architecture, blockSize, kvDtype);
   const gpu = await openTestDevice(blockBytes * numBlocks);
+  fillWithNaN(gpu);
   const kv = new GpuKvMemory({ gpu, numBlocks, blockBytes, kvDtype, clock: systemClock });
   const runner = await ModelRunner.create({
     gpu,
@@ -68,6 +70,18 @@ export async function createHarness(
       kv.destroy();
       gpu.destroy();
     },
+  };
+}
+
+/** From now on, what no kernel and no copy has written to is NaN: whoever reads it shows. */
+function fillWithNaN({ device }: GpuDevice): void {
+  const create = device.createBuffer.bind(device);
+  device.createBuffer = (descriptor) => {
+    if (descriptor.mappedAtCreation || !(descriptor.usage & GPUBufferUsage.STORAGE))
+      return create(descriptor);
+    const buffer = create({ ...descriptor, usage: descriptor.usage | GPUBufferUsage.COPY_DST });
+    device.queue.writeBuffer(buffer, 0, new Uint32Array(buffer.size / 4).fill(0xffffffff));
+    return buffer;
   };
 }
 

@@ -31,7 +31,7 @@ const fact: BlockFact = {
 
 const noStoreCounters: StoreStats['counters'] = {
   ...{ lookups: 0, hits: 0, stored: 0, evicted: 0, refused: 0 },
-  ...{ offers: 0, taken: 0, known: 0, lost: 0, loads: 0 },
+  ...{ offers: 0, taken: 0, known: 0, lost: 0, loads: 0, raised: 0 },
 };
 
 /** A recorder of a cluster that says what it is told to say. */
@@ -136,7 +136,7 @@ it('tells all of an engine again that took the place of one', async () => {
 it('tells of a store what comes and goes, cell by cell, and what it read of an engine', async () => {
   const counters = { ...noStoreCounters, lookups: 4, hits: 3 };
   const stats = { slots: 8, blocks: 1, inUse: 0, blockBytes: 64, counters, folder: null, server: null };
-  const memory: StoreCell[] = [{ id: 2, hash: 'ab', state: 'ready' }];
+  const memory: StoreCell[] = [{ id: 2, key: 'ab', state: 'ready' }];
   const store = { memory, folder: null as string[] | null, stats };
   const { recorder, of, tell } = recorded(store);
   await recorder.poll();
@@ -146,7 +146,7 @@ it('tells of a store what comes and goes, cell by cell, and what it read of an e
   await recorder.poll();
   expect(of('store_blocks')).toHaveLength(1);
   // Another takes a cell of its own, and the first is gone; the folder's cells are given out here.
-  store.memory = [{ id: 3, hash: 'cd', state: 'read' }];
+  store.memory = [{ id: 3, key: 'cd', state: 'read' }];
   store.folder = ['ef', 'cd'];
   await recorder.poll();
   const [, inMemory, folder] = of('store_blocks');

@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest';
 import { BlockNews, type StoreCell } from '../../src/store/block-news.ts';
 
-const cell = (id: number, hash: string, state: StoreCell['state'] = 'ready'): StoreCell => ({
+const cell = (id: number, key: string, state: StoreCell['state'] = 'ready'): StoreCell => ({
   id,
-  hash,
+  key,
   state,
 });
 

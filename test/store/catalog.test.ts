@@ -11,14 +11,16 @@ const stored = (catalog: BlockCatalog, ...keys: string[]) => {
 };
 
 describe('a catalog of blocks', () => {
-  test('finds keys from the first on, up to the first that is missing or still coming', () => {
+  test('tells where a key is once it has come, and counts what was asked for and found', () => {
     const catalog = new BlockCatalog({ slots: 8, eviction: 'lru' });
     stored(catalog, 'a', 'b', 'd');
     catalog.prepareStore('c');
-    expect(catalog.lookup(['a', 'b', 'c', 'd'])).toBe(2);
+    expect(['a', 'b', 'c', 'x'].map((key) => catalog.slotOf(key))).toEqual([0, 1, null, null]);
+    catalog.countLookup(4, 2);
     expect(catalog.state('c')).toBe('coming');
     catalog.completeStore('c', true);
-    expect(catalog.lookup(['a', 'b', 'c', 'd'])).toBe(4);
+    expect(catalog.slotOf('c')).toBe(3);
+    catalog.countLookup(4, 4);
     expect(catalog.counters).toMatchObject({ lookups: 8, hits: 6, stored: 4 });
   });
 
@@ -35,7 +37,7 @@ describe('a catalog of blocks', () => {
     stored(catalog, 'a', 'b');
     expect(catalog.prepareLoad(['a'])).toEqual([0]);
     stored(catalog, 'c');
-    expect(catalog.lookup(['a'])).toBe(1);
+    expect(catalog.slotOf('a')).toBe(0);
     expect(catalog.state('b')).toBe('absent');
     catalog.prepareLoad(['c']);
     expect(catalog.prepareStore('d')).toBeNull();

@@ -103,7 +103,7 @@ function lookupOf(name: EvictionName, stream: readonly string[]): number {
   }
   const asked = keys.slice(-LOOKUP);
   const begun = performance.now();
-  catalog.lookup(asked);
+  for (const key of asked) catalog.slotOf(key);
   catalog.prepareLoad(asked);
   return performance.now() - begun;
 }
@@ -135,7 +135,9 @@ function hitRates(trace: readonly string[][]) {
 function found(name: EvictionName, slots: number, trace: readonly string[][]): number {
   const catalog = new BlockCatalog({ slots, eviction: name });
   for (const keys of trace) {
-    const there = keys.slice(0, catalog.lookup(keys));
+    const gap = keys.findIndex((key) => catalog.slotOf(key) === null);
+    const there = gap < 0 ? keys : keys.slice(0, gap);
+    catalog.countLookup(keys.length, there.length);
     catalog.prepareLoad(there);
     for (const key of keys.slice(there.length)) {
       if (catalog.state(key) === 'absent' && catalog.prepareStore(key) !== null)

@@ -2,6 +2,7 @@
 
 import { STORE_ADDRESS } from '../../config/connectors.ts';
 import type { Composition } from '../../config/kv-connectors.ts';
+import { kvBytesOf } from '../policy/cost-model.ts';
 import { SourceCosts, type SourceCostsDeps } from '../policy/source-costs.ts';
 import type { ConnectorDeps, EngineConnector, StoreCounters, TransferCounters } from '../types.ts';
 import { MultiSchedulerSide, weighsCosts } from './scheduler-side.ts';
@@ -18,12 +19,9 @@ export function createMultiConnector(
   const { blockBytes } = deps.transport.identity;
   const children: EngineConnector[] = [];
   let costs: SourceCosts | null = null;
-  const sizes = {
-    blockSize: deps.engine.cache.blockSize,
-    blockBytes: blockBytes.reduce((sum, bytes) => sum + bytes, 0),
-  };
+  const { blockSize, groups } = deps.engine.cache;
   const secondHops = new SecondHops({
-    ...sizes,
+    ...{ blockSize, blockBytes },
     storedTokens: (requestId) => children.find(({ store }) => store)?.store?.storedTokens(requestId) ?? null,
   });
   for (const make of makers) {
@@ -43,8 +41,9 @@ export function createMultiConnector(
       }),
     );
   }
+  const kvBytes = kvBytesOf(blockSize, Math.max(...blockBytes), groups);
   const pulls = children.find(({ costAware }) => costAware)?.costAware ?? null;
-  costs = known && pulls && new SourceCosts({ ...known, pulls, ...sizes });
+  costs = known && pulls && new SourceCosts({ ...known, pulls, blockSize, kvBytes });
   const store = children.findIndex((child) => child.store);
   const scheduler = new MultiSchedulerSide({
     children,

@@ -100,7 +100,7 @@ export class MultiSchedulerSide implements KvConnectorScheduler<MultiMetadata>, 
     const loaded = shares.find(({ child }) => child === this.#deps.store);
     if (loaded) this.#deps.costs?.started(requestId, loaded.to - loaded.from);
     const pulled = shares.find(({ child }) => child !== this.#deps.store);
-    if (pulled) this.#deps.secondHops.pulls(request, pulled.from);
+    if (pulled) this.#deps.secondHops.pulls(request, pulled.from, blockIds);
   }
 
   requestComputed(request: ConnectorRequest, blockIds: BlockIds): void {

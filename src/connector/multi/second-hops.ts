@@ -3,11 +3,12 @@
  * store and from there to D, though P has them. P tells D what the store had before it began, in its parameters.
  */
 import type { ConnectorRequest } from '../../engine/kv-connector.ts';
+import { type BlockIds, NULL_BLOCK } from '../../engine/types.ts';
 
 export interface SecondHopDeps {
   blockSize: number;
-  /** Bytes of a block, of all groups. */
-  blockBytes: number;
+  /** Bytes of a block, by group. */
+  blockBytes: readonly number[];
   /** Tokens that the store had when the request was looked up; null: it was not asked. */
   storedTokens: (requestId: string) => number | null;
 }
@@ -15,7 +16,7 @@ export interface SecondHopDeps {
 export class SecondHops {
   bytes = 0;
   readonly #deps: SecondHopDeps;
-  /** Requests that pull, with the tokens of it that the store had before. */
+  /** Requests that pull, with the bytes of it that the store had before. */
   readonly #pulling = new Map<string, number>();
 
   constructor(deps: SecondHopDeps) {
@@ -33,18 +34,27 @@ export class SecondHops {
     return params.remote_store_num_tokens ?? Number.POSITIVE_INFINITY;
   }
 
-  /** A pull from a peer begins at this token. */
-  pulls({ requestId, kvTransferParams: params }: ConnectorRequest, from: number): void {
+  /** A pull from a peer into this table begins at this token. */
+  pulls({ requestId, kvTransferParams: params }: ConnectorRequest, from: number, table: BlockIds): void {
     const stored = params?.do_remote_prefill ? (params.remote_store_num_tokens ?? 0) : 0;
-    if (stored > from) this.#pulling.set(requestId, stored - from);
+    const { blockSize, blockBytes } = this.#deps;
+    const first = Math.floor(from / blockSize);
+    const end = first + Math.floor((stored - from) / blockSize);
+    if (end <= first) return;
+    const bytes = table.map(
+      (ids, group) => ids.slice(first, end).filter((id) => id !== NULL_BLOCK).length * blockBytes[group]!,
+    );
+    this.#pulling.set(
+      requestId,
+      bytes.reduce((sum, one) => sum + one, 0),
+    );
   }
 
   /** A pull from a peer ended; bytes came. */
   pulled(requestId: string, came: boolean): void {
-    const tokens = this.#pulling.get(requestId);
-    if (tokens === undefined) return;
+    const bytes = this.#pulling.get(requestId);
+    if (bytes === undefined) return;
     this.#pulling.delete(requestId);
-    const { blockSize, blockBytes } = this.#deps;
-    if (came) this.bytes += Math.floor(tokens / blockSize) * blockBytes;
+    if (came) this.bytes += bytes;
   }
 }

@@ -8,6 +8,10 @@ import type { BlockPair } from '../../transport/types.ts';
 export interface Save {
   hashes: readonly BlockHash[];
   blockIds: BlockIds;
+  /** The groups that it is of; left out: all. */
+  groups?: readonly number[];
+  /** Of groups with a window, which give blocks back while their request goes on. */
+  window?: true;
 }
 
 export interface Load {
@@ -15,14 +19,16 @@ export interface Load {
   leaseId: string;
   pairs: readonly BlockPair[];
   numTokens: number;
-  /** Blocks of it that come by a second hop in one turn. */
-  twice: number;
+  /** Those that come by a second hop in one turn. */
+  twice: readonly BlockPair[];
 }
 
 /** Drained when built. In this order. */
 export interface OffloadingMetadata {
   /** Requests that gave their blocks back: nothing of them may be read that was not submitted. */
   revoked: ReadonlySet<string>;
+  /** The same of what was offered of their windows alone. */
+  passed: ReadonlySet<string>;
   lookups: readonly (Omit<StoreLookup, 'kind'> & { requestId: string })[];
   /** Leases that will not be read. */
   released: readonly string[];

@@ -3,6 +3,7 @@
  * and offers what was computed, block by block as it is there. Rules and knobs: vLLM's OffloadingConnector (docs/store.md).
  */
 import type { OffloadingConfig } from '../../config/connectors.ts';
+import type { KvCacheSpec } from '../../config/engine.ts';
 import type { KvTransferParams } from '../../config/kv-transfer.ts';
 import type {
   ConnectorOutput,
@@ -11,15 +12,20 @@ import type {
   ExternalMatch,
   KvConnectorScheduler,
 } from '../../engine/kv-connector.ts';
-import type { BlockIds, Clock, NoPull } from '../../engine/types.ts';
+import { type BlockIds, type Clock, type NoPull, NULL_BLOCK } from '../../engine/types.ts';
+import { invariant } from '../../errors.ts';
+import type { BlockPair } from '../../transport/types.ts';
 import type { StoreAnswers } from './answers.ts';
 import type { Load, OffloadingMetadata, Save } from './metadata.ts';
 import { ReuseTracker } from './reuse-tracker.ts';
+import { OfferedWindows } from './windows.ts';
 
 export interface OffloadingSchedulerDeps {
   config: OffloadingConfig;
   engineId: string;
   blockSize: number;
+  /** What each KV cache group keeps. */
+  groups: readonly KvCacheSpec[];
   clock: Clock;
   answers: StoreAnswers;
   /** As ConnectorDeps has it. */
@@ -35,6 +41,8 @@ interface Tracked {
   failed: boolean;
   /** Blocks, from the first on, that need not be offered. */
   known: number;
+  /** Blocks at whose end the store has, or was offered, what windows see. */
+  windowsKnown: number;
   /** Something of it was offered. */
   offered: boolean;
   /** Tokens that the store had of it when it was asked first; null: no answer yet. */
@@ -51,7 +59,9 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
   readonly #deps: OffloadingSchedulerDeps;
   readonly #tracked = new Map<string, Tracked>();
   readonly #reuse: ReuseTracker | null;
+  readonly #windows: OfferedWindows;
   #revoked = new Set<string>();
+  #passed = new Set<string>();
   #lookups: OffloadingMetadata['lookups'][number][] = [];
   #released: string[] = [];
   #loads = new Map<string, Load>();
@@ -60,6 +70,7 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
 
   constructor(deps: OffloadingSchedulerDeps) {
     this.#deps = deps;
+    this.#windows = new OfferedWindows(deps.groups, deps.blockSize);
     const { storeThreshold, maxTrackerSize } = deps.config;
     this.#reuse = storeThreshold >= 2 ? new ReuseTracker(maxTrackerSize) : null;
   }
@@ -68,7 +79,7 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
   onNewRequest(request: ConnectorRequest): void {
     const tracked: Tracked = {
       ...{ leaseId: null, lookups: 0, failed: false },
-      ...{ known: 0, offered: false, stored: null },
+      ...{ known: 0, windowsKnown: 0, offered: false, stored: null },
     };
     this.#tracked.set(request.requestId, tracked);
     if (this.#reuse) for (const hash of request.blockHashes()) this.#reuse.ask(hash);
@@ -81,9 +92,9 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
     if (!tracked?.leaseId) return nothing(null);
     const found = answers.of(tracked.leaseId);
     if (!found) return null;
-    tracked.stored ??= found.length * blockSize;
-    const most = Math.floor(mostTokens(request.kvTransferParams?.max_load_tokens) / blockSize);
-    const chunks = Math.floor(Math.min(found.length, most) / config.blocksPerChunk);
+    const length = found[0]?.length ?? 0;
+    tracked.stored ??= length * blockSize;
+    const chunks = Math.floor(Math.min(length, this.#mostLoaded(request)) / config.blocksPerChunk);
     const tokens = chunks * config.blocksPerChunk * blockSize - numComputedTokens;
     if (tokens > 0 && tokens < config.minLoadTokens)
       return nothing({
@@ -91,7 +102,7 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
         reason: `${tokens} < ${config.minLoadTokens} tokens, the least that is loaded`,
       });
     if (tokens > 0) return { tokens, noPull: null };
-    if (found.length === 0) return nothing(null);
+    if (length === 0) return nothing(null);
     return nothing({
       by: 'offer',
       reason: `the local hit of ${numComputedTokens} covers what the store has`,
@@ -109,14 +120,15 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
     const { blockSize, answers } = this.#deps;
     const { leaseId } = tracked;
     const found = answers.of(leaseId) ?? [];
-    tracked.known = Math.max(tracked.known, found.length);
+    const length = found[0]?.length ?? 0;
+    tracked.known = Math.max(tracked.known, length);
+    tracked.windowsKnown = Math.max(tracked.windowsKnown, length);
     const first = numLocalComputedTokens / blockSize;
     const end = first + numExternalTokens / blockSize;
+    const pairs = pairsOf(found, blockIds, first, end);
     if (numExternalTokens > 0) {
-      const pairs = blockIds.flatMap((ids, group) =>
-        found.slice(first, end).map((remote, i) => ({ group, remote, local: ids[first + i]! })),
-      );
-      const twice = secondHopBlocks(request.kvTransferParams, first, end, blockSize);
+      const second = Math.max(first, secondHopsFrom(request.kvTransferParams, blockSize));
+      const twice = second < end ? pairsOf(found, blockIds, second, end) : [];
       this.#loads.set(request.requestId, { leaseId, pairs, numTokens: numExternalTokens, twice });
     } else this.#released.push(leaseId);
     answers.forget(leaseId);
@@ -128,28 +140,56 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
   }
 
   requestComputed(request: ConnectorRequest, blockIds: BlockIds): void {
-    if (this.#deps.config.saves === 'blocks') this.#save(request, blockIds);
+    const tracked = this.#tracked.get(request.requestId);
+    if (!tracked || this.#deps.config.saves !== 'blocks') return;
+    const computed = this.#save(request, tracked, blockIds);
+    // As soon as it is there: what is generated next may pass it.
+    const prompt = this.#savedBlocks(request, request.promptTokenIds.length);
+    if (computed >= prompt) this.#saveWindows(request, tracked, blockIds, prompt);
   }
 
-  #save(request: ConnectorRequest, blockIds: BlockIds): void {
-    const { requestId, numComputedTokens, promptTokenIds, kvTransferParams } = request;
-    const tracked = this.#tracked.get(requestId);
-    if (!tracked) return;
+  /** How many blocks of the first tokens are to be saved. */
+  #savedBlocks({ promptTokenIds, kvTransferParams }: ConnectorRequest, numTokens: number): number {
     const { blockSize, config } = this.#deps;
     const most = mostTokens(kvTransferParams?.max_offload_tokens);
     const saved = config.promptOnly ? Math.min(most, promptTokenIds.length) : most;
-    const computed = Math.floor(Math.min(numComputedTokens, saved) / blockSize);
+    return Math.floor(Math.min(numTokens, saved) / blockSize);
+  }
+
+  /** What of groups that keep everything is new; returns how many blocks there are. */
+  #save(request: ConnectorRequest, tracked: Tracked, blockIds: BlockIds): number {
+    const computed = this.#savedBlocks(request, request.numComputedTokens);
     const hashes = request.blockHashes(computed).slice(tracked.known);
-    const wanted = this.#wanted(hashes);
+    const { fullGroups } = this.#windows;
+    const wanted = fullGroups?.length === 0 ? 0 : this.#wanted(hashes);
     if (wanted > 0) {
+      const [first, end] = [tracked.known, tracked.known + wanted];
       this.#saves.push({
-        requestId,
+        requestId: request.requestId,
         hashes: hashes.slice(0, wanted),
-        blockIds: blockIds.map((ids) => ids.slice(tracked.known, tracked.known + wanted)),
+        blockIds: blockIds.map((ids) => ids.slice(first, end)),
+        ...(fullGroups ? { groups: fullGroups } : {}),
       });
       tracked.offered = true;
     }
     tracked.known = Math.max(tracked.known, computed);
+    return computed;
+  }
+
+  /** What windows see at the end of the first `end` blocks. */
+  #saveWindows(request: ConnectorRequest, tracked: Tracked, blockIds: BlockIds, end: number): void {
+    if (end <= tracked.windowsKnown) return;
+    tracked.windowsKnown = end;
+    const { requestId } = request;
+    const windows = this.#windows.endingAt(end, blockIds).map((one) => {
+      const hashes = request.blockHashes(end).slice(one.first);
+      return { ...one, hashes };
+    });
+    const wanted = windows.filter(({ hashes }) => this.#wanted(hashes) === hashes.length);
+    for (const { hashes, groups, blockIds: ids } of wanted)
+      this.#saves.push({ requestId, hashes, blockIds: ids, groups, window: true });
+    if (wanted.length > 0) tracked.offered = true;
+    this.#windows.offered(request, wanted);
   }
 
   requestPreempted(request: ConnectorRequest): void {
@@ -157,12 +197,15 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
     if (!tracked) return;
     this.#revoke(request.requestId);
     tracked.known = 0;
+    tracked.windowsKnown = 0;
     this.#ask(request, tracked);
   }
 
   buildConnectorMeta(): OffloadingMetadata {
+    for (const requestId of this.#windows.takePassed()) this.#pass(requestId);
     const metadata = {
       revoked: this.#revoked,
+      passed: this.#passed,
       lookups: this.#lookups,
       released: this.#released,
       loads: this.#loads,
@@ -170,6 +213,7 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
       finished: this.#finished,
     };
     this.#revoked = new Set();
+    this.#passed = new Set();
     this.#lookups = [];
     this.#released = [];
     this.#loads = new Map();
@@ -180,8 +224,8 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
 
   metaDueMs(): number | null {
     const lists = this.#lookups.length + this.#released.length + this.#saves.length;
-    const some = lists + this.#revoked.size + this.#loads.size + this.#finished.size > 0;
-    return some ? this.#deps.clock.now() : null;
+    const sets = this.#revoked.size + this.#passed.size + this.#loads.size + this.#finished.size;
+    return lists + sets > 0 || this.#windows.hasPassed ? this.#deps.clock.now() : null;
   }
 
   updateConnectorOutput(output: ConnectorOutput): void {
@@ -191,6 +235,7 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
       tracked.failed = true;
       // What did not come is computed, and may be offered again.
       tracked.known = 0;
+      tracked.windowsKnown = 0;
     }
   }
 
@@ -201,9 +246,16 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
     const { requestId, status } = request;
     const tracked = this.#tracked.get(requestId);
     const ended = status === 'finished_stopped' || status === 'finished_length_capped';
-    if (ended && this.#deps.config.saves === 'whole') this.#save(request, blockIds);
+    if (this.#windows.ended(requestId, blockIds)) this.#pass(requestId);
     this.#tracked.delete(requestId);
     if (!tracked) return { delayFree: false, kvTransferParams: null };
+    if (ended) {
+      if (this.#deps.config.saves === 'whole') this.#save(request, tracked, blockIds);
+      const computed = this.#savedBlocks(request, request.numComputedTokens);
+      this.#saveWindows(request, tracked, blockIds, computed);
+      // They stay from now on.
+      this.#windows.forget(requestId);
+    }
     if (tracked.leaseId) {
       this.#deps.answers.forget(tracked.leaseId);
       this.#released.push(tracked.leaseId);
@@ -219,13 +271,22 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
 
   #ask(request: ConnectorRequest, tracked: Tracked): void {
     const { requestId, kvTransferParams: params } = request;
-    const hashes = request.blockHashes();
+    // A prefix with windows cannot be cut short later.
+    const groups = this.#windows.wanted;
+    const hashes = groups ? request.blockHashes(this.#mostLoaded(request)) : request.blockHashes();
     if (hashes.length === 0 || tracked.failed || params?.max_load_tokens === 0) return;
     const leaseId = `${requestId}/${tracked.lookups++}`;
     tracked.leaseId = leaseId;
     this.#deps.answers.await(leaseId);
     const worthMs = this.#deps.worthOfBlockMs?.(request) ?? null;
-    this.#lookups.push({ requestId, leaseId, hashes, wait: isStoreHandover(params), worthMs });
+    const asked = { requestId, leaseId, hashes, wait: isStoreHandover(params), worthMs };
+    const chunk = this.#deps.config.blocksPerChunk;
+    this.#lookups.push(groups ? { ...asked, groups, chunk } : asked);
+  }
+
+  /** Blocks. */
+  #mostLoaded({ kvTransferParams }: ConnectorRequest): number {
+    return Math.floor(mostTokens(kvTransferParams?.max_load_tokens) / this.#deps.blockSize);
   }
 
   /** How many of the hashes, from the first on, are worth saving. */
@@ -238,7 +299,14 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
 
   #revoke(requestId: string): void {
     this.#saves = this.#saves.filter((save) => save.requestId !== requestId);
+    this.#windows.forget(requestId);
     this.#revoked.add(requestId);
+  }
+
+  /** Its tokens went on, and what its windows saw is given back. */
+  #pass(requestId: string): void {
+    this.#saves = this.#saves.filter((save) => save.requestId !== requestId || !save.window);
+    this.#passed.add(requestId);
   }
 
   /** AIBrix's PD reuse: D finds the prompt by its hashes; nothing is held, and nothing runs out. */
@@ -263,14 +331,23 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
 
 const mostTokens = (given: number | null | undefined): number => given ?? Number.POSITIVE_INFINITY;
 
-/** Of the blocks [first, end): those that P saved in this very turn, from which D could have had them. */
-function secondHopBlocks(
-  params: KvTransferParams | null,
-  first: number,
-  end: number,
-  blockSize: number,
-): number {
+/** The store's blocks [first, end) and those here, by group, but for those before a window. */
+function pairsOf(found: BlockIds, table: BlockIds, first: number, end: number): BlockPair[] {
+  return found.flatMap((ids, group) =>
+    ids.slice(first, end).flatMap((remote, i) => {
+      const local = table[group]![first + i]!;
+      if (local === NULL_BLOCK) return [];
+      invariant(
+        remote !== NULL_BLOCK,
+        () => `the store has no block ${first + i} of group ${group}, which is seen`,
+      );
+      return [{ group, remote, local }];
+    }),
+  );
+}
+
+/** The block from which on P saved it in this very turn, and D could have had it from P. */
+function secondHopsFrom(params: KvTransferParams | null, blockSize: number): number {
   const before = params?.do_remote_prefill ? params.remote_store_num_tokens : null;
-  if (before === null || before === undefined) return 0;
-  return Math.max(0, end - Math.max(first, Math.floor(before / blockSize)));
+  return before === null || before === undefined ? Number.POSITIVE_INFINITY : Math.floor(before / blockSize);
 }

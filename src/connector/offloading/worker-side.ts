@@ -3,7 +3,7 @@
  * that stay until it has. Where the store is gone, or says nothing, all goes on without it.
  */
 import type { ConnectorOutput, KvConnectorWorker } from '../../engine/kv-connector.ts';
-import type { BlockId, Clock } from '../../engine/types.ts';
+import type { BlockIds, Clock } from '../../engine/types.ts';
 import type { StoreFound, StoreTaken } from '../../transport/store-messages.ts';
 import { emptyResult } from '../../transport/transfer.ts';
 import type {
@@ -89,6 +89,7 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
     const { transport, store, clock } = this.#deps;
     // First: blocks that were given back must not be read by what begins below.
     for (const requestId of metadata.revoked) this.#revoke(requestId);
+    for (const requestId of metadata.passed) this.#revoke(requestId, 'window');
     for (const { requestId, ...lookup } of metadata.lookups) {
       const askedMs = clock.now();
       this.#asked.set(lookup.leaseId, { requestId, askedMs, deadlineMs: askedMs + LOOKUP_PATIENCE_MS });
@@ -96,14 +97,16 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
     }
     for (const leaseId of metadata.released) this.#release(leaseId);
     for (const [requestId, load] of metadata.loads) void this.#load(requestId, load);
-    for (const { requestId, hashes, blockIds } of metadata.saves) {
+    for (const save of metadata.saves) {
+      const { requestId, hashes, groups = [...this.#bytesOf.keys()] } = save;
       const offerId = `${requestId}/${++this.#lastOffer}`;
       const offeredMs = clock.now();
       const deadlineMs = offeredMs + OFFER_PATIENCE_MS;
-      this.storeCounters.offeredBlocks += hashes.length;
+      this.storeCounters.offeredBlocks += hashes.length * groups.length;
       const revoked = new AbortController();
-      this.#offers.set(offerId, { requestId, hashes, blockIds, revoked, offeredMs, deadlineMs });
-      transport.notify(store, { kind: 'store_offer', offerId, hashes });
+      this.#offers.set(offerId, { ...save, revoked, offeredMs, deadlineMs });
+      const some = save.groups ? { groups: save.groups } : {};
+      transport.notify(store, { kind: 'store_offer', offerId, hashes, ...some });
     }
     const sinceMs = clock.now();
     for (const [requestId, numBlocks] of metadata.finished)
@@ -132,8 +135,9 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
     return this.#nextDeadline();
   }
 
-  get #bytesOfBlock(): number {
-    return this.#deps.transport.identity.blockBytes.reduce((sum, bytes) => sum + bytes, 0);
+  /** Of a block, by group. */
+  get #bytesOf(): readonly number[] {
+    return this.#deps.transport.identity.blockBytes;
   }
 
   #onNotification(notification: PeerNotification): void {
@@ -141,7 +145,7 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
     else if (notification.kind === 'store_taken') {
       const { offerId, taken } = notification;
       this.storeCounters.savedBlocks += taken.length;
-      this.storeCounters.savedBytes += taken.length * this.#bytesOfBlock;
+      for (const [group] of taken) this.storeCounters.savedBytes += this.#bytesOf[group]!;
       const offer = this.#offers.get(offerId);
       if (offer && taken.length > 0) this.#saved(offer, taken);
       if (offer) this.#endOffer(offerId, offer);
@@ -153,7 +157,8 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
     const asked = this.#asked.get(leaseId);
     if (asked) {
       const { requestId, askedMs: startedMs } = asked;
-      const info = { requestId, startedMs, endedMs: this.#deps.clock.now(), blocks: blockIds.length };
+      const numBlocks = blockIds[0]?.length ?? 0;
+      const info = { requestId, startedMs, endedMs: this.#deps.clock.now(), blocks: numBlocks };
       this.#deps.onStored?.({ what: 'store lookup', ...info, raised, raisedMs });
     }
     this.#answered(leaseId, blockIds);
@@ -163,9 +168,7 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
     const endedMs = this.#deps.clock.now();
     this.storeCounters.saveMs += endedMs - startedMs;
     const info = { requestId, startedMs, endedMs, blocks: taken.length };
-    const pairs = blockIds.flatMap((ids, group) =>
-      taken.map(([place, remote]) => ({ group, remote, local: ids[place]! })),
-    );
+    const pairs = taken.map(([group, place, remote]) => ({ group, remote, local: blockIds[group]![place]! }));
     this.#deps.onStored?.({ what: 'save', ...info, pairs });
   }
 
@@ -185,10 +188,10 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
     this.#settleFinished();
   }
 
-  #answered(leaseId: string, blockIds: readonly BlockId[]): void {
+  #answered(leaseId: string, blockIds: BlockIds): void {
     this.#asked.delete(leaseId);
     if (this.#deps.answers.answer(leaseId, blockIds)) this.#reports.changed();
-    else if (blockIds.length > 0) this.#release(leaseId);
+    else if (blockIds[0] && blockIds[0].length > 0) this.#release(leaseId);
   }
 
   #release(leaseId: string): void {
@@ -196,9 +199,9 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
   }
 
   /** Blocks that were submitted to the device by now are read as they were. */
-  #revoke(requestId: string): void {
+  #revoke(requestId: string, which: 'all' | 'window' = 'all'): void {
     for (const [offerId, offer] of this.#offers)
-      if (offer.requestId === requestId) this.#endOffer(offerId, offer);
+      if (offer.requestId === requestId && (which === 'all' || offer.window)) this.#endOffer(offerId, offer);
   }
 
   #endOffer(offerId: string, { revoked }: Offer): void {
@@ -235,7 +238,7 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
     return { ready, finished() {} };
   };
 
-  #count({ outcome, bytes, wallMs }: TransferResult, numTokens: number, twice: number): void {
+  #count({ outcome, bytes, wallMs }: TransferResult, numTokens: number, twice: Load['twice']): void {
     const { storeCounters, counters } = this;
     if (outcome !== 'done') {
       counters.pullsNotDone[outcome]++;
@@ -247,12 +250,18 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
     storeCounters.loadMs += wallMs;
     storeCounters.loadedTokens += numTokens;
     storeCounters.loadedBytes += bytes;
-    storeCounters.twoHopBytes += twice * this.#bytesOfBlock;
+    for (const { group } of twice) storeCounters.twoHopBytes += this.#bytesOf[group]!;
   }
 
   /** What does not come is computed: a store owes nobody anything. */
   async #load(requestId: string, { leaseId, pairs, numTokens, twice }: Load): Promise<void> {
     const { transport, store: remote, clock, onPull, onTransfer } = this.#deps;
+    // What was to come lies before every window.
+    if (pairs.length === 0) {
+      this.#release(leaseId);
+      this.#reports.received(requestId, null);
+      return;
+    }
     const startedMs = clock.now();
     onPull?.({ requestId, remote, pairs, streamed: false });
     const read = { remote, remoteRequestId: leaseId, claim: NO_CLAIM, pairs, requestId };
@@ -263,8 +272,7 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
     result.wallMs = endedMs - startedMs;
     this.#count(result, numTokens, twice);
     onTransfer?.({ requestId, remote, numTokens, startedMs, checkedMs: startedMs, endedMs, result });
-    const groups = [...new Set(pairs.map(({ group }) => group))].toSorted((a, b) => a - b);
-    const invalidBlockIds = groups.map((one) =>
+    const invalidBlockIds = this.#bytesOf.map((_, one) =>
       pairs.filter(({ group }) => group === one).map(({ local }) => local),
     );
     const { message } = result;

@@ -9,6 +9,7 @@
 import type { CostProfile } from '../../config/cost-profile.ts';
 import type { ConnectorRequest } from '../../engine/kv-connector.ts';
 import type { CostAwarePolicy } from './cost-aware.ts';
+import type { KvBytes } from './cost-model.ts';
 import type { PullQuestion } from './pull-policy.ts';
 import { RecursiveLeastSquares } from './recursive-least-squares.ts';
 
@@ -18,8 +19,7 @@ export interface SourceCostsDeps {
   /** A modelled link lies between engines. */
   linked: boolean;
   blockSize: number;
-  /** Of a block, all groups. */
-  blockBytes: number;
+  kvBytes: KvBytes;
 }
 
 /** Tokens that the store and a peer can give, one after the other. */
@@ -153,8 +153,7 @@ export class SourceCosts {
   }
 
   #bytes(tokens: number): number {
-    const { blockSize, blockBytes } = this.#deps;
-    return Math.ceil(tokens / blockSize) * blockBytes;
+    return this.#deps.kvBytes(0, tokens);
   }
 
   /** Loads under way come first over the same link. */
