@@ -92,6 +92,7 @@ export function clusterOptions(
     checksum: false,
     autotune: config.autotune,
     decodeDriverThreads: decodeDriverThreads(config, architecture, software),
+    decodeKernels: decodePrefills(config) ? 'all' : 'one row',
     kvCacheMetricsSample: config.kvCacheMetrics ? config.kvCacheMetricsSample : null,
     keepLogits: false,
     poison: false,
@@ -116,10 +117,13 @@ const MOST_BYTES_ALONE = 400_000;
 /** In what is compared with each other engines are alike: no mode whose D prefills is set back by a D made for decode. */
 function decodeDriverThreads(config: RunConfig, architecture: Architecture, software: boolean): boolean {
   if (config.decodeDriverThreads !== 'auto') return config.decodeDriverThreads === 'on';
-  const prefills = config.mode.some((mode) => mode === 'monolithic' || mode === 'decode-local');
   const small = weightBytesADispatch(architecture, config.weightDtype) < MOST_BYTES_ALONE;
-  return !(software && small && !prefills);
+  return !(software && small && !decodePrefills(config));
 }
+
+/** In some mode that is asked for. */
+const decodePrefills = ({ mode }: RunConfig): boolean =>
+  mode.some((each) => each === 'monolithic' || each === 'decode-local');
 
 /** One of those that `routing` lists. */
 export const routingChoice = ({ routingConfig }: RunConfig, name: string): RoutingChoice => ({

@@ -4,6 +4,7 @@ import { usesStore } from '../config/kv-transfer.ts';
 import type { Mode } from '../config/modes.ts';
 import { ConfigError } from '../errors.ts';
 import type { EngineStart } from '../host/engine-api.ts';
+import type { KernelSet } from '../model/pass-kernels.ts';
 import type { EngineRole } from '../router/engine-client.ts';
 import { SILENCE_MS } from '../transport/deadlines.ts';
 import { type FleetOptions, plainFleet, type Seat } from './seats.ts';
@@ -60,6 +61,7 @@ export function engineStart(options: ClusterOptions, spec: Seat, life: number, m
     model: { name: options.model, weightSeed: options.weightSeed, weightDtype: options.weightDtype },
     layout: options.layout,
     driverThreads: driverThreads(options, spec),
+    kernels: kernelSet(options, spec),
     compileOrder: spec.index % 2 === 0 ? 'forwards' : 'backwards',
     link: options.link,
     checksum: options.checksum,
@@ -71,6 +73,11 @@ export function engineStart(options: ClusterOptions, spec: Seat, life: number, m
     poison: options.poison,
     fault: faultOf(options.fault, spec.role),
   };
+}
+
+function kernelSet({ decodeKernels = 'one row' }: ClusterOptions, { role, combined }: Seat): KernelSet {
+  if (combined) return 'all';
+  return role === 'prefill' ? 'prompts' : decodeKernels;
 }
 
 /** null where all engines' drivers are alike. */

@@ -103,6 +103,8 @@ export interface ClusterOptions {
   autotune?: 'auto' | 'on' | 'off' | 'again';
   /** Whether the driver of engines that only decode has threads of its own; absent: it has. */
   decodeDriverThreads?: boolean;
+  /** Those that engines which decode make before they serve; absent: what one row takes, the rest when wanted. */
+  decodeKernels?: 'one row' | 'all';
   /** Measured forms of the matrix kernel; null or absent: those that the adapter takes unmeasured. */
   gemm?: GemmTuning | null;
   /** Share of blocks of which it is told how long they stay, 0 to 1; null or absent: of none. */

@@ -2,7 +2,7 @@
  * The kernels: which shader, with which parts after it, with which bindings. Compiles a pipeline per set of overrides and
  * counts the first uses that happened after the warm-up, since a first use can compile for seconds.
  */
-import { InternalError, messageOf } from '../errors.ts';
+import { InternalError, invariant, messageOf } from '../errors.ts';
 import type { GpuDevice } from './device.ts';
 
 type Binding = 'read' | 'write' | 'uniform';
@@ -95,12 +95,16 @@ export async function shaderText(name: KernelName, readShader: ReadShader): Prom
 
 const bufferType = { read: 'read-only-storage', write: 'storage', uniform: 'uniform' } as const;
 
-/** A pipeline that can be dispatched. */
+/** A kernel with its overrides, which can be dispatched once its pipeline is there. */
 export interface Kernel {
   readonly name: KernelName;
-  readonly pipeline: GPUComputePipeline;
+  readonly overrides: Overrides;
+  /** null: not made yet. */
+  pipeline: GPUComputePipeline | null;
   used: boolean;
 }
+
+export const isMade = ({ pipeline }: Kernel): boolean => pipeline !== null;
 
 /** One dispatch: workgroups in x, y and z. */
 export interface Dispatch {
@@ -112,12 +116,15 @@ export interface Dispatch {
   z?: number;
 }
 
+const keyOf = (name: KernelName, overrides: Overrides): string => `${name} ${JSON.stringify(overrides)}`;
+
 export class KernelLibrary {
   readonly #gpu: GpuDevice;
   readonly #readShader: ReadShader;
   readonly #modules = new Map<KernelName, Promise<GPUShaderModule>>();
   readonly #layouts = new Map<KernelName, GPUBindGroupLayout>();
-  readonly #kernels = new Map<string, Promise<Kernel>>();
+  readonly #kernels = new Map<string, Kernel>();
+  readonly #making = new Map<Kernel, Promise<Kernel>>();
   #warm = false;
   #firstUses = 0;
 
@@ -126,24 +133,35 @@ export class KernelLibrary {
     this.#readShader = readShader;
   }
 
-  /** The pipeline of a kernel with these overrides; compiled once. Throws InternalError with the shader's line. */
-  get(name: KernelName, overrides: Overrides): Promise<Kernel> {
-    const key = `${name} ${JSON.stringify(overrides)}`;
+  /** A kernel with these overrides, one for all who ask. Makes nothing. */
+  kernel(name: KernelName, overrides: Overrides): Kernel {
+    const key = keyOf(name, overrides);
     let kernel = this.#kernels.get(key);
     if (!kernel) {
-      kernel = this.#create(name, key, overrides);
+      kernel = { name, overrides, pipeline: null, used: false };
       this.#kernels.set(key, kernel);
     }
     return kernel;
   }
 
-  get count(): number {
-    return this.#kernels.size;
+  /** Makes its pipeline; once. Throws InternalError with the shader's line. */
+  make(kernel: Kernel): Promise<Kernel> {
+    let making = this.#making.get(kernel);
+    if (!making) {
+      making = this.createPipeline(kernel).then((pipeline) => Object.assign(kernel, { pipeline }));
+      this.#making.set(kernel, making);
+    }
+    return making;
   }
 
-  /** In the order in which they were asked for. */
-  all(): Promise<Kernel[]> {
-    return Promise.all(this.#kernels.values());
+  /** A kernel that is made. Throws InternalError with the shader's line. */
+  get(name: KernelName, overrides: Overrides): Promise<Kernel> {
+    return this.make(this.kernel(name, overrides));
+  }
+
+  /** Pipelines that are there. */
+  get count(): number {
+    return [...this.#kernels.values()].filter(isMade).length;
   }
 
   /** Buffers in binding order. */
@@ -160,6 +178,7 @@ export class KernelLibrary {
       kernel.used = true;
       if (this.#warm) this.#firstUses += 1;
     }
+    invariant(kernel.pipeline !== null, () => `${kernel.name} is dispatched before it is made`);
     pass.setPipeline(kernel.pipeline);
     pass.setBindGroup(0, bindGroup);
     pass.dispatchWorkgroups(x, y, z);
@@ -174,19 +193,20 @@ export class KernelLibrary {
     return this.#firstUses;
   }
 
-  async #create(name: KernelName, key: string, overrides: Overrides): Promise<Kernel> {
+  /** A pipeline for the kernel, which does not get it. Throws InternalError with the shader's line. */
+  async createPipeline({ name, overrides }: Kernel): Promise<GPUComputePipeline> {
     const { device } = this.#gpu;
+    const key = keyOf(name, overrides);
     const module = await this.#module(name);
     const layout = device.createPipelineLayout({ label: key, bindGroupLayouts: [this.#layout(name)] });
     try {
-      const pipeline = await this.#gpu.guard(
+      return await this.#gpu.guard(
         device.createComputePipelineAsync({
           label: key,
           layout,
           compute: { module, entryPoint: 'main', constants: overrides },
         }),
       );
-      return { name, pipeline, used: false };
     } catch (error) {
       this.#gpu.assertAlive();
       const message = messageOf(error);

@@ -60,7 +60,12 @@ export async function buildEngine(
   const groups = kvGroups(architecture);
   const { gpu, kv, runner } = await putOnDevice(platform, weights, {
     ...{ numBlocks, kvDtype, groups, layout: start.layout, keepLogits: start.keepLogits },
-    ...{ compileOrder: start.compileOrder, gemm: start.gemm, driverThreads: start.driverThreads },
+    ...{
+      kernels: start.kernels,
+      compileOrder: start.compileOrder,
+      gemm: start.gemm,
+      driverThreads: start.driverThreads,
+    },
     limits: { ...core.scheduler, blockSize },
     clock,
     onSpan,

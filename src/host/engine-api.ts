@@ -22,6 +22,7 @@ import type { RawSpan } from '../measure/spans.ts';
 import type { GemmChoice } from '../model/gemm-forms.ts';
 import type { Checkpoint } from '../model/hf-weights.ts';
 import type { TimingMode } from '../model/kernel-timing.ts';
+import type { KernelSet } from '../model/pass-kernels.ts';
 import type { HandCopy, HandCopyPlan } from '../transport/by-hand.ts';
 import type { FaultKind } from '../transport/faults.ts';
 import type { LinkSpec } from '../transport/link.ts';
@@ -37,6 +38,8 @@ export interface EngineStart {
   layout: KvLayout;
   /** Whether its driver may compute with threads of its own, where engines differ in that; null: they do not. */
   driverThreads: boolean | null;
+  /** Those that are made before it serves. */
+  kernels: KernelSet;
   /** Of the pipelines: engines that start together take one each, and find what the other compiled in a driver's cache. */
   compileOrder: 'forwards' | 'backwards';
   link: LinkSpec | null;

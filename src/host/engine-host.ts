@@ -163,7 +163,8 @@ class EngineHost implements ServingApi, RunningEngine {
     parts?.kv.destroy();
     parts?.gpu.destroy();
     await this.#loop?.ended;
-    await Promise.race([parts?.gpu.settled(), this.#deps.clock.sleep(MOST_SETTLING_MS)]);
+    const settled = Promise.all([parts?.gpu.settled(), parts?.runner.kernelsSettled()]);
+    await Promise.race([settled, this.#deps.clock.sleep(MOST_SETTLING_MS)]);
     this.#parts = null;
     this.#policy = null;
     this.#events?.close();

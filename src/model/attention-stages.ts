@@ -1,5 +1,5 @@
 /** Attention's dispatches in a layer: which form serves a piece, in one go or in parts that are added up afterwards. */
-import type { Kernel, KernelLibrary } from '../gpu/kernels.ts';
+import { isMade, type Kernel, type KernelLibrary } from '../gpu/kernels.ts';
 import type { GpuKvMemory } from '../gpu/kv-memory.ts';
 import type { UniformName, UniformValues } from '../gpu/uniforms.ts';
 import type { Activations } from './activations.ts';
@@ -8,6 +8,8 @@ import {
   type AttentionVariant,
   type AttentionVariants,
   attentionParts,
+  type SplitAttention,
+  type Want,
 } from './kernel-variants.ts';
 import { type KvGroups, placeOf } from './kv-groups.ts';
 import { windowOf } from './layer-attention.ts';
@@ -21,7 +23,8 @@ export interface AttentionStages {
   variantFor(piece: Piece): AttentionVariant;
   /** Multiply-adds of a (row, key) pair. */
   pairWork: number;
-  manyKernel: Kernel;
+  /** Of pieces of many rows. */
+  manyKernel(): Kernel;
 }
 
 export function createAttention(parts: {
@@ -34,8 +37,9 @@ export function createAttention(parts: {
   variants: AttentionVariants;
   uniform: <N extends UniformName>(name: N, values: UniformValues<N>) => GPUBuffer;
   stepUniform: GPUBuffer;
+  want: Want;
 }): AttentionStages {
-  const { library, form, architecture, activations: act, kv, uniform } = parts;
+  const { library, form, architecture, activations: act, kv, uniform, want } = parts;
   const { numHeads, numKvHeads, headDim } = architecture;
   const group = numHeads / numKvHeads;
   const pairWork = 2 * numHeads * headDim;
@@ -45,12 +49,25 @@ export function createAttention(parts: {
   const tilesOf = (piece: Piece, { tileRows }: AttentionVariant): number =>
     piece.spans.reduce((sum, { rows }) => sum + Math.ceil((rows * group) / tileRows), 0);
   const isFew = (piece: Piece) => piece.spans.every(({ rows }) => rows === 1);
+  /** That which is meant, or the other one while it is not made: either serves any piece. */
+  const made = (meant: AttentionVariant, other: AttentionVariant): AttentionVariant => {
+    if (isMade(meant.kernel)) return meant;
+    want(meant.kernel);
+    return other;
+  };
+  const variantFor = (piece: Piece) => (isFew(piece) ? made(few, many) : made(many, few));
+  const splitMade = ({ kernel, combine }: SplitAttention): boolean => {
+    const missing = [kernel, combine].filter((each) => !isMade(each));
+    for (const each of missing) want(each);
+    return missing.length === 0;
+  };
   /** Parts that a piece's contexts are split into in layers of this window; 1: they are not. */
   const partsOf = (piece: Piece, window: number): number => {
     if (!split || !isFew(piece)) return 1;
     const { numRows: rows, longestContext } = piece;
     const workgroups = tilesOf(piece, split) * numKvHeads;
-    return attentionParts({ rows, longestContext, workgroups, window }, numHeads, form);
+    const wanted = attentionParts({ rows, longestContext, workgroups, window }, numHeads, form);
+    return wanted > 1 && splitMade(split) ? wanted : 1;
   };
 
   const attend = (layer: number): Stage => {
@@ -71,7 +88,7 @@ export function createAttention(parts: {
     const toParts = library.bind(many.kernel, label, [...inputs, act.parts, params]);
     return (piece) => {
       const z = partsOf(piece, window);
-      const variant = z > 1 ? split! : isFew(piece) ? few : many;
+      const variant = z > 1 ? split! : variantFor(piece);
       return {
         kernel: variant.kernel,
         bindGroup: z > 1 ? toParts : toRows,
@@ -101,8 +118,8 @@ export function createAttention(parts: {
 
   return {
     layerStages: (layer) => [attend(layer), ...(split ? [combine(layer, split)] : [])],
-    variantFor: (piece) => (isFew(piece) ? few : many),
+    variantFor,
     pairWork,
-    manyKernel: many.kernel,
+    manyKernel: () => made(many, few).kernel,
   };
 }

@@ -61,7 +61,8 @@ export async function tuneGemm(
   const [bias, out] = [zeros(4 * n), zeros(4 * most * n)];
   const params = own(uniformBuffer(gpu.device, 'gemm', plainProduct(k / 4, n / 4)));
   const dispatch = async (chosen: GemmForm, rows: number): Promise<Dispatch> => {
-    const variant = await gemmVariant(library, form, weightDtype === 'f32', chosen);
+    const variant = gemmVariant(library, form, weightDtype === 'f32', chosen);
+    await library.make(variant.kernel);
     const step = own(uniformBuffer(gpu.device, 'step', { rows, logit_rows: 0 }));
     const bindGroup = library.bind(variant.kernel, 'autotune', [
       inputs,

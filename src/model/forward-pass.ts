@@ -9,7 +9,7 @@ import { type UniformName, type UniformValues, uniformBuffer } from '../gpu/unif
 import type { Activations } from './activations.ts';
 import { createAttention } from './attention-stages.ts';
 import type { DeviceLayer, DeviceMatrix, DeviceWeights } from './device-weights.ts';
-import { type AdapterForm, gemmFor, ropeThreads } from './kernel-variants.ts';
+import { type AdapterForm, madeGemmFor, ropeThreads, type Want } from './kernel-variants.ts';
 import { type KvGroups, placeOf } from './kv-groups.ts';
 import { attentionOf, attentionScale } from './layer-attention.ts';
 import { matricesOf } from './matrices.ts';
@@ -33,7 +33,8 @@ export interface ForwardPass {
   rowWork: number;
   pairWork: number;
   gemmKernel(rows: number): Kernel;
-  attentionKernel: Kernel;
+  /** Of pieces of many rows. */
+  attentionKernel(): Kernel;
   stepUniform: GPUBuffer;
   destroy(): void;
 }
@@ -48,10 +49,12 @@ export interface ForwardPassParts {
   activations: Activations;
   kv: GpuKvMemory;
   groups: KvGroups;
+  /** Told of kernels that are not made, in whose place others are dispatched. */
+  want: Want;
 }
 
 export function createForwardPass(parts: ForwardPassParts): ForwardPass {
-  const { gpu, library, form, architecture, weights, activations: act, kv, groups } = parts;
+  const { gpu, library, form, architecture, weights, activations: act, kv, groups, want } = parts;
   const { hiddenSize, numHeads, numKvHeads, headDim, intermediateSize, vocabSize } = architecture;
   const matrices = matricesOf(architecture);
   const group = numHeads / numKvHeads;
@@ -77,6 +80,7 @@ export function createForwardPass(parts: ForwardPassParts): ForwardPass {
     variants: parts.kernels.attention,
     uniform,
     stepUniform: step,
+    want,
   });
 
   const stage = (kernel: Kernel, label: string, buffers: readonly GPUBuffer[], size: SizeOf): Stage => {
@@ -96,6 +100,7 @@ export function createForwardPass(parts: ForwardPassParts): ForwardPass {
     kernels: parts.kernels,
     uniform,
     stepUniform: step,
+    want,
   });
 
   const swigluParams = uniform('swiglu', {
@@ -215,7 +220,7 @@ export function createForwardPass(parts: ForwardPassParts): ForwardPass {
     tileRows: (piece) => attention.variantFor(piece).tileRows,
     rowWork: matrixWork(largest),
     pairWork: attention.pairWork,
-    gemmKernel: (rows) => gemmFor(gemm, rows, largest.columns4).kernel,
+    gemmKernel: (rows) => madeGemmFor(gemm, rows, largest.columns4, want).kernel,
     attentionKernel: attention.manyKernel,
     stepUniform: step,
     destroy: () => {

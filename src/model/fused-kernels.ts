@@ -30,49 +30,47 @@ export interface FusedShape {
   kvF32: boolean;
 }
 
-/** null: the adapter's forms for few rows are others than these. Throws InternalError with the shader's line. */
-export async function fusedKernels(
+/** Makes none of them. null: the adapter's forms for few rows are others than these. */
+export function fusedKernels(
   library: KernelLibrary,
   { reducing }: AdapterForm,
   gemm: readonly GemmVariant[],
   { architecture, blockSize, kvF32 }: FusedShape,
-): Promise<FusedKernels | null> {
+): FusedKernels | null {
   const { headDim, intermediateSize, qkNorm, activation } = architecture;
   const matrices = matricesOf(architecture);
   const normed = { NORM: 1, SUMS: reducing };
-  const fused = async (
+  const fused = (
     name: MatrixName,
     end: 'Qkv' | 'Gated',
     pairs: boolean,
     overrides: Overrides,
-  ): Promise<FusedMatrix | null> => {
+  ): FusedMatrix | null => {
     const { outputs } = matrices[name];
     const columns4 = pad4(outputs) / 4;
     const bases = [...new Set([1, MOST_FUSED_ROWS].map((rows) => gemmFor(gemm, rows, columns4)))];
     if (!bases.every(({ kernel }) => fusible(kernel.name))) return null;
     // Partners are in whole panels, or a subgroup's lanes would read rows of several lengths.
     const whole = pairs && outputs % PANEL_COLUMNS === 0;
-    const variants = await Promise.all(
-      bases.map(async (base) => ({
-        ...base,
-        kernel: await library.get((whole ? `${base.kernel.name}${end}` : base.kernel.name) as KernelName, {
-          ...base.overrides,
-          ...normed,
-          ...(whole ? overrides : {}),
-        }),
-      })),
-    );
+    const variants = bases.map((base) => ({
+      ...base,
+      kernel: library.kernel((whole ? `${base.kernel.name}${end}` : base.kernel.name) as KernelName, {
+        ...base.kernel.overrides,
+        ...normed,
+        ...(whole ? overrides : {}),
+      }),
+    }));
     return { variants, whole };
   };
-  const [qkv, gateUp] = await Promise.all([
-    // The norm of a head wants all of it, and a head may be wider than a workgroup.
-    fused('qkv', 'Qkv', headDim % 16 === 0 && !qkNorm, {
-      HEAD_DIM: headDim,
-      BLOCK_SIZE: blockSize,
-      KV_F32: Number(kvF32),
-    }),
-    fused('gate up', 'Gated', intermediateSize % 8 === 0, { GELU: Number(activation === 'gelu') }),
-  ]);
+  // The norm of a head wants all of it, and a head may be wider than a workgroup.
+  const qkv = fused('qkv', 'Qkv', headDim % 16 === 0 && !qkNorm, {
+    HEAD_DIM: headDim,
+    BLOCK_SIZE: blockSize,
+    KV_F32: Number(kvF32),
+  });
+  const gateUp = fused('gate up', 'Gated', intermediateSize % 8 === 0, {
+    GELU: Number(activation === 'gelu'),
+  });
   return qkv && gateUp && { qkv, gateUp };
 }
 

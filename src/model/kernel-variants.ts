@@ -3,7 +3,7 @@
  * changes speed and no bit. What is fast was measured on lavapipe (8 lanes) and SwiftShader (4 lanes).
  */
 import { invariant, ModelError } from '../errors.ts';
-import type { Kernel, KernelLibrary, Overrides } from '../gpu/kernels.ts';
+import { isMade, type Kernel, type KernelLibrary, type Overrides } from '../gpu/kernels.ts';
 import {
   defaultChoice,
   formOf,
@@ -19,7 +19,6 @@ import type { Architecture } from './types.ts';
 /** A form of the matrix kernel. */
 export interface GemmVariant {
   kernel: Kernel;
-  overrides: Overrides;
   /** Rows and vec4 columns a workgroup computes. */
   rows: number;
   columns4: number;
@@ -28,6 +27,9 @@ export interface GemmVariant {
   /** It wants an even number of vec4 columns. */
   evenColumns: boolean;
 }
+
+/** Takes note of a kernel that a step would rather have had. */
+export type Want = (kernel: Kernel) => void;
 
 export interface AttentionVariant {
   kernel: Kernel;
@@ -79,32 +81,29 @@ export function adapterForm(subgroupSize: number | null, software: boolean): Ada
  * In order of preference: the first that serves is the one to take (gemmFor). oddColumns: some matrix has an odd number of
  * vec4 columns; without one, forms that only such a matrix would need are not compiled.
  */
-export async function gemmVariants(
+export function gemmVariants(
   library: KernelLibrary,
   form: AdapterForm,
   weightsF32: boolean,
   oddColumns: boolean,
   choice: GemmChoice = defaultChoice(form),
-): Promise<GemmVariant[]> {
-  const wanted = ROW_CLASSES.flatMap((rows) => {
+): GemmVariant[] {
+  return ROW_CLASSES.flatMap((rows) => {
     const fallback = oddColumns ? withOddColumns(choice[rows]) : choice[rows];
-    return [...new Set([choice[rows], fallback])].map((chosen) => ({ chosen, upTo: mostRows(rows) }));
+    return [...new Set([choice[rows], fallback])].map((chosen) => ({
+      ...gemmVariant(library, form, weightsF32, chosen),
+      upTo: mostRows(rows),
+    }));
   });
-  return Promise.all(
-    wanted.map(async ({ chosen, upTo }) => ({
-      ...(await gemmVariant(library, form, weightsF32, chosen)),
-      upTo,
-    })),
-  );
 }
 
-/** One form, for any number of rows. Throws InternalError when the adapter cannot run it. */
-export async function gemmVariant(
+/** One form, for any number of rows; not made. Throws InternalError when the adapter cannot run it. */
+export function gemmVariant(
   library: KernelLibrary,
   { subgroup, columns }: AdapterForm,
   weightsF32: boolean,
   chosen: GemmForm,
-): Promise<GemmVariant> {
+): GemmVariant {
   const { name, rows } = formOf(chosen);
   const lanes = subgroup ?? 0;
   const needsLanes = name === 'gemm' || name === 'gemmWide';
@@ -122,8 +121,7 @@ export async function gemmVariant(
       : {};
   const overrides = { ...own, ROWS: rows, WEIGHTS_F32: Number(weightsF32) };
   return {
-    kernel: await library.get(name, overrides),
-    overrides,
+    kernel: library.kernel(name, overrides),
     rows,
     columns4: sizes[name],
     upTo: Number.POSITIVE_INFINITY,
@@ -137,9 +135,30 @@ function withOddColumns(chosen: GemmForm): GemmForm {
   return chosen === 'gemmWide 4' ? 'gemm 4' : chosen;
 }
 
-/** The form for so many rows of a matrix. */
+const serves = ({ evenColumns }: GemmVariant, columns4: number): boolean =>
+  !evenColumns || columns4 % 2 === 0;
+
+const meantFor = (variants: readonly GemmVariant[], rows: number, columns4: number) =>
+  variants.find((form) => rows <= form.upTo && serves(form, columns4));
+
+/** The form for so many rows of a matrix, made or not. */
 export function gemmFor(variants: readonly GemmVariant[], rows: number, columns4: number): GemmVariant {
-  return variants.find(({ upTo, evenColumns }) => rows <= upTo && (!evenColumns || columns4 % 2 === 0))!;
+  return meantFor(variants, rows, columns4)!;
+}
+
+/** The same of those that are made, of which there must be one: any serves any number of rows. The other is wanted. */
+export function madeGemmFor(
+  variants: readonly GemmVariant[],
+  rows: number,
+  columns4: number,
+  want: Want,
+): GemmVariant {
+  // None is meant where forms of few rows stand in for those of many.
+  const meant = meantFor(variants, rows, columns4);
+  if (meant && isMade(meant.kernel)) return meant;
+  if (meant) want(meant.kernel);
+  const made = variants.filter((form) => isMade(form.kernel) && serves(form, columns4));
+  return made.find(({ upTo }) => rows <= upTo) ?? made.at(-1)!;
 }
 
 export interface AttentionVariants {
@@ -160,38 +179,31 @@ export interface AttentionShape {
   maxModelLen: number;
 }
 
-export async function attentionVariants(
+/** Makes none of them. */
+export function attentionVariants(
   library: KernelLibrary,
   { subgroup, workgroup, enoughWorkgroups }: AdapterForm,
   { headDim, blockSize, kvHeads, group, kvF32, maxModelLen }: AttentionShape,
-): Promise<AttentionVariants> {
+): AttentionVariants {
   const overrides = { HEAD_DIM: headDim, BLOCK_SIZE: blockSize, KV_F32: Number(kvF32), PART: ATTENTION_PART };
-  const variant = async (tileRows: number, SPLIT: 0 | 1): Promise<AttentionVariant> => ({
+  const variant = (tileRows: number, SPLIT: 0 | 1): AttentionVariant => ({
     kernel:
       subgroup === null
-        ? await library.get('attentionPortable', { ...overrides, SPLIT })
-        : await library.get('attention', { ...overrides, SPLIT, SUBGROUP: subgroup, ROWS: tileRows }),
+        ? library.kernel('attentionPortable', { ...overrides, SPLIT })
+        : library.kernel('attention', { ...overrides, SPLIT, SUBGROUP: subgroup, ROWS: tileRows }),
     tileRows,
   });
   // Of wide heads 8 rows are more than registers hold: half as fast, and four times as long to compile.
   const manyRows = subgroup === null ? PORTABLE_TILE_ROWS : headDim > 128 ? 4 : 8;
   const fewRows =
     subgroup === null ? PORTABLE_TILE_ROWS : Math.min(manyRows, 2 ** Math.ceil(Math.log2(group)));
-  const splitVariant = async (): Promise<SplitAttention> => {
-    const [part, combine] = await Promise.all([
-      variant(fewRows, 1),
-      library.get('attentionCombine', { WORKGROUP: workgroup, PART: ATTENTION_PART }),
-    ]);
-    return { ...part, combine };
-  };
+  const splitVariant = (): SplitAttention => ({
+    ...variant(fewRows, 1),
+    combine: library.kernel('attentionCombine', { WORKGROUP: workgroup, PART: ATTENTION_PART }),
+  });
   const workgroups = kvHeads * Math.ceil(group / fewRows);
   const splits = maxModelLen > ATTENTION_PART && workgroups < enoughWorkgroups;
-  const [few, many, split] = await Promise.all([
-    variant(fewRows, 0),
-    variant(manyRows, 0),
-    splits ? splitVariant() : null,
-  ]);
-  return { few, many, split };
+  return { few: variant(fewRows, 0), many: variant(manyRows, 0), split: splits ? splitVariant() : null };
 }
 
 /** Parts that the keys of a row lie in, at most: `window` of them, the last of a context. */

@@ -1,5 +1,6 @@
 /** A model on a device of its own: the device, paged KV memory for it, and the runner. Loads no weights, and warms nothing up. */
 import type { Clock } from '../engine/types.ts';
+import { isLavapipe } from '../gpu/adapter-name.ts';
 import { GpuDevice } from '../gpu/device.ts';
 import { GpuKvMemory } from '../gpu/kv-memory.ts';
 import type { SpanSink } from '../measure/spans.ts';
@@ -7,6 +8,7 @@ import type { Platform } from '../platform/types.ts';
 import type { GemmChoice } from './gemm-forms.ts';
 import { checkKernelsServe } from './kernel-variants.ts';
 import { type KvGroups, kvGroupBytes, kvPageBytes, oneGroup } from './kv-groups.ts';
+import type { KernelSet } from './pass-kernels.ts';
 import { ModelRunner } from './runner.ts';
 import type { RunnerLimits } from './runner-parts.ts';
 import type { ModelWeights } from './types.ts';
@@ -22,6 +24,8 @@ export interface OnDeviceOptions {
   groups?: KvGroups;
   /** Read the logits of every sampled row back. */
   keepLogits: boolean;
+  /** Those that are made before it serves; absent: all. */
+  kernels?: KernelSet;
   /** Of the pipelines: engines that start together take one each. */
   compileOrder?: 'forwards' | 'backwards';
   /** Forms of the matrix kernel; null or absent: those that the adapter takes unmeasured. */
@@ -59,11 +63,10 @@ export async function putOnDevice(
   const groups = options.groups ?? oneGroup(architecture);
   const blockBytes = kvPageBytes(groups, architecture, limits.blockSize, kvDtype);
   const bufferBytes = numBlocks * blockBytes;
-  const gpu = await GpuDevice.open(
-    await platform.createGpu(driverThreads),
-    { bufferBytes, subgroups },
-    platform.backend,
-  );
+  const instance = await platform.createGpu(driverThreads);
+  const open = (bufferBytes: number) =>
+    GpuDevice.open(instance, { bufferBytes, subgroups }, platform.backend);
+  const gpu = await open(bufferBytes);
   if (gpu.report.software) platform.easePolling();
   try {
     checkLargestWeight(architecture, dtype, gpu.report);
@@ -76,6 +79,7 @@ export async function putOnDevice(
       groups,
       gpu,
       readShader,
+      openCompiler: isLavapipe(gpu.report) ? () => open(0) : null,
       weights,
       kv,
       maxSubmitMs: MAX_SUBMIT_MS,

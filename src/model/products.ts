@@ -2,12 +2,12 @@
  * A layer's matrices as stages of the pass, with the norms before them and what follows them: in one dispatch for few rows
  * (fused-kernels.ts), each by itself for more.
  */
-import type { KernelLibrary } from '../gpu/kernels.ts';
+import { isMade, type KernelLibrary } from '../gpu/kernels.ts';
 import type { UniformName, UniformValues } from '../gpu/uniforms.ts';
 import type { Activations } from './activations.ts';
 import type { DeviceMatrix } from './device-weights.ts';
 import { type FusedMatrix, MOST_FUSED_ROWS } from './fused-kernels.ts';
-import { type GemmVariant, gemmFor } from './kernel-variants.ts';
+import { type GemmVariant, gemmFor, madeGemmFor, type Want } from './kernel-variants.ts';
 import { plainProduct } from './matrices.ts';
 import type { PassKernels } from './pass-kernels.ts';
 import type { Stage } from './stage.ts';
@@ -26,8 +26,6 @@ interface ProductEnd {
   norm?: GPUBuffer | null;
   variants?: readonly GemmVariant[];
 }
-
-const isFused = ({ numRows }: Piece): boolean => numRows <= MOST_FUSED_ROWS;
 
 const where =
   (wanted: (piece: Piece) => boolean, of: Stage): Stage =>
@@ -55,11 +53,30 @@ export function createProducts(parts: {
   kernels: PassKernels;
   uniform: <N extends UniformName>(name: N, values: UniformValues<N>) => GPUBuffer;
   stepUniform: GPUBuffer;
+  want: Want;
 }) {
-  const { library, architecture, activations: act, uniform, stepUniform: step } = parts;
-  const { gemm, norm, addNorm } = parts.kernels;
+  const { library, architecture, activations: act, uniform, stepUniform: step, want } = parts;
+  const { gemm, norm, addNorm, fused, rope, swiglu } = parts.kernels;
   const { hiddenSize, vocabSize, rmsNormEps: eps } = architecture;
   const hidden4 = pad4(hiddenSize) / 4;
+
+  const apartMade = () => [norm, rope, swiglu].every(isMade);
+  const fusedMade = () =>
+    fused !== null &&
+    [fused.qkv, fused.gateUp].every(({ variants }) => variants.some(({ kernel }) => isMade(kernel)));
+
+  /** Whether kernels of few rows serve a piece: they serve any while the others are not made, and the others do theirs. */
+  const isFused = ({ numRows }: Piece): boolean => {
+    if (!fused) return false;
+    if (numRows > MOST_FUSED_ROWS) {
+      if (apartMade()) return false;
+      for (const kernel of [norm, rope, swiglu, gemmFor(gemm, numRows, 2).kernel]) want(kernel);
+      return true;
+    }
+    if (fusedMade()) return true;
+    for (const { variants } of [fused.qkv, fused.gateUp]) want(gemmFor(variants, numRows, 2).kernel);
+    return false;
+  };
 
   /** a times a matrix, with its bias: all rows, or for a piece of the logits the rows that get some. */
   const multiply = (
@@ -82,7 +99,7 @@ export function createProducts(parts: {
     const bindGroup = library.bind(variants[0]!.kernel, label, buffers);
     return (piece) => {
       const rows = logits ? piece.logitRows.length : piece.numRows;
-      const variant = gemmFor(variants, rows, columns4);
+      const variant = madeGemmFor(variants, rows, columns4, want);
       const y = Math.ceil(rows / variant.rows);
       return {
         kernel: variant.kernel,
@@ -119,18 +136,18 @@ export function createProducts(parts: {
 
   /** x normalised, times a matrix, and what follows: for few rows as fused as it can be, else each by itself. */
   const normedProduct = (of: NormedProduct): Stage[] => {
-    const { names, weight, matrix, out, fused, whole, after } = of;
+    const { names, weight, matrix, out, fused: kernels, whole, after } = of;
     const apart = [
       normalise(names.norm, weight),
       multiply(names.product, act.normed, matrix, { to: [out] }),
       after,
     ];
-    if (!fused) return apart;
-    const { variants } = fused;
-    const to = fused.whole ? whole : [out];
+    if (!kernels) return apart;
+    const { variants } = kernels;
+    const to = kernels.whole ? whole : [out];
     const product = multiply(names.product, act.x, matrix, { norm: weight, variants, to });
     return [
-      ...(fused.whole ? [product] : [product, after]).map((of) => where(isFused, of)),
+      ...(kernels.whole ? [product] : [product, after]).map((of) => where(isFused, of)),
       ...apart.map((of) => where((piece) => !isFused(piece), of)),
     ];
   };

@@ -2,6 +2,7 @@
 import type { Clock } from '../engine/types.ts';
 import { invariant } from '../errors.ts';
 import type { GpuDevice } from '../gpu/device.ts';
+import { submitFirstDispatches } from '../gpu/first-dispatch.ts';
 import { KernelLibrary, type ReadShader } from '../gpu/kernels.ts';
 import type { GpuKvMemory } from '../gpu/kv-memory.ts';
 import type { SpanSink } from '../measure/spans.ts';
@@ -11,8 +12,9 @@ import { createForwardPass, type ForwardPass } from './forward-pass.ts';
 import type { GemmChoice } from './gemm-forms.ts';
 import { type AdapterForm, adapterForm, mostAttentionParts } from './kernel-variants.ts';
 import { type KvGroups, kvPageBytes, oneGroup } from './kv-groups.ts';
+import { LaterKernels } from './later-kernels.ts';
 import { widestWindow } from './layer-attention.ts';
-import { createPassKernels, type PassKernels, submitFirstDispatches } from './pass-kernels.ts';
+import { createPassKernels, type KernelSet, kernelsOf, type PassKernels } from './pass-kernels.ts';
 import { FORBIDDEN_PER_ROW } from './sampling.ts';
 import { type Architecture, type ModelWeights, pad4 } from './types.ts';
 import { PIECE_BYTES } from './weight-sizes.ts';
@@ -45,6 +47,10 @@ export interface ModelRunnerOptions {
   fuse?: boolean;
   /** Bytes of a piece of the embedding at most; absent: what every device binds. */
   pieceBytes?: number;
+  /** Those that are made before it serves; absent: all. */
+  kernels?: KernelSet;
+  /** See LaterKernels; absent: null. */
+  openCompiler?: (() => Promise<GpuDevice>) | null;
   /** Of the pipelines: engines that start together take one each. */
   compileOrder?: 'forwards' | 'backwards';
   /** Weights uploaded, of all: layers and one for the rest. */
@@ -66,6 +72,7 @@ export interface RunnerParts {
   options: ModelRunnerOptions;
   groups: KvGroups;
   library: KernelLibrary;
+  later: LaterKernels;
   weights: DeviceWeights;
   activations: Activations;
   pass: ForwardPass;
@@ -76,7 +83,7 @@ export interface RunnerParts {
   compileMs: number;
 }
 
-/** Uploads the weights and compiles every pipeline meanwhile. Takes shapes that kernels serve (checkKernelsServe). */
+/** Uploads the weights and makes the first kernels meanwhile. Takes shapes that kernels serve (checkKernelsServe). */
 export async function createRunnerParts(options: ModelRunnerOptions): Promise<RunnerParts> {
   const { gpu, weights, kv, limits } = options;
   const { architecture } = weights;
@@ -124,6 +131,8 @@ export async function createRunnerParts(options: ModelRunnerOptions): Promise<Ru
       window: widestWindow(architecture),
     }),
   });
+  const { openCompiler = null, readShader } = options;
+  const later = new LaterKernels({ gpu, library, readShader, openCompiler });
   const pass = createForwardPass({
     gpu,
     library,
@@ -134,11 +143,14 @@ export async function createRunnerParts(options: ModelRunnerOptions): Promise<Ru
     activations,
     kv,
     groups,
+    // What prompts take serves their last few rows nearly as well.
+    want: options.kernels === 'prompts' ? () => {} : (kernel) => later.want(kernel),
   });
   return {
     options,
     groups,
     library,
+    later,
     weights: deviceWeights,
     activations,
     pass,
@@ -149,13 +161,17 @@ export async function createRunnerParts(options: ModelRunnerOptions): Promise<Ru
   };
 }
 
-/** Made, and submitted for the first time. */
+/**
+ * Made, and submitted for the first time. Two engines that go through them from opposite ends compile half each, where the
+ * driver keeps what it compiled on disk; what one has for itself comes first.
+ */
 async function compileKernels(
-  { gpu, weights, kv, limits, gemm = null, fuse = true, compileOrder = 'forwards' }: ModelRunnerOptions,
+  options: ModelRunnerOptions,
   library: KernelLibrary,
   form: AdapterForm,
 ): Promise<PassKernels> {
-  const kernels = await createPassKernels(library, form, {
+  const { gpu, weights, kv, limits, gemm = null, fuse = true, compileOrder = 'forwards' } = options;
+  const kernels = createPassKernels(library, form, {
     architecture: weights.architecture,
     blockSize: limits.blockSize,
     maxModelLen: limits.maxModelLen,
@@ -164,6 +180,9 @@ async function compileKernels(
     gemm,
     fuse,
   });
-  await submitFirstDispatches(gpu, library, compileOrder);
+  const { own, shared } = kernelsOf(options.kernels ?? 'all', kernels);
+  const inOrder = [own, shared].flatMap((some) => (compileOrder === 'forwards' ? some : some.toReversed()));
+  await Promise.all(inOrder.map((kernel) => library.make(kernel)));
+  submitFirstDispatches(gpu, library, inOrder);
   return kernels;
 }

@@ -58,7 +58,7 @@ export class ModelRunner implements ModelExecutor {
     this.#readback = new SampleReadback(options.gpu, activations, architecture.vocabSize, options.keepLogits);
   }
 
-  /** Uploads the weights and makes every pipeline. Throws ModelError for a shape that no kernel serves. */
+  /** Uploads the weights and makes the kernels that it begins with. Throws ModelError for a shape that no kernel serves. */
   static async create(options: ModelRunnerOptions): Promise<ModelRunner> {
     return new ModelRunner(await createRunnerParts(options));
   }
@@ -69,7 +69,7 @@ export class ModelRunner implements ModelExecutor {
    */
   async warmUp(): Promise<WarmedUp> {
     const { library, pass, options, weightsMs, compileMs } = this.#parts;
-    const pieces = warmUpPieces(this.#parts, options.limits);
+    const pieces = warmUpPieces(this.#parts, options.limits, options.kernels ?? 'all');
     // Once unmeasured: memory that is touched for the first time would look like slow kernels.
     for (const piece of pieces) {
       uploadPiece(this.#parts, piece);
@@ -157,13 +157,19 @@ export class ModelRunner implements ModelExecutor {
 
   /** The weights, activations and staging buffers; the KV memory and the device belong to others. */
   destroy(): void {
-    const { weights, activations, pass } = this.#parts;
+    const { weights, activations, pass, later } = this.#parts;
+    later.close();
     this.#timing?.destroy();
     this.#nextTiming?.timing?.destroy();
     weights.destroy();
     activations.destroy();
     pass.destroy();
     this.#readback.destroy();
+  }
+
+  /** Resolves when no kernel is being made any more. */
+  kernelsSettled(): Promise<void> {
+    return this.#parts.later.settled();
   }
 
   async #runPiece(piece: Piece, step: number, begunMs: number): Promise<SampledToken[]> {
@@ -184,7 +190,7 @@ export class ModelRunner implements ModelExecutor {
   #pieceLimits(): PieceLimits {
     const { pass, pieceRows, logitRows, options } = this.#parts;
     const gemmMs = pass.rowWork * this.#estimate.rate(pass.gemmKernel(pieceRows));
-    const pairMs = pass.pairWork * this.#estimate.rate(pass.attentionKernel);
+    const pairMs = pass.pairWork * this.#estimate.rate(pass.attentionKernel());
     const rows = Math.floor(options.maxSubmitMs / gemmMs / ONE_SUBMIT_ROWS) * ONE_SUBMIT_ROWS;
     return {
       rows: Math.min(Math.max(rows, ONE_SUBMIT_ROWS), pieceRows),

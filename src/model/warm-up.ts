@@ -1,17 +1,23 @@
-/** Made-up pieces that between them use every pipeline: one, a few and many rows, and one row of a long context. */
+/** Made-up pieces that between them use every kernel that an engine begins with: one, a few and many rows, and one row of a long context. */
 import { DEFAULT_SAMPLING } from '../engine/sampling.ts';
 import { NULL_BLOCK } from '../engine/types.ts';
 import { ATTENTION_PART } from './kernel-variants.ts';
+import type { KernelSet } from './pass-kernels.ts';
 import type { RunnerParts } from './runner-parts.ts';
 import type { Piece } from './step-inputs.ts';
 
 /** Rows of the warm-up pieces: one for each form of the kernels; the largest also tells how fast they are. */
-const WARM_UP_ROWS = [1, 4, 32];
+const WARM_UP_ROWS: Readonly<Record<KernelSet, readonly number[]>> = {
+  all: [1, 4, 32],
+  prompts: [32],
+  'one row': [1],
+};
 
 /** All write into the null block, which nothing reads. */
 export function warmUpPieces(
   { pieceRows, groups }: Pick<RunnerParts, 'pieceRows' | 'groups'>,
   { blockSize, maxModelLen }: { blockSize: number; maxModelLen: number },
+  set: KernelSet,
 ): Piece[] {
   const numGroups = groups.groups.length;
   const pieceAt = (start: number, wanted: number): Piece => {
@@ -36,8 +42,8 @@ export function warmUpPieces(
       longestContext,
     };
   };
-  const pieces = WARM_UP_ROWS.map((rows) => pieceAt(0, rows));
-  return maxModelLen > ATTENTION_PART ? [...pieces, pieceAt(ATTENTION_PART, 1)] : pieces;
+  const pieces = WARM_UP_ROWS[set].map((rows) => pieceAt(0, rows));
+  return maxModelLen > ATTENTION_PART && set !== 'prompts' ? [...pieces, pieceAt(ATTENTION_PART, 1)] : pieces;
 }
 
 /** Every branch of the sampling kernel. */

@@ -39,6 +39,7 @@ await runBench(async () => {
     ...clusterOptions(config, architecture, adapter.software),
     prefill: { numBlocks, enablePrefixCaching: false },
     decode: { numBlocks, enablePrefixCaching: false },
+    decodeKernels: 'all',
     maxModelLen: MAX_MODEL_LEN,
   });
   try {

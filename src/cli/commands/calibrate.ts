@@ -77,6 +77,7 @@ async function calibrateCommand(
   const options = {
     ...clusterOptions(config, architecture, adapter.software),
     mode: 'bidirectional' as const,
+    decodeKernels: 'all' as const,
   };
   const progress = createProgress(deps);
   progress.line(`starting ${countEngines(options)} with ${config.model} on ${adapter.name}`);

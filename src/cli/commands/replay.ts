@@ -85,7 +85,7 @@ async function replay(config: RunConfig, context: CommandContext, { given }: Ask
   const plan = planReplay(config, options, totals);
   const pullPolicy = await preparePullPolicy(config, context);
   const cluster = await startCluster(
-    { ...options, mode: plan.arms[0]!.mode },
+    { ...options, mode: plan.arms[0]!.mode, decodeKernels: 'all' },
     adapter.name,
     pullPolicy,
     progress,

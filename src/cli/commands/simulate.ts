@@ -146,7 +146,7 @@ async function againstReal(
   const out = textOutput(config, deps);
   const progress = createProgress(deps);
   progress.line(`starting ${planned.fleet} with ${config.model} on ${adapter}`);
-  const cluster = await deps.backend.startCluster(planned.options);
+  const cluster = await deps.backend.startCluster({ ...planned.options, decodeKernels: 'all' });
   try {
     const meter = new CostMeter(cluster, { seed: config.seed, signal });
     // The first is warming up.

@@ -57,9 +57,11 @@ async function sweep(config: RunConfig, context: CommandContext, { lists }: Aske
   const architecture = await backend.architecture(config.model);
   const outputs = await prepareOutputs(config, 'sweep', architecture.name, deps);
   const adapter = await backend.useAdapter(config.adapter);
-  const variants = variantsOf(config, lists, (settings) =>
-    clusterOptions(settings, architecture, adapter.software),
-  );
+  // A measurement must not meet a kernel that is still to be made.
+  const variants = variantsOf(config, lists, (settings) => ({
+    ...clusterOptions(settings, architecture, adapter.software),
+    decodeKernels: 'all',
+  }));
   const plan = planOf(config, links, variants);
   const progress = createProgress(deps);
   const total = variants.length * sweepTurns(plan);

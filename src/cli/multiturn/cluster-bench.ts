@@ -32,7 +32,8 @@ export async function benchEngines(
   const workload = await loadWorkload(config, deps, text, false);
   checkCounts(config, workload.conversations, workload.source);
   const adapter = await backend.useAdapter(config.adapter);
-  const base = clusterOptions(config, architecture, adapter.software);
+  // A measurement must not meet a kernel that is still to be made.
+  const base = { ...clusterOptions(config, architecture, adapter.software), decodeKernels: 'all' as const };
   const { options, plans } = planBench(config, workload, base, links);
 
   const pullPolicy = await preparePullPolicy(config, { deps, signal });

@@ -38,7 +38,7 @@ export const attention = (name: string, kernelName: KernelName, form: AdapterFor
     for (const kvDtype of DTYPES) {
       // Also split where this adapter would not.
       const splitting = { ...form, enoughWorkgroups: Number.POSITIVE_INFINITY };
-      const { few, many, split } = await attentionVariants(bench.library, splitting, {
+      const { few, many, split } = attentionVariants(bench.library, splitting, {
         headDim,
         blockSize: shape.blockSize,
         kvHeads: numKvHeads,
@@ -51,6 +51,7 @@ export const attention = (name: string, kernelName: KernelName, form: AdapterFor
       );
       for (const variant of variants) {
         if (variant.kernel.name !== kernelName) continue;
+        await Promise.all([variant.kernel, split!.combine].map((kernel) => bench.library.make(kernel)));
         for (const window of [EVERY_KEY, WINDOW]) {
           const error = await attentionError(bench, { ...variant, form }, shape, { kvDtype, window }, random);
           const how = `${variant === split ? ', in parts' : ''}${window === WINDOW ? `, window ${WINDOW}` : ''}`;

@@ -157,9 +157,8 @@ async function gemmError(
   const all = linear(Float64Array.from(a), MOST_ROWS, denseMatrix(matrix), useBias ? bias : null);
   const columns4 = pad4(columns) / 4;
   const forms = GEMM_FORMS.filter((chosen) => formOf(chosen).name === kernelName);
-  const variants = await Promise.all(
-    forms.map((chosen) => gemmVariant(bench.library, form, matrix.dtype === 'f32', chosen)),
-  );
+  const variants = forms.map((chosen) => gemmVariant(bench.library, form, matrix.dtype === 'f32', chosen));
+  await Promise.all(variants.map(({ kernel }) => bench.library.make(kernel)));
   let error = 0;
   for (const { kernel, rows: tileRows, columns4: tileColumns4, evenColumns } of variants) {
     if (evenColumns && columns4 % 2 !== 0) continue;

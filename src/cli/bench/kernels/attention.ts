@@ -54,7 +54,7 @@ export async function measureAttention(
 ): Promise<AttentionFigure> {
   const { rows, context, headDim, heads, kvHeads, window = EVERY_KEY } = shape;
   const group = heads / kvHeads;
-  const variants = await attentionVariants(bench.library, form, {
+  const variants = attentionVariants(bench.library, form, {
     headDim,
     blockSize: BLOCK_SIZE,
     kvHeads,
@@ -68,6 +68,7 @@ export async function measureAttention(
     rows === 1 ? attentionParts({ rows, longestContext: context, workgroups, window }, heads, form) : 1;
   const split = parts > 1 ? variants.split : null;
   const { kernel, tileRows } = split ?? (rows === 1 ? few : variants.many);
+  await Promise.all([kernel, ...(split ? [split.combine] : [])].map((each) => bench.library.make(each)));
   const blocks = Math.ceil(context / BLOCK_SIZE);
   const plane = kvHeads * BLOCK_SIZE * headDim;
   const cache = Uint16Array.from(numbers((blocks + 1) * 2 * plane, 3), floatToHalf);

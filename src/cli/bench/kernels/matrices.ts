@@ -51,8 +51,9 @@ export async function measureMatrix(
 ): Promise<MatrixFigure> {
   const { m, k, n } = shape;
   const columns4 = pad4(n) / 4;
-  const variants = await gemmVariants(bench.library, form, false, columns4 % 2 !== 0);
+  const variants = gemmVariants(bench.library, form, false, columns4 % 2 !== 0);
   const { kernel, rows, columns4: tile } = gemmFor(variants, m, columns4);
+  await bench.library.make(kernel);
   const a = numbers(m * pad4(k), 1);
   const weights = Uint16Array.from(numbers(pad4(k) * pad4(n), 2), (value) =>
     floatToHalf(value / Math.sqrt(k)),

@@ -39,13 +39,14 @@ async function ours({ m, k, n }: Shape): Promise<Multiply> {
     bufferBytes: 4 * Math.max(m * k, k * n, m * n),
   });
   const library = new KernelLibrary(gpu, nodePlatform.readShader);
-  const variants = await gemmVariants(
+  const variants = gemmVariants(
     library,
     adapterForm(gpu.report.subgroupSize, gpu.report.software),
     true,
     false,
   );
   const { kernel, rows, columns4 } = gemmFor(variants, m, n / 4);
+  await library.make(kernel);
   const { device } = gpu;
   const { STORAGE, COPY_DST, COPY_SRC, MAP_READ } = GPUBufferUsage;
   const buffer = (size: number, usage: number) => device.createBuffer({ size, usage });

@@ -1,0 +1,63 @@
+/** Engines that begin with some of their kernels: what they compute without the others, and that these come. */
+import { afterEach, expect, it } from 'vitest';
+import type { KernelSet } from '../../src/model/pass-kernels.ts';
+import { presetArchitecture } from '../../src/model/presets.ts';
+import { SeededWeights } from '../../src/model/seeded-weights.ts';
+import { openTestDevice } from '../gpu/adapter.ts';
+import { createHarness, type Harness, request, tokens } from './runner-harness.ts';
+
+let h: Harness;
+afterEach(() => h.close());
+
+const architecture = { ...presetArchitecture('nano'), numLayers: 2 };
+const weights = new SeededWeights(architecture, 5, 'f16');
+const ids = [1, 2, 3].map((seed) => tokens(30, architecture.vocabSize, seed));
+
+/** Many rows, a few, and steps of one and of three sequences: their logits' digests and the KV. */
+async function live(from: number): Promise<string[]> {
+  const digests: string[] = [];
+  const run = async (start: number, end: number, which: readonly number[]) => {
+    const requests = which.map((i) => request(`${i}`, ids[i]!, start, end, [1 + 3 * i, 2 + 3 * i]));
+    digests.push(
+      ...(await h.runner.execute({ step: from + start, requests })).map((each) => each.logitsDigest),
+    );
+  };
+  await run(0, 20, [0]);
+  await run(0, 3, [1]);
+  await run(3, 20, [1, 2]);
+  await run(20, 21, [0]);
+  await run(20, 21, [1, 2]);
+  await run(21, 22, [0, 1, 2]);
+  const kv = await Promise.all([1, 2, 4, 5].map((id) => h.kv.readBlock(id)));
+  return [...digests, ...kv.map((block) => Buffer.from(block).toString('hex'))];
+}
+
+it('each set of kernels computes everything, to the bit; those of one row are joined by the others, once', async () => {
+  const lived = new Map<KernelSet, string[]>();
+  for (const kernels of ['prompts', 'one row'] as const) {
+    // Compiled on another device first, as a driver wants it that compiles at the first dispatch.
+    const openCompiler = () => openTestDevice(0);
+    h = await createHarness(weights, { kernels, openCompiler, numBlocks: 12, maxModelLen: 64 });
+    const { pipelines } = await h.runner.warmUp();
+    expect(h.runner.firstUseCompilations()).toBe(0);
+    lived.set(kernels, await live(0));
+    await h.runner.kernelsSettled();
+    const { pipelines: now } = await h.runner.warmUp();
+    expect(await live(100), `${kernels}, afterwards`).toEqual(lived.get(kernels));
+    const later = h.runner.firstUseCompilations();
+    if (kernels === 'one row') {
+      expect(now).toBeGreaterThan(pipelines);
+      expect(later).toBeGreaterThan(0);
+    } else expect([now, later]).toEqual([pipelines, 0]);
+    if (kernels === 'prompts') h.close();
+  }
+  expect(lived.get('one row')).toEqual(lived.get('prompts'));
+});
+
+it('an engine that ends while a kernel is made leaves nothing pending', async () => {
+  h = await createHarness(weights, { kernels: 'one row', numBlocks: 12, maxModelLen: 64 });
+  const requests = [0, 1].map((i) => request(`${i}`, ids[i]!, 0, 1, [1 + i]));
+  await h.runner.execute({ step: 1, requests });
+  h.close();
+  await h.runner.kernelsSettled();
+});
