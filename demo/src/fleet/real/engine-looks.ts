@@ -1,6 +1,6 @@
 /** What each real engine does, asked of its thread, and how much of the time it computed, from its spans. */
 import { type Occupancy, occupancyOf } from '../../../../src/engine/inspect/occupancy.ts';
-import { messageOf } from '../../../../src/errors.ts';
+import { EngineDeadError, messageOf } from '../../../../src/errors.ts';
 import type { ThreadEngine } from '../../../../src/fleet/thread-engine.ts';
 import type { EngineBlocks } from '../../../../src/host/engine-api.ts';
 import type { Span } from '../../../../src/measure/spans.ts';
@@ -24,12 +24,15 @@ export class EngineLooks {
 
   /** Rejects with what the engine's end does not explain. */
   async of(engine: ThreadEngine, stays: boolean, nowMs: number): Promise<EngineLook> {
+    let why: unknown = engine.ended;
     try {
-      if (!engine.ended) return await this.#living(engine, stays, nowMs);
+      if (!why) return await this.#living(engine, stays, nowMs);
     } catch (error) {
-      if (!engine.ended) throw error;
+      // Its thread knows before we do that it is ending.
+      why = engine.ended ?? error;
+      if (!engine.ended && !(error instanceof EngineDeadError)) throw error;
     }
-    return { engine: ended(engine), blocks: null };
+    return { engine: ended(engine, why), blocks: null };
   }
 
   async #living(engine: ThreadEngine, stays: boolean, nowMs: number): Promise<EngineLook> {
@@ -55,7 +58,7 @@ export class EngineLooks {
   }
 }
 
-function ended({ engineId, role, ended: why }: ThreadEngine): LiveEngine {
+function ended({ engineId, role }: ThreadEngine, why: unknown): LiveEngine {
   const nothing = { running: 0, waiting: 0, loading: 0, freeBlocks: 0, numBlocks: 0, busy: 0, pool: null };
   return { engineId, role, state: 'ended', why: messageOf(why), ...nothing };
 }

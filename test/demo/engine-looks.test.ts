@@ -1,0 +1,26 @@
+/** What the fleet's view makes of a real engine that ends while it is looked at. */
+import { expect, it } from 'vitest';
+import { EngineLooks } from '../../demo/src/fleet/real/engine-looks.ts';
+import { EngineDeadError } from '../../src/errors.ts';
+import type { ThreadEngine } from '../../src/fleet/thread-engine.ts';
+
+/** One that nobody has been told the end of, and that answers with an error. */
+function answering(error: Error): ThreadEngine {
+  const refuse = () => Promise.reject(error);
+  const inspection = { blocks: refuse, stats: refuse };
+  return { engineId: 'decode-0', role: 'decode', ended: null, inspection } as unknown as ThreadEngine;
+}
+
+it('an engine whose thread says that it is ending has ended, and nothing else is at fault', async () => {
+  const ending = answering(new EngineDeadError('the engine is not running: start it anew'));
+  const { engine, blocks } = await new EngineLooks().of(ending, true, 0);
+  expect(engine).toMatchObject({ engineId: 'decode-0', state: 'ended' });
+  expect(engine.why).toMatch(/not running/);
+  expect(blocks).toBeNull();
+});
+
+it('any other error is nobody’s end', async () => {
+  await expect(new EngineLooks().of(answering(new TypeError('no such thing')), true, 0)).rejects.toThrow(
+    'no such',
+  );
+});
