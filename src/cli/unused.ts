@@ -32,10 +32,11 @@ export function refuseUnused(given: ReadonlySet<RunKey>, rules: readonly (Unused
   }
 }
 
-const keysOf = (groups: readonly FieldGroup[], ...except: readonly RunKey[]): RunKey[] =>
+/** All of those groups, but for some. */
+export const keysOf = (groups: readonly FieldGroup[], ...except: readonly RunKey[]): RunKey[] =>
   runKeys.filter((key) => groups.includes(fieldMeta(key).group) && !except.includes(key));
 
-/** How clients ask, which a load that comes by itself leaves open to nobody. */
+/** How the benchmark's clients ask: a load that comes by itself has none. */
 const OF_CLIENTS: readonly RunKey[] = [
   ...(['numClients', 'maxActiveConversations', 'maxNumRequests', 'maxTurns', 'requestRate'] as const),
   ...(['conversationSampling', 'warmupStep', 'earlyStop', 'limitMinTokens', 'limitMaxTokens'] as const),

@@ -43,7 +43,7 @@ class Mixer implements DigestChain {
 
   salt(salt: string): void {
     for (let i = 0; i < salt.length; i++) {
-      this.#a = Math.imul(this.#a ^ (salt.charCodeAt(i) + 0x10000), 0xc2b2ae35);
+      this.#a = Math.imul(this.#a ^ (salt.charCodeAt(i) + 0x10000), 0xc2b2ae3d);
       this.#b = Math.imul(this.#b ^ this.#a, 0x27d4eb2f);
     }
   }

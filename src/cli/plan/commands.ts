@@ -1,15 +1,7 @@
 /** The commands that take a planned fleet, as a user would type them. */
-import {
-  type FieldGroup,
-  fieldMeta,
-  isUnusual,
-  type RunConfig,
-  type RunKey,
-  runKeys,
-  switchName,
-} from '../../config/run.ts';
+import { isUnusual, type RunConfig, type RunKey, switchName } from '../../config/run.ts';
 import type { PlanReport, PlanRow } from '../../measure/plan-report.ts';
-import { OF_DEVICES } from '../unused.ts';
+import { keysOf, OF_DEVICES } from '../unused.ts';
 import { quote } from '../vllm/shell.ts';
 
 type Chosen = Pick<PlanRow, 'routing' | 'placement' | 'mode' | 'threshold' | 'store_bytes'>;
@@ -55,22 +47,23 @@ export function commandsFor(
 }
 
 /** Said above, by what was chosen; or of no effect on what comes out. */
-const SAID: ReadonlySet<RunKey> = new Set<RunKey>([
+const SAID: readonly RunKey[] = [
   ...(['model', 'mode', 'threshold', 'routing', 'prefixCaching', 'blockSize', 'pBlocks', 'dBlocks'] as const),
   ...(['trace', 'limit', 'speedUp', 'costs', 'jobs'] as const),
-]);
+];
 
-const keysOf = (groups: readonly FieldGroup[]): RunKey[] =>
-  runKeys.filter((key) => groups.includes(fieldMeta(key).group) && !SAID.has(key));
-
-const onEngines = keysOf(['cluster', 'routing', 'machine']);
+const onEngines = keysOf(['cluster', 'routing', 'machine'], ...SAID);
 
 /** All else that the plan's own simulations were set by. */
 function simulated(config: RunConfig): string[] {
   const kept = onEngines.filter((key) => !OF_DEVICES.includes(key));
   const { trace, link } = config;
-  const modelled = keysOf(['modelling', 'pacing']).filter((key) => key !== 'linkSharing' || link !== null);
-  return optionsOf(config, [...modelled, ...(trace === null ? [] : keysOf(['trace'])), ...kept]);
+  const modelled = keysOf(
+    ['modelling', 'pacing'],
+    ...SAID,
+    ...(link === null ? ['linkSharing' as const] : []),
+  );
+  return optionsOf(config, [...modelled, ...(trace === null ? [] : keysOf(['trace'], ...SAID)), ...kept]);
 }
 
 /** Of those that are not as they are left out. */

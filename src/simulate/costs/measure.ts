@@ -4,6 +4,7 @@
  */
 
 import { FULL_GROUP } from '../../engine/kv-cache-spec.ts';
+import { ConfigError } from '../../errors.ts';
 import type { Cluster } from '../../fleet/types.ts';
 import { median } from '../../measure/statistics.ts';
 import type { EngineClient, EngineRole } from '../../router/engine-client.ts';
@@ -42,6 +43,7 @@ export class CostMeter {
   readonly #ask: Asker;
   readonly #prefills: readonly number[];
   readonly #decodes: typeof DECODES;
+  readonly #byRole: readonly (readonly EngineClient[])[];
   readonly #points = new Map<string, Point>();
   readonly #handOvers: HandOver[] = [];
   /** By how many were at work, from 1 on. */
@@ -51,6 +53,7 @@ export class CostMeter {
   readonly #answer: number;
   #rounds = 0;
 
+  /** Throws ConfigError for engines that have no room for the shortest of what is measured. */
   constructor(cluster: Cluster, { seed, signal }: { seed: number; signal: AbortSignal }) {
     this.#cluster = cluster;
     this.#signal = signal;
@@ -63,9 +66,15 @@ export class CostMeter {
     this.#decodes = DECODES.filter(
       ([n, context]) => n <= maxNumSeqs && n * (context + DECODED + blockSize) < room,
     );
+    if (this.#decodes.length === 0) {
+      const least = DECODES[0]![1] + DECODED + blockSize;
+      throw new ConfigError(
+        `a request has room for ${room} tokens in these engines, and measuring takes more than ${least}: raise --max-model-len (${maxModelLen}), or --p-blocks and --d-blocks`,
+      );
+    }
     this.#ask = new Asker(info.model.vocabSize, seed);
-    const byRole = ROLES.map((role) => engines.filter((engine) => engine.role === role));
-    this.#mixed = engines.flatMap((_, i) => byRole.flatMap((alike) => alike[i] ?? []));
+    this.#byRole = ROLES.map((role) => engines.filter((engine) => engine.role === role));
+    this.#mixed = engines.flatMap((_, i) => this.#byRole.flatMap((alike) => alike[i] ?? []));
     this.#beside = engines.map(() => this.#mixed.map(({ role }) => ({ role, ms: [] })));
     this.#answer = Math.min(BESIDE.answer, room - BESIDE.context - blockSize);
   }
@@ -75,10 +84,8 @@ export class CostMeter {
     const { mode } = this.#cluster;
     await this.#cluster.configure({ mode: 'unidirectional' });
     const counts = this.#rounds > 0;
-    const { engines } = this.#cluster;
-    for (const role of ROLES) {
+    for (const alike of this.#byRole) {
       // Each in turn: those of a role are alike.
-      const alike = engines.filter((engine) => engine.role === role);
       const engine = alike[this.#rounds % alike.length];
       if (!engine) continue;
       await this.#measurePrefills(engine, counts);
@@ -144,13 +151,17 @@ export class CostMeter {
     return Promise.all(
       engines.map(async (engine) => {
         if (engine.role === 'decode') {
-          const { tokenMs } = await this.#ask.engine(engine, BESIDE.context, this.#answer);
-          answering--;
-          return tokenMs.slice(1).map((ms, i) => ms - tokenMs[i]!);
+          try {
+            const { tokenMs } = await this.#ask.engine(engine, BESIDE.context, this.#answer);
+            return tokenMs.slice(1).map((ms, i) => ms - tokenMs[i]!);
+          } finally {
+            answering--;
+          }
         }
         const times: number[] = [];
         const prompt = Math.min(BESIDE.prompt, this.#prefills.at(-1)!);
         while (times.length < BESIDE.prompts || answering > 0) {
+          this.#signal.throwIfAborted();
           const { arrivalMs, tokenMs } = await this.#ask.engine(engine, prompt, 1);
           times.push(tokenMs[0]! - arrivalMs);
         }
