@@ -10,11 +10,11 @@ import { type LowerTierCounters, LowerTiers, type Tier } from '../store/lower-ti
 import { ServerTier, type ServerTierOptions } from '../store/server-tier.ts';
 import type { VirtualClock } from './clock.ts';
 import { type MediumTimes, tierTimes } from './costs/tiers.ts';
-import type { SimulationCosts } from './costs/types.ts';
+import type { Medium, SimulationCosts } from './costs/types.ts';
 import { QueuedResource } from './resources.ts';
 
 export interface TierOutcome {
-  medium: 'folder' | 'server';
+  medium: Medium;
   /** That are there in the end, as far as the store knows. */
   blocks: number;
   counters: LowerTierCounters & { expired?: number; outages?: number };
@@ -52,13 +52,13 @@ export class SimulatedTiers {
       [];
     const below = { namespace: '', blockBytes, clock, onTrouble() {}, format: NAMES_ALONE };
     if (folder) {
-      const medium = new Medium(clock, blockBytes, tierTimes(costs, 'folder'));
+      const medium = new TimedMedium(clock, blockBytes, tierTimes(costs, 'folder'));
       const { bytes: quotaBytes, ttlMs } = folder;
       const tier = new FolderTier({ ...below, folder: simulatedFolder(medium), quotaBytes, ttlMs });
       tiers.push({ medium: 'folder', tier, start: folder });
     }
     if (server) {
-      const medium = new Medium(clock, blockBytes, tierTimes(costs, 'server'));
+      const medium = new TimedMedium(clock, blockBytes, tierTimes(costs, 'server'));
       const tier = new ServerTier({ ...below, server: simulatedServer(medium, clock), ttlMs: server.ttlMs });
       tiers.push({ medium: 'server', tier, start: server });
     }
@@ -77,7 +77,7 @@ export class SimulatedTiers {
 }
 
 /** Each access waits for its beginning, all at once; their bytes then come one after the other. */
-class Medium {
+class TimedMedium {
   readonly #clock: VirtualClock;
   readonly #times: MediumTimes;
   readonly #blockBytes: number;
@@ -122,7 +122,7 @@ class Medium {
 }
 
 /** The tier knows what is in it: nobody else uses it. */
-const simulatedFolder = (medium: Medium): FolderTierOptions['folder'] => ({
+const simulatedFolder = (medium: TimedMedium): FolderTierOptions['folder'] => ({
   location: 'a simulated folder',
   list: async () => [],
   async read() {
@@ -134,7 +134,7 @@ const simulatedFolder = (medium: Medium): FolderTierOptions['folder'] => ({
 });
 
 /** It keeps all that it gets, until its time is over. */
-function simulatedServer(medium: Medium, clock: Pick<Clock, 'now'>): ServerTierOptions['server'] {
+function simulatedServer(medium: TimedMedium, clock: Pick<Clock, 'now'>): ServerTierOptions['server'] {
   /** By key: until when. */
   const kept = new Map<string, number>();
   const has = (key: string): boolean => {
