@@ -11,12 +11,14 @@ function answering(error: Error): ThreadEngine {
   return { engineId: 'decode-0', role: 'decode', ended: null, inspection } as unknown as ThreadEngine;
 }
 
-it('an engine whose thread says that it is ending has ended, and nothing else is at fault', async () => {
+it('an engine whose thread says that it is ending leaves, and has ended once the fleet knows', async () => {
   const ending = answering(new EngineDeadError('the engine is not running: start it anew'));
   const { engine, blocks } = await new EngineLooks().of(ending, true, 0);
-  expect(engine).toMatchObject({ engineId: 'decode-0', state: 'ended' });
-  expect(engine.why).toMatch(/not running/);
-  expect(blocks).toBeNull();
+  expect([engine.engineId, engine.state, blocks]).toEqual(['decode-0', 'leaving', null]);
+  const known = { ...ending, ended: new EngineDeadError('engine decode-0 ended') } as ThreadEngine;
+  expect((await new EngineLooks().of(known, true, 0)).engine).toMatchObject({
+    ...{ state: 'ended', why: 'engine decode-0 ended' },
+  });
 });
 
 it('any other error is nobody’s end', async () => {

@@ -24,15 +24,13 @@ export class EngineLooks {
 
   /** Rejects with what the engine's end does not explain. */
   async of(engine: ThreadEngine, stays: boolean, nowMs: number): Promise<EngineLook> {
-    let why: unknown = engine.ended;
     try {
-      if (!why) return await this.#living(engine, stays, nowMs);
+      if (!engine.ended) return await this.#living(engine, stays, nowMs);
     } catch (error) {
-      // Its thread knows before we do that it is ending.
-      why = engine.ended ?? error;
       if (!engine.ended && !(error instanceof EngineDeadError)) throw error;
     }
-    return { engine: ended(engine, why), blocks: null };
+    // Its thread may know before the fleet does, which replaces only what it knows to be gone.
+    return { engine: gone(engine), blocks: null };
   }
 
   async #living(engine: ThreadEngine, stays: boolean, nowMs: number): Promise<EngineLook> {
@@ -58,9 +56,10 @@ export class EngineLooks {
   }
 }
 
-function ended({ engineId, role }: ThreadEngine, why: unknown): LiveEngine {
+function gone({ engineId, role, ended }: ThreadEngine): LiveEngine {
   const nothing = { running: 0, waiting: 0, loading: 0, freeBlocks: 0, numBlocks: 0, busy: 0, pool: null };
-  return { engineId, role, state: 'ended', why: messageOf(why), ...nothing };
+  if (!ended) return { engineId, role, state: 'leaving', why: null, ...nothing };
+  return { engineId, role, state: 'ended', why: messageOf(ended), ...nothing };
 }
 
 /** Without the null block. */
