@@ -15,7 +15,7 @@ it('an engine whose thread says that it is ending leaves, and has ended once the
   const ending = answering(new EngineDeadError('the engine is not running: start it anew'));
   const { engine, blocks } = await new EngineLooks().of(ending, true, 0);
   expect([engine.engineId, engine.state, blocks]).toEqual(['decode-0', 'leaving', null]);
-  const known = { ...ending, ended: new EngineDeadError('engine decode-0 ended') } as ThreadEngine;
+  const known = Object.assign(ending, { ended: new EngineDeadError('engine decode-0 ended') });
   expect((await new EngineLooks().of(known, true, 0)).engine).toMatchObject({
     ...{ state: 'ended', why: 'engine decode-0 ended' },
   });
