@@ -148,7 +148,7 @@ export class KernelLibrary {
   make(kernel: Kernel): Promise<Kernel> {
     let making = this.#making.get(kernel);
     if (!making) {
-      making = this.createPipeline(kernel).then((pipeline) => Object.assign(kernel, { pipeline }));
+      making = this.#create(kernel);
       this.#making.set(kernel, making);
     }
     return making;
@@ -193,20 +193,21 @@ export class KernelLibrary {
     return this.#firstUses;
   }
 
-  /** A pipeline for the kernel, which does not get it. Throws InternalError with the shader's line. */
-  async createPipeline({ name, overrides }: Kernel): Promise<GPUComputePipeline> {
+  async #create(kernel: Kernel): Promise<Kernel> {
+    const { name, overrides } = kernel;
     const { device } = this.#gpu;
     const key = keyOf(name, overrides);
     const module = await this.#module(name);
     const layout = device.createPipelineLayout({ label: key, bindGroupLayouts: [this.#layout(name)] });
     try {
-      return await this.#gpu.guard(
+      kernel.pipeline = await this.#gpu.guard(
         device.createComputePipelineAsync({
           label: key,
           layout,
           compute: { module, entryPoint: 'main', constants: overrides },
         }),
       );
+      return kernel;
     } catch (error) {
       this.#gpu.assertAlive();
       const message = messageOf(error);

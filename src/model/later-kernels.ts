@@ -48,13 +48,13 @@ export class LaterKernels {
   }
 
   async #make(): Promise<void> {
-    const { gpu, openCompiler } = this.#options;
+    const { gpu, library, openCompiler } = this.#options;
     try {
       const compiler = (await openCompiler?.()) ?? null;
       this.#compiler = compiler;
       for (let kernel = this.#line.shift(); kernel && !this.#closed; kernel = this.#line.shift()) {
         if (compiler) await this.#compileOn(compiler, kernel);
-        await this.#makeOne(kernel);
+        submitFirstDispatches(gpu, library, [await library.make(kernel)]);
       }
     } catch (error) {
       if (!this.#closed) gpu.reported(error instanceof Error ? error.message : String(error));
@@ -64,13 +64,6 @@ export class LaterKernels {
       this.#compiler = null;
       this.#making = this.#line.length > 0 && !this.#closed ? this.#make() : null;
     }
-  }
-
-  async #makeOne(kernel: Kernel): Promise<void> {
-    const { gpu, library } = this.#options;
-    const pipeline = await library.createPipeline(kernel);
-    submitFirstDispatches(gpu, library, [{ ...kernel, pipeline }]);
-    kernel.pipeline = pipeline;
   }
 
   async #compileOn(compiler: GpuDevice, { name, overrides }: Kernel): Promise<void> {
