@@ -8,7 +8,6 @@ import {
   type AttentionVariant,
   type AttentionVariants,
   attentionParts,
-  type SplitAttention,
   type Want,
 } from './kernel-variants.ts';
 import { type KvGroups, placeOf } from './kv-groups.ts';
@@ -56,10 +55,11 @@ export function createAttention(parts: {
     return other;
   };
   const variantFor = (piece: Piece) => (isFew(piece) ? made(few, many) : made(many, few));
-  const splitMade = ({ kernel, combine }: SplitAttention): boolean => {
-    const missing = [kernel, combine].filter((each) => !isMade(each));
-    for (const each of missing) want(each);
-    return missing.length === 0;
+  const splitKernels = split ? [split.kernel, split.combine] : [];
+  const splitMade = (): boolean => {
+    if (splitKernels.every(isMade)) return true;
+    for (const kernel of splitKernels) if (!isMade(kernel)) want(kernel);
+    return false;
   };
   /** Parts that a piece's contexts are split into in layers of this window; 1: they are not. */
   const partsOf = (piece: Piece, window: number): number => {
@@ -67,7 +67,7 @@ export function createAttention(parts: {
     const { numRows: rows, longestContext } = piece;
     const workgroups = tilesOf(piece, split) * numKvHeads;
     const wanted = attentionParts({ rows, longestContext, workgroups, window }, numHeads, form);
-    return wanted > 1 && splitMade(split) ? wanted : 1;
+    return wanted > 1 && splitMade() ? wanted : 1;
   };
 
   const attend = (layer: number): Stage => {

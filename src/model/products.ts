@@ -27,6 +27,18 @@ interface ProductEnd {
   variants?: readonly GemmVariant[];
 }
 
+/** Columns of a matrix that any form serves, in vec4. */
+const EVEN = 2;
+
+/** Asked of every stage of every step: what was made once stays. */
+function fromThenOn(holds: () => boolean): () => boolean {
+  let held = false;
+  return () => {
+    held ||= holds();
+    return held;
+  };
+}
+
 const where =
   (wanted: (piece: Piece) => boolean, of: Stage): Stage =>
   (piece) =>
@@ -60,21 +72,21 @@ export function createProducts(parts: {
   const { hiddenSize, vocabSize, rmsNormEps: eps } = architecture;
   const hidden4 = pad4(hiddenSize) / 4;
 
-  const apartMade = () => [norm, rope, swiglu].every(isMade);
-  const fusedMade = () =>
-    fused !== null &&
-    [fused.qkv, fused.gateUp].every(({ variants }) => variants.some(({ kernel }) => isMade(kernel)));
+  const apartKernels = [norm, rope, swiglu];
+  const fusedForms = fused ? [fused.qkv.variants, fused.gateUp.variants] : [];
+  const apartMade = fromThenOn(() => apartKernels.every(isMade));
+  const fusedMade = fromThenOn(() => fusedForms.every((forms) => forms.some(({ kernel }) => isMade(kernel))));
 
   /** Whether kernels of few rows serve a piece: they serve any while the others are not made, and the others do theirs. */
   const isFused = ({ numRows }: Piece): boolean => {
     if (!fused) return false;
     if (numRows > MOST_FUSED_ROWS) {
       if (apartMade()) return false;
-      for (const kernel of [norm, rope, swiglu, gemmFor(gemm, numRows, 2).kernel]) want(kernel);
+      for (const kernel of [...apartKernels, gemmFor(gemm, numRows, EVEN).kernel]) want(kernel);
       return true;
     }
     if (fusedMade()) return true;
-    for (const { variants } of [fused.qkv, fused.gateUp]) want(gemmFor(variants, numRows, 2).kernel);
+    for (const forms of fusedForms) want(gemmFor(forms, numRows, EVEN).kernel);
     return false;
   };
 
