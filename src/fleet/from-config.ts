@@ -121,6 +121,12 @@ function decodeDriverThreads(config: RunConfig, architecture: Architecture, soft
   return !(software && small && !decodePrefills(config));
 }
 
+/** For what is measured: no step meets a kernel that is still to be made. */
+export const forMeasuring = (options: ClusterOptions): ClusterOptions => ({
+  ...options,
+  decodeKernels: 'all',
+});
+
 /** In some mode that is asked for. */
 const decodePrefills = ({ mode }: RunConfig): boolean =>
   mode.some((each) => each === 'monolithic' || each === 'decode-local');

@@ -4,7 +4,7 @@
  */
 import { parseRunConfig } from '../../config/run.ts';
 import { EngineCluster } from '../../fleet/cluster.ts';
-import { clusterOptions } from '../../fleet/from-config.ts';
+import { clusterOptions, forMeasuring } from '../../fleet/from-config.ts';
 import { type CopyRate, measureCopyRate } from '../../lab/copy-rates.ts';
 import { median } from '../../measure/statistics.ts';
 import { loadArchitecture } from '../../model/load.ts';
@@ -36,10 +36,9 @@ await runBench(async () => {
   const decodeBlocks = (Math.max(...DECODING) * MAX_MODEL_LEN) / config.blockSize;
   const numBlocks = Math.max(Math.ceil(Math.max(...SIZES) / blockBytes), decodeBlocks) + 1;
   const cluster = await EngineCluster.start(nodePlatform, {
-    ...clusterOptions(config, architecture, adapter.software),
+    ...forMeasuring(clusterOptions(config, architecture, adapter.software)),
     prefill: { numBlocks, enablePrefixCaching: false },
     decode: { numBlocks, enablePrefixCaching: false },
-    decodeKernels: 'all',
     maxModelLen: MAX_MODEL_LEN,
   });
   try {

@@ -2,7 +2,7 @@
 import type { CostProfile } from '../../config/cost-profile.ts';
 import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
-import { clusterOptions } from '../../fleet/from-config.ts';
+import { clusterOptions, forMeasuring } from '../../fleet/from-config.ts';
 import { countEngines } from '../../fleet/options.ts';
 import { fleetOf } from '../../fleet/seats.ts';
 import type { Cluster } from '../../fleet/types.ts';
@@ -75,9 +75,8 @@ async function calibrateCommand(
   const architecture = await deps.backend.architecture(config.model);
   const adapter = await deps.backend.useAdapter(config.adapter);
   const options = {
-    ...clusterOptions(config, architecture, adapter.software),
+    ...forMeasuring(clusterOptions(config, architecture, adapter.software)),
     mode: 'bidirectional' as const,
-    decodeKernels: 'all' as const,
   };
   const progress = createProgress(deps);
   progress.line(`starting ${countEngines(options)} with ${config.model} on ${adapter.name}`);

@@ -3,7 +3,7 @@
 import { routingChoices } from '../../config/routing.ts';
 import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
-import { clusterOptions } from '../../fleet/from-config.ts';
+import { clusterOptions, forMeasuring } from '../../fleet/from-config.ts';
 import { lookThrough, planReplay, type ReplayedTrace, replayTrace } from '../../lab/replay/replay.ts';
 import { traceTurns } from '../../workload/traces/turns.ts';
 import type { Asked, CommandSpec } from '../arguments.ts';
@@ -85,7 +85,7 @@ async function replay(config: RunConfig, context: CommandContext, { given }: Ask
   const plan = planReplay(config, options, totals);
   const pullPolicy = await preparePullPolicy(config, context);
   const cluster = await startCluster(
-    { ...options, mode: plan.arms[0]!.mode, decodeKernels: 'all' },
+    forMeasuring({ ...options, mode: plan.arms[0]!.mode }),
     adapter.name,
     pullPolicy,
     progress,

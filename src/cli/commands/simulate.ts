@@ -1,5 +1,6 @@
 /** `kvferry simulate`: a fleet under a workload on a virtual clock, policies side by side. */
 import type { RunConfig } from '../../config/run.ts';
+import { forMeasuring } from '../../fleet/from-config.ts';
 import type { SimulatedArm, SimulationReport } from '../../measure/simulation-report.ts';
 import { compareWithReport } from '../../simulate/against.ts';
 import type { MeasuredCosts } from '../../simulate/costs/fit-measured.ts';
@@ -146,7 +147,7 @@ async function againstReal(
   const out = textOutput(config, deps);
   const progress = createProgress(deps);
   progress.line(`starting ${planned.fleet} with ${config.model} on ${adapter}`);
-  const cluster = await deps.backend.startCluster({ ...planned.options, decodeKernels: 'all' });
+  const cluster = await deps.backend.startCluster(forMeasuring(planned.options));
   try {
     const meter = new CostMeter(cluster, { seed: config.seed, signal });
     // The first is warming up.

@@ -1,7 +1,7 @@
 /** `kvferry sweep`: pull against recompute over context lengths, links, block sizes and layouts, and where they cross. */
 import type { KvLayout, RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
-import { clusterOptions } from '../../fleet/from-config.ts';
+import { clusterOptions, forMeasuring } from '../../fleet/from-config.ts';
 import type { ClusterOptions } from '../../fleet/types.ts';
 import { checkPlan, type SweepPlan, type SweepWay, sweepTurns } from '../../lab/sweep.ts';
 import { makeSweepReport, type SweepVariant, sweepVariants } from '../../lab/sweep-variants.ts';
@@ -57,11 +57,9 @@ async function sweep(config: RunConfig, context: CommandContext, { lists }: Aske
   const architecture = await backend.architecture(config.model);
   const outputs = await prepareOutputs(config, 'sweep', architecture.name, deps);
   const adapter = await backend.useAdapter(config.adapter);
-  // A measurement must not meet a kernel that is still to be made.
-  const variants = variantsOf(config, lists, (settings) => ({
-    ...clusterOptions(settings, architecture, adapter.software),
-    decodeKernels: 'all',
-  }));
+  const variants = variantsOf(config, lists, (settings) =>
+    forMeasuring(clusterOptions(settings, architecture, adapter.software)),
+  );
   const plan = planOf(config, links, variants);
   const progress = createProgress(deps);
   const total = variants.length * sweepTurns(plan);

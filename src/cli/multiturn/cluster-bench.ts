@@ -2,7 +2,7 @@
 
 import type { CostProfile } from '../../config/cost-profile.ts';
 import type { RunConfig } from '../../config/run.ts';
-import { clusterOptions } from '../../fleet/from-config.ts';
+import { clusterOptions, forMeasuring } from '../../fleet/from-config.ts';
 import type { Cluster } from '../../fleet/types.ts';
 import { benchCluster, planBench } from '../../lab/multiturn/cluster-bench.ts';
 import type { ExperimentPlan } from '../../lab/multiturn/experiments.ts';
@@ -32,8 +32,7 @@ export async function benchEngines(
   const workload = await loadWorkload(config, deps, text, false);
   checkCounts(config, workload.conversations, workload.source);
   const adapter = await backend.useAdapter(config.adapter);
-  // A measurement must not meet a kernel that is still to be made.
-  const base = { ...clusterOptions(config, architecture, adapter.software), decodeKernels: 'all' as const };
+  const base = forMeasuring(clusterOptions(config, architecture, adapter.software));
   const { options, plans } = planBench(config, workload, base, links);
 
   const pullPolicy = await preparePullPolicy(config, { deps, signal });
