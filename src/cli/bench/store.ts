@@ -7,10 +7,12 @@
  */
 import { readFileSync } from 'node:fs';
 import { EVICTIONS, type EvictionName } from '../../config/store.ts';
+import { FULL_GROUP } from '../../engine/kv-cache-spec.ts';
 import { ConfigError, messageOf } from '../../errors.ts';
 import { quantile } from '../../measure/statistics.ts';
 import { BlockCatalog } from '../../store/catalog.ts';
 import { makeEviction } from '../../store/eviction/make.ts';
+import { heldPrefix } from '../../store/held-prefix.ts';
 import { Random } from '../../workload/random.ts';
 import { left, plainStyle, renderTable, right } from '../table.ts';
 import { benchOptions, report, runBench, spread } from './options.ts';
@@ -103,9 +105,16 @@ function lookupOf(name: EvictionName, stream: readonly string[]): number {
   }
   const asked = keys.slice(-LOOKUP);
   const begun = performance.now();
-  for (const key of asked) catalog.slotOf(key);
-  catalog.prepareLoad(asked);
+  catalog.prepareLoad(heldOf(catalog, asked));
   return performance.now() - begun;
+}
+
+/** As the store's service looks up: of these keys those from the first on that are there. */
+function heldOf(catalog: BlockCatalog, hashes: readonly string[]): readonly string[] {
+  const asked = { hashes, groups: FULL_GROUP, chunk: 1, blockSize: 1 };
+  const held = heldPrefix(asked, (key) => catalog.slotOf(key));
+  catalog.countLookup(hashes.length, held[0]!.length);
+  return hashes.slice(0, held[0]!.length);
 }
 
 function readTrace(path: string): string[][] {
@@ -135,9 +144,7 @@ function hitRates(trace: readonly string[][]) {
 function found(name: EvictionName, slots: number, trace: readonly string[][]): number {
   const catalog = new BlockCatalog({ slots, eviction: name });
   for (const keys of trace) {
-    const gap = keys.findIndex((key) => catalog.slotOf(key) === null);
-    const there = gap < 0 ? keys : keys.slice(0, gap);
-    catalog.countLookup(keys.length, there.length);
+    const there = heldOf(catalog, keys);
     catalog.prepareLoad(there);
     for (const key of keys.slice(there.length)) {
       if (catalog.state(key) === 'absent' && catalog.prepareStore(key) !== null)
