@@ -184,7 +184,7 @@ test('a thread that cannot be had is said, and the page lives', async () => {
   await page.unroute(/fleet-browser/);
   await alert.getByRole('button', { name: 'Begin again' }).click();
   await simulated(page, 0.1);
-  await expect.poll(() => alert.count()).toBe(0);
+  expect(await alert.count()).toBe(0);
   await page.close();
 });
 
@@ -265,7 +265,7 @@ describe('real engines', () => {
     await expect
       .poll(() => page.locator('.fleet-clock').innerText())
       .toMatch(/measured.*All of it is real: nano/s);
-    await expect.poll(() => page.locator('.modelled:visible').count()).toBe(0);
+    expect(await page.locator('.modelled:visible').count()).toBe(0);
     await page.getByRole('button', { name: 'Blocks of D0' }).click();
     const blocks = page.getByRole('region', { name: 'Blocks of D0' });
     await blocks.getByText('Blocks of D0 as a table').click();
