@@ -5,6 +5,7 @@ import { OFFLOADING_DEFAULTS, type OffloadingConfig } from '../../src/config/con
 import type { PromptAccount } from '../../src/engine/types.ts';
 import { alone, tokens } from '../engine/fakes.ts';
 import { PolicyCluster } from './policy-cluster.ts';
+import { serveAtOnce, turnsAtOnce } from './turns-at-once.ts';
 
 const sampling = { maxTokens: 10 };
 
@@ -136,18 +137,9 @@ describe('a store between P and D', () => {
           blocks: fc.integer({ min: 14, max: 40 }),
           promptOnly: fc.boolean(),
           prefixCaching: fc.boolean(),
-          loses: fc.integer({ min: 0, max: 3 }),
-          turns: fc.array(
-            fc.record({
-              of: fc.integer({ min: 0, max: 2 }),
-              length: fc.integer({ min: 1, max: 120 }),
-              aborts: fc.integer({ min: 0, max: 12 }),
-            }),
-            { minLength: 1, maxLength: 8 },
-          ),
-          picks: fc.infiniteStream(fc.nat(1000)),
+          load: turnsAtOnce(120),
         }),
-        async ({ slots, blocks, promptOnly, prefixCaching, loses, turns, picks }) => {
+        async ({ slots, blocks, promptOnly, prefixCaching, load }) => {
           const sizes = { prefixCaching, numBlocks: blocks, maxNumBatchedTokens: 48 };
           const cluster = new PolicyCluster(
             sizes,
@@ -155,30 +147,7 @@ describe('a store between P and D', () => {
             { name: 'OffloadingConnector', offloading: { ...OFFLOADING_DEFAULTS, promptOnly } },
             slots,
           );
-          let reads = 0;
-          cluster.net.failsNext = () => loses > 0 && reads++ % 4 < loses;
-          const pick = (count: number) => picks.next().value! % count;
-          const results = turns.map(({ of, length, aborts }, i) => {
-            const prompt = tokens(length, of);
-            const ending = new AbortController();
-            const turn = cluster.turn(`t${i}`, prompt, sampling, null, ending.signal);
-            return { prompt, aborts, ending, turn: turn.catch(() => null), rounds: 0 };
-          });
-          let open = results.length;
-          for (const { turn } of results) void turn.then(() => open--);
-          await cluster.runUntil(
-            () => {
-              for (const one of results)
-                if (one.aborts < 4 && one.rounds++ === one.aborts * 9) one.ending.abort();
-              return open === 0;
-            },
-            { pick },
-          );
-          for (const { prompt, turn, ending } of results) {
-            const result = await turn;
-            if (result && !ending.signal.aborted && result.end.finish?.reason === 'length')
-              expect(result.output).toEqual(await alone(prompt, sampling));
-          }
+          const pick = await serveAtOnce(cluster, sampling, load);
           await cluster.runUntil(() => !cluster.p.core.hasWork() && !cluster.d.core.hasWork(), { pick });
           await cluster.settle();
           cluster.store!.catalog.checkIntegrity();

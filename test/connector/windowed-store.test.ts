@@ -9,6 +9,7 @@ import type { PromptAccount } from '../../src/engine/types.ts';
 import { alone, request, type Sizes, someGroups, tokens } from '../engine/fakes.ts';
 import { PolicyCluster } from './policy-cluster.ts';
 import type { Changes } from './scripted.ts';
+import { serveAtOnce, turnsAtOnce } from './turns-at-once.ts';
 
 const sliding = (window: number): KvCacheSpec => ({ kind: 'sliding', window });
 /** The full group is last, as in Gemma; a window is three blocks. */
@@ -186,46 +187,13 @@ describe('a store beside a model with windows', () => {
           }),
           composition: fc.constantFrom(null, ...COMPOSITIONS),
           prefixCaching: fc.boolean(),
-          loses: fc.integer({ min: 0, max: 3 }),
-          turns: fc.array(
-            fc.record({
-              of: fc.integer({ min: 0, max: 2 }),
-              length: fc.integer({ min: 1, max: 70 }),
-              aborts: fc.integer({ min: 0, max: 12 }),
-            }),
-            { minLength: 1, maxLength: 8 },
-          ),
-          picks: fc.infiniteStream(fc.nat(1000)),
+          load: turnsAtOnce(70),
         }),
-        async ({ slots, numBlocks, config, composition, loses, turns, picks, ...rest }) => {
+        async ({ slots, numBlocks, config, composition, load, ...rest }) => {
           const connector = composition ? composed(composition) : through(config);
           const sizes = { ...SIZES, ...rest, numBlocks };
           const cluster = clusterWith(connector, slots, sizes);
-          let reads = 0;
-          cluster.net.failsNext = () => loses > 0 && reads++ % 4 < loses;
-          const pick = (count: number) => picks.next().value! % count;
-          const sampling = { maxTokens: 14 };
-          const results = turns.map(({ of, length, aborts }, i) => {
-            const prompt = tokens(length, of);
-            const ending = new AbortController();
-            const turn = cluster.turn(`t${i}`, prompt, sampling, null, ending.signal);
-            return { prompt, aborts, ending, turn: turn.catch(() => null), rounds: 0 };
-          });
-          let open = results.length;
-          for (const { turn } of results) void turn.then(() => open--);
-          await cluster.runUntil(
-            () => {
-              for (const one of results)
-                if (one.aborts < 4 && one.rounds++ === one.aborts * 9) one.ending.abort();
-              return open === 0;
-            },
-            { pick },
-          );
-          for (const { prompt, turn, ending } of results) {
-            const result = await turn;
-            if (result && !ending.signal.aborted && result.end.finish?.reason === 'length')
-              expect(result.output).toEqual(await alone(prompt, sampling));
-          }
+          await serveAtOnce(cluster, { maxTokens: 14 }, load);
           await cluster.release();
           await cluster.settle();
           nothingStays(cluster);

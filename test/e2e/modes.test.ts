@@ -117,30 +117,33 @@ describe('a conversation in the three modes', () => {
     expect(new Set(seen.map((tokens) => tokens.join())).size).toBe(1);
   });
 
-  it('pulls no further than the first token that differs from the history', async () => {
-    const cluster = shared();
+  /** A turn after one whose history was edited at this place: pulled back, and by one engine alone. */
+  async function afterAnEdit(cluster: EngineCluster, place: number) {
     const [first] = await converse(cluster, 'c', 1);
     const history = [...first!.result.promptTokenIds, ...first!.result.outputTokenIds];
-    const edited = [...history.slice(0, 25), (history[25]! + 1) % 500, ...history.slice(26), 40, 41, 42];
+    const other = (history[place]! + 1) % 500;
+    const promptTokenIds = [...history.slice(0, place), other, ...history.slice(place + 1), 40, 41, 42];
     const sampling = { maxTokens: 8, ignoreEos: true };
-    const pulled = await generate(cluster, { conversationId: 'c', promptTokenIds: edited, sampling });
-    expect(pulled.result.prompt.pulledTokens).toBe(25);
+    const pulled = await generate(cluster, { conversationId: 'c', promptTokenIds, sampling });
     await cluster.setMode('monolithic');
-    const alone = await generate(cluster, { conversationId: 'd', promptTokenIds: edited, sampling });
-    expect(fingerprint([pulled])).toEqual(fingerprint([alone]));
+    const alone = await generate(cluster, { conversationId: 'd', promptTokenIds, sampling });
+    return {
+      pulledTokens: pulled.result.prompt.pulledTokens,
+      tokens: fingerprint([pulled]),
+      alone: fingerprint([alone]),
+    };
+  }
+
+  it('pulls no further than the first token that differs from the history', async () => {
+    const { pulledTokens, tokens, alone } = await afterAnEdit(shared(), 25);
+    expect(pulledTokens).toBe(25);
+    expect(tokens).toEqual(alone);
   });
 
   it("gives wrong logits when vLLM's behaviour is asked for and the history was edited", async () => {
-    const cluster = shared();
-    await cluster.configure({ tokenCheck: false });
-    const [first] = await converse(cluster, 'c', 1);
-    const history = [...first!.result.promptTokenIds, ...first!.result.outputTokenIds];
-    const edited = [...history.slice(0, 5), (history[5]! + 1) % 500, ...history.slice(6), 40, 41, 42];
-    const sampling = { maxTokens: 8, ignoreEos: true };
-    const pulled = await generate(cluster, { conversationId: 'c', promptTokenIds: edited, sampling });
-    expect(pulled.result.prompt.pulledTokens).toBe(32);
-    await cluster.setMode('monolithic');
-    const alone = await generate(cluster, { conversationId: 'd', promptTokenIds: edited, sampling });
-    expect(fingerprint([pulled])).not.toEqual(fingerprint([alone]));
+    await shared().configure({ tokenCheck: false });
+    const { pulledTokens, tokens, alone } = await afterAnEdit(shared(), 5);
+    expect(pulledTokens).toBe(32);
+    expect(tokens).not.toEqual(alone);
   });
 });
