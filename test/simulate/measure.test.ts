@@ -1,24 +1,84 @@
-/** What measuring costs refuses before it asks anything of an engine. */
+/** Measuring costs: what it refuses before it asks anything of an engine, and that it ends with what fails or is cancelled. */
 import { expect, it } from 'vitest';
 import { ConfigError } from '../../src/errors.ts';
 import type { Cluster } from '../../src/fleet/types.ts';
 import { CostMeter } from '../../src/simulate/costs/measure.ts';
 
-const meterOf = (numBlocks: number) => {
-  const settings = {
+const later = () => new Promise((resolve) => setTimeout(resolve, 0));
+const never = new AbortController().signal;
+
+const settingsOf = (numBlocks: number) => {
+  const pool = { numBlocks };
+  return {
     maxModelLen: 1024,
     blockSize: 16,
     maxNumSeqs: 8,
-    prefill: { numBlocks },
-    decode: { numBlocks },
+    maxNumBatchedTokens: 512,
+    prefill: pool,
+    decode: pool,
   };
-  const cluster = { settings, engines: [], info: { model: { vocabSize: 512 } } };
-  return () =>
-    new CostMeter(cluster as unknown as Cluster, { seed: 1, signal: new AbortController().signal });
 };
 
+/** P and D that answer at once. `beside`: called as each is asked while both are at work. */
+function fleet(beside: (role: string) => Promise<void> | null) {
+  const asked = { prefill: 0, decode: 0 };
+  let longAnswers = 0;
+  const engine = (role: 'prefill' | 'decode') => ({
+    role,
+    async submit(request: { sampling: { maxTokens: number }; promptTokenIds: readonly number[] }) {
+      const { maxTokens } = request.sampling;
+      asked[role]++;
+      if (asked.prefill > 60) throw new Error('P was asked on and on');
+      // D's long answer is asked for alone first, then with P's prompts beside it.
+      const isLong = maxTokens > 16;
+      if (isLong) longAnswers++;
+      if (longAnswers > 1 && (isLong || request.promptTokenIds.length === 192)) await beside(role);
+      await later();
+      return (async function* () {
+        for (let i = 0; i < maxTokens; i++)
+          yield { output: { times: { arrivalMs: 0 }, tokens: [0] }, atMs: i };
+      })();
+    },
+  });
+  const cluster = {
+    settings: settingsOf(100),
+    engines: [engine('prefill'), engine('decode')],
+    ...{ info: { model: { vocabSize: 512 } }, mode: 'unidirectional' },
+    configure: async () => {},
+    endConversation: async () => {},
+    async *generate() {
+      yield { final: { ttftMs: 1, transfer: { pToD: null } } };
+    },
+  };
+  return { cluster: cluster as unknown as Cluster, asked };
+}
+
 it('engines without room for the shortest answer: what there is, what is wanted, what to raise', () => {
+  const meterOf = (numBlocks: number) => {
+    const cluster = { settings: settingsOf(numBlocks), engines: [], info: { model: { vocabSize: 512 } } };
+    return () => new CostMeter(cluster as unknown as Cluster, { seed: 1, signal: never });
+  };
   expect(meterOf(4)).toThrow(ConfigError);
   expect(meterOf(4)).toThrow(/room for 48 tokens .* more than 56: raise --max-model-len \(1024\)/);
   expect(meterOf(5)).not.toThrow();
+});
+
+it('once D has failed P is not asked on', async () => {
+  const { cluster, asked } = fleet((role) => {
+    if (role === 'decode') throw new Error('D is gone');
+    return null;
+  });
+  await expect(new CostMeter(cluster, { seed: 1, signal: never }).round()).rejects.toThrow('D is gone');
+  const before = asked.prefill;
+  for (let i = 0; i < 200; i++) await later();
+  expect(asked.prefill - before).toBeLessThanOrEqual(3);
+});
+
+it('cancelled while D answers, P ends with it', async () => {
+  const stop = new AbortController();
+  const { cluster } = fleet((role) => {
+    stop.abort(new Error('stopped'));
+    return role === 'decode' ? new Promise(() => {}) : null;
+  });
+  await expect(new CostMeter(cluster, { seed: 1, signal: stop.signal }).round()).rejects.toThrow('stopped');
 });
