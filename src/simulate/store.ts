@@ -8,7 +8,7 @@ import type { StoreOptions } from '../fleet/types.ts';
 import type { EngineRole } from '../router/engine-client.ts';
 import { BlockCatalog, type CatalogCounters } from '../store/catalog.ts';
 import { StoreService, type StoreServiceCounters } from '../store/service.ts';
-import { slotsIn } from '../store/slots.ts';
+import { slotBytes, slotsIn } from '../store/slots.ts';
 import type { RemoteAddress } from '../transport/types.ts';
 import type { VirtualClock } from './clock.ts';
 import type { SimulationCosts } from './costs/types.ts';
@@ -58,7 +58,7 @@ export class SimulatedStore {
     const bytes = groups.map((spec) => filledBytes(spec, blockBytes));
     const identity = { ...STORE_ADDRESS, compatibilityHash: 'simulated', blockSize, blockBytes: bytes };
     const slots = slotsIn(options.bytes, bytes);
-    this.#blockBytes = Math.max(...bytes);
+    this.#blockBytes = slotBytes(bytes);
     this.#tiers = new SimulatedTiers({ options, blockBytes: this.#blockBytes, clock, costs });
     const { lower } = this.#tiers;
     this.#catalog = new BlockCatalog({ slots, eviction: options.eviction, ...lower?.listeners });

@@ -5,6 +5,7 @@
 import type { BlockId } from '../engine/types.ts';
 import { ConfigError } from '../errors.ts';
 import type { BlockMemory, GatheredBlocks, StagedBlocks } from '../transport/types.ts';
+import { slotBytes } from './slots.ts';
 
 const MOST_STAGED = 4 * 2 ** 20;
 
@@ -19,7 +20,7 @@ export class ArenaMemory implements BlockMemory {
   constructor(slots: number, blockBytes: readonly number[]) {
     this.blockBytes = blockBytes;
     this.numBlocks = blockBytes.map(() => slots + 1);
-    this.#slotBytes = Math.max(...blockBytes);
+    this.#slotBytes = slotBytes(blockBytes);
     this.maxStagingBytes = Math.max(MOST_STAGED, this.#slotBytes);
     try {
       this.#memory = new Uint8Array((slots + 1) * this.#slotBytes);

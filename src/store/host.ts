@@ -15,7 +15,7 @@ import { LowerTiers, type StoreFolderStart, type StoreServerStart } from './lowe
 import { StoreReport } from './report.ts';
 import { type ServerCounters, ServerTier } from './server-tier.ts';
 import { StoreService, type StoreServiceCounters } from './service.ts';
-import { slotsIn } from './slots.ts';
+import { slotBytes, slotsIn } from './slots.ts';
 
 export interface StoreStart {
   /** The engines': what they and the store must agree on. The store's own address in it. */
@@ -108,7 +108,7 @@ export function hostStore({ clock, openFolder, openServer, exit }: StoreHostDeps
     onTrouble: (message: string) => void,
     report: StoreReport,
   ) {
-    const blockBytes = Math.max(...identity.blockBytes);
+    const blockBytes = slotBytes(identity.blockBytes);
     const below = { blockBytes, clock, onTrouble };
     const tiers: Pick<Parts, 'folder' | 'server'> = { folder: null, server: null };
     if (folder) {
@@ -178,7 +178,7 @@ export function hostStore({ clock, openFolder, openServer, exit }: StoreHostDeps
         slots: catalog.slots,
         blocks: catalog.size,
         inUse: catalog.inUse,
-        blockBytes: Math.max(...transport.identity.blockBytes),
+        blockBytes: slotBytes(transport.identity.blockBytes),
         counters: { ...catalog.counters, ...service.counters },
         folder: folder && { blocks: folder.blocks, bytes: folder.bytes, counters: { ...folder.counters } },
         server: server && {

@@ -146,8 +146,10 @@ export class StoreService {
     const keys = keysOf(blockIds, hashes);
     const { length } = blockIds[0]!;
     this.#catalog.countLookup(hashes.length, length);
-    for (const hash of hashes.slice(0, length))
-      if (groups.some((_, group) => up.has(storeKey(hash, group)))) this.counters.raised++;
+    if (up.size > 0) {
+      const isUp = (hash: BlockHash) => groups.some((_, group) => up.has(storeKey(hash, group)));
+      this.counters.raised += hashes.slice(0, length).filter(isUp).length;
+    }
     const name = nameOf(from, leaseId);
     this.#endLease(name);
     this.#catalog.prepareLoad(keys);

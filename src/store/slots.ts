@@ -1,9 +1,12 @@
 /** How much a store has room for. */
 import { ConfigError } from '../errors.ts';
 
-/** Blocks, of any KV cache group, for which there is room. Throws ConfigError below one. */
+/** A slot has room for a block of any KV cache group. `blockBytes`: by group. */
+export const slotBytes = (blockBytes: readonly number[]): number => Math.max(...blockBytes);
+
+/** Blocks for which there is room. Throws ConfigError below one. */
 export function slotsIn(bytes: number, blockBytes: readonly number[]): number {
-  const block = Math.max(...blockBytes);
+  const block = slotBytes(blockBytes);
   const slots = Math.floor(bytes / block);
   if (slots >= 1) return slots;
   throw new ConfigError(
