@@ -6,8 +6,8 @@ import { clip, fill } from './format.ts';
 export interface Progress {
   /** A milestone: always a line of its own. */
   line(text: string): void;
-  /** Begins a stretch of `total` steps. */
-  begin(label: string, total: number): void;
+  /** Begins a stretch of `total` steps; null: nobody knows of how many. */
+  begin(label: string, total: number | null): void;
   /** `done` steps are over; `detail` says what is under way. */
   update(done: number, detail: string): void;
   end(): void;
@@ -43,11 +43,11 @@ function barProgress(stream: NodeJS.WriteStream, write: (text: string) => void):
           barsize: 20,
           fps: 20,
           gracefulExit: false,
-          format: `${fill(label, 14)} {bar} {detail}`,
+          format: `${fill(label, 14)} ${total === null ? '{value} so far,' : '{bar}'} {detail}`,
         },
         cliProgress.Presets.shades_classic,
       );
-      bar.start(total, 0, { detail: '' });
+      bar.start(total ?? 0, 0, { detail: '' });
     },
     update(done, detail) {
       bar?.update(done, { detail: clip(detail, 40) });
@@ -57,17 +57,18 @@ function barProgress(stream: NodeJS.WriteStream, write: (text: string) => void):
 }
 
 function lineProgress(write: (text: string) => void, now: () => number): Progress {
-  let stretch = { label: '', total: 0, toldMs: 0 };
+  let stretch: { label: string; total: number | null; toldMs: number } = { label: '', total: 0, toldMs: 0 };
   return {
     line: (text) => write(`${text}\n`),
     begin(label, total) {
       stretch = { label, total, toldMs: now() };
-      write(`${label}: ${total} to do\n`);
+      write(total === null ? `${label}\n` : `${label}: ${total} to do\n`);
     },
     update(done, detail) {
       if (now() - stretch.toldMs < LINE_EVERY_MS) return;
       stretch.toldMs = now();
-      write(`${stretch.label}: ${done} of ${stretch.total}, ${detail}\n`);
+      const { label, total } = stretch;
+      write(`${label}: ${total === null ? `${done} so far` : `${done} of ${total}`}, ${detail}\n`);
     },
     end: () => {},
   };

@@ -24,7 +24,10 @@ export const planRowSchema = z.strictObject({
   threshold: count.nullable().describe("P's kv_recompute_threshold; null where nothing is pulled back."),
   store_bytes: count.nullable().describe('Memory of the store beside the engines; null: there is none.'),
   requests_per_second: perSecond.describe('That came, on average.'),
-  sample: count.describe('Requests that were simulated, for each seed.'),
+  sample: count.describe('Requests that were simulated to count, for each seed.'),
+  with_warm_up: count.describe(
+    'The same, with those before them, until as many conversations were there as will be.',
+  ),
   counted: count.describe('Those that came after the first fifth of the time, over all seeds.'),
   share: share.describe('That kept the SLO.'),
   low: share.describe('Of its 95% interval, by batches of neighbouring requests.'),

@@ -68,12 +68,14 @@ export interface SimulatedRun {
 }
 
 /** One that was given up had more to do than it ever did, whatever the requests say that ended. */
-export const verdictOfRun = ({
-  collector,
-  stopped,
-  lastComesMs,
-}: Omit<SimulatedRun, 'cluster' | 'happened'>): Verdict =>
-  stopped ? { word: 'OVERLOADED', score: 1, growth: 1, unfinished: 1 } : verdictOf(collector, lastComesMs);
+/** `filledMs`: when the fleet had filled; left out: nobody knows. */
+export const verdictOfRun = (
+  { collector, stopped, lastComesMs }: Omit<SimulatedRun, 'cluster' | 'happened'>,
+  filledMs: number | null = null,
+): Verdict =>
+  stopped
+    ? { word: 'OVERLOADED', score: 1, growth: 1, unfinished: 1 }
+    : verdictOf(collector, { lastComesMs, filledMs });
 
 export function outcomeOf({ cluster, happened, ...run }: SimulatedRun): RunOutcome {
   const { fleet, clock, links } = cluster;

@@ -2,36 +2,53 @@
 import type { SimulatedArm } from '../measure/simulation-report.ts';
 import type { Collector } from './collector.ts';
 
-/** A backlog that grows evenly from nothing has 5/3 of its middle third's mean in its last third. */
-const EVEN_GROWTH = 2 / 3;
+/** Left out of a comparison of earlier and later ones, where nobody says how long a fleet fills. */
+const FILLING_SHARE = 1 / 3;
 /** Latencies that differ by less are taken for the same. */
 const NO_SLOWER = 1.05;
 /** Standard errors that a difference of means must have to be told from chance. */
 const TOLD_APART = 2;
 /** Where half of all are left, the fleet serves half of what comes. */
 const WORST_UNFINISHED = 1 / 2;
+/** Of the time that passes: where first tokens take longer by less, nothing piles up. */
+const WAITS_GROW = 0.01;
+/** Of a run. */
+const LONG_STAY = 1 / 2;
 const WEIGHTS = { growth: 0.6, unfinished: 0.4 };
 
 export type Verdict = SimulatedArm['verdict'];
 
-/**
- * Requests that failed are not counted as under way. `lastComesMs`: when the last request of a trace comes that waits for no
- * other; those that are under way then count as unfinished, as conversations do elsewhere.
- */
-export function verdictOf(collector: Collector, lastComesMs: number | null = null): Verdict {
+export interface Judged {
+  /** When the last request of a trace comes that waits for no other: those under way then count as unfinished, as conversations do elsewhere. */
+  lastComesMs?: number | null;
+  /** When the fleet has filled; null: nobody knows. */
+  filledMs?: number | null;
+}
+
+/** Requests that failed are not counted as under way. */
+export function verdictOf(
+  collector: Collector,
+  { lastComesMs = null, filledMs = null }: Judged = {},
+): Verdict {
   const { came, openAtLast, lastMs } = collector.conversations;
   // Clients who wait for each answer are never more than they are.
   const untilMs = lastComesMs ?? (came > 0 ? lastMs : collector.lastEndMs);
   const starts = collector.column('startMs');
   const latencies = collector.column('latencyMs');
-  const middle = meanOpen(starts, latencies, untilMs / 3, (2 * untilMs) / 3);
-  const last = meanOpen(starts, latencies, (2 * untilMs) / 3, untilMs);
+  const fromMs = filledMs ?? FILLING_SHARE * untilMs;
+  const halfMs = (fromMs + untilMs) / 2;
+  const before = meanOpen(starts, latencies, fromMs, halfMs);
+  const after = meanOpen(starts, latencies, halfMs, untilMs);
+  // What grows evenly from nothing is at its mean in the middle of each half.
+  const evenGrowth = (halfMs + untilMs) / (fromMs + halfMs) - 1;
   // Below one request nothing is a backlog.
-  const open = (last / Math.max(1, middle) - 1) / EVEN_GROWTH;
-  // More are under way while a fleet fills, too; but in a backlog each also takes longer than those before it.
-  const firsts = (fromMs: number, toMs: number) => firstTurns(collector, fromMs, toMs);
-  const slower = isSlower(firsts(untilMs / 3, (2 * untilMs) / 3), firsts((2 * untilMs) / 3, untilMs));
-  const growth = slower ? clamp(open) : 0;
+  const open = (after / Math.max(1, before) - 1) / evenGrowth;
+  // More are under way while a fleet fills, too; but in a backlog each also waits longer than those before it.
+  const byWaits = stayLong(collector, untilMs);
+  const column = byWaits ? 'ttftMs' : 'latencyMs';
+  const firsts = (sinceMs: number, toMs: number) => firstTurns(collector, column, sinceMs, toMs);
+  const leastMs = byWaits ? WAITS_GROW * (untilMs - halfMs) : 0;
+  const growth = isSlower(firsts(fromMs, halfMs), firsts(halfMs, untilMs), leastMs) ? clamp(open) : 0;
   const unfinished =
     lastComesMs !== null ? shareOpen(starts, latencies, lastComesMs) : came > 0 ? openAtLast / came : 0;
   const score = WEIGHTS.growth * growth + WEIGHTS.unfinished * clamp(unfinished / WORST_UNFINISHED);
@@ -55,6 +72,16 @@ function meanOpen(starts: Float64Array, latencies: Float64Array, fromMs: number,
   return openMs / (toMs - fromMs);
 }
 
+/**
+ * While those who stay long gather, D's steps take ever more rows, and answers get longer though nothing piles up: what
+ * waits shows in the time to the first token.
+ */
+function stayLong(collector: Collector, untilMs: number): boolean {
+  const { came } = collector.conversations;
+  const latencies = collector.column('latencyMs');
+  return came > 0 && latencies.reduce((sum, ms) => sum + ms, 0) / came > LONG_STAY * untilMs;
+}
+
 interface Latencies {
   count: number;
   meanMs: number;
@@ -63,10 +90,15 @@ interface Latencies {
 }
 
 /** Of conversations' first turns that came in [fromMs, toMs): later ones are longer by themselves, and come late in a short run. */
-function firstTurns(collector: Collector, fromMs: number, toMs: number): Latencies {
+function firstTurns(
+  collector: Collector,
+  column: 'ttftMs' | 'latencyMs',
+  fromMs: number,
+  toMs: number,
+): Latencies {
   const starts = collector.column('startMs');
   const turns = collector.column('turn');
-  const latencies = collector.column('latencyMs');
+  const latencies = collector.column(column);
   // Welford's: sums of squares of long times lose their last digits.
   let [count, meanMs, squares] = [0, 0, 0];
   starts.forEach((startMs, i) => {
@@ -79,8 +111,9 @@ function firstTurns(collector: Collector, fromMs: number, toMs: number): Latenci
 }
 
 /** Of a few nothing is told. */
-const isSlower = (before: Latencies, after: Latencies): boolean =>
+const isSlower = (before: Latencies, after: Latencies, leastMs: number): boolean =>
   Math.min(before.count, after.count) > 1 &&
+  after.meanMs - before.meanMs > leastMs &&
   after.meanMs > NO_SLOWER * before.meanMs &&
   after.meanMs - before.meanMs > TOLD_APART * Math.sqrt(before.error + after.error);
 

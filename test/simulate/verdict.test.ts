@@ -2,27 +2,28 @@ import { describe, expect, it } from 'vitest';
 import type { Collector } from '../../src/simulate/collector.ts';
 import { verdictOf } from '../../src/simulate/verdict.ts';
 
-/** Conversations that come ten a second, for ten seconds where nobody says how long, each of turns that follow one another. */
-function collected(
-  turns: number,
-  latency: (startMs: number, turn: number, conversation: number) => number,
-  overMs = 10_000,
-): Collector {
-  const columns = { startMs: [] as number[], latencyMs: [] as number[], turn: [] as number[] };
+type MsOf = (startMs: number, turn: number, conversation: number) => number;
+
+/**
+ * Conversations that come ten a second, for ten seconds where nobody says how long, each of turns that follow one another.
+ * First tokens are the last ones where nobody says more.
+ */
+function collected(turns: number, latency: MsOf, overMs = 10_000, ttft: MsOf = latency): Collector {
+  const columns: Record<string, number[]> = { startMs: [], latencyMs: [], ttftMs: [], turn: [] };
   let [came, openAtLast] = [0, 0];
   for (let cameMs = 0; cameMs < overMs; cameMs += 100) {
     let at = cameMs;
     for (let turn = 1; turn <= turns; turn++) {
-      columns.startMs.push(at);
-      columns.turn.push(turn);
-      columns.latencyMs.push(latency(at, turn, came));
-      at += columns.latencyMs.at(-1)!;
+      const latencyMs = latency(at, turn, came);
+      const row = { startMs: at, turn, latencyMs, ttftMs: ttft(at, turn, came) };
+      for (const [name, value] of Object.entries(row)) columns[name]!.push(value);
+      at += latencyMs;
     }
     came++;
     if (at >= overMs) openAtLast++;
   }
   return {
-    column: (name: keyof typeof columns) => Float64Array.from(columns[name]),
+    column: (name: string) => Float64Array.from(columns[name]!),
     conversations: { came, openAtLast, lastMs: overMs },
     lastEndMs: 2 * overMs,
   } as unknown as Collector;
@@ -36,6 +37,22 @@ it('a fleet that fills is not one that is overloaded: each takes as long as thos
 it('where more are under way and each takes longer, there is a backlog', () => {
   expect(verdictOf(collected(8, (startMs) => 1000 + startMs / 4))).toMatchObject({ word: 'OVERLOADED' });
   expect(verdictOf(collected(1, (startMs) => 100 + startMs / 8))).toMatchObject({ word: 'BACKLOGGED' });
+});
+
+it('while those who stay long gather answers get longer, and nothing waits: told by first tokens', () => {
+  const latency = (startMs: number) => 1000 + startMs / 4;
+  expect(verdictOf(collected(8, latency, 10_000, () => 100))).toMatchObject({ growth: 0, word: 'STABLE' });
+  const hardly = collected(8, latency, 10_000, (startMs) => 100 + startMs / 500);
+  expect(verdictOf(hardly)).toMatchObject({ growth: 0 });
+  const waits = collected(8, latency, 10_000, (startMs) => 100 + startMs / 8);
+  expect(verdictOf(waits)).toMatchObject({ word: 'OVERLOADED' });
+});
+
+it('compares what came after the fleet had filled, where that is known', () => {
+  // For two thirds of the time ever more wait, then no more.
+  const latency = (startMs: number) => 100 + Math.min(startMs, 7000) / 4;
+  expect(verdictOf(collected(1, latency)).growth).toBeGreaterThan(0.3);
+  expect(verdictOf(collected(1, latency), { filledMs: 7000 })).toMatchObject({ growth: 0 });
 });
 
 describe('a run that is shorter than what it is asked', () => {

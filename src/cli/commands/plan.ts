@@ -18,7 +18,7 @@ import { commandsFor } from '../plan/commands.ts';
 import { planDocument } from '../plan/document.ts';
 import { printPlan } from '../plan/output.ts';
 import { engineOf, type Found, goodputReport, planHead, roundsReport, rowOf } from '../plan/report.ts';
-import { preparePlan, withTrials } from '../plan/trials.ts';
+import { longestOf, preparePlan, withTrials } from '../plan/trials.ts';
 import type { PlanWorkload } from '../plan/workload.ts';
 import { createProgress } from '../progress.ts';
 import { refuseUnused, unusedByPlan } from '../unused.ts';
@@ -72,7 +72,7 @@ export const planSpec: CommandSpec = {
     inputFile: "the preset's workload",
   },
   examples: [
-    'kvferry plan --slo-ttft 500ms --slo-tpot 50ms --rate 20 --attainment 90%',
+    'kvferry plan --slo-ttft 500ms --slo-tpot 50ms --rate 5 --attainment 90%',
     'kvferry plan --trace conversation_trace.jsonl --slo-ttft 2s --slo-tpot 50ms',
     'kvferry plan --engines 8 --slo-ttft 500ms --routing llm-d,dynamo --html plan.html',
     'kvferry plan --trace conversation_trace.jsonl --slo-ttft 2s --store none,64GiB,256GiB --jobs 4',
@@ -95,12 +95,12 @@ async function plan(config: RunConfig, context: CommandContext, { lists, given }
   const progress = createProgress(deps);
   const begunMs = deps.now();
   const rounds: Round[] = [];
-  progress.begin('planning', aboutHowMany(space));
+  progress.begin('planning', null);
   const world = { signal, deps, progress };
   const { search, result } = await withTrials(sized, prepared, world, async (trials) => {
     const search: Search = {
       ...{ trials, space },
-      samples: samplesOf(Math.min(workload.sample, workload.load.requests)),
+      samples: samplesOf(longestOf(workload)),
       onRound: (round) => void rounds.push(round),
     };
     return { search, result: await found(sized, search, workload) };
@@ -186,15 +186,11 @@ const spaceOf = (config: RunConfig, lists: Asked['lists']): Space => ({
   maxEngines: config.maxEngines,
 });
 
-/** Simulations, roughly: until the search is over nobody knows. */
-const aboutHowMany = ({ routings, modes, thresholds, placements, stores }: Space): number =>
-  30 + 5 * routings.length + 2 * modes.length * thresholds.length * placements.length * stores.length;
-
 async function found(config: RunConfig, search: Search, workload: PlanWorkload): Promise<Found> {
   const result = await searched(config, search, workload);
   const { chosen } = result;
   const file = config.fleetOut ?? 'FLEET';
-  const asked = chosen === null ? [] : workload.asked(chosen.sample, chosen.requests_per_second);
+  const asked = chosen === null ? [] : workload.asked(chosen.with_warm_up, chosen.requests_per_second);
   return {
     ...result,
     fleet: chosen && fleetFile(chosen),

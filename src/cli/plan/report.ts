@@ -76,6 +76,7 @@ export function rowOf(outcome: Outcome): PlanRow {
     store_bytes: candidate.storeBytes,
     requests_per_second: outcome.perSecond,
     sample: outcome.sample,
+    with_warm_up: outcome.withWarmUp,
     counted: outcome.asked,
     share: outcome.share,
     ...interval,

@@ -35,11 +35,14 @@ export async function preparePlan(config: RunConfig, deps: CliDeps): Promise<Pre
     costs,
     workload,
     world: (signal, onProgress) => ({
-      ...{ base: planned.options, load, slo: sloOf(config) },
+      ...{ base: planned.options, load, slo: sloOf(config), longest: longestOf(workload) },
       simulation: { ...worldOf(config, planned, signal), onProgress },
     }),
   };
 }
+
+/** Requests of the longest simulations. */
+export const longestOf = ({ sample, load }: PlanWorkload): number => Math.min(sample, load.requests);
 
 const sloOf = ({ sloTtft: ttftMs, sloTpot: tpotMs, attainment }: RunConfig): Slo => ({
   ...{ ttftMs, tpotMs },

@@ -47,6 +47,8 @@ const PROMPT_TOKENS = 6_400_000;
 const [FEWEST, MOST] = [400, 1600];
 /** Of the TTFT that is allowed: how long requests come at least, for a queue to show. */
 const SLO_TIMES = 20;
+/** Conversations for so many warm-ups as long as the sample, where they stay long; what stays longer is cut short. */
+const MOST_WARM_UPS = 7;
 
 /** `promptTokens`: of a request, on average. */
 function sampleOf({ sample, rate, sloTtft }: RunConfig, promptTokens: number): number {
@@ -66,7 +68,8 @@ async function conversations(
   const few = await loadWorkload(config, deps, vocabulary, false);
   const turns = few.conversations.reduce((sum, each) => sum + each.turns.length, 0);
   const sample = sampleOf(config, promptTokens(few.conversations) / turns);
-  const arrivals = Math.max(few.conversations.length, Math.ceil((sample * few.conversations.length) / turns));
+  const needed = ((1 + MOST_WARM_UPS) * sample * few.conversations.length) / turns;
+  const arrivals = Math.max(few.conversations.length, Math.ceil(needed));
   const drawn = await loadWorkload({ ...config, arrivals }, deps, vocabulary, false);
   const workload = { ...drawn, conversations: drawn.conversations.map((each) => asTokens(each, vocabulary)) };
   // How often they come is the plan's to say: here only that they come by themselves.

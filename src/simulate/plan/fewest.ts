@@ -1,6 +1,7 @@
 /**
  * The fewest engines that keep an SLO at a rate. Grows from one P and one D until it is kept, takes away what is not needed,
- * compares policies at that size, and then asks every near split and good policy of one engine less, until none keeps it.
+ * compares policies at that size, grows on where a longer sample does not bear it, and then asks every near split and good
+ * policy of one engine less, until none keeps it.
  */
 import { type Candidate, distinct, enginesOf, type Policy, type Shape, splitsNear } from './candidate.ts';
 import { byGoodness, halve, type Round } from './halving.ts';
@@ -42,6 +43,7 @@ const LARGER = 2;
 
 export async function fewestEngines(search: Search, perSecond: number): Promise<Fewest> {
   const { trials, samples, space, onRound } = search;
+  const longest = samples.at(-1)!;
   const front = new Front(trials.slo);
   /** All that is known at full length of as many engines as the candidates have, the best first. */
   const compare = async (what: string, candidates: readonly Candidate[]): Promise<Outcome[]> => {
@@ -50,9 +52,9 @@ export async function fewestEngines(search: Search, perSecond: number): Promise<
   };
   const grown = await grownBySome(search, perSecond);
   if (!grown.met) return nothing(search, perSecond, grown, [grown]);
-  const shape = await trim(search, perSecond, grown.candidate);
+  const { candidate: shape } = await trim(search, perSecond, grown);
 
-  const base = policyOf(grown.candidate);
+  const base = policyOf(shape);
   const routings = space.routings.map((routing) => ({ ...base, routing }));
   let known = await compare('who routes', eachOf(splitsNear(shape, enginesOf(shape), 1), routings));
   const pulls = distinct(pullPolicies(known[0]!.candidate, space));
@@ -61,11 +63,18 @@ export async function fewestEngines(search: Search, perSecond: number): Promise<
   const nextTo = (engines: number, best: Candidate, policies: readonly Policy[]) =>
     compare(`${engines} engines`, eachOf(splitsNear(best, engines, 1), policies));
   // What a short sample bore a long one may not.
-  while (!known[0]!.met && enginesOf(known[0]!.candidate) < space.maxEngines) {
+  if (!known[0]!.met) {
     const { candidate } = known[0]!;
-    known = await nextTo(enginesOf(candidate) + 1, candidate, policiesOf(known));
+    const larger = await grow(search, perSecond, {
+      from: candidate,
+      policy: policyOf(candidate),
+      sample: longest,
+    });
+    if (!larger.met) return nothing(search, perSecond, larger, front.rows);
+    const enough = await trim(search, perSecond, larger);
+    front.add([enough]);
+    known = await nextTo(enginesOf(enough.candidate), enough.candidate, policiesOf(known));
   }
-  if (!known[0]!.met) return nothing(search, perSecond, known[0]!, front.rows);
 
   for (let engines = enginesOf(known[0]!.candidate) - 1; engines >= 2; engines--) {
     const fewer = await nextTo(engines, known[0]!.candidate, policiesOf(known));
@@ -108,28 +117,36 @@ const roughly = (samples: readonly number[]): number => samples[Math.min(1, samp
 /** By the first policy, or, where no number of engines keeps the SLO by it, by the one that is best then. */
 async function grownBySome(search: Search, perSecond: number): Promise<Outcome> {
   const { trials, space, samples, onRound } = search;
-  const grown = await grow(search, perSecond, firstPolicy(space));
+  const sample = roughly(samples);
+  const grown = await grow(search, perSecond, { from: ONE_EACH, policy: firstPolicy(space), sample });
   if (grown.met) return grown;
   const { candidate } = grown;
   const routed = space.routings.map((routing) => ({ ...candidate, routing }));
   const others = distinct([...pullPolicies(candidate, space), ...routed]);
   if (others.length === 1) return grown;
-  const sample = roughly(samples);
   const outcomes = await trials.runAll(others.map((other) => ({ candidate: other, perSecond, sample })));
   onRound({ what: 'by which policy at all', sample, candidates: others.length, kept: 1 });
   const [best] = outcomes.toSorted((a, b) => byGoodness(a, b, trials.slo));
-  const again = await grow(search, perSecond, policyOf(best!.candidate));
+  const again = await grow(search, perSecond, { from: ONE_EACH, policy: policyOf(best!.candidate), sample });
   return byGoodness(again, grown, trials.slo) < 0 ? again : grown;
+}
+
+const ONE_EACH: Shape = { prefill: 1, decode: 1 };
+
+interface Growth {
+  from: Shape;
+  policy: Policy;
+  /** Requests of each simulation. */
+  sample: number;
 }
 
 /** Doubles whom it lacks; the last one, or the best where none keeps the SLO. */
 async function grow(
-  { trials, space, samples, onRound }: Search,
+  { trials, space, onRound }: Search,
   perSecond: number,
-  policy: Policy,
+  { from, policy, sample }: Growth,
 ): Promise<Outcome> {
-  const sample = roughly(samples);
-  let shape: Shape = { prefill: 1, decode: 1 };
+  let shape: Shape = { prefill: from.prefill, decode: from.decode };
   let best: Outcome | null = null;
   let vain = 0;
   let role: keyof Shape | null = null;
@@ -166,25 +183,23 @@ function enlarged(shape: Shape, role: keyof Shape, maxEngines: number): Shape | 
 }
 
 /** Takes away of each role what is not needed, by bisection. */
-async function trim(
-  { trials, samples, onRound }: Search,
-  perSecond: number,
-  from: Candidate,
-): Promise<Shape> {
-  const sample = roughly(samples);
-  let candidate = from;
+async function trim({ trials, onRound }: Search, perSecond: number, from: Outcome): Promise<Outcome> {
+  const { sample } = from;
+  let least = from;
+  const { prefill, decode } = from.candidate;
   // Of whom there are more first.
-  const roles: (keyof Shape)[] = from.prefill >= from.decode ? ['prefill', 'decode'] : ['decode', 'prefill'];
+  const roles: (keyof Shape)[] = prefill >= decode ? ['prefill', 'decode'] : ['decode', 'prefill'];
   for (const role of roles) {
-    let [tooFew, enough] = [0, candidate[role]];
-    while (enough - tooFew > 1) {
-      const middle = Math.floor((tooFew + enough) / 2);
-      const { met } = await trials.run({ candidate: { ...candidate, [role]: middle }, perSecond, sample });
-      onRound({ what: 'how few', sample, candidates: 1, kept: met ? 1 : 0 });
-      if (met) enough = middle;
+    let tooFew = 0;
+    for (;;) {
+      const { candidate } = least;
+      const middle = Math.floor((tooFew + candidate[role]) / 2);
+      if (middle === tooFew) break;
+      const outcome = await trials.run({ candidate: { ...candidate, [role]: middle }, perSecond, sample });
+      onRound({ what: 'how few', sample, candidates: 1, kept: outcome.met ? 1 : 0 });
+      if (outcome.met) least = outcome;
       else tooFew = middle;
     }
-    candidate = { ...candidate, [role]: enough };
   }
-  return candidate;
+  return least;
 }

@@ -28,8 +28,10 @@ export interface Quantiles {
   p90: number;
 }
 
-/** Of the requests that came while the load was up: after the first fifth of the time in which they come. */
+/** Of the requests that came while the load was up: after the warm-up, and the first fifth of the time in which they come. */
 export interface Outcome extends Trial {
+  /** Requests that were asked for, with those of the warm-up. */
+  withWarmUp: number;
   share: number;
   interval: Interval;
   batches: readonly Batch[];
@@ -58,6 +60,8 @@ export interface TrialWorld {
   simulation: SimulationWorld;
   base: ClusterOptions;
   load: PlannedLoad;
+  /** Requests of the longest simulations: these decide, and wait until the fleet has filled; shorter ones put candidates in an order. */
+  longest: number;
   slo: Slo;
 }
 
@@ -68,21 +72,53 @@ export interface TrialRun {
   requests: number;
 }
 
-/** With every seed, here and now. */
-export async function simulateTrial(
+/** As long as a conversation stays, some of the warm-up may be missing: of those who stay longest there are few. */
+const NEARLY_ALL = 0.8;
+/** Answers take longer once all are there: a warm-up is so many times as long as conversations stayed without. */
+const LONGER_THEN = 1.5;
+
+/**
+ * With every seed, here and now. Where conversations stay long, requests come as often as asked only once as many are there as
+ * will be: who keeps the SLO before is asked again, with a warm-up of as many whole samples as that takes.
+ */
+export async function simulateTrial(trial: Trial, world: TrialWorld): Promise<TrialRun> {
+  const { load, longest } = world;
+  const sampleMs = (1000 * trial.sample) / trial.perSecond;
+  const most = trial.sample < longest ? 0 : Math.floor(load.requests / trial.sample) - 1;
+  let requests = 0;
+  for (let warmUps = 0; ; ) {
+    const run = await simulateWarm(trial, warmUps, world);
+    requests += run.requests;
+    const stays = load.stayMs(run.latencyMs) / sampleMs;
+    const isUp = NEARLY_ALL * stays <= Math.max(warmUps, WARM_UP_SHARE);
+    if (!run.outcome.met || isUp || warmUps >= most) return { outcome: run.outcome, requests };
+    warmUps = Math.min(most, Math.max(warmUps + 1, Math.ceil(LONGER_THEN * stays)));
+  }
+}
+
+/** `warmUps`: samples that come before the one that counts. */
+async function simulateWarm(
   trial: Trial,
+  warmUps: number,
   { simulation, base, load, slo }: TrialWorld,
-): Promise<TrialRun> {
-  const asked = load.sample(trial.sample, trial.perSecond);
+): Promise<TrialRun & { latencyMs: number }> {
+  const withWarmUp = (1 + warmUps) * trial.sample;
+  const asked = load.sample(withWarmUp, trial.perSecond);
   const plan = { label: '', options: optionsOf(trial.candidate, base), load: asked };
   const seen: Seen[] = [];
-  let requests = 0;
+  const all = { requests: 0, served: 0, latencyMs: 0 };
   for (let i = 0; i < simulation.seeds; i++) {
     const run = await simulateOnce(plan, simulation, simulation.seed + i);
-    requests += run.collector.arrived;
-    seen.push(lookAt(run, slo));
+    all.requests += run.collector.arrived;
+    all.served += run.collector.count;
+    all.latencyMs += run.collector.column('latencyMs').reduce((sum, ms) => sum + ms, 0);
+    seen.push(lookAt(run, slo, warmUps / (1 + warmUps)));
   }
-  return { outcome: outcomeOf(trial, seen, slo), requests };
+  return {
+    outcome: outcomeOf(trial, withWarmUp, seen, slo),
+    requests: all.requests,
+    latencyMs: all.latencyMs / Math.max(1, all.served),
+  };
 }
 
 export interface TrialsDeps {
@@ -149,10 +185,11 @@ interface Seen {
   busy: Outcome['busy'];
 }
 
-function lookAt(run: SimulatedRun, slo: Slo): Seen {
+/** `warmUpShare`: of the time in which they come. */
+function lookAt(run: SimulatedRun, slo: Slo, warmUpShare: number): Seen {
   const { cluster, collector, lastComesMs } = run;
   const untilMs = lastComesMs ?? collector.conversations.lastMs;
-  const fromMs = WARM_UP_SHARE * untilMs;
+  const fromMs = Math.max(warmUpShare, WARM_UP_SHARE) * untilMs;
   const overMs = untilMs - fromMs;
   const batches = Array.from({ length: BATCHES }, (): Batch => ({ asked: 0, good: 0 }));
   const failed = collector.arrived - collector.count;
@@ -177,7 +214,7 @@ function lookAt(run: SimulatedRun, slo: Slo): Seen {
   batches.forEach((batch, i) => {
     batch.asked += Math.floor(((i + 1) * failed) / BATCHES) - Math.floor((i * failed) / BATCHES);
   });
-  const { word: verdict, score } = verdictOfRun(run);
+  const { word: verdict, score } = verdictOfRun(run, warmUpShare > 0 ? fromMs : null);
   return { batches, missed, ttfts, tpots, overMs, score, verdict, busy: busyOf(cluster) };
 }
 
@@ -191,7 +228,7 @@ function busyOf({ engines }: SimulatedRun['cluster']): Outcome['busy'] {
   return { prefill: mean('prefill'), decode: mean('decode') };
 }
 
-function outcomeOf(trial: Trial, seen: readonly Seen[], slo: Slo): Outcome {
+function outcomeOf(trial: Trial, withWarmUp: number, seen: readonly Seen[], slo: Slo): Outcome {
   const batches = seen.flatMap((one) => one.batches);
   const sum = (value: (one: Seen) => number): number => seen.reduce((total, one) => total + value(one), 0);
   const good = batches.reduce((total, batch) => total + batch.good, 0);
@@ -200,6 +237,7 @@ function outcomeOf(trial: Trial, seen: readonly Seen[], slo: Slo): Outcome {
   const share = shareOfBatches(batches);
   return {
     ...trial,
+    withWarmUp,
     share,
     interval: shareInterval(batches),
     batches,

@@ -42,18 +42,23 @@ export function evenTrace(requests: number, perSecond: number, outputTokens = 4)
   return traceLoad(turns, new TraceTokens(500, 1));
 }
 
-/** The same by draws. */
-export function drawnLoad(requests: number): PlannedLoad {
+/** The same by draws; a turn's prompt has so many tokens more than the one before and its answer. */
+export function drawnLoad(requests: number, { turns = 1, thinkMs = 0 } = {}): PlannedLoad {
   const random = new Random(7);
+  const turn = () => ({
+    content: {
+      kind: 'tokens' as const,
+      tokenIds: Array.from({ length: TOKENS }, () => random.int(8, 400)),
+    },
+    inputTokens: TOKENS,
+    outputTokens: 4,
+  });
   return conversationLoad(
-    Array.from({ length: requests }, (_, i) => {
-      const tokenIds = Array.from({ length: TOKENS }, () => random.int(8, 400));
-      return {
-        id: `c${i}`,
-        turns: [{ content: { kind: 'tokens', tokenIds } as const, inputTokens: TOKENS, outputTokens: 4 }],
-      };
-    }),
-    0,
+    Array.from({ length: requests / turns }, (_, i) => ({
+      id: `c${i}`,
+      turns: Array.from({ length: turns }, turn),
+    })),
+    thinkMs,
   );
 }
 
@@ -68,6 +73,7 @@ export function searchOf(
   const world: TrialWorld = {
     load,
     slo,
+    longest: sample,
     base: fleetOptions({ blocks: 600, options: { maxNumSeqs: 64 } }),
     simulation: {
       ...{ costs, groups: [{ kind: 'full' }], blockBytes: 16_000, sharing: 'fcfs' },

@@ -94,6 +94,16 @@ describe('the fewest engines', () => {
     expect(chosen!.met).toBe(true);
     expect(chosen!.candidate.placement).toBe('replica');
   });
+
+  it('where conversations stay long, for the rate that was asked for, and not for what comes while they gather', async () => {
+    // Each of six turns takes P 100 ms at least, and two seconds pass between them: of 20 a second, 3.3 come at first.
+    const rate = 20;
+    const search = searchOf(drawnLoad(1600, { turns: 6, thinkMs: 2000 }), slo(1000), {}, 100);
+    const { chosen } = await fewestEngines(search, rate);
+    expect(chosen!.candidate.prefill).toBeGreaterThanOrEqual((rate * SERVICE_MS) / 1000);
+    expect((1000 * chosen!.asked) / chosen!.overMs).toBeGreaterThan(0.8 * rate);
+    expect(chosen!.withWarmUp).toBeGreaterThan(2 * chosen!.sample);
+  });
 });
 
 it('a fleet that is given up is overloaded, though nothing that ended says so', async () => {
@@ -114,7 +124,7 @@ function knowing(bears: (candidate: Candidate) => number): Trials {
     const good = Math.round(100 * share);
     return {
       ...trial,
-      ...{ share, interval: { low: share, high: share }, asked: 1000 },
+      ...{ withWarmUp: trial.sample, share, interval: { low: share, high: share }, asked: 1000 },
       batches: Array.from({ length: 10 }, () => ({ asked: 100, good })),
       missed: { ttft: 1000 - 10 * good, tpot: 0, failed: 0 },
       ...{ ttftMs: null, tpotMs: null, goodPerSecond: 0, overMs: 1, verdict: 'STABLE' },
