@@ -16,7 +16,9 @@ import { type BlockIds, type Clock, type NoPull, NULL_BLOCK } from '../../engine
 import { invariant } from '../../errors.ts';
 import type { BlockPair } from '../../transport/types.ts';
 import type { StoreAnswers } from './answers.ts';
-import type { Load, OffloadingMetadata, Save } from './metadata.ts';
+import { awaited, handoverParams, secondHopsFrom } from './handover.ts';
+import type { Load, OffloadingMetadata } from './metadata.ts';
+import { PendingSaves } from './pending-saves.ts';
 import { ReuseTracker } from './reuse-tracker.ts';
 import { OfferedWindows } from './windows.ts';
 
@@ -51,21 +53,17 @@ interface Tracked {
 
 const nothing = (noPull: NoPull | null): ExternalMatch => ({ tokens: 0, noPull });
 
-/** The store hands over what P computed: where NIXL's parameters name blocks, these name nothing. */
-const isStoreHandover = (params: KvTransferParams | null): boolean =>
-  params?.do_remote_prefill === true && params.remote_port === -1;
-
 export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingMetadata>, ConnectorStreams {
   readonly #deps: OffloadingSchedulerDeps;
   readonly #tracked = new Map<string, Tracked>();
   readonly #reuse: ReuseTracker | null;
   readonly #windows: OfferedWindows;
+  readonly #saves = new PendingSaves();
   #revoked = new Set<string>();
   #passed = new Set<string>();
   #lookups: OffloadingMetadata['lookups'][number][] = [];
   #released: string[] = [];
   #loads = new Map<string, Load>();
-  #saves: (Save & { requestId: string })[] = [];
   #finished = new Map<string, number>();
 
   constructor(deps: OffloadingSchedulerDeps) {
@@ -164,7 +162,7 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
     const wanted = fullGroups?.length === 0 ? 0 : this.#wanted(hashes);
     if (wanted > 0) {
       const [first, end] = [tracked.known, tracked.known + wanted];
-      this.#saves.push({
+      this.#saves.add({
         requestId: request.requestId,
         hashes: hashes.slice(0, wanted),
         blockIds: blockIds.map((ids) => ids.slice(first, end)),
@@ -187,7 +185,7 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
     });
     const wanted = windows.filter(({ hashes }) => this.#wanted(hashes) === hashes.length);
     for (const { hashes, groups, blockIds: ids } of wanted)
-      this.#saves.push({ requestId, hashes, blockIds: ids, groups, window: true });
+      this.#saves.add({ requestId, hashes, blockIds: ids, groups, window: true });
     if (wanted.length > 0) tracked.offered = true;
     this.#windows.offered(request, wanted);
   }
@@ -209,7 +207,7 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
       lookups: this.#lookups,
       released: this.#released,
       loads: this.#loads,
-      saves: this.#saves,
+      saves: this.#saves.take(),
       finished: this.#finished,
     };
     this.#revoked = new Set();
@@ -217,13 +215,12 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
     this.#lookups = [];
     this.#released = [];
     this.#loads = new Map();
-    this.#saves = [];
     this.#finished = new Map();
     return metadata;
   }
 
   metaDueMs(): number | null {
-    const lists = this.#lookups.length + this.#released.length + this.#saves.length;
+    const lists = this.#lookups.length + this.#released.length + this.#saves.size;
     const sets = this.#revoked.size + this.#passed.size + this.#loads.size + this.#finished.size;
     return lists + sets > 0 || this.#windows.hasPassed ? this.#deps.clock.now() : null;
   }
@@ -279,7 +276,7 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
     tracked.leaseId = leaseId;
     this.#deps.answers.await(leaseId);
     const worthMs = this.#deps.worthOfBlockMs?.(request) ?? null;
-    const asked = { requestId, leaseId, hashes, wait: isStoreHandover(params), worthMs };
+    const asked = { requestId, leaseId, hashes, ...awaited(params), worthMs };
     const chunk = this.#deps.config.blocksPerChunk;
     this.#lookups.push(groups ? { ...asked, groups, chunk } : asked);
   }
@@ -298,34 +295,23 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
   }
 
   #revoke(requestId: string): void {
-    this.#saves = this.#saves.filter((save) => save.requestId !== requestId);
+    this.#saves.drop(requestId, 'all');
     this.#windows.forget(requestId);
     this.#revoked.add(requestId);
   }
 
   /** Its tokens went on, and what its windows saw is given back. */
   #pass(requestId: string): void {
-    this.#saves = this.#saves.filter((save) => save.requestId !== requestId || !save.window);
+    this.#saves.drop(requestId, 'windows');
     this.#passed.add(requestId);
   }
 
-  /** AIBrix's PD reuse: D finds the prompt by its hashes; nothing is held, and nothing runs out. */
-  #handover(
-    { requestId, kvTransferParams: params }: ConnectorRequest,
-    { stored }: Tracked,
-  ): KvTransferParams | null {
-    if (!this.#deps.config.handsOver || !params?.do_remote_decode) return null;
-    return {
-      do_remote_prefill: true,
-      do_remote_decode: false,
-      remote_block_ids: [],
-      remote_engine_id: this.#deps.engineId,
-      remote_request_id: requestId,
-      remote_host: '',
-      remote_port: -1,
-      tp_size: 1,
-      remote_store_num_tokens: stored ?? 0,
-    };
+  #handover(request: ConnectorRequest, tracked: Tracked): KvTransferParams | null {
+    const { config, engineId } = this.#deps;
+    if (!config.handsOver || !request.kvTransferParams?.do_remote_decode) return null;
+    const { requestId } = request;
+    const lastOffer = this.#saves.lastOf(requestId);
+    return handoverParams({ engineId, requestId, stored: tracked.stored ?? 0, lastOffer });
   }
 }
 
@@ -344,10 +330,4 @@ function pairsOf(found: BlockIds, table: BlockIds, first: number, end: number): 
       return [{ group, remote, local }];
     }),
   );
-}
-
-/** The block from which on P saved it in this very turn, and D could have had it from P. */
-function secondHopsFrom(params: KvTransferParams | null, blockSize: number): number {
-  const before = params?.do_remote_prefill ? params.remote_store_num_tokens : null;
-  return before === null || before === undefined ? Number.POSITIVE_INFINITY : Math.floor(before / blockSize);
 }
