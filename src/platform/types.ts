@@ -27,6 +27,11 @@ export interface StoreFolder {
   list(): Promise<StoreFile[]>;
   /** null: there is no such file. */
   read(name: string): Promise<Uint8Array | null>;
+  /**
+   * What `use` gives of the file, whose bytes are another's afterwards; null: there is no such file. Of one that is longer than
+   * `most` bytes one byte more may be all that comes. Absent: read() is as quick.
+   */
+  readFor?<T>(name: string, most: number, use: (file: Uint8Array | null) => T): Promise<T>;
   /** All of it or nothing: whoever reads, whenever a writer dies, sees the file as it was or as it is. Makes folders. */
   write(name: string, bytes: Uint8Array): Promise<void>;
   /** No-op where there is none. */
