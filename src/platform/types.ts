@@ -51,8 +51,8 @@ export interface KeyValueServer {
   get(key: string, most: number): Promise<Uint8Array | { wrong: string } | null>;
   /** `ttlMs`: from now on; null: for good. Resolves to why the server would not have it; null: it has it. */
   set(key: string, value: Uint8Array, ttlMs: number | null): Promise<string | null>;
-  /** No-op where there is none. */
-  remove(key: string): Promise<void>;
+  /** No-op for those that are not there. */
+  remove(keys: readonly string[]): Promise<void>;
   /** Gives the connection up: what is still asked rejects. The next call connects anew. */
   drop(): void;
 }

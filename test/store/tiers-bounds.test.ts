@@ -61,7 +61,7 @@ const server: KeyValueServer = {
     if (values.size > 400) values.delete(values.keys().next().value!);
     return answer(fails(0.001) ? 'OOM' : null);
   },
-  remove: (key) => answer(void values.delete(key)),
+  remove: (keys) => answer(keys.forEach((key) => void values.delete(key))),
   drop() {},
 };
 
