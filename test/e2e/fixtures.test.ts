@@ -1,6 +1,6 @@
 /** Hugging Face's answers on the device: the fixture folders, as `kvferry verify --fixture` takes them, and recall. */
 import { readFileSync } from 'node:fs';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parseRunConfig } from '../../src/config/run.ts';
 import { checkFixture, type FixtureFinding, fixtureChecks } from '../../src/lab/verify/fixture.ts';
 import { GpuModel } from '../../src/lab/verify/gpu-model.ts';
@@ -97,31 +97,34 @@ const CLEAR = 0.05;
 const BLOCK_SIZE = 16;
 
 describe('recall', slowAdapter, () => {
-  it.each(conversations)('answers as in Hugging Face: $name', async ({ turns }) => {
-    const maxModelLen = Math.max(...turns.map((t) => t.prompt_token_ids.length + t.answer_token_ids.length));
-    const numBlocks = 1 + Math.ceil(maxModelLen / BLOCK_SIZE);
+  const lengthOf = ({ prompt_token_ids, answer_token_ids }: Conversation['turns'][number]) =>
+    prompt_token_ids.length + answer_token_ids.length;
+  const maxModelLen = Math.max(...conversations.flatMap(({ turns }) => turns.map(lengthOf)));
+  const numBlocks = 1 + Math.ceil(maxModelLen / BLOCK_SIZE);
+  const blockIds = Array.from({ length: numBlocks - 1 }, (_, i) => i + 1);
+  let model: GpuModel;
+  beforeAll(async () => {
     const files = await nodePlatform.openModel('recall');
     const weights = await loadWeights({ name: 'recall', files, dtype: 'f16', seed: 0 });
     const options = { kvDtype: 'f32', blockSize: BLOCK_SIZE, numBlocks, maxModelLen } as const;
-    const model = await GpuModel.open(nodePlatform, weights, options);
-    try {
-      const blockIds = Array.from({ length: numBlocks - 1 }, (_, i) => i + 1);
-      const clear = turns.filter(({ smallest_margin }) => smallest_margin >= CLEAR);
-      expect(clear.length).toBeGreaterThan(0);
-      let length = 0;
-      for (const { prompt_token_ids: prompt, answer_token_ids: answer } of clear) {
-        const found: number[] = [];
-        let next = prompt.slice(length);
-        while (found.length < answer.length) {
-          const { tokenId } = await model.feed(next, length, blockIds);
-          length += next.length;
-          found.push(tokenId);
-          next = [tokenId];
-        }
-        expect(found).toEqual(answer);
+    model = await GpuModel.open(nodePlatform, weights, options);
+  });
+  afterAll(() => model?.close());
+
+  it.each(conversations)('answers as in Hugging Face: $name', async ({ turns }) => {
+    const clear = turns.filter(({ smallest_margin }) => smallest_margin >= CLEAR);
+    expect(clear.length).toBeGreaterThan(0);
+    let length = 0;
+    for (const { prompt_token_ids: prompt, answer_token_ids: answer } of clear) {
+      const found: number[] = [];
+      let next = prompt.slice(length);
+      while (found.length < answer.length) {
+        const { tokenId } = await model.feed(next, length, blockIds);
+        length += next.length;
+        found.push(tokenId);
+        next = [tokenId];
       }
-    } finally {
-      model.close();
+      expect(found).toEqual(answer);
     }
   });
 });

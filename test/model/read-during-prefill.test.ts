@@ -31,6 +31,7 @@ beforeAll(async () => {
     limits: { maxNumBatchedTokens: PROMPT, maxNumSeqs: 4, maxModelLen: PROMPT + 1, blockSize },
     kvDtype: 'f16',
     keepLogits: false,
+    kernels: 'prompts',
     // Shorter than any dispatch: many submits on every adapter, however fast.
     maxSubmitMs: 0.001,
     clock: systemClock,

@@ -28,6 +28,8 @@ export async function createHarness(
     maxNumBatchedTokens?: number;
     maxModelLen?: number;
     warm?: boolean;
+    /** A device of its own, which `close` destroys; by default all harnesses of a file share one, with its pipelines. */
+    ownDevice?: boolean;
   } & Partial<ModelRunnerOptions> = {},
 ): Promise<Harness> {
   const {
@@ -37,11 +39,11 @@ export async function createHarness(
     maxNumBatchedTokens = 512,
     maxModelLen = 512,
     warm = true,
+    ownDevice = false,
   } = options;
   const { architecture } = weights;
   const blockBytes = kvBlockBytes(architecture, blockSize, kvDtype);
-  const gpu = await openTestDevice(blockBytes * numBlocks);
-  fillWithNaN(gpu);
+  const gpu = await (ownDevice ? openDevice() : sharedDevice());
   const kv = new GpuKvMemory({ gpu, numBlocks, blockBytes, kvDtype, clock: systemClock });
   const runner = await ModelRunner.create({
     gpu,
@@ -68,8 +70,37 @@ export async function createHarness(
     close: () => {
       runner.destroy();
       kv.destroy();
-      gpu.destroy();
+      if (ownDevice) gpu.destroy();
     },
+  };
+}
+
+const MOST_BUFFER_BYTES = 256 << 20;
+
+async function openDevice(): Promise<GpuDevice> {
+  const gpu = await openTestDevice(MOST_BUFFER_BYTES);
+  fillWithNaN(gpu);
+  return gpu;
+}
+
+let shared: Promise<GpuDevice> | null = null;
+
+/** Software adapters compile a kernel for a second or so; Dawn knows a pipeline again as long as somebody holds it. */
+function sharedDevice(): Promise<GpuDevice> {
+  shared ??= openDevice().then((gpu) => {
+    holdPipelines(gpu);
+    return gpu;
+  });
+  return shared;
+}
+
+function holdPipelines({ device }: GpuDevice): void {
+  const held: GPUComputePipeline[] = [];
+  const create = device.createComputePipelineAsync.bind(device);
+  device.createComputePipelineAsync = async (descriptor) => {
+    const pipeline = await create(descriptor);
+    held.push(pipeline);
+    return pipeline;
   };
 }
 

@@ -211,7 +211,7 @@ it('draws by seed and output index, not by batch row; keeps forbidden tokens out
 it('rejects with EngineDeadError when the device ends in the middle of a step, and ever after', async () => {
   const weights = new SeededWeights(nano, 3, 'f16');
   for (let i = 0; i < 3; i++) {
-    h = await createHarness(weights, { warm: false });
+    h = await createHarness(weights, { warm: false, ownDevice: true, kernels: 'prompts' });
     const ids = tokens(500, 512);
     const blocks = Array.from({ length: 32 }, (_, b) => b + 1);
     const batch = { step: 0, requests: [request('a', ids, 0, 500, blocks)] };
