@@ -55,6 +55,8 @@ export const kvTransferParamsSchema = z.looseObject({
   streamed: z.boolean().nullish(),
   /** Ours: tokens that a store had before P began. */
   remote_store_num_tokens: z.number().int().nonnegative().nullish(),
+  /** Ours: the last of P's offers to a store in which this one's blocks are. */
+  remote_store_offer: z.number().int().nonnegative().nullish(),
   /** To a connector with a store: tokens of this request that it saves and loads at most; 0: none. */
   max_offload_tokens: z.number().int().nonnegative().nullish(),
   max_load_tokens: z.number().int().nonnegative().nullish(),

@@ -27,6 +27,11 @@ export interface StoreFolder {
   list(): Promise<StoreFile[]>;
   /** null: there is no such file. */
   read(name: string): Promise<Uint8Array | null>;
+  /**
+   * What `use` gives of the file, whose bytes are another's afterwards; null: there is no such file. Of one that is longer than
+   * `most` bytes one byte more may be all that comes. Absent: read() is as quick.
+   */
+  readFor?<T>(name: string, most: number, use: (file: Uint8Array | null) => T): Promise<T>;
   /** All of it or nothing: whoever reads, whenever a writer dies, sees the file as it was or as it is. Makes folders. */
   write(name: string, bytes: Uint8Array): Promise<void>;
   /** No-op where there is none. */
@@ -46,8 +51,8 @@ export interface KeyValueServer {
   get(key: string, most: number): Promise<Uint8Array | { wrong: string } | null>;
   /** `ttlMs`: from now on; null: for good. Resolves to why the server would not have it; null: it has it. */
   set(key: string, value: Uint8Array, ttlMs: number | null): Promise<string | null>;
-  /** No-op where there is none. */
-  remove(key: string): Promise<void>;
+  /** No-op for those that are not there. */
+  remove(keys: readonly string[]): Promise<void>;
   /** Gives the connection up: what is still asked rejects. The next call connects anew. */
   drop(): void;
 }

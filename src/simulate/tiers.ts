@@ -157,8 +157,8 @@ function simulatedServer(medium: TimedMedium, clock: Pick<Clock, 'now'>): Server
       kept.set(key, ttlMs === null ? Number.POSITIVE_INFINITY : clock.now() + ttlMs);
       return null;
     },
-    async remove(key) {
-      kept.delete(key);
+    async remove(keys) {
+      for (const key of keys) kept.delete(key);
     },
     drop() {},
   };

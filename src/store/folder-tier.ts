@@ -6,7 +6,7 @@ import type { BlockHash } from '../engine/block-hash.ts';
 import type { Clock } from '../engine/types.ts';
 import { ConfigError, messageOf } from '../errors.ts';
 import type { StoreFolder } from '../platform/types.ts';
-import { type BlockFormat, decodeBlock, encodeBlock, HEAD_BYTES } from './block-file.ts';
+import { type BlockFormat, type BlockName, decodeBlock, encodeBlock, HEAD_BYTES } from './block-file.ts';
 import { Lru } from './eviction/lru.ts';
 import { blockIn, fileOf, openStoreFolder } from './folder-names.ts';
 import type { LowerTierCounters, Tier } from './lower-tiers.ts';
@@ -125,27 +125,13 @@ export class FolderTier implements Tier {
     if (name === null || !this.has(hash)) return false;
     // As it is asked for: reads that are under way at once end in any order.
     this.#order.touch(hash);
+    const wanted = into.reduce((sum, { length }) => sum + length, 0);
+    const take = (file: Uint8Array | null) => this.#take({ namespace, hash }, file, into, wanted);
     try {
-      const file = await folder.read(name);
-      if (!file) {
-        // Another process took it away.
-        this.#order.remove(hash);
-        this.#forgotten(hash);
-        return false;
-      }
-      const wanted = into.reduce((sum, { length }) => sum + length, 0);
-      const kv = this.#format.decode(file, { namespace, hash }, wanted);
-      if ('wrong' in kv) {
-        this.counters.broken++;
-        this.#tell('broken', `${folder.location}/${name} is not used and removed: ${kv.wrong}`);
-        this.#forget(hash);
-        return false;
-      }
-      let at = 0;
-      for (const part of into) {
-        part.set(kv.subarray(at, at + part.length));
-        at += part.length;
-      }
+      const came = folder.readFor
+        ? await folder.readFor(name, HEAD_BYTES + wanted, take)
+        : take(await folder.read(name));
+      if (!came) return false;
       this.counters.read++;
       this.counters.readMs += clock.now() - begunMs;
       return true;
@@ -153,6 +139,34 @@ export class FolderTier implements Tier {
       this.#tell('read', `${folder.location} cannot be read (${messageOf(error)}): its blocks are computed`);
       return false;
     }
+  }
+
+  /** Checks the file and copies its KV out of it. */
+  #take(name: BlockName, file: Uint8Array | null, into: readonly Uint8Array[], wanted: number): boolean {
+    const { folder } = this.#options;
+    const { hash } = name;
+    if (!file) {
+      // Another process took it away.
+      this.#order.remove(hash);
+      this.#forgotten(hash);
+      return false;
+    }
+    const kv = this.#format.decode(file, name, wanted);
+    if ('wrong' in kv) {
+      this.counters.broken++;
+      this.#tell(
+        'broken',
+        `${folder.location}/${this.#format.nameOf(name)} is not used and removed: ${kv.wrong}`,
+      );
+      this.#forget(hash);
+      return false;
+    }
+    let at = 0;
+    for (const part of into) {
+      part.set(kv.subarray(at, at + part.length));
+      at += part.length;
+    }
+    return true;
   }
 
   write(hash: BlockHash, kv: readonly Uint8Array[]): void {

@@ -1,6 +1,6 @@
 /** What stores left on a server, as people ask for it: what is there, whether it is whole, and its end. Needs no engine. */
 import type { BlockHash } from '../engine/block-hash.ts';
-import { TransferError } from '../errors.ts';
+import { ConfigError, messageOf, TransferError } from '../errors.ts';
 import type { ListedServer } from '../platform/types.ts';
 import { decodeBlock, HEAD_BYTES } from './block-file.ts';
 import { BLOCK_KEYS, blockAt } from './server-keys.ts';
@@ -70,10 +70,8 @@ export async function clearServer(look: ServerLook): Promise<{ blocks: number; b
   let blocks = 0;
   let total = 0;
   for await (const found of blocksOf(look)) {
-    for (const { key, bytes } of found) {
-      await inTime(look, look.server.remove(key));
-      total += bytes ?? 0;
-    }
+    await inTime(look, look.server.remove(found.map(({ key }) => key)));
+    for (const { bytes } of found) total += bytes ?? 0;
     blocks += found.length;
     look.onProgress?.(blocks);
   }
@@ -111,10 +109,15 @@ async function* blocksOf(look: ServerLook): AsyncIterable<Found[]> {
 async function inTime<T>({ server, sleep }: ServerLook, answer: Promise<T>): Promise<T> {
   const over = new AbortController();
   const late = sleep(PATIENCE_MS, over.signal).then(() => {
-    throw new TransferError(`${server.location} does not answer within ${PATIENCE_MS / 1000} s`);
+    throw new TransferError(`no answer within ${PATIENCE_MS / 1000} s`);
   });
   try {
     return await Promise.race([answer, late]);
+  } catch (error) {
+    if (error instanceof ConfigError) throw error;
+    throw new TransferError(
+      `${server.location} does not serve (${messageOf(error)}): wanted a Redis or Valkey server; start it, or name another`,
+    );
   } finally {
     over.abort();
   }

@@ -175,7 +175,7 @@ export class ServerTier implements Tier {
       this.counters['wrong' in foreign ? 'foreign' : 'broken']++;
       this.#forget(hash);
       this.#tell('broken', `${server.location}: ${key} is not used and removed: ${kv.wrong}`);
-      await this.#ask(() => server.remove(key));
+      await this.#ask(() => server.remove([key]));
       return false;
     }
     let at = 0;

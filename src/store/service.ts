@@ -14,14 +14,16 @@ import type {
   RemoteAddress,
   ServingTransport,
 } from '../transport/types.ts';
+import { Arrivals } from './arrivals.ts';
 import type { BlockCatalog } from './catalog.ts';
 import { type AskedPrefix, heldPrefix, keysOf } from './held-prefix.ts';
 import { type StoreKey, storeKey } from './keys.ts';
+import { OffersSeen } from './offers-seen.ts';
 
 export interface StoreServiceDeps {
   transport: ServingTransport;
   catalog: BlockCatalog;
-  clock: Pick<Clock, 'now'>;
+  clock: Pick<Clock, 'now' | 'sleep'>;
   /** null or absent: there is memory only. */
   lower?: LowerTier | null;
 }
@@ -88,8 +90,8 @@ export class StoreService {
   readonly #allOfGroups: readonly KvCacheSpec[];
   readonly #engines = new Map<string, RemoteAddress>();
   readonly #leases = new Map<string, Lease>();
-  /** Who waits for a block that is being read. */
-  readonly #waiting = new Map<StoreKey, (() => void)[]>();
+  readonly #arrivals: Arrivals;
+  readonly #offersSeen: OffersSeen;
   /** READs of offers under way, by their engine. */
   readonly #reading = new Map<string, Set<AbortController>>();
 
@@ -97,6 +99,8 @@ export class StoreService {
     this.#transport = transport;
     this.#clock = clock;
     this.#catalog = catalog;
+    this.#arrivals = new Arrivals(catalog);
+    this.#offersSeen = new OffersSeen(clock);
     this.#lower = lower;
     this.#allOfGroups = transport.identity.blockBytes.map(() => ({ kind: 'full' }));
     transport.setHandlers({
@@ -131,14 +135,15 @@ export class StoreService {
   }
 
   async #lookup(from: string, lookup: StoreLookup): Promise<void> {
-    const { leaseId, hashes, wait, worthMs = null, groups = this.#allOfGroups, chunk = 1 } = lookup;
+    const { leaseId, hashes, wait, after, worthMs = null, groups = this.#allOfGroups, chunk = 1 } = lookup;
+    if (after && this.#engines.has(after.engineId)) await this.#offersSeen.until(after);
     const asked = { hashes, groups, chunk, blockSize: this.#transport.identity.blockSize };
     const begunMs = this.#clock.now();
     const { kept, up, raised } = this.#lower
       ? await this.#raise(asked, this.#lower, worthMs)
       : { kept: [], up: new Set<StoreKey>(), raised: 0 };
     const raisedMs = raised > 0 ? this.#clock.now() - begunMs : 0;
-    if (wait) await this.#allCame(asked);
+    if (wait) await this.#arrivals.ofPrefix(asked);
     const blockIds = heldPrefix(asked, (key) => {
       const slot = this.#catalog.slotOf(key);
       return slot === null ? null : slot + 1;
@@ -184,7 +189,7 @@ export class StoreService {
       if (state === 'ready') {
         this.#catalog.prepareLoad([key]);
         kept.push(key);
-      } else if (state === 'coming') raising.push(this.#came(key).then(() => {}));
+      } else if (state === 'coming') raising.push(this.#arrivals.of(key).then(() => {}));
       else {
         const slot = this.#catalog.prepareStore(key);
         if (slot === null) break;
@@ -196,47 +201,18 @@ export class StoreService {
     return { kept: [...kept, ...up], up, raised };
   }
 
-  /** Waits for what is on its way: of full groups up to the first that is not there, then of the others. */
-  async #allCame({ hashes, groups }: AskedPrefix): Promise<void> {
-    const came = (hash: BlockHash, group: number) => this.#came(storeKey(hash, group));
-    const [full, windowed] = [true, false].map((isFull) =>
-      [...groups.keys()].filter((group) => (groups[group]!.kind === 'full') === isFull),
-    ) as [number[], number[]];
-    let length = 0;
-    for (; length < hashes.length; length++) {
-      const there = await Promise.all(full.map((group) => came(hashes[length]!, group)));
-      if (there.includes(false)) break;
-    }
-    for (const group of windowed) for (const hash of hashes.slice(0, length)) await came(hash, group);
-  }
-
   async #load(key: StoreKey, slot: number, below: Raising, up: Set<StoreKey>): Promise<void> {
     const came = await below.load(key, slot);
     this.#catalog.completeStore(key, came);
     if (came) this.#catalog.prepareLoad([key]);
     if (came) up.add(key);
-    this.#cameOrNot(key);
-  }
-
-  #cameOrNot(key: StoreKey): void {
-    for (const resolve of this.#waiting.get(key) ?? []) resolve();
-    this.#waiting.delete(key);
-  }
-
-  /** Whether the block is there, once it is no longer on its way. */
-  async #came(key: StoreKey): Promise<boolean> {
-    while (this.#catalog.state(key) === 'coming') {
-      await new Promise<void>((resolve) => {
-        const waiting = this.#waiting.get(key) ?? [];
-        this.#waiting.set(key, [...waiting, resolve]);
-      });
-    }
-    return this.#catalog.state(key) === 'ready';
+    this.#arrivals.ended(key);
   }
 
   /** Reads what it lacks, as far as there is room. */
   async #take(from: string, offer: StoreOffer): Promise<void> {
     this.counters.offers++;
+    this.#offersSeen.seen(from, offer.number);
     const remote = this.#engines.get(from);
     const taken = remote ? this.#roomFor(offer) : [];
     let came = false;
@@ -244,7 +220,7 @@ export class StoreService {
     for (const { key, slot } of taken) {
       this.#catalog.completeStore(key, came);
       if (came) this.#lower?.stored(key, slot);
-      this.#cameOrNot(key);
+      this.#arrivals.ended(key);
     }
     this.counters[came ? 'taken' : 'lost'] += taken.length;
     const read = came ? taken.map(({ group, place, slot }) => [group, place, slot + 1] as const) : [];
@@ -305,6 +281,7 @@ export class StoreService {
 
   #gone(engineId: string): void {
     this.#engines.delete(engineId);
+    this.#offersSeen.gone(engineId);
     for (const [name, { readerId }] of this.#leases) if (readerId === engineId) this.#endLease(name);
     for (const reading of this.#reading.get(engineId) ?? []) reading.abort();
     this.#reading.delete(engineId);

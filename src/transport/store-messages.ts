@@ -10,6 +10,13 @@ import type { KvCacheSpec } from '../config/engine.ts';
 import type { BlockHash } from '../engine/block-hash.ts';
 import type { BlockId, BlockIds } from '../engine/types.ts';
 
+/** An offer among all that an engine made. */
+export interface OfferPlace {
+  engineId: string;
+  /** Its number. */
+  offer: number;
+}
+
 /** Engine to store: how long a prefix of these is there? Its blocks stay until the lease ends. */
 export interface StoreLookup {
   kind: 'store_lookup';
@@ -17,6 +24,8 @@ export interface StoreLookup {
   hashes: readonly BlockHash[];
   /** Blocks that the store is still reading count: the answer comes when it has them. */
   wait: boolean;
+  /** The answer comes when the store has heard of this offer, which another engine's hand-over named; left out: at once. */
+  after?: OfferPlace;
   /** Milliseconds that having one of the blocks spares, about: below memory is left what takes longer. Left out: nothing is. */
   worthMs?: number | null;
   /** What of a prefix each group must have; left out: all of it. */
@@ -46,6 +55,8 @@ export interface StoreRelease {
 export interface StoreOffer {
   kind: 'store_offer';
   offerId: string;
+  /** From 1 on, rising, of all offers of the engine. */
+  number: number;
   hashes: readonly BlockHash[];
   /** Of which KV cache groups; left out: of all. */
   groups?: readonly number[];

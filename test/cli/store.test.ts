@@ -104,6 +104,8 @@ describe.skipIf(REDIS === null)(`a server${WITHOUT_REDIS}`, () => {
     expect(broken.stdout).toMatch(/2 blocks of 4 whole; the others/);
     expect((await runCli(['store', 'clear', url])).stdout).toBe('removed 4 blocks, 480 bytes\n');
     expect((await client.keys('*')).toSorted()).toEqual(others.toSorted());
+    // All that the server named at once goes at once.
+    expect(String(await client.info('commandstats'))).toMatch(/cmdstat_unlink:calls=1,/);
     await client.close();
   });
 
@@ -116,12 +118,15 @@ describe.skipIf(REDIS === null)(`a server${WITHOUT_REDIS}`, () => {
     expect(wrong.stderr).not.toContain('wr0ng');
     const nobody = await runCli(['store', 'verify', 'redis://:hidden@127.0.0.1:1']);
     expect(nobody.code).toBe(1);
-    expect(nobody.stderr).toMatch(/ECONNREFUSED/);
+    expect(nobody.stderr).toMatch(
+      /redis:\/\/127.0.0.1:1 does not serve \(.*ECONNREFUSED.*\): wanted a Redis or Valkey server; start it, or/,
+    );
+    expect(nobody.stderr).not.toContain('hidden');
     redis.hang();
     const world = fakeWorld();
     world.deps.sleep = async () => {};
     expect(await main(['store', 'ls', redis.url], world.deps)).toBe(1);
-    expect(world.err()).toMatch(/does not answer within 10 s/);
+    expect(world.err()).toMatch(/does not serve \(no answer within 10 s\): wanted/);
     redis.goOn();
   });
 });

@@ -166,6 +166,18 @@ describe('cost-aware', () => {
     expect(load(0)).toMatchObject({ tokens: 0, noPull: null });
   });
 
+  it('a load of which nobody told how long it took is under way no longer, once it came', () => {
+    const costs = costsOf(500);
+    const { store, side, load } = start('cost-aware', { costs });
+    store.upTo = 64;
+    const alone = costs.loadMs(64);
+    load(0);
+    expect(costs.loadMs(64)).toBeGreaterThan(alone);
+    const came = { finishedSending: [], finishedRecving: ['r'], failedRecving: [], changed: false };
+    side.updateConnectorOutput(came);
+    expect(costs.loadMs(64)).toBe(alone);
+  });
+
   it('asks no peer twice where the store has nothing, and waits while one does not know', () => {
     const { peer, store, side } = start('cost-aware', { costs: costsOf(5) });
     [peer.upTo, store.upTo] = [90, 0];

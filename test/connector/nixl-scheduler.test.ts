@@ -89,6 +89,16 @@ describe('the scheduler side', () => {
     expect(told.at(-1)).toEqual(['r ended', null]);
   });
 
+  it('a pull of which nobody told how long it took is under way no longer, once it came', () => {
+    const { side, told } = start();
+    const request = requestOf(AT_P);
+    side.getNumNewMatchedTokens(request, 16);
+    side.updateStateAfterAlloc(request, TABLE, 16, 24);
+    const came = { finishedSending: [], finishedRecving: ['r'], failedRecving: [], changed: false };
+    side.updateConnectorOutput(came);
+    expect(told.at(-1)).toEqual(['r ended', null]);
+  });
+
   it("asks nobody of P's blocks, and tells of no pull where nothing is pulled", () => {
     const { side, told } = start();
     side.getNumNewMatchedTokens(requestOf(AT_D), 0);

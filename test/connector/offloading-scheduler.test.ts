@@ -96,6 +96,16 @@ describe('what the store is asked', () => {
   );
 });
 
+it('a store is asked to wait up to the offer that P named', () => {
+  const { side, metadata } = start();
+  const named = { remote_engine_id: 'p', remote_store_offer: 7 };
+  side.onNewRequest(requestOf(40, { do_remote_prefill: true, remote_port: -1, ...named }).request);
+  side.onNewRequest(requestOf(40, { do_remote_prefill: true, remote_port: 5600, ...named }).request);
+  const [after, none] = metadata().lookups;
+  expect(after).toMatchObject({ wait: true, after: { engineId: 'p', offer: 7 } });
+  expect(none).not.toHaveProperty('after');
+});
+
 describe('what is loaded', () => {
   it('is not known before the answer, then what the store has beyond the local hit', () => {
     const { side, finds } = start();
@@ -241,9 +251,9 @@ describe('of groups with a window', () => {
     expect(metadata().saves).toMatchObject([{ hashes: ['h0', 'h1', 'h2', 'h3', 'h4'], ...full }]);
     side.requestComputed(at(96), TABLE);
     expect(metadata().saves).toEqual([
-      { requestId: 'r', hashes: ['h5'], blockIds: [[15], [55]], ...full },
+      { requestId: 'r', number: 2, hashes: ['h5'], blockIds: [[15], [55]], ...full },
       {
-        ...{ requestId: 'r', hashes: ['h3', 'h4', 'h5'], groups: [1], window: true },
+        ...{ requestId: 'r', number: 3, hashes: ['h3', 'h4', 'h5'], groups: [1], window: true },
         blockIds: [
           [13, 14, 15],
           [53, 54, 55],
@@ -309,7 +319,7 @@ describe('what is offered', () => {
     side.requestComputed(at(64), TABLE);
     expect(metadata().saves).toEqual([
       {
-        requestId: 'r',
+        ...{ requestId: 'r', number: 1 },
         hashes: ['h2', 'h3'],
         blockIds: [
           [12, 13],
@@ -453,6 +463,24 @@ describe('a request that ends', () => {
     side.onNewRequest(at(0));
     const unasked = side.requestFinished(at(64, 'finished_stopped'), TABLE);
     expect(unasked.kvTransferParams).toMatchObject({ remote_store_num_tokens: 0 });
+  });
+
+  it('says up to which offer the store must have heard of it: the last of its own, or what was told before', () => {
+    const { side, metadata } = start();
+    const one = requestOf(64, { do_remote_decode: true });
+    const other = requestOf(64, null, { requestId: 'other' });
+    side.onNewRequest(one.request);
+    side.onNewRequest(other.request);
+    side.requestComputed(one.at(32), TABLE);
+    side.requestComputed(one.at(64), TABLE);
+    side.requestComputed(other.at(32), TABLE);
+    const { kvTransferParams: pending } = side.requestFinished(one.at(64, 'finished_stopped'), TABLE);
+    expect(pending!.remote_store_offer).toBe(2);
+    expect(metadata().saves.map(({ number }) => number)).toEqual([1, 2, 3]);
+    side.onNewRequest(one.request);
+    side.requestComputed(other.at(64), TABLE);
+    const { kvTransferParams } = side.requestFinished(one.at(32, 'finished_stopped'), TABLE);
+    expect(kvTransferParams!.remote_store_offer).toBe(3);
   });
 
   it.each([

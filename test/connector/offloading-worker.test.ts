@@ -84,11 +84,13 @@ function start({ told = true } = {}) {
   };
   const found = (leaseId: string, ids: number[]) =>
     hear({ kind: 'store_found', leaseId, blockIds: [ids, ids], raised: 1, raisedMs: 3 });
+  let number = 0;
   const save = (requestId: string, count = 2) =>
     tell({
       saves: [
         {
           requestId,
+          number: ++number,
           hashes: Array.from({ length: count }, (_, i) => `${requestId}.${i}`),
           blockIds: [
             [1, 2],
@@ -232,13 +234,13 @@ describe('an offer', () => {
       groups: [1],
       window: true as const,
     };
-    tell({ saves: [window] });
+    tell({ saves: [{ ...window, number: 2 }] });
     expect(sent.at(-1)).toMatchObject({ kind: 'store_offer', hashes: ['h'], groups: [1] });
     expect(worker.storeCounters.offeredBlocks).toBe(4 + 1);
     const { signal } = new AbortController();
     const [plain, ofWindow] = offerIds().map((offerId) => open(offerId));
     const ready = await ofWindow!.ready(0, signal);
-    tell({ passed: new Set(['a']), saves: [window] });
+    tell({ passed: new Set(['a']), saves: [{ ...window, number: 3 }] });
     expect(ready).toMatchObject({ revoked: { aborted: true } });
     expect(await ofWindow!.ready(0, signal)).toMatchObject({ outcome: 'declined' });
     expect(await plain!.ready(0, signal)).toMatchObject({ numBlocks: 2 });
@@ -301,7 +303,7 @@ describe('an offer', () => {
     expect(worker.getFinished().finishedSending).toEqual([]);
     clock.advance(Math.min(1, afterMs));
     if (how.includes('sent')) {
-      const offer = { kind: 'store_offer' as const, offerId: offerIds()[0]!, hashes: [] };
+      const offer = { kind: 'store_offer' as const, offerId: offerIds()[0]!, number: 1, hashes: [] };
       handlers().onNotifyFailed!(STORE_ADDRESS, { ...offer, offerId: 'another' }, 'lost');
       handlers().onNotifyFailed!(STORE_ADDRESS, offer, 'lost');
       expect(worker.counters.numFailedNotifications).toBe(2);

@@ -1,7 +1,7 @@
 /** P, D and a store, policy only: what is saved, loaded, evicted and lost, and that tokens stay what one engine alone gives. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { OFFLOADING_DEFAULTS, type OffloadingConfig } from '../../src/config/connectors.ts';
+import { OFFLOADING_DEFAULTS, type OffloadingConfig, STORE_ADDRESS } from '../../src/config/connectors.ts';
 import type { PromptAccount } from '../../src/engine/types.ts';
 import { alone, tokens } from '../engine/fakes.ts';
 import { PolicyCluster } from './policy-cluster.ts';
@@ -47,6 +47,33 @@ describe('a store between P and D', () => {
     expect(cluster.store!.service.counters).toMatchObject({ taken: 4, lost: 0, loads: 1 });
     expect(cluster.store!.catalog.inUse).toBe(0);
     expect(cluster.p.core.resetPrefixCache() && cluster.d.core.resetPrefixCache()).toBe(true);
+  });
+
+  it("D finds P's prompt though its lookup comes before P's offers do: they come by another port", async () => {
+    const cluster = clusterWith();
+    const { handlers } = cluster.net.node(STORE_ADDRESS)!;
+    const hear = handlers.onNotification!;
+    let late: (() => void)[] = [];
+    let overtaken = 0;
+    handlers.onNotification = (from, notification) => {
+      if (from === cluster.p.engineId && notification.kind === 'store_offer') {
+        late.push(() => hear(from, notification));
+        return;
+      }
+      hear(from, notification);
+      if (from !== cluster.d.engineId || notification.kind !== 'store_lookup') return;
+      overtaken = late.length;
+      cluster.net.post(() => {
+        for (const arrive of late) arrive();
+        late = [];
+      });
+    };
+    const begunMs = cluster.clock.now();
+    const { output } = await serve(cluster, 't', tokens(70));
+    expect(output).toEqual(await alone(tokens(70), sampling));
+    expect(overtaken).toBeGreaterThan(0);
+    expect(split(cluster.d.promptOf('t-d')!)).toEqual([0, 64, 6]);
+    expect(cluster.clock.now()).toBe(begunMs);
   });
 
   it('the next turn loads what is there; what D generated is there only if asked for', async () => {

@@ -308,7 +308,13 @@ export class StoreNode {
   readonly service: StoreService;
   readonly #net: Net;
 
-  constructor(slots: number, net: Net, engines: readonly PolicyNode[], below: Below | null = null) {
+  constructor(
+    slots: number,
+    net: Net,
+    engines: readonly PolicyNode[],
+    clock: TestClock,
+    below: Below | null = null,
+  ) {
     const { blockSize, blockBytes } = engines[0]!.identity;
     const identity = { ...STORE_ADDRESS, compatibilityHash: 'same', blockSize, blockBytes };
     const transport = new PolicyTransport(identity, net);
@@ -339,7 +345,7 @@ export class StoreNode {
         }
       : null;
     this.catalog = new BlockCatalog({ slots, eviction: 's3fifo', ...tiers?.listeners });
-    this.service = new StoreService({ transport, catalog: this.catalog, clock: { now: () => 0 }, lower });
+    this.service = new StoreService({ transport, catalog: this.catalog, clock, lower });
     for (const { address } of engines) this.service.addEngine(address);
     this.#net = net;
   }
@@ -371,7 +377,8 @@ export class PolicyCluster {
     };
     this.p = this.#make('prefill', '');
     this.d = this.#make('decode', '');
-    this.store = storeSlots === null ? null : new StoreNode(storeSlots, this.net, [this.p, this.d]);
+    this.store =
+      storeSlots === null ? null : new StoreNode(storeSlots, this.net, [this.p, this.d], this.clock);
   }
 
   /** Another takes the place of the one that ended. */

@@ -22,78 +22,71 @@ const options: Partial<ClusterOptions> = {
 /** 170 tokens and 12 generated: the windows are passed in the first turn. */
 const long = { newTokens: 170, outputTokens: 12 };
 
-// Again where D asked the store before it had heard of P's last offer, as can happen on a busy core: D computes then, rightly.
-const overtaken = { retry: 2 };
-
-it(
-  'through the store, composed and by the first that has anything: the same bits, from a folder after a restart too',
-  overtaken,
-  async () => {
-    const directory = path.join(await mkdtemp(path.join(tmpdir(), 'kvferry-store-')), 'kv');
-    const folder = { directory, bytes: 2 ** 26, ttlMs: null, ingestion: 'ALL' as const };
-    try {
-      let alone: string[] = [];
-      const way = (name: PathName) => {
-        const { mode, connector } = pathChoice(name, { offloadPromptOnly: false });
-        return { mode, connector };
-      };
-      await withCluster({ ...options, mode: 'monolithic' }, async (cluster) => {
-        alone = fingerprint(await converse(cluster, 'c', 3, long));
-        for (const name of ['store', 'pd-reuse', 'both', 'first-hit'] as const) {
-          await cluster.configure(way(name));
-          const answers = await converse(cluster, 'c', 3, long);
-          expect([name, fingerprint(answers)]).toEqual([name, alone]);
-          const [first, second] = answers.map(({ result }) => result.transfer);
-          expect(first!.storeToP?.blocks ?? 0).toBe(0);
-          // What D offered last may still be on its way.
-          await expect.poll(async () => (await cluster.storeStats())!.inUse).toBe(0);
-          if (name !== 'store') continue;
-          // 170 tokens: ten whole blocks, and of each window the eight before token 160. D goes on to 181: eleven.
-          expect(first!.storeToD!.blocks).toBe(10 + 5 * 8);
-          expect([10, 11]).toContain(second!.storeToP!.blocks - 5 * 8);
-          expect(second!.storeToP!.bytes).toBe(second!.storeToP!.blocks * cluster.info.model.blockBytes);
-          // Turn by turn: what is whole then, and the windows that end there, as far as they are new.
-          const kept = 34 + 5 * 8 * 3 + 5 * (1 + 0 + 1);
-          await expect.poll(async () => (await cluster.storeStats())!.blocks).toBe(kept);
-          // The store has them before their engines are told.
-          const saved = async () =>
-            (await cluster.stats()).reduce((sum, { store: used }) => sum + used!.savedBlocks, 0);
-          await expect.poll(saved).toBe(kept);
-        }
-        await cluster.configure({ ...way('store'), allFullKv: true });
-        expect(fingerprint(await converse(cluster, 'c', 3, long))).toEqual(alone);
-      });
-      const { mode, connector } = way('both');
-      const kept = {
-        ...{ ...options, mode, store: { ...store, folder } },
-        connector: { ...testOptions.connector, ...connector },
-      };
-      const loaded: number[] = [];
-      for (let life = 0; life < 2; life++) {
-        await withCluster(kept, async (cluster) => {
-          const there = new Set<string>();
-          const wrong: string[] = [];
-          cluster.onStoreEvent(({ events }) => {
-            for (const event of events) {
-              if (event.kind === 'cleared' || event.medium !== 'DISK') continue;
-              for (const hash of event.blockHashes) {
-                const name = `${hash} of group ${event.group}`;
-                if (there.has(name) === (event.kind === 'stored')) wrong.push(`${event.kind} ${name}`);
-                there.add(name);
-              }
-            }
-          });
-          const answers = await converse(cluster, 'c', 3, long);
-          expect(fingerprint(answers)).toEqual(alone);
-          loaded.push(answers[0]!.result.prompt.pulledTokens);
-          const { folder: inFolder } = (await cluster.storeStats())!;
-          await expect.poll(async () => there.size - (await cluster.storeStats())!.folder!.blocks).toBe(0);
-          expect([wrong, inFolder!.counters.broken]).toEqual([[], 0]);
-        });
+it('through the store, composed and by the first that has anything: the same bits, from a folder after a restart too', async () => {
+  const directory = path.join(await mkdtemp(path.join(tmpdir(), 'kvferry-store-')), 'kv');
+  const folder = { directory, bytes: 2 ** 26, ttlMs: null, ingestion: 'ALL' as const };
+  try {
+    let alone: string[] = [];
+    const way = (name: PathName) => {
+      const { mode, connector } = pathChoice(name, { offloadPromptOnly: false });
+      return { mode, connector };
+    };
+    await withCluster({ ...options, mode: 'monolithic' }, async (cluster) => {
+      alone = fingerprint(await converse(cluster, 'c', 3, long));
+      for (const name of ['store', 'pd-reuse', 'both', 'first-hit'] as const) {
+        await cluster.configure(way(name));
+        const answers = await converse(cluster, 'c', 3, long);
+        expect([name, fingerprint(answers)]).toEqual([name, alone]);
+        const [first, second] = answers.map(({ result }) => result.transfer);
+        expect(first!.storeToP?.blocks ?? 0).toBe(0);
+        // What D offered last may still be on its way.
+        await expect.poll(async () => (await cluster.storeStats())!.inUse).toBe(0);
+        if (name !== 'store') continue;
+        // 170 tokens: ten whole blocks, and of each window the eight before token 160. D goes on to 181: eleven.
+        expect(first!.storeToD!.blocks).toBe(10 + 5 * 8);
+        expect([10, 11]).toContain(second!.storeToP!.blocks - 5 * 8);
+        expect(second!.storeToP!.bytes).toBe(second!.storeToP!.blocks * cluster.info.model.blockBytes);
+        // Turn by turn: what is whole then, and the windows that end there, as far as they are new.
+        const kept = 34 + 5 * 8 * 3 + 5 * (1 + 0 + 1);
+        await expect.poll(async () => (await cluster.storeStats())!.blocks).toBe(kept);
+        // The store has them before their engines are told.
+        const saved = async () =>
+          (await cluster.stats()).reduce((sum, { store: used }) => sum + used!.savedBlocks, 0);
+        await expect.poll(saved).toBe(kept);
       }
-      expect(loaded).toEqual([0, 160]);
-    } finally {
-      await rm(path.dirname(directory), { recursive: true, force: true });
+      await cluster.configure({ ...way('store'), allFullKv: true });
+      expect(fingerprint(await converse(cluster, 'c', 3, long))).toEqual(alone);
+    });
+    const { mode, connector } = way('both');
+    const kept = {
+      ...{ ...options, mode, store: { ...store, folder } },
+      connector: { ...testOptions.connector, ...connector },
+    };
+    const loaded: number[] = [];
+    for (let life = 0; life < 2; life++) {
+      await withCluster(kept, async (cluster) => {
+        const there = new Set<string>();
+        const wrong: string[] = [];
+        cluster.onStoreEvent(({ events }) => {
+          for (const event of events) {
+            if (event.kind === 'cleared' || event.medium !== 'DISK') continue;
+            for (const hash of event.blockHashes) {
+              const name = `${hash} of group ${event.group}`;
+              if (there.has(name) === (event.kind === 'stored')) wrong.push(`${event.kind} ${name}`);
+              there.add(name);
+            }
+          }
+        });
+        const answers = await converse(cluster, 'c', 3, long);
+        expect(fingerprint(answers)).toEqual(alone);
+        loaded.push(answers[0]!.result.prompt.pulledTokens);
+        const { folder: inFolder } = (await cluster.storeStats())!;
+        await expect.poll(async () => there.size - (await cluster.storeStats())!.folder!.blocks).toBe(0);
+        expect([wrong, inFolder!.counters.broken]).toEqual([[], 0]);
+      });
     }
-  },
-);
+    expect(loaded).toEqual([0, 160]);
+  } finally {
+    await rm(path.dirname(directory), { recursive: true, force: true });
+  }
+});

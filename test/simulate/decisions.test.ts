@@ -157,7 +157,8 @@ class PolicyFleet {
     this.#folder = folder ? new RealFolder() : null;
     if (this.#folder) realFolders.push(this.#folder);
     const below = folder ? this.#folder!.below(folder, this.#clock) : null;
-    this.#store = storeSlots === undefined ? null : new StoreNode(storeSlots, this.#net, this.#nodes, below);
+    this.#store =
+      storeSlots === undefined ? null : new StoreNode(storeSlots, this.#net, this.#nodes, this.#clock, below);
     const choice = routing ?? { name: 'round-robin', parameters: {} };
     const policy = makePolicy(choice, {
       draws: seededDraws(weightSeed),

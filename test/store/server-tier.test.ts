@@ -43,9 +43,9 @@ const server: KeyValueServer = {
     if (refusal === null) values.set(key, { value: value.slice(), ttlMs });
     return refusal;
   },
-  async remove(key) {
+  async remove(keys) {
     await answer();
-    values.delete(key);
+    for (const key of keys) values.delete(key);
   },
   drop: () => void drops++,
 };

@@ -61,7 +61,7 @@ const server: KeyValueServer = {
     if (values.size > 400) values.delete(values.keys().next().value!);
     return answer(fails(0.001) ? 'OOM' : null);
   },
-  remove: (key) => answer(void values.delete(key)),
+  remove: (keys) => answer(keys.forEach((key) => void values.delete(key))),
   drop() {},
 };
 
@@ -170,7 +170,7 @@ it(`${TURNS} turns: memory, folder and what waits keep within their bounds, and 
     const offerId = `offer ${number}`;
     const saved = hashes.slice(length);
     transport.offered.set(offerId, saved);
-    const offer = { kind: 'store_offer', offerId, hashes: saved } as const;
+    const offer = { kind: 'store_offer', offerId, number, hashes: saved } as const;
     const taken = await transport.ask(offerId, engine.engineId, offer);
     transport.offered.delete(offerId);
     count.saved += taken.kind === 'store_taken' ? taken.taken.length : 0;

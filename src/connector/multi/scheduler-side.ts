@@ -128,6 +128,8 @@ export class MultiSchedulerSide implements KvConnectorScheduler<MultiMetadata>, 
   }
 
   updateConnectorOutput(output: ConnectorOutput): void {
+    // Of a share without a block to load nobody tells how long it took.
+    for (const requestId of output.finishedRecving) this.#deps.costs?.ended(requestId, null);
     for (const side of this.#sides) side.updateConnectorOutput(output);
   }
 

@@ -211,6 +211,8 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
 
   updateConnectorOutput(output: ConnectorOutput): void {
     for (const id of output.finishedRecving) {
+      // Of a pull without a block to read nobody tells how long it took.
+      this.#deps.costAware?.ended(id, null);
       this.#heartbeats.untrack(id);
       this.#streaming.delete(id);
     }

@@ -6,6 +6,8 @@ import type { BlockPair } from '../../transport/types.ts';
 
 /** Blocks that the store may read; block i of every group has hash i. */
 export interface Save {
+  /** From 1 on, rising, of all that the engine offers. */
+  number: number;
   hashes: readonly BlockHash[];
   blockIds: BlockIds;
   /** The groups that it is of; left out: all. */

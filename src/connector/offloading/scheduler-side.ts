@@ -16,9 +16,9 @@ import { type BlockIds, type Clock, type NoPull, NULL_BLOCK } from '../../engine
 import { invariant } from '../../errors.ts';
 import type { BlockPair } from '../../transport/types.ts';
 import type { StoreAnswers } from './answers.ts';
-import type { Load, OffloadingMetadata, Save } from './metadata.ts';
-import { ReuseTracker } from './reuse-tracker.ts';
-import { OfferedWindows } from './windows.ts';
+import { awaited, handoverParams, secondHopsFrom } from './handover.ts';
+import type { Load, OffloadingMetadata } from './metadata.ts';
+import { type SaveProgress, Saving } from './saving.ts';
 
 export interface OffloadingSchedulerDeps {
   config: OffloadingConfig;
@@ -39,50 +39,32 @@ interface Tracked {
   lookups: number;
   /** A load of it failed: the store is not asked again. */
   failed: boolean;
-  /** Blocks, from the first on, that need not be offered. */
-  known: number;
-  /** Blocks at whose end the store has, or was offered, what windows see. */
-  windowsKnown: number;
-  /** Something of it was offered. */
-  offered: boolean;
+  progress: SaveProgress;
   /** Tokens that the store had of it when it was asked first; null: no answer yet. */
   stored: number | null;
 }
 
 const nothing = (noPull: NoPull | null): ExternalMatch => ({ tokens: 0, noPull });
 
-/** The store hands over what P computed: where NIXL's parameters name blocks, these name nothing. */
-const isStoreHandover = (params: KvTransferParams | null): boolean =>
-  params?.do_remote_prefill === true && params.remote_port === -1;
-
 export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingMetadata>, ConnectorStreams {
   readonly #deps: OffloadingSchedulerDeps;
   readonly #tracked = new Map<string, Tracked>();
-  readonly #reuse: ReuseTracker | null;
-  readonly #windows: OfferedWindows;
-  #revoked = new Set<string>();
-  #passed = new Set<string>();
+  readonly #saving: Saving;
   #lookups: OffloadingMetadata['lookups'][number][] = [];
   #released: string[] = [];
   #loads = new Map<string, Load>();
-  #saves: (Save & { requestId: string })[] = [];
   #finished = new Map<string, number>();
 
   constructor(deps: OffloadingSchedulerDeps) {
     this.#deps = deps;
-    this.#windows = new OfferedWindows(deps.groups, deps.blockSize);
-    const { storeThreshold, maxTrackerSize } = deps.config;
-    this.#reuse = storeThreshold >= 2 ? new ReuseTracker(maxTrackerSize) : null;
+    this.#saving = new Saving(deps);
   }
 
   /** The store is asked while the request still waits. */
   onNewRequest(request: ConnectorRequest): void {
-    const tracked: Tracked = {
-      ...{ leaseId: null, lookups: 0, failed: false },
-      ...{ known: 0, windowsKnown: 0, offered: false, stored: null },
-    };
+    const progress = this.#saving.begins(request);
+    const tracked: Tracked = { leaseId: null, lookups: 0, failed: false, progress, stored: null };
     this.#tracked.set(request.requestId, tracked);
-    if (this.#reuse) for (const hash of request.blockHashes()) this.#reuse.ask(hash);
     this.#ask(request, tracked);
   }
 
@@ -121,8 +103,9 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
     const { leaseId } = tracked;
     const found = answers.of(leaseId) ?? [];
     const length = found[0]?.length ?? 0;
-    tracked.known = Math.max(tracked.known, length);
-    tracked.windowsKnown = Math.max(tracked.windowsKnown, length);
+    const { progress } = tracked;
+    progress.known = Math.max(progress.known, length);
+    progress.windowsKnown = Math.max(progress.windowsKnown, length);
     const first = numLocalComputedTokens / blockSize;
     const end = first + numExternalTokens / blockSize;
     const pairs = pairsOf(found, blockIds, first, end);
@@ -141,91 +124,36 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
 
   requestComputed(request: ConnectorRequest, blockIds: BlockIds): void {
     const tracked = this.#tracked.get(request.requestId);
-    if (!tracked || this.#deps.config.saves !== 'blocks') return;
-    const computed = this.#save(request, tracked, blockIds);
-    // As soon as it is there: what is generated next may pass it.
-    const prompt = this.#savedBlocks(request, request.promptTokenIds.length);
-    if (computed >= prompt) this.#saveWindows(request, tracked, blockIds, prompt);
-  }
-
-  /** How many blocks of the first tokens are to be saved. */
-  #savedBlocks({ promptTokenIds, kvTransferParams }: ConnectorRequest, numTokens: number): number {
-    const { blockSize, config } = this.#deps;
-    const most = mostTokens(kvTransferParams?.max_offload_tokens);
-    const saved = config.promptOnly ? Math.min(most, promptTokenIds.length) : most;
-    return Math.floor(Math.min(numTokens, saved) / blockSize);
-  }
-
-  /** What of groups that keep everything is new; returns how many blocks there are. */
-  #save(request: ConnectorRequest, tracked: Tracked, blockIds: BlockIds): number {
-    const computed = this.#savedBlocks(request, request.numComputedTokens);
-    const hashes = request.blockHashes(computed).slice(tracked.known);
-    const { fullGroups } = this.#windows;
-    const wanted = fullGroups?.length === 0 ? 0 : this.#wanted(hashes);
-    if (wanted > 0) {
-      const [first, end] = [tracked.known, tracked.known + wanted];
-      this.#saves.push({
-        requestId: request.requestId,
-        hashes: hashes.slice(0, wanted),
-        blockIds: blockIds.map((ids) => ids.slice(first, end)),
-        ...(fullGroups ? { groups: fullGroups } : {}),
-      });
-      tracked.offered = true;
-    }
-    tracked.known = Math.max(tracked.known, computed);
-    return computed;
-  }
-
-  /** What windows see at the end of the first `end` blocks. */
-  #saveWindows(request: ConnectorRequest, tracked: Tracked, blockIds: BlockIds, end: number): void {
-    if (end <= tracked.windowsKnown) return;
-    tracked.windowsKnown = end;
-    const { requestId } = request;
-    const windows = this.#windows.endingAt(end, blockIds).map((one) => {
-      const hashes = request.blockHashes(end).slice(one.first);
-      return { ...one, hashes };
-    });
-    const wanted = windows.filter(({ hashes }) => this.#wanted(hashes) === hashes.length);
-    for (const { hashes, groups, blockIds: ids } of wanted)
-      this.#saves.push({ requestId, hashes, blockIds: ids, groups, window: true });
-    if (wanted.length > 0) tracked.offered = true;
-    this.#windows.offered(request, wanted);
+    if (tracked && this.#deps.config.saves === 'blocks')
+      this.#saving.computed(request, tracked.progress, blockIds);
   }
 
   requestPreempted(request: ConnectorRequest): void {
     const tracked = this.#tracked.get(request.requestId);
     if (!tracked) return;
-    this.#revoke(request.requestId);
-    tracked.known = 0;
-    tracked.windowsKnown = 0;
+    this.#saving.revoke(request.requestId);
+    Object.assign(tracked.progress, { known: 0, windowsKnown: 0 });
     this.#ask(request, tracked);
   }
 
   buildConnectorMeta(): OffloadingMetadata {
-    for (const requestId of this.#windows.takePassed()) this.#pass(requestId);
     const metadata = {
-      revoked: this.#revoked,
-      passed: this.#passed,
+      ...this.#saving.take(),
       lookups: this.#lookups,
       released: this.#released,
       loads: this.#loads,
-      saves: this.#saves,
       finished: this.#finished,
     };
-    this.#revoked = new Set();
-    this.#passed = new Set();
     this.#lookups = [];
     this.#released = [];
     this.#loads = new Map();
-    this.#saves = [];
     this.#finished = new Map();
     return metadata;
   }
 
   metaDueMs(): number | null {
-    const lists = this.#lookups.length + this.#released.length + this.#saves.length;
-    const sets = this.#revoked.size + this.#passed.size + this.#loads.size + this.#finished.size;
-    return lists + sets > 0 || this.#windows.hasPassed ? this.#deps.clock.now() : null;
+    const own = this.#lookups.length + this.#released.length + this.#loads.size + this.#finished.size;
+    return own > 0 || this.#saving.isDue ? this.#deps.clock.now() : null;
   }
 
   updateConnectorOutput(output: ConnectorOutput): void {
@@ -234,8 +162,7 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
       if (!tracked) continue;
       tracked.failed = true;
       // What did not come is computed, and may be offered again.
-      tracked.known = 0;
-      tracked.windowsKnown = 0;
+      Object.assign(tracked.progress, { known: 0, windowsKnown: 0 });
     }
   }
 
@@ -246,40 +173,35 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
     const { requestId, status } = request;
     const tracked = this.#tracked.get(requestId);
     const ended = status === 'finished_stopped' || status === 'finished_length_capped';
-    if (this.#windows.ended(requestId, blockIds)) this.#pass(requestId);
+    this.#saving.leaves(requestId, blockIds);
     this.#tracked.delete(requestId);
     if (!tracked) return { delayFree: false, kvTransferParams: null };
-    if (ended) {
-      if (this.#deps.config.saves === 'whole') this.#save(request, tracked, blockIds);
-      const computed = this.#savedBlocks(request, request.numComputedTokens);
-      this.#saveWindows(request, tracked, blockIds, computed);
-      // They stay from now on.
-      this.#windows.forget(requestId);
-    }
+    const { progress } = tracked;
+    if (ended) this.#saving.ended(request, progress, blockIds, this.#deps.config.saves === 'whole');
     if (tracked.leaseId) {
       this.#deps.answers.forget(tracked.leaseId);
       this.#released.push(tracked.leaseId);
     }
     if (!ended) {
-      this.#revoke(requestId);
+      this.#saving.revoke(requestId);
       return { delayFree: false, kvTransferParams: null };
     }
     const numBlocks = blockIds.reduce((sum, ids) => sum + ids.length, 0);
-    if (tracked.offered) this.#finished.set(requestId, numBlocks);
-    return { delayFree: tracked.offered, kvTransferParams: this.#handover(request, tracked) };
+    if (progress.offered) this.#finished.set(requestId, numBlocks);
+    return { delayFree: progress.offered, kvTransferParams: this.#handover(request, tracked) };
   }
 
   #ask(request: ConnectorRequest, tracked: Tracked): void {
     const { requestId, kvTransferParams: params } = request;
     // A prefix with windows cannot be cut short later.
-    const groups = this.#windows.wanted;
+    const groups = this.#saving.wantedGroups;
     const hashes = groups ? request.blockHashes(this.#mostLoaded(request)) : request.blockHashes();
     if (hashes.length === 0 || tracked.failed || params?.max_load_tokens === 0) return;
     const leaseId = `${requestId}/${tracked.lookups++}`;
     tracked.leaseId = leaseId;
     this.#deps.answers.await(leaseId);
     const worthMs = this.#deps.worthOfBlockMs?.(request) ?? null;
-    const asked = { requestId, leaseId, hashes, wait: isStoreHandover(params), worthMs };
+    const asked = { requestId, leaseId, hashes, ...awaited(params), worthMs };
     const chunk = this.#deps.config.blocksPerChunk;
     this.#lookups.push(groups ? { ...asked, groups, chunk } : asked);
   }
@@ -289,43 +211,12 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
     return Math.floor(mostTokens(kvTransferParams?.max_load_tokens) / this.#deps.blockSize);
   }
 
-  /** How many of the hashes, from the first on, are worth saving. */
-  #wanted(hashes: readonly string[]): number {
-    const reuse = this.#reuse;
-    if (!reuse) return hashes.length;
-    const first = hashes.findIndex((hash) => reuse.count(hash) < this.#deps.config.storeThreshold);
-    return first < 0 ? hashes.length : first;
-  }
-
-  #revoke(requestId: string): void {
-    this.#saves = this.#saves.filter((save) => save.requestId !== requestId);
-    this.#windows.forget(requestId);
-    this.#revoked.add(requestId);
-  }
-
-  /** Its tokens went on, and what its windows saw is given back. */
-  #pass(requestId: string): void {
-    this.#saves = this.#saves.filter((save) => save.requestId !== requestId || !save.window);
-    this.#passed.add(requestId);
-  }
-
-  /** AIBrix's PD reuse: D finds the prompt by its hashes; nothing is held, and nothing runs out. */
-  #handover(
-    { requestId, kvTransferParams: params }: ConnectorRequest,
-    { stored }: Tracked,
-  ): KvTransferParams | null {
-    if (!this.#deps.config.handsOver || !params?.do_remote_decode) return null;
-    return {
-      do_remote_prefill: true,
-      do_remote_decode: false,
-      remote_block_ids: [],
-      remote_engine_id: this.#deps.engineId,
-      remote_request_id: requestId,
-      remote_host: '',
-      remote_port: -1,
-      tp_size: 1,
-      remote_store_num_tokens: stored ?? 0,
-    };
+  #handover(request: ConnectorRequest, tracked: Tracked): KvTransferParams | null {
+    const { config, engineId } = this.#deps;
+    if (!config.handsOver || !request.kvTransferParams?.do_remote_decode) return null;
+    const { requestId } = request;
+    const lastOffer = this.#saving.lastOf(requestId);
+    return handoverParams({ engineId, requestId, stored: tracked.stored ?? 0, lastOffer });
   }
 }
 
@@ -344,10 +235,4 @@ function pairsOf(found: BlockIds, table: BlockIds, first: number, end: number): 
       return [{ group, remote, local }];
     }),
   );
-}
-
-/** The block from which on P saved it in this very turn, and D could have had it from P. */
-function secondHopsFrom(params: KvTransferParams | null, blockSize: number): number {
-  const before = params?.do_remote_prefill ? params.remote_store_num_tokens : null;
-  return before === null || before === undefined ? Number.POSITIVE_INFINITY : Math.floor(before / blockSize);
 }

@@ -66,7 +66,6 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
   readonly #finished = new Map<string, { numBlocks: number; sinceMs: number }>();
   /** Leases that were asked for, each since when, and when to give up. */
   readonly #asked = new Map<string, { requestId: string; askedMs: number; deadlineMs: number }>();
-  #lastOffer = 0;
 
   constructor(deps: OffloadingWorkerDeps) {
     this.#deps = deps;
@@ -98,15 +97,15 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
     for (const leaseId of metadata.released) this.#release(leaseId);
     for (const [requestId, load] of metadata.loads) void this.#load(requestId, load);
     for (const save of metadata.saves) {
-      const { requestId, hashes, groups = [...this.#bytesOf.keys()] } = save;
-      const offerId = `${requestId}/${++this.#lastOffer}`;
+      const { requestId, number, hashes, groups = [...this.#bytesOf.keys()] } = save;
+      const offerId = `${requestId}/${number}`;
       const offeredMs = clock.now();
       const deadlineMs = offeredMs + OFFER_PATIENCE_MS;
       this.storeCounters.offeredBlocks += hashes.length * groups.length;
       const revoked = new AbortController();
       this.#offers.set(offerId, { ...save, revoked, offeredMs, deadlineMs });
       const some = save.groups ? { groups: save.groups } : {};
-      transport.notify(store, { kind: 'store_offer', offerId, hashes, ...some });
+      transport.notify(store, { kind: 'store_offer', offerId, number, hashes, ...some });
     }
     const sinceMs = clock.now();
     for (const [requestId, numBlocks] of metadata.finished)

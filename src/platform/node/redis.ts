@@ -82,8 +82,9 @@ export function redisServer(url: string, location: string): ListedServer {
         }
       }),
 
-    async remove(key) {
-      await ask((client) => client.del(key));
+    async remove(keys) {
+      // Without any it is a wrong command.
+      if (keys.length > 0) await ask((client) => client.unlink([...keys]));
     },
 
     async *scan(prefix) {

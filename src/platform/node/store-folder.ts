@@ -1,8 +1,9 @@
 /** A store's folder on disk: files come by rename, so that none is ever seen half written. */
 import { randomBytes } from 'node:crypto';
-import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { StoreFile, StoreFolder } from '../types.ts';
+import { FileReads, readWhole } from './file-reads.ts';
 
 /** What is being written; a name of this kind is no file yet. */
 const TEMPORARY = '.tmp';
@@ -11,6 +12,7 @@ const ABANDONED_MS = 60_000;
 
 export function directoryFolder(directory: string): StoreFolder {
   const root = path.resolve(directory);
+  const reads = new FileReads();
   const at = (name: string): string => path.join(root, ...name.split('/'));
   return {
     location: directory,
@@ -33,15 +35,9 @@ export function directoryFolder(directory: string): StoreFolder {
       return files;
     },
 
-    async read(name) {
-      try {
-        return await readFile(at(name));
-      } catch (error) {
-        const { code } = error as NodeJS.ErrnoException;
-        if (code === 'ENOENT' || code === 'ENOTDIR') return null;
-        throw error;
-      }
-    },
+    read: (name) => readWhole(at(name)),
+
+    readFor: (name, most, use) => reads.read(at(name), most, use),
 
     async write(name, bytes) {
       const file = at(name);

@@ -7,13 +7,14 @@ import type { EvictionDeps, EvictionPolicy, Key } from './types.ts';
 
 export class Arc implements EvictionPolicy {
   readonly #deps: EvictionDeps;
+  /** Ghosts too: a key is looked up once, whatever it is. */
   readonly #entries = new Map<Key, Entry>();
   /** Used once; used again. */
   readonly #recent = new Queue();
   readonly #frequent = new Queue();
   /** What left each of them, in that order. */
-  readonly #recentGhosts = new Set<Key>();
-  readonly #frequentGhosts = new Set<Key>();
+  readonly #recentGhosts = new Queue();
+  readonly #frequentGhosts = new Queue();
   /** Keys that `recent` should have. */
   #target = 0;
 
@@ -26,39 +27,39 @@ export class Arc implements EvictionPolicy {
   }
 
   has(key: Key): boolean {
-    return this.#entries.has(key);
+    return this.#kept(key) !== null;
   }
 
   touch(key: Key): void {
-    const entry = this.#entries.get(key);
-    if (!entry) return;
-    entry.queue!.remove(entry);
-    this.#frequent.push(entry);
+    const entry = this.#kept(key);
+    if (entry) this.#use(entry);
   }
 
   put(key: Key): boolean {
-    if (this.#entries.has(key)) {
-      this.touch(key);
+    const known = this.#entries.get(key);
+    if (known && this.#isKept(known)) {
+      this.#use(known);
       return true;
     }
     const { capacity } = this.#deps;
-    const ghost = this.#adapt(key);
-    if (this.size >= capacity && !this.#evict(ghost === 'frequent')) return false;
-    this.#recentGhosts.delete(key);
-    this.#frequentGhosts.delete(key);
-    const entry = entryOf(key);
-    this.#entries.set(key, entry);
-    (ghost === null ? this.#recent : this.#frequent).push(entry);
+    if (known) this.#adapt(known);
+    if (this.size >= capacity && !this.#evict(known?.queue === this.#frequentGhosts)) return false;
+    if (known) this.#use(known);
+    else {
+      const entry = entryOf(key);
+      this.#entries.set(key, entry);
+      this.#recent.push(entry);
+    }
     // The paper's bounds: recent and its ghosts one capacity, all four two.
     while (this.#recentGhosts.size > 0 && this.#recent.size + this.#recentGhosts.size > capacity)
-      forgetOldest(this.#recentGhosts);
+      this.#forgetOldest(this.#recentGhosts);
     while (this.size + this.#recentGhosts.size + this.#frequentGhosts.size > 2 * capacity)
-      forgetOldest(this.#frequentGhosts);
+      this.#forgetOldest(this.#frequentGhosts);
     return true;
   }
 
   remove(key: Key): void {
-    const entry = this.#entries.get(key);
+    const entry = this.#kept(key);
     if (!entry) return;
     entry.queue!.remove(entry);
     this.#entries.delete(key);
@@ -69,17 +70,13 @@ export class Arc implements EvictionPolicy {
     yield* this.#frequent.keys();
   }
 
-  /** Which queue the key left lately, which is then to be longer; null: neither. */
-  #adapt(key: Key): 'recent' | 'frequent' | null {
-    const [recent, frequent] = [this.#recentGhosts, this.#frequentGhosts];
-    if (recent.has(key)) {
-      const step = Math.max(1, frequent.size / recent.size);
-      this.#target = Math.min(this.#deps.capacity, this.#target + step);
-      return 'recent';
-    }
-    if (!frequent.has(key)) return null;
-    this.#target = Math.max(0, this.#target - Math.max(1, recent.size / frequent.size));
-    return 'frequent';
+  /** The queue that the key left lately is to be longer. */
+  #adapt({ queue }: Entry): void {
+    const [recent, frequent] = [this.#recentGhosts.size, this.#frequentGhosts.size];
+    this.#target =
+      queue === this.#recentGhosts
+        ? Math.min(this.#deps.capacity, this.#target + Math.max(1, frequent / recent))
+        : Math.max(0, this.#target - Math.max(1, recent / frequent));
   }
 
   /** The paper's REPLACE. */
@@ -90,13 +87,30 @@ export class Arc implements EvictionPolicy {
     const [first, other] = fromRecent ? [this.#recent, this.#frequent] : [this.#frequent, this.#recent];
     const entry = first.oldest(mayGo) ?? other.oldest(mayGo);
     if (!entry) return false;
-    (entry.queue === this.#recent ? this.#recentGhosts : this.#frequentGhosts).add(entry.key);
-    this.remove(entry.key);
+    const ghosts = entry.queue === this.#recent ? this.#recentGhosts : this.#frequentGhosts;
+    entry.queue!.remove(entry);
+    ghosts.push(entry);
     onEvicted?.(entry.key);
     return true;
   }
-}
 
-function forgetOldest(ghosts: Set<Key>): void {
-  ghosts.delete(ghosts.values().next().value!);
+  /** Used again, or once more after it left. */
+  #use(entry: Entry): void {
+    entry.queue!.remove(entry);
+    this.#frequent.push(entry);
+  }
+
+  #forgetOldest(ghosts: Queue): void {
+    this.#entries.delete(ghosts.shift().key);
+  }
+
+  #isKept({ queue }: Entry): boolean {
+    return queue === this.#recent || queue === this.#frequent;
+  }
+
+  /** null: not there, or a ghost. */
+  #kept(key: Key): Entry | null {
+    const entry = this.#entries.get(key);
+    return entry && this.#isKept(entry) ? entry : null;
+  }
 }

@@ -55,6 +55,13 @@ export class Queue {
     return entry;
   }
 
+  /** Takes the oldest out; the queue must have one. */
+  shift(): Entry {
+    const entry = this.#tail!;
+    this.remove(entry);
+    return entry;
+  }
+
   /** The oldest first. */
   *keys(): Iterable<Key> {
     for (let entry = this.#tail; entry; entry = entry.newer) yield entry.key;

@@ -33,11 +33,12 @@ export class S3Fifo implements EvictionPolicy {
   readonly #parameters: S3FifoParameters;
   readonly #smallRoom: number;
   readonly #ghostRoom: number;
+  /** Ghosts too: a key is looked up once, whatever it is. */
   readonly #entries = new Map<Key, Entry>();
   readonly #small = new Queue();
   readonly #main = new Queue();
   /** In the order in which they left. */
-  readonly #ghosts = new Set<Key>();
+  readonly #ghosts = new Queue();
 
   constructor(deps: EvictionDeps, parameters: S3FifoParameters = AIBRIX) {
     const { capacity } = deps;
@@ -57,34 +58,40 @@ export class S3Fifo implements EvictionPolicy {
   }
 
   has(key: Key): boolean {
-    return this.#entries.has(key);
+    return this.#kept(key) !== null;
   }
 
   touch(key: Key): void {
-    const entry = this.#entries.get(key);
+    const entry = this.#kept(key);
     if (!entry) return;
     if (entry.hotness < MOST_HOTNESS) entry.hotness++;
     if (entry.queue === this.#small && entry.hotness === this.#parameters.promotion) this.#deps.onHot?.(key);
   }
 
   put(key: Key): boolean {
-    const known = this.#entries.get(key);
+    const known = this.#kept(key);
     if (known) {
       known.queue!.toHead(known);
       return true;
     }
     if (this.size >= this.#deps.capacity && !this.#evict()) return false;
-    const entry = entryOf(key);
-    this.#entries.set(key, entry);
-    const again = this.#ghosts.delete(key);
-    if (again) this.#main.push(entry);
-    else this.#small.push(entry);
-    if (again) this.#deps.onHot?.(key);
+    // Looked for now: it may have been the ghost that had to go.
+    const ghost = this.#entries.get(key);
+    if (ghost) {
+      this.#ghosts.remove(ghost);
+      ghost.hotness = 0;
+      this.#main.push(ghost);
+      this.#deps.onHot?.(key);
+    } else {
+      const entry = entryOf(key);
+      this.#entries.set(key, entry);
+      this.#small.push(entry);
+    }
     return true;
   }
 
   remove(key: Key): void {
-    const entry = this.#entries.get(key);
+    const entry = this.#kept(key);
     if (!entry) return;
     entry.queue!.remove(entry);
     this.#entries.delete(key);
@@ -112,16 +119,23 @@ export class S3Fifo implements EvictionPolicy {
         entry.hotness--;
         this.#main.toHead(entry);
       } else {
-        if (entry.queue === this.#small) this.#remember(entry.key);
-        this.remove(entry.key);
+        if (entry.queue === this.#small) this.#remember(entry);
+        else this.remove(entry.key);
         onEvicted?.(entry.key);
         return true;
       }
     }
   }
 
-  #remember(key: Key): void {
-    this.#ghosts.add(key);
-    if (this.#ghosts.size > this.#ghostRoom) this.#ghosts.delete(this.#ghosts.values().next().value!);
+  #remember(entry: Entry): void {
+    this.#small.remove(entry);
+    this.#ghosts.push(entry);
+    if (this.#ghosts.size > this.#ghostRoom) this.#entries.delete(this.#ghosts.shift().key);
+  }
+
+  /** null: not there, or a ghost. */
+  #kept(key: Key): Entry | null {
+    const entry = this.#entries.get(key);
+    return entry && entry.queue !== this.#ghosts ? entry : null;
   }
 }

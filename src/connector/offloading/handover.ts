@@ -1,0 +1,40 @@
+/** AIBrix's PD reuse: D finds P's prompt in the store by its hashes; nothing is held, and nothing runs out. */
+import type { KvTransferParams } from '../../config/kv-transfer.ts';
+import type { OfferPlace, StoreLookup } from '../../transport/store-messages.ts';
+
+export interface StoreHandover {
+  engineId: string;
+  requestId: string;
+  /** Tokens that the store had before. */
+  stored: number;
+  /** The last offer with something of it. */
+  lastOffer: number;
+}
+
+/** What P tells D. */
+export const handoverParams = (handover: StoreHandover): KvTransferParams => ({
+  do_remote_prefill: true,
+  do_remote_decode: false,
+  remote_block_ids: [],
+  remote_engine_id: handover.engineId,
+  remote_request_id: handover.requestId,
+  remote_host: '',
+  remote_port: -1,
+  tp_size: 1,
+  remote_store_num_tokens: handover.stored,
+  remote_store_offer: handover.lastOffer,
+});
+
+/** What D asks the store to wait for: where NIXL's parameters name blocks, a store's name nothing. */
+export function awaited(params: KvTransferParams | null): Pick<StoreLookup, 'wait' | 'after'> {
+  const wait = params?.do_remote_prefill === true && params.remote_port === -1;
+  const { remote_engine_id: engineId, remote_store_offer: offer } = params ?? {};
+  const after: OfferPlace | null = wait && engineId && offer ? { engineId, offer } : null;
+  return after ? { wait, after } : { wait };
+}
+
+/** The block from which on P saved it in this very turn, and D could have had it from P. */
+export function secondHopsFrom(params: KvTransferParams | null, blockSize: number): number {
+  const before = params?.do_remote_prefill ? params.remote_store_num_tokens : null;
+  return before === null || before === undefined ? Number.POSITIVE_INFINITY : Math.floor(before / blockSize);
+}

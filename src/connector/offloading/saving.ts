@@ -1,0 +1,160 @@
+/**
+ * What of a request is offered to the store, and when: of groups that keep everything each block as it is computed, of windows
+ * the last ones. Blocks that are given back are offered no more.
+ */
+import type { OffloadingConfig } from '../../config/connectors.ts';
+import type { KvCacheSpec } from '../../config/engine.ts';
+import type { ConnectorRequest } from '../../engine/kv-connector.ts';
+import type { BlockIds } from '../../engine/types.ts';
+import type { OffloadingMetadata } from './metadata.ts';
+import { PendingSaves } from './pending-saves.ts';
+import { ReuseTracker } from './reuse-tracker.ts';
+import { OfferedWindows } from './windows.ts';
+
+export interface SavingDeps {
+  config: Pick<OffloadingConfig, 'promptOnly' | 'storeThreshold' | 'maxTrackerSize'>;
+  blockSize: number;
+  /** What each KV cache group keeps. */
+  groups: readonly KvCacheSpec[];
+}
+
+/** Of a request. */
+export interface SaveProgress {
+  /** Blocks, from the first on, that need not be offered. */
+  known: number;
+  /** Blocks at whose end the store has, or was offered, what windows see. */
+  windowsKnown: number;
+  /** Something of it was offered. */
+  offered: boolean;
+}
+
+export class Saving {
+  readonly #deps: SavingDeps;
+  readonly #windows: OfferedWindows;
+  readonly #reuse: ReuseTracker | null;
+  readonly #pending = new PendingSaves();
+  #revoked = new Set<string>();
+  #passed = new Set<string>();
+
+  constructor(deps: SavingDeps) {
+    this.#deps = deps;
+    this.#windows = new OfferedWindows(deps.groups, deps.blockSize);
+    const { storeThreshold, maxTrackerSize } = deps.config;
+    this.#reuse = storeThreshold >= 2 ? new ReuseTracker(maxTrackerSize) : null;
+  }
+
+  /** What of a prefix the store must have; null: all of it. */
+  get wantedGroups(): readonly KvCacheSpec[] | null {
+    return this.#windows.wanted;
+  }
+
+  /** Something is to be taken. */
+  get isDue(): boolean {
+    return this.#pending.size + this.#revoked.size + this.#passed.size > 0 || this.#windows.hasPassed;
+  }
+
+  begins(request: ConnectorRequest): SaveProgress {
+    if (this.#reuse) for (const hash of request.blockHashes()) this.#reuse.ask(hash);
+    return { known: 0, windowsKnown: 0, offered: false };
+  }
+
+  /** More of it is computed. */
+  computed(request: ConnectorRequest, progress: SaveProgress, blockIds: BlockIds): void {
+    const computed = this.#save(request, progress, blockIds);
+    // As soon as it is there: what is generated next may pass it.
+    const prompt = this.#savedBlocks(request, request.promptTokenIds.length);
+    if (computed >= prompt) this.#saveWindows(request, progress, blockIds, prompt);
+  }
+
+  /** It ended well; `whole`: nothing of it was offered before. */
+  ended(request: ConnectorRequest, progress: SaveProgress, blockIds: BlockIds, whole: boolean): void {
+    if (whole) this.#save(request, progress, blockIds);
+    const computed = this.#savedBlocks(request, request.numComputedTokens);
+    this.#saveWindows(request, progress, blockIds, computed);
+    // They stay from now on.
+    this.#windows.forget(request.requestId);
+  }
+
+  /** It has ended with this table: windows that were offered may have been given back. */
+  leaves(requestId: string, blockIds: BlockIds): void {
+    if (this.#windows.ended(requestId, blockIds)) this.#pass(requestId);
+  }
+
+  /** Its blocks are given back. */
+  revoke(requestId: string): void {
+    this.#pending.drop(requestId, 'all');
+    this.#windows.forget(requestId);
+    this.#revoked.add(requestId);
+  }
+
+  /** As PendingSaves has it. */
+  lastOf(requestId: string): number {
+    return this.#pending.lastOf(requestId);
+  }
+
+  take(): Pick<OffloadingMetadata, 'revoked' | 'passed' | 'saves'> {
+    for (const requestId of this.#windows.takePassed()) this.#pass(requestId);
+    const taken = { revoked: this.#revoked, passed: this.#passed, saves: this.#pending.take() };
+    this.#revoked = new Set();
+    this.#passed = new Set();
+    return taken;
+  }
+
+  /** How many blocks of the first tokens are to be saved. */
+  #savedBlocks({ promptTokenIds, kvTransferParams }: ConnectorRequest, numTokens: number): number {
+    const { blockSize, config } = this.#deps;
+    const most = kvTransferParams?.max_offload_tokens ?? Number.POSITIVE_INFINITY;
+    const saved = config.promptOnly ? Math.min(most, promptTokenIds.length) : most;
+    return Math.floor(Math.min(numTokens, saved) / blockSize);
+  }
+
+  /** What of groups that keep everything is new; returns how many blocks there are. */
+  #save(request: ConnectorRequest, progress: SaveProgress, blockIds: BlockIds): number {
+    const computed = this.#savedBlocks(request, request.numComputedTokens);
+    const hashes = request.blockHashes(computed).slice(progress.known);
+    const { fullGroups } = this.#windows;
+    const wanted = fullGroups?.length === 0 ? 0 : this.#wanted(hashes);
+    if (wanted > 0) {
+      const [first, end] = [progress.known, progress.known + wanted];
+      this.#pending.add({
+        requestId: request.requestId,
+        hashes: hashes.slice(0, wanted),
+        blockIds: blockIds.map((ids) => ids.slice(first, end)),
+        ...(fullGroups ? { groups: fullGroups } : {}),
+      });
+      progress.offered = true;
+    }
+    progress.known = Math.max(progress.known, computed);
+    return computed;
+  }
+
+  /** What windows see at the end of the first `end` blocks. */
+  #saveWindows(request: ConnectorRequest, progress: SaveProgress, blockIds: BlockIds, end: number): void {
+    if (end <= progress.windowsKnown) return;
+    progress.windowsKnown = end;
+    const { requestId } = request;
+    const windows = this.#windows.endingAt(end, blockIds).map((one) => {
+      const hashes = request.blockHashes(end).slice(one.first);
+      return { ...one, hashes };
+    });
+    const wanted = windows.filter(({ hashes }) => this.#wanted(hashes) === hashes.length);
+    for (const { hashes, groups, blockIds: ids } of wanted)
+      this.#pending.add({ requestId, hashes, blockIds: ids, groups, window: true });
+    if (wanted.length > 0) progress.offered = true;
+    this.#windows.offered(request, wanted);
+  }
+
+  /** How many of the hashes, from the first on, are worth saving. */
+  #wanted(hashes: readonly string[]): number {
+    const reuse = this.#reuse;
+    if (!reuse) return hashes.length;
+    const first = hashes.findIndex((hash) => reuse.count(hash) < this.#deps.config.storeThreshold);
+    return first < 0 ? hashes.length : first;
+  }
+
+  /** Its tokens went on, and what its windows saw is given back. */
+  #pass(requestId: string): void {
+    this.#pending.drop(requestId, 'windows');
+    this.#passed.add(requestId);
+  }
+}

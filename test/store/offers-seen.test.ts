@@ -1,0 +1,46 @@
+/** How long a lookup waits for an offer that it was told of. */
+import { expect, it } from 'vitest';
+import { OffersSeen } from '../../src/store/offers-seen.ts';
+import { settled, TestClock } from '../clock.ts';
+
+async function waits(happens: (seen: OffersSeen, clock: TestClock) => void): Promise<boolean> {
+  const clock = new TestClock();
+  const seen = new OffersSeen(clock);
+  seen.seen('p', 2);
+  let over = false;
+  void seen.until({ engineId: 'p', offer: 4 }).then(() => {
+    over = true;
+  });
+  await settled();
+  expect(over).toBe(false);
+  happens(seen, clock);
+  await settled();
+  return !over;
+}
+
+it.each<[string, boolean, (seen: OffersSeen, clock: TestClock) => void]>([
+  ['until that offer came', false, (seen) => seen.seen('p', 4)],
+  ['until a later one came', false, (seen) => seen.seen('p', 5)],
+  ['beyond an earlier one', true, (seen) => seen.seen('p', 3)],
+  ["beyond another engine's", true, (seen) => seen.seen('d', 4)],
+  ['until its engine is gone', false, (seen) => seen.gone('p')],
+  ['beyond the end of another', true, (seen) => seen.gone('d')],
+  ['for a second at most', false, (_, clock) => clock.advance(1_000)],
+  ['for a second', true, (_, clock) => clock.advance(999)],
+])('it waits %s', async (_, still, happens) => {
+  expect(await waits(happens)).toBe(still);
+});
+
+it('it does not wait for what came, nor for an earlier one; an engine that is replaced counts anew', async () => {
+  const clock = new TestClock();
+  const seen = new OffersSeen(clock);
+  seen.seen('p', 3);
+  seen.seen('p', 2);
+  await seen.until({ engineId: 'p', offer: 3 });
+  await seen.until({ engineId: 'p', offer: 1 });
+  expect(clock.skip()).toBe(false);
+  seen.gone('p');
+  const waiting = seen.until({ engineId: 'p', offer: 1 });
+  expect(clock.skip()).toBe(true);
+  await waiting;
+});
