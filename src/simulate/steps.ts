@@ -40,14 +40,16 @@ export class EngineSteps {
   readonly #deps: StepDeps;
   readonly #engine: SteppedEngine;
   #stepping: { cancel(): void } | null = null;
-  /** Steps that are taken at once, from the one under way on; null: none are. */
-  #run: DecodeSteps | null = null;
+  readonly #run: DecodeSteps;
+  /** Steps are taken at once, from the one under way on. */
+  #running = false;
   /** The step under way, as long as one is. */
   #step = { startMs: 0, ms: 0 };
 
   constructor(engine: SteppedEngine, deps: StepDeps) {
     this.#engine = engine;
     this.#deps = deps;
+    this.#run = new DecodeSteps((shape) => deps.costs.stepMs(shape, engine.place));
   }
 
   get underWay(): boolean {
@@ -71,10 +73,10 @@ export class EngineSteps {
 
   /** Decode steps that are over by now are taken, and the one under way is a step like any other from here on. */
   catchUp(): void {
+    if (!this.#running) return;
     const run = this.#run;
-    if (!run) return;
     const { core, meter } = this.#engine;
-    this.#run = null;
+    this.#running = false;
     this.#stepping?.cancel();
     this.#stepping = null;
     const { clock, rank } = this.#deps;
@@ -127,18 +129,16 @@ export class EngineSteps {
 
   /** False: a step is to be taken by itself. */
   #beginRun(startMs: number): boolean {
-    const { runs, costs } = this.#deps;
-    const { core, meter, place, dueMs, touch } = this.#engine;
-    const most = runs ? core.decodeSteps : 0;
+    const { core, meter, dueMs, touch } = this.#engine;
+    const most = this.#deps.runs ? core.decodeSteps : 0;
     if (most < LEAST_RUN) return false;
-    const run = new DecodeSteps(startMs, decodeShape(core), most, dueMs(), (shape) =>
-      costs.stepMs(shape, place),
-    );
+    const run = this.#run;
+    run.plan(startMs, decodeShape(core), most, dueMs());
     if (run.count < LEAST_RUN) return false;
-    this.#run = run;
+    this.#running = true;
     meter.runBegins();
     this.#until(startMs, run.endMs, () => {
-      this.#run = null;
+      this.#running = false;
       this.#stepping = null;
       this.#take(run, run.count);
       meter.stepEnds();
@@ -154,13 +154,13 @@ export class EngineSteps {
     const { requests, requestIds } = core.decodeShape();
     let taken = 0;
     core.decode(count, (steps) => {
-      meter.stepsTaken(steps, requests, taken === 0 ? run.startMs : run.endsMs[taken - 1]!);
+      meter.stepsTaken(steps, requests, taken === 0 ? run.startMs : run.endOf(taken - 1));
       if (outbox.listened)
-        for (let i = taken; i < taken + steps; i++) outbox.tellDecoded(requests, run.endsMs[i]!);
+        for (let i = taken; i < taken + steps; i++) outbox.tellDecoded(requests, run.endOf(i));
       taken += steps;
     });
     for (const requestId of requestIds) outbox.keep(requestId, count);
-    return run.endsMs[count - 1]!;
+    return run.endOf(count - 1);
   }
 
   /** `shape`: null where nothing ran. */

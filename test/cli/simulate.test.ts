@@ -256,6 +256,8 @@ describe('kvferry simulate', () => {
     ['w.json --adapter gpu', '--adapter is of no use to a simulation without --validate'],
     ['w.json --rounds 2', '--rounds is of no use to a simulation without --validate'],
     ['w.json --validate --html page.html', '--html is of no use with --validate'],
+    ['w.json --validate --store 1MiB', '--store is of no use to a simulation: with --validate'],
+    ['w.json --validate --store-dir kv', '--store-dir is of no use to a simulation: with --validate'],
     ['w.json --max-decode 8', '--max-decode is of no use to a fleet that stays as it is'],
     ['w.json --start-up 2s', '--start-up is of no use where no engine joins'],
     ['w.json --no-offload-prompt-only', '--no-offload-prompt-only is of no use without a store'],

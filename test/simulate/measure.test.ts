@@ -36,7 +36,7 @@ function fleet(beside: (role: string) => Promise<void> | null) {
       await later();
       return (async function* () {
         for (let i = 0; i < maxTokens; i++)
-          yield { output: { times: { arrivalMs: 0 }, tokens: [0] }, atMs: i };
+          yield { output: { times: { arrivalMs: 0, queuedMs: 0 }, tokens: [0] }, atMs: i };
       })();
     },
   });
@@ -59,7 +59,7 @@ it('engines without room for the shortest answer: what there is, what is wanted,
     return () => new CostMeter(cluster as unknown as Cluster, { seed: 1, signal: never });
   };
   expect(meterOf(4)).toThrow(ConfigError);
-  expect(meterOf(4)).toThrow(/room for 48 tokens .* more than 56: raise --max-model-len \(1024\)/);
+  expect(meterOf(4)).toThrow(/room for 48 tokens .* more than 50: raise --max-model-len \(1024\)/);
   expect(meterOf(5)).not.toThrow();
 });
 

@@ -2,7 +2,7 @@
 import { scaleDivisor } from '../../config/bench-schema.ts';
 import type { KvCacheSpec } from '../../config/engine.ts';
 import { didYouMean } from '../../config/fields.ts';
-import type { RunConfig } from '../../config/run.ts';
+import { type RunConfig, switchName } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';
 import { countEngines } from '../../fleet/options.ts';
@@ -194,8 +194,13 @@ export function checkSimulation(config: RunConfig): void {
   };
   if (config.budget !== null) refuse('--budget', 'it takes as long as it takes; leave it out');
   if (config.paths !== null) refuse('--paths', 'the ways that KV can take are compared by kvferry bench');
+  // Either brings a store with it.
+  const below = (['storeDir', 'storeUrl'] as const).find((key) => config[key] !== null);
   if (config.store !== null && config.validate)
-    refuse('--store', 'with --validate: what it costs is measured by calibrate; leave one of them out');
+    refuse(
+      switchName(below ?? 'store'),
+      'with --validate: what it costs is measured by calibrate; leave one of them out',
+    );
   if (config.pullPolicy !== 'threshold' && config.validate)
     refuse('--pull-policy', 'with --validate; leave one of them out');
   if (config.faults !== null && config.validate) refuse('--faults', 'with --validate; leave one of them out');

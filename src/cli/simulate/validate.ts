@@ -53,7 +53,7 @@ export function printMeasured(
   const shares = (each: readonly number[] | null): string =>
     (each ?? [1]).map((speed) => speed.toFixed(2)).join(', ');
   const steps = (each: typeof step): string =>
-    `${formatMs(each.fixed_ms)} ms + ${each.ms_per_prefill_token.toFixed(4)} a prompt token + ${each.ms_per_decode.toFixed(3)} a decoding request`;
+    `${formatMs(each.fixed_ms)} ms + ${each.ms_per_prefill_token.toFixed(4)} a prompt token, ${(each.ms_by_decodes ?? []).map((ms) => ms.toFixed(2)).join(', ')} ms where 1, 2, … decode`;
   say(
     `Measured here: a step ${decode_step ? `on P ${steps(step)}, on D ${steps(decode_step)}` : steps(step)}; a READ ${formatMs(read.fixed_ms)} ms + ${(read.ms_per_byte * 1e6).toFixed(2)} a MB; speed of each while 1, 2, … compute: ${decode_speeds ? `P ${shares(speeds)}, D ${shares(decode_speeds)}` : shares(speeds)}.`,
   );

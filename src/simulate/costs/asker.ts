@@ -23,12 +23,12 @@ export class Asker {
     const prompt = { promptTokenIds: this.#prompt(tokens), kvTransferParams: null, cacheSalt: null };
     const stream = await engine.submit({ requestId, sampling, ...prompt });
     const tokenMs: number[] = [];
-    let arrivalMs = 0;
+    let [arrivalMs, queuedMs] = [0, 0];
     for await (const { output, atMs } of stream) {
-      arrivalMs = output.times.arrivalMs;
+      ({ arrivalMs, queuedMs } = output.times);
       for (const _token of output.tokens) tokenMs.push(atMs);
     }
-    return { arrivalMs, tokenMs };
+    return { arrivalMs, queuedMs, tokenMs };
   }
 
   async cluster(cluster: Cluster, tokens: number) {

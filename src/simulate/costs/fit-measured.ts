@@ -1,15 +1,15 @@
-/** From what was measured to costs: medians of repeats, then one fit of steps, and one of READs. */
+/** From what was measured to costs: medians of repeats, then fits of steps with prompts, of decode steps, and of READs. */
 import type { Cluster } from '../../fleet/types.ts';
-import { type Fit, fitNonNegative } from '../../measure/least-squares.ts';
-import { median } from '../../measure/statistics.ts';
+import { fitNonNegative } from '../../measure/least-squares.ts';
+import { median, quantile } from '../../measure/statistics.ts';
 import type { EngineRole } from '../../router/engine-client.ts';
-import { linearCosts, type SimulationCostsFile } from './linear.ts';
+import { linearCosts, type SimulationCostsFile, stepMs } from './linear.ts';
 import { type StepShape, shapeOf } from './types.ts';
 
 export interface MeasuredCosts {
   file: SimulationCostsFile;
   points: number;
-  /** Of the fit of steps: median and largest error, as a share of what was measured, and where the largest was. */
+  /** Of the fits of steps: median and largest error, as a share of what was measured, and where the largest was. */
   medianError: number;
   worst: { what: string; error: number };
 }
@@ -20,8 +20,6 @@ export interface Point {
   role: EngineRole;
   /** Steps that its time is the sum of. */
   steps: readonly StepShape[];
-  /** Whether a request's way to its engine is part of it. */
-  submits: 0 | 1;
   ms: number[];
 }
 
@@ -40,33 +38,21 @@ export const ROLES: readonly EngineRole[] = ['prefill', 'decode'];
 /** What the runner cuts a step into, so that copies get in between. */
 const PIECE_MS = 30;
 
+interface MeasuredBesides {
+  /** Requests' ways from the router to their engines. */
+  submitMs: readonly number[];
+  handOvers: readonly HandOver[];
+  beside: readonly Beside[];
+}
+
 export function fitted(
   { info, settings, engines }: Cluster,
   points: readonly Point[],
-  handOvers: readonly HandOver[],
-  beside: readonly Beside[],
+  { submitMs, handOvers, beside }: MeasuredBesides,
 ): MeasuredCosts {
-  // Drivers of P and D may differ: one fit with coefficients for each, and one for a request's way.
+  // Drivers of P and D may differ.
   const roles = ROLES.filter((role) => points.some((point) => point.role === role));
-  const rows = points.map(({ role, steps, submits }) => [
-    ...roles.flatMap((each) => featuresOf(each === role ? steps : [])),
-    submits,
-  ]);
-  const values = points.map(({ ms }) => Math.max(1e-3, median(ms)));
-  const fit = fitNonNegative(rows, values);
-  const stepOf = (role: EngineRole) => {
-    const [fixed, token, context, decodes, decodeContext] = fit.coefficients.slice(
-      FEATURES * roles.indexOf(role),
-    ) as Coefficients;
-    return {
-      fixed_ms: fixed,
-      ms_per_prefill: 0,
-      ms_per_prefill_token: token,
-      ms_per_prefill_context: context,
-      ms_per_decode: decodes,
-      ms_per_decode_context: decodeContext,
-    };
-  };
+  const stepOf = (role: EngineRole) => stepFit(points.filter((point) => point.role === role));
   const read = fitNonNegative(
     handOvers.map(({ bytes }) => [1, bytes]),
     handOvers.map(({ readMs }) => Math.max(1e-3, readMs)),
@@ -82,7 +68,7 @@ export function fitted(
     decode_step: roles.length > 1 ? stepOf('decode') : null,
     read: { fixed_ms: readFixed, ms_per_byte: readPerByte },
     store: null,
-    submit_ms: fit.coefficients.at(-1)!,
+    submit_ms: median(submitMs),
     reply_ms: 0,
     message_ms: 0,
     piece_ms: PIECE_MS,
@@ -91,39 +77,82 @@ export function fitted(
     decode_speeds: roles.length > 1 ? speedsOf('decode', beside) : null,
   };
   file.reply_ms = replyMs(file, handOvers, settings.maxNumBatchedTokens);
+  const errors = errorsOf(file, points);
   return {
     file,
     points: points.length + handOvers.length,
-    medianError: fit.medianError,
-    worst: worstOf(points, fit, rows),
+    medianError: quantile(
+      errors.map(({ error }) => Math.abs(error)),
+      0.5,
+    ),
+    worst: errors.reduce((worst, each) => (Math.abs(each.error) > Math.abs(worst.error) ? each : worst)),
   };
 }
 
-type Coefficients = [number, number, number, number, number];
-const FEATURES = 5;
+const msOf = ({ ms }: Point): number => Math.max(1e-3, median(ms));
 
-const featuresOf = (steps: readonly StepShape[]): number[] => {
-  const sum = (value: (shape: StepShape) => number) =>
+/** Of one role: steps with prompts by a line, those of one row each by their number. */
+function stepFit(points: readonly Point[]): SimulationCostsFile['step'] {
+  const prompts = points.filter(({ steps }) => steps.some(({ prefills }) => prefills > 0));
+  const sum = (steps: readonly StepShape[], value: (shape: StepShape) => number) =>
     steps.reduce((total, shape) => total + value(shape), 0);
-  return [
-    steps.length,
-    sum(({ prefillTokens }) => prefillTokens),
-    sum(({ prefillContext }) => prefillContext),
-    sum(({ decodes }) => decodes),
-    sum(({ decodeContext }) => decodeContext),
-  ];
-};
+  const line = fitNonNegative(
+    prompts.map(({ steps }) => [
+      steps.length,
+      sum(steps, ({ prefillTokens }) => prefillTokens),
+      sum(steps, ({ prefillContext }) => prefillContext),
+    ]),
+    prompts.map(msOf),
+  );
+  const [fixed, token, context] = line.coefficients as [number, number, number];
+  const decoding = points
+    .filter((point) => !prompts.includes(point))
+    .map((point) => ({ ...point.steps[0]!, ms: msOf(point) }));
+  const contextMs = contextSlope(decoding);
+  const decodesMs = firstOfEach(decoding).map(({ decodeContext, ms }) =>
+    Math.max(0, ms - contextMs * decodeContext),
+  );
+  return {
+    fixed_ms: fixed,
+    ms_per_prefill: 0,
+    ms_per_prefill_token: token,
+    ms_per_prefill_context: context,
+    ms_per_decode: Math.max(0, (decodesMs.at(-1)! - decodesMs[0]!) / Math.max(1, decodesMs.length - 1)),
+    ms_per_decode_context: contextMs,
+    ms_by_decodes: decodesMs,
+  };
+}
 
-function worstOf(
+type DecodePoint = Pick<StepShape, 'decodes' | 'decodeContext'> & { ms: number };
+
+/** From 1 on without a gap, each at its first context. */
+function firstOfEach(points: readonly DecodePoint[]): DecodePoint[] {
+  const first: DecodePoint[] = [];
+  for (const point of points) if (point.decodes === first.length + 1) first.push(point);
+  return first;
+}
+
+/** Through what was measured at several contexts with the same number; 0 where nothing was. */
+function contextSlope(points: readonly DecodePoint[]): number {
+  let [xx, xy] = [0, 0];
+  for (const first of firstOfEach(points))
+    for (const { decodes, decodeContext, ms } of points) {
+      if (decodes !== first.decodes) continue;
+      xx += (decodeContext - first.decodeContext) ** 2;
+      xy += (decodeContext - first.decodeContext) * (ms - first.ms);
+    }
+  return xx > 0 ? Math.max(0, xy / xx) : 0;
+}
+
+function errorsOf(
+  { step, decode_step }: SimulationCostsFile,
   points: readonly Point[],
-  { coefficients }: Fit,
-  rows: readonly number[][],
-): MeasuredCosts['worst'] {
-  const errors = points.map(({ what, ms }, i) => {
-    const predicted = rows[i]!.reduce((sum, value, j) => sum + value * coefficients[j]!, 0);
-    return { what, error: predicted / median(ms) - 1 };
+): MeasuredCosts['worst'][] {
+  return points.map((point) => {
+    const costs = (point.role === 'decode' && decode_step) || step;
+    const predicted = point.steps.reduce((sum, shape) => sum + stepMs(costs, shape), 0);
+    return { what: point.what, error: predicted / msOf(point) - 1 };
   });
-  return errors.reduce((worst, each) => (Math.abs(each.error) > Math.abs(worst.error) ? each : worst));
 }
 
 /** What is left of a hand-over's TTFT without both engines' steps, both requests' ways and the READ: P's answer's way to the router. */

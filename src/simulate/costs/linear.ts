@@ -21,6 +21,14 @@ const stepSchema = z.strictObject({
   ms_per_prefill_context: ms.default(0).describe('For each of these rows and each token before it.'),
   ms_per_decode: ms.default(0).describe('For each request with one row.'),
   ms_per_decode_context: ms.default(0).describe('For each token before such a row.'),
+  ms_by_decodes: z
+    .array(ms)
+    .min(1)
+    .nullable()
+    .default(null)
+    .describe(
+      'Of a step of 1, 2, … requests with one row each and of nothing else, without their context, in place of fixed_ms and ms_per_decode; beyond the last ms_per_decode more for each. null: linear.',
+    ),
 });
 
 const speedsSchema = z.array(z.number().positive().max(1)).min(1).nullable().default(null);
@@ -117,16 +125,23 @@ const rateOf = ({ fixed_ms: fixedMs, ms_per_byte: msPerByte }: z.infer<typeof by
   return { fixedMs, msPerByte };
 };
 
-const stepMs = (
+export const stepMs = (
   costs: z.infer<typeof stepSchema>,
   { decodes, decodeContext, prefills, prefillTokens, prefillContext }: StepShape,
 ): number =>
-  costs.fixed_ms +
+  (decodes === 0 ? costs.fixed_ms : decodesMs(costs, decodes, prefills > 0 ? costs.fixed_ms : 0)) +
   costs.ms_per_prefill * prefills +
   costs.ms_per_prefill_token * prefillTokens +
   costs.ms_per_prefill_context * prefillContext +
-  costs.ms_per_decode * decodes +
   costs.ms_per_decode_context * decodeContext;
+
+/** Beside rows of prompts a step takes no less than without any of these. */
+function decodesMs(costs: z.infer<typeof stepSchema>, decodes: number, leastMs: number): number {
+  const { fixed_ms, ms_per_decode, ms_by_decodes } = costs;
+  if (!ms_by_decodes) return fixed_ms + ms_per_decode * decodes;
+  const last = Math.min(decodes, ms_by_decodes.length);
+  return Math.max(leastMs, ms_by_decodes[last - 1]! + ms_per_decode * (decodes - last));
+}
 
 const msOf = ({ fixed_ms, ms_per_byte }: z.infer<typeof byBytes>, bytes: number): number =>
   bytes > 0 ? fixed_ms + ms_per_byte * bytes : 0;

@@ -24,15 +24,13 @@ import {
 export const MEASURED_ROUNDS = 7;
 
 const PREFILLS = [16, 48, 96, 192, 384, 768];
+/** Steps by number are no line, since kernels take rows in groups: each by itself, and what context adds. */
 const DECODES: readonly (readonly [requests: number, context: number])[] = [
-  [1, 24],
+  ...Array.from({ length: 8 }, (_, i) => [i + 1, 24] as const),
   [1, 384],
-  [2, 128],
-  [4, 24],
   [4, 256],
-  [8, 64],
 ];
-const DECODED = 16;
+const DECODED = 10;
 /** What engines are at while it is measured how they slow each other: P at prompts, one after the other, D at an answer. */
 const BESIDE = { prompt: 192, prompts: 3, context: 24, answer: 64 };
 
@@ -46,6 +44,8 @@ export class CostMeter {
   readonly #byRole: readonly (readonly EngineClient[])[];
   readonly #points = new Map<string, Point>();
   readonly #handOvers: HandOver[] = [];
+  /** Requests' ways to their engines. */
+  readonly #submitMs: number[] = [];
   /** By how many were at work, from 1 on. */
   readonly #beside: Beside[];
   /** P and D in turn, as a fleet that is not fully at work would have them. */
@@ -98,17 +98,23 @@ export class CostMeter {
   }
 
   costs(): MeasuredCosts {
-    return fitted(this.#cluster, [...this.#points.values()], this.#handOvers, this.#beside);
+    return fitted(this.#cluster, [...this.#points.values()], {
+      submitMs: this.#submitMs,
+      handOvers: this.#handOvers,
+      beside: this.#beside,
+    });
   }
 
   async #measurePrefills(engine: EngineClient, counts: boolean): Promise<void> {
     for (const tokens of this.#prefills) {
       this.#signal.throwIfAborted();
-      const { arrivalMs, tokenMs } = await this.#ask.engine(engine, tokens, 1);
+      const { arrivalMs, queuedMs, tokenMs } = await this.#ask.engine(engine, tokens, 1);
       const { role } = engine;
       const steps = prefillSteps(tokens, this.#cluster.settings.maxNumBatchedTokens);
       const what = `prefill of ${tokens} on ${nameOf(role)}`;
-      if (counts) this.#add({ what, role, steps, submits: 1 }, tokenMs[0]! - arrivalMs);
+      if (!counts) continue;
+      this.#add({ what, role, steps }, tokenMs[0]! - queuedMs);
+      this.#submitMs.push(queuedMs - arrivalMs);
     }
   }
 
@@ -120,7 +126,7 @@ export class CostMeter {
       const { role } = engine;
       const steps = [decodeShape(count, context + DECODED / 2)];
       const what = `${count} decode at ${context} on ${nameOf(role)}`;
-      if (counts && gaps.length > 0) this.#add({ what, role, steps, submits: 0 }, median(gaps));
+      if (counts && gaps.length > 0) this.#add({ what, role, steps }, median(gaps));
     }
   }
 

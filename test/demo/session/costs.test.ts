@@ -9,6 +9,9 @@ import { CostMeter } from '../../../src/simulate/costs/measure.ts';
 import { noCosts } from '../../../src/simulate/costs/published.ts';
 import { fleetOptions, simulated } from '../../simulate/simulated.ts';
 
+/** On D, beside what every step takes: two rows take as long as four. */
+const DECODE_MS = [0, 1, 5, 5, 5, 7, 7, 7, 7];
+
 test('steps and READs come out as the engines of each role take them, each engine alone', async () => {
   const step = { prefillTokens: 0, prefills: 0, prefillContext: 0, decodes: 0, decodeContext: 0 };
   const options = fleetOptions({ options: { maxModelLen: 1024 } });
@@ -19,7 +22,8 @@ test('steps and READs come out as the engines of each role take them, each engin
       stepMs: ({ prefillTokens, decodes }, { role }) =>
         role === 'prefill'
           ? 4 + 0.05 * prefillTokens + 0.5 * decodes
-          : 1 + 0.1 * prefillTokens + 0.5 * decodes,
+          : 1 + 0.1 * prefillTokens + (DECODE_MS[decodes] ?? 0),
+      submitMs: 0.4,
       readMs: (bytes) => (bytes > 0 ? 2 + bytes / 1e6 : 0),
       // Two at once take time from each other, P more of D's than D of P's.
       speeds: { prefill: [1, 0.5], decode: [1, 0.8] },
@@ -49,17 +53,21 @@ test('steps and READs come out as the engines of each role take them, each engin
   const place = { poolTokens: 1, maxNumSeqs: 1 };
   const [onP, onD] = (['prefill', 'decode'] as const).map((role) => ({
     prefill: costs.stepMs({ ...step, prefills: 1, prefillTokens: 400 }, { ...place, role }),
-    decode: costs.stepMs({ ...step, decodes: 4, decodeContext: 400 }, { ...place, role }),
+    decodes: [1, 2, 4, 5, 8].map((decodes) =>
+      costs.stepMs({ ...step, decodes, decodeContext: 100 * decodes }, { ...place, role }),
+    ),
   }));
+  const near = (values: readonly number[]) => values.map((value) => expect.closeTo(value, 1));
   expect(onP!.prefill).toBeCloseTo(24, 0);
-  expect(onP!.decode).toBeCloseTo(6, 0);
+  expect(onP!.decodes).toEqual(near([4.5, 5, 6, 6.5, 8]));
   expect(onD!.prefill).toBeCloseTo(41, 0);
-  expect(onD!.decode).toBeCloseTo(3, 0);
+  expect(onD!.decodes).toEqual(near([2, 6, 6, 8, 8]));
   expect(costs.readMs(3_000_000, 0)).toBeCloseTo(5, 0);
 
   const meter = new CostMeter(cluster as unknown as Cluster, { seed: 1, signal });
   await fleet.run(meter.round().then(() => meter.round()));
-  const { speeds, decode_speeds } = meter.costs().file;
+  const { speeds, decode_speeds, submit_ms } = meter.costs().file;
+  expect(submit_ms).toBeCloseTo(0.4);
   expect(speeds![0]).toBe(1);
   expect(speeds![1]).toBeCloseTo(0.5, 1);
   expect(decode_speeds![0]).toBe(1);
