@@ -1,5 +1,5 @@
 /** The page in a real browser: engines on a software GPU, and without any. */
-import { beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { lessons } from '../../demo/src/lessons/index.ts';
 import { whileTesting } from '../while-testing.ts';
 import { seriousFaults } from './axe.ts';
@@ -18,13 +18,15 @@ import {
 } from './page.ts';
 
 const served = whileTesting(servePage);
+/** Each page is opened in a context of its own. */
+const browser = whileTesting(launchBrowser);
 
 describe('with WebGPU', () => {
-  const browser = whileTesting(launchBrowser);
   let opened: OpenedPage;
   beforeAll(async () => {
     opened = await openPage(browser(), `${served().url}#speed=live`);
   });
+  afterAll(() => opened.page.close());
 
   test('is isolated, and both workers get a device', async () => {
     const { page } = opened;
@@ -129,12 +131,11 @@ describe('with WebGPU', () => {
 });
 
 describe('the address', () => {
-  const browser = whileTesting(launchBrowser);
-
   test('brings back a state, and what it cannot mean is said', async () => {
     const hash =
       '#model=nano&mode=unidirectional&seed=5&threshold=7&pBlocks=32&link=10e6%2C1ms&turns=0&speed=live';
     const { page, errors } = await openPage(browser(), `${served().url}${hash}&treshold=1&dBlocks=many`);
+    onTestFinished(() => page.context().close());
     await untilReady(page);
     const { settings, notes } = await readState(page);
     expect(settings).toMatchObject({
@@ -155,6 +156,7 @@ describe('the address', () => {
       "state.settings.value.mode === 'bidirectional' && state.status.value.phase === 'ready'",
     );
     const { page: second } = await openPage(browser(), page.url());
+    onTestFinished(() => second.context().close());
     await untilReady(second);
     expect((await readState(second)).settings).toEqual((await readState(page)).settings);
     expect(errors).toEqual([]);
@@ -162,10 +164,9 @@ describe('the address', () => {
 });
 
 describe('a streamed hand-over', () => {
-  const browser = whileTesting(launchBrowser);
-
   test('is chosen by a control or the address, and its blocks are known as they come', async () => {
     const { page, errors } = await openPage(browser(), `${served().url}#turns=0&speed=live`);
+    onTestFinished(() => page.context().close());
     await untilReady(page);
     await openSettings(page);
     await page.getByLabel('Hand-over from P to D').selectOption('streamed');
@@ -181,6 +182,7 @@ describe('a streamed hand-over', () => {
     expect(over.pairs).toHaveLength(turn.result!.transfer.p_to_d.blocks);
     expect(over.chunks!.flat()).toEqual(over.pairs);
     const { page: second } = await openPage(browser(), page.url());
+    onTestFinished(() => second.context().close());
     await untilReady(second);
     expect((await readState(second)).settings).toMatchObject({ handover: 'streamed' });
     expect(errors).toEqual([]);
@@ -234,7 +236,6 @@ describe('without WebGPU', () => {
 
 describe('a host that sets no headers', () => {
   const plain = whileTesting(servePlainly);
-  const browser = whileTesting(launchBrowser);
 
   test('the page isolates itself and runs engines', async () => {
     const { page } = await openPage(browser(), `${plain().url}#model=nano&turns=0&speed=live`);
