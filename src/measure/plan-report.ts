@@ -28,7 +28,7 @@ export const planRowSchema = z.strictObject({
   with_warm_up: count.describe(
     'The same, with those before them, until as many conversations were there as will be.',
   ),
-  counted: count.describe('Those that came after the first fifth of the time, over all seeds.'),
+  counted: count.describe('Those that came after the warm-up, a fifth of the time at least, over all seeds.'),
   share: share.describe('That kept the SLO.'),
   low: share.describe('Of its 95% interval, by batches of neighbouring requests.'),
   high: share,

@@ -28,7 +28,7 @@ export interface Quantiles {
   p90: number;
 }
 
-/** Of the requests that came while the load was up: after the warm-up, and the first fifth of the time in which they come. */
+/** Of the requests that came while the load was up: after the warm-up, a fifth of the time in which they come at least. */
 export interface Outcome extends Trial {
   /** Requests that were asked for, with those of the warm-up. */
   withWarmUp: number;
