@@ -1,4 +1,4 @@
-/** Dawn in Node. The addon is loaded on first use, in the thread that calls. */
+/** Dawn in Node. The addon is loaded in the thread that calls. */
 import { workerData } from 'node:worker_threads';
 
 /** Dawn's instance must outlive its devices: kept for as long as the thread. */
@@ -6,6 +6,12 @@ let instance: GPU | null = null;
 
 /** How many threads lavapipe computes with; it reads this when an instance first looks for adapters, and never again. */
 const THREADS = 'LP_NUM_THREADS';
+
+/** Loads the addon while there is time: it looks for no driver before an instance is asked for adapters. */
+export function loadAddon(): void {
+  // What fails, fails again for who needs it.
+  import('webgpu').catch(() => {});
+}
 
 /** driverThreads: whether lavapipe computes with threads of its own, where engines differ in that. */
 export async function createNodeGpu(driverThreads: boolean | null = null): Promise<GPU> {
