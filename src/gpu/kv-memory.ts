@@ -81,6 +81,10 @@ export class GpuKvMemory implements BlockMemory {
       size,
       usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST,
     });
+    // Dawn writes zeros over a buffer at its first use: over the pool now, while weights are made.
+    const encoder = gpu.device.createCommandEncoder({ label: 'kv zeros' });
+    encoder.clearBuffer(this.buffer, 0, blockBytes);
+    gpu.device.queue.submit([encoder.finish()]);
     const ring = { places: RING_PLACES, bufferBytes: Math.min(this.maxStagingBytes, size) };
     this.#readback = new StagingRing(gpu, {
       ...ring,
