@@ -108,9 +108,7 @@ export async function buildEngine(
       coreDeps: {
         executor: runner,
         clock,
-        ...(start.poison
-          ? { onNewBlocks: (group: number, ids: readonly number[]) => kv.poison(group, ids) }
-          : {}),
+        onNewBlocks: (group, ids) => (start.poison ? kv.poison(group, ids) : kv.clear(ids)),
       },
       started: {
         adapter: gpu.report,

@@ -19,8 +19,9 @@ export async function createNodeGpu(driverThreads: boolean | null = null): Promi
   const { create, globals } = await import('webgpu');
   Object.assign(globalThis, globals);
   const adapter = process.env.KVFERRY_DAWN_ADAPTER;
-  // Dawn rounds timestamps to about 0.1 ms, for fear of web pages.
-  const options = ['disable-dawn-features=timestamp_quantization'];
+  // Dawn rounds timestamps to about 0.1 ms, for fear of web pages, and writes zeros over a buffer when it is first used: over
+  // every page of a KV pool of which a few blocks are ever touched. Who needs zeros asks for them: GpuDevice.zero.
+  const options = ['disable-dawn-features=timestamp_quantization,lazy_clear_resource_on_first_use'];
   const made = create(adapter ? [...options, `adapter=${adapter}`] : options);
   instance = made;
   if (driverThreads !== null) await inTurn(() => lookForAdapters(made, driverThreads));
