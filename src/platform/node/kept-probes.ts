@@ -63,13 +63,21 @@ export function machineNow(folders: readonly string[] = manifestFolders): string
   const drivers = folders.flatMap((folder) => list(folder).map((name) => path.join(folder, name)));
   const settings = Object.entries(process.env).filter(([name]) => SETTINGS.test(name));
   return JSON.stringify({
-    package: stamp(path.join(packageRoot, 'package.json')),
+    packages: driverPackages(),
     kernel: os.release(),
     devices: [...list('/dev').filter((name) => GPU_DEVICES.test(name)), ...list('/dev/dri')],
     loaders: libraryFolders.map((folder) => stamp(path.join(folder, 'libvulkan.so.1'))),
     drivers: drivers.map((file) => [file, stamp(file), stamp(libraryOf(file))]),
     settings: settings.toSorted(([a], [b]) => (a < b ? -1 : 1)),
   });
+}
+
+/** Versions of those that Dawn and SwiftShader come with. */
+function driverPackages(): unknown {
+  const { dependencies } = JSON.parse(readFileSync(path.join(packageRoot, 'package.json'), 'utf8')) as {
+    dependencies: Record<string, string>;
+  };
+  return [dependencies.webgpu, dependencies['@sparticuz/chromium']];
 }
 
 const list = (folder: string): string[] => (existsSync(folder) ? readdirSync(folder).toSorted() : []);
