@@ -34,8 +34,8 @@ function afterwards(sum: number, words: Int32Array, from: number, bytes: Uint8Ar
   return hash >>> 0;
 }
 
-/** Whole words; copied where they lie between two of memory's. */
+/** Whole words; copied where they lie between two of memory's: by a constructor, since slice() of Node's Buffer copies nothing. */
 function wordsOf(bytes: Uint8Array): Int32Array {
-  const whole = bytes.byteOffset % 4 === 0 ? bytes : bytes.slice();
+  const whole = bytes.byteOffset % 4 === 0 ? bytes : new Uint8Array(bytes);
   return new Int32Array(whole.buffer, whole.byteOffset, bytes.length >>> 2);
 }

@@ -62,6 +62,7 @@ describe('checksum', () => {
           const shifted = new Uint8Array(bytes.length + 3).subarray(3);
           shifted.set(bytes);
           expect(sum(shifted)).toBe(sum(bytes));
+          expect(sum(Buffer.from(shifted.buffer, 3))).toBe(sum(bytes));
           shifted[at % bytes.length]! ^= 1 << bit;
           expect(sum(shifted)).not.toBe(sum(bytes));
         }
