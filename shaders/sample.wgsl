@@ -87,14 +87,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   var token = top.y;
   if (row.temperature > 0 && top.y != nothing) {
     let highest = logits[base + top.y];
-    var lowest = 0u;
-    if (row.top_k > 0) {
-      lowest = threshold(row, 0, top.x, f32(row.top_k), highest, true);
-    }
-    if (row.top_p < 1) {
-      let wanted = row.top_p * kept(row, lowest, highest, false);
-      lowest = threshold(row, lowest, top.x, wanted, highest, false);
-    }
+    let lowest = least_kept(row, top.x, highest);
     token = draw_token(row, lowest, highest);
   }
   if (thread == 0) {

@@ -9,6 +9,7 @@ import { autoscaleChoice, clusterOptions } from './fleet/from-config.ts';
 import type { Cluster } from './fleet/types.ts';
 import { type CostAwareStart, startCostAware } from './lab/calibrate.ts';
 import { loadArchitecture } from './model/load.ts';
+import { withProbes } from './platform/node/kept-probes.ts';
 import { nodePlatform, useAdapter } from './platform/node.ts';
 
 export type { Mode } from './config/modes.ts';
@@ -38,7 +39,7 @@ export async function createCluster(settings: RunConfigInput = {}): Promise<Clus
   const profile = config.pullPolicy === 'cost-aware' ? await readProfile(config.costProfile) : null;
   const options = clusterOptions(config, architecture, adapter.software);
   const scaling = autoscaleChoice(config);
-  const cluster = await EngineCluster.start(nodePlatform, options);
+  const cluster = await withProbes(() => EngineCluster.start(nodePlatform, options));
   try {
     if (config.pullPolicy === 'cost-aware') {
       const date = new Date().toISOString();

@@ -5,6 +5,7 @@ import { hostEngine } from '../src/host/engine-host.ts';
 import { expose } from '../src/host/rpc.ts';
 import { systemClock } from '../src/platform/clock.ts';
 import { nextTask } from '../src/platform/next-task.ts';
+import { loadAddon } from '../src/platform/node/gpu.ts';
 import { nodePlatform } from '../src/platform/node.ts';
 
 const { port } = workerData as { port: MessagePort };
@@ -12,3 +13,4 @@ const { port } = workerData as { port: MessagePort };
 const exit = (): void => void setTimeout(() => process.exit(0), 20);
 const clock = new FaultyClock(systemClock);
 expose(hostEngine({ platform: nodePlatform, clock, moveClock: clock.move, nextTask, exit }), port);
+loadAddon();

@@ -32,16 +32,28 @@ fn kept(row: Row, lowest: u32, highest: f32, count: bool) -> f32 {
   return workgroupUniformLoad(&floats[0]);
 }
 
-// The largest key in [lowest, top] of which at least `wanted` is kept; `lowest` when there is none.
-fn threshold(row: Row, lowest: u32, top: u32, wanted: f32, highest: f32, count: bool) -> u32 {
-  var low = lowest;
-  var high = top;
-  while (low < high) {
-    let middle = low + (high - low) / 2 + ((high - low) & 1);
-    if (kept(row, middle, highest, count) >= wanted) {
-      low = middle;
-    } else {
-      high = middle - 1;
+// The least key that top-k and then top-p keep: of each the largest of which at least so much is kept as it wants, found by
+// halving. Both in one loop: what sums the weights is compiled once for every place that calls it.
+fn least_kept(row: Row, top: u32, highest: f32) -> u32 {
+  var low = 0u;
+  for (var rule = 0u; rule < 2; rule++) {
+    let top_k = rule == 0;
+    if (!select((row.top_p < 1), row.top_k > 0, top_k)) {
+      continue;
+    }
+    var high = top;
+    var wanted = f32(row.top_k);
+    // A part of what there is: top-p first asks how much that is.
+    for (var asks = !top_k; asks || low < high; asks = false) {
+      let middle = select(low + (high - low) / 2 + ((high - low) & 1), low, asks);
+      let found = kept(row, middle, highest, top_k);
+      if (asks) {
+        wanted = row.top_p * found;
+      } else if (found >= wanted) {
+        low = middle;
+      } else {
+        high = middle - 1;
+      }
     }
   }
   return low;

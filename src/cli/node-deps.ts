@@ -12,7 +12,8 @@ import { loadArchitecture, loadTokenizer, memorySource } from '../model/load.ts'
 import { presetTokenizerFiles } from '../model/preset-tokenizer.ts';
 import { isPreset } from '../model/presets.ts';
 import { systemClock } from '../platform/clock.ts';
-import type { ProbedAdapter } from '../platform/node/adapters.ts';
+import type { ProbedAdapter } from '../platform/node/drivers.ts';
+import { withProbes } from '../platform/node/kept-probes.ts';
 import { thisMachine } from '../platform/node/machine.ts';
 import { packageRoot } from '../platform/node/paths.ts';
 import { directoryFolder } from '../platform/node/store-folder.ts';
@@ -142,7 +143,9 @@ async function tuned(options: ClusterOptions, adapter: ProbedAdapter): Promise<C
 /** Needs useAdapter. */
 async function startCluster(options: ClusterOptions, seams: ClusterSeams = {}): Promise<EngineCluster> {
   const adapter = await useAdapter('auto');
-  return EngineCluster.start(nodePlatform, await tuned(options, adapter), systemClock, seams);
+  return withProbes(async () =>
+    EngineCluster.start(nodePlatform, await tuned(options, adapter), systemClock, seams),
+  );
 }
 
 const backend: Backend = {

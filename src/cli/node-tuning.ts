@@ -6,7 +6,7 @@ import type { GemmTuning } from '../model/gemm-forms.ts';
 import { loadArchitecture } from '../model/load.ts';
 import { weightSizes } from '../model/weight-sizes.ts';
 import { systemClock } from '../platform/clock.ts';
-import type { ProbedAdapter } from '../platform/node/adapters.ts';
+import type { ProbedAdapter } from '../platform/node/drivers.ts';
 import { nodePlatform } from '../platform/node.ts';
 import { kernelVersion, readTuning, tuningFile, writeTuning } from './tuning-cache.ts';
 

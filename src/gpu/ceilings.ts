@@ -72,8 +72,10 @@ async function bestMs<N extends 'ceilingMultiplyAdd' | 'ceilingRead'>(
   work: { name: N; inputBytes: number; threads: number; values: UniformValues<N>[] },
 ): Promise<number[]> {
   const { name, inputBytes, threads, values } = work;
-  const storage = (size: number) => gpu.device.createBuffer({ size, usage: GPUBufferUsage.STORAGE });
+  const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST;
+  const storage = (size: number) => gpu.device.createBuffer({ size, usage });
   const buffers = [storage(inputBytes), storage(16 * threads)];
+  gpu.zero(...buffers);
   try {
     const kernel = await library.get(name, { WORKGROUP });
     const best: number[] = [];

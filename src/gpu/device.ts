@@ -130,6 +130,16 @@ export class GpuDevice {
     return ended;
   }
 
+  /**
+   * Writes zeros over buffers that can be copied to, in queue order. Of a buffer that is not mapped at its creation nobody
+   * else does on every platform.
+   */
+  zero(...buffers: readonly GPUBuffer[]): void {
+    const encoder = this.device.createCommandEncoder({ label: 'zeros' });
+    for (const buffer of buffers) encoder.clearBuffer(buffer);
+    this.device.queue.submit([encoder.finish()]);
+  }
+
   /** Resolves when the piece in flight (see run) is done; at once when there is none. Never rejects. */
   async idle(): Promise<void> {
     await this.#inFlight?.catch(() => {});

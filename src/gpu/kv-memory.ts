@@ -46,9 +46,10 @@ export class GpuKvMemory implements BlockMemory {
   readonly #pieces: number;
   readonly #readback: StagingRing;
   readonly #upload: StagingRing;
+  readonly #cleared: Uint8Array;
   #poisonSource: GPUBuffer | null = null;
 
-  /** Blocks are zero at first. Throws ConfigError when the pool does not fit the adapter. */
+  /** What is in a block at first nobody knows: see clear(). Throws ConfigError when the pool does not fit the adapter. */
   constructor(options: GpuKvMemoryOptions) {
     const { gpu, numBlocks, blockBytes, kvDtype } = options;
     this.#pieces = options.pieces ?? 1;
@@ -81,6 +82,8 @@ export class GpuKvMemory implements BlockMemory {
       size,
       usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST,
     });
+    this.#cleared = new Uint8Array(numBlocks);
+    this.clear([NULL_BLOCK]);
     const ring = { places: RING_PLACES, bufferBytes: Math.min(this.maxStagingBytes, size) };
     this.#readback = new StagingRing(gpu, {
       ...ring,
@@ -180,6 +183,20 @@ export class GpuKvMemory implements BlockMemory {
         finish();
       },
     };
+  }
+
+  /**
+   * Writes zeros over those of the blocks that it never did before, in queue order: before a block is used for the first
+   * time. The pool's memory may have been anyone's, and most of it is never used.
+   */
+  clear(blockIds: readonly BlockId[]): void {
+    const fresh = blockIds.filter((id) => this.#cleared[id] === 0);
+    if (fresh.length === 0 || this.#gpu.deadReason !== null) return;
+    const encoder = this.#gpu.device.createCommandEncoder({ label: 'kv zeros' });
+    for (const { device, bytes } of this.#copies(fresh, this.pageBytes))
+      encoder.clearBuffer(this.buffer, device, bytes);
+    this.#gpu.device.queue.submit([encoder.finish()]);
+    for (const id of fresh) this.#cleared[id] = 1;
   }
 
   /** Fills blocks with NaN, in queue order. For tests and for verify: what is read before it is written shows. */

@@ -72,8 +72,9 @@ export async function buildEngine(
     engineId: core.engineId,
   });
   try {
-    const { weightsMs, compileMs, pipelines } = await runner.warmUp();
-    if (core.connector) warmUpClaims();
+    // While the device computes.
+    const claims = core.connector ? clock.sleep(0).then(warmUpClaims) : null;
+    const [{ weightsMs, compileMs, pipelines }] = await Promise.all([runner.warmUp(), claims]);
     const factors = hashFactors(start, architecture, groups);
     const { fault } = start;
     const tokenBytes = architecture.headDim * (kvDtype === 'f16' ? 2 : 4);
@@ -107,9 +108,7 @@ export async function buildEngine(
       coreDeps: {
         executor: runner,
         clock,
-        ...(start.poison
-          ? { onNewBlocks: (group: number, ids: readonly number[]) => kv.poison(group, ids) }
-          : {}),
+        onNewBlocks: (group, ids) => (start.poison ? kv.poison(group, ids) : kv.clear(ids)),
       },
       started: {
         adapter: gpu.report,

@@ -31,25 +31,28 @@ export function createActivations(gpu: GpuDevice, architecture: Architecture, li
   const { hiddenSize, numHeads, headDim, intermediateSize, vocabSize } = architecture;
   const matrices = matricesOf(architecture);
   const all: GPUBuffer[] = [];
+  /** Columns that pad a row are read, and written by nobody. */
+  const empty: GPUBuffer[] = [];
   const create = (label: string, bytes: number, usage: GPUBufferUsageFlags = 0): GPUBuffer => {
     const buffer = gpu.device.createBuffer({
       label,
       size: Math.max(16, (bytes + 15) & ~15),
-      usage: GPUBufferUsage.STORAGE | usage,
+      usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST | usage,
     });
     all.push(buffer);
+    empty.push(buffer);
     return buffer;
   };
   const rows = (label: string, width: number) =>
     create(label, 4 * limits.rows * pad4(width), GPUBufferUsage.COPY_SRC);
-  const input = (label: string, words: number) => create(label, 4 * words, GPUBufferUsage.COPY_DST);
+  const input = (label: string, words: number) => create(label, 4 * words);
   const byGroup = (label: string, words: number) =>
     Array.from({ length: limits.groups }, (_, group) => input(`${label} of group ${group}`, words));
   const output = (label: string, words: number) => create(label, 4 * words, GPUBufferUsage.COPY_SRC);
   const turnsOf = (kind: LayerAttention['kind']) =>
     ropeTable(gpu, architecture, kind, limits.maxModelLen, all);
   const full = turnsOf('full');
-  return {
+  const activations = {
     x: rows('x', hiddenSize),
     normed: rows('normed', hiddenSize),
     qkv: rows('qkv', matrices.qkv.outputs),
@@ -79,6 +82,8 @@ export function createActivations(gpu: GpuDevice, architecture: Architecture, li
       for (const buffer of all) buffer.destroy();
     },
   };
+  gpu.zero(...empty);
+  return activations;
 }
 
 /** [position][cos, sin][headDim / 2] of layers of a kind, computed in float64. */

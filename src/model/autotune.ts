@@ -55,10 +55,12 @@ export async function tuneGemm(
     buffers.push(buffer);
     return buffer;
   };
-  const zeros = (size: number) => own(gpu.device.createBuffer({ size, usage: GPUBufferUsage.STORAGE }));
+  const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST;
+  const zeros = (size: number) => own(gpu.device.createBuffer({ size, usage }));
   const inputs = zeros(4 * most * k);
   const weights = zeros((weightDtype === 'f16' ? 2 : 4) * k * n);
   const [bias, out] = [zeros(4 * n), zeros(4 * most * n)];
+  gpu.zero(...buffers);
   const params = own(uniformBuffer(gpu.device, 'gemm', plainProduct(k / 4, n / 4)));
   const dispatch = async (chosen: GemmForm, rows: number): Promise<Dispatch> => {
     const variant = gemmVariant(library, form, weightDtype === 'f32', chosen);

@@ -1,4 +1,4 @@
-/** Weights on the device: matrices are made where the device takes them from, layer by layer; no other copy exists. */
+/** Weights on the device, layer by layer: matrices are made where the device takes them from, small ones are copied there. */
 import type { GpuDevice } from '../gpu/device.ts';
 import { type Allocate, type Matrix, type ModelWeights, pad4 } from './types.ts';
 import { PIECE_BYTES, vocabularyPieces } from './weight-sizes.ts';
@@ -39,6 +39,39 @@ export interface DeviceWeights {
   destroy(): void;
 }
 
+/** A layer of a small model. */
+const SCRATCH_BYTES = 4 * 2 ** 20;
+
+/**
+ * Memory in which matrices are made that are copied from there, the same for all of them: to map each one's own buffer takes a
+ * driver longer than to copy a small one.
+ */
+class Scratch {
+  readonly #memory: ArrayBuffer;
+  #taken = 0;
+  #inUse = 0;
+
+  constructor(bytes: number) {
+    this.#memory = new ArrayBuffer(bytes);
+  }
+
+  /** null: there is no room. */
+  take(bytes: number): Uint8Array<ArrayBuffer> | null {
+    if (this.#taken + bytes > this.#memory.byteLength) return null;
+    const place = new Uint8Array(this.#memory, this.#taken, bytes);
+    this.#taken += sizeFor(bytes);
+    this.#inUse++;
+    return place;
+  }
+
+  /** What is not of it is nobody's business here. */
+  giveBack({ buffer }: Float32Array | Uint16Array): void {
+    if (buffer !== this.#memory) return;
+    this.#inUse--;
+    if (this.#inUse === 0) this.#taken = 0;
+  }
+}
+
 /**
  * checkLargestWeight (weight-sizes.ts) must have found room for each buffer. onProgress: layers done of all; pieceBytes: of a
  * piece of the embedding at most.
@@ -50,20 +83,28 @@ export async function uploadWeights(
   pieceBytes = PIECE_BYTES,
 ): Promise<DeviceWeights> {
   const buffers: GPUBuffer[] = [];
+  const scratch = new Scratch(SCRATCH_BYTES);
   /** Mapped buffers by the views on them that are being filled. */
   const filling = new Map<Float32Array | Uint16Array, GPUBuffer>();
   const allocate: Allocate = (name, dtype, elements) => {
-    const buffer = mappedBuffer(gpu, name, elements * (dtype === 'f16' ? 2 : 4));
-    const range = buffer.getMappedRange();
-    const view = dtype === 'f16' ? new Uint16Array(range, 0, elements) : new Float32Array(range, 0, elements);
-    filling.set(view, buffer);
+    const bytes = elements * (dtype === 'f16' ? 2 : 4);
+    const place = scratch.take(bytes);
+    const buffer = place ? null : mappedBuffer(gpu, name, bytes);
+    const range = place ?? new Uint8Array(buffer!.getMappedRange());
+    // Of rows and columns that pad a matrix nobody writes any.
+    range.fill(0);
+    const Values = dtype === 'f16' ? Uint16Array : Float32Array;
+    const view = new Values(range.buffer, range.byteOffset, elements);
+    if (buffer) filling.set(view, buffer);
     return view;
   };
   const upload = (label: string, values: Float32Array | Uint16Array): GPUBuffer => {
-    const buffer = filling.get(values) ?? filledBuffer(gpu, label, values);
+    const mapped = filling.get(values);
     filling.delete(values);
+    mapped?.unmap();
+    const buffer = mapped ?? writtenBuffer(gpu, values);
+    scratch.giveBack(values);
     buffer.label = label;
-    buffer.unmap();
     buffers.push(buffer);
     return buffer;
   };
@@ -126,16 +167,21 @@ export async function uploadWeights(
 /** Lets what came meanwhile be answered: pipelines that are made beside this. */
 const nextTurn = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 0));
 
-/** Zeros, a multiple of 16 bytes, mapped. */
+const sizeFor = (bytes: number): number => Math.max(16, (bytes + 15) & ~15);
+
 function mappedBuffer(gpu: GpuDevice, label: string, bytes: number): GPUBuffer {
-  const size = Math.max(16, (bytes + 15) & ~15);
+  const size = sizeFor(bytes);
   return gpu.device.createBuffer({ label, size, usage: GPUBufferUsage.STORAGE, mappedAtCreation: true });
 }
 
-/** Values in a buffer that is still mapped. */
-function filledBuffer(gpu: GpuDevice, label: string, values: Float32Array | Uint16Array): GPUBuffer {
-  const buffer = mappedBuffer(gpu, label, values.byteLength);
-  const bytes = new Uint8Array(buffer.getMappedRange());
-  bytes.set(new Uint8Array(values.buffer, values.byteOffset, values.byteLength));
+/** With zeros after the values. */
+function writtenBuffer(gpu: GpuDevice, values: Float32Array | Uint16Array): GPUBuffer {
+  const bytes = new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+  const size = sizeFor(bytes.length);
+  const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST;
+  const buffer = gpu.device.createBuffer({ size, usage });
+  const padded = size === bytes.length ? bytes : new Uint8Array(size);
+  if (padded !== bytes) padded.set(bytes);
+  gpu.device.queue.writeBuffer(buffer, 0, padded);
   return buffer;
 }

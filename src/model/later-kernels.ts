@@ -29,12 +29,16 @@ export class LaterKernels {
     this.#options = options;
   }
 
-  /** Begins to make it, unless that was asked for before. A kernel that does not compile ends the engine's device. */
+  /** It will be made from the next begin() on. A kernel that does not compile ends the engine's device. */
   want(kernel: Kernel): void {
     if (this.#asked.has(kernel) || this.#closed) return;
     this.#asked.add(kernel);
     this.#line.push(kernel);
-    this.#making ??= this.#make();
+  }
+
+  /** Begins to make what was wanted: when a step has ended, since the first one, which wants most, is waited for. */
+  begin(): void {
+    if (this.#line.length > 0 && !this.#closed) this.#making ??= this.#make();
   }
 
   /** Resolves when all that was wanted is made, or none will be. */
@@ -62,7 +66,8 @@ export class LaterKernels {
       this.#compiler?.destroy();
       await this.#compiler?.settled();
       this.#compiler = null;
-      this.#making = this.#line.length > 0 && !this.#closed ? this.#make() : null;
+      this.#making = null;
+      this.begin();
     }
   }
 

@@ -142,6 +142,7 @@ export class ModelRunner implements ModelExecutor {
     } finally {
       this.#busy = false;
       this.#changeTiming();
+      this.#parts.later.begin();
     }
   }
 

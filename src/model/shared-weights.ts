@@ -2,6 +2,7 @@
  * Weights that several engines start with, generated or read once among them: each makes what no other has begun, into memory
  * that all of them see, and takes the rest from there. Whoever cannot go on leaves the others to make it themselves.
  */
+import { invariant } from '../errors.ts';
 import { matricesOf } from './matrices.ts';
 import {
   type Allocate,
@@ -173,22 +174,37 @@ export class SharedWeights implements ModelWeights {
 
   async #make(index: number): Promise<void> {
     try {
+      const { offset, fields } = this.#pieces[index]!;
+      const allocate = this.#inPlace(offset, fields);
       const made: Made =
         index === 0
-          ? { embedding: await this.#own.embedding() }
+          ? { embedding: await this.#own.embedding(allocate) }
           : index === 1
-            ? { lmHead: await this.#own.lmHead() }
-            : { ...(await this.#own.layer(index - 2)) };
-      const { offset, fields } = this.#pieces[index]!;
+            ? { lmHead: await this.#own.lmHead(allocate) }
+            : { ...(await this.#own.layer(index - 2, allocate)) };
       for (const field of fields) {
         const value = made[field.name]!;
-        this.#view(offset, field).set(value instanceof Float32Array ? value : value.data);
+        const data = value instanceof Float32Array ? value : value.data;
+        if (data.buffer !== this.#memory) this.#view(offset, field).set(data);
       }
       Atomics.compareExchange(this.#states, index, STATE.making, STATE.made);
     } catch (error) {
       Atomics.store(this.#states, index, STATE.failed);
       throw error;
     }
+  }
+
+  /** Matrices are asked for in the order of their fields: each is made where all find it. */
+  #inPlace(offset: number, fields: readonly Field[]): Allocate {
+    const matrices = fields.filter(({ columns }) => columns !== null);
+    return (name, dtype, elements) => {
+      const field = matrices.shift();
+      invariant(
+        field?.dtype === dtype && elementsOf(field) === elements,
+        () => `the weights have ${elements} values of ${name} where ${field?.name ?? 'none'} were to be`,
+      );
+      return this.#view(offset, field!);
+    };
   }
 
   /** `some`: of a matrix only these columns. */

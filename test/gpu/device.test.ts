@@ -27,6 +27,21 @@ it('a device that ends while submits are under way ends them, asks nothing more,
   expect(asked).toBe(3);
 });
 
+it('writes zeros where they are asked for', async () => {
+  const gpu = await openTestDevice();
+  const { COPY_SRC, COPY_DST, MAP_READ } = GPUBufferUsage;
+  const buffer = gpu.device.createBuffer({ size: 64, usage: COPY_SRC | COPY_DST, mappedAtCreation: true });
+  new Uint8Array(buffer.getMappedRange()).fill(7);
+  buffer.unmap();
+  const copy = gpu.device.createBuffer({ size: 64, usage: MAP_READ | COPY_DST });
+  gpu.zero(buffer);
+  const encoder = gpu.device.createCommandEncoder();
+  encoder.copyBufferToBuffer(buffer, 0, copy, 0, 64);
+  await gpu.run([encoder.finish()], () => copy.mapAsync(GPUMapMode.READ));
+  expect([...new Uint8Array(copy.getMappedRange())]).toEqual(new Array(64).fill(0));
+  gpu.destroy();
+});
+
 it('asks for no subgroups, and reports none, where an engine is to do without', async () => {
   const gpu = await openTestDevice(0, false);
   expect(gpu.report.subgroupSize).toBeNull();

@@ -31,6 +31,7 @@ async function write(memory: GpuKvMemory, ids: readonly number[], salt = 0): Pro
 
 it('brings back what was staged, block by block, in the order asked for', async () => {
   const memory = await openMemory();
+  await write(memory, [3], 9);
   await write(memory, [5, 6, 7, 30, 2]);
   expect(await memory.readBlock(30)).toEqual(content([5, 6, 7, 30, 2]).slice(3 * blockBytes, 4 * blockBytes));
   const gathered = await memory.gather(0, [2, 7, 5]);
@@ -40,7 +41,37 @@ it('brings back what was staged, block by block, in the order asked for', async 
   expect(gathered.waitMs).toBeGreaterThanOrEqual(0);
   expect(gathered.readbackMs).toBeGreaterThanOrEqual(0);
   gathered.release();
-  expect((await memory.readBlock(3)).every((byte) => byte === 0)).toBe(true);
+  expect(await memory.readBlock(3)).toEqual(content([3], 9));
+});
+
+it('makes a block zeros before it is used for the first time, and never again', async () => {
+  const memory = await openMemory();
+  await write(memory, [3, 4, 8]);
+  memory.clear([3, 8]);
+  for (const id of [3, 8]) expect((await memory.readBlock(id)).every((byte) => byte === 0)).toBe(true);
+  expect(await memory.readBlock(4)).toEqual(content([3, 4, 8]).slice(blockBytes, 2 * blockBytes));
+  await write(memory, [3], 9);
+  memory.clear([3, 4]);
+  expect(await memory.readBlock(3)).toEqual(content([3], 9));
+  expect((await memory.readBlock(4)).every((byte) => byte === 0)).toBe(true);
+});
+
+it('takes of a software adapter only the pages of blocks that are used', async () => {
+  gpu = await openTestDevice();
+  const mib = 2 ** 20;
+  const before = process.memoryUsage.rss();
+  const memory = new GpuKvMemory({
+    gpu,
+    numBlocks: 120,
+    blockBytes: mib,
+    kvDtype: 'f16',
+    clock: systemClock,
+  });
+  const staged = await memory.stage(mib);
+  staged.bytes.fill(7);
+  await staged.commit(0, [60]);
+  expect((await memory.readBlock(60)).every((byte) => byte === 7)).toBe(true);
+  if (gpu.report.software) expect(process.memoryUsage.rss() - before).toBeLessThan(60 * mib);
 });
 
 it('copies a block as one piece a layer, each to a place of its own, and brings the same bytes back', async () => {

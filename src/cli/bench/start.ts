@@ -1,7 +1,7 @@
 /**
  * `npm run bench:start`: from the start of the process to the first token of `kvferry run`, stage by stage: cold, with
- * nothing in the driver's cache, and warm. A new process each, the command itself; warm also with one more decode engine, in
- * turn, for what an engine costs.
+ * nothing in the driver's cache nor in ours, and warm. A new process each, the command itself; warm also with one more decode
+ * engine, in turn, for what an engine costs.
  */
 import { fork } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -61,7 +61,7 @@ await runBench(async () => {
     options,
     [
       `${options.model} on ${adapter.name}: ms to the first token of a prompt of 128 tokens`,
-      `medians of ${cold.length} cold and ${warm.length} warm starts [least, most]; cold: nothing in Mesa's cache`,
+      `medians of ${cold.length} cold and ${warm.length} warm starts [least, most]; cold: no cache of Mesa's or ours`,
       '',
       ...table(cold, warm),
       '',
@@ -75,7 +75,7 @@ await runBench(async () => {
 async function coldStart(args: readonly string[]): Promise<Start> {
   const empty = mkdtempSync(path.join(os.tmpdir(), 'kvferry-cold-'));
   try {
-    return await timeStart(args, { MESA_SHADER_CACHE_DIR: empty });
+    return await timeStart(args, { MESA_SHADER_CACHE_DIR: empty, XDG_CACHE_HOME: empty });
   } finally {
     rmSync(empty, { recursive: true, force: true });
   }

@@ -92,7 +92,9 @@ export function upload(gpu: GpuDevice, input: KernelInput, uniform: boolean): GP
     usage: (uniform ? GPUBufferUsage.UNIFORM : GPUBufferUsage.STORAGE) | GPUBufferUsage.COPY_SRC,
     mappedAtCreation: true,
   });
-  new Uint8Array(buffer.getMappedRange()).set(bytes);
+  const mapped = new Uint8Array(buffer.getMappedRange());
+  mapped.set(bytes);
+  mapped.fill(0, bytes.byteLength);
   buffer.unmap();
   return buffer;
 }

@@ -1,38 +1,40 @@
-/** Which adapters this machine has, and which one a run uses. Probing happens in child processes: a driver is chosen for good. */
+/**
+ * Which adapters this machine has, and which one a run uses. Probing happens in child processes, since a driver is chosen for
+ * good; what it found is kept.
+ */
 import { promisify } from 'node:util';
 import { distance } from 'fastest-levenshtein';
 import { AdapterError } from '../../errors.ts';
 import { isLavapipe } from '../../gpu/adapter-name.ts';
-import { type Driver, driverPresent, selectDriver } from './drivers.ts';
+import { type Driver, driverPresent, type ProbedAdapter, selectDriver } from './drivers.ts';
+import { keepProbe, keptProbe, machineNow } from './kept-probes.ts';
 import { bundled } from './paths.ts';
-
-export interface ProbedAdapter {
-  driver: Driver;
-  vendor: string;
-  architecture: string;
-  /** For people. */
-  name: string;
-  software: boolean;
-  features: string[];
-  subgroupMinSize: number | null;
-  subgroupMaxSize: number | null;
-  maxBufferSize: number;
-  maxStorageBufferBindingSize: number;
-}
 
 export type ProbeResult =
   | { driver: Driver; adapter: ProbedAdapter; error: null }
   | { driver: Driver; adapter: null; error: string };
 
-/** Probes of the default adapter, by driver: of one process each. */
+/** Probes of the default adapter, by driver. */
 const probes = new Map<Driver, Promise<ProbeResult>>();
 
 /** What Dawn finds with this driver; `name`: only an adapter with this in its name. Never rejects. */
 export function probeDriver(driver: Driver, name: string | null = null): Promise<ProbeResult> {
   if (name !== null) return probe(driver, name);
-  const known = probes.get(driver) ?? probe(driver, null);
+  const known = probes.get(driver) ?? probeUnlessKept(driver);
   probes.set(driver, known);
   return known;
+}
+
+async function probeUnlessKept(driver: Driver): Promise<ProbeResult> {
+  const machine = machineNow();
+  const adapter = keptProbe(driver, machine);
+  return adapter ? { driver, adapter, error: null } : probeAndKeep(driver, machine);
+}
+
+async function probeAndKeep(driver: Driver, machine: string | null): Promise<ProbeResult> {
+  const result = await probe(driver, null);
+  if (result.adapter) await keepProbe(driver, machine, result.adapter);
+  return result;
 }
 
 /** Asks a child process. */
@@ -59,8 +61,12 @@ async function probe(driver: Driver, name: string | null): Promise<ProbeResult> 
   }
 }
 
+/** Of every driver, as it is now, whatever was kept. */
 export async function probeAll(): Promise<ProbeResult[]> {
-  return Promise.all((['system', 'lavapipe', 'swiftshader'] as const).map((driver) => probeDriver(driver)));
+  const machine = machineNow();
+  for (const driver of ['system', 'lavapipe', 'swiftshader'] as const)
+    probes.set(driver, probeAndKeep(driver, machine));
+  return Promise.all(probes.values());
 }
 
 let chosen: ProbedAdapter | null = null;

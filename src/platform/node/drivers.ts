@@ -9,8 +9,27 @@ import { AdapterError } from '../../errors.ts';
 
 export type Driver = 'system' | 'lavapipe' | 'swiftshader';
 
-const icdFolders = ['/usr/share/vulkan/icd.d', '/etc/vulkan/icd.d', '/usr/local/share/vulkan/icd.d'];
-const libraryFolders = [
+/** What Dawn makes of a driver. */
+export interface ProbedAdapter {
+  driver: Driver;
+  vendor: string;
+  architecture: string;
+  /** For people. */
+  name: string;
+  software: boolean;
+  features: string[];
+  subgroupMinSize: number | null;
+  subgroupMaxSize: number | null;
+  maxBufferSize: number;
+  maxStorageBufferBindingSize: number;
+}
+
+export const icdFolders: readonly string[] = [
+  '/usr/share/vulkan/icd.d',
+  '/etc/vulkan/icd.d',
+  '/usr/local/share/vulkan/icd.d',
+];
+export const libraryFolders: readonly string[] = [
   '/usr/lib/x86_64-linux-gnu',
   '/usr/lib/aarch64-linux-gnu',
   '/usr/lib64',

@@ -1,7 +1,7 @@
 /** Child process of the probe: selects one driver, asks Dawn for an adapter, prints one line of JSON. */
 import { messageOf } from '../../errors.ts';
 import { adapterName, isSoftwareAdapter } from '../../gpu/adapter-name.ts';
-import type { ProbedAdapter } from './adapters.ts';
+import type { ProbedAdapter } from './drivers.ts';
 import { type Driver, selectDriver } from './drivers.ts';
 import { createNodeGpu } from './gpu.ts';
 

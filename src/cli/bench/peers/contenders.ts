@@ -53,8 +53,10 @@ async function ours({ m, k, n }: Shape): Promise<Multiply> {
   const [inA, inB] = [buffer(4 * m * k, STORAGE | COPY_DST), buffer(4 * k * n, STORAGE | COPY_DST)];
   const out = buffer(4 * m * n, STORAGE | COPY_SRC);
   const back = buffer(4 * m * n, MAP_READ | COPY_DST);
+  const [norms, bias] = [buffer(16, STORAGE | COPY_DST), buffer(16, STORAGE | COPY_DST)];
+  gpu.zero(norms, bias);
   const bindGroup = library.bind(kernel, 'peers', [
-    ...[inA, inB, buffer(16, STORAGE), buffer(16, STORAGE)],
+    ...[inA, inB, norms, bias],
     // Weights as the others' lie: row by row.
     uniformBuffer(device, 'gemm', { ...plainProduct(k / 4, n / 4), panel4: n / 4 }),
     uniformBuffer(device, 'step', { rows: m, logit_rows: 0 }),

@@ -1,0 +1,23 @@
+/** Small files in the user's cache folder: what would be found out again costs time only. */
+import { mkdir, rename, writeFile } from 'node:fs/promises';
+import os from 'node:os';
+import path from 'node:path';
+
+export function userCacheFile(name: string): string {
+  const folder = process.env.XDG_CACHE_HOME || path.join(os.homedir(), '.cache');
+  return path.join(folder, 'kvferry', name);
+}
+
+/** False when it could not be written: what was there stays. */
+export async function writeUserCache(file: string, content: unknown): Promise<boolean> {
+  // Whole or not at all: another process may read it.
+  const scratch = `${file}.${process.pid}`;
+  try {
+    await mkdir(path.dirname(file), { recursive: true });
+    await writeFile(scratch, `${JSON.stringify(content, null, 2)}\n`);
+    await rename(scratch, file);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,92 @@
+import { mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { AdapterError, ConfigError } from '../../src/errors.ts';
+import type { ProbedAdapter } from '../../src/platform/node/drivers.ts';
+import { keepProbe, keptProbe, machineNow, withProbes } from '../../src/platform/node/kept-probes.ts';
+
+const adapter: ProbedAdapter = {
+  driver: 'system',
+  vendor: 'v',
+  architecture: 'a',
+  name: 'a GPU',
+  software: false,
+  features: ['subgroups'],
+  subgroupMinSize: 32,
+  subgroupMaxSize: 32,
+  maxBufferSize: 1,
+  maxStorageBufferBindingSize: 1,
+};
+let folder: string;
+let file: string;
+beforeEach(() => {
+  folder = mkdtempSync(path.join(os.tmpdir(), 'kvferry-probes-'));
+  file = path.join(folder, 'deeper', 'adapters.json');
+});
+afterEach(() => {
+  vi.unstubAllEnvs();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+describe('what a probe found', () => {
+  it('is kept by driver, for the machine as it was', async () => {
+    expect(keptProbe('system', 'm', file)).toBeNull();
+    expect(await keepProbe('system', 'm', adapter, file)).toBe(true);
+    expect(await keepProbe('lavapipe', 'm', { ...adapter, software: true }, file)).toBe(true);
+    expect(keptProbe('system', 'm', file)).toEqual(adapter);
+    expect(keptProbe('lavapipe', 'm', file)?.software).toBe(true);
+    expect(keptProbe('swiftshader', 'm', file)).toBeNull();
+    expect(keptProbe('system', 'another', file)).toBeNull();
+  });
+
+  it('is forgotten where a start does not find it so, and then only', async () => {
+    await keepProbe('system', 'm', adapter, file);
+    const fails = (error: Error) => withProbes(() => Promise.reject(error), file);
+    await expect(fails(new ConfigError('wrong'))).rejects.toThrow('wrong');
+    expect(await withProbes(async () => 'started', file)).toBe('started');
+    expect(keptProbe('system', 'm', file)).toEqual(adapter);
+    await expect(fails(new AdapterError('gone'))).rejects.toThrow('gone');
+    expect(keptProbe('system', 'm', file)).toBeNull();
+  });
+
+  it('is not kept of a machine that nobody can tell from another, nor where nothing can be written', async () => {
+    expect(await keepProbe('system', null, adapter, file)).toBe(false);
+    expect(keptProbe('system', null, file)).toBeNull();
+    writeFileSync(path.join(folder, 'deeper'), 'a file in the way');
+    expect(await keepProbe('system', 'm', adapter, file)).toBe(false);
+  });
+
+  it.each([
+    'no JSON',
+    'null',
+    '{"version":0,"probes":{"system":{"machine":"m","adapter":{}}}}',
+    '{"version":1}',
+  ])('is found again where the file holds %s', async (content) => {
+    mkdirSync(path.dirname(file));
+    writeFileSync(file, content);
+    expect(keptProbe('system', 'm', file)).toBeNull();
+    expect(await keepProbe('system', 'm', adapter, file)).toBe(true);
+    expect(keptProbe('system', 'm', file)).toEqual(adapter);
+  });
+});
+
+describe.runIf(process.platform === 'linux')('the machine is another', () => {
+  it('with another driver, another library of one, and other settings of the loader', () => {
+    const seen = [machineNow([folder])];
+    const again = () => {
+      seen.push(machineNow([folder]));
+      expect(new Set(seen).size).toBe(seen.length);
+    };
+    expect(machineNow([folder])).toBe(seen[0]);
+    const library = path.join(folder, 'libvulkan_some.so');
+    writeFileSync(path.join(folder, 'some_icd.json'), JSON.stringify({ ICD: { library_path: library } }));
+    again();
+    writeFileSync(library, 'one');
+    again();
+    utimesSync(library, 1, 1);
+    again();
+    vi.stubEnv('VK_DRIVER_FILES', '/nowhere.json');
+    again();
+  });
+});
