@@ -6,7 +6,7 @@ import type { LiveNews, LiveOrder } from '../src/simulate/live/protocol.ts';
 
 const host = new LiveHost({
   clock: systemClock,
-  nextTask,
+  nextTask: (run) => void nextTask().then(run),
   tell: (news: LiveNews) => self.postMessage(news),
 });
 self.addEventListener('message', ({ data }: MessageEvent<LiveOrder>) => host.order(data));

@@ -17,7 +17,7 @@ import { KvCacheManager } from './kv-cache-manager.ts';
 import type { ConnectorOutput, KvConnector, Pressure, RefusedRequest } from './kv-connector.ts';
 import { Postprocessor } from './postprocess.ts';
 import { checkRequest, Request } from './request.ts';
-import { RequestQueues, Scheduler } from './scheduler.ts';
+import { RequestQueues, Scheduler, type SchedulerDeps } from './scheduler.ts';
 import type {
   BlockId,
   Clock,
@@ -79,17 +79,16 @@ export class EngineCore {
     });
     const counters = startCounting();
     const shared = { config, queues: this.#queues, cache: this.#cache, connector, counters };
-    const activities = onActivity && new Activities({ ...shared, clock, tell: onActivity });
+    const activities = onActivity && new Activities(Object.assign({ clock, tell: onActivity }, shared));
     this.#activities = activities ?? null;
-    this.#scheduler = new Scheduler({
-      ...shared,
-      dropOldestHold: (pressure) => this.#dropOldestHold(pressure),
-      ...(activities ? { onLookup: { now: activities.now, tell: activities.lookup } } : {}),
-    });
+    const dropOldestHold = (pressure: Pressure): boolean => this.#dropOldestHold(pressure);
+    const scheduling: SchedulerDeps = Object.assign({ dropOldestHold }, shared);
+    if (activities) scheduling.onLookup = { now: activities.now, tell: activities.lookup };
+    this.#scheduler = new Scheduler(scheduling);
     this.#postprocessor = new Postprocessor(shared);
     this.#decodeRun = new DecodeRun(shared);
     const { blocksUnseen = false } = deps;
-    this.inspect = new Inspector({ ...shared, blocksUnseen, arrived: () => this.#arrived });
+    this.inspect = new Inspector(Object.assign({ blocksUnseen, arrived: () => this.#arrived }, shared));
   }
 
   /** Throws RequestError when the request cannot be served; a holder that it names is then told to free. */

@@ -14,4 +14,4 @@ export const DEFAULT_SAMPLING: SamplingParams = {
 
 /** With the defaults for what is left out. */
 export const withDefaults = (sampling: Partial<SamplingParams> | undefined): SamplingParams =>
-  Object.assign({ ...DEFAULT_SAMPLING }, sampling);
+  Object.assign({}, DEFAULT_SAMPLING, sampling);

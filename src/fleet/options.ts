@@ -113,10 +113,10 @@ export function engineCore(
       maxNumSeqs: options.maxNumSeqs,
       maxModelLen: options.maxModelLen,
     },
-    connector: {
-      ...options.connector,
-      nixl: { ...options.connector.nixl, bidirectional: mode === 'bidirectional' },
-    },
+    // Not spread: each engine's would have a shape of its own, and all that reads them would pay for it at every step.
+    connector: Object.assign({}, options.connector, {
+      nixl: Object.assign({}, options.connector.nixl, { bidirectional: mode === 'bidirectional' }),
+    }),
     // These too.
     eosTokenIds: [],
   };

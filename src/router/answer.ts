@@ -91,12 +91,20 @@ export async function* readAnswer(
         last = item;
         options.onStop();
       } else if (options.onlyEnd && !ends) before = withMore(before, [token.tokenId], said, atMs);
-      else
-        yield { ...item, before, end: ends && endOf(ends, output, text, token.tokenId, options.eosTokenIds) };
+      else yield ended(item, before, ends && endOf(ends, output, text, token.tokenId, options.eosTokenIds));
     }
     if (last && finish)
-      yield { ...last, before, end: endOf(finish, output, text, last.token.tokenId, options.eosTokenIds) };
+      yield ended(last, before, endOf(finish, output, text, last.token.tokenId, options.eosTokenIds));
   }
+}
+
+/** Field by field: an object that is spread and added to gets a shape of its own, and whoever reads it pays for that. */
+function ended(
+  { token, text, index, atMs, output }: Omit<AnswerToken, 'end'>,
+  before: TokensBefore | null,
+  end: AnswerEnd | null,
+): AnswerToken {
+  return { token, text, index, atMs, output, end, before };
 }
 
 /** One by one, those that it has not told of before too. */

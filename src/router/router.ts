@@ -1,9 +1,10 @@
+import type { KvTransferParams } from '../config/kv-transfer.ts';
 import { type TokenIds, written } from '../config/token-ids.ts';
 import { withDefaults } from '../engine/sampling.ts';
 import { EngineDeadError, invariant } from '../errors.ts';
 import type { TurnSide } from '../measure/spans.ts';
 import { type AnswerEnd, type AnswerToken, readAnswer } from './answer.ts';
-import { type Conversation, type ConversationCache, release } from './conversations.ts';
+import { type Conversation, type ConversationCache, type HeldForNextTurn, release } from './conversations.ts';
 import type { RoutedTurn } from './decision.ts';
 import type { EngineClient } from './engine-client.ts';
 import { withFailover } from './failover.ts';
@@ -124,7 +125,7 @@ export class Router {
       sampling: withDefaults(request.sampling),
       cacheSalt: request.cacheSalt ?? null,
       acceptedMs,
-      remote: offered && { ...offered.params, remote_num_requests: offered.holder.load.inFlight },
+      remote: offered && offerOf(offered),
       pull: request.pull ?? null,
       signal: request.signal ?? null,
       stopped: stopping?.signal ?? null,
@@ -199,7 +200,7 @@ export class Router {
     else for (const side of ['prefill', 'decode'] as const) this.#owns(turnId, requestIds, side, way[side]);
     const leave = this.turnsAt.enter(enginesOf(plan));
     try {
-      for await (const item of turnOutputs(way, { ...asked, requestIds })) {
+      for await (const item of turnOutputs(way, Object.assign({ requestIds }, asked))) {
         served.hear(item);
         watch.heard(item);
         if (item.answers) yield item;
@@ -246,7 +247,7 @@ export class Router {
     this.#deps.conversations.finish(conversation, request, {
       historyIds: historyOf(before.tokenIds, promptTokenIds.length, keptTokens),
       text,
-      kv: held && { ...held, atMs },
+      kv: held && { params: held.params, holder: held.holder, atMs },
       before,
     });
     const result = served.result(end.reason, this.#deps.settings().throttled);
@@ -256,6 +257,10 @@ export class Router {
     return result;
   }
 }
+
+/** A copy, with how busy its holder is. */
+const offerOf = ({ params, holder }: HeldForNextTurn): KvTransferParams =>
+  Object.assign({}, params, { remote_num_requests: holder.load.inFlight });
 
 /** Prompt and what is kept of the answer, of all that they were; null where no ids stand for its text. */
 const historyOf = (tokenIds: TokenIds, numPrompt: number, keptTokens: number | null): TokenIds | null => {

@@ -123,14 +123,11 @@ async function* streamed(
 
 /** P's half: its end, which names what it hands over. */
 async function prefilled(prefill: EngineClient, turn: Turn, streamed: boolean): Promise<TurnOutput> {
-  const params = {
-    ...turn.remote,
-    do_remote_decode: true,
-    do_remote_prefill: false,
-    pull_policy: turn.pull,
-  };
+  const role = { do_remote_decode: true, do_remote_prefill: false, pull_policy: turn.pull };
+  const params: KvTransferParams = Object.assign({}, turn.remote, role);
   if (streamed) params.streamed = true;
-  const once = { ...turn.sampling, maxTokens: 1, minTokens: 0, keepLogits: false };
+  const onlyFirst = { maxTokens: 1, minTokens: 0, keepLogits: false };
+  const once: SamplingParams = Object.assign({}, turn.sampling, onlyFirst);
   const request = requestOf(turn, 'prefill', once, params);
   const ends = { signal: turn.signal, stopped: null };
   for await (const told of requestOutputs(prefill, request, ends, accepted(turn))) {

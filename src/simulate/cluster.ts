@@ -63,7 +63,7 @@ export class SimulatedCluster {
   readonly #clients = new WeakMap<SimulatedEngine, EngineClient>();
   #onStage: ((stage: Stage) => void) | null = null;
   /** Engines to look after, in the order in which something happened to them. */
-  readonly #touched = new Set<string>();
+  #touched: SimulatedEngine[] = [];
   /** With all checks: those that were looked after since they were checked. */
   readonly #changed = new Set<SimulatedEngine>();
   /** READs by how they ended. */
@@ -94,7 +94,8 @@ export class SimulatedCluster {
       catchUp: (engineId) => this.#byId.get(engineId)?.catchUp(),
       deviceBusyMs: (engineId) => this.#byId.get(engineId)?.deviceBusyMs ?? 0,
       touch: (engineId) => {
-        if (engineId !== STORE_ADDRESS.engineId) this.#touched.add(engineId);
+        const engine = this.#byId.get(engineId);
+        if (engine) this.#touch(engine);
       },
     });
     this.#groups = keptBy(settings.groups, options.allFullKv ?? false);
@@ -166,28 +167,42 @@ export class SimulatedCluster {
    * Lets time pass until the work is over, whose promises wait for nothing but this clock; rejects with what it rejects
    * with. Throws InternalError when nothing is left to happen before that.
    */
-  async run<T>(work: Promise<T>, onProgress?: (nowMs: number) => Promise<void> | void): Promise<T> {
-    const ended: { value?: T; error?: unknown; over: boolean } = { over: false };
-    work.then(
-      (value) => Object.assign(ended, { value, over: true }),
-      (error: unknown) => Object.assign(ended, { error, over: true }),
-    );
-    for (;;) {
-      do await this.#settings.nextTask();
-      while (this.#lookAfter());
-      if (ended.over) break;
-      if (!this.clock.next()) standsStill(this.engines, this.clock.now());
-      if (++this.events % PROGRESS_EVENTS === 0) await onProgress?.(this.clock.now());
-    }
-    if ('error' in ended) throw ended.error;
-    return ended.value as T;
+  run<T>(work: Promise<T>, onProgress?: (nowMs: number) => Promise<void> | void): Promise<T> {
+    const { nextTask } = this.#settings;
+    return new Promise((resolve, reject) => {
+      let end: (() => void) | null = null;
+      work.then(
+        (value) => {
+          end = () => resolve(value);
+        },
+        (error: unknown) => {
+          end = () => reject(error);
+        },
+      );
+      // Over no promises of its own: each event would cost several.
+      const goOn = (): void => {
+        try {
+          if (this.#lookAfter()) nextTask(goOn);
+          else if (end) end();
+          else {
+            if (!this.clock.next()) standsStill(this.engines, this.clock.now());
+            const waits = ++this.events % PROGRESS_EVENTS === 0 && onProgress?.(this.clock.now());
+            if (waits) waits.then(() => nextTask(goOn), reject);
+            else nextTask(goOn);
+          }
+        } catch (error) {
+          reject(error);
+        }
+      };
+      nextTask(goOn);
+    });
   }
 
   /** Lets time pass until it is so, or nothing is to come, or a simulated hour went by. */
   async until(isSo: () => boolean): Promise<void> {
     const endMs = this.clock.now() + LONGEST_WAIT_MS;
     do {
-      do await this.#settings.nextTask();
+      do await new Promise<void>(this.#settings.nextTask);
       while (this.#lookAfter());
     } while (!isSo() && this.clock.now() < endMs && this.clock.next());
   }
@@ -210,16 +225,16 @@ export class SimulatedCluster {
    */
   #lookAfter(): boolean {
     const { check } = this.#settings;
-    if (this.#touched.size === 0) {
+    if (this.#touched.length === 0) {
       if (check) checkEngines(this.#changed);
       if (check) this.store?.checkIntegrity();
       this.#changed.clear();
       return false;
     }
-    const touched = [...this.#touched];
-    this.#touched.clear();
-    for (const id of touched) {
-      const engine = this.#byId.get(id)!;
+    const touched = this.#touched;
+    this.#touched = [];
+    for (const engine of touched) engine.isTouched = false;
+    for (const engine of touched) {
       engine.look();
       engine.meter.look();
       if (check) this.#changed.add(engine);
@@ -232,18 +247,22 @@ export class SimulatedCluster {
     const { load, cache } = this.routing.told;
     const told = load || cache || autoscale !== null;
     const core = engineCore(options, seat, engineIdOf(seat, life), options.mode);
-    const config = { ...core, cache: { ...core.cache, groups: this.#groups } };
+    const config = Object.assign({}, core, {
+      cache: Object.assign({}, core.cache, { groups: this.#groups }),
+    });
     const { engineId } = config;
     const engine: SimulatedEngine = new SimulatedEngine(config, seat, {
-      ...{ clock: this.clock, costs, net: this.net, machine: this.#machine, hasher: simulatedHasher },
-      ...{
-        rank: this.#byId.size,
-        answers,
-        blockBytes,
-        claim: this.#claim,
-        startMs,
-        onlyEnds: this.#settings.runs && !faults,
-      },
+      clock: this.clock,
+      costs,
+      net: this.net,
+      machine: this.#machine,
+      hasher: simulatedHasher,
+      rank: this.#byId.size,
+      answers,
+      blockBytes,
+      claim: this.#claim,
+      startMs,
+      onlyEnds: this.#settings.runs && !faults,
       // News of an age must be told in the order of their times, and what is generated be saved block by block.
       runs:
         this.#settings.runs &&
@@ -251,7 +270,7 @@ export class SimulatedCluster {
         this.#machine === null &&
         !(told && (options.signalAgeMs ?? 0) > 0) &&
         (!this.store || (options.connector.offloading?.promptOnly ?? true)),
-      touch: (id) => this.#touched.add(id),
+      touch: (touched) => this.#touch(touched),
       onLoad: load || autoscale ? (news) => this.#tellLoad(engineId, news, load) : null,
       onCache: cache ? (events, atMs) => this.routing.views.cached({ engineId, events, atMs }) : null,
       onTransfer: (_requestId, { outcome }) => {
@@ -262,9 +281,15 @@ export class SimulatedCluster {
       onStage: faults ? (said) => this.#said(engine, said) : null,
     });
     this.#byId.set(engineId, engine);
-    this.#touched.add(engineId);
+    this.#touch(engine);
     this.store?.addEngine(engine.address);
     return engine;
+  }
+
+  #touch(engine: SimulatedEngine): void {
+    if (engine.isTouched) return;
+    engine.isTouched = true;
+    this.#touched.push(engine);
   }
 
   #clientOf(engine: SimulatedEngine): EngineClient {

@@ -20,7 +20,7 @@ export class DecodeSteps {
   /** `first`: of the first of them; `dueMs`: when something else is to be done, null: nothing is. */
   plan(startMs: number, first: StepShape, most: number, dueMs: number | null): void {
     this.startMs = startMs;
-    const shape = { ...first };
+    const shape = Object.assign({}, first);
     let endsMs = this.#endsMs;
     let endMs = startMs;
     let count = 0;

@@ -8,7 +8,7 @@ import type { EngineCoreConfig } from '../config/engine.ts';
 import { createConnector } from '../connector/registry.ts';
 import type { EngineConnector } from '../connector/types.ts';
 import type { BlockHasher } from '../engine/block-hash.ts';
-import { EngineCore } from '../engine/engine-core.ts';
+import { EngineCore, type EngineCoreDeps } from '../engine/engine-core.ts';
 import type { CacheLookup } from '../engine/inspect/cache-lookup.ts';
 import { filledBytes } from '../engine/kv-cache-spec.ts';
 import type { EngineRequest } from '../engine/types.ts';
@@ -41,7 +41,7 @@ export interface SimulatedEngineDeps extends StepDeps, Omit<EngineNews, 'onOutpu
   /** Milliseconds that its start took, which is over. */
   startMs: number;
   /** It is to be looked after when all that happens now has happened. */
-  touch: (engineId: string) => void;
+  touch: (engine: SimulatedEngine) => void;
   onTransfer: (requestId: string, result: TransferResult) => void;
   /** Told what it does; null: nobody wants to know. */
   onSpan: SpanSink | null;
@@ -63,6 +63,8 @@ export class SimulatedEngine implements EngineClient, Member {
   readonly connector: EngineConnector | null;
   readonly meter: EngineMeter;
   ended: Error | null = null;
+  /** It is to be looked after; whoever does keeps this. */
+  isTouched = false;
   /** Milliseconds that its start took. */
   readonly startMs: number;
   /** Of these only their sum is modelled. */
@@ -94,14 +96,18 @@ export class SimulatedEngine implements EngineClient, Member {
     this.#trace = trace;
     this.connector = this.#connect(config);
     const costAware = this.connector?.costAware;
-    this.core = new EngineCore({
-      ...{ config, connector: this.connector, clock: this.#clock, hasher },
+    const coreDeps: EngineCoreDeps = {
+      config,
+      connector: this.connector,
+      clock: this.#clock,
+      hasher,
       // Whoever is told every stage may look into blocks too.
       blocksUnseen: !trace,
       executor: { execute: () => Promise.reject(new InternalError('a simulated engine steps in halves')) },
-      ...(trace ? { onActivity: trace.activity } : {}),
-      ...(costAware ? { onBatch: (batch, ms) => costAware.stepRan(batch.requests, ms) } : {}),
-    });
+    };
+    if (trace) coreDeps.onActivity = trace.activity;
+    if (costAware) coreDeps.onBatch = (batch, ms) => costAware.stepRan(batch.requests, ms);
+    this.core = new EngineCore(coreDeps);
     this.meter = new EngineMeter(engineId, clock, () => this.core.inspect.load());
     const { onLoad, onCache, onlyEnds, onStage } = deps;
     const { replyMs } = costs;
@@ -110,10 +116,16 @@ export class SimulatedEngine implements EngineClient, Member {
     const { numBlocks, blockSize } = config.cache;
     const { maxNumSeqs } = config.scheduler;
     const place = { role: seat.role, poolTokens: (numBlocks - 1) * blockSize, maxNumSeqs };
-    const { core, meter } = this;
-    const dueMs = () => this.#dueMs();
     this.#steps = new EngineSteps(
-      { ...{ core, meter, place, dueMs, trace }, outbox: this.#outbox, touch: () => this.#touch() },
+      {
+        core: this.core,
+        meter: this.meter,
+        outbox: this.#outbox,
+        place,
+        trace,
+        dueMs: () => this.#dueMs(),
+        touch: () => this.#touch(),
+      },
       deps,
     );
   }
@@ -138,7 +150,7 @@ export class SimulatedEngine implements EngineClient, Member {
       this.catchUp();
       this.#trace?.submitted(requestId, sentMs, clock.now());
       const told = request.sampling.forcedTokenIds === forcedTokenIds;
-      const sampling = told ? request.sampling : { ...request.sampling, forcedTokenIds };
+      const sampling = told ? request.sampling : Object.assign({}, request.sampling, { forcedTokenIds });
       const { promptTokenIds, kvTransferParams, cacheSalt } = request;
       this.core.addRequest({
         requestId,
@@ -260,15 +272,24 @@ export class SimulatedEngine implements EngineClient, Member {
     const { engineId, host, port, cache, connector } = config;
     const { net, claim, blockBytes, onTransfer, onStage } = this.#deps;
     const { blockSize, groups } = cache;
-    const identity = { engineId, host, port, compatibilityHash: 'simulated', blockSize };
     const transport = new SimulatedTransport(
-      { ...identity, blockBytes: groups.map((spec) => filledBytes(spec, blockBytes)) },
+      {
+        engineId,
+        host,
+        port,
+        compatibilityHash: 'simulated',
+        blockSize,
+        blockBytes: groups.map((spec) => filledBytes(spec, blockBytes)),
+      },
       net,
     );
     return (
       connector &&
       createConnector(connector, {
-        ...{ engine: config, transport, clock: this.#clock, claim },
+        engine: config,
+        transport,
+        clock: this.#clock,
+        claim,
         onHoldDropped() {},
         onPull: () => onStage?.('pull'),
         onChunk() {},
@@ -304,7 +325,7 @@ export class SimulatedEngine implements EngineClient, Member {
   }
 
   #touch(): void {
-    this.#deps.touch(this.engineId);
+    this.#deps.touch(this);
   }
 
   #disarm(): void {

@@ -49,7 +49,7 @@ async function askedTurn(
   const startMs = clock.now();
   collector.arrives(conversationId);
   try {
-    for await (const { final } of cluster.generate({ ...request, onlyEnd: true })) {
+    for await (const { final } of cluster.generate(Object.assign({ onlyEnd: true }, request))) {
       if (!final) continue;
       collector.ends(startMs, final);
       return final;

@@ -138,10 +138,15 @@ export class Outbox {
   #send(open: Open, output: RequestOutput, atMs: number): void {
     const { stream, answer, told, kept } = open;
     if (output.finish) this.#open.delete(output.requestId);
-    const whole = kept > 0 ? { ...output, before: answer.slice(told, told + kept) } : output;
+    const whole = kept > 0 ? withBefore(output, answer.slice(told, told + kept)) : output;
     open.told += kept + output.tokens.length;
     open.kept = 0;
     if (this.#replyMs > 0) this.#clock.after(this.#replyMs, () => stream.push(whole, atMs));
     else stream.push(whole, atMs);
   }
 }
+
+const withBefore = (
+  { requestId, tokens, prompt, times, finish }: RequestOutput,
+  before: TokenIds,
+): RequestOutput => ({ requestId, tokens, prompt, times, finish, before });

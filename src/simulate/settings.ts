@@ -21,8 +21,8 @@ export interface SimulationSettings {
   sharing: LinkSharing;
   /** Checks every invariant after every event. */
   check: boolean;
-  /** Lets promises that were resolved run on: the event loop's next task. */
-  nextTask: () => Promise<void>;
+  /** Calls back when promises that were resolved have run on: in the event loop's next task. */
+  nextTask: (run: () => void) => void;
   /**
    * Takes decode steps in which nothing can change at once, and tells of a request's first and last token alone: the same
    * comes out, sooner.

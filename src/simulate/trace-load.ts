@@ -42,7 +42,7 @@ export async function serveTurns(
   }
 
   async function serve({ index, conversationId, prompt, answer, outputTokens }: TraceTurn): Promise<void> {
-    const sampling = { ...exactly(outputTokens), forcedTokenIds: tokensOf(answer) };
+    const sampling = Object.assign(exactly(outputTokens), { forcedTokenIds: tokensOf(answer) });
     await serveTurn(fleet, { conversationId, promptTokenIds: tokensOf(prompt), sampling }, collector);
     feed.ended(index, clock.now() - begunMs);
   }

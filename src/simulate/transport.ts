@@ -4,6 +4,7 @@
  */
 
 import { STORE_ADDRESS } from '../config/connectors.ts';
+import type { BlockId, BlockIds } from '../engine/types.ts';
 import { ATTEMPTS } from '../transport/deadlines.ts';
 import { emptyResult } from '../transport/transfer.ts';
 import type {
@@ -88,7 +89,7 @@ export class SimulatedNet {
 
 export class SimulatedTransport implements ServingTransport {
   readonly identity: EngineIdentity;
-  #handlers: Partial<TransportHandlers> = {};
+  readonly #handlers: Partial<TransportHandlers> = {};
   /** Of those with handlers of their own. */
   readonly #ofPeers = new Map<string, Partial<TransportHandlers>>();
   readonly #net: SimulatedNet;
@@ -103,8 +104,8 @@ export class SimulatedTransport implements ServingTransport {
   }
 
   setHandlers(handlers: Partial<TransportHandlers>, peer?: string): void {
-    if (peer === undefined) this.#handlers = { ...this.#handlers, ...handlers };
-    else this.#ofPeers.set(peer, { ...this.handlersFor(peer), ...handlers });
+    if (peer === undefined) Object.assign(this.#handlers, handlers);
+    else this.#ofPeers.set(peer, Object.assign({}, this.handlersFor(peer), handlers));
   }
 
   handlersFor(peer: string): Partial<TransportHandlers> {
@@ -160,10 +161,10 @@ export class SimulatedTransport implements ServingTransport {
     if (lost) return emptyResult('failed', lost, clock.now() - begunMs);
     const holder = this.#net.node(remote);
     if (!holder) return emptyResult('dead', 'nobody is there', clock.now() - begunMs);
-    const blocks = pairs.map(({ group, remote: blockId }) => ({ group, blockId }));
     catchUp(remote.engineId);
     const own = this.identity.engineId;
-    const gate = holder.handlersFor(own).gate?.(remoteRequestId, blocks, claim, own);
+    const blockIds = remoteIds(pairs, this.identity.blockBytes.length);
+    const gate = holder.handlersFor(own).gate?.(remoteRequestId, blockIds, claim, own);
     touch(remote.engineId);
     if (!gate?.allow) {
       const { outcome, message } = gate ?? { outcome: 'dead' as const, message: 'nobody answers' };
@@ -223,11 +224,7 @@ export class SimulatedTransport implements ServingTransport {
   }
 
   /** False: the holder or the reader ended before all was here. */
-  async #move(
-    holder: SimulatedTransport,
-    pairs: readonly BlockPair[],
-    promptTokens: number,
-  ): Promise<boolean> {
+  #move(holder: SimulatedTransport, pairs: readonly BlockPair[], promptTokens: number): Promise<boolean> {
     const { link } = this.#net.deps;
     const bytes = this.#bytesOf(pairs);
     const copyMs = this.#copyMs(holder.identity.engineId, { blocks: pairs.length, bytes }, promptTokens);
@@ -237,7 +234,7 @@ export class SimulatedTransport implements ServingTransport {
       // The engines' copies and the link work on the bytes at the same time, chunk by chunk: the slower of the two counts.
       const linked = way && this.#onLink(way, bytes);
       await this.#pause(copyMs);
-      await linked;
+      if (linked) await linked;
       if (way && way.latencyMs > 0) await this.#pause(way.latencyMs);
       await this.#device(this.identity.engineId);
       return true;
@@ -246,17 +243,18 @@ export class SimulatedTransport implements ServingTransport {
   }
 
   /** What the promise gives; or the other value, once one of the engines has ended. */
-  async #orEnd<T, E>(engines: readonly SimulatedTransport[], promise: Promise<T>, ended: E): Promise<T | E> {
-    let tell = (): void => {};
-    const end = new Promise<E>((resolve) => {
-      tell = () => resolve(ended);
+  #orEnd<T, E>(engines: readonly SimulatedTransport[], promise: Promise<T>, ended: E): Promise<T | E> {
+    return new Promise((resolve, reject) => {
+      const leave = (): void => {
+        for (const engine of engines) engine.#waiting.delete(tell);
+      };
+      const tell = (): void => {
+        leave();
+        resolve(ended);
+      };
+      for (const engine of engines) engine.#waiting.add(tell);
+      promise.finally(leave).then(resolve, reject);
     });
-    for (const engine of engines) engine.#waiting.add(tell);
-    try {
-      return await Promise.race([promise, end]);
-    } finally {
-      for (const engine of engines) engine.#waiting.delete(tell);
-    }
   }
 
   /** A store's loads and saves where costs say nothing of them: as between engines. */
@@ -334,4 +332,11 @@ export class SimulatedTransport implements ServingTransport {
     result.movingMs = movingMs;
     return result;
   }
+}
+
+/** What is read, as the holder names it, by group. */
+function remoteIds(pairs: readonly BlockPair[], groups: number): BlockIds {
+  const ids: BlockId[][] = Array.from({ length: groups }, () => []);
+  for (const { group, remote } of pairs) ids[group]?.push(remote);
+  return ids;
 }

@@ -259,12 +259,12 @@ export class StoreService {
     return outcome === 'done';
   }
 
-  readonly #gate: ReadGate = (leaseId, blocks, _claim, readerId) => {
+  readonly #gate: ReadGate = (leaseId, blockIds, _claim, readerId) => {
     const name = nameOf(readerId, leaseId);
     const lease = this.#leases.get(name);
-    const isOf = ({ group, blockId }: (typeof blocks)[number]): boolean =>
-      blockId !== NULL_BLOCK && lease?.blocks[group]?.has(blockId) === true;
-    if (!lease || !blocks.every(isOf))
+    const isOf = (id: BlockId, group: number): boolean =>
+      id !== NULL_BLOCK && lease?.blocks[group]?.has(id) === true;
+    if (!lease || !blockIds.every((ids, group) => ids.every((id) => isOf(id, group))))
       return { allow: false, outcome: 'declined', message: `nothing is kept for '${leaseId}'.` };
     // From here on the READ keeps them, whoever asks again.
     this.#leases.delete(name);

@@ -180,8 +180,7 @@ export class HolderHalf {
         });
       return { finished: () => stream.finished(), send };
     }
-    const blocks = read.blockIds.flatMap((ids, group) => ids.map((blockId) => ({ group, blockId })));
-    const decision = gate()(read.remoteRequestId, blocks, read.claim, readerId);
+    const decision = gate()(read.remoteRequestId, read.blockIds, read.claim, readerId);
     if (!decision.allow) return decision;
     const send = async (sending: ChunkSending) => {
       await sending.send({ chunks: cut(read.blockIds) });

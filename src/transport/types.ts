@@ -147,7 +147,7 @@ export type PeerNotification = HoldNotification | StoreMessage;
 /** Decides at the holder whether a READ may be served. */
 export type ReadGate = (
   requestId: string,
-  blocks: readonly { group: number; blockId: BlockId }[],
+  blockIds: BlockIds,
   claim: ReadClaim,
   /** The reader's engine. */
   readerId: string,

@@ -45,7 +45,6 @@ function table(changes: Partial<Pick<HoldTableDeps, 'claim' | 'groups'>> = {}) {
 const of = (numTokens: number, prompt = range(0, 10), salt: string | null = null): ReadClaim => {
   return { held: claim(range(0, 10), 10, salt), prompt: claim(prompt, numTokens, salt) };
 };
-const blocks = (ids: number[], group = 0) => ids.map((blockId) => ({ group, blockId }));
 
 describe('the gate', () => {
   it('lets in who knows the tokens, to the last of the blocks that its prompt shares', () => {
@@ -58,7 +57,7 @@ describe('the gate', () => {
     ] as const) {
       const { holds, hold } = table();
       hold('r');
-      expect(holds.gate('r', blocks([...ids]), of(numTokens), 'reader'), `${ids}`).toMatchObject({
+      expect(holds.gate('r', [ids], of(numTokens), 'reader'), `${ids}`).toMatchObject({
         allow: true,
       });
       expect(holds.list()[0]).toMatchObject({ reading: true });
@@ -78,7 +77,7 @@ describe('the gate', () => {
   ])('refuses %s: nothing is pinned, ended or told', (_, ids, shown) => {
     const { holds, hold, ended } = table();
     hold('r');
-    expect(holds.gate('r', blocks(ids), shown, 'stranger')).toEqual(REFUSED);
+    expect(holds.gate('r', [ids], shown, 'stranger')).toEqual(REFUSED);
     expect(holds.list()).toMatchObject([{ requestId: 'r', reading: false }]);
     expect(ended).toEqual([]);
   });
@@ -91,8 +90,8 @@ describe('the gate', () => {
       held: untold([], 10, null),
       prompt: untold([], numTokens, null),
     });
-    expect(holds.gate('r', blocks([5, 6, 7]), shown(11), 'x')).toEqual(REFUSED);
-    expect(holds.gate('r', blocks([5, 6, 7]), shown(10), 'x')).toMatchObject({ allow: true });
+    expect(holds.gate('r', [[5, 6, 7]], shown(11), 'x')).toEqual(REFUSED);
+    expect(holds.gate('r', [[5, 6, 7]], shown(10), 'x')).toMatchObject({ allow: true });
   });
 
   describe('of a window beside a full group', () => {
@@ -116,7 +115,7 @@ describe('the gate', () => {
     ])('%s: blocks %j and %j', (allow, full, windowed) => {
       const { holds, hold } = table({ groups });
       hold('r', tables);
-      expect(holds.gate('r', [...blocks(full), ...blocks(windowed, 1)], of(10), 'x')).toMatchObject({
+      expect(holds.gate('r', [full, windowed], of(10), 'x')).toMatchObject({
         allow,
       });
     });
@@ -125,15 +124,15 @@ describe('the gate', () => {
   it('refuses blocks of a group that there is not', () => {
     const { holds, hold } = table();
     hold('r');
-    expect(holds.gate('r', [...blocks([7]), ...blocks([1], 3)], of(10), 'x')).toEqual(REFUSED);
+    expect(holds.gate('r', [[7], [], [], [1]], of(10), 'x')).toEqual(REFUSED);
     expect(holds.list()[0]!.reading).toBe(false);
   });
 
   it('unpins once, however often it is told that a READ is over', () => {
     const { holds, hold, ended } = table();
     hold('r');
-    const first = holds.gate('r', blocks([7]), of(10), 'a');
-    const second = holds.gate('r', blocks([7]), of(10), 'b');
+    const first = holds.gate('r', [[7]], of(10), 'a');
+    const second = holds.gate('r', [[7]], of(10), 'b');
     if (!first.allow || !second.allow) throw new Error('not let in');
     first.finished();
     first.finished();

@@ -162,7 +162,9 @@ export class PolicyTransport implements ServingTransport {
     const holder = this.#net.node(remote);
     return new Promise((resolve) => {
       this.#net.post(() => {
-        const blocks = pairs.map((pair) => ({ group: pair.group, blockId: pair.remote }));
+        const blocks = Array.from({ length: this.identity.blockBytes.length }, (_, group) =>
+          pairs.filter((pair) => pair.group === group).map((pair) => pair.remote),
+        );
         const gate = holder
           ?.handlersFor(this.identity.engineId)
           .gate?.(remoteRequestId, blocks, claim, this.identity.engineId);

@@ -152,9 +152,8 @@ it('a READ that names blocks of a group that there is not is refused', () => {
   const tokenIds = range(0, 16);
   table.hold('r', { blockIds: [[1]], tokenIds, cacheSalt: null, ...lease(clock) });
   const right = { held: claimOf(16), prompt: claimOf(16) };
-  const block = { group: 0, blockId: 1 };
-  expect(table.gate('r', [block], right, 'd')).toMatchObject({ allow: true });
-  expect(table.gate('r', [block, { group: 1, blockId: 1 }], right, 'd')).toEqual(REFUSED);
+  expect(table.gate('r', [[1]], right, 'd')).toMatchObject({ allow: true });
+  expect(table.gate('r', [[1], [1]], right, 'd')).toEqual(REFUSED);
 });
 
 describe('a message', () => {

@@ -78,14 +78,13 @@ describe('a conversation', () => {
 
   test('says of a freed block what was in it, and from which turn', async () => {
     const { page } = opened;
-    await page.evaluate('new Promise((resolve) => setTimeout(resolve, 1500))');
-    const free = (await page.evaluate(
-      "kvferry.state.drawn.prefill.value.blocks.value.filter((block) => block.state === 'free' && block.tokens > 0)",
-    )) as { text: string; turn: number }[];
-    expect(free.length).toBeGreaterThan(0);
-    expect(free.every(({ text, turn }) => text !== null && turn >= 1)).toBe(true);
+    const freed = () =>
+      page.evaluate<{ text: string; turn: number }[]>(
+        "kvferry.state.drawn.prefill.value.blocks.value.filter((block) => block.state === 'free' && block.tokens > 0)",
+      );
     // The newest turn's blocks are known for it, whatever lay there before.
-    expect(Math.max(...free.map(({ turn }) => turn))).toBe(4);
+    await expect.poll(async () => Math.max(...(await freed()).map(({ turn }) => turn))).toBe(4);
+    expect((await freed()).every(({ text, turn }) => text !== null && turn >= 1)).toBe(true);
   });
 
   test('follows its newest turn after a question that fills the view', async () => {
@@ -107,55 +106,53 @@ describe('a conversation', () => {
   test('nothing went wrong on the console, and nothing was asked for in vain', () => {
     expect(opened.errors).toEqual([]);
   });
-});
 
-test('a history that was rewritten is seen so: in the chat, in the blocks, in the headline', async () => {
-  const { page } = await open('#lesson=8');
-  await ask(page, 'My name is Ada and my boat is mira.');
-  await page.evaluate("kvferry.actions.editHistory('mira', 'luna')");
-  const chat = page.getByRole('region', { name: 'Conversation' });
-  await expect.poll(() => chat.locator('del').first().innerText()).toBe('mira');
-  await expect.poll(() => chat.locator('ins').first().innerText()).toBe('luna');
-  const turn = await ask(page, 'What is my boat?');
-  expect(turn.answer).toContain('mira');
-  const story = page.getByRole('region', { name: 'What happens now' });
-  await expect.poll(() => story.innerText()).toMatch(/Wrong KV: \d+ pulled tokens/);
-  await page.evaluate('kvferry.actions.begin({ tokenCheck: true })');
-  await untilReady(page);
-  await ask(page, 'My name is Ada and my boat is mira.');
-  await page.evaluate("kvferry.actions.editHistory('mira', 'luna')");
-  expect((await ask(page, 'What is my boat?')).answer).toContain('luna');
-  expect(await story.innerText()).not.toContain('Wrong KV');
-});
-
-describe('the address', () => {
-  test('a link that cannot be meant keeps the default, and the page runs', async () => {
-    const { page } = await open('#link=fast&model=nano&turns=0');
-    const { settings, notes } = await readState(page);
-    expect(settings).toMatchObject({ link: null });
-    expect(notes.join(' ')).toContain("link to 'fast': wanted nvlink");
+  test('has a drawer that says so where its settings cannot be fetched', async () => {
+    const { page } = opened;
+    await page.route(/settings-panel/, (route) => route.abort());
+    await openSettings(page);
+    const drawer = page.getByRole('region', { name: 'Settings' });
+    await expect.poll(() => drawer.innerText()).toContain('could not be fetched');
+    expect(await drawer.getByRole('button', { name: 'Close' }).isVisible()).toBe(true);
   });
+});
 
-  test('a lesson in it is set up, and nothing is ticked before it was done', async () => {
-    const { page } = await open('#lesson=8');
-    const { settings, turns } = await readState(page);
+describe('the eighth lesson, from a link', () => {
+  let opened: OpenedPage;
+  beforeAll(async () => {
+    opened = await stayOpen('#lesson=8');
+  });
+  afterAll(() => opened.page.close());
+
+  test('is set up', async () => {
+    const { settings, turns } = await readState(opened.page);
     expect(settings).toMatchObject({ lesson: 8, tokenCheck: false, threshold: 0, turns: 0 });
     expect(turns).toEqual([]);
-    for (const lesson of [1, 7]) {
-      const { page: other } = await open(`#lesson=${lesson}`);
-      expect(await other.locator('.lesson-task').getAttribute('data-seen')).toBe('false');
-    }
   });
 
-  test('is not changed by the skip link, which goes to the engines', async () => {
-    const { page } = await open('#model=nano&mode=unidirectional&threshold=7&turns=0');
-    const before = page.url();
-    await page.keyboard.press('Tab');
-    await page.keyboard.press('Enter');
-    expect(page.url()).toBe(before);
-    expect(await page.evaluate("document.activeElement.classList.contains('stage')")).toBe(true);
-    expect((await readState(page)).settings).toMatchObject({ mode: 'unidirectional', threshold: 7 });
+  test('shows a history that was rewritten: in the chat, in the blocks, in the headline', async () => {
+    const { page } = opened;
+    await ask(page, 'My name is Ada and my boat is mira.');
+    await page.evaluate("kvferry.actions.editHistory('mira', 'luna')");
+    const chat = page.getByRole('region', { name: 'Conversation' });
+    await expect.poll(() => chat.locator('del').first().innerText()).toBe('mira');
+    await expect.poll(() => chat.locator('ins').first().innerText()).toBe('luna');
+    const turn = await ask(page, 'What is my boat?');
+    expect(turn.answer).toContain('mira');
+    const story = page.getByRole('region', { name: 'What happens now' });
+    await expect.poll(() => story.innerText()).toMatch(/Wrong KV: \d+ pulled tokens/);
+    await page.evaluate('kvferry.actions.begin({ tokenCheck: true })');
+    await untilReady(page);
+    await ask(page, 'My name is Ada and my boat is mira.');
+    await page.evaluate("kvferry.actions.editHistory('mira', 'luna')");
+    expect((await ask(page, 'What is my boat?')).answer).toContain('luna');
+    expect(await story.innerText()).not.toContain('Wrong KV');
   });
+});
+
+test.each([1, 7])('nothing of lesson %i is ticked before it was done', async (lesson) => {
+  const { page } = await open(`#lesson=${lesson}`);
+  expect(await page.locator('.lesson-task').getAttribute('data-seen')).toBe('false');
 });
 
 test('a model that was dropped before a reload gives way to the shipped one, with a word', async () => {
@@ -166,91 +163,120 @@ test('a model that was dropped before a reload gives way to the shipped one, wit
   expect(alive).toEqual({ prefill: true, decode: true });
 });
 
-test('on a phone each heading stands beside its own blocks', async () => {
-  const { page } = await openPage(browser(), `${served().url}#model=nano&turns=0&speed=live`, {
-    width: 390,
-    height: 844,
+describe('a page from a link that says more than it can mean', () => {
+  let opened: OpenedPage;
+  beforeAll(async () => {
+    opened = await stayOpen(
+      '#link=fast&model=nano&mode=unidirectional&threshold=7&prefill=2&decode=2&maxTokens=4&turns=0',
+    );
   });
-  await untilReady(page);
-  const top = async (selector: string) => (await page.locator(selector).boundingBox())!.y;
-  const stage = await top('.engines .stage');
-  expect(await top('.engine-heading.is-p')).toBeLessThan(stage);
-  expect(await top('.engine-heading.is-d')).toBeGreaterThan(stage);
-});
+  afterAll(() => opened.page.close());
 
-test('the wheel zooms the timeline under a pointer that was moved there', async () => {
-  const { page } = await open('#model=nano&turns=0');
-  await ask(page, 'Hello');
-  const timeline = page.locator('.timeline-canvas');
-  await timeline.scrollIntoViewIfNeeded();
-  const box = (await timeline.boundingBox())!;
-  await page.mouse.move(box.x + box.width / 2, box.y + 30);
-  await page.mouse.move(box.x + box.width / 2 + 5, box.y + 32);
-  const fit = page.getByRole('button', { name: 'to the first token' });
-  expect(await fit.getAttribute('aria-pressed')).toBe('true');
-  await page.mouse.wheel(0, -200);
-  await expect.poll(() => fit.getAttribute('aria-pressed')).toBe('false');
-});
-
-test('a drawer whose settings cannot be fetched says so', async () => {
-  const { page } = await open('#model=nano&turns=0');
-  await page.route(/settings-panel/, (route) => route.abort());
-  await openSettings(page);
-  const drawer = page.getByRole('region', { name: 'Settings' });
-  await expect.poll(() => drawer.innerText()).toContain('could not be fetched');
-  expect(await drawer.getByRole('button', { name: 'Close' }).isVisible()).toBe(true);
-});
-
-test('a saved recording has what was shown, and the page reads it', async () => {
-  const { page, errors } = await open('#model=nano&turns=0&maxTokens=4');
-  await ask(page, 'What is this?');
-  const saving = page.waitForEvent('download');
-  await page.getByRole('button', { name: 'Save recording' }).click();
-  const saved = await (await saving).path();
-  const { page: second } = await open('#model=nano&turns=0');
-  await second.getByLabel('Load recording').setInputFiles({
-    name: 'saved.json',
-    mimeType: 'application/json',
-    buffer: await readFile(saved),
+  test('keeps the default, and runs', async () => {
+    const { settings, notes } = await readState(opened.page);
+    expect(settings).toMatchObject({ link: null });
+    expect(notes.join(' ')).toContain("link to 'fast': wanted nvlink");
   });
-  await until(second, "state.status.value.phase === 'recorded' && state.turns.value.length === 1");
-  expect((await readState(second)).turns[0]).toMatchObject({ error: null });
-  expect(errors).toEqual([]);
-});
 
-test('an emptied number field keeps what is in force', async () => {
-  const { page } = await open('#model=nano&turns=0');
-  await openSettings(page);
-  const field = page.getByLabel("P's pool, blocks");
-  await field.fill('');
-  await field.blur();
-  expect(await field.inputValue()).toBe('64');
-  expect((await readState(page)).notes).toEqual([]);
-});
+  test('keeps its address when the skip link is followed, which goes to the engines', async () => {
+    const { page } = opened;
+    const before = page.url();
+    await page.keyboard.press('Tab');
+    await page.keyboard.press('Enter');
+    expect(page.url()).toBe(before);
+    expect(await page.evaluate("document.activeElement.classList.contains('stage')")).toBe(true);
+    expect((await readState(page)).settings).toMatchObject({ mode: 'unidirectional', threshold: 7 });
+  });
 
-test('says who reads and who writes, in each mode', async () => {
-  const { page } = await open('#model=nano&turns=0&mode=monolithic');
-  const heads = () => page.locator('.engine-heading').allInnerTexts();
-  expect((await heads())[0]).toContain('not used');
-  expect((await heads())[1]).toContain('reads the prompt and writes');
-  await ask(page, 'Hello');
-  const story = page.getByRole('region', { name: 'What happens now' });
-  expect(await story.innerText()).not.toContain('P ');
-});
+  test('keeps what is in force where a number field is emptied', async () => {
+    const { page } = opened;
+    const { notes } = await readState(page);
+    await openSettings(page);
+    const field = page.getByLabel("P's pool, blocks");
+    await field.fill('');
+    await field.blur();
+    expect(await field.inputValue()).toBe('64');
+    expect((await readState(page)).notes).toEqual(notes);
+    await page.keyboard.press('Escape');
+  });
 
-test('runs several P and D, any of which can be looked at', async () => {
-  const { page, errors } = await open('#model=nano&turns=0&prefill=2&decode=2');
-  expect(page.workers()).toHaveLength(4);
-  for (const question of ['Hello', 'And again', 'Once more']) {
-    expect((await ask(page, question)).error).toBeNull();
-  }
-  const engines = () =>
-    page.evaluate<string[]>('[...kvferry.state.engines.value.values()].map(({ engineId }) => engineId)');
-  expect(await engines()).toEqual(['prefill-0', 'prefill-1', 'decode-0', 'decode-1']);
-  await page.getByRole('button', { name: 'D1', exact: true }).click();
-  expect(await page.evaluate('kvferry.state.drawn.decode.value.engineId')).toBe('decode-1');
-  await page.getByRole('button', { name: 'Kill D' }).click();
-  await until(page, "state.drawn.decode.value.engineId === 'decode-0'");
-  expect((await ask(page, 'Still there?')).error).toBeNull();
-  expect(errors).toEqual([]);
+  test('shows the timeline larger under a pointer that was moved there and turns its wheel', async () => {
+    const { page } = opened;
+    await ask(page, 'Hello');
+    const timeline = page.locator('.timeline-canvas');
+    await timeline.scrollIntoViewIfNeeded();
+    const box = (await timeline.boundingBox())!;
+    await page.mouse.move(box.x + box.width / 2, box.y + 30);
+    await page.mouse.move(box.x + box.width / 2 + 5, box.y + 32);
+    const fit = page.getByRole('button', { name: 'to the first token' });
+    expect(await fit.getAttribute('aria-pressed')).toBe('true');
+    await page.mouse.wheel(0, -200);
+    await expect.poll(() => fit.getAttribute('aria-pressed')).toBe('false');
+  });
+
+  test('has each heading beside its own blocks on a phone', async () => {
+    const { page } = opened;
+    await page.setViewportSize({ width: 390, height: 844 });
+    const top = async (selector: string) => (await page.locator(selector).boundingBox())!.y;
+    await expect
+      .poll(async () => (await top('.engine-heading.is-d')) - (await top('.engines .stage')))
+      .toBeGreaterThan(0);
+    expect(await top('.engine-heading.is-p')).toBeLessThan(await top('.engines .stage'));
+    await page.setViewportSize({ width: 1280, height: 900 });
+  });
+
+  test('runs several P and D, any of which can be looked at', async () => {
+    const { page } = opened;
+    expect(page.workers()).toHaveLength(4);
+    await page.getByRole('button', { name: 'Reset' }).click();
+    await until(page, "state.turns.value.length === 0 && state.status.value.phase === 'ready'");
+    for (const question of ['Hello', 'And again', 'Once more']) {
+      expect((await ask(page, question)).error).toBeNull();
+    }
+    const engines = () =>
+      page.evaluate<string[]>('[...kvferry.state.engines.value.values()].map(({ engineId }) => engineId)');
+    expect(await engines()).toEqual(['prefill-0', 'prefill-1', 'decode-0', 'decode-1']);
+    await page.getByRole('button', { name: 'D1', exact: true }).click();
+    expect(await page.evaluate('kvferry.state.drawn.decode.value.engineId')).toBe('decode-1');
+    await page.getByRole('button', { name: 'Kill D' }).click();
+    await until(page, "state.drawn.decode.value.engineId === 'decode-0'");
+    expect((await ask(page, 'Still there?')).error).toBeNull();
+  });
+
+  test('says who reads and who writes where one engine does all', async () => {
+    const { page } = opened;
+    await page.getByRole('radio', { name: 'One engine' }).check();
+    await until(page, "state.settings.value.mode === 'monolithic'");
+    await untilReady(page);
+    const heads = () => page.locator('.engine-heading').allInnerTexts();
+    expect((await heads())[0]).toContain('not used');
+    expect((await heads())[1]).toContain('reads the prompt and writes');
+    await ask(page, 'Hello');
+    const story = page.getByRole('region', { name: 'What happens now' });
+    expect(await story.innerText()).not.toContain('P ');
+  });
+
+  test('saves a recording of what was shown, and reads it', async () => {
+    const { page } = opened;
+    const shown = async () =>
+      (await readState(page)).turns.map(({ question, answer, error }) => ({ question, answer, error }));
+    const before = await shown();
+    expect(before.length).toBeGreaterThan(1);
+    const saving = page.waitForEvent('download');
+    await page.getByRole('button', { name: 'Save recording' }).click();
+    const saved = await (await saving).path();
+    await page.getByLabel('Load recording').setInputFiles({
+      name: 'saved.json',
+      mimeType: 'application/json',
+      buffer: await readFile(saved),
+    });
+    await until(page, "state.status.value.phase === 'recorded'");
+    await page.evaluate('kvferry.actions.pause(), kvferry.actions.seek(1e9)');
+    expect(await shown()).toEqual(before);
+    expect(page.workers()).toHaveLength(0);
+  });
+
+  test('nothing went wrong on the console', () => {
+    expect(opened.errors).toEqual([]);
+  });
 });

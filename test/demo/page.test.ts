@@ -191,6 +191,8 @@ describe('a streamed hand-over', () => {
 
 describe('without WebGPU', () => {
   const browser = whileTesting(() => launchBrowser({ webgpu: false }));
+  /** What some lessons say of their last step, with what was recorded. */
+  const TOLD: Readonly<Record<number, string>> = { 10: 'tokens of both answers are the same' };
 
   test('says what is missing and replays a recorded run', async () => {
     const { page, errors } = await openPage(browser(), served().url);
@@ -227,6 +229,10 @@ describe('without WebGPU', () => {
         await walkStep(page, lesson, i);
         await until(page, '!state.time.value.playing');
       }
+      // What it says is said of what was recorded.
+      expect(await page.locator('.lesson-task').innerText()).toContain(
+        TOLD[number] ?? lesson.tasks.at(-1)!.see,
+      );
       expect(errors).toEqual([]);
       await page.close();
     },

@@ -1,15 +1,20 @@
-/** The lesson on windows, live and from its recording: what it says is what the page's own blocks and turns say. */
+/** The lesson on windows, live: what it says is what the page's own blocks and turns say. */
 import type { Page } from 'playwright-core';
-import { expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { lessonNumbered } from '../../demo/src/lessons/index.ts';
 import { whileTesting } from '../while-testing.ts';
 import { launchBrowser } from './browser.ts';
-import { openPage, readState, servePage, until, untilReady, walkStep } from './page.ts';
+import { type OpenedPage, openPage, readState, servePage, until, untilReady, walkStep } from './page.ts';
 
 const lesson = lessonNumbered(10)!;
 
 const served = whileTesting(servePage);
 const browser = whileTesting(launchBrowser);
+let opened: OpenedPage;
+beforeAll(async () => {
+  opened = await openPage(browser(), `${served().url}#lesson=10&speed=live`);
+  await untilReady(opened.page);
+});
 
 const said = (page: Page): Promise<string> => page.locator('.lesson-figures').innerText();
 const told = (page: Page): Promise<string> => page.locator('.lesson-told').innerText();
@@ -35,9 +40,17 @@ async function moved(page: Page): Promise<number> {
     .reduce((sum, { p_to_d, d_to_p }) => sum + p_to_d.blocks + d_to_p.blocks, 0);
 }
 
+test('a question within the window saves nothing, and that is said', async () => {
+  const { page } = opened;
+  await page.evaluate("kvferry.actions.ask('Who is there?')");
+  await page.locator('.lesson-figures').waitFor();
+  expect(await said(page)).toContain('Nothing was saved');
+}, 180_000);
+
 test('fewer blocks are held, handed over and pulled; with all kept the tokens are the same', async () => {
-  const { page, errors } = await openPage(browser(), `${served().url}#lesson=10&speed=live`);
-  await untilReady(page);
+  const { page, errors } = opened;
+  await page.getByRole('button', { name: 'Begin again' }).click();
+  await until(page, "state.turns.value.length === 0 && state.status.value.phase === 'ready'");
   expect((await readState(page)).settings).toMatchObject({ model: 'tiny-hybrid', allFullKv: false });
 
   await walkStep(page, lesson, 0);
@@ -76,28 +89,3 @@ test('fewer blocks are held, handed over and pulled; with all kept the tokens ar
   expect(await told(page)).toContain('Fewer blocks of the groups with a window');
   expect(errors).toEqual([]);
 }, 280_000);
-
-test('a question within the window saves nothing, and that is said', async () => {
-  const { page, errors } = await openPage(browser(), `${served().url}#lesson=10&speed=live`);
-  await untilReady(page);
-  await page.evaluate("kvferry.actions.ask('Who is there?')");
-  await page.locator('.lesson-figures').waitFor();
-  expect(await said(page)).toContain('Nothing was saved');
-  expect(errors).toEqual([]);
-}, 180_000);
-
-test('without WebGPU the recording is walked through, with the same comparison', async () => {
-  const without = await launchBrowser({ webgpu: false });
-  try {
-    const { page } = await openPage(without, `${served().url}#lesson=10&speed=live`);
-    await until(page, "state.status.value.phase === 'recorded' && state.replay.value !== null");
-    for (const i of lesson.tasks.keys()) {
-      await until(page, '!state.time.value.playing');
-      await walkStep(page, lesson, i);
-    }
-    expect(await said(page)).toContain('tokens of both answers are the same');
-    expect(await told(page)).toContain('What is moved, not the answers');
-  } finally {
-    await without.close();
-  }
-}, 180_000);

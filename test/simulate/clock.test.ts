@@ -176,7 +176,7 @@ describe('time in a simulation', () => {
       costs: { ...costs, startMs: 700 },
       ...{ groups: [{ kind: 'full' }], blockBytes: BLOCK_BYTES, sharing: 'fair', check: false, runs: true },
       ...{ tokenIds: [8, 500], seed: 3, seeds: 1, slo: { ttftMs: null, tpotMs: null } },
-      nextTask: () => new Promise((resolve) => setImmediate(resolve)),
+      nextTask: setImmediate,
       signal: new AbortController().signal,
       onProgress() {},
       ...changes,

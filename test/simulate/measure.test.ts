@@ -28,7 +28,7 @@ function fleet(beside: (role: string) => Promise<void> | null) {
     async submit(request: { sampling: { maxTokens: number }; promptTokenIds: readonly number[] }) {
       const { maxTokens } = request.sampling;
       asked[role]++;
-      if (asked.prefill > 60) throw new Error('P was asked on and on');
+      if (asked.prefill > 80) throw new Error('P was asked on and on');
       // D's long answer is asked for alone first, then with P's prompts beside it.
       const isLong = maxTokens > 16;
       if (isLong) longAnswers++;

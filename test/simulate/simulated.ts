@@ -11,7 +11,7 @@ import type { SimulationSettings } from '../../src/simulate/settings.ts';
 import { HEAD_BYTES } from '../../src/store/block-file.ts';
 import { type Changes, connectorWith } from '../connector/scripted.ts';
 
-const nextTask = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+const nextTask = (run: () => void): void => void setImmediate(run);
 
 export interface Fleet {
   prefill?: number;

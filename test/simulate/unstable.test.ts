@@ -1,5 +1,6 @@
 /** A load that no fleet of this size ever serves is said to be one; it is not simulated to its far end. */
 import { expect, it } from 'vitest';
+import { promisesRun } from '../../src/cli/simulate/promises-run.ts';
 import { noCosts } from '../../src/simulate/costs/published.ts';
 import { poissonArrivals } from '../../src/simulate/load.ts';
 import { outcomeOf } from '../../src/simulate/outcome.ts';
@@ -18,7 +19,7 @@ const world: SimulationWorld = {
   costs: { ...noCosts, stepMs: () => 1000 },
   ...{ groups: [{ kind: 'full' }], blockBytes: 16_000, sharing: 'fcfs', check: false, runs: true },
   ...{ tokenIds: [8, 500], seed: 0, seeds: 1, slo: { ttftMs: null, tpotMs: null } },
-  nextTask: () => new Promise((resolve) => process.nextTick(resolve)),
+  nextTask: promisesRun,
   signal: new AbortController().signal,
   onProgress() {},
 };

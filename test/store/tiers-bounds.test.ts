@@ -146,21 +146,20 @@ it(`${TURNS} turns: memory, folder and what waits keep within their bounds, and 
     const ids = found.kind === 'store_found' ? found.blockIds : [];
     const { length } = ids[0]!;
     if (length > 0) {
-      const asked = ids.flatMap((list, group) => list.map((blockId) => ({ group, blockId })));
       const claim = { held: { numTokens: 0, digest: '' }, prompt: { numTokens: 0, digest: '' } };
       if (fails(0.1)) transport.handlers.onNotification!(engine.engineId, { kind: 'store_release', leaseId });
       else if (fails(0.01)) {
         transport.handlers.onPeerGone!(engine.engineId);
         service.addEngine(engine);
       } else {
-        const gate = transport.handlers.gate!(leaseId, asked, claim, engine.engineId);
+        const gate = transport.handlers.gate!(leaseId, ids, claim, engine.engineId);
         // Its engine may have gone as another turn of it began.
         if (gate.allow) {
-          for (const { group, blockId } of asked) {
-            const hash = hashes[ids[group]!.indexOf(blockId)]!;
-            const bytes = memory.block(group, blockId);
-            if (bytes.some((byte) => byte !== contentOf(hash, group))) wrong.push(hash);
-          }
+          for (const [group, list] of ids.entries())
+            for (const [place, blockId] of list.entries()) {
+              const bytes = memory.block(group, blockId);
+              if (bytes.some((byte) => byte !== contentOf(hashes[place]!, group))) wrong.push(hashes[place]!);
+            }
           await null;
           gate.finished();
           count.loaded += length;

@@ -37,18 +37,15 @@ describe("the gate's answer", () => {
     const { reader, holder } = openPair();
     let asked: unknown = null;
     holder.transport.setHandlers({
-      gate: (requestId, blocks, claim) => {
-        asked = { requestId, blocks, claim };
+      gate: (requestId, blockIds, claim) => {
+        asked = { requestId, blockIds, claim };
         return { allow: false, outcome: 'declined', message: '' };
       },
     });
     await read(reader, holder, pairsOf([7, 3], [1, 2]), 'x');
     expect(asked).toEqual({
       requestId: 'x@holder',
-      blocks: [
-        { group: 0, blockId: 7 },
-        { group: 0, blockId: 3 },
-      ],
+      blockIds: [[7, 3]],
       claim: CLAIM,
     });
     const ungated = openPair({ handlers: {} });

@@ -7,7 +7,7 @@
 import type { KvCacheSpec } from '../../config/engine.ts';
 import { skippedBlocks } from '../../engine/kv-cache-spec.ts';
 import type { Pressure } from '../../engine/kv-connector.ts';
-import { type BlockId, type BlockIds, type Clock, NULL_BLOCK } from '../../engine/types.ts';
+import { type BlockIds, type Clock, NULL_BLOCK } from '../../engine/types.ts';
 import { type ClaimPrefix, type PrefixClaim, sameClaim } from '../../transport/prefix-claim.ts';
 import type { HoldRef, ReadClaim, ReadGate } from '../../transport/types.ts';
 import { HoldMeter, type HoldUse } from '../hold-meter.ts';
@@ -236,14 +236,13 @@ export class HoldTable implements ReaderHolds {
     return { allow: true, blockIds, finished };
   }
 
-  readonly gate: ReadGate = (requestId, blocks, claim, readerId) => {
+  readonly gate: ReadGate = (requestId, blockIds, claim, readerId) => {
     const opened = this.open(requestId, claim, readerId);
     if (!opened.allow) return opened;
-    const asked: BlockId[][] = opened.blockIds.map(() => []);
+    const asked = opened.blockIds.map((_ids, group) => blockIds[group] ?? []);
     // A group that there is not is nothing that can be asked for.
-    for (const { group, blockId } of blocks) asked[group]?.push(blockId);
-    const count = asked.reduce((sum, ids) => sum + ids.length, 0);
-    const isWhole = count === blocks.length && this.#windowsToo(asked, claim.prompt.numTokens);
+    const isKnown = blockIds.every((ids, group) => group < asked.length || ids.length === 0);
+    const isWhole = isKnown && this.#windowsToo(asked, claim.prompt.numTokens);
     if (isWhole && areLast(asked, opened.blockIds)) return opened;
     opened.finished();
     return REFUSED;

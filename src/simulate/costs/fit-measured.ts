@@ -1,9 +1,11 @@
 /** From what was measured to costs: medians of repeats, then fits of steps with prompts, of decode steps, and of READs. */
+
+import { tokenContext } from '../../connector/policy/cost-model.ts';
 import type { Cluster } from '../../fleet/types.ts';
 import { fitNonNegative } from '../../measure/least-squares.ts';
 import { median, quantile } from '../../measure/statistics.ts';
 import type { EngineRole } from '../../router/engine-client.ts';
-import { linearCosts, type SimulationCostsFile, stepMs } from './linear.ts';
+import { between, linearCosts, type SimulationCostsFile, stepMs } from './linear.ts';
 import { type StepShape, shapeOf } from './types.ts';
 
 export interface MeasuredCosts {
@@ -91,7 +93,7 @@ export function fitted(
 
 const msOf = ({ ms }: Point): number => Math.max(1e-3, median(ms));
 
-/** Of one role: steps with prompts by a line, those of one row each by their number. */
+/** Of one role: steps with prompts by their rows, and on a line as far as that goes; those of one row each by their number. */
 function stepFit(points: readonly Point[]): SimulationCostsFile['step'] {
   const prompts = points.filter(({ steps }) => steps.some(({ prefills }) => prefills > 0));
   const sum = (steps: readonly StepShape[], value: (shape: StepShape) => number) =>
@@ -104,7 +106,8 @@ function stepFit(points: readonly Point[]): SimulationCostsFile['step'] {
     ]),
     prompts.map(msOf),
   );
-  const [fixed, token, context] = line.coefficients as [number, number, number];
+  const [fixed, token, lineContext] = line.coefficients as [number, number, number];
+  const { byRows, context } = stepsByRows(prompts, token, lineContext);
   const decoding = points
     .filter((point) => !prompts.includes(point))
     .map((point) => ({ ...point.steps[0]!, ms: msOf(point) }));
@@ -120,7 +123,40 @@ function stepFit(points: readonly Point[]): SimulationCostsFile['step'] {
     ms_per_decode: Math.max(0, (decodesMs.at(-1)! - decodesMs[0]!) / Math.max(1, decodesMs.length - 1)),
     ms_per_decode_context: contextMs,
     ms_by_decodes: decodesMs,
+    ms_by_rows: byRows,
   };
+}
+
+type ByRows = NonNullable<SimulationCostsFile['step']['ms_by_rows']>;
+
+/**
+ * Prompts of one step each, since kernels take rows in tiles: no line has the stairs. What is left of prompts of several steps
+ * is what their later ones read of the earlier; where there are none, context costs what the line says.
+ */
+function stepsByRows(
+  prompts: readonly Point[],
+  slope: number,
+  lineContext: number,
+): { byRows: ByRows | null; context: number } {
+  const single: ByRows = prompts
+    .filter(({ steps }) => steps.length === 1)
+    .map((point) => [point.steps[0]!.prefillTokens, msOf(point)]);
+  single.sort(([a], [b]) => a - b);
+  if (single.length === 0) return { byRows: null, context: lineContext };
+  const own = (rows: number): number => tokenContext(0, rows);
+  let [xx, xy] = [0, 0];
+  for (const point of prompts) {
+    if (point.steps.length === 1) continue;
+    let [read, ms] = [0, msOf(point)];
+    for (const { prefillTokens, prefillContext } of point.steps) {
+      read += prefillContext - own(prefillTokens);
+      ms -= between(single, prefillTokens, slope);
+    }
+    xx += read * read;
+    xy += read * ms;
+  }
+  const context = xx > 0 ? Math.max(0, xy / xx) : lineContext;
+  return { byRows: single.map(([rows, ms]) => [rows, Math.max(0, ms - context * own(rows))]), context };
 }
 
 type DecodePoint = Pick<StepShape, 'decodes' | 'decodeContext'> & { ms: number };

@@ -14,6 +14,13 @@ const medium = z
   .nullable()
   .default(null);
 
+const byRows = z
+  .array(z.tuple([z.int().positive(), ms]))
+  .min(1)
+  .refine((points) => points.every(([rows], i) => i === 0 || rows > points[i - 1]![0]), {
+    error: 'numbers of rows must grow',
+  });
+
 const stepSchema = z.strictObject({
   fixed_ms: ms.default(0).describe('Of every step.'),
   ms_per_prefill: ms.default(0).describe('For each request with several rows.'),
@@ -28,6 +35,12 @@ const stepSchema = z.strictObject({
     .default(null)
     .describe(
       'Of a step of 1, 2, … requests with one row each and of nothing else, without their context, in place of fixed_ms and ms_per_decode; beyond the last ms_per_decode more for each. null: linear.',
+    ),
+  ms_by_rows: byRows
+    .nullable()
+    .default(null)
+    .describe(
+      '[rows, ms] of steps with prompts, by all rows of the step, without their context, in place of fixed_ms, ms_per_prefill_token and what decoding adds; in proportion between two, before the first as the first, beyond the last ms_per_prefill_token more for each. null: linear.',
     ),
 });
 
@@ -125,22 +138,46 @@ const rateOf = ({ fixed_ms: fixedMs, ms_per_byte: msPerByte }: z.infer<typeof by
   return { fixedMs, msPerByte };
 };
 
-export const stepMs = (
-  costs: z.infer<typeof stepSchema>,
-  { decodes, decodeContext, prefills, prefillTokens, prefillContext }: StepShape,
-): number =>
-  (decodes === 0 ? costs.fixed_ms : decodesMs(costs, decodes, prefills > 0 ? costs.fixed_ms : 0)) +
-  costs.ms_per_prefill * prefills +
-  costs.ms_per_prefill_token * prefillTokens +
-  costs.ms_per_prefill_context * prefillContext +
-  costs.ms_per_decode_context * decodeContext;
+type StepCosts = z.infer<typeof stepSchema>;
 
-/** Beside rows of prompts a step takes no less than without any of these. */
-function decodesMs(costs: z.infer<typeof stepSchema>, decodes: number, leastMs: number): number {
-  const { fixed_ms, ms_per_decode, ms_by_decodes } = costs;
+export function stepMs(costs: StepCosts, shape: StepShape): number {
+  const { decodeContext, prefills, prefillContext } = shape;
+  return (
+    rowsMs(costs, shape) +
+    costs.ms_per_prefill * prefills +
+    costs.ms_per_prefill_context * prefillContext +
+    costs.ms_per_decode_context * decodeContext
+  );
+}
+
+/** Without their context. Beside rows of prompts a step takes no less than without any of these. */
+function rowsMs(costs: StepCosts, { decodes, prefills, prefillTokens }: StepShape): number {
+  const { fixed_ms, ms_by_rows, ms_per_prefill_token } = costs;
+  const decodingMs = decodes === 0 ? 0 : decodesMs(costs, decodes);
+  if (prefills === 0) return decodes === 0 ? fixed_ms : decodingMs;
+  if (ms_by_rows)
+    return Math.max(decodingMs, between(ms_by_rows, prefillTokens + decodes, ms_per_prefill_token));
+  return Math.max(fixed_ms, decodingMs) + ms_per_prefill_token * prefillTokens;
+}
+
+function decodesMs({ fixed_ms, ms_per_decode, ms_by_decodes }: StepCosts, decodes: number): number {
   if (!ms_by_decodes) return fixed_ms + ms_per_decode * decodes;
   const last = Math.min(decodes, ms_by_decodes.length);
-  return Math.max(leastMs, ms_by_decodes[last - 1]! + ms_per_decode * (decodes - last));
+  return ms_by_decodes[last - 1]! + ms_per_decode * (decodes - last);
+}
+
+/** On the way through those points; `slope` beyond the last. */
+export function between(
+  points: readonly (readonly [rows: number, ms: number])[],
+  rows: number,
+  slope: number,
+): number {
+  const next = points.findIndex(([to]) => rows <= to);
+  if (next === 0) return points[0]![1];
+  const [last, lastMs] = points.at(next === -1 ? -1 : next - 1)!;
+  if (next === -1) return lastMs + slope * (rows - last);
+  const [to, toMs] = points[next]!;
+  return lastMs + ((toMs - lastMs) * (rows - last)) / (to - last);
 }
 
 const msOf = ({ fixed_ms, ms_per_byte }: z.infer<typeof byBytes>, bytes: number): number =>

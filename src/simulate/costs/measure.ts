@@ -3,6 +3,7 @@
  * read, READs by bytes, what lies between, and how much engines slow each other down. Medians of repeats, then one fit.
  */
 
+import { mean } from 'simple-statistics';
 import { FULL_GROUP } from '../../engine/kv-cache-spec.ts';
 import { ConfigError } from '../../errors.ts';
 import type { Cluster } from '../../fleet/types.ts';
@@ -23,7 +24,9 @@ import {
 /** Of each point, where nobody says how many. */
 export const MEASURED_ROUNDS = 7;
 
-const PREFILLS = [16, 48, 96, 192, 384, 768];
+/** Close together where a tile of rows more is a large share of a step. */
+const PREFILLS = [8, 16, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256, 384, 768];
+const HAND_OVERS = [16, 48, 96, 192, 384, 768];
 /** Steps by number are no line, since kernels take rows in groups: each by itself, and what context adds. */
 const DECODES: readonly (readonly [requests: number, context: number])[] = [
   ...Array.from({ length: 8 }, (_, i) => [i + 1, 24] as const),
@@ -131,7 +134,8 @@ export class CostMeter {
   }
 
   async #measureHandOvers(counts: boolean): Promise<void> {
-    for (const tokens of this.#prefills) {
+    for (const tokens of HAND_OVERS) {
+      if (!this.#prefills.includes(tokens)) continue;
       this.#signal.throwIfAborted();
       const { ttftMs, transfer } = await this.#ask.cluster(this.#cluster, tokens);
       if (counts && transfer.pToD)
@@ -146,20 +150,23 @@ export class CostMeter {
       for (const group of groups) {
         this.#signal.throwIfAborted();
         const times = await this.#atWork(group.map((i) => this.#mixed[i]!));
-        if (counts) times.forEach((ms, i) => void this.#beside[count - 1]![group[i]!]!.ms.push(...ms));
+        if (counts) times.forEach((ms, i) => void this.#beside[count - 1]![group[i]!]!.ms.push(ms));
       }
     }
   }
 
-  /** Of each engine, what its prompts took, or its tokens; P goes on for as long as a D does. */
-  async #atWork(engines: readonly EngineClient[]): Promise<number[][]> {
+  /**
+   * Of each engine, what a prompt of its took, or a token, on average: a median would not see the few that waited long. P goes on
+   * for as long as a D does.
+   */
+  async #atWork(engines: readonly EngineClient[]): Promise<number[]> {
     let answering = engines.filter(({ role }) => role === 'decode').length;
     return Promise.all(
       engines.map(async (engine) => {
         if (engine.role === 'decode') {
           try {
             const { tokenMs } = await this.#ask.engine(engine, BESIDE.context, this.#answer);
-            return tokenMs.slice(1).map((ms, i) => ms - tokenMs[i]!);
+            return (tokenMs.at(-1)! - tokenMs[0]!) / (tokenMs.length - 1);
           } finally {
             answering--;
           }
@@ -171,7 +178,7 @@ export class CostMeter {
           const { arrivalMs, tokenMs } = await this.#ask.engine(engine, prompt, 1);
           times.push(tokenMs[0]! - arrivalMs);
         }
-        return times;
+        return mean(times);
       }),
     );
   }

@@ -109,12 +109,20 @@ async function* requestsOf(
     const drawn = reader.unit === 'object';
     if (drawn && index > 0) drawnMs += random.exponential(1000 / untimed.perSecond);
     const session: TraceOrigin = { kind: 'session', id: `conversation-${place}`, delayMs: untimed.thinkMs };
-    for (const [turn, { timeMs, ...raw }] of parsed.entries()) {
+    for (const [turn, raw] of parsed.entries()) {
+      const { timeMs, inputTokens, outputTokens, hashIds } = raw;
       if (index === limit) return;
       if (timeMs !== null) firstMs ??= timeMs;
       const arrivalMs = timeMs === null ? null : timeMs - firstMs!;
-      const made = drawn ? { origin: session, arrivalMs: turn === 0 ? drawnMs : null } : { arrivalMs };
-      yield { index, line: place, ...raw, ...made };
+      yield {
+        index,
+        line: place,
+        arrivalMs: drawn ? (turn === 0 ? drawnMs : null) : arrivalMs,
+        inputTokens,
+        outputTokens,
+        hashIds,
+        origin: drawn ? session : raw.origin,
+      };
       index++;
     }
   }

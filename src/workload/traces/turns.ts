@@ -80,7 +80,8 @@ export class TurnMaker {
     if (earlier) earlier.followed = true;
     const turn = (earlier?.turn ?? 0) + 1;
     this.#remember(request, {
-      ...lengths,
+      inputTokens: lengths.inputTokens,
+      outputTokens: lengths.outputTokens,
       index,
       conversationId,
       turn,
@@ -97,14 +98,14 @@ export class TurnMaker {
     return { index, line, conversationId, turn, arrival, inputTokens, outputTokens, prompt, answer };
   }
 
-  #tooLong({ line, ...trace }: TraceRequest, scaled: ReturnType<typeof scaledLengths>): boolean {
+  #tooLong(trace: TraceRequest, scaled: ReturnType<typeof scaledLengths>): boolean {
     const { maxModelLen, bad, scale } = this.#options;
     const tokens = scaled.inputTokens + scaled.outputTokens;
     if (maxModelLen === null || tokens <= maxModelLen) return false;
     const all = trace.inputTokens + trace.outputTokens;
     const divided = scale.lengthDivisor === 1 ? '' : ` (${tokens} when divided by ${scale.lengthDivisor})`;
     bad.refuse(
-      line,
+      trace.line,
       `prompt and answer have ${all} tokens${divided} and the context holds ${maxModelLen}: raise --max-model-len, or divide lengths by more`,
     );
     return true;
@@ -126,14 +127,14 @@ export class TurnMaker {
     return true;
   }
 
-  #follows({ origin, ...request }: TraceRequest, chains: readonly number[] | null): Earlier | null {
+  #follows({ origin, inputTokens }: TraceRequest, chains: readonly number[] | null): Earlier | null {
     if (origin.kind === 'session') return this.#byName.get(origin.id) ?? null;
     if (origin.kind === 'chat')
       return origin.parent === null ? null : (this.#byName.get(origin.parent) ?? null);
     if (!chains) return null;
     for (let blocks = chains.length; blocks >= LEAST_FULL_BLOCKS; blocks--) {
       const candidates = this.#byChain.get(chains[blocks - 1]!) ?? [];
-      const found = candidates.findLast(({ endTokens }) => request.inputTokens > endTokens);
+      const found = candidates.findLast(({ endTokens }) => inputTokens > endTokens);
       if (!found) continue;
       this.#forget(found);
       return found;

@@ -18,7 +18,7 @@ function started(orders: readonly LiveOrder[], slow = 0) {
       },
       sleep: async (ms) => {
         wall.atMs += ms;
-        await nextTask();
+        await new Promise<void>(nextTask);
       },
     },
     nextTask,

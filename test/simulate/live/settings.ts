@@ -1,7 +1,7 @@
 /** Small watched fleets for tests. */
 import type { LiveSettings } from '../../../src/simulate/live/settings.ts';
 
-export const nextTask = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+export const nextTask = (run: () => void): void => void setImmediate(run);
 
 export const settings = (change: Partial<LiveSettings> = {}): LiveSettings => ({
   prefill: 2,

@@ -1,0 +1,93 @@
+/** Costs from what was measured: stairs stay stairs, and what several steps take beyond them is what they read of each other. */
+import { describe, expect, it } from 'vitest';
+import type { Cluster } from '../../src/fleet/types.ts';
+import { decodeShape, fitted, type Point, prefillSteps } from '../../src/simulate/costs/fit-measured.ts';
+import { linearCosts, simulationCostsSchema } from '../../src/simulate/costs/linear.ts';
+
+const TILE = 32;
+const BATCH = 256;
+/** Of a row and a token before it. */
+const CONTEXT = 1e-3;
+const tileMs = (rows: number): number => 10 + 20 * Math.ceil(rows / TILE);
+const read = (start: number, rows: number): number => CONTEXT * rows * (start + (rows - 1) / 2);
+
+/** A machine whose kernels take rows in tiles. */
+function machineMs(tokens: number): number {
+  let ms = 0;
+  for (let start = 0; start < tokens; start += BATCH) {
+    const rows = Math.min(BATCH, tokens - start);
+    ms += tileMs(rows) + read(start, rows);
+  }
+  return ms;
+}
+
+const cluster = {
+  info: { model: { name: 'tiny' }, adapter: { name: 'lavapipe' }, startMs: 1 },
+  settings: { model: 'tiny', maxNumBatchedTokens: BATCH },
+  engines: [],
+} as unknown as Cluster;
+
+const prompt = (tokens: number): Point => {
+  const steps = prefillSteps(tokens, BATCH);
+  return { what: `prefill of ${tokens} on P`, role: 'prefill', steps, ms: [machineMs(tokens)] };
+};
+
+function stepsOf(prompts: readonly number[]) {
+  const decodes: Point = { what: '1 decode', role: 'prefill', steps: [decodeShape(1, 24)], ms: [8] };
+  const besides = {
+    ...{ submitMs: [0], beside: [[{ role: 'prefill' as const, ms: [1] }]] },
+    handOvers: [8, 16, 32].map((tokens) => ({ tokens, ttftMs: 50, readMs: 1, bytes: tokens })),
+  };
+  return fitted(cluster, [...prompts.map(prompt), decodes], besides);
+}
+
+describe('steps with prompts', () => {
+  const { file, worst } = stepsOf([8, 16, 32, 33, 64, 65, 96, 128, 256, 384, 768]);
+  const costs = linearCosts(file);
+  const place = { role: 'prefill' as const, poolTokens: 1, maxNumSeqs: 1 };
+  const msOf = (tokens: number) =>
+    prefillSteps(tokens, BATCH).reduce((sum, shape) => sum + costs.stepMs(shape, place), 0);
+
+  it('take what they took, stair by stair and over several steps', () => {
+    expect(file.step.ms_per_prefill_context).toBeCloseTo(CONTEXT, 9);
+    expect(worst.error).toBeCloseTo(0, 6);
+    for (const tokens of [16, 32, 33, 40, 64, 65, 80, 256, 384, 768])
+      expect(msOf(tokens)).toBeCloseTo(machineMs(tokens), 6);
+  });
+
+  it('after a prefix that was found read it', () => {
+    const [shape] = prefillSteps(40, BATCH);
+    const found = { ...shape!, prefillContext: shape!.prefillContext + 40 * 500 };
+    expect(costs.stepMs(found, place)).toBeCloseTo(tileMs(40) + read(500, 40), 6);
+  });
+});
+
+describe('ms_by_rows of a file', () => {
+  const file = (step: object) => ({ kvferry_simulation_costs: 1, name: 'mine', source: 'assumed', step });
+  const points = [
+    [16, 10],
+    [32, 20],
+  ];
+  const shape = { decodes: 0, decodeContext: 0, prefills: 1, prefillTokens: 0, prefillContext: 0 };
+  const place = { role: 'prefill' as const, poolTokens: 1, maxNumSeqs: 1 };
+  const { stepMs } = linearCosts(
+    simulationCostsSchema.parse(
+      file({ ms_by_rows: points, ms_per_prefill_token: 2, ms_by_decodes: [4, 15] }),
+    ),
+  );
+
+  it.each([
+    [8, 0, 10],
+    [24, 0, 15],
+    [23, 1, 15],
+    [40, 0, 36],
+    [4, 2, 15],
+  ])('%i prompt rows beside %i that decode take %d ms', (prefillTokens, decodes, ms) => {
+    expect(stepMs({ ...shape, prefillTokens, decodes }, place)).toBe(ms);
+  });
+
+  it('whose rows do not grow is refused', () => {
+    const wrong = simulationCostsSchema.safeParse(file({ ms_by_rows: points.toReversed() }));
+    expect(wrong.error?.issues[0]?.message).toBe('numbers of rows must grow');
+  });
+});
