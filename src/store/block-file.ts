@@ -4,11 +4,14 @@
  */
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex, hexToBytes, utf8ToBytes } from '@noble/hashes/utils.js';
-import { checksum } from '../transport/checksum.ts';
+import { checksum, checksumInOneRow } from '../transport/checksum.ts';
 import { partsOf, type StoreKey } from './keys.ts';
 
-/** Raised when a file's bytes, or what a folder holds, mean something else. */
+/** Raised when what a folder holds, or how a file begins, means something else: none of it is found or read then. */
 export const FORMAT_VERSION = 1;
+/** Of a single file: how its checksums are made. Older ones are read. */
+const SUMS = { 1: checksumInOneRow, 2: checksum } as const;
+const FILE_VERSION = 2;
 
 /** 'KVFB', little-endian. */
 const MAGIC = 0x4246564b;
@@ -77,7 +80,7 @@ export function encodeBlock({ namespace, hash }: BlockName, kv: readonly Uint8Ar
   const view = new DataView(file.buffer);
   view.setUint32(AT.magic, MAGIC, true);
   const { hash: digits, group } = partsOf(hash);
-  view.setUint16(AT.version, FORMAT_VERSION, true);
+  view.setUint16(AT.version, FILE_VERSION, true);
   view.setUint16(AT.group, group, true);
   file.set(hexToBytes(namespace), AT.namespace);
   file.set(hexToBytes(digits), AT.hash);
@@ -97,8 +100,9 @@ export function decodeBlock(
   const view = new DataView(file.buffer, file.byteOffset, file.length);
   if (view.getUint32(AT.magic, true) !== MAGIC) return { wrong: 'it is no block' };
   const version = view.getUint16(AT.version, true);
-  if (version !== FORMAT_VERSION) return { wrong: `it is of format ${version}, not ${FORMAT_VERSION}` };
-  if (view.getUint32(AT.headSum, true) !== checksum(file.subarray(0, AT.headSum)))
+  const sumOf = version in SUMS ? SUMS[version as keyof typeof SUMS] : null;
+  if (!sumOf) return { wrong: `it is of format ${version}, not ${FILE_VERSION}` };
+  if (view.getUint32(AT.headSum, true) !== sumOf(file.subarray(0, AT.headSum)))
     return { wrong: "its head's checksum differs" };
   if (!same(file.subarray(AT.namespace, AT.hash), hexToBytes(namespace)))
     return { wrong: 'it is of another model, layout or adapter' };
@@ -109,7 +113,7 @@ export function decodeBlock(
   if (length !== bytes || file.length !== HEAD_BYTES + length)
     return { wrong: `it has ${file.length - HEAD_BYTES} bytes of KV, not ${bytes}` };
   const kv = file.subarray(HEAD_BYTES);
-  return view.getUint32(AT.sum, true) === checksum(kv) ? kv : { wrong: "its KV's checksum differs" };
+  return view.getUint32(AT.sum, true) === sumOf(kv) ? kv : { wrong: "its KV's checksum differs" };
 }
 
 const same = (a: Uint8Array, b: Uint8Array): boolean => a.every((byte, i) => byte === b[i]);

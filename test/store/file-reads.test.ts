@@ -5,8 +5,8 @@ import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { FileReads } from '../../src/platform/node/file-reads.ts';
 
-/** A disk whose reads take so many milliseconds each, by turns; `log`: who read what. */
-function diskWith(msOf: (read: number) => number) {
+/** A disk whose reads take so many milliseconds each, by turns, and for ever of some; `log`: who read what. */
+function diskWith(msOf: (read: number) => number, hangs: readonly string[] = []) {
   let nowMs = 0;
   let count = 0;
   const log: string[] = [];
@@ -16,9 +16,17 @@ function diskWith(msOf: (read: number) => number) {
     log.push(`${way} ${file}`);
   };
   const reads = new FileReads({
-    now: () => nowMs,
+    clock: {
+      now: () => nowMs,
+      // Later than all that ends at once.
+      async sleep(ms, signal) {
+        await new Promise(setImmediate);
+        if (!signal?.aborted) nowMs += ms;
+      },
+    },
     read: async (file) => {
       take('pool', file);
+      if (hangs.includes(file)) await new Promise(() => {});
       return new Uint8Array([Number(file)]);
     },
     readNow: (file, into) => {
@@ -27,9 +35,10 @@ function diskWith(msOf: (read: number) => number) {
       return 1;
     },
   });
-  const readAll = (files: number) =>
-    Promise.all(Array.from({ length: files }, (_, i) => reads.read(`${i}`, 8, (bytes) => bytes![0])));
-  return { reads, readAll, log, others, now: () => nowMs };
+  const readEach = (files: number) =>
+    Array.from({ length: files }, (_, i) => reads.read(`${i}`, 8, (bytes) => bytes![0]));
+  const readAll = (files: number) => Promise.all(readEach(files));
+  return { reads, readEach, readAll, log, others, now: () => nowMs };
 }
 
 describe('a run of reads', () => {
@@ -55,6 +64,27 @@ describe('a run of reads', () => {
       'pool',
       'pool',
     ]);
+  });
+
+  it('goes on at once after a slow one that came behind many quick ones', async () => {
+    const { readAll, log } = diskWith((read) => (read === 20 ? 3 : 0.01));
+    await readAll(24);
+    const inPool = log.flatMap((line, i) => (line.startsWith('pool') ? [i] : []));
+    expect(inPool).toEqual([0, 21]);
+  });
+
+  it('one that hangs holds up no other, be it the first, among those in the pool, or alone when others come', async () => {
+    const first = diskWith(() => 0.1, ['0']);
+    const [, ...others] = first.readEach(9);
+    expect(await Promise.all(others)).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
+    const among = diskWith(() => 30, ['2', '3', '4', '5']);
+    const all = among.readEach(12);
+    const some = all.filter((_, i) => i < 2 || i > 5);
+    expect(await Promise.all(some)).toEqual([0, 1, 6, 7, 8, 9, 10, 11]);
+    const alone = diskWith(() => 0.1, ['0']);
+    void alone.readEach(1);
+    await new Promise(setImmediate);
+    expect(await alone.reads.read('7', 8, (bytes) => bytes![0])).toBe(7);
   });
 
   it('lets others have their turn after a few milliseconds', async () => {
@@ -83,8 +113,9 @@ describe('a run of reads', () => {
       throw new Error('a disk that fails');
     };
     const one = new Uint8Array(1);
-    const pool = new FileReads({ now: () => 0, read: async () => one, readNow: broken });
-    const here = new FileReads({ now: () => 0, read: async () => broken(), readNow: () => 1 });
+    const clock = { now: () => 0, sleep: () => new Promise<void>(() => {}) };
+    const pool = new FileReads({ clock, read: async () => one, readNow: broken });
+    const here = new FileReads({ clock, read: async () => broken(), readNow: () => 1 });
     for (const [reads, which] of [
       [pool, 1],
       [here, 0],
@@ -95,7 +126,7 @@ describe('a run of reads', () => {
         expect(ends.map(({ status }) => status)).toEqual(['rejected', 'fulfilled', 'fulfilled']);
       else expect(ends.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'rejected']);
     }
-    const used = new FileReads({ now: () => 0, read: async () => one, readNow: () => 1 });
+    const used = new FileReads({ clock, read: async () => one, readNow: () => 1 });
     const ends = await Promise.allSettled([0, 1].map(() => used.read('a', 8, broken)));
     expect(ends.map(({ status }) => status)).toEqual(['rejected', 'rejected']);
   });

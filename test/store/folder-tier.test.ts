@@ -6,9 +6,10 @@ import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { directoryFolder } from '../../src/platform/node/store-folder.ts';
 import type { StoreFolder } from '../../src/platform/types.ts';
-import { FORMAT_VERSION, HEAD_BYTES, namespaceOf } from '../../src/store/block-file.ts';
+import { HEAD_BYTES, namespaceOf } from '../../src/store/block-file.ts';
 import { MARKER } from '../../src/store/folder-names.ts';
 import { FolderTier, type FolderTierOptions } from '../../src/store/folder-tier.ts';
+import { checksumInOneRow } from '../../src/transport/checksum.ts';
 import { TestClock } from '../clock.ts';
 
 const BLOCK = 64;
@@ -112,7 +113,7 @@ describe('a folder below a store', () => {
     expect(await found(tier, 1, 2)).toEqual([null, 2]);
     expect(tier.counters.broken).toBe(1);
     expect(troubles).toHaveLength(1);
-    await expect(readFile(fileOfBlock(1))).rejects.toThrow();
+    await expect.poll(() => readFile(fileOfBlock(1)).catch((error) => error.code)).toBe('ENOENT');
     await stored(tier, 1);
     expect(await found(tier, 1)).toEqual([1]);
   });
@@ -197,13 +198,26 @@ describe('a folder below a store', () => {
   it('a block of another format is a miss: not read, removed, counted and told', async () => {
     await stored(await open(), 1, 2);
     const file = new Uint8Array(await readFile(fileOfBlock(1)));
-    new DataView(file.buffer).setUint32(4, FORMAT_VERSION + 1, true);
+    new DataView(file.buffer).setUint16(4, 9, true);
     await writeFile(fileOfBlock(1), file);
     const tier = await open();
     expect(await found(tier, 1, 2)).toEqual([null, 2]);
     expect(tier.counters.broken).toBe(1);
-    expect(troubles).toEqual([expect.stringMatching(/it is of format 2, not 1/)]);
+    expect(troubles).toEqual([expect.stringMatching(/it is of format 9, not 2/)]);
     await expect.poll(() => readFile(fileOfBlock(1)).catch((error) => error.code)).toBe('ENOENT');
+  });
+
+  it('a block as the first format had it is read', async () => {
+    await stored(await open(), 1);
+    const file = new Uint8Array(await readFile(fileOfBlock(1)));
+    const view = new DataView(file.buffer);
+    view.setUint16(4, 1, true);
+    // Of the KV, then of all before it.
+    view.setUint32(76, checksumInOneRow(file.subarray(HEAD_BYTES)), true);
+    view.setUint32(80, checksumInOneRow(file.subarray(0, 80)), true);
+    await writeFile(fileOfBlock(1), file);
+    expect(await found(await open(), 1)).toEqual([1]);
+    expect(troubles).toEqual([]);
   });
 
   it('blocks of other weights, layouts, adapters or hashing have another namespace', () => {

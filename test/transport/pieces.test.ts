@@ -3,7 +3,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../../src/errors.ts';
-import { checksum } from '../../src/transport/checksum.ts';
+import { checksum, checksumInOneRow } from '../../src/transport/checksum.ts';
 import { cutIntoChunks } from '../../src/transport/chunks.ts';
 import { compatibilityHash } from '../../src/transport/compatibility.ts';
 import { LINK_PRESETS, LinkQueue, parseLink } from '../../src/transport/link.ts';
@@ -57,12 +57,15 @@ describe('mergeRuns', () => {
 describe('checksum', () => {
   it('changes with every flipped bit, and does not depend on alignment', () => {
     fc.assert(
-      fc.property(fc.uint8Array({ minLength: 1, maxLength: 40 }), fc.nat(), fc.nat(7), (bytes, at, bit) => {
-        const shifted = new Uint8Array(bytes.length + 3).subarray(3);
-        shifted.set(bytes);
-        expect(checksum(shifted)).toBe(checksum(bytes));
-        shifted[at % bytes.length]! ^= 1 << bit;
-        expect(checksum(shifted)).not.toBe(checksum(bytes));
+      fc.property(fc.uint8Array({ minLength: 1, maxLength: 60 }), fc.nat(), fc.nat(7), (bytes, at, bit) => {
+        for (const sum of [checksum, checksumInOneRow]) {
+          const shifted = new Uint8Array(bytes.length + 3).subarray(3);
+          shifted.set(bytes);
+          expect(sum(shifted)).toBe(sum(bytes));
+          expect(sum(Buffer.from(shifted.buffer, 3))).toBe(sum(bytes));
+          shifted[at % bytes.length]! ^= 1 << bit;
+          expect(sum(shifted)).not.toBe(sum(bytes));
+        }
       }),
     );
   });

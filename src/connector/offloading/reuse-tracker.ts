@@ -1,23 +1,30 @@
 /** How often blocks were asked for, of the last so many different ones: vLLM's store_threshold and max_tracker_size. */
 import type { BlockHash } from '../../engine/block-hash.ts';
+import { type Entry, entryOf, Queue } from '../../engine/entry-queue.ts';
 
 export class ReuseTracker {
   readonly #most: number;
-  /** The one asked for longest ago first. */
-  readonly #asked = new Map<BlockHash, number>();
+  readonly #asked = new Map<BlockHash, Entry>();
+  /** The one asked for longest ago is the oldest; its hotness says how often it was. */
+  readonly #order = new Queue();
 
   constructor(most: number) {
     this.#most = most;
   }
 
   ask(hash: BlockHash): void {
-    const before = this.#asked.get(hash) ?? 0;
-    this.#asked.delete(hash);
-    this.#asked.set(hash, before + 1);
-    if (this.#asked.size > this.#most) this.#asked.delete(this.#asked.keys().next().value!);
+    let entry = this.#asked.get(hash);
+    if (entry) this.#order.toHead(entry);
+    else {
+      entry = entryOf(hash);
+      this.#asked.set(hash, entry);
+      this.#order.push(entry);
+      if (this.#order.size > this.#most) this.#asked.delete(this.#order.shift().key);
+    }
+    entry.hotness++;
   }
 
   count(hash: BlockHash): number {
-    return this.#asked.get(hash) ?? 0;
+    return this.#asked.get(hash)?.hotness ?? 0;
   }
 }

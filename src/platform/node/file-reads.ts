@@ -6,14 +6,20 @@
 import { closeSync, openSync, readSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { setImmediate } from 'node:timers/promises';
+import type { Clock } from '../../engine/types.ts';
+import { systemClock } from '../clock.ts';
 
 /** A read that takes longer, from the pool's threads or in this one, says that those after it are better not waited for. */
 const POOL_QUICK_MS = 10;
 const QUICK_MS = 2;
+/** So many quick ones before a slow one: it was held up by others, not by its disk. */
+const RUN = 16;
 /** Of reading, before others have their turn. */
 const SLICE_MS = 4;
 /** Read at once where they are not quick: the pool has four threads. */
 const AT_ONCE = 4;
+/** Files behind one that takes longer are not kept waiting for it. */
+const PATIENCE_MS = 1_000;
 
 interface Wanted {
   file: string;
@@ -23,7 +29,7 @@ interface Wanted {
 }
 
 export interface FileReadsDeps {
-  now: () => number;
+  clock: Pick<Clock, 'now' | 'sleep'>;
   read: (file: string) => Promise<Uint8Array | null>;
   /** Bytes that lie in `into` then. */
   readNow: (file: string, into: Uint8Array) => number | null;
@@ -35,7 +41,7 @@ export class FileReads {
   #running = false;
   #memory = new Uint8Array(0);
 
-  constructor(deps: FileReadsDeps = { now: () => performance.now(), read: readWhole, readNow: readAtOnce }) {
+  constructor(deps: FileReadsDeps = { clock: systemClock, read: readWhole, readNow: readAtOnce }) {
     this.#deps = deps;
   }
 
@@ -51,33 +57,31 @@ export class FileReads {
   }
 
   async #run(): Promise<void> {
-    const { now } = this.#deps;
     this.#running = true;
     while (this.#waiting.length > 0) {
-      const begunMs = now();
-      await this.#readNext();
-      if (now() - begunMs <= POOL_QUICK_MS) await this.#readQuickly();
+      if ((await this.#readInPool(POOL_QUICK_MS)) && (await this.#readQuickly())) continue;
       const readers = Array.from({ length: AT_ONCE }, async () => {
-        while (this.#waiting.length > 0) await this.#readNext();
+        while (this.#waiting.length > 0) if (!(await this.#readInPool(PATIENCE_MS))) break;
       });
       await Promise.all(readers);
     }
     this.#running = false;
   }
 
-  /** One after the other, up to the first that is slow. */
-  async #readQuickly(): Promise<void> {
-    const { now } = this.#deps;
+  /** One after the other, up to the first that is slow. False: that came soon, and the others are better left to the pool. */
+  async #readQuickly(): Promise<boolean> {
+    const { now } = this.#deps.clock;
     let sliceMs = now();
-    while (this.#waiting.length > 0) {
+    for (let run = 0; this.#waiting.length > 0; run++) {
       const begunMs = now();
       this.#readNow(this.#waiting.shift()!);
       const endedMs = now();
-      if (endedMs - begunMs > QUICK_MS) return;
+      if (endedMs - begunMs > QUICK_MS) return run >= RUN;
       if (endedMs - sliceMs < SLICE_MS) continue;
       await setImmediate();
       sliceMs = now();
     }
+    return true;
   }
 
   #readNow({ file, most, use, fail }: Wanted): void {
@@ -91,13 +95,19 @@ export class FileReads {
     }
   }
 
-  async #readNext(): Promise<void> {
+  /** False: it takes longer than that, and goes on beside what follows. */
+  async #readInPool(patienceMs: number): Promise<boolean> {
+    const { clock, read } = this.#deps;
     const { file, use, fail } = this.#waiting.shift()!;
-    try {
-      use(await this.#deps.read(file));
-    } catch (error) {
-      fail(error);
-    }
+    const begunMs = clock.now();
+    const over = new AbortController();
+    const content = read(file).then(use).catch(fail);
+    const ended = await Promise.race([
+      content.then(() => true),
+      clock.sleep(patienceMs, over.signal).then(() => false),
+    ]);
+    over.abort();
+    return ended && clock.now() - begunMs <= patienceMs;
   }
 }
 
@@ -116,7 +126,8 @@ function readAtOnce(file: string, into: Uint8Array): number | null {
     for (;;) {
       const bytes = readSync(opened, into, length, into.length - length, null);
       length += bytes;
-      if (bytes === 0 || length === into.length) return length;
+      // Of the wanted length, it would have shown a byte more if it had one.
+      if (bytes === 0 || length >= into.length - 1) return length;
     }
   } finally {
     closeSync(opened);

@@ -2,7 +2,7 @@
  * Adaptive replacement: keys used once and keys used again are two queues, and what is asked for soon after it left says
  * which of them should have been longer. vLLM's eviction_policy "arc" (Megiddo and Modha, FAST 2003).
  */
-import { type Entry, entryOf, Queue } from './queue.ts';
+import { type Entry, entryOf, Queue } from '../../engine/entry-queue.ts';
 import type { EvictionDeps, EvictionPolicy, Key } from './types.ts';
 
 export class Arc implements EvictionPolicy {

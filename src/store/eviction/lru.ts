@@ -1,5 +1,5 @@
 /** Least recently used goes first. vLLM's eviction_policy "lru". */
-import { type Entry, entryOf, Queue } from './queue.ts';
+import { type Entry, entryOf, Queue } from '../../engine/entry-queue.ts';
 import type { EvictionDeps, EvictionPolicy, Key } from './types.ts';
 
 export class Lru implements EvictionPolicy {

@@ -3,7 +3,7 @@
  * keys are remembered for a while (ghosts), so that one that comes again goes to the main queue at once. Two sets of
  * parameters: AIBrix's (aibrix_kvcache, S3FIFO) and the paper's (Yang et al., SOSP 2023, algorithm 1).
  */
-import { type Entry, entryOf, Queue } from './queue.ts';
+import { type Entry, entryOf, Queue } from '../../engine/entry-queue.ts';
 import type { EvictionDeps, EvictionPolicy, Key } from './types.ts';
 
 export interface S3FifoParameters {

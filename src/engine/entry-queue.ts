@@ -1,9 +1,11 @@
-/** A doubly linked queue of entries, which know their queue: all that a policy does to one takes the same time. */
-import type { Key } from './types.ts';
+/**
+ * A doubly linked queue of entries, which know their queue: what is done to one takes the same time, however many there are.
+ * Of a Map the oldest key is found the slower the more were deleted before it.
+ */
 
 export interface Entry {
-  readonly key: Key;
-  /** Uses that count; what they mean is the policy's. */
+  readonly key: string;
+  /** Uses that count; what they mean is its owner's. */
   hotness: number;
   queue: Queue | null;
   /** Towards the head, the newest; null at the head. */
@@ -11,7 +13,7 @@ export interface Entry {
   older: Entry | null;
 }
 
-export const entryOf = (key: Key): Entry => ({ key, hotness: 0, queue: null, newer: null, older: null });
+export const entryOf = (key: string): Entry => ({ key, hotness: 0, queue: null, newer: null, older: null });
 
 export class Queue {
   size = 0;
@@ -49,7 +51,7 @@ export class Queue {
   }
 
   /** The oldest that may go; those passed over stay where they are. */
-  oldest(mayGo: ((key: Key) => boolean) | undefined): Entry | null {
+  oldest(mayGo: ((key: string) => boolean) | undefined): Entry | null {
     let entry = this.#tail;
     if (mayGo) while (entry && !mayGo(entry.key)) entry = entry.newer;
     return entry;
@@ -63,7 +65,7 @@ export class Queue {
   }
 
   /** The oldest first. */
-  *keys(): Iterable<Key> {
+  *keys(): Iterable<string> {
     for (let entry = this.#tail; entry; entry = entry.newer) yield entry.key;
   }
 }

@@ -1,0 +1,22 @@
+/** What a plan says of how sure it is. */
+import { expect, it } from 'vitest';
+import { certaintyOf } from '../../src/cli/plan/words.ts';
+import type { PlanReport } from '../../src/measure/plan-report.ts';
+
+const planOf = (chosen: { counted: number; counted_ms: number }) =>
+  ({
+    chosen: { ...{ verdict: 'STABLE', low: 0.95, engines: 3, requests_per_second: 5 }, ...chosen },
+    ...{ front: [], not_told_apart: [], goodput: null, seeds: 1 },
+    goal: { kind: 'fewest', requests_per_second: 5 },
+    slo: { attainment: 0.9, ttft_ms: 500, tpot_ms: null },
+  }) as unknown as PlanReport;
+
+it('says where fewer requests came than were asked for, and only there', () => {
+  expect(certaintyOf(planOf({ counted: 430, counted_ms: 100_000 }))).toEqual([
+    'Its whole interval keeps it.',
+  ]);
+  expect(certaintyOf(planOf({ counted: 200, counted_ms: 100_000 }))).toEqual([
+    'Its whole interval keeps it.',
+    expect.stringMatching(/^Only 2 requests a second came of the 5 asked for.* longer --sample/),
+  ]);
+});
