@@ -9,17 +9,27 @@ import { type BlockId, NULL_BLOCK } from './types.ts';
 
 /** Characters of a hash that choose its bucket: enough bits, whatever digest it is of. */
 const BUCKET_CHARS = 8;
+/** A hash of four characters is 64 bits, which are kept as two words beside all else: of a longer one the string is kept. */
+const SHORT_CHARS = 4;
 
-/** What the bucket was chosen by: names with another word differ. */
+/** What the bucket was chosen by: names with another word differ. Of a short hash, its second half. */
 const WORD = 0;
-const GROUP = 1;
+/** Of a short hash its first half; 0 of a longer one. */
+const REST = 1;
+/** 1 + twice the group, and 1 more of a long hash; 0: it has no name. */
+const KIND = 2;
 /** The bucket's next and previous, of other names. */
-const NEXT = 2;
-const PREVIOUS = 3;
+const NEXT = 3;
+const PREVIOUS = 4;
 /** Others of the same name, as a ring in the order of naming; 0: there are none. Only the first stands in the bucket. */
-const AFTER = 4;
-const BEFORE = 5;
-const FIELDS = 6;
+const AFTER = 5;
+const BEFORE = 6;
+/** A power of two, so that no block's words lie in two lines of a cache. */
+const FIELDS = 8;
+
+const isShort = (hash: BlockHash): boolean => hash.length === SHORT_CHARS;
+const kindOf = (hash: BlockHash, group: number): number => 1 + 2 * group + Number(!isShort(hash));
+const isLong = (kind: number): boolean => kind > 0 && (kind & 1) === 0;
 
 export class BlockNames {
   /** How often names were given and taken. */
@@ -28,7 +38,7 @@ export class BlockNames {
   readonly #heads: Int32Array;
   /** Of each block FIELDS words, side by side in memory: they are asked for together. */
   readonly #fields: Int32Array;
-  /** Grows with the highest id that was named. */
+  /** The long ones. Grows with the highest id that had one. */
   readonly #hashes: (BlockHash | null)[] = [null];
 
   constructor(numBlocks: number) {
@@ -37,18 +47,30 @@ export class BlockNames {
     this.#fields = new Int32Array(FIELDS * numBlocks);
   }
 
+  has(id: BlockId): boolean {
+    return this.#fields[FIELDS * id + KIND] !== 0;
+  }
+
   hashOf(id: BlockId): BlockHash | null {
-    return this.#hashes[id] ?? null;
+    const kind = this.#fields[FIELDS * id + KIND]!;
+    if (kind === 0) return null;
+    if (isLong(kind)) return this.#hashes[id]!;
+    const [first, second] = [this.#fields[FIELDS * id + REST]!, this.#fields[FIELDS * id + WORD]!];
+    return String.fromCharCode(first >>> 16, first & 0xffff, second >>> 16, second & 0xffff);
   }
 
   /** Of blocks with a hash. */
   groupOf(id: BlockId): number {
-    return this.#fields[FIELDS * id + GROUP]!;
+    return (this.#fields[FIELDS * id + KIND]! - 1) >> 1;
+  }
+
+  isNamed(id: BlockId, hash: BlockHash, group: number): boolean {
+    return this.#isNamed(id, hash, kindOf(hash, group), wordOf(hash, group), restOf(hash));
   }
 
   /** The block that has had this name longest; null: none has it. */
   get(hash: BlockHash, group: number): BlockId | null {
-    const id = this.#find(hash, group, wordOf(hash, group));
+    const id = this.#find(hash, kindOf(hash, group), wordOf(hash, group), restOf(hash));
     return id === NULL_BLOCK ? null : id;
   }
 
@@ -56,12 +78,15 @@ export class BlockNames {
   add(id: BlockId, hash: BlockHash, group: number): void {
     this.changes++;
     const fields = this.#fields;
-    const word = wordOf(hash, group);
+    const [kind, word, rest] = [kindOf(hash, group), wordOf(hash, group), restOf(hash)];
     fields[FIELDS * id + WORD] = word;
-    fields[FIELDS * id + GROUP] = group;
-    while (this.#hashes.length <= id) this.#hashes.push(null);
-    this.#hashes[id] = hash;
-    const first = this.#find(hash, group, word);
+    fields[FIELDS * id + REST] = rest;
+    fields[FIELDS * id + KIND] = kind;
+    if (isLong(kind)) {
+      while (this.#hashes.length <= id) this.#hashes.push(null);
+      this.#hashes[id] = hash;
+    }
+    const first = this.#find(hash, kind, word, rest);
     if (first === NULL_BLOCK) {
       const bucket = this.#bucket(word);
       this.#link(id, NULL_BLOCK, this.#heads[bucket]!);
@@ -79,7 +104,8 @@ export class BlockNames {
   remove(id: BlockId): boolean {
     this.changes++;
     const fields = this.#fields;
-    this.#hashes[id] = null;
+    if (isLong(fields[FIELDS * id + KIND]!)) this.#hashes[id] = null;
+    fields[FIELDS * id + KIND] = 0;
     const [next, previous] = [fields[FIELDS * id + NEXT]!, fields[FIELDS * id + PREVIOUS]!];
     const after = fields[FIELDS * id + AFTER]!;
     const bucket = this.#bucket(fields[FIELDS * id + WORD]!);
@@ -121,8 +147,10 @@ export class BlockNames {
             () => `block ${id} has a hash that does not lead back to it`,
           );
         }
+    for (let id = 0; id * FIELDS < this.#fields.length; id++)
+      invariant(!this.has(id) || found.has(id), () => `block ${id} has a hash that does not lead back to it`);
     this.#hashes.forEach((hash, id) => {
-      invariant(hash === null || found.has(id), () => `block ${id} has a hash that does not lead back to it`);
+      invariant(hash === null || this.hashOf(id) === hash, () => `block ${id} keeps a hash that it has not`);
     });
   }
 
@@ -138,13 +166,18 @@ export class BlockNames {
     return word & (this.#heads.length - 1);
   }
 
-  #find(hash: BlockHash, group: number, word: number): BlockId {
+  #find(hash: BlockHash, kind: number, word: number, rest: number): BlockId {
     const fields = this.#fields;
-    for (let id = this.#heads[this.#bucket(word)]!; id !== NULL_BLOCK; id = fields[FIELDS * id + NEXT]!) {
-      const likely = fields[FIELDS * id + WORD] === word && fields[FIELDS * id + GROUP] === group;
-      if (likely && this.#hashes[id] === hash) return id;
-    }
+    for (let id = this.#heads[this.#bucket(word)]!; id !== NULL_BLOCK; id = fields[FIELDS * id + NEXT]!)
+      if (this.#isNamed(id, hash, kind, word, rest)) return id;
     return NULL_BLOCK;
+  }
+
+  #isNamed(id: BlockId, hash: BlockHash, kind: number, word: number, rest: number): boolean {
+    const fields = this.#fields;
+    const at = FIELDS * id;
+    if (fields[at + WORD] !== word || fields[at + KIND] !== kind || fields[at + REST] !== rest) return false;
+    return !isLong(kind) || this.#hashes[id] === hash;
   }
 
   /** Where it stands in its bucket, of which it is not yet told. */
@@ -164,8 +197,12 @@ export class BlockNames {
   }
 }
 
-/** FNV-1a over the last characters, and the group. */
+const restOf = (hash: BlockHash): number =>
+  isShort(hash) ? (hash.charCodeAt(0) << 16) | hash.charCodeAt(1) : 0;
+
+/** A short hash's second half; else FNV-1a over the last characters, and the group. */
 function wordOf(hash: BlockHash, group: number): number {
+  if (isShort(hash)) return (hash.charCodeAt(2) << 16) | hash.charCodeAt(3);
   let word = 0x811c9dc5 ^ group;
   for (let i = Math.max(0, hash.length - BUCKET_CHARS); i < hash.length; i++)
     word = Math.imul(word ^ hash.charCodeAt(i), 0x01000193);

@@ -16,24 +16,20 @@ export class BlockPool {
   readonly #refCount: Int32Array;
   readonly #evictions: Uint32Array;
   readonly #names: BlockNames;
-  readonly #onRemoved: (hash: BlockHash, group: number) => void;
+  /** Told of each hash of which no block of the group is left; null costs nothing. */
+  onRemoved: ((hash: BlockHash, group: number) => void) | null = null;
   readonly #residency: BlockResidency | null;
   /** Where ids are gathered: a list that grows is made several times over. */
   readonly #taken: BlockId[] = [];
 
-  /** `onRemoved` is told of each hash of which no block of the group is left; `residency` of every block's life. */
-  constructor(
-    numBlocks: number,
-    onRemoved: (hash: BlockHash, group: number) => void = () => {},
-    residency: BlockResidency | null = null,
-  ) {
+  /** `residency` is told of every block's life. */
+  constructor(numBlocks: number, residency: BlockResidency | null = null) {
     this.numBlocks = numBlocks;
     this.#names = new BlockNames(numBlocks);
     this.#free = new FreeQueue(numBlocks);
     for (let id = NULL_BLOCK + 1; id < numBlocks; id++) this.#free.append(id);
     this.#refCount = new Int32Array(numBlocks);
     this.#evictions = new Uint32Array(numBlocks);
-    this.#onRemoved = onRemoved;
     this.#residency = residency;
   }
 
@@ -105,9 +101,10 @@ export class BlockPool {
 
   /** Names a full block of a group, once. False when it has this name already. */
   cache(id: BlockId, hash: BlockHash, group: number): boolean {
-    const named = this.#names.hashOf(id);
-    if (named === hash && this.#names.groupOf(id) === group) return false;
-    invariant(named === null, () => `block ${id} was cached under a second hash`);
+    if (this.#names.has(id)) {
+      invariant(this.#names.isNamed(id, hash, group), () => `block ${id} was cached under a second hash`);
+      return false;
+    }
     this.#names.add(id, hash, group);
     return true;
   }
@@ -115,18 +112,16 @@ export class BlockPool {
   /** Takes a block's name away; it keeps its references and its place in the free queue. */
   evict(id: BlockId): void {
     this.#residency?.evicted(id);
-    const hash = this.#names.hashOf(id);
-    if (hash === null) return;
+    if (!this.#names.has(id)) return;
     this.#evictions[id]!++;
-    const group = this.#names.groupOf(id);
-    if (this.#names.remove(id)) this.#onRemoved(hash, group);
+    const told = this.onRemoved && { hash: this.#names.hashOf(id)!, group: this.#names.groupOf(id) };
+    if (this.#names.remove(id) && told) this.onRemoved!(told.hash, told.group);
   }
 
   /** Forgets every hash, without telling onRemoved. Only while no block is in use. */
   clearHashes(): void {
     invariant(this.numFree === this.numUsable, () => 'the prefix cache was cleared while blocks are in use');
-    for (let id = NULL_BLOCK + 1; id < this.numBlocks; id++)
-      if (this.hashOf(id) !== null) this.#evictions[id]!++;
+    for (let id = NULL_BLOCK + 1; id < this.numBlocks; id++) if (this.#names.has(id)) this.#evictions[id]!++;
     this.#names.clear();
     this.#residency?.clear();
   }

@@ -36,12 +36,11 @@ interface Table {
 
 export class KvCacheManager {
   readonly blockSize: number;
-  /** Told of every change of the prefix cache; null costs nothing. */
-  onCacheEvent: ((event: CacheEvent) => void) | null = null;
   /** Told of blocks just before a request gives them back: positional, the null block where it keeps what it has. */
   onGivenBack: ((request: Request, blockIds: BlockIds) => void) | null = null;
   /** Blocks in use at once, at most, since the beginning. */
   peakUsed = 0;
+  #onCacheEvent: ((event: CacheEvent) => void) | null = null;
   readonly #pool: BlockPool;
   readonly #deps: KvCacheDeps;
   readonly #groups: CacheConfig['groups'];
@@ -58,11 +57,16 @@ export class KvCacheManager {
     this.blockSize = deps.config.blockSize;
     this.#groups = deps.config.groups;
     this.#hasWindows = this.#groups.some(({ kind }) => kind !== 'full');
-    const removed = (hash: BlockHash, group: number) =>
-      this.onCacheEvent?.({ kind: 'removed', group, blockHashes: [hash] });
     const { numBlocks, enablePrefixCaching } = deps.config;
     const residency = (enablePrefixCaching && deps.residency) || null;
-    this.#pool = new BlockPool(numBlocks, removed, residency);
+    this.#pool = new BlockPool(numBlocks, residency);
+  }
+
+  /** Told of every change of the prefix cache; null costs nothing. */
+  set onCacheEvent(listener: ((event: CacheEvent) => void) | null) {
+    this.#onCacheEvent = listener;
+    this.#pool.onRemoved =
+      listener && ((hash, group) => listener({ kind: 'removed', group, blockHashes: [hash] }));
   }
 
   /** Blocks that one request can get at best, for all its groups. */
@@ -205,7 +209,7 @@ export class KvCacheManager {
       let stored = 0;
       for (let i = from; i < to; i++) stored += Number(this.#pool.cache(ids[i]!, hashes[i]!, group));
       if (stored === 0) return;
-      this.onCacheEvent?.({
+      this.#onCacheEvent?.({
         kind: 'stored',
         group,
         blockHashes: hashes.slice(from, to),
@@ -237,7 +241,7 @@ export class KvCacheManager {
   resetPrefixCache(): boolean {
     if (this.#pool.numFree !== this.#pool.numUsable) return false;
     this.#pool.clearHashes();
-    this.onCacheEvent?.({ kind: 'cleared' });
+    this.#onCacheEvent?.({ kind: 'cleared' });
     return true;
   }
 

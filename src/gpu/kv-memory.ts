@@ -153,7 +153,7 @@ export class GpuKvMemory implements BlockMemory {
     );
     const buffer = await this.#upload.acquire(byteLength);
     try {
-      // Given back while its copy was still pending, or fresh and mapped already.
+      // Fresh, or given back unmapped.
       if (buffer.mapState !== 'mapped') await this.#gpu.guard(buffer.mapAsync(GPUMapMode.WRITE));
     } catch (error) {
       this.#upload.release(buffer);

@@ -80,6 +80,11 @@ export class StagingRing {
     const { label, usage } = this.#options;
     const mappedAtCreation = (usage & GPUBufferUsage.MAP_WRITE) !== 0;
     const buffer = this.#gpu.device.createBuffer({ label, size, usage, mappedAtCreation });
+    // A driver takes memory when it is first written to: now, not in the first transfers' time.
+    if (mappedAtCreation) {
+      new Uint8Array(buffer.getMappedRange()).fill(0);
+      buffer.unmap();
+    } else this.#gpu.zero(buffer);
     this.#all.add(buffer);
     return buffer;
   }

@@ -166,16 +166,17 @@ function summarise(transfers: readonly TransferResult[], throttled: boolean): Tr
   // A streamed READ lasts as long as P's prefill: a rate over all of it would say nothing of the copying.
   const movedMs = sum((r) => r.movingMs ?? r.wallMs);
   const streamed = done.some(({ movingMs }) => movingMs !== null);
-  return {
+  const summary: TransferSummary = {
     bytes,
     blocks: sum((r) => r.blocks),
     ms: sum((r) => r.wallMs),
-    ...(streamed ? { movingMs: movedMs } : {}),
     gbps: movedMs > 0 ? bytes / movedMs / 1e6 : 0,
     descriptors: sum((r) => r.descriptors),
     throttled,
     stages: done.length === 1 ? done[0]!.stages : sumOfStages(done),
   };
+  if (streamed) summary.movingMs = movedMs;
+  return summary;
 }
 
 function sumOfStages(transfers: readonly TransferResult[]): TransferStages {

@@ -16,18 +16,28 @@ const secondWord = (digest: string): number => (digest.charCodeAt(2) << 16) | di
 
 const ROOT = digestOf(0x6b766665, 0x72727921);
 
-/** One digest at a time, and none that waits for another: it is shared. */
+/**
+ * One digest at a time, and none that waits for another: it is shared. What goes on in the content of the block before has the
+ * second word that follows that one's: names are kept by it, and those of a sequence are then found side by side in memory.
+ */
 class Mixer implements DigestChain {
   readonly root = ROOT;
   #a = 0;
   #b = 0;
+  /** Of the digest that this one goes on from; null once it is known not to go on in the same content. */
+  #before: number | null = null;
+  #isFirst = true;
 
   begin(from: string): void {
     this.#a = firstWord(from);
     this.#b = secondWord(from);
+    this.#before = null;
+    this.#isFirst = true;
   }
 
   add(key: number, place: number, length: number): void {
+    if (this.#isFirst && place > 0) this.#before = this.#b;
+    this.#isFirst = false;
     this.word(key | 0);
     this.word(Math.floor(key / 2 ** 32));
     this.word(place);
@@ -50,6 +60,7 @@ class Mixer implements DigestChain {
 
   end(): string {
     const a = Math.imul(this.#a ^ (this.#a >>> 16) ^ this.#b, 0x85ebca6b);
+    if (this.#before !== null) return digestOf(a ^ (a >>> 15), this.#before + 1);
     const b = Math.imul(this.#b ^ (this.#b >>> 13) ^ a, 0xc2b2ae35);
     return digestOf(a ^ (a >>> 15), b ^ (b >>> 16));
   }

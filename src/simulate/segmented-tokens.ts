@@ -7,7 +7,7 @@ import { type TokenIds, TokenSequence } from '../config/token-ids.ts';
 import type { TraceTokens } from '../workload/traces/tokens.ts';
 import type { Segment } from '../workload/traces/types.ts';
 
-/** In columns; neighbours that go on from each other are one. */
+/** In columns; neighbours that go on from each other are one. They only grow. */
 interface Runs {
   keys: number[];
   /** Place of the first token in its content. */
@@ -70,11 +70,15 @@ export class SegmentedTokens extends TokenSequence {
 
   followedBy(more: TokenIds): SegmentedTokens {
     if (more.length === 0) return this;
-    const runs = this.#copied();
+    const length = this.length + more.length;
+    const known = this.#beyond(more);
+    // What others made of it is all of this as far as it goes: it grows where it is, and who has less of it sees no more.
+    const [runs, start] = known === null ? [this.#copied(), 0] : [this.#runs, this.#start];
+    const rest = known === null || known === 0 ? more : more.slice(known);
     const add = (key: number, from: number, length: number) => append(runs, key, from, length);
-    if (more instanceof SegmentedTokens) more.eachRun(more.length, add);
-    else for (const id of more) add(literal(id), 0, 1);
-    return new SegmentedTokens(runs, 0, this.length + more.length);
+    if (rest instanceof SegmentedTokens) rest.eachRun(rest.length, add);
+    else for (const id of rest) add(literal(id), 0, 1);
+    return new SegmentedTokens(runs, start, length);
   }
 
   sharedWith(other: TokenIds): number {
@@ -145,6 +149,15 @@ export class SegmentedTokens extends TokenSequence {
       }
       digests.push(chain.end());
     }
+  }
+
+  /** How many of these tokens others have put behind it already; null: they put others there. */
+  #beyond(more: TokenIds): number | null {
+    const end = this.#start + this.length;
+    const beyond = lengthOf(this.#runs) - end;
+    if (beyond === 0) return 0;
+    const known = Math.min(beyond, more.length);
+    return new SegmentedTokens(this.#runs, end, known).sharedWith(more) === known ? known : null;
   }
 
   /** Runs of its own, that begin where it does. */

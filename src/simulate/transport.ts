@@ -253,7 +253,16 @@ export class SimulatedTransport implements ServingTransport {
         resolve(ended);
       };
       for (const engine of engines) engine.#waiting.add(tell);
-      promise.finally(leave).then(resolve, reject);
+      promise.then(
+        (value) => {
+          leave();
+          resolve(value);
+        },
+        (error: unknown) => {
+          leave();
+          reject(error);
+        },
+      );
     });
   }
 

@@ -6,11 +6,13 @@ const BLOCKS = 9;
 
 describe('names of blocks', () => {
   it('finds what a list of them in the order of naming would, whatever is named and forgotten', () => {
-    // Few names, so that several blocks have one; 'b' to 'e' alone would rarely share a bucket of 16.
-    const names = ['a', 'b', 'c', ...Array.from({ length: 30 }, (_, i) => `long name ${i}`)];
+    // Few names, so that several blocks have one; 'b' to 'e' alone would rarely share a bucket of 16. Of four characters are
+    // those that are kept as two words: two share the first half, two the second, and one has none that prints.
+    const names = ['a', 'b', 'c', 'four', 'fore', 'spur', '\uffff\u8000\0\uffff'];
+    names.push(...Array.from({ length: 30 }, (_, i) => `long name ${i}`));
     const operation = fc.record({
       id: fc.integer({ min: 1, max: BLOCKS - 1 }),
-      name: fc.oneof(fc.constantFrom('a', 'b', 'c'), fc.constantFrom(...names)),
+      name: fc.oneof(fc.constantFrom('a', 'four', 'spur'), fc.constantFrom(...names)),
       group: fc.nat(1),
     });
     fc.assert(
@@ -28,6 +30,14 @@ describe('names of blocks', () => {
             expect(table.remove(id)).toBe(!others);
           }
           table.checkIntegrity();
+          for (let block = 1; block < BLOCKS; block++) {
+            const named = model.find((each) => each.id === block);
+            expect([table.has(block), table.hashOf(block)]).toEqual([
+              named !== undefined,
+              named?.name ?? null,
+            ]);
+            if (named) expect(table.groupOf(block)).toBe(named.group);
+          }
           for (const asked of names)
             for (const of of [0, 1]) {
               const first = model.find((each) => each.name === asked && each.group === of);

@@ -57,7 +57,8 @@ describe('block pool', () => {
 
   it('lets a freed block be hit until it is allocated again (lazy eviction)', () => {
     const removed: string[] = [];
-    const pool = new BlockPool(4, (hash) => removed.push(hash));
+    const pool = new BlockPool(4);
+    pool.onRemoved = (hash) => removed.push(hash);
     const [a, b] = pool.allocate(2) as [number, number];
     pool.cache(a, 'A', 0);
     pool.cache(b, 'B', 0);
@@ -73,7 +74,8 @@ describe('block pool', () => {
 
   it('keeps two blocks of one content apart, and gives the first that is left', () => {
     const removed: string[] = [];
-    const pool = new BlockPool(3, (hash) => removed.push(hash));
+    const pool = new BlockPool(3);
+    pool.onRemoved = (hash) => removed.push(hash);
     const [a, b] = pool.allocate(2) as [number, number];
     pool.cache(a, 'A', 0);
     pool.cache(b, 'A', 0);
@@ -118,7 +120,8 @@ describe('block pool', () => {
 
   it('names the same content in several groups apart, in one queue', () => {
     const removed: [string, number][] = [];
-    const pool = new BlockPool(4, (hash, group) => removed.push([hash, group]));
+    const pool = new BlockPool(4);
+    pool.onRemoved = (hash, group) => removed.push([hash, group]);
     const [a, b] = pool.allocate(2) as [number, number];
     expect(pool.cache(a, 'A', 0)).toBe(true);
     expect(pool.cache(b, 'A', 1)).toBe(true);

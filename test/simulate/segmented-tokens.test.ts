@@ -37,6 +37,47 @@ describe('SegmentedTokens', () => {
     );
   });
 
+  it('stays what it is, whatever is put behind it, and by whomever', () => {
+    fc.assert(
+      fc.property(segments, segments, segments, fc.nat(30), (first, second, third, cut) => {
+        const start = SegmentedTokens.of(first, tokens);
+        const [one, other] = [SegmentedTokens.of(second, tokens), SegmentedTokens.of(third, tokens)];
+        const whole = start.followedBy(one);
+        const parts = [
+          start,
+          whole,
+          start.followedBy(one.slice(0, cut)),
+          start.followedBy(one),
+          start.followedBy(other),
+        ];
+        parts.push(
+          whole.followedBy(other),
+          whole.slice(0, cut).followedBy(other),
+          whole.followedBy([7]),
+          start,
+        );
+        const [a, b, c] = [tokens.of(first), tokens.of(second), tokens.of(third)];
+        const ab = [...a, ...b];
+        const wanted = [a, ab, [...a, ...b.slice(0, cut)], ab, [...a, ...c]];
+        wanted.push([...ab, ...c], [...ab.slice(0, cut), ...c], [...ab, 7], a);
+        expect(parts.map((part) => [...part])).toEqual(wanted);
+        const claims = simulatedClaims(true);
+        expect(claims(parts[3]!, ab.length, null)).toEqual(claims(whole, ab.length, null));
+        for (const part of parts) {
+          const hashes: string[] = [];
+          const sequence = { tokenIds: part, cacheSalt: null };
+          extendHashes(hashes, sequence, { hasher: simulatedHasher, blockSize: 4 }, Infinity);
+          const alone: string[] = [];
+          for (let i = 0; i + 4 <= part.length; i += 4)
+            alone.push(
+              simulatedHasher.hash(alone.at(-1) ?? simulatedHasher.root, part.slice(i, i + 4), null),
+            );
+          expect(hashes).toEqual(alone);
+        }
+      }),
+    );
+  });
+
   it('has the prefix in common with another that their tokens have', () => {
     fc.assert(
       fc.property(segments, segments, segments, fc.nat(20), (shared, mine, other, cut) => {

@@ -71,8 +71,8 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
   readonly #heartbeats: Heartbeats;
   readonly #claim: ClaimPrefix;
   readonly #blockRules: Parameters<typeof usableTokens>[3];
-  /** Of what each request's parameters name. */
-  readonly #held = new WeakMap<ConnectorRequest, PrefixClaim>();
+  /** Of what each request's parameters name, until it ends. */
+  readonly #held = new Map<string, PrefixClaim>();
   /** Requests whose remote blocks were pulled or given up: parameters serve one transfer. */
   readonly #remoteBlocksProcessed = new Set<string>();
   #reqsToRecv = new Map<string, RecvRequest>();
@@ -234,8 +234,10 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
       if (isStreamedPrefill(params)) this.#reqsNotProcessed.add(requestId);
       // Never scheduled: its holder would keep the blocks to the end of the lease.
       this.#recv(request, params, [], 0, 0);
+      this.#held.delete(requestId);
       return leavesNothing;
     }
+    this.#held.delete(requestId);
     if (role === 'decode' && !this.#deps.config.bidirectional) return leavesNothing;
     if (status !== 'finished_length_capped' && status !== 'finished_stopped') {
       this.#reqsNotProcessed.add(requestId);
@@ -262,11 +264,11 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
 
   /** Under the request's own salt: the holder's digest too, if the parameters are its own. */
   #heldClaim(request: ConnectorRequest, params: KvTransferParams): PrefixClaim {
-    const known = this.#held.get(request);
+    const known = this.#held.get(request.requestId);
     if (known) return known;
     const { tokenIds, numTokens } = toldTokens(params, request.promptTokenIds);
     const claim = this.#claim(tokenIds, numTokens, request.cacheSalt);
-    this.#held.set(request, claim);
+    this.#held.set(request.requestId, claim);
     return claim;
   }
 
