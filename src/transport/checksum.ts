@@ -1,6 +1,7 @@
 /** A fast 32-bit checksum of a chunk's bytes. It finds broken copies, not forgeries. */
 
-const OFFSET_BASIS = 0x811c9dc5;
+/** As a signed number: sums are small integers throughout, for which engines make fast code. */
+const OFFSET_BASIS = 0x811c9dc5 | 0;
 const PRIME = 0x01000193;
 
 /**
@@ -10,16 +11,18 @@ const PRIME = 0x01000193;
 export function checksum(bytes: Uint8Array): number {
   const words = wordsOf(bytes);
   const rowsEnd = words.length - (words.length % 4);
-  let [a, b, c, d] = [OFFSET_BASIS, OFFSET_BASIS, OFFSET_BASIS, OFFSET_BASIS];
+  let a = OFFSET_BASIS;
+  let b = OFFSET_BASIS;
+  let c = OFFSET_BASIS;
+  let d = OFFSET_BASIS;
   for (let i = 0; i < rowsEnd; i += 4) {
     a = Math.imul(a ^ words[i]!, PRIME);
     b = Math.imul(b ^ words[i + 1]!, PRIME);
     c = Math.imul(c ^ words[i + 2]!, PRIME);
     d = Math.imul(d ^ words[i + 3]!, PRIME);
   }
-  let hash = a;
-  for (const sum of [b, c, d]) hash = Math.imul(hash ^ sum, PRIME);
-  return afterwards(hash, words, rowsEnd, bytes);
+  const all = Math.imul(Math.imul(Math.imul(a ^ b, PRIME) ^ c, PRIME) ^ d, PRIME);
+  return afterwards(all, words, rowsEnd, bytes);
 }
 
 /** The same in one row. */

@@ -38,7 +38,10 @@ function diskWith(msOf: (read: number) => number, hangs: readonly string[] = [])
   const readEach = (files: number) =>
     Array.from({ length: files }, (_, i) => reads.read(`${i}`, 8, (bytes) => bytes![0]));
   const readAll = (files: number) => Promise.all(readEach(files));
-  return { reads, readEach, readAll, log, others, now: () => nowMs };
+  const wait = (ms: number) => {
+    nowMs += ms;
+  };
+  return { reads, readEach, readAll, wait, log, others, now: () => nowMs };
 }
 
 describe('a run of reads', () => {
@@ -64,6 +67,22 @@ describe('a run of reads', () => {
       'pool',
       'pool',
     ]);
+  });
+
+  it('is seen to be quick again after some that were left to the pool', async () => {
+    const { readAll, log } = diskWith((read) => (read === 0 ? 30 : 0.01));
+    await readAll(100);
+    // The first, those that were left to the pool for it, and the one that was quick.
+    expect(log.filter((line) => line.startsWith('pool'))).toHaveLength(1 + 64 + 1);
+    expect(log.at(-1)).toBe('here 99');
+  });
+
+  it('asked for by somebody who is busy meanwhile is not taken for slow', async () => {
+    const { readAll, log, wait } = diskWith(() => 0.01);
+    const all = readAll(4);
+    wait(50);
+    await all;
+    expect(log).toEqual(['pool 0', 'here 1', 'here 2', 'here 3']);
   });
 
   it('goes on at once after a slow one that came behind many quick ones', async () => {

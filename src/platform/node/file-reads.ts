@@ -18,6 +18,8 @@ const RUN = 16;
 const SLICE_MS = 4;
 /** Read at once where they are not quick: the pool has four threads. */
 const AT_ONCE = 4;
+/** So many are left to the pool before it is seen again whether they are quick. */
+const LEFT_TO_POOL = 64;
 /** Files behind one that takes longer are not kept waiting for it. */
 const PATIENCE_MS = 1_000;
 
@@ -58,10 +60,13 @@ export class FileReads {
 
   async #run(): Promise<void> {
     this.#running = true;
+    // Whoever asks for many now would be taken for a slow disk.
+    await setImmediate();
     while (this.#waiting.length > 0) {
       if ((await this.#readInPool(POOL_QUICK_MS)) && (await this.#readQuickly())) continue;
+      let left = LEFT_TO_POOL;
       const readers = Array.from({ length: AT_ONCE }, async () => {
-        while (this.#waiting.length > 0) if (!(await this.#readInPool(PATIENCE_MS))) break;
+        while (this.#waiting.length > 0 && left-- > 0) if (!(await this.#readInPool(PATIENCE_MS))) break;
       });
       await Promise.all(readers);
     }
