@@ -112,11 +112,17 @@ const PARTS = {
   between: /^(router|queue_.|lookup_.|schedule_.|other)$/,
 } as const;
 
-/** Sums by part, in a turn's order; a stage that is not known is a part of its own. */
+export const STAGE_PARTS = Object.keys(PARTS) as readonly (keyof typeof PARTS)[];
+
+/** The part that a stage counts to; one that is not known is a part of its own. */
+export const partOf = (name: string): string =>
+  Object.entries(PARTS).find(([, pattern]) => pattern.test(name))?.[0] ?? name;
+
+/** Sums by part, in a turn's order. */
 export function foldStages(stagesMs: Readonly<Record<string, number>>): Record<string, number> {
-  const sums: Record<string, number> = Object.fromEntries(Object.keys(PARTS).map((part) => [part, 0]));
+  const sums: Record<string, number> = Object.fromEntries(STAGE_PARTS.map((part) => [part, 0]));
   for (const [name, ms] of Object.entries(stagesMs)) {
-    const part = Object.entries(PARTS).find(([, pattern]) => pattern.test(name))?.[0] ?? name;
+    const part = partOf(name);
     sums[part] = (sums[part] ?? 0) + ms;
   }
   return sums;

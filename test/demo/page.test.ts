@@ -125,6 +125,25 @@ describe('with WebGPU', () => {
     expect(again.answer).toContain('The end.');
   });
 
+  test('a streamed hand-over is chosen by a control, and its blocks are known as they come', async () => {
+    const { page } = opened;
+    await page.getByRole('button', { name: 'Reset' }).click();
+    await until(page, "state.turns.value.length === 0 && state.status.value.phase === 'ready'");
+    await openSettings(page);
+    await page.getByLabel('Hand-over from P to D').selectOption('streamed');
+    await page.keyboard.press('Escape');
+    await until(page, "state.settings.value.handover === 'streamed' && state.status.value.phase === 'ready'");
+    expect(new URL(page.url()).hash).toContain('handover=streamed');
+    const turn = await ask(page, 'Tell me a story about Gus and a bear.');
+    expect(turn).toMatchObject({ error: null });
+    expect(turn.answer).toContain('The end.');
+    const { pulls } = await readState(page);
+    const over = pulls.findLast(({ side }) => side === 'decode')!;
+    expect(over).toMatchObject({ outcome: 'done', bytesDone: over.bytes });
+    expect(over.pairs).toHaveLength(turn.result!.transfer.p_to_d.blocks);
+    expect(over.chunks!.flat()).toEqual(over.pairs);
+  });
+
   test('nothing went wrong on the console', () => {
     expect(opened.errors).toEqual([]);
   });
@@ -133,7 +152,7 @@ describe('with WebGPU', () => {
 describe('the address', () => {
   test('brings back a state, and what it cannot mean is said', async () => {
     const hash =
-      '#model=nano&mode=unidirectional&seed=5&threshold=7&pBlocks=32&link=10e6%2C1ms&turns=0&speed=live';
+      '#model=nano&mode=unidirectional&seed=5&threshold=7&pBlocks=32&link=10e6%2C1ms&handover=streamed&turns=0&speed=live';
     const { page, errors } = await openPage(browser(), `${served().url}${hash}&treshold=1&dBlocks=many`);
     onTestFinished(() => page.context().close());
     await untilReady(page);
@@ -146,6 +165,7 @@ describe('the address', () => {
       pBlocks: 32,
       dBlocks: 64,
       link: '10e6,1ms',
+      handover: 'streamed',
       turns: 0,
     });
     expect(notes.join(' ')).toContain("'treshold', which is no setting: did you mean threshold?");
@@ -159,32 +179,6 @@ describe('the address', () => {
     onTestFinished(() => second.context().close());
     await untilReady(second);
     expect((await readState(second)).settings).toEqual((await readState(page)).settings);
-    expect(errors).toEqual([]);
-  });
-});
-
-describe('a streamed hand-over', () => {
-  test('is chosen by a control or the address, and its blocks are known as they come', async () => {
-    const { page, errors } = await openPage(browser(), `${served().url}#turns=0&speed=live`);
-    onTestFinished(() => page.context().close());
-    await untilReady(page);
-    await openSettings(page);
-    await page.getByLabel('Hand-over from P to D').selectOption('streamed');
-    await page.keyboard.press('Escape');
-    await until(page, "state.settings.value.handover === 'streamed' && state.status.value.phase === 'ready'");
-    expect(new URL(page.url()).hash).toContain('handover=streamed');
-    const turn = await ask(page, 'Tell me a story about Gus and a bear.');
-    expect(turn).toMatchObject({ error: null });
-    expect(turn.answer).toContain('The end.');
-    const { pulls } = await readState(page);
-    const over = pulls.find(({ side }) => side === 'decode')!;
-    expect(over).toMatchObject({ outcome: 'done', bytesDone: over.bytes });
-    expect(over.pairs).toHaveLength(turn.result!.transfer.p_to_d.blocks);
-    expect(over.chunks!.flat()).toEqual(over.pairs);
-    const { page: second } = await openPage(browser(), page.url());
-    onTestFinished(() => second.context().close());
-    await untilReady(second);
-    expect((await readState(second)).settings).toMatchObject({ handover: 'streamed' });
     expect(errors).toEqual([]);
   });
 });
@@ -219,7 +213,7 @@ describe('without WebGPU', () => {
   test.each(lessons.map(({ number, title }) => [number, title] as const))(
     'lesson %i is watched from a link: %s',
     async (number, title) => {
-      const { page, errors } = await openPage(browser(), `${served().url}#lesson=${number}&speed=live`);
+      const { page, errors } = await openPage(browser(), `${served().url}#lesson=${number}&speed=4/1`);
       await until(page, "state.status.value.phase === 'recorded'");
       const lesson = lessons[number - 1]!;
       await expect

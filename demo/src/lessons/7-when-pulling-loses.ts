@@ -13,7 +13,7 @@ export const whenPullingLoses: LessonContent = {
       },
       todo: 'Race over the slow link',
       run: (actions) => actions.runRace(),
-      see: 'Pulling loses, and by how much. In the timeline the hatched bars are the modelled link.',
+      see: 'Pulling loses, and by how much. What is hatched, here and in the timeline, is the modelled link.',
       look: 'the race',
       happened: (seen) => raceWinner(seen) === 'recompute',
     },

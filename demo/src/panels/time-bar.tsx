@@ -6,6 +6,7 @@ import { ms } from '../views/format.ts';
 const NAMES: Record<Speed, string> = {
   slow: 'slow enough to follow',
   live: 'as it happens',
+  '4/1': '4×',
   '1/4': '1/4×',
   '1/10': '1/10×',
   '1/30': '1/30×',
@@ -43,7 +44,8 @@ export function TimeBar({ session: { state, actions } }: { session: Session }) {
       />
       <span class="time-figures number">
         {ms(atMs)} of {ms(lengthMs)}
-        {speed > 0 && speed < 1 ? `, ${Math.round(1 / speed)}× slower` : ''}
+        {speed > 0 && speed < 1 && `, ${Math.round(1 / speed)}× slower`}
+        {speed > 1 && `, ${speed}× faster`}
       </span>
       {!follows && !state.replay.value && (
         <button type="button" class="quiet" onClick={() => actions.toNow()}>

@@ -15,6 +15,8 @@ const { shape } = runConfigSchema;
 export const SPEEDS = {
   slow: null,
   live: 1,
+  /** Of what ran before: a recording need not be waited for. */
+  '4/1': 4,
   '1/4': 1 / 4,
   '1/10': 1 / 10,
   '1/30': 1 / 30,

@@ -1,4 +1,4 @@
-/** Where a time to the first token went: one bar, its stages in the colours of who did the work. */
+/** Where a time to the first token went: one bar, its stages in the colours of who did the work; what is modelled is hatched. */
 import { ms } from './format.ts';
 import { shownStages, stageInWords, stageTone } from './stage-names.ts';
 
@@ -13,17 +13,18 @@ export interface StageBarProps {
 export function StageBar({ stagesMs, scaleMs, elapsedMs }: StageBarProps) {
   const stages = shownStages(stagesMs);
   const share = (took: number) => `${(100 * took) / Math.max(scaleMs, 1e-6)}%`;
-  const words = stages.map(([name, took]) => `${stageInWords(name)} ${ms(took)}`).join(', ');
+  const words = stages.map((stage) => `${stageInWords(stage.name)} ${ms(stage.ms)}`).join(', ');
   return (
     <div class="stage-bar" role="img" aria-label={words || 'under way'}>
       {stages.length === 0 && elapsedMs !== undefined && (
         <span class="stage-bar-part is-running" style={{ width: share(elapsedMs) }} />
       )}
-      {stages.map(([name, took]) => (
+      {stages.map(({ name, ms: took, modelled }) => (
         <span
           key={name}
           class="stage-bar-part"
           data-tone={stageTone(name)}
+          data-modelled={modelled}
           style={{ width: share(took) }}
           title={`${stageInWords(name)}: ${ms(took)}`}
         />
@@ -36,8 +37,8 @@ export function StageBar({ stagesMs, scaleMs, elapsedMs }: StageBarProps) {
 export function StageKey({ stagesMs }: { stagesMs: Readonly<Record<string, number>> }) {
   return (
     <ul class="stage-key">
-      {shownStages(stagesMs).map(([name]) => (
-        <li key={name} data-tone={stageTone(name)}>
+      {shownStages(stagesMs).map(({ name, modelled }) => (
+        <li key={name} data-tone={stageTone(name)} data-modelled={modelled}>
           {stageInWords(name)}
         </li>
       ))}

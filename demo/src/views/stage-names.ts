@@ -1,5 +1,5 @@
 /** Stages of a time to the first token: their colours, their words. No DOM. */
-import { foldStages } from '../../../src/measure/stages.ts';
+import { partOf, STAGE_PARTS } from '../../../src/measure/stages.ts';
 
 export type StageTone = 'p' | 'd' | 'pull' | 'over' | 'store' | 'other';
 
@@ -16,22 +16,38 @@ export function stageTone(name: string): StageTone {
 
 const WORDS: Readonly<Record<string, string>> = {
   load: 'load from the store',
+  load_link: 'the modelled link, from the store',
   pull: 'pull back D → P',
+  pull_link: 'the modelled link D → P',
   prefill: 'prefill on P',
   hand_over: 'hand-over P → D',
+  hand_over_link: 'the modelled link P → D',
   first_decode_step: 'first step on D',
   between: 'queues and messages',
 };
 
 export const stageInWords = (name: string): string => WORDS[name] ?? name.replaceAll('_', ' ');
 
-/** Parts of a turn that took time, in the order in which they come; what the store gives is one of its own. */
-export function shownStages(stagesMs: Readonly<Record<string, number>>): [string, number][] {
-  const isLoad = ([name]: [string, number]) => /^load_[pd]_/.test(name);
-  const all = Object.entries(stagesMs);
-  const load = all.filter(isLoad).reduce((sum, [, took]) => sum + took, 0);
-  const rest = Object.fromEntries(all.filter((one) => !isLoad(one)));
-  return [['load', load] as [string, number], ...Object.entries(foldStages(rest))].filter(
-    ([, took]) => took > 0,
-  );
+const LINK = '_link';
+
+export interface ShownStage {
+  name: string;
+  ms: number;
+  /** A link that is modelled brought the bytes: nothing was measured. */
+  modelled: boolean;
+}
+
+/** Parts of a turn that took time, in the order in which they come; what a modelled link took follows its copy. */
+export function shownStages(stagesMs: Readonly<Record<string, number>>): ShownStage[] {
+  const order = ['load', ...STAGE_PARTS].flatMap((part) => [part, part + LINK]);
+  const sums = new Map(order.map((part) => [part, 0]));
+  for (const [name, ms] of Object.entries(stagesMs)) {
+    // What the store gives is a part of its own.
+    const part = /^load_[pd]_/.test(name) ? 'load' : partOf(name);
+    const key = name.endsWith(LINK) ? part + LINK : part;
+    sums.set(key, (sums.get(key) ?? 0) + ms);
+  }
+  return [...sums]
+    .filter(([, ms]) => ms > 0)
+    .map(([name, ms]) => ({ name, ms, modelled: name.endsWith(LINK) }));
 }

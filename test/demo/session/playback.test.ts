@@ -35,7 +35,7 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-const playing = (speed: 'slow' | 'live' | '1/10') => {
+const playing = (speed: 'slow' | 'live' | '4/1' | '1/10') => {
   const state = createState(() => 0, checkedSettings(defaultSettings, { speed }));
   const live = { ms: 0 };
   const playback = new Playback(state, () => live.ms);
@@ -158,6 +158,22 @@ describe('what was told', () => {
     other.playback.seek(1e9);
     expect(shown(other.state)).toBe(shown(state));
     expect(other.state.settings.value.mode).toBe('unidirectional');
+  });
+
+  it('is played as it was, or four times as fast', () => {
+    const { playback, tell } = playing('live');
+    for (const event of events) tell(event);
+    const recording = recordingOf(playback.told(), 'two turns');
+    const took = (speed: 'live' | '4/1') => {
+      const { playback: other, state } = playing(speed);
+      other.load(recording);
+      other.play();
+      const begunMs = wallMs;
+      while (state.time.value.playing) frame(1);
+      expect(state.turns.value).toHaveLength(2);
+      return wallMs - begunMs;
+    };
+    expect(took('live') / took('4/1')).toBeCloseTo(4, 1);
   });
 
   it('is not what is in force: settings stay while the last turn is searched', () => {

@@ -121,7 +121,7 @@ describe('stages', () => {
     expect(stageTone('prefill')).toBe('p');
     expect(stageTone('first_decode_step')).toBe('d');
     expect(stageTone('queueing')).toBe('other');
-    expect(shownStages({ a: 0, b: 2 })).toEqual([['b', 2]]);
+    expect(shownStages({ a: 0, b: 2 })).toEqual([{ name: 'b', ms: 2, modelled: false }]);
   });
 });
 
@@ -219,11 +219,23 @@ describe('with a store', () => {
 
   it('a load is a stage of its own', () => {
     const stages = shownStages({ load_p_wait: 1, load_d_upload: 2, pull_wait: 4, prefill: 8 });
-    expect(stages).toEqual([
+    expect(stages.map(({ name, ms }) => [name, ms])).toEqual([
       ['load', 3],
       ['pull', 4],
       ['prefill', 8],
     ]);
     expect(stageTone('load')).toBe('store');
+  });
+
+  it('a modelled link is a part of its own, beside the copy that it delays', () => {
+    const stages = shownStages({ pull_wait: 4, pull_link: 100, load_d_link: 2, hand_over_link: 50, prefill: 8 });
+    expect(stages.map(({ name, ms, modelled }) => [name, ms, modelled])).toEqual([
+      ['load_link', 2, true],
+      ['pull', 4, false],
+      ['pull_link', 100, true],
+      ['prefill', 8, false],
+      ['hand_over_link', 50, true],
+    ]);
+    expect(stages.map(({ name }) => stageTone(name))).toEqual(['store', 'pull', 'pull', 'p', 'over']);
   });
 });
