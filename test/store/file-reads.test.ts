@@ -158,7 +158,7 @@ it('of real files: whole ones, absent ones, a byte more of longer ones, by eithe
     await writeFile(short, new Uint8Array([1, 2, 3]));
     await writeFile(long, new Uint8Array(20).fill(7));
     const reads = new FileReads();
-    const read = (file: string) => reads.read(file, 3, (bytes) => bytes && [...bytes]);
+    const read = (file: string) => reads.read(file, 3, (bytes) => bytes && [...bytes.subarray(0, 4)]);
     const absent = path.join(directory, 'absent');
     const files = [short, absent, path.join(short, 'below'), short, long];
     expect(await Promise.all([...files, ...files].map(read))).toEqual([
