@@ -228,7 +228,13 @@ describe('with a store', () => {
   });
 
   it('a modelled link is a part of its own, beside the copy that it delays', () => {
-    const stages = shownStages({ pull_wait: 4, pull_link: 100, load_d_link: 2, hand_over_link: 50, prefill: 8 });
+    const stages = shownStages({
+      pull_wait: 4,
+      pull_link: 100,
+      load_d_link: 2,
+      hand_over_link: 50,
+      prefill: 8,
+    });
     expect(stages.map(({ name, ms, modelled }) => [name, ms, modelled])).toEqual([
       ['load_link', 2, true],
       ['pull', 4, false],
