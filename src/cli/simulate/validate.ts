@@ -52,8 +52,14 @@ export function printMeasured(
   const { step, decode_step, read, speeds, decode_speeds } = file;
   const shares = (each: readonly number[] | null): string =>
     (each ?? [1]).map((speed) => speed.toFixed(2)).join(', ');
+  const prompts = ({ fixed_ms, ms_per_prefill_token, ms_by_rows }: typeof step): string => {
+    const [first, last] = [ms_by_rows?.at(0), ms_by_rows?.at(-1)];
+    return first && last
+      ? `${formatMs(first[1])} to ${formatMs(last[1])} ms where ${first[0]} to ${last[0]} rows have prompts`
+      : `${formatMs(fixed_ms)} ms + ${ms_per_prefill_token.toFixed(4)} a prompt token`;
+  };
   const steps = (each: typeof step): string =>
-    `${formatMs(each.fixed_ms)} ms + ${each.ms_per_prefill_token.toFixed(4)} a prompt token, ${(each.ms_by_decodes ?? []).map((ms) => ms.toFixed(2)).join(', ')} ms where 1, 2, … decode`;
+    `${prompts(each)}, ${(each.ms_by_decodes ?? []).map((ms) => ms.toFixed(2)).join(', ')} ms where 1, 2, … decode`;
   say(
     `Measured here: a step ${decode_step ? `on P ${steps(step)}, on D ${steps(decode_step)}` : steps(step)}; a READ ${formatMs(read.fixed_ms)} ms + ${(read.ms_per_byte * 1e6).toFixed(2)} a MB; speed of each while 1, 2, … compute: ${decode_speeds ? `P ${shares(speeds)}, D ${shares(decode_speeds)}` : shares(speeds)}.`,
   );
