@@ -36,12 +36,12 @@ function Notes({ session: { state } }: { session: Session }) {
     .filter((note) => newest - note.atMs < NOTE_MS)
     .slice(-3);
   return (
-    <ul class="notes" role="log" aria-label="Notes">
+    <div class="notes" role="log" aria-label="Notes">
       {shown.map((note) => (
-        <li key={note.id} class="note" data-level={note.level}>
+        <p key={note.id} class="note" data-level={note.level}>
           {plainly(note.message)}
-        </li>
+        </p>
       ))}
-    </ul>
+    </div>
   );
 }

@@ -101,7 +101,7 @@ export class Playback {
     this.pause();
     this.#recording = recording;
     this.#events = new Timeline();
-    for (const event of recording.events) this.#events.add(event);
+    for (const event of recording.events) this.#events.add(withoutOnlookers(event));
     this.#kept = [];
     this.#next = 0;
     this.#follows = false;
@@ -285,4 +285,11 @@ export class Playback {
       this.#state.playing.value = this.#playing;
     }
   }
+}
+
+/** Pace and size of text are who looks on's to choose, not of whom was recorded. */
+function withoutOnlookers(event: SessionEvent): SessionEvent {
+  if (event.kind !== 'settings') return event;
+  const { speed: _pace, projector: _size, ...settings } = event.settings;
+  return { ...event, settings };
 }

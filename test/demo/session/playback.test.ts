@@ -176,6 +176,17 @@ describe('what was told', () => {
     expect(took('live') / took('4/1')).toBeCloseTo(4, 1);
   });
 
+  it('is shown at the pace and size of text that who looks on chose, not who was recorded', () => {
+    const { playback, tell } = playing('live');
+    for (const event of events) tell(event);
+    const told = recordingOf(playback.told(), 'two turns');
+    const settings = { speed: 'live', projector: true, mode: 'unidirectional' };
+    const first = { kind: 'settings' as const, atMs: told.events[0]!.atMs, settings };
+    const { playback: other, state } = playing('4/1');
+    other.load({ ...told, events: [first, ...told.events] });
+    expect(state.settings.value).toMatchObject({ speed: '4/1', projector: false, mode: 'unidirectional' });
+  });
+
   it('is not what is in force: settings stay while the last turn is searched', () => {
     const { state, playback, tell } = playing('live');
     for (const event of turn1) tell(event);
