@@ -104,9 +104,21 @@ async function measure(
     const child = fork(fileURLToPath(new URL('peers/child.js', import.meta.url)), {
       stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
     });
+    const figure: (typeof figures)[number] = {
+      shape,
+      contender,
+      ms: [],
+      why: null,
+      ratio: null,
+      error: 0,
+      child,
+    };
+    figures.push(figure);
     const answer = await askContender(child, { kind: 'prepare', contender, adapter, shape });
-    const why = answer.kind === 'missing' || answer.kind === 'failed' ? answer.why : null;
-    figures.push({ shape, contender, ms: why === null ? [] : null, why, ratio: null, error: 0, child });
+    if (answer.kind === 'missing' || answer.kind === 'failed') {
+      figure.ms = null;
+      figure.why = answer.why;
+    }
   }
   for (let round = 0; round < rounds; round++) {
     for (const figure of figures) {
@@ -128,7 +140,9 @@ async function measure(
   }
 }
 
-const askContender = (child: ChildProcess, message: ToContender) => ask<FromContender>(child, message);
+function askContender(child: ChildProcess, message: ToContender): Promise<FromContender> {
+  return ask<FromContender>(child, message);
+}
 
 /** Some elements of the product, in float64. */
 function product({ m, k, n }: Shape): number[] {
