@@ -144,30 +144,59 @@ export async function decode(
   return times.slice(1);
 }
 
-/** A greedy answer to a prompt that nothing of is cached: milliseconds to its first token, of each step after it, and its tokens. */
+/** Greedy answers to prompts that come at once and that nothing of is cached. */
 export interface Answer {
-  prefillMs: number;
+  /** Milliseconds until all have their first token. */
+  firstMs: number;
+  /** Milliseconds between tokens of the first prompt, from there on. */
   stepMs: number[];
-  tokens: number[];
+  /** By prompt. */
+  tokens: number[][];
 }
 
+/** Notes tokens as they come. */
+export class AnswerTimes {
+  readonly #start = systemClock.now();
+  readonly #tokens: number[][];
+  readonly #stepMs: number[] = [];
+  #firstMs: number | null = null;
+  #lastMs: number | null = null;
+
+  constructor(prompts: number) {
+    this.#tokens = Array.from({ length: prompts }, () => []);
+  }
+
+  token(prompt: number, token: number): void {
+    this.#tokens[prompt]!.push(token);
+    const ms = systemClock.now() - this.#start;
+    if (this.#firstMs === null && this.#tokens.every(({ length }) => length > 0)) this.#firstMs = ms;
+    if (prompt > 0 || this.#firstMs === null) return;
+    if (this.#lastMs !== null) this.#stepMs.push(ms - this.#lastMs);
+    this.#lastMs = ms;
+  }
+
+  ended(): Answer {
+    return { firstMs: this.#firstMs ?? 0, stepMs: this.#stepMs, tokens: this.#tokens };
+  }
+}
+
+/** `name`: another one each time. */
 export async function answer(
   { core }: EngineAlone,
   name: string,
-  prompt: number[],
+  prompts: readonly number[][],
   count: number,
 ): Promise<Answer> {
   core.resetPrefixCache();
-  add(core, name, prompt, count);
-  const [stepMs, tokens]: [number[], number[]] = [[], []];
+  const times = new AnswerTimes(prompts.length);
+  const ids = prompts.map((_, i) => `${name} ${i}`);
+  for (const [i, prompt] of prompts.entries()) add(core, ids[i]!, prompt, count);
   while (core.poll()) {
-    const start = systemClock.now();
-    const outputs = await core.step();
-    stepMs.push(systemClock.now() - start);
-    tokens.push(...outputs.flatMap((output) => output.tokens.map(({ tokenId }) => tokenId)));
+    for (const { requestId, tokens } of await core.step()) {
+      for (const { tokenId } of tokens) times.token(ids.indexOf(requestId), tokenId);
+    }
   }
-  const [prefillMs = 0, ...rest] = stepMs;
-  return { prefillMs, stepMs: rest, tokens };
+  return times.ended();
 }
 
 function busyTime(gpu: GpuDevice): () => number {

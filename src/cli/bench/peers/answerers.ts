@@ -1,35 +1,41 @@
 /** Who answers a prompt with a whole model on the same machine, greedily. llama.cpp is looked for, not required. */
 import { ConfigError } from '../../../errors.ts';
 import { loadWeights } from '../../../model/load.ts';
-import { systemClock } from '../../../platform/clock.ts';
 import { nodePlatform } from '../../../platform/node.ts';
-import { type Answer, answer, engineAlone } from '../engine/alone.ts';
+import { type Answer, AnswerTimes, answer, engineAlone } from '../engine/alone.ts';
 
 export interface Question {
   model: string;
   /** The same weights for llama.cpp. */
   gguf: string;
   promptTokens: number;
+  /** Prompts at once, at most. */
+  sequences: number;
+  /** Tokens of each. */
+  answerTokens: number;
 }
 
-export type AnswerPrompt = (prompt: number[], count: number) => Promise<Answer>;
+export type AnswerPrompts = (prompts: readonly number[][]) => Promise<Answer>;
 
 export const answerers = {
   kvferry: (question: Question) => ours(question, null),
   'kvferry, no driver threads': (question: Question) => ours(question, false),
   'llama.cpp Vulkan': (question: Question) => llamaCpp(question, 'vulkan'),
   'llama.cpp CPU, 2 threads': (question: Question) => llamaCpp(question, false),
-} as const satisfies Record<string, (question: Question) => Promise<AnswerPrompt>>;
+} as const satisfies Record<string, (question: Question) => Promise<AnswerPrompts>>;
 
 export type AnswererName = keyof typeof answerers;
 
-async function ours({ model, promptTokens }: Question, driverThreads: boolean | null): Promise<AnswerPrompt> {
+async function ours(
+  { model, promptTokens, sequences, answerTokens }: Question,
+  driverThreads: boolean | null,
+): Promise<AnswerPrompts> {
   const files = await nodePlatform.openModel(model);
   const weights = await loadWeights({ name: model, files, dtype: 'f16', seed: 0 });
-  const cases = [{ context: promptTokens, sequences: 1 }];
+  const cases = [{ context: promptTokens + answerTokens, sequences }];
   const engine = await engineAlone(weights, { promptTokens, cases, driverThreads });
   let asked = 0;
-  return (prompt, count) => answer(engine, `question ${asked++}`, prompt, count);
+  return (prompts) => answer(engine, `question ${asked++}`, prompts, answerTokens);
 }
 
 interface LlamaCpp {
@@ -45,7 +51,10 @@ interface LlamaSequence {
 
 const THREADS = 2;
 
-async function llamaCpp({ gguf, promptTokens }: Question, gpu: 'vulkan' | false): Promise<AnswerPrompt> {
+async function llamaCpp(
+  { gguf, promptTokens, sequences, answerTokens }: Question,
+  gpu: 'vulkan' | false,
+): Promise<AnswerPrompts> {
   // The adapter that is in use is the only one that the loader finds; it is a CPU to llama.cpp unless it is named.
   process.env.GGML_VK_VISIBLE_DEVICES ??= '0';
   const { getLlama } = await library();
@@ -57,22 +66,26 @@ async function llamaCpp({ gguf, promptTokens }: Question, gpu: 'vulkan' | false)
     vramPadding: 0,
   });
   const model = await llama.loadModel({ modelPath: gguf, gpuLayers: gpu ? 'max' : 0 });
-  const contextSize = 4 * promptTokens;
-  const context = await model.createContext({ contextSize, batchSize: promptTokens, threads: THREADS });
-  const sequence = context.getSequence();
-  return async (prompt, count) => {
-    await sequence.clearHistory();
-    const [tokens, ms]: [number[], number[]] = [[], []];
-    let last = systemClock.now();
-    for await (const token of sequence.evaluate(prompt, { temperature: 0, yieldEogToken: true })) {
-      const now = systemClock.now();
-      tokens.push(token);
-      ms.push(now - last);
-      last = now;
-      if (tokens.length === count) break;
-    }
-    const [prefillMs = 0, ...stepMs] = ms;
-    return { prefillMs, stepMs, tokens };
+  const contextSize = 2 * promptTokens + answerTokens;
+  const context = await model.createContext({
+    contextSize,
+    batchSize: promptTokens,
+    sequences,
+    threads: THREADS,
+  });
+  const all = Array.from({ length: sequences }, () => context.getSequence());
+  return async (prompts) => {
+    for (const sequence of all) await sequence.clearHistory();
+    const times = new AnswerTimes(prompts.length);
+    const say = async (prompt: readonly number[], i: number) => {
+      let left = answerTokens;
+      for await (const token of all[i]!.evaluate(prompt, { temperature: 0, yieldEogToken: true })) {
+        times.token(i, token);
+        if (--left === 0) break;
+      }
+    };
+    await Promise.all(prompts.map(say));
+    return times.ended();
   };
 }
 

@@ -2,26 +2,26 @@
 import { ConfigError, messageOf } from '../../../errors.ts';
 import { useAdapter } from '../../../platform/node.ts';
 import type { Answer } from '../engine/alone.ts';
-import { type AnswererName, type AnswerPrompt, answerers, type Question } from './answerers.ts';
+import { type AnswererName, type AnswerPrompts, answerers, type Question } from './answerers.ts';
 import type { Failed } from './turns.ts';
 
 export type ToAnswerer =
   | { kind: 'prepare'; answerer: AnswererName; adapter: string; question: Question }
-  | { kind: 'round'; prompt: number[]; count: number };
+  | { kind: 'round'; prompts: number[][] };
 
 export type FromAnswerer = { kind: 'ready' } | { kind: 'done'; answer: Answer } | Failed;
 
 const send = (message: FromAnswerer) => process.send!(message);
-let answerPrompt: AnswerPrompt;
+let answerPrompts: AnswerPrompts;
 
 process.on('message', async (message: ToAnswerer) => {
   try {
     if (message.kind === 'prepare') {
       await useAdapter(message.adapter);
-      answerPrompt = await answerers[message.answerer](message.question);
+      answerPrompts = await answerers[message.answerer](message.question);
       send({ kind: 'ready' });
     } else {
-      send({ kind: 'done', answer: await answerPrompt(message.prompt, message.count) });
+      send({ kind: 'done', answer: await answerPrompts(message.prompts) });
     }
   } catch (error) {
     send({ kind: error instanceof ConfigError ? 'missing' : 'failed', why: messageOf(error) });

@@ -9,7 +9,7 @@ import { median } from '../../../measure/statistics.ts';
 import { loadWeights } from '../../../model/load.ts';
 import { nodePlatform } from '../../../platform/node.ts';
 import { left, plainStyle, renderTable, right } from '../../table.ts';
-import { type Answer, DECODE_STEPS, promptOf } from '../engine/alone.ts';
+import { type Answer, promptOf } from '../engine/alone.ts';
 import { type AnswererName, answerers } from './answerers.ts';
 import { writeGguf } from './gguf.ts';
 import type { FromAnswerer, ToAnswerer } from './model-child.ts';
@@ -17,13 +17,16 @@ import { ask, standStill } from './turns.ts';
 
 export const LLAMA_PACKAGES = ['node-llama-cpp@3.22'];
 const PROMPT = 128;
+const ANSWER = 32;
+/** How many prompts come at once. */
+const AT_ONCE = [1, 4] as const;
 
 export interface ModelFigure {
   answerer: AnswererName;
-  /** Tokens a second by round; null with a reason when it could not run. */
-  answers: { prefill: number; decode: number }[] | null;
+  /** Tokens a second by round, decoding of one sequence and of four; null with a reason when it could not run. */
+  answers: { prefill: number; decode1: number; decode4: number }[] | null;
   why: string | null;
-  /** Of its greedy tokens, those before the first that differs from ours. */
+  /** Of its greedy tokens, those that are ours at the same place. */
   sameTokens: number;
 }
 
@@ -41,19 +44,31 @@ export async function compareModels(model: string, adapter: string, rounds: numb
       const child = fork(fileURLToPath(new URL('model-child.js', import.meta.url)), {
         stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
       });
-      const entry: Running = { answerer, child, answers: [], why: null };
+      const entry: Running = { answerer, child, rounds: [], why: null };
       running.push(entry);
-      const question = { model, gguf, promptTokens: PROMPT };
+      const question = {
+        model,
+        gguf,
+        promptTokens: PROMPT,
+        sequences: Math.max(...AT_ONCE),
+        answerTokens: ANSWER,
+      };
       await tell(entry, { kind: 'prepare', answerer, adapter, question });
     }
-    const prompt = promptOf(PROMPT, weights.architecture.vocabSize, 1);
+    const prompts = Array.from({ length: Math.max(...AT_ONCE) }, (_, i) =>
+      promptOf(PROMPT, weights.architecture.vocabSize, i + 1),
+    );
     // The first round compiles, and is not counted.
     for (let round = 0; round <= rounds; round++) {
       for (const entry of running) {
         if (entry.why !== null) continue;
         standStill(running, entry);
-        const said = await tell(entry, { kind: 'round', prompt, count: DECODE_STEPS });
-        if (said && round > 0) entry.answers.push(said);
+        const said: Answer[] = [];
+        for (const count of AT_ONCE) {
+          const answer = await tell(entry, { kind: 'round', prompts: prompts.slice(0, count) });
+          if (answer) said.push(answer);
+        }
+        if (said.length === AT_ONCE.length && round > 0) entry.rounds.push(said as Round);
       }
     }
   } catch (error) {
@@ -67,10 +82,13 @@ export async function compareModels(model: string, adapter: string, rounds: numb
   return figuresOf(running);
 }
 
+/** By how many prompts came at once. */
+type Round = [one: Answer, four: Answer];
+
 interface Running {
   answerer: AnswererName;
   child: ChildProcess;
-  answers: Answer[];
+  rounds: Round[];
   why: string | null;
 }
 
@@ -81,18 +99,20 @@ async function tell(entry: Running, message: ToAnswerer): Promise<Answer | null>
 }
 
 function figuresOf(running: readonly Running[]): ModelFigure[] {
-  const ours = running[0]!.answers[0]?.tokens ?? [];
-  return running.map(({ answerer, answers, why }) => {
-    const differs = ours.findIndex((token, i) => token !== answers[0]?.tokens[i]);
-    const rates = answers.map(({ prefillMs, stepMs }) => ({
-      prefill: (1000 * PROMPT) / prefillMs,
-      decode: 1000 / median(stepMs),
+  const tokensOf = ({ rounds }: Running) => rounds[0]?.flatMap(({ tokens }) => tokens.flat()) ?? [];
+  const ours = tokensOf(running[0]!);
+  return running.map((entry) => {
+    const theirs = tokensOf(entry);
+    const rates = entry.rounds.map(([one, four]) => ({
+      prefill: (1000 * PROMPT) / one.firstMs,
+      decode1: 1000 / median(one.stepMs),
+      decode4: (1000 * four.tokens.length) / median(four.stepMs),
     }));
     return {
-      answerer,
-      answers: why === null ? rates : null,
-      why,
-      sameTokens: differs < 0 ? ours.length : differs,
+      answerer: entry.answerer,
+      answers: entry.why === null ? rates : null,
+      why: entry.why,
+      sameTokens: ours.filter((token, i) => token === theirs[i]).length,
     };
   });
 }
@@ -101,19 +121,26 @@ export function modelTable(model: string, figures: readonly ModelFigure[]): stri
   if (figures.length === 0) return [];
   const columns = [
     left(`${model}, tokens a second`),
-    ...right(`prefill ${PROMPT}`, 'ours', 'decode', 'ours', 'same'),
+    ...right(`prefill ${PROMPT}`, 'ours', 'decode 1', 'ours', 'decode 4', 'ours', 'same'),
   ];
   const ours = figures[0]!.answers;
   const rows = figures.map(({ answerer, answers, why, sameTokens }) => {
     if (!answers) return { remark: `${answerer} skipped: ${why}` };
-    const cells = (of: 'prefill' | 'decode') => [
+    const cells = (of: 'prefill' | 'decode1' | 'decode4') => [
       median(answers.map((each) => each[of])).toFixed(0),
       ours ? `${median(answers.map((each, i) => ours[i]![of] / each[of])).toFixed(2)}x` : '-',
     ];
-    return [answerer, ...cells('prefill'), ...cells('decode'), `${sameTokens} of ${DECODE_STEPS}`];
+    const all = ANSWER * AT_ONCE.reduce((sum, count) => sum + count, 0);
+    return [
+      answerer,
+      ...cells('prefill'),
+      ...cells('decode1'),
+      ...cells('decode4'),
+      `${sameTokens} of ${all}`,
+    ];
   });
   return [
     ...renderTable(columns, rows, plainStyle),
-    'ours: so many times faster is kvferry, the median of rounds; same: greedy tokens before one differs',
+    'ours: so many times faster is kvferry, the median of rounds; same: greedy tokens that are ours',
   ];
 }
