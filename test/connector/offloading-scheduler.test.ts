@@ -38,13 +38,18 @@ function requestOf(numTokens: number, params: Params | null = null, more: Partia
 
 const FULL: KvCacheSpec = { kind: 'full' };
 
-function start(changes: Partial<OffloadingConfig> = {}, groups: readonly KvCacheSpec[] = [FULL, FULL]) {
+function start(
+  changes: Partial<OffloadingConfig> = {},
+  groups: readonly KvCacheSpec[] = [FULL, FULL],
+  peersHandOver = false,
+) {
   const answers = new StoreAnswers();
   const clock = new TestClock();
   const config = { ...OFFLOADING_DEFAULTS, ...changes };
   const side = new OffloadingSchedulerSide({
     ...{ config, engineId: 'p', blockSize: BLOCK, clock, answers },
     groups,
+    peersHandOver,
   });
   const metadata = () => side.buildConnectorMeta();
   /** The store has the first so many blocks: 100, 101, ... */
@@ -94,6 +99,48 @@ describe('what the store is asked', () => {
       expect(metadata().lookups).toMatchObject([{ wait }]);
     },
   );
+});
+
+describe('D, to which a peer hands over', () => {
+  const atD = (changes: Params = {}) =>
+    requestOf(80, { do_remote_prefill: true, remote_port: 5600, remote_store_num_tokens: 32, ...changes });
+  const composed = () => start({ promptOnly: false }, [FULL, FULL], true);
+
+  it('asks for what the store had before P began, and does not wait for it where that is here', () => {
+    const { side, metadata, finds } = composed();
+    const { at, request } = atD();
+    side.onNewRequest(request);
+    expect(metadata().lookups).toMatchObject([{ leaseId: 'r/0', hashes: ['h0', 'h1'] }]);
+    expect(side.getNumNewMatchedTokens(request, 16)).toBeNull();
+    expect(side.getNumNewMatchedTokens(request, 32)).toEqual({ tokens: 0, noPull: null });
+    side.updateStateAfterAlloc(request, TABLE, 32, 0);
+    expect(metadata().released).toEqual(['r/0']);
+    expect(finds('r/0', 2)).toBe(false);
+    expect(side.getNumNewMatchedTokens(at(32), 32)).toEqual({ tokens: 0, noPull: null });
+  });
+
+  it('asks for nothing where the store had nothing, and for all where P does not say', () => {
+    const { side, metadata } = composed();
+    side.onNewRequest(atD({ remote_store_num_tokens: 0 }).request);
+    expect(metadata().lookups).toEqual([]);
+    side.onNewRequest(atD({ remote_store_num_tokens: null }).request);
+    expect(metadata().lookups).toMatchObject([{ hashes: ['h0', 'h1', 'h2', 'h3', 'h4'] }]);
+  });
+
+  it('saves what it generates; the prompt P saves, as P does what nobody hands over', () => {
+    const { side, metadata } = composed();
+    const { at, request } = atD();
+    side.onNewRequest(request);
+    side.requestComputed(at(80), TABLE);
+    expect(metadata().saves).toEqual([]);
+    const more = { ...at(96), blockHashes: (n = 6) => ['h0', 'h1', 'h2', 'h3', 'h4', 'h5'].slice(0, n) };
+    side.requestComputed(more, TABLE);
+    expect(metadata().saves).toMatchObject([{ hashes: ['h5'] }]);
+    const { at: atP } = requestOf(80, { do_remote_decode: true }, { requestId: 'p' });
+    side.onNewRequest(atP(0));
+    side.requestComputed(atP(80), TABLE);
+    expect(metadata().saves).toMatchObject([{ requestId: 'p', hashes: ['h0', 'h1', 'h2', 'h3', 'h4'] }]);
+  });
 });
 
 it('a store is asked to wait up to the offer that P named', () => {

@@ -17,6 +17,7 @@ export function createOffloadingConnector(
     blockSize: cache.blockSize,
     groups: cache.groups,
     worthOfBlockMs: deps.worthOfBlockMs,
+    peersHandOver: deps.composed === true && !config.handsOver,
   });
   const worker = new OffloadingWorkerSide({ ...deps, transport, store: STORE_ADDRESS, clock, answers });
   const { counters, storeCounters } = worker;

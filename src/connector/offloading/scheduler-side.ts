@@ -30,6 +30,8 @@ export interface OffloadingSchedulerDeps {
   answers: StoreAnswers;
   /** As ConnectorDeps has it. */
   worthOfBlockMs?: ((request: ConnectorRequest) => number | null) | undefined;
+  /** P's prompts come to D from P: of the store D takes what it had before them alone, and saves what it generates. */
+  peersHandOver: boolean;
 }
 
 interface Tracked {
@@ -37,6 +39,8 @@ interface Tracked {
   leaseId: string | null;
   /** Lookups made. */
   lookups: number;
+  /** Tokens that the store is asked for at most. */
+  wanted: number;
   /** A load of it failed: the store is not asked again. */
   failed: boolean;
   progress: SaveProgress;
@@ -62,8 +66,11 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
 
   /** The store is asked while the request still waits. */
   onNewRequest(request: ConnectorRequest): void {
-    const progress = this.#saving.begins(request);
-    const tracked: Tracked = { leaseId: null, lookups: 0, failed: false, progress, stored: null };
+    const { promptTokenIds, kvTransferParams: params } = request;
+    const fromPeer = this.#deps.peersHandOver && params?.do_remote_prefill === true;
+    const progress = this.#saving.begins(request, fromPeer ? promptTokenIds.length : 0);
+    const wanted = mostTokens(fromPeer ? params.remote_store_num_tokens : null);
+    const tracked: Tracked = { leaseId: null, lookups: 0, wanted, failed: false, progress, stored: null };
     this.#tracked.set(request.requestId, tracked);
     this.#ask(request, tracked);
   }
@@ -71,7 +78,7 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
   getNumNewMatchedTokens(request: ConnectorRequest, numComputedTokens: number): ExternalMatch | null {
     const { blockSize, config, answers } = this.#deps;
     const tracked = this.#tracked.get(request.requestId);
-    if (!tracked?.leaseId) return nothing(null);
+    if (!tracked?.leaseId || numComputedTokens >= tracked.wanted) return nothing(null);
     const found = answers.of(tracked.leaseId);
     if (!found) return null;
     const length = found[0]?.length ?? 0;
@@ -193,9 +200,10 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
 
   #ask(request: ConnectorRequest, tracked: Tracked): void {
     const { requestId, kvTransferParams: params } = request;
-    // A prefix with windows cannot be cut short later.
     const groups = this.#saving.wantedGroups;
-    const hashes = groups ? request.blockHashes(this.#mostLoaded(request)) : request.blockHashes();
+    // A prefix with windows cannot be cut short later.
+    const most = groups ? this.#mostLoaded(request) : Number.POSITIVE_INFINITY;
+    const hashes = request.blockHashes(Math.min(most, Math.floor(tracked.wanted / this.#deps.blockSize)));
     if (hashes.length === 0 || tracked.failed || params?.max_load_tokens === 0) return;
     const leaseId = `${requestId}/${tracked.lookups++}`;
     tracked.leaseId = leaseId;
