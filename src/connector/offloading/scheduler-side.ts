@@ -17,7 +17,7 @@ import { invariant } from '../../errors.ts';
 import type { BlockPair } from '../../transport/types.ts';
 import type { StoreAnswers } from './answers.ts';
 import { awaited, handoverParams, secondHopsFrom } from './handover.ts';
-import type { Load, OffloadingMetadata } from './metadata.ts';
+import type { Load, Lookup, OffloadingMetadata } from './metadata.ts';
 import { type SaveProgress, Saving } from './saving.ts';
 
 export interface OffloadingSchedulerDeps {
@@ -28,6 +28,8 @@ export interface OffloadingSchedulerDeps {
   groups: readonly KvCacheSpec[];
   clock: Clock;
   answers: StoreAnswers;
+  /** Asks the store at once: whoever waits for a long step of others has its answer when that ends. */
+  ask: (lookup: Lookup) => void;
   /** As ConnectorDeps has it. */
   worthOfBlockMs?: ((request: ConnectorRequest) => number | null) | undefined;
   /** P's prompts come to D from P: of the store D takes what it had before them alone, and saves what it generates. */
@@ -54,7 +56,6 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
   readonly #deps: OffloadingSchedulerDeps;
   readonly #tracked = new Map<string, Tracked>();
   readonly #saving: Saving;
-  #lookups: OffloadingMetadata['lookups'][number][] = [];
   #released: string[] = [];
   #loads = new Map<string, Load>();
   #finished = new Map<string, number>();
@@ -146,12 +147,10 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
   buildConnectorMeta(): OffloadingMetadata {
     const metadata = {
       ...this.#saving.take(),
-      lookups: this.#lookups,
       released: this.#released,
       loads: this.#loads,
       finished: this.#finished,
     };
-    this.#lookups = [];
     this.#released = [];
     this.#loads = new Map();
     this.#finished = new Map();
@@ -159,7 +158,7 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
   }
 
   metaDueMs(): number | null {
-    const own = this.#lookups.length + this.#released.length + this.#loads.size + this.#finished.size;
+    const own = this.#released.length + this.#loads.size + this.#finished.size;
     return own > 0 || this.#saving.isDue ? this.#deps.clock.now() : null;
   }
 
@@ -211,7 +210,7 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
     const worthMs = this.#deps.worthOfBlockMs?.(request) ?? null;
     const asked = { requestId, leaseId, hashes, ...awaited(params), worthMs };
     const chunk = this.#deps.config.blocksPerChunk;
-    this.#lookups.push(groups ? { ...asked, groups, chunk } : asked);
+    this.#deps.ask(groups ? { ...asked, groups, chunk } : asked);
   }
 
   /** Blocks. */
