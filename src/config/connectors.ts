@@ -21,6 +21,20 @@ export const isStreamedPrefill = (
   params: { streamed?: boolean | null | undefined; do_remote_decode: boolean } | null,
 ): boolean => params?.streamed === true && params.do_remote_decode;
 
+/** What P leaves in a store for D names no blocks and this port: of P itself nothing is read. */
+export const STORE_PORT = -1;
+
+export const isStoreHandover = (
+  params: {
+    do_remote_prefill: boolean;
+    remote_port?: number | null | undefined;
+    remote_block_ids?: readonly (readonly number[])[] | null | undefined;
+  } | null,
+): boolean =>
+  params?.do_remote_prefill === true &&
+  params.remote_port === STORE_PORT &&
+  (params.remote_block_ids ?? []).every((ids) => ids.length === 0);
+
 /** vLLM's OffloadingConnector, in the units the code uses. */
 export interface OffloadingConfig {
   /** Loads come in whole chunks of so many blocks. */

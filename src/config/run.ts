@@ -97,7 +97,7 @@ export function parseRunConfig(
     }
   }
   if (config.storeDir !== null || config.storeUrl !== null) config.store ??= UNLESS_GIVEN;
-  for (const key of ['storeDirSize', 'storeTtl', 'storeWrite'] as const) {
+  for (const key of ['storeDirSize', 'storeTtl', 'storeWrite', 'storePrefetch'] as const) {
     const below = config.storeDir ?? (key === 'storeDirSize' ? null : config.storeUrl);
     if (given(key) && isUnusual(key, config) && below === null)
       throw new ConfigError(

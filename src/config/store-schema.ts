@@ -1,7 +1,7 @@
 /** The settings of a store beside the engines. */
 import { z } from 'zod';
 import { anyNumber, byteCount, flag, oneOf, text } from './fields.ts';
-import { EVICTIONS, INGESTIONS, type Ingestion, STORE_PLACES } from './store.ts';
+import { EVICTIONS, INGESTIONS, type Ingestion, PREFETCHES, STORE_PLACES } from './store.ts';
 import { wrongInStoreUrl } from './store-url.ts';
 
 /** SGLang HiCache's write policies. */
@@ -68,6 +68,11 @@ export const store = {
         "Which blocks the folder and the server get: ALL as they come, HOT those that are used again, EVICTED those that leave memory, and the rest at the end. AIBrix's names; SGLang's write_through, write_through_selective and write_back are the same.",
       value: 'ALL|HOT|EVICTED',
     }),
+  storePrefetch: oneOf(PREFETCHES).default('wait_complete').meta({
+    description:
+      "How long a request waits for its blocks to come up from the folder or the server: for all of them (2 s at most), a second and a quarter more for each 1,024 tokens (timeout), or not at all: they come up for the next one (best_effort). SGLang's names.",
+    value: 'wait_complete|timeout|best_effort',
+  }),
   offloadPromptOnly: flag().default(true).meta({
     description:
       "Save what is generated too, so that the next turn finds it in the store. vLLM's offload_prompt_only, which is true unless told otherwise: D's output is then not saved.",

@@ -14,6 +14,10 @@ export type EvictionName = (typeof EVICTIONS)[number];
 export const INGESTIONS = ['ALL', 'HOT', 'EVICTED'] as const;
 export type Ingestion = (typeof INGESTIONS)[number];
 
+/** How long who asks waits for what comes up from below memory. SGLang HiCache's names. */
+export const PREFETCHES = ['wait_complete', 'timeout', 'best_effort'] as const;
+export type Prefetch = (typeof PREFETCHES)[number];
+
 /**
  * Where the store is: in this machine's memory, or across the modelled link, as far from every engine as they are from each
  * other.

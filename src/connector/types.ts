@@ -24,6 +24,8 @@ export interface ConnectorDeps extends TransferEvents {
   pullsAreWeighed?: boolean;
   /** Milliseconds that having one of the request's blocks spares, about; null or absent: not known. */
   worthOfBlockMs?: (request: ConnectorRequest) => number | null;
+  /** Each run of blocks comes from where it lies: what P hands over by another connector nobody seeks, or saves, twice. */
+  composed?: boolean;
 }
 
 export interface EngineConnector extends KvConnector {

@@ -108,7 +108,8 @@ function storeOptions(config: RunConfig): StoreOptions | null {
   const below = { ttlMs, ingestion: config.storeWrite };
   const folder = storeDir === null ? null : { directory: storeDir, bytes: storeDirSize, ...below };
   const server = storeUrl === null ? null : { url: storeUrl, ...below };
-  return { bytes: store, eviction, remote: config.storePlace === 'remote', folder, server };
+  const { storePrefetch: prefetch, storePlace } = config;
+  return { bytes: store, eviction, prefetch, remote: storePlace === 'remote', folder, server };
 }
 
 /** Above, what a kernel computes takes longer than waking the threads that share it. */

@@ -63,11 +63,12 @@ export class StoreThread {
       for (const { serving } of store.#connected) serving.peerDied(STORE_ADDRESS.engineId).catch(() => {});
       gone();
     });
-    const { bytes, eviction } = options;
+    const { bytes, eviction, prefetch } = options;
     const folder = options.folder ? { ...options.folder, namespace } : null;
     const server = options.server ? { ...options.server, namespace } : null;
     const start: StoreStart = {
       ...{ identity: { ...identity, ...STORE_ADDRESS }, bytes, eviction, folder, server, checksum },
+      ...(prefetch ? { prefetch } : {}),
     };
     try {
       await store.#ask((api) =>

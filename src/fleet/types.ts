@@ -7,7 +7,7 @@ import type { ConnectorConfig } from '../config/kv-transfer.ts';
 import type { Mode } from '../config/modes.ts';
 import type { RoutingChoice } from '../config/routing.ts';
 import type { Handover, KvLayout } from '../config/run.ts';
-import type { EvictionName } from '../config/store.ts';
+import type { EvictionName, Prefetch } from '../config/store.ts';
 import type { CacheLookup } from '../engine/inspect/cache-lookup.ts';
 import type { AdapterReport } from '../gpu/device.ts';
 import type { EngineBlocks, EngineStats } from '../host/engine-api.ts';
@@ -44,6 +44,8 @@ export interface StoreOptions {
   /** Of memory, for blocks. */
   bytes: number;
   eviction: EvictionName;
+  /** Absent: wait_complete. */
+  prefetch?: Prefetch;
   /** The modelled link lies before it too; absent: it is memory of this machine. */
   remote?: boolean;
   /** Below memory; null or absent: nothing. */

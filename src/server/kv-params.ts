@@ -2,6 +2,7 @@
  * kv_transfer_params of a request to an engine's port, before the engine sees them: their shape, and whether they name one
  * of its peers. Whether anything is held as they say is for the holder to find (src/connector/holds.ts), who tells nobody.
  */
+import { isStoreHandover } from '../config/connectors.ts';
 import { type KvTransferParams, kvTransferParamsSchema } from '../config/kv-transfer.ts';
 import type { ThreadEngine } from '../fleet/thread-engine.ts';
 import type { HostNames } from './host-names.ts';
@@ -60,6 +61,8 @@ const withoutRemote = (params: KvTransferParams): KvTransferParams => ({
 });
 
 function checkRemote(params: KvTransferParams, { peers, names, recompute }: ParamsRule): KvTransferParams {
+  // Found by its hashes, whoever put it there and whatever became of it since.
+  if (isStoreHandover(params)) return params;
   const { remote_engine_id: engineId, remote_host: host, remote_port: port } = params;
   const blockIds = params.remote_block_ids ?? [];
   const refuse = (message: string, key: string): never => {

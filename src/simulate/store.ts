@@ -63,7 +63,8 @@ export class SimulatedStore {
     const { lower } = this.#tiers;
     this.#catalog = new BlockCatalog({ slots, eviction: options.eviction, ...lower?.listeners });
     const transport = new SimulatedTransport(identity, net);
-    this.#service = new StoreService({ transport, catalog: this.#catalog, clock, lower });
+    const { prefetch } = options;
+    this.#service = new StoreService({ transport, catalog: this.#catalog, clock, lower, prefetch });
   }
 
   addEngine(address: RemoteAddress): void {

@@ -46,6 +46,8 @@ export class FolderTier implements Tier {
   readonly #written = new Map<BlockHash, number>();
   readonly #order: Lru;
   readonly #queue: WriteQueue;
+  /** Files that are being removed: whoever writes one anew waits for that. */
+  readonly #removing = new Map<BlockHash, Promise<void>>();
   readonly #told = new Set<string>();
   readonly #format: BlockFormat;
 
@@ -176,12 +178,14 @@ export class FolderTier implements Tier {
 
   async flush(): Promise<void> {
     await this.#queue.flush();
+    await Promise.all(this.#removing.values());
   }
 
   async #write(hash: BlockHash, kv: readonly Uint8Array[]): Promise<void> {
     const { folder, namespace, clock } = this.#options;
     // Room first: the folder never has more than it may.
     this.#order.put(hash);
+    await this.#removing.get(hash);
     try {
       const name = { namespace, hash };
       await folder.write(this.#format.nameOf(name)!, this.#format.encode(name, kv));
@@ -212,7 +216,14 @@ export class FolderTier implements Tier {
   #remove(hash: BlockHash): void {
     this.#forgotten(hash);
     const name = this.#format.nameOf({ namespace: this.#options.namespace, hash });
-    if (name !== null) void this.#options.folder.remove(name).catch(() => {});
+    if (name === null) return;
+    const removed = this.#options.folder
+      .remove(name)
+      .catch(() => {})
+      .finally(() => {
+        if (this.#removing.get(hash) === removed) this.#removing.delete(hash);
+      });
+    this.#removing.set(hash, removed);
   }
 
   #tell(kind: string, message: string): void {

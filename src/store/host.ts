@@ -1,5 +1,5 @@
 /** A store in its thread: memory, catalog and transport, and its interface to the thread that started it. */
-import type { EvictionName } from '../config/store.ts';
+import type { EvictionName, Prefetch } from '../config/store.ts';
 import type { CacheEvent } from '../engine/cache-event.ts';
 import type { Clock } from '../engine/types.ts';
 import { ConfigError, EngineDeadError } from '../errors.ts';
@@ -23,6 +23,8 @@ export interface StoreStart {
   /** Of memory, for blocks. */
   bytes: number;
   eviction: EvictionName;
+  /** Absent: wait_complete. */
+  prefetch?: Prefetch;
   /** null: there is none. */
   folder: StoreFolderStart | null;
   /** null or absent: there is none. */
@@ -128,7 +130,7 @@ export function hostStore({ clock, openFolder, openServer, exit }: StoreHostDeps
 
   return {
     async start(start, onTrouble, onEvents) {
-      const { identity, bytes, eviction, checksum } = start;
+      const { identity, bytes, eviction, prefetch, checksum } = start;
       const slots = slotsIn(bytes, identity.blockBytes);
       const report = new StoreReport(identity.blockSize, (events) => onEvents(events, clock.now()));
       const memory = new ArenaMemory(slots, identity.blockBytes);
@@ -141,7 +143,7 @@ export function hostStore({ clock, openFolder, openServer, exit }: StoreHostDeps
       const transport = createTransport({ identity, memory, clock, checksum });
       const onChange = report.changedIn('CPU');
       const catalog = new BlockCatalog({ slots, eviction, onChange, ...lower?.listeners });
-      const service = new StoreService({ transport, catalog, clock, lower });
+      const service = new StoreService({ transport, catalog, clock, lower, prefetch });
       parts = { transport, catalog, service, folder, server, lower, report, news: new BlockNews() };
     },
 

@@ -1,9 +1,9 @@
 /** What lies below a store's memory, nearest first: which blocks go down when, and how they come up again. */
 import type { Ingestion } from '../config/store.ts';
 import type { Clock } from '../engine/types.ts';
+import type { LowerTier, Raising } from './bring-up.ts';
 import type { BlockCatalog, CatalogDeps } from './catalog.ts';
 import { partsOf, type StoreKey } from './keys.ts';
-import type { LowerTier, Raising } from './service.ts';
 import { TierCost } from './tier-cost.ts';
 import type { WriteCounters } from './write-queue.ts';
 

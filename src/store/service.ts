@@ -3,6 +3,7 @@
  * blocks by their hashes and KV cache groups alone; the transport brings the bytes, the catalog says where they lie.
  */
 import type { KvCacheSpec } from '../config/engine.ts';
+import type { Prefetch } from '../config/store.ts';
 import type { BlockHash } from '../engine/block-hash.ts';
 import { type BlockId, type Clock, NULL_BLOCK } from '../engine/types.ts';
 import type { StoreLookup, StoreMessage, StoreOffer } from '../transport/store-messages.ts';
@@ -15,8 +16,9 @@ import type {
   ServingTransport,
 } from '../transport/types.ts';
 import { Arrivals } from './arrivals.ts';
+import { BringUp, type LowerTier, NOTHING_BELOW } from './bring-up.ts';
 import type { BlockCatalog } from './catalog.ts';
-import { type AskedPrefix, heldPrefix, keysOf } from './held-prefix.ts';
+import { heldPrefix, keysOf } from './held-prefix.ts';
 import { type StoreKey, storeKey } from './keys.ts';
 import { OffersSeen } from './offers-seen.ts';
 
@@ -26,21 +28,8 @@ export interface StoreServiceDeps {
   clock: Pick<Clock, 'now' | 'sleep'>;
   /** null or absent: there is memory only. */
   lower?: LowerTier | null;
-}
-
-/** What lies below memory. No call rejects. */
-export interface LowerTier {
-  /** What of the keys is there, and worth its while where a block's worth in milliseconds is known. */
-  look(keys: readonly StoreKey[], worthMs: number | null): Promise<Raising>;
-  /** A block came from an engine. */
-  stored(key: StoreKey, slot: number): void;
-}
-
-/** Blocks that can be brought up, all of them begun at once. */
-export interface Raising {
-  has(key: StoreKey): boolean;
-  /** Into the block's slot; false: it did not come. Never rejects. */
-  load(key: StoreKey, slot: number): Promise<boolean>;
+  /** Absent: wait_complete. */
+  prefetch?: Prefetch | undefined;
 }
 
 export interface StoreServiceCounters {
@@ -71,9 +60,6 @@ interface Taken {
   slot: number;
 }
 
-/** Stands for a block of which only is asked whether it is anywhere. */
-const SOMEWHERE = 1;
-
 /** Blocks are named by hashes, which their reader knows: nothing else is to be shown. */
 const NO_CLAIM: ReadClaim = { held: { numTokens: 0, digest: '' }, prompt: { numTokens: 0, digest: '' } };
 
@@ -86,6 +72,7 @@ export class StoreService {
   readonly #catalog: BlockCatalog;
   readonly #clock: Pick<Clock, 'now'>;
   readonly #lower: LowerTier | null;
+  readonly #bringUp: BringUp | null;
   /** By KV cache group: where nothing else is said, each has all. */
   readonly #allOfGroups: readonly KvCacheSpec[];
   readonly #engines = new Map<string, RemoteAddress>();
@@ -95,13 +82,16 @@ export class StoreService {
   /** READs of offers under way, by their engine. */
   readonly #reading = new Map<string, Set<AbortController>>();
 
-  constructor({ transport, catalog, clock, lower = null }: StoreServiceDeps) {
+  constructor({ transport, catalog, clock, lower = null, prefetch = 'wait_complete' }: StoreServiceDeps) {
     this.#transport = transport;
     this.#clock = clock;
     this.#catalog = catalog;
     this.#arrivals = new Arrivals(catalog);
     this.#offersSeen = new OffersSeen(clock);
     this.#lower = lower;
+    const { blockSize } = transport.identity;
+    this.#bringUp =
+      lower && new BringUp({ catalog, arrivals: this.#arrivals, clock, lower, prefetch, blockSize });
     this.#allOfGroups = transport.identity.blockBytes.map(() => ({ kind: 'full' }));
     transport.setHandlers({
       gate: this.#gate,
@@ -139,9 +129,7 @@ export class StoreService {
     if (after && this.#engines.has(after.engineId)) await this.#offersSeen.until(after);
     const asked = { hashes, groups, chunk, blockSize: this.#transport.identity.blockSize };
     const begunMs = this.#clock.now();
-    const { kept, up, raised } = this.#lower
-      ? await this.#raise(asked, this.#lower, worthMs)
-      : { kept: [], up: new Set<StoreKey>(), raised: 0 };
+    const { kept, up, raised } = (await this.#bringUp?.prefixOf(asked, worthMs)) ?? NOTHING_BELOW;
     const raisedMs = raised > 0 ? this.#clock.now() - begunMs : 0;
     if (wait) await this.#arrivals.ofPrefix(asked);
     const blockIds = heldPrefix(asked, (key) => {
@@ -163,50 +151,6 @@ export class StoreService {
       this.#leases.set(name, { readerId: from, keys, blocks: blockIds.map((ids) => new Set(ids)) });
     else this.#catalog.completeLoad(keys);
     this.#say(from, { kind: 'store_found', leaseId, blockIds, raised, raisedMs });
-  }
-
-  /**
-   * Brings into memory what is below it of the longest prefix that there is in all. `kept`: these stay there, to be let go of
-   * when all has come; `up`: those of them that came from below; `raised`: how many were sought there.
-   */
-  async #raise(
-    asked: AskedPrefix,
-    lower: LowerTier,
-    worthMs: number | null,
-  ): Promise<{ kept: StoreKey[]; up: ReadonlySet<StoreKey>; raised: number }> {
-    const kept: StoreKey[] = [];
-    const up = new Set<StoreKey>();
-    let raised = 0;
-    const raising: Promise<void>[] = [];
-    const all = asked.groups.flatMap((_, group) => asked.hashes.map((hash) => storeKey(hash, group)));
-    const absent = all.filter((key) => this.#catalog.state(key) === 'absent');
-    const below = await lower.look(absent, worthMs);
-    const somewhere = heldPrefix(asked, (key) =>
-      this.#catalog.state(key) !== 'absent' || below.has(key) ? SOMEWHERE : null,
-    );
-    for (const key of keysOf(somewhere, asked.hashes)) {
-      const state = this.#catalog.state(key);
-      if (state === 'ready') {
-        this.#catalog.prepareLoad([key]);
-        kept.push(key);
-      } else if (state === 'coming') raising.push(this.#arrivals.of(key).then(() => {}));
-      else {
-        const slot = this.#catalog.prepareStore(key);
-        if (slot === null) break;
-        raised++;
-        raising.push(this.#load(key, slot, below, up));
-      }
-    }
-    await Promise.all(raising);
-    return { kept: [...kept, ...up], up, raised };
-  }
-
-  async #load(key: StoreKey, slot: number, below: Raising, up: Set<StoreKey>): Promise<void> {
-    const came = await below.load(key, slot);
-    this.#catalog.completeStore(key, came);
-    if (came) this.#catalog.prepareLoad([key]);
-    if (came) up.add(key);
-    this.#arrivals.ended(key);
   }
 
   /** Reads what it lacks, as far as there is room. */

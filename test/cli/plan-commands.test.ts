@@ -45,7 +45,16 @@ const ELSEWHERE: readonly RunKey[] = [
     'speedUp',
   ] as const),
   // Refused by plans, with which a simulation would be another one.
-  ...(['budget', 'experiments', 'storeDir', 'storeUrl', 'storeDirSize', 'storeTtl', 'storeWrite'] as const),
+  ...([
+    'budget',
+    'experiments',
+    'storeDir',
+    'storeUrl',
+    'storeDirSize',
+    'storeTtl',
+    'storeWrite',
+    'storePrefetch',
+  ] as const),
 ];
 
 const row = { routing: 'prefix-cache', placement: 'replica', mode: 'bidirectional', threshold: 99 } as const;

@@ -4,6 +4,7 @@ import { OFFLOADING_DEFAULTS, type OffloadingConfig } from '../../src/config/con
 import type { KvCacheSpec } from '../../src/config/engine.ts';
 import type { KvTransferParams } from '../../src/config/kv-transfer.ts';
 import { StoreAnswers } from '../../src/connector/offloading/answers.ts';
+import type { Lookup } from '../../src/connector/offloading/metadata.ts';
 import { ReuseTracker } from '../../src/connector/offloading/reuse-tracker.ts';
 import { OffloadingSchedulerSide } from '../../src/connector/offloading/scheduler-side.ts';
 import type { ConnectorRequest } from '../../src/engine/kv-connector.ts';
@@ -38,45 +39,53 @@ function requestOf(numTokens: number, params: Params | null = null, more: Partia
 
 const FULL: KvCacheSpec = { kind: 'full' };
 
-function start(changes: Partial<OffloadingConfig> = {}, groups: readonly KvCacheSpec[] = [FULL, FULL]) {
+function start(
+  changes: Partial<OffloadingConfig> = {},
+  groups: readonly KvCacheSpec[] = [FULL, FULL],
+  peersHandOver = false,
+) {
   const answers = new StoreAnswers();
+  const lookups: Lookup[] = [];
   const clock = new TestClock();
   const config = { ...OFFLOADING_DEFAULTS, ...changes };
   const side = new OffloadingSchedulerSide({
     ...{ config, engineId: 'p', blockSize: BLOCK, clock, answers },
+    ask: (lookup) => void lookups.push(lookup),
     groups,
+    peersHandOver,
   });
   const metadata = () => side.buildConnectorMeta();
+  /** Since it was asked last. */
+  const asked = () => lookups.splice(0);
   /** The store has the first so many blocks: 100, 101, ... */
   const finds = (leaseId: string, numBlocks: number) =>
     answers.answer(
       leaseId,
       [100, 200].map((from) => Array.from({ length: numBlocks }, (_, i) => from + i)),
     );
-  return { side, clock, metadata, finds };
+  return { side, clock, metadata, asked, finds };
 }
 
 /** Asked, answered, allocated: 10 blocks of two groups. */
 const TABLE = [Array.from({ length: 10 }, (_, i) => 10 + i), Array.from({ length: 10 }, (_, i) => 50 + i)];
 
 describe('what the store is asked', () => {
-  it('its hashes, once, while the request waits; and it is due at once', () => {
-    const { side, clock, metadata } = start();
+  it('its hashes, once, while the request waits, without waiting for a step', () => {
+    const { side, asked } = start();
     expect(side.metaDueMs()).toBeNull();
     side.onNewRequest(requestOf(40).request);
-    expect(side.metaDueMs()).toBe(clock.now());
-    expect(metadata().lookups).toEqual([
+    expect(asked()).toEqual([
       { requestId: 'r', leaseId: 'r/0', hashes: ['h0', 'h1'], wait: false, worthMs: null },
     ]);
-    expect(metadata().lookups).toEqual([]);
+    expect(asked()).toEqual([]);
     expect(side.metaDueMs()).toBeNull();
   });
 
   it('nothing for less than a block, nor where nothing is to be loaded', () => {
     for (const request of [requestOf(15).request, requestOf(40, { max_load_tokens: 0 }).request]) {
-      const { side, metadata } = start();
+      const { side, asked } = start();
       side.onNewRequest(request);
-      expect(metadata().lookups).toEqual([]);
+      expect(asked()).toEqual([]);
       expect(side.getNumNewMatchedTokens(request, 0)).toEqual({ tokens: 0, noPull: null });
     }
   });
@@ -89,19 +98,61 @@ describe('what the store is asked', () => {
   ] as const)(
     'to wait for what P still saves, only at D after a P that left it there: %j',
     (params, wait) => {
-      const { side, metadata } = start();
+      const { side, asked } = start();
       side.onNewRequest(requestOf(40, params).request);
-      expect(metadata().lookups).toMatchObject([{ wait }]);
+      expect(asked()).toMatchObject([{ wait }]);
     },
   );
 });
 
+describe('D, to which a peer hands over', () => {
+  const atD = (changes: Params = {}) =>
+    requestOf(80, { do_remote_prefill: true, remote_port: 5600, remote_store_num_tokens: 32, ...changes });
+  const composed = () => start({ promptOnly: false }, [FULL, FULL], true);
+
+  it('asks for what the store had before P began, and does not wait for it where that is here', () => {
+    const { side, metadata, finds, asked } = composed();
+    const { at, request } = atD();
+    side.onNewRequest(request);
+    expect(asked()).toMatchObject([{ leaseId: 'r/0', hashes: ['h0', 'h1'] }]);
+    expect(side.getNumNewMatchedTokens(request, 16)).toBeNull();
+    expect(side.getNumNewMatchedTokens(request, 32)).toEqual({ tokens: 0, noPull: null });
+    side.updateStateAfterAlloc(request, TABLE, 32, 0);
+    expect(metadata().released).toEqual(['r/0']);
+    expect(finds('r/0', 2)).toBe(false);
+    expect(side.getNumNewMatchedTokens(at(32), 32)).toEqual({ tokens: 0, noPull: null });
+  });
+
+  it('asks for nothing where the store had nothing, and for all where P does not say', () => {
+    const { side, asked } = composed();
+    side.onNewRequest(atD({ remote_store_num_tokens: 0 }).request);
+    expect(asked()).toEqual([]);
+    side.onNewRequest(atD({ remote_store_num_tokens: null }).request);
+    expect(asked()).toMatchObject([{ hashes: ['h0', 'h1', 'h2', 'h3', 'h4'] }]);
+  });
+
+  it('saves what it generates; the prompt P saves, as P does what nobody hands over', () => {
+    const { side, metadata } = composed();
+    const { at, request } = atD();
+    side.onNewRequest(request);
+    side.requestComputed(at(80), TABLE);
+    expect(metadata().saves).toEqual([]);
+    const more = { ...at(96), blockHashes: (n = 6) => ['h0', 'h1', 'h2', 'h3', 'h4', 'h5'].slice(0, n) };
+    side.requestComputed(more, TABLE);
+    expect(metadata().saves).toMatchObject([{ hashes: ['h5'] }]);
+    const { at: atP } = requestOf(80, { do_remote_decode: true }, { requestId: 'p' });
+    side.onNewRequest(atP(0));
+    side.requestComputed(atP(80), TABLE);
+    expect(metadata().saves).toMatchObject([{ requestId: 'p', hashes: ['h0', 'h1', 'h2', 'h3', 'h4'] }]);
+  });
+});
+
 it('a store is asked to wait up to the offer that P named', () => {
-  const { side, metadata } = start();
+  const { side, asked } = start();
   const named = { remote_engine_id: 'p', remote_store_offer: 7 };
   side.onNewRequest(requestOf(40, { do_remote_prefill: true, remote_port: -1, ...named }).request);
   side.onNewRequest(requestOf(40, { do_remote_prefill: true, remote_port: 5600, ...named }).request);
-  const [after, none] = metadata().lookups;
+  const [after, none] = asked();
   expect(after).toMatchObject({ wait: true, after: { engineId: 'p', offer: 7 } });
   expect(none).not.toHaveProperty('after');
 });
@@ -214,9 +265,9 @@ describe('of groups with a window', () => {
   const full = { groups: [0] };
 
   it('the store is asked for what they need at the end, as far as may be loaded, in whole chunks', () => {
-    const { side, metadata } = start({ blocksPerChunk: 2 }, groups);
+    const { side, asked } = start({ blocksPerChunk: 2 }, groups);
     side.onNewRequest(requestOf(100, { max_load_tokens: 50 }).request);
-    expect(metadata().lookups).toMatchObject([
+    expect(asked()).toMatchObject([
       {
         hashes: ['h0', 'h1', 'h2'],
         groups: [{ kind: 'full' }, { kind: 'sliding', window: 41 }],
@@ -390,7 +441,7 @@ describe('what is offered', () => {
   );
 
   it('is revoked with a preemption, begins anew, and the store is asked again; not for a load that failed', () => {
-    const { side, clock, metadata } = start();
+    const { side, clock, metadata, asked } = start();
     const { at } = requestOf(64);
     const other = requestOf(64, null, { requestId: 'other' });
     side.onNewRequest(at(0));
@@ -399,10 +450,10 @@ describe('what is offered', () => {
     side.requestComputed(at(32), TABLE);
     side.requestPreempted(at(0));
     side.requestPreempted({ ...at(0), requestId: 'unknown' });
-    const { revoked, saves, lookups } = metadata();
+    const { revoked, saves } = metadata();
     expect([...revoked]).toEqual(['r']);
     expect(saves.map(({ requestId }) => requestId)).toEqual(['other']);
-    expect(lookups.map(({ leaseId }) => leaseId)).toEqual(['r/0', 'other/0', 'r/1']);
+    expect(asked().map(({ leaseId }) => leaseId)).toEqual(['r/0', 'other/0', 'r/1']);
     side.requestComputed(at(32), TABLE);
     expect(metadata().saves).toMatchObject([{ hashes: ['h0', 'h1'] }]);
 
@@ -414,7 +465,8 @@ describe('what is offered', () => {
     expect(metadata().saves).toMatchObject([{ hashes: ['h0', 'h1'] }]);
     side.requestPreempted(at(0));
     expect(side.metaDueMs()).toBe(clock.now());
-    expect(metadata()).toMatchObject({ lookups: [], revoked: new Set(['r']) });
+    expect(metadata()).toMatchObject({ revoked: new Set(['r']) });
+    expect(asked()).toEqual([]);
   });
 });
 

@@ -69,7 +69,6 @@ function start({ told = true } = {}) {
     worker.startLoadKv({
       revoked: new Set(),
       passed: new Set(),
-      lookups: [],
       released: [],
       loads: new Map(),
       saves: [],
@@ -80,7 +79,7 @@ function start({ told = true } = {}) {
     handlers.onNotification!(from, notification);
   const ask = (leaseId: string) => {
     answers.await(leaseId);
-    tell({ lookups: [{ requestId: `of ${leaseId}`, leaseId, hashes: ['h1', 'h2'], wait: false }] });
+    worker.ask({ requestId: `of ${leaseId}`, leaseId, hashes: ['h1', 'h2'], wait: false });
   };
   const found = (leaseId: string, ids: number[]) =>
     hear({ kind: 'store_found', leaseId, blockIds: [ids, ids], raised: 1, raisedMs: 3 });

@@ -13,9 +13,10 @@ import { EngineDeadError, KvferryError } from '../../src/errors.ts';
 import type { EngineClient, EngineRole } from '../../src/router/engine-client.ts';
 import { OutputStream } from '../../src/router/output-stream.ts';
 import { type Turn, turnOutputs } from '../../src/router/ways.ts';
+import type { LowerTier } from '../../src/store/bring-up.ts';
 import { BlockCatalog } from '../../src/store/catalog.ts';
 import type { BlockBytes, LowerTiers } from '../../src/store/lower-tiers.ts';
-import { type LowerTier, StoreService } from '../../src/store/service.ts';
+import { StoreService } from '../../src/store/service.ts';
 import { emptyResult } from '../../src/transport/transfer.ts';
 import type {
   EngineIdentity,

@@ -39,7 +39,7 @@ it(`${TURNS} turns: the store keeps within its ${SLOTS} blocks, and leaves no le
   await cluster.release();
   await cluster.settle();
   expect(most).toBe(SLOTS);
-  expect(catalog.counters.evicted).toBeGreaterThan(TURNS);
+  expect(catalog.counters.evicted).toBeGreaterThan(TURNS / 5);
   expect(catalog.counters.hits).toBeGreaterThan(TURNS / 10);
   expect([service.leases, catalog.inUse]).toEqual([0, 0]);
   catalog.checkIntegrity();

@@ -1,4 +1,6 @@
 import { expect, it } from 'vitest';
+import { OFFLOADING_DEFAULTS } from '../../src/config/connectors.ts';
+import { testOptions } from './cluster-fixture.ts';
 import { metric, post, withServer } from './server-fixture.ts';
 
 const pool = (count: number) => ({ count, numBlocks: 96, enablePrefixCaching: true });
@@ -133,6 +135,37 @@ it('each engine has a port of its own, any P hands over to any D by HTTP, and GE
     });
     // The operator's alone.
     expect((await fetch(`${urls.router}/fleet`)).status).toBe(404);
+    expect(errors).toEqual([]);
+  });
+});
+
+it("P hands over through a store by the engines' own ports, also where it was started anew meanwhile", async () => {
+  const connector = {
+    ...testOptions.connector,
+    ...({ name: 'OffloadingConnector', offloading: OFFLOADING_DEFAULTS } as const),
+  };
+  const store = { bytes: 2 ** 20, eviction: 's3fifo' } as const;
+  await withServer({ connector, store }, {}, async ({ urls, cluster, errors }) => {
+    const prompt = Array.from({ length: 50 }, (_, i) => 10 + i);
+    const ask = async (url: string, body: object): Promise<Completion> => {
+      const answer = await post(`${url}/v1/completions`, { prompt, ignore_eos: true, ...body });
+      expect(answer.status).toBe(200);
+      return (await answer.json()) as Completion;
+    };
+    const { kv_transfer_params: left } = await ask(urls.prefill, {
+      max_tokens: 1,
+      kv_transfer_params: { do_remote_decode: true, do_remote_prefill: false },
+    });
+    expect(left).toMatchObject({ remote_block_ids: [], remote_port: -1 });
+    const decoded = await ask(urls.decode, { max_tokens: 6, kv_transfer_params: left });
+    const loaded = async () => (await cluster.stats())[1]!.store!.loadedTokens;
+    expect(await loaded()).toBe(48);
+    const elsewhere = { ...left, remote_engine_id: 'prefill-0.9', remote_host: 'another' };
+    const again = await ask(urls.decode, { max_tokens: 6, kv_transfer_params: elsewhere });
+    const routed = await ask(urls.router, { max_tokens: 6 });
+    expect([decoded, again].map(({ choices }) => choices[0]!.text)).toEqual(
+      Array(2).fill(routed.choices[0]!.text),
+    );
     expect(errors).toEqual([]);
   });
 });

@@ -77,8 +77,10 @@ it.each(Object.entries(WAYS))('%s', async (_, options) => {
     await expect.poll(() => there.CPU.size).toBe(stats!.blocks);
     expect(there.DISK.size).toBe(0);
     expect(wrong).toEqual([]);
-    // A lookup a request: four turns, P and D; and what was saved is told too.
-    expect(names.get('store lookup')).toBe(8);
+    // A lookup a request: four turns, P and D; but where both are composed D's first, before which the store had nothing.
+    const composed = options.connector!.name === 'MultiConnector';
+    await expect.poll(() => names.get('store lookup')).toBe(composed ? 7 : 8);
+    // What was saved is told too.
     expect(names.get('save')).toBeGreaterThan(0);
     expect(answers.slice(1).some(({ result }) => (result.stagesMs.load_p_lookup ?? 0) > 0)).toBe(true);
     const used = engines.map((engine) => engine.store!);
@@ -86,8 +88,7 @@ it.each(Object.entries(WAYS))('%s', async (_, options) => {
     for (const { loads, loadMs } of used) expect(loadMs > 0).toBe(loads > 0);
     expect(used[0]!.loads).toBeGreaterThan(0);
     expect(used.reduce((sum, { saveMs }) => sum + saveMs, 0)).toBeGreaterThan(0);
-    if (options.connector!.name === 'MultiConnector')
-      expect(engines.map(({ store: used }) => used!.twoHopBytes)).toEqual([0, 0]);
+    if (composed) expect(engines.map(({ store: used }) => used!.twoHopBytes)).toEqual([0, 0]);
   });
 });
 

@@ -113,3 +113,26 @@ describe('parameters of an engine that was started anew since', () => {
       );
   });
 });
+
+describe('what P left in a store', () => {
+  const left = {
+    ...{ do_remote_prefill: true, remote_block_ids: [], remote_engine_id: 'prefill-0.2', remote_host: '' },
+    ...{ remote_request_id: 'r', remote_port: -1, remote_store_num_tokens: 16, remote_store_offer: 3 },
+  };
+
+  test.each([
+    ['as P left it', {}],
+    ['with a host that a proxy wrote over it', { remote_host: 'elsewhere' }],
+    ['of a P that was started anew since', { remote_engine_id: 'prefill-0.1' }],
+    ['of a P that has left', { remote_engine_id: 'prefill-7' }],
+  ])('is looked for by its hashes, in any case: %s', (_, more) => {
+    for (const recompute of [false, true])
+      expect(checkKvParams({ ...left, ...more }, rule({ recompute }))).toMatchObject({ ...left, ...more });
+  });
+
+  test("names no blocks of an engine: those are the peer's, and its port is checked", () => {
+    expect(() => checkKvParams({ ...left, remote_block_ids: [[1]], remote_host: 'gpu' }, rule())).toThrow(
+      expect.objectContaining({ status: 400, param: 'kv_transfer_params.remote_port' }),
+    );
+  });
+});

@@ -301,7 +301,7 @@ const stores: [string, Fleet][] = [
 const folders = INGESTIONS.map((ingestion): [string, Fleet] => [
   `a store with a folder below it, which gets ${ingestion}`,
   {
-    ...{ storeSlots: 60, folder: { slots: 90, ingestion } },
+    ...{ storeSlots: 60, folder: { slots: 75, ingestion } },
     connector: composed('compose', { promptOnly: false }),
     options: { prefill: uncached },
   },

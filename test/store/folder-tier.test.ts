@@ -118,6 +118,45 @@ describe('a folder below a store', () => {
     expect(await found(tier, 1)).toEqual([1]);
   });
 
+  it.each([
+    ['broken', 2 ** 20, new Uint8Array(HEAD_BYTES)],
+    ['one too many', BLOCK + HEAD_BYTES, null],
+  ])(
+    'a block whose file is just being removed, being %s, comes again after that',
+    async (_, quotaBytes, damage) => {
+      await stored(await open(), 1);
+      if (damage) await writeFile(fileOfBlock(1), damage);
+      const onDisk = directoryFolder(directory);
+      const removing: (() => void)[] = [];
+      const writing: string[] = [];
+      const folder: StoreFolder = {
+        ...onDisk,
+        async remove(name) {
+          await new Promise<void>((resolve) => removing.push(resolve));
+          await onDisk.remove(name);
+        },
+        write(name, bytes) {
+          writing.push(path.basename(name, '.kv'));
+          return onDisk.write(name, bytes);
+        },
+      };
+      const tier = await open({ folder, quotaBytes });
+      if (damage) expect(await found(tier, 1)).toEqual([null]);
+      else tier.write(hash(2), [kv(2)]);
+      await expect.poll(() => removing.length).toBe(1);
+      tier.write(hash(1), [kv(1)]);
+      expect(await found(tier, 1)).toEqual([1]);
+      for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
+      expect(writing).not.toContain(hash(1));
+      const flushed = tier.flush().then(() => true);
+      while (!(await Promise.race([flushed, new Promise((resolve) => setImmediate(resolve, false))])))
+        for (const go of removing.splice(0)) go();
+      const again = await open();
+      expect(again.blocks).toBe(1);
+      expect(await found(again, 1)).toEqual([1]);
+    },
+  );
+
   it("another model's blocks are not found, and do not keep this one's out", async () => {
     const quotaBytes = 4 * (BLOCK + HEAD_BYTES);
     await stored(await open({ quotaBytes, namespace: hash(7) }), 1, 2, 3, 4);

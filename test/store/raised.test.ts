@@ -1,17 +1,20 @@
 /** Which blocks a lookup is said to have found below memory. */
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
+import type { Prefetch } from '../../src/config/store.ts';
 import type { BlockHash } from '../../src/engine/block-hash.ts';
+import type { LowerTier, Raising } from '../../src/store/bring-up.ts';
 import { BlockCatalog } from '../../src/store/catalog.ts';
 import { storeKey } from '../../src/store/keys.ts';
-import { type LowerTier, StoreService } from '../../src/store/service.ts';
+import { StoreService } from '../../src/store/service.ts';
+import type { StoreFound } from '../../src/transport/store-messages.ts';
 import type { PeerNotification, ServingTransport, TransportHandlers } from '../../src/transport/types.ts';
 import { TestClock } from '../clock.ts';
 
 const hashes = ['a', 'b', 'c'].map((digit) => digit.repeat(64)) as BlockHash[];
 const keyOf = (hash: BlockHash) => storeKey(hash, 0);
 
-/** Of a store that has all three below its memory: what two lookups found, when some do not come up. */
-async function raisedBy(lost: readonly BlockHash[]) {
+/** A store that has all below its memory, from where blocks come as `load` says. */
+function start(load: Raising['load'], prefetch?: Prefetch) {
   const handlers: Partial<TransportHandlers> = {};
   let say!: (message: PeerNotification) => void;
   const transport = {
@@ -19,24 +22,31 @@ async function raisedBy(lost: readonly BlockHash[]) {
     setHandlers: (given: Partial<TransportHandlers>) => Object.assign(handlers, given),
     notify: (_: unknown, message: PeerNotification) => say(message),
   };
-  const never = new Set(lost.map(keyOf));
-  const lower: LowerTier = {
-    look: async () => ({ has: () => true, load: async (key) => !never.has(key) }),
-    stored() {},
-  };
+  const lower: LowerTier = { look: async () => ({ has: () => true, load }), stored() {} };
+  const clock = new TestClock();
   const catalog = new BlockCatalog({ slots: 8, eviction: 'lru' });
   const service = new StoreService({
     transport: transport as unknown as ServingTransport,
-    ...{ catalog, clock: new TestClock(), lower },
+    ...{ catalog, clock, lower, prefetch },
   });
   service.addEngine({ engineId: 'prefill-0', host: '', port: 0 });
-  for (const leaseId of ['once', 'again']) {
+  /** How many blocks the store says that it has. */
+  const lookup = async (leaseId: string) => {
     const said = new Promise<PeerNotification>((resolve) => {
       say = resolve;
     });
     handlers.onNotification!('prefill-0', { kind: 'store_lookup', leaseId, hashes, wait: false });
-    await said;
-  }
+    const answer = (await said) as StoreFound;
+    return answer.blockIds[0]!.length;
+  };
+  return { catalog, service, clock, lookup };
+}
+
+/** What two lookups found, when some do not come up. */
+async function raisedBy(lost: readonly BlockHash[]) {
+  const never = new Set(lost.map(keyOf));
+  const { catalog, service, lookup } = start(async (key) => !never.has(key));
+  for (const leaseId of ['once', 'again']) await lookup(leaseId);
   return { hits: catalog.counters.hits, raised: service.counters.raised };
 }
 
@@ -45,3 +55,57 @@ it('counts what came up for a lookup and was found by it, not what was there, no
   expect(await raisedBy([hashes[2]!])).toEqual({ hits: 2 + 2, raised: 2 });
   expect(await raisedBy([hashes[0]!])).toEqual({ hits: 0, raised: 0 });
 });
+
+describe('how long who asks waits for what comes up', () => {
+  /** The first block comes at once, the others when they are let. */
+  function slow(prefetch: Prefetch) {
+    let come: () => void = () => {};
+    const others = new Promise<void>((resolve) => {
+      come = resolve;
+    });
+    const store = start(async (key) => {
+      if (key !== keyOf(hashes[0]!)) await others;
+      return true;
+    }, prefetch);
+    return { ...store, come };
+  }
+
+  it('wait_complete: until all are there', async () => {
+    const { lookup, clock, come } = slow('wait_complete');
+    const found = lookup('once');
+    clock.advance(10_000);
+    come();
+    expect(await found).toBe(3);
+  });
+
+  it("timeout: for a second and 48 tokens' share of the quarter for 1,024", async () => {
+    const { catalog, lookup, clock, come } = slow('timeout');
+    let found: number | null = null;
+    void lookup('once').then((blocks) => {
+      found = blocks;
+    });
+    await settled();
+    clock.advance(1_011);
+    await settled();
+    expect(found).toBeNull();
+    clock.advance(1);
+    await settled();
+    expect(found).toBe(1);
+    come();
+    await settled();
+    // What came late is kept for nobody, and found by the next.
+    expect(catalog.inUse).toBe(1);
+    expect(await lookup('again')).toBe(3);
+    expect(catalog.inUse).toBe(3);
+  });
+
+  it('best_effort: not at all, and they come up for the next', async () => {
+    const { lookup, come } = slow('best_effort');
+    expect(await lookup('once')).toBeLessThan(3);
+    come();
+    await settled();
+    expect(await lookup('again')).toBe(3);
+  });
+});
+
+const settled = () => new Promise((resolve) => setImmediate(resolve));

@@ -49,6 +49,7 @@ export const settingsSchema = z.strictObject({
   storeDirSize: shape.storeDirSize,
   storeTtl: shape.storeTtl,
   storeWrite: shape.storeWrite,
+  storePrefetch: shape.storePrefetch,
   storeEviction: shape.storeEviction,
   offloadPromptOnly: shape.offloadPromptOnly,
   /** The ways that KV takes where there is a store, by the names of `kvferry bench --paths`. */
@@ -78,7 +79,15 @@ export type SettingKey = keyof Settings;
 /** What only new engines can have; the rest changes while they run. Pools can shrink, and grow back. */
 export const needsNewEngines = [
   ...(['model', 'blockSize', 'weightDtype', 'kvDtype'] as const),
-  ...(['store', 'storeEviction', 'storeDir', 'storeDirSize', 'storeTtl', 'storeWrite'] as const),
+  ...([
+    'store',
+    'storeEviction',
+    'storeDir',
+    'storeDirSize',
+    'storeTtl',
+    'storeWrite',
+    'storePrefetch',
+  ] as const),
 ] as const;
 
 const ofThePage = ['lesson', 'turns', 'conversations', 'speed', 'projector'];

@@ -31,6 +31,7 @@ export function createMultiConnector(
         worthOfBlockMs: (request) =>
           weighsCosts(composition, request) ? (costs?.worthOfBlockMs(request) ?? null) : null,
         pullsAreWeighed: composition === 'cost-aware' && known !== null,
+        composed: composition === 'compose' || composition === 'cost-aware',
         onTransfer(info) {
           const { outcome, wallMs } = info.result;
           if (info.remote.engineId !== STORE_ADDRESS.engineId)

@@ -2,6 +2,7 @@
 import { OFFLOADING_DEFAULTS, type OffloadingConfig, STORE_ADDRESS } from '../../config/connectors.ts';
 import type { ConnectorDeps, EngineConnector } from '../types.ts';
 import { StoreAnswers } from './answers.ts';
+import type { Lookup } from './metadata.ts';
 import { OffloadingSchedulerSide } from './scheduler-side.ts';
 import { OffloadingWorkerSide } from './worker-side.ts';
 
@@ -13,10 +14,11 @@ export function createOffloadingConnector(
   const { engineId, cache } = deps.engine;
   const answers = new StoreAnswers();
   const scheduler = new OffloadingSchedulerSide({
-    ...{ config, engineId, clock, answers },
+    ...{ config, engineId, clock, answers, ask: (lookup: Lookup) => worker.ask(lookup) },
     blockSize: cache.blockSize,
     groups: cache.groups,
     worthOfBlockMs: deps.worthOfBlockMs,
+    peersHandOver: deps.composed === true && !config.handsOver,
   });
   const worker = new OffloadingWorkerSide({ ...deps, transport, store: STORE_ADDRESS, clock, answers });
   const { counters, storeCounters } = worker;

@@ -1,4 +1,5 @@
 /** AIBrix's PD reuse: D finds P's prompt in the store by its hashes; nothing is held, and nothing runs out. */
+import { isStoreHandover, STORE_PORT } from '../../config/connectors.ts';
 import type { KvTransferParams } from '../../config/kv-transfer.ts';
 import type { OfferPlace, StoreLookup } from '../../transport/store-messages.ts';
 
@@ -19,15 +20,15 @@ export const handoverParams = (handover: StoreHandover): KvTransferParams => ({
   remote_engine_id: handover.engineId,
   remote_request_id: handover.requestId,
   remote_host: '',
-  remote_port: -1,
+  remote_port: STORE_PORT,
   tp_size: 1,
   remote_store_num_tokens: handover.stored,
   remote_store_offer: handover.lastOffer,
 });
 
-/** What D asks the store to wait for: where NIXL's parameters name blocks, a store's name nothing. */
+/** What D asks the store to wait for. */
 export function awaited(params: KvTransferParams | null): Pick<StoreLookup, 'wait' | 'after'> {
-  const wait = params?.do_remote_prefill === true && params.remote_port === -1;
+  const wait = isStoreHandover(params);
   const { remote_engine_id: engineId, remote_store_offer: offer } = params ?? {};
   const after: OfferPlace | null = wait && engineId && offer ? { engineId, offer } : null;
   return after ? { wait, after } : { wait };

@@ -1,4 +1,4 @@
-/** What the offloading connector's scheduler side tells its worker side, once a step. */
+/** What the offloading connector's scheduler side tells its worker side: lookups at once, all else once a step. */
 import type { BlockHash } from '../../engine/block-hash.ts';
 import type { BlockIds } from '../../engine/types.ts';
 import type { StoreLookup } from '../../transport/store-messages.ts';
@@ -25,13 +25,15 @@ export interface Load {
   twice: readonly BlockPair[];
 }
 
+/** What the store is asked about a request that waits. */
+export type Lookup = Omit<StoreLookup, 'kind'> & { requestId: string };
+
 /** Drained when built. In this order. */
 export interface OffloadingMetadata {
   /** Requests that gave their blocks back: nothing of them may be read that was not submitted. */
   revoked: ReadonlySet<string>;
   /** The same of what was offered of their windows alone. */
   passed: ReadonlySet<string>;
-  lookups: readonly (Omit<StoreLookup, 'kind'> & { requestId: string })[];
   /** Leases that will not be read. */
   released: readonly string[];
   /** By request. */

@@ -53,9 +53,11 @@ export class Saving {
     return this.#pending.size + this.#revoked.size + this.#passed.size > 0 || this.#windows.hasPassed;
   }
 
-  begins(request: ConnectorRequest): SaveProgress {
+  /** `othersTokens`: its first ones, which another engine saves. */
+  begins(request: ConnectorRequest, othersTokens: number): SaveProgress {
     if (this.#reuse) for (const hash of request.blockHashes()) this.#reuse.ask(hash);
-    return { known: 0, windowsKnown: 0, offered: false };
+    const known = Math.floor(othersTokens / this.#deps.blockSize);
+    return { known, windowsKnown: known, offered: false };
   }
 
   /** More of it is computed. */

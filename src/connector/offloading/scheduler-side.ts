@@ -17,7 +17,7 @@ import { invariant } from '../../errors.ts';
 import type { BlockPair } from '../../transport/types.ts';
 import type { StoreAnswers } from './answers.ts';
 import { awaited, handoverParams, secondHopsFrom } from './handover.ts';
-import type { Load, OffloadingMetadata } from './metadata.ts';
+import type { Load, Lookup, OffloadingMetadata } from './metadata.ts';
 import { type SaveProgress, Saving } from './saving.ts';
 
 export interface OffloadingSchedulerDeps {
@@ -28,8 +28,12 @@ export interface OffloadingSchedulerDeps {
   groups: readonly KvCacheSpec[];
   clock: Clock;
   answers: StoreAnswers;
+  /** Asks the store at once: whoever waits for a long step of others has its answer when that ends. */
+  ask: (lookup: Lookup) => void;
   /** As ConnectorDeps has it. */
   worthOfBlockMs?: ((request: ConnectorRequest) => number | null) | undefined;
+  /** P's prompts come to D from P: of the store D takes what it had before them alone, and saves what it generates. */
+  peersHandOver: boolean;
 }
 
 interface Tracked {
@@ -37,6 +41,8 @@ interface Tracked {
   leaseId: string | null;
   /** Lookups made. */
   lookups: number;
+  /** Tokens that the store is asked for at most. */
+  wanted: number;
   /** A load of it failed: the store is not asked again. */
   failed: boolean;
   progress: SaveProgress;
@@ -50,7 +56,6 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
   readonly #deps: OffloadingSchedulerDeps;
   readonly #tracked = new Map<string, Tracked>();
   readonly #saving: Saving;
-  #lookups: OffloadingMetadata['lookups'][number][] = [];
   #released: string[] = [];
   #loads = new Map<string, Load>();
   #finished = new Map<string, number>();
@@ -62,8 +67,11 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
 
   /** The store is asked while the request still waits. */
   onNewRequest(request: ConnectorRequest): void {
-    const progress = this.#saving.begins(request);
-    const tracked: Tracked = { leaseId: null, lookups: 0, failed: false, progress, stored: null };
+    const { promptTokenIds, kvTransferParams: params } = request;
+    const fromPeer = this.#deps.peersHandOver && params?.do_remote_prefill === true;
+    const progress = this.#saving.begins(request, fromPeer ? promptTokenIds.length : 0);
+    const wanted = mostTokens(fromPeer ? params.remote_store_num_tokens : null);
+    const tracked: Tracked = { leaseId: null, lookups: 0, wanted, failed: false, progress, stored: null };
     this.#tracked.set(request.requestId, tracked);
     this.#ask(request, tracked);
   }
@@ -71,7 +79,7 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
   getNumNewMatchedTokens(request: ConnectorRequest, numComputedTokens: number): ExternalMatch | null {
     const { blockSize, config, answers } = this.#deps;
     const tracked = this.#tracked.get(request.requestId);
-    if (!tracked?.leaseId) return nothing(null);
+    if (!tracked?.leaseId || numComputedTokens >= tracked.wanted) return nothing(null);
     const found = answers.of(tracked.leaseId);
     if (!found) return null;
     const length = found[0]?.length ?? 0;
@@ -139,12 +147,10 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
   buildConnectorMeta(): OffloadingMetadata {
     const metadata = {
       ...this.#saving.take(),
-      lookups: this.#lookups,
       released: this.#released,
       loads: this.#loads,
       finished: this.#finished,
     };
-    this.#lookups = [];
     this.#released = [];
     this.#loads = new Map();
     this.#finished = new Map();
@@ -152,7 +158,7 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
   }
 
   metaDueMs(): number | null {
-    const own = this.#lookups.length + this.#released.length + this.#loads.size + this.#finished.size;
+    const own = this.#released.length + this.#loads.size + this.#finished.size;
     return own > 0 || this.#saving.isDue ? this.#deps.clock.now() : null;
   }
 
@@ -193,9 +199,10 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
 
   #ask(request: ConnectorRequest, tracked: Tracked): void {
     const { requestId, kvTransferParams: params } = request;
-    // A prefix with windows cannot be cut short later.
     const groups = this.#saving.wantedGroups;
-    const hashes = groups ? request.blockHashes(this.#mostLoaded(request)) : request.blockHashes();
+    // A prefix with windows cannot be cut short later.
+    const most = groups ? this.#mostLoaded(request) : Number.POSITIVE_INFINITY;
+    const hashes = request.blockHashes(Math.min(most, Math.floor(tracked.wanted / this.#deps.blockSize)));
     if (hashes.length === 0 || tracked.failed || params?.max_load_tokens === 0) return;
     const leaseId = `${requestId}/${tracked.lookups++}`;
     tracked.leaseId = leaseId;
@@ -203,7 +210,7 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
     const worthMs = this.#deps.worthOfBlockMs?.(request) ?? null;
     const asked = { requestId, leaseId, hashes, ...awaited(params), worthMs };
     const chunk = this.#deps.config.blocksPerChunk;
-    this.#lookups.push(groups ? { ...asked, groups, chunk } : asked);
+    this.#deps.ask(groups ? { ...asked, groups, chunk } : asked);
   }
 
   /** Blocks. */

@@ -18,7 +18,7 @@ import type {
 import { Reports } from '../polled-reports.ts';
 import { noTransfers, type StoreCounters, type TransferEvents } from '../types.ts';
 import type { StoreAnswers } from './answers.ts';
-import type { Load, OffloadingMetadata, Save } from './metadata.ts';
+import type { Load, Lookup, OffloadingMetadata, Save } from './metadata.ts';
 
 /** A store that has not answered by then has nothing. */
 const LOOKUP_PATIENCE_MS = 2_000;
@@ -84,16 +84,19 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
     );
   }
 
+  ask({ requestId, ...lookup }: Lookup): void {
+    const { transport, store, clock } = this.#deps;
+    const askedMs = clock.now();
+    this.#asked.set(lookup.leaseId, { requestId, askedMs, deadlineMs: askedMs + LOOKUP_PATIENCE_MS });
+    transport.notify(store, { kind: 'store_lookup', ...lookup });
+    this.#reports.wake();
+  }
+
   startLoadKv(metadata: OffloadingMetadata): void {
     const { transport, store, clock } = this.#deps;
     // First: blocks that were given back must not be read by what begins below.
     for (const requestId of metadata.revoked) this.#revoke(requestId);
     for (const requestId of metadata.passed) this.#revoke(requestId, 'window');
-    for (const { requestId, ...lookup } of metadata.lookups) {
-      const askedMs = clock.now();
-      this.#asked.set(lookup.leaseId, { requestId, askedMs, deadlineMs: askedMs + LOOKUP_PATIENCE_MS });
-      transport.notify(store, { kind: 'store_lookup', ...lookup });
-    }
     for (const leaseId of metadata.released) this.#release(leaseId);
     for (const [requestId, load] of metadata.loads) void this.#load(requestId, load);
     for (const save of metadata.saves) {
