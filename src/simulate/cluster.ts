@@ -13,7 +13,7 @@ import { engineCore, engineIdOf, fleetIn } from '../fleet/options.ts';
 import type { Seat } from '../fleet/seats.ts';
 import { type HarmedFleet, Storm, stageOf } from '../lab/faults/storm.ts';
 import { ConversationCache } from '../router/conversations.ts';
-import type { EngineClient } from '../router/engine-client.ts';
+import type { EngineClient, EngineRole } from '../router/engine-client.ts';
 import { PromptBuilder } from '../router/prompts.ts';
 import { Router } from '../router/router.ts';
 import { TurnSpans } from '../router/turn-spans.ts';
@@ -23,14 +23,15 @@ import type { ClaimPrefix } from '../transport/prefix-claim.ts';
 import type { TransferResult } from '../transport/types.ts';
 import { VirtualClock } from './clock.ts';
 import { ASSUMED_START_MS } from './costs/published.ts';
+import type { Speeds } from './costs/types.ts';
 import { simulatedClaims, simulatedHasher } from './digests.ts';
 import { SimulatedEngine } from './engine.ts';
 import { SimulatedFleet } from './fleet.ts';
 import { checkEngines, standsStill } from './invariants.ts';
 import { LinkTable } from './links.ts';
+import { SharedResource } from './resources.ts';
 import { SimulatedRouting } from './routing.ts';
 import type { SimulationSettings } from './settings.ts';
-import { SharedMachine } from './shared-machine.ts';
 import { SimulatedStore } from './store.ts';
 import { tokensOnly } from './text.ts';
 import { type SimulatedLink, SimulatedNet } from './transport.ts';
@@ -56,7 +57,7 @@ export class SimulatedCluster {
   readonly #conversations: ConversationCache;
   readonly #router: Router;
   readonly routing: SimulatedRouting;
-  readonly #machine: SharedMachine | null;
+  readonly #machine: SharedResource<EngineRole> | null;
   readonly #claim: ClaimPrefix;
   readonly #spans = new TurnSpans();
   /** Engines as the router sees them. */
@@ -84,7 +85,7 @@ export class SimulatedCluster {
     this.#settings = settings;
     this.links = new LinkTable(this.clock, options.link, () => this.fleet.seats, settings.sharing);
     this.#claim = simulatedClaims(options.connector.nixl.tokenCheck);
-    this.#machine = costs.speeds && new SharedMachine(this.clock, costs.speeds);
+    this.#machine = costs.speeds && machineOf(this.clock, costs.speeds);
     const wires = settings.faults ? new SimulatedWires((engineId) => this.net.others(engineId)) : null;
     this.storm = wires && new Storm(this.clock, wires);
     this.net = new SimulatedNet({
@@ -107,7 +108,8 @@ export class SimulatedCluster {
           ...{ blockBytes, groups, net, clock, costs },
         })
       : null;
-    this.routing = new SimulatedRouting(options, { groups, blockBytes }, settings.reroutable ?? false);
+    const { reroutable = false, chosen = null } = settings;
+    this.routing = new SimulatedRouting(options, { groups, blockBytes }, reroutable, chosen);
     this.#conversations = new ConversationCache(this.clock);
     this.#router = new Router({
       text: tokensOnly,
@@ -337,3 +339,8 @@ export class SimulatedCluster {
     return engine.name;
   }
 }
+
+const machineOf = (clock: VirtualClock, speeds: Speeds): SharedResource<EngineRole> =>
+  new SharedResource(clock, (_all, role, count) =>
+    speeds(role, { prefill: count('prefill'), decode: count('decode') }),
+  );

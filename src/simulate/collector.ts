@@ -1,5 +1,6 @@
 /** What came of requests, kept in columns: a hundred bytes a request, however many there are. */
 import { invariant } from '../errors.ts';
+import type { RoutedTurn } from '../router/decision.ts';
 import type { TurnResult } from '../router/turn-types.ts';
 
 /** One request that ended well. */
@@ -43,6 +44,8 @@ export function tpotOf(
   return tokens > 1 ? (latencyMs[index]! - ttftMs[index]!) / (tokens - 1) : null;
 }
 
+export const keyOf = (conversationId: string, turn: number): string => `${conversationId}#${turn}`;
+
 const FIRST_ROOM = 1024;
 
 export class Collector {
@@ -50,12 +53,13 @@ export class Collector {
   /** Requests that came, whatever became of them. */
   arrived = 0;
   lastEndMs = 0;
-  /** Conversations that come by themselves: how many came, and are over; when the last one came, and who was there then. */
-  readonly conversations = { came: 0, over: 0, lastMs: 0, openAtLast: 0 };
+  /** Conversations that come by themselves: how many came, and are over; when the last one came, and who was there then; how long those stayed that are over, in all. */
+  readonly conversations = { came: 0, over: 0, lastMs: 0, openAtLast: 0, stayedMs: 0 };
   /** Failed requests by message. */
   readonly errors = new Map<string, number>();
-  /** Which turn each is, where that is asked for. */
+  /** Which turn each is, and where it went, where that is asked for. */
   readonly keys: string[] | null;
+  readonly routed: (RoutedTurn | null)[] = [];
   #columns: ServedColumns;
   #failed = 0;
   /** Conversations of which a turn is under way. */
@@ -88,8 +92,15 @@ export class Collector {
     conversations.lastMs = atMs;
   }
 
-  conversationEnds(): void {
+  conversationEnds(stayedMs: number): void {
     this.conversations.over++;
+    this.conversations.stayedMs += stayedMs;
+  }
+
+  /** How long a conversation stays that comes by itself, on average; 0 without any. */
+  get stayMs(): number {
+    const { over, stayedMs } = this.conversations;
+    return stayedMs / Math.max(1, over);
   }
 
   fails(conversationId: string, message: string, atMs: number): void {
@@ -103,7 +114,10 @@ export class Collector {
   ends(startMs: number, result: TurnResult): void {
     const { turn, ttftMs, latencyMs, prompt, outputTokenIds, transfer } = result;
     this.#open.delete(result.conversationId);
-    this.keys?.push(`${result.conversationId}#${result.turn}`);
+    if (this.keys) {
+      this.keys.push(keyOf(result.conversationId, result.turn));
+      this.routed.push(result.routed ?? null);
+    }
     const { promptTokens, localHitTokens, pulledTokens } = prompt;
     const bytesPToD = transfer.pToD?.bytes ?? 0;
     const bytesDToP = transfer.dToP?.bytes ?? 0;

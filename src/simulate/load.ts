@@ -124,6 +124,7 @@ export async function converse(
   { thinkMs, failover }: ArrivalOptions,
 ): Promise<void> {
   let history: TokenIds = [];
+  const cameMs = cluster.clock.now();
   for (const [index, { content, outputTokens }] of turns.entries()) {
     if (index > 0) await cluster.clock.sleep(thinkMs);
     const promptTokenIds = joined(history, tokenIdsOf(content));
@@ -132,7 +133,7 @@ export async function converse(
     if (!result) break;
     history = joined(promptTokenIds, result.outputTokenIds);
   }
-  collector.conversationEnds();
+  collector.conversationEnds(cluster.clock.now() - cameMs);
   await cluster.endConversation(id);
 }
 

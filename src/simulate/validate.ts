@@ -3,11 +3,14 @@
  * beside the spread of the real runs among themselves. Nothing is fitted here.
  */
 
+import { mean } from 'simple-statistics';
 import type { Clock } from '../engine/types.ts';
 import { ConfigError } from '../errors.ts';
 import type { Cluster } from '../fleet/types.ts';
 import { quantile } from '../measure/statistics.ts';
-import { Collector } from './collector.ts';
+import type { RoutedTurn } from '../router/decision.ts';
+import type { Chosen } from './chosen.ts';
+import { Collector, keyOf } from './collector.ts';
 import { type SimulatedArmPlan, type SimulationWorld, serveLoad, simulateOnce } from './run.ts';
 
 export interface ComparedFigure {
@@ -32,7 +35,19 @@ export interface ValidatedArm {
   figures: ComparedFigure[];
   /** Of each request's TTFT, against its mean over the real runs. */
   perRequest: { mape: number; r: number | null };
+  decisions: ComparedDecisions;
   failed: number;
+}
+
+/** Where routing hangs on times, counts hang on who was chosen. */
+export interface ComparedDecisions {
+  /** Share of the requests that go to the same engines as in a real run, on average. */
+  alike: number;
+  /** The same between one real run and another; null: there was one. */
+  amongReal: number | null;
+  /** Simulated once more for each real run, by its choices: so many of so many requests found, pulled and moved the same. */
+  counted: number;
+  asCounted: number;
 }
 
 const GOAL = 0.1;
@@ -66,9 +81,14 @@ export async function validate(
   }
   const arms: ValidatedArm[] = [];
   for (const [i, plan] of plans.entries()) {
-    const collector = new Collector({ keyed: true });
-    await simulateOnce(plan, world(), options.seed, collector);
-    arms.push(compared(plan.label, real[i]!, collector));
+    const simulated = async (chosen: Chosen | null): Promise<Collector> => {
+      const collector = new Collector({ keyed: true });
+      await simulateOnce(plan, { ...world(), chosen }, options.seed, collector);
+      return collector;
+    };
+    const again: Collector[] = [];
+    for (const run of real[i]!) again.push(await simulated(chosenIn(run)));
+    arms.push(compared(plan.label, real[i]!, await simulated(null), again));
   }
   return arms;
 }
@@ -131,7 +151,13 @@ function figuresOf(
   return figures;
 }
 
-export function compared(label: string, real: readonly Collector[], simulated: Collector): ValidatedArm {
+/** `again`: simulated by the choices of each real run. */
+export function compared(
+  label: string,
+  real: readonly Collector[],
+  simulated: Collector,
+  again: readonly Collector[] = [],
+): ValidatedArm {
   const runs = real.map(figuresOf);
   const figures = [...figuresOf(simulated)].map(([name, { unit, value, exact = false }]): ComparedFigure => {
     const values = runs.flatMap((figures) => figures.get(name)?.value ?? []);
@@ -149,6 +175,7 @@ export function compared(label: string, real: readonly Collector[], simulated: C
     requests: simulated.count,
     figures,
     perRequest: perRequest(real, simulated),
+    decisions: decisions(real, simulated, again),
     failed: real.reduce((n, { failed }) => n + failed, simulated.failed),
   };
 }
@@ -168,6 +195,49 @@ function perRequest(real: readonly Collector[], simulated: Collector): Validated
   if (pairs.length === 0) return { mape: 0, r: null };
   const mape = pairs.reduce((total, [a, b]) => total + Math.abs(b / a - 1), 0) / pairs.length;
   return { mape, r: correlation(pairs) };
+}
+
+const routes = ({ keys, routed }: Collector): ReadonlyMap<string, RoutedTurn | null> =>
+  new Map(keys!.map((key, i) => [key, routed[i]!]));
+
+/** Where each turn of a run went. */
+export function chosenIn(run: Collector): Chosen {
+  const byKey = routes(run);
+  return (conversationId, turn) => byKey.get(keyOf(conversationId, turn)) ?? null;
+}
+
+function decisions(
+  real: readonly Collector[],
+  simulated: Collector,
+  again: readonly Collector[],
+): ComparedDecisions {
+  const pairs = real.flatMap((one, i) => real.slice(i + 1).map((other) => alike(one, other)));
+  const same = again.map((run, i) => asCounted(real[i]!, run));
+  return {
+    alike: mean(real.map((run) => alike(run, simulated))),
+    amongReal: pairs.length > 0 ? mean(pairs) : null,
+    counted: sum(again.map((_, i) => real[i]!.count)),
+    asCounted: sum(same),
+  };
+}
+
+/** Share of the one's requests. */
+function alike(one: Collector, other: Collector): number {
+  const others = routes(other);
+  const went = (turn: RoutedTurn | null | undefined): string =>
+    turn ? `${turn.way} ${turn.prefill} ${turn.decode}` : '';
+  const same = one.keys!.filter((key, i) => went(one.routed[i]) === went(others.get(key)));
+  return same.length / Math.max(1, one.count);
+}
+
+const COUNTS = ['localHitTokens', 'pulledTokens', 'bytesPToD', 'bytesDToP', 'outputTokens'] as const;
+
+function asCounted(one: Collector, other: Collector): number {
+  const places = new Map(other.keys!.map((key, i) => [key, i]));
+  return one.keys!.filter((key, i) => {
+    const place = places.get(key);
+    return place !== undefined && COUNTS.every((name) => one.column(name)[i] === other.column(name)[place]);
+  }).length;
 }
 
 /** Pearson's; null where one side does not vary. */

@@ -1,7 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import type { TurnResult } from '../../src/router/turn-types.ts';
+import type { Chosen } from '../../src/simulate/chosen.ts';
 import { Collector } from '../../src/simulate/collector.ts';
-import { compared, ranking } from '../../src/simulate/validate.ts';
+import type { StepShape } from '../../src/simulate/costs/types.ts';
+import { poissonArrivals, serveArrivals } from '../../src/simulate/load.ts';
+import { chosenIn, compared, ranking } from '../../src/simulate/validate.ts';
+import { Random } from '../../src/workload/random.ts';
+import { fleetOptions, simulated } from './simulated.ts';
 
 /** A run whose requests had these TTFTs, and so many pulled tokens each. */
 function run(ttfts: readonly number[], pulledTokens = 10): Collector {
@@ -34,7 +39,7 @@ const figure = (arm: ReturnType<typeof compared>, name: string) =>
 describe('a simulation beside real runs', () => {
   it('is within 10%, or twice the spread of the real runs', () => {
     const steady = [run([100, 200]), run([102, 200])];
-    expect(figure(compared('a', steady, run([110, 210])), 'TTFT mean')).toMatchObject({
+    expect(figure(compared('a', steady, run([110, 210]), []), 'TTFT mean')).toMatchObject({
       real: 150.5,
       met: true,
     });
@@ -70,5 +75,39 @@ describe('a simulation beside real runs', () => {
     expect(ranking([a, slower])).toEqual({ pairs: 1, alike: 1 });
     expect(ranking([a, wrong])).toEqual({ pairs: 1, alike: 0 });
     expect(ranking([a, alike])).toEqual({ pairs: 0, alike: 0 });
+  });
+});
+
+describe('who was chosen', () => {
+  const routing = { name: 'least-request', parameters: {} } as const;
+  const options = fleetOptions({ prefill: 2, decode: 2, options: { routing } });
+  const random = new Random(3);
+  const conversations = Array.from({ length: 12 }, (_, i) => ({
+    id: `c${i}`,
+    turns: Array.from({ length: 3 }, () => {
+      const tokenIds = Array.from({ length: random.int(20, 90) }, () => random.int(8, 400));
+      const content = { kind: 'tokens' as const, tokenIds };
+      return { content, inputTokens: tokenIds.length, outputTokens: random.int(4, 30) };
+    }),
+  }));
+  const serve = async (msPerToken: number, chosen: Chosen | null): Promise<Collector> => {
+    const costs = { stepMs: ({ prefillTokens }: StepShape) => 3 + msPerToken * prefillTokens };
+    const cluster = simulated({ options }, costs, { chosen });
+    const collector = new Collector({ keyed: true });
+    const arrivals = poissonArrivals(conversations, { perSecond: 20, count: 12, seed: 1 });
+    await cluster.run(serveArrivals(cluster, arrivals, collector, { thinkMs: 20, failover: false }));
+    return collector;
+  };
+
+  it('explains counts: by the choices of a run with other times they are those of that run', async () => {
+    const [real, simulation] = [await serve(2, null), await serve(0.1, null)];
+    const again = await serve(0.1, chosenIn(real));
+    const { decisions, figures } = compared('a', [real, real], simulation, [again, again]);
+    expect(decisions).toMatchObject({ amongReal: 1, counted: 72, asCounted: 72 });
+    expect(decisions.alike).toBeLessThan(0.9);
+    expect(figures.find(({ name }) => name === 'pulled tokens')!.met).toBe(false);
+    // A run of other choices is not taken for the same.
+    expect(compared('a', [real], simulation, [simulation]).decisions.asCounted).toBeLessThan(36);
+    expect([...again.column('ttftMs')]).not.toEqual([...real.column('ttftMs')]);
   });
 });

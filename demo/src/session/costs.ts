@@ -23,5 +23,5 @@ export async function measureCosts({ engines, settings, signal: stop }: Measurin
   const { file } = meter.costs();
   const { kvBytesPerToken } = cluster.info.model;
   // Each engine of a fleet has a machine of its own; here they share one.
-  measured.value = { costs: { ...file, speeds: null, decode_speeds: null }, kvBytesPerToken };
+  measured.value = { costs: { ...file, speeds: null }, kvBytesPerToken };
 }

@@ -25,7 +25,13 @@ import { printSimulation } from '../simulate/output.ts';
 import { checkSimulation, type PlannedSimulation } from '../simulate/plan.ts';
 import { prepareSimulation } from '../simulate/prepared.ts';
 import { followTurns } from '../simulate/traced.ts';
-import { printMeasured, printValidation, validateArms, validated } from '../simulate/validate.ts';
+import {
+  printMeasured,
+  printValidation,
+  validateArms,
+  validated,
+  validationReport,
+} from '../simulate/validate.ts';
 import { worldOf } from '../simulate/world.ts';
 import { refuseUnused, unusedBySimulate } from '../unused.ts';
 
@@ -146,6 +152,7 @@ async function againstReal(
   const { deps, signal } = context;
   const out = textOutput(config, deps);
   const progress = createProgress(deps);
+  const loadBefore = deps.loadAverage();
   progress.line(`starting ${planned.fleet} with ${config.model} on ${adapter}`);
   const cluster = await deps.backend.startCluster(forMeasuring(planned.options));
   try {
@@ -163,7 +170,8 @@ async function againstReal(
     const costs = meter.costs();
     printMeasured(costs, out, deps.color);
     printValidation(validation, out, deps.color);
-    await writeJson({ costs: costs.file, fit_worst: costs.worst, ...validation }, config, deps);
+    const about = { fleet: planned.fleet, loadBefore };
+    await writeJson(validationReport(validation, costs, cluster.info, about, config, deps), config, deps);
     return validated(validation) ? EXIT.good : EXIT.failed;
   } finally {
     progress.end();

@@ -55,7 +55,6 @@ export function fitReport(report: BenchReport, source: string, decodeEngines: nu
       piece_ms: null,
       start_ms: null,
       speeds: null,
-      decode_speeds: null,
     },
     requests: { ttft: prefill.fitted, tpot: decode.fitted },
     medianError: { ttft: prefill.medianError, tpot: decode.medianError },
