@@ -23,15 +23,16 @@ import type { ClaimPrefix } from '../transport/prefix-claim.ts';
 import type { TransferResult } from '../transport/types.ts';
 import { VirtualClock } from './clock.ts';
 import { ASSUMED_START_MS } from './costs/published.ts';
-import type { Speeds } from './costs/types.ts';
 import { simulatedClaims, simulatedHasher } from './digests.ts';
 import { SimulatedEngine } from './engine.ts';
 import { SimulatedFleet } from './fleet.ts';
 import { checkEngines, standsStill } from './invariants.ts';
 import { LinkTable } from './links.ts';
-import { SharedResource } from './resources.ts';
+import { drawnTimes, machineOf } from './machine.ts';
+import type { SharedResource } from './resources.ts';
 import { SimulatedRouting } from './routing.ts';
 import type { SimulationSettings } from './settings.ts';
+import type { StepDeps } from './steps.ts';
 import { SimulatedStore } from './store.ts';
 import { tokensOnly } from './text.ts';
 import { type SimulatedLink, SimulatedNet } from './transport.ts';
@@ -58,6 +59,7 @@ export class SimulatedCluster {
   readonly #router: Router;
   readonly routing: SimulatedRouting;
   readonly #machine: SharedResource<EngineRole> | null;
+  readonly #varies: StepDeps['varies'];
   readonly #claim: ClaimPrefix;
   readonly #spans = new TurnSpans();
   /** Engines as the router sees them. */
@@ -85,6 +87,7 @@ export class SimulatedCluster {
     this.#settings = settings;
     this.links = new LinkTable(this.clock, options.link, () => this.fleet.seats, settings.sharing);
     this.#claim = simulatedClaims(options.connector.nixl.tokenCheck);
+    this.#varies = drawnTimes(costs.varies, settings.stepSeed ?? 0);
     this.#machine = costs.speeds && machineOf(this.clock, costs.speeds);
     const wires = settings.faults ? new SimulatedWires((engineId) => this.net.others(engineId)) : null;
     this.storm = wires && new Storm(this.clock, wires);
@@ -258,6 +261,7 @@ export class SimulatedCluster {
       costs,
       net: this.net,
       machine: this.#machine,
+      varies: this.#varies,
       hasher: simulatedHasher,
       rank: this.#byId.size,
       answers,
@@ -270,6 +274,7 @@ export class SimulatedCluster {
         this.#settings.runs &&
         !faults &&
         this.#machine === null &&
+        costs.varies === null &&
         !(told && (options.signalAgeMs ?? 0) > 0) &&
         (!this.store || (options.connector.offloading?.promptOnly ?? true)),
       touch: (touched) => this.#touch(touched),
@@ -339,8 +344,3 @@ export class SimulatedCluster {
     return engine.name;
   }
 }
-
-const machineOf = (clock: VirtualClock, speeds: Speeds): SharedResource<EngineRole> =>
-  new SharedResource(clock, (_all, role, count) =>
-    speeds(role, { prefill: count('prefill'), decode: count('decode') }),
-  );

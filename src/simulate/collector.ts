@@ -53,8 +53,8 @@ export class Collector {
   /** Requests that came, whatever became of them. */
   arrived = 0;
   lastEndMs = 0;
-  /** Conversations that come by themselves: how many came, and are over; when the last one came, and who was there then; how long those stayed that are over, in all. */
-  readonly conversations = { came: 0, over: 0, lastMs: 0, openAtLast: 0, stayedMs: 0 };
+  /** Conversations that come by themselves: how many came, and are over; when the last one came, and who was there then; their turns, and thoughts between these, in all. */
+  readonly conversations = { came: 0, over: 0, lastMs: 0, openAtLast: 0, turns: 0, thinkMs: 0 };
   /** Failed requests by message. */
   readonly errors = new Map<string, number>();
   /** Which turn each is, and where it went, where that is asked for. */
@@ -64,6 +64,8 @@ export class Collector {
   #failed = 0;
   /** Conversations of which a turn is under way. */
   readonly #open = new Set<string>();
+  /** Somebody waits for the turns of these; null: nobody does. */
+  #waited: { ids: Set<string>; resolve: () => void } | null = null;
 
   constructor({ keyed = false }: { keyed?: boolean } = {}) {
     this.keys = keyed ? [] : null;
@@ -86,25 +88,38 @@ export class Collector {
     this.arrived++;
   }
 
-  conversationComes(atMs: number): void {
+  /** `thinkMs`: between two turns. */
+  conversationComes(atMs: number, turns: number, thinkMs: number): void {
     const { conversations } = this;
+    conversations.turns += turns;
+    conversations.thinkMs += thinkMs * Math.max(0, turns - 1);
     conversations.openAtLast = conversations.came++ - conversations.over;
     conversations.lastMs = atMs;
   }
 
-  conversationEnds(stayedMs: number): void {
+  conversationEnds(): void {
     this.conversations.over++;
-    this.conversations.stayedMs += stayedMs;
   }
 
-  /** How long a conversation stays that comes by itself, on average; 0 without any. */
+  /** How long a conversation stays that comes by itself, on average, if its turns take as long as those that ended; 0 without any. */
   get stayMs(): number {
-    const { over, stayedMs } = this.conversations;
-    return stayedMs / Math.max(1, over);
+    const { came, turns, thinkMs } = this.conversations;
+    if (came === 0 || this.count === 0) return 0;
+    const latencyMs = this.column('latencyMs').reduce((sum, ms) => sum + ms, 0) / this.count;
+    return (turns * latencyMs + thinkMs) / came;
+  }
+
+  /** Resolves when all have ended that are under way now. */
+  underWayEnd(): Promise<void> {
+    const waited = new Set(this.#open);
+    if (waited.size === 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      this.#waited = { ids: waited, resolve };
+    });
   }
 
   fails(conversationId: string, message: string, atMs: number): void {
-    this.#open.delete(conversationId);
+    this.#isOver(conversationId);
     this.#failed++;
     this.lastEndMs = Math.max(this.lastEndMs, atMs);
     this.errors.set(message, (this.errors.get(message) ?? 0) + 1);
@@ -113,7 +128,7 @@ export class Collector {
   /** `startMs`: when the turn was asked for. */
   ends(startMs: number, result: TurnResult): void {
     const { turn, ttftMs, latencyMs, prompt, outputTokenIds, transfer } = result;
-    this.#open.delete(result.conversationId);
+    this.#isOver(result.conversationId);
     if (this.keys) {
       this.keys.push(keyOf(result.conversationId, result.turn));
       this.routed.push(result.routed ?? null);
@@ -151,6 +166,12 @@ export class Collector {
   /** Of the request that ended as the so-manieth; null for a single token. */
   tpotMs(index: number): number | null {
     return tpotOf(this.#columns, index);
+  }
+
+  #isOver(conversationId: string): void {
+    this.#open.delete(conversationId);
+    const waited = this.#waited;
+    if (waited?.ids.delete(conversationId) && waited.ids.size === 0) waited.resolve();
   }
 
   #add(served: ServedRequest): void {

@@ -104,7 +104,7 @@ export async function serveArrivals(
   let failure: unknown = null;
   for (const { atMs, conversation } of arrivals) {
     await cluster.clock.sleep(atMs - cluster.clock.now());
-    collector.conversationComes(cluster.clock.now());
+    collector.conversationComes(cluster.clock.now(), conversation.turns.length, options.thinkMs);
     const served = converse(cluster, conversation, collector, options).catch((error: unknown) => {
       failure ??= error;
     });
@@ -124,7 +124,6 @@ export async function converse(
   { thinkMs, failover }: ArrivalOptions,
 ): Promise<void> {
   let history: TokenIds = [];
-  const cameMs = cluster.clock.now();
   for (const [index, { content, outputTokens }] of turns.entries()) {
     if (index > 0) await cluster.clock.sleep(thinkMs);
     const promptTokenIds = joined(history, tokenIdsOf(content));
@@ -133,7 +132,7 @@ export async function converse(
     if (!result) break;
     history = joined(promptTokenIds, result.outputTokenIds);
   }
-  collector.conversationEnds(cluster.clock.now() - cameMs);
+  collector.conversationEnds();
   await cluster.endConversation(id);
 }
 

@@ -37,6 +37,8 @@ export interface SimulationSettings {
   onTurnEnd?: ((result: TurnResult) => void) | null;
   /** Told what happens to engines, which the fleet then does not keep; absent: it keeps it. */
   onFleetEvent?: ((event: FleetEvent) => void) | null;
+  /** Of how steps' times vary, where costs say that they do; absent: 0. */
+  stepSeed?: number;
   /** Turns go where they went before, as far as that is known; absent: where the policy says. */
   chosen?: Chosen | null;
   /** Things are to go wrong; absent: nothing does. */

@@ -18,6 +18,8 @@ export interface StepDeps {
   costs: SimulationCosts;
   /** What all engines compute on together, in milliseconds of one alone; null: each has its own. */
   machine: SharedResource<EngineRole> | null;
+  /** How many times its time a step takes. */
+  varies: (shape: StepShape) => number;
   /** Decode steps in which nothing can change are taken at once. */
   runs: boolean;
   /** Of the ends of steps that took time, among events of a moment: first, so that it is the same however they are taken. */
@@ -100,7 +102,7 @@ export class EngineSteps {
       return;
     }
     const shape = shapeOf(batch);
-    const ms = costs.stepMs(shape, place);
+    const ms = costs.stepMs(shape, place) * this.#deps.varies(shape);
     this.#step = { startMs, ms };
     meter.stepBegins(shape, startMs);
     if (!machine) {

@@ -81,14 +81,18 @@ export async function validate(
   }
   const arms: ValidatedArm[] = [];
   for (const [i, plan] of plans.entries()) {
-    const simulated = async (chosen: Chosen | null): Promise<Collector> => {
+    const simulatedAs = async (stepSeed: number, chosen: Chosen | null): Promise<Collector> => {
       const collector = new Collector({ keyed: true });
-      await simulateOnce(plan, { ...world(), chosen }, options.seed, collector);
+      await simulateOnce(plan, { ...world(), stepSeed, chosen }, options.seed, collector);
       return collector;
     };
-    const again: Collector[] = [];
-    for (const run of real[i]!) again.push(await simulated(chosenIn(run)));
-    arms.push(compared(plan.label, real[i]!, await simulated(null), again));
+    // As often as real runs, whose steps vary too.
+    const [simulated, again]: [Collector[], Collector[]] = [[], []];
+    for (const [seed, run] of real[i]!.entries()) {
+      simulated.push(await simulatedAs(seed, null));
+      again.push(await simulatedAs(seed, chosenIn(run)));
+    }
+    arms.push(compared(plan.label, real[i]!, simulated, again));
   }
   return arms;
 }
@@ -155,46 +159,53 @@ function figuresOf(
 export function compared(
   label: string,
   real: readonly Collector[],
-  simulated: Collector,
+  simulated: readonly Collector[],
   again: readonly Collector[] = [],
 ): ValidatedArm {
   const runs = real.map(figuresOf);
-  const figures = [...figuresOf(simulated)].map(([name, { unit, value, exact = false }]): ComparedFigure => {
+  const simulations = simulated.map(figuresOf);
+  const figures = [...simulations[0]!].map(([name, { unit, exact = false }]): ComparedFigure => {
+    const value = mean(simulations.flatMap((each) => each.get(name)?.value ?? []));
     const values = runs.flatMap((figures) => figures.get(name)?.value ?? []);
-    const mean = sum(values) / values.length;
-    const spread = mean === 0 ? 0 : (Math.max(...values) - Math.min(...values)) / 2 / mean;
-    const error = mean === value ? 0 : value / mean - 1;
+    const real = mean(values);
+    const spread = real === 0 ? 0 : (Math.max(...values) - Math.min(...values)) / 2 / real;
+    const error = real === value ? 0 : value / real - 1;
     // Where real runs differ among themselves, none of them is what must be met exactly.
     const same = value >= Math.min(...values) && value <= Math.max(...values);
     const met = exact && spread === 0 ? same : Math.abs(error) <= Math.max(GOAL, 2 * spread);
-    return { name, unit, real: mean, spread, simulated: value, error, met, exact };
+    return { name, unit, real, spread, simulated: value, error, met, exact };
   });
   return {
     label,
     runs: real.length,
-    requests: simulated.count,
+    requests: simulated[0]!.count,
     figures,
     perRequest: perRequest(real, simulated),
     decisions: decisions(real, simulated, again),
-    failed: real.reduce((n, { failed }) => n + failed, simulated.failed),
+    failed: sum([...real, ...simulated, ...again].map(({ failed }) => failed)),
   };
 }
 
-function perRequest(real: readonly Collector[], simulated: Collector): ValidatedArm['perRequest'] {
-  const means = new Map<string, number>();
-  for (const collector of real) {
-    const ttfts = collector.column('ttftMs');
-    for (const [i, key] of collector.keys!.entries())
-      means.set(key, (means.get(key) ?? 0) + ttfts[i]! / real.length);
-  }
-  const ttfts = simulated.column('ttftMs');
-  const pairs = simulated.keys!.flatMap((key, i) => {
-    const mean = means.get(key);
-    return mean === undefined ? [] : [[mean, ttfts[i]!] as const];
+function perRequest(real: readonly Collector[], simulated: readonly Collector[]): ValidatedArm['perRequest'] {
+  const seen = meanTtfts(real);
+  const pairs = [...meanTtfts(simulated)].flatMap(([key, ms]) => {
+    const realMs = seen.get(key);
+    return realMs === undefined ? [] : [[realMs, ms] as const];
   });
   if (pairs.length === 0) return { mape: 0, r: null };
   const mape = pairs.reduce((total, [a, b]) => total + Math.abs(b / a - 1), 0) / pairs.length;
   return { mape, r: correlation(pairs) };
+}
+
+/** By request, over all runs. */
+function meanTtfts(runs: readonly Collector[]): ReadonlyMap<string, number> {
+  const means = new Map<string, number>();
+  for (const collector of runs) {
+    const ttfts = collector.column('ttftMs');
+    for (const [i, key] of collector.keys!.entries())
+      means.set(key, (means.get(key) ?? 0) + ttfts[i]! / runs.length);
+  }
+  return means;
 }
 
 const routes = ({ keys, routed }: Collector): ReadonlyMap<string, RoutedTurn | null> =>
@@ -208,13 +219,13 @@ export function chosenIn(run: Collector): Chosen {
 
 function decisions(
   real: readonly Collector[],
-  simulated: Collector,
+  simulated: readonly Collector[],
   again: readonly Collector[],
 ): ComparedDecisions {
   const pairs = real.flatMap((one, i) => real.slice(i + 1).map((other) => alike(one, other)));
   const same = again.map((run, i) => asCounted(real[i]!, run));
   return {
-    alike: mean(real.map((run) => alike(run, simulated))),
+    alike: mean(real.flatMap((run) => simulated.map((other) => alike(run, other)))),
     amongReal: pairs.length > 0 ? mean(pairs) : null,
     counted: sum(again.map((_, i) => real[i]!.count)),
     asCounted: sum(same),

@@ -43,6 +43,9 @@ describe('what --validate prints', () => {
     expect(said(decisions)).toMatch(/40.0% of the turns go to the same engines.*two real runs 50.0%/);
     expect(said(decisions)).toContain('all 120 turns find, pull and move exactly as much');
     expect(said({ ...decisions, asCounted: 117 })).toContain('117 of 120 turns');
+    expect(said({ ...decisions, asCounted: 117 })).toContain(
+      "bidirectional: counts by the real runs' choices",
+    );
     expect(said({ ...decisions, alike: 1, amongReal: 1 })).not.toContain('same engines');
   });
 });

@@ -29,11 +29,17 @@ const cluster = {
 
 const prompt = (tokens: number): Point => {
   const steps = prefillSteps(tokens, BATCH);
-  return { what: `prefill of ${tokens} on P`, role: 'prefill', steps, ms: [machineMs(tokens)] };
+  return { what: `prefill of ${tokens} on P`, role: 'prefill', steps, ms: [machineMs(tokens)], singleMs: [] };
 };
 
 function stepsOf(prompts: readonly number[]) {
-  const decodes: Point = { what: '1 decode', role: 'prefill', steps: [decodeShape(1, 24)], ms: [8] };
+  const decodes: Point = {
+    what: '1 decode',
+    role: 'prefill',
+    steps: [decodeShape(1, 24)],
+    ms: [8],
+    singleMs: [8],
+  };
   const besides = {
     ...{ submitMs: [0], beside: [{ engines: [{ engineId: 'p', role: 'prefill' as const, ms: [1] }] }] },
     handOvers: [8, 16, 32].map((tokens) => ({ tokens, ttftMs: 50, readMs: 1, bytes: tokens })),
@@ -106,7 +112,7 @@ describe('speeds on a shared machine', () => {
     [engine('prefill', 1, 200), engine('prefill', 2, 240)],
     [engine('prefill', 1, 100), engine('decode', 1, 40), engine('decode', 2, 40)],
   ];
-  const point = { what: '1 decode', steps: [decodeShape(1, 24)], ms: [8] };
+  const point = { what: '1 decode', steps: [decodeShape(1, 24)], ms: [8], singleMs: [8] };
   const prompts = [8, 16, 32].map(prompt);
   const points = [
     ...[{ ...point, role: 'prefill' as const }, ...prompts],

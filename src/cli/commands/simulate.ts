@@ -7,7 +7,7 @@ import type { MeasuredCosts } from '../../simulate/costs/fit-measured.ts';
 import { linearCosts } from '../../simulate/costs/linear.ts';
 import { CostMeter } from '../../simulate/costs/measure.ts';
 import { ASSUMED_START_MS } from '../../simulate/costs/published.ts';
-import { tierReport } from '../../simulate/costs/tiers.ts';
+import { storeTimes } from '../../simulate/costs/tiers.ts';
 import type { SimulationWorld } from '../../simulate/run.ts';
 import { summarise } from '../../simulate/summary.ts';
 import type { Asked, CommandSpec } from '../arguments.ts';
@@ -120,7 +120,7 @@ async function simulate(config: RunConfig, context: CommandContext, { given }: A
     simulated: true,
     costs: { name: costs.name, source: costs.source, about: costs.about },
     starts: { ms: costs.startMs ?? ASSUMED_START_MS, assumed: costs.startMs === null },
-    store_times: storeTimes(planned),
+    store_times: planned.options.store ? storeTimes(planned.options.store, costs) : null,
     model: config.model,
     fleet: planned.fleet,
     block_bytes: planned.blockBytes,
@@ -177,13 +177,6 @@ async function againstReal(
     progress.end();
     await cluster.close();
   }
-}
-
-function storeTimes({ options: { store }, costs }: PlannedSimulation): SimulationReport['store_times'] {
-  if (!store) return null;
-  const media = [store.folder ? 'folder' : null, store.server ? 'server' : null] as const;
-  const below = media.filter((medium) => medium !== null);
-  return { assumed: costs.store === null, tiers: tierReport(costs, below) };
 }
 
 /** On stderr, since it is of this machine and no report has it. */

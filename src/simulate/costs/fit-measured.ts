@@ -25,6 +25,8 @@ export interface Point {
   /** Steps that its time is the sum of. */
   steps: readonly StepShape[];
   ms: number[];
+  /** Of single steps, in any order. */
+  singleMs: number[];
 }
 
 export interface HandOver {
@@ -79,6 +81,10 @@ export function fitted(
     message_ms: 0,
     piece_ms: PIECE_MS,
     start_ms: info.startMs,
+    varies: {
+      prompts: variesOf(points.filter(hasPrompts)),
+      decodes: variesOf(points.filter((point) => !hasPrompts(point))),
+    },
     speeds: { prefill: speedsOf('prefill', beside), decode: speedsOf('decode', beside) },
   };
   file.reply_ms = replyMs(file, handOvers, settings.maxNumBatchedTokens);
@@ -89,6 +95,18 @@ export function fitted(
     spread: spreadOf(points),
     worst: errors.reduce((worst, each) => (Math.abs(each.error) > Math.abs(worst.error) ? each : worst)),
   };
+}
+
+const hasPrompts = ({ steps }: Point): boolean => steps.some(({ prefills }) => prefills > 0);
+
+/** Values that stand for all of them. */
+const STAND_FOR_ALL = 40;
+
+/** Steps' times, each as a share of its point's, evenly spread over all of them. */
+function variesOf(points: readonly Point[]): number[] {
+  const shares = points.flatMap((point) => point.singleMs.map((ms) => Math.max(1e-3, ms) / msOf(point)));
+  if (shares.length === 0) return [1];
+  return Array.from({ length: STAND_FOR_ALL }, (_, i) => quantile(shares, (i + 0.5) / STAND_FOR_ALL));
 }
 
 function spreadOf(points: readonly Point[]): MeasuredCosts['spread'] {
@@ -106,7 +124,7 @@ const msOf = ({ ms }: Point): number => Math.max(1e-3, median(ms));
 
 /** Of one role: steps with prompts by their rows, and on a line as far as that goes; those of one row each by their number. */
 function stepFit(points: readonly Point[]): SimulationCostsFile['step'] {
-  const prompts = points.filter(({ steps }) => steps.some(({ prefills }) => prefills > 0));
+  const prompts = points.filter(hasPrompts);
   const sum = (steps: readonly StepShape[], value: (shape: StepShape) => number) =>
     steps.reduce((total, shape) => total + value(shape), 0);
   const line = fitNonNegative(

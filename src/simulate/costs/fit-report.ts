@@ -54,6 +54,7 @@ export function fitReport(report: BenchReport, source: string, decodeEngines: nu
       message_ms: 0,
       piece_ms: null,
       start_ms: null,
+      varies: null,
       speeds: null,
     },
     requests: { ttft: prefill.fitted, tpot: decode.fitted },

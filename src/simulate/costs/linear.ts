@@ -44,6 +44,7 @@ const stepSchema = z.strictObject({
     ),
 });
 
+const times = z.array(z.number().positive()).min(1);
 const speed = z.number().positive().max(1);
 const byOthers = z.array(z.array(speed).min(1)).min(1);
 const speedsSchema = z.union([
@@ -91,6 +92,13 @@ export const simulationCostsSchema = z.strictObject({
     .default(null)
     .describe('Work that a device takes at once, which copies wait for; null: they wait for nothing.'),
   start_ms: ms.nullable().default(null).describe('Until a new engine serves; null: nothing is known of it.'),
+  varies: z
+    .strictObject({ prompts: times, decodes: times })
+    .nullable()
+    .default(null)
+    .describe(
+      'How many times its time a step with prompts takes, and one without: each as likely as the others, drawn by the seed. null: always its time.',
+    ),
   speeds: speedsSchema
     .nullable()
     .default(null)
@@ -137,6 +145,7 @@ export function linearCosts({
     messageMs: file.message_ms,
     pieceMs: file.piece_ms,
     startMs: file.start_ms,
+    varies: file.varies,
     speeds: file.speeds && speedsOf(file.speeds),
   };
 }

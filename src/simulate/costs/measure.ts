@@ -118,7 +118,8 @@ export class CostMeter {
       const steps = prefillSteps(tokens, this.#cluster.settings.maxNumBatchedTokens);
       const what = `prefill of ${tokens} on ${nameOf(role)}`;
       if (!counts) continue;
-      this.#add({ what, role, steps }, tokenMs[0]! - queuedMs);
+      const ms = tokenMs[0]! - queuedMs;
+      this.#add({ what, role, steps }, ms, steps.length === 1 ? [ms] : []);
       this.#submitMs.push(queuedMs - arrivalMs);
     }
   }
@@ -131,7 +132,7 @@ export class CostMeter {
       const { role } = engine;
       const steps = [decodeShape(count, context + DECODED / 2)];
       const what = `${count} decode at ${context} on ${nameOf(role)}`;
-      if (counts && gaps.length > 0) this.#add({ what, role, steps }, median(gaps));
+      if (counts && gaps.length > 0) this.#add({ what, role, steps }, median(gaps), gaps);
     }
   }
 
@@ -192,10 +193,11 @@ export class CostMeter {
     return tokenMs[0]! - arrivalMs;
   }
 
-  #add(point: Omit<Point, 'ms'>, ms: number): void {
-    const known = this.#points.get(point.what) ?? { ...point, ms: [] };
+  #add(point: Omit<Point, 'ms' | 'singleMs'>, ms: number, singleMs: readonly number[]): void {
+    const known = this.#points.get(point.what) ?? { ...point, ms: [], singleMs: [] };
     this.#points.set(point.what, known);
     known.ms.push(ms);
+    known.singleMs.push(...singleMs);
   }
 }
 

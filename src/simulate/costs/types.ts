@@ -77,6 +77,10 @@ export interface SimulationCosts {
   pieceMs: number | null;
   /** Until a new engine serves; null: they say nothing of it. */
   startMs: number | null;
+  /**
+   * How many times its time a step takes, each as likely as the others: with prompts in it, and without. null: always its time.
+   */
+  varies: { prompts: readonly number[]; decodes: readonly number[] } | null;
   /** How fast an engine computes on a machine that all share; null: each has its own. */
   speeds: Speeds | null;
 }

@@ -2,6 +2,7 @@
 
 import type { ClusterOptions } from '../../fleet/types.ts';
 import { sortedQuantile } from '../../measure/statistics.ts';
+import { Collector } from '../collector.ts';
 import { type SimulatedRun, verdictOfRun } from '../outcome.ts';
 import { type SimulationWorld, simulateOnce } from '../run.ts';
 import type { Slo as Limits } from '../summary.ts';
@@ -108,7 +109,7 @@ async function simulateWarm(
   const seen: Seen[] = [];
   const all = { requests: 0, stayMs: 0 };
   for (let i = 0; i < simulation.seeds; i++) {
-    const run = await simulateOnce(plan, simulation, simulation.seed + i);
+    const run = await simulateOnce(plan, simulation, simulation.seed + i, new Collector(), false);
     all.requests += run.collector.arrived;
     all.stayMs += run.collector.stayMs;
     seen.push(lookAt(run, slo, warmUps / (1 + warmUps)));
@@ -191,7 +192,8 @@ function lookAt(run: SimulatedRun, slo: Slo, warmUpShare: number): Seen {
   const fromMs = Math.max(warmUpShare, WARM_UP_SHARE) * untilMs;
   const overMs = untilMs - fromMs;
   const batches = Array.from({ length: BATCHES }, (): Batch => ({ asked: 0, good: 0 }));
-  const failed = collector.arrived - collector.count;
+  // Those that nothing was heard of are lost where more came than was ever served; else they do not count.
+  const failed = run.stopped ? collector.arrived - collector.count : collector.failed;
   const missed = { ttft: 0, tpot: 0, failed };
   const [ttfts, tpots]: [number[], number[]] = [[], []];
   const [starts, firsts] = [collector.column('startMs'), collector.column('ttftMs')];
