@@ -24,7 +24,7 @@ interface Flow<Kind> {
 type CountOf<Kind> = (kind: Kind) => number;
 
 /** Units a millisecond of one of a kind, while so many flows are under way in all, and so many of each kind. */
-export type Rate<Kind> = (flows: number, kind: Kind, count: CountOf<Kind>) => number;
+type Rate<Kind> = (flows: number, kind: Kind, count: CountOf<Kind>) => number;
 
 /** All that is under way gets on, at the same rate or each kind at its own. */
 export class SharedResource<Kind = void> {

@@ -40,7 +40,7 @@ export interface ValidatedArm {
 }
 
 /** Where routing hangs on times, counts hang on who was chosen. */
-export interface ComparedDecisions {
+interface ComparedDecisions {
   /** Share of the requests that go to the same engines as in a real run, on average. */
   alike: number;
   /** The same between one real run and another; null: there was one. */
