@@ -70,6 +70,8 @@ export interface CliDeps extends ReportSource {
   storeFolder(path: string): StoreFolder;
   /** Below a store, at a URL that was checked; connects when it is asked. */
   storeServer(url: string): Promise<ListedServer>;
+  /** Of this machine in the last minute: how many wanted to compute, on average. */
+  loadAverage(): number;
   /** Milliseconds. */
   now(): number;
   /** Resolves after so many milliseconds, or at once when the signal aborts. */

@@ -14,7 +14,7 @@ import { isPreset } from '../model/presets.ts';
 import { systemClock } from '../platform/clock.ts';
 import type { ProbedAdapter } from '../platform/node/drivers.ts';
 import { withProbes } from '../platform/node/kept-probes.ts';
-import { thisMachine } from '../platform/node/machine.ts';
+import { loadAverage, thisMachine } from '../platform/node/machine.ts';
 import { packageRoot } from '../platform/node/paths.ts';
 import { directoryFolder } from '../platform/node/store-folder.ts';
 import { startTextThread } from '../platform/node/threads.ts';
@@ -53,6 +53,7 @@ export async function nodeDeps(): Promise<CliDeps> {
     sleep: (ms, signal) => systemClock.sleep(ms, signal),
     today: () => new Date().toISOString(),
     machine: thisMachine,
+    loadAverage,
     environment: (name) => process.env[name] ?? null,
     onInterrupt(listener) {
       process.on('SIGINT', listener);

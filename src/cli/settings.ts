@@ -37,7 +37,9 @@ export async function readSettings(
   };
   for (const key of keys) {
     const values = lists[key];
-    if (values) lists[key] = values.map((value) => parseWith(key, value)[key] ?? value);
+    // None stays none, whatever another option would have in its place.
+    const read = (value: unknown) => (noneIsNull(key, value) === null ? value : parseWith(key, value)[key]);
+    if (values) lists[key] = values.map((value) => read(value) ?? value);
   }
   return { config: parseWith(null, null), lists };
 }

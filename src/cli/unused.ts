@@ -49,23 +49,15 @@ export const OF_DEVICES: readonly RunKey[] = [
 const ofTrace = ({ trace }: RunConfig): Unused | false =>
   trace === null && { keys: keysOf(['trace']), why: 'without a trace: give --trace FILE too, or' };
 
-const ofWorkload = ({ trace, experiments }: RunConfig): readonly (Unused | false)[] =>
-  trace === null
-    ? []
-    : [
-        {
-          keys: ['preset', 'scale', ...OF_CLIENTS],
-          why: 'with --trace, which says itself who asks what and when (--limit, --trace-scale and --speed-up change that)',
-        },
-        String(experiments) !== 'prefix-caching' && {
-          keys: ['experiments'],
-          why: 'with --trace: P keeps its KV unless --no-prefix-caching is given, in a pool of --p-blocks',
-        },
-      ];
+const ofWorkload = ({ trace }: RunConfig): Unused | false =>
+  trace !== null && {
+    keys: ['preset', 'scale', ...OF_CLIENTS],
+    why: 'with --trace, which says itself who asks what and when (--limit, --trace-scale and --speed-up change that)',
+  };
 
 const ofStore = (stored: boolean): Unused | false =>
   !stored && {
-    keys: ['storeEviction', 'storePlace', 'offloadPromptOnly'],
+    keys: ['storeDir', 'storeUrl', 'storeEviction', 'storePlace', 'offloadPromptOnly'],
     why: 'without a store: give --store BYTES too, or',
   };
 
@@ -89,7 +81,12 @@ const warmUps: Unused = {
 
 export const unusedBySimulate = (config: RunConfig): readonly (Unused | false)[] => [
   ofTrace(config),
-  ...ofWorkload(config),
+  ofWorkload(config),
+  config.trace !== null &&
+    String(config.experiments) !== 'prefix-caching' && {
+      keys: ['experiments'],
+      why: 'with --trace: P keeps its KV unless --no-prefix-caching is given, in a pool of --p-blocks',
+    },
   config.arrivalRate !== null && {
     keys: OF_CLIENTS,
     why: 'with --arrival-rate, by which whole conversations come by themselves',
@@ -124,7 +121,7 @@ export const unusedBySimulate = (config: RunConfig): readonly (Unused | false)[]
 /** `stored`: a store is tried. */
 export const unusedByPlan = (config: RunConfig, stored: boolean): readonly (Unused | false)[] => [
   ofTrace(config),
-  ...ofWorkload(config),
+  ofWorkload(config),
   { keys: OF_CLIENTS, why: 'to a plan: requests come at a --rate, whoever waits' },
   warmUps,
   { keys: OF_DEVICES, why: 'to a plan, which starts no engine' },

@@ -23,9 +23,9 @@ export const modelling = {
     description: "Bytes that a token's KV takes. Left out: the model's.",
     value: 'BYTES',
   }),
-  jobs: positive('jobs').default(1).meta({
+  jobs: positive('jobs').nullable().default(null).meta({
     description:
-      'So many simulations (of an arm with a seed, or of a fleet that is compared) run at once, each in a thread; what comes out is the same.',
+      'So many simulations (of an arm with a seed, or of a fleet that is compared) run at once, each in a thread; what comes out is the same. Left out: one; for kvferry plan as many as there are processors.',
     value: 'N',
   }),
 };

@@ -3,7 +3,7 @@ import { type RunConfig, reportedSettings } from '../config/run.ts';
 import type { Cluster } from '../fleet/types.ts';
 import { compareRuns, type LogitKeeper } from '../measure/comparison.ts';
 import type { Integrity, Report, RunReport } from '../measure/report.ts';
-import { type Machine, REPORT_VERSION, type ReportKind } from '../measure/report-head.ts';
+import { type HeadKind, type Machine, REPORT_VERSION } from '../measure/report-head.ts';
 import type { TurnTimeline } from '../measure/turn-timeline.ts';
 
 /** What writes reports, on which machine. */
@@ -56,7 +56,7 @@ export function makeReport(
 }
 
 /** What every report begins with. */
-export const makeHead = <K extends ReportKind>(
+export const makeHead = <K extends HeadKind>(
   kind: K,
   source: ReportSource,
   { name, backend, software, features }: Pick<Cluster['info']['adapter'], keyof Report['adapter']>,

@@ -8,6 +8,8 @@ export const REPORT_VERSION = 1;
 
 export const REPORT_KINDS = ['run', 'bench', 'sweep'] as const;
 export type ReportKind = (typeof REPORT_KINDS)[number];
+/** Those that begin alike, though no page is made of them. */
+export type HeadKind = ReportKind | 'validate';
 
 export const machineSchema = z
   .strictObject({
@@ -27,7 +29,7 @@ const adapterSchema = z.strictObject({
 });
 
 /** Spread into a report's schema: `z.strictObject({ ...reportHead('bench'), … })`. */
-export const reportHead = <K extends ReportKind>(kind: K) => ({
+export const reportHead = <K extends HeadKind>(kind: K) => ({
   kvferry: z.string().describe("The program's version."),
   kind: z.literal(kind).describe('The command that wrote this.'),
   schema_version: z.literal(REPORT_VERSION).describe('Of this layout.'),

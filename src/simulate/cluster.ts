@@ -13,7 +13,7 @@ import { engineCore, engineIdOf, fleetIn } from '../fleet/options.ts';
 import type { Seat } from '../fleet/seats.ts';
 import { type HarmedFleet, Storm, stageOf } from '../lab/faults/storm.ts';
 import { ConversationCache } from '../router/conversations.ts';
-import type { EngineClient } from '../router/engine-client.ts';
+import type { EngineClient, EngineRole } from '../router/engine-client.ts';
 import { PromptBuilder } from '../router/prompts.ts';
 import { Router } from '../router/router.ts';
 import { TurnSpans } from '../router/turn-spans.ts';
@@ -28,9 +28,11 @@ import { SimulatedEngine } from './engine.ts';
 import { SimulatedFleet } from './fleet.ts';
 import { checkEngines, standsStill } from './invariants.ts';
 import { LinkTable } from './links.ts';
+import { drawnTimes, machineOf } from './machine.ts';
+import type { SharedResource } from './resources.ts';
 import { SimulatedRouting } from './routing.ts';
 import type { SimulationSettings } from './settings.ts';
-import { SharedMachine } from './shared-machine.ts';
+import type { StepDeps } from './steps.ts';
 import { SimulatedStore } from './store.ts';
 import { tokensOnly } from './text.ts';
 import { type SimulatedLink, SimulatedNet } from './transport.ts';
@@ -56,7 +58,8 @@ export class SimulatedCluster {
   readonly #conversations: ConversationCache;
   readonly #router: Router;
   readonly routing: SimulatedRouting;
-  readonly #machine: SharedMachine | null;
+  readonly #machine: SharedResource<EngineRole> | null;
+  readonly #varies: StepDeps['varies'];
   readonly #claim: ClaimPrefix;
   readonly #spans = new TurnSpans();
   /** Engines as the router sees them. */
@@ -84,7 +87,8 @@ export class SimulatedCluster {
     this.#settings = settings;
     this.links = new LinkTable(this.clock, options.link, () => this.fleet.seats, settings.sharing);
     this.#claim = simulatedClaims(options.connector.nixl.tokenCheck);
-    this.#machine = costs.speeds && new SharedMachine(this.clock, costs.speeds);
+    this.#varies = drawnTimes(costs.varies, settings.stepSeed ?? 0);
+    this.#machine = costs.speeds && machineOf(this.clock, costs.speeds);
     const wires = settings.faults ? new SimulatedWires((engineId) => this.net.others(engineId)) : null;
     this.storm = wires && new Storm(this.clock, wires);
     this.net = new SimulatedNet({
@@ -107,7 +111,8 @@ export class SimulatedCluster {
           ...{ blockBytes, groups, net, clock, costs },
         })
       : null;
-    this.routing = new SimulatedRouting(options, { groups, blockBytes }, settings.reroutable ?? false);
+    const { reroutable = false, chosen = null } = settings;
+    this.routing = new SimulatedRouting(options, { groups, blockBytes }, reroutable, chosen);
     this.#conversations = new ConversationCache(this.clock);
     this.#router = new Router({
       text: tokensOnly,
@@ -256,6 +261,7 @@ export class SimulatedCluster {
       costs,
       net: this.net,
       machine: this.#machine,
+      varies: this.#varies,
       hasher: simulatedHasher,
       rank: this.#byId.size,
       answers,
@@ -268,6 +274,7 @@ export class SimulatedCluster {
         this.#settings.runs &&
         !faults &&
         this.#machine === null &&
+        costs.varies === null &&
         !(told && (options.signalAgeMs ?? 0) > 0) &&
         (!this.store || (options.connector.offloading?.promptOnly ?? true)),
       touch: (touched) => this.#touch(touched),

@@ -1,5 +1,6 @@
 /** What came of requests, kept in columns: a hundred bytes a request, however many there are. */
 import { invariant } from '../errors.ts';
+import type { RoutedTurn } from '../router/decision.ts';
 import type { TurnResult } from '../router/turn-types.ts';
 
 /** One request that ended well. */
@@ -43,6 +44,8 @@ export function tpotOf(
   return tokens > 1 ? (latencyMs[index]! - ttftMs[index]!) / (tokens - 1) : null;
 }
 
+export const keyOf = (conversationId: string, turn: number): string => `${conversationId}#${turn}`;
+
 const FIRST_ROOM = 1024;
 
 export class Collector {
@@ -50,16 +53,19 @@ export class Collector {
   /** Requests that came, whatever became of them. */
   arrived = 0;
   lastEndMs = 0;
-  /** Conversations that come by themselves: how many came, and are over; when the last one came, and who was there then. */
-  readonly conversations = { came: 0, over: 0, lastMs: 0, openAtLast: 0 };
+  /** Conversations that come by themselves: how many came, and are over; when the last one came, and who was there then; their turns, and thoughts between these, in all. */
+  readonly conversations = { came: 0, over: 0, lastMs: 0, openAtLast: 0, turns: 0, thinkMs: 0 };
   /** Failed requests by message. */
   readonly errors = new Map<string, number>();
-  /** Which turn each is, where that is asked for. */
+  /** Which turn each is, and where it went, where that is asked for. */
   readonly keys: string[] | null;
+  readonly routed: (RoutedTurn | null)[] = [];
   #columns: ServedColumns;
   #failed = 0;
   /** Conversations of which a turn is under way. */
   readonly #open = new Set<string>();
+  /** Somebody waits for the turns of these; null: nobody does. */
+  #waited: { ids: Set<string>; resolve: () => void } | null = null;
 
   constructor({ keyed = false }: { keyed?: boolean } = {}) {
     this.keys = keyed ? [] : null;
@@ -82,8 +88,11 @@ export class Collector {
     this.arrived++;
   }
 
-  conversationComes(atMs: number): void {
+  /** `thinkMs`: between two turns. */
+  conversationComes(atMs: number, turns: number, thinkMs: number): void {
     const { conversations } = this;
+    conversations.turns += turns;
+    conversations.thinkMs += thinkMs * Math.max(0, turns - 1);
     conversations.openAtLast = conversations.came++ - conversations.over;
     conversations.lastMs = atMs;
   }
@@ -92,8 +101,25 @@ export class Collector {
     this.conversations.over++;
   }
 
+  /** How long a conversation stays that comes by itself, on average, if its turns take as long as those that ended; 0 without any. */
+  get stayMs(): number {
+    const { came, turns, thinkMs } = this.conversations;
+    if (came === 0 || this.count === 0) return 0;
+    const latencyMs = this.column('latencyMs').reduce((sum, ms) => sum + ms, 0) / this.count;
+    return (turns * latencyMs + thinkMs) / came;
+  }
+
+  /** Resolves when all have ended that are under way now. */
+  underWayEnd(): Promise<void> {
+    const waited = new Set(this.#open);
+    if (waited.size === 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      this.#waited = { ids: waited, resolve };
+    });
+  }
+
   fails(conversationId: string, message: string, atMs: number): void {
-    this.#open.delete(conversationId);
+    this.#isOver(conversationId);
     this.#failed++;
     this.lastEndMs = Math.max(this.lastEndMs, atMs);
     this.errors.set(message, (this.errors.get(message) ?? 0) + 1);
@@ -102,8 +128,11 @@ export class Collector {
   /** `startMs`: when the turn was asked for. */
   ends(startMs: number, result: TurnResult): void {
     const { turn, ttftMs, latencyMs, prompt, outputTokenIds, transfer } = result;
-    this.#open.delete(result.conversationId);
-    this.keys?.push(`${result.conversationId}#${result.turn}`);
+    this.#isOver(result.conversationId);
+    if (this.keys) {
+      this.keys.push(keyOf(result.conversationId, result.turn));
+      this.routed.push(result.routed ?? null);
+    }
     const { promptTokens, localHitTokens, pulledTokens } = prompt;
     const bytesPToD = transfer.pToD?.bytes ?? 0;
     const bytesDToP = transfer.dToP?.bytes ?? 0;
@@ -137,6 +166,12 @@ export class Collector {
   /** Of the request that ended as the so-manieth; null for a single token. */
   tpotMs(index: number): number | null {
     return tpotOf(this.#columns, index);
+  }
+
+  #isOver(conversationId: string): void {
+    this.#open.delete(conversationId);
+    const waited = this.#waited;
+    if (waited?.ids.delete(conversationId) && waited.ids.size === 0) waited.resolve();
   }
 
   #add(served: ServedRequest): void {

@@ -104,7 +104,7 @@ export async function serveArrivals(
   let failure: unknown = null;
   for (const { atMs, conversation } of arrivals) {
     await cluster.clock.sleep(atMs - cluster.clock.now());
-    collector.conversationComes(cluster.clock.now());
+    collector.conversationComes(cluster.clock.now(), conversation.turns.length, options.thinkMs);
     const served = converse(cluster, conversation, collector, options).catch((error: unknown) => {
       failure ??= error;
     });

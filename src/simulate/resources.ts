@@ -1,4 +1,7 @@
-/** What several want at once: a link shared fairly, one that serves first come first. Work is in bytes. */
+/**
+ * What several want at once: shared by all that is under way (a link, in bytes; a machine's cores, in milliseconds of one alone), or
+ * first come first served.
+ */
 import type { Timer, VirtualClock } from './clock.ts';
 
 export interface Resource {
@@ -10,28 +13,31 @@ export interface Resource {
   begin(work: number, whenDone: () => void): { cancel(): void };
 }
 
-interface Flow {
-  /** What each flow will have got when this one is done. */
-  until: number;
-  order: number;
+interface Flow<Kind> {
+  kind: Kind;
   work: number;
+  left: number;
   whenDone: () => void;
 }
 
-/** All that is under way gets on at the same rate. `rate`: units a millisecond of each, while there are so many. */
-export class SharedResource implements Resource {
+/** How many of a kind are under way. */
+type CountOf<Kind> = (kind: Kind) => number;
+
+/** Units a millisecond of one of a kind, while so many flows are under way in all, and so many of each kind. */
+type Rate<Kind> = (flows: number, kind: Kind, count: CountOf<Kind>) => number;
+
+/** All that is under way gets on, at the same rate or each kind at its own. */
+export class SharedResource<Kind = void> {
   done = 0;
   readonly #clock: VirtualClock;
-  readonly #rate: (flows: number) => number;
-  readonly #flows = new Set<Flow>();
-  /** What each flow got since the resource was idle. */
-  #attained = 0;
+  readonly #rate: Rate<Kind>;
+  readonly #flows = new Set<Flow<Kind>>();
+  readonly #counts = new Map<Kind, number>();
   #sinceMs = 0;
   #busyMs = 0;
-  #order = 0;
   #timer: Timer | null = null;
 
-  constructor(clock: VirtualClock, rate: (flows: number) => number) {
+  constructor(clock: VirtualClock, rate: Rate<Kind>) {
     this.#clock = clock;
     this.#rate = rate;
   }
@@ -40,55 +46,57 @@ export class SharedResource implements Resource {
     return this.#busyMs + (this.#flows.size > 0 ? this.#clock.now() - this.#sinceMs : 0);
   }
 
-  begin(work: number, whenDone: () => void): { cancel(): void } {
+  begin(work: number, whenDone: () => void, kind: Kind): { cancel(): void } {
     this.#advance();
-    const flow: Flow = { until: this.#attained + work, order: this.#order++, work, whenDone };
+    const flow: Flow<Kind> = { kind, work, left: work, whenDone };
     this.#flows.add(flow);
+    this.#counts.set(kind, this.#count(kind) + 1);
     this.#arm();
     return {
       cancel: () => {
         if (!this.#flows.has(flow)) return;
-        this.#advance();
-        this.#flows.delete(flow);
-        this.#arm();
+        this.#leave(flow);
       },
     };
   }
 
+  readonly #count: CountOf<Kind> = (kind) => this.#counts.get(kind) ?? 0;
+
+  #rateOf({ kind }: Flow<Kind>): number {
+    return this.#rate(this.#flows.size, kind, this.#count);
+  }
+
   #advance(): void {
-    const now = this.#clock.now();
-    const { size } = this.#flows;
-    // From zero anew, so that one flow alone takes its time to the bit, whatever went before.
-    if (size === 0) this.#attained = 0;
-    else {
-      this.#attained += (now - this.#sinceMs) * this.#rate(size);
-      this.#busyMs += now - this.#sinceMs;
-    }
-    this.#sinceMs = now;
+    const ms = this.#clock.now() - this.#sinceMs;
+    if (this.#flows.size > 0) this.#busyMs += ms;
+    for (const flow of this.#flows) flow.left -= ms * this.#rateOf(flow);
+    this.#sinceMs = this.#clock.now();
   }
 
   #arm(): void {
     if (this.#timer) this.#clock.cancel(this.#timer);
     this.#timer = null;
-    const next = this.#next();
+    let next: Flow<Kind> | null = null;
+    let nextMs = Number.POSITIVE_INFINITY;
+    for (const flow of this.#flows) {
+      const ms = Math.max(0, flow.left) / this.#rateOf(flow);
+      if (ms < nextMs) [next, nextMs] = [flow, ms];
+    }
     if (!next) return;
-    const leftMs = Math.max(0, next.until - this.#attained) / this.#rate(this.#flows.size);
-    this.#timer = this.#clock.after(leftMs, () => this.#end(next));
+    const ending = next;
+    this.#timer = this.#clock.after(nextMs, () => {
+      this.#timer = null;
+      this.done += ending.work;
+      this.#leave(ending);
+      ending.whenDone();
+    });
   }
 
-  #end(flow: Flow): void {
-    this.#timer = null;
+  #leave(flow: Flow<Kind>): void {
     this.#advance();
     this.#flows.delete(flow);
-    this.done += flow.work;
+    this.#counts.set(flow.kind, this.#count(flow.kind) - 1);
     this.#arm();
-    flow.whenDone();
-  }
-
-  #next(): Flow | null {
-    let first: Flow | null = null;
-    for (const flow of this.#flows) if (!first || flow.until < first.until) first = flow;
-    return first;
   }
 }
 

@@ -9,6 +9,7 @@ import { type RoutingDeps, seededDraws } from '../router/policies/definition.ts'
 import { looksAt, makePolicy } from '../router/policies/registry.ts';
 import { PrefixIndex } from '../router/prefix-index.ts';
 import { EngineViews } from '../router/views.ts';
+import { asChosen, type Chosen } from './chosen.ts';
 import { simulatedHasher } from './digests.ts';
 
 interface Looks {
@@ -21,6 +22,7 @@ export class SimulatedRouting {
   /** What engines have to tell. */
   readonly told: Looks;
   readonly #deps: RoutingDeps;
+  readonly #chosen: Chosen | null;
   #inForce: RouterPolicy & { looksAt: Looks };
 
   /** `changes`: another policy may take over, so that engines tell whatever one could look at. Throws ConfigError. */
@@ -28,7 +30,9 @@ export class SimulatedRouting {
     { routing = DEFAULT_ROUTING, weightSeed, blockSize, signalAgeMs = 0 }: ClusterOptions,
     { groups, blockBytes }: { groups: readonly KvCacheSpec[]; blockBytes: number },
     changes: boolean,
+    chosen: Chosen | null = null,
   ) {
+    this.#chosen = chosen;
     const index = new PrefixIndex({ hasher: simulatedHasher, blockSize }, prefixGroup(groups));
     this.views = new EngineViews(index, () => signalAgeMs);
     const kvBytes = kvBytesOf(blockSize, blockBytes, groups);
@@ -47,7 +51,8 @@ export class SimulatedRouting {
   }
 
   #made(routing: RoutingChoice): RouterPolicy & { looksAt: Looks } {
-    const policy = makePolicy(routing, this.#deps);
+    const made = makePolicy(routing, this.#deps);
+    const policy = this.#chosen ? asChosen(made, this.#chosen) : made;
     return { name: routing.name, policy, looksAt: looksAt(routing), views: this.views };
   }
 }

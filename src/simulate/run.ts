@@ -91,29 +91,47 @@ const LEAST_OPEN = 10_000;
 const mostOpen = (options: ClusterOptions): number =>
   Math.max(LEAST_OPEN, TIMES_ITS_BATCHES * options.maxNumSeqs * engineSpecs(options).length);
 
+/** Of loads whose requests come by themselves: after the last one, so that it has come. */
+const LATER_MS = 1;
+
+/** Resolves once all have ended that came until the last one did that waits for no other. */
+async function lastHaveEnded(load: Load, seed: number, cluster: SimulatedCluster, collector: Collector) {
+  let lastMs = 0;
+  if (load.kind === 'trace') lastMs = lastComesMs(load.turns);
+  if (load.kind === 'arrivals') for (const { atMs } of load.arrivals(seed)) lastMs = atMs;
+  await cluster.clock.sleep(lastMs + LATER_MS);
+  await collector.underWayEnd();
+}
+
+/**
+ * `whole`: to the end of all that is asked. Else until the last conversation has come and what was under way then has ended: what
+ * came before went as it goes then, and what would follow is a fleet that empties.
+ */
 export async function simulateOnce(
   { options, load }: SimulatedArmPlan,
   world: SimulationWorld,
   seed: number,
   collector: Collector = new Collector(),
+  whole = true,
 ): Promise<SimulatedRun> {
   const answers = new Answers(...world.tokenIds);
   const faults = world.faultPlan != null;
-  const cluster = new SimulatedCluster({ ...world, options, answers, faults });
+  const cluster = new SimulatedCluster({ stepSeed: seed, ...world, options, answers, faults });
   const { signal } = world;
   const stormy = world.faultPlan ? new StormyLoad(cluster, world.faultPlan, seed) : null;
   const most = mostOpen(options);
   const served = serveLoad(stormy ?? cluster, load, collector, { seed, signal });
+  const over = whole ? served : Promise.race([served, lastHaveEnded(load, seed, cluster, collector)]);
   let stopped: SimulatedRun['stopped'] = null;
   try {
-    await cluster.run(served, (nowMs) => {
+    await cluster.run(over, (nowMs) => {
       signal.throwIfAborted();
       if (load.kind !== 'clients' && collector.open > most) throw new Unstable();
       return world.onProgress(collector.count, nowMs);
     });
   } catch (error) {
     if (!(error instanceof Unstable)) throw error;
-    served.catch(() => {});
+    over.catch(() => {});
     stopped = { atMs: cluster.clock.now(), open: collector.open };
   }
   return {

@@ -5,6 +5,7 @@ import type { Span } from '../measure/spans.ts';
 import type { AutoscaleChoice } from '../router/autoscale/registry.ts';
 import type { TurnResult } from '../router/turn-types.ts';
 import type { Answers } from './answers.ts';
+import type { Chosen } from './chosen.ts';
 import type { SimulationCosts } from './costs/types.ts';
 import type { FleetEvent } from './fleet-event.ts';
 import type { LinkSharing } from './links.ts';
@@ -36,6 +37,10 @@ export interface SimulationSettings {
   onTurnEnd?: ((result: TurnResult) => void) | null;
   /** Told what happens to engines, which the fleet then does not keep; absent: it keeps it. */
   onFleetEvent?: ((event: FleetEvent) => void) | null;
+  /** Of how steps' times vary, where costs say that they do; absent: 0. */
+  stepSeed?: number;
+  /** Turns go where they went before, as far as that is known; absent: where the policy says. */
+  chosen?: Chosen | null;
   /** Things are to go wrong; absent: nothing does. */
   faults?: boolean;
   /** Another policy may take over while turns are served; absent: the first one stays. */

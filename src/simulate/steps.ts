@@ -1,13 +1,14 @@
 /** An engine's steps on a virtual clock: one by one, or many decode steps at once in which nothing can change. */
 import type { EngineCore } from '../engine/engine-core.ts';
 import type { SampledToken, ScheduledBatch } from '../engine/types.ts';
+import type { EngineRole } from '../router/engine-client.ts';
 import type { VirtualClock } from './clock.ts';
 import { type SimulationCosts, type StepPlace, type StepShape, shapeOf } from './costs/types.ts';
 import { DecodeSteps } from './decode-steps.ts';
 import type { EngineTrace } from './engine-trace.ts';
 import type { EngineMeter } from './meter.ts';
 import type { Outbox } from './outbox.ts';
-import type { SharedMachine } from './shared-machine.ts';
+import type { SharedResource } from './resources.ts';
 
 /** Fewer steps are not worth it. */
 const LEAST_RUN = 2;
@@ -15,8 +16,10 @@ const LEAST_RUN = 2;
 export interface StepDeps {
   clock: VirtualClock;
   costs: SimulationCosts;
-  /** What all engines compute on together; null: each has its own. */
-  machine: SharedMachine | null;
+  /** What all engines compute on together, in milliseconds of one alone; null: each has its own. */
+  machine: SharedResource<EngineRole> | null;
+  /** How many times its time a step takes. */
+  varies: (shape: StepShape) => number;
   /** Decode steps in which nothing can change are taken at once. */
   runs: boolean;
   /** Of the ends of steps that took time, among events of a moment: first, so that it is the same however they are taken. */
@@ -99,14 +102,14 @@ export class EngineSteps {
       return;
     }
     const shape = shapeOf(batch);
-    const ms = costs.stepMs(shape, place);
+    const ms = costs.stepMs(shape, place) * this.#deps.varies(shape);
     this.#step = { startMs, ms };
     meter.stepBegins(shape, startMs);
     if (!machine) {
       this.#runStep(batch, shape);
       return;
     }
-    this.#stepping = machine.begin(ms, place.role, () => this.#stepDone(batch, shape));
+    this.#stepping = machine.begin(ms, () => this.#stepDone(batch, shape), place.role);
   }
 
   #runStep(batch: ScheduledBatch, shape: StepShape): void {

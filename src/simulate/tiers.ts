@@ -9,7 +9,7 @@ import { FolderTier, type FolderTierOptions } from '../store/folder-tier.ts';
 import { type LowerTierCounters, LowerTiers, type Tier } from '../store/lower-tiers.ts';
 import { ServerTier, type ServerTierOptions } from '../store/server-tier.ts';
 import type { VirtualClock } from './clock.ts';
-import { type MediumTimes, tierTimes } from './costs/tiers.ts';
+import { type MediumTimes, mediaBelow, tierTimes } from './costs/tiers.ts';
 import type { Medium, SimulationCosts } from './costs/types.ts';
 import { QueuedResource } from './resources.ts';
 
@@ -47,25 +47,20 @@ export class SimulatedTiers {
   readonly #tiers: readonly SimulatedTier[];
 
   /** Throws ConfigError for a folder that has no room for a block. */
-  constructor({ options: { folder, server }, blockBytes, clock, costs }: TiersDeps) {
-    const tiers: (SimulatedTier & { start: NonNullable<StoreOptions['folder'] | StoreOptions['server']> })[] =
-      [];
+  constructor({ options, blockBytes, clock, costs }: TiersDeps) {
     const below = { namespace: '', blockBytes, clock, onTrouble() {}, format: NAMES_ALONE };
-    if (folder) {
-      const medium = new TimedMedium(clock, blockBytes, tierTimes(costs, 'folder'));
-      const { bytes: quotaBytes, ttlMs } = folder;
-      const tier = new FolderTier({ ...below, folder: simulatedFolder(medium), quotaBytes, ttlMs });
-      tiers.push({ medium: 'folder', tier, start: folder });
-    }
-    if (server) {
-      const medium = new TimedMedium(clock, blockBytes, tierTimes(costs, 'server'));
-      const tier = new ServerTier({ ...below, server: simulatedServer(medium, clock), ttlMs: server.ttlMs });
-      tiers.push({ medium: 'server', tier, start: server });
-    }
-    this.#tiers = tiers;
-    const ordered = tiers.map(({ tier, start }): { tier: Tier; ingestion: typeof start.ingestion } => {
-      return { tier, ingestion: start.ingestion };
-    });
+    const make = (medium: Medium): Tier & SimulatedTier['tier'] => {
+      const timed = new TimedMedium(clock, blockBytes, tierTimes(costs, medium));
+      if (medium === 'server')
+        return new ServerTier({
+          ...{ ...below, ttlMs: options.server!.ttlMs },
+          server: simulatedServer(timed, clock),
+        });
+      const { bytes: quotaBytes, ttlMs } = options.folder!;
+      return new FolderTier({ ...below, folder: simulatedFolder(timed), quotaBytes, ttlMs });
+    };
+    this.#tiers = mediaBelow(options).map((medium) => ({ medium, tier: make(medium) }));
+    const ordered = this.#tiers.map(({ medium, tier }) => ({ tier, ingestion: options[medium]!.ingestion }));
     this.lower = ordered.length > 0 ? new LowerTiers(ordered, { parts: () => [] }, clock) : null;
   }
 

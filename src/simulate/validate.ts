@@ -3,11 +3,14 @@
  * beside the spread of the real runs among themselves. Nothing is fitted here.
  */
 
+import { mean } from 'simple-statistics';
 import type { Clock } from '../engine/types.ts';
 import { ConfigError } from '../errors.ts';
 import type { Cluster } from '../fleet/types.ts';
 import { quantile } from '../measure/statistics.ts';
-import { Collector } from './collector.ts';
+import type { RoutedTurn } from '../router/decision.ts';
+import type { Chosen } from './chosen.ts';
+import { Collector, keyOf } from './collector.ts';
 import { type SimulatedArmPlan, type SimulationWorld, serveLoad, simulateOnce } from './run.ts';
 
 export interface ComparedFigure {
@@ -32,7 +35,19 @@ export interface ValidatedArm {
   figures: ComparedFigure[];
   /** Of each request's TTFT, against its mean over the real runs. */
   perRequest: { mape: number; r: number | null };
+  decisions: ComparedDecisions;
   failed: number;
+}
+
+/** Where routing hangs on times, counts hang on who was chosen. */
+interface ComparedDecisions {
+  /** Share of the requests that go to the same engines as in a real run, on average. */
+  alike: number;
+  /** The same between one real run and another; null: there was one. */
+  amongReal: number | null;
+  /** Simulated once more for each real run, by its choices: so many of so many requests found, pulled and moved the same. */
+  counted: number;
+  asCounted: number;
 }
 
 const GOAL = 0.1;
@@ -66,9 +81,18 @@ export async function validate(
   }
   const arms: ValidatedArm[] = [];
   for (const [i, plan] of plans.entries()) {
-    const collector = new Collector({ keyed: true });
-    await simulateOnce(plan, world(), options.seed, collector);
-    arms.push(compared(plan.label, real[i]!, collector));
+    const simulatedAs = async (stepSeed: number, chosen: Chosen | null): Promise<Collector> => {
+      const collector = new Collector({ keyed: true });
+      await simulateOnce(plan, { ...world(), stepSeed, chosen }, options.seed, collector);
+      return collector;
+    };
+    // As often as real runs, whose steps vary too.
+    const [simulated, again]: [Collector[], Collector[]] = [[], []];
+    for (const [seed, run] of real[i]!.entries()) {
+      simulated.push(await simulatedAs(seed, null));
+      again.push(await simulatedAs(seed, chosenIn(run)));
+    }
+    arms.push(compared(plan.label, real[i]!, simulated, again));
   }
   return arms;
 }
@@ -131,43 +155,100 @@ function figuresOf(
   return figures;
 }
 
-export function compared(label: string, real: readonly Collector[], simulated: Collector): ValidatedArm {
+/** `again`: simulated by the choices of each real run. */
+export function compared(
+  label: string,
+  real: readonly Collector[],
+  simulated: readonly Collector[],
+  again: readonly Collector[] = [],
+): ValidatedArm {
   const runs = real.map(figuresOf);
-  const figures = [...figuresOf(simulated)].map(([name, { unit, value, exact = false }]): ComparedFigure => {
+  const simulations = simulated.map(figuresOf);
+  const figures = [...simulations[0]!].map(([name, { unit, exact = false }]): ComparedFigure => {
+    const value = mean(simulations.flatMap((each) => each.get(name)?.value ?? []));
     const values = runs.flatMap((figures) => figures.get(name)?.value ?? []);
-    const mean = sum(values) / values.length;
-    const spread = mean === 0 ? 0 : (Math.max(...values) - Math.min(...values)) / 2 / mean;
-    const error = mean === value ? 0 : value / mean - 1;
+    const real = mean(values);
+    const spread = real === 0 ? 0 : (Math.max(...values) - Math.min(...values)) / 2 / real;
+    const error = real === value ? 0 : value / real - 1;
     // Where real runs differ among themselves, none of them is what must be met exactly.
     const same = value >= Math.min(...values) && value <= Math.max(...values);
     const met = exact && spread === 0 ? same : Math.abs(error) <= Math.max(GOAL, 2 * spread);
-    return { name, unit, real: mean, spread, simulated: value, error, met, exact };
+    return { name, unit, real, spread, simulated: value, error, met, exact };
   });
   return {
     label,
     runs: real.length,
-    requests: simulated.count,
+    requests: simulated[0]!.count,
     figures,
     perRequest: perRequest(real, simulated),
-    failed: real.reduce((n, { failed }) => n + failed, simulated.failed),
+    decisions: decisions(real, simulated, again),
+    failed: sum([...real, ...simulated, ...again].map(({ failed }) => failed)),
   };
 }
 
-function perRequest(real: readonly Collector[], simulated: Collector): ValidatedArm['perRequest'] {
-  const means = new Map<string, number>();
-  for (const collector of real) {
-    const ttfts = collector.column('ttftMs');
-    for (const [i, key] of collector.keys!.entries())
-      means.set(key, (means.get(key) ?? 0) + ttfts[i]! / real.length);
-  }
-  const ttfts = simulated.column('ttftMs');
-  const pairs = simulated.keys!.flatMap((key, i) => {
-    const mean = means.get(key);
-    return mean === undefined ? [] : [[mean, ttfts[i]!] as const];
+function perRequest(real: readonly Collector[], simulated: readonly Collector[]): ValidatedArm['perRequest'] {
+  const seen = meanTtfts(real);
+  const pairs = [...meanTtfts(simulated)].flatMap(([key, ms]) => {
+    const realMs = seen.get(key);
+    return realMs === undefined ? [] : [[realMs, ms] as const];
   });
   if (pairs.length === 0) return { mape: 0, r: null };
   const mape = pairs.reduce((total, [a, b]) => total + Math.abs(b / a - 1), 0) / pairs.length;
   return { mape, r: correlation(pairs) };
+}
+
+/** By request, over all runs. */
+function meanTtfts(runs: readonly Collector[]): ReadonlyMap<string, number> {
+  const means = new Map<string, number>();
+  for (const collector of runs) {
+    const ttfts = collector.column('ttftMs');
+    for (const [i, key] of collector.keys!.entries())
+      means.set(key, (means.get(key) ?? 0) + ttfts[i]! / runs.length);
+  }
+  return means;
+}
+
+const routes = ({ keys, routed }: Collector): ReadonlyMap<string, RoutedTurn | null> =>
+  new Map(keys!.map((key, i) => [key, routed[i]!]));
+
+/** Where each turn of a run went. */
+export function chosenIn(run: Collector): Chosen {
+  const byKey = routes(run);
+  return (conversationId, turn) => byKey.get(keyOf(conversationId, turn)) ?? null;
+}
+
+function decisions(
+  real: readonly Collector[],
+  simulated: readonly Collector[],
+  again: readonly Collector[],
+): ComparedDecisions {
+  const pairs = real.flatMap((one, i) => real.slice(i + 1).map((other) => alike(one, other)));
+  const same = again.map((run, i) => asCounted(real[i]!, run));
+  return {
+    alike: mean(real.flatMap((run) => simulated.map((other) => alike(run, other)))),
+    amongReal: pairs.length > 0 ? mean(pairs) : null,
+    counted: sum(again.map((_, i) => real[i]!.count)),
+    asCounted: sum(same),
+  };
+}
+
+/** Share of the one's requests. */
+function alike(one: Collector, other: Collector): number {
+  const others = routes(other);
+  const went = (turn: RoutedTurn | null | undefined): string =>
+    turn ? `${turn.way} ${turn.prefill} ${turn.decode}` : '';
+  const same = one.keys!.filter((key, i) => went(one.routed[i]) === went(others.get(key)));
+  return same.length / Math.max(1, one.count);
+}
+
+const COUNTS = ['localHitTokens', 'pulledTokens', 'bytesPToD', 'bytesDToP', 'outputTokens'] as const;
+
+function asCounted(one: Collector, other: Collector): number {
+  const places = new Map(other.keys!.map((key, i) => [key, i]));
+  return one.keys!.filter((key, i) => {
+    const place = places.get(key);
+    return place !== undefined && COUNTS.every((name) => one.column(name)[i] === other.column(name)[place]);
+  }).length;
 }
 
 /** Pearson's; null where one side does not vary. */

@@ -76,11 +76,7 @@ function meanOpen(starts: Float64Array, latencies: Float64Array, fromMs: number,
  * While those who stay long gather, D's steps take ever more rows, and answers get longer though nothing piles up: what
  * waits shows in the time to the first token.
  */
-function stayLong(collector: Collector, untilMs: number): boolean {
-  const { came } = collector.conversations;
-  const latencies = collector.column('latencyMs');
-  return came > 0 && latencies.reduce((sum, ms) => sum + ms, 0) / came > LONG_STAY * untilMs;
-}
+const stayLong = (collector: Collector, untilMs: number): boolean => collector.stayMs > LONG_STAY * untilMs;
 
 interface Latencies {
   count: number;

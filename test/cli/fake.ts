@@ -82,6 +82,7 @@ export function fakeWorld(troubles: FakeTroubles = {}, files: Record<string, str
     environment: () => null,
     sleep: async () => {},
     today: () => '2026-01-02T03:04:05.678Z',
+    loadAverage: () => 0.5,
     machine: () => ({
       cpu: 'Abacus 3000',
       cores: 2,

@@ -23,7 +23,8 @@ const SETTINGS = {
   ...{ maxNumBatchedTokens: 4096, maxNumSeqs: 32, maxModelLen: 9000, kvDtype: 'f32', seed: 11 },
   ...{ routingConfig: { 'prefix-cache': { imbalance: 9 } }, signalAge: 250, model: 'nano' },
   ...{ sloTtft: 1500, sloTpot: 40, store: 2 ** 26, storeEviction: 'lru', storePlace: 'remote' },
-  offloadPromptOnly: false,
+  ...{ storeDir: "anne's kv", storeDirSize: 2 ** 28, storeTtl: 90, storeWrite: 'EVICTED' },
+  ...{ storeUrl: 'redis://localhost:6379', offloadPromptOnly: false },
 } satisfies RunConfigInput;
 const TRACED = {
   ...SETTINGS,
@@ -45,16 +46,7 @@ const ELSEWHERE: readonly RunKey[] = [
     'speedUp',
   ] as const),
   // Refused by plans, with which a simulation would be another one.
-  ...([
-    'budget',
-    'experiments',
-    'storeDir',
-    'storeUrl',
-    'storeDirSize',
-    'storeTtl',
-    'storeWrite',
-    'storePrefetch',
-  ] as const),
+  ...(['budget', 'experiments'] as const),
 ];
 
 const row = { routing: 'prefix-cache', placement: 'replica', mode: 'bidirectional', threshold: 99 } as const;

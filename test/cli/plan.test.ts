@@ -27,9 +27,15 @@ const row = (i: number) =>
 const TRACE = Array.from({ length: 140 }, (_, i) => row(i)).join('');
 const FILES = { 'w.json': workload, './mine.json': costs, 't.jsonl': TRACE };
 
+/** On a machine of so many processors. */
+const machineOf = (deps: CliDeps, cores: number): CliDeps => ({
+  ...deps,
+  machine: () => ({ ...deps.machine(), cores }),
+});
+
 async function kvferry(argv: string, files: Record<string, string> = FILES) {
   const world = fakeWorld({}, files);
-  const code = await main(argv.split(' ').filter(Boolean), world.deps);
+  const code = await main(argv.split(' ').filter(Boolean), machineOf(world.deps, 1));
   return { code, world };
 }
 
@@ -74,31 +80,37 @@ describe('kvferry plan', () => {
     expect(other.world.files.get('out.json')).not.toBe(world.files.get('out.json'));
   });
 
-  it('several simulations at once give the same bytes, each in a thread that gets plain data', async () => {
-    const argv = `plan ${small.replace('round-robin', 'round-robin,least-request')} --slo-ttft 300ms --rate 12 --json out.json`;
-    const alone = await kvferry(argv);
-    const world = fakeWorld({}, FILES);
-    let [threads, atOnce, most] = [0, 0, 0];
-    const startSimulationThread: CliDeps['startSimulationThread'] = (work, config) => {
-      threads++;
-      const does = workOf(work, structuredClone(config), world.deps);
-      return {
-        async run(job) {
-          most = Math.max(most, ++atOnce);
-          const result = await (await does)(structuredClone(job));
-          atOnce--;
-          return structuredClone(result);
-        },
-        async end() {
-          threads--;
-        },
+  it.each([
+    ['--jobs 3', 2],
+    ['', 3],
+  ])(
+    '%s: as many simulations at once as there are processors, or as one says, give the same bytes, each in a thread that gets plain data',
+    async (jobs, cores) => {
+      const argv = `plan ${small.replace('round-robin', 'round-robin,least-request')} --slo-ttft 300ms --rate 12 --json out.json`;
+      const alone = await kvferry(argv);
+      const world = fakeWorld({}, FILES);
+      let [threads, atOnce, most] = [0, 0, 0];
+      const startSimulationThread: CliDeps['startSimulationThread'] = (work, config) => {
+        threads++;
+        const does = workOf(work, structuredClone(config), world.deps);
+        return {
+          async run(job) {
+            most = Math.max(most, ++atOnce);
+            const result = await (await does)(structuredClone(job));
+            atOnce--;
+            return structuredClone(result);
+          },
+          async end() {
+            threads--;
+          },
+        };
       };
-    };
-    const argvAtOnce = `${argv} --jobs 3`.split(' ');
-    expect(await main(argvAtOnce, { ...world.deps, startSimulationThread })).toBe(0);
-    expect(world.files.get('out.json')).toBe(alone.world.files.get('out.json'));
-    expect({ threads, most }).toEqual({ threads: 0, most: 3 });
-  });
+      const deps = machineOf({ ...world.deps, startSimulationThread }, cores);
+      expect(await main(`${argv} ${jobs}`.split(' ').filter(Boolean), deps)).toBe(0);
+      expect(world.files.get('out.json')).toBe(alone.world.files.get('out.json'));
+      expect({ threads, most }).toEqual({ threads: 0, most: 3 });
+    },
+  );
 
   it('sizes of a store are tried side by side, and the commands have the chosen one', async () => {
     // Turns that go on: what P does not find, it computes, and it keeps nothing itself.
@@ -123,6 +135,29 @@ describe('kvferry plan', () => {
     for (const line of commands.slice(0, 2)) expect(line).toContain(' --no-prefix-caching');
     expect(world.out()).toMatch(/a\s+store of none, 256 KiB, 64 MiB/);
     expect(notes).toEqual([]);
+  });
+
+  it('a folder below a store is part of what is planned: what memory lets go of is found there', async () => {
+    const turns = JSON.stringify(
+      generator({ conversations: 10, turns: 5, prefix: 0, input: 200, output: 5 }),
+    );
+    const store = { load: {}, save: {}, folder: { read: { fixed_ms: 1 } } };
+    const argv =
+      'plan w.json --costs ./stored.json --sample 40 --routing round-robin --mode unidirectional --block-size 16 --no-prefix-caching --store none,4MiB --slo-ttft 400ms --rate 3 --json out.json';
+    const files = { 'w.json': turns, './stored.json': JSON.stringify({ ...JSON.parse(costs), store }) };
+    const alone = await kvferry(argv, files);
+    const below = await kvferry(`${argv} --store-dir kv --store-dir-size 64MiB`, files);
+    expect([below.code, below.world.err().includes('kvferry:')]).toEqual([0, false]);
+    const [without, withFolder] = [alone, below].map(({ world }) => parsed(world.files.get('out.json')));
+    // In memory there is room for a few of the conversations, and a P alone takes too long for their histories.
+    expect(withFolder!.chosen!.store_bytes).toBe(2 ** 22);
+    expect(without!.chosen?.engines ?? Number.POSITIVE_INFINITY).toBeGreaterThan(withFolder!.chosen!.engines);
+    expect(withFolder!.searched.store).toEqual([null, 2 ** 22]);
+    expect(withFolder!.notes).toEqual(['Below each store lies a folder, empty at the beginning.']);
+    for (const line of withFolder!.commands.slice(0, 2))
+      expect(line).toContain(' --store-dir kv --store-dir-size 67108864');
+    // Nothing is written there.
+    expect([...below.world.files.keys()].filter((path) => path.startsWith('kv'))).toEqual([]);
   });
 
   it('writes a fleet that simulate and export take as it is', async () => {
@@ -249,6 +284,10 @@ describe('kvferry plan', () => {
     [`${small} --slo-ttft 1s --rate 5 --adapter gpu`, '--adapter is of no use to a plan'],
     [`${small} --slo-ttft 1s --rate 5 --limit 9`, '--limit is of no use without a trace'],
     [`${small} --slo-ttft 1s --rate 5 --store none --store-place remote`, 'without a store'],
+    [
+      `${small} --slo-ttft 1s --rate 5 --store none --store-dir kv`,
+      '--store-dir is of no use without a store',
+    ],
     ['--trace t.jsonl --slo-ttft 1s --scale 1/4', '--scale is of no use with --trace'],
     [`${small} --slo-ttft 1s --rate 5 --fleet-out /read-only/f.json`, 'cannot write /read-only/f.json'],
     ['w.json --slo-ttft 1s --rate 5 --costs mocker', "there are no costs 'mocker'"],

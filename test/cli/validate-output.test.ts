@@ -1,5 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { printValidation } from '../../src/cli/simulate/validate.ts';
+import { printValidation, validationReport } from '../../src/cli/simulate/validate.ts';
+import { validationReportSchema } from '../../src/measure/validation-report.ts';
+import { simulationCostsSchema } from '../../src/simulate/costs/linear.ts';
+import { fakeWorld } from './fake.ts';
 
 const arm = (spread: number) => ({
   label: 'bidirectional',
@@ -7,6 +10,7 @@ const arm = (spread: number) => ({
   requests: 24,
   failed: 0,
   perRequest: { mape: 0.1, r: 0.9 },
+  decisions: { alike: 1, amongReal: 1, counted: 24, asCounted: 24 },
   figures: [
     {
       ...{ name: 'TTFT mean', unit: 'ms' as const, real: 100, spread, simulated: 104 },
@@ -15,10 +19,10 @@ const arm = (spread: number) => ({
   ],
 });
 
-const printed = (spread: number): string => {
+const printed = (spread: number, decisions = arm(spread).decisions): string => {
   const parts: string[] = [];
   const out = { write: (part: string) => void parts.push(part), isTTY: false, columns: 80 };
-  printValidation({ arms: [arm(spread)], ranking: { pairs: 0, alike: 0 } }, out, false);
+  printValidation({ arms: [{ ...arm(spread), decisions }], ranking: { pairs: 0, alike: 0 } }, out, false);
   return parts.join('');
 };
 
@@ -31,5 +35,48 @@ describe('what --validate prints', () => {
         .split('\n')
         .every((line) => line.length <= 80),
     ).toBe(true);
+  });
+
+  it('says where counts hang on who was chosen, and that they are the same by the same choices', () => {
+    const decisions = { alike: 0.4, amongReal: 0.5, counted: 120, asCounted: 120 };
+    const said = (some: typeof decisions) => printed(0.05, some).replaceAll('\n', ' ');
+    expect(said(decisions)).toMatch(/40.0% of the turns go to the same engines.*two real runs 50.0%/);
+    expect(said(decisions)).toContain('all 120 turns find, pull and move exactly as much');
+    expect(said({ ...decisions, asCounted: 117 })).toContain('117 of 120 turns');
+    expect(said({ ...decisions, asCounted: 117 })).toContain(
+      "bidirectional: counts by the real runs' choices",
+    );
+    expect(said({ ...decisions, alike: 1, amongReal: 1 })).not.toContain('same engines');
+  });
+});
+
+describe('what --validate --json writes', () => {
+  it('says by which version, on what, when, and how busy the machine was', () => {
+    const { deps } = fakeWorld();
+    const step = { kvferry_simulation_costs: 1, name: 'mine', source: 'measured', step: {} };
+    const measured = {
+      file: simulationCostsSchema.parse(step),
+      points: 3,
+      spread: { median: 0.01, worst: { what: '1 decode at 24 on D', spread: 0.2 } },
+      worst: { what: 'prefill of 384 on P', error: -0.1 },
+    };
+    const adapter = { name: 'llvmpipe', backend: 'vulkan', software: true, features: [] };
+    const validation = { arms: [arm(0.05)], ranking: { pairs: 1, alike: 1 } };
+    const report = validationReport(
+      validation,
+      measured,
+      { adapter } as unknown as Parameters<typeof validationReport>[2],
+      { fleet: '1 P, 1 D', loadBefore: 0.25 },
+      { model: 'tiny', seed: 7 } as unknown as Parameters<typeof validationReport>[4],
+      deps,
+    );
+    expect(validationReportSchema.parse(JSON.parse(JSON.stringify(report)))).toMatchObject({
+      kvferry: deps.version,
+      kind: 'validate',
+      created: deps.today(),
+      adapter: { name: 'llvmpipe' },
+      load_average: { begin: 0.25, end: deps.loadAverage() },
+      arms: [{ per_request: { mape: 0.1 }, decisions: { as_counted: 24 } }],
+    });
   });
 });

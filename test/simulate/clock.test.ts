@@ -20,8 +20,13 @@ const costs = linearCosts(
     read: { fixed_ms: 1, ms_per_byte: 1e-6 },
     submit_ms: 0.3,
     message_ms: 0.1,
-    speeds: [1, 0.8, 0.6],
-    decode_speeds: [1, 0.7],
+    speeds: {
+      prefill: [[1, 0.8], [0.6]],
+      decode: [
+        [1, 0.7],
+        [0.9, 0.5],
+      ],
+    },
   }),
 );
 

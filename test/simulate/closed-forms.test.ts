@@ -7,7 +7,6 @@ import { Collector } from '../../src/simulate/collector.ts';
 import { poissonArrivals, serveArrivals } from '../../src/simulate/load.ts';
 import { QueuedResource, SharedResource } from '../../src/simulate/resources.ts';
 import { serveLoad } from '../../src/simulate/run.ts';
-import { SharedMachine } from '../../src/simulate/shared-machine.ts';
 import { Random } from '../../src/workload/random.ts';
 import type { BenchConversation } from '../../src/workload/types.ts';
 import { simulated } from './simulated.ts';
@@ -245,10 +244,11 @@ describe('a shared link', () => {
 
   it('a machine slows P and D each by its own share', () => {
     const clock = new VirtualClock();
-    const machine = new SharedMachine(clock, { prefill: [1, 0.8], decode: [1, 0.5] });
+    const shares = { prefill: 0.8, decode: 0.5 };
+    const machine = new SharedResource<EngineRole>(clock, (all, role) => (all > 1 ? shares[role] : 1));
     const ends: [string, number][] = [];
     const begin = (name: string, ms: number, role: EngineRole) =>
-      machine.begin(ms, role, () => ends.push([name, clock.now()]));
+      machine.begin(ms, () => ends.push([name, clock.now()]), role);
     begin('P', 10, 'prefill');
     begin('D', 3, 'decode');
     clock.at(20, () => {

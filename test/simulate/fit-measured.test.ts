@@ -29,13 +29,19 @@ const cluster = {
 
 const prompt = (tokens: number): Point => {
   const steps = prefillSteps(tokens, BATCH);
-  return { what: `prefill of ${tokens} on P`, role: 'prefill', steps, ms: [machineMs(tokens)] };
+  return { what: `prefill of ${tokens} on P`, role: 'prefill', steps, ms: [machineMs(tokens)], singleMs: [] };
 };
 
 function stepsOf(prompts: readonly number[]) {
-  const decodes: Point = { what: '1 decode', role: 'prefill', steps: [decodeShape(1, 24)], ms: [8] };
+  const decodes: Point = {
+    what: '1 decode',
+    role: 'prefill',
+    steps: [decodeShape(1, 24)],
+    ms: [8],
+    singleMs: [8],
+  };
   const besides = {
-    ...{ submitMs: [0], beside: [[{ role: 'prefill' as const, ms: [1] }]] },
+    ...{ submitMs: [0], beside: [{ engines: [{ engineId: 'p', role: 'prefill' as const, ms: [1] }] }] },
     handOvers: [8, 16, 32].map((tokens) => ({ tokens, ttftMs: 50, readMs: 1, bytes: tokens })),
   };
   return fitted(cluster, [...prompts.map(prompt), decodes], besides);
@@ -89,5 +95,59 @@ describe('ms_by_rows of a file', () => {
   it('whose rows do not grow is refused', () => {
     const wrong = simulationCostsSchema.safeParse(file({ ms_by_rows: points.toReversed() }));
     expect(wrong.error?.issues[0]?.message).toBe('numbers of rows must grow');
+  });
+});
+
+describe('speeds on a shared machine', () => {
+  const engine = (role: 'prefill' | 'decode', i: number, ms: number) => {
+    return { engineId: `${role} ${i}`, role, ms: [ms, ms, 9 * ms] };
+  };
+  const groups = [
+    [engine('prefill', 1, 100)],
+    [engine('prefill', 2, 120)],
+    [engine('decode', 1, 10)],
+    [engine('decode', 2, 10)],
+    [engine('decode', 1, 20), engine('prefill', 1, 125)],
+    [engine('decode', 1, 11), engine('decode', 2, 9)],
+    [engine('prefill', 1, 200), engine('prefill', 2, 240)],
+    [engine('prefill', 1, 100), engine('decode', 1, 40), engine('decode', 2, 40)],
+  ];
+  const point = { what: '1 decode', steps: [decodeShape(1, 24)], ms: [8], singleMs: [8] };
+  const prompts = [8, 16, 32].map(prompt);
+  const points = [
+    ...[{ ...point, role: 'prefill' as const }, ...prompts],
+    ...[point, ...prompts].map((one) => ({ ...one, role: 'decode' as const })),
+  ];
+  const { file } = fitted(cluster, points, {
+    submitMs: [0],
+    beside: groups.map((engines) => ({ engines })),
+    handOvers: [8, 16].map((tokens) => ({ tokens, ttftMs: 50, readMs: 1, bytes: tokens })),
+  });
+
+  it('are told by whom of each role an engine has beside it, D beside D not as D beside P', () => {
+    expect(file.speeds).toEqual({
+      prefill: [[1, 0.8, 1], [0.5]],
+      decode: [
+        [1, 0.5],
+        [1, 0.25],
+      ],
+    });
+  });
+
+  it('of more engines than were seen at once are what is left for each', () => {
+    const { speeds } = linearCosts(file);
+    expect(speeds!('decode', { prefill: 0, decode: 1 })).toBe(1);
+    expect(speeds!('decode', { prefill: 1, decode: 1 })).toBe(0.5);
+    expect(speeds!('decode', { prefill: 1, decode: 2 })).toBe(0.25);
+    expect(speeds!('decode', { prefill: 2, decode: 4 })).toBeCloseTo((0.25 * 3) / 6);
+    expect(speeds!('prefill', { prefill: 1, decode: 4 })).toBeCloseTo((1 * 3) / 5);
+    const byNumber = linearCosts(
+      simulationCostsSchema.parse({
+        ...{ kvferry_simulation_costs: 1, name: 'mine', source: 'assumed', step: {} },
+        speeds: [1, 0.6],
+      }),
+    );
+    expect(byNumber.speeds!('decode', { prefill: 1, decode: 1 })).toBe(0.6);
+    expect(byNumber.speeds!('prefill', { prefill: 2, decode: 2 })).toBeCloseTo(0.3);
   });
 });

@@ -1,8 +1,9 @@
 /** Measuring costs: what it refuses before it asks anything of an engine, and that it ends with what fails or is cancelled. */
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../../src/errors.ts';
 import type { Cluster } from '../../src/fleet/types.ts';
 import { CostMeter } from '../../src/simulate/costs/measure.ts';
+import { fleetOptions, simulated } from './simulated.ts';
 
 const later = () => new Promise((resolve) => setTimeout(resolve, 0));
 const never = new AbortController().signal;
@@ -81,4 +82,49 @@ it('cancelled while D answers, P ends with it', async () => {
     return role === 'decode' ? new Promise(() => {}) : null;
   });
   await expect(new CostMeter(cluster, { seed: 1, signal: stop.signal }).round()).rejects.toThrow('stopped');
+});
+
+describe('how engines slow each other', () => {
+  const speed = { prefill: { prefill: 0.6, decode: 0.8 }, decode: { prefill: 0.5, decode: 0.9 } };
+  const options = fleetOptions({ prefill: 2, decode: 2, options: { maxModelLen: 1024 } });
+
+  it.each([
+    ['P takes longer', 1],
+    ['D takes longer', 0.1],
+  ])('is told of the time in which all are at work, where %s', async (_what, msPerToken) => {
+    const fleet = simulated(
+      { options },
+      {
+        stepMs: ({ prefillTokens, decodes }) => 2 + msPerToken * prefillTokens + decodes,
+        speeds: (role, { prefill, decode }) => {
+          const beside = { prefill, decode, [role]: (role === 'prefill' ? prefill : decode) - 1 };
+          return speed[role].prefill ** beside.prefill * speed[role].decode ** beside.decode;
+        },
+      },
+      { runs: false },
+    );
+    const cluster = {
+      settings: options,
+      engines: fleet.engines,
+      info: { model: { name: 'numbers', vocabSize: 500 }, adapter: { name: 'none' }, startMs: 7 },
+      mode: options.mode,
+      configure: async () => {},
+      generate: fleet.generate.bind(fleet),
+      endConversation: fleet.endConversation.bind(fleet),
+    } as unknown as Cluster;
+    const meter = new CostMeter(cluster, { seed: 1, signal: never });
+    await fleet.run(meter.round().then(() => meter.round()));
+    const near = (rows: readonly number[][]) =>
+      rows.map((row) => row.map((share) => (share === 1 ? 1 : expect.closeTo(share, 2))));
+    expect(meter.costs().file.speeds).toEqual({
+      prefill: near([
+        [1, 0.8, 0.64],
+        [0.6, 0.48, 0.384],
+      ]),
+      decode: near([
+        [1, 0.5, 0.25],
+        [0.9, 0.45, 0.225],
+      ]),
+    });
+  });
 });

@@ -1,7 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import type { TurnResult } from '../../src/router/turn-types.ts';
+import type { Chosen } from '../../src/simulate/chosen.ts';
 import { Collector } from '../../src/simulate/collector.ts';
-import { compared, ranking } from '../../src/simulate/validate.ts';
+import type { StepShape } from '../../src/simulate/costs/types.ts';
+import { poissonArrivals, serveArrivals } from '../../src/simulate/load.ts';
+import { chosenIn, compared, ranking } from '../../src/simulate/validate.ts';
+import { Random } from '../../src/workload/random.ts';
+import { fleetOptions, simulated } from './simulated.ts';
 
 /** A run whose requests had these TTFTs, and so many pulled tokens each. */
 function run(ttfts: readonly number[], pulledTokens = 10): Collector {
@@ -34,16 +39,16 @@ const figure = (arm: ReturnType<typeof compared>, name: string) =>
 describe('a simulation beside real runs', () => {
   it('is within 10%, or twice the spread of the real runs', () => {
     const steady = [run([100, 200]), run([102, 200])];
-    expect(figure(compared('a', steady, run([110, 210])), 'TTFT mean')).toMatchObject({
+    expect(figure(compared('a', steady, [run([110, 210])]), 'TTFT mean')).toMatchObject({
       real: 150.5,
       met: true,
     });
-    expect(figure(compared('a', steady, run([130, 220])), 'TTFT mean')).toMatchObject({
+    expect(figure(compared('a', steady, [run([130, 220])]), 'TTFT mean')).toMatchObject({
       simulated: 175,
       met: false,
     });
     const loose = [run([100, 200]), run([140, 260])];
-    const found = figure(compared('a', loose, run([130, 290])), 'TTFT mean');
+    const found = figure(compared('a', loose, [run([130, 290])]), 'TTFT mean');
     expect(found.spread).toBeCloseTo(25 / 175);
     expect(found.error).toBeCloseTo(0.2);
     expect(found.met).toBe(true);
@@ -51,24 +56,58 @@ describe('a simulation beside real runs', () => {
 
   it('counts are exact, unless the real runs differ among themselves', () => {
     const same = [run([100]), run([100])];
-    expect(figure(compared('a', same, run([100], 10)), 'pulled tokens')).toMatchObject({
+    expect(figure(compared('a', same, [run([100], 10)]), 'pulled tokens')).toMatchObject({
       exact: true,
       met: true,
     });
-    expect(figure(compared('a', same, run([100], 11)), 'pulled tokens').met).toBe(false);
+    expect(figure(compared('a', same, [run([100], 11)]), 'pulled tokens').met).toBe(false);
     const differing = [run([100], 10), run([100], 12)];
-    expect(figure(compared('a', differing, run([100], 11)), 'pulled tokens').met).toBe(true);
+    expect(figure(compared('a', differing, [run([100], 11)]), 'pulled tokens').met).toBe(true);
   });
 
   it('tells requests apart, and how arms are ordered', () => {
-    const a = compared('a', [run([100, 200, 300])], run([110, 220, 330]));
+    const a = compared('a', [run([100, 200, 300])], [run([110, 220, 330])]);
     expect(a.perRequest.mape).toBeCloseTo(0.1);
     expect(a.perRequest.r).toBeCloseTo(1);
-    const slower = compared('b', [run([300, 400, 500])], run([320, 420, 520]));
-    const wrong = compared('c', [run([300, 400, 500])], run([20, 30, 40]));
-    const alike = compared('d', [run([105, 205, 305])], run([1, 2, 3]));
+    const slower = compared('b', [run([300, 400, 500])], [run([320, 420, 520])]);
+    const wrong = compared('c', [run([300, 400, 500])], [run([20, 30, 40])]);
+    const alike = compared('d', [run([105, 205, 305])], [run([1, 2, 3])]);
     expect(ranking([a, slower])).toEqual({ pairs: 1, alike: 1 });
     expect(ranking([a, wrong])).toEqual({ pairs: 1, alike: 0 });
     expect(ranking([a, alike])).toEqual({ pairs: 0, alike: 0 });
+  });
+});
+
+describe('who was chosen', () => {
+  const routing = { name: 'least-request', parameters: {} } as const;
+  const options = fleetOptions({ prefill: 2, decode: 2, options: { routing } });
+  const random = new Random(3);
+  const conversations = Array.from({ length: 12 }, (_, i) => ({
+    id: `c${i}`,
+    turns: Array.from({ length: 3 }, () => {
+      const tokenIds = Array.from({ length: random.int(20, 90) }, () => random.int(8, 400));
+      const content = { kind: 'tokens' as const, tokenIds };
+      return { content, inputTokens: tokenIds.length, outputTokens: random.int(4, 30) };
+    }),
+  }));
+  const serve = async (msPerToken: number, chosen: Chosen | null): Promise<Collector> => {
+    const costs = { stepMs: ({ prefillTokens }: StepShape) => 3 + msPerToken * prefillTokens };
+    const cluster = simulated({ options }, costs, { chosen });
+    const collector = new Collector({ keyed: true });
+    const arrivals = poissonArrivals(conversations, { perSecond: 20, count: 12, seed: 1 });
+    await cluster.run(serveArrivals(cluster, arrivals, collector, { thinkMs: 20, failover: false }));
+    return collector;
+  };
+
+  it('explains counts: by the choices of a run with other times they are those of that run', async () => {
+    const [real, simulation] = [await serve(2, null), await serve(0.1, null)];
+    const again = await serve(0.1, chosenIn(real));
+    const { decisions, figures } = compared('a', [real, real], [simulation], [again, again]);
+    expect(decisions).toMatchObject({ amongReal: 1, counted: 72, asCounted: 72 });
+    expect(decisions.alike).toBeLessThan(0.9);
+    expect(figures.find(({ name }) => name === 'pulled tokens')!.met).toBe(false);
+    // A run of other choices is not taken for the same.
+    expect(compared('a', [real], [simulation], [simulation]).decisions.asCounted).toBeLessThan(36);
+    expect([...again.column('ttftMs')]).not.toEqual([...real.column('ttftMs')]);
   });
 });

@@ -10,7 +10,7 @@ type MsOf = (startMs: number, turn: number, conversation: number) => number;
  */
 function collected(turns: number, latency: MsOf, overMs = 10_000, ttft: MsOf = latency): Collector {
   const columns: Record<string, number[]> = { startMs: [], latencyMs: [], ttftMs: [], turn: [] };
-  let [came, openAtLast] = [0, 0];
+  let [came, openAtLast, stayedMs] = [0, 0, 0];
   for (let cameMs = 0; cameMs < overMs; cameMs += 100) {
     let at = cameMs;
     for (let turn = 1; turn <= turns; turn++) {
@@ -20,12 +20,14 @@ function collected(turns: number, latency: MsOf, overMs = 10_000, ttft: MsOf = l
       at += latencyMs;
     }
     came++;
+    stayedMs += at - cameMs;
     if (at >= overMs) openAtLast++;
   }
   return {
     column: (name: string) => Float64Array.from(columns[name]!),
     conversations: { came, openAtLast, lastMs: overMs },
     lastEndMs: 2 * overMs,
+    stayMs: stayedMs / came,
   } as unknown as Collector;
 }
 

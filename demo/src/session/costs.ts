@@ -22,6 +22,6 @@ export async function measureCosts({ engines, settings, signal: stop }: Measurin
   for (let round = 0; round <= RUNS; round++) await meter.round();
   const { file } = meter.costs();
   const { kvBytesPerToken } = cluster.info.model;
-  // Each engine of a fleet has a machine of its own; here they share one.
-  measured.value = { costs: { ...file, speeds: null, decode_speeds: null }, kvBytesPerToken };
+  // Each engine of a fleet has a machine of its own, which nobody disturbs; here they share one.
+  measured.value = { costs: { ...file, varies: null, speeds: null }, kvBytesPerToken };
 }

@@ -1,5 +1,5 @@
 /** `kvferry plan`: the fewest engines that keep an SLO under a load, or the best load of a number of engines, by simulation. */
-import { optionName, type RunConfig } from '../../config/run.ts';
+import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import { routingChoice } from '../../fleet/from-config.ts';
 import type { PlanReport } from '../../measure/plan-report.ts';
@@ -66,6 +66,7 @@ export const planSpec: CommandSpec = {
     routing: 'round-robin, least-request, prefix-cache, llm-d, dynamo',
     threshold: '64, 1024',
     blockSize: '128, which is quicker',
+    jobs: 'as many as there are processors',
     pBlocks: 'room for 262144 tokens',
     dBlocks: 'room for 262144 tokens',
     store: 'none',
@@ -75,7 +76,8 @@ export const planSpec: CommandSpec = {
     'kvferry plan --slo-ttft 500ms --slo-tpot 50ms --rate 5 --attainment 90%',
     'kvferry plan --trace conversation_trace.jsonl --slo-ttft 2s --slo-tpot 50ms',
     'kvferry plan --engines 8 --slo-ttft 500ms --routing llm-d,dynamo --html plan.html',
-    'kvferry plan --trace conversation_trace.jsonl --slo-ttft 2s --store none,64GiB,256GiB --jobs 4',
+    'kvferry plan --trace conversation_trace.jsonl --slo-ttft 2s --store none,64GiB,256GiB',
+    'kvferry plan --store none,4GiB --store-dir kv --store-dir-size 64GiB --slo-ttft 2s --rate 5',
     'kvferry plan w.json --costs ./mine.json --slo-ttft 1s --rate 4 --fleet-out fleet.json',
   ],
 };
@@ -156,11 +158,6 @@ function checkPlan(config: RunConfig): void {
     throw new ConfigError(
       '--experiments is of no use to a plan: P keeps its KV unless --no-prefix-caching is given, in a pool of --p-blocks; leave it out',
     );
-  for (const option of ['storeDir', 'storeUrl'] as const)
-    if (config[option] !== null)
-      throw new ConfigError(
-        `${optionName(option)} is of no use to a plan, whose stores are memory alone: leave it out, and give it to kvferry simulate with the fleet that comes out`,
-      );
 }
 
 /** Large blocks are quicker to simulate: pools keep their tokens. */

@@ -7,7 +7,7 @@ import type { MeasuredCosts } from '../../simulate/costs/fit-measured.ts';
 import { linearCosts } from '../../simulate/costs/linear.ts';
 import { CostMeter } from '../../simulate/costs/measure.ts';
 import { ASSUMED_START_MS } from '../../simulate/costs/published.ts';
-import { tierReport } from '../../simulate/costs/tiers.ts';
+import { storeTimes } from '../../simulate/costs/tiers.ts';
 import type { SimulationWorld } from '../../simulate/run.ts';
 import { summarise } from '../../simulate/summary.ts';
 import type { Asked, CommandSpec } from '../arguments.ts';
@@ -25,7 +25,13 @@ import { printSimulation } from '../simulate/output.ts';
 import { checkSimulation, type PlannedSimulation } from '../simulate/plan.ts';
 import { prepareSimulation } from '../simulate/prepared.ts';
 import { followTurns } from '../simulate/traced.ts';
-import { printMeasured, printValidation, validateArms, validated } from '../simulate/validate.ts';
+import {
+  printMeasured,
+  printValidation,
+  validateArms,
+  validated,
+  validationReport,
+} from '../simulate/validate.ts';
 import { worldOf } from '../simulate/world.ts';
 import { refuseUnused, unusedBySimulate } from '../unused.ts';
 
@@ -114,7 +120,7 @@ async function simulate(config: RunConfig, context: CommandContext, { given }: A
     simulated: true,
     costs: { name: costs.name, source: costs.source, about: costs.about },
     starts: { ms: costs.startMs ?? ASSUMED_START_MS, assumed: costs.startMs === null },
-    store_times: storeTimes(planned),
+    store_times: planned.options.store ? storeTimes(planned.options.store, costs) : null,
     model: config.model,
     fleet: planned.fleet,
     block_bytes: planned.blockBytes,
@@ -146,6 +152,7 @@ async function againstReal(
   const { deps, signal } = context;
   const out = textOutput(config, deps);
   const progress = createProgress(deps);
+  const loadBefore = deps.loadAverage();
   progress.line(`starting ${planned.fleet} with ${config.model} on ${adapter}`);
   const cluster = await deps.backend.startCluster(forMeasuring(planned.options));
   try {
@@ -163,19 +170,13 @@ async function againstReal(
     const costs = meter.costs();
     printMeasured(costs, out, deps.color);
     printValidation(validation, out, deps.color);
-    await writeJson({ costs: costs.file, fit_worst: costs.worst, ...validation }, config, deps);
+    const about = { fleet: planned.fleet, loadBefore };
+    await writeJson(validationReport(validation, costs, cluster.info, about, config, deps), config, deps);
     return validated(validation) ? EXIT.good : EXIT.failed;
   } finally {
     progress.end();
     await cluster.close();
   }
-}
-
-function storeTimes({ options: { store }, costs }: PlannedSimulation): SimulationReport['store_times'] {
-  if (!store) return null;
-  const media = [store.folder ? 'folder' : null, store.server ? 'server' : null] as const;
-  const below = media.filter((medium) => medium !== null);
-  return { assumed: costs.store === null, tiers: tierReport(costs, below) };
 }
 
 /** On stderr, since it is of this machine and no report has it. */

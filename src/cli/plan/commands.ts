@@ -75,9 +75,19 @@ const optionsOf = (config: RunConfig, keys: readonly RunKey[]): string[] =>
     return [switchName(key), typeof value === 'object' ? JSON.stringify(value) : String(value)];
   });
 
-const storeOptions = (bytes: number, { storeEviction, storePlace, offloadPromptOnly }: RunConfig) => [
-  ...['--store', String(bytes), '--store-eviction', storeEviction, '--store-place', storePlace],
-  ...(offloadPromptOnly ? [] : ['--no-offload-prompt-only']),
+const storeOptions = (bytes: number, config: RunConfig) => [
+  ...['--store', String(bytes), '--store-eviction', config.storeEviction, '--store-place', config.storePlace],
+  ...(config.offloadPromptOnly ? [] : ['--no-offload-prompt-only']),
+  ...optionsOf(config, BELOW_A_STORE),
+];
+
+const BELOW_A_STORE: readonly RunKey[] = [
+  'storeDir',
+  'storeUrl',
+  'storeDirSize',
+  'storeTtl',
+  'storeWrite',
+  'storePrefetch',
 ];
 
 /** Who has that policy. */

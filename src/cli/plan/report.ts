@@ -1,7 +1,9 @@
 /** What a search found, as a report. */
 import { shareOf } from '../../config/bench-schema.ts';
 import type { RunConfig } from '../../config/run.ts';
+import type { StoreOptions } from '../../fleet/types.ts';
 import type { PlanReport, PlanRow } from '../../measure/plan-report.ts';
+import { storeTimes } from '../../simulate/costs/tiers.ts';
 import type { SimulationCosts } from '../../simulate/costs/types.ts';
 import { type Candidate, enginesOf, groupsOf } from '../../simulate/plan/candidate.ts';
 import type { Goodput } from '../../simulate/plan/goodput.ts';
@@ -19,7 +21,7 @@ export type Found = Pick<
 export function planHead(
   config: RunConfig,
   costs: SimulationCosts,
-  { source, scale, load, notes, sampleRate }: PlanWorkload,
+  { source, scale, load, notes, sampleRate, planned: { options } }: PlanWorkload,
   { samples, space }: Search,
   version: string,
 ): Omit<PlanReport, keyof Found | 'rounds' | 'simulations' | 'simulated_requests'> {
@@ -46,14 +48,23 @@ export function planHead(
     engine: engineOf(config),
     seed: config.seed,
     seeds: config.seeds,
-    notes: [...notes, ...storeNote(space, costs)],
+    notes: [...notes, ...storeNotes(space, costs, options.store ?? null)],
   };
 }
 
-const storeNote = ({ stores }: Space, costs: SimulationCosts): string[] =>
-  costs.store === null && stores.some((bytes) => bytes !== null)
-    ? ['The costs say nothing of a store: loads and saves are assumed to take what READs do.']
-    : [];
+function storeNotes({ stores }: Space, costs: SimulationCosts, store: StoreOptions | null): string[] {
+  if (!store || stores.every((bytes) => bytes === null)) return [];
+  const { assumed, tiers } = storeTimes(store, costs);
+  const below = tiers.map(({ tier }) => tier).join(' and a ');
+  const guessed = tiers.filter(({ read }) => read.source === 'assumed').map(({ tier }) => tier);
+  return [
+    ...(below ? [`Below each store lies a ${below}, empty at the beginning.`] : []),
+    ...(assumed
+      ? ['The costs say nothing of a store: loads and saves are assumed to take what READs do.']
+      : []),
+    ...guessed.map((tier) => `The costs say nothing of a store's ${tier}: its times are assumed.`),
+  ];
+}
 
 export const engineOf = ({ blockSize, pBlocks, dBlocks }: RunConfig): PlanReport['engine'] => ({
   block_size: blockSize,

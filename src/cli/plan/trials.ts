@@ -68,14 +68,15 @@ export async function withTrials<T>(
     });
     return trials;
   };
-  if (config.jobs === 1) {
+  const jobs = config.jobs ?? deps.machine().cores;
+  if (jobs === 1) {
     const world = prepared.world(signal, (done) =>
       progress.update(trials.count, `${about.text}, ${done} requests`),
     );
     const trials = trialsWith({ simulate: (trial) => simulateTrial(trial, world), atOnce: 1 });
     return work(trials);
   }
-  return withThreads({ of: 'plan', count: config.jobs, config }, { deps, signal }, (threads) => {
+  return withThreads({ of: 'plan', count: jobs, config }, { deps, signal }, (threads) => {
     const idle = [...threads];
     const simulate = async (trial: Trial) => {
       const thread = idle.pop()!;
@@ -83,6 +84,6 @@ export async function withTrials<T>(
       idle.push(thread);
       return run;
     };
-    return work(trialsWith({ simulate, atOnce: config.jobs }));
+    return work(trialsWith({ simulate, atOnce: jobs }));
   });
 }

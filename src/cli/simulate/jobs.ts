@@ -18,7 +18,8 @@ export async function runJobs(
   progress: Progress,
 ): Promise<RunOutcome[][]> {
   const { arms } = prepared.planned;
-  const { seed: first, seeds, jobs } = config;
+  const { seed: first, seeds } = config;
+  const jobs = config.jobs ?? 1;
   const all = arms.flatMap((_, arm) => Array.from({ length: seeds }, (_, i) => ({ arm, seed: first + i })));
   const outcomes = arms.map((): RunOutcome[] => []);
   const keep = ({ arm, seed }: SimulationJob, outcome: RunOutcome): void => {

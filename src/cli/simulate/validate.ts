@@ -1,5 +1,8 @@
 /** `kvferry simulate --validate`: the simulation beside real engines on this machine, and its errors beside their spread. */
 import type { RunConfig } from '../../config/run.ts';
+import type { Cluster } from '../../fleet/types.ts';
+import { makeHead } from '../../lab/run-report.ts';
+import type { ValidationReport } from '../../measure/validation-report.ts';
 import type { MeasuredCosts } from '../../simulate/costs/fit-measured.ts';
 import type { SimulatedArmPlan, SimulationWorld } from '../../simulate/run.ts';
 import { type ComparedFigure, ranking, type ValidatedArm, validate } from '../../simulate/validate.ts';
@@ -15,10 +18,15 @@ export interface Validation {
 
 /** Every figure of every arm is within the goal. */
 export const validated = ({ arms }: Validation): boolean =>
-  arms.every(({ figures, failed }) => failed === 0 && figures.every(({ met }) => met));
+  arms.every((arm) => arm.failed === 0 && missedBy(arm).length === 0);
+
+const missedBy = ({ label, figures, decisions }: ValidatedArm): string[] => [
+  ...figures.filter(({ met }) => !met).map(({ name }) => `${label}: ${name}`),
+  ...(decisions.asCounted < decisions.counted ? [`${label}: counts by the real runs' choices`] : []),
+];
 
 export async function validateArms(
-  cluster: Parameters<typeof validate>[0],
+  cluster: Cluster,
   plans: readonly SimulatedArmPlan[],
   world: () => SimulationWorld,
   between: () => Promise<void>,
@@ -39,19 +47,45 @@ export async function validateArms(
   return { arms, ranking: ranking(arms) };
 }
 
+/** `load`: of the machine before the engines started. */
+export function validationReport(
+  { arms, ranking: order }: Validation,
+  { file, spread, worst }: MeasuredCosts,
+  { adapter }: Cluster['info'],
+  planned: { fleet: string; loadBefore: number },
+  { model, seed }: RunConfig,
+  deps: CommandContext['deps'],
+): ValidationReport {
+  return {
+    ...makeHead('validate', deps, adapter),
+    load_average: { begin: planned.loadBefore, end: deps.loadAverage() },
+    fleet: planned.fleet,
+    ...{ model, seed, costs: file, repeats: spread, fit_worst: worst },
+    arms: arms.map(({ perRequest, decisions, ...arm }) => ({
+      ...arm,
+      per_request: perRequest,
+      decisions: {
+        alike: decisions.alike,
+        among_real: decisions.amongReal,
+        counted: decisions.counted,
+        as_counted: decisions.asCounted,
+      },
+    })),
+    ranking: order,
+  };
+}
+
 const LEAST_RUNS = 5;
 /** Real runs that differ more say little about a simulation. */
 const JUDGEABLE = 0.2;
 
 export function printMeasured(
-  { points, medianError, worst, file }: MeasuredCosts,
+  { points, spread, worst, file }: MeasuredCosts,
   out: Output,
   color: boolean,
 ): void {
   const { say } = printer(out, color);
-  const { step, decode_step, read, speeds, decode_speeds } = file;
-  const shares = (each: readonly number[] | null): string =>
-    (each ?? [1]).map((speed) => speed.toFixed(2)).join(', ');
+  const { step, decode_step, read, speeds } = file;
   const prompts = ({ fixed_ms, ms_per_prefill_token, ms_by_rows }: typeof step): string => {
     const [first, last] = [ms_by_rows?.at(0), ms_by_rows?.at(-1)];
     return first && last
@@ -61,11 +95,28 @@ export function printMeasured(
   const steps = (each: typeof step): string =>
     `${prompts(each)}, ${(each.ms_by_decodes ?? []).map((ms) => ms.toFixed(2)).join(', ')} ms where 1, 2, … decode`;
   say(
-    `Measured here: a step ${decode_step ? `on P ${steps(step)}, on D ${steps(decode_step)}` : steps(step)}; a READ ${formatMs(read.fixed_ms)} ms + ${(read.ms_per_byte * 1e6).toFixed(2)} a MB; speed of each while 1, 2, … compute: ${decode_speeds ? `P ${shares(speeds)}, D ${shares(decode_speeds)}` : shares(speeds)}.`,
+    `Measured here: a step ${decode_step ? `on P ${steps(step)}, on D ${steps(decode_step)}` : steps(step)}; a READ ${formatMs(read.fixed_ms)} ms + ${(read.ms_per_byte * 1e6).toFixed(2)} a MB.`,
   );
+  for (const sentence of speeds === null ? [] : sentencesOf(speeds)) say(sentence);
   say(
-    `${points} points; the fit is off by ${formatPercent(medianError)} in the median, and by ${formatPercent(worst.error)} at its worst (${worst.what}).`,
+    `${points} points; the middle half of a point's repeats lies within ${formatPercent(spread.median)} of each other in the median, and within ${formatPercent(spread.worst.spread)} at its worst (${spread.worst.what}). Put together from these, a step is off by ${formatPercent(Math.abs(worst.error))} at its worst (${worst.what}).`,
   );
+}
+
+/** Nothing where no engine had another beside it. */
+function sentencesOf(speeds: NonNullable<MeasuredCosts['file']['speeds']>): string[] {
+  if (Array.isArray(speeds)) return [];
+  return (['prefill', 'decode'] as const).flatMap((role) => {
+    const [own, other] = role === 'prefill' ? ['P', 'D'] : ['D', 'P'];
+    const told = speeds[role].flatMap((row, i) =>
+      row.flatMap((speed, others) =>
+        i + others === 0
+          ? []
+          : `${speed.toFixed(2)} while ${i + 1} ${own}${others > 0 ? ` + ${others} ${other}` : ''} compute`,
+      ),
+    );
+    return told.length === 0 ? [] : `Speed of each ${own}, beside 1 alone: ${told.join(', ')}.`;
+  });
 }
 
 export function printValidation(
@@ -82,6 +133,7 @@ export function printValidation(
     say(
       `TTFT request by request: ${formatPercent(mape)} off on average${r === null ? '' : `, r ${r.toFixed(2)}`}.`,
     );
+    for (const sentence of ofDecisions(arm)) say(sentence);
     if (arm.failed > 0) say(`${arm.failed} requests failed.`, c.red);
   }
   print(['']);
@@ -97,15 +149,23 @@ export function printValidation(
       `The real runs' means differ by up to ±${formatPercent(noise)} among themselves: times cannot be judged by them. Try again on a machine that nothing else uses.`,
       c.yellow,
     );
-  const missed = arms.flatMap(({ label, figures }) =>
-    figures.filter(({ met }) => !met).map(({ name }) => `${label}: ${name}`),
-  );
+  const missed = arms.flatMap(missedBy);
   if (missed.length === 0)
     say(
       'Every figure is within 10%, or twice the spread of the real runs.',
       noise > JUDGEABLE ? c.yellow : c.green,
     );
   else say(`Missed (10%, or twice the real spread): ${missed.join('; ')}.`, c.red);
+}
+
+/** Nothing where there is one way to go and all counts are the same. */
+function ofDecisions({ decisions: { alike, amongReal, counted, asCounted } }: ValidatedArm): string[] {
+  const always = alike === 1 && (amongReal ?? 1) === 1;
+  if (always && asCounted === counted) return [];
+  const among = amongReal === null ? '' : `, between two real runs ${formatPercent(amongReal)}`;
+  return [
+    `Who serves a turn hangs on times: ${formatPercent(alike)} of the turns go to the same engines as in a real run${among}. Simulated by the choices of each real run, ${asCounted === counted ? `all ${counted}` : `${asCounted} of ${counted}`} turns find, pull and move exactly as much.`,
+  ];
 }
 
 function table(figures: readonly ComparedFigure[], style: TableStyle): string[] {

@@ -18,3 +18,6 @@ export function freeMemory(): number {
   const limit = process.constrainedMemory() ?? 0;
   return limit > 0 ? Math.min(os.freemem(), limit) : os.freemem();
 }
+
+/** Of the last minute; 0 where the system does not tell. */
+export const loadAverage = (): number => os.loadavg()[0]!;

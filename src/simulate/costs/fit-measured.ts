@@ -1,5 +1,6 @@
 /** From what was measured to costs: medians of repeats, then fits of steps with prompts, of decode steps, and of READs. */
 
+import { mean } from 'simple-statistics';
 import { tokenContext } from '../../connector/policy/cost-model.ts';
 import type { Cluster } from '../../fleet/types.ts';
 import { fitNonNegative } from '../../measure/least-squares.ts';
@@ -11,8 +12,9 @@ import { type StepShape, shapeOf } from './types.ts';
 export interface MeasuredCosts {
   file: SimulationCostsFile;
   points: number;
-  /** Of the fits of steps: median and largest error, as a share of what was measured, and where the largest was. */
-  medianError: number;
+  /** Of the middle half of a point's repeats, as a share of their median: of most points at most that, and the widest. */
+  spread: { median: number; worst: { what: string; spread: number } };
+  /** Of steps, the largest error as a share of what was measured, and of what. */
   worst: { what: string; error: number };
 }
 
@@ -23,6 +25,8 @@ export interface Point {
   /** Steps that its time is the sum of. */
   steps: readonly StepShape[];
   ms: number[];
+  /** Of single steps, in any order. */
+  singleMs: number[];
 }
 
 export interface HandOver {
@@ -32,8 +36,10 @@ export interface HandOver {
   bytes: number;
 }
 
-/** Of so many engines at once, by engine: what its like pieces of work took; nothing of those that were not at work. */
-export type Beside = { role: EngineRole; ms: number[] }[];
+/** Engines that were at work at once, and what its pieces of work took each, round by round; of one: alone. */
+export interface Beside {
+  engines: readonly { engineId: string; role: EngineRole; ms: number[] }[];
+}
 
 export const ROLES: readonly EngineRole[] = ['prefill', 'decode'];
 
@@ -75,19 +81,42 @@ export function fitted(
     message_ms: 0,
     piece_ms: PIECE_MS,
     start_ms: info.startMs,
-    speeds: speedsOf(roles[0]!, beside),
-    decode_speeds: roles.length > 1 ? speedsOf('decode', beside) : null,
+    varies: {
+      prompts: variesOf(points.filter(hasPrompts)),
+      decodes: variesOf(points.filter((point) => !hasPrompts(point))),
+    },
+    speeds: { prefill: speedsOf('prefill', beside), decode: speedsOf('decode', beside) },
   };
   file.reply_ms = replyMs(file, handOvers, settings.maxNumBatchedTokens);
   const errors = errorsOf(file, points);
   return {
     file,
     points: points.length + handOvers.length,
-    medianError: quantile(
-      errors.map(({ error }) => Math.abs(error)),
-      0.5,
-    ),
+    spread: spreadOf(points),
     worst: errors.reduce((worst, each) => (Math.abs(each.error) > Math.abs(worst.error) ? each : worst)),
+  };
+}
+
+const hasPrompts = ({ steps }: Point): boolean => steps.some(({ prefills }) => prefills > 0);
+
+/** Values that stand for all of them. */
+const STAND_FOR_ALL = 40;
+
+/** Steps' times, each as a share of its point's, evenly spread over all of them. */
+function variesOf(points: readonly Point[]): number[] {
+  const shares = points.flatMap((point) => point.singleMs.map((ms) => Math.max(1e-3, ms) / msOf(point)));
+  if (shares.length === 0) return [1];
+  return Array.from({ length: STAND_FOR_ALL }, (_, i) => quantile(shares, (i + 0.5) / STAND_FOR_ALL));
+}
+
+function spreadOf(points: readonly Point[]): MeasuredCosts['spread'] {
+  const spreads = points.map((point) => {
+    const spread = (quantile(point.ms, 0.75) - quantile(point.ms, 0.25)) / msOf(point);
+    return { what: point.what, spread };
+  });
+  return {
+    median: median(spreads.map(({ spread }) => spread)),
+    worst: spreads.reduce((worst, each) => (each.spread > worst.spread ? each : worst)),
   };
 }
 
@@ -95,7 +124,7 @@ const msOf = ({ ms }: Point): number => Math.max(1e-3, median(ms));
 
 /** Of one role: steps with prompts by their rows, and on a line as far as that goes; those of one row each by their number. */
 function stepFit(points: readonly Point[]): SimulationCostsFile['step'] {
-  const prompts = points.filter(({ steps }) => steps.some(({ prefills }) => prefills > 0));
+  const prompts = points.filter(hasPrompts);
   const sum = (steps: readonly StepShape[], value: (shape: StepShape) => number) =>
     steps.reduce((total, shape) => total + value(shape), 0);
   const line = fitNonNegative(
@@ -211,18 +240,20 @@ function replyMs(
   return Math.max(0, median(left));
 }
 
-/** Of a role's engines beside so many others, against each of them alone; the mean of those that were at work. */
-function speedsOf(role: EngineRole, beside: readonly Beside[]): number[] {
-  const [alone] = beside;
-  let least = 1;
-  return beside.map((engines) => {
-    const shares = engines.flatMap(({ role: of, ms }, i) =>
-      of === role && ms.length > 0 ? median(alone![i]!.ms) / median(ms) : [],
-    );
-    if (shares.length > 0)
-      least = Math.min(least, shares.reduce((sum, share) => sum + share, 0) / shares.length);
-    return least;
-  });
+/** Of a role's engines, by how many of its own and of the other were at work, against each of them alone. */
+function speedsOf(role: EngineRole, beside: readonly Beside[]): number[][] {
+  const alone = new Map<string, number>();
+  const rows: number[][] = [[1]];
+  for (const { engines } of beside) {
+    if (engines.length === 1) alone.set(engines[0]!.engineId, median(engines[0]!.ms));
+    const own = engines.filter((engine) => engine.role === role);
+    if (own.length === 0 || engines.length === 1) continue;
+    const shares = own.map(({ engineId, ms }) => alone.get(engineId)! / median(ms));
+    const row = rows[own.length - 1] ?? [];
+    rows[own.length - 1] = row;
+    row[engines.length - own.length] = Math.min(1, mean(shares));
+  }
+  return rows;
 }
 
 /** A prompt that nothing is known of, as the scheduler cuts it. */

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { parseJson } from '../../config/fields.ts';
 import { ConfigError } from '../../errors.ts';
-import { type ByBytes, type SimulationCosts, SOURCES, type StepShape } from './types.ts';
+import { type ByBytes, type SimulationCosts, SOURCES, type Speeds, type StepShape } from './types.ts';
 
 const ms = z.number().nonnegative();
 const byBytes = z.strictObject({ fixed_ms: ms.default(0), ms_per_byte: ms.default(0) });
@@ -44,7 +44,17 @@ const stepSchema = z.strictObject({
     ),
 });
 
-const speedsSchema = z.array(z.number().positive().max(1)).min(1).nullable().default(null);
+const times = z.array(z.number().positive()).min(1);
+const speed = z.number().positive().max(1);
+const byOthers = z.array(z.array(speed).min(1)).min(1);
+const speedsSchema = z.union([
+  z.array(speed).min(1).describe('While 1, 2, … engines compute, whichever.'),
+  z
+    .strictObject({ prefill: byOthers, decode: byOthers })
+    .describe(
+      'Of each role: a row for 1, 2, … of its engines that compute, in each for 0, 1, … of the other role.',
+    ),
+]);
 
 export const simulationCostsSchema = z.strictObject({
   kvferry_simulation_costs: z.literal(1).describe('Version of this format.'),
@@ -82,10 +92,19 @@ export const simulationCostsSchema = z.strictObject({
     .default(null)
     .describe('Work that a device takes at once, which copies wait for; null: they wait for nothing.'),
   start_ms: ms.nullable().default(null).describe('Until a new engine serves; null: nothing is known of it.'),
-  speeds: speedsSchema.describe(
-    'Speed of each engine while 1, 2, … compute at once; null: each has its own machine.',
-  ),
-  decode_speeds: speedsSchema.describe('The same of D; null: as P.'),
+  varies: z
+    .strictObject({ prompts: times, decodes: times })
+    .nullable()
+    .default(null)
+    .describe(
+      'How many times its time a step with prompts takes, and one without: each as likely as the others, drawn by the seed. null: always its time.',
+    ),
+  speeds: speedsSchema
+    .nullable()
+    .default(null)
+    .describe(
+      'Speed of an engine while so many compute at once, as a share of one alone; more than there are numbers for share what the last ones had. null: each has its own machine.',
+    ),
 });
 
 export type SimulationCostsFile = z.infer<typeof simulationCostsSchema>;
@@ -126,7 +145,8 @@ export function linearCosts({
     messageMs: file.message_ms,
     pieceMs: file.piece_ms,
     startMs: file.start_ms,
-    speeds: file.speeds && { prefill: file.speeds, decode: file.decode_speeds ?? file.speeds },
+    varies: file.varies,
+    speeds: file.speeds && speedsOf(file.speeds),
   };
 }
 
@@ -137,6 +157,23 @@ const mediumOf = ({ read, write }: NonNullable<z.infer<typeof medium>>) => {
 const rateOf = ({ fixed_ms: fixedMs, ms_per_byte: msPerByte }: z.infer<typeof byBytes>): ByBytes => {
   return { fixedMs, msPerByte };
 };
+
+/** By the numbers that come nearest, and of these what is left for so many more. */
+function speedsOf(known: z.infer<typeof speedsSchema>): Speeds {
+  return (role, { prefill, decode }) => {
+    const all = prefill + decode;
+    if (Array.isArray(known)) {
+      const told = Math.min(all, known.length);
+      return (known[told - 1]! * told) / all;
+    }
+    const [own, others] = role === 'prefill' ? [prefill, decode] : [decode, prefill];
+    const rows = known[role];
+    const ownTold = Math.min(own, rows.length);
+    const row = rows[ownTold - 1]!;
+    const othersTold = Math.min(others, row.length - 1);
+    return (row[othersTold]! * (ownTold + othersTold)) / all;
+  };
+}
 
 type StepCosts = z.infer<typeof stepSchema>;
 

@@ -34,8 +34,10 @@ const DECODES: readonly (readonly [requests: number, context: number])[] = [
   [4, 256],
 ];
 const DECODED = 10;
-/** What engines are at while it is measured how they slow each other: P at prompts, one after the other, D at an answer. */
-const BESIDE = { prompt: 192, prompts: 3, context: 24, answer: 64 };
+/** What engines are at while it is measured how they slow each other: P at prompts, D at answers, so many at least of each. */
+const BESIDE = { prompt: 192, prompts: 3, context: 24, answer: 64, answers: 1 };
+/** Of a role, at work at once: what more of them do to each other goes on from there. */
+const MOST_BESIDE = 3;
 
 /** Measures round by round, so that what is to be compared with it can be measured in between, in the same state. */
 export class CostMeter {
@@ -49,10 +51,8 @@ export class CostMeter {
   readonly #handOvers: HandOver[] = [];
   /** Requests' ways to their engines. */
   readonly #submitMs: number[] = [];
-  /** By how many were at work, from 1 on. */
-  readonly #beside: Beside[];
-  /** P and D in turn, as a fleet that is not fully at work would have them. */
-  readonly #mixed: readonly EngineClient[];
+  /** Each engine alone, then so many P with so many D. */
+  readonly #beside: (Beside & { group: readonly EngineClient[] })[];
   readonly #answer: number;
   #rounds = 0;
 
@@ -77,8 +77,10 @@ export class CostMeter {
     }
     this.#ask = new Asker(info.model.vocabSize, seed);
     this.#byRole = ROLES.map((role) => engines.filter((engine) => engine.role === role));
-    this.#mixed = engines.flatMap((_, i) => this.#byRole.flatMap((alike) => alike[i] ?? []));
-    this.#beside = engines.map(() => this.#mixed.map(({ role }) => ({ role, ms: [] })));
+    this.#beside = [...engines.map((engine) => [engine]), ...groupsOf(this.#byRole)].map((group) => ({
+      group,
+      engines: group.map(({ engineId, role }) => ({ engineId, role, ms: [] })),
+    }));
     this.#answer = Math.min(BESIDE.answer, room - BESIDE.context - blockSize);
   }
 
@@ -116,7 +118,8 @@ export class CostMeter {
       const steps = prefillSteps(tokens, this.#cluster.settings.maxNumBatchedTokens);
       const what = `prefill of ${tokens} on ${nameOf(role)}`;
       if (!counts) continue;
-      this.#add({ what, role, steps }, tokenMs[0]! - queuedMs);
+      const ms = tokenMs[0]! - queuedMs;
+      this.#add({ what, role, steps }, ms, steps.length === 1 ? [ms] : []);
       this.#submitMs.push(queuedMs - arrivalMs);
     }
   }
@@ -129,7 +132,7 @@ export class CostMeter {
       const { role } = engine;
       const steps = [decodeShape(count, context + DECODED / 2)];
       const what = `${count} decode at ${context} on ${nameOf(role)}`;
-      if (counts && gaps.length > 0) this.#add({ what, role, steps }, median(gaps));
+      if (counts && gaps.length > 0) this.#add({ what, role, steps }, median(gaps), gaps);
     }
   }
 
@@ -143,54 +146,75 @@ export class CostMeter {
     }
   }
 
-  /** Each engine alone, then so many at once. */
   async #measureBeside(counts: boolean): Promise<void> {
-    for (let count = 1; count <= this.#mixed.length; count++) {
-      const groups = count === 1 ? this.#mixed.map((_, i) => [i]) : [[...this.#mixed.keys()].slice(0, count)];
-      for (const group of groups) {
-        this.#signal.throwIfAborted();
-        const times = await this.#atWork(group.map((i) => this.#mixed[i]!));
-        if (counts) times.forEach((ms, i) => void this.#beside[count - 1]![group[i]!]!.ms.push(ms));
-      }
+    for (const { group, engines } of this.#beside) {
+      this.#signal.throwIfAborted();
+      const times = await this.#atWork(group);
+      if (counts) times.forEach((ms, i) => void engines[i]!.ms.push(ms));
     }
   }
 
   /**
-   * Of each engine, what a prompt of its took, or a token, on average: a median would not see the few that waited long. P goes on
-   * for as long as a D does.
+   * Of each engine, what a prompt of its took, or a token, on average: a median would not see the few that waited long. All are at
+   * work until each has done enough; what ends later, with fewer beside it, does not count.
    */
   async #atWork(engines: readonly EngineClient[]): Promise<number[]> {
-    let answering = engines.filter(({ role }) => role === 'decode').length;
+    let lacking = engines.length;
     return Promise.all(
       engines.map(async (engine) => {
-        if (engine.role === 'decode') {
-          try {
-            const { tokenMs } = await this.#ask.engine(engine, BESIDE.context, this.#answer);
-            return (tokenMs.at(-1)! - tokenMs[0]!) / (tokenMs.length - 1);
-          } finally {
-            answering--;
-          }
-        }
+        const decodes = engine.role === 'decode';
+        const enough = decodes ? BESIDE.answers : BESIDE.prompts;
         const times: number[] = [];
-        const prompt = Math.min(BESIDE.prompt, this.#prefills.at(-1)!);
-        while (times.length < BESIDE.prompts || answering > 0) {
-          this.#signal.throwIfAborted();
-          const { arrivalMs, tokenMs } = await this.#ask.engine(engine, prompt, 1);
-          times.push(tokenMs[0]! - arrivalMs);
+        try {
+          while (lacking > 0) {
+            this.#signal.throwIfAborted();
+            const ms = await (decodes ? this.#msPerToken(engine) : this.#msOfPrompt(engine));
+            if (lacking === 0) break;
+            times.push(ms);
+            if (times.length === enough) lacking--;
+          }
+        } catch (error) {
+          lacking = 0;
+          throw error;
         }
         return mean(times);
       }),
     );
   }
 
-  #add(point: Omit<Point, 'ms'>, ms: number): void {
-    const known = this.#points.get(point.what) ?? { ...point, ms: [] };
+  async #msPerToken(engine: EngineClient): Promise<number> {
+    const { tokenMs } = await this.#ask.engine(engine, BESIDE.context, this.#answer);
+    return (tokenMs.at(-1)! - tokenMs[0]!) / (tokenMs.length - 1);
+  }
+
+  async #msOfPrompt(engine: EngineClient): Promise<number> {
+    const prompt = Math.min(BESIDE.prompt, this.#prefills.at(-1)!);
+    const { arrivalMs, tokenMs } = await this.#ask.engine(engine, prompt, 1);
+    return tokenMs[0]! - arrivalMs;
+  }
+
+  #add(point: Omit<Point, 'ms' | 'singleMs'>, ms: number, singleMs: readonly number[]): void {
+    const known = this.#points.get(point.what) ?? { ...point, ms: [], singleMs: [] };
     this.#points.set(point.what, known);
     known.ms.push(ms);
+    known.singleMs.push(...singleMs);
   }
 }
 
 const nameOf = (role: EngineRole): string => (role === 'prefill' ? 'P' : 'D');
+
+/** Two at least, of as many P and D as there can be, and of fewer. */
+function groupsOf(byRole: readonly (readonly EngineClient[])[]): EngineClient[][] {
+  const [prefills, decodes] = byRole.map((alike) => alike.slice(0, MOST_BESIDE)) as [
+    EngineClient[],
+    EngineClient[],
+  ];
+  const groups: EngineClient[][] = [];
+  for (let p = 0; p <= prefills.length; p++)
+    for (let d = 0; d <= decodes.length; d++)
+      if (p + d > 1) groups.push([...prefills.slice(0, p), ...decodes.slice(0, d)]);
+  return groups;
+}
 
 /** Between neighbouring tokens, while all are decoding. */
 function gapsTogether(answers: readonly (readonly number[])[]): number[] {

@@ -15,6 +15,7 @@ export const noCosts: SimulationCosts = {
   messageMs: 0,
   pieceMs: null,
   startMs: 0,
+  varies: null,
   speeds: null,
 };
 

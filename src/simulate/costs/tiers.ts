@@ -1,4 +1,6 @@
 /** How long what lies below a store's memory takes, and who says so. */
+
+import type { StoreOptions } from '../../fleet/types.ts';
 import type { SimulationReport } from '../../measure/simulation-report.ts';
 import type { ByBytes, CostSource, Medium, SimulationCosts } from './types.ts';
 
@@ -9,18 +11,26 @@ export interface MediumTimes {
   source: { read: CostSource; write: CostSource };
 }
 
-/** Of a store's tiers: how long, and who says so, for a report. */
-export const tierReport = (
+const MEDIA: readonly Medium[] = ['folder', 'server'];
+
+/** What lies below a store's memory, nearest first. */
+export const mediaBelow = (store: Pick<StoreOptions, Medium>): Medium[] =>
+  MEDIA.filter((medium) => store[medium]);
+
+/** Of a store and its tiers: how long, and who says so, for a report. */
+export function storeTimes(
+  store: StoreOptions,
   costs: Pick<SimulationCosts, 'store' | 'source'>,
-  media: readonly Medium[],
-): NonNullable<SimulationReport['store_times']>['tiers'] =>
-  media.map((tier) => {
+): NonNullable<SimulationReport['store_times']> {
+  const said = ({ fixedMs, msPerByte }: ByBytes, by: CostSource) => {
+    return { fixed_ms: fixedMs, ms_per_byte: msPerByte, source: by };
+  };
+  const tiers = mediaBelow(store).map((tier) => {
     const { read, write, source } = tierTimes(costs, tier);
-    const said = ({ fixedMs, msPerByte }: ByBytes, by: CostSource) => {
-      return { fixed_ms: fixedMs, ms_per_byte: msPerByte, source: by };
-    };
     return { tier, read: said(read, source.read), write: said(write, source.write) };
   });
+  return { assumed: costs.store === null, tiers };
+}
 
 /** Where costs say nothing: an SSD of 2 GB/s, and a server that answers in half a millisecond over 10 Gbit/s. */
 const ASSUMED: Readonly<Record<Medium, ByBytes>> = {

@@ -2,7 +2,9 @@
 import { tokenContext } from '../../connector/policy/cost-model.ts';
 import type { ScheduledBatch } from '../../engine/types.ts';
 import type { EngineRole } from '../../router/engine-client.ts';
-import type { RoleSpeeds } from '../shared-machine.ts';
+
+/** Of an engine of that role while so many of each role compute, itself among them, as a share of one alone. */
+export type Speeds = (role: EngineRole, atWork: Readonly<Record<EngineRole, number>>) => number;
 
 /** Of a step's batch, what its time hangs on. */
 export interface StepShape {
@@ -75,8 +77,12 @@ export interface SimulationCosts {
   pieceMs: number | null;
   /** Until a new engine serves; null: they say nothing of it. */
   startMs: number | null;
-  /** How fast P and D compute while so many engines do at once, as a share of one alone; null: each has its own machine. */
-  speeds: RoleSpeeds | null;
+  /**
+   * How many times its time a step takes, each as likely as the others: with prompts in it, and without. null: always its time.
+   */
+  varies: { prompts: readonly number[]; decodes: readonly number[] } | null;
+  /** How fast an engine computes on a machine that all share; null: each has its own. */
+  speeds: Speeds | null;
 }
 
 export function shapeOf({ requests }: ScheduledBatch): StepShape {

@@ -13,11 +13,6 @@ export interface PlannedLoad {
   ownRate: number | null;
   /** Whole conversations where they come by themselves: a few more than asked for, maybe. */
   sample(requests: number, perSecond: number): Load;
-  /**
-   * How long a conversation stays whose turns take so long each: only after that are as many there as come, and as many
-   * requests a second as were asked for. 0 where requests come at times of their own.
-   */
-  stayMs(latencyMs: number): number;
 }
 
 const turnsOf = (conversations: readonly BenchConversation[]): number =>
@@ -36,7 +31,6 @@ export function conversationLoad(conversations: readonly BenchConversation[], th
         poissonArrivals(some, { perSecond: perSecond / turnsEach, count, seed });
       return { kind: 'arrivals', arrivals, thinkMs };
     },
-    stayMs: (latencyMs) => turnsEach * latencyMs + (turnsEach - 1) * thinkMs,
   };
 }
 
@@ -51,7 +45,6 @@ export function traceLoad(turns: readonly TraceTurn[], tokens: TraceTokens): Pla
       const some = turns.slice(0, requests).map((turn) => ({ ...turn, arrival: sped(turn.arrival, faster) }));
       return { kind: 'trace', turns: some, tokens };
     },
-    stayMs: () => 0,
   };
 }
 

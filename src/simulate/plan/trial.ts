@@ -2,6 +2,7 @@
 
 import type { ClusterOptions } from '../../fleet/types.ts';
 import { sortedQuantile } from '../../measure/statistics.ts';
+import { Collector } from '../collector.ts';
 import { type SimulatedRun, verdictOfRun } from '../outcome.ts';
 import { type SimulationWorld, simulateOnce } from '../run.ts';
 import type { Slo as Limits } from '../summary.ts';
@@ -79,7 +80,7 @@ const LONGER_THEN = 1.5;
 
 /**
  * With every seed, here and now. Where conversations stay long, requests come as often as asked only once as many are there as
- * will be: who keeps the SLO before is asked again, with a warm-up of as many whole samples as that takes.
+ * come while one stays: who keeps the SLO before is asked again, with a warm-up of as many whole samples as that takes.
  */
 export async function simulateTrial(trial: Trial, world: TrialWorld): Promise<TrialRun> {
   const { load, longest } = world;
@@ -89,7 +90,7 @@ export async function simulateTrial(trial: Trial, world: TrialWorld): Promise<Tr
   for (let warmUps = 0; ; ) {
     const run = await simulateWarm(trial, warmUps, world);
     requests += run.requests;
-    const stays = load.stayMs(run.latencyMs) / sampleMs;
+    const stays = run.stayMs / sampleMs;
     const isUp = NEARLY_ALL * stays <= Math.max(warmUps, WARM_UP_SHARE);
     if (!run.outcome.met || isUp || warmUps >= most) return { outcome: run.outcome, requests };
     warmUps = Math.min(most, Math.max(warmUps + 1, Math.ceil(LONGER_THEN * stays)));
@@ -101,23 +102,22 @@ async function simulateWarm(
   trial: Trial,
   warmUps: number,
   { simulation, base, load, slo }: TrialWorld,
-): Promise<TrialRun & { latencyMs: number }> {
+): Promise<TrialRun & { stayMs: number }> {
   const withWarmUp = (1 + warmUps) * trial.sample;
   const asked = load.sample(withWarmUp, trial.perSecond);
   const plan = { label: '', options: optionsOf(trial.candidate, base), load: asked };
   const seen: Seen[] = [];
-  const all = { requests: 0, served: 0, latencyMs: 0 };
+  const all = { requests: 0, stayMs: 0 };
   for (let i = 0; i < simulation.seeds; i++) {
-    const run = await simulateOnce(plan, simulation, simulation.seed + i);
+    const run = await simulateOnce(plan, simulation, simulation.seed + i, new Collector(), false);
     all.requests += run.collector.arrived;
-    all.served += run.collector.count;
-    all.latencyMs += run.collector.column('latencyMs').reduce((sum, ms) => sum + ms, 0);
+    all.stayMs += run.collector.stayMs;
     seen.push(lookAt(run, slo, warmUps / (1 + warmUps)));
   }
   return {
     outcome: outcomeOf(trial, withWarmUp, seen, slo),
     requests: all.requests,
-    latencyMs: all.latencyMs / Math.max(1, all.served),
+    stayMs: all.stayMs / simulation.seeds,
   };
 }
 
@@ -192,7 +192,8 @@ function lookAt(run: SimulatedRun, slo: Slo, warmUpShare: number): Seen {
   const fromMs = Math.max(warmUpShare, WARM_UP_SHARE) * untilMs;
   const overMs = untilMs - fromMs;
   const batches = Array.from({ length: BATCHES }, (): Batch => ({ asked: 0, good: 0 }));
-  const failed = collector.arrived - collector.count;
+  // Those that nothing was heard of are lost where more came than was ever served; else they do not count.
+  const failed = run.stopped ? collector.arrived - collector.count : collector.failed;
   const missed = { ttft: 0, tpot: 0, failed };
   const [ttfts, tpots]: [number[], number[]] = [[], []];
   const [starts, firsts] = [collector.column('startMs'), collector.column('ttftMs')];

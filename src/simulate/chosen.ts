@@ -1,0 +1,36 @@
+/** Turns that go to the engines that they went to before: what is left between two runs is then not who was chosen. */
+import { invariant } from '../errors.ts';
+import type { RoutedTurn } from '../router/decision.ts';
+import type { Candidates, RouteRequest, Routing, RoutingPolicy } from '../router/plan.ts';
+
+/** Where a turn went; null: nobody knows. */
+export type Chosen = (conversationId: string, turn: number) => RoutedTurn | null;
+
+/** Turns of which nothing is known go where the policy says. */
+export const asChosen = (policy: RoutingPolicy, chosen: Chosen): RoutingPolicy => ({
+  ...policy,
+  route(request, candidates) {
+    const before = chosen(request.conversationId, request.turnsBefore + 1);
+    return before ? routingOf(before, request, candidates) : policy.route(request, candidates);
+  },
+});
+
+function routingOf(
+  { way, prefill, decode, load }: RoutedTurn,
+  { held }: RouteRequest,
+  candidates: Candidates,
+): Routing {
+  const find = (side: keyof Candidates, id: string) => {
+    const engine = candidates[side].find(({ engineId }) => engineId === id);
+    invariant(engine, () => `a turn went to ${id}, which is none of its candidates now`);
+    return engine;
+  };
+  const alone = way === 'alone';
+  return {
+    prefill: prefill === null ? candidates.prefill[0]! : find('prefill', prefill),
+    decode: find('decode', decode),
+    alone,
+    recompute: !alone && held !== null && load === null,
+    why: 'as before',
+  };
+}
