@@ -7,6 +7,8 @@ const FIRST_TOKEN_SHOWN_MS = 4000;
 /** From a token to the next. */
 const TOKEN_SHOWN_MS = 60;
 const SLOWEST = 1 / 100;
+/** Finer than any clock of an event. */
+const JUST_BEFORE_MS = 1e-6;
 /** An hour of chatting; then nothing more is kept, and what there is stays. */
 const MOST_EVENTS = 200_000;
 
@@ -25,6 +27,8 @@ interface Turn {
 export class Timeline {
   readonly #events: SessionEvent[] = [];
   readonly #turns: Turn[] = [];
+  /** When a turn began, or a conversation was over. */
+  readonly #changes: { atMs: number; ends: boolean }[] = [];
   /** Of copies. */
   readonly #ends: { requestId: string; atMs: number }[] = [];
 
@@ -137,7 +141,22 @@ export class Timeline {
     return ends.length > 0 ? Math.min(...ends) : null;
   }
 
+  /** The next moment after this one with something to read that the next event takes away: a turn that ended, a new beginning. */
+  restAfter(atMs: number): number | null {
+    for (const [i, change] of this.#changes.entries()) {
+      const restMs = change.atMs - JUST_BEFORE_MS;
+      const before = this.#changes[i - 1];
+      // Conversations that end together are one beginning.
+      if (restMs <= atMs || !before || (change.ends && before.ends)) continue;
+      if (this.turnAt(restMs) === null) return restMs;
+    }
+    return null;
+  }
+
   #hear(event: SessionEvent): void {
+    const ends = event.kind === 'conversation_ended';
+    if ((ends || event.kind === 'turn_started') && isConversation(event))
+      this.#changes.push({ atMs: event.atMs, ends });
     if (event.kind === 'turn_started') {
       const { turnId, atMs } = event;
       // Races and sweeps are shown as they happen.

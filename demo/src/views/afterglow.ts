@@ -16,6 +16,8 @@ interface Memory {
 
 export class Afterglow {
   readonly #had = new Map<number, Memory>();
+  /** What is free at the next look was freed long ago. */
+  #begins = false;
 
   /** What a copy brings to a block, before the block itself tells: taken from the block that it is copied from. */
   expect(to: number, source: BlockView, nowMs: number): void {
@@ -39,10 +41,14 @@ export class Afterglow {
       else if (block.state === 'free') {
         // Used and freed between two looks: only what was left tells of it.
         if (block.conversation !== null && !sameContent(had?.block, block))
-          this.#had.set(block.id, { block: { ...block, state: block.origin ?? 'computed' }, atMs: nowMs });
+          this.#had.set(block.id, {
+            block: { ...block, state: block.origin ?? 'computed' },
+            atMs: this.#begins ? Number.NEGATIVE_INFINITY : nowMs,
+          });
         else if (had && awaited.has(block.id)) had.atMs = nowMs;
       } else if (block.state !== 'null') this.#had.set(block.id, { block, atMs: nowMs });
     }
+    this.#begins = false;
   }
 
   /** What a free block had, and how much of it is still to be seen: 1 when just freed, then less. */
@@ -53,9 +59,10 @@ export class Afterglow {
     return { block: { ...had.block, heldFor: null }, fade };
   }
 
-  /** For a new beginning. */
+  /** For a new beginning, and for one from before: what came later is not known then. */
   clear(): void {
     this.#had.clear();
+    this.#begins = true;
   }
 }
 

@@ -57,12 +57,13 @@ function drawAxis(
   );
   const inView = shown.find(({ startMs }) => startMs >= domain.startMs);
   const origin = (inView ?? shown.at(-1))?.startMs ?? domain.startMs;
-  const step = tickStep(domain, plot);
+  const gap = Math.max(72, 5 * palette.least);
+  const step = tickStep(domain, plot, gap);
   context.font = font(palette, 11);
   context.textBaseline = 'middle';
   context.textAlign = 'left';
   context.lineWidth = 1;
-  for (const at of ticks(domain, plot, origin)) {
+  for (const at of ticks(domain, plot, origin, gap)) {
     const x = Math.round(layout.gutter + toX(domain, plot, at)) + 0.5;
     context.strokeStyle = palette.line;
     line(context, x, layout.axis - 6, x, layout.height);

@@ -101,8 +101,8 @@ function Side({ name, title, about, stall, domain, atMs }: SideProps) {
         {figures && (
           <span class="race-tokens">
             longest pause of {plural(figures.longestRunsMs.length, 'run')}:{' '}
-            {ms(Math.min(...figures.longestRunsMs))} to {ms(Math.max(...figures.longestRunsMs))}; usual{' '}
-            {ms(figures.typicalMs)}
+            {ms(Math.min(...figures.longestRunsMs))} to {ms(Math.max(...figures.longestRunsMs))}; median of
+            all {ms(figures.typicalMs)}
           </span>
         )}
         <span class="race-time number">{figures ? ms(figures.longestMs) : '–'}</span>
@@ -152,7 +152,7 @@ function RunTable({ stall }: { stall: Stall }) {
           <tr>
             <th scope="col">engines</th>
             <th scope="col">longest pause of each run</th>
-            <th scope="col">usual pause</th>
+            <th scope="col">median of all pauses</th>
             <th scope="col">first token of what was pasted</th>
           </tr>
         </thead>

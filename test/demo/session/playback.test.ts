@@ -3,6 +3,7 @@ import { checkedSettings } from '../../../demo/src/session/hash.ts';
 import { recordingOf } from '../../../demo/src/session/log.ts';
 import { Playback } from '../../../demo/src/session/playback.ts';
 import { Timeline } from '../../../demo/src/session/played-events.ts';
+import { READING_MS } from '../../../demo/src/session/reading.ts';
 import { defaultSettings } from '../../../demo/src/session/settings.ts';
 import { createState } from '../../../demo/src/session/state.ts';
 import type { SessionEvent } from '../../../demo/src/session/types.ts';
@@ -174,6 +175,25 @@ describe('what was told', () => {
       return wallMs - begunMs;
     };
     expect(took('live') / took('4/1')).toBeCloseTo(4, 1);
+  });
+
+  it('rests where a turn ended before the next begins, and where another conversation does', () => {
+    const { playback, tell } = playing('live');
+    const second = turn2.filter(({ atMs }) => atMs >= turn2[0]!.atMs);
+    const over = { kind: 'conversation_ended' as const, atMs: second[0]!.atMs - 1, conversation: 'talk' };
+    for (const event of [...turn1, over, ...second]) tell(event);
+    const { playback: other, state } = playing('slow');
+    other.load(recordingOf(playback.told(), 'two conversations'));
+    other.play();
+    const stoodFor = new Map<string, number>();
+    while (state.time.value.playing) {
+      const before = state.time.value.atMs;
+      frame(50);
+      const key = `${state.turns.value.length} turns, ${state.turns.value.at(-1)?.endMs == null ? 'none' : 'ended'}`;
+      if (state.time.value.atMs === before) stoodFor.set(key, (stoodFor.get(key) ?? 0) + 50);
+    }
+    expect(stoodFor.get('1 turns, ended')).toBeGreaterThanOrEqual(READING_MS - 50);
+    expect(stoodFor.get('0 turns, none')).toBeGreaterThanOrEqual(READING_MS - 50);
   });
 
   it('is shown at the pace and size of text that who looks on chose, not who was recorded', () => {

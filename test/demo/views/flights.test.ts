@@ -122,6 +122,16 @@ describe('what a freed block had', () => {
     glow.clear();
     expect(glow.of(free, 40)).toBeNull();
   });
+
+  it('of a moment before what was shown: what came later is not there, what was freed by then is faint', () => {
+    const glow = new Afterglow();
+    const freed = block(6, { state: 'free' });
+    glow.advance([used, freed], new Set(), 0);
+    glow.clear();
+    glow.advance([free, freed], new Set(), 10);
+    expect(glow.of(free, 10)).toBeNull();
+    expect(glow.of(freed, 10)!.fade).toBe(FAINT);
+  });
 });
 
 describe('the slab’s meter', () => {
