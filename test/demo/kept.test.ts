@@ -79,12 +79,16 @@ describe('a conversation', () => {
   test('says of a freed block what was in it, and from which turn', async () => {
     const { page } = opened;
     const freed = () =>
-      page.evaluate<{ text: string; turn: number }[]>(
+      page.evaluate<{ id: number; text: string; turn: number }[]>(
         "kvferry.state.drawn.prefill.value.blocks.value.filter((block) => block.state === 'free' && block.tokens > 0)",
       );
     // The newest turn's blocks are known for it, whatever lay there before.
     await expect.poll(async () => Math.max(...(await freed()).map(({ turn }) => turn))).toBe(4);
     expect((await freed()).every(({ text, turn }) => text !== null && turn >= 1)).toBe(true);
+    const [block] = (await freed()).filter(({ turn }) => turn === 4);
+    await page.evaluate(`kvferry.actions.point({ at: 'block', role: 'prefill', id: ${block!.id} })`);
+    await expect.poll(() => page.locator('#block-inspector').innerText()).toMatch(/what lies in it.*turn 4/s);
+    await page.evaluate('kvferry.actions.point(null)');
   });
 
   test('follows its newest turn after a question that fills the view', async () => {

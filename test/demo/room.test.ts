@@ -138,6 +138,11 @@ describe('for a room', () => {
     })()`);
     expect(small).toEqual([]);
     const fonts = await page.evaluate<string[]>('globalThis.drawn');
+    // Nor are engines and requests told by their ids.
+    const raw = /\b(prefill|decode)-\d|chat-\d+#|#\d+\.\d+/;
+    expect(fonts.filter((text) => raw.test(text))).toEqual([]);
+    await page.getByText('The last turn as a table').click();
+    expect(await page.locator('body').innerText()).not.toMatch(raw);
     const sizeOf = (font: string) => Number(/([\d.]+)px/.exec(font)![1]);
     expect(fonts.filter((font) => sizeOf(font) < 18)).toEqual([]);
     const wide = await page.evaluate('document.documentElement.scrollWidth - innerWidth');

@@ -140,7 +140,7 @@ export class StagePicture {
       }),
       glow: (role, block) => {
         const glow = this.#afterglow[role].of(block, clockMs);
-        more ||= glow !== null && glow.fade > FAINT;
+        more ||= glow !== null && block.state === 'free' && glow.fade > FAINT;
         return glow;
       },
       focus: this.focus,

@@ -262,7 +262,7 @@ function raceStory({ race, turns }: StoryFacts): Story | null {
     return {
       tone: 'pull',
       headline: 'What did that save? The same turn, both ways',
-      detail: `“${race.question}” once with P computing ${plural(race.historyTokens, 'token')} of history again, once pulling.`,
+      detail: `“${race.question}” once with P computing ${race.historyTokens > 0 ? `${plural(race.historyTokens, 'token')} of history` : 'the history'} again, once pulling.`,
     };
   }
   const [pull, recompute] = [race.pull.ttftMs!, race.recompute.ttftMs!];
