@@ -200,7 +200,7 @@ describe('without WebGPU', () => {
     expect(race!.pull.ttftMs).toBeGreaterThan(0);
     expect(crossover!.points.length).toBeGreaterThan(2);
     expect(blockStates.decode).toContain('cached');
-    expect(replay).toMatchObject({ title: expect.stringContaining('recall') });
+    expect(replay).toMatchObject({ title: expect.stringContaining('both ways') });
     expect(time.atMs).toBe(time.lengthMs);
     await page.evaluate('kvferry.actions.seek(0)');
     expect((await readState(page)).turns).toEqual([]);

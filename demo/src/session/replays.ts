@@ -1,18 +1,9 @@
 /** Recordings in place of engines: those that come with the page, where engines cannot run, and a visitor's own. */
 import { messageOf } from '../../../src/errors.ts';
-import type { Recording } from '../../../src/recording/events.ts';
 import type { Workbench } from './workbench.ts';
 
 const SHIPPED_RECORDING = 'recordings/shipped.json';
 const ofLesson = (lesson: number): string => `recordings/lesson-${lesson}.json`;
-
-/** Of what comes with the page: what is seen, and what it ran on. */
-function titleOf({ events }: Recording, lesson: number | null): string {
-  const machine = events.find((event) => event.kind === 'machine')?.machine;
-  const what =
-    lesson === null ? 'a conversation both ways, then the same one way' : `what lesson ${lesson} shows`;
-  return machine ? `${what}, with the model ${machine.model.name} on ${machine.adapter.name}` : what;
-}
 
 export class Replays {
   readonly #bench: Workbench;
@@ -60,7 +51,10 @@ export class Replays {
     const { parseRecording } = await import('./recordings.ts');
     const recording = parseRecording(await response.text(), name);
     const { lesson } = this.#bench.settings;
-    this.#bench.playback.load({ ...recording, title: titleOf(recording, lesson) });
+    this.#bench.playback.load({
+      ...recording,
+      title: lesson === null ? 'both ways, then the same one way' : `what lesson ${lesson} shows`,
+    });
     this.#bench.setSettings({ ...this.#bench.settings, lesson });
     // A lesson waits for its reader.
     if (lesson === null) this.#bench.playback.play();
