@@ -145,6 +145,14 @@ describe('the eighth lesson, from a link', () => {
     expect(turn.answer).toContain('mira');
     const story = page.getByRole('region', { name: 'What happens now' });
     await expect.poll(() => story.innerText()).toMatch(/Wrong KV: \d+ pulled tokens/);
+    // The prompt's words beside those that the KV was made from.
+    const wrong = await page.evaluate<number>(
+      "kvferry.state.drawn.prefill.value.blocks.value.find(({ origin, text }) => origin === 'pulled' && text?.includes('luna')).id",
+    );
+    await page.evaluate(`kvferry.actions.point({ at: 'block', role: 'prefill', id: ${wrong} })`);
+    const inspector = page.locator('#block-inspector .inspector-text');
+    await expect.poll(() => inspector.first().innerText()).toContain('luna');
+    await expect.poll(() => inspector.last().innerText()).toMatch(/Its KV was made from:.*mira/s);
     await page.evaluate('kvferry.actions.begin({ tokenCheck: true })');
     await untilReady(page);
     await ask(page, 'My name is Ada and my boat is mira.');

@@ -218,7 +218,7 @@ describe('without WebGPU', () => {
     expect(time.playing).toBe(true);
     expect(time.speed).toBeLessThan(0.5);
     expect(await page.locator('.mode-now').innerText()).toBe('Mode: Both ways');
-    await page.evaluate('kvferry.actions.pauseTime()');
+    await page.evaluate('kvferry.actions.pauseTime(), kvferry.actions.seek(0)');
     const headline = () => page.locator('.story-headline').innerText();
     const told: string[] = [];
     while ((await readState(page)).turns.length < 2) {
