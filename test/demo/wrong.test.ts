@@ -31,20 +31,6 @@ describe('a conversation whose turns fail', () => {
     expect(turn.result!.pulled_tokens).toBeGreaterThan(0);
   });
 
-  test('keeps it when P is killed while it reads', async () => {
-    const { page } = opened;
-    await page.evaluate(`void kvferry.actions.ask('${'word '.repeat(250)}')`);
-    await until(page, 'state.turns.value.at(-1).endMs === null');
-    await page.evaluate("void kvferry.actions.kill('prefill')");
-    await until(page, 'state.turns.value.at(-1).endMs !== null');
-    await untilReady(page);
-    expect((await readState(page)).turns.at(-1)!.error).toMatch(/prefill-0 ended/);
-    const turn = await ask(page, 'Who came?');
-    expect(turn).toMatchObject({ error: null });
-    expect(turn.result!.pulled_tokens).toBeGreaterThan(0);
-    expect(turn.result!.no_pull_reason).toBeNull();
-  });
-
   test('has each block known for its own turn, beyond the seventh too', async () => {
     const { page } = opened;
     let turn = await ask(page, 'Hello');
@@ -60,6 +46,23 @@ describe('a conversation whose turns fail', () => {
   test('nothing went wrong on the console', () => {
     expect(opened.errors).toEqual([]);
   });
+});
+
+test('P that is killed while it pulls costs no more than its turn: the next question pulls', async () => {
+  // Slow enough to be met.
+  const { page } = await open('#turns=0&maxTokens=8&threshold=0&link=40e3,5ms');
+  onTestFinished(() => page.close());
+  await ask(page, 'My name is Ada and my boat is mira.');
+  await ask(page, 'Hello');
+  await page.evaluate("void kvferry.actions.ask('What is my boat?')");
+  await until(page, "state.transfers.value.some(({ side, endMs }) => side === 'prefill' && endMs === null)");
+  await page.evaluate("void kvferry.actions.kill('prefill')");
+  await until(page, 'state.turns.value.at(-1).endMs !== null');
+  await untilReady(page);
+  expect((await readState(page)).turns.at(-1)!.error).toMatch(/prefill-0 ended/);
+  const turn = await ask(page, 'Hello');
+  expect(turn).toMatchObject({ error: null, result: { no_pull_reason: null } });
+  expect(turn.result!.pulled_tokens).toBeGreaterThan(0);
 });
 
 test('D alone is said to read and to write, and P to rest', async () => {

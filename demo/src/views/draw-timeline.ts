@@ -68,7 +68,8 @@ function drawAxis(
     context.strokeStyle = palette.line;
     line(context, x, layout.axis - 6, x, layout.height);
     context.fillStyle = palette.ink3;
-    if (x + 40 < width) context.fillText(tickLabel(at - origin, step), x + 4, layout.axis - 12);
+    const label = tickLabel(at - origin, step);
+    if (x + 4 + context.measureText(label).width <= width) context.fillText(label, x + 4, layout.axis - 12);
   }
   context.strokeStyle = palette.ink3;
   context.setLineDash([2, 3]);
