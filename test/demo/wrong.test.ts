@@ -48,7 +48,7 @@ describe('a conversation whose turns fail', () => {
   });
 });
 
-test('P that is killed while it pulls costs no more than its turn: the next question pulls', async () => {
+test('P that is killed while it pulls: D holds nothing for it any more, as is said, and has it again a turn later', async () => {
   // Slow enough to be met.
   const { page } = await open('#turns=0&maxTokens=8&threshold=0&link=40e3,5ms');
   onTestFinished(() => page.close());
@@ -60,9 +60,12 @@ test('P that is killed while it pulls costs no more than its turn: the next ques
   await until(page, 'state.turns.value.at(-1).endMs !== null');
   await untilReady(page);
   expect((await readState(page)).turns.at(-1)!.error).toMatch(/prefill-0 ended/);
-  const turn = await ask(page, 'Hello');
-  expect(turn).toMatchObject({ error: null, result: { no_pull_reason: null } });
-  expect(turn.result!.pulled_tokens).toBeGreaterThan(0);
+  // With its reader's end the hold ended: nothing is drawn as held that cannot be had.
+  expect((await readState(page)).blockStates.decode).not.toContain('held');
+  const next = await ask(page, 'Hello');
+  expect(next).toMatchObject({ error: null, result: { pulled_tokens: 0 } });
+  expect(await page.locator('.story-detail').innerText()).toContain('D had nothing of this conversation');
+  expect((await ask(page, 'Hello')).result!.pulled_tokens).toBeGreaterThan(0);
 });
 
 test('D alone is said to read and to write, and P to rest', async () => {
