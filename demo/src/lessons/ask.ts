@@ -1,12 +1,12 @@
 /** What several lessons' tasks do. */
 import { systemClock } from '../../../src/platform/clock.ts';
-import { readingMs } from '../session/reading.ts';
+import { READING_MS } from '../session/reading.ts';
 import type { SessionActions, SessionState } from '../session/types.ts';
 
-/** The shipped conversation's next three turns, with time to read between them. */
+/** The shipped conversation's next three turns; where they are shown slowly, with time to read between them. */
 export async function askThreeTimes(actions: SessionActions, state: SessionState): Promise<void> {
   for (let i = 0; i < 3; i++) {
-    if (i > 0) await systemClock.sleep(readingMs(state.settings.peek()));
+    if (i > 0 && state.settings.peek().speed === 'slow') await systemClock.sleep(READING_MS);
     await actions.step();
   }
 }
