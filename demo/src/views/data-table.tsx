@@ -1,7 +1,7 @@
 /** A table as all drawings have it: a head of columns, and in each row one cell that names it. */
 import type { ComponentChildren } from 'preact';
 
-export interface TableRow {
+interface TableRow {
   key: string | number;
   /** As many as there are columns. */
   cells: readonly ComponentChildren[];
