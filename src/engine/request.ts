@@ -198,6 +198,12 @@ export class Request implements ConnectorRequest {
   }
 }
 
+/** Why a prompt of so many tokens is refused; null: the context has room for it and an answer. */
+export const tooLong = (promptLength: number, maxModelLen: number): string | null =>
+  promptLength + 1 > maxModelLen
+    ? `the prompt has ${promptLength} tokens and the context ${maxModelLen}, which must hold one more: shorten the prompt`
+    : null;
+
 /**
  * What is refused, each with one sentence, so that no admitted request can wait for ever. Throws RequestError.
  * `numUsableBlocks`: blocks that one request can get at best.
@@ -232,11 +238,8 @@ export function checkRequest(
   if (sampling.badWordsTokenIds?.some((word) => word.length === 0)) {
     refuse('badWordsTokenIds holds [], which every output ends with: leave it out');
   }
-  if (promptLength + 1 > maxModelLen) {
-    refuse(
-      `the prompt has ${promptLength} tokens and the context ${maxModelLen}, which must hold one more: shorten the prompt`,
-    );
-  }
+  const long = tooLong(promptLength, maxModelLen);
+  if (long !== null) refuse(long);
   // The last token generated never gets KV.
   const maxKvTokens = Math.min(promptLength + sampling.maxTokens, maxModelLen) - 1;
   const needed = mostBlocksInAll(maxKvTokens, config);

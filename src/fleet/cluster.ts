@@ -100,6 +100,7 @@ export class EngineCluster implements Cluster {
       onTurnEnd: (result) => tell({ kind: 'turn ended', result }),
       onRequest: (request) => tell({ kind: 'request', ...request }),
       newId: unguessable,
+      maxModelLen: options.maxModelLen,
       spans: this.#watches.spans,
     });
     this.members = new Membership({

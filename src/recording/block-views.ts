@@ -36,6 +36,8 @@ export class BlockViews {
   readonly #owners = new Map<string, OfTurn>();
   /** Each conversation's last one among those remembered. */
   readonly #lastOf = new Map<string, Sequence>();
+  /** Each conversation's last but one: what it is again when a turn fails. */
+  readonly #beforeLastOf = new Map<string, Sequence>();
 
   constructor(blockSize: number, decode: (tokenIds: readonly number[]) => string) {
     this.#blockSize = blockSize;
@@ -56,9 +58,23 @@ export class BlockViews {
     const sequence = { conversation, tokenIds: [...promptTokenIds], bounds, requestIds: [] };
     this.#sequences.set(turnId, sequence);
     this.#lastOf.set(conversation, sequence);
+    if (last) this.#beforeLastOf.set(conversation, last);
     if (this.#sequences.size > REMEMBERED_TURNS) this.#forgetOldest();
     const differsAt = last?.tokenIds.findIndex((id, i) => promptTokenIds[i] !== id) ?? -1;
     return { turn: bounds.length, differsAt: differsAt < 0 ? null : differsAt };
+  }
+
+  /** Nothing of it is in the next turn's prompt, but it counts as a turn. Its own blocks are still known for it. */
+  turnFailed(turnId: string): void {
+    const failed = this.#sequences.get(turnId);
+    if (!failed || this.#lastOf.get(failed.conversation) !== failed) return;
+    const { conversation } = failed;
+    const { tokenIds, bounds } = this.#beforeLastOf.get(conversation) ?? { tokenIds: [], bounds: [] };
+    const end = bounds.at(-1)?.answer ?? 0;
+    const nothing = { question: end, answer: end };
+    const sequence = { conversation, tokenIds, bounds: [...bounds, nothing], requestIds: [] };
+    this.#sequences.set(`${turnId} failed`, sequence);
+    this.#lastOf.set(conversation, sequence);
   }
 
   /** A request of a turn that was told of. */
@@ -84,6 +100,7 @@ export class BlockViews {
 
   conversationEnded(conversation: string): void {
     this.#lastOf.delete(conversation);
+    this.#beforeLastOf.delete(conversation);
   }
 
   /** A conversation that was begun elsewhere goes on: its tokens so far, and where its turns end in them. */
@@ -123,7 +140,8 @@ export class BlockViews {
     this.#sequences.delete(turnId);
     const { conversation, requestIds } = sequence;
     for (const requestId of requestIds) this.#owners.delete(requestId);
-    if (this.#lastOf.get(conversation) === sequence) this.#lastOf.delete(conversation);
+    for (const known of [this.#lastOf, this.#beforeLastOf])
+      if (known.get(conversation) === sequence) known.delete(conversation);
   }
 }
 

@@ -98,6 +98,7 @@ export class Recorder {
     } catch (error) {
       const of = conversation === null ? undefined : this.#turnOf.get(conversation);
       const message = messageOf(error);
+      if (of) this.#views.turnFailed(of.turnId);
       if (of) this.#emit({ kind: 'turn_failed', atMs: this.#now(), turnId: of.turnId, message });
       throw error;
     }

@@ -164,6 +164,14 @@ export class ConversationCache {
     return null;
   }
 
+  /** Of a turn that came to nothing before it was read: for the next one, unless the conversation has moved on. */
+  giveBack(conversation: Conversation, held: HeldForNextTurn): void {
+    const source = conversation.follows ?? conversation;
+    const known = this.#conversations.get(source.id) === source;
+    if (known && !source.ended && source.kv === null && this.#isOffered(held)) source.kv = held;
+    else release(held);
+  }
+
   /** Those for whose next turn the engine holds KV. */
   heldAt(engineId: string): Conversation[] {
     return [...this.#conversations.values()].filter(({ kv }) => kv?.holder.engineId === engineId);

@@ -1,7 +1,8 @@
 import type { KvTransferParams } from '../config/kv-transfer.ts';
 import { type TokenIds, written } from '../config/token-ids.ts';
+import { tooLong } from '../engine/request.ts';
 import { withDefaults } from '../engine/sampling.ts';
-import { EngineDeadError, invariant } from '../errors.ts';
+import { EngineDeadError, invariant, RequestError } from '../errors.ts';
 import type { TurnSide } from '../measure/spans.ts';
 import { type AnswerEnd, type AnswerToken, readAnswer } from './answer.ts';
 import { type Conversation, type ConversationCache, type HeldForNextTurn, release } from './conversations.ts';
@@ -46,6 +47,8 @@ export interface RouterDeps extends PlannerDeps {
   conversations: ConversationCache;
   onTurn: (notice: TurnNotice) => void;
   onRequest: (notice: RequestNotice) => void;
+  /** Engines take no longer ones: such a prompt is refused before what is held for the conversation is taken. Left out: not known here. */
+  maxModelLen?: number;
   /** A turn ended well. */
   onTurnEnd?: (result: TurnResult) => void;
   /** An id that nobody can guess, for what is called so here. */
@@ -69,10 +72,14 @@ export class Router {
     try {
       const { served, answer, end } = await this.#begin(request, conversation, acceptedMs);
       spans.turnBegins(served);
+      let failure: unknown = null;
       try {
         for await (const item of answer) yield this.#token(item, request, served);
+      } catch (error) {
+        failure = error;
+        throw error;
       } finally {
-        end();
+        end(failure);
         spans.turnEnds(served);
       }
     } finally {
@@ -80,12 +87,16 @@ export class Router {
     }
   }
 
-  /** Planned, and nothing asked of any engine. `end`: call when nothing more of the answer is read, however it ended. */
+  /** Planned, and nothing asked of any engine. `end`: call when nothing more of the answer is read, with what it failed with, or null. */
   async #begin(
     request: GenerateRequest,
     conversation: Conversation,
     acceptedMs: number,
-  ): Promise<{ served: ServedTurn; answer: AsyncIterable<AnswerToken>; end: () => void }> {
+  ): Promise<{
+    served: ServedTurn;
+    answer: AsyncIterable<AnswerToken>;
+    end: (failure: unknown) => void;
+  }> {
     const { conversations, prompts, text } = this.#deps;
     let promptTokenIds: TokenIds;
     let historyIds: TokenIds;
@@ -99,25 +110,24 @@ export class Router {
     request.signal?.throwIfAborted();
     request.onPrompt?.(written(promptTokenIds));
     const number = this.#accepted++;
+    const turn = conversation.turns + 1;
+    const turnId = `${conversation.id}#${turn}.${number + 1}`;
+    const notice = { turnId, conversationId: conversation.id, turn, promptTokenIds, atMs: acceptedMs };
+    const refused = tooLong(promptTokenIds.length, this.#deps.maxModelLen ?? Number.POSITIVE_INFINITY);
+    if (refused !== null) {
+      this.#deps.onTurn({ ...notice, routed: null });
+      throw new RequestError(`request ${turnId}: ${refused}`);
+    }
     const held = conversations.takeHeld(conversation);
     const accepted = { number, acceptedMs, promptTokenIds };
     const { plan, watch, routed } = planned(this.#deps, request, conversation, accepted, held);
     const offered = plan?.way !== 'alone' && plan?.load ? held : null;
     if (held && !offered) release(held);
-    const turn = conversation.turns + 1;
-    const turnId = `${conversation.id}#${turn}.${number + 1}`;
     const heldTokens = offered?.params.remote_num_tokens ?? 0;
     const onWay = request.onWay ?? (() => {});
     const facts = { turnId, conversation, promptTokenIds, heldTokens, acceptedMs, routed, onWay };
     const served = new ServedTurn(facts);
-    this.#deps.onTurn({
-      turnId,
-      conversationId: conversation.id,
-      turn,
-      promptTokenIds,
-      atMs: acceptedMs,
-      routed,
-    });
+    this.#deps.onTurn({ ...notice, routed });
     // What needs none is spared it: of many short turns they would be most of what is made.
     const stopping = request.stop?.length ? new AbortController() : null;
     const asked: Omit<Turn, 'requestIds'> = {
@@ -149,7 +159,13 @@ export class Router {
       onStop: () => stopping?.abort(),
       onlyEnd: request.onlyEnd ?? false,
     });
-    const end = (): void => {
+    const end = (failure: unknown): void => {
+      // P ended before it read: what was offered is good for the next turn.
+      if (!given && failure instanceof EngineDeadError && !served.prefilled && !offered!.holder.ended) {
+        given = true;
+        leaveHolder();
+        conversations.giveBack(conversation, offered!);
+      }
       // Whatever came of the offer, nobody reads it any more. P told D so if its pull went well, and if that arrived.
       give();
       watch.ended();

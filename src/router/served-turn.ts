@@ -75,6 +75,11 @@ export class ServedTurn {
     if (this.#firstMs === null || span.startMs < this.#firstMs) this.#spans.push(span);
   }
 
+  /** P, or the only engine, gave something: what was offered to it was read, or will not be. */
+  get prefilled(): boolean {
+    return this.#heard.prefill !== undefined;
+  }
+
   /** What D, or the only engine, keeps for the next turn; null: nothing. */
   held(): { params: KvTransferParams; holder: EngineClient } | null {
     const { decode } = this.#engines();

@@ -79,12 +79,16 @@ describe('a conversation', () => {
   test('says of a freed block what was in it, and from which turn', async () => {
     const { page } = opened;
     const freed = () =>
-      page.evaluate<{ text: string; turn: number }[]>(
+      page.evaluate<{ id: number; text: string; turn: number }[]>(
         "kvferry.state.drawn.prefill.value.blocks.value.filter((block) => block.state === 'free' && block.tokens > 0)",
       );
     // The newest turn's blocks are known for it, whatever lay there before.
     await expect.poll(async () => Math.max(...(await freed()).map(({ turn }) => turn))).toBe(4);
     expect((await freed()).every(({ text, turn }) => text !== null && turn >= 1)).toBe(true);
+    const [block] = (await freed()).filter(({ turn }) => turn === 4);
+    await page.evaluate(`kvferry.actions.point({ at: 'block', role: 'prefill', id: ${block!.id} })`);
+    await expect.poll(() => page.locator('#block-inspector').innerText()).toMatch(/what lies in it.*turn 4/s);
+    await page.evaluate('kvferry.actions.point(null)');
   });
 
   test('follows its newest turn after a question that fills the view', async () => {
@@ -141,6 +145,14 @@ describe('the eighth lesson, from a link', () => {
     expect(turn.answer).toContain('mira');
     const story = page.getByRole('region', { name: 'What happens now' });
     await expect.poll(() => story.innerText()).toMatch(/Wrong KV: \d+ pulled tokens/);
+    // The prompt's words beside those that the KV was made from.
+    const wrong = await page.evaluate<number>(
+      "kvferry.state.drawn.prefill.value.blocks.value.find(({ origin, text }) => origin === 'pulled' && text?.includes('luna')).id",
+    );
+    await page.evaluate(`kvferry.actions.point({ at: 'block', role: 'prefill', id: ${wrong} })`);
+    const inspector = page.locator('#block-inspector .inspector-text');
+    await expect.poll(() => inspector.first().innerText()).toContain('luna');
+    await expect.poll(() => inspector.last().innerText()).toMatch(/Its KV was made from:.*mira/s);
     await page.evaluate('kvferry.actions.begin({ tokenCheck: true })');
     await untilReady(page);
     await ask(page, 'My name is Ada and my boat is mira.');

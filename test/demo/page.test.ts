@@ -200,7 +200,7 @@ describe('without WebGPU', () => {
     expect(race!.pull.ttftMs).toBeGreaterThan(0);
     expect(crossover!.points.length).toBeGreaterThan(2);
     expect(blockStates.decode).toContain('cached');
-    expect(replay).toMatchObject({ title: expect.stringContaining('recall') });
+    expect(replay).toMatchObject({ title: expect.stringContaining('both ways') });
     expect(time.atMs).toBe(time.lengthMs);
     await page.evaluate('kvferry.actions.seek(0)');
     expect((await readState(page)).turns).toEqual([]);
@@ -208,6 +208,31 @@ describe('without WebGPU', () => {
     expect((await readState(page)).turns[0]!.answer).toContain('Ada');
     expect(await seriousFaults(page)).toEqual([]);
     expect(errors).toEqual([]);
+  });
+
+  test('plays at a pace that can be followed, says in which mode, and that another conversation begins', async () => {
+    const { page } = await openPage(browser(), served().url);
+    onTestFinished(() => page.close());
+    await until(page, "state.status.value.phase === 'recorded' && state.turns.value.length === 1");
+    const { time } = await readState(page);
+    expect(time.playing).toBe(true);
+    expect(time.speed).toBeLessThan(0.5);
+    expect(await page.locator('.mode-now').innerText()).toBe('Mode: Both ways');
+    await page.evaluate('kvferry.actions.pauseTime(), kvferry.actions.seek(0)');
+    const headline = () => page.locator('.story-headline').innerText();
+    const told: string[] = [];
+    while ((await readState(page)).turns.length < 2) {
+      told.push(await headline());
+      await page.evaluate('kvferry.actions.stepTime()');
+    }
+    expect(told.join('; ')).toMatch(/P computes the prompt.*P hands .* over to D.*D wrote \d+ tokens/);
+    // Just before the second conversation's first turn.
+    await page.evaluate(`(() => {
+      const { actions, state } = kvferry;
+      for (let at = state.time.value.atMs; state.turns.value.length > 0; at += 0.25) actions.seek(at);
+    })()`);
+    await expect.poll(headline).toBe('Another conversation begins: one way');
+    expect(await page.locator('.mode-now').innerText()).toBe('Mode: One way');
   });
 
   test.each(lessons.map(({ number, title }) => [number, title] as const))(

@@ -3,6 +3,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { whileTesting } from '../while-testing.ts';
 import { seriousFaults } from './axe.ts';
 import { launchBrowser } from './browser.ts';
+import { canvasFaults, watchCanvasText } from './overprint.ts';
 import { ask, type OpenedPage, openPage, readState, servePage, untilReady } from './page.ts';
 
 const served = whileTesting(servePage);
@@ -137,10 +138,47 @@ describe('for a room', () => {
     })()`);
     expect(small).toEqual([]);
     const fonts = await page.evaluate<string[]>('globalThis.drawn');
+    // Nor are engines and requests told by their ids.
+    const raw = /\b(prefill|decode)-\d|chat-\d+#|#\d+\.\d+/;
+    expect(fonts.filter((text) => raw.test(text))).toEqual([]);
+    await page.getByText('The last turn as a table').click();
+    expect(await page.locator('body').innerText()).not.toMatch(raw);
     const sizeOf = (font: string) => Number(/([\d.]+)px/.exec(font)![1]);
     expect(fonts.filter((font) => sizeOf(font) < 18)).toEqual([]);
     const wide = await page.evaluate('document.documentElement.scrollWidth - innerWidth');
     expect(wide).toBeLessThanOrEqual(0);
     await context.close();
   });
+
+  test.each([390, 1280])(
+    'no word on a canvas lies over another or is cut off, %i pixels wide',
+    async (width) => {
+      const context = await browser().newContext({
+        viewport: { width, height: 844 },
+        reducedMotion: 'reduce',
+      });
+      await watchCanvasText(context);
+      const page = await context.newPage();
+      await page.goto(`${served().url}#projector=true&turns=2&speed=live&store=1MiB&offloadPromptOnly=false`);
+      await untilReady(page);
+      await page.evaluate('kvferry.actions.runStall()');
+      await untilReady(page);
+      for (const seen of ['.stall', '.crossover', '.timeline', '.engines .stage']) {
+        await page.locator(seen).scrollIntoViewIfNeeded();
+        await page.waitForTimeout(300);
+      }
+      const words = () =>
+        page.evaluate<string>('[...canvasTexts.values()].flat().map(({ text }) => text).join()');
+      await expect.poll(words).toMatch(/hand-over/);
+      await expect.poll(words).toMatch(/first token/);
+      expect(await canvasFaults(page)).toEqual([]);
+      // Nor without a store, and in small print.
+      await page.evaluate('kvferry.actions.begin({ store: null, projector: false })');
+      await untilReady(page);
+      await ask(page, 'Hello');
+      await page.locator('.timeline').scrollIntoViewIfNeeded();
+      expect(await canvasFaults(page)).toEqual([]);
+      await context.close();
+    },
+  );
 });

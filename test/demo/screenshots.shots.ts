@@ -80,6 +80,16 @@ async function chosenAndCompared(page: Page): Promise<void> {
   await page.waitForFunction('kvferryFleet.path.value !== null');
 }
 
+/** A canvas is drawn when it comes into sight. */
+async function scrollThrough(page: Page): Promise<void> {
+  const { x, y } = await page.evaluate<{ x: number; y: number }>('({ x: scrollX, y: scrollY })');
+  for (const panel of await page.locator('.panel').all()) {
+    await panel.evaluate((element) => element.scrollIntoView({ behavior: 'instant' }));
+    await page.waitForTimeout(150);
+  }
+  await page.evaluate(`scrollTo({ left: ${x}, top: ${y}, behavior: 'instant' })`);
+}
+
 test('screenshots', async () => {
   mkdirSync(folder, { recursive: true });
   const served = await servePage();
@@ -95,6 +105,10 @@ test('screenshots', async () => {
       await go?.(page);
       for (const size of SIZES) {
         await page.setViewportSize(size);
+        await page.emulateMedia({ colorScheme: 'light', reducedMotion: 'reduce' });
+        await scrollThrough(page);
+        const whole = path.join(folder, `${name}-${size.width}-whole.png`);
+        await page.screenshot({ path: whole, fullPage: true });
         for (const colorScheme of SCHEMES) {
           await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
           const file = path.join(folder, `${name}-${size.width}-${colorScheme}.png`);
@@ -102,7 +116,6 @@ test('screenshots', async () => {
           process.stderr.write(`${path.relative(process.cwd(), file)}\n`);
         }
       }
-      await page.screenshot({ path: path.join(folder, `${name}-whole.png`), fullPage: true });
       await page.close();
     }
   } finally {

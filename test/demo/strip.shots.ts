@@ -1,18 +1,25 @@
-/** The opening as a film strip, a frame each EVERY_MS: `EVERY_MS=250 FRAMES=60 npx vitest run --config test/demo/screenshots.config.ts strip`. */
+/** The opening as a film strip, a frame each EVERY_MS; WEBGPU=no: the recorded one: `EVERY_MS=250 FRAMES=60 npx vitest run --config test/demo/screenshots.config.ts strip`. */
 import { mkdirSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'vitest';
 import { launchBrowser } from './browser.ts';
 import { openPage, servePage } from './page.ts';
 
-const folder = path.join(import.meta.dirname, '..', '..', 'screenshots', 'opening');
+const webgpu = process.env.WEBGPU !== 'no';
+const folder = path.join(
+  import.meta.dirname,
+  '..',
+  '..',
+  'screenshots',
+  webgpu ? 'opening' : 'opening-recorded',
+);
 const FRAMES = Number(process.env.FRAMES ?? 60);
 const EVERY_MS = Number(process.env.EVERY_MS ?? 500);
 
 test('the opening', async () => {
   mkdirSync(folder, { recursive: true });
   const served = await servePage();
-  const browser = await launchBrowser();
+  const browser = await launchBrowser({ webgpu });
   try {
     const { page } = await openPage(browser, served.url, { width: 1280, height: 800 });
     const begun = performance.now();

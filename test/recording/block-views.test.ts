@@ -54,6 +54,26 @@ it('remembers the last 256 turns, and of a conversation only those among them', 
   expect(views.view({ ...fact('at P: a#3'), index: 2 }, 0)).toMatchObject({ conversation: 'a', turn: 2 });
 });
 
+it('knows blocks for their own turns after one that failed, which counts, and whose words are no part of what follows', () => {
+  const views = new BlockViews(BLOCK, (ids) => ids.join(' '));
+  const turn = (turnId: string, tokens: readonly number[]) => {
+    const told = views.turnStarted(turnId, 'a', tokens);
+    views.requestStarted(`at P: ${turnId}`, { turnId, side: 'prefill' });
+    return told;
+  };
+  turn('a#1', [1, 2, 3]);
+  views.token('a#1', 4);
+  turn('a#2', [1, 2, 3, 4, 90, 91, 92, 93, 94, 95, 96, 97]);
+  views.turnFailed('a#2');
+  expect(turn('a#3', [1, 2, 3, 4, 5, 6, 7, 8])).toEqual({ turn: 3, differsAt: null });
+  expect(views.view(fact('at P: a#3'), 0)).toMatchObject({ turn: 3, text: '5 6 7 8' });
+  expect(views.view({ ...fact('at P: a#3'), index: 0 }, 0)).toMatchObject({ turn: 1 });
+  // The first of a conversation.
+  views.turnStarted('b#1', 'b', [1, 2, 3, 4, 5]);
+  views.turnFailed('b#1');
+  expect(views.turnStarted('b#2', 'b', [7, 8])).toEqual({ turn: 2, differsAt: null });
+});
+
 it('knows by its hash what a block has, of what was said here or before', () => {
   const views = new BlockViews(BLOCK, (ids) => ids.join(' '));
   const tokenIds = [1, 2, 3, 4, 5, 6, 7, 8, 9];

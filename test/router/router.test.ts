@@ -13,6 +13,8 @@ import type { GenerateRequest, TurnResult } from '../../src/router/turn-types.ts
 import { answerOf, FakeEngine } from './fake-engine.ts';
 import { policyOf, ROUND_ROBIN, routingOf } from './policies.ts';
 
+const MAX_MODEL_LEN = 1000;
+
 /** Ids are characters. */
 const text: TurnText = {
   architecture: { eosTokenIds: [] },
@@ -50,6 +52,7 @@ function world(mode: Mode, handover: Handover = 'pull', names = ['p0', 'd0'], po
     newId: () => `id-${++ids}`,
     onTurn: ({ turnId }) => turns.push(turnId),
     onRequest: (notice) => told.push(notice),
+    maxModelLen: MAX_MODEL_LEN,
     spans: new TurnSpans(),
   });
   const ask = async (request: Partial<GenerateRequest>) => {
@@ -177,6 +180,22 @@ describe('what is held for the next turn', () => {
       } else await expect(turn.next()).rejects.toThrow('d0: its KV did not arrive');
       expect(at('d0').released).toContain(held);
     }
+  });
+
+  test('stays for the next turn when P ended before it read, and when the prompt is longer than any engine takes', async () => {
+    const { at, ask, converse, engines } = world('bidirectional');
+    const [first] = await converse(1);
+    const held = at('d0').requests[0]!.requestId;
+    const more = [...first!.promptTokenIds, ...first!.outputTokenIds, 5] as number[];
+    at('p0').fails = () => 'ends';
+    await expect(ask({ promptTokenIds: more })).rejects.toThrow('p0 ended');
+    expect(at('d0').released).toEqual([]);
+    engines[0] = new FakeEngine('p0', 'prefill');
+    const long = Array.from({ length: MAX_MODEL_LEN }, () => 1);
+    await expect(ask({ promptTokenIds: long })).rejects.toThrow('shorten the prompt');
+    expect(at('p0').requests).toEqual([]);
+    expect((await ask({ promptTokenIds: more })).prompt.pulledTokens).toBe(7);
+    expect(at('p0').requests[0]!.kvTransferParams).toMatchObject({ remote_request_id: held });
   });
 
   test('whoever leaves while an engine does not answer is gone at once; what it takes later is aborted there', async () => {

@@ -59,9 +59,9 @@ export const storeAndHops: LessonContent = {
         },
       },
       todo: 'From where it lies: ask three times',
-      run: async (actions) => {
+      run: async (actions, state) => {
         await actions.begin({ path: 'both' });
-        await askThreeTimes(actions);
+        await askThreeTimes(actions, state);
       },
       see: 'P hands over to D what it has just computed, and the store gives P what was said before. Each block is saved once, by whichever engine had it first.',
       figures: movedInWords,

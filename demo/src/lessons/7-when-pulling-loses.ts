@@ -24,9 +24,9 @@ export const whenPullingLoses: LessonContent = {
         cameTrue: () => 1,
       },
       todo: 'Set the threshold to 10,000 and ask three times',
-      run: async (actions) => {
+      run: async (actions, state) => {
         await actions.configure({ threshold: 10_000 });
-        await askThreeTimes(actions);
+        await askThreeTimes(actions, state);
       },
       see: 'Nothing is pulled any more: the account says why, with both numbers.',
       look: 'the chat',

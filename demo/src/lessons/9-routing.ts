@@ -49,9 +49,9 @@ export const routing: LessonContent = {
         cameTrue: handedOverAll,
       },
       todo: 'Stay with one D, and ask three times',
-      run: async (actions) => {
+      run: async (actions, state) => {
         await actions.begin({ routing: 'session-affinity' });
-        await askThreeTimes(actions);
+        await askThreeTimes(actions, state);
       },
       see: 'One D has all of it but what is new. Here that saves copies; with many users it can also make one D the busiest.',
       look: 'the blocks of P and D',

@@ -1,7 +1,12 @@
 /** What several lessons' tasks do. */
-import type { SessionActions } from '../session/types.ts';
+import { systemClock } from '../../../src/platform/clock.ts';
+import { READING_MS } from '../session/reading.ts';
+import type { SessionActions, SessionState } from '../session/types.ts';
 
-/** The shipped conversation's next three turns. */
-export async function askThreeTimes(actions: SessionActions): Promise<void> {
-  for (let i = 0; i < 3; i++) await actions.step();
+/** The shipped conversation's next three turns; where they are shown slowly, with time to read between them. */
+export async function askThreeTimes(actions: SessionActions, state: SessionState): Promise<void> {
+  for (let i = 0; i < 3; i++) {
+    if (i > 0 && state.settings.peek().speed === 'slow') await systemClock.sleep(READING_MS);
+    await actions.step();
+  }
 }

@@ -2,6 +2,7 @@
 import { defaultSettings } from '../session/settings.ts';
 import type { SessionActions, SessionState, Settings } from '../session/types.ts';
 import { bytes } from '../views/format.ts';
+import { MODES } from '../views/modes.ts';
 import { lessonSettings } from './list.ts';
 import type { LessonHead } from './types.ts';
 
@@ -55,7 +56,12 @@ export function settingsInWords({ settings }: LessonHead): string {
   return (Object.entries(settings) as [keyof Settings, unknown][])
     .map(([key, value]) => {
       const plain = value === true ? 'on' : value === false || value === null ? 'off' : String(value);
-      const shown = key === 'store' ? bytes(Number(value)) : plain;
+      const shown =
+        key === 'store'
+          ? bytes(Number(value))
+          : key === 'mode'
+            ? `“${MODES[value as Settings['mode']].name}”`
+            : plain;
       return `${NAMES[key] ?? key} ${shown}`;
     })
     .join(', ');

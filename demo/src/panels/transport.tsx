@@ -1,12 +1,6 @@
 /** Play, pause, one step, reset, and the mode: for engines and recordings alike. */
 import type { Mode, Session } from '../session/types.ts';
-
-const MODES: readonly { mode: Mode; name: string; about: string }[] = [
-  { mode: 'bidirectional', name: 'Both ways', about: 'P pulls back the KV that D generated' },
-  { mode: 'unidirectional', name: 'One way', about: 'P computes again what D generated' },
-  { mode: 'monolithic', name: 'One engine', about: 'One engine prefills and decodes' },
-  { mode: 'decode-local', name: 'D alone', about: 'From the second turn on D prefills by itself' },
-];
+import { MODES } from '../views/modes.ts';
 
 export function Transport({ session: { state, actions } }: { session: Session }) {
   const { phase } = state.status.value;
@@ -39,14 +33,14 @@ export function Transport({ session: { state, actions } }: { session: Session })
       </fieldset>
       {recorded && (
         <p class="mode-now">
-          Mode: <strong>{MODES.find(({ mode }) => mode === state.settings.value.mode)?.name}</strong>
+          Mode: <strong>{MODES[state.settings.value.mode].name}</strong>
         </p>
       )}
       {!recorded && (
         <fieldset class="modes">
           <legend>Mode</legend>
-          {MODES.map(({ mode, name, about }) => (
-            <label key={mode} class="mode" title={about}>
+          {(Object.keys(MODES) as Mode[]).map((mode) => (
+            <label key={mode} class="mode" title={MODES[mode].about}>
               <input
                 type="radio"
                 name="mode"
@@ -55,7 +49,7 @@ export function Transport({ session: { state, actions } }: { session: Session })
                 disabled={phase === 'starting'}
                 onChange={() => void actions.configure({ mode })}
               />
-              <span>{name}</span>
+              <span>{MODES[mode].name}</span>
             </label>
           ))}
         </fieldset>

@@ -4,6 +4,7 @@
  */
 import type { Recording } from '../../../src/recording/events.ts';
 import { Timeline } from './played-events.ts';
+import { READING_MS } from './reading.ts';
 import { SPEEDS } from './settings.ts';
 import { applyEvent, clearState, keepState, type WritableState } from './state.ts';
 import type { SessionEvent, TimeView } from './types.ts';
@@ -35,6 +36,8 @@ export class Playback {
   #kept: Kept[] = [];
   #frame = 0;
   #lastFrameMs = 0;
+  /** Wall milliseconds for which the clock still stands. */
+  #restMs = 0;
   #waiting: (() => void)[] = [];
 
   constructor(state: WritableState, liveMs: () => number) {
@@ -123,6 +126,7 @@ export class Playback {
   pause(): void {
     if (this.#follows && !this.#recording) this.#fallBehind(this.#liveMs());
     this.#playing = false;
+    this.#restMs = 0;
     cancelAnimationFrame(this.#frame);
     this.#show();
   }
@@ -195,13 +199,26 @@ export class Playback {
     const now = performance.now();
     const elapsedMs = Math.min(now - this.#lastFrameMs, LONGEST_FRAME_MS);
     this.#lastFrameMs = now;
-    this.#goTo(this.#moved(elapsedMs));
+    if (this.#restMs > 0) this.#restMs -= elapsedMs;
+    else this.#move(elapsedMs);
     if (this.#next >= this.#events.length && !this.#events.turnUnderWay) {
       if (this.#recording) this.#playing = false;
       else this.#catchUp();
     }
     this.#show();
     if (this.#playing && !this.#follows) this.#frame = requestAnimationFrame(() => this.#tick());
+  }
+
+  /** Onwards, but not past what ends the sight of a turn that ended, before it was read. */
+  #move(elapsedMs: number): void {
+    const to = this.#moved(elapsedMs);
+    const end = this.#recording && this.#chosen === null ? this.#events.restAfter(this.#atMs) : null;
+    if (end === null || to < end) {
+      this.#goTo(to);
+      return;
+    }
+    this.#goTo(end);
+    this.#restMs = READING_MS;
   }
 
   /** Where the clock is after so many milliseconds of the wall's. */

@@ -1,12 +1,17 @@
 /** The events of a session or of a recording by the time at which they are shown, and what turns there are in them. */
+import { STORE_ADDRESS } from '../../../src/config/connectors.ts';
 import { isConversation } from './conversation.ts';
 import type { SessionEvent } from './types.ts';
 
 /** From acceptance to the first token, shown slowly. */
 const FIRST_TOKEN_SHOWN_MS = 4000;
+/** Each stage on the way there has a headline of its own, which is to be read. */
+export const STAGE_SHOWN_MS = 1500;
 /** From a token to the next. */
 const TOKEN_SHOWN_MS = 60;
-const SLOWEST = 1 / 100;
+const SLOWEST = 1 / 1000;
+/** Finer than any clock of an event. */
+const JUST_BEFORE_MS = 1e-6;
 /** An hour of chatting; then nothing more is kept, and what there is stays. */
 const MOST_EVENTS = 200_000;
 
@@ -20,11 +25,15 @@ interface Turn {
   endMs: number | null;
   /** When a copy of it, or of its time, began or ended. */
   beats: number[];
+  /** When another stage began, of those that the headline tells. */
+  stages: number[];
 }
 
 export class Timeline {
   readonly #events: SessionEvent[] = [];
   readonly #turns: Turn[] = [];
+  /** When a turn began, or a conversation was over. */
+  readonly #changes: { atMs: number; ends: boolean }[] = [];
   /** Of copies. */
   readonly #ends: { requestId: string; atMs: number }[] = [];
 
@@ -113,11 +122,18 @@ export class Timeline {
   }
 
   /** 0 while it is not known how long the first token takes: then nothing moves. */
-  speedAt({ startMs, firstMs, lastMs, tokens, endMs }: Turn, atMs: number): number {
+  speedAt({ startMs, firstMs, lastMs, tokens, endMs, stages }: Turn, atMs: number): number {
     const firstOrEnd = firstMs ?? endMs;
     if (firstOrEnd === null) return 0;
     const paceOf = (tookMs: number, shownMs: number) => Math.min(1, Math.max(SLOWEST, tookMs / shownMs));
-    if (atMs < firstOrEnd || tokens < 2) return paceOf(firstOrEnd - startMs, FIRST_TOKEN_SHOWN_MS);
+    if (atMs < firstOrEnd || tokens < 2) {
+      const from = Math.max(startMs, ...stages.filter((stageMs) => stageMs <= atMs));
+      const to = Math.min(firstOrEnd, ...stages.filter((stageMs) => stageMs > atMs));
+      return Math.min(
+        paceOf(firstOrEnd - startMs, FIRST_TOKEN_SHOWN_MS),
+        paceOf(Math.max(0, to - from), STAGE_SHOWN_MS),
+      );
+    }
     return paceOf((lastMs - firstOrEnd) / (tokens - 1), TOKEN_SHOWN_MS);
   }
 
@@ -137,17 +153,38 @@ export class Timeline {
     return ends.length > 0 ? Math.min(...ends) : null;
   }
 
+  /** The next moment after this one with something to read that the next event takes away: a turn that ended, a new beginning. */
+  restAfter(atMs: number): number | null {
+    for (const [i, change] of this.#changes.entries()) {
+      const restMs = change.atMs - JUST_BEFORE_MS;
+      const before = this.#changes[i - 1];
+      // Conversations that end together are one beginning.
+      if (restMs <= atMs || !before || (change.ends && before.ends)) continue;
+      if (this.turnAt(restMs) === null) return restMs;
+    }
+    return null;
+  }
+
   #hear(event: SessionEvent): void {
+    const ends = event.kind === 'conversation_ended';
+    if ((ends || event.kind === 'turn_started') && isConversation(event))
+      this.#changes.push({ atMs: event.atMs, ends });
     if (event.kind === 'turn_started') {
       const { turnId, atMs } = event;
       // Races and sweeps are shown as they happen.
       const slow = isConversation(event);
-      const none = { firstMs: null, lastMs: atMs, tokens: 0, endMs: null, beats: [] };
+      const none = { firstMs: null, lastMs: atMs, tokens: 0, endMs: null, beats: [], stages: [] };
       this.#turns.push({ turnId, slow, startMs: atMs, ...none });
       return;
     }
     if (event.kind === 'transfer_started' || event.kind === 'transfer_ended') {
-      this.turnAt(event.atMs)?.beats.push(event.atMs);
+      const turn = this.turnAt(event.atMs);
+      turn?.beats.push(event.atMs);
+      // Saving goes on beside the turn, and the end of the hand-over is no news before the first token.
+      const told =
+        event.to !== STORE_ADDRESS.engineId &&
+        (event.kind === 'transfer_started' || event.side === 'prefill');
+      if (told) turn?.stages.push(event.atMs);
       if (event.kind === 'transfer_ended') this.#ends.push({ requestId: event.requestId, atMs: event.atMs });
       return;
     }

@@ -51,7 +51,10 @@ export class Replays {
     const { parseRecording } = await import('./recordings.ts');
     const recording = parseRecording(await response.text(), name);
     const { lesson } = this.#bench.settings;
-    this.#bench.playback.load(recording);
+    this.#bench.playback.load({
+      ...recording,
+      title: lesson === null ? 'both ways, then the same one way' : `what lesson ${lesson} shows`,
+    });
     this.#bench.setSettings({ ...this.#bench.settings, lesson });
     // A lesson waits for its reader.
     if (lesson === null) this.#bench.playback.play();

@@ -193,7 +193,9 @@ function apply(state: WritableState, event: SessionEvent): void {
     case 'transfer_started':
     case 'transfer_ended': {
       const transfers = isOfStore(event) ? state.storeTransfers : state.transfers;
-      transfers.value = withTransfer(transfers.value, event);
+      const saidIn = (engineId: string, block: number) =>
+        state.engines.value.get(engineId)?.blocks.value[block]?.text ?? null;
+      transfers.value = withTransfer(transfers.value, event, saidIn);
       break;
     }
     case 'transfer_chunk':

@@ -3,12 +3,10 @@ import { systemClock } from '../../../src/platform/clock.ts';
 import type { Message } from '../../../src/workload/types.ts';
 import { Conversation } from './conversation.ts';
 import { forgetConversation, keepConversation, keptConversation } from './kept-conversation.ts';
+import { readingMs } from './reading.ts';
 import type { Settings } from './settings.ts';
 import { script, secondScript, suggest } from './suggestions.ts';
 import type { Workbench } from './workbench.ts';
-
-/** Time to read an answer before the next question is played. */
-const READING_MS = 900;
 
 /** The second user asks when the first was told so many tokens: people do not ask at the same instant. */
 const SECOND_AFTER = 3;
@@ -45,7 +43,7 @@ export class Talk {
     playing.value = true;
     while (goesOn() && this.#chat.asked < until) {
       if (!(await this.step())) break;
-      if (goesOn() && this.#chat.asked < until) await systemClock.sleep(READING_MS);
+      if (goesOn() && this.#chat.asked < until) await systemClock.sleep(readingMs(this.#bench.settings));
     }
     if (play === this.#plays) playing.value = false;
   }

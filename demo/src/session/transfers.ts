@@ -16,6 +16,7 @@ type Ended = Extract<SessionEvent, { kind: 'transfer_ended' }>;
 export function withTransfer(
   before: readonly TransferView[],
   event: Started | Chunk | Ended,
+  saidIn: (engineId: string, block: number) => string | null = () => null,
 ): readonly TransferView[] {
   const same = (transfer: TransferView) => transfer.requestId === event.requestId && transfer.endMs === null;
   if (event.kind === 'transfer_ended') {
@@ -47,6 +48,7 @@ export function withTransfer(
     to,
     side,
     pairs,
+    said: pairs.map(([block]) => saidIn(from, block)),
     chunks: streamed ? [] : null,
     bytes,
     bytesDone: 0,

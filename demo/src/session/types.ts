@@ -75,6 +75,8 @@ export interface TransferView {
   side: TurnSide;
   /** In the order of the sequence. */
   pairs: BlockPairs;
+  /** What the holder's blocks said when it began, in the order of the pairs; left out where they came later. */
+  said?: readonly (string | null)[];
   /** Of a streamed hand-over: the pairs by chunk, as far as they came. null: all were known at the start. */
   chunks: readonly BlockPairs[] | null;
   bytes: number;

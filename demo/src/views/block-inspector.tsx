@@ -3,7 +3,7 @@ import { type ReadonlySignal, useComputed } from '@preact/signals';
 import { litPlaces, wordOf } from '../session/pointing.ts';
 import type { BlockView, Pointed, Role, SessionState } from '../session/types.ts';
 import { blockInWords, holdInWords, letterOf, stateInWords, whoseInWords } from './describe-block.ts';
-import { isFromStore } from './sources.ts';
+import { isFromStore, madeFrom } from './sources.ts';
 
 interface Props {
   at: ReadonlySignal<Pointed | null>;
@@ -18,11 +18,18 @@ export function BlockInspector({ at, state }: Props) {
   });
   const shown = block.value;
   const stored = pointed?.at === 'block' && isFromStore(state, pointed.role, pointed.id);
+  const other = pointed?.at === 'block' && shown ? madeFrom(state, pointed.role, shown) : null;
   const word = pointed?.at === 'word' ? wordInWords(pointed, state) : null;
   return (
     <div class="inspector" id="block-inspector">
       {pointed?.at === 'block' && shown ? (
-        <BlockDetails role={pointed.role} block={shown} nowMs={state.nowMs()} stored={stored} />
+        <BlockDetails
+          role={pointed.role}
+          block={shown}
+          nowMs={state.nowMs()}
+          stored={stored}
+          madeFrom={other}
+        />
       ) : word ? (
         <p class="inspector-title">{word}</p>
       ) : (
@@ -33,7 +40,7 @@ export function BlockInspector({ at, state }: Props) {
       )}
       <p class="visually-hidden" aria-live="polite">
         {pointed?.at === 'block' && shown
-          ? blockInWords(shown, pointed.role, state.nowMs(), stored)
+          ? `${blockInWords(shown, pointed.role, state.nowMs(), stored)}${other === null ? '' : ` Its KV was made from “${other}”.`}`
           : (word ?? '')}
       </p>
     </div>
@@ -56,9 +63,11 @@ interface DetailsProps {
   block: BlockView;
   nowMs: number;
   stored: boolean;
+  /** Other words that its KV was made from. */
+  madeFrom?: string | null;
 }
 
-export function BlockDetails({ role, block, nowMs, stored }: DetailsProps) {
+export function BlockDetails({ role, block, nowMs, stored, madeFrom: other = null }: DetailsProps) {
   const whose = whoseInWords(block);
   const hold = holdInWords(block, nowMs);
   return (
@@ -70,6 +79,7 @@ export function BlockDetails({ role, block, nowMs, stored }: DetailsProps) {
         {stateInWords(block, role, stored)}
       </p>
       {block.text !== null && <p class="inspector-text">{block.text}</p>}
+      {other !== null && <p class="inspector-text is-wrong">Its KV was made from: {other}</p>}
       <dl class="inspector-facts">
         {whose && <Fact name="whose">{whose}</Fact>}
         {block.group !== undefined && <Fact name="layers of group">{block.group}</Fact>}

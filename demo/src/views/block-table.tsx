@@ -1,6 +1,7 @@
 /** The blocks that hold something, as tables: what the grids show, for those who cannot see them. Made only while open. */
 import type { BlockView, Role, SessionState } from '../session/types.ts';
 import { AsTable } from './as-table.tsx';
+import { DataTable } from './data-table.tsx';
 import { holdInWords, letterOf, stateInWords, whoseInWords } from './describe-block.ts';
 import { isFromStore } from './sources.ts';
 
@@ -33,28 +34,21 @@ export function BlockRows(props: {
   const blocks = props.blocks.filter(({ state: is }) => is !== 'free' && is !== 'null');
   if (blocks.length === 0) return <p>All of {name}'s blocks are free.</p>;
   return (
-    <table>
-      <caption>{name}</caption>
-      <thead>
-        <tr>
-          <th scope="col">block</th>
-          <th scope="col">state</th>
-          <th scope="col">whose</th>
-          <th scope="col">held</th>
-          <th scope="col">text</th>
-        </tr>
-      </thead>
-      <tbody>
-        {blocks.map((block) => (
-          <tr key={block.id}>
-            <th scope="row">{block.id}</th>
-            <td>{stateInWords(block, role, stored(block.id))}</td>
-            <td>{whoseInWords(block) ?? ''}</td>
-            <td>{holdInWords(block, nowMs) ?? ''}</td>
-            <td class="block-text">{block.text ?? ''}</td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+    <DataTable
+      caption={name}
+      columns={['block', 'state', 'whose', 'held', 'text']}
+      rows={blocks.map((block) => ({
+        key: block.id,
+        cells: [
+          block.id,
+          stateInWords(block, role, stored(block.id)),
+          whoseInWords(block),
+          holdInWords(block, nowMs),
+          <span key="text" class="block-text">
+            {block.text}
+          </span>,
+        ],
+      }))}
+    />
   );
 }

@@ -8,7 +8,8 @@ import { font } from './fonts.ts';
 import { timed } from './frame-meter.ts';
 import { type Palette, readPalette } from './palette.ts';
 
-const HEIGHT = 240;
+/** The name of the axis at its side needs so much of large text. */
+const heightFor = ({ least }: Palette): number => Math.max(240, 18.5 * least);
 
 export class CrossoverChart {
   readonly #plot: uPlot;
@@ -21,7 +22,7 @@ export class CrossoverChart {
   constructor(holder: HTMLElement, moved: (handleX: number | null) => void) {
     this.#moved = moved;
     this.#plot = new uPlot(this.#options(holder.clientWidth || 320), [[], [], []], holder);
-    this.#resized = followWidth(this.#plot, holder, HEIGHT);
+    this.#resized = followWidth(this.#plot, holder, heightFor(this.#palette));
   }
 
   #options(width: number): uPlot.Options {
@@ -36,7 +37,7 @@ export class CrossoverChart {
     });
     return {
       width,
-      height: HEIGHT,
+      height: heightFor(this.#palette),
       padding: [14, 10, 0, 0],
       legend: { show: false },
       cursor: { show: false },

@@ -13,6 +13,7 @@ import {
   regretMs,
   totalRegretMs,
 } from './crossover-math.ts';
+import { DataTable } from './data-table.tsx';
 import { ms } from './format.ts';
 import { clamp } from './geometry.ts';
 import { measured } from './measured.ts';
@@ -167,26 +168,13 @@ function PointTable({ points, threshold }: { points: readonly CrossoverPoint[]; 
   if (points.length === 0) return null;
   return (
     <AsTable summary="Chart as a table">
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">tokens</th>
-            <th scope="col">pull</th>
-            <th scope="col">compute again</th>
-            <th scope="col">lost by the threshold</th>
-          </tr>
-        </thead>
-        <tbody>
-          {points.map((point) => (
-            <tr key={point.tokens}>
-              <th scope="row">{point.tokens}</th>
-              <td>{ms(point.pullMs)}</td>
-              <td>{ms(point.recomputeMs)}</td>
-              <td>{ms(regretMs(point, threshold))}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <DataTable
+        columns={['tokens', 'pull', 'compute again', 'lost by the threshold']}
+        rows={points.map((point) => ({
+          key: point.tokens,
+          cells: [point.tokens, ms(point.pullMs), ms(point.recomputeMs), ms(regretMs(point, threshold))],
+        }))}
+      />
     </AsTable>
   );
 }

@@ -73,6 +73,8 @@ export function drawBlock(
   if (size >= Math.max(17, 1.2 * palette.least) && block.turn !== null && look.fade > 0.3) {
     const opacity = look.fade * (cached ? 0.2 : weight);
     const ink = betterInk([palette.ink, palette.onAccent], accent, opacity, palette.surface);
+    // The block fades, its figure is there to be read.
+    context.globalAlpha = 1;
     drawTurn(context, box, block.turn, ink, palette);
   }
   if (look.conversation > 0 && size >= 6) {

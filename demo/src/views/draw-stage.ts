@@ -100,18 +100,19 @@ const colourOf = (direction: Direction, palette: Palette): string =>
   direction === 'd_to_p' ? palette.pull : palette.p;
 
 /** The half of the slab that a direction has. */
-function channelBox({ direction: lie, slab, store }: StageLayout, direction: Direction): Box {
+function channelBox({ slab, ways }: StageLayout, direction: Direction): Box {
   const first = direction === 'd_to_p';
-  if (lie === 'across' && store) {
-    const width = slab.width / 2;
-    return { ...slab, x: slab.x + (first ? 0 : width) + 8, width: width - 16 };
-  }
-  if (lie === 'across') {
+  if (ways === 'stacked') {
     const height = slab.height / 2;
     return { x: slab.x + 10, y: slab.y + (first ? 0 : height), width: slab.width - 20, height };
   }
   const width = slab.width / 2;
-  return { x: slab.x + (first ? 0 : width), y: slab.y + 6, width, height: slab.height - 12 };
+  return {
+    x: slab.x + (first ? 0 : width) + 8,
+    y: slab.y + 6,
+    width: width - 16,
+    height: slab.height - 12,
+  };
 }
 
 function slotsBox(channel: Box): Box {
@@ -152,14 +153,14 @@ function drawChannel(
       context.fill();
     }
   }
-  drawArrow(context, layout.direction, channel, slots, direction, colour);
-  drawRate(context, channel, slots, direction, model, palette);
+  drawArrow(context, layout, channel, slots, direction, colour);
+  drawRate(context, layout, channel, slots, direction, model, palette);
 }
 
 /** A thin arrow the way the bytes go: towards P for a pull back, towards D for the hand-over. */
 function drawArrow(
   context: CanvasRenderingContext2D,
-  lie: StageLayout['direction'],
+  { direction: lie, ways }: StageLayout,
   channel: Box,
   slots: Box,
   direction: Direction,
@@ -181,7 +182,7 @@ function drawArrow(
     context.lineTo(to, y);
     context.lineTo(to + back, y + 4);
   } else {
-    const x = slots.x - 12;
+    const x = ways === 'stacked' ? channel.x : slots.x - 12;
     const [from, to] = towardsP
       ? [channel.y + channel.height, channel.y]
       : [channel.y, channel.y + channel.height];
@@ -198,6 +199,7 @@ function drawArrow(
 /** Above the slots: which way. Below: how much, how long, how fast; or that nothing came yet. */
 function drawRate(
   context: CanvasRenderingContext2D,
+  { direction: lie }: StageLayout,
   channel: Box,
   slots: Box,
   direction: Direction,
@@ -213,9 +215,11 @@ function drawRate(
   context.fillStyle = palette.ink2;
   context.font = font(palette, 12);
   const lineHeight = Math.max(15, palette.least + 3);
+  // Across, the arrow lies between.
+  const under = slots.y + slots.height + (lie === 'across' ? 14 : 4);
   const lines = rateLines(model.last[direction], model.elsewhere[direction]);
   lines.forEach((text, i) => {
-    context.fillText(text, x, slots.y + slots.height + 14 + (i + 1) * lineHeight);
+    context.fillText(text, x, under + (i + 1) * lineHeight);
   });
 }
 

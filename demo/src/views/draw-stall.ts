@@ -81,7 +81,7 @@ function drawAxis(
     const left = x(at) - long / 2;
     if (left < free || left + long > width) continue;
     context.fillStyle = palette.ink3;
-    context.fillText(text, left, height - 8);
+    context.fillText(text, left, height - 2.5 - Math.max(11, palette.least) / 2);
     free = left + long + 10;
   }
 }

@@ -57,17 +57,19 @@ function drawAxis(
   );
   const inView = shown.find(({ startMs }) => startMs >= domain.startMs);
   const origin = (inView ?? shown.at(-1))?.startMs ?? domain.startMs;
-  const step = tickStep(domain, plot);
+  const gap = Math.max(72, 5 * palette.least);
+  const step = tickStep(domain, plot, gap);
   context.font = font(palette, 11);
   context.textBaseline = 'middle';
   context.textAlign = 'left';
   context.lineWidth = 1;
-  for (const at of ticks(domain, plot, origin)) {
+  for (const at of ticks(domain, plot, origin, gap)) {
     const x = Math.round(layout.gutter + toX(domain, plot, at)) + 0.5;
     context.strokeStyle = palette.line;
     line(context, x, layout.axis - 6, x, layout.height);
     context.fillStyle = palette.ink3;
-    if (x + 40 < width) context.fillText(tickLabel(at - origin, step), x + 4, layout.axis - 12);
+    const label = tickLabel(at - origin, step);
+    if (x + 4 + context.measureText(label).width <= width) context.fillText(label, x + 4, layout.axis - 12);
   }
   context.strokeStyle = palette.ink3;
   context.setLineDash([2, 3]);

@@ -25,6 +25,8 @@ export function EngineHeading({
   const { letter, does } = doing(role, state.settings.value.mode);
   const engine = state.drawn[role].value;
   const stats = engine?.stats.value;
+  // A block lands before it counts.
+  const coming = engine?.blocks.value.filter((block) => block.state === 'arriving').length ?? 0;
   const dead = engine?.alive.value === false;
   return (
     <div class={`engine-heading is-${letter.toLowerCase()}`}>
@@ -40,7 +42,7 @@ export function EngineHeading({
         {dead
           ? plainly(engine?.message.value ?? 'stopped')
           : stats
-            ? `${stats.usedBlocks} of ${stats.usedBlocks + stats.freeBlocks} blocks used`
+            ? `${Math.max(0, stats.usedBlocks - coming)} of ${stats.usedBlocks + stats.freeBlocks} blocks used`
             : 'starting'}
         {stats && stats.heldRequests > 0 && !dead ? `, ${plural(stats.heldRequests, 'hold')}` : ''}
       </p>

@@ -8,26 +8,31 @@ import { drawing } from './frame-meter.ts';
 const LOOK_MS = 2000;
 
 export function Foot({ session: { state } }: { session: Session }) {
-  const slowest = useSignal<number | null>(null);
+  const usual = useSignal(drawing.usualFrame());
   useEffect(() => {
     const timer = setInterval(() => {
-      const means = Object.values(drawing.times()).map(({ meanMs }) => meanMs);
-      slowest.value = means.length > 0 ? means.reduce((sum, mean) => sum + mean, 0) : null;
+      usual.value = drawing.usualFrame();
     }, LOOK_MS);
     return () => clearInterval(timer);
-  }, [slowest]);
+  }, [usual]);
   const machine = state.machine.value;
+  const recorded = state.replay.value !== null;
   return (
     <footer class="foot">
       {machine && (
         <p>
           {machine.model.name}: {plural(machine.model.parameters, 'parameter')},{' '}
           {bytes(machine.model.kvBytesPerToken)} of KV a token, blocks of {machine.blockSize} tokens (
-          {bytes(machine.model.blockBytes)}). Runs on {machine.adapter.name}
-          {machine.adapter.software ? ', a CPU that plays the GPU' : ''}. P and D share it and compete for it.
+          {bytes(machine.model.blockBytes)}). {recorded ? 'Ran' : 'Runs'} on {machine.adapter.name}
+          {machine.adapter.software ? ', a CPU that plays the GPU' : ''}. P and D{' '}
+          {recorded ? 'shared it and competed' : 'share it and compete'} for it.
         </p>
       )}
-      {slowest.value !== null && <p>Drawing takes {ms(slowest.value)} a frame.</p>}
+      {usual.value && (
+        <p>
+          Drawing takes {ms(usual.value.ms)} a frame, the median of the last {usual.value.frames}.
+        </p>
+      )}
     </footer>
   );
 }

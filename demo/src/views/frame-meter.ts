@@ -1,4 +1,7 @@
-/** How long drawing takes: every frame of every canvas is timed. Read it in the page's foot, or in performance.measure entries named `draw NAME`. */
+/**
+ * How long drawing takes: each canvas, and all that are drawn in one frame of the browser together. Read it in the page's
+ * foot, or in performance.measure entries named `draw NAME`.
+ */
 
 export interface DrawTimes {
   frames: number;
@@ -9,17 +12,34 @@ export interface DrawTimes {
 }
 
 const KEPT = 240;
+/** The first frames fetch fonts and compile code: a usual frame is not known from a few. */
+const LEAST_FRAMES = 30;
 
-class FrameMeter {
+export class FrameMeter {
   readonly #recent = new Map<string, number[]>();
   readonly #frames = new Map<string, number>();
+  /** All canvases together, of the last frames. */
+  readonly #whole: number[] = [];
+  #frameMs = Number.NaN;
 
-  record(name: string, ms: number): void {
+  /** `frameMs`: when the frame began, the same for all that is drawn in it. */
+  record(name: string, ms: number, frameMs: number): void {
+    if (frameMs === this.#frameMs) this.#whole[this.#whole.length - 1]! += ms;
+    else this.#whole.push(ms);
+    if (this.#whole.length > KEPT) this.#whole.shift();
+    this.#frameMs = frameMs;
     const recent = this.#recent.get(name) ?? [];
     recent.push(ms);
     if (recent.length > KEPT) recent.shift();
     this.#recent.set(name, recent);
     this.#frames.set(name, (this.#frames.get(name) ?? 0) + 1);
+  }
+
+  /** The median of the last frames; null before there were enough. */
+  usualFrame(): { ms: number; frames: number } | null {
+    const frames = this.#whole.length;
+    if (frames < LEAST_FRAMES) return null;
+    return { ms: this.#whole.toSorted((a, b) => a - b)[Math.floor(frames / 2)]!, frames };
   }
 
   times(): Record<string, DrawTimes> {
@@ -49,7 +69,7 @@ export function timed<T>(name: string, draw: () => T): T {
     return draw();
   } finally {
     const end = performance.now();
-    drawing.record(name, end - start);
+    drawing.record(name, end - start, Number(document.timeline.currentTime ?? start));
     const measure = `draw ${name}`;
     performance.measure(measure, { start, end });
     performance.clearMeasures(measure); // observers have it; the browser's list must not grow for ever

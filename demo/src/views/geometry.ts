@@ -95,6 +95,8 @@ export interface StageLayout {
   direction: 'across' | 'down';
   prefill: GridLayout;
   slab: Box;
+  /** How the slab's two ways lie in it. */
+  ways: 'beside' | 'stacked';
   /** Below the slab; null: there is none. */
   store: Box | null;
   decode: GridLayout;
@@ -105,6 +107,9 @@ const NARROW = 620;
 const PADDING = 4;
 const SLAB_ACROSS = 136;
 const SLAB_DOWN = 118;
+/** One way's words need so much, times the least size of text. */
+const WAY_WIDTH = 10.5;
+const WAY_HEIGHT = 6;
 
 interface Counts {
   prefill: number;
@@ -122,7 +127,10 @@ export function layoutStage(width: number, counts: Counts, least = 0, withStore 
 }
 
 function layoutAcross(width: number, counts: Counts, least: number, withStore: boolean): StageLayout {
-  const slabLeast = Math.max(withStore ? 2 * SLAB_ACROSS : SLAB_ACROSS, (withStore ? 19 : 9.5) * least);
+  const slabLeast = Math.max(
+    withStore ? 2 * SLAB_ACROSS : SLAB_ACROSS,
+    (withStore ? 2 : 1) * WAY_WIDTH * least,
+  );
   const slabMost = Math.max(withStore ? 340 : 210, slabLeast);
   const slabWidth = Math.round(clamp(width * (withStore ? 0.32 : 0.17), slabLeast, slabMost));
   const side = Math.floor((width - slabWidth - 2 * PADDING) / 2);
@@ -138,6 +146,7 @@ function layoutAcross(width: number, counts: Counts, least: number, withStore: b
     direction: 'across',
     prefill: centred(prefill),
     slab: withStore ? { ...between, height: top } : between,
+    ways: withStore ? 'beside' : 'stacked',
     store: withStore ? { ...between, y: between.y + top, height: between.height - top } : null,
     decode: centred(decode),
     height: total,
@@ -148,7 +157,8 @@ function layoutDown(width: number, counts: Counts, least: number, withStore: boo
   const inner = width - 2 * PADDING;
   const most = clamp(width * 0.4, 110, 300);
   const prefill = layoutGrid(counts.prefill, { x: PADDING, y: PADDING, width: inner, height: most });
-  const between = Math.max(SLAB_DOWN, 7 * least);
+  const stacked = inner < 2 * WAY_WIDTH * least;
+  const between = Math.max(SLAB_DOWN, (stacked ? 2 * WAY_HEIGHT : 7) * least);
   const slab = { x: PADDING, y: PADDING + heightOf(prefill), width: inner, height: between };
   const below = slab.y + between;
   const height = Math.max(STORE_DOWN, 8 * least);
@@ -159,6 +169,7 @@ function layoutDown(width: number, counts: Counts, least: number, withStore: boo
     direction: 'down',
     prefill: centred(prefill),
     slab,
+    ways: stacked ? 'stacked' : 'beside',
     store,
     decode: centred(decode),
     height: end + heightOf(decode) + PADDING,

@@ -17,7 +17,8 @@ export function RaceView({ session: { state, actions } }: { session: Session }) 
         <h2>Compute again, or pull back?</h2>
         {race && (
           <p class="race-question">
-            <q>{race.question}</q> after {plural(race.historyTokens, 'token')} of history
+            <q>{race.question}</q>
+            {race.historyTokens > 0 && ` after ${plural(race.historyTokens, 'token')} of history`}
           </p>
         )}
         <button

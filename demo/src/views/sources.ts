@@ -1,5 +1,5 @@
 /** Where KV came from that an engine did not compute. No DOM. */
-import type { Role, SessionState, TransferView, TurnReport } from '../session/types.ts';
+import type { BlockView, Role, SessionState, TransferView, TurnReport } from '../session/types.ts';
 
 /** Of the prompt's tokens that were loaded, those that the store gave; a token has as many bytes wherever it lies. */
 export function storedTokens({ pulled_tokens, transfer }: TurnReport): number {
@@ -15,4 +15,20 @@ export function isFromStore({ storeTransfers, transfers, drawn }: Moves, role: R
   const last = (list: readonly TransferView[]): number =>
     list.findLast(({ to, pairs }) => to === engineId && pairs.some(([, at]) => at === id))?.startMs ?? -1;
   return storeTransfers.value.length > 0 && last(storeTransfers.value) > last(transfers.value);
+}
+
+/** Other words than the block's own that its KV was made from: what the block said that it was copied from. null: none are known. */
+export function madeFrom(
+  { transfers, drawn }: Pick<Moves, 'transfers' | 'drawn'>,
+  role: Role,
+  { id, origin, text }: BlockView,
+): string | null {
+  if (origin !== 'pulled' || text === null) return null;
+  const engineId = drawn[role].value?.engineId;
+  const copy = transfers.value.findLast(
+    ({ to, pairs }) => to === engineId && pairs.some(([, at]) => at === id),
+  );
+  const said = copy?.said?.[copy.pairs.findIndex(([, at]) => at === id)] ?? null;
+  // A block that was not full goes on here, or went on there.
+  return said === null || text.startsWith(said) || said.startsWith(text) ? null : said;
 }

@@ -28,6 +28,8 @@ export class StagePicture {
   readonly #afterglow = { prefill: new Afterglow(), decode: new Afterglow() };
   readonly #evictedAt = new Map<string, number>();
   readonly #evictions = new Map<string, number>();
+  /** The clock at the last drawing. */
+  #lastMs = 0;
   #layout: { key: string; layout: StageLayout } | null = null;
   readonly #lit: ReadonlySignal<Lit | null>;
 
@@ -101,7 +103,8 @@ export class StagePicture {
     const awaitedBy = (role: Role) =>
       new Set([...this.#flights.awaited(role), ...(this.layer?.awaited(role) ?? [])]);
     const awaited = { prefill: awaitedBy('prefill'), decode: awaitedBy('decode') };
-    const fresh = turns.peek().length === 0;
+    const fresh = turns.peek().length === 0 || nowMs() < this.#lastMs;
+    this.#lastMs = nowMs();
     for (const role of ['prefill', 'decode'] as const) {
       if (fresh) this.#afterglow[role].clear();
       this.#afterglow[role].advance(blocks[role], awaited[role], clockMs);
@@ -137,7 +140,7 @@ export class StagePicture {
       }),
       glow: (role, block) => {
         const glow = this.#afterglow[role].of(block, clockMs);
-        more ||= glow !== null && glow.fade > FAINT;
+        more ||= glow !== null && block.state === 'free' && glow.fade > FAINT;
         return glow;
       },
       focus: this.focus,

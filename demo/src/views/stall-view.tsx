@@ -5,6 +5,7 @@ import { RUNS } from '../session/measuring.ts';
 import { SPEEDS } from '../session/settings.ts';
 import type { Session, Stall, StallRun } from '../session/types.ts';
 import { AsTable } from './as-table.tsx';
+import { DataTable } from './data-table.tsx';
 import { drawStall, layoutStall } from './draw-stall.ts';
 import { ms, plural } from './format.ts';
 import { leastFont, reducedMotion } from './palette.ts';
@@ -101,8 +102,8 @@ function Side({ name, title, about, stall, domain, atMs }: SideProps) {
         {figures && (
           <span class="race-tokens">
             longest pause of {plural(figures.longestRunsMs.length, 'run')}:{' '}
-            {ms(Math.min(...figures.longestRunsMs))} to {ms(Math.max(...figures.longestRunsMs))}; usual{' '}
-            {ms(figures.typicalMs)}
+            {ms(Math.min(...figures.longestRunsMs))} to {ms(Math.max(...figures.longestRunsMs))}; median of
+            all {ms(figures.typicalMs)}
           </span>
         )}
         <span class="race-time number">{figures ? ms(figures.longestMs) : '–'}</span>
@@ -147,29 +148,26 @@ function Count({ pieces, run, atMs }: CountProps) {
 function RunTable({ stall }: { stall: Stall }) {
   return (
     <AsTable summary="The runs as a table">
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">engines</th>
-            <th scope="col">longest pause of each run</th>
-            <th scope="col">usual pause</th>
-            <th scope="col">first token of what was pasted</th>
-          </tr>
-        </thead>
-        <tbody>
-          {SIDES.map(([name, title]) => {
-            const figures = figuresOf(stall[name]);
-            return (
-              <tr key={name}>
-                <th scope="row">{title}</th>
-                <td>{figures?.longestRunsMs.map(ms).join(', ')}</td>
-                <td>{figures && ms(figures.typicalMs)}</td>
-                <td>{figures && ms(figures.pastedFirstMs)}</td>
-              </tr>
-            );
-          })}
-        </tbody>
-      </table>
+      <DataTable
+        columns={[
+          'engines',
+          'longest pause of each run',
+          'median of all pauses',
+          'first token of what was pasted',
+        ]}
+        rows={SIDES.map(([name, title]) => {
+          const figures = figuresOf(stall[name]);
+          return {
+            key: name,
+            cells: [
+              title,
+              figures?.longestRunsMs.map(ms).join(', '),
+              figures && ms(figures.typicalMs),
+              figures && ms(figures.pastedFirstMs),
+            ],
+          };
+        })}
+      />
     </AsTable>
   );
 }

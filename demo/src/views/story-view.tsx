@@ -7,6 +7,7 @@ export function StoryView({ session: { state } }: { session: Session }) {
   const story = useComputed(() =>
     tell({
       status: state.status.value,
+      mode: state.settings.value.mode,
       turns: state.turns.value,
       transfers: state.transfers.value,
       storeTransfers: state.storeTransfers.value,

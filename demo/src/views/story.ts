@@ -1,8 +1,9 @@
 /** What just happened, in one headline, for somebody who sees this for the first time. Only what was measured. No DOM. */
 import { STORE_ADDRESS } from '../../../src/config/connectors.ts';
 import { isConversation } from '../session/conversation.ts';
-import type { Race, Stall, Status, TransferView, TurnView } from '../session/types.ts';
+import type { Mode, Race, Stall, Status, TransferView, TurnView } from '../session/types.ts';
 import { ms, plural, rate, times } from './format.ts';
+import { MODES } from './modes.ts';
 import { plainly } from './plain-words.ts';
 import { storedTokens } from './sources.ts';
 import { stallVerdict } from './stall.ts';
@@ -17,6 +18,7 @@ export interface Story {
 
 export interface StoryFacts {
   status: Status;
+  mode: Mode;
   turns: readonly TurnView[];
   transfers: readonly TransferView[];
   /** What the store gave and got. */
@@ -33,7 +35,7 @@ export function tell(given: StoryFacts): Story {
   const measured = stallStory(facts) ?? raceStory(facts);
   if (measured) return measured;
   const turn = turns.at(-1);
-  if (!turn) return opening(status);
+  if (!turn) return opening(facts);
   if (turn.error)
     return { tone: 'bad', headline: `Turn ${turn.turn} did not end well`, detail: plainly(turn.error) };
   const ofTurn = ({ startMs, endMs }: TransferView): boolean =>
@@ -49,7 +51,7 @@ export function tell(given: StoryFacts): Story {
   return underWay(turn, pull ?? null, over ?? null);
 }
 
-function opening(status: Status): Story {
+function opening({ status, mode, transfers }: StoryFacts): Story {
   if (status.phase === 'starting') {
     return {
       tone: 'plain',
@@ -57,9 +59,18 @@ function opening(status: Status): Story {
       detail: plainly(status.message),
     };
   }
+  const { name, about, opening: headline } = MODES[mode];
+  // Of a recording: between two conversations.
+  if (status.phase === 'recorded' && transfers.length > 0) {
+    return {
+      tone: 'plain',
+      headline: `Another conversation begins: ${name.toLowerCase()}`,
+      detail: `${about}. What was said before, and its KV, is gone.`,
+    };
+  }
   return {
     tone: 'plain',
-    headline: 'P reads. D writes. Their memory is copied between them.',
+    headline,
     detail:
       status.phase === 'recorded'
         ? 'A recorded run: press play, and watch the blocks of KV move.'
@@ -251,7 +262,7 @@ function raceStory({ race, turns }: StoryFacts): Story | null {
     return {
       tone: 'pull',
       headline: 'What did that save? The same turn, both ways',
-      detail: `“${race.question}” once with P computing ${plural(race.historyTokens, 'token')} of history again, once pulling.`,
+      detail: `“${race.question}” once with P computing ${race.historyTokens > 0 ? `${plural(race.historyTokens, 'token')} of history` : 'the history'} again, once pulling.`,
     };
   }
   const [pull, recompute] = [race.pull.ttftMs!, race.recompute.ttftMs!];

@@ -113,6 +113,23 @@ describe('what a freed block had', () => {
     expect(glow.of(free, 900)).toMatchObject({ fade: 1, block: { id: 5, text: 'from D', heldFor: null } });
   });
 
+  it('is there once its copy landed, though the block still waits to hear of it', () => {
+    const glow = new Afterglow();
+    const waiting = block(5, { state: 'arriving', origin: null });
+    glow.advance([used], new Set(), 0);
+    glow.advance([waiting], new Set(), 10);
+    expect(glow.of(waiting, 10)).toBeNull();
+    glow.expect(5, block(2, { text: 'from D' }), 20);
+    glow.advance([waiting], new Set([5]), 30);
+    expect(glow.of(waiting, 40)).toMatchObject({
+      fade: 1,
+      block: { id: 5, text: 'from D', state: 'pulled' },
+    });
+    glow.advance([used], new Set(), 50);
+    glow.advance([waiting], new Set(), 60);
+    expect(glow.of(waiting, 60)).toBeNull();
+  });
+
   it('is gone with an eviction, and with a new beginning', () => {
     const glow = new Afterglow();
     glow.advance([used], new Set(), 0);
@@ -121,6 +138,16 @@ describe('what a freed block had', () => {
     glow.advance([used], new Set(), 30);
     glow.clear();
     expect(glow.of(free, 40)).toBeNull();
+  });
+
+  it('of a moment before what was shown: what came later is not there, what was freed by then is faint', () => {
+    const glow = new Afterglow();
+    const freed = block(6, { state: 'free' });
+    glow.advance([used, freed], new Set(), 0);
+    glow.clear();
+    glow.advance([free, freed], new Set(), 10);
+    expect(glow.of(free, 10)).toBeNull();
+    expect(glow.of(freed, 10)!.fade).toBe(FAINT);
   });
 });
 

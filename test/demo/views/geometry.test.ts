@@ -69,6 +69,15 @@ describe('the stage', () => {
     expect(slab.y + slab.height).toBeLessThanOrEqual(decode.box.y);
   });
 
+  it('puts the slab’s two ways one below the other where large words have no room beside each other', () => {
+    const counts = { prefill: 64, decode: 64 };
+    expect(layoutStage(350, counts).ways).toBe('beside');
+    const large = layoutStage(350, counts, 18);
+    expect(large.ways).toBe('stacked');
+    // A name, the slots and two lines, twice.
+    expect(large.slab.height).toBeGreaterThan(2 * (12 + 4 * 18));
+  });
+
   it.each([860, 350])('makes room for a store between them, %i pixels wide', (width) => {
     const counts = { prefill: 64, decode: 64 };
     const { prefill, slab, store, decode, height, direction } = layoutStage(width, counts, 0, true);

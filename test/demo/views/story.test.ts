@@ -16,6 +16,7 @@ const told = (events: readonly SessionEvent[]) => {
   const state = fixtureState(events);
   return tell({
     status: state.status.value,
+    mode: state.settings.value.mode,
     turns: state.turns.value,
     transfers: state.transfers.value,
     storeTransfers: state.storeTransfers.value,
@@ -33,6 +34,32 @@ const withTimes = (pullMs: number, recomputeMs: number): Race => ({
 describe('the headline', () => {
   it('begins with what the two engines do', () => {
     expect(told(turn1.slice(0, 3)).headline).toBe('P reads. D writes. Their memory is copied between them.');
+  });
+
+  it('begins with what one engine does, where one does it all', () => {
+    const settings = { kind: 'settings' as const, atMs: 0, settings: { mode: 'monolithic' } };
+    expect(told([...turn1.slice(0, 3), settings]).headline).toBe(
+      'One engine reads and writes. Nothing is copied.',
+    );
+  });
+
+  it('says of a recording that another conversation begins, and how', () => {
+    const state = fixtureState([
+      ...turn1,
+      { kind: 'conversation_ended', atMs: 9000, conversation: 'talk' },
+      { kind: 'settings', atMs: 9000, settings: { mode: 'unidirectional' } },
+    ]);
+    const status = { phase: 'recorded', message: '', progress: null } as const;
+    const { headline } = tell({
+      status,
+      mode: state.settings.value.mode,
+      turns: state.turns.value,
+      transfers: state.transfers.value,
+      storeTransfers: [],
+      race: null,
+      stall: null,
+    });
+    expect(headline).toBe('Another conversation begins: one way');
   });
 
   it('says where the KV of an answer is', () => {

@@ -1,0 +1,48 @@
+/** A table as all drawings have it: a head of columns, and in each row one cell that names it. */
+import type { ComponentChildren } from 'preact';
+
+interface TableRow {
+  key: string | number;
+  /** As many as there are columns. */
+  cells: readonly ComponentChildren[];
+}
+
+interface Props {
+  caption?: string;
+  columns: readonly string[];
+  rows: readonly TableRow[];
+  /** The place of the cell that names its row; left out: the first. */
+  named?: number;
+}
+
+export function DataTable({ caption, columns, rows, named = 0 }: Props) {
+  return (
+    <table>
+      {caption && <caption>{caption}</caption>}
+      <thead>
+        <tr>
+          {columns.map((column) => (
+            <th key={column} scope="col">
+              {column}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {rows.map(({ key, cells }) => (
+          <tr key={key}>
+            {cells.map((cell, i) =>
+              i === named ? (
+                <th key={columns[i]} scope="row">
+                  {cell}
+                </th>
+              ) : (
+                <td key={columns[i]}>{cell}</td>
+              ),
+            )}
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}

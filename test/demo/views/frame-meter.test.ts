@@ -1,0 +1,17 @@
+import { expect, it } from 'vitest';
+import { FrameMeter } from '../../../demo/src/views/frame-meter.ts';
+
+it('a frame is all that was drawn in it, and a usual one is told from many, not from the first', () => {
+  const meter = new FrameMeter();
+  meter.record('engines', 90, 0);
+  for (let i = 1; i < 29; i++) meter.record('engines', 1, i);
+  expect(meter.usualFrame()).toBeNull();
+  for (let i = 29; i < 60; i++) {
+    meter.record('engines', 1, i);
+    meter.record('timeline', 2, i);
+  }
+  expect(meter.usualFrame()).toEqual({ ms: 3, frames: 60 });
+  for (let i = 60; i < 400; i++) meter.record('timeline', 5, i);
+  expect(meter.usualFrame()).toEqual({ ms: 5, frames: 240 });
+  expect(meter.times()).toMatchObject({ engines: { frames: 60 }, timeline: { frames: 371 } });
+});
