@@ -4,13 +4,14 @@
  */
 import type { Clock } from '../engine/types.ts';
 import type { StoreOptions } from '../fleet/types.ts';
-import type { BlockFormat } from '../store/block-file.ts';
+import { type BlockFormat, fileBytesOf } from '../store/block-file.ts';
 import { FolderTier, type FolderTierOptions } from '../store/folder-tier.ts';
 import { type LowerTierCounters, LowerTiers, type Tier } from '../store/lower-tiers.ts';
 import { ServerTier, type ServerTierOptions } from '../store/server-tier.ts';
 import type { VirtualClock } from './clock.ts';
 import { type MediumTimes, tierTimes } from './costs/tiers.ts';
 import type { Medium, SimulationCosts } from './costs/types.ts';
+import type { LiveTier } from './live/look.ts';
 import { QueuedResource } from './resources.ts';
 
 export interface TierOutcome {
@@ -20,7 +21,7 @@ export interface TierOutcome {
   counters: LowerTierCounters & { expired?: number; outages?: number };
 }
 
-interface SimulatedTier extends Pick<TierOutcome, 'medium'> {
+interface SimulatedTier extends Pick<LiveTier, 'medium' | 'room'> {
   tier: FolderTier | ServerTier;
 }
 
@@ -55,18 +56,27 @@ export class SimulatedTiers {
       const medium = new TimedMedium(clock, blockBytes, tierTimes(costs, 'folder'));
       const { bytes: quotaBytes, ttlMs } = folder;
       const tier = new FolderTier({ ...below, folder: simulatedFolder(medium), quotaBytes, ttlMs });
-      tiers.push({ medium: 'folder', tier, start: folder });
+      const room = Math.floor(quotaBytes / fileBytesOf(blockBytes));
+      tiers.push({ medium: 'folder', room, tier, start: folder });
     }
     if (server) {
       const medium = new TimedMedium(clock, blockBytes, tierTimes(costs, 'server'));
       const tier = new ServerTier({ ...below, server: simulatedServer(medium, clock), ttlMs: server.ttlMs });
-      tiers.push({ medium: 'server', tier, start: server });
+      tiers.push({ medium: 'server', room: null, tier, start: server });
     }
     this.#tiers = tiers;
     const ordered = tiers.map(({ tier, start }): { tier: Tier; ingestion: typeof start.ingestion } => {
       return { tier, ingestion: start.ingestion };
     });
     this.lower = ordered.length > 0 ? new LowerTiers(ordered, { parts: () => [] }, clock) : null;
+  }
+
+  /** As they are now. */
+  look(): LiveTier[] {
+    return this.#tiers.map(({ medium, tier, room }) => {
+      const { read, written, leftOut } = tier.counters;
+      return { medium, blocks: tier.blocks, room, read, written, leftOut };
+    });
   }
 
   outcome(): TierOutcome[] {

@@ -1,6 +1,5 @@
-/** An engine's pool as a grid of cells, one a block, or one for so many: in use from below, held, then cached. */
+/** An engine's pool, or a store's memory, as a grid of cells, one a block, or one for so many: in use from below, held, then cached. */
 import type { Occupancy } from '../../../src/engine/inspect/occupancy.ts';
-import type { EngineRole } from '../../../src/router/engine-client.ts';
 import type { Palette } from '../views/palette.ts';
 
 const WHOLE = 255;
@@ -23,10 +22,9 @@ export function drawPool(
   context: CanvasRenderingContext2D,
   { columns, cell }: PoolLayout,
   { used, held, cached }: Occupancy,
-  role: EngineRole,
+  accent: string,
   palette: Palette,
 ): void {
-  const accent = role === 'prefill' ? palette.p : palette.d;
   const size = cell - 1;
   const parts = [
     [used, accent, 1],

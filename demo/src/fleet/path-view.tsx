@@ -1,13 +1,57 @@
 /** One request's way over all engines, on one timeline: a lane for the router, each engine and each link. */
 import type { PathPiece, TurnPath } from '../../../src/simulate/live/look.ts';
-import { AsTable } from '../views/as-table.tsx';
 import { bytes, ms } from '../views/format.ts';
+import { type Column, DataTable } from './data-table.tsx';
 import type { Fleet } from './fleet.ts';
 import { laneLabel } from './names.ts';
 import { wayOf } from './router-view.tsx';
 
 /** Narrower bars could not be seen, in percent. */
 const LEAST_WIDTH = 0.3;
+
+const PIECE: readonly [Column<PathPiece>, ...Column<PathPiece>[]] = [
+  { name: 'what', cell: ({ name }) => name },
+  { name: 'where', cell: ({ lane }) => laneLabel(lane) },
+  { name: 'from', cell: ({ startMs }) => ms(startMs) },
+  { name: 'took', cell: ({ startMs, endMs }) => ms(endMs - startMs) },
+  { name: 'bytes', cell: ({ bytes: moved }) => (moved ? bytes(moved) : '') },
+];
+
+/** What bars are drawn for, by their colour. */
+const GROUPS = [
+  ['pull', 'from D to P'],
+  ['load', 'from the store'],
+  ['save', 'to the store'],
+  ['prefill', 'prefill'],
+  ['hand-over', 'from P to D'],
+  ['decode', 'decode'],
+  ['else', 'router, queues and all else'],
+] as const;
+
+type Group = (typeof GROUPS)[number][0];
+
+function groupOf({ name, group }: PathPiece): Group {
+  if (name === 'save') return 'save';
+  return GROUPS.find(([known]) => known === group)?.[0] ?? 'else';
+}
+
+function PathKey({ pieces }: { pieces: readonly PathPiece[] }) {
+  const there = new Set(pieces.map(groupOf));
+  return (
+    <ul class="fleet-path-key" aria-hidden="true">
+      {GROUPS.filter(([group]) => there.has(group)).map(([group, words]) => (
+        <li key={group}>
+          <span data-group={group} />
+          {words}
+        </li>
+      ))}
+      <li>
+        <span class="fleet-first-key" />
+        first token
+      </li>
+    </ul>
+  );
+}
 
 export function PathView({ fleet }: { fleet: Fleet }) {
   const path = fleet.path.value;
@@ -62,6 +106,7 @@ function Lanes({ path: { decision, latencyMs, pieces }, real }: { path: TurnPath
           </div>
         ))}
       </div>
+      <PathKey pieces={pieces} />
       <p class="fleet-path-times">
         {decision.ttftMs === null ? (
           'It is not answered yet.'
@@ -72,30 +117,12 @@ function Lanes({ path: { decision, latencyMs, pieces }, real }: { path: TurnPath
           </>
         )}
       </p>
-      <AsTable summary="The way as a table">
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">from</th>
-              <th scope="col">took</th>
-              <th scope="col">where</th>
-              <th scope="col">what</th>
-              <th scope="col">bytes</th>
-            </tr>
-          </thead>
-          <tbody>
-            {pieces.map((piece, i) => (
-              <tr key={`${piece.name} ${i}`}>
-                <td>{ms(piece.startMs)}</td>
-                <td>{ms(piece.endMs - piece.startMs)}</td>
-                <td>{laneLabel(piece.lane)}</td>
-                <th scope="row">{piece.name}</th>
-                <td>{piece.bytes ? bytes(piece.bytes) : ''}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </AsTable>
+      <DataTable
+        summary="The way as a table"
+        columns={PIECE}
+        rows={pieces}
+        keyOf={({ name }, i) => `${name} ${i}`}
+      />
     </>
   );
 }
@@ -105,18 +132,13 @@ const startOf = (pieces: readonly PathPiece[], lane: string): number =>
     ? -1
     : Math.min(...pieces.filter((piece) => piece.lane === lane).map(({ startMs }) => startMs));
 
-function Bar({
-  piece: { name, group, startMs, endMs },
-  endMs: wholeMs,
-}: {
-  piece: PathPiece;
-  endMs: number;
-}) {
+function Bar({ piece, endMs: wholeMs }: { piece: PathPiece; endMs: number }) {
+  const { name, startMs, endMs } = piece;
   const width = Math.max(LEAST_WIDTH, (100 * (endMs - startMs)) / wholeMs);
   return (
     <span
       class="fleet-bar"
-      data-group={group}
+      data-group={groupOf(piece)}
       title={`${name}, ${ms(endMs - startMs)}`}
       style={{ left: `${(100 * startMs) / wholeMs}%`, width: `${width}%` }}
     />

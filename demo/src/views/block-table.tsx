@@ -1,7 +1,7 @@
 /** The blocks that hold something, as tables: what the grids show, for those who cannot see them. Made only while open. */
 import type { BlockView, Role, SessionState } from '../session/types.ts';
 import { AsTable } from './as-table.tsx';
-import { holdInWords, letterOf, stateInWords, whoseInWords } from './describe-block.ts';
+import { holdInWords, letterOf, type Stored, stateInWords, whoseInWords } from './describe-block.ts';
 import { isFromStore } from './sources.ts';
 
 export function BlockTable({ state }: { state: SessionState }) {
@@ -27,7 +27,7 @@ export function BlockRows(props: {
   blocks: readonly BlockView[];
   nowMs: number;
   /** What was copied into it came from the store. */
-  stored: (id: number) => boolean;
+  stored: (id: number) => Stored;
 }) {
   const { role, name, nowMs, stored } = props;
   const blocks = props.blocks.filter(({ state: is }) => is !== 'free' && is !== 'null');
