@@ -81,6 +81,18 @@ describe('a fleet from a link', () => {
     const way = page.getByRole('region', { name: "One request's way" });
     await expect.poll(() => way.innerText()).toContain('First token after');
     await expect.poll(() => way.locator('.fleet-bar').count()).toBeGreaterThan(2);
+    // Up to the first token, of which all else is a small part; or to the last.
+    const scale = async () => {
+      const [, end] = (await way.locator('.fleet-scale').innerText()).split(/\n/);
+      return Number.parseFloat(end!.replace(',', ''));
+    };
+    const [first, last] = await page.evaluate<[number, number]>(
+      '[kvferryFleet.path.value.decision.ttftMs, kvferryFleet.path.value.latencyMs]',
+    );
+    expect(first).toBeGreaterThan(0);
+    expect(await scale()).toBeLessThan(1.2 * first);
+    await way.getByRole('button', { name: 'To the last token' }).click();
+    await expect.poll(scale).toBeGreaterThan(0.9 * last);
     await way.getByText('The way as a table').click();
     await expect.poll(() => way.getByRole('table').innerText()).toContain('forward');
   });

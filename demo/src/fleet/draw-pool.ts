@@ -4,6 +4,8 @@ import type { Palette } from '../views/palette.ts';
 
 const WHOLE = 255;
 const LEAST_CELL = 5;
+/** A few blocks in a wide place stay small. */
+const MOST_CELL = 24;
 
 export interface PoolLayout {
   columns: number;
@@ -14,7 +16,7 @@ export interface PoolLayout {
 /** Square cells, as many rows as it takes. */
 export function layoutPool(width: number, cells: number): PoolLayout {
   const columns = Math.max(8, Math.min(32, Math.floor(width / LEAST_CELL), Math.ceil(Math.sqrt(cells * 2))));
-  const cell = width / columns;
+  const cell = Math.min(MOST_CELL, width / columns);
   return { columns, cell, height: Math.ceil(Math.ceil(cells / columns) * cell) };
 }
 

@@ -1,4 +1,5 @@
 /** One request's way over all engines, on one timeline: a lane for the router, each engine and each link. */
+import { useSignal } from '@preact/signals';
 import type { PathPiece, TurnPath } from '../../../src/simulate/live/look.ts';
 import { bytes, ms } from '../views/format.ts';
 import { type Column, DataTable } from './data-table.tsx';
@@ -8,6 +9,8 @@ import { wayOf } from './router-view.tsx';
 
 /** Narrower bars could not be seen, in percent. */
 const LEAST_WIDTH = 0.3;
+/** Up to the first token: and so much of what follows. */
+const BEYOND = 1.15;
 
 const PIECE: readonly [Column<PathPiece>, ...Column<PathPiece>[]] = [
   { name: 'what', cell: ({ name }) => name },
@@ -35,7 +38,7 @@ function groupOf({ name, group }: PathPiece): Group {
   return GROUPS.find(([known]) => known === group)?.[0] ?? 'else';
 }
 
-function PathKey({ pieces }: { pieces: readonly PathPiece[] }) {
+function PathKey({ path: { pieces, decision } }: { path: TurnPath }) {
   const there = new Set(pieces.map(groupOf));
   return (
     <ul class="fleet-path-key" aria-hidden="true">
@@ -45,16 +48,20 @@ function PathKey({ pieces }: { pieces: readonly PathPiece[] }) {
           {words}
         </li>
       ))}
-      <li>
-        <span class="fleet-first-key" />
-        first token
-      </li>
+      {decision.ttftMs !== null && (
+        <li>
+          <span class="fleet-first-key" />
+          first token
+        </li>
+      )}
     </ul>
   );
 }
 
 export function PathView({ fleet }: { fleet: Fleet }) {
   const path = fleet.path.value;
+  /** Decoding takes most of the time: without it the rest can be told apart. */
+  const whole = useSignal(false);
   return (
     <section class="panel fleet-path" aria-label="One request's way">
       <div class="panel-head">
@@ -65,13 +72,24 @@ export function PathView({ fleet }: { fleet: Fleet }) {
           </span>
         )}
         {path && (
+          <button
+            type="button"
+            aria-pressed={whole.value}
+            onClick={() => {
+              whole.value = !whole.value;
+            }}
+          >
+            To the last token
+          </button>
+        )}
+        {path && (
           <button type="button" onClick={() => fleet.letGo()}>
             Let go
           </button>
         )}
       </div>
       {path ? (
-        <Lanes path={path} real={fleet.isReal.value} />
+        <Lanes path={path} real={fleet.isReal.value} whole={whole.value} />
       ) : (
         <p class="quiet-text">Choose a turn among the router's decisions.</p>
       )}
@@ -81,8 +99,10 @@ export function PathView({ fleet }: { fleet: Fleet }) {
 
 const laneOrder = (lane: string): number => (lane === 'router' ? 0 : lane.startsWith('link ') ? 1 : 2);
 
-function Lanes({ path: { decision, latencyMs, pieces }, real }: { path: TurnPath; real: boolean }) {
-  const endMs = Math.max(1, latencyMs ?? 0, ...pieces.map((piece) => piece.endMs));
+function Lanes({ path, real, whole }: { path: TurnPath; real: boolean; whole: boolean }) {
+  const { decision, latencyMs, pieces } = path;
+  const lastMs = Math.max(1, latencyMs ?? 0, ...pieces.map((piece) => piece.endMs));
+  const endMs = whole || decision.ttftMs === null ? lastMs : Math.min(lastMs, BEYOND * decision.ttftMs);
   const lanes = [...new Set(['router', ...pieces.map(({ lane }) => lane)])];
   const inOrder = lanes.toSorted(
     (a, b) => startOf(pieces, a) - startOf(pieces, b) || laneOrder(a) - laneOrder(b),
@@ -95,7 +115,7 @@ function Lanes({ path: { decision, latencyMs, pieces }, real }: { path: TurnPath
             <span class="fleet-lane-name">{laneLabel(lane)}</span>
             <div class="fleet-lane-bars">
               {pieces
-                .filter((piece) => piece.lane === lane)
+                .filter((piece) => piece.lane === lane && piece.startMs < endMs)
                 .map((piece, i) => (
                   <Bar key={`${piece.name} ${i}`} piece={piece} endMs={endMs} />
                 ))}
@@ -105,8 +125,15 @@ function Lanes({ path: { decision, latencyMs, pieces }, real }: { path: TurnPath
             </div>
           </div>
         ))}
+        <div class="fleet-lane">
+          <span />
+          <span class="fleet-scale">
+            <span>0 ms</span>
+            <span>{ms(endMs)}</span>
+          </span>
+        </div>
       </div>
-      <PathKey pieces={pieces} />
+      <PathKey path={path} />
       <p class="fleet-path-times">
         {decision.ttftMs === null ? (
           'It is not answered yet.'
@@ -134,7 +161,7 @@ const startOf = (pieces: readonly PathPiece[], lane: string): number =>
 
 function Bar({ piece, endMs: wholeMs }: { piece: PathPiece; endMs: number }) {
   const { name, startMs, endMs } = piece;
-  const width = Math.max(LEAST_WIDTH, (100 * (endMs - startMs)) / wholeMs);
+  const width = Math.max(LEAST_WIDTH, (100 * (Math.min(endMs, wholeMs) - startMs)) / wholeMs);
   return (
     <span
       class="fleet-bar"
