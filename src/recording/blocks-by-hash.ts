@@ -29,12 +29,14 @@ export class BlocksByHash {
     return { ...content, index: sequence && index, hash: hash.slice(0, HASH_DIGITS) };
   }
 
-  /** Takes in what turns have grown by. */
-  refresh(): void {
-    if (this.#places.size > MOST_HASHES) {
+  /** Takes in what turns have grown by. Returns what is known since then; null: of any hash that may have changed. */
+  refresh(): readonly BlockHash[] | null {
+    const anew = this.#places.size > MOST_HASHES;
+    if (anew) {
       this.#places.clear();
       this.#hashes = new WeakMap();
     }
+    const learned: BlockHash[] = [];
     const hashing = { hasher: this.#hasher, blockSize: this.#blockSize };
     for (const sequence of this.#views.sequences()) {
       const hashes = this.#hashes.get(sequence) ?? [];
@@ -42,8 +44,12 @@ export class BlocksByHash {
       const { tokenIds } = sequence;
       extendHashes(hashes, { tokenIds, cacheSalt: null }, hashing, Number.POSITIVE_INFINITY);
       this.#hashes.set(sequence, hashes);
-      for (let index = known; index < hashes.length; index++)
-        this.#places.set(hashes[index]!, { sequence, index });
+      for (let index = known; index < hashes.length; index++) {
+        const hash = hashes[index]!;
+        if (!this.#places.has(hash)) learned.push(hash);
+        this.#places.set(hash, { sequence, index });
+      }
     }
+    return anew ? null : learned;
   }
 }

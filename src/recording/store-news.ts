@@ -1,16 +1,11 @@
-/** What is new in a store's tiers and figures since they were last told of. A cell keeps its block for as long as it is there. */
-import type { StoreBlocks, StoreCell } from '../store/block-news.ts';
+/** What is new in a store's tiers and figures since they were last told of: looks at what has changed alone. */
+import type { StoreBlocks } from '../store/block-news.ts';
 import type { StoreStats } from '../store/host.ts';
-import { partsOf, type StoreKey } from '../store/keys.ts';
 import type { BlockViews } from './block-views.ts';
 import { BlocksByHash } from './blocks-by-hash.ts';
-import { emptyBlock } from './empty-block.ts';
-import type { BlockView, SessionEvent, StoreFigures } from './events.ts';
-
-type Tier = 'memory' | 'folder';
-
-/** Of a folder so many blocks are told one by one; its figures count all. */
-const MOST_FOLDER_CELLS = 512;
+import type { SessionEvent, StoreFigures } from './events.ts';
+import { FolderCells } from './folder-cells.ts';
+import { TierNews } from './tier-news.ts';
 
 export interface StoreLook {
   blocks: StoreBlocks;
@@ -21,17 +16,17 @@ export interface StoreLook {
 
 export class StoreNews {
   readonly #contents: BlocksByHash;
-  readonly #told = { memory: new Map<number, string>(), folder: new Map<number, string>() };
-  /** As the store told so far. */
-  readonly #memory = new Map<number, StoreCell>();
-  readonly #folder = new Set<StoreKey>();
-  /** What of the folder is told one by one, and where it is put. */
-  readonly #cells = new Map<StoreKey, number>();
+  readonly #memory: TierNews;
+  readonly #folder: TierNews;
+  /** Where what is told of the folder one by one is put. */
+  readonly #cells = new FolderCells();
   #revision = 0;
   #figures = 'null';
 
   constructor(views: BlockViews, blockSize: number) {
     this.#contents = new BlocksByHash(views, blockSize);
+    this.#memory = new TierNews('memory', this.#contents);
+    this.#folder = new TierNews('folder', this.#contents);
   }
 
   /** Of the last look: the next one need tell no more than what came after. */
@@ -43,12 +38,10 @@ export class StoreNews {
   news(look: StoreLook | null, atMs: number): SessionEvent[] {
     if (!look) return this.#changed(null) ? [{ kind: 'store', atMs, figures: null }] : [];
     this.#take(look.blocks);
-    this.#contents.refresh();
-    const events = this.#tier('memory', look.stats.slots, [...this.#memory.values()], atMs);
-    if (look.blocks.folder) {
-      const cells = this.#placed([...this.#folder]);
-      events.push(...this.#tier('folder', Math.max(0, ...cells.map(({ id }) => id)), cells, atMs));
-    }
+    const learned = this.#contents.refresh();
+    for (const tier of [this.#memory, this.#folder]) tier.learned(learned);
+    const events = this.#memory.news(look.stats.slots, atMs);
+    if (look.blocks.folder) events.push(...this.#folder.news(this.#cells.size, atMs));
     const figures = figuresOf(look);
     if (this.#changed(figures)) events.unshift({ kind: 'store', atMs, figures });
     return events;
@@ -58,12 +51,15 @@ export class StoreNews {
     this.#revision = revision;
     if (whole) {
       this.#memory.clear();
+      this.#cells.clear();
       this.#folder.clear();
     }
     for (const id of memory.gone) this.#memory.delete(id);
-    for (const cell of memory.changed) this.#memory.set(cell.id, cell);
-    for (const hash of folder?.gone ?? []) this.#folder.delete(hash);
-    for (const hash of folder?.came ?? []) this.#folder.add(hash);
+    for (const cell of memory.changed) this.#memory.set(cell);
+    if (!folder) return;
+    const { came, gone } = this.#cells.take(folder);
+    for (const id of gone) this.#folder.delete(id);
+    for (const cell of came) this.#folder.set(cell);
   }
 
   #changed(figures: StoreFigures | null): boolean {
@@ -71,49 +67,6 @@ export class StoreNews {
     if (text === this.#figures) return false;
     this.#figures = text;
     return true;
-  }
-
-  /** Cells from 1 on: one that was given up is taken by the next that comes. */
-  #placed(keys: readonly StoreKey[]): StoreCell[] {
-    const there = new Set(keys.slice(-MOST_FOLDER_CELLS));
-    for (const key of this.#cells.keys()) if (!there.has(key)) this.#cells.delete(key);
-    const taken = new Set(this.#cells.values());
-    let next = 1;
-    for (const key of there) {
-      if (this.#cells.has(key)) continue;
-      while (taken.has(next)) next++;
-      taken.add(next);
-      this.#cells.set(key, next);
-    }
-    return [...this.#cells].map(([key, id]) => ({ id, key, state: 'ready' }));
-  }
-
-  /** A store may have thousands: only what changed is put into words. */
-  #tier(tier: Tier, numBlocks: number, cells: readonly StoreCell[], atMs: number): SessionEvent[] {
-    const told = this.#told[tier];
-    const gone = new Set(told.keys());
-    const changed: BlockView[] = [];
-    for (const cell of cells) {
-      gone.delete(cell.id);
-      const seen = `${cell.key} ${cell.state} ${this.#contents.knows(partsOf(cell.key).hash)}`;
-      if (told.get(cell.id) === seen) continue;
-      told.set(cell.id, seen);
-      changed.push(this.#view(cell));
-    }
-    for (const id of gone) {
-      told.delete(id);
-      changed.push(emptyBlock(id));
-    }
-    return changed.length > 0 ? [{ kind: 'store_blocks', atMs, tier, numBlocks, changed }] : [];
-  }
-
-  #view({ id, key, state }: StoreCell): BlockView {
-    return {
-      ...emptyBlock(id),
-      state: ({ coming: 'arriving', ready: 'cached', read: 'held' } as const)[state],
-      origin: 'pulled',
-      ...this.#contents.contentOf(partsOf(key).hash),
-    };
   }
 }
 

@@ -7,11 +7,13 @@ import { filledBytes } from '../engine/kv-cache-spec.ts';
 import type { StoreOptions } from '../fleet/types.ts';
 import type { EngineRole } from '../router/engine-client.ts';
 import { BlockCatalog, type CatalogCounters } from '../store/catalog.ts';
+import { storeOccupancy } from '../store/occupancy.ts';
 import { StoreService, type StoreServiceCounters } from '../store/service.ts';
 import { slotBytes, slotsIn } from '../store/slots.ts';
 import type { RemoteAddress } from '../transport/types.ts';
 import type { VirtualClock } from './clock.ts';
 import type { SimulationCosts } from './costs/types.ts';
+import type { StoreContent } from './live/look.ts';
 import { SimulatedTiers, type TierOutcome } from './tiers.ts';
 import { type SimulatedNet, SimulatedTransport } from './transport.ts';
 
@@ -79,6 +81,15 @@ export class SimulatedStore {
   /** Throws InternalError. */
   checkIntegrity(): void {
     this.#catalog.checkIntegrity();
+  }
+
+  /** What lies in it now; of its memory at most so many cells. */
+  look(mostCells: number): StoreContent {
+    const { size, slots, counters } = this.#catalog;
+    const { lookups, hits, evicted } = counters;
+    const pool = storeOccupancy(slots, this.#catalog.blocks(), mostCells);
+    const tiers = this.#tiers.look();
+    return { slots, blocks: size, pool, lookups, hits, evicted, tiers };
   }
 
   outcome(users: readonly StoreUser[]): StoreOutcome {

@@ -4,13 +4,14 @@
  */
 import type { Clock } from '../engine/types.ts';
 import type { StoreOptions } from '../fleet/types.ts';
-import type { BlockFormat } from '../store/block-file.ts';
+import { type BlockFormat, fileBytesOf } from '../store/block-file.ts';
 import { FolderTier, type FolderTierOptions } from '../store/folder-tier.ts';
-import { type LowerTierCounters, LowerTiers, type Tier } from '../store/lower-tiers.ts';
+import { type LowerTierCounters, LowerTiers } from '../store/lower-tiers.ts';
 import { ServerTier, type ServerTierOptions } from '../store/server-tier.ts';
 import type { VirtualClock } from './clock.ts';
 import { type MediumTimes, mediaBelow, tierTimes } from './costs/tiers.ts';
 import type { Medium, SimulationCosts } from './costs/types.ts';
+import type { LiveTier } from './live/look.ts';
 import { QueuedResource } from './resources.ts';
 
 export interface TierOutcome {
@@ -20,7 +21,7 @@ export interface TierOutcome {
   counters: LowerTierCounters & { expired?: number; outages?: number };
 }
 
-interface SimulatedTier extends Pick<TierOutcome, 'medium'> {
+interface SimulatedTier extends Pick<LiveTier, 'medium' | 'room'> {
   tier: FolderTier | ServerTier;
 }
 
@@ -49,19 +50,28 @@ export class SimulatedTiers {
   /** Throws ConfigError for a folder that has no room for a block. */
   constructor({ options, blockBytes, clock, costs }: TiersDeps) {
     const below = { namespace: '', blockBytes, clock, onTrouble() {}, format: NAMES_ALONE };
-    const make = (medium: Medium): Tier & SimulatedTier['tier'] => {
+    const make = (medium: Medium): SimulatedTier => {
       const timed = new TimedMedium(clock, blockBytes, tierTimes(costs, medium));
-      if (medium === 'server')
-        return new ServerTier({
-          ...{ ...below, ttlMs: options.server!.ttlMs },
-          server: simulatedServer(timed, clock),
-        });
+      if (medium === 'server') {
+        const { ttlMs } = options.server!;
+        const tier = new ServerTier({ ...below, server: simulatedServer(timed, clock), ttlMs });
+        return { medium, room: null, tier };
+      }
       const { bytes: quotaBytes, ttlMs } = options.folder!;
-      return new FolderTier({ ...below, folder: simulatedFolder(timed), quotaBytes, ttlMs });
+      const tier = new FolderTier({ ...below, folder: simulatedFolder(timed), quotaBytes, ttlMs });
+      return { medium, room: Math.floor(quotaBytes / fileBytesOf(blockBytes)), tier };
     };
-    this.#tiers = mediaBelow(options).map((medium) => ({ medium, tier: make(medium) }));
+    this.#tiers = mediaBelow(options).map(make);
     const ordered = this.#tiers.map(({ medium, tier }) => ({ tier, ingestion: options[medium]!.ingestion }));
     this.lower = ordered.length > 0 ? new LowerTiers(ordered, { parts: () => [] }, clock) : null;
+  }
+
+  /** As they are now. */
+  look(): LiveTier[] {
+    return this.#tiers.map(({ medium, tier, room }) => {
+      const { read, written, leftOut } = tier.counters;
+      return { medium, blocks: tier.blocks, room, read, written, leftOut };
+    });
   }
 
   outcome(): TierOutcome[] {

@@ -28,6 +28,9 @@ const AT = {
 } as const;
 export const HEAD_BYTES = 96;
 
+/** Of a block's file; `blockBytes`: of its KV. */
+export const fileBytesOf = (blockBytes: number): number => HEAD_BYTES + blockBytes;
+
 export interface BlockName {
   /** What all blocks of a store have in common: 64 hex digits. */
   namespace: string;

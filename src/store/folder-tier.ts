@@ -6,7 +6,7 @@ import type { BlockHash } from '../engine/block-hash.ts';
 import type { Clock } from '../engine/types.ts';
 import { ConfigError, messageOf } from '../errors.ts';
 import type { StoreFolder } from '../platform/types.ts';
-import { type BlockFormat, type BlockName, decodeBlock, encodeBlock, HEAD_BYTES } from './block-file.ts';
+import { type BlockFormat, type BlockName, decodeBlock, encodeBlock, fileBytesOf } from './block-file.ts';
 import { Lru } from './eviction/lru.ts';
 import { blockIn, fileOf, openStoreFolder } from './folder-names.ts';
 import type { LowerTierCounters, Tier } from './lower-tiers.ts';
@@ -96,7 +96,7 @@ export class FolderTier implements Tier {
   }
 
   get bytes(): number {
-    return this.#order.size * (this.#options.blockBytes + HEAD_BYTES);
+    return this.#order.size * fileBytesOf(this.#options.blockBytes);
   }
 
   get isFull(): boolean {
@@ -131,7 +131,7 @@ export class FolderTier implements Tier {
     const take = (file: Uint8Array | null) => this.#take({ namespace, hash }, file, into, wanted);
     try {
       const came = folder.readFor
-        ? await folder.readFor(name, HEAD_BYTES + wanted, take)
+        ? await folder.readFor(name, fileBytesOf(wanted), take)
         : take(await folder.read(name));
       if (!came) return false;
       this.counters.read++;
@@ -235,7 +235,7 @@ export class FolderTier implements Tier {
 
 /** A block's file. Throws ConfigError for a quota below one. */
 function fileBytesIn({ quotaBytes, blockBytes }: FolderTierOptions): number {
-  const fileBytes = blockBytes + HEAD_BYTES;
+  const fileBytes = fileBytesOf(blockBytes);
   if (quotaBytes >= fileBytes) return fileBytes;
   throw new ConfigError(
     `the store's folder may have ${quotaBytes} bytes and a block takes ${fileBytes}: give it that or more`,

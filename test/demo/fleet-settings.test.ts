@@ -1,6 +1,12 @@
 /** What can be had of a fleet's settings where its engines are real. */
 import { expect, test } from 'vitest';
-import { checkFleet, defaultFleet, needsNewFleet, withinReach } from '../../demo/src/fleet/settings.ts';
+import {
+  checkFleet,
+  defaultFleet,
+  liveOf,
+  needsNewFleet,
+  withinReach,
+} from '../../demo/src/fleet/settings.ts';
 
 const real = { ...defaultFleet, engines: 'real' } as const;
 
@@ -14,6 +20,22 @@ test('real engines are few: what is more gives way, by name', () => {
   ]);
   const simulated = { ...asked, engines: 'simulated' } as const;
   expect(withinReach(simulated)).toEqual({ settings: simulated, problems: [] });
+});
+
+test('a store is given in blocks; a folder lies below a store, and real engines have none', () => {
+  expect(liveOf(defaultFleet, null).store).toBeNull();
+  const asked = { ...defaultFleet, store: 100, storeFolder: 500, storeEviction: 'lru' } as const;
+  expect(withinReach(asked)).toEqual({ settings: asked, problems: [] });
+  expect(liveOf(asked, null).store).toEqual({ blocks: 100, folderBlocks: 500, eviction: 'lru' });
+  expect(needsNewFleet(defaultFleet, asked)).toBe(true);
+  const alone = withinReach({ ...asked, store: 0 });
+  expect(alone).toEqual({
+    settings: { ...asked, store: 0, storeFolder: 0 },
+    problems: [expect.stringContaining('storeFolder is 500')],
+  });
+  const inReal = withinReach({ ...asked, engines: 'real' });
+  expect(inReal.settings).toMatchObject({ store: 100, storeFolder: 0 });
+  expect(inReal.problems).toEqual([expect.stringContaining('storeFolder is 500: real engines have none')]);
 });
 
 test('whose times are modelled is of no effect on real engines', () => {

@@ -81,6 +81,18 @@ describe('a fleet from a link', () => {
     const way = page.getByRole('region', { name: "One request's way" });
     await expect.poll(() => way.innerText()).toContain('First token after');
     await expect.poll(() => way.locator('.fleet-bar').count()).toBeGreaterThan(2);
+    // Up to the first token, of which all else is a small part; or to the last.
+    const scale = async () => {
+      const [, end] = (await way.locator('.fleet-scale').innerText()).split(/\n/);
+      return Number.parseFloat(end!.replace(',', ''));
+    };
+    const [first, last] = await page.evaluate<[number, number]>(
+      '[kvferryFleet.path.value.decision.ttftMs, kvferryFleet.path.value.latencyMs]',
+    );
+    expect(first).toBeGreaterThan(0);
+    expect(await scale()).toBeLessThan(1.2 * first);
+    await way.getByRole('button', { name: 'To the last token' }).click();
+    await expect.poll(scale).toBeGreaterThan(0.9 * last);
     await way.getByText('The way as a table').click();
     await expect.poll(() => way.getByRole('table').innerText()).toContain('forward');
   });
@@ -131,6 +143,67 @@ describe('a fleet from a link', () => {
   });
 });
 
+describe('a store', () => {
+  let opened: OpenedPage;
+  beforeAll(async () => {
+    const store = 'fleet.store=64&fleet.storeFolder=512&fleet.storeEviction=lru';
+    opened = await open(`#view=fleet&${store}&fleet.rate=20&fleet.system=500&fleet.pace=5`);
+    await simulated(opened.page, 5);
+  });
+  afterAll(() => opened.page.close());
+
+  test('stands between P and D with what lies below it, and what went there and came from there', async () => {
+    const { page } = opened;
+    const store = page.getByRole('region', { name: 'The store' });
+    await expect
+      .poll(() => store.innerText())
+      .toMatch(/Memory\s+\d+ of 64 blocks.*Folder\s+\d+ of 512 blocks/s);
+    await expect.poll(() => store.innerText()).toMatch(/Asked for [\d,]+ blocks, had \d+%; \d+ evicted/);
+    await expect
+      .poll(() => store.getByRole('row', { name: /^P/ }).innerText())
+      .toMatch(/P\s+[1-9]\d*\s+[1-9]/);
+    const left = (selector: string) =>
+      page.locator(selector).evaluate((one) => one.getBoundingClientRect().x);
+    const places = await Promise.all(
+      ['prefill', 'store', 'decode'].map((role) => left(`[data-role=${role}]`)),
+    );
+    expect(places).toEqual(places.toSorted((a, b) => a - b));
+    const drawn = "kvferryDrawing.times()['fleet flights'].frames";
+    await expect.poll(() => page.evaluate(drawn)).toBeGreaterThan(20);
+    expect(await seriousFaults(page)).toEqual([]);
+  });
+
+  test('is on the way of a turn', async () => {
+    const { page } = opened;
+    const way = page.getByRole('region', { name: "One request's way" });
+    // Not every turn needs it.
+    const lanesOfOne = async () => {
+      await page.evaluate('kvferryFleet.follow(kvferryFleet.look.value.decisions[0].turnId)');
+      await page.waitForFunction('kvferryFleet.path.value !== null');
+      return (await way.locator('.fleet-lane-name').allInnerTexts()).join();
+    };
+    await expect.poll(lanesOfOne).toMatch(/store to P\d|P\d to store/);
+    expect(await way.locator('[data-group=load], [data-group=save]').count()).toBeGreaterThan(1);
+  });
+
+  test('can be set, and left out', async () => {
+    const { page, errors } = opened;
+    await page.getByText(/a store, conversations of 4 turns/).click();
+    await page.getByLabel('Store, blocks').fill('200');
+    await page.getByLabel('Store, blocks').blur();
+    const store = page.getByRole('region', { name: 'The store' });
+    await expect.poll(() => store.innerText()).toContain('of 200 blocks');
+    await page.getByLabel('Folder below it, blocks').fill('0');
+    await page.getByLabel('Folder below it, blocks').blur();
+    await expect.poll(() => store.innerText()).not.toContain('Folder');
+    expect(new URL(page.url()).hash).toContain('fleet.store=200');
+    await page.getByLabel('Store, blocks').fill('0');
+    await page.getByLabel('Store, blocks').blur();
+    await expect.poll(() => store.count()).toBe(0);
+    expect(errors).toEqual([]);
+  });
+});
+
 test('the exercise: one load, three routers, three lines, and a table of them', async () => {
   const { page, errors } = await open('#view=fleet&fleet.seconds=5&fleet.third=random');
   const exercise = page.getByRole('region', { name: 'The same load, three routers' });
@@ -165,6 +238,41 @@ test('the exercise: one load, three routers, three lines, and a table of them', 
   await expect.poll(() => page.workers().length).toBe(1);
   expect(errors).toEqual([]);
   await page.close();
+});
+
+describe('an address that asks for a fleet that cannot be', () => {
+  // Conversations of more tokens than a pool has room for.
+  const impossible = 'fleet.turns=12&fleet.question=1000&fleet.answer=500';
+  const possible = { turns: 4, question: 200, answer: 64 };
+
+  test('is named and ignored at the start', async () => {
+    const { page, errors } = await open(`#view=fleet&${impossible}`);
+    const notes = page.getByRole('log', { name: 'Notes of the fleet' });
+    await expect
+      .poll(() => notes.innerText())
+      .toMatch(/address asks for a fleet that cannot be: .*256 blocks/);
+    await simulated(page, 0.5);
+    expect(await settingsOf(page)).toMatchObject(possible);
+    expect(errors).toEqual([]);
+    await page.close();
+  });
+
+  test('leaves what runs as it is, and says so, when it changes', async () => {
+    const { page, errors } = await open('#view=fleet&fleet.rate=9');
+    await simulated(page, 1);
+    await page.evaluate(`location.hash = '#view=fleet&fleet.prefill=5&${impossible}'`);
+    const notes = page.getByRole('log', { name: 'Notes of the fleet' });
+    await expect
+      .poll(() => notes.innerText())
+      .toMatch(/address asks for a fleet that cannot be: .*256 blocks/);
+    expect(await settingsOf(page)).toMatchObject({ ...possible, rate: 9, prefill: 2 });
+    // Not begun anew.
+    expect(await page.evaluate('kvferryFleet.nowMs.value')).toBeGreaterThanOrEqual(1000);
+    expect(new URL(page.url()).hash).toBe('#view=fleet&fleet.rate=9');
+    expect(await page.getByRole('alert').count()).toBe(0);
+    expect(errors).toEqual([]);
+    await page.close();
+  });
 });
 
 test('times that were measured elsewhere are not to be had: said', async () => {

@@ -23,7 +23,7 @@ interface View {
   name: string;
   hash: string;
   webgpu?: false;
-  /** No engines: a fleet is shown, which has run so many simulated seconds. */
+  /** A fleet is shown, which has run so many seconds. */
   fleet?: number;
   /** Up to what is pictured. */
   go?: (page: Page) => Promise<void>;
@@ -50,6 +50,28 @@ const views: View[] = [
     fleet: 10,
   },
   {
+    name: 'fleet-store',
+    hash: '#view=fleet&fleet.store=200&fleet.storeFolder=1000&fleet.rate=20&fleet.system=500',
+    fleet: 15,
+    go: openedWith('P0'),
+  },
+  {
+    name: 'fleet-scaled',
+    hash: '#view=fleet&fleet.pace=20&fleet.rate=60&fleet.autoscale=k8s-hpa&fleet.startUp=5',
+    fleet: 90,
+  },
+  {
+    name: 'fleet-real',
+    hash: `#view=fleet&model=nano&fleet.engines=real&fleet.rate=3&fleet.turns=3&fleet.question=80&fleet.answer=16&fleet.store=64`,
+    fleet: 12,
+    go: openedWith('D0'),
+  },
+  {
+    name: 'projector-fleet-store',
+    hash: '#view=fleet&fleet.store=200&fleet.storeFolder=1000&fleet.rate=20&fleet.system=500&projector=true',
+    fleet: 15,
+  },
+  {
     name: 'projector-fleet',
     hash: '#view=fleet&fleet.pace=20&projector=true',
     fleet: 20,
@@ -70,11 +92,21 @@ function walked(number: number) {
   };
 }
 
+/** An engine's tile is open. */
+function openedWith(name: string) {
+  return async (page: Page) => {
+    await page.getByRole('button', { name: `Blocks of ${name}` }).click();
+    const blocks = page.getByRole('region', { name: `Blocks of ${name}` }).getByRole('application');
+    await blocks.hover({ position: { x: 30, y: 20 } });
+    await page.getByRole('button', { name: 'Hold' }).click();
+  };
+}
+
 async function chosenAndCompared(page: Page): Promise<void> {
   await page.getByRole('button', { name: 'Kill P1' }).click();
   await page.getByLabel('Seconds of load').fill('20');
   await page.getByRole('button', { name: 'Compare' }).click();
-  await page.waitForFunction('kvferryFleet.comparison.value !== null', null, { timeout: 120_000 });
+  await page.waitForFunction('kvferryFleet.exercise.comparison.value !== null', null, { timeout: 120_000 });
   await page.getByRole('button', { name: 'Hold' }).click();
   await page.locator('.fleet-turn').last().click();
   await page.waitForFunction('kvferryFleet.path.value !== null');

@@ -1,10 +1,11 @@
-/** An engine's pool as a grid of cells, one a block, or one for so many: in use from below, held, then cached. */
+/** An engine's pool, or a store's memory, as a grid of cells, one a block, or one for so many: in use from below, held, then cached. */
 import type { Occupancy } from '../../../src/engine/inspect/occupancy.ts';
-import type { EngineRole } from '../../../src/router/engine-client.ts';
 import type { Palette } from '../views/palette.ts';
 
 const WHOLE = 255;
 const LEAST_CELL = 5;
+/** A few blocks in a wide place stay small. */
+const MOST_CELL = 24;
 
 export interface PoolLayout {
   columns: number;
@@ -15,7 +16,7 @@ export interface PoolLayout {
 /** Square cells, as many rows as it takes. */
 export function layoutPool(width: number, cells: number): PoolLayout {
   const columns = Math.max(8, Math.min(32, Math.floor(width / LEAST_CELL), Math.ceil(Math.sqrt(cells * 2))));
-  const cell = width / columns;
+  const cell = Math.min(MOST_CELL, width / columns);
   return { columns, cell, height: Math.ceil(Math.ceil(cells / columns) * cell) };
 }
 
@@ -23,10 +24,9 @@ export function drawPool(
   context: CanvasRenderingContext2D,
   { columns, cell }: PoolLayout,
   { used, held, cached }: Occupancy,
-  role: EngineRole,
+  accent: string,
   palette: Palette,
 ): void {
-  const accent = role === 'prefill' ? palette.p : palette.d;
   const size = cell - 1;
   const parts = [
     [used, accent, 1],

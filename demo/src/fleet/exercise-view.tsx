@@ -77,7 +77,7 @@ function Result({ fleet, comparison }: { fleet: Fleet; comparison: Comparison })
     chartOf(fleet.exercise.comparison.value ?? comparison, fleet.settings.value.slo),
   );
   const { settings, policies, seconds } = comparison;
-  const { prefill, decode, seed, load } = settings;
+  const { prefill, decode, seed, load, store } = settings;
   const asked = comparedOf(fleet.settings.value).join();
   return (
     <>
@@ -97,7 +97,7 @@ function Result({ fleet, comparison }: { fleet: Fleet; comparison: Comparison })
             <th scope="col">p99</th>
             <th scope="col">requests</th>
             <th scope="col">found at P</th>
-            <th scope="col">pulled from D</th>
+            <th scope="col">{store ? 'from D or the store' : 'pulled from D'}</th>
           </tr>
         </thead>
         <tbody>

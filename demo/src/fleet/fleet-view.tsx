@@ -1,5 +1,9 @@
 /** A fleet of engines, simulated in a thread of its own or real: watched, loaded, scaled, broken, and compared under policies. */
-import './fleet.css';
+import './styles/view.css';
+import './styles/router.css';
+import './styles/tiles.css';
+import './styles/store.css';
+import './styles/charts.css';
 import { useEffect, useMemo } from 'preact/hooks';
 import type { Session } from '../session/types.ts';
 import { Controls } from './controls.tsx';

@@ -4,6 +4,7 @@ import { messageOf } from '../../../src/errors.ts';
 import type { LiveLook, TurnPath } from '../../../src/simulate/live/look.ts';
 import type { LiveNews, LiveOrder } from '../../../src/simulate/live/protocol.ts';
 import { costsHere } from '../session/costs.ts';
+import { fleetShown } from '../session/shown.ts';
 import { whatIsMissing } from '../session/support.ts';
 import { reducedMotion } from '../views/palette.ts';
 import { fleetFromHash, hashWithFleet } from './address.ts';
@@ -65,7 +66,7 @@ export class Fleet {
   #lookedMs = Number.NEGATIVE_INFINITY;
 
   constructor() {
-    this.#read(last);
+    this.#read(last, last);
   }
 
   /** From here on until what it returns is called. */
@@ -255,16 +256,26 @@ export class Fleet {
     this.#thread?.order(order);
   }
 
-  #read(base: FleetSettings): void {
+  /** `base`: what is so where the address says nothing; `otherwise`: where all that it says together cannot be. */
+  #read(base: FleetSettings, otherwise: FleetSettings): void {
     const asked = fleetFromHash(location.hash, base);
     const { settings, problems: beyond } = withinReach(asked.settings);
     const problems = [...asked.problems, ...beyond];
     const known = settings.costs !== MEASURED || costsHere.value !== null;
-    this.settings.value = known ? settings : { ...settings, costs: defaultFleet.costs };
+    const read = known ? settings : { ...settings, costs: defaultFleet.costs };
     if (!known)
       problems.push(
         `The address asks for costs that were measured in another page: here it is ${defaultFleet.costs} until you measure.`,
       );
+    try {
+      checkFleet(read, loadOf(read));
+      this.settings.value = read;
+    } catch (error) {
+      problems.push(
+        `The address asks for a fleet that cannot be: ${messageOf(error)}. What it sets of the fleet is ignored.`,
+      );
+      this.settings.value = otherwise;
+    }
     for (const problem of problems) this.say(problem);
   }
 
@@ -274,9 +285,13 @@ export class Fleet {
   }
 
   #follow(): void {
+    // It is about to go, and keeps what it had.
+    if (!fleetShown.value) return;
     const before = this.settings.value;
     if (hashWithFleet(location.hash, before) === location.hash) return;
-    this.#read(defaultFleet);
+    this.#read(defaultFleet, before);
+    // Without what it could not mean.
+    this.#write();
     this.#apply(before, this.settings.value);
   }
 }

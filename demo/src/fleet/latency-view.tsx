@@ -1,17 +1,18 @@
 /** p50 and p99 of the time to the first token as the fleet runs, the SLO, and what happened meanwhile. */
 import { useComputed } from '@preact/signals';
+import type { LatencyPoint } from '../../../src/simulate/live/latency.ts';
 import type { LiveLook } from '../../../src/simulate/live/look.ts';
-import { AsTable } from '../views/as-table.tsx';
 import { ms } from '../views/format.ts';
 import { ChartHolder } from './chart-holder.tsx';
+import { type Column, DataTable } from './data-table.tsx';
 import type { Fleet } from './fleet.ts';
 import type { Chart } from './line-chart.ts';
 import { eventInWords, seconds } from './names.ts';
 import type { FleetSettings } from './settings.ts';
 import { TimesTag } from './times-tag.tsx';
 
-const TABLE_POINTS = 20;
-const TABLE_EVENTS = 20;
+/** The last ones. */
+const TABLE_ROWS = 20;
 
 export function LatencyView({ fleet }: { fleet: Fleet }) {
   const chart = useComputed((): Chart => chartOf(fleet.look.value, fleet.settings.value));
@@ -52,50 +53,30 @@ function chartOf(look: LiveLook | null, { slo: sloMs, engines }: FleetSettings):
 
 const shown = (value: number | null): string => (value === null ? '' : ms(value));
 
-function PointTable({ look: { latency } }: { look: LiveLook }) {
-  return (
-    <AsTable summary="Chart as a table">
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">at</th>
-            <th scope="col">p50</th>
-            <th scope="col">p99</th>
-            <th scope="col">answers</th>
-          </tr>
-        </thead>
-        <tbody>
-          {latency.slice(-TABLE_POINTS).map(({ atMs, p50Ms, p99Ms, answers }) => (
-            <tr key={atMs}>
-              <th scope="row">{seconds(atMs)}</th>
-              <td>{shown(p50Ms)}</td>
-              <td>{shown(p99Ms)}</td>
-              <td>{answers}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </AsTable>
-  );
-}
+const POINT: readonly [Column<LatencyPoint>, ...Column<LatencyPoint>[]] = [
+  { name: 'at', cell: ({ atMs }) => seconds(atMs) },
+  { name: 'p50', cell: ({ p50Ms }) => shown(p50Ms) },
+  { name: 'p99', cell: ({ p99Ms }) => shown(p99Ms) },
+  { name: 'answers', cell: ({ answers }) => answers },
+];
 
-function EventTable({ look: { events } }: { look: LiveLook }) {
-  return (
-    <AsTable summary="What happened, as a table">
-      {events.length === 0 ? (
-        <p>Nothing yet.</p>
-      ) : (
-        <table>
-          <tbody>
-            {events.slice(-TABLE_EVENTS).map((event, i) => (
-              <tr key={`${event.atMs} ${i}`}>
-                <th scope="row">{seconds(event.atMs)}</th>
-                <td>{eventInWords(event)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      )}
-    </AsTable>
-  );
-}
+const PointTable = ({ look: { latency } }: { look: LiveLook }) => (
+  <DataTable
+    summary="Chart as a table"
+    columns={POINT}
+    rows={latency.slice(-TABLE_ROWS)}
+    keyOf={({ atMs }) => atMs}
+  />
+);
+
+const EventTable = ({ look: { events } }: { look: LiveLook }) => (
+  <DataTable
+    summary="What happened, as a table"
+    columns={[
+      { name: 'at', cell: ({ atMs }) => seconds(atMs) },
+      { name: 'what', cell: eventInWords },
+    ]}
+    rows={events.slice(-TABLE_ROWS)}
+    keyOf={({ atMs }, i) => `${atMs} ${i}`}
+  />
+);

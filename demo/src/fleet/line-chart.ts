@@ -74,7 +74,7 @@ export class LineChart {
           ...axis(this.#chart.simulated ? 'simulated time, s' : 'time, s'),
           size: Math.max(34, 2 * this.#palette.least),
         },
-        { ...axis('time to first token, ms'), size: Math.max(56, 3.6 * this.#palette.least) },
+        { ...axis('first token, ms'), size: Math.max(56, 3.6 * this.#palette.least) },
       ],
       series: [
         {},
@@ -97,34 +97,46 @@ export class LineChart {
     const ratio = globalThis.devicePixelRatio || 1;
     const { ctx, bbox } = plot;
     const right = bbox.left + bbox.width;
+    const palette = this.#palette;
     ctx.save();
     ctx.font = font({ ...this.#palette, least: this.#palette.least * ratio }, 11 * ratio, 600);
-    ctx.textBaseline = 'bottom';
     ctx.lineWidth = ratio;
     const y = plot.valToPos(this.#chart.sloMs, 'y', true);
     // The last line may have left its dashes.
     ctx.setLineDash([]);
     ctx.strokeStyle = this.#palette.bad;
     stroke(ctx, bbox.left, y, right, y);
-    ctx.fillStyle = this.#palette.bad;
-    ctx.textAlign = 'right';
-    ctx.fillText(`SLO ${this.#chart.sloMs} ms`, right - 4 * ratio, y - 2 * ratio);
     ctx.strokeStyle = this.#palette.ink3;
-    ctx.fillStyle = this.#palette.ink2;
     ctx.textAlign = 'left';
     ctx.textBaseline = 'top';
     ctx.setLineDash([2 * ratio, 3 * ratio]);
+    const marks = this.#chart.marks
+      .map(({ atMs, text }) => ({ x: plot.valToPos(atMs / 1000, 'x', true), text }))
+      .filter(({ x }) => x >= bbox.left && x <= right);
+    for (const { x } of marks) stroke(ctx, x, bbox.top, x, bbox.top + bbox.height);
+    // Over all lines, which would go through them.
     let free = bbox.left;
-    for (const { atMs, text } of this.#chart.marks) {
-      const x = plot.valToPos(atMs / 1000, 'x', true);
-      if (x < bbox.left || x > right) continue;
-      stroke(ctx, x, bbox.top, x, bbox.top + bbox.height);
+    for (const { x, text } of marks) {
       const long = ctx.measureText(text).width;
       if (x < free || x + long + 6 * ratio > right) continue;
-      ctx.fillText(text, x + 4 * ratio, bbox.top);
+      this.#words(ctx, text, x + 4 * ratio, bbox.top, palette.ink2);
       free = x + long + 12 * ratio;
     }
+    ctx.textAlign = 'right';
+    ctx.textBaseline = 'bottom';
+    this.#words(ctx, `SLO ${this.#chart.sloMs} ms`, right - 4 * ratio, y - 2 * ratio, palette.bad);
     ctx.restore();
+  }
+
+  /** On a ground of their own, through which the lines can still be seen. */
+  #words(ctx: CanvasRenderingContext2D, text: string, x: number, y: number, colour: string): void {
+    const { width, actualBoundingBoxAscent: above, actualBoundingBoxDescent: below } = ctx.measureText(text);
+    ctx.fillStyle = this.#palette.surface;
+    ctx.globalAlpha = 0.8;
+    ctx.fillRect(ctx.textAlign === 'right' ? x - width : x, y - above, width, above + below);
+    ctx.globalAlpha = 1;
+    ctx.fillStyle = colour;
+    ctx.fillText(text, x, y);
   }
 }
 

@@ -4,6 +4,7 @@ import { emptyBlock } from '../../../src/recording/empty-block.ts';
 import type { EngineRole } from '../../../src/router/engine-client.ts';
 import type { LiveBlock, LiveBlocks } from '../../../src/simulate/live/look.ts';
 import type { BlockView } from '../session/types.ts';
+import type { Stored } from '../views/describe-block.ts';
 import { drawBlock, drawBlockFocus } from '../views/draw-block.ts';
 import {
   type ArrowKey,
@@ -24,6 +25,7 @@ export class OpenedPicture {
   readonly role: EngineRole;
   focus: number | null = null;
   blocks: readonly BlockView[] = [];
+  #from = new Map<number, LiveBlock['from']>();
   #taken: LiveBlocks | null = null;
   #grid: GridLayout | null = null;
 
@@ -35,6 +37,7 @@ export class OpenedPicture {
   take(opened: LiveBlocks | null): void {
     if (!opened || opened === this.#taken) return;
     this.#taken = opened;
+    this.#from = new Map(opened.blocks.map(({ id, from }) => [id, from]));
     const views = new Map(opened.blocks.map((block) => [block.id, viewOf(block)]));
     this.blocks = Array.from({ length: opened.numBlocks }, (_, id) => views.get(id) ?? emptyBlock(id));
   }
@@ -52,11 +55,19 @@ export class OpenedPicture {
     const newestTurn = this.blocks.reduce((newest, { turn }) => Math.max(newest, turn ?? 0), 1);
     for (const block of this.blocks) {
       const look = { role: this.role, newestTurn, conversation: talkOf(block), awaited: false };
-      const still = { evictedGlow: 0, fade: 1, stored: false, wrong: false };
+      const stored = this.#from.get(block.id) === 'store';
+      const still = { evictedGlow: 0, fade: 1, stored, wrong: false };
       drawBlock(context, cellBox(grid, block.id), block, { ...look, ...still }, palette);
     }
     if (this.focus === null || this.focus >= this.blocks.length) return;
     drawBlockFocus(context, cellBox(grid, this.focus), palette);
+  }
+
+  /** Whether what was copied there came from the store, if there is one. */
+  stored(id: number, hasStore: boolean): Stored {
+    const from = this.#from.get(id) ?? null;
+    if (from === null || from === 'either') return hasStore && 'perhaps';
+    return from === 'store';
   }
 
   at(point: Point): number | null {

@@ -37,6 +37,7 @@ function Opened({ fleet, engineId }: { fleet: Fleet; engineId: string }) {
     picture.focus = id;
     redraw.current();
   };
+  const stored = (id: number) => picture.stored(id, (look.value?.store ?? null) !== null);
   const shown = at.value === null ? undefined : blocks[at.value];
   const gone =
     look.value !== null && !look.value.engines.some((each) => each.engineId === engineId && each.pool);
@@ -86,7 +87,7 @@ function Opened({ fleet, engineId }: { fleet: Fleet; engineId: string }) {
       <div class="inspector" id="fleet-block">
         {shown ? (
           <>
-            <BlockDetails role={role} block={shown} nowMs={nowMs} stored={false} />
+            <BlockDetails role={role} block={shown} nowMs={nowMs} stored={stored(shown.id)} />
             {shown.conversation !== null && <p class="quiet-text">conversation {shown.conversation}</p>}
           </>
         ) : (
@@ -94,7 +95,7 @@ function Opened({ fleet, engineId }: { fleet: Fleet; engineId: string }) {
         )}
       </div>
       <AsTable summary={`Blocks of ${name} as a table`}>
-        <BlockRows role={role} name={name} blocks={blocks} nowMs={nowMs} stored={() => false} />
+        <BlockRows role={role} name={name} blocks={blocks} nowMs={nowMs} stored={stored} />
       </AsTable>
     </section>
   );

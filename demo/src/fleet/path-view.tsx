@@ -1,16 +1,67 @@
 /** One request's way over all engines, on one timeline: a lane for the router, each engine and each link. */
+import { useSignal } from '@preact/signals';
 import type { PathPiece, TurnPath } from '../../../src/simulate/live/look.ts';
-import { AsTable } from '../views/as-table.tsx';
 import { bytes, ms } from '../views/format.ts';
+import { type Column, DataTable } from './data-table.tsx';
 import type { Fleet } from './fleet.ts';
 import { laneLabel } from './names.ts';
 import { wayOf } from './router-view.tsx';
 
 /** Narrower bars could not be seen, in percent. */
 const LEAST_WIDTH = 0.3;
+/** Up to the first token: and so much of what follows. */
+const BEYOND = 1.15;
+
+const PIECE: readonly [Column<PathPiece>, ...Column<PathPiece>[]] = [
+  { name: 'what', cell: ({ name }) => name },
+  { name: 'where', cell: ({ lane }) => laneLabel(lane) },
+  { name: 'from', cell: ({ startMs }) => ms(startMs) },
+  { name: 'took', cell: ({ startMs, endMs }) => ms(endMs - startMs) },
+  { name: 'bytes', cell: ({ bytes: moved }) => (moved ? bytes(moved) : '') },
+];
+
+/** What bars are drawn for, by their colour. */
+const GROUPS = [
+  ['pull', 'from D to P'],
+  ['load', 'from the store'],
+  ['save', 'to the store'],
+  ['prefill', 'prefill'],
+  ['hand-over', 'from P to D'],
+  ['decode', 'decode'],
+  ['else', 'router, queues and all else'],
+] as const;
+
+type Group = (typeof GROUPS)[number][0];
+
+function groupOf({ name, group }: PathPiece): Group {
+  if (name === 'save') return 'save';
+  return GROUPS.find(([known]) => known === group)?.[0] ?? 'else';
+}
+
+function PathKey({ path: { pieces, decision } }: { path: TurnPath }) {
+  const there = new Set(pieces.map(groupOf));
+  return (
+    <ul class="fleet-path-key" aria-hidden="true">
+      {GROUPS.filter(([group]) => there.has(group)).map(([group, words]) => (
+        <li key={group}>
+          <span data-group={group} />
+          {words}
+        </li>
+      ))}
+      {decision.ttftMs !== null && (
+        <li>
+          <span class="fleet-first-key" />
+          first token
+        </li>
+      )}
+    </ul>
+  );
+}
 
 export function PathView({ fleet }: { fleet: Fleet }) {
   const path = fleet.path.value;
+  /** Decoding takes most of the time: without it the rest can be told apart. */
+  const whole = useSignal(false);
   return (
     <section class="panel fleet-path" aria-label="One request's way">
       <div class="panel-head">
@@ -21,13 +72,24 @@ export function PathView({ fleet }: { fleet: Fleet }) {
           </span>
         )}
         {path && (
+          <button
+            type="button"
+            aria-pressed={whole.value}
+            onClick={() => {
+              whole.value = !whole.value;
+            }}
+          >
+            To the last token
+          </button>
+        )}
+        {path && (
           <button type="button" onClick={() => fleet.letGo()}>
             Let go
           </button>
         )}
       </div>
       {path ? (
-        <Lanes path={path} real={fleet.isReal.value} />
+        <Lanes path={path} real={fleet.isReal.value} whole={whole.value} />
       ) : (
         <p class="quiet-text">Choose a turn among the router's decisions.</p>
       )}
@@ -37,8 +99,10 @@ export function PathView({ fleet }: { fleet: Fleet }) {
 
 const laneOrder = (lane: string): number => (lane === 'router' ? 0 : lane.startsWith('link ') ? 1 : 2);
 
-function Lanes({ path: { decision, latencyMs, pieces }, real }: { path: TurnPath; real: boolean }) {
-  const endMs = Math.max(1, latencyMs ?? 0, ...pieces.map((piece) => piece.endMs));
+function Lanes({ path, real, whole }: { path: TurnPath; real: boolean; whole: boolean }) {
+  const { decision, latencyMs, pieces } = path;
+  const lastMs = Math.max(1, latencyMs ?? 0, ...pieces.map((piece) => piece.endMs));
+  const endMs = whole || decision.ttftMs === null ? lastMs : Math.min(lastMs, BEYOND * decision.ttftMs);
   const lanes = [...new Set(['router', ...pieces.map(({ lane }) => lane)])];
   const inOrder = lanes.toSorted(
     (a, b) => startOf(pieces, a) - startOf(pieces, b) || laneOrder(a) - laneOrder(b),
@@ -51,7 +115,7 @@ function Lanes({ path: { decision, latencyMs, pieces }, real }: { path: TurnPath
             <span class="fleet-lane-name">{laneLabel(lane)}</span>
             <div class="fleet-lane-bars">
               {pieces
-                .filter((piece) => piece.lane === lane)
+                .filter((piece) => piece.lane === lane && piece.startMs < endMs)
                 .map((piece, i) => (
                   <Bar key={`${piece.name} ${i}`} piece={piece} endMs={endMs} />
                 ))}
@@ -61,7 +125,15 @@ function Lanes({ path: { decision, latencyMs, pieces }, real }: { path: TurnPath
             </div>
           </div>
         ))}
+        <div class="fleet-lane">
+          <span />
+          <span class="fleet-scale">
+            <span>0 ms</span>
+            <span>{ms(endMs)}</span>
+          </span>
+        </div>
       </div>
+      <PathKey path={path} />
       <p class="fleet-path-times">
         {decision.ttftMs === null ? (
           'It is not answered yet.'
@@ -72,30 +144,12 @@ function Lanes({ path: { decision, latencyMs, pieces }, real }: { path: TurnPath
           </>
         )}
       </p>
-      <AsTable summary="The way as a table">
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">from</th>
-              <th scope="col">took</th>
-              <th scope="col">where</th>
-              <th scope="col">what</th>
-              <th scope="col">bytes</th>
-            </tr>
-          </thead>
-          <tbody>
-            {pieces.map((piece, i) => (
-              <tr key={`${piece.name} ${i}`}>
-                <td>{ms(piece.startMs)}</td>
-                <td>{ms(piece.endMs - piece.startMs)}</td>
-                <td>{laneLabel(piece.lane)}</td>
-                <th scope="row">{piece.name}</th>
-                <td>{piece.bytes ? bytes(piece.bytes) : ''}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </AsTable>
+      <DataTable
+        summary="The way as a table"
+        columns={PIECE}
+        rows={pieces}
+        keyOf={({ name }, i) => `${name} ${i}`}
+      />
     </>
   );
 }
@@ -105,18 +159,13 @@ const startOf = (pieces: readonly PathPiece[], lane: string): number =>
     ? -1
     : Math.min(...pieces.filter((piece) => piece.lane === lane).map(({ startMs }) => startMs));
 
-function Bar({
-  piece: { name, group, startMs, endMs },
-  endMs: wholeMs,
-}: {
-  piece: PathPiece;
-  endMs: number;
-}) {
-  const width = Math.max(LEAST_WIDTH, (100 * (endMs - startMs)) / wholeMs);
+function Bar({ piece, endMs: wholeMs }: { piece: PathPiece; endMs: number }) {
+  const { name, startMs, endMs } = piece;
+  const width = Math.max(LEAST_WIDTH, (100 * (Math.min(endMs, wholeMs) - startMs)) / wholeMs);
   return (
     <span
       class="fleet-bar"
-      data-group={group}
+      data-group={groupOf(piece)}
       title={`${name}, ${ms(endMs - startMs)}`}
       style={{ left: `${(100 * startMs) / wholeMs}%`, width: `${width}%` }}
     />

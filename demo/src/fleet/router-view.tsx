@@ -93,8 +93,11 @@ function Candidates({
   const best = routed.candidates.find((candidate) => candidate.best)?.best;
   const taken = ({ engineId, side }: RoutedCandidate) =>
     engineId === (side === 'prefill' ? routed.prefill : routed.decode);
+  // Of a large fleet not all can be seen at once.
+  const inOrder = routed.candidates.toSorted((a, b) => Number(taken(b)) - Number(taken(a)));
   return (
-    <div class="fleet-candidates">
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, by the keyboard too
+    <section class="fleet-candidates" aria-label="Candidates" tabIndex={0}>
       <p>
         <strong>
           {conversationId} #{turn}
@@ -102,6 +105,7 @@ function Candidates({
         , {promptTokens.toLocaleString('en-US')} tokens, by {routed.policy}
         {ttftMs !== null && `: first token after ${ms(ttftMs)}`}
       </p>
+      <p class="quiet-text">{withShortNames(routed.why)}</p>
       <table>
         <caption class="visually-hidden">Who could have served it</caption>
         <thead>
@@ -113,7 +117,7 @@ function Candidates({
           </tr>
         </thead>
         <tbody>
-          {routed.candidates.map((candidate) => (
+          {inOrder.map((candidate) => (
             <tr key={`${candidate.side} ${candidate.engineId}`} data-chosen={taken(candidate)}>
               <th scope="row">
                 {shortName(candidate.engineId)}
@@ -127,7 +131,7 @@ function Candidates({
           ))}
         </tbody>
       </table>
-    </div>
+    </section>
   );
 }
 

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { anyNumber, oneOf, wholeNumber } from '../../../src/config/fields.ts';
 import { ROUTING_NAMES, type RoutingName } from '../../../src/config/routing.ts';
+import { EVICTIONS } from '../../../src/config/store.ts';
 import { ConfigError } from '../../../src/errors.ts';
 import { presetArchitecture } from '../../../src/model/presets.ts';
 import { NAMED_COSTS } from '../../../src/simulate/costs/published.ts';
@@ -26,7 +27,7 @@ export const MOST_RATE = 200;
 
 /** Of real engines: all share one GPU and this page's memory. */
 export const REAL_MODEL = 'nano';
-export const REAL_MOST = { prefill: 2, decode: 2, blocks: 1024 } as const;
+export const REAL_MOST = { prefill: 2, decode: 2, blocks: 1024, store: 1024, storeFolder: 0 } as const;
 
 const engines = wholeNumber(`1 to ${MOST_ENGINES} engines`, { min: 1, max: MOST_ENGINES });
 const tokens = (max: number) => wholeNumber(`1 to ${max} tokens`, { min: 1, max });
@@ -36,6 +37,10 @@ export const fleetSchema = z.strictObject({
   prefill: engines.default(2),
   decode: engines.default(2),
   blocks: wholeNumber('32 to 4096 blocks', { min: 32, max: 4096 }).default(256),
+  /** Blocks of a store beside the engines, and of a folder below its memory; 0: there is none. */
+  store: wholeNumber('0 to 8192 blocks', { min: 0, max: 8192 }).default(0),
+  storeFolder: wholeNumber('0 to 65536 blocks', { min: 0, max: 65_536 }).default(0),
+  storeEviction: oneOf(EVICTIONS).default('s3fifo'),
   mode: oneOf(['bidirectional', 'unidirectional']).default('bidirectional'),
   routing: oneOf(ROUTING_NAMES).default('round-robin'),
   autoscale: oneOf(LIVE_AUTOSCALERS).nullable().default(null),
@@ -63,7 +68,10 @@ export type FleetKey = keyof FleetSettings;
 
 export const defaultFleet: FleetSettings = Object.freeze(fleetSchema.parse({}));
 
-const ofAFleet: readonly FleetKey[] = ['engines', 'prefill', 'decode', 'blocks', 'mode', 'seed'];
+const ofAFleet: readonly FleetKey[] = [
+  ...(['engines', 'prefill', 'decode', 'blocks', 'mode', 'seed'] as const),
+  ...(['store', 'storeFolder', 'storeEviction'] as const),
+];
 
 /** It differs in what only a new fleet can have, beginning at 0 s; the rest changes while it runs. */
 export function needsNewFleet(before: FleetSettings, now: FleetSettings): boolean {
@@ -80,10 +88,16 @@ export function withinReach(settings: FleetSettings): { settings: FleetSettings;
       const most = REAL_MOST[key];
       if (settings[key] <= most) continue;
       reached[key] = most;
-      problems.push(
-        `${key} is ${settings[key]}: of real engines, which share one GPU, it is ${most} at most.`,
-      );
+      const why =
+        most === 0
+          ? 'real engines have none here'
+          : `of real engines, which share one GPU, it is ${most} at most`;
+      problems.push(`${key} is ${settings[key]}: ${why}.`);
     }
+  if (reached.storeFolder > 0 && reached.store === 0) {
+    reached.storeFolder = 0;
+    problems.push(`storeFolder is ${settings.storeFolder}, below a store that is not there: give store too.`);
+  }
   return { settings: { ...settings, ...reached }, problems };
 }
 
@@ -116,9 +130,11 @@ export const loadOf = ({
 export const liveOf = (settings: FleetSettings, here: CostsHere | null): LiveSettings => {
   const mostEngines = settings.engines === 'real' ? REAL_MOST.prefill : MOST_ENGINES;
   const { prefill, decode, blocks, mode, routing, autoscale, startUp, seed, costs } = settings;
+  const { store, storeFolder: folderBlocks, storeEviction: eviction } = settings;
   const own = costs === MEASURED ? here : null;
   return {
     ...{ prefill, decode, blocks, mode, routing, autoscale, seed },
+    store: store > 0 ? { blocks: store, folderBlocks, eviction } : null,
     ...{ costs: own?.costs ?? costs, kvBytesPerToken: own?.kvBytesPerToken ?? null },
     ...{ mostEngines, startMs: 1000 * startUp, load: loadOf(settings) },
   };

@@ -1,33 +1,37 @@
 /** P's and D's as tiles: what each does, and its pool as a grid; engines come, go and die by hand here. */
+import { useRef } from 'preact/hooks';
 import type { EngineRole } from '../../../src/router/engine-client.ts';
 import type { LiveEngine } from '../../../src/simulate/live/look.ts';
-import { AsTable } from '../views/as-table.tsx';
 import { Surface } from '../views/surface.tsx';
+import { type Column, DataTable } from './data-table.tsx';
 import { drawPool, layoutPool } from './draw-pool.ts';
 import type { Fleet } from './fleet.ts';
 import { shortName, stateInWords } from './names.ts';
 import { OpenedView } from './opened-view.tsx';
 import { REAL_MOST } from './settings.ts';
+import { StoreFlights } from './store-flights.tsx';
+import { StoreTile } from './store-tile.tsx';
 
-const ROLES = [
-  ['prefill', 'P', 'prefill'],
-  ['decode', 'D', 'decode'],
-] as const;
+const PREFILL = { role: 'prefill', letter: 'P', about: 'prefill' } as const;
+const DECODE = { role: 'decode', letter: 'D', about: 'decode' } as const;
 
 /** Cells where none is known. */
 const NO_CELLS = 256;
 
 export function Tiles({ fleet }: { fleet: Fleet }) {
   const engines = fleet.look.value?.engines ?? [];
+  const hasStore = (fleet.look.value?.store ?? null) !== null;
+  const tiles = useRef<HTMLDivElement>(null);
   const dead = engines.some(({ state }) => state === 'ended');
   return (
     <section class="panel fleet-engines" aria-label="The engines">
-      <div class="fleet-roles">
-        {ROLES.map(([role, letter, about]) => (
-          <Role key={role} fleet={fleet} role={role} letter={letter} about={about} />
-        ))}
+      <div class="fleet-roles" data-store={hasStore} ref={tiles}>
+        <Role fleet={fleet} {...PREFILL} />
+        {hasStore && <StoreTile fleet={fleet} />}
+        <Role fleet={fleet} {...DECODE} />
+        {hasStore && <StoreFlights fleet={fleet} tiles={tiles} />}
       </div>
-      <Legend />
+      <Legend hasStore={hasStore} />
       <OpenedView fleet={fleet} />
       {dead && (
         <p>
@@ -88,7 +92,7 @@ function Tile({ fleet, engine: { engineId, role } }: { fleet: Fleet; engine: Liv
   const name = shortName(engineId);
   const cells = engine.pool?.used.length ?? NO_CELLS;
   return (
-    <li class="fleet-tile" data-state={engine.state}>
+    <li class="fleet-tile" data-state={engine.state} data-engine={engineId}>
       <p class="fleet-tile-head">
         {engine.state === 'ended' ? (
           <strong>{name}</strong>
@@ -115,7 +119,8 @@ function Tile({ fleet, engine: { engineId, role } }: { fleet: Fleet; engine: Liv
         watch={() => void fleet.look.value}
         draw={({ context, width, palette }) => {
           const pool = now()?.pool;
-          if (pool) drawPool(context, layoutPool(width, pool.used.length), pool, role, palette);
+          const accent = role === 'prefill' ? palette.p : palette.d;
+          if (pool) drawPool(context, layoutPool(width, pool.used.length), pool, accent, palette);
           return false;
         }}
       />
@@ -127,7 +132,7 @@ function Tile({ fleet, engine: { engineId, role } }: { fleet: Fleet; engine: Liv
   );
 }
 
-function Legend() {
+function Legend({ hasStore }: { hasStore: boolean }) {
   return (
     <ul class="fleet-legend">
       <li data-mark="used">in use</li>
@@ -135,37 +140,28 @@ function Legend() {
       <li data-mark="cached">cached</li>
       <li data-mark="free">free</li>
       <li data-mark="busy">computes</li>
+      {hasStore && <li data-mark="store">to the store, or from it</li>}
     </ul>
   );
 }
 
 const percent = (share: number): string => `${Math.round(100 * share)}%`;
 
-function EngineTable({ engines }: { engines: readonly LiveEngine[] }) {
-  return (
-    <AsTable summary="Engines as a table">
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">engine</th>
-            <th scope="col">does</th>
-            <th scope="col">computes</th>
-            <th scope="col">pool in use or held</th>
-          </tr>
-        </thead>
-        <tbody>
-          {engines.map((engine) => (
-            <tr key={engine.engineId}>
-              <th scope="row">{shortName(engine.engineId)}</th>
-              <td>{stateInWords(engine)}</td>
-              <td>{percent(engine.busy)}</td>
-              <td>
-                {engine.numBlocks - engine.freeBlocks} of {engine.numBlocks} blocks
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </AsTable>
-  );
-}
+const ENGINE: readonly [Column<LiveEngine>, ...Column<LiveEngine>[]] = [
+  { name: 'engine', cell: ({ engineId }) => shortName(engineId) },
+  { name: 'does', cell: stateInWords },
+  { name: 'computes', cell: ({ busy }) => percent(busy) },
+  {
+    name: 'pool in use or held',
+    cell: ({ numBlocks, freeBlocks }) => `${numBlocks - freeBlocks} of ${numBlocks} blocks`,
+  },
+];
+
+const EngineTable = ({ engines }: { engines: readonly LiveEngine[] }) => (
+  <DataTable
+    summary="Engines as a table"
+    columns={ENGINE}
+    rows={engines}
+    keyOf={({ engineId }) => engineId}
+  />
+);

@@ -2,7 +2,14 @@
 import { type ReadonlySignal, useComputed } from '@preact/signals';
 import { litPlaces, wordOf } from '../session/pointing.ts';
 import type { BlockView, Pointed, Role, SessionState } from '../session/types.ts';
-import { blockInWords, holdInWords, letterOf, stateInWords, whoseInWords } from './describe-block.ts';
+import {
+  blockInWords,
+  holdInWords,
+  letterOf,
+  type Stored,
+  stateInWords,
+  whoseInWords,
+} from './describe-block.ts';
 import { isFromStore, madeFrom } from './sources.ts';
 
 interface Props {
@@ -62,7 +69,7 @@ interface DetailsProps {
   role: Role;
   block: BlockView;
   nowMs: number;
-  stored: boolean;
+  stored: Stored;
   /** Other words that its KV was made from. */
   madeFrom?: string | null;
 }

@@ -2,7 +2,7 @@
 import type { BlockView, Role, SessionState } from '../session/types.ts';
 import { AsTable } from './as-table.tsx';
 import { DataTable } from './data-table.tsx';
-import { holdInWords, letterOf, stateInWords, whoseInWords } from './describe-block.ts';
+import { holdInWords, letterOf, type Stored, stateInWords, whoseInWords } from './describe-block.ts';
 import { isFromStore } from './sources.ts';
 
 export function BlockTable({ state }: { state: SessionState }) {
@@ -28,7 +28,7 @@ export function BlockRows(props: {
   blocks: readonly BlockView[];
   nowMs: number;
   /** What was copied into it came from the store. */
-  stored: (id: number) => boolean;
+  stored: (id: number) => Stored;
 }) {
   const { role, name, nowMs, stored } = props;
   const blocks = props.blocks.filter(({ state: is }) => is !== 'free' && is !== 'null');

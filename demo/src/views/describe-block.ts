@@ -4,10 +4,13 @@ import { plural, remaining } from './format.ts';
 
 export const letterOf = (role: Role): 'P' | 'D' => (role === 'prefill' ? 'P' : 'D');
 
-/** One phrase for the state. `role` is the engine that has the block; `stored`: what was copied came from the store. */
-export function stateInWords(block: BlockView, role: Role, stored: boolean): string {
+/** Whether what was copied came from the store; perhaps: nobody knows. */
+export type Stored = boolean | 'perhaps';
+
+/** One phrase for the state. `role` is the engine that has the block. */
+export function stateInWords(block: BlockView, role: Role, stored: Stored): string {
   const [here, other] = role === 'prefill' ? ['P', 'D'] : ['D', 'P'];
-  const there = stored ? 'the store' : other;
+  const there = stored === 'perhaps' ? `${other} or the store` : stored ? 'the store' : other;
   switch (block.state) {
     case 'null':
       return 'the null block: stands for nothing, never read';
@@ -55,7 +58,7 @@ export function whoseInWords(block: BlockView): string | null {
 }
 
 /** All of it in one sentence, for a screen reader. */
-export function blockInWords(block: BlockView, role: Role, nowMs: number, stored: boolean): string {
+export function blockInWords(block: BlockView, role: Role, nowMs: number, stored: Stored): string {
   const parts = [
     `Block ${block.id} of ${letterOf(role)}: ${stateInWords(block, role, stored)}`,
     whoseInWords(block),

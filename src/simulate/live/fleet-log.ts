@@ -8,8 +8,9 @@ import type { Span } from '../../measure/spans.ts';
 import type { TurnResult } from '../../router/turn-types.ts';
 import type { Counting } from '../load.ts';
 import { LatencyWindow } from './latency.ts';
-import type { LiveBlocks, LiveEvent, LiveLook, TurnPath } from './look.ts';
+import type { LiveBlocks, LiveEvent, LiveLook, LiveStore, StoreContent, TurnPath } from './look.ts';
 import { BLOCK_SIZE } from './room.ts';
+import { StoreMoves } from './store-moves.ts';
 import { TurnLog } from './turn-log.ts';
 
 /** One point a second. */
@@ -18,6 +19,7 @@ const MOST_EVENTS = 100;
 
 export class FleetLog implements Counting {
   readonly #turns: TurnLog;
+  readonly #moves: StoreMoves;
   readonly #latency = new LatencyWindow(MOST_POINTS);
   readonly #events: LiveEvent[] = [];
   readonly #requests = { answered: 0, failed: 0, underWay: 0 };
@@ -25,6 +27,7 @@ export class FleetLog implements Counting {
   /** `originMs`: the time of notices and spans that is 0 for whoever watches. */
   constructor(originMs = 0) {
     this.#turns = new TurnLog(originMs);
+    this.#moves = new StoreMoves(originMs);
   }
 
   heard(notice: ClusterNotice): void {
@@ -35,6 +38,7 @@ export class FleetLog implements Counting {
 
   saw(span: Span): void {
     this.#turns.saw(span);
+    this.#moves.saw(span);
   }
 
   happened(event: LiveEvent): void {
@@ -49,6 +53,10 @@ export class FleetLog implements Counting {
 
   blocks(engineId: string, numBlocks: number, facts: readonly BlockFact[]): LiveBlocks {
     return { engineId, numBlocks, blocks: this.#turns.blocks(facts, BLOCK_SIZE) };
+  }
+
+  store(content: StoreContent): LiveStore {
+    return { ...content, ...this.#moves.look() };
   }
 
   path(turnId: string): TurnPath | null {

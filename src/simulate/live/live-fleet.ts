@@ -131,13 +131,14 @@ export class LiveFleet {
   }
 
   look(): LiveLook {
-    const { fleet, routing } = this.#cluster;
+    const { fleet, routing, store } = this.#cluster;
     const staying = new Set(fleet.staying);
     const engines = fleet.present.map((engine) => this.#engine(engine, staying.has(engine)));
     return {
       nowMs: this.nowMs,
       engines,
       opened: this.#blocks(),
+      store: store && this.#log.store(store.look(MOST_CELLS)),
       ...this.#log.look(),
       turnedAway: this.#load.turnedAway,
       scaling: this.#scaling > 0,

@@ -3,6 +3,7 @@ import type { BlockFact } from '../../engine/inspect/block-facts.ts';
 import type { Occupancy } from '../../engine/inspect/occupancy.ts';
 import type { RoutedTurn } from '../../router/decision.ts';
 import type { EngineRole } from '../../router/engine-client.ts';
+import type { Medium } from '../costs/types.ts';
 import type { FleetEvent } from '../fleet-event.ts';
 import type { LatencyPoint } from './latency.ts';
 
@@ -34,6 +35,8 @@ export interface LiveEngine {
 export interface LiveBlock extends BlockFact {
   conversationId: string | null;
   turn: number | null;
+  /** Of what was copied: from a store, from an engine, or from either; null: that is not known. */
+  from: 'store' | 'engine' | 'either' | null;
 }
 
 /** Of the engine that is looked into. */
@@ -43,6 +46,50 @@ export interface LiveBlocks {
   numBlocks: number;
   /** By id; those that were never used are missing. */
   blocks: readonly LiveBlock[];
+}
+
+/** Below a store's memory. Counts in blocks. */
+export interface LiveTier {
+  medium: Medium;
+  blocks: number;
+  /** null: nobody says. */
+  room: number | null;
+  read: number;
+  written: number;
+  /** Not written: it did not keep up. */
+  leftOut: number;
+}
+
+/** Blocks that an engine saved, or loaded. */
+export interface StoreMove {
+  /** From 1 on, in the order in which they ended. */
+  number: number;
+  atMs: number;
+  engineId: string;
+  loads: boolean;
+  blocks: number;
+}
+
+/** What lies in a store, and where. Counts in blocks. */
+export interface StoreContent {
+  /** That there is room for, and those that are there or on their way. */
+  slots: number;
+  blocks: number;
+  /** used: being read or written. cached: there for who asks. */
+  pool: Occupancy;
+  /** Asked for, and found. */
+  lookups: number;
+  hits: number;
+  evicted: number;
+  /** Nearest first. */
+  tiers: readonly LiveTier[];
+}
+
+export interface LiveStore extends StoreContent {
+  /** Since the beginning, by the engines' role. */
+  moved: Readonly<Record<EngineRole, { saved: number; loaded: number }>>;
+  /** The last ones, oldest first. */
+  moves: readonly StoreMove[];
 }
 
 export interface LiveDecision {
@@ -66,6 +113,8 @@ export interface LiveLook {
   engines: readonly LiveEngine[];
   /** null: none is looked into, or it is gone. */
   opened: LiveBlocks | null;
+  /** null: there is none. */
+  store: LiveStore | null;
   /** The last ones, oldest first. */
   decisions: readonly LiveDecision[];
   /** Of the last minutes. */

@@ -2,6 +2,7 @@
 import type { AutoscalerName } from '../../config/autoscale.ts';
 import type { Mode } from '../../config/modes.ts';
 import type { RoutingName } from '../../config/routing.ts';
+import type { EvictionName } from '../../config/store.ts';
 import { LOWEST_TOKEN_ID } from '../../workload/made.ts';
 import type { SimulationCostsFile } from '../costs/linear.ts';
 
@@ -28,12 +29,22 @@ export interface LiveLoadSettings {
   thinkMs: number;
 }
 
+/** Beside the engines. Sizes in KV blocks. */
+export interface LiveStoreSettings {
+  blocks: number;
+  /** Of a folder below its memory; 0: there is none. */
+  folderBlocks: number;
+  eviction: EvictionName;
+}
+
 export interface LiveSettings {
   /** Engines at the start. */
   prefill: number;
   decode: number;
   /** KV blocks of each engine. */
   blocks: number;
+  /** null: there is none. */
+  store: LiveStoreSettings | null;
   mode: Mode;
   routing: RoutingName;
   autoscale: AutoscalerName | null;

@@ -1,6 +1,7 @@
 /** The last turns of a watched fleet: how each was routed, and what its way over the engines took. */
+import { STORE_ADDRESS } from '../../config/connectors.ts';
 import type { BlockFact } from '../../engine/inspect/block-facts.ts';
-import { laneName, type Span } from '../../measure/spans.ts';
+import { laneName, type Span, type Way } from '../../measure/spans.ts';
 import { STAGES, stagePieces } from '../../measure/stages.ts';
 import type { RequestNotice, TurnNotice } from '../../router/router.ts';
 import type { TurnResult } from '../../router/turn-types.ts';
@@ -19,6 +20,8 @@ interface Logged {
   latencyMs: number | null;
   spans: Span[];
   requestIds: string[];
+  /** Whom requests read, by their id. */
+  sources: Map<string, NonNullable<LiveBlock['from']>>;
   /** Where each turn of its conversation up to this one ends, in tokens; of the last: so far. */
   ends: number[];
 }
@@ -46,7 +49,8 @@ export class TurnLog {
     const decision = { turnId, conversationId, turn, promptTokens, routed, ttftMs: null };
     const before = this.#lastOf.get(conversationId)?.ends ?? [];
     const ends = [...before, Number.POSITIVE_INFINITY];
-    const logged = { decision, acceptedMs: atMs, latencyMs: null, spans: [], requestIds: [], ends };
+    const nothing = { latencyMs: null, spans: [], requestIds: [], sources: new Map() };
+    const logged: Logged = { decision, acceptedMs: atMs, ...nothing, ends };
     this.#turns.set(turnId, logged);
     this.#underWay.set(conversationId, logged);
     this.#lastOf.set(conversationId, logged);
@@ -75,7 +79,10 @@ export class TurnLog {
   saw(span: Span): void {
     for (const { turnId } of span.turns) {
       const logged = this.#turns.get(turnId);
-      if (logged && logged.spans.length < MOST_SPANS && logged.spans.at(-1) !== span) logged.spans.push(span);
+      if (!logged) continue;
+      if (span.name === 'transfer' && span.requestId !== null && span.way)
+        reads(logged, span.requestId, span.way);
+      if (logged.spans.length < MOST_SPANS && logged.spans.at(-1) !== span) logged.spans.push(span);
     }
   }
 
@@ -94,6 +101,7 @@ export class TurnLog {
         hold: hold && { ...hold, deadlineMs: hold.deadlineMs - this.#originMs },
         conversationId: logged?.decision.conversationId ?? null,
         turn: turn > 0 ? turn : null,
+        from: (fact.origin === 'pulled' && logged?.sources.get(fact.requestId)) || null,
       };
     });
   }
@@ -115,6 +123,11 @@ export class TurnLog {
     for (const last of [this.#underWay, this.#lastOf])
       if (last.get(conversationId) === logged) last.delete(conversationId);
   }
+}
+
+function reads({ sources }: Logged, requestId: string, { from }: Way): void {
+  const source = from === STORE_ADDRESS.engineId ? 'store' : 'engine';
+  sources.set(requestId, (sources.get(requestId) ?? source) === source ? source : 'either');
 }
 
 /** Steps after the first token are one piece: simulated ones in which nothing changes are taken at once, and tell nothing. */

@@ -1,18 +1,19 @@
 /** From what a watched fleet is made of to what is simulated. */
-import { parseRunConfig } from '../../config/run.ts';
+import { parseRunConfig, type RunConfigInput } from '../../config/run.ts';
 import { FULL_GROUP } from '../../engine/kv-cache-spec.ts';
 import { ConfigError } from '../../errors.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';
 import type { ClusterOptions } from '../../fleet/types.ts';
 import { kvCacheSpecs, kvGroups, kvPageBytes } from '../../model/kv-groups.ts';
 import { presetArchitecture } from '../../model/presets.ts';
+import { fileBytesOf } from '../../store/block-file.ts';
 import { Answers } from '../answers.ts';
 import { linearCosts } from '../costs/linear.ts';
 import { NAMED_COSTS } from '../costs/published.ts';
 import type { SimulationCosts } from '../costs/types.ts';
 import type { SimulationSettings } from '../settings.ts';
 import { BLOCK_SIZE, checkRoom, roomOf } from './room.ts';
-import { type LiveSettings, TOKEN_IDS } from './settings.ts';
+import { type LiveSettings, type LiveStoreSettings, TOKEN_IDS } from './settings.ts';
 
 /** Whose KV is simulated: of its model only the size counts. */
 const KV_OF = 'llama-3.2-1b';
@@ -28,8 +29,8 @@ function costsOf({ costs, startMs }: Pick<LiveSettings, 'costs' | 'startMs'>): S
 }
 
 /** What real engines would be started with. Throws ConfigError. */
-function optionsOf(settings: LiveSettings): ClusterOptions {
-  const { prefill, decode, blocks, mode, routing, seed, load } = settings;
+function optionsOf(settings: LiveSettings, blockBytes: number): ClusterOptions {
+  const { prefill, decode, blocks, mode, routing, seed, load, store } = settings;
   checkRoom(blocks, load);
   const architecture = presetArchitecture(KV_OF);
   const maxModelLen = Math.min(roomOf(blocks), architecture.maxModelLen);
@@ -37,17 +38,24 @@ function optionsOf(settings: LiveSettings): ClusterOptions {
     ...{ prefill, decode, seed, model: KV_OF, blockSize: BLOCK_SIZE, kvDtype: 'f16' },
     ...{ pBlocks: blocks, dBlocks: blocks, mode: [mode], routing: [routing] },
     ...{ maxModelLen, loadFailurePolicy: 'recompute' },
+    ...(store && storeOf(store, blockBytes)),
   });
   return clusterOptions(config, architecture, false);
 }
 
+function storeOf({ blocks, folderBlocks, eviction }: LiveStoreSettings, blockBytes: number): RunConfigInput {
+  const folder = { storeDir: 'simulated', storeDirSize: folderBlocks * fileBytesOf(blockBytes) };
+  return { store: blocks * blockBytes, storeEviction: eviction, ...(folderBlocks > 0 ? folder : {}) };
+}
+
 /** Throws ConfigError. */
 export function worldOf(settings: LiveSettings): Omit<SimulationSettings, 'nextTask'> {
+  const kv = kvOf(settings);
   return {
-    options: optionsOf(settings),
+    options: optionsOf(settings, kv.blockBytes),
     costs: costsOf(settings),
     answers: new Answers(...TOKEN_IDS),
-    ...kvOf(settings),
+    ...kv,
     sharing: 'fcfs',
     check: false,
     runs: true,

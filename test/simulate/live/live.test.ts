@@ -88,6 +88,61 @@ describe('a fleet that is watched', () => {
     expect(fleet.look().opened).toBeNull();
   });
 
+  test('a store beside the engines tells how full it is, who saved and loaded, and what lies below it', async () => {
+    expect(watched().fleet.look().store).toBeNull();
+    const store = { blocks: 24, folderBlocks: 100, eviction: 'lru' } as const;
+    // System prompts of four blocks, which every P saves and any engine loads.
+    const { fleet } = watched({ store, load: { ...settings().load, system: 256 } });
+    const numbers = new Set<number>();
+    const sums = { saved: 0, loaded: 0 };
+    for (let atMs = 100; atMs <= 5000; atMs += 100) {
+      await fleet.advance(atMs);
+      for (const { number, blocks, loads, atMs: endedMs } of fleet.look().store!.moves) {
+        expect(endedMs).toBeLessThanOrEqual(atMs);
+        if (!numbers.has(number)) sums[loads ? 'loaded' : 'saved'] += blocks;
+        numbers.add(number);
+      }
+    }
+    const look = fleet.look().store!;
+    const { slots, blocks, pool, moved, lookups, hits, evicted, tiers } = look;
+    expect(slots).toBe(24);
+    expect(pool.used.length).toBe(24);
+    expect(pool.used.reduce((n, share, i) => n + Number(share + pool.cached[i]! > 0), 0)).toBe(blocks);
+    expect(hits).toBeGreaterThan(0);
+    expect(hits).toBeLessThanOrEqual(lookups);
+    expect(evicted).toBeGreaterThan(0);
+    expect(tiers).toMatchObject([{ medium: 'folder', room: 100 }]);
+    expect(tiers[0]!.blocks).toBeGreaterThan(slots);
+    expect(tiers[0]!.read).toBeGreaterThan(0);
+    // Each was in a look.
+    const { prefill, decode } = moved;
+    expect(sums).toEqual({ saved: prefill.saved + decode.saved, loaded: prefill.loaded + decode.loaded });
+    expect(prefill.saved).toBeGreaterThan(0);
+    expect(prefill.loaded).toBeGreaterThan(0);
+  });
+
+  test('of what was copied into a block it is told whether it came from the store', async () => {
+    const store = { blocks: 500, folderBlocks: 0, eviction: 'lru' } as const;
+    const froms = async (change: Partial<LiveSettings>) => {
+      const { fleet } = watched(change);
+      fleet.open('decode-0');
+      const seen = new Set<string | null>();
+      for (let atMs = 100; atMs <= 4000; atMs += 100) {
+        await fleet.advance(atMs);
+        for (const { origin, from } of fleet.look().opened!.blocks) {
+          if (origin === 'computed') expect(from).toBeNull();
+          else seen.add(from);
+        }
+      }
+      return seen;
+    };
+    const without = await froms({});
+    expect(without).toContain('engine');
+    expect(without).not.toContain('store');
+    const beside = await froms({ store });
+    expect([...beside].some((from) => from === 'store' || from === 'either')).toBe(true);
+  });
+
   test('the same seed comes to the same', async () => {
     const looks = [];
     for (let i = 0; i < 2; i++) {

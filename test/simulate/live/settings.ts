@@ -7,6 +7,7 @@ export const settings = (change: Partial<LiveSettings> = {}): LiveSettings => ({
   prefill: 2,
   decode: 2,
   blocks: 128,
+  store: null,
   mode: 'bidirectional',
   routing: 'round-robin',
   autoscale: null,

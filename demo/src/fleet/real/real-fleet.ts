@@ -21,6 +21,7 @@ import type { LiveLoadSettings, LiveSettings } from '../../../../src/simulate/li
 import type { Served } from '../../../../src/simulate/load.ts';
 import { LOWEST_TOKEN_ID } from '../../../../src/workload/made.ts';
 import { type EngineLook, EngineLooks } from './engine-looks.ts';
+import { StoreLooks } from './store-looks.ts';
 
 /** Conversations: beyond, the queues of two engines on one device say nothing new. */
 const MOST_UNDER_WAY = 64;
@@ -33,6 +34,7 @@ export class RealFleet {
   readonly #originMs = systemClock.now();
   readonly #log = new FleetLog(this.#originMs);
   readonly #looks = new EngineLooks();
+  readonly #store: StoreLooks | null;
   readonly #load: LiveLoad;
   readonly #ended = new AbortController();
   #wanted: LiveLoadSettings;
@@ -56,6 +58,7 @@ export class RealFleet {
     };
     this.#routing = settings.routing;
     this.#wanted = settings.load;
+    this.#store = settings.store && new StoreLooks(cluster);
     cluster.onNotice((notice) => this.#heard(notice));
     cluster.onSpan((span) => this.#saw(span));
     this.#load = new LiveLoad(
@@ -147,12 +150,14 @@ export class RealFleet {
     const looks = await Promise.all(
       present.map((engine) => this.#looks.of(engine, staying.has(engine), this.nowMs)),
     );
+    const store = (await this.#store?.look()) ?? null;
     const { nowMs } = this;
     this.#log.until(nowMs);
     return {
       nowMs,
       engines: looks.map(({ engine }) => engine),
       opened: this.#blocks(looks),
+      store: store && this.#log.store(store),
       ...this.#log.look(),
       turnedAway: this.#load.turnedAway,
       scaling: this.#scaling > 0,

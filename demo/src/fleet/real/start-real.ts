@@ -1,6 +1,7 @@
 /** Real engines as the fleet's view orders them: started, watched, and ended before others are started. */
 import { parseRunConfig } from '../../../../src/config/run.ts';
 import { AdapterError, messageOf } from '../../../../src/errors.ts';
+import { kvGroups, kvPageBytes } from '../../../../src/model/kv-groups.ts';
 import { presetArchitecture } from '../../../../src/model/presets.ts';
 import { systemClock } from '../../../../src/platform/clock.ts';
 import type { LiveNews, LiveOrder } from '../../../../src/simulate/live/protocol.ts';
@@ -14,6 +15,8 @@ import { RealFleet } from './real-fleet.ts';
 
 /** From one look to the next: each asks all engines. */
 const LOOK_MS = 250;
+
+const KV_DTYPE = 'f16';
 
 /** Engines of two fleets are never there at once: one after the other. */
 let last: Promise<unknown> = Promise.resolve();
@@ -153,10 +156,13 @@ class RealHost {
   }
 }
 
-function runConfig({ prefill, decode, blocks, mode, seed }: LiveSettings) {
-  const maxModelLen = Math.min(roomOf(blocks), presetArchitecture(REAL_MODEL).maxModelLen);
+function runConfig({ prefill, decode, blocks, mode, seed, store }: LiveSettings) {
+  const architecture = presetArchitecture(REAL_MODEL);
+  const maxModelLen = Math.min(roomOf(blocks), architecture.maxModelLen);
+  const blockBytes = kvPageBytes(kvGroups(architecture), architecture, BLOCK_SIZE, KV_DTYPE);
   return parseRunConfig({
-    ...{ prefill, decode, seed, maxModelLen, model: REAL_MODEL, blockSize: BLOCK_SIZE },
+    ...{ prefill, decode, seed, maxModelLen, model: REAL_MODEL, blockSize: BLOCK_SIZE, kvDtype: KV_DTYPE },
     ...{ pBlocks: blocks, dBlocks: blocks, mode: [mode], loadFailurePolicy: 'recompute' },
+    ...(store && { store: store.blocks * blockBytes, storeEviction: store.eviction }),
   });
 }

@@ -11,7 +11,7 @@ import { systemClock } from '../../../platform/clock.ts';
 import { nodePlatform } from '../../../platform/node.ts';
 
 /** Steps of a case in a round; the first, which prefills, is not counted. */
-export const DECODE_STEPS = 12;
+const DECODE_STEPS = 12;
 const BLOCK_SIZE = 16;
 
 /** Prompts as long as a context, in tokens, and how many at once. */

@@ -1,0 +1,37 @@
+/** What lies in a real store, asked of its thread: each look brings what has changed since the one before. */
+import type { EngineCluster } from '../../../../src/fleet/cluster.ts';
+import { MOST_CELLS, type StoreContent } from '../../../../src/simulate/live/look.ts';
+import type { StoreCell } from '../../../../src/store/block-news.ts';
+import { storeOccupancy } from '../../../../src/store/occupancy.ts';
+
+export class StoreLooks {
+  readonly #cluster: Pick<EngineCluster, 'storeBlocks' | 'storeStats'>;
+  readonly #cells = new Map<number, StoreCell>();
+  #revision = 0;
+
+  constructor(cluster: Pick<EngineCluster, 'storeBlocks' | 'storeStats'>) {
+    this.#cluster = cluster;
+  }
+
+  /** null: there is none. */
+  async look(): Promise<StoreContent | null> {
+    const [news, stats] = await Promise.all([
+      this.#cluster.storeBlocks(this.#revision),
+      this.#cluster.storeStats(),
+    ]);
+    if (!news || !stats) return null;
+    this.#revision = news.revision;
+    if (news.whole) this.#cells.clear();
+    for (const id of news.memory.gone) this.#cells.delete(id);
+    for (const cell of news.memory.changed) this.#cells.set(cell.id, cell);
+    const { slots, blocks, counters } = stats;
+    const { lookups, hits, evicted } = counters;
+    const pool = storeOccupancy(slots, this.#stored(), MOST_CELLS);
+    return { slots, blocks, pool, lookups, hits, evicted, tiers: [] };
+  }
+
+  *#stored() {
+    for (const { id, state } of this.#cells.values())
+      yield { slot: id - 1, ready: state !== 'coming', readers: Number(state === 'read') };
+  }
+}

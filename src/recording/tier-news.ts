@@ -1,0 +1,78 @@
+/** What is new in one tier of a store: the cells that changed, and those whose content is known since. */
+import type { BlockHash } from '../engine/block-hash.ts';
+import type { StoreCell } from '../store/block-news.ts';
+import { partsOf } from '../store/keys.ts';
+import type { BlocksByHash } from './blocks-by-hash.ts';
+import { emptyBlock } from './empty-block.ts';
+import type { BlockView, SessionEvent } from './events.ts';
+
+export class TierNews {
+  readonly #tier: 'memory' | 'folder';
+  readonly #contents: BlocksByHash;
+  readonly #cells = new Map<number, StoreCell>();
+  /** Of each cell, what was told. */
+  readonly #told = new Map<number, string>();
+  /** Cells that were told without content, by hash: one for each KV cache group. */
+  readonly #unknown = new Map<BlockHash, Set<number>>();
+  /** To be looked at. */
+  readonly #changed = new Set<number>();
+
+  constructor(tier: 'memory' | 'folder', contents: BlocksByHash) {
+    this.#tier = tier;
+    this.#contents = contents;
+  }
+
+  set(cell: StoreCell): void {
+    this.delete(cell.id);
+    this.#cells.set(cell.id, cell);
+  }
+
+  delete(id: number): void {
+    this.#changed.add(id);
+    const cell = this.#cells.get(id);
+    if (!cell) return;
+    this.#cells.delete(id);
+    const { hash } = partsOf(cell.key);
+    const others = this.#unknown.get(hash);
+    if (others?.delete(id) && others.size === 0) this.#unknown.delete(hash);
+  }
+
+  clear(): void {
+    for (const id of this.#cells.keys()) this.delete(id);
+  }
+
+  /** What is known of these hashes has changed; null: of any. */
+  learned(hashes: readonly BlockHash[] | null): void {
+    if (hashes === null) for (const id of this.#cells.keys()) this.#changed.add(id);
+    for (const hash of hashes ?? []) for (const id of this.#unknown.get(hash) ?? []) this.#changed.add(id);
+  }
+
+  news(numBlocks: number, atMs: number): SessionEvent[] {
+    const came: BlockView[] = [];
+    const gone: BlockView[] = [];
+    for (const id of this.#changed) {
+      const cell = this.#cells.get(id);
+      if (cell) came.push(...this.#newsOf(cell));
+      else if (this.#told.delete(id)) gone.push(emptyBlock(id));
+    }
+    this.#changed.clear();
+    const changed = [...came, ...gone];
+    return changed.length > 0 ? [{ kind: 'store_blocks', atMs, tier: this.#tier, numBlocks, changed }] : [];
+  }
+
+  *#newsOf({ id, key, state }: StoreCell): Generator<BlockView> {
+    const { hash } = partsOf(key);
+    const known = this.#contents.knows(hash);
+    if (known) this.#unknown.delete(hash);
+    else this.#unknown.set(hash, (this.#unknown.get(hash) ?? new Set()).add(id));
+    const seen = `${key} ${state} ${known}`;
+    if (this.#told.get(id) === seen) return;
+    this.#told.set(id, seen);
+    yield {
+      ...emptyBlock(id),
+      state: ({ coming: 'arriving', ready: 'cached', read: 'held' } as const)[state],
+      origin: 'pulled',
+      ...this.#contents.contentOf(hash),
+    };
+  }
+}

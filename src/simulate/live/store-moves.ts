@@ -1,0 +1,38 @@
+/** What engines saved to a store and loaded from it, as their spans tell. */
+import { STORE_ADDRESS } from '../../config/connectors.ts';
+import type { Span } from '../../measure/spans.ts';
+import type { EngineRole } from '../../router/engine-client.ts';
+import type { LiveStore, StoreMove } from './look.ts';
+
+/** Of each look. */
+const SHOWN = 24;
+
+export class StoreMoves {
+  readonly #originMs: number;
+  readonly #moved = { prefill: { saved: 0, loaded: 0 }, decode: { saved: 0, loaded: 0 } };
+  readonly #last: StoreMove[] = [];
+  #number = 0;
+
+  /** `originMs`: the clock's time that is 0 for whoever watches. */
+  constructor(originMs: number) {
+    this.#originMs = originMs;
+  }
+
+  saw({ name, way, args, endMs }: Span): void {
+    const saves = name === 'save';
+    const loads = name === 'transfer' && way?.from === STORE_ADDRESS.engineId && args.outcome === 'done';
+    const blocks = Number(args.blocks);
+    if (!way || !(saves || loads) || blocks === 0) return;
+    const engineId = saves ? way.from : way.to;
+    this.#moved[roleOf(engineId)][saves ? 'saved' : 'loaded'] += blocks;
+    this.#last.push({ number: ++this.#number, atMs: endMs - this.#originMs, engineId, loads, blocks });
+    if (this.#last.length > SHOWN) this.#last.shift();
+  }
+
+  look(): Pick<LiveStore, 'moved' | 'moves'> {
+    const { prefill, decode } = this.#moved;
+    return { moved: { prefill: { ...prefill }, decode: { ...decode } }, moves: [...this.#last] };
+  }
+}
+
+const roleOf = (engineId: string): EngineRole => (engineId.startsWith('decode') ? 'decode' : 'prefill');

@@ -1,0 +1,48 @@
+/** A real store as the fleet's view shows it: each look asks for what has changed since the one before. */
+import { expect, test } from 'vitest';
+import { StoreLooks } from '../../demo/src/fleet/real/store-looks.ts';
+import { BlockNews, type StoreCell } from '../../src/store/block-news.ts';
+import type { StoreStats } from '../../src/store/host.ts';
+
+test('cells come, change and go as the store tells, and another who looks changes nothing of that', async () => {
+  const news = new BlockNews();
+  const asked: number[] = [];
+  let memory: StoreCell[] = [
+    { id: 1, key: 'a', state: 'ready' },
+    { id: 3, key: 'b', state: 'coming' },
+  ];
+  const counters = { lookups: 5, hits: 4, evicted: 2 };
+  const blocks = (since: number) => ({ ...news.news(since, memory, null), queues: null });
+  const looks = new StoreLooks({
+    storeBlocks: async (since) => {
+      asked.push(since);
+      return blocks(since);
+    },
+    storeStats: async () => ({ slots: 4, blocks: memory.length, counters }) as unknown as StoreStats,
+  });
+  const first = await looks.look();
+  expect(first).toMatchObject({ slots: 4, blocks: 2, lookups: 5, hits: 4, evicted: 2, tiers: [] });
+  const shares = (look: typeof first) => [[...look!.pool.cached], [...look!.pool.used]];
+  expect(shares(first)).toEqual([
+    [255, 0, 0, 0],
+    [0, 0, 255, 0],
+  ]);
+  memory = [
+    { id: 2, key: 'c', state: 'read' },
+    { id: 3, key: 'b', state: 'ready' },
+  ];
+  const second = [
+    [0, 0, 255, 0],
+    [0, 255, 0, 0],
+  ];
+  expect(shares(await looks.look())).toEqual(second);
+  expect(asked).toEqual([0, 1]);
+  // Then all is told again.
+  blocks(0);
+  expect(shares(await looks.look())).toEqual(second);
+});
+
+test('without a store there is nothing to see', async () => {
+  const looks = new StoreLooks({ storeBlocks: async () => null, storeStats: async () => null });
+  expect(await looks.look()).toBeNull();
+});
