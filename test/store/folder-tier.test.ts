@@ -314,7 +314,7 @@ describe('a folder below a store', () => {
         await tier.flush();
         process.stdout.write('.');
       }`;
-    for (let kill = 0; kill < 40; kill++) {
+    for (let kill = 0; kill < 100; kill++) {
       const child = spawn(process.execPath, ['--input-type=module', '-e', script, String(kill * 100)], {
         stdio: ['ignore', 'pipe', 'inherit'],
       });
@@ -335,7 +335,7 @@ describe('a folder below a store', () => {
       await exited;
     }
     const tier = await open({ quotaBytes: 2 ** 24 });
-    const numbers = Array.from({ length: 6200 }, (_, n) => n).filter((n) => tier.has(hash(n)));
+    const numbers = Array.from({ length: 12_200 }, (_, n) => n).filter((n) => tier.has(hash(n)));
     expect(numbers.length).toBeGreaterThan(0);
     expect(await found(tier, ...numbers)).toEqual(numbers);
     expect(tier.counters.broken).toBe(0);
