@@ -1,8 +1,8 @@
 /** A chart's lines as a table, for those who cannot see it: a column a line, a row a time. */
 import { ms } from '../views/format.ts';
-import { type Column, DataTable } from './data-table.tsx';
 import type { Chart } from './line-chart.ts';
 import { seconds } from './names.ts';
+import { type Column, RowsTable } from './rows-table.tsx';
 
 /** Rows; of more times every second, third, ... is told. */
 const MOST_ROWS = 20;
@@ -14,7 +14,7 @@ export function ChartTable({ chart: { timesMs, lines } }: { chart: Chart }) {
     return { name: label, cell: (i) => (values[i] == null ? '' : ms(values[i])) };
   });
   return (
-    <DataTable
+    <RowsTable
       summary="Chart as a table"
       columns={[{ name: 'at', cell: (i) => seconds(timesMs[i]!) }, ...columns]}
       rows={told}

@@ -4,10 +4,10 @@ import type { LatencyPoint } from '../../../src/simulate/live/latency.ts';
 import type { LiveLook } from '../../../src/simulate/live/look.ts';
 import { ms } from '../views/format.ts';
 import { ChartHolder } from './chart-holder.tsx';
-import { type Column, DataTable } from './data-table.tsx';
 import type { Fleet } from './fleet.ts';
 import type { Chart } from './line-chart.ts';
 import { eventInWords, seconds } from './names.ts';
+import { type Column, RowsTable } from './rows-table.tsx';
 import type { FleetSettings } from './settings.ts';
 import { TimesTag } from './times-tag.tsx';
 
@@ -53,7 +53,7 @@ function chartOf(look: LiveLook | null, { slo: sloMs, engines }: FleetSettings):
 
 const shown = (value: number | null): string => (value === null ? '' : ms(value));
 
-const POINT: readonly [Column<LatencyPoint>, ...Column<LatencyPoint>[]] = [
+const POINT: readonly Column<LatencyPoint>[] = [
   { name: 'at', cell: ({ atMs }) => seconds(atMs) },
   { name: 'p50', cell: ({ p50Ms }) => shown(p50Ms) },
   { name: 'p99', cell: ({ p99Ms }) => shown(p99Ms) },
@@ -61,7 +61,7 @@ const POINT: readonly [Column<LatencyPoint>, ...Column<LatencyPoint>[]] = [
 ];
 
 const PointTable = ({ look: { latency } }: { look: LiveLook }) => (
-  <DataTable
+  <RowsTable
     summary="Chart as a table"
     columns={POINT}
     rows={latency.slice(-TABLE_ROWS)}
@@ -70,7 +70,7 @@ const PointTable = ({ look: { latency } }: { look: LiveLook }) => (
 );
 
 const EventTable = ({ look: { events } }: { look: LiveLook }) => (
-  <DataTable
+  <RowsTable
     summary="What happened, as a table"
     columns={[
       { name: 'at', cell: ({ atMs }) => seconds(atMs) },

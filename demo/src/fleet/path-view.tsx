@@ -2,17 +2,17 @@
 import { useSignal } from '@preact/signals';
 import type { PathPiece, TurnPath } from '../../../src/simulate/live/look.ts';
 import { bytes, ms } from '../views/format.ts';
-import { type Column, DataTable } from './data-table.tsx';
 import type { Fleet } from './fleet.ts';
 import { laneLabel } from './names.ts';
 import { wayOf } from './router-view.tsx';
+import { type Column, RowsTable } from './rows-table.tsx';
 
 /** Narrower bars could not be seen, in percent. */
 const LEAST_WIDTH = 0.3;
 /** Up to the first token: and so much of what follows. */
 const BEYOND = 1.15;
 
-const PIECE: readonly [Column<PathPiece>, ...Column<PathPiece>[]] = [
+const PIECE: readonly Column<PathPiece>[] = [
   { name: 'what', cell: ({ name }) => name },
   { name: 'where', cell: ({ lane }) => laneLabel(lane) },
   { name: 'from', cell: ({ startMs }) => ms(startMs) },
@@ -144,7 +144,7 @@ function Lanes({ path, real, whole }: { path: TurnPath; real: boolean; whole: bo
           </>
         )}
       </p>
-      <DataTable
+      <RowsTable
         summary="The way as a table"
         columns={PIECE}
         rows={pieces}

@@ -3,11 +3,11 @@ import { useRef } from 'preact/hooks';
 import type { EngineRole } from '../../../src/router/engine-client.ts';
 import type { LiveEngine } from '../../../src/simulate/live/look.ts';
 import { Surface } from '../views/surface.tsx';
-import { type Column, DataTable } from './data-table.tsx';
 import { drawPool, layoutPool } from './draw-pool.ts';
 import type { Fleet } from './fleet.ts';
 import { shortName, stateInWords } from './names.ts';
 import { OpenedView } from './opened-view.tsx';
+import { type Column, RowsTable } from './rows-table.tsx';
 import { REAL_MOST } from './settings.ts';
 import { StoreFlights } from './store-flights.tsx';
 import { StoreTile } from './store-tile.tsx';
@@ -147,7 +147,7 @@ function Legend({ hasStore }: { hasStore: boolean }) {
 
 const percent = (share: number): string => `${Math.round(100 * share)}%`;
 
-const ENGINE: readonly [Column<LiveEngine>, ...Column<LiveEngine>[]] = [
+const ENGINE: readonly Column<LiveEngine>[] = [
   { name: 'engine', cell: ({ engineId }) => shortName(engineId) },
   { name: 'does', cell: stateInWords },
   { name: 'computes', cell: ({ busy }) => percent(busy) },
@@ -158,7 +158,7 @@ const ENGINE: readonly [Column<LiveEngine>, ...Column<LiveEngine>[]] = [
 ];
 
 const EngineTable = ({ engines }: { engines: readonly LiveEngine[] }) => (
-  <DataTable
+  <RowsTable
     summary="Engines as a table"
     columns={ENGINE}
     rows={engines}
