@@ -103,9 +103,16 @@ export class Collector {
 
   /** How long a conversation stays that comes by itself, on average, if its turns take as long as those that ended; 0 without any. */
   get stayMs(): number {
+    return this.stayMsSince(0);
+  }
+
+  /** As long as those that were asked for from then on: while a fleet fills, turns get longer. */
+  stayMsSince(fromMs: number): number {
     const { came, turns, thinkMs } = this.conversations;
-    if (came === 0 || this.count === 0) return 0;
-    const latencyMs = this.column('latencyMs').reduce((sum, ms) => sum + ms, 0) / this.count;
+    const starts = this.column('startMs');
+    const latencies = this.column('latencyMs').filter((_, i) => starts[i]! >= fromMs);
+    if (came === 0 || latencies.length === 0) return 0;
+    const latencyMs = latencies.reduce((sum, ms) => sum + ms, 0) / latencies.length;
     return (turns * latencyMs + thinkMs) / came;
   }
 

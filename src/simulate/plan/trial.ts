@@ -111,7 +111,8 @@ async function simulateWarm(
   for (let i = 0; i < simulation.seeds; i++) {
     const run = await simulateOnce(plan, simulation, simulation.seed + i, new Collector(), false);
     all.requests += run.collector.arrived;
-    all.stayMs += run.collector.stayMs;
+    const { collector } = run;
+    all.stayMs += collector.stayMsSince((warmUps / (1 + warmUps)) * collector.conversations.lastMs);
     seen.push(lookAt(run, slo, warmUps / (1 + warmUps)));
   }
   return {
