@@ -1,5 +1,5 @@
 /** What an engine's thread in Node is made of. Loaded by its entry, once that has opened the cache of compiled modules. */
-import { workerData } from 'node:worker_threads';
+import { parentPort, workerData } from 'node:worker_threads';
 import { FaultyClock } from '../src/faults/clock.ts';
 import { hostEngine } from '../src/host/engine-host.ts';
 import { expose } from '../src/host/rpc.ts';
@@ -13,4 +13,6 @@ const { port } = workerData as { port: MessagePort };
 const exit = (): void => void setTimeout(() => process.exit(0), 20);
 const clock = new FaultyClock(systemClock);
 expose(hostEngine({ platform: nodePlatform, clock, moveClock: clock.move, nextTask, exit }), port);
-loadAddon();
+await loadAddon();
+// Until then whoever started it must not end it (src/platform/node/threads.ts).
+parentPort!.postMessage('loaded');

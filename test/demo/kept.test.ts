@@ -285,7 +285,7 @@ describe('a page from a link that says more than it can mean', () => {
     await until(page, "state.status.value.phase === 'recorded'");
     await page.evaluate('kvferry.actions.pause(), kvferry.actions.seek(1e9)');
     expect(await shown()).toEqual(before);
-    expect(page.workers()).toHaveLength(0);
+    await expect.poll(() => page.workers()).toHaveLength(0);
   });
 
   test('nothing went wrong on the console', () => {

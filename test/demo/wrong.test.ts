@@ -39,8 +39,10 @@ describe('a conversation whose turns fail', () => {
       page.evaluate<number>(
         `Math.max(...kvferry.state.drawn.${role}.value.blocks.value.map(({ turn }) => turn ?? 0))`,
       );
-    await expect.poll(() => newest('prefill')).toBe(turn.result!.turn);
-    await expect.poll(() => newest('decode')).toBe(turn.result!.turn);
+    // A block is of the turn that its first token is from: at most two before this one, whose tokens are fewer than a block's.
+    const least = turn.result!.turn - 2;
+    await expect.poll(() => newest('prefill')).toBeGreaterThanOrEqual(least);
+    await expect.poll(() => newest('decode')).toBeGreaterThanOrEqual(least);
   });
 
   test('nothing went wrong on the console', () => {
@@ -64,7 +66,7 @@ test('P that is killed while it pulls: D holds nothing for it any more, as is sa
   expect((await readState(page)).blockStates.decode).not.toContain('held');
   const next = await ask(page, 'Hello');
   expect(next).toMatchObject({ error: null, result: { pulled_tokens: 0 } });
-  expect(await page.locator('.story-detail').innerText()).toContain('D had nothing of this conversation');
+  expect(await page.locator('.story-detail').innerText()).toContain('Nothing was pulled');
   expect((await ask(page, 'Hello')).result!.pulled_tokens).toBeGreaterThan(0);
 });
 

@@ -8,9 +8,9 @@ let instance: GPU | null = null;
 const THREADS = 'LP_NUM_THREADS';
 
 /** Loads the addon while there is time: it looks for no driver before an instance is asked for adapters. */
-export function loadAddon(): void {
+export async function loadAddon(): Promise<void> {
   // What fails, fails again for who needs it.
-  import('webgpu').catch(() => {});
+  await import('webgpu').catch(() => {});
 }
 
 /** driverThreads: whether lavapipe computes with threads of its own, where engines differ in that. */

@@ -6,6 +6,8 @@ import { bundled } from './paths.ts';
 interface Started {
   worker: Worker;
   port: NodePort;
+  /** When its addon is there, or the thread is over. */
+  loaded: Promise<void>;
   /** How it ended; null while it runs. */
   ended: string | null;
 }
@@ -22,6 +24,16 @@ export function startThreadsAhead(count: number): void {
     started.worker.unref();
     ahead.push(started);
   }
+}
+
+/**
+ * Ends those that nobody took. A thread that ends while it loads the addon ends the process by a fatal error of the native
+ * side, so it may load to the end first.
+ */
+export async function endThreadsAhead(): Promise<void> {
+  const unused = ahead.splice(0);
+  for (const { worker } of unused) worker.ref();
+  await Promise.all(unused.map(({ worker, loaded }) => loaded.then(() => worker.terminate())));
 }
 
 export function takeEngineThread(): EngineThread {
@@ -62,7 +74,11 @@ function start(entry: string, name: string): Started {
     workerData: { port: port2, driverTurn },
     transferList: [port2],
   });
-  const started: Started = { worker, port: port1, ended: null };
+  const loaded = new Promise<void>((resolve) => {
+    worker.once('message', () => resolve());
+    worker.once('exit', () => resolve());
+  });
+  const started: Started = { worker, port: port1, loaded, ended: null };
   let reason: string | null = null;
   worker.once('error', (error) => {
     reason = error.message;
