@@ -24,7 +24,7 @@ const SETTINGS = {
   ...{ routingConfig: { 'prefix-cache': { imbalance: 9 } }, signalAge: 250, model: 'nano' },
   ...{ sloTtft: 1500, sloTpot: 40, store: 2 ** 26, storeEviction: 'lru', storePlace: 'remote' },
   ...{ storeDir: "anne's kv", storeDirSize: 2 ** 28, storeTtl: 90, storeWrite: 'EVICTED' },
-  ...{ storeUrl: 'redis://localhost:6379', offloadPromptOnly: false },
+  ...{ storeUrl: 'redis://localhost:6379', storePrefetch: 'best_effort', offloadPromptOnly: false },
 } satisfies RunConfigInput;
 const TRACED = {
   ...SETTINGS,

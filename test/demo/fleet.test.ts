@@ -1,18 +1,21 @@
-/** The fleet's view in a real browser: without a GPU, simulated by a thread that is fetched when it is shown; with one, real too. */
-import type { Page } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { whileTesting } from '../while-testing.ts';
 import { seriousFaults } from './axe.ts';
 import { launchBrowser } from './browser.ts';
-import { type OpenedPage, openPage, readState, servePage, simulated, until, untilReady } from './page.ts';
+import {
+  enginesOf,
+  type OpenedPage,
+  openPage,
+  readState,
+  servePage,
+  settingsOf,
+  simulated,
+  until,
+} from './page.ts';
 
 const served = whileTesting(servePage);
 const browser = whileTesting(() => launchBrowser({ webgpu: false }));
 const open = (hash: string) => openPage(browser(), `${served().url}${hash}`);
-
-const settingsOf = (page: Page) => page.evaluate<Record<string, unknown>>('kvferryFleet.settings.value');
-const enginesOf = (page: Page) =>
-  page.evaluate<string[]>("kvferryFleet.look.value.engines.map((each) => each.engineId + ' ' + each.state)");
 
 describe('a fleet from a link', () => {
   let opened: OpenedPage;
@@ -143,67 +146,6 @@ describe('a fleet from a link', () => {
   });
 });
 
-describe('a store', () => {
-  let opened: OpenedPage;
-  beforeAll(async () => {
-    const store = 'fleet.store=64&fleet.storeFolder=512&fleet.storeEviction=lru';
-    opened = await open(`#view=fleet&${store}&fleet.rate=20&fleet.system=500&fleet.pace=5`);
-    await simulated(opened.page, 5);
-  });
-  afterAll(() => opened.page.close());
-
-  test('stands between P and D with what lies below it, and what went there and came from there', async () => {
-    const { page } = opened;
-    const store = page.getByRole('region', { name: 'The store' });
-    await expect
-      .poll(() => store.innerText())
-      .toMatch(/Memory\s+\d+ of 64 blocks.*Folder\s+\d+ of 512 blocks/s);
-    await expect.poll(() => store.innerText()).toMatch(/Asked for [\d,]+ blocks, had \d+%; \d+ evicted/);
-    await expect
-      .poll(() => store.getByRole('row', { name: /^P/ }).innerText())
-      .toMatch(/P\s+[1-9]\d*\s+[1-9]/);
-    const left = (selector: string) =>
-      page.locator(selector).evaluate((one) => one.getBoundingClientRect().x);
-    const places = await Promise.all(
-      ['prefill', 'store', 'decode'].map((role) => left(`[data-role=${role}]`)),
-    );
-    expect(places).toEqual(places.toSorted((a, b) => a - b));
-    const drawn = "kvferryDrawing.times()['fleet flights'].frames";
-    await expect.poll(() => page.evaluate(drawn)).toBeGreaterThan(20);
-    expect(await seriousFaults(page)).toEqual([]);
-  });
-
-  test('is on the way of a turn', async () => {
-    const { page } = opened;
-    const way = page.getByRole('region', { name: "One request's way" });
-    // Not every turn needs it.
-    const lanesOfOne = async () => {
-      await page.evaluate('kvferryFleet.follow(kvferryFleet.look.value.decisions[0].turnId)');
-      await page.waitForFunction('kvferryFleet.path.value !== null');
-      return (await way.locator('.fleet-lane-name').allInnerTexts()).join();
-    };
-    await expect.poll(lanesOfOne).toMatch(/store to P\d|P\d to store/);
-    expect(await way.locator('[data-group=load], [data-group=save]').count()).toBeGreaterThan(1);
-  });
-
-  test('can be set, and left out', async () => {
-    const { page, errors } = opened;
-    await page.getByText(/a store, conversations of 4 turns/).click();
-    await page.getByLabel('Store, blocks').fill('200');
-    await page.getByLabel('Store, blocks').blur();
-    const store = page.getByRole('region', { name: 'The store' });
-    await expect.poll(() => store.innerText()).toContain('of 200 blocks');
-    await page.getByLabel('Folder below it, blocks').fill('0');
-    await page.getByLabel('Folder below it, blocks').blur();
-    await expect.poll(() => store.innerText()).not.toContain('Folder');
-    expect(new URL(page.url()).hash).toContain('fleet.store=200');
-    await page.getByLabel('Store, blocks').fill('0');
-    await page.getByLabel('Store, blocks').blur();
-    await expect.poll(() => store.count()).toBe(0);
-    expect(errors).toEqual([]);
-  });
-});
-
 test('the exercise: one load, three routers, three lines, and a table of them', async () => {
   const { page, errors } = await open('#view=fleet&fleet.seconds=5&fleet.third=random');
   const exercise = page.getByRole('region', { name: 'The same load, three routers' });
@@ -317,132 +259,6 @@ test('between the fleet and P and D there is a way, there and back', async () =>
   expect((await readState(page)).status.phase).toBe('recorded');
   await page.getByRole('button', { name: 'Fleet', exact: true }).click();
   await expect.poll(() => new URL(page.url()).hash).toContain('fleet.rate=33');
-  expect(errors).toEqual([]);
-  await page.close();
-});
-
-describe('with WebGPU', () => {
-  const withGpu = whileTesting(launchBrowser);
-
-  describe("beside the page's own engines", () => {
-    test('starts none of them while a fleet is shown, and becomes the real one', async () => {
-      const hash =
-        '#view=fleet&model=nano&turns=0&fleet.prefill=1&fleet.decode=1&fleet.routing=least-request';
-      const { page, errors } = await openPage(withGpu(), `${served().url}${hash}`);
-      await simulated(page, 0.5);
-      expect(page.workers()).toHaveLength(1);
-      const times = page.getByRole('button', { name: "Take this computer's times" });
-      expect(await times.isDisabled()).toBe(true);
-      await page.getByRole('button', { name: 'Run 1 P and 1 D for real' }).click();
-      await untilReady(page);
-      expect((await readState(page)).settings).toMatchObject({ routing: 'least-request' });
-      expect(page.workers()).toHaveLength(2);
-      await page.getByRole('button', { name: 'Fleet', exact: true }).click();
-      expect(await times.isEnabled()).toBe(true);
-      expect(errors).toEqual([]);
-      await page.close();
-    });
-  });
-
-  describe('real engines', () => {
-    let opened: OpenedPage;
-    beforeAll(async () => {
-      const load =
-        'fleet.rate=3&fleet.turns=2&fleet.question=20&fleet.answer=6&fleet.system=64&fleet.think=0.2';
-      const hash = `#view=fleet&model=nano&fleet.engines=real&fleet.prefill=1&fleet.decode=1&${load}`;
-      opened = await openPage(withGpu(), `${served().url}${hash}`);
-    });
-    afterAll(() => opened.page.close());
-
-    const answered = (page: Page, atLeast: number) =>
-      page.waitForFunction(`globalThis.kvferryFleet?.look.value?.requests.answered >= ${atLeast}`);
-
-    /** Nobody asks, and nobody thinks of a second question. */
-    const atRest = (page: Page) =>
-      page.waitForFunction(`(() => {
-        const { requests, decisions } = kvferryFleet.look.value;
-        const last = new Map(decisions.map(({ conversationId, turn }) => [conversationId, turn]));
-        return requests.underWay === 0 && [...last.values()].every((turn) => turn === 2);
-      })()`);
-
-    test('serve the same load by the same router, and are looked into', async () => {
-      const { page } = opened;
-      await answered(page, 2);
-      // Two engines, and no thread that simulates.
-      expect(page.workers()).toHaveLength(2);
-      expect(await enginesOf(page)).toEqual(['prefill-0 serving', 'decode-0 serving']);
-      await expect
-        .poll(() => page.locator('.fleet-clock').innerText())
-        .toMatch(/measured.*All of it is real: nano/s);
-      expect(await page.locator('.modelled:visible').count()).toBe(0);
-      await page.getByRole('button', { name: 'Blocks of D0' }).click();
-      const blocks = page.getByRole('region', { name: 'Blocks of D0' });
-      await blocks.getByText('Blocks of D0 as a table').click();
-      await expect.poll(() => blocks.getByRole('table').innerText()).toMatch(/copied from P/);
-      await blocks.getByRole('application').focus();
-      await page.keyboard.press('ArrowRight');
-      await page.keyboard.press('ArrowRight');
-      await expect.poll(() => blocks.locator('.inspector').innerText()).toMatch(/D · block \d/);
-    });
-
-    test('come to rest where the load is held, and tell the way of each turn', async () => {
-      const { page } = opened;
-      await page.getByRole('button', { name: 'Hold the load' }).click();
-      await atRest(page);
-      await page.locator('.fleet-turn').last().press('Enter');
-      const way = page.getByRole('region', { name: "One request's way" });
-      await expect.poll(() => way.innerText()).toMatch(/First token after.*measured/s);
-      await expect
-        .poll(() => way.locator('.fleet-lane-name').allInnerTexts())
-        .toEqual(expect.arrayContaining(['router', 'P0 gpu', 'D0', 'P0 to D0']));
-      expect(await page.evaluate('kvferryFleet.look.value.latency.some(({ p99Ms }) => p99Ms > 0)')).toBe(
-        true,
-      );
-    });
-
-    test('are killed, replaced and added, and no request fails', async () => {
-      const { page } = opened;
-      await page.getByRole('button', { name: 'Kill D0' }).click();
-      await expect.poll(() => enginesOf(page)).toContain('decode-0 ended');
-      await page.getByRole('button', { name: 'Start others in the place of the dead' }).click();
-      await expect.poll(() => enginesOf(page)).toContain('decode-0.2 serving');
-      const more = page.getByRole('button', { name: 'Start one more P' });
-      await more.click();
-      await expect.poll(() => enginesOf(page)).toContain('prefill-1 serving');
-      // As many as there may be.
-      await expect.poll(() => more.isDisabled()).toBe(true);
-      await page.getByLabel('Routing').selectOption('least-request');
-      const before = await page.evaluate<number>('kvferryFleet.look.value.requests.answered');
-      await page.getByRole('button', { name: 'Go on' }).click();
-      await answered(page, before + 2);
-      await expect
-        .poll(() => page.getByRole('region', { name: 'The router' }).innerText())
-        .toContain('by least-request');
-      expect(await page.evaluate('kvferryFleet.look.value.requests.failed')).toBe(0);
-    });
-
-    test('end where simulated ones are chosen', async () => {
-      const { page, errors } = opened;
-      await page.getByRole('button', { name: 'simulated', exact: true }).click();
-      await simulated(page, 0.3);
-      await expect.poll(() => page.workers().length).toBe(1);
-      expect(new URL(page.url()).hash).not.toContain('engines');
-      expect(errors).toEqual([]);
-    });
-  });
-});
-
-test('without WebGPU the fleet is simulated, and says why; more than there can be is said', async () => {
-  const { page, errors } = await open('#view=fleet&fleet.engines=real&fleet.prefill=8');
-  await simulated(page, 0.1);
-  await expect
-    .poll(() => page.getByRole('alert').innerText())
-    .toMatch(/^No real engines: This browser .*simulated instead/s);
-  expect(await page.getByRole('button', { name: 'real', exact: true }).isDisabled()).toBe(true);
-  await expect.poll(() => page.locator('.fleet-kind').innerText()).toContain('cannot run here');
-  const notes = page.getByRole('log', { name: 'Notes of the fleet' });
-  await expect.poll(() => notes.innerText()).toContain('prefill is 8: of real engines');
-  expect(await settingsOf(page)).toMatchObject({ engines: 'simulated', prefill: 2 });
   expect(errors).toEqual([]);
   await page.close();
 });

@@ -241,3 +241,11 @@ export async function simulated(page: Page, seconds: number): Promise<void> {
 /** The drawer with all settings. */
 export const openSettings = (page: Page): Promise<void> =>
   page.getByRole('button', { name: 'Settings', exact: true }).click();
+
+/** Of the fleet's view. */
+export const settingsOf = (page: Page) =>
+  page.evaluate<Record<string, unknown>>('kvferryFleet.settings.value');
+
+/** As they are now: 'prefill-0 serving'. */
+export const enginesOf = (page: Page) =>
+  page.evaluate<string[]>("kvferryFleet.look.value.engines.map((each) => each.engineId + ' ' + each.state)");

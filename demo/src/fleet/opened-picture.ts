@@ -4,8 +4,10 @@ import { emptyBlock } from '../../../src/recording/empty-block.ts';
 import type { EngineRole } from '../../../src/router/engine-client.ts';
 import type { LiveBlock, LiveBlocks } from '../../../src/simulate/live/look.ts';
 import type { BlockView } from '../session/types.ts';
+import { BlockLayer, type DrawnBlock } from '../views/block-layer.ts';
 import type { Stored } from '../views/describe-block.ts';
-import { drawBlock, drawBlockFocus } from '../views/draw-block.ts';
+import { drawBlockFocus } from '../views/draw-block.ts';
+import type { Frame } from '../views/frame.ts';
 import {
   type ArrowKey,
   cellAt,
@@ -17,7 +19,6 @@ import {
   neighbour,
   type Point,
 } from '../views/geometry.ts';
-import type { Frame } from '../views/surface.tsx';
 
 const PADDING = 4;
 
@@ -28,6 +29,7 @@ export class OpenedPicture {
   #from = new Map<number, LiveBlock['from']>();
   #taken: LiveBlocks | null = null;
   #grid: GridLayout | null = null;
+  readonly #layer = new BlockLayer();
 
   constructor(role: EngineRole) {
     this.role = role;
@@ -49,18 +51,21 @@ export class OpenedPicture {
     return { height: Math.max(heightOf(this.#grid), 60) + 2 * PADDING };
   }
 
-  draw({ context, width, palette }: Frame): void {
-    this.layout(width);
+  draw(frame: Frame): void {
+    this.layout(frame.width);
     const grid = this.#grid!;
-    const newestTurn = this.blocks.reduce((newest, { turn }) => Math.max(newest, turn ?? 0), 1);
-    for (const block of this.blocks) {
-      const look = { role: this.role, newestTurn, conversation: talkOf(block), awaited: false };
-      const stored = this.#from.get(block.id) === 'store';
-      const still = { evictedGlow: 0, fade: 1, stored, wrong: false };
-      drawBlock(context, cellBox(grid, block.id), block, { ...look, ...still }, palette);
-    }
+    this.#layer.draw(frame, grid, this.#drawn());
     if (this.focus === null || this.focus >= this.blocks.length) return;
-    drawBlockFocus(context, cellBox(grid, this.focus), palette);
+    drawBlockFocus(frame.context, cellBox(grid, this.focus), frame.palette);
+  }
+
+  *#drawn(): Iterable<DrawnBlock> {
+    const newestTurn = this.blocks.reduce((newest, { turn }) => Math.max(newest, turn ?? 0), 1);
+    const still = { role: this.role, newestTurn, awaited: false, evictedGlow: 0, fade: 1, wrong: false };
+    for (const block of this.blocks) {
+      const stored = this.#from.get(block.id) === 'store';
+      yield { block, look: { ...still, conversation: talkOf(block), stored } };
+    }
   }
 
   /** Whether what was copied there came from the store, if there is one. */

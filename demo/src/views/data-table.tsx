@@ -1,4 +1,4 @@
-/** A table as all drawings have it: a head of columns, and in each row one cell that names it. */
+/** A table as all drawings have it: a head of columns, and rows that their first cell names. */
 import type { ComponentChildren } from 'preact';
 
 interface TableRow {
@@ -11,11 +11,9 @@ interface Props {
   caption?: string;
   columns: readonly string[];
   rows: readonly TableRow[];
-  /** The place of the cell that names its row; left out: the first. */
-  named?: number;
 }
 
-export function DataTable({ caption, columns, rows, named = 0 }: Props) {
+export function DataTable({ caption, columns, rows }: Props) {
   return (
     <table>
       {caption && <caption>{caption}</caption>}
@@ -32,7 +30,7 @@ export function DataTable({ caption, columns, rows, named = 0 }: Props) {
         {rows.map(({ key, cells }) => (
           <tr key={key}>
             {cells.map((cell, i) =>
-              i === named ? (
+              i === 0 ? (
                 <th key={columns[i]} scope="row">
                   {cell}
                 </th>

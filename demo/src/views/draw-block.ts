@@ -38,6 +38,15 @@ function accentOf(block: Pick<BlockView, 'state' | 'origin'>, role: Role, palett
 const strength = (turn: number | null, newestTurn: number): number =>
   1 - 0.16 * Math.min(4, Math.max(0, newestTurn - (turn ?? newestTurn)));
 
+/** All that a mark depends on but for its place and the colours: alike, they are drawn alike. */
+export function markKey({ state, origin, turn, heldFor }: BlockView, look: BlockLook): string {
+  const { role, conversation, awaited, evictedGlow, fade, stored, wrong, newestTurn } = look;
+  const held = heldFor !== null;
+  const stripe = conversation > 0 ? 1 + (conversation % 4) : 0;
+  const shown = [state, origin, turn, held, strength(turn, newestTurn), role, stripe];
+  return [...shown, awaited, evictedGlow, fade, stored, wrong].join();
+}
+
 export function drawBlock(
   context: CanvasRenderingContext2D,
   box: Box,

@@ -7,12 +7,12 @@ import { Afterglow, FAINT } from './afterglow.ts';
 import { DIRECTIONS, type Direction, directionOf, drawnIds, holderOf, readerOf } from './direction.ts';
 import { drawStage, type Focus, type StageLayer, type StageModel } from './draw-stage.ts';
 import { Flights } from './flights.ts';
+import type { Frame } from './frame.ts';
 import { cellAt, contains, layoutStage, neighbour, type StageLayout } from './geometry.ts';
 import { leastFont, reducedMotion } from './palette.ts';
 import { SlabMeter } from './slab-meter.ts';
 import { isFromStore } from './sources.ts';
 import { wrongTokens } from './story.ts';
-import type { Frame } from './surface.tsx';
 
 /** How long a mark of eviction is bright. */
 const EVICTED_MS = 2500;

@@ -4,18 +4,9 @@
  */
 import { effect } from '@preact/signals';
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
+import type { Frame } from './frame.ts';
 import { timed } from './frame-meter.ts';
 import { type Palette, readPalette, themeVersion } from './palette.ts';
-
-export interface Frame {
-  context: CanvasRenderingContext2D;
-  /** CSS pixels. */
-  width: number;
-  height: number;
-  palette: Palette;
-  /** Milliseconds since the last frame of this canvas; 0 after a pause. */
-  elapsedMs: number;
-}
 
 export interface SurfaceProps {
   /** Of the measurements. */

@@ -3,8 +3,8 @@ import type { Signal } from '@preact/signals';
 import type { SessionState, Span } from '../session/types.ts';
 import { drawnIds } from './direction.ts';
 import { drawTimeline } from './draw-timeline.ts';
+import type { Frame } from './frame.ts';
 import { leastFont } from './palette.ts';
-import type { Frame } from './surface.tsx';
 import { type Domain, pan, pinch, spanOf, toMs, zoom } from './time-scale.ts';
 import {
   type Bar,

@@ -1,0 +1,60 @@
+/** Saves and loads in the air between tiles and the store. */
+import { afterEach, expect, test } from 'vitest';
+import { StoreMoves } from '../../demo/src/fleet/store-moves.ts';
+import { type Palette, reducedMotion } from '../../demo/src/views/palette.ts';
+import type { StoreMove } from '../../src/simulate/live/look.ts';
+
+afterEach(() => {
+  reducedMotion.value = false;
+});
+
+const PLACES = { P0: { x: 100, y: 50 }, store: { x: 300, y: 50 } };
+const places = (name: string) => PLACES[name as keyof typeof PLACES] ?? null;
+
+const move = (number: number, loads: boolean, engineId = 'P0'): StoreMove => {
+  return { number, loads, engineId, atMs: 0, blocks: 1 };
+};
+
+/** The squares' middles from left to right after so long a frame. */
+function drawn(moves: StoreMoves, elapsedMs: number) {
+  const squares: number[] = [];
+  const context = {
+    fillRect: (x: number, _y: number, width: number) => squares.push(x + width / 2),
+    strokeRect: () => {},
+  };
+  const frame = { context: context as unknown as CanvasRenderingContext2D, palette: {} as Palette };
+  const more = moves.draw({ ...frame, width: 400, height: 100, elapsedMs }, places);
+  return { squares, more };
+}
+
+test('what an engine saved flies to the store, and what it loaded from there, once', () => {
+  const moves = new StoreMoves();
+  const told = [move(1, false), move(2, true)];
+  moves.take(told);
+  expect(drawn(moves, 0)).toEqual({ squares: [100], more: true });
+  const [saved, loaded] = drawn(moves, 350).squares;
+  expect(saved).toBeGreaterThan(195);
+  expect(saved! + loaded!).toBeGreaterThan(400);
+  moves.take(told);
+  expect(drawn(moves, 1000)).toEqual({ squares: [], more: false });
+  moves.take([...told, move(3, false)]);
+  expect(drawn(moves, 0).squares).toEqual([100]);
+});
+
+test('an engine that is gone has none, and another store begins at 1 again', () => {
+  const moves = new StoreMoves();
+  moves.take([move(5, false, 'P9')]);
+  expect(drawn(moves, 10).squares).toEqual([]);
+  moves.take([move(1, false)]);
+  expect(drawn(moves, 0).squares).toEqual([100]);
+});
+
+test('nothing flies for who asked for less motion, and what happened meanwhile does not later', () => {
+  const moves = new StoreMoves();
+  reducedMotion.value = true;
+  moves.take([move(1, false), move(2, true)]);
+  expect(drawn(moves, 10)).toEqual({ squares: [], more: false });
+  reducedMotion.value = false;
+  moves.take([move(1, false), move(2, true)]);
+  expect(drawn(moves, 10)).toEqual({ squares: [], more: false });
+});

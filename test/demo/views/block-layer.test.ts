@@ -1,0 +1,104 @@
+/** A grid that is kept as a picture: what has changed is drawn again, and nothing else. */
+import { expect, test } from 'vitest';
+import type { BlockView } from '../../../demo/src/session/types.ts';
+import { BlockLayer } from '../../../demo/src/views/block-layer.ts';
+import type { BlockLook } from '../../../demo/src/views/draw-block.ts';
+import type { Frame } from '../../../demo/src/views/frame.ts';
+import { cellBox, layoutGrid } from '../../../demo/src/views/geometry.ts';
+import type { Palette } from '../../../demo/src/views/palette.ts';
+import { emptyBlock } from '../../../src/recording/empty-block.ts';
+
+/** A canvas that notes which boxes were wiped on it, and how often it was copied elsewhere. */
+function fakeCanvas(width: number, height: number) {
+  const wiped: number[][] = [];
+  let copied = 0;
+  const canvas = { width, height };
+  const context = new Proxy({ canvas } as Record<string, unknown>, {
+    get: (known, name: string) => {
+      if (name in known) return known[name];
+      if (name === 'clearRect') return (...box: number[]) => wiped.push(box);
+      if (name === 'drawImage') return () => copied++;
+      return () => {};
+    },
+  }) as unknown as CanvasRenderingContext2D;
+  Object.assign(canvas, { getContext: () => context });
+  return { canvas: canvas as unknown as HTMLCanvasElement, context, wiped, copied: () => copied };
+}
+
+const still: Omit<BlockLook, 'newestTurn'> = {
+  ...{ role: 'prefill', conversation: 0, awaited: false, evictedGlow: 0 },
+  ...{ fade: 1, stored: false, wrong: false },
+};
+
+function layered() {
+  const shown = fakeCanvas(600, 200);
+  const layer = fakeCanvas(300, 150);
+  const picture = new BlockLayer(layer.canvas);
+  const grid = layoutGrid(100, { x: 4, y: 4, width: 292, height: 92 });
+  let blocks: BlockView[] = Array.from({ length: 100 }, (_, id) => ({
+    ...emptyBlock(id),
+    ...{ state: 'computed', origin: 'computed', turn: 1 + (id % 2) },
+  }));
+  let palette = { least: 0 } as Palette;
+  /** Which cells were drawn. */
+  const draw = (newestTurn = 6, look: Partial<BlockLook> = {}) => {
+    layer.wiped.length = 0;
+    const frame: Frame = { context: shown.context, width: 300, height: 100, palette, elapsedMs: 0 };
+    const cells = blocks.map((block) => ({ block, look: { ...still, newestTurn, ...look } }));
+    picture.draw(frame, grid, cells);
+    return layer.wiped.map(([x, y, width, height]) =>
+      blocks.findIndex((_, cell) => {
+        const box = cellBox(grid, cell);
+        return x! <= box.x && y! <= box.y && box.x < x! + width! && box.y < y! + height!;
+      }),
+    );
+  };
+  const change = (id: number, to: Partial<BlockView>) => {
+    blocks = blocks.map((block) => (block.id === id ? { ...block, ...to } : block));
+  };
+  const recolour = () => {
+    palette = { ...palette };
+  };
+  return { draw, change, recolour, shown, layer };
+}
+
+const all = Array.from({ length: 100 }, (_, i) => i);
+
+test('at first all are drawn, then those alone that have changed; what is shown is the whole picture each time', () => {
+  const { draw, change, shown, layer } = layered();
+  expect(draw()).toEqual(all);
+  expect([layer.canvas.width, layer.canvas.height]).toEqual([600, 200]);
+  expect(draw()).toEqual([]);
+  change(7, { state: 'cached' });
+  change(40, { heldFor: 'decode' });
+  expect(draw()).toEqual([7, 40]);
+  change(7, { turn: 6 });
+  expect(draw()).toEqual([7]);
+  // What is not to be seen of a block is no change.
+  change(8, { text: 'other words' });
+  expect(draw()).toEqual([]);
+  expect(shown.copied()).toBe(5);
+});
+
+test('all are drawn again in other colours; and a newer turn fades those alone that are not faint already', () => {
+  const { draw, recolour } = layered();
+  draw();
+  recolour();
+  expect(draw()).toEqual(all);
+  expect(draw(7)).toEqual([]);
+  // Of turn 2, three turns ago.
+  expect(draw(5)).toEqual(all.filter((id) => id % 2 === 1));
+});
+
+test.each([
+  { stored: true },
+  { wrong: true },
+  { awaited: true },
+  { fade: 0.5 },
+  { conversation: 1 },
+  { role: 'decode' },
+] as const)('all are drawn again when each looks otherwise: %j', (look) => {
+  const { draw } = layered();
+  draw();
+  expect(draw(6, look)).toEqual(all);
+});
