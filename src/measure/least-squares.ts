@@ -131,3 +131,17 @@ function quality(
   const errors = values.map((value, i) => Math.abs(value - fitted[i]!) / Math.max(value, 1e-9));
   return { r2: all === 0 ? (rest === 0 ? 1 : 0) : 1 - rest / all, medianError: quantile(errors, 0.5) };
 }
+
+/** The values that come nearest and never fall (isotonic regression: neighbours that fall are pooled to their mean). */
+export function neverLess(values: readonly number[]): number[] {
+  const pools: { sum: number; count: number }[] = [];
+  for (const value of values) {
+    let pool = { sum: value, count: 1 };
+    for (let last = pools.at(-1); last && last.sum / last.count > pool.sum / pool.count; last = pools.at(-1)) {
+      pool = { sum: last.sum + pool.sum, count: last.count + pool.count };
+      pools.pop();
+    }
+    pools.push(pool);
+  }
+  return pools.flatMap(({ sum, count }) => new Array<number>(count).fill(sum / count));
+}

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { fitNonNegative } from '../../src/measure/least-squares.ts';
+import { fitNonNegative, neverLess } from '../../src/measure/least-squares.ts';
 
 const truth = [25, 0.35, 0.0004, 12];
 const rows = [1, 2, 3, 4, 5].flatMap((round) =>
@@ -50,5 +50,15 @@ describe('fitNonNegative', () => {
 
   it('refuses fewer samples than coefficients', () => {
     expect(() => fitNonNegative([[1, 2]], [3])).toThrow('1 samples cannot fit 2 coefficients');
+  });
+});
+
+describe('neverLess', () => {
+  it('pools neighbours that fall, and leaves what grows', () => {
+    expect(neverLess([1, 2, 3])).toEqual([1, 2, 3]);
+    expect(neverLess([4, 6, 5, 4, 9])).toEqual([4, 5, 5, 5, 9]);
+    // What was pooled is pooled again with those before it.
+    expect(neverLess([5, 4, 1])).toEqual([10 / 3, 10 / 3, 10 / 3]);
+    expect(neverLess([])).toEqual([]);
   });
 });

@@ -2,7 +2,7 @@
 
 import { tokenContext } from '../../connector/policy/cost-model.ts';
 import type { Cluster } from '../../fleet/types.ts';
-import { fitNonNegative } from '../../measure/least-squares.ts';
+import { fitNonNegative, neverLess } from '../../measure/least-squares.ts';
 import { median, quantile } from '../../measure/statistics.ts';
 import type { EngineRole } from '../../router/engine-client.ts';
 import type { Beside, ReadBeside } from './beside.ts';
@@ -152,8 +152,9 @@ function stepFit(points: readonly Point[]): SimulationCostsFile['step'] {
     .filter((point) => !prompts.includes(point))
     .map((point) => ({ ...point.steps[0]!, ms: msOf(point) }));
   const contextMs = contextSlope(decoding);
-  const decodesMs = firstOfEach(decoding).map(({ decodeContext, ms }) =>
-    Math.max(0, ms - contextMs * decodeContext),
+  // A row more takes no less: what says so is noise.
+  const decodesMs = neverLess(
+    firstOfEach(decoding).map(({ decodeContext, ms }) => Math.max(0, ms - contextMs * decodeContext)),
   );
   return {
     fixed_ms: fixed,
