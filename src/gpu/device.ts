@@ -2,7 +2,7 @@
  * One WebGPU device: what its adapter offers, what was asked of it, and its end. It submits work one piece at a time; it
  * knows no kernel and no model.
  */
-import { AdapterError, EngineDeadError } from '../errors.ts';
+import { AdapterError, ConfigError, EngineDeadError } from '../errors.ts';
 import { adapterName, isSoftwareAdapter } from './adapter-name.ts';
 import { DeviceBytes } from './device-bytes.ts';
 
@@ -35,6 +35,8 @@ export interface DeviceNeeds {
   storageBindingBytes?: number;
   /** false: none are asked for, nor reported, whatever the adapter has. Default true. */
   subgroups?: boolean;
+  /** true: kernels may compute in f16. Default false: it is not asked for. */
+  f16?: boolean;
 }
 
 const wantedFeatures = ['subgroups', 'timestamp-query'] as const;
@@ -66,7 +68,7 @@ export class GpuDevice {
     device.addEventListener('uncapturederror', ({ error }) => this.reported(error.message));
   }
 
-  /** Throws AdapterError when there is no adapter, or it lacks what is needed. */
+  /** Throws AdapterError when there is no adapter, or it lacks what is needed; ConfigError when f16 arithmetic is. */
   static async open(gpu: GPU, needs: DeviceNeeds, backend = 'webgpu'): Promise<GpuDevice> {
     const adapter = await gpu.requestAdapter({ powerPreference: 'high-performance' });
     if (!adapter) {
@@ -74,9 +76,15 @@ export class GpuDevice {
         'WebGPU found no adapter: install a Vulkan driver, or use --adapter swiftshader (Linux x64)',
       );
     }
-    const { bufferBytes, storageBindingBytes = 0, subgroups = true } = needs;
+    const { bufferBytes, storageBindingBytes = 0, subgroups = true, f16 = false } = needs;
     const described = describeAdapter(adapter, backend);
     const report = subgroups ? described : { ...described, subgroupSize: null };
+    if (f16 && !adapter.features.has('shader-f16')) {
+      throw new ConfigError(
+        `${report.name} has no shader-f16, which --arithmetic f16 needs: leave it out (f32), or use another adapter ` +
+          '(kvferry doctor lists their features)',
+      );
+    }
     const needed = { maxBufferSize: bufferBytes, maxStorageBufferBindingSize: storageBindingBytes };
     for (const limit of raisedLimits) {
       if (needed[limit] <= adapter.limits[limit]) continue;
@@ -87,9 +95,12 @@ export class GpuDevice {
     }
     const device = await adapter.requestDevice({
       label: 'kvferry',
-      requiredFeatures: wantedFeatures.filter(
-        (feature) => adapter.features.has(feature) && (subgroups || feature !== 'subgroups'),
-      ) as GPUFeatureName[],
+      requiredFeatures: [
+        ...wantedFeatures.filter(
+          (feature) => adapter.features.has(feature) && (subgroups || feature !== 'subgroups'),
+        ),
+        ...(f16 ? ['shader-f16'] : []),
+      ] as GPUFeatureName[],
       requiredLimits: Object.fromEntries(raisedLimits.map((limit) => [limit, adapter.limits[limit]])),
     });
     return new GpuDevice(device, report);

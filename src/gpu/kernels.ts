@@ -5,11 +5,15 @@
 import { InternalError, invariant, messageOf } from '../errors.ts';
 import type { GpuDevice } from './device.ts';
 
+/** What products of the matrix kernels are computed in; their sums are f32. */
+export const ARITHMETICS = ['f32', 'f16'] as const;
+export type Arithmetic = (typeof ARITHMETICS)[number];
+
 type Binding = 'read' | 'write' | 'uniform';
 
 interface KernelDescription {
   shader: string;
-  /** Of shaders/parts, in the order in which they are appended. */
+  /** Of shaders/parts, in the order in which they are appended; 'products' are those of an arithmetic. */
   parts?: readonly string[];
   /** Those after them: what this kernel does with its results, where a shader serves several. */
   ends?: readonly string[];
@@ -18,7 +22,7 @@ interface KernelDescription {
 }
 
 const step = ['step'] as const;
-const product = ['gemm_params', 'panels', ...step] as const;
+const product = ['products', 'gemm_params', 'panels', ...step] as const;
 const productInputs = ['read', 'read', 'read', 'read', 'uniform', 'uniform'] as const;
 const toOut = [...productInputs, 'write'] as const;
 const toQkv = [...productInputs, 'read', 'read', 'write', 'write', 'uniform'] as const;
@@ -83,14 +87,21 @@ export type Overrides = Readonly<Record<string, number>>;
 export type ReadShader = (name: string) => Promise<string>;
 
 /** A kernel's files: its shader, then its parts and its ends. */
-export function shaderFiles(name: KernelName): string[] {
+export function shaderFiles(name: KernelName, arithmetic: Arithmetic): string[] {
   const { shader, parts = [], ends = [] }: KernelDescription = kernels[name];
-  return [shader, ...[...parts, ...ends].map((part) => `parts/${part}`)];
+  const files = [...parts, ...ends].map((part) => (part === 'products' ? `${part}_${arithmetic}` : part));
+  return [shader, ...files.map((file) => `parts/${file}`)];
 }
 
 /** A kernel's whole WGSL. Parts follow, so that `enable` comes first and an error's line is the shader's own. */
-export async function shaderText(name: KernelName, readShader: ReadShader): Promise<string> {
-  return (await Promise.all(shaderFiles(name).map(readShader))).join('\n');
+export async function shaderText(
+  name: KernelName,
+  readShader: ReadShader,
+  arithmetic: Arithmetic,
+): Promise<string> {
+  const files = shaderFiles(name, arithmetic);
+  const text = (await Promise.all(files.map(readShader))).join('\n');
+  return files.includes('parts/products_f16') ? `enable f16; ${text}` : text;
 }
 
 const bufferType = { read: 'read-only-storage', write: 'storage', uniform: 'uniform' } as const;
@@ -127,10 +138,13 @@ export class KernelLibrary {
   readonly #making = new Map<Kernel, Promise<Kernel>>();
   #warm = false;
   #firstUses = 0;
+  readonly arithmetic: Arithmetic;
 
-  constructor(gpu: GpuDevice, readShader: ReadShader) {
+  /** 'f16' needs a device that was opened for it. */
+  constructor(gpu: GpuDevice, readShader: ReadShader, arithmetic: Arithmetic = 'f32') {
     this.#gpu = gpu;
     this.#readShader = readShader;
+    this.arithmetic = arithmetic;
   }
 
   /** A kernel with these overrides, one for all who ask. Makes nothing. */
@@ -227,8 +241,8 @@ export class KernelLibrary {
   }
 
   async #compile(name: KernelName): Promise<GPUShaderModule> {
-    const code = await shaderText(name, this.#readShader);
-    const files = shaderFiles(name).map((file) => `shaders/${file}.wgsl`);
+    const code = await shaderText(name, this.#readShader, this.arithmetic);
+    const files = shaderFiles(name, this.arithmetic).map((file) => `shaders/${file}.wgsl`);
     return this.#gpu.checked(
       () => this.#gpu.device.createShaderModule({ label: files[0]!, code }),
       (message) => new InternalError(`${files.join(', then ')}: ${message}`),
