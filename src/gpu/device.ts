@@ -2,6 +2,8 @@
  * One WebGPU device: what its adapter offers, what was asked of it, and its end. It submits work one piece at a time; it
  * knows no kernel and no model.
  */
+
+import type { Arithmetic } from '../config/arithmetic.ts';
 import { AdapterError, ConfigError, EngineDeadError } from '../errors.ts';
 import { adapterName, isSoftwareAdapter } from './adapter-name.ts';
 import { DeviceBytes } from './device-bytes.ts';
@@ -26,6 +28,8 @@ export interface AdapterReport {
     maxComputeWorkgroupsPerDimension: number;
   };
   timestampQuery: boolean;
+  /** What a device of it was opened for; absent: f32. */
+  arithmetic?: Arithmetic;
 }
 
 export interface DeviceNeeds {
@@ -35,8 +39,8 @@ export interface DeviceNeeds {
   storageBindingBytes?: number;
   /** false: none are asked for, nor reported, whatever the adapter has. Default true. */
   subgroups?: boolean;
-  /** true: kernels may compute in f16. Default false: it is not asked for. */
-  f16?: boolean;
+  /** Default f32: no more is asked for than that takes. */
+  arithmetic?: Arithmetic;
 }
 
 const wantedFeatures = ['subgroups', 'timestamp-query'] as const;
@@ -76,13 +80,13 @@ export class GpuDevice {
         'WebGPU found no adapter: install a Vulkan driver, or use --adapter swiftshader (Linux x64)',
       );
     }
-    const { bufferBytes, storageBindingBytes = 0, subgroups = true, f16 = false } = needs;
+    const { bufferBytes, storageBindingBytes = 0, subgroups = true, arithmetic = 'f32' } = needs;
     const described = describeAdapter(adapter, backend);
-    const report = subgroups ? described : { ...described, subgroupSize: null };
-    if (f16 && !adapter.features.has('shader-f16')) {
+    const report = { ...described, arithmetic, ...(subgroups ? {} : { subgroupSize: null }) };
+    if (arithmetic === 'f16' && !adapter.features.has('shader-f16')) {
       throw new ConfigError(
-        `${report.name} has no shader-f16, which --arithmetic f16 needs: leave it out (f32), or use another adapter ` +
-          '(kvferry doctor lists their features)',
+        `--arithmetic is f16, and ${report.name} has no shader-f16: wanted f32 or auto, or an adapter that has it ` +
+          '(kvferry doctor tells)',
       );
     }
     const needed = { maxBufferSize: bufferBytes, maxStorageBufferBindingSize: storageBindingBytes };
@@ -99,7 +103,7 @@ export class GpuDevice {
         ...wantedFeatures.filter(
           (feature) => adapter.features.has(feature) && (subgroups || feature !== 'subgroups'),
         ),
-        ...(f16 ? ['shader-f16'] : []),
+        ...(arithmetic === 'f16' ? ['shader-f16'] : []),
       ] as GPUFeatureName[],
       requiredLimits: Object.fromEntries(raisedLimits.map((limit) => [limit, adapter.limits[limit]])),
     });

@@ -2,12 +2,10 @@
  * The kernels: which shader, with which parts after it, with which bindings. Compiles a pipeline per set of overrides and
  * counts the first uses that happened after the warm-up, since a first use can compile for seconds.
  */
+
+import type { Arithmetic } from '../config/arithmetic.ts';
 import { InternalError, invariant, messageOf } from '../errors.ts';
 import type { GpuDevice } from './device.ts';
-
-/** What products of the matrix kernels are computed in; their sums are f32. */
-export const ARITHMETICS = ['f32', 'f16'] as const;
-export type Arithmetic = (typeof ARITHMETICS)[number];
 
 type Binding = 'read' | 'write' | 'uniform';
 
@@ -138,13 +136,10 @@ export class KernelLibrary {
   readonly #making = new Map<Kernel, Promise<Kernel>>();
   #warm = false;
   #firstUses = 0;
-  readonly arithmetic: Arithmetic;
 
-  /** 'f16' needs a device that was opened for it. */
-  constructor(gpu: GpuDevice, readShader: ReadShader, arithmetic: Arithmetic = 'f32') {
+  constructor(gpu: GpuDevice, readShader: ReadShader) {
     this.#gpu = gpu;
     this.#readShader = readShader;
-    this.arithmetic = arithmetic;
   }
 
   /** A kernel with these overrides, one for all who ask. Makes nothing. */
@@ -241,8 +236,9 @@ export class KernelLibrary {
   }
 
   async #compile(name: KernelName): Promise<GPUShaderModule> {
-    const code = await shaderText(name, this.#readShader, this.arithmetic);
-    const files = shaderFiles(name, this.arithmetic).map((file) => `shaders/${file}.wgsl`);
+    const { arithmetic = 'f32' } = this.#gpu.report;
+    const code = await shaderText(name, this.#readShader, arithmetic);
+    const files = shaderFiles(name, arithmetic).map((file) => `shaders/${file}.wgsl`);
     return this.#gpu.checked(
       () => this.#gpu.device.createShaderModule({ label: files[0]!, code }),
       (message) => new InternalError(`${files.join(', then ')}: ${message}`),

@@ -1,6 +1,6 @@
 /** The adapter that the GPU tests run on: KVFERRY_ADAPTER = swiftshader (default), lavapipe or gpu. */
+import type { Arithmetic } from '../../src/config/arithmetic.ts';
 import { GpuDevice } from '../../src/gpu/device.ts';
-import type { Arithmetic } from '../../src/gpu/kernels.ts';
 import { type Driver, selectDriver } from '../../src/platform/node/drivers.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 
@@ -8,16 +8,20 @@ const adapterName = process.env.KVFERRY_ADAPTER ?? 'swiftshader';
 
 let selected: Promise<void> | null = null;
 
-export async function openTestDevice(bufferBytes = 0, subgroups = true, f16 = false): Promise<GpuDevice> {
+export async function openTestDevice(
+  bufferBytes = 0,
+  subgroups = true,
+  arithmetic: Arithmetic = 'f32',
+): Promise<GpuDevice> {
   selected ??= selectDriver((adapterName === 'gpu' ? 'system' : adapterName) as Driver);
   await selected;
-  return GpuDevice.open(await nodePlatform.createGpu(), { bufferBytes, subgroups, f16 });
+  return GpuDevice.open(await nodePlatform.createGpu(), { bufferBytes, subgroups, arithmetic });
 }
 
 /** What this adapter can compute matrix products in, with a device for each. */
 export async function openEachArithmetic(): Promise<Record<Arithmetic, GpuDevice | null>> {
   const f32 = await openTestDevice();
-  const f16 = f32.report.features.includes('shader-f16') ? await openTestDevice(0, true, true) : null;
+  const f16 = f32.report.features.includes('shader-f16') ? await openTestDevice(0, true, 'f16') : null;
   return { f32, f16 };
 }
 

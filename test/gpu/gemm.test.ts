@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { ARITHMETICS, type Arithmetic } from '../../src/config/arithmetic.ts';
 import type { GpuDevice } from '../../src/gpu/device.ts';
-import { ARITHMETICS, type Arithmetic, type KernelName, type Overrides } from '../../src/gpu/kernels.ts';
+import type { KernelName, Overrides } from '../../src/gpu/kernels.ts';
 import { packUniform } from '../../src/gpu/uniforms.ts';
 import { plainProduct } from '../../src/model/matrices.ts';
 import { PANEL_COLUMNS } from '../../src/model/panels.ts';
@@ -92,7 +93,6 @@ async function multiply(
       residual ?? new Float32Array(m * n).fill(Number.NaN),
     ],
     [Math.ceil(n / 4 / form.columns4), Math.ceil(m / form.rows)],
-    form.arithmetic,
   );
   const expected = matmul(a, w.values, useBias ? bias : null, m, k, n);
   return {

@@ -1,6 +1,6 @@
 /** Runs one kernel on plain arrays. */
 import type { GpuDevice } from '../../src/gpu/device.ts';
-import { type Arithmetic, KernelLibrary, type KernelName, type Overrides } from '../../src/gpu/kernels.ts';
+import { KernelLibrary, type KernelName, type Overrides } from '../../src/gpu/kernels.ts';
 import { dispatch, type KernelInput, type Workgroups } from '../../src/lab/verify/kernel-bench.ts';
 import { readShader } from './adapter.ts';
 
@@ -11,18 +11,17 @@ export async function runKernel(
   overrides: Overrides,
   inputs: readonly KernelInput[],
   workgroups: Workgroups,
-  arithmetic: Arithmetic = 'f32',
 ): Promise<ArrayBuffer[]> {
-  const library = libraryOf(gpu, arithmetic);
+  const library = libraryOf(gpu);
   return dispatch(gpu, library, await library.get(name, overrides), inputs, workgroups);
 }
 
 const libraries = new WeakMap<GpuDevice, KernelLibrary>();
 
-function libraryOf(gpu: GpuDevice, arithmetic: Arithmetic): KernelLibrary {
+function libraryOf(gpu: GpuDevice): KernelLibrary {
   let library = libraries.get(gpu);
-  if (library?.arithmetic !== arithmetic) {
-    library = new KernelLibrary(gpu, readShader, arithmetic);
+  if (!library) {
+    library = new KernelLibrary(gpu, readShader);
     libraries.set(gpu, library);
   }
   return library;
