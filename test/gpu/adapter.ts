@@ -18,11 +18,17 @@ export async function openTestDevice(
   return GpuDevice.open(await nodePlatform.createGpu(), { bufferBytes, subgroups, arithmetic });
 }
 
+/** Whether this adapter can compute in f16. */
+export async function hasF16(): Promise<boolean> {
+  const gpu = await openTestDevice();
+  gpu.destroy();
+  return gpu.report.features.includes('shader-f16');
+}
+
 /** What this adapter can compute matrix products in, with a device for each. */
 export async function openEachArithmetic(): Promise<Record<Arithmetic, GpuDevice | null>> {
-  const f32 = await openTestDevice();
-  const f16 = f32.report.features.includes('shader-f16') ? await openTestDevice(0, true, 'f16') : null;
-  return { f32, f16 };
+  const f16 = (await hasF16()) ? await openTestDevice(0, true, 'f16') : null;
+  return { f32: await openTestDevice(), f16 };
 }
 
 export const readShader = nodePlatform.readShader;

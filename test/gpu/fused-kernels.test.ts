@@ -137,9 +137,7 @@ describe.each(cases)('$rows rows in $arithmetic', ({ arithmetic, rows }) => {
   /** Of f32. What halves lose is held against float64 in gemm.test.ts, with the kernels that these give the bits of. */
   const isF32 = arithmetic === 'f32';
   beforeEach(({ skip }) => {
-    const device = devices[arithmetic];
-    if (!device) return skip('this adapter has no shader-f16');
-    gpu = device;
+    gpu = devices[arithmetic] ?? skip('this adapter has no shader-f16');
   });
 
   const served = () => forms().filter((form) => (rows === 1) === (form.rows === 1));
