@@ -36,6 +36,11 @@ const armSchema = z.strictObject({
       among_real: share.nullable().describe('The same between two real runs; null: there was one.'),
       counted: count.describe('Turns of all real runs, each simulated once more by what was chosen there.'),
       as_counted: count.describe('Those that then found, pulled and moved exactly as much.'),
+      among_real_counted: share
+        .nullable()
+        .describe(
+          'The same share between two real runs that went to the same engines throughout; null: no two did.',
+        ),
     })
     .describe('Where routing hangs on times, counts hang on who was chosen.'),
 });

@@ -13,7 +13,7 @@ import { engineCore, engineIdOf, fleetIn } from '../fleet/options.ts';
 import type { Seat } from '../fleet/seats.ts';
 import { type HarmedFleet, Storm, stageOf } from '../lab/faults/storm.ts';
 import { ConversationCache } from '../router/conversations.ts';
-import type { EngineClient, EngineRole } from '../router/engine-client.ts';
+import type { EngineClient } from '../router/engine-client.ts';
 import { PromptBuilder } from '../router/prompts.ts';
 import { Router } from '../router/router.ts';
 import { TurnSpans } from '../router/turn-spans.ts';
@@ -28,7 +28,7 @@ import { SimulatedEngine } from './engine.ts';
 import { SimulatedFleet } from './fleet.ts';
 import { checkEngines, standsStill } from './invariants.ts';
 import { LinkTable } from './links.ts';
-import { drawnTimes, machineOf } from './machine.ts';
+import { type Computing, drawnTimes, machineOf } from './machine.ts';
 import type { SharedResource } from './resources.ts';
 import { SimulatedRouting } from './routing.ts';
 import type { SimulationSettings } from './settings.ts';
@@ -58,7 +58,7 @@ export class SimulatedCluster {
   readonly #conversations: ConversationCache;
   readonly #router: Router;
   readonly routing: SimulatedRouting;
-  readonly #machine: SharedResource<EngineRole> | null;
+  readonly #machine: SharedResource<Computing> | null;
   readonly #varies: StepDeps['varies'];
   readonly #claim: ClaimPrefix;
   readonly #spans = new TurnSpans();
@@ -97,6 +97,7 @@ export class SimulatedCluster {
       link: (from, to) => this.#linkOf(from, to),
       catchUp: (engineId) => this.#byId.get(engineId)?.catchUp(),
       deviceBusyMs: (engineId) => this.#byId.get(engineId)?.deviceBusyMs ?? 0,
+      computing: () => this.#machine?.busy ?? false,
       touch: (engineId) => {
         const engine = this.#byId.get(engineId);
         if (engine) this.#touch(engine);

@@ -2,21 +2,30 @@
 import type { EngineRole } from '../router/engine-client.ts';
 import { Random } from '../workload/random.ts';
 import type { VirtualClock } from './clock.ts';
-import type { SimulationCosts, Speeds, StepShape } from './costs/types.ts';
+import type { SimulationCosts, SpeedOf, StepShape } from './costs/types.ts';
 import { SharedResource } from './resources.ts';
 
+/** Of a step that computes: whose it is, and the tokens before each of its rows, on average. */
+export interface Computing {
+  role: EngineRole;
+  context: number;
+}
+
 /** On which each is as fast as it is beside those that compute at the moment. */
-export const machineOf = (clock: VirtualClock, speeds: Speeds): SharedResource<EngineRole> =>
-  new SharedResource(clock, (_all, role, count) =>
-    speeds(role, { prefill: count('prefill'), decode: count('decode') }),
+export const machineOf = (clock: VirtualClock, speeds: SpeedOf): SharedResource<Computing> =>
+  new SharedResource(
+    clock,
+    (_all, { role, context }, count) =>
+      speeds(role, { prefill: count('prefill'), decode: count('decode') }, context),
+    ({ role }) => role,
   );
 
 /** How many times its time a step takes, by the seed. */
 export function drawnTimes(varies: SimulationCosts['varies'], seed: number): (shape: StepShape) => number {
   if (!varies) return () => 1;
   const random = new Random(seed ^ 0x51ed270b);
-  return ({ prefills }) => {
-    const times = prefills > 0 ? varies.prompts : varies.decodes;
+  return (shape) => {
+    const times = varies(shape);
     return times[random.int(0, times.length - 1)]!;
   };
 }

@@ -13,44 +13,51 @@ export interface Resource {
   begin(work: number, whenDone: () => void): { cancel(): void };
 }
 
-interface Flow<Kind> {
-  kind: Kind;
+interface Flow<What> {
+  what: What;
   work: number;
   left: number;
   whenDone: () => void;
 }
 
 /** How many of a kind are under way. */
-type CountOf<Kind> = (kind: Kind) => number;
+type CountOf = (kind: string) => number;
 
-/** Units a millisecond of one of a kind, while so many flows are under way in all, and so many of each kind. */
-type Rate<Kind> = (flows: number, kind: Kind, count: CountOf<Kind>) => number;
+/** Units a millisecond of a flow, while so many are under way in all, and so many of each kind. */
+type Rate<What> = (flows: number, what: What, count: CountOf) => number;
 
-/** All that is under way gets on, at the same rate or each kind at its own. */
-export class SharedResource<Kind = void> {
+/** All that is under way gets on, at the same rate or each at its own: by what it is, and by who else is there. */
+export class SharedResource<What = void> {
   done = 0;
   readonly #clock: VirtualClock;
-  readonly #rate: Rate<Kind>;
-  readonly #flows = new Set<Flow<Kind>>();
-  readonly #counts = new Map<Kind, number>();
+  readonly #rate: Rate<What>;
+  readonly #kindOf: ((what: What) => string) | null;
+  readonly #flows = new Set<Flow<What>>();
+  readonly #counts = new Map<string, number>();
   #sinceMs = 0;
   #busyMs = 0;
   #timer: Timer | null = null;
 
-  constructor(clock: VirtualClock, rate: Rate<Kind>) {
+  /** `kindOf`: what flows are counted by; null: they are not. */
+  constructor(clock: VirtualClock, rate: Rate<What>, kindOf: ((what: What) => string) | null = null) {
     this.#clock = clock;
     this.#rate = rate;
+    this.#kindOf = kindOf;
+  }
+
+  get busy(): boolean {
+    return this.#flows.size > 0;
   }
 
   get busyMs(): number {
-    return this.#busyMs + (this.#flows.size > 0 ? this.#clock.now() - this.#sinceMs : 0);
+    return this.#busyMs + (this.busy ? this.#clock.now() - this.#sinceMs : 0);
   }
 
-  begin(work: number, whenDone: () => void, kind: Kind): { cancel(): void } {
+  begin(work: number, whenDone: () => void, what: What): { cancel(): void } {
     this.#advance();
-    const flow: Flow<Kind> = { kind, work, left: work, whenDone };
+    const flow: Flow<What> = { what, work, left: work, whenDone };
     this.#flows.add(flow);
-    this.#counts.set(kind, this.#count(kind) + 1);
+    this.#counted(flow, 1);
     this.#arm();
     return {
       cancel: () => {
@@ -60,15 +67,21 @@ export class SharedResource<Kind = void> {
     };
   }
 
-  readonly #count: CountOf<Kind> = (kind) => this.#counts.get(kind) ?? 0;
+  #counted({ what }: Flow<What>, change: 1 | -1): void {
+    if (!this.#kindOf) return;
+    const kind = this.#kindOf(what);
+    this.#counts.set(kind, this.#count(kind) + change);
+  }
 
-  #rateOf({ kind }: Flow<Kind>): number {
-    return this.#rate(this.#flows.size, kind, this.#count);
+  readonly #count: CountOf = (kind) => this.#counts.get(kind) ?? 0;
+
+  #rateOf({ what }: Flow<What>): number {
+    return this.#rate(this.#flows.size, what, this.#count);
   }
 
   #advance(): void {
     const ms = this.#clock.now() - this.#sinceMs;
-    if (this.#flows.size > 0) this.#busyMs += ms;
+    if (this.busy) this.#busyMs += ms;
     for (const flow of this.#flows) flow.left -= ms * this.#rateOf(flow);
     this.#sinceMs = this.#clock.now();
   }
@@ -76,7 +89,7 @@ export class SharedResource<Kind = void> {
   #arm(): void {
     if (this.#timer) this.#clock.cancel(this.#timer);
     this.#timer = null;
-    let next: Flow<Kind> | null = null;
+    let next: Flow<What> | null = null;
     let nextMs = Number.POSITIVE_INFINITY;
     for (const flow of this.#flows) {
       const ms = Math.max(0, flow.left) / this.#rateOf(flow);
@@ -92,10 +105,10 @@ export class SharedResource<Kind = void> {
     });
   }
 
-  #leave(flow: Flow<Kind>): void {
+  #leave(flow: Flow<What>): void {
     this.#advance();
     this.#flows.delete(flow);
-    this.#counts.set(flow.kind, this.#count(flow.kind) - 1);
+    this.#counted(flow, -1);
     this.#arm();
   }
 }

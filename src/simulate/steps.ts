@@ -1,11 +1,11 @@
 /** An engine's steps on a virtual clock: one by one, or many decode steps at once in which nothing can change. */
 import type { EngineCore } from '../engine/engine-core.ts';
 import type { SampledToken, ScheduledBatch } from '../engine/types.ts';
-import type { EngineRole } from '../router/engine-client.ts';
 import type { VirtualClock } from './clock.ts';
-import { type SimulationCosts, type StepPlace, type StepShape, shapeOf } from './costs/types.ts';
+import { contextOf, type SimulationCosts, type StepPlace, type StepShape, shapeOf } from './costs/types.ts';
 import { DecodeSteps } from './decode-steps.ts';
 import type { EngineTrace } from './engine-trace.ts';
+import type { Computing } from './machine.ts';
 import type { EngineMeter } from './meter.ts';
 import type { Outbox } from './outbox.ts';
 import type { SharedResource } from './resources.ts';
@@ -17,7 +17,7 @@ export interface StepDeps {
   clock: VirtualClock;
   costs: SimulationCosts;
   /** What all engines compute on together, in milliseconds of one alone; null: each has its own. */
-  machine: SharedResource<EngineRole> | null;
+  machine: SharedResource<Computing> | null;
   /** How many times its time a step takes. */
   varies: (shape: StepShape) => number;
   /** Decode steps in which nothing can change are taken at once. */
@@ -109,7 +109,8 @@ export class EngineSteps {
       this.#runStep(batch, shape);
       return;
     }
-    this.#stepping = machine.begin(ms, () => this.#stepDone(batch, shape), place.role);
+    const computing = { role: place.role, context: contextOf(shape) };
+    this.#stepping = machine.begin(ms, () => this.#stepDone(batch, shape), computing);
   }
 
   #runStep(batch: ScheduledBatch, shape: StepShape): void {

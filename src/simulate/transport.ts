@@ -30,13 +30,15 @@ export interface SimulatedLink {
 
 export interface NetDeps {
   clock: VirtualClock;
-  costs: Pick<SimulationCosts, 'readMs' | 'messageMs' | 'store'>;
+  costs: Pick<SimulationCosts, 'readMs' | 'readBesideMs' | 'messageMs' | 'store'>;
   /** The link in force from one engine to another, by their ids. */
   link: (from: string, to: string) => SimulatedLink | null;
   /** Call before what an engine is told or asked: it has done all that it did until now. */
   catchUp: (engineId: string) => void;
   /** How long an engine's device is still busy with what it was given before a copy. */
   deviceBusyMs: (engineId: string) => number;
+  /** Any engine computes on a machine that all share. */
+  computing: () => boolean;
   /** Something happened to an engine that may let it step. */
   touch: (engineId: string) => void;
   /** null: every message arrives once, when it is due. */
@@ -272,10 +274,10 @@ export class SimulatedTransport implements ServingTransport {
     { blocks, bytes }: { blocks: number; bytes: number },
     promptTokens: number,
   ): number {
-    const { costs } = this.#net.deps;
+    const { costs, computing } = this.#net.deps;
     const loads = holderId === STORE_ADDRESS.engineId;
     const saves = this.identity.engineId === STORE_ADDRESS.engineId;
-    if (!loads && !saves) return costs.readMs(bytes, promptTokens);
+    if (!loads && !saves) return costs.readMs(bytes, promptTokens) + (computing() ? costs.readBesideMs : 0);
     if (costs.store) return loads ? costs.store.loadMs(bytes) : costs.store.saveMs(bytes);
     const { blockBytes, blockSize } = this.identity;
     return costs.readMs(bytes, (blocks / blockBytes.length) * blockSize);

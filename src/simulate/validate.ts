@@ -48,6 +48,8 @@ interface ComparedDecisions {
   /** Simulated once more for each real run, by its choices: so many of so many requests found, pulled and moved the same. */
   counted: number;
   asCounted: number;
+  /** The same share between two real runs that went to the same engines throughout; null: no two did. */
+  amongRealCounted: number | null;
 }
 
 const GOAL = 0.1;
@@ -224,11 +226,18 @@ function decisions(
 ): ComparedDecisions {
   const pairs = real.flatMap((one, i) => real.slice(i + 1).map((other) => alike(one, other)));
   const same = again.map((run, i) => asCounted(real[i]!, run));
+  const twins = real.flatMap((one, i) =>
+    real
+      .slice(i + 1)
+      .filter((other) => alike(one, other) === 1)
+      .map((other) => asCounted(one, other) / Math.max(1, one.count)),
+  );
   return {
     alike: mean(real.flatMap((run) => simulated.map((other) => alike(run, other)))),
     amongReal: pairs.length > 0 ? mean(pairs) : null,
     counted: sum(again.map((_, i) => real[i]!.count)),
     asCounted: sum(same),
+    amongRealCounted: twins.length > 0 ? mean(twins) : null,
   };
 }
 

@@ -10,7 +10,7 @@ const arm = (spread: number) => ({
   requests: 24,
   failed: 0,
   perRequest: { mape: 0.1, r: 0.9 },
-  decisions: { alike: 1, amongReal: 1, counted: 24, asCounted: 24 },
+  decisions: { alike: 1, amongReal: 1, counted: 24, asCounted: 24, amongRealCounted: null as number | null },
   figures: [
     {
       ...{ name: 'TTFT mean', unit: 'ms' as const, real: 100, spread, simulated: 104 },
@@ -38,8 +38,8 @@ describe('what --validate prints', () => {
   });
 
   it('says where counts hang on who was chosen, and that they are the same by the same choices', () => {
-    const decisions = { alike: 0.4, amongReal: 0.5, counted: 120, asCounted: 120 };
-    const said = (some: typeof decisions) => printed(0.05, some).replaceAll('\n', ' ');
+    const decisions = { alike: 0.4, amongReal: 0.5, counted: 120, asCounted: 120, amongRealCounted: null };
+    const said = (some: Parameters<typeof printed>[1]) => printed(0.05, some).replaceAll('\n', ' ');
     expect(said(decisions)).toMatch(/40.0% of the turns go to the same engines.*two real runs 50.0%/);
     expect(said(decisions)).toContain('all 120 turns find, pull and move exactly as much');
     expect(said({ ...decisions, asCounted: 117 })).toContain('117 of 120 turns');
@@ -47,6 +47,12 @@ describe('what --validate prints', () => {
       "bidirectional: counts by the real runs' choices",
     );
     expect(said({ ...decisions, alike: 1, amongReal: 1 })).not.toContain('same engines');
+    // Real runs with the same choices that differ in as many turns among themselves.
+    const raced = { ...decisions, asCounted: 119, amongRealCounted: 0.98 };
+    expect(said(raced)).toContain('119 of 120 turns');
+    expect(said(raced)).toContain('between two real runs with the same choices 98.0%');
+    expect(said(raced)).not.toContain("counts by the real runs' choices");
+    expect(said({ ...raced, asCounted: 117 })).toContain("counts by the real runs' choices");
   });
 });
 

@@ -32,7 +32,14 @@ const prompt = (tokens: number): Point => {
   return { what: `prefill of ${tokens} on P`, role: 'prefill', steps, ms: [machineMs(tokens)], singleMs: [] };
 };
 
-function stepsOf(prompts: readonly number[]) {
+/** After `found` tokens, each of which costs so many times as much as one of its own. */
+const after = (found: number, rows: number, times: number): Point => {
+  const steps = prefillSteps(found + rows, BATCH, found);
+  const ms = [tileMs(rows) + read(0, rows) + times * CONTEXT * rows * found];
+  return { what: `prefill of ${rows} after ${found} on P`, role: 'prefill', steps, ms, singleMs: [] };
+};
+
+function stepsOf(prompts: readonly number[], more: readonly Point[] = [], others: object = {}) {
   const decodes: Point = {
     what: '1 decode',
     role: 'prefill',
@@ -41,10 +48,15 @@ function stepsOf(prompts: readonly number[]) {
     singleMs: [8],
   };
   const besides = {
-    ...{ submitMs: [0], beside: [{ engines: [{ engineId: 'p', role: 'prefill' as const, ms: [1] }] }] },
-    handOvers: [8, 16, 32].map((tokens) => ({ tokens, ttftMs: 50, readMs: 1, bytes: tokens })),
+    ...{
+      submitMs: [0],
+      beside: [{ engines: [{ engineId: 'p', role: 'prefill' as const, near: [1], far: [] }] }],
+    },
+    readsBeside: [],
+    handOvers: [8, 16, 32].map((bytes) => ({ routerMs: 5, readMs: 1, aroundMs: 0, bytes })),
+    ...others,
   };
-  return fitted(cluster, [...prompts.map(prompt), decodes], besides);
+  return fitted(cluster, [...prompts.map(prompt), decodes, ...more], besides);
 }
 
 describe('steps with prompts', () => {
@@ -65,6 +77,45 @@ describe('steps with prompts', () => {
     const [shape] = prefillSteps(40, BATCH);
     const found = { ...shape!, prefillContext: shape!.prefillContext + 40 * 500 };
     expect(costs.stepMs(found, place)).toBeCloseTo(tileMs(40) + read(500, 40), 6);
+  });
+});
+
+it('where a prefix was found, context costs what rows after it take, whatever prompts of several steps do', () => {
+  const { file } = stepsOf([8, 16, 32, 64, 256, 768], [after(256, 8, 3), after(448, 32, 3)]);
+  expect(file.step.ms_per_prefill_context).toBeGreaterThan(2.8 * CONTEXT);
+  expect(file.step.ms_per_prefill_context).toBeLessThan(3.2 * CONTEXT);
+});
+
+it('long steps vary by what long ones did, and short ones by short ones', () => {
+  const single = (point: Point, shares: readonly number[]): Point => ({
+    ...point,
+    singleMs: shares.map((share) => share * point.ms[0]!),
+  });
+  const { file } = stepsOf([16], [single(prompt(32), [0.5, 1, 3]), single(prompt(256), [0.9, 1, 1.1])]);
+  const { varies } = linearCosts(file);
+  const shape = { decodes: 0, decodeContext: 0, prefills: 1, prefillTokens: 64, prefillContext: 0 };
+  expect(Math.max(...varies!(shape))).toBeGreaterThan(2);
+  expect(Math.max(...varies!({ ...shape, decodes: 1 }))).toBeLessThan(1.2);
+  expect(varies!({ ...shape, prefills: 0, prefillTokens: 0, decodes: 2 })).toEqual(Array(40).fill(1));
+});
+
+describe('what lies between steps', () => {
+  const handOver = { routerMs: 1.4, aroundMs: 0.5 };
+  const { file } = stepsOf([8, 16, 32], [], {
+    submitMs: [0.2],
+    handOvers: [1e6, 2e6].map((bytes) => ({ ...handOver, readMs: 1 + bytes / 1e6, bytes })),
+    readsBeside: [4.5, 5, 20].map((readMs) => ({ readMs, bytes: 1e6, stepMs: 4 })),
+  });
+
+  it("the router's own work comes before each of a turn's two requests, and an answer's way is a message", () => {
+    expect(file.submit_ms).toBeCloseTo(0.2 + (1.4 - 3 * 0.2) / 2);
+    expect(file.reply_ms).toBe(0.2);
+  });
+
+  it('a READ takes what it took, what its reader does around it, and more beside others than half a step of waiting', () => {
+    expect(file.read.fixed_ms).toBeCloseTo(1 + 0.5);
+    expect(file.read.ms_per_byte).toBeCloseTo(1e-6);
+    expect(file.read.beside_ms).toBeCloseTo(5 - 2 - 4 / 2);
   });
 });
 
@@ -100,7 +151,7 @@ describe('ms_by_rows of a file', () => {
 
 describe('speeds on a shared machine', () => {
   const engine = (role: 'prefill' | 'decode', i: number, ms: number) => {
-    return { engineId: `${role} ${i}`, role, ms: [ms, ms, 9 * ms] };
+    return { engineId: `${role} ${i}`, role, near: [ms, ms, 9 * ms], far: [] };
   };
   const groups = [
     [engine('prefill', 1, 100)],
@@ -121,7 +172,8 @@ describe('speeds on a shared machine', () => {
   const { file } = fitted(cluster, points, {
     submitMs: [0],
     beside: groups.map((engines) => ({ engines })),
-    handOvers: [8, 16].map((tokens) => ({ tokens, ttftMs: 50, readMs: 1, bytes: tokens })),
+    handOvers: [8, 16].map((bytes) => ({ routerMs: 5, readMs: 1, aroundMs: 0, bytes })),
+    readsBeside: [],
   });
 
   it('are told by whom of each role an engine has beside it, D beside D not as D beside P', () => {
@@ -131,23 +183,45 @@ describe('speeds on a shared machine', () => {
         [1, 0.5],
         [1, 0.25],
       ],
+      far: null,
     });
   });
 
   it('of more engines than were seen at once are what is left for each', () => {
     const { speeds } = linearCosts(file);
-    expect(speeds!('decode', { prefill: 0, decode: 1 })).toBe(1);
-    expect(speeds!('decode', { prefill: 1, decode: 1 })).toBe(0.5);
-    expect(speeds!('decode', { prefill: 1, decode: 2 })).toBe(0.25);
-    expect(speeds!('decode', { prefill: 2, decode: 4 })).toBeCloseTo((0.25 * 3) / 6);
-    expect(speeds!('prefill', { prefill: 1, decode: 4 })).toBeCloseTo((1 * 3) / 5);
+    expect(speeds!('decode', { prefill: 0, decode: 1 }, 0)).toBe(1);
+    expect(speeds!('decode', { prefill: 1, decode: 1 }, 0)).toBe(0.5);
+    expect(speeds!('decode', { prefill: 1, decode: 2 }, 0)).toBe(0.25);
+    expect(speeds!('decode', { prefill: 2, decode: 4 }, 0)).toBeCloseTo((0.25 * 3) / 6);
+    expect(speeds!('prefill', { prefill: 1, decode: 4 }, 0)).toBeCloseTo((1 * 3) / 5);
+    expect(speeds!('decode', { prefill: 1, decode: 1 }, 1000)).toBe(0.5);
     const byNumber = linearCosts(
       simulationCostsSchema.parse({
         ...{ kvferry_simulation_costs: 1, name: 'mine', source: 'assumed', step: {} },
         speeds: [1, 0.6],
       }),
     );
-    expect(byNumber.speeds!('decode', { prefill: 1, decode: 1 })).toBe(0.6);
-    expect(byNumber.speeds!('prefill', { prefill: 2, decode: 2 })).toBeCloseTo(0.3);
+    expect(byNumber.speeds!('decode', { prefill: 1, decode: 1 }, 0)).toBe(0.6);
+    expect(byNumber.speeds!('prefill', { prefill: 2, decode: 2 }, 0)).toBeCloseTo(0.3);
+  });
+
+  it('of rows with many tokens before them are told apart, and in proportion on the way there', () => {
+    const far = { from: 50, to: 150, prefill: [[1, 0.4]], decode: [[1, 0.7]] };
+    const { speeds } = linearCosts({ ...file, speeds: { prefill: [[1, 0.8]], decode: [[1, 0.5]], far } });
+    const both = { prefill: 1, decode: 1 };
+    for (const [context, speed] of [
+      [0, 0.8],
+      [50, 0.8],
+      [100, 0.6],
+      [150, 0.4],
+      [9000, 0.4],
+    ] as const)
+      expect(speeds!('prefill', both, context)).toBeCloseTo(speed);
+    expect(speeds!('decode', both, 100)).toBeCloseTo(0.6);
+    const wrong = simulationCostsSchema.safeParse({
+      ...file,
+      speeds: { prefill: [[1]], decode: [[1]], far: { ...far, to: 50 } },
+    });
+    expect(wrong.success).toBe(false);
   });
 });

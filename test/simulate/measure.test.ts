@@ -33,7 +33,7 @@ function fleet(beside: (role: string) => Promise<void> | null) {
       // D's long answer is asked for alone first, then with P's prompts beside it.
       const isLong = maxTokens > 16;
       if (isLong) longAnswers++;
-      if (longAnswers > 1 && (isLong || request.promptTokenIds.length === 192)) await beside(role);
+      if (longAnswers > 1 && (isLong || request.promptTokenIds.length === 128)) await beside(role);
       await later();
       return (async function* () {
         for (let i = 0; i < maxTokens; i++)
@@ -60,7 +60,7 @@ it('engines without room for the shortest answer: what there is, what is wanted,
     return () => new CostMeter(cluster as unknown as Cluster, { seed: 1, signal: never });
   };
   expect(meterOf(4)).toThrow(ConfigError);
-  expect(meterOf(4)).toThrow(/room for 48 tokens .* more than 50: raise --max-model-len \(1024\)/);
+  expect(meterOf(4)).toThrow(/room for 48 tokens .* more than 56: raise --max-model-len \(1024\)/);
   expect(meterOf(5)).not.toThrow();
 });
 
@@ -96,9 +96,10 @@ describe('how engines slow each other', () => {
       { options },
       {
         stepMs: ({ prefillTokens, decodes }) => 2 + msPerToken * prefillTokens + decodes,
-        speeds: (role, { prefill, decode }) => {
+        speeds: (role, { prefill, decode }, context) => {
           const beside = { prefill, decode, [role]: (role === 'prefill' ? prefill : decode) - 1 };
-          return speed[role].prefill ** beside.prefill * speed[role].decode ** beside.decode;
+          const far = prefill + decode > 1 && context > 200 ? 0.9 : 1;
+          return far * speed[role].prefill ** beside.prefill * speed[role].decode ** beside.decode;
         },
       },
       { runs: false },
@@ -114,17 +115,43 @@ describe('how engines slow each other', () => {
     } as unknown as Cluster;
     const meter = new CostMeter(cluster, { seed: 1, signal: never });
     await fleet.run(meter.round().then(() => meter.round()));
-    const near = (rows: readonly number[][]) =>
-      rows.map((row) => row.map((share) => (share === 1 ? 1 : expect.closeTo(share, 2))));
+    const prefill = [
+      [1, 0.8, 0.64],
+      [0.6, 0.48, 0.384],
+    ];
+    const decode = [
+      [1, 0.5, 0.25],
+      [0.9, 0.45, 0.225],
+    ];
+    const times = (rows: readonly number[][], factor: number) =>
+      rows.map((row) => row.map((share) => (share === 1 ? 1 : expect.closeTo(factor * share, 2))));
     expect(meter.costs().file.speeds).toEqual({
-      prefill: near([
-        [1, 0.8, 0.64],
-        [0.6, 0.48, 0.384],
-      ]),
-      decode: near([
-        [1, 0.5, 0.25],
-        [0.9, 0.45, 0.225],
-      ]),
+      ...{ prefill: times(prefill, 1), decode: times(decode, 1) },
+      far: { from: 64, to: 400, prefill: times(prefill, 0.9), decode: times(decode, 0.9) },
     });
   });
+});
+
+it('a READ takes longer while others compute on the machine that all share', async () => {
+  const fleet = simulated(
+    { options: fleetOptions({ options: { maxModelLen: 1024 } }) },
+    { stepMs: () => 10, readMs: () => 3, readBesideMs: 4, speeds: () => 1, pieceMs: null },
+    { runs: false },
+  );
+  const handOverMs = async (conversationId: string, maxTokens: number): Promise<number> => {
+    const promptTokenIds = Array.from({ length: 40 }, (_, i) => i + 8 * conversationId.length);
+    const sampling = { maxTokens, ignoreEos: true };
+    for await (const { final } of fleet.generate({ conversationId, promptTokenIds, sampling }))
+      if (final) return final.transfer.pToD!.ms;
+    return Number.NaN;
+  };
+  const work = (async () => {
+    const alone = await handOverMs('alone', 1);
+    const decodes = handOverMs('decodes', 60);
+    await fleet.clock.sleep(100);
+    const beside = await handOverMs('comes', 1);
+    await decodes;
+    return { alone, beside };
+  })();
+  expect(await fleet.run(work)).toEqual({ alone: 3, beside: 3 + 4 });
 });

@@ -103,10 +103,11 @@ describe('who was chosen', () => {
     const [real, simulation] = [await serve(2, null), await serve(0.1, null)];
     const again = await serve(0.1, chosenIn(real));
     const { decisions, figures } = compared('a', [real, real], [simulation], [again, again]);
-    expect(decisions).toMatchObject({ amongReal: 1, counted: 72, asCounted: 72 });
+    expect(decisions).toMatchObject({ amongReal: 1, counted: 72, asCounted: 72, amongRealCounted: 1 });
     expect(decisions.alike).toBeLessThan(0.9);
     expect(figures.find(({ name }) => name === 'pulled tokens')!.met).toBe(false);
-    // A run of other choices is not taken for the same.
+    // A run of other choices is not taken for the same, nor for one that differs by itself.
+    expect(compared('a', [real, simulation], [simulation]).decisions.amongRealCounted).toBeNull();
     expect(compared('a', [real], [simulation], [simulation]).decisions.asCounted).toBeLessThan(36);
     expect([...again.column('ttftMs')]).not.toEqual([...real.column('ttftMs')]);
   });

@@ -22,7 +22,9 @@ export const validated = ({ arms }: Validation): boolean =>
 
 const missedBy = ({ label, figures, decisions }: ValidatedArm): string[] => [
   ...figures.filter(({ met }) => !met).map(({ name }) => `${label}: ${name}`),
-  ...(decisions.asCounted < decisions.counted ? [`${label}: counts by the real runs' choices`] : []),
+  ...(decisions.asCounted < decisions.counted * (decisions.amongRealCounted ?? 1)
+    ? [`${label}: counts by the real runs' choices`]
+    : []),
 ];
 
 export async function validateArms(
@@ -69,6 +71,7 @@ export function validationReport(
         among_real: decisions.amongReal,
         counted: decisions.counted,
         as_counted: decisions.asCounted,
+        among_real_counted: decisions.amongRealCounted,
       },
     })),
     ranking: order,
@@ -95,7 +98,7 @@ export function printMeasured(
   const steps = (each: typeof step): string =>
     `${prompts(each)}, ${(each.ms_by_decodes ?? []).map((ms) => ms.toFixed(2)).join(', ')} ms where 1, 2, … decode`;
   say(
-    `Measured here: a step ${decode_step ? `on P ${steps(step)}, on D ${steps(decode_step)}` : steps(step)}; a READ ${formatMs(read.fixed_ms)} ms + ${(read.ms_per_byte * 1e6).toFixed(2)} a MB.`,
+    `Measured here: a step ${decode_step ? `on P ${steps(step)}, on D ${steps(decode_step)}` : steps(step)}; a READ ${formatMs(read.fixed_ms)} ms + ${(read.ms_per_byte * 1e6).toFixed(2)} a MB${read.beside_ms > 0 ? `, and ${formatMs(read.beside_ms)} more while others compute` : ''}.`,
   );
   for (const sentence of speeds === null ? [] : sentencesOf(speeds)) say(sentence);
   say(
@@ -106,14 +109,15 @@ export function printMeasured(
 /** Nothing where no engine had another beside it. */
 function sentencesOf(speeds: NonNullable<MeasuredCosts['file']['speeds']>): string[] {
   if (Array.isArray(speeds)) return [];
+  const { far } = speeds;
   return (['prefill', 'decode'] as const).flatMap((role) => {
     const [own, other] = role === 'prefill' ? ['P', 'D'] : ['D', 'P'];
     const told = speeds[role].flatMap((row, i) =>
-      row.flatMap((speed, others) =>
-        i + others === 0
-          ? []
-          : `${speed.toFixed(2)} while ${i + 1} ${own}${others > 0 ? ` + ${others} ${other}` : ''} compute`,
-      ),
+      row.flatMap((speed, others) => {
+        if (i + others === 0) return [];
+        const after = far ? ` (${far[role][i]![others]!.toFixed(2)} after ${far.to} tokens)` : '';
+        return `${speed.toFixed(2)}${after} while ${i + 1} ${own}${others > 0 ? ` + ${others} ${other}` : ''} compute`;
+      }),
     );
     return told.length === 0 ? [] : `Speed of each ${own}, beside 1 alone: ${told.join(', ')}.`;
   });
@@ -159,12 +163,17 @@ export function printValidation(
 }
 
 /** Nothing where there is one way to go and all counts are the same. */
-function ofDecisions({ decisions: { alike, amongReal, counted, asCounted } }: ValidatedArm): string[] {
+function ofDecisions({ decisions }: ValidatedArm): string[] {
+  const { alike, amongReal, counted, asCounted, amongRealCounted } = decisions;
   const always = alike === 1 && (amongReal ?? 1) === 1;
   if (always && asCounted === counted) return [];
   const among = amongReal === null ? '' : `, between two real runs ${formatPercent(amongReal)}`;
+  const spread =
+    amongRealCounted === null || amongRealCounted === 1
+      ? ''
+      : `, between two real runs with the same choices ${formatPercent(amongRealCounted)}`;
   return [
-    `Who serves a turn hangs on times: ${formatPercent(alike)} of the turns go to the same engines as in a real run${among}. Simulated by the choices of each real run, ${asCounted === counted ? `all ${counted}` : `${asCounted} of ${counted}`} turns find, pull and move exactly as much.`,
+    `Who serves a turn hangs on times: ${formatPercent(alike)} of the turns go to the same engines as in a real run${among}. Simulated by the choices of each real run, ${asCounted === counted ? `all ${counted}` : `${asCounted} of ${counted}`} turns find, pull and move exactly as much${spread}.`,
   ];
 }
 

@@ -16,34 +16,36 @@ export class Asker {
     this.#random = new Random(seed ^ 0x2545f491);
   }
 
-  /** One engine alone, which sends and pulls nothing. */
-  async engine(engine: EngineClient, tokens: number, maxTokens: number) {
+  /** One engine alone, which sends and pulls nothing. `before`: what its prompt begins with; `found`: tokens that it had. */
+  async engine(engine: EngineClient, tokens: number, maxTokens: number, before: readonly number[] = []) {
     const requestId = `measured-${++this.#asked}`;
     const sampling = { ...DEFAULT_SAMPLING, maxTokens, ignoreEos: true };
-    const prompt = { promptTokenIds: this.#prompt(tokens), kvTransferParams: null, cacheSalt: null };
+    const promptTokenIds = [...before, ...this.prompt(tokens)];
+    const prompt = { promptTokenIds, kvTransferParams: null, cacheSalt: null };
     const stream = await engine.submit({ requestId, sampling, ...prompt });
     const tokenMs: number[] = [];
-    let [arrivalMs, queuedMs] = [0, 0];
+    let [arrivalMs, queuedMs, found] = [0, 0, 0];
     for await (const { output, atMs } of stream) {
       ({ arrivalMs, queuedMs } = output.times);
+      found = output.prompt?.localHitTokens ?? found;
       for (const _token of output.tokens) tokenMs.push(atMs);
     }
-    return { arrivalMs, queuedMs, tokenMs };
+    return { arrivalMs, queuedMs, tokenMs, found };
   }
 
   async cluster(cluster: Cluster, tokens: number) {
     const conversationId = `measured-${++this.#asked}`;
     const sampling = { maxTokens: 1, ignoreEos: true, temperature: 0 };
-    const promptTokenIds = this.#prompt(tokens);
-    for await (const { final } of cluster.generate({ conversationId, promptTokenIds, sampling })) {
+    const promptTokenIds = this.prompt(tokens);
+    for await (const { final, atMs } of cluster.generate({ conversationId, promptTokenIds, sampling })) {
       if (!final) continue;
       await cluster.endConversation(conversationId);
-      return final;
+      return { final, atMs };
     }
     throw new InternalError('a turn ended without a result');
   }
 
-  #prompt(tokens: number): number[] {
+  prompt(tokens: number): number[] {
     return Array.from({ length: tokens }, () => this.#random.int(LOWEST_TOKEN_ID, this.#vocabSize - 1));
   }
 }

@@ -1,12 +1,13 @@
 /** From what was measured to costs: medians of repeats, then fits of steps with prompts, of decode steps, and of READs. */
 
-import { mean } from 'simple-statistics';
 import { tokenContext } from '../../connector/policy/cost-model.ts';
 import type { Cluster } from '../../fleet/types.ts';
 import { fitNonNegative } from '../../measure/least-squares.ts';
 import { median, quantile } from '../../measure/statistics.ts';
 import type { EngineRole } from '../../router/engine-client.ts';
-import { between, linearCosts, type SimulationCostsFile, stepMs } from './linear.ts';
+import type { Beside, ReadBeside } from './beside.ts';
+import { speedsOf } from './fit-speeds.ts';
+import { between, type SimulationCostsFile, stepMs } from './linear.ts';
 import { type StepShape, shapeOf } from './types.ts';
 
 export interface MeasuredCosts {
@@ -30,15 +31,12 @@ export interface Point {
 }
 
 export interface HandOver {
-  tokens: number;
-  ttftMs: number;
+  /** The router's own work, and messages on their way to an engine and back. */
+  routerMs: number;
   readMs: number;
+  /** What D does before and after it, its own steps apart. */
+  aroundMs: number;
   bytes: number;
-}
-
-/** Engines that were at work at once, and what its pieces of work took each, round by round; of one: alone. */
-export interface Beside {
-  engines: readonly { engineId: string; role: EngineRole; ms: number[] }[];
 }
 
 export const ROLES: readonly EngineRole[] = ['prefill', 'decode'];
@@ -51,12 +49,13 @@ interface MeasuredBesides {
   submitMs: readonly number[];
   handOvers: readonly HandOver[];
   beside: readonly Beside[];
+  readsBeside: readonly ReadBeside[];
 }
 
 export function fitted(
   { info, settings, engines }: Cluster,
   points: readonly Point[],
-  { submitMs, handOvers, beside }: MeasuredBesides,
+  { submitMs, handOvers, beside, readsBeside }: MeasuredBesides,
 ): MeasuredCosts {
   // Drivers of P and D may differ.
   const roles = ROLES.filter((role) => points.some((point) => point.role === role));
@@ -65,7 +64,11 @@ export function fitted(
     handOvers.map(({ bytes }) => [1, bytes]),
     handOvers.map(({ readMs }) => Math.max(1e-3, readMs)),
   );
-  const [readFixed, readPerByte] = read.coefficients as [number, number];
+  const [fixedMs, msPerByte] = read.coefficients as [number, number];
+  const toEngineMs = median(submitMs);
+  // A turn's requests go to P and to D, and P's answer comes back: what is left is the router's own work before each of the two.
+  const routerMs = median(handOvers.map(({ routerMs }) => routerMs));
+  const ownMs = Math.max(0, routerMs - 3 * toEngineMs) / 2;
   const file: SimulationCostsFile = {
     kvferry_simulation_costs: 1,
     name: `${info.model.name} on ${info.adapter.name}`,
@@ -74,20 +77,24 @@ export function fitted(
     about: `${points.length + handOvers.length} points, ${engines.length} engines of ${info.model.name}, at most ${settings.maxNumBatchedTokens} rows a step`,
     step: stepOf(roles[0]!),
     decode_step: roles.length > 1 ? stepOf('decode') : null,
-    read: { fixed_ms: readFixed, ms_per_byte: readPerByte },
+    read: {
+      fixed_ms: fixedMs + median(handOvers.map(({ aroundMs }) => aroundMs)),
+      ms_per_byte: msPerByte,
+      beside_ms: besideMs((bytes) => fixedMs + msPerByte * bytes, readsBeside),
+    },
     store: null,
-    submit_ms: median(submitMs),
-    reply_ms: 0,
+    submit_ms: toEngineMs + ownMs,
+    reply_ms: toEngineMs,
     message_ms: 0,
     piece_ms: PIECE_MS,
     start_ms: info.startMs,
     varies: {
-      prompts: variesOf(points.filter(hasPrompts)),
+      prompts: variesOf(points.filter((point) => hasPrompts(point) && !isLong(point))),
+      long_prompts: points.some(isLong) ? { rows: LONG_ROWS, times: variesOf(points.filter(isLong)) } : null,
       decodes: variesOf(points.filter((point) => !hasPrompts(point))),
     },
-    speeds: { prefill: speedsOf('prefill', beside), decode: speedsOf('decode', beside) },
+    speeds: speedsOf(beside),
   };
-  file.reply_ms = replyMs(file, handOvers, settings.maxNumBatchedTokens);
   const errors = errorsOf(file, points);
   return {
     file,
@@ -98,6 +105,10 @@ export function fitted(
 }
 
 const hasPrompts = ({ steps }: Point): boolean => steps.some(({ prefills }) => prefills > 0);
+
+/** Rows of a step from which on moments in which it stands still are a smaller share of its time. */
+const LONG_ROWS = 64;
+const isLong = ({ steps }: Point): boolean => steps.some(({ prefillTokens }) => prefillTokens > LONG_ROWS);
 
 /** Values that stand for all of them. */
 const STAND_FOR_ALL = 40;
@@ -156,11 +167,22 @@ function stepFit(points: readonly Point[]): SimulationCostsFile['step'] {
   };
 }
 
+/**
+ * What a READ takes more while D decodes, beside its wait for the step that D has begun, which takes half of one on average and is
+ * simulated.
+ */
+function besideMs(aloneMs: (bytes: number) => number, reads: readonly ReadBeside[]): number {
+  if (reads.length === 0) return 0;
+  const more = reads.map(({ readMs, bytes, stepMs }) => readMs - aloneMs(bytes) - stepMs / 2);
+  return Math.max(0, median(more));
+}
+
 type ByRows = NonNullable<SimulationCostsFile['step']['ms_by_rows']>;
 
 /**
- * Prompts of one step each, since kernels take rows in tiles: no line has the stairs. What is left of prompts of several steps
- * is what their later ones read of the earlier; where there are none, context costs what the line says.
+ * Prompts of one step each, since kernels take rows in tiles: no line has the stairs. What rows after a found prefix take beyond
+ * them is what they read of it; where none was found, what is left of prompts of several steps is what their later ones read of the
+ * earlier; where there are none of these either, context costs what the line says.
  */
 function stepsByRows(
   prompts: readonly Point[],
@@ -168,14 +190,14 @@ function stepsByRows(
   lineContext: number,
 ): { byRows: ByRows | null; context: number } {
   const single: ByRows = prompts
-    .filter(({ steps }) => steps.length === 1)
+    .filter((point) => point.steps.length === 1 && !afterPrefix(point))
     .map((point) => [point.steps[0]!.prefillTokens, msOf(point)]);
   single.sort(([a], [b]) => a - b);
   if (single.length === 0) return { byRows: null, context: lineContext };
   const own = (rows: number): number => tokenContext(0, rows);
+  const found = prompts.filter(afterPrefix);
   let [xx, xy] = [0, 0];
-  for (const point of prompts) {
-    if (point.steps.length === 1) continue;
+  for (const point of found.length > 0 ? found : prompts.filter(({ steps }) => steps.length > 1)) {
     let [read, ms] = [0, msOf(point)];
     for (const { prefillTokens, prefillContext } of point.steps) {
       read += prefillContext - own(prefillTokens);
@@ -220,46 +242,16 @@ function errorsOf(
   });
 }
 
-/** What is left of a hand-over's TTFT without both engines' steps, both requests' ways and the READ: P's answer's way to the router. */
-function replyMs(
-  file: SimulationCostsFile,
-  handOvers: readonly HandOver[],
-  maxNumBatchedTokens: number,
-): number {
-  const costs = linearCosts(file);
-  const place = { poolTokens: 1, maxNumSeqs: 1 };
-  const stepMs = (role: EngineRole, shape: StepShape) => costs.stepMs(shape, { ...place, role });
-  const left = handOvers.map(({ tokens, ttftMs, readMs }) => {
-    const prefillMs = prefillSteps(tokens, maxNumBatchedTokens).reduce(
-      (sum, shape) => sum + stepMs('prefill', shape),
-      0,
-    );
-    const firstMs = stepMs('decode', decodeShape(1, tokens - 1));
-    return ttftMs - prefillMs - firstMs - 2 * costs.submitMs - readMs;
-  });
-  return Math.max(0, median(left));
-}
+/** Rows more than its own are before those of its first step. */
+const afterPrefix = ({ steps }: Point): boolean => {
+  const { prefillTokens, prefillContext } = steps[0]!;
+  return prefillContext > tokenContext(0, prefillTokens);
+};
 
-/** Of a role's engines, by how many of its own and of the other were at work, against each of them alone. */
-function speedsOf(role: EngineRole, beside: readonly Beside[]): number[][] {
-  const alone = new Map<string, number>();
-  const rows: number[][] = [[1]];
-  for (const { engines } of beside) {
-    if (engines.length === 1) alone.set(engines[0]!.engineId, median(engines[0]!.ms));
-    const own = engines.filter((engine) => engine.role === role);
-    if (own.length === 0 || engines.length === 1) continue;
-    const shares = own.map(({ engineId, ms }) => alone.get(engineId)! / median(ms));
-    const row = rows[own.length - 1] ?? [];
-    rows[own.length - 1] = row;
-    row[engines.length - own.length] = Math.min(1, mean(shares));
-  }
-  return rows;
-}
-
-/** A prompt that nothing is known of, as the scheduler cuts it. */
-export function prefillSteps(tokens: number, maxNumBatchedTokens: number): StepShape[] {
+/** A prompt of which the first `found` tokens have KV, as the scheduler cuts it. */
+export function prefillSteps(tokens: number, maxNumBatchedTokens: number, found = 0): StepShape[] {
   const steps: StepShape[] = [];
-  for (let start = 0; start < tokens; start += maxNumBatchedTokens) {
+  for (let start = found; start < tokens; start += maxNumBatchedTokens) {
     const length = Math.min(maxNumBatchedTokens, tokens - start);
     const request = { startPosition: start, tokenIds: Array.from({ length }, () => 0) };
     steps.push(shapeOf({ step: 0, requests: [{ ...request, requestId: '', blockIds: [], sample: null }] }));

@@ -47,7 +47,7 @@ export function fitReport(report: BenchReport, source: string, decodeEngines: nu
       about: `${samples.length} requests ${target.url === null ? `on ${report.adapter.name}` : `to ${target.url}`}; what a hand-over takes is within ms_per_prefill_token and reply_ms`,
       step: { ...step, ...prefill.step, ms_by_decodes: null, ms_by_rows: null },
       decode_step: null,
-      read: { fixed_ms: 0, ms_per_byte: 0 },
+      read: { fixed_ms: 0, ms_per_byte: 0, beside_ms: 0 },
       store: null,
       submit_ms: 0,
       reply_ms: restMs,

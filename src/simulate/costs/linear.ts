@@ -2,7 +2,14 @@
 import { z } from 'zod';
 import { parseJson } from '../../config/fields.ts';
 import { ConfigError } from '../../errors.ts';
-import { type ByBytes, type SimulationCosts, SOURCES, type Speeds, type StepShape } from './types.ts';
+import {
+  type ByBytes,
+  type SimulationCosts,
+  SOURCES,
+  type SpeedOf,
+  type StepShape,
+  type Varies,
+} from './types.ts';
 
 const ms = z.number().nonnegative();
 const byBytes = z.strictObject({ fixed_ms: ms.default(0), ms_per_byte: ms.default(0) });
@@ -47,13 +54,27 @@ const stepSchema = z.strictObject({
 const times = z.array(z.number().positive()).min(1);
 const speed = z.number().positive().max(1);
 const byOthers = z.array(z.array(speed).min(1)).min(1);
-const speedsSchema = z.union([
+const byRole = { prefill: byOthers, decode: byOthers };
+const tokens = z.number().nonnegative();
+const speedsSchema = z
+  .strictObject({
+    ...byRole,
+    far: z
+      .strictObject({ from: tokens, to: tokens, ...byRole })
+      .refine(({ from, to }) => from < to, { error: 'from must be less than to' })
+      .nullable()
+      .default(null)
+      .describe(
+        'Those of steps whose rows have `to` tokens before them on average, or more; in proportion between these and the others, which are so up to `from`. null: all alike.',
+      ),
+  })
+  .describe(
+    'Of each role: a row for 1, 2, … of its engines that compute, in each for 0, 1, … of the other role.',
+  );
+export type Speeds = z.infer<typeof speedsSchema>;
+const anySpeeds = z.union([
   z.array(speed).min(1).describe('While 1, 2, … engines compute, whichever.'),
-  z
-    .strictObject({ prefill: byOthers, decode: byOthers })
-    .describe(
-      'Of each role: a row for 1, 2, … of its engines that compute, in each for 0, 1, … of the other role.',
-    ),
+  speedsSchema,
 ]);
 
 export const simulationCostsSchema = z.strictObject({
@@ -71,7 +92,12 @@ export const simulationCostsSchema = z.strictObject({
     .nullable()
     .default(null)
     .describe('The same on D, whose driver may compute otherwise than P’s; null: as on P.'),
-  read: byBytes.prefault({}).describe('A READ, beside what a modelled link takes.'),
+  read: byBytes
+    .extend({
+      beside_ms: ms.default(0).describe('More, while engines compute on the machine that all share.'),
+    })
+    .prefault({})
+    .describe('A READ, beside what a modelled link takes.'),
   store: z
     .strictObject({
       load: byBytes.describe('From a store to an engine.'),
@@ -93,13 +119,21 @@ export const simulationCostsSchema = z.strictObject({
     .describe('Work that a device takes at once, which copies wait for; null: they wait for nothing.'),
   start_ms: ms.nullable().default(null).describe('Until a new engine serves; null: nothing is known of it.'),
   varies: z
-    .strictObject({ prompts: times, decodes: times })
+    .strictObject({
+      prompts: times,
+      long_prompts: z
+        .strictObject({ rows: z.int().positive(), times })
+        .nullable()
+        .default(null)
+        .describe('Of steps with more rows than these; null: as the others.'),
+      decodes: times,
+    })
     .nullable()
     .default(null)
     .describe(
       'How many times its time a step with prompts takes, and one without: each as likely as the others, drawn by the seed. null: always its time.',
     ),
-  speeds: speedsSchema
+  speeds: anySpeeds
     .nullable()
     .default(null)
     .describe(
@@ -134,6 +168,7 @@ export function linearCosts({
     ...{ name, source, model, about },
     stepMs: (shape, { role }) => stepMs((role === 'decode' && decode_step) || step, shape),
     readMs: (bytes) => msOf(read, bytes),
+    readBesideMs: read.beside_ms,
     store: store && {
       loadMs: (bytes) => msOf(store.load, bytes),
       saveMs: (bytes) => msOf(store.save, bytes),
@@ -145,10 +180,18 @@ export function linearCosts({
     messageMs: file.message_ms,
     pieceMs: file.piece_ms,
     startMs: file.start_ms,
-    varies: file.varies,
+    varies: file.varies && variesOf(file.varies),
     speeds: file.speeds && speedsOf(file.speeds),
   };
 }
+
+const variesOf = ({ prompts, long_prompts, decodes }: NonNullable<SimulationCostsFile['varies']>): Varies => {
+  const long = long_prompts ?? { rows: 0, times: prompts };
+  return ({ decodes: single, prefills, prefillTokens }) => {
+    if (prefills === 0) return decodes;
+    return single + prefillTokens > long.rows ? long.times : prompts;
+  };
+};
 
 const mediumOf = ({ read, write }: NonNullable<z.infer<typeof medium>>) => {
   return { read: rateOf(read), write: write && rateOf(write) };
@@ -159,20 +202,27 @@ const rateOf = ({ fixed_ms: fixedMs, ms_per_byte: msPerByte }: z.infer<typeof by
 };
 
 /** By the numbers that come nearest, and of these what is left for so many more. */
-function speedsOf(known: z.infer<typeof speedsSchema>): Speeds {
-  return (role, { prefill, decode }) => {
+function speedsOf(known: z.infer<typeof anySpeeds>): SpeedOf {
+  return (role, { prefill, decode }, context) => {
     const all = prefill + decode;
     if (Array.isArray(known)) {
       const told = Math.min(all, known.length);
       return (known[told - 1]! * told) / all;
     }
     const [own, others] = role === 'prefill' ? [prefill, decode] : [decode, prefill];
-    const rows = known[role];
-    const ownTold = Math.min(own, rows.length);
-    const row = rows[ownTold - 1]!;
-    const othersTold = Math.min(others, row.length - 1);
-    return (row[othersTold]! * (ownTold + othersTold)) / all;
+    const near = speedIn(known[role], own, others);
+    const { far } = known;
+    if (!far || context <= far.from) return near;
+    const share = Math.min(1, (context - far.from) / (far.to - far.from));
+    return near + share * (speedIn(far[role], own, others) - near);
   };
+}
+
+function speedIn(rows: z.infer<typeof byOthers>, own: number, others: number): number {
+  const ownTold = Math.min(own, rows.length);
+  const row = rows[ownTold - 1]!;
+  const othersTold = Math.min(others, row.length - 1);
+  return (row[othersTold]! * (ownTold + othersTold)) / (own + others);
 }
 
 type StepCosts = z.infer<typeof stepSchema>;

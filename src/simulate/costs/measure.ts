@@ -3,15 +3,14 @@
  * read, READs by bytes, what lies between, and how much engines slow each other down. Medians of repeats, then one fit.
  */
 
-import { mean } from 'simple-statistics';
 import { FULL_GROUP } from '../../engine/kv-cache-spec.ts';
 import { ConfigError } from '../../errors.ts';
 import type { Cluster } from '../../fleet/types.ts';
 import { median } from '../../measure/statistics.ts';
 import type { EngineClient, EngineRole } from '../../router/engine-client.ts';
 import { Asker } from './asker.ts';
+import { BesideMeter } from './beside.ts';
 import {
-  type Beside,
   decodeShape,
   fitted,
   type HandOver,
@@ -26,18 +25,20 @@ export const MEASURED_ROUNDS = 7;
 
 /** Close together where a tile of rows more is a large share of a step. */
 const PREFILLS = [8, 16, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256, 384, 768];
+/** What later turns compute: rows after what was found. */
+const FOUND: readonly (readonly [found: number, rows: readonly number[]])[] = [
+  [256, [8, 32, 48]],
+  [448, [8, 32, 48]],
+];
 const HAND_OVERS = [16, 48, 96, 192, 384, 768];
 /** Steps by number are no line, since kernels take rows in groups: each by itself, and what context adds. */
 const DECODES: readonly (readonly [requests: number, context: number])[] = [
   ...Array.from({ length: 8 }, (_, i) => [i + 1, 24] as const),
   [1, 384],
+  [2, 384],
   [4, 256],
 ];
-const DECODED = 10;
-/** What engines are at while it is measured how they slow each other: P at prompts, D at answers, so many at least of each. */
-const BESIDE = { prompt: 192, prompts: 3, context: 24, answer: 64, answers: 1 };
-/** Of a role, at work at once: what more of them do to each other goes on from there. */
-const MOST_BESIDE = 3;
+const DECODED = 16;
 
 /** Measures round by round, so that what is to be compared with it can be measured in between, in the same state. */
 export class CostMeter {
@@ -51,9 +52,8 @@ export class CostMeter {
   readonly #handOvers: HandOver[] = [];
   /** Requests' ways to their engines. */
   readonly #submitMs: number[] = [];
-  /** Each engine alone, then so many P with so many D. */
-  readonly #beside: (Beside & { group: readonly EngineClient[] })[];
-  readonly #answer: number;
+  readonly #beside: BesideMeter;
+  readonly #room: number;
   #rounds = 0;
 
   /** Throws ConfigError for engines that have no room for the shortest of what is measured. */
@@ -77,11 +77,10 @@ export class CostMeter {
     }
     this.#ask = new Asker(info.model.vocabSize, seed);
     this.#byRole = ROLES.map((role) => engines.filter((engine) => engine.role === role));
-    this.#beside = [...engines.map((engine) => [engine]), ...groupsOf(this.#byRole)].map((group) => ({
-      group,
-      engines: group.map(({ engineId, role }) => ({ engineId, role, ms: [] })),
-    }));
-    this.#answer = Math.min(BESIDE.answer, room - BESIDE.context - blockSize);
+    const [prefills = [], decodes = []] = this.#byRole;
+    const besides = { cluster, ask: this.#ask, signal, room: room - blockSize };
+    this.#beside = new BesideMeter({ prefill: prefills, decode: decodes }, besides);
+    this.#room = room;
   }
 
   /** The first one is for what a first step or transfer still sets up, and is not counted. Takes turns with whatever else is served. */
@@ -94,11 +93,12 @@ export class CostMeter {
       const engine = alike[this.#rounds % alike.length];
       if (!engine) continue;
       await this.#measurePrefills(engine, counts);
+      await this.#measureFound(engine, counts);
       await this.#measureDecodes(engine, counts);
     }
     this.#rounds++;
     await this.#measureHandOvers(counts);
-    await this.#measureBeside(counts);
+    await this.#beside.round(counts);
     await this.#cluster.configure({ mode });
   }
 
@@ -106,7 +106,8 @@ export class CostMeter {
     return fitted(this.#cluster, [...this.#points.values()], {
       submitMs: this.#submitMs,
       handOvers: this.#handOvers,
-      beside: this.#beside,
+      beside: this.#beside.groups,
+      readsBeside: this.#beside.reads,
     });
   }
 
@@ -121,6 +122,26 @@ export class CostMeter {
       const ms = tokenMs[0]! - queuedMs;
       this.#add({ what, role, steps }, ms, steps.length === 1 ? [ms] : []);
       this.#submitMs.push(queuedMs - arrivalMs);
+    }
+  }
+
+  /** Nothing of engines that keep no prefixes. */
+  async #measureFound(engine: EngineClient, counts: boolean): Promise<void> {
+    const { role } = engine;
+    const { maxNumBatchedTokens } = this.#cluster.settings;
+    for (const [length, allRows] of FOUND) {
+      if (length + Math.max(...allRows) + DECODED >= this.#room) continue;
+      const before = this.#ask.prompt(length);
+      await this.#ask.engine(engine, 1, 1, before);
+      for (const rows of allRows) {
+        this.#signal.throwIfAborted();
+        const { queuedMs, tokenMs, found } = await this.#ask.engine(engine, rows, 1, before);
+        if (found === 0) return;
+        const steps = prefillSteps(length + rows, maxNumBatchedTokens, found);
+        const what = `prefill of ${length + rows - found} after ${found} on ${nameOf(role)}`;
+        const ms = tokenMs[0]! - queuedMs;
+        if (counts && steps.length === 1) this.#add({ what, role, steps }, ms, [ms]);
+      }
     }
   }
 
@@ -140,57 +161,13 @@ export class CostMeter {
     for (const tokens of HAND_OVERS) {
       if (!this.#prefills.includes(tokens)) continue;
       this.#signal.throwIfAborted();
-      const { ttftMs, transfer } = await this.#ask.cluster(this.#cluster, tokens);
-      if (counts && transfer.pToD)
-        this.#handOvers.push({ tokens, ttftMs, readMs: transfer.pToD.ms, bytes: transfer.pToD.bytes });
+      const { final } = await this.#ask.cluster(this.#cluster, tokens);
+      const { pToD } = final.transfer;
+      if (!counts || !pToD) continue;
+      const aroundMs = AROUND_READ.reduce((sum, stage) => sum + (final.stagesMs[stage] ?? 0), 0);
+      const { router = 0 } = final.stagesMs;
+      this.#handOvers.push({ routerMs: router, readMs: pToD.ms, aroundMs, bytes: pToD.bytes });
     }
-  }
-
-  async #measureBeside(counts: boolean): Promise<void> {
-    for (const { group, engines } of this.#beside) {
-      this.#signal.throwIfAborted();
-      const times = await this.#atWork(group);
-      if (counts) times.forEach((ms, i) => void engines[i]!.ms.push(ms));
-    }
-  }
-
-  /**
-   * Of each engine, what a prompt of its took, or a token, on average: a median would not see the few that waited long. All are at
-   * work until each has done enough; what ends later, with fewer beside it, does not count.
-   */
-  async #atWork(engines: readonly EngineClient[]): Promise<number[]> {
-    let lacking = engines.length;
-    return Promise.all(
-      engines.map(async (engine) => {
-        const decodes = engine.role === 'decode';
-        const enough = decodes ? BESIDE.answers : BESIDE.prompts;
-        const times: number[] = [];
-        try {
-          while (lacking > 0) {
-            this.#signal.throwIfAborted();
-            const ms = await (decodes ? this.#msPerToken(engine) : this.#msOfPrompt(engine));
-            if (lacking === 0) break;
-            times.push(ms);
-            if (times.length === enough) lacking--;
-          }
-        } catch (error) {
-          lacking = 0;
-          throw error;
-        }
-        return mean(times);
-      }),
-    );
-  }
-
-  async #msPerToken(engine: EngineClient): Promise<number> {
-    const { tokenMs } = await this.#ask.engine(engine, BESIDE.context, this.#answer);
-    return (tokenMs.at(-1)! - tokenMs[0]!) / (tokenMs.length - 1);
-  }
-
-  async #msOfPrompt(engine: EngineClient): Promise<number> {
-    const prompt = Math.min(BESIDE.prompt, this.#prefills.at(-1)!);
-    const { arrivalMs, tokenMs } = await this.#ask.engine(engine, prompt, 1);
-    return tokenMs[0]! - arrivalMs;
   }
 
   #add(point: Omit<Point, 'ms' | 'singleMs'>, ms: number, singleMs: readonly number[]): void {
@@ -201,20 +178,10 @@ export class CostMeter {
   }
 }
 
-const nameOf = (role: EngineRole): string => (role === 'prefill' ? 'P' : 'D');
+/** Stages of a turn's TTFT at D that are in no step of its that is measured. */
+const AROUND_READ = ['queue_d', 'lookup_d', 'schedule_d'];
 
-/** Two at least, of as many P and D as there can be, and of fewer. */
-function groupsOf(byRole: readonly (readonly EngineClient[])[]): EngineClient[][] {
-  const [prefills, decodes] = byRole.map((alike) => alike.slice(0, MOST_BESIDE)) as [
-    EngineClient[],
-    EngineClient[],
-  ];
-  const groups: EngineClient[][] = [];
-  for (let p = 0; p <= prefills.length; p++)
-    for (let d = 0; d <= decodes.length; d++)
-      if (p + d > 1) groups.push([...prefills.slice(0, p), ...decodes.slice(0, d)]);
-  return groups;
-}
+const nameOf = (role: EngineRole): string => (role === 'prefill' ? 'P' : 'D');
 
 /** Between neighbouring tokens, while all are decoding. */
 function gapsTogether(answers: readonly (readonly number[])[]): number[] {

@@ -9,6 +9,7 @@ export const noCosts: SimulationCosts = {
   about: 'nothing takes any time: decisions alone',
   stepMs: () => 0,
   readMs: () => 0,
+  readBesideMs: 0,
   store: null,
   submitMs: 0,
   replyMs: 0,

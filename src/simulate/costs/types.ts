@@ -3,8 +3,15 @@ import { tokenContext } from '../../connector/policy/cost-model.ts';
 import type { ScheduledBatch } from '../../engine/types.ts';
 import type { EngineRole } from '../../router/engine-client.ts';
 
-/** Of an engine of that role while so many of each role compute, itself among them, as a share of one alone. */
-export type Speeds = (role: EngineRole, atWork: Readonly<Record<EngineRole, number>>) => number;
+/**
+ * Of an engine of that role while so many of each role compute, itself among them, as a share of one alone. `context`: tokens
+ * before each row of its step, on average.
+ */
+export type SpeedOf = (
+  role: EngineRole,
+  atWork: Readonly<Record<EngineRole, number>>,
+  context: number,
+) => number;
 
 /** Of a step's batch, what its time hangs on. */
 export interface StepShape {
@@ -18,6 +25,9 @@ export interface StepShape {
   /** Tokens before each of those rows, over all of them. */
   prefillContext: number;
 }
+
+/** How many times its time a step takes, each as likely as the others. */
+export type Varies = (shape: StepShape) => readonly number[];
 
 /** The engine that steps. */
 export interface StepPlace {
@@ -54,6 +64,8 @@ export interface SimulationCosts {
   stepMs(shape: StepShape, place: StepPlace): number;
   /** A READ, beside what a modelled link takes, milliseconds. `promptTokens`: of the reader's whole prompt. */
   readMs(bytes: number, promptTokens: number): number;
+  /** What it takes more while engines compute on the machine that all share, milliseconds. */
+  readBesideMs: number;
   /**
    * Between an engine and a store, milliseconds: a load; and a save, from its offer on. null: they say nothing of a store, and
    * both take what a READ between engines takes.
@@ -77,13 +89,15 @@ export interface SimulationCosts {
   pieceMs: number | null;
   /** Until a new engine serves; null: they say nothing of it. */
   startMs: number | null;
-  /**
-   * How many times its time a step takes, each as likely as the others: with prompts in it, and without. null: always its time.
-   */
-  varies: { prompts: readonly number[]; decodes: readonly number[] } | null;
+  /** null: a step always takes its time. */
+  varies: Varies | null;
   /** How fast an engine computes on a machine that all share; null: each has its own. */
-  speeds: Speeds | null;
+  speeds: SpeedOf | null;
 }
+
+/** Tokens before each of its rows, on average. */
+export const contextOf = ({ decodes, decodeContext, prefillTokens, prefillContext }: StepShape): number =>
+  (decodeContext + prefillContext) / Math.max(1, decodes + prefillTokens);
 
 export function shapeOf({ requests }: ScheduledBatch): StepShape {
   const shape = { decodes: 0, decodeContext: 0, prefills: 0, prefillTokens: 0, prefillContext: 0 };

@@ -1,0 +1,180 @@
+/**
+ * What engines on one machine do to each other: all of a group at work, against each of them alone, and READs between engines
+ * that have others computing beside them.
+ */
+import { mean } from 'simple-statistics';
+import type { Cluster } from '../../fleet/types.ts';
+import type { EngineClient, EngineRole } from '../../router/engine-client.ts';
+import type { Asker } from './asker.ts';
+
+/** One kind of work: how many tokens its rows have before them on average, and what a piece took, round by round. */
+export type Distance = 'near' | 'far';
+
+/** Engines that were at work at once, and what a piece of work took each, round by round; of one: alone. */
+export interface Beside {
+  engines: readonly ({ engineId: string; role: EngineRole } & Record<Distance, number[]>)[];
+}
+
+/** A READ of a hand-over alone, while every D decoded. */
+export interface ReadBeside {
+  readMs: number;
+  bytes: number;
+  /** Between two of D's tokens at that time, in the middle. */
+  stepMs: number;
+}
+
+/** Tokens before a row, on average. */
+export const CONTEXT: Readonly<Record<Distance, number>> = { near: 64, far: 400 };
+/** P at prompts, D at answers: so many rows or tokens, so many times at least. */
+const PROMPTS = { near: 128, far: 32, times: 2 };
+const ANSWER = { tokens: 32, times: 1 };
+/** Of a role, at work at once: what more of them do to each other goes on from there. */
+const MOST_BESIDE = 3;
+/** Prompts that are handed over while D decodes a long answer. */
+const READ_TOKENS = [48, 192];
+const LONG_ANSWER = 64;
+
+interface BesideDeps {
+  cluster: Cluster;
+  ask: Asker;
+  signal: AbortSignal;
+  /** Tokens that a request may have. */
+  room: number;
+}
+
+/** What a far piece begins with, which the engine has; null: it keeps no prefixes, or has no room. */
+type Known = ReadonlyMap<string, readonly number[] | null>;
+
+export class BesideMeter {
+  readonly groups: readonly (Beside & { group: readonly EngineClient[] })[];
+  readonly reads: ReadBeside[] = [];
+  readonly #deps: BesideDeps;
+  readonly #byRole: Readonly<Record<EngineRole, readonly EngineClient[]>>;
+
+  constructor(byRole: Readonly<Record<EngineRole, readonly EngineClient[]>>, deps: BesideDeps) {
+    this.#deps = deps;
+    this.#byRole = byRole;
+    const alone = [...byRole.prefill, ...byRole.decode].map((engine) => [engine]);
+    this.groups = [...alone, ...groupsOf(byRole)].map((group) => ({
+      group,
+      engines: group.map(({ engineId, role }) => ({ engineId, role, near: [], far: [] })),
+    }));
+  }
+
+  /** `counts`: false for a round that only warms up. */
+  async round(counts: boolean): Promise<void> {
+    const known = await this.#known();
+    for (const { group, engines } of this.groups) {
+      const pieces = await this.#atWork(group, known);
+      for (const [i, { near, far }] of pieces.entries()) {
+        if (!counts) continue;
+        if (near.length > 0) engines[i]!.near.push(mean(near));
+        if (far.length > 0) engines[i]!.far.push(mean(far));
+      }
+    }
+    const reads = await this.#reads();
+    if (counts) this.reads.push(...reads);
+  }
+
+  async #known(): Promise<Known> {
+    const { ask, room } = this.#deps;
+    const known = new Map<string, readonly number[] | null>();
+    for (const [role, engines] of Object.entries(this.#byRole) as [EngineRole, readonly EngineClient[]][]) {
+      const tokens = CONTEXT.far - (role === 'prefill' ? PROMPTS.far : ANSWER.tokens) / 2;
+      for (const engine of engines) {
+        const before = ask.prompt(tokens);
+        const fits = tokens + PROMPTS.far + ANSWER.tokens < room;
+        if (fits) await ask.engine(engine, 1, 1, before);
+        const found = fits ? (await ask.engine(engine, 1, 1, before)).found : 0;
+        known.set(engine.engineId, found > 0 ? before : null);
+      }
+    }
+    return known;
+  }
+
+  /**
+   * Of each engine, what its pieces took: near and far ones in turn. All are at work until each has done enough; what ends later,
+   * with fewer beside it, does not count.
+   */
+  async #atWork(engines: readonly EngineClient[], known: Known): Promise<Record<Distance, number[]>[]> {
+    const { signal } = this.#deps;
+    let lacking = engines.length;
+    return Promise.all(
+      engines.map(async (engine) => {
+        const before = known.get(engine.engineId) ?? null;
+        const times = engine.role === 'decode' ? ANSWER.times : PROMPTS.times;
+        const enough = before ? 2 * times : times;
+        const pieces: Record<Distance, number[]> = { near: [], far: [] };
+        try {
+          for (let done = 0; lacking > 0; done++) {
+            signal.throwIfAborted();
+            const distance = before && done % 2 === 1 ? 'far' : 'near';
+            const ms = await this.#pieceMs(engine, distance === 'far' ? before : null);
+            if (lacking === 0) break;
+            pieces[distance].push(ms);
+            if (done + 1 === enough) lacking--;
+          }
+        } catch (error) {
+          lacking = 0;
+          throw error;
+        }
+        return pieces;
+      }),
+    );
+  }
+
+  /** Of a prompt, or a token of an answer on average: a median would not see the few that waited long. `before`: of a far one. */
+  async #pieceMs(engine: EngineClient, before: readonly number[] | null): Promise<number> {
+    const { ask, room } = this.#deps;
+    if (engine.role === 'prefill') {
+      const tokens = before ? PROMPTS.far : Math.min(PROMPTS.near, room - 1);
+      const { arrivalMs, tokenMs } = await ask.engine(engine, tokens, 1, before ?? []);
+      return tokenMs[0]! - arrivalMs;
+    }
+    const context = Math.min(CONTEXT.near - ANSWER.tokens / 2, Math.floor(room / 2));
+    const answer = Math.min(ANSWER.tokens, room - context - 1);
+    const { tokenMs } = await ask.engine(engine, before ? 1 : context, answer, before ?? []);
+    return (tokenMs.at(-1)! - tokenMs[0]!) / (tokenMs.length - 1);
+  }
+
+  /** Hand-overs of prompts, one after the other, while every D decodes. */
+  async #reads(): Promise<ReadBeside[]> {
+    const { ask, cluster, signal, room } = this.#deps;
+    const tokens = READ_TOKENS.filter((each) => each < room);
+    const answer = Math.min(LONG_ANSWER, room - CONTEXT.near - 1);
+    if (tokens.length === 0 || answer < 2) return [];
+    let decoding = true;
+    const answers = Promise.all(
+      this.#byRole.decode.map((engine) => ask.engine(engine, CONTEXT.near, answer)),
+    ).finally(() => {
+      decoding = false;
+    });
+    const seen: { readMs: number; bytes: number; endMs: number }[] = [];
+    const handOvers = (async () => {
+      for (let i = 0; decoding; i++) {
+        signal.throwIfAborted();
+        const { final, atMs } = await ask.cluster(cluster, tokens[i % tokens.length]!);
+        const { pToD } = final.transfer;
+        if (!pToD) return;
+        seen.push({ readMs: pToD.ms, bytes: pToD.bytes, endMs: atMs });
+      }
+    })();
+    const [decoded] = await Promise.all([answers, handOvers]);
+    const fromMs = Math.max(...decoded.map(({ tokenMs }) => tokenMs[0]!));
+    const untilMs = Math.min(...decoded.map(({ tokenMs }) => tokenMs.at(-1)!));
+    const stepMs = mean(decoded.map(({ tokenMs }) => (tokenMs.at(-1)! - tokenMs[0]!) / (tokenMs.length - 1)));
+    return seen
+      .filter(({ endMs }, i) => i > 0 && seen[i - 1]!.endMs >= fromMs && endMs <= untilMs)
+      .map(({ readMs, bytes }) => ({ readMs, bytes, stepMs }));
+  }
+}
+
+/** Two at least, of as many P and D as there can be, and of fewer. */
+function groupsOf(byRole: Readonly<Record<EngineRole, readonly EngineClient[]>>): EngineClient[][] {
+  const [prefills, decodes] = [byRole.prefill.slice(0, MOST_BESIDE), byRole.decode.slice(0, MOST_BESIDE)];
+  const groups: EngineClient[][] = [];
+  for (let p = 0; p <= prefills.length; p++)
+    for (let d = 0; d <= decodes.length; d++)
+      if (p + d > 1) groups.push([...prefills.slice(0, p), ...decodes.slice(0, d)]);
+  return groups;
+}
