@@ -1,7 +1,7 @@
 // out[row][n] (+)= bias[n] + sum over k of a[row][k] * weights[k][n].
 // A subgroup computes ROWS rows of 4 columns a lane: each lane loads one row's part of a, the others get it by shuffle.
-// One order of sums: k ascends, one fma a term, whatever ROWS and wherever the row stands.
-// Parts: gemm_inputs, gemm_params, panels, step.
+// One order of sums: k ascends, four k at a time, whatever ROWS and wherever the row stands.
+// Parts: gemm_inputs, products, gemm_params, panels, step.
 // Ends: gemm_store.
 enable subgroups;
 
@@ -19,22 +19,13 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   let stride = place(select(n, group.x * SUBGROUP, SUBGROUP <= 16)).y;
   var at = place(n).x;
   for (var k = 0u; k < params.inputs4; k++) {
-    let w0 = weight(at);
-    let w1 = weight(at + stride);
-    let w2 = weight(at + 2 * stride);
-    let w3 = weight(at + 3 * stride);
+    let w = Weights4(weight(at), weight(at + stride), weight(at + 2 * stride), weight(at + 3 * stride));
     at += 4 * stride;
     for (var base = 0u; base < ROWS; base += SUBGROUP) {
       let row = min(first + base + lane, rows - 1);
-      let mine = a[row * params.inputs4 + k];
+      let mine = to_input(a[row * params.inputs4 + k]);
       for (var r = 0u; r < min(SUBGROUP, ROWS - base); r++) {
-        let x = subgroupShuffle(mine, r);
-        var s = sum[base + r];
-        s = fma(vec4f(x.x), w0, s);
-        s = fma(vec4f(x.y), w1, s);
-        s = fma(vec4f(x.z), w2, s);
-        s = fma(vec4f(x.w), w3, s);
-        sum[base + r] = s;
+        sum[base + r] = add_products(sum[base + r], subgroupShuffle(mine, r), w);
       }
     }
   }

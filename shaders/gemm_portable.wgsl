@@ -1,13 +1,25 @@
 // out[row][n] (+)= bias[n] + sum over k of a[row][k] * weights[k][n], for adapters without a fixed subgroup size.
 // A thread computes 1, 4 or 8 rows of two vec4s of columns, which its end names, so that what it loads of a serves twice. Written out: a
-// software adapter keeps an array in memory. One order of sums: k ascends, one fma a term, whatever ROWS.
-// Parts: gemm_inputs, gemm_params, panels, step, row_scale, squares.
+// software adapter keeps an array in memory. One order of sums: k ascends, four at a time, whatever ROWS.
+// Parts: gemm_inputs, products, gemm_params, panels, step, row_scale, squares.
 // Ends: portable_columns, gemm_store; portable_pairs, gated_store, gated; portable_pairs, qkv_store, rope_store.
 
 override WORKGROUP: u32 = 32;       // threads along the columns
 override ROWS: u32 = 4;             // rows a thread computes: 1, 4 or 8; with NORM 1 or 4
 
-// A vec4 of each row, of a or of out.
+// Four k of each row of a.
+struct Inputs {
+  r0: Input,
+  r1: Input,
+  r2: Input,
+  r3: Input,
+  r4: Input,
+  r5: Input,
+  r6: Input,
+  r7: Input,
+}
+
+// A vec4 of each row of out.
 struct Rows {
   r0: vec4f,
   r1: vec4f,
@@ -19,13 +31,9 @@ struct Rows {
   r7: vec4f,
 }
 
-fn add_products(sum: vec4f, x: vec4f, w: mat4x4f) -> vec4f {
-  return fma(vec4f(x.w), w[3], fma(vec4f(x.z), w[2], fma(vec4f(x.y), w[1], fma(vec4f(x.x), w[0], sum))));
-}
-
 // Four k of the vec4 of columns at `at`, for all rows; `c`: from one k to the next.
-fn add_rows(sum: Rows, x: Rows, at: u32, c: u32) -> Rows {
-  let w = mat4x4f(weight(at), weight(at + c), weight(at + 2 * c), weight(at + 3 * c));
+fn add_rows(sum: Rows, x: Inputs, at: u32, c: u32) -> Rows {
+  let w = Weights4(weight(at), weight(at + c), weight(at + 2 * c), weight(at + 3 * c));
   var more = sum;
   more.r0 = add_products(sum.r0, x.r0, w);
   if (ROWS > 1) {
@@ -73,18 +81,18 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   var left_at = own.x;
   var right_at = beside.x;
   for (var k = 0u; k < params.inputs4; k++) {
-    var x = Rows();
-    x.r0 = input(row0123.x, k, scales.x);
+    var x = Inputs();
+    x.r0 = to_input(input(row0123.x, k, scales.x));
     if (ROWS > 1) {
-      x.r1 = input(row0123.y, k, scales.y);
-      x.r2 = input(row0123.z, k, scales.z);
-      x.r3 = input(row0123.w, k, scales.w);
+      x.r1 = to_input(input(row0123.y, k, scales.y));
+      x.r2 = to_input(input(row0123.z, k, scales.z));
+      x.r3 = to_input(input(row0123.w, k, scales.w));
     }
     if (ROWS > 4) {
-      x.r4 = a[row4567.x + k];
-      x.r5 = a[row4567.y + k];
-      x.r6 = a[row4567.z + k];
-      x.r7 = a[row4567.w + k];
+      x.r4 = to_input(a[row4567.x + k]);
+      x.r5 = to_input(a[row4567.y + k]);
+      x.r6 = to_input(a[row4567.z + k]);
+      x.r7 = to_input(a[row4567.w + k]);
     }
     left_sum = add_rows(left_sum, x, left_at, own.y);
     right_sum = add_rows(right_sum, x, right_at, beside.y);

@@ -1,14 +1,14 @@
 // out[row][n] (+)= bias[n] + sum over k of a[row][k] * weights[k][n], by tiles in workgroup memory, for GPUs whose subgroups
 // are of no one size, or where the autotune finds it faster. A thread computes ROWS / 8 rows of 4 columns.
-// One order of sums: k ascends, one fma a term, as in gemm.wgsl, whatever ROWS.
-// Parts: gemm_inputs, gemm_params, panels, step.
+// One order of sums: k ascends, four at a time, as in gemm.wgsl, whatever ROWS.
+// Parts: gemm_inputs, products, gemm_params, panels, step.
 // Ends: gemm_store.
 
 override ROWS: u32 = 64;            // rows of a tile, a multiple of 8 and at most 64; its columns are 16 vec4s
 override each: u32 = ROWS / 8;      // rows a thread computes
 
-var<workgroup> a_tile: array<vec4f, 256>;      // [ROWS][4 vec4s of k]
-var<workgroup> weight_tile: array<vec4f, 256>; // [16 of k][16 columns]
+var<workgroup> a_tile: array<Input, 256>;       // [ROWS][4 vec4s of k]
+var<workgroup> weight_tile: array<Weight, 256>; // [16 of k][16 columns]
 
 @compute @workgroup_size(16, 8)
 fn main(
@@ -24,7 +24,7 @@ fn main(
   for (var k = 0u; k < params.inputs4; k += 4) {
     // Past an end the last is read again, and not used.
     for (var i = index; i < 4 * ROWS; i += 128) {
-      a_tile[i] = a[min(first + i / 4, rows - 1) * params.inputs4 + min(k + i % 4, params.inputs4 - 1)];
+      a_tile[i] = to_input(a[min(first + i / 4, rows - 1) * params.inputs4 + min(k + i % 4, params.inputs4 - 1)]);
     }
     for (var i = index; i < 256; i += 128) {
       let row = min(4 * k + i / 16, 4 * params.inputs4 - 1);
@@ -37,8 +37,7 @@ fn main(
       let w2 = weight_tile[64 * j + 32 + thread.x];
       let w3 = weight_tile[64 * j + 48 + thread.x];
       for (var r = 0u; r < each; r++) {
-        let x = a_tile[4 * (8 * r + thread.y) + j];
-        sum[r] = fma(vec4f(x.w), w3, fma(vec4f(x.z), w2, fma(vec4f(x.y), w1, fma(vec4f(x.x), w0, sum[r]))));
+        sum[r] = add_products(sum[r], a_tile[4 * (8 * r + thread.y) + j], Weights4(w0, w1, w2, w3));
       }
     }
     workgroupBarrier();

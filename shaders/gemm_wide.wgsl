@@ -1,7 +1,7 @@
 // out[row][n] (+)= bias[n] + sum over k of a[row][k] * weights[k][n], for few rows: decode, where reading weights is all.
 // A lane owns 8 columns, so that one load brings 8 packed weights; a subgroup's one load of a serves several k at once.
-// One order of sums: k ascends, one fma a term, as in gemm.wgsl, whatever ROWS. Needs an even columns4.
-// Parts: gemm_params, panels, step, row_scale_lanes, squares.
+// One order of sums: k ascends, four at a time, as in gemm.wgsl, whatever ROWS. Needs an even columns4.
+// Parts: products, gemm_params, panels, step, row_scale_lanes, squares.
 // Ends: wide_columns, gemm_store; wide_pairs, gated_store, gated; wide_pairs, qkv_store, rope_store.
 enable subgroups;
 
@@ -17,20 +17,18 @@ override depth: u32 = SUBGROUP / ROWS; // k4s that one load of a brings
 @group(0) @binding(4) var<uniform> params: Params;
 @group(0) @binding(5) var<uniform> step: Step;
 
-struct Weights {
-  low: vec4f,  // columns 0 to 3
-  high: vec4f, // columns 4 to 7
+struct Eight {
+  low: Weight,  // columns 0 to 3
+  high: Weight, // columns 4 to 7
 }
 
-fn eight(index: u32) -> Weights {
+fn eight(index: u32) -> Eight {
   if (WEIGHTS_F32) {
-    return Weights(bitcast<vec4f>(weights[2 * index]), bitcast<vec4f>(weights[2 * index + 1]));
+    let low = bitcast<vec4f>(weights[2 * index]);
+    return Eight(to_weight(low), to_weight(bitcast<vec4f>(weights[2 * index + 1])));
   }
   let halves = weights[index];
-  return Weights(
-    vec4f(unpack2x16float(halves.x), unpack2x16float(halves.y)),
-    vec4f(unpack2x16float(halves.z), unpack2x16float(halves.w)),
-  );
+  return Eight(packed_weight(halves.xy), packed_weight(halves.zw));
 }
 
 // Where 8 columns begin, and how far apart their rows are.
@@ -58,7 +56,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   let stride = place(select(n, group.x * SUBGROUP, SUBGROUP <= 8)).y;
   var at = place(n).x;
   for (var k = 0u; k < params.inputs4; k += depth) {
-    let loaded = input(a_row, min(k + lane / ROWS, params.inputs4 - 1), scale);
+    let loaded = to_input(input(a_row, min(k + lane / ROWS, params.inputs4 - 1), scale));
     for (var j = 0u; j < min(depth, params.inputs4 - k); j++) {
       let w0 = eight(at);
       let w1 = eight(at + stride);
@@ -67,8 +65,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
       at += 4 * stride;
       for (var r = 0u; r < ROWS; r++) {
         let x = subgroupShuffle(loaded, j * ROWS + r);
-        low[r] = fma(vec4f(x.w), w3.low, fma(vec4f(x.z), w2.low, fma(vec4f(x.y), w1.low, fma(vec4f(x.x), w0.low, low[r]))));
-        high[r] = fma(vec4f(x.w), w3.high, fma(vec4f(x.z), w2.high, fma(vec4f(x.y), w1.high, fma(vec4f(x.x), w0.high, high[r]))));
+        low[r] = add_products(low[r], x, Weights4(w0.low, w1.low, w2.low, w3.low));
+        high[r] = add_products(high[r], x, Weights4(w0.high, w1.high, w2.high, w3.high));
       }
     }
   }

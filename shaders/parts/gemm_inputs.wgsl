@@ -14,10 +14,9 @@ fn place(n: u32) -> vec2<u32> {
   return in_panels(n, params.columns4, params.panel4, 4 * params.inputs4);
 }
 
-fn weight(index: u32) -> vec4f {
+fn weight(index: u32) -> Weight {
   if (WEIGHTS_F32) {
-    return bitcast<vec4f>(vec4<u32>(weights[2 * index], weights[2 * index + 1]));
+    return to_weight(bitcast<vec4f>(vec4<u32>(weights[2 * index], weights[2 * index + 1])));
   }
-  let halves = weights[index];
-  return vec4f(unpack2x16float(halves.x), unpack2x16float(halves.y));
+  return packed_weight(weights[index]);
 }

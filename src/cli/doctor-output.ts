@@ -116,6 +116,7 @@ function engineLines(
     `          workgroup ${formatCount(limits.maxComputeInvocationsPerWorkgroup)} threads, ${formatBytes(limits.maxComputeWorkgroupStorageSize)}`,
     `kernels   ${kernels}`,
     ...wrap(`matrices  ${matrixForms(adapter, gemm)}`, WIDTH, ' '.repeat(10)),
+    ...wrap(`products  ${products(adapter, gemm)}`, WIDTH, ' '.repeat(10)),
     ...wrap(`compiled  ${compile.join(', ')}`, WIDTH, ' '.repeat(10)),
     ...wrap(`driver    ${driverThreads(engines)}`, WIDTH, ' '.repeat(10)),
   ];
@@ -135,6 +136,13 @@ function matrixForms({ subgroupSize, software }: ClusterInfo['adapter'], gemm: G
   const choice = gemm?.choice ?? defaultChoice(adapterForm(subgroupSize, software));
   const source = gemm ? SOURCES[gemm.source] : 'not measured here: --autotune on';
   return `${describeChoice(choice)}; ${source}`;
+}
+
+/** What matrix products are computed in, and why where that was measured. */
+function products({ arithmetic = 'f32' }: ClusterInfo['adapter'], gemm: GemmTuning | null): string {
+  const other = arithmetic === 'f16' ? ': other logits than in f32' : '';
+  const why = gemm?.f16Speed === undefined ? '' : `; f16 ${gemm.f16Speed.toFixed(2)} times as fast as f32`;
+  return `in ${arithmetic}, sums in f32${other}${why}`;
 }
 
 function copyRateLines(rates: readonly CopyRateFinding[]): string[] {

@@ -138,7 +138,7 @@ async function tuned(options: ClusterOptions, adapter: ProbedAdapter): Promise<C
   const { autotune = 'off' } = options;
   if (autotune === 'off' || (autotune === 'auto' && adapter.software)) return options;
   const { tuning } = await import('./node-tuning.ts');
-  return { ...options, gemm: await tuning(options, adapter, autotune === 'again') };
+  return { ...options, ...(await tuning(options, adapter, autotune === 'again')) };
 }
 
 /** Needs useAdapter. */

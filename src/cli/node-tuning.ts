@@ -1,39 +1,114 @@
 /** The forms of the matrix kernel for this machine's adapter: from the cache, or measured before the engines start. */
+import type { Arithmetic } from '../config/arithmetic.ts';
 import type { ClusterOptions } from '../fleet/types.ts';
 import { GpuDevice } from '../gpu/device.ts';
-import { tunedMatrix, tuneGemm } from '../model/autotune.ts';
+import { compareSpeed, isWorthIt, type TuningGround, tunedMatrix, tuneGemm } from '../model/autotune.ts';
 import type { GemmTuning } from '../model/gemm-forms.ts';
 import { loadArchitecture } from '../model/load.ts';
+import type { Architecture } from '../model/types.ts';
 import { weightSizes } from '../model/weight-sizes.ts';
 import { systemClock } from '../platform/clock.ts';
 import type { ProbedAdapter } from '../platform/node/drivers.ts';
 import { nodePlatform } from '../platform/node.ts';
-import { kernelVersion, readTuning, tuningFile, writeTuning } from './tuning-cache.ts';
+import {
+  kernelVersion,
+  readF16Speed,
+  readTuning,
+  tuningFile,
+  writeF16Speed,
+  writeTuning,
+} from './tuning-cache.ts';
 
-/** Measures, unless the cache knows already; `again`: in any case. */
+/** Measures, unless the cache knows already; `again`: in any case. Throws ConfigError for f16 on an adapter without it. */
 export async function tuning(
   options: ClusterOptions,
   adapter: ProbedAdapter,
   again: boolean,
-): Promise<GemmTuning> {
-  const { model, weightDtype } = options;
+): Promise<{ gemm: GemmTuning; arithmetic: Arithmetic }> {
+  const { model, weightDtype, arithmetic = 'f32' } = options;
   const architecture = await loadArchitecture(model, await nodePlatform.openModel(model));
-  const { k, n } = tunedMatrix(architecture);
-  const { name, subgroupMinSize, subgroupMaxSize } = adapter;
-  const lanes = `${subgroupMinSize ?? 'no'} to ${subgroupMaxSize ?? 'no'} lanes`;
-  const key = `${name}, ${lanes}, ${weightDtype} ${k} x ${n}, kernels ${await kernelVersion(nodePlatform.readShader)}`;
-  const file = tuningFile();
-  const known = again ? null : await readTuning(file, key);
-  if (known) return { choice: known, source: 'cached' };
-  process.stderr.write(`measuring which forms of the matrix kernel are fast on ${name} (once, then kept)\n`);
-  const bufferBytes = weightSizes(architecture, weightDtype).largest.bytes;
-  const gpu = await GpuDevice.open(await nodePlatform.createGpu(), { bufferBytes }, nodePlatform.backend);
-  try {
-    const choice = await tuneGemm(gpu, nodePlatform.readShader, architecture, weightDtype, systemClock);
-    await writeTuning(file, key, choice);
+  const tuner = new Tuner(architecture, weightDtype, adapter, again);
+  if (arithmetic !== 'auto') return { gemm: await tuner.forms(arithmetic), arithmetic };
+  const f32 = await tuner.forms('f32');
+  if (!adapter.features.includes('shader-f16')) return { gemm: f32, arithmetic: 'f32' };
+  const f16 = await tuner.forms('f16');
+  const f16Speed = await tuner.f16Speed(f32, f16);
+  return isWorthIt(f16Speed)
+    ? { gemm: { ...f16, f16Speed }, arithmetic: 'f16' }
+    : { gemm: { ...f32, f16Speed }, arithmetic: 'f32' };
+}
+
+class Tuner {
+  readonly #architecture: Architecture;
+  readonly #weightDtype: ClusterOptions['weightDtype'];
+  readonly #adapter: ProbedAdapter;
+  readonly #again: boolean;
+  readonly #file = tuningFile();
+
+  constructor(
+    architecture: Architecture,
+    weightDtype: ClusterOptions['weightDtype'],
+    adapter: ProbedAdapter,
+    again: boolean,
+  ) {
+    this.#architecture = architecture;
+    this.#weightDtype = weightDtype;
+    this.#adapter = adapter;
+    this.#again = again;
+  }
+
+  async forms(arithmetic: Arithmetic): Promise<GemmTuning> {
+    const key = await this.#key(arithmetic);
+    const known = this.#again ? null : await readTuning(this.#file, key);
+    if (known) return { choice: known, source: 'cached' };
+    this.#say(`which forms of the matrix kernel are fast${arithmetic === 'f16' ? ' in f16' : ''}`);
+    const choice = await this.#on([arithmetic], ([ground]) => tuneGemm(ground!));
+    await writeTuning(this.#file, key, choice);
     return { choice, source: 'measured' };
-  } finally {
-    gpu.destroy('the autotune has ended');
-    await gpu.settled();
+  }
+
+  async f16Speed(f32: GemmTuning, f16: GemmTuning): Promise<number> {
+    const key = await this.#key('f16');
+    const known = this.#again ? null : await readF16Speed(this.#file, key);
+    if (known !== null) return known;
+    this.#say('whether f16 is faster than f32');
+    const speed = await this.#on(['f32', 'f16'], ([first, second]) =>
+      compareSpeed({ ground: first!, choice: f32.choice }, { ground: second!, choice: f16.choice }),
+    );
+    await writeF16Speed(this.#file, key, speed);
+    return speed;
+  }
+
+  #say(what: string): void {
+    process.stderr.write(`measuring ${what} on ${this.#adapter.name} (once, then kept)\n`);
+  }
+
+  async #key(arithmetic: Arithmetic): Promise<string> {
+    const { k, n } = tunedMatrix(this.#architecture);
+    const { name, subgroupMinSize, subgroupMaxSize } = this.#adapter;
+    const lanes = `${subgroupMinSize ?? 'no'} to ${subgroupMaxSize ?? 'no'} lanes`;
+    const version = await kernelVersion(nodePlatform.readShader, arithmetic);
+    return `${name}, ${lanes}, ${this.#weightDtype} ${k} x ${n}, kernels ${version}`;
+  }
+
+  /** Opens a device for each, and ends them. */
+  async #on<T>(
+    arithmetics: readonly Arithmetic[],
+    measure: (grounds: readonly TuningGround[]) => Promise<T>,
+  ): Promise<T> {
+    const [architecture, weightDtype] = [this.#architecture, this.#weightDtype];
+    const bufferBytes = weightSizes(architecture, weightDtype).largest.bytes;
+    const { readShader, backend } = nodePlatform;
+    const gpus: GpuDevice[] = [];
+    try {
+      for (const arithmetic of arithmetics)
+        gpus.push(await GpuDevice.open(await nodePlatform.createGpu(), { bufferBytes, arithmetic }, backend));
+      return await measure(
+        gpus.map((gpu) => ({ gpu, readShader, architecture, weightDtype, clock: systemClock })),
+      );
+    } finally {
+      for (const gpu of gpus) gpu.destroy('the autotune has ended');
+      for (const gpu of gpus) await gpu.settled();
+    }
   }
 }

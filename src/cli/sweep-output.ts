@@ -5,14 +5,14 @@ import {
   type SweepReport,
   type SweepSeriesReport,
 } from '../measure/sweep-report.ts';
-import { THROTTLED } from '../report/verdict.ts';
+import { adapterName, THROTTLED } from '../report/verdict.ts';
 import { fill, fillLeft, formatCount, formatMb, formatMs, plural, WIDTH, wrap } from './format.ts';
 import { type Column, left, renderTable, right, type TableStyle } from './table.ts';
 
 export function sweepLines(report: SweepReport, style: TableStyle): string[] {
   return [
     ...wrap(
-      `The same turn served both ways: P pulls D's KV of so many tokens, or computes it again; then ${plural(report.new_tokens, 'new token')}, hand-over, first token. TTFT in ms, medians of ${plural(report.rounds, 'round')} [quartiles]; ${report.model.name} on ${report.adapter.name}.`,
+      `The same turn served both ways: P pulls D's KV of so many tokens, or computes it again; then ${plural(report.new_tokens, 'new token')}, hand-over, first token. TTFT in ms, medians of ${plural(report.rounds, 'round')} [quartiles]; ${report.model.name} on ${adapterName(report)}.`,
       WIDTH,
     ),
     ...report.series.flatMap((series) => ['', ...seriesLines(series, report.rounds, style)]),

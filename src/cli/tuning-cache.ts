@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
 import { z } from 'zod';
+import type { Arithmetic } from '../config/arithmetic.ts';
 import { type ReadShader, shaderText } from '../gpu/kernels.ts';
 import { formOf, GEMM_FORMS, type GemmChoice } from '../model/gemm-forms.ts';
 import { userCacheFile, writeUserCache } from '../platform/node/user-cache.ts';
@@ -12,32 +13,46 @@ const fileSchema = z.strictObject({
   version: z.literal(1),
   /** By adapter, driver, kernels and shape. */
   gemm: z.record(z.string(), z.strictObject({ 1: form, 4: form, 16: form, more: form })),
+  /** How many times as fast as f32 f16 is, by the same. */
+  f16Speed: z.record(z.string(), z.number().positive()).default({}),
 });
 
 export const tuningFile = (): string => userCacheFile('tuning.json');
 
 /** A file that is missing, or not as it was written, counts as empty. */
-async function readAll(file: string): Promise<Record<string, GemmChoice>> {
+async function readAll(file: string): Promise<z.infer<typeof fileSchema>> {
   try {
-    return fileSchema.parse(JSON.parse(await readFile(file, 'utf8'))).gemm;
+    return fileSchema.parse(JSON.parse(await readFile(file, 'utf8')));
   } catch {
-    return {};
+    return { version: 1, gemm: {}, f16Speed: {} };
   }
 }
 
+const own = <T>(all: Readonly<Record<string, T>>, key: string): T | null =>
+  Object.hasOwn(all, key) ? all[key]! : null;
+
 export async function readTuning(file: string, key: string): Promise<GemmChoice | null> {
-  const all = await readAll(file);
-  return Object.hasOwn(all, key) ? all[key]! : null;
+  return own((await readAll(file)).gemm, key);
 }
 
-/** False when it could not be written: the next run measures again. */
+export async function readF16Speed(file: string, key: string): Promise<number | null> {
+  return own((await readAll(file)).f16Speed, key);
+}
+
+/** False when it could not be written: the next run measures again. The next too. */
 export async function writeTuning(file: string, key: string, choice: GemmChoice): Promise<boolean> {
-  return writeUserCache(file, { version: 1, gemm: { ...(await readAll(file)), [key]: choice } });
+  const all = await readAll(file);
+  return writeUserCache(file, { ...all, gemm: { ...all.gemm, [key]: choice } });
+}
+
+export async function writeF16Speed(file: string, key: string, speed: number): Promise<boolean> {
+  const all = await readAll(file);
+  return writeUserCache(file, { ...all, f16Speed: { ...all.f16Speed, [key]: speed } });
 }
 
 /** Changes with the kernels: what was measured of others is worth nothing. */
-export async function kernelVersion(readShader: ReadShader): Promise<string> {
+export async function kernelVersion(readShader: ReadShader, arithmetic: Arithmetic): Promise<string> {
   const names = new Set(GEMM_FORMS.map((form) => formOf(form).name));
-  const texts = await Promise.all([...names].map((name) => shaderText(name, readShader)));
+  const texts = await Promise.all([...names].map((name) => shaderText(name, readShader, arithmetic)));
   return bytesToHex(sha256(utf8ToBytes(texts.join('\n')))).slice(0, 12);
 }

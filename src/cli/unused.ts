@@ -43,7 +43,7 @@ const OF_CLIENTS: readonly RunKey[] = [
 ];
 /** Of real devices, which change no modelled time and no count. */
 export const OF_DEVICES: readonly RunKey[] = [
-  ...(['adapter', 'autotune', 'decodeDriverThreads', 'weightDtype', 'layout'] as const),
+  ...(['adapter', 'autotune', 'decodeDriverThreads', 'weightDtype', 'arithmetic', 'layout'] as const),
 ];
 
 const ofTrace = ({ trace }: RunConfig): Unused | false =>

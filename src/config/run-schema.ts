@@ -4,6 +4,7 @@
  * vLLM's. What follows from several settings together is run.ts.
  */
 import { z } from 'zod';
+import { ARITHMETICS } from './arithmetic.ts';
 import { scaling } from './autoscale.ts';
 import { bench, endpoint, measuring, slo, ways } from './bench-schema.ts';
 import { cluster } from './cluster-schema.ts';
@@ -59,6 +60,13 @@ const machine = {
   weightDtype: oneOf(['f16', 'f32'])
     .default('f16')
     .meta({ description: 'What weights are kept as; sums are f32 always.', value: 'f16|f32' }),
+  arithmetic: oneOf([...ARITHMETICS, 'auto'])
+    .default('f32')
+    .meta({
+      description:
+        'What all engines compute matrix products in; sums are f32 always. f16 rounds otherwise (other logits than f32) and needs shader-f16. auto: f16 where --autotune measures it to be faster.',
+      value: 'f32|f16|auto',
+    }),
   seed: wholeNumber('a whole number from 0 to 4294967295', { min: 0, max: 0xffff_ffff }).default(0).meta({
     description: "Seed of sampling, of generated weights and of made conversations. vLLM's default.",
     value: 'N',

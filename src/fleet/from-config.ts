@@ -91,6 +91,7 @@ export function clusterOptions(
     link: config.link === null ? null : parseLink(config.link),
     checksum: false,
     autotune: config.autotune,
+    arithmetic: config.arithmetic,
     decodeDriverThreads: decodeDriverThreads(config, architecture, software),
     decodeKernels: decodePrefills(config) ? 'all' : 'one row',
     kvCacheMetricsSample: config.kvCacheMetrics ? config.kvCacheMetricsSample : null,

@@ -69,6 +69,7 @@ export function engineStart(options: ClusterOptions, spec: Seat, life: number, m
     checkpoint: null,
     sharedWeights: null,
     gemm: options.gemm?.choice ?? null,
+    arithmetic: options.arithmetic === 'f16' ? 'f16' : 'f32',
     keepLogits: options.keepLogits,
     poison: options.poison,
     fault: faultOf(options.fault, spec.role),

@@ -1,5 +1,6 @@
 /** What a cluster offers to its users: the CLI, the server, the page and the library. A turn's own types are turn-types.ts. */
 
+import type { Arithmetic } from '../config/arithmetic.ts';
 import type { CostProfile } from '../config/cost-profile.ts';
 import type { KvCacheSpec } from '../config/engine.ts';
 import type { PlacementMode } from '../config/fleet-schema.ts';
@@ -103,6 +104,8 @@ export interface ClusterOptions {
   silenceMs?: number;
   /** Whether to measure forms of the matrix kernel before the start, where that can be done; absent: no. */
   autotune?: 'auto' | 'on' | 'off' | 'again';
+  /** What all engines compute matrix products in; auto, where nothing was measured, and absent: f32. */
+  arithmetic?: Arithmetic | 'auto';
   /** Whether the driver of engines that only decode has threads of its own; absent: it has. */
   decodeDriverThreads?: boolean;
   /** Those that engines which decode make before they serve; absent: what one row takes, the rest when wanted. */

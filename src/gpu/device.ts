@@ -2,7 +2,9 @@
  * One WebGPU device: what its adapter offers, what was asked of it, and its end. It submits work one piece at a time; it
  * knows no kernel and no model.
  */
-import { AdapterError, EngineDeadError } from '../errors.ts';
+
+import type { Arithmetic } from '../config/arithmetic.ts';
+import { AdapterError, ConfigError, EngineDeadError } from '../errors.ts';
 import { adapterName, isSoftwareAdapter } from './adapter-name.ts';
 import { DeviceBytes } from './device-bytes.ts';
 
@@ -26,6 +28,8 @@ export interface AdapterReport {
     maxComputeWorkgroupsPerDimension: number;
   };
   timestampQuery: boolean;
+  /** What a device of it was opened for; absent: f32. */
+  arithmetic?: Arithmetic;
 }
 
 export interface DeviceNeeds {
@@ -35,6 +39,8 @@ export interface DeviceNeeds {
   storageBindingBytes?: number;
   /** false: none are asked for, nor reported, whatever the adapter has. Default true. */
   subgroups?: boolean;
+  /** Default f32: no more is asked for than that takes. */
+  arithmetic?: Arithmetic;
 }
 
 const wantedFeatures = ['subgroups', 'timestamp-query'] as const;
@@ -66,7 +72,7 @@ export class GpuDevice {
     device.addEventListener('uncapturederror', ({ error }) => this.reported(error.message));
   }
 
-  /** Throws AdapterError when there is no adapter, or it lacks what is needed. */
+  /** Throws AdapterError when there is no adapter, or it lacks what is needed; ConfigError when f16 arithmetic is. */
   static async open(gpu: GPU, needs: DeviceNeeds, backend = 'webgpu'): Promise<GpuDevice> {
     const adapter = await gpu.requestAdapter({ powerPreference: 'high-performance' });
     if (!adapter) {
@@ -74,9 +80,15 @@ export class GpuDevice {
         'WebGPU found no adapter: install a Vulkan driver, or use --adapter swiftshader (Linux x64)',
       );
     }
-    const { bufferBytes, storageBindingBytes = 0, subgroups = true } = needs;
+    const { bufferBytes, storageBindingBytes = 0, subgroups = true, arithmetic = 'f32' } = needs;
     const described = describeAdapter(adapter, backend);
-    const report = subgroups ? described : { ...described, subgroupSize: null };
+    const report = { ...described, arithmetic, ...(subgroups ? {} : { subgroupSize: null }) };
+    if (arithmetic === 'f16' && !adapter.features.has('shader-f16')) {
+      throw new ConfigError(
+        `--arithmetic is f16, and ${report.name} has no shader-f16: wanted f32 or auto, or an adapter that has it ` +
+          '(kvferry doctor tells)',
+      );
+    }
     const needed = { maxBufferSize: bufferBytes, maxStorageBufferBindingSize: storageBindingBytes };
     for (const limit of raisedLimits) {
       if (needed[limit] <= adapter.limits[limit]) continue;
@@ -87,9 +99,12 @@ export class GpuDevice {
     }
     const device = await adapter.requestDevice({
       label: 'kvferry',
-      requiredFeatures: wantedFeatures.filter(
-        (feature) => adapter.features.has(feature) && (subgroups || feature !== 'subgroups'),
-      ) as GPUFeatureName[],
+      requiredFeatures: [
+        ...wantedFeatures.filter(
+          (feature) => adapter.features.has(feature) && (subgroups || feature !== 'subgroups'),
+        ),
+        ...(arithmetic === 'f16' ? ['shader-f16'] : []),
+      ] as GPUFeatureName[],
       requiredLimits: Object.fromEntries(raisedLimits.map((limit) => [limit, adapter.limits[limit]])),
     });
     return new GpuDevice(device, report);

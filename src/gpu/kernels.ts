@@ -2,6 +2,8 @@
  * The kernels: which shader, with which parts after it, with which bindings. Compiles a pipeline per set of overrides and
  * counts the first uses that happened after the warm-up, since a first use can compile for seconds.
  */
+
+import type { Arithmetic } from '../config/arithmetic.ts';
 import { InternalError, invariant, messageOf } from '../errors.ts';
 import type { GpuDevice } from './device.ts';
 
@@ -9,7 +11,7 @@ type Binding = 'read' | 'write' | 'uniform';
 
 interface KernelDescription {
   shader: string;
-  /** Of shaders/parts, in the order in which they are appended. */
+  /** Of shaders/parts, in the order in which they are appended; 'products' are those of an arithmetic. */
   parts?: readonly string[];
   /** Those after them: what this kernel does with its results, where a shader serves several. */
   ends?: readonly string[];
@@ -18,7 +20,7 @@ interface KernelDescription {
 }
 
 const step = ['step'] as const;
-const product = ['gemm_params', 'panels', ...step] as const;
+const product = ['products', 'gemm_params', 'panels', ...step] as const;
 const productInputs = ['read', 'read', 'read', 'read', 'uniform', 'uniform'] as const;
 const toOut = [...productInputs, 'write'] as const;
 const toQkv = [...productInputs, 'read', 'read', 'write', 'write', 'uniform'] as const;
@@ -83,14 +85,21 @@ export type Overrides = Readonly<Record<string, number>>;
 export type ReadShader = (name: string) => Promise<string>;
 
 /** A kernel's files: its shader, then its parts and its ends. */
-export function shaderFiles(name: KernelName): string[] {
+export function shaderFiles(name: KernelName, arithmetic: Arithmetic): string[] {
   const { shader, parts = [], ends = [] }: KernelDescription = kernels[name];
-  return [shader, ...[...parts, ...ends].map((part) => `parts/${part}`)];
+  const files = [...parts, ...ends].map((part) => (part === 'products' ? `${part}_${arithmetic}` : part));
+  return [shader, ...files.map((file) => `parts/${file}`)];
 }
 
 /** A kernel's whole WGSL. Parts follow, so that `enable` comes first and an error's line is the shader's own. */
-export async function shaderText(name: KernelName, readShader: ReadShader): Promise<string> {
-  return (await Promise.all(shaderFiles(name).map(readShader))).join('\n');
+export async function shaderText(
+  name: KernelName,
+  readShader: ReadShader,
+  arithmetic: Arithmetic,
+): Promise<string> {
+  const files = shaderFiles(name, arithmetic);
+  const text = (await Promise.all(files.map(readShader))).join('\n');
+  return files.includes('parts/products_f16') ? `enable f16; ${text}` : text;
 }
 
 const bufferType = { read: 'read-only-storage', write: 'storage', uniform: 'uniform' } as const;
@@ -227,8 +236,9 @@ export class KernelLibrary {
   }
 
   async #compile(name: KernelName): Promise<GPUShaderModule> {
-    const code = await shaderText(name, this.#readShader);
-    const files = shaderFiles(name).map((file) => `shaders/${file}.wgsl`);
+    const { arithmetic = 'f32' } = this.#gpu.report;
+    const code = await shaderText(name, this.#readShader, arithmetic);
+    const files = shaderFiles(name, arithmetic).map((file) => `shaders/${file}.wgsl`);
     return this.#gpu.checked(
       () => this.#gpu.device.createShaderModule({ label: files[0]!, code }),
       (message) => new InternalError(`${files.join(', then ')}: ${message}`),

@@ -2,6 +2,8 @@
  * The boundary between the main thread and an engine's thread, whole: calls go over comlink, events come back over a port
  * of their own, and KV travels between engines by a third way (src/transport), never over this one.
  */
+
+import type { Arithmetic } from '../config/arithmetic.ts';
 import type { KvLayout } from '../config/cluster-schema.ts';
 import type { EngineCoreConfig } from '../config/engine.ts';
 import type { HoldUse } from '../connector/hold-meter.ts';
@@ -48,6 +50,8 @@ export interface EngineStart {
   silenceMs: number;
   /** Forms of the matrix kernel; null: those that the adapter takes unmeasured. */
   gemm: GemmChoice | null;
+  /** What matrix products are computed in. */
+  arithmetic: Arithmetic;
   keepLogits: boolean;
   poison: boolean;
   /** 'short-window': its windows are one token shorter than the model's. */

@@ -110,7 +110,7 @@ function situationOf({ info, settings }: Cluster): CostSituation {
   return {
     model: info.model.name,
     weightDtype: settings.weightDtype,
-    adapter: info.adapter.name,
+    adapter: info.adapter.name + (info.adapter.arithmetic === 'f16' ? ', f16 arithmetic' : ''),
     link: info.link,
     blockSize: settings.blockSize,
     blockBytes: info.model.blockBytes,

@@ -59,12 +59,18 @@ export function makeReport(
 export const makeHead = <K extends HeadKind>(
   kind: K,
   source: ReportSource,
-  { name, backend, software, features }: Pick<Cluster['info']['adapter'], keyof Report['adapter']>,
+  adapter: Pick<Cluster['info']['adapter'], keyof Report['adapter']>,
 ) => ({
   kvferry: source.version,
   kind,
   schema_version: REPORT_VERSION as typeof REPORT_VERSION,
   created: source.today(),
   machine: source.machine(),
-  adapter: { name, backend, software, features: [...features] },
+  adapter: {
+    name: adapter.name,
+    backend: adapter.backend,
+    software: adapter.software,
+    features: [...adapter.features],
+    arithmetic: adapter.arithmetic ?? 'f32',
+  },
 });

@@ -3,6 +3,7 @@
  * which machine. A change that makes old readers read wrongly raises the version.
  */
 import { z } from 'zod';
+import { ARITHMETICS } from '../config/arithmetic.ts';
 
 export const REPORT_VERSION = 1;
 
@@ -26,6 +27,12 @@ const adapterSchema = z.strictObject({
   backend: z.string().describe('The API below WebGPU, e.g. vulkan.'),
   software: z.boolean().describe('It computes on the CPU.'),
   features: z.array(z.string()),
+  arithmetic: z
+    .enum(ARITHMETICS)
+    .optional()
+    .describe(
+      'What matrix products were computed in; absent: f32. Sums are f32; other logits in f16 than in f32.',
+    ),
 });
 
 /** Spread into a report's schema: `z.strictObject({ ...reportHead('bench'), … })`. */

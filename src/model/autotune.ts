@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../engine/types.ts';
 import type { GpuDevice } from '../gpu/device.ts';
-import { type Dispatch, KernelLibrary, type ReadShader } from '../gpu/kernels.ts';
+import { KernelLibrary, type ReadShader } from '../gpu/kernels.ts';
 import { repeatsFor, timeSubmit } from '../gpu/timing.ts';
 import { uniformBuffer } from '../gpu/uniforms.ts';
 import { quantile } from '../measure/statistics.ts';
@@ -16,7 +16,7 @@ import {
   ROW_CLASSES,
   type RowClass,
 } from './gemm-forms.ts';
-import { adapterForm, gemmVariant } from './kernel-variants.ts';
+import { type AdapterForm, adapterForm, gemmVariant } from './kernel-variants.ts';
 import { matricesOf, plainProduct } from './matrices.ts';
 import { type Architecture, pad4, type WeightDtype } from './types.ts';
 
@@ -37,75 +37,140 @@ export function tunedMatrix(architecture: Architecture): { k: number; n: number 
   return { k: pad4(inputs), n: pad4(outputs) };
 }
 
-/** The device must have nothing else to do. Throws InternalError when a form does not compile. */
-export async function tuneGemm(
-  gpu: GpuDevice,
-  readShader: ReadShader,
-  architecture: Architecture,
-  weightDtype: WeightDtype,
-  clock: Clock,
-): Promise<GemmChoice> {
-  const form = adapterForm(gpu.report.subgroupSize, gpu.report.software);
-  const candidates = gemmCandidates(form);
-  const library = new KernelLibrary(gpu, readShader);
-  const { k, n } = tunedMatrix(architecture);
-  const most = Math.max(...Object.values(MEASURED_ROWS));
-  const buffers: GPUBuffer[] = [];
-  const own = (buffer: GPUBuffer): GPUBuffer => {
-    buffers.push(buffer);
-    return buffer;
-  };
-  const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST;
-  const zeros = (size: number) => own(gpu.device.createBuffer({ size, usage }));
-  const inputs = zeros(4 * most * k);
-  const weights = zeros((weightDtype === 'f16' ? 2 : 4) * k * n);
-  const [bias, out] = [zeros(4 * n), zeros(4 * most * n)];
-  gpu.zero(...buffers);
-  const params = own(uniformBuffer(gpu.device, 'gemm', plainProduct(k / 4, n / 4)));
-  const dispatch = async (chosen: GemmForm, rows: number): Promise<Dispatch> => {
-    const variant = gemmVariant(library, form, weightDtype === 'f32', chosen);
-    await library.make(variant.kernel);
-    const step = own(uniformBuffer(gpu.device, 'step', { rows, logit_rows: 0 }));
-    const bindGroup = library.bind(variant.kernel, 'autotune', [
-      inputs,
-      weights,
-      bias,
-      bias,
-      params,
-      step,
-      out,
-    ]);
-    const [x, y] = [Math.ceil(n / 4 / variant.columns4), Math.ceil(rows / variant.rows)];
-    return { kernel: variant.kernel, bindGroup, x, y };
-  };
-  const time = (work: Dispatch, repeats: number) => timeSubmit(gpu, library, [work], repeats, clock);
-  const fastest = async (rows: RowClass): Promise<GemmForm> => {
-    // The wide form reads pairs of vec4 columns.
-    const forms = candidates[rows].filter((f) => (n / 4) % 2 === 0 || !f.startsWith('gemmWide'));
-    if (forms.length < 2) return candidates[rows][0]!;
-    const works = await Promise.all(forms.map((chosen) => dispatch(chosen, MEASURED_ROWS[rows])));
-    await time(works[0]!, 1);
-    const repeats = await repeatsFor(SUBMIT_MS, (many) => time(works[0]!, many));
-    const runs = works.map((work) => () => time(work, repeats));
-    return forms[await fastestOf(runs, clock)]!;
-  };
+/** What forms are measured on: a device that has nothing else to do, and a model's shape. */
+export interface TuningGround {
+  gpu: GpuDevice;
+  readShader: ReadShader;
+  architecture: Architecture;
+  weightDtype: WeightDtype;
+  clock: Clock;
+}
+
+/** In the arithmetic that the device was opened for. Throws InternalError when a form does not compile. */
+export async function tuneGemm(ground: TuningGround): Promise<GemmChoice> {
+  const matrix = new TunedMatrix(ground);
+  const candidates = gemmCandidates(matrix.form);
   try {
     const chosen = {} as Record<RowClass, GemmForm>;
-    for (const rows of ROW_CLASSES) chosen[rows] = await fastest(rows);
+    for (const rows of ROW_CLASSES) {
+      // The wide form reads pairs of vec4 columns.
+      const forms = candidates[rows].filter((form) => matrix.evenColumns || !form.startsWith('gemmWide'));
+      const works = await Promise.all(forms.map((form) => matrix.work(form, rows)));
+      const place = works.length < 2 ? 0 : await fastestOf(await inSubmits(works), ground.clock);
+      chosen[rows] = forms[place]!;
+    }
     return choiceOf((rows) => chosen[rows]);
   } finally {
-    for (const buffer of buffers) buffer.destroy();
+    matrix.destroy();
   }
 }
 
-/**
- * The place of the fastest by the median of rounds in turn; the first, unless another is clearly faster. The first run of
- * each compiles, and is not counted.
- */
+/** How many times as fast as the first the second is: each with its own choice, in turns; the mean of all numbers of rows. */
+export async function compareSpeed(
+  first: { ground: TuningGround; choice: GemmChoice },
+  second: { ground: TuningGround; choice: GemmChoice },
+): Promise<number> {
+  const matrices: TunedMatrix[] = [];
+  try {
+    const sides = [first, second].map(({ ground, choice }) => {
+      const matrix = new TunedMatrix(ground);
+      matrices.push(matrix);
+      return { matrix, choice };
+    });
+    let logs = 0;
+    for (const rows of ROW_CLASSES) {
+      const works = await Promise.all(sides.map(({ matrix, choice }) => matrix.work(choice[rows], rows)));
+      const [one, other] = await mediansOf(await inSubmits(works), first.ground.clock);
+      logs += Math.log(one! / other!);
+    }
+    return Math.exp(logs / ROW_CLASSES.length);
+  } finally {
+    for (const matrix of matrices) matrix.destroy();
+  }
+}
+
+/** So much faster that it is worth having. */
+export const isWorthIt = (speed: number): boolean => 1 / speed < WORTH_IT;
+
+/** Milliseconds of a dispatch, as the mean of a submit of so many. */
+type Work = (repeats: number) => Promise<number>;
+
+/** Submits of as many repeats as the first work needs for SUBMIT_MS. */
+async function inSubmits(works: readonly Work[]): Promise<(() => Promise<number>)[]> {
+  const [first] = works;
+  await first!(1);
+  const repeats = await repeatsFor(SUBMIT_MS, first!);
+  return works.map((work) => () => work(repeats));
+}
+
+/** A matrix of the model's size on a device, which forms can be run on. */
+class TunedMatrix {
+  readonly form: AdapterForm;
+  readonly evenColumns: boolean;
+  readonly #ground: TuningGround;
+  readonly #library: KernelLibrary;
+  readonly #columns4: number;
+  readonly #inputs: readonly GPUBuffer[];
+  readonly #out: GPUBuffer;
+  readonly #buffers: GPUBuffer[] = [];
+
+  constructor(ground: TuningGround) {
+    const { gpu, readShader, architecture, weightDtype } = ground;
+    this.#ground = ground;
+    this.form = adapterForm(gpu.report.subgroupSize, gpu.report.software);
+    this.#library = new KernelLibrary(gpu, readShader);
+    const { k, n } = tunedMatrix(architecture);
+    this.#columns4 = n / 4;
+    this.evenColumns = this.#columns4 % 2 === 0;
+    const most = Math.max(...Object.values(MEASURED_ROWS));
+    const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST;
+    const zeros = (size: number) => this.#own(gpu.device.createBuffer({ size, usage }));
+    const inputs = zeros(4 * most * k);
+    const weights = zeros((weightDtype === 'f16' ? 2 : 4) * k * n);
+    const bias = zeros(4 * n);
+    this.#out = zeros(4 * most * n);
+    gpu.zero(...this.#buffers);
+    const params = this.#own(uniformBuffer(gpu.device, 'gemm', plainProduct(k / 4, n / 4)));
+    this.#inputs = [inputs, weights, bias, bias, params];
+  }
+
+  /** Compiles the form. */
+  async work(chosen: GemmForm, rowClass: RowClass): Promise<Work> {
+    const { gpu, weightDtype, clock } = this.#ground;
+    const rows = MEASURED_ROWS[rowClass];
+    const { kernel, ...tile } = gemmVariant(this.#library, this.form, weightDtype === 'f32', chosen);
+    await this.#library.make(kernel);
+    const step = this.#own(uniformBuffer(gpu.device, 'step', { rows, logit_rows: 0 }));
+    const bindGroup = this.#library.bind(kernel, 'autotune', [...this.#inputs, step, this.#out]);
+    const [x, y] = [Math.ceil(this.#columns4 / tile.columns4), Math.ceil(rows / tile.rows)];
+    return (repeats) => timeSubmit(gpu, this.#library, [{ kernel, bindGroup, x, y }], repeats, clock);
+  }
+
+  destroy(): void {
+    for (const buffer of this.#buffers) buffer.destroy();
+  }
+
+  #own(buffer: GPUBuffer): GPUBuffer {
+    this.#buffers.push(buffer);
+    return buffer;
+  }
+}
+
+/** The place of the fastest by the median of rounds in turn; the first, unless another is clearly faster. */
 export async function fastestOf(
   runs: readonly (() => Promise<number>)[],
   clock: Pick<Clock, 'now'>,
 ): Promise<number> {
+  const medians = await mediansOf(runs, clock);
+  const best = medians.indexOf(Math.min(...medians));
+  return medians[best]! < WORTH_IT * medians[0]! ? best : 0;
+}
+
+/** Of rounds in turn. The first run of each compiles, and is not counted. */
+async function mediansOf(
+  runs: readonly (() => Promise<number>)[],
+  clock: Pick<Clock, 'now'>,
+): Promise<number[]> {
   for (const run of runs) await run();
   const times: number[][] = runs.map(() => []);
   const begun = clock.now();
@@ -113,7 +178,5 @@ export async function fastestOf(
     if (round >= LEAST_ROUNDS && clock.now() - begun > CLASS_MS) break;
     for (const [i, run] of runs.entries()) times[i]!.push(await run());
   }
-  const medians = times.map((ms) => quantile(ms, 0.5));
-  const best = medians.indexOf(Math.min(...medians));
-  return medians[best]! < WORTH_IT * medians[0]! ? best : 0;
+  return times.map((ms) => quantile(ms, 0.5));
 }

@@ -28,6 +28,8 @@ export type GemmChoice = Readonly<Record<RowClass, GemmForm>>;
 export interface GemmTuning {
   choice: GemmChoice;
   source: 'measured' | 'cached';
+  /** How many times as fast as f32 f16 is; absent: it was not asked. */
+  f16Speed?: number;
 }
 
 /** What an adapter's form says of the matrix kernel. */

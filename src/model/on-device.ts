@@ -1,4 +1,6 @@
 /** A model on a device of its own: the device, paged KV memory for it, and the runner. Loads no weights, and warms nothing up. */
+
+import type { Arithmetic } from '../config/arithmetic.ts';
 import type { Clock } from '../engine/types.ts';
 import { isLavapipe } from '../gpu/adapter-name.ts';
 import { GpuDevice } from '../gpu/device.ts';
@@ -30,6 +32,8 @@ export interface OnDeviceOptions {
   compileOrder?: 'forwards' | 'backwards';
   /** Forms of the matrix kernel; null or absent: those that the adapter takes unmeasured. */
   gemm?: GemmChoice | null;
+  /** What matrix products are computed in; absent: f32. */
+  arithmetic?: Arithmetic;
   /** Kernels of few rows do what comes before and after them; absent: true. */
   fuse?: boolean;
   /** false: kernels as for an adapter whose subgroups have no fixed size; absent: as the adapter has them. */
@@ -55,7 +59,14 @@ const MAX_SUBMIT_MS = 30;
 export async function putOnDevice(
   platform: Pick<Platform, 'createGpu' | 'backend' | 'readShader' | 'easePolling'>,
   weights: ModelWeights,
-  { numBlocks, layout, subgroups = true, driverThreads = null, ...options }: OnDeviceOptions,
+  {
+    numBlocks,
+    layout,
+    subgroups = true,
+    arithmetic = 'f32',
+    driverThreads = null,
+    ...options
+  }: OnDeviceOptions,
 ): Promise<ModelOnDevice> {
   const { architecture, dtype } = weights;
   const { kvDtype, limits, clock } = options;
@@ -65,7 +76,7 @@ export async function putOnDevice(
   const bufferBytes = numBlocks * blockBytes;
   const instance = await platform.createGpu(driverThreads);
   const open = (bufferBytes: number) =>
-    GpuDevice.open(instance, { bufferBytes, subgroups }, platform.backend);
+    GpuDevice.open(instance, { bufferBytes, subgroups, arithmetic }, platform.backend);
   const gpu = await open(bufferBytes);
   if (gpu.report.software) platform.easePolling();
   try {

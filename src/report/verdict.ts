@@ -12,12 +12,13 @@ export const isStreamed = ({ config }: { config: Readonly<Record<string, unknown
   config.handover === 'streamed';
 
 interface Named {
-  adapter: { name: string; backend: string; software: boolean };
+  adapter: { name: string; backend: string; software: boolean; arithmetic?: string | undefined };
 }
 
-/** 'SwiftShader …' with what kind it is. */
+/** 'SwiftShader …' with what kind it is, and how it computed where that is another rounding. */
 export function adapterName({ adapter }: Named): string {
-  return `${adapter.name} (${adapter.backend}, ${adapter.software ? 'software' : 'GPU'})`;
+  const f16 = adapter.arithmetic === 'f16' ? '; f16 products, f32 sums: other logits than f32' : '';
+  return `${adapter.name} (${adapter.backend}, ${adapter.software ? 'software' : 'GPU'}${f16})`;
 }
 
 /** null unless both disaggregated modes ran and had turns after the first. */

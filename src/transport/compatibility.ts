@@ -16,6 +16,8 @@ export interface CompatibilityFactors {
   model: string;
   weightDtype: string;
   kvDtype: string;
+  /** What matrix products are computed in; f32 when absent. */
+  arithmetic?: string;
   numLayers: number;
   numKvHeads: number;
   headDim: number;
@@ -33,6 +35,7 @@ const withVersions = (factors: CompatibilityFactors): Required<CompatibilityFact
   blockLayoutVersion: BLOCK_LAYOUT_VERSION,
   connectorVersion: CONNECTOR_VERSION,
   groups: 'one',
+  arithmetic: 'f32',
   ...factors,
 });
 

@@ -2,7 +2,13 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { kernelVersion, readTuning, writeTuning } from '../../src/cli/tuning-cache.ts';
+import {
+  kernelVersion,
+  readF16Speed,
+  readTuning,
+  writeF16Speed,
+  writeTuning,
+} from '../../src/cli/tuning-cache.ts';
 import { defaultChoice } from '../../src/model/gemm-forms.ts';
 import { adapterForm } from '../../src/model/kernel-variants.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
@@ -27,6 +33,23 @@ describe('what was tuned', () => {
     expect(await readTuning(file, 'constructor')).toBeNull();
   });
 
+  it('is kept beside how fast f16 is', async () => {
+    expect(await readF16Speed(file, 'a')).toBeNull();
+    expect(await writeTuning(file, 'a', choice)).toBe(true);
+    expect(await writeF16Speed(file, 'a', 1.25)).toBe(true);
+    expect(await writeTuning(file, 'b', other)).toBe(true);
+    expect(await readF16Speed(file, 'a')).toBe(1.25);
+    expect(await readF16Speed(file, 'b')).toBeNull();
+    expect(await readTuning(file, 'a')).toEqual(choice);
+  });
+
+  it('is read from a file that knows no f16', async () => {
+    await writeTuning(file, 'a', choice);
+    writeFileSync(file, JSON.stringify({ version: 1, gemm: { a: choice } }));
+    expect(await readTuning(file, 'a')).toEqual(choice);
+    expect(await readF16Speed(file, 'a')).toBeNull();
+  });
+
   it.each(['no JSON', '{"version":2,"gemm":{}}', '{"version":1,"gemm":{"a":{"1":"gemm 3"}}}'])(
     'is measured again when the file holds %s, which is then rewritten',
     async (content) => {
@@ -47,9 +70,10 @@ describe('what was tuned', () => {
 
   it.each(['gemm_tiled', 'parts/step'])('is of the kernels as they are: %s counts', async (changed) => {
     const { readShader } = nodePlatform;
-    const now = await kernelVersion(readShader);
-    expect(await kernelVersion(readShader)).toBe(now);
+    const now = await kernelVersion(readShader, 'f32');
+    expect(await kernelVersion(readShader, 'f32')).toBe(now);
+    expect(await kernelVersion(readShader, 'f16')).not.toBe(now);
     const other = async (name: string) => (await readShader(name)) + (name === changed ? '// other' : '');
-    expect(await kernelVersion(other)).not.toBe(now);
+    expect(await kernelVersion(other, 'f32')).not.toBe(now);
   });
 });

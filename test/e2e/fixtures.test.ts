@@ -106,7 +106,13 @@ describe('recall', slowAdapter, () => {
   beforeAll(async () => {
     const files = await nodePlatform.openModel('recall');
     const weights = await loadWeights({ name: 'recall', files, dtype: 'f16', seed: 0 });
-    const options = { kvDtype: 'f32', blockSize: BLOCK_SIZE, numBlocks, maxModelLen } as const;
+    const options = {
+      kvDtype: 'f32',
+      arithmetic: 'f32',
+      blockSize: BLOCK_SIZE,
+      numBlocks,
+      maxModelLen,
+    } as const;
     model = await GpuModel.open(nodePlatform, weights, options);
   });
   afterAll(() => model?.close());

@@ -1,4 +1,5 @@
 /** The adapter that the GPU tests run on: KVFERRY_ADAPTER = swiftshader (default), lavapipe or gpu. */
+import type { Arithmetic } from '../../src/config/arithmetic.ts';
 import { GpuDevice } from '../../src/gpu/device.ts';
 import { type Driver, selectDriver } from '../../src/platform/node/drivers.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
@@ -7,10 +8,27 @@ const adapterName = process.env.KVFERRY_ADAPTER ?? 'swiftshader';
 
 let selected: Promise<void> | null = null;
 
-export async function openTestDevice(bufferBytes = 0, subgroups = true): Promise<GpuDevice> {
+export async function openTestDevice(
+  bufferBytes = 0,
+  subgroups = true,
+  arithmetic: Arithmetic = 'f32',
+): Promise<GpuDevice> {
   selected ??= selectDriver((adapterName === 'gpu' ? 'system' : adapterName) as Driver);
   await selected;
-  return GpuDevice.open(await nodePlatform.createGpu(), { bufferBytes, subgroups });
+  return GpuDevice.open(await nodePlatform.createGpu(), { bufferBytes, subgroups, arithmetic });
+}
+
+/** Whether this adapter can compute in f16. */
+export async function hasF16(): Promise<boolean> {
+  const gpu = await openTestDevice();
+  gpu.destroy();
+  return gpu.report.features.includes('shader-f16');
+}
+
+/** What this adapter can compute matrix products in, with a device for each. */
+export async function openEachArithmetic(): Promise<Record<Arithmetic, GpuDevice | null>> {
+  const f16 = (await hasF16()) ? await openTestDevice(0, true, 'f16') : null;
+  return { f32: await openTestDevice(), f16 };
 }
 
 export const readShader = nodePlatform.readShader;

@@ -1,21 +1,25 @@
 import fc from 'fast-check';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { ARITHMETICS, type Arithmetic } from '../../src/config/arithmetic.ts';
 import type { GpuDevice } from '../../src/gpu/device.ts';
 import type { KernelName, Overrides } from '../../src/gpu/kernels.ts';
 import { packUniform } from '../../src/gpu/uniforms.ts';
 import { plainProduct } from '../../src/model/matrices.ts';
 import { PANEL_COLUMNS } from '../../src/model/panels.ts';
-import { openTestDevice } from './adapter.ts';
-import { inPanels, matmul, maxError, randomValues, store } from './reference.ts';
+import { openEachArithmetic } from './adapter.ts';
+import { f16Bound, inPanels, matmul, maxError, randomValues, store } from './reference.ts';
 import { runKernel } from './run-kernel.ts';
 
-let gpu: GpuDevice;
+let devices: Record<Arithmetic, GpuDevice | null>;
 beforeAll(async () => {
-  gpu = await openTestDevice();
+  devices = await openEachArithmetic();
 });
-afterAll(() => gpu.destroy());
+afterAll(() => {
+  for (const device of Object.values(devices)) device?.destroy();
+});
 
 interface Form {
+  arithmetic: Arithmetic;
   kernel: KernelName;
   overrides: Overrides;
   rows: number;
@@ -23,28 +27,32 @@ interface Form {
 }
 
 /** Every form that some adapter may choose, as far as this one runs it. */
-function forms(): Form[] {
+function forms(arithmetic: Arithmetic): Form[] {
   const tiled = [32, 64].map((rows) => ({
+    arithmetic,
     kernel: 'gemmTiled' as const,
     overrides: { ROWS: rows },
     rows,
     columns4: 16,
   }));
   const portable = [1, 4, 8].map((rows) => ({
+    arithmetic,
     kernel: 'gemmPortable' as const,
     overrides: { WORKGROUP: 32, ROWS: rows },
     rows,
     columns4: 32,
   }));
-  const lanes = gpu.report.subgroupSize;
+  const lanes = devices.f32!.report.subgroupSize;
   if (lanes === null) return [...portable, ...tiled];
   const shuffled = [1, 4, 8, 16].map((rows) => ({
+    arithmetic,
     kernel: 'gemm' as const,
     overrides: { SUBGROUP: lanes, ROWS: rows },
     rows,
     columns4: lanes,
   }));
   const wide = [1, 2, 4].map((rows) => ({
+    arithmetic,
     kernel: 'gemmWide' as const,
     overrides: { SUBGROUP: lanes, ROWS: rows },
     rows,
@@ -62,12 +70,12 @@ async function multiply(
   useBias: boolean,
   panel4 = PANEL_COLUMNS / 4,
   residual: Float32Array | null = null,
+  a = randomValues(m * k, 1),
 ) {
-  const a = randomValues(m * k, 1);
   const w = store(randomValues(k * n, 2), dtype);
   const bias = randomValues(n, 3);
   const [out] = await runKernel(
-    gpu,
+    devices[form.arithmetic]!,
     form.kernel,
     { ...form.overrides, WEIGHTS_F32: Number(dtype === 'f32') },
     [
@@ -90,10 +98,22 @@ async function multiply(
   return {
     out: new Float32Array(out!, 0, m * n),
     expected: expected.map((v, i) => v + (residual?.[i] ?? 0)),
+    f16Bound: f16Bound(a, w.values, m, k, n),
   };
 }
 
-describe('gemm', () => {
+/** The largest error as a part of what halves may lose. */
+const f16Share = ({ out, expected, f16Bound }: Awaited<ReturnType<typeof multiply>>): number =>
+  maxError(
+    out.map((value, i) => (value - expected[i]!) / f16Bound[i]!),
+    new Float64Array(out.length),
+  );
+
+describe.each(ARITHMETICS)('gemm in %s', (arithmetic) => {
+  beforeEach(({ skip }) => {
+    if (!devices[arithmetic]) skip('this adapter has no shader-f16');
+  });
+
   it.each([
     ['f16', 1, 64, 64, false],
     ['f32', 5, 44, 100, true],
@@ -104,10 +124,16 @@ describe('gemm', () => {
   ] as const)(
     '%s weights, %i x %i x %i, bias %s: every form, against float64',
     async (dtype, m, k, n, useBias) => {
-      for (const form of forms()) {
+      for (const form of forms(arithmetic)) {
         if (form.kernel === 'gemmWide' && n % 8 !== 0) continue;
-        const { out, expected } = await multiply(form, dtype, m, k, n, useBias);
-        expect(maxError(out, expected), JSON.stringify(form)).toBeLessThan(1e-5 * k);
+        const product = await multiply(form, dtype, m, k, n, useBias);
+        const error = maxError(product.out, product.expected);
+        if (arithmetic === 'f32') expect(error, JSON.stringify(form)).toBeLessThan(1e-5 * k);
+        else {
+          expect(f16Share(product), JSON.stringify(form)).toBeLessThan(1);
+          // Halves it is, and no f32 in their place.
+          expect(error, JSON.stringify(form)).toBeGreaterThan(1e-5 * k);
+        }
       }
     },
   );
@@ -115,11 +141,12 @@ describe('gemm', () => {
   it('adds to what is there, after the bias: the same bits in every form', async () => {
     const [m, k, n] = [5, 44, 72];
     const residual = randomValues(m * n, 4);
-    const plain = await multiply(forms()[0]!, 'f16', m, k, n, true);
+    const all = forms(arithmetic);
+    const plain = await multiply(all[0]!, 'f16', m, k, n, true);
     const sums = plain.out.map((value, i) => value + residual[i]!);
-    for (const form of forms()) {
+    for (const form of all) {
       const { out, expected } = await multiply(form, 'f16', m, k, n, true, PANEL_COLUMNS / 4, residual);
-      expect(maxError(out, expected), JSON.stringify(form)).toBeLessThan(1e-5 * k);
+      if (arithmetic === 'f32') expect(maxError(out, expected), JSON.stringify(form)).toBeLessThan(1e-5 * k);
       expect(out, JSON.stringify(form)).toEqual(sums);
     }
   });
@@ -134,15 +161,46 @@ describe('gemm', () => {
       fc.constantFrom('f16', 'f32'),
       fc.constantFrom(16, 1000),
     );
+    const all = forms(arithmetic);
     await fc.assert(
       fc.asyncProperty(shape, async ([m, k4, n8, useBias, dtype, panel4]) => {
         const results = await Promise.all(
-          forms().map((form) => multiply(form, dtype as 'f16', m, 4 * k4, 8 * n8, useBias, panel4)),
+          all.map((form) => multiply(form, dtype as 'f16', m, 4 * k4, 8 * n8, useBias, panel4)),
         );
-        results.push(await multiply(forms()[0]!, dtype as 'f16', m, 4 * k4, 8 * n8, useBias, 2 * n8));
+        results.push(await multiply(all[0]!, dtype as 'f16', m, 4 * k4, 8 * n8, useBias, 2 * n8));
         for (const { out } of results) expect(out).toEqual(results[0]!.out);
+        if (arithmetic === 'f16') expect(f16Share(results[0]!)).toBeLessThan(1);
       }),
       { numRuns: 8 },
     );
+  });
+
+  it.each([
+    ['larger than any half, beside small ones', 1e7, 1e-3],
+    ['smaller than any half', 1e-9, 1e-12],
+    ['of all sizes', 1e30, 1e-30],
+  ])('takes values %s', async (_, most, least) => {
+    const [m, k, n] = [5, 44, 72];
+    // Each row, and each value of it, of another size; zeros too.
+    const a = randomValues(m * k, 5).map((value, i) => {
+      const share = ((i * 7919) % 97) / 96;
+      return i % 11 === 0 ? 0 : value * least * (most / least) ** share;
+    });
+    for (const form of forms(arithmetic)) {
+      const product = await multiply(form, 'f16', m, k, n, false, PANEL_COLUMNS / 4, null, a);
+      expect(f16Share(product), JSON.stringify(form)).toBeLessThan(1);
+    }
+  });
+
+  it('lets NaN through', async () => {
+    const [m, k, n] = [5, 44, 72];
+    const a = randomValues(m * k, 6);
+    a[2 * k + 17] = Number.NaN;
+    for (const form of forms(arithmetic)) {
+      const { out } = await multiply(form, 'f16', m, k, n, false, PANEL_COLUMNS / 4, null, a);
+      const rows = Array.from({ length: m }, (_, row) => out.subarray(row * n, (row + 1) * n));
+      for (const [row, values] of rows.entries())
+        expect(values.every(Number.isNaN), JSON.stringify(form)).toBe(row === 2);
+    }
   });
 });

@@ -56,6 +56,36 @@ export function matmul(
   return out;
 }
 
+/**
+ * How far a product computed in halves may be from the exact one, value by value: six roundings by 2^-11 of each term (of
+ * a's value, of the weight, of the product and of three sums), what is lost below the halves' range, which is 2^-25 of the
+ * largest of four values of a at each rounding, and the sum in f32.
+ */
+export function f16Bound(
+  a: ArrayLike<number>,
+  w: ArrayLike<number>,
+  m: number,
+  k: number,
+  n: number,
+): Float64Array {
+  const out = new Float64Array(m * n);
+  const sums = (k / 4 + 2) * 2 ** -24;
+  for (let i = 0; i < m; i++) {
+    for (let j = 0; j < n; j++) {
+      for (let c = 0; c < k; c += 4) {
+        const four = [0, 1, 2, 3].map(
+          (d) => [Math.abs(a[i * k + c + d]!), Math.abs(w[(c + d) * n + j]!)] as const,
+        );
+        const size = four.reduce((sum, [x, weight]) => sum + x * weight, 0);
+        const least =
+          Math.max(...four.map(([x]) => x)) * four.reduce((sum, [, weight]) => sum + 1 + weight, 0);
+        out[i * n + j]! += size * (6 * 2 ** -11 * 1.01 + sums) + least * 2 ** -25;
+      }
+    }
+  }
+  return out;
+}
+
 /** softmax(q K^T) V of one head over the last `window` of keys 0 .. length - 1, [position][d]; q is scaled already. */
 export function attention(
   q: ArrayLike<number>,

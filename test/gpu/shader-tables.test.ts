@@ -35,7 +35,7 @@ describe.each(Object.keys(kernels) as KernelName[])('%s', (name) => {
   const { bindings } = kernels[name];
 
   it('has its bindings in the shader’s order', async () => {
-    const code = await shaderText(name, readShader);
+    const code = await shaderText(name, readShader, 'f32');
     const found = [...code.matchAll(/@group\(0\) @binding\((\d+)\) var<([^>]+)>/g)].map((match) => [
       Number(match[1]),
       match[2],
@@ -45,7 +45,7 @@ describe.each(Object.keys(kernels) as KernelName[])('%s', (name) => {
   });
 
   it('packs Params and Step as the shader declares them', async () => {
-    const code = await shaderText(name, readShader);
+    const code = await shaderText(name, readShader, 'f32');
     const own = uniformOf[name];
     expect(structFields(code, 'Params')).toEqual(own && Object.entries(uniformLayouts[own]));
     const shared = { Step: 'step', RopeParams: 'ropeKvWrite' } as const;
@@ -58,12 +58,24 @@ describe.each(Object.keys(kernels) as KernelName[])('%s', (name) => {
   });
 
   it('names in its header the parts that follow it', async () => {
-    const [shader, ...parts] = shaderFiles(name);
+    const [shader, ...parts] = shaderFiles(name, 'f32').map((file) =>
+      file.replace('products_f32', 'products'),
+    );
     const code = await readShader(shader!);
     const names = (list: string | undefined) => list?.split(', ').map((part) => `parts/${part}`) ?? [];
     const always = names(/^\/\/ Parts: ([^.]*)\.$/m.exec(code)?.[1]);
     const ends = /^\/\/ Ends: (.*)\.$/m.exec(code)?.[1]?.split('; ') ?? [undefined];
     expect(ends.map((end) => [...always, ...names(end)])).toContainEqual(parts);
+  });
+
+  it('asks for f16 where it computes in it', async () => {
+    const inF16 = shaderFiles(name, 'f16').includes('parts/products_f16');
+    expect(inF16).toBe(name.startsWith('gemm'));
+    const texts = await Promise.all(
+      (['f32', 'f16'] as const).map((each) => shaderText(name, readShader, each)),
+    );
+    expect(texts.map((text) => text.startsWith('enable f16;'))).toEqual([false, inF16]);
+    if (!inF16) expect(texts[0]).toBe(texts[1]);
   });
 });
 

@@ -1,9 +1,11 @@
 /** Engines that fuse kernels of few rows and such that do not: the same tokens, logits and KV, with fewer dispatches. */
-import { afterEach, expect, it } from 'vitest';
+import { afterEach, beforeAll, expect, it } from 'vitest';
+import type { Arithmetic } from '../../src/config/arithmetic.ts';
 import { choiceOf, type GemmChoice } from '../../src/model/gemm-forms.ts';
 import { presetArchitecture } from '../../src/model/presets.ts';
 import { SeededWeights } from '../../src/model/seeded-weights.ts';
 import type { Architecture } from '../../src/model/types.ts';
+import { hasF16 } from '../gpu/adapter.ts';
 import { createHarness, type Harness, request, tokens } from './runner-harness.ts';
 
 let h: Harness;
@@ -38,19 +40,36 @@ const families: readonly [string, Architecture, { fused: number; apart: number }
   ],
 ];
 
-it.each(
+let f16: boolean;
+beforeAll(async () => {
+  f16 = await hasF16();
+});
+
+it.for(
   families.flatMap(([name, architecture, dispatches]) =>
     [
-      ['as the adapter takes them', null],
-      ['portable', portable],
-    ].map(([forms, gemm]) => [name, forms, architecture, gemm as GemmChoice | null, dispatches] as const),
+      ['as the adapter takes them', 'f32', null],
+      ['portable', 'f32', portable],
+      ['as the adapter takes them', 'f16', null],
+    ].map(
+      ([forms, arithmetic, gemm]) =>
+        [name, forms, arithmetic as Arithmetic, architecture, gemm as GemmChoice | null, dispatches] as const,
+    ),
   ),
-)('%s, forms %s', async (_, __, architecture, gemm, dispatches) => {
+)('%s, forms %s, in %s', async ([, , arithmetic, architecture, gemm, dispatches], { skip }) => {
+  if (arithmetic === 'f16' && !f16) skip('this adapter has no shader-f16');
   const weights = new SeededWeights(architecture, 5, 'f16');
   const ids = [1, 2, 3].map((seed) => tokens(30, architecture.vocabSize, seed));
   const lived = [];
   for (const fuse of [true, false]) {
-    h = await createHarness(weights, { gemm, fuse, numBlocks: 12, maxNumBatchedTokens: 64, maxModelLen: 64 });
+    h = await createHarness(weights, {
+      arithmetic,
+      gemm,
+      fuse,
+      numBlocks: 12,
+      maxNumBatchedTokens: 64,
+      maxModelLen: 64,
+    });
     const digests: string[] = [];
     const run = async (start: number, end: number, which: readonly number[]) => {
       const requests = which.map((i) =>

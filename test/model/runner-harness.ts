@@ -1,4 +1,5 @@
 /** A runner with its KV memory, and sequences of requests through it. */
+import type { Arithmetic } from '../../src/config/arithmetic.ts';
 import { DEFAULT_SAMPLING } from '../../src/engine/sampling.ts';
 import type { ScheduledRequest } from '../../src/engine/types.ts';
 import type { GpuDevice } from '../../src/gpu/device.ts';
@@ -28,6 +29,8 @@ export async function createHarness(
     maxNumBatchedTokens?: number;
     maxModelLen?: number;
     warm?: boolean;
+    /** Absent: f32. */
+    arithmetic?: Arithmetic;
     /** A device of its own, which `close` destroys; by default all harnesses of a file share one, with its pipelines. */
     ownDevice?: boolean;
   } & Partial<ModelRunnerOptions> = {},
@@ -39,11 +42,12 @@ export async function createHarness(
     maxNumBatchedTokens = 512,
     maxModelLen = 512,
     warm = true,
+    arithmetic = 'f32',
     ownDevice = false,
   } = options;
   const { architecture } = weights;
   const blockBytes = kvBlockBytes(architecture, blockSize, kvDtype);
-  const gpu = await (ownDevice ? openDevice() : sharedDevice());
+  const gpu = await (ownDevice ? openDevice(arithmetic) : sharedDevice(arithmetic));
   const kv = new GpuKvMemory({ gpu, numBlocks, blockBytes, kvDtype, clock: systemClock });
   const runner = await ModelRunner.create({
     gpu,
@@ -77,21 +81,24 @@ export async function createHarness(
 
 const MOST_BUFFER_BYTES = 256 << 20;
 
-async function openDevice(): Promise<GpuDevice> {
-  const gpu = await openTestDevice(MOST_BUFFER_BYTES);
+async function openDevice(arithmetic: Arithmetic): Promise<GpuDevice> {
+  const gpu = await openTestDevice(MOST_BUFFER_BYTES, true, arithmetic);
   fillWithNaN(gpu);
   return gpu;
 }
 
-let shared: Promise<GpuDevice> | null = null;
+const shared = new Map<Arithmetic, Promise<GpuDevice>>();
 
 /** Software adapters compile a kernel for a second or so; Dawn knows a pipeline again as long as somebody holds it. */
-function sharedDevice(): Promise<GpuDevice> {
-  shared ??= openDevice().then((gpu) => {
+function sharedDevice(arithmetic: Arithmetic): Promise<GpuDevice> {
+  const known = shared.get(arithmetic);
+  if (known) return known;
+  const opened = openDevice(arithmetic).then((gpu) => {
     holdPipelines(gpu);
     return gpu;
   });
-  return shared;
+  shared.set(arithmetic, opened);
+  return opened;
 }
 
 function holdPipelines({ device }: GpuDevice): void {

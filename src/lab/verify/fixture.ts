@@ -2,6 +2,7 @@
  * Check (e): a folder's model on this adapter, f32 weights and KV, against the logits, keys and values that Hugging Face
  * computed for it; and that how the prompt is cut into chunks changes no bit.
  */
+import type { Arithmetic } from '../../config/arithmetic.ts';
 import { ConfigError } from '../../errors.ts';
 import {
   compareFixture,
@@ -55,6 +56,7 @@ export async function checkFixture(
   files: FileSource,
   say: (what: string) => void,
   signal: AbortSignal,
+  arithmetic: Arithmetic = 'f32',
 ): Promise<FixtureFinding> {
   let chunkDifference: string | null = null;
   const result = await compareFixture(files, async (tokenIds) => {
@@ -63,6 +65,7 @@ export async function checkFixture(
     const blocks = Math.ceil(tokenIds.length / BLOCK_SIZE);
     const model = await GpuModel.open(platform, weights, {
       kvDtype: 'f32',
+      arithmetic,
       blockSize: BLOCK_SIZE,
       numBlocks: 1 + 3 * blocks,
       maxModelLen: tokenIds.length,

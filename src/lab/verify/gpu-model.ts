@@ -1,4 +1,5 @@
 /** A model on a device of this thread, without an engine around it: for checks that read logits and KV as they are. */
+import type { Arithmetic } from '../../config/arithmetic.ts';
 import { DEFAULT_SAMPLING } from '../../engine/sampling.ts';
 import type { BlockId, SampledToken } from '../../engine/types.ts';
 import { type ModelOnDevice, putOnDevice } from '../../model/on-device.ts';
@@ -9,6 +10,7 @@ import type { SequenceBlocks } from './kv-layout.ts';
 
 export interface GpuModelOptions {
   kvDtype: WeightDtype;
+  arithmetic: Arithmetic;
   blockSize: number;
   /** In the pool, the null block included. */
   numBlocks: number;
@@ -32,10 +34,11 @@ export class GpuModel {
 
   /** Close it when done. Throws AdapterError, ModelError or ConfigError. */
   static async open(platform: Platform, weights: ModelWeights, options: GpuModelOptions): Promise<GpuModel> {
-    const { kvDtype, blockSize, numBlocks, maxModelLen } = options;
+    const { kvDtype, arithmetic, blockSize, numBlocks, maxModelLen } = options;
     const on = await putOnDevice(platform, weights, {
       numBlocks,
       kvDtype,
+      arithmetic,
       layout: 'contiguous',
       keepLogits: true,
       clock: systemClock,

@@ -1,4 +1,5 @@
 /** Single kernels on a device of their own: dispatched once on plain arrays, their results read back. Judges nothing. */
+import type { Arithmetic } from '../../config/arithmetic.ts';
 import { GpuDevice } from '../../gpu/device.ts';
 import { type Kernel, KernelLibrary, kernels } from '../../gpu/kernels.ts';
 import { type AdapterForm, adapterForm } from '../../model/kernel-variants.ts';
@@ -10,6 +11,7 @@ export type KernelInput = Float32Array | Uint32Array | Uint16Array | ArrayBuffer
 export type Workgroups = readonly [number, number, number?];
 
 export interface KernelBench {
+  arithmetic: Arithmetic;
   library: KernelLibrary;
   /** The form that the runner takes on this adapter, and the one that any adapter can take. */
   forms: readonly AdapterForm[];
@@ -20,19 +22,21 @@ export interface KernelBench {
   run(kernel: Kernel, inputs: readonly KernelInput[], workgroups: Workgroups): Promise<ArrayBuffer[]>;
 }
 
-/** Opens a device for `use` and destroys it afterwards, whatever happens. */
+/** Opens a device for `use` and destroys it afterwards, whatever happens. Throws ConfigError for f16 where there is none. */
 export async function withBench<T>(
   platform: Platform,
+  arithmetic: Arithmetic,
   signal: AbortSignal,
   use: (bench: KernelBench) => Promise<T>,
 ): Promise<T> {
-  const gpu = await GpuDevice.open(await platform.createGpu(), { bufferBytes: 0 });
+  const gpu = await GpuDevice.open(await platform.createGpu(), { bufferBytes: 0, arithmetic });
   try {
     const { subgroupSize, software } = gpu.report;
     const chosen = adapterForm(subgroupSize, software);
     const portable = { ...chosen, subgroup: null };
     const library = new KernelLibrary(gpu, platform.readShader);
     return await use({
+      arithmetic,
       library,
       forms: chosen.subgroup === null ? [portable] : [chosen, portable],
       run: async (kernel, inputs, workgroups) => {

@@ -11,12 +11,15 @@ import type { CheckProvider, CheckResult } from './types.ts';
 export function kernelChecks(platform: Platform): CheckProvider {
   return async ({ config, backend }) => {
     const shapes = kernelShapes(await backend.architecture(config.model), config.blockSize);
-    const forms = await withBench(platform, new AbortController().signal, async (bench) => bench.forms);
+    // Unmeasured, auto is f32.
+    const arithmetic = config.arithmetic === 'f16' ? 'f16' : 'f32';
+    const { signal: never } = new AbortController();
+    const forms = await withBench(platform, arithmetic, never, async (bench) => bench.forms);
     return checksFor(forms).map(({ name, measure }) => ({
       group: 'a',
       name,
       run: (_, signal) =>
-        withBench(platform, signal, async (bench) => {
+        withBench(platform, arithmetic, signal, async (bench) => {
           const random = new RandomNumbers(config.seed);
           const findings: Finding[] = [];
           for (const shape of shapes) findings.push(...(await measure(bench, shape, random)));

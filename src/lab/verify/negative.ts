@@ -30,6 +30,14 @@ export async function negativeControls(environment: CheckEnvironment): Promise<r
   return [...controls(environment, FAULTS, null), ...controls(environment, GROUP_FAULTS, HYBRID)];
 }
 
+/** Tokens a block: many blocks. */
+const BLOCK_SIZE = 8;
+/**
+ * Full blocks that change places are the same keys and values in another order, which shows by the order of sums alone, and
+ * not where products round to halves. So both READs are of two blocks here, and the second is not full.
+ */
+const twoBlocks = { blockSize: 64, sizes: { ...sizes, systemTokens: 50 } };
+
 /** Whose layers have windows, of 128 tokens. */
 const HYBRID = 'tiny-hybrid';
 /** P reads 182 tokens: one less in a window of 128 ends it at a block's start, of 8 tokens. */
@@ -64,9 +72,11 @@ function control(
     group: 'd',
     name: `${reader}: ${what}`,
     async run(say, signal) {
+      const usual = { blockSize: BLOCK_SIZE, sizes: model ? beyondWindow : sizes };
+      const { blockSize, sizes: lengths } = fault.kind === 'swap-blocks' ? twoBlocks : usual;
       const trial = {
-        settings: { threshold: 0, prefixCaching: false, blockSize: 8, ...(model ? { model } : {}) },
-        sizes: model ? beyondWindow : sizes,
+        settings: { threshold: 0, prefixCaching: false, blockSize, ...(model ? { model } : {}) },
+        sizes: lengths,
         seed: environment.config.seed,
         temperature: 1,
         concurrency: 1,
