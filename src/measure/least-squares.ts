@@ -137,9 +137,11 @@ export function neverLess(values: readonly number[]): number[] {
   const pools: { sum: number; count: number }[] = [];
   for (const value of values) {
     let pool = { sum: value, count: 1 };
-    for (let last = pools.at(-1); last && last.sum / last.count > pool.sum / pool.count; last = pools.at(-1)) {
+    let last = pools.at(-1);
+    while (last && last.sum / last.count > pool.sum / pool.count) {
       pool = { sum: last.sum + pool.sum, count: last.count + pool.count };
       pools.pop();
+      last = pools.at(-1);
     }
     pools.push(pool);
   }
