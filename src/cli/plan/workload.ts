@@ -5,6 +5,7 @@ import type { Architecture } from '../../model/types.ts';
 import type { SimulationCosts } from '../../simulate/costs/types.ts';
 import { FALLBACK_OUTPUT } from '../../simulate/load.ts';
 import { conversationLoad, type PlannedLoad, rateOf, traceLoad } from '../../simulate/plan/load.ts';
+import { MOST_WARM_UPS } from '../../simulate/plan/trial.ts';
 import type { BenchConversation } from '../../workload/types.ts';
 import type { CliDeps } from '../deps.ts';
 import { plural } from '../format.ts';
@@ -47,8 +48,6 @@ const PROMPT_TOKENS = 6_400_000;
 const [FEWEST, MOST] = [400, 1600];
 /** Of the TTFT that is allowed: how long requests come at least, for a queue to show. */
 const SLO_TIMES = 20;
-/** Conversations for so many warm-ups as long as the sample, where they stay long; what stays longer is cut short. */
-const MOST_WARM_UPS = 7;
 
 /** `promptTokens`: of a request, on average. */
 function sampleOf({ sample, rate, sloTtft }: RunConfig, promptTokens: number): number {

@@ -75,25 +75,37 @@ export interface TrialRun {
 
 /** As long as a conversation stays, some of the warm-up may be missing: of those who stay longest there are few. */
 const NEARLY_ALL = 0.8;
+/** Of the requests that were asked for: where fewer come, conversations still gather. Gaps are drawn, so some may be missing. */
+const NEARLY_AS_OFTEN = 0.9;
 /** Answers take longer once all are there: a warm-up is so many times as long as conversations stayed without. */
 const LONGER_THEN = 1.5;
 
+/** Samples that come before the one that counts, at most: what stays longer is cut short. */
+export const MOST_WARM_UPS = 7;
+
 /**
  * With every seed, here and now. Where conversations stay long, requests come as often as asked only once as many are there as
- * come while one stays: who keeps the SLO before is asked again, with a warm-up of as many whole samples as that takes.
+ * come while one stays: who keeps the SLO before is asked again, with a warm-up of as many whole samples as that takes. A
+ * fleet that fills looks like one that falls behind, and is not held to be one before it has had its warm-up.
  */
 export async function simulateTrial(trial: Trial, world: TrialWorld): Promise<TrialRun> {
-  const { load, longest } = world;
+  const { load, longest, slo } = world;
   const sampleMs = (1000 * trial.sample) / trial.perSecond;
-  const most = trial.sample < longest ? 0 : Math.floor(load.requests / trial.sample) - 1;
+  const isShort = trial.sample < longest;
+  const most = isShort ? 0 : Math.min(MOST_WARM_UPS, Math.floor(load.requests / trial.sample) - 1);
   let requests = 0;
   for (let warmUps = 0; ; ) {
     const run = await simulateWarm(trial, warmUps, world);
     requests += run.requests;
+    const { outcome } = run;
     const stays = run.stayMs / sampleMs;
-    const isUp = NEARLY_ALL * stays <= Math.max(warmUps, WARM_UP_SHARE);
-    if (!run.outcome.met || isUp || warmUps >= most) return { outcome: run.outcome, requests };
-    warmUps = Math.min(most, Math.max(warmUps + 1, Math.ceil(LONGER_THEN * stays)));
+    const isBrief = NEARLY_ALL * stays <= WARM_UP_SHARE;
+    const cameOften = 1000 * outcome.asked >= NEARLY_AS_OFTEN * trial.perSecond * outcome.overMs;
+    const isUp = isBrief || (NEARLY_ALL * stays <= warmUps && cameOften);
+    const kept = outcome.share >= slo.attainment;
+    if (isShort && !isUp) return { outcome: { ...outcome, met: kept }, requests };
+    if (!kept || (isUp && outcome.verdict === 'STABLE') || warmUps >= most) return { outcome, requests };
+    warmUps = Math.min(most, Math.max(2 * warmUps + 1, Math.ceil(LONGER_THEN * stays)));
   }
 }
 

@@ -43,7 +43,7 @@ export function evenTrace(requests: number, perSecond: number, outputTokens = 4)
 }
 
 /** The same by draws; a turn's prompt has so many tokens more than the one before and its answer. */
-export function drawnLoad(requests: number, { turns = 1, thinkMs = 0 } = {}): PlannedLoad {
+export function drawnLoad(requests: number, { turns = 1, thinkMs = 0, outputTokens = 4 } = {}): PlannedLoad {
   const random = new Random(7);
   const turn = () => ({
     content: {
@@ -51,7 +51,7 @@ export function drawnLoad(requests: number, { turns = 1, thinkMs = 0 } = {}): Pl
       tokenIds: Array.from({ length: TOKENS }, () => random.int(8, 400)),
     },
     inputTokens: TOKENS,
-    outputTokens: 4,
+    outputTokens,
   });
   return conversationLoad(
     Array.from({ length: requests / turns }, (_, i) => ({

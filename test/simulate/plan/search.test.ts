@@ -106,6 +106,37 @@ describe('the fewest engines', () => {
   });
 });
 
+describe('a fleet that fills', () => {
+  const load = () => drawnLoad(1600, { turns: 6, thinkMs: 2000, outputTokens: 150 });
+
+  it('is not held to be overloaded by a short simulation, nor by a long one before it had its warm-up', async () => {
+    const keeps = { ...slo(1000), attainment: 0.8 };
+    const fleet = { prefill: 6, decode: 1 };
+    const short = searchOf(load(), keeps, {}, 400);
+    const candidate = { ...firstPolicy(short.space), ...fleet };
+    const first = await short.trials.run({ candidate, perSecond: 20, sample: 200 });
+    expect(first).toMatchObject({ verdict: 'OVERLOADED', met: true, withWarmUp: 200 });
+    expect(first.share).toBeGreaterThan(0.8);
+    const long = await searchOf(load(), keeps, {}, 200).trials.run({ candidate, perSecond: 20, sample: 200 });
+    expect(long.withWarmUp).toBeGreaterThan(200);
+  });
+
+  it('is judged once requests come as often as was asked for', async () => {
+    const perSecond = 20;
+    const { trials, space } = searchOf(
+      drawnLoad(1600, { turns: 6, thinkMs: 2000, outputTokens: 60 }),
+      slo(1000),
+      {},
+      200,
+    );
+    const candidate = { ...firstPolicy(space), prefill: 6, decode: 2 };
+    // At 17.6 a second, of which 96% keep it, it would be taken to do.
+    const outcome = await trials.run({ candidate, perSecond, sample: 200 });
+    expect((1000 * outcome.asked) / outcome.overMs).toBeGreaterThan(0.9 * perSecond);
+    expect(outcome.met).toBe(false);
+  });
+});
+
 it('a fleet that is given up is overloaded, though nothing that ended says so', async () => {
   // All come within 16 ms: none has its answer when more wait than any fleet that keeps up has.
   const requests = 16_000;
