@@ -1,32 +1,42 @@
 /** Hugging Face's answers on the device: the fixture folders, as `kvferry verify --fixture` takes them, and recall. */
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Arithmetic } from '../../src/config/arithmetic.ts';
 import { parseRunConfig } from '../../src/config/run.ts';
 import { checkFixture, type FixtureFinding, fixtureChecks } from '../../src/lab/verify/fixture.ts';
 import { GpuModel } from '../../src/lab/verify/gpu-model.ts';
+import { productTolerance } from '../../src/lab/verify/pulled-blocks.ts';
 import type { CheckEnvironment } from '../../src/lab/verify/types.ts';
+import { readArchitecture } from '../../src/model/architecture.ts';
 import { loadWeights } from '../../src/model/load.ts';
 import { directorySource } from '../../src/platform/node/files.ts';
 import { nodePlatform, useAdapter } from '../../src/platform/node.ts';
 import type { FileSource, Platform } from '../../src/platform/types.ts';
 import { withShader } from './changed-shader.ts';
 
+let f16: boolean;
 beforeAll(async () => {
-  await useAdapter(process.env.KVFERRY_ADAPTER ?? 'swiftshader');
+  const { features } = await useAdapter(process.env.KVFERRY_ADAPTER ?? 'swiftshader');
+  f16 = features.includes('shader-f16');
 });
 
 const folder = (name: string): FileSource => directorySource(`test/fixtures/hf/${name}`);
-const check = (files: FileSource, platform: Platform = nodePlatform): Promise<FixtureFinding> =>
-  checkFixture(platform, files, () => {}, new AbortController().signal);
+const check = (
+  files: FileSource,
+  platform: Platform = nodePlatform,
+  arithmetic: Arithmetic = 'f32',
+): Promise<FixtureFinding> =>
+  checkFixture(platform, files, () => {}, new AbortController().signal, arithmetic);
+const folders = [
+  ...['llama-gqa-tied', 'llama-mha-untied', 'qwen2-qkv-bias', 'qwen3-qk-norm'],
+  ...['gemma3-hybrid', 'mistral-sliding', 'qwen3-hybrid-window'],
+];
 
 /** Milliseconds, for an adapter on a busy CPU. */
 const slowAdapter = { timeout: 240_000 };
 
 describe('a fixture folder', slowAdapter, () => {
-  it.each([
-    ...['llama-gqa-tied', 'llama-mha-untied', 'qwen2-qkv-bias', 'qwen3-qk-norm'],
-    ...['gemma3-hybrid', 'mistral-sliding', 'qwen3-hybrid-window'],
-  ])('%s: logits, KV and greedy tokens, the same bits in every chunking', async (name) => {
+  it.each(folders)('%s: logits, KV and greedy tokens, the same bits in every chunking', async (name) => {
     const { result, chunkDifference } = await check(folder(name));
     expect(result).toMatchObject({
       promptTokens: 90,
@@ -38,6 +48,21 @@ describe('a fixture folder', slowAdapter, () => {
     expect(result.maxKvDifference).toBeLessThan(1e-4);
     expect(chunkDifference).toBeNull();
   });
+
+  it.for(folders)(
+    '%s with products in f16: greedy tokens, and the same bits in every chunking',
+    async (name, { skip }) => {
+      if (!f16) skip('this adapter has no shader-f16');
+      const { numLayers } = await readArchitecture(folder(name));
+      const { result, chunkDifference } = await check(folder(name), nodePlatform, 'f16');
+      expect(result).toMatchObject({ promptTokens: 90, greedyTokens: 40, greedyDifference: null });
+      // Logits are below 2, keys and values below 4.
+      expect(result.maxLogitDifference).toBeLessThan(productTolerance(numLayers, 2));
+      expect(result.maxKvDifference).toBeLessThan(productTolerance(numLayers, 4));
+      expect(result.maxLogitDifference).toBeGreaterThan(1e-4);
+      expect(chunkDifference).toBeNull();
+    },
+  );
 
   it('whose logits and KV are of other weights fails', async () => {
     const other = folder('llama-mha-untied');

@@ -1,5 +1,6 @@
 /** P and D with other forms of the matrix kernel than each other and than one engine alone: same tokens, same bits. */
 import { describe, expect, it } from 'vitest';
+import { ARITHMETICS, type Arithmetic } from '../../src/config/arithmetic.ts';
 import type { KvTransferParams } from '../../src/config/kv-transfer.ts';
 import { DEFAULT_SAMPLING } from '../../src/engine/sampling.ts';
 import { engineSpecs, engineStart } from '../../src/fleet/options.ts';
@@ -17,13 +18,14 @@ const TURNS = 3;
 const options = { ...testOptions, maxNumBatchedTokens: 128 };
 
 async function withEngines<T>(
+  arithmetic: Arithmetic,
   gemm: { prefill: GemmChoice | null; decode: GemmChoice | null },
   use: (prefill: ThreadEngine, decode: ThreadEngine) => Promise<T>,
 ): Promise<T> {
   const engines: ThreadEngine[] = [];
   try {
     for (const spec of engineSpecs(options)) {
-      const start = { ...engineStart(options, spec, 1, 'bidirectional'), gemm: gemm[spec.role] };
+      const start = { ...engineStart(options, spec, 1, 'bidirectional'), arithmetic, gemm: gemm[spec.role] };
       engines.push(await ThreadEngine.start(nodePlatform, start, spec, systemClock));
     }
     const [prefill, decode] = engines as [ThreadEngine, ThreadEngine];
@@ -66,23 +68,29 @@ async function converse(way: Way): Promise<{ tokens: string[]; pulled: number }>
 }
 
 describe('forms of the matrix kernel', () => {
-  it('of P and of D may differ: their tokens and logits are those of one engine with the default ones', async () => {
-    const { name } = await useAdapter(process.env.KVFERRY_ADAPTER ?? 'swiftshader');
-    const none = { prefill: null, decode: null };
-    const { alone, form } = await withEngines(none, async (prefill) => ({
-      alone: await converse({ way: 'alone', engine: prefill }),
-      form: adapterForm(prefill.started.adapter.subgroupSize, prefill.started.adapter.software),
-    }));
-    const usual = defaultChoice(form);
-    const other = choiceOf((rows) => gemmCandidates(form)[rows].at(-1)!);
-    expect(other, `${name} can run one choice only`).not.toEqual(usual);
-    for (const gemm of [
-      { prefill: usual, decode: other },
-      { prefill: other, decode: usual },
-    ]) {
-      const both = await withEngines(gemm, (prefill, decode) => converse({ way: 'pull', prefill, decode }));
-      expect(both.tokens).toEqual(alone.tokens);
-      expect(both.pulled).toBeGreaterThan(0);
-    }
-  });
+  it.for(ARITHMETICS)(
+    'of P and of D may differ, in %s: their tokens and logits are those of one engine with the default ones',
+    async (arithmetic, { skip }) => {
+      const { name, features } = await useAdapter(process.env.KVFERRY_ADAPTER ?? 'swiftshader');
+      if (arithmetic === 'f16' && !features.includes('shader-f16')) skip(`${name} has no shader-f16`);
+      const none = { prefill: null, decode: null };
+      const { alone, form } = await withEngines(arithmetic, none, async (prefill) => ({
+        alone: await converse({ way: 'alone', engine: prefill }),
+        form: adapterForm(prefill.started.adapter.subgroupSize, prefill.started.adapter.software),
+      }));
+      const usual = defaultChoice(form);
+      const other = choiceOf((rows) => gemmCandidates(form)[rows].at(-1)!);
+      expect(other, `${name} can run one choice only`).not.toEqual(usual);
+      for (const gemm of [
+        { prefill: usual, decode: other },
+        { prefill: other, decode: usual },
+      ]) {
+        const both = await withEngines(arithmetic, gemm, (prefill, decode) =>
+          converse({ way: 'pull', prefill, decode }),
+        );
+        expect(both.tokens).toEqual(alone.tokens);
+        expect(both.pulled).toBeGreaterThan(0);
+      }
+    },
+  );
 });

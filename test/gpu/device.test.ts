@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { EngineDeadError } from '../../src/errors.ts';
+import { ConfigError, EngineDeadError } from '../../src/errors.ts';
 import { openTestDevice } from './adapter.ts';
 
 it('a device that ends while submits are under way ends them, asks nothing more, and tells when all has settled', async () => {
@@ -40,6 +40,26 @@ it('writes zeros where they are asked for', async () => {
   await gpu.run([encoder.finish()], () => copy.mapAsync(GPUMapMode.READ));
   expect([...new Uint8Array(copy.getMappedRange())]).toEqual(new Array(64).fill(0));
   gpu.destroy();
+});
+
+it('asks for f16 where it is to be computed in, and nowhere else; an adapter without it is refused', async () => {
+  const usual = await openTestDevice();
+  expect(usual.device.features.has('shader-f16')).toBe(false);
+  expect(usual.report.arithmetic).toBe('f32');
+  const offered = usual.report.features.includes('shader-f16');
+  usual.destroy();
+  if (offered) {
+    const gpu = await openTestDevice(0, true, 'f16');
+    expect(gpu.device.features.has('shader-f16')).toBe(true);
+    expect(gpu.report.arithmetic).toBe('f16');
+    gpu.destroy();
+  } else {
+    const refused = openTestDevice(0, true, 'f16');
+    await expect(refused).rejects.toThrow(ConfigError);
+    await expect(refused).rejects.toThrow(
+      /^--arithmetic is f16, and .+ has no shader-f16: wanted f32 or auto/,
+    );
+  }
 });
 
 it('asks for no subgroups, and reports none, where an engine is to do without', async () => {

@@ -24,6 +24,7 @@ describe('the handshake', () => {
     ['model', 'nano@2'],
     ['weightDtype', 'f32'],
     ['kvDtype', 'f32'],
+    ['arithmetic', 'f16'],
     ['numLayers', 3],
     ['numKvHeads', 1],
     ['headDim', 32],

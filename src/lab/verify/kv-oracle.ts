@@ -12,6 +12,8 @@ export interface KvOracle {
   layers: string;
   /** The largest difference so far, as a part of the larger of 1 and the value's size. NaN anywhere gives infinity. */
   readonly worst: number;
+  /** The largest key or value so far. */
+  readonly largest: number;
   /** Computes the prompt and compares every position that is there. */
   compare(layout: KvLayout, promptTokenIds: readonly number[], held: HeldSequence): void;
 }
@@ -36,11 +38,14 @@ export async function oracleFor(
   const affordable = Math.floor(MULTIPLY_ADDS / (tokens * layerWork(weights.architecture)));
   const numLayers = Math.min(all, Math.max(1, affordable));
   const oracleWeights = await loadOracleWeights(firstLayers(weights, numLayers));
-  let worst = 0;
+  let [worst, largest] = [0, 0];
   return {
     layers: numLayers === all ? `all ${all} layers` : `the first ${numLayers} of ${all} layers`,
     get worst() {
       return worst;
+    },
+    get largest() {
+      return largest;
     },
     compare(layout, promptTokenIds, { blocks, from }) {
       const oracle = new Oracle(oracleWeights, { kvDtype });
@@ -54,6 +59,7 @@ export async function oracleFor(
             const found = headValues(layout, blocks, layer, plane, head, promptTokenIds.length);
             const skipped = from[layer]! * layout.headDim;
             worst = Math.max(worst, largestError(found.subarray(skipped), expected.subarray(skipped)));
+            for (const value of expected) largest = Math.max(largest, Math.abs(value));
           });
         }
       }

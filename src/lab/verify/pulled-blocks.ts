@@ -41,11 +41,15 @@ const TRIALS: readonly Trial[] = [
 
 /**
  * How far a key or value may be from the oracle's, as a part of the larger of 1 and its size. f16 KV rounds what is read
- * back, layer after layer: 2^-11 each time, or 2^-10 on a device that cuts instead. Products in f16 are four a layer, each
- * off by about 2^-11 of its result, at random: they add up as a root; five times that, for the worst of many values.
+ * back, layer after layer: 2^-11 each time, or 2^-10 on a device that cuts instead.
  */
 const TOLERANCE = { f16: 2e-3, f32: 1e-4 } as const;
-const productTolerance = (numLayers: number): number => 5 * Math.sqrt(4 * numLayers) * 2 ** -11;
+/**
+ * What products in f16 add to that, where keys and values are up to `largest`. There are five a layer (q, k and v; o; gate;
+ * up; down), each off by about 2^-11 of its result, at random: they add up as a root. Five times that, for the worst of many.
+ */
+export const productTolerance = (numLayers: number, largest: number): number =>
+  5 * Math.sqrt(5 * numLayers) * 2 ** -11 * largest;
 
 export function pulledBlockChecks(platform: Platform): CheckProvider {
   return async (environment) => TRIALS.map((trial) => check(platform, environment, trial));
@@ -98,7 +102,8 @@ function check(platform: Platform, environment: CheckEnvironment, { name, settin
         }
         await end(cluster);
         const halves = cluster.info.adapter.arithmetic === 'f16';
-        const tolerance = TOLERANCE[kvDtype] + (halves ? productTolerance(layout.numLayers) : 0);
+        const tolerance =
+          TOLERANCE[kvDtype] + (halves ? productTolerance(layout.numLayers, oracle.largest) : 0);
         return judge(layout, seen, oracle, tolerance);
       } finally {
         await cluster.close();
