@@ -2,6 +2,8 @@
  * `npm run bench:kernels`: each kernel alone, as the runner would take it, in the shapes of a model, against what the
  * adapter does at most (measured in the same run) and against float64.
  */
+import type { Arithmetic } from '../../config/arithmetic.ts';
+import { ConfigError } from '../../errors.ts';
 import { type Ceilings, measureCeilings } from '../../gpu/ceilings.ts';
 import { GpuDevice } from '../../gpu/device.ts';
 import { median } from '../../measure/statistics.ts';
@@ -19,7 +21,7 @@ import {
   windowPairs,
 } from './kernels/attention.ts';
 import { DECODE_CONTEXTS, type DecodeStepFigure, measureDecodeSteps } from './kernels/decode-step.ts';
-import { type MatrixFigure, matrixCases, measureMatrix } from './kernels/matrices.ts';
+import { type MatrixCase, type MatrixFigure, matrixCases, measureMatrix } from './kernels/matrices.ts';
 import { type Workbench, workbench } from './kernels/workbench.ts';
 import { benchOptions, report, runBench } from './options.ts';
 
@@ -38,17 +40,24 @@ interface WindowFigure {
 const SPEED_COLUMNS: readonly Column[] = right('ms', 'GFLOP/s', 'of', 'GB/s', 'of', 'error');
 
 await runBench(async () => {
-  const options = benchOptions('bench:kernels', 'each kernel alone, against the adapter and float64', {
-    model: 'tiny',
-    rounds: 7,
-  });
+  const options = benchOptions(
+    'bench:kernels',
+    'each kernel alone, against the adapter and float64',
+    { model: 'tiny', rounds: 7 },
+    { 'arithmetic f16': 'matrix products in f16 too, in turns with f32; needs shader-f16' },
+  );
+  const { arithmetic = 'f32' } = options.own;
+  if (arithmetic !== 'f32' && arithmetic !== 'f16')
+    throw new ConfigError(`--arithmetic is ${arithmetic}: wanted f32 or f16`);
   const architecture = await loadArchitecture(options.model, await nodePlatform.openModel(options.model));
   const adapter = await useAdapter(options.adapter);
-  const gpu = await GpuDevice.open(
-    await nodePlatform.createGpu(),
-    { bufferBytes: BUFFER_BYTES },
-    nodePlatform.backend,
-  );
+  const open = async (arithmetic: Arithmetic): Promise<GpuDevice> =>
+    GpuDevice.open(
+      await nodePlatform.createGpu(),
+      { bufferBytes: BUFFER_BYTES, arithmetic },
+      nodePlatform.backend,
+    );
+  const gpu = await open('f32');
   // As an engine waits for such an adapter.
   if (gpu.report.software) nodePlatform.easePolling();
   try {
@@ -62,6 +71,8 @@ await runBench(async () => {
       say(`${shape.name} ${shape.m} x ${shape.k} x ${shape.n}`);
       matrices.push(await measureMatrix(bench, form, shape));
     }
+    const halves =
+      arithmetic === 'f16' ? await compareHalves(bench, open, form, matrixCases(architecture), say) : [];
     const attention: AttentionFigure[] = [];
     for (const shape of attentionShapes) {
       say(`attention, ${shape.rows} rows at ${shape.context} tokens, head_dim ${shape.headDim}`);
@@ -86,18 +97,58 @@ await runBench(async () => {
         '',
         ...matrixTable(matrices, ceilings),
         '',
+        ...(halves.length > 0 ? [...halvesTable(halves), ''] : []),
         ...attentionTable(attention, ceilings),
         '',
         ...windowTable(windows),
         '',
         decodeLine(decode),
       ],
-      { adapter: gpu.report, model: options.model, ceilings, matrices, attention, windows, decode },
+      { adapter: gpu.report, model: options.model, ceilings, matrices, halves, attention, windows, decode },
     );
   } finally {
     gpu.destroy();
   }
 });
+
+/** The same product in both arithmetics. */
+interface HalvesFigure {
+  f32: MatrixFigure;
+  f16: MatrixFigure;
+}
+
+async function compareHalves(
+  f32: Workbench,
+  open: (arithmetic: Arithmetic) => Promise<GpuDevice>,
+  form: AdapterForm,
+  shapes: readonly MatrixCase[],
+  say: (what: string) => void,
+): Promise<HalvesFigure[]> {
+  const gpu = await open('f16');
+  const turn = (bench: Workbench): Workbench => ({ ...bench, rounds: 1 });
+  try {
+    const f16 = workbench(gpu, f32.rounds);
+    const figures: HalvesFigure[] = [];
+    for (const shape of shapes) {
+      say(`${shape.name} ${shape.m} x ${shape.k} x ${shape.n}, f32 and f16`);
+      const turns: HalvesFigure[] = [];
+      for (let round = 0; round < f32.rounds; round++)
+        turns.push({
+          f32: await measureMatrix(turn(f32), form, shape),
+          f16: await measureMatrix(turn(f16), form, shape),
+        });
+      figures.push({ f32: joined(turns, 'f32'), f16: joined(turns, 'f16') });
+    }
+    return figures;
+  } finally {
+    gpu.destroy();
+  }
+}
+
+/** The figure of the first turn, with the times of all. */
+function joined<K extends string, T extends { ms: number[] }>(turns: readonly Record<K, T>[], of: K): T {
+  return { ...turns[0]![of], ms: turns.flatMap((turn) => turn[of].ms) };
+}
 
 /** Both again and again, so that what else the machine does meets both. */
 async function measureInTurn(
@@ -113,11 +164,7 @@ async function measureInTurn(
       full: await measureAttention(bench, form, full),
     });
   }
-  const joined = (of: keyof WindowFigure): AttentionFigure => ({
-    ...turns[0]![of],
-    ms: turns.flatMap((turn) => turn[of].ms),
-  });
-  return { windowed: joined('windowed'), full: joined('full') };
+  return { windowed: joined(turns, 'windowed'), full: joined(turns, 'full') };
 }
 
 function percent(part: number, whole: number): string {
@@ -156,6 +203,22 @@ function matrixTable(figures: readonly MatrixFigure[], ceilings: Ceilings): stri
     const cells = speed(f, f.weightGbps, ceilings);
     const ofRead = f.readGbps === null ? '' : percent(f.weightGbps, f.readGbps);
     return [f.name, `${f.m} x ${f.k} x ${f.n}`, f.kernel, ...cells.slice(0, -1), ofRead, cells.at(-1)!];
+  });
+  return renderTable(columns, rows, plainStyle);
+}
+
+function halvesTable(figures: readonly HalvesFigure[]): string[] {
+  const columns = [
+    left('in f16'),
+    left('M x K x N'),
+    left('kernel, rows'),
+    ...right('ms', 'f32 ms', 'ratio', 'error'),
+  ];
+  const rows = figures.map(({ f32, f16 }) => {
+    const [mine, other] = [median(f16.ms), median(f32.ms)];
+    const { name, m, k, n, kernel } = f16;
+    const times = [formatMs(mine), formatMs(other), (mine / other).toFixed(2)];
+    return [name, `${m} x ${k} x ${n}`, kernel, ...times, f16.error.toExponential(0)];
   });
   return renderTable(columns, rows, plainStyle);
 }
