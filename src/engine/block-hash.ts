@@ -16,10 +16,10 @@ export interface BlockHasher {
   /** `cacheSalt` belongs to the first block only: null for the others, which inherit it through their parent. */
   hash(parent: BlockHash, tokenIds: TokenIds, cacheSalt: string | null): BlockHash;
   /**
-   * Appends the hashes of a sequence's further blocks, up to numBlocks in all, without a salt, where it knows how to make them
-   * together; false, and nothing done: it does not.
+   * The hashes of a sequence's blocks without a salt, numBlocks of them or more, where it keeps them: not copied, and they stay
+   * what they are. null: it does not.
    */
-  extend?(hashes: BlockHash[], tokenIds: TokenIds, blockSize: number, numBlocks: number): boolean;
+  kept?(tokenIds: TokenIds, blockSize: number, numBlocks: number): readonly BlockHash[] | null;
 }
 
 export interface BlockHashing {
@@ -39,16 +39,35 @@ export function createBlockHasher(
   };
 }
 
+interface HashedSequence {
+  tokenIds: TokenIds;
+  cacheSalt: string | null;
+}
+
+/** Those of a sequence's first blocks, all of them full, and maybe more, where the hasher keeps them; null: it does not. */
+export const keptHashes = (
+  { tokenIds, cacheSalt }: HashedSequence,
+  { hasher, blockSize }: BlockHashing,
+  numBlocks: number,
+): readonly BlockHash[] | null =>
+  (cacheSalt === null && hasher.kept?.(tokenIds, blockSize, numBlocks)) || null;
+
 /** Appends the hashes of further full blocks, up to numBlocks in all. */
 export function extendHashes(
   hashes: BlockHash[],
-  { tokenIds, cacheSalt }: { tokenIds: TokenIds; cacheSalt: string | null },
-  { hasher, blockSize }: BlockHashing,
+  sequence: HashedSequence,
+  hashing: BlockHashing,
   numBlocks: number,
 ): void {
+  const { tokenIds, cacheSalt } = sequence;
+  const { hasher, blockSize } = hashing;
   const full = Math.min(numBlocks, Math.floor(tokenIds.length / blockSize));
   if (hashes.length >= full) return;
-  if (cacheSalt === null && hasher.extend?.(hashes, tokenIds, blockSize, full)) return;
+  const kept = keptHashes(sequence, hashing, full);
+  if (kept) {
+    for (let i = hashes.length; i < full; i++) hashes.push(kept[i]!);
+    return;
+  }
   for (let i = hashes.length; i < full; i++) {
     const tokens = tokenIds.slice(i * blockSize, (i + 1) * blockSize);
     const first = i === 0;

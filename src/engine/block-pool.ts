@@ -27,7 +27,7 @@ export class BlockPool {
     this.numBlocks = numBlocks;
     this.#names = new BlockNames(numBlocks);
     this.#free = new FreeQueue(numBlocks);
-    for (let id = NULL_BLOCK + 1; id < numBlocks; id++) this.#free.append(id);
+    this.#free.fill();
     this.#refCount = new Int32Array(numBlocks);
     this.#evictions = new Uint32Array(numBlocks);
     this.#residency = residency;

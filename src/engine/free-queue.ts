@@ -3,12 +3,14 @@
  * so that a prefix hit takes a block out of the middle in O(1) (vLLM's FreeKVCacheBlockQueue).
  */
 import { invariant } from '../errors.ts';
-import type { BlockId } from './types.ts';
+import { type BlockId, NULL_BLOCK } from './types.ts';
 
 const OUTSIDE = -1;
 
 export class FreeQueue {
+  /** Of those in the queue. */
   readonly #prev: Int32Array;
+  /** OUTSIDE of those that are not in it. */
   readonly #next: Int32Array;
   /** Index of the sentinel before the front and after the back. */
   readonly #end: number;
@@ -17,7 +19,7 @@ export class FreeQueue {
   /** Starts empty; holds ids 0 to capacity - 1. */
   constructor(capacity: number) {
     this.#end = capacity;
-    this.#prev = new Int32Array(capacity + 1).fill(OUTSIDE);
+    this.#prev = new Int32Array(capacity + 1);
     this.#next = new Int32Array(capacity + 1).fill(OUTSIDE);
     this.#prev[capacity] = capacity;
     this.#next[capacity] = capacity;
@@ -29,6 +31,11 @@ export class FreeQueue {
 
   has(id: BlockId): boolean {
     return this.#next[id] !== OUTSIDE;
+  }
+
+  /** All that it can hold but the null block, of an empty one. */
+  fill(): void {
+    for (let id = NULL_BLOCK + 1; id < this.#end; id++) this.append(id);
   }
 
   append(id: BlockId): void {
@@ -47,7 +54,6 @@ export class FreeQueue {
     const next = this.#next[id]!;
     this.#next[prev] = next;
     this.#prev[next] = prev;
-    this.#prev[id] = OUTSIDE;
     this.#next[id] = OUTSIDE;
     this.#size--;
   }

@@ -10,7 +10,14 @@ import { invariant } from '../errors.ts';
 import { type BlockHash, type BlockHasher, extendHashes } from './block-hash.ts';
 import { BlockPool } from './block-pool.ts';
 import type { BlockResidency } from './block-residency.ts';
-import { type CachedPrefix, keptBlocks, leavingBlocks, type PrefixHit, referencesOf } from './block-table.ts';
+import {
+  byGroup,
+  type CachedPrefix,
+  keptBlocks,
+  leavingBlocks,
+  type PrefixHit,
+  referencesOf,
+} from './block-table.ts';
 import type { CacheEvent } from './cache-event.ts';
 import { handedOverBlocks, mostBlocks, seesAll, skippedBlocks } from './kv-cache-spec.ts';
 import { longestHit } from './prefix-lookup.ts';
@@ -92,7 +99,7 @@ export class KvCacheManager {
 
   /** The request's table; no blocks when it has none. */
   blockIds(request: Request): BlockIds {
-    return this.#tables.get(request.requestId)?.groups ?? this.#groups.map(() => []);
+    return this.#tables.get(request.requestId)?.groups ?? byGroup(this.#groups, () => []);
   }
 
   /** Whether the request's table has every block that its token at `next` sees of the first numTokens. */
@@ -180,7 +187,7 @@ export class KvCacheManager {
       return true;
     }
     if (table) this.#giveBack(request, (spec) => skippedBlocks(spec, next, this.blockSize));
-    const have = table?.groups ?? hit?.blockIds ?? this.#groups.map(() => []);
+    const have = table?.groups ?? hit?.blockIds ?? byGroup(this.#groups, () => []);
     if (!this.canAllocate(this.#needed(have, next, numTokens, hit !== null))) return false;
     if (table) table.groups = this.#grown(table.groups, numTokens);
     else {
@@ -282,7 +289,7 @@ export class KvCacheManager {
   #grown(groups: BlockIds, numTokens: number): BlockIds {
     const wanted = this.blocksFor(numTokens);
     if (groups.every(({ length }) => length >= wanted)) return groups;
-    return groups.map((ids, group) => {
+    return byGroup(groups, (ids, group) => {
       if (ids.length >= wanted) return ids;
       const fresh = this.#pool.allocate(wanted - ids.length);
       this.#deps.onNewBlocks?.(group, fresh);
@@ -302,7 +309,7 @@ export class KvCacheManager {
 
   /** A table that begins with this hit, referenced; what no window sees is null, beyond the hit too. */
   #takeHit(hit: BlockIds, next: number): BlockIds {
-    return this.#groups.map((spec, group) => {
+    return byGroup(this.#groups, (spec, group) => {
       const ids = keptBlocks(spec, hit[group]!, next, this.blockSize);
       this.#pool.touch(ids);
       const before = Math.max(hit[group]!.length - ids.length, skippedBlocks(spec, next, this.blockSize));
@@ -317,7 +324,7 @@ export class KvCacheManager {
   }
 
   #noHit(): PrefixHit {
-    return { blockIds: this.#groups.map(() => []), numTokens: 0 };
+    return { blockIds: byGroup(this.#groups, () => []), numTokens: 0 };
   }
 
   #longestHit(hashes: readonly BlockHash[], blocks: number): PrefixHit {

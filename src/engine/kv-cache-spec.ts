@@ -60,7 +60,7 @@ export function mostBlocks(numTokens: number, config: BlockNeeds): number[] {
 }
 
 export const mostBlocksInAll = (numTokens: number, config: BlockNeeds): number =>
-  mostBlocks(numTokens, config).reduce((sum, count) => sum + count, 0);
+  config.cache.groups.reduce((sum, spec) => sum + mostOfGroup(spec, numTokens, config), 0);
 
 /** Whether a table has every block that the token at `next` sees before it, of the first numTokens tokens. */
 export function seesAll(

@@ -3,7 +3,7 @@
 import type { EngineCoreConfig } from '../config/engine.ts';
 import { type TokenIds, TokenSequence } from '../config/token-ids.ts';
 import { invariant, RequestError } from '../errors.ts';
-import { type BlockHash, type BlockHashing, extendHashes } from './block-hash.ts';
+import { type BlockHash, type BlockHashing, extendHashes, keptHashes } from './block-hash.ts';
 import { type GrowingTokens, growingTokens } from './growing-tokens.ts';
 import { mostBlocksInAll } from './kv-cache-spec.ts';
 import type { ConnectorRequest } from './kv-connector.ts';
@@ -39,8 +39,11 @@ export class Request implements ConnectorRequest {
   prompt: PromptAccount | null = null;
   readonly #tokens: GrowingTokens;
   readonly #hashing: BlockHashing;
-  /** As far as anyone asked. */
-  readonly #blockHashes: BlockHash[] = [];
+  /** As far as anyone asked, which is so many. */
+  #blockHashes: readonly BlockHash[];
+  #numHashed = 0;
+  /** Those that the hasher does not keep. */
+  readonly #madeHashes: BlockHash[] = [];
   /** The prefill under way. */
   #prefill = { localHitTokens: 0, pulledTokens: 0, computedTokens: 0 };
   #noPull: NoPull | null = null;
@@ -55,6 +58,7 @@ export class Request implements ConnectorRequest {
     this.times = { arrivalMs: request.arrivalMs ?? queuedMs, queuedMs, scheduledMs: null };
     this.#tokens = growingTokens(request.promptTokenIds, request.sampling.forcedTokenIds ?? NONE);
     this.#hashing = hashing;
+    this.#blockHashes = this.#madeHashes;
   }
 
   get allTokenIds(): TokenIds {
@@ -84,14 +88,18 @@ export class Request implements ConnectorRequest {
   }
 
   blockHashes(numBlocks: number = Number.POSITIVE_INFINITY): readonly BlockHash[] {
-    return this.hashesOfFirst(numBlocks).slice(0, numBlocks);
+    const full = Math.min(numBlocks, Math.floor(this.numTokens / this.#hashing.blockSize));
+    return this.hashesOfFirst(full).slice(0, full);
   }
 
-  /** Not copied: there may be more of them than were asked for, and it grows. */
+  /** Not copied: there may be more of them than were asked for. `numBlocks`: full ones. */
   hashesOfFirst(numBlocks: number): readonly BlockHash[] {
-    if (this.#blockHashes.length < numBlocks) {
+    if (this.#numHashed < numBlocks) {
       const sequence = { tokenIds: this.allTokenIds, cacheSalt: this.cacheSalt };
-      extendHashes(this.#blockHashes, sequence, this.#hashing, numBlocks);
+      const kept = keptHashes(sequence, this.#hashing, numBlocks);
+      if (!kept) extendHashes(this.#madeHashes, sequence, this.#hashing, numBlocks);
+      this.#blockHashes = kept ?? this.#madeHashes;
+      this.#numHashed = numBlocks;
     }
     return this.#blockHashes;
   }

@@ -104,8 +104,9 @@ export class Scheduler {
     const { maxNumBatchedTokens } = this.#deps.config.scheduler;
     const { changes } = this.#queues;
     const plan: StepPlan = { tokenBudget: maxNumBatchedTokens, requests: [], preempted: false, loads: false };
-    this.#scheduleRunning(plan);
-    if (!plan.preempted && this.#scheduleLoaded(plan)) this.#scheduleWaiting(plan);
+    const { running, waiting } = this.#queues;
+    if (running.length > 0) this.#scheduleRunning(plan);
+    if (!plan.preempted && this.#scheduleLoaded(plan) && waiting.length > 0) this.#scheduleWaiting(plan);
     const gotOn = plan.requests.length > 0 || plan.preempted || plan.loads;
     this.#gotNobodyOnAt = gotOn ? null : changes;
     if (plan.requests.length > 0) this.#deps.counters.forwardPasses++;

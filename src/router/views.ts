@@ -68,26 +68,29 @@ export class EngineViews {
 
   /** Of an engine of which nothing has changed the view is the one that it was. */
   of(engines: readonly ViewedEngine[], nowMs: number): EngineView[] {
-    const views = engines.map((engine, i) => {
-      const known = this.#shown[i];
-      const ended = engine.ended !== null;
-      const { inFlight } = engine.load;
-      const signals = this.#loads.size > 0 ? this.#signals(engine.engineId, nowMs - this.#ageMs()) : null;
-      if (
-        known?.engine === engine &&
-        known.view.ended === ended &&
-        known.view.inFlight === inFlight &&
-        known.view.signals === signals
-      )
-        return known.view;
-      const { engineId, role, roleset, combined = false } = engine;
-      const view: EngineView = { engineId, role, combined, ended, inFlight, signals };
-      if (roleset !== undefined) view.roleset = roleset;
-      this.#shown[i] = { engine, view };
-      return view;
-    });
+    const views: EngineView[] = [];
+    for (let i = 0; i < engines.length; i++) views.push(this.#view(engines[i]!, i, nowMs));
     this.#shown.length = engines.length;
     return views;
+  }
+
+  #view(engine: ViewedEngine, i: number, nowMs: number): EngineView {
+    const known = this.#shown[i];
+    const ended = engine.ended !== null;
+    const { inFlight } = engine.load;
+    const signals = this.#loads.size > 0 ? this.#signals(engine.engineId, nowMs - this.#ageMs()) : null;
+    if (
+      known?.engine === engine &&
+      known.view.ended === ended &&
+      known.view.inFlight === inFlight &&
+      known.view.signals === signals
+    )
+      return known.view;
+    const { engineId, role, roleset, combined = false } = engine;
+    const view: EngineView = { engineId, role, combined, ended, inFlight, signals };
+    if (roleset !== undefined) view.roleset = roleset;
+    this.#shown[i] = { engine, view };
+    return view;
   }
 
   /** Leading tokens that an engine has; looked up once, when it is first asked for. */

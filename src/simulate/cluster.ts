@@ -232,8 +232,9 @@ export class SimulatedCluster {
   #lookAfter(): boolean {
     const { check } = this.#settings;
     if (this.#touched.length === 0) {
-      if (check) checkEngines(this.#changed);
-      if (check) this.store?.checkIntegrity();
+      if (!check) return false;
+      checkEngines(this.#changed);
+      this.store?.checkIntegrity();
       this.#changed.clear();
       return false;
     }

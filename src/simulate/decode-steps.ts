@@ -68,7 +68,8 @@ export class DecodeSteps {
 
   /** Where an end is written at which the same requests have come so far, their further steps are as they were. */
   #beginAt(startMs: number, { decodes, decodeContext }: StepShape): void {
-    const steps = decodes === this.#decodes ? (decodeContext - this.#context) / decodes : 0;
+    const more = decodes === this.#decodes ? decodeContext - this.#context : 0;
+    const steps = more > 0 && more % decodes === 0 ? more / decodes : 0;
     const goesOn = steps > 0 && steps <= this.#written && this.#endsMs[steps - 1] === startMs;
     this.#before = goesOn ? steps : 0;
     if (goesOn) return;

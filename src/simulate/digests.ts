@@ -81,8 +81,8 @@ function mixed(from: string, tokenIds: TokenIds, count: number, salt: string | n
 export const simulatedHasher: BlockHasher = {
   root: ROOT,
   hash: (parent, tokenIds, cacheSalt) => mixed(parent, tokenIds, tokenIds.length, cacheSalt),
-  extend: (hashes, tokenIds, blockSize, numBlocks) =>
-    tokenIds instanceof SegmentedTokens && tokenIds.extendDigests(hashes, blockSize, numBlocks, mixer),
+  kept: (tokenIds, blockSize, numBlocks) =>
+    tokenIds instanceof SegmentedTokens ? tokenIds.digests(blockSize, numBlocks, mixer) : null,
 };
 
 /** Remembers what it made of each list; `tokenCheck` false: the tokens are taken on trust. */

@@ -119,18 +119,15 @@ export class SegmentedTokens extends TokenSequence {
   }
 
   /**
-   * Appends the digests of its blocks to those of its first ones, up to `count` in all. Those that are made from its start on
-   * are made once for all that have the sequence. False, and nothing done: it does not begin where its content does.
+   * The digests of its first `count` blocks, all of them full, and maybe of more: made once for all that have the sequence, and
+   * not copied. null: it does not begin where its content does.
    */
-  extendDigests(digests: string[], size: number, count: number, chain: DigestChain): boolean {
-    if (this.#start > 0) return false;
+  digests(size: number, count: number, chain: DigestChain): readonly string[] | null {
+    if (this.#start > 0) return null;
     if (this.#runs.blocks.size !== size) this.#runs.blocks = { size, digests: [] };
-    const shared = this.#runs.blocks.digests;
-    // Where more is known than all share, only what is missing is made.
-    const made = digests.length > shared.length ? digests : shared;
-    this.#digest(made, size, count, chain);
-    for (let i = digests.length; i < count; i++) digests.push(shared[i]!);
-    return true;
+    const { digests } = this.#runs.blocks;
+    this.#digest(digests, size, count, chain);
+    return digests;
   }
 
   #digest(digests: string[], size: number, count: number, chain: DigestChain): void {
@@ -163,6 +160,7 @@ export class SegmentedTokens extends TokenSequence {
   /** Runs of its own, that begin where it does. */
   #copied(): Runs {
     const { keys, froms, starts, tokens } = this.#runs;
+    const { size, digests } = this.#runs.blocks;
     const end = this.#start + this.length;
     if (this.length === 0) return noRuns(tokens);
     const first = this.#runAt(this.#start);
@@ -172,7 +170,7 @@ export class SegmentedTokens extends TokenSequence {
       froms: froms.slice(first, last + 1),
       starts: starts.slice(first, last + 2),
       tokens,
-      blocks: { size: 0, digests: [] },
+      blocks: { size, digests: this.#start > 0 ? [] : digests.slice(0, Math.floor(this.length / size)) },
     };
     copied.froms[0]! += this.#start - starts[first]!;
     copied.starts[0] = this.#start;
@@ -194,7 +192,7 @@ export class SegmentedTokens extends TokenSequence {
 }
 
 const noRuns = (tokens: TraceTokens): Runs => {
-  return { keys: [], froms: [], starts: [0], tokens, blocks: { size: 0, digests: [] } };
+  return { keys: [], froms: [], starts: [0], tokens, blocks: { size: 1, digests: [] } };
 };
 
 const lengthOf = ({ starts }: Runs): number => starts[starts.length - 1]!;

@@ -5,6 +5,7 @@
  * come from clients, who may have made them up. Frees nothing itself: it reports whose hold has ended.
  */
 import type { KvCacheSpec } from '../../config/engine.ts';
+import { byGroup } from '../../engine/block-table.ts';
 import { skippedBlocks } from '../../engine/kv-cache-spec.ts';
 import type { Pressure } from '../../engine/kv-connector.ts';
 import { type BlockIds, type Clock, NULL_BLOCK } from '../../engine/types.ts';
@@ -239,7 +240,7 @@ export class HoldTable implements ReaderHolds {
   readonly gate: ReadGate = (requestId, blockIds, claim, readerId) => {
     const opened = this.open(requestId, claim, readerId);
     if (!opened.allow) return opened;
-    const asked = opened.blockIds.map((_ids, group) => blockIds[group] ?? []);
+    const asked = byGroup(opened.blockIds, (_ids, group) => blockIds[group] ?? []);
     // A group that there is not is nothing that can be asked for.
     const isKnown = blockIds.every((ids, group) => group < asked.length || ids.length === 0);
     const isWhole = isKnown && this.#windowsToo(asked, claim.prompt.numTokens);

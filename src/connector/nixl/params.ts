@@ -5,6 +5,7 @@
 import type { KvCacheSpec } from '../../config/engine.ts';
 import type { KvTransferParams } from '../../config/kv-transfer.ts';
 import { commonPrefixLength, type TokenIds } from '../../config/token-ids.ts';
+import { byGroup } from '../../engine/block-table.ts';
 import { skippedBlocks } from '../../engine/kv-cache-spec.ts';
 import { type BlockId, type BlockIds, NULL_BLOCK } from '../../engine/types.ts';
 import type { BlockPair, RemoteAddress } from '../../transport/types.ts';
@@ -81,7 +82,7 @@ export function remoteTable(
   { blockSize, groups }: BlockRules,
 ): BlockId[][] {
   const blocks = Math.ceil((numTokens ?? promptTokenIds.length) / blockSize);
-  return (lists ?? []).map((ids, group) => {
+  return byGroup(lists ?? [], (ids, group) => {
     if (groups[group]?.kind !== 'sliding') return ids;
     return [...new Array<BlockId>(Math.max(0, blocks - ids.length)).fill(NULL_BLOCK), ...ids];
   });
@@ -125,7 +126,8 @@ export function usableTokens(
   const gone = table.findIndex((ids, group) => {
     const skipped = skippedBlocks(groups[group]!, Math.min(tokens, promptTokenIds.length - 1), blockSize);
     const first = Math.max(skipped, Math.floor(numLocalTokens / blockSize));
-    return ids.slice(first, blocks).includes(NULL_BLOCK);
+    const at = ids.indexOf(NULL_BLOCK, first);
+    return at >= 0 && at < blocks;
   });
   if (gone < 0) return { tokens, limit };
   const window = `the window of KV cache group ${gone} that ends at token ${tokens} is gone at the holder`;
@@ -164,5 +166,5 @@ export function promptBlocks(blockIds: BlockIds, numTokens: number, blockSize: n
   // Tables are replaced, never changed: whose length is right is taken as it is.
   return blockIds.every(({ length }) => length <= blocks)
     ? blockIds
-    : blockIds.map((ids) => ids.slice(0, blocks));
+    : byGroup(blockIds, (ids) => ids.slice(0, blocks));
 }

@@ -7,6 +7,7 @@
 import { isStreamedPrefill } from '../../config/connectors.ts';
 import type { KvCacheSpec } from '../../config/engine.ts';
 import type { KvTransferParams, NixlConfig } from '../../config/kv-transfer.ts';
+import { byGroup } from '../../engine/block-table.ts';
 import type {
   ConnectorOutput,
   ConnectorRequest,
@@ -326,7 +327,7 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
     const kvTransferParams: KvTransferParams = {
       do_remote_prefill: isPrefill,
       do_remote_decode: !isPrefill,
-      remote_block_ids: remoteBlockIds.map((ids) => ids.slice(ids.lastIndexOf(NULL_BLOCK) + 1)),
+      remote_block_ids: byGroup(remoteBlockIds, (ids) => ids.slice(ids.lastIndexOf(NULL_BLOCK) + 1)),
       remote_engine_id: engineId,
       remote_request_id: requestId,
       remote_host: host,
