@@ -3,7 +3,7 @@ import { DEFAULT_SAMPLING } from '../../../engine/sampling.ts';
 import { TransferError } from '../../../errors.ts';
 import type { ThreadEngine } from '../../../fleet/thread-engine.ts';
 import { measureCopyRate } from '../../../lab/copy-rates.ts';
-import { median } from '../../../measure/statistics.ts';
+import { median, quantile } from '../../../measure/statistics.ts';
 import { systemClock } from '../../../platform/clock.ts';
 import { DEFAULT_CHUNK_BYTES } from '../../../transport/chunks.ts';
 import type { BlockPair } from '../../../transport/types.ts';
@@ -14,17 +14,17 @@ import { halfMs } from './stages.ts';
 export interface DecodeBeside {
   sequences: number;
   bytes: number;
-  rounds: DecodeRound[];
-  /** The holder's stages for the same blocks, alone, milliseconds of some rounds after each pull. */
+  pulls: PullBeside[];
+  /** The holder's stages for the same blocks, alone, milliseconds of some copies after each round. */
   holderMs: number[];
 }
 
 /** Milliseconds. */
-export interface DecodeRound {
+export interface PullBeside {
   pullMs: number;
   /** Steps that overlap the pull. */
   besideMs: number[];
-  /** Steps of the same requests before and after it. */
+  /** Steps of the same requests just before and after it. */
   quietMs: number[];
 }
 
@@ -35,9 +35,11 @@ interface PullPlan {
 }
 
 const PROMPT_TOKENS = 64;
-/** Before the pull begins, and again after it has ended. */
+/** A pull overlaps a few steps, each longer or shorter by as much as it costs: only many of them tell. One after the other. */
+const PULLS_A_ROUND = 8;
+/** Before a pull begins, and again after it has ended. */
 const QUIET_STEPS = 12;
-/** Of the holder's stages alone, after each pull. */
+/** Of the holder's stages alone, after each round. */
 const ALONE_ROUNDS = 3;
 /** The first steps after a prefill are no decode steps, or are slowed by what it left. */
 const SETTLING_STEPS = 3;
@@ -56,22 +58,26 @@ export async function measureDecodeBeside(
     local: i + 1,
   }));
   await holder.lab.serveAnyBlock();
-  const measured: DecodeRound[] = [];
+  const pulls: PullBeside[] = [];
   const holderMs: number[] = [];
   for (let round = 0; round < rounds; round++) {
     const steps = new Steps(holder);
     await steps.begin(sequences, `decode-${sequences}-${round}`);
-    await steps.more(SETTLING_STEPS + QUIET_STEPS);
-    const startMs = systemClock.now();
-    const moved = await reader.lab.measureRead(holder.address, pairs);
-    const endMs = systemClock.now();
-    if (moved.outcome !== 'done') throw new TransferError(`the pull beside decode: ${moved.message}`);
-    await steps.more(QUIET_STEPS + 1);
+    await steps.more(SETTLING_STEPS);
+    for (let pull = 0; pull < PULLS_A_ROUND; pull++) {
+      const first = steps.count;
+      await steps.more(QUIET_STEPS);
+      const startMs = systemClock.now();
+      const moved = await reader.lab.measureRead(holder.address, pairs);
+      const endMs = systemClock.now();
+      if (moved.outcome !== 'done') throw new TransferError(`the pull beside decode: ${moved.message}`);
+      await steps.more(QUIET_STEPS + 1);
+      pulls.push({ pullMs: moved.wallMs, ...stepsAround(steps.since(first), startMs, endMs) });
+    }
     await steps.end();
-    measured.push({ pullMs: moved.wallMs, ...steps.around(startMs, endMs) });
     holderMs.push(...(await holderAlone(reader, holder, numBlocks, bytes)));
   }
-  return { sequences, bytes: count * holder.started.blockBytes, rounds: measured, holderMs };
+  return { sequences, bytes: count * holder.started.blockBytes, pulls, holderMs };
 }
 
 async function holderAlone(
@@ -119,6 +125,10 @@ class Steps {
     }
   }
 
+  get count(): number {
+    return this.#atMs.length;
+  }
+
   /** Resolves after so many more steps. */
   async more(steps: number): Promise<void> {
     const wanted = this.#atMs.length + steps;
@@ -135,8 +145,9 @@ class Steps {
     await this.#engine.serving.drain();
   }
 
-  around(startMs: number, endMs: number): { besideMs: number[]; quietMs: number[] } {
-    return stepsAround(this.#atMs.slice(SETTLING_STEPS), startMs, endMs);
+  /** When each step ended, from step `first` on. */
+  since(first: number): number[] {
+    return this.#atMs.slice(first);
   }
 }
 
@@ -156,40 +167,44 @@ export function stepsAround(
   return { besideMs, quietMs };
 }
 
-/** Milliseconds that the overlapping steps took beyond as many undisturbed ones of the round. */
-export function delayMs({ besideMs, quietMs }: DecodeRound): number {
+/** Milliseconds that the overlapping steps took beyond as many undisturbed ones around them. */
+export function delayMs({ besideMs, quietMs }: PullBeside): number {
   const quiet = median(quietMs);
   return besideMs.reduce((sum, ms) => sum + ms - quiet, 0);
 }
 
 /** How much longer an overlapping step took than an undisturbed one: 0.2 is a fifth. */
-export function slowDown(round: DecodeRound): number {
-  return delayMs(round) / (round.besideMs.length * median(round.quietMs));
+export function slowDown(pull: PullBeside): number {
+  return delayMs(pull) / (pull.besideMs.length * median(pull.quietMs));
 }
 
-export function decodeLines(pulls: readonly DecodeBeside[], software: boolean): string[] {
+export function decodeLines(measured: readonly DecodeBeside[], software: boolean): string[] {
   const columns = [
     ...right('decoding', 'pull ms', 'step ms', 'steps', 'slower by', 'delay ms', 'holder alone', 'ratio'),
   ];
   // The same, whatever was decoded.
-  const alone = median(pulls.flatMap(({ holderMs }) => holderMs));
-  const rows = pulls.map(({ sequences, rounds }) => {
-    const of = (value: (round: DecodeRound) => number): number => median(rounds.map(value));
+  const alone = median(measured.flatMap(({ holderMs }) => holderMs));
+  const rows = measured.map(({ sequences, pulls }) => {
+    const of = (value: (pull: PullBeside) => number): number => median(pulls.map(value));
+    const delays = pulls.map(delayMs);
+    const [low, high] = [quantile(delays, 0.25), quantile(delays, 0.75)];
     return [
       String(sequences),
       formatMs(of(({ pullMs }) => pullMs)),
       formatMs(of(({ quietMs }) => median(quietMs))),
       of(({ besideMs }) => besideMs.length).toFixed(0),
       `${Math.round(of(slowDown) * 100)}%`,
-      formatMs(of(delayMs)),
+      `${formatMs(median(delays))} [${formatMs(low)}, ${formatMs(high)}]`,
       formatMs(alone),
-      (of(delayMs) / alone).toFixed(2),
+      (median(delays) / alone).toFixed(2),
     ];
   });
+  const { bytes, pulls } = measured[0]!;
   const meant = software ? ' (wanted: at most 1.5 of them)' : ' (wanted: steps at most 20% slower)';
   return [
-    `D decodes while P pulls ${formatBytes(pulls[0]!.bytes)} from it: what that delays it over the whole`,
+    `D decodes while P pulls ${formatBytes(bytes)} from it: what that delays it over the whole`,
     `pull, against the holder’s stages alone${meant}`,
+    `medians of ${pulls.length} pulls [of the delay: quartiles]`,
     ...renderTable(columns, rows, plainStyle),
   ];
 }
