@@ -39,12 +39,13 @@ export async function readF16Speed(file: string, key: string): Promise<number | 
   return own((await readAll(file)).f16Speed, key);
 }
 
-/** False when it could not be written: the next run measures again. The next too. */
+/** False when it could not be written: the next run measures again. */
 export async function writeTuning(file: string, key: string, choice: GemmChoice): Promise<boolean> {
   const all = await readAll(file);
   return writeUserCache(file, { ...all, gemm: { ...all.gemm, [key]: choice } });
 }
 
+/** As writeTuning. */
 export async function writeF16Speed(file: string, key: string, speed: number): Promise<boolean> {
   const all = await readAll(file);
   return writeUserCache(file, { ...all, f16Speed: { ...all.f16Speed, [key]: speed } });

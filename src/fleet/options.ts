@@ -1,4 +1,5 @@
 /** From a cluster's options to what each engine is started with. */
+import { unmeasured } from '../config/arithmetic.ts';
 import type { EngineCoreConfig } from '../config/engine.ts';
 import { usesStore } from '../config/kv-transfer.ts';
 import type { Mode } from '../config/modes.ts';
@@ -69,7 +70,7 @@ export function engineStart(options: ClusterOptions, spec: Seat, life: number, m
     checkpoint: null,
     sharedWeights: null,
     gemm: options.gemm?.choice ?? null,
-    arithmetic: options.arithmetic === 'f16' ? 'f16' : 'f32',
+    arithmetic: unmeasured(options.arithmetic),
     keepLogits: options.keepLogits,
     poison: options.poison,
     fault: faultOf(options.fault, spec.role),

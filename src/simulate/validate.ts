@@ -224,17 +224,16 @@ function decisions(
   simulated: readonly Collector[],
   again: readonly Collector[],
 ): ComparedDecisions {
-  const pairs = real.flatMap((one, i) => real.slice(i + 1).map((other) => alike(one, other)));
-  const same = again.map((run, i) => asCounted(real[i]!, run));
-  const twins = real.flatMap((one, i) =>
-    real
-      .slice(i + 1)
-      .filter((other) => alike(one, other) === 1)
-      .map((other) => asCounted(one, other) / Math.max(1, one.count)),
+  const pairs = real.flatMap((one, i) =>
+    real.slice(i + 1).map((other) => ({ one, other, alike: alike(one, other) })),
   );
+  const same = again.map((run, i) => asCounted(real[i]!, run));
+  const twins = pairs
+    .filter((pair) => pair.alike === 1)
+    .map(({ one, other }) => asCounted(one, other) / Math.max(1, one.count));
   return {
     alike: mean(real.flatMap((run) => simulated.map((other) => alike(run, other)))),
-    amongReal: pairs.length > 0 ? mean(pairs) : null,
+    amongReal: pairs.length > 0 ? mean(pairs.map((pair) => pair.alike)) : null,
     counted: sum(again.map((_, i) => real[i]!.count)),
     asCounted: sum(same),
     amongRealCounted: twins.length > 0 ? mean(twins) : null,

@@ -1,4 +1,5 @@
 /** Check (a): each kernel, dispatched alone with random inputs, against float64; shapes of the user's model and odd ones. */
+import { unmeasured } from '../../config/arithmetic.ts';
 import type { Platform } from '../../platform/types.ts';
 import { attention } from './attention-kernel.ts';
 import { type KernelBench, withBench } from './kernel-bench.ts';
@@ -11,8 +12,7 @@ import type { CheckProvider, CheckResult } from './types.ts';
 export function kernelChecks(platform: Platform): CheckProvider {
   return async ({ config, backend }) => {
     const shapes = kernelShapes(await backend.architecture(config.model), config.blockSize);
-    // Unmeasured, auto is f32.
-    const arithmetic = config.arithmetic === 'f16' ? 'f16' : 'f32';
+    const arithmetic = unmeasured(config.arithmetic);
     const { signal: never } = new AbortController();
     const forms = await withBench(platform, arithmetic, never, async (bench) => bench.forms);
     return checksFor(forms).map(({ name, measure }) => ({

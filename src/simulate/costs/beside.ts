@@ -15,11 +15,11 @@ export interface Beside {
   engines: readonly ({ engineId: string; role: EngineRole } & Record<Distance, number[]>)[];
 }
 
-/** A READ of a hand-over alone, while every D decoded. */
+/** A READ of a hand-over, while every D decoded. */
 export interface ReadBeside {
   readMs: number;
   bytes: number;
-  /** Between two of D's tokens at that time, in the middle. */
+  /** Between two of D's tokens at that time, on average. */
   stepMs: number;
 }
 
@@ -134,7 +134,7 @@ export class BesideMeter {
     const context = Math.min(CONTEXT.near - ANSWER.tokens / 2, Math.floor(room / 2));
     const answer = Math.min(ANSWER.tokens, room - context - 1);
     const { tokenMs } = await ask.engine(engine, before ? 1 : context, answer, before ?? []);
-    return (tokenMs.at(-1)! - tokenMs[0]!) / (tokenMs.length - 1);
+    return msPerToken(tokenMs);
   }
 
   /** Hand-overs of prompts, one after the other, while every D decodes. */
@@ -162,12 +162,15 @@ export class BesideMeter {
     const [decoded] = await Promise.all([answers, handOvers]);
     const fromMs = Math.max(...decoded.map(({ tokenMs }) => tokenMs[0]!));
     const untilMs = Math.min(...decoded.map(({ tokenMs }) => tokenMs.at(-1)!));
-    const stepMs = mean(decoded.map(({ tokenMs }) => (tokenMs.at(-1)! - tokenMs[0]!) / (tokenMs.length - 1)));
+    const stepMs = mean(decoded.map(({ tokenMs }) => msPerToken(tokenMs)));
     return seen
       .filter(({ endMs }, i) => i > 0 && seen[i - 1]!.endMs >= fromMs && endMs <= untilMs)
       .map(({ readMs, bytes }) => ({ readMs, bytes, stepMs }));
   }
 }
+
+const msPerToken = (tokenMs: readonly number[]): number =>
+  (tokenMs.at(-1)! - tokenMs[0]!) / (tokenMs.length - 1);
 
 /** Two at least, of as many P and D as there can be, and of fewer. */
 function groupsOf(byRole: Readonly<Record<EngineRole, readonly EngineClient[]>>): EngineClient[][] {
