@@ -71,8 +71,10 @@ test('steps and READs come out as the engines of each role take them, each engin
   await fleet.run(meter.round().then(() => meter.round()));
   const { speeds, submit_ms } = meter.costs().file;
   expect(submit_ms).toBeCloseTo(0.4);
-  expect(speeds).toEqual({
+  const alike = {
     prefill: [[1, expect.closeTo(0.5, 1)]],
     decode: [[1, expect.closeTo(0.8, 1)]],
-  });
+  };
+  // However many tokens come before.
+  expect(speeds).toEqual({ ...alike, far: { from: 64, to: 400, ...alike } });
 });
