@@ -132,14 +132,14 @@ export class BlockNames {
 
   /** Throws InternalError unless every block with a hash is found by it, once, and no other block is. */
   checkIntegrity(): void {
-    const found = new Set<BlockId>();
+    const found = new Uint8Array(this.#fields.length / FIELDS);
     for (const head of this.#heads)
       for (let first = head; first !== NULL_BLOCK; first = this.#fields[FIELDS * first + NEXT]!)
         for (const id of this.#ring(first)) {
           const hash = this.hashOf(id);
           invariant(hash !== null, () => `block ${id} is found by a hash that it has not`);
-          invariant(!found.has(id), () => `block ${id} is found twice by its hash`);
-          found.add(id);
+          invariant(found[id] === 0, () => `block ${id} is found twice by its hash`);
+          found[id] = 1;
           const same = hash === this.hashOf(first) && this.groupOf(id) === this.groupOf(first);
           invariant(same, () => `block ${id} is found by the hash of block ${first}, and has another`);
           invariant(
@@ -147,11 +147,10 @@ export class BlockNames {
             () => `block ${id} has a hash that does not lead back to it`,
           );
         }
-    for (let id = 0; id * FIELDS < this.#fields.length; id++)
-      invariant(!this.has(id) || found.has(id), () => `block ${id} has a hash that does not lead back to it`);
-    this.#hashes.forEach((hash, id) => {
-      invariant(hash === null || this.hashOf(id) === hash, () => `block ${id} keeps a hash that it has not`);
-    });
+    const lost = found.findIndex((times, id) => times === 0 && this.has(id));
+    invariant(lost === -1, () => `block ${lost} has a hash that does not lead back to it`);
+    const kept = this.#hashes.findIndex((hash, id) => hash !== null && this.hashOf(id) !== hash);
+    invariant(kept === -1, () => `block ${kept} keeps a hash that it has not`);
   }
 
   *#ring(first: BlockId): Iterable<BlockId> {

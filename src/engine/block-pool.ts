@@ -3,7 +3,7 @@
  * block of which group. vLLM's BlockPool: block 0 is the null block, eviction is lazy (a freed block can be hit until it is
  * allocated again), equal blocks are not merged. Knows ids, hashes and groups, never requests or contents.
  */
-import { invariant } from '../errors.ts';
+import { InternalError, invariant } from '../errors.ts';
 import type { BlockHash } from './block-hash.ts';
 import { BlockNames } from './block-names.ts';
 import type { BlockResidency } from './block-residency.ts';
@@ -128,17 +128,19 @@ export class BlockPool {
 
   /** Throws InternalError unless reference counts are as expected and queue, counts and hashes agree. */
   checkIntegrity(expectedRefCounts: ReadonlyMap<BlockId, number>): void {
-    const free = new Set(this.#free.toArray());
-    invariant(!free.has(NULL_BLOCK), () => 'the null block is in the free queue');
+    // Arrays by id, not sets: a simulation may be checked after every event.
+    const free = new Uint8Array(this.numBlocks);
+    for (const id of this.#free.toArray()) free[id] = 1;
+    const expected = new Int32Array(this.numBlocks);
+    for (const [id, refs] of expectedRefCounts) expected[id] = refs;
+    invariant(free[NULL_BLOCK] === 0, () => 'the null block is in the free queue');
     invariant(this.hashOf(NULL_BLOCK) === null, () => 'the null block has a hash');
     for (let id = NULL_BLOCK + 1; id < this.numBlocks; id++) {
       const refs = this.#refCount[id]!;
-      const expected = expectedRefCounts.get(id) ?? 0;
-      invariant(refs === expected, () => `block ${id} counts ${refs} references, tables hold ${expected}`);
-      invariant(
-        free.has(id) === (refs === 0),
-        () => `block ${id} has ${refs} references and is ${free.has(id) ? '' : 'not '}in the free queue`,
-      );
+      if (refs !== expected[id] || (free[id] === 1) !== (refs === 0))
+        throw new InternalError(
+          `block ${id} counts ${refs} references, tables hold ${expected[id]}, and it is ${free[id] ? '' : 'not '}in the free queue`,
+        );
     }
     this.#names.checkIntegrity();
   }
