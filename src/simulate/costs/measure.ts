@@ -32,11 +32,16 @@ const FOUND: readonly (readonly [found: number, rows: readonly number[]])[] = [
 ];
 const HAND_OVERS = [16, 48, 96, 192, 384, 768];
 /** Steps by number are no line, since kernels take rows in groups: each by itself, and what context adds. */
+const MOST_DECODES = Array.from({ length: 8 }, (_, i) => [i + 1, 24] as const);
+/** Small ones several times in a round, apart: each decides most tokens' times, and a machine's speed drifts within seconds. */
+const FEW_DECODES = MOST_DECODES.slice(0, 3);
 const DECODES: readonly (readonly [requests: number, context: number])[] = [
-  ...Array.from({ length: 8 }, (_, i) => [i + 1, 24] as const),
+  ...MOST_DECODES,
+  ...FEW_DECODES,
   [1, 384],
   [2, 384],
   [4, 256],
+  ...FEW_DECODES,
 ];
 const DECODED = 16;
 
