@@ -59,7 +59,7 @@ export class SimulatedCluster {
   readonly #router: Router;
   readonly routing: SimulatedRouting;
   readonly #machine: SharedResource<Computing> | null;
-  readonly #varies: StepDeps['varies'];
+  readonly #varies: () => StepDeps['varies'];
   readonly #claim: ClaimPrefix;
   readonly #spans = new TurnSpans();
   /** Engines as the router sees them. */
@@ -263,7 +263,7 @@ export class SimulatedCluster {
       costs,
       net: this.net,
       machine: this.#machine,
-      varies: this.#varies,
+      varies: this.#varies(),
       hasher: simulatedHasher,
       rank: this.#byId.size,
       answers,

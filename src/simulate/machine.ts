@@ -2,7 +2,7 @@
 import type { EngineRole } from '../router/engine-client.ts';
 import { Random } from '../workload/random.ts';
 import type { VirtualClock } from './clock.ts';
-import type { SimulationCosts, SpeedOf, StepShape } from './costs/types.ts';
+import type { SimulationCosts, SpeedOf, StepShape, Stretch } from './costs/types.ts';
 import { SharedResource } from './resources.ts';
 
 /** Of a step that computes: whose it is, and the tokens before each of its rows, on average. */
@@ -20,12 +20,22 @@ export const machineOf = (clock: VirtualClock, speeds: SpeedOf): SharedResource<
     ({ role }) => role,
   );
 
-/** How many times its time a step takes, by the seed. */
-export function drawnTimes(varies: SimulationCosts['varies'], seed: number): (shape: StepShape) => number {
-  if (!varies) return () => 1;
+/** For each engine, how many times its time a step takes, by the seed: stretch after stretch, each to its end. */
+export function drawnTimes(
+  varies: SimulationCosts['varies'],
+  seed: number,
+): () => (shape: StepShape) => number {
+  if (!varies) return () => () => 1;
   const random = new Random(seed ^ 0x51ed270b);
-  return (shape) => {
-    const times = varies(shape);
-    return times[random.int(0, times.length - 1)]!;
+  return () => {
+    const left = new Map<readonly Stretch[], Iterator<number>>();
+    return (shape) => {
+      const stretches = varies(shape);
+      const next = left.get(stretches)?.next();
+      if (next && !next.done) return next.value;
+      const [first, ...rest] = stretches[random.int(0, stretches.length - 1)]!;
+      left.set(stretches, rest.values());
+      return first!;
+    };
   };
 }

@@ -29,14 +29,20 @@ const cluster = {
 
 const prompt = (tokens: number): Point => {
   const steps = prefillSteps(tokens, BATCH);
-  return { what: `prefill of ${tokens} on P`, role: 'prefill', steps, ms: [machineMs(tokens)], singleMs: [] };
+  return {
+    what: `prefill of ${tokens} on P`,
+    role: 'prefill',
+    steps,
+    ms: [machineMs(tokens)],
+    stretchesMs: [],
+  };
 };
 
 /** After `found` tokens, each of which costs so many times as much as one of its own. */
 const after = (found: number, rows: number, times: number): Point => {
   const steps = prefillSteps(found + rows, BATCH, found);
   const ms = [tileMs(rows) + read(0, rows) + times * CONTEXT * rows * found];
-  return { what: `prefill of ${rows} after ${found} on P`, role: 'prefill', steps, ms, singleMs: [] };
+  return { what: `prefill of ${rows} after ${found} on P`, role: 'prefill', steps, ms, stretchesMs: [] };
 };
 
 function stepsOf(prompts: readonly number[], more: readonly Point[] = [], others: object = {}) {
@@ -45,7 +51,7 @@ function stepsOf(prompts: readonly number[], more: readonly Point[] = [], others
     role: 'prefill',
     steps: [decodeShape(1, 24)],
     ms: [8],
-    singleMs: [8],
+    stretchesMs: [[8]],
   };
   const besides = {
     ...{
@@ -89,14 +95,14 @@ it('where a prefix was found, context costs what rows after it take, whatever pr
 it('long steps vary by what long ones did, and short ones by short ones', () => {
   const single = (point: Point, shares: readonly number[]): Point => ({
     ...point,
-    singleMs: shares.map((share) => share * point.ms[0]!),
+    stretchesMs: shares.map((share) => [share * point.ms[0]!]),
   });
   const { file } = stepsOf([16], [single(prompt(32), [0.5, 1, 3]), single(prompt(256), [0.9, 1, 1.1])]);
   const { varies } = linearCosts(file);
   const shape = { decodes: 0, decodeContext: 0, prefills: 1, prefillTokens: 64, prefillContext: 0 };
-  expect(Math.max(...varies!(shape))).toBeGreaterThan(2);
-  expect(Math.max(...varies!({ ...shape, decodes: 1 }))).toBeLessThan(1.2);
-  expect(varies!({ ...shape, prefills: 0, prefillTokens: 0, decodes: 2 })).toEqual(Array(40).fill(1));
+  expect(Math.max(...varies!(shape).flat())).toBeGreaterThan(2);
+  expect(Math.max(...varies!({ ...shape, decodes: 1 }).flat())).toBeLessThan(1.2);
+  expect(varies!({ ...shape, prefills: 0, prefillTokens: 0, decodes: 2 })).toEqual(Array(40).fill([1]));
 });
 
 describe('what lies between steps', () => {
@@ -163,7 +169,7 @@ describe('speeds on a shared machine', () => {
     [engine('prefill', 1, 200), engine('prefill', 2, 240)],
     [engine('prefill', 1, 100), engine('decode', 1, 40), engine('decode', 2, 40)],
   ];
-  const point = { what: '1 decode', steps: [decodeShape(1, 24)], ms: [8], singleMs: [8] };
+  const point = { what: '1 decode', steps: [decodeShape(1, 24)], ms: [8], stretchesMs: [[8]] };
   const prompts = [8, 16, 32].map(prompt);
   const points = [
     ...[{ ...point, role: 'prefill' as const }, ...prompts],

@@ -87,7 +87,8 @@ describe('steps whose time varies', () => {
   const mean = (values: Float64Array) => values.reduce((sum, ms) => sum + ms, 0) / values.length;
 
   it('take so many times theirs, drawn by the seed', async () => {
-    const varies = ({ prefills }: { prefills: number }) => (prefills > 0 ? [1] : [0.5, 2.5]);
+    const [prompts, decodes] = [[[1]], [[0.5], [2.5]]];
+    const varies = ({ prefills }: { prefills: number }) => (prefills > 0 ? prompts : decodes);
     const costs = { ...world.costs, stepMs: () => 10, varies };
     const [steady, one, same, other] = [
       await served(load, true, { costs: { ...costs, varies: null } }),

@@ -1,5 +1,6 @@
 /** From what was measured to costs: medians of repeats, then fits of steps with prompts, of decode steps, and of READs. */
 
+import { mean } from 'simple-statistics';
 import { tokenContext } from '../../connector/policy/cost-model.ts';
 import type { Cluster } from '../../fleet/types.ts';
 import { fitNonNegative, neverLess } from '../../measure/least-squares.ts';
@@ -26,8 +27,8 @@ export interface Point {
   /** Steps that its time is the sum of. */
   steps: readonly StepShape[];
   ms: number[];
-  /** Of single steps, in any order. */
-  singleMs: number[];
+  /** Of single steps, those together that followed each other. */
+  stretchesMs: (readonly number[])[];
 }
 
 export interface HandOver {
@@ -110,14 +111,20 @@ const hasPrompts = ({ steps }: Point): boolean => steps.some(({ prefills }) => p
 const LONG_ROWS = 64;
 const isLong = ({ steps }: Point): boolean => steps.some(({ prefillTokens }) => prefillTokens > LONG_ROWS);
 
-/** Values that stand for all of them. */
+/** Stretches that stand for all of them. */
 const STAND_FOR_ALL = 40;
 
-/** Steps' times, each as a share of its point's, evenly spread over all of them. */
-function variesOf(points: readonly Point[]): number[] {
-  const shares = points.flatMap((point) => point.singleMs.map((ms) => Math.max(1e-3, ms) / msOf(point)));
-  if (shares.length === 0) return [1];
-  return Array.from({ length: STAND_FOR_ALL }, (_, i) => quantile(shares, (i + 0.5) / STAND_FOR_ALL));
+/** Steps' times, each as a share of its point's: stretches evenly spread over all of them, from the quickest to the slowest. */
+function variesOf(points: readonly Point[]): number[][] {
+  const stretches = points.flatMap((point) =>
+    point.stretchesMs.map((stretch) => stretch.map((ms) => Math.max(1e-3, ms) / msOf(point))),
+  );
+  if (stretches.length === 0) return [[1]];
+  const sorted = stretches.toSorted((one, other) => mean(one) - mean(other));
+  return Array.from(
+    { length: STAND_FOR_ALL },
+    (_, i) => sorted[Math.floor(((i + 0.5) / STAND_FOR_ALL) * sorted.length)]!,
+  );
 }
 
 function spreadOf(points: readonly Point[]): MeasuredCosts['spread'] {

@@ -8,6 +8,7 @@ import {
   SOURCES,
   type SpeedOf,
   type StepShape,
+  type Stretch,
   type Varies,
 } from './types.ts';
 
@@ -51,7 +52,8 @@ const stepSchema = z.strictObject({
     ),
 });
 
-const times = z.array(z.number().positive()).min(1);
+const share = z.number().positive();
+const times = z.array(z.union([share, z.array(share).min(1)])).min(1);
 const speed = z.number().positive().max(1);
 const byOthers = z.array(z.array(speed).min(1)).min(1);
 const byRole = { prefill: byOthers, decode: byOthers };
@@ -131,7 +133,7 @@ export const simulationCostsSchema = z.strictObject({
     .nullable()
     .default(null)
     .describe(
-      'How many times its time a step with prompts takes, and one without: each as likely as the others, drawn by the seed. null: always its time.',
+      'How many times its time a step with prompts takes, and one without; or lists of what steps took that followed each other. Each is as likely as the others, drawn by the seed. null: always its time.',
     ),
   speeds: anySpeeds
     .nullable()
@@ -186,12 +188,16 @@ export function linearCosts({
 }
 
 const variesOf = ({ prompts, long_prompts, decodes }: NonNullable<SimulationCostsFile['varies']>): Varies => {
-  const long = long_prompts ?? { rows: 0, times: prompts };
+  const [few, decoding] = [stretches(prompts), stretches(decodes)];
+  const long = long_prompts ? { rows: long_prompts.rows, times: stretches(long_prompts.times) } : null;
   return ({ decodes: single, prefills, prefillTokens }) => {
-    if (prefills === 0) return decodes;
-    return single + prefillTokens > long.rows ? long.times : prompts;
+    if (prefills === 0) return decoding;
+    return long && single + prefillTokens > long.rows ? long.times : few;
   };
 };
+
+const stretches = (given: z.infer<typeof times>): readonly Stretch[] =>
+  given.map((each) => (typeof each === 'number' ? [each] : each));
 
 const mediumOf = ({ read, write }: NonNullable<z.infer<typeof medium>>) => {
   return { read: rateOf(read), write: write && rateOf(write) };

@@ -125,7 +125,7 @@ export class CostMeter {
       const what = `prefill of ${tokens} on ${nameOf(role)}`;
       if (!counts) continue;
       const ms = tokenMs[0]! - queuedMs;
-      this.#add({ what, role, steps }, ms, steps.length === 1 ? [ms] : []);
+      this.#add({ what, role, steps }, ms, steps.length === 1 ? [[ms]] : []);
       this.#submitMs.push(queuedMs - arrivalMs);
     }
   }
@@ -145,7 +145,7 @@ export class CostMeter {
         const steps = prefillSteps(length + rows, maxNumBatchedTokens, found);
         const what = `prefill of ${length + rows - found} after ${found} on ${nameOf(role)}`;
         const ms = tokenMs[0]! - queuedMs;
-        if (counts && steps.length === 1) this.#add({ what, role, steps }, ms, [ms]);
+        if (counts && steps.length === 1) this.#add({ what, role, steps }, ms, [[ms]]);
       }
     }
   }
@@ -158,7 +158,7 @@ export class CostMeter {
       const { role } = engine;
       const steps = [decodeShape(count, context + DECODED / 2)];
       const what = `${count} decode at ${context} on ${nameOf(role)}`;
-      if (counts && gaps.length > 0) this.#add({ what, role, steps }, median(gaps), gaps);
+      if (counts && gaps.length > 0) this.#add({ what, role, steps }, median(gaps), [gaps]);
     }
   }
 
@@ -175,11 +175,11 @@ export class CostMeter {
     }
   }
 
-  #add(point: Omit<Point, 'ms' | 'singleMs'>, ms: number, singleMs: readonly number[]): void {
-    const known = this.#points.get(point.what) ?? { ...point, ms: [], singleMs: [] };
+  #add(point: Omit<Point, 'ms' | 'stretchesMs'>, ms: number, stretchesMs: Point['stretchesMs']): void {
+    const known = this.#points.get(point.what) ?? { ...point, ms: [], stretchesMs: [] };
     this.#points.set(point.what, known);
     known.ms.push(ms);
-    known.singleMs.push(...singleMs);
+    known.stretchesMs.push(...stretchesMs);
   }
 }
 
@@ -188,14 +188,13 @@ const AROUND_READ = ['queue_d', 'lookup_d', 'schedule_d'];
 
 const nameOf = (role: EngineRole): string => (role === 'prefill' ? 'P' : 'D');
 
-/** Between neighbouring tokens, while all are decoding. */
+/** Between neighbouring tokens of any one, while all are decoding: their steps are the same. */
 function gapsTogether(answers: readonly (readonly number[])[]): number[] {
   const fromMs = Math.max(...answers.map((tokenMs) => tokenMs[0]!));
   const untilMs = Math.min(...answers.map((tokenMs) => tokenMs.at(-1)!));
-  return answers.flatMap((tokenMs) =>
-    tokenMs.flatMap((ms, i) => {
-      const before = tokenMs[i - 1];
-      return before !== undefined && before >= fromMs && ms <= untilMs ? [ms - before] : [];
-    }),
-  );
+  const [tokenMs] = answers;
+  return tokenMs!.flatMap((ms, i) => {
+    const before = tokenMs![i - 1];
+    return before !== undefined && before >= fromMs && ms <= untilMs ? [ms - before] : [];
+  });
 }

@@ -26,8 +26,12 @@ export interface StepShape {
   prefillContext: number;
 }
 
-/** How many times its time a step takes, each as likely as the others. */
-export type Varies = (shape: StepShape) => readonly number[];
+/**
+ * How many times its time a step takes: stretches of steps as they followed each other, since one that is slow is rarely alone.
+ * Each stretch is as likely as the others.
+ */
+export type Varies = (shape: StepShape) => readonly Stretch[];
+export type Stretch = readonly number[];
 
 /** The engine that steps. */
 export interface StepPlace {
