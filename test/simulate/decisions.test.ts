@@ -351,7 +351,8 @@ describe('the same decisions as the policy over fakes', () => {
       expect(written).toBeGreaterThan(blocks);
     }
     if (fleet.storeSlots) expect(real.stored()!.loadedTokens).toBeGreaterThan(0);
-    if (fleet.storeSlots && fleet.storeSlots < 200) expect(real.stored()!.counters.evicted).toBeGreaterThan(0);
+    if (fleet.storeSlots && fleet.storeSlots < 200)
+      expect(real.stored()!.counters.evicted).toBeGreaterThan(0);
     expect(cluster.clock.now()).toBe(0);
     // Some policies keep conversations where they are so well that nothing is left to pull.
     const pulls = expected.filter(({ pulledTokens }) => pulledTokens > 0).length;
