@@ -1,6 +1,7 @@
 /** `kvferry trace`: what a trace is like, and the same trace in Mooncake's format. */
 import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
+import { MOONCAKE_BLOCK } from '../../workload/traces/formats/mooncake.ts';
 import { describeScale } from '../../workload/traces/scale.ts';
 import { TraceMeter } from '../../workload/traces/summary.ts';
 import { TurnMaker } from '../../workload/traces/turns.ts';
@@ -12,6 +13,9 @@ import { textOutput, writeJson } from '../json-option.ts';
 import { printer } from '../table.ts';
 import { openNamedTrace } from '../trace/open.ts';
 import { lengthTable, traceSentences } from '../trace/table.ts';
+import { refuseUnused } from '../unused.ts';
+
+const WORDS = 'trace info FILE or trace convert FILE OUT';
 
 export const traceSpec: CommandSpec = {
   usage: 'trace <what> <file> [out]',
@@ -19,6 +23,7 @@ export const traceSpec: CommandSpec = {
   description:
     "Show what a trace of requests is like (info FILE), or write it in Mooncake's format (convert FILE OUT), scaled if you say so.",
   groups: ['trace', 'pacing', 'general'],
+  defaultNotes: { trace: 'FILE is a word of its own' },
   examples: [
     'kvferry trace info conversation_trace.jsonl',
     'kvferry trace convert AzureLLMInferenceTrace_conv.csv azure.jsonl --limit 1000',
@@ -26,12 +31,11 @@ export const traceSpec: CommandSpec = {
   ],
 };
 
-async function trace(config: RunConfig, context: CommandContext, { args }: Asked): Promise<ExitCode> {
+async function trace(config: RunConfig, context: CommandContext, { args, given }: Asked): Promise<ExitCode> {
+  refuseUnused(given, [{ keys: ['trace'], why: `to kvferry trace, whose file is a word: ${WORDS}` }]);
   const [what, file, out] = args;
   if (what !== 'info' && what !== 'convert')
-    throw new ConfigError(
-      `there is no 'trace ${what ?? ''}': wanted trace info FILE or trace convert FILE OUT`,
-    );
+    throw new ConfigError(`there is no 'trace ${what ?? ''}': wanted ${WORDS}`);
   if (file === undefined) throw new ConfigError(`no trace is named: wanted kvferry trace ${what} FILE`);
   const named = { ...config, trace: file };
   if (what === 'info') {
@@ -57,7 +61,7 @@ async function info(config: RunConfig, { deps, signal }: CommandContext): Promis
   const { print, say, style } = printer(textOutput(config, deps), deps.color);
   say(`${source}: ${format}, ${scale.traceBlockSize} tokens a block.`);
   print(['', ...lengthTable(summary, style), '']);
-  for (const sentence of traceSentences(summary)) say(sentence);
+  for (const sentence of traceSentences(summary, format)) say(sentence);
   const passedOver = bad.describe();
   if (passedOver) say(passedOver);
   const head = { format, trace_block_size: scale.traceBlockSize, bad_lines: bad.count };
@@ -92,6 +96,8 @@ async function convert(config: RunConfig, out: string, { deps, signal }: Command
   say(
     `wrote ${plural(written, 'request')} to ${out}; an id stands for ${blockSize} tokens. ${describeScale(scale)}`,
   );
+  if (blockSize !== MOONCAKE_BLOCK)
+    say(`To read it give --trace-block-size ${blockSize}: left out, it is taken for ${MOONCAKE_BLOCK}.`);
   const passedOver = bad.describe();
   if (passedOver) say(passedOver);
   await writeJson(
