@@ -15,15 +15,13 @@ import { openNamedTrace } from '../trace/open.ts';
 import { lengthTable, traceSentences } from '../trace/table.ts';
 import { refuseUnused } from '../unused.ts';
 
-const WORDS = 'trace info FILE or trace convert FILE OUT';
-
 export const traceSpec: CommandSpec = {
   usage: 'trace <what> <file> [out]',
   run: trace,
   description:
     "Show what a trace of requests is like (info FILE), or write it in Mooncake's format (convert FILE OUT), scaled if you say so.",
   groups: ['trace', 'pacing', 'general'],
-  defaultNotes: { trace: 'FILE is a word of its own' },
+  defaultNotes: { trace: 'FILE stands after info or convert' },
   examples: [
     'kvferry trace info conversation_trace.jsonl',
     'kvferry trace convert AzureLLMInferenceTrace_conv.csv azure.jsonl --limit 1000',
@@ -32,10 +30,14 @@ export const traceSpec: CommandSpec = {
 };
 
 async function trace(config: RunConfig, context: CommandContext, { args, given }: Asked): Promise<ExitCode> {
-  refuseUnused(given, [{ keys: ['trace'], why: `to kvferry trace, whose file is a word: ${WORDS}` }]);
+  refuseUnused(given, [
+    { keys: ['trace'], why: 'to kvferry trace, whose FILE stands after info or convert' },
+  ]);
   const [what, file, out] = args;
   if (what !== 'info' && what !== 'convert')
-    throw new ConfigError(`there is no 'trace ${what ?? ''}': wanted ${WORDS}`);
+    throw new ConfigError(
+      `there is no 'trace ${what ?? ''}': wanted trace info FILE or trace convert FILE OUT`,
+    );
   if (file === undefined) throw new ConfigError(`no trace is named: wanted kvferry trace ${what} FILE`);
   const named = { ...config, trace: file };
   if (what === 'info') {
