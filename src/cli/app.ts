@@ -2,6 +2,7 @@
 import { ConfigError, KvferryError, messageOf } from '../errors.ts';
 import { type CommandSpec, type Parsed, parseArguments } from './arguments.ts';
 import { type CliDeps, type CommandContext, EXIT, type ExitCode } from './deps.ts';
+import { printable, printableOutput } from './printable.ts';
 import { readSettings } from './settings.ts';
 import { unusualOptions } from './unused.ts';
 
@@ -24,7 +25,10 @@ const commands: Readonly<Record<string, () => Promise<CommandSpec>>> = {
 };
 
 /** Never throws. `argv` is without the program's own name. */
-export async function main(argv: readonly string[], deps: CliDeps): Promise<ExitCode> {
+export async function main(argv: readonly string[], world: CliDeps): Promise<ExitCode> {
+  const { stdout, stderr, color } = world;
+  const outputs = { stdout: printableOutput(stdout, color), stderr: printableOutput(stderr, color) };
+  const deps: CliDeps = { ...world, ...outputs };
   const interrupt = new AbortController();
   const stopListening = deps.onInterrupt(() => {
     if (interrupt.signal.aborted) deps.exitNow(EXIT.interrupted);
@@ -83,9 +87,9 @@ const isUsage = (error: unknown): boolean =>
 /** One sentence; with --debug the stack, and those of its causes. */
 function explain(error: unknown, debug: boolean, deps: CliDeps): void {
   const known = error instanceof KvferryError && error.code !== 'internal';
-  const message = messageOf(error);
+  const message = printable(messageOf(error));
   deps.stderr.write(`kvferry: ${message}${known || debug ? '' : ' (this is a bug; --debug shows where)'}\n`);
   for (let cause: unknown = error; debug && cause instanceof Error; cause = cause.cause) {
-    deps.stderr.write(`${cause.stack ?? cause.message}\n`);
+    deps.stderr.write(`${printable(cause.stack ?? cause.message)}\n`);
   }
 }

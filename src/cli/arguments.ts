@@ -17,7 +17,7 @@ import {
 } from '../config/run.ts';
 import { ConfigError } from '../errors.ts';
 import type { CommandContext, ExitCode } from './deps.ts';
-import { fill, WIDTH, wrap } from './format.ts';
+import { commandLines, fill, WIDTH, wrap } from './format.ts';
 
 /** Of settings of which a command takes several values: all of them, each checked. */
 export type Lists = { readonly [K in RunKey]?: readonly unknown[] };
@@ -258,7 +258,7 @@ function helpText(command: Command | null, specs: readonly CommandSpec[]): strin
     audit: 'Audit',
     general: 'General',
   };
-  let title = '';
+  const sections = new Map<string, (readonly [string, string])[]>();
   for (const group of spec.groups) {
     const keys = runKeys.filter((key) => fieldMeta(key).group === group);
     const rows = keys.map((key) => [optionSyntax(key), describeKey(key, spec)] as const);
@@ -267,11 +267,10 @@ function helpText(command: Command | null, specs: readonly CommandSpec[]): strin
         ['--config <FILE>', 'Settings from a JSON file; options win over it.'],
         ['-h, --help', 'Show this help.'],
       );
-    if (titles[group] === title) lines.push(...definitions(rows));
-    else lines.push('', `${titles[group]}:`, ...definitions(rows));
-    title = titles[group];
+    sections.set(titles[group], [...(sections.get(titles[group]) ?? []), ...rows]);
   }
-  lines.push('', 'Examples:', ...spec.examples.map((example) => `  ${example}`));
+  for (const [title, rows] of sections) lines.push('', `${title}:`, ...definitions(rows));
+  lines.push('', 'Examples:', ...spec.examples.flatMap(commandLines));
   return lines.join('\n');
 }
 

@@ -7,7 +7,7 @@ import { clusterOptions } from '../fleet/from-config.ts';
 import { DRAIN_MS, runFaults } from '../lab/faults/run.ts';
 import type { FaultReport, Violation } from '../lab/faults/types.ts';
 import { type CommandContext, EXIT, type ExitCode } from './deps.ts';
-import { formatSeconds, plural, WIDTH, wrap } from './format.ts';
+import { commandLines, formatSeconds, plural, WIDTH, wrap } from './format.ts';
 import { textOutput, writeJson } from './json-option.ts';
 import { createProgress } from './progress.ts';
 import { left, renderTable, styleOf } from './table.ts';
@@ -102,6 +102,8 @@ function broken({ kind, detail, seed, picks, faults }: Violation, adapter: strin
     ...wrap(`${kind}: ${detail}`, WIDTH),
     ...faults.map((fault) => `  ${fault}`),
     // Faults come at the same moments of the work; threads may interleave in another way.
-    `  kvferry verify --faults 1 --seed ${seed}${only}${adapter === 'auto' ? '' : ` --adapter ${adapter}`}`,
+    ...commandLines(
+      `kvferry verify --faults 1 --seed ${seed}${only}${adapter === 'auto' ? '' : ` --adapter ${adapter}`}`,
+    ),
   ];
 }

@@ -60,6 +60,55 @@ export function wrap(text: string, width: number, indent = ''): string[] {
   return lines;
 }
 
+/**
+ * A command as a shell takes it, indented, over as many lines as it needs; later ones are indented further. An option stays
+ * with its value where both fit.
+ */
+export function commandLines(command: string): string[] {
+  const indent = '  ';
+  const further = ' '.repeat(6);
+  const fits = (line: string): boolean => widthOf(line) <= WIDTH - widthOf(CONTINUED);
+  if (widthOf(indent + command) <= WIDTH) return [indent + command];
+  const lines = [indent];
+  const add = (words: string): boolean => {
+    const line = lines.at(-1)!;
+    const next = line.trim() === '' ? line + words : `${line} ${words}`;
+    if (line.trim() !== '' && !fits(next)) return false;
+    lines[lines.length - 1] = next;
+    return true;
+  };
+  for (const words of optionsWithValues(command)) {
+    if (add(words)) continue;
+    lines.push(further);
+    if (fits(further + words)) add(words);
+    else
+      for (const word of shellWords(words)) {
+        if (add(word)) continue;
+        lines.push(further);
+        add(word);
+      }
+  }
+  return lines.map((line, i) => (i < lines.length - 1 ? line + CONTINUED : line));
+}
+
+const CONTINUED = ' \\';
+
+/** Quotes and all. */
+const shellWords = (command: string): string[] => command.match(/(?:'[^']*'|"[^"]*"|\\.|[^\s'"\\])+/g) ?? [];
+
+/** What stands before the first option word by word. */
+function optionsWithValues(command: string): string[] {
+  const units: string[] = [];
+  let option = false;
+  for (const word of shellWords(command)) {
+    const begins = word.startsWith('--');
+    if (option && !begins) units.push(`${units.pop()} ${word}`);
+    else units.push(word);
+    option ||= begins;
+  }
+  return units;
+}
+
 /** Engines whose software driver has no threads of its own. */
 export const withoutThreads = (engineIds: readonly string[]): string =>
   `${engineIds.join(', ')} without driver threads: steps of few rows are quicker so, prefill slower (--decode-driver-threads).`;

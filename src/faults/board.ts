@@ -4,9 +4,9 @@
  * whom. Knows no engine but as its router sees it: whoever starts them says how one is killed.
  */
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
-import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
 import type { Clock } from '../engine/types.ts';
 import type { EngineClient } from '../router/engine-client.ts';
+import { seededGenerator } from '../seeded.ts';
 import { FaultyClient } from './client.ts';
 import type { MessageFault } from './messages.ts';
 import { FaultyWires } from './wire.ts';
@@ -59,7 +59,7 @@ export class FaultBoard {
   readonly #clients = new WeakMap<EngineClient, FaultyClient>();
   #injected: Injected[] = [];
   #seed = 0;
-  #random = xoroshiro128plus(0);
+  #random = seededGenerator(0);
   /** Aborts when all of it ends. */
   #over = new AbortController();
   /** Ends the engine in this place. */
@@ -98,7 +98,7 @@ export class FaultBoard {
   async add(faults: readonly Omit<Injected, 'times'>[], seed: number | null): Promise<void> {
     if (seed !== null) {
       this.#seed = seed;
-      this.#random = xoroshiro128plus(seed);
+      this.#random = seededGenerator(seed);
     }
     for (const added of faults) {
       const same = ({ engine, fault }: Injected) => engine === added.engine && fault === added.fault;

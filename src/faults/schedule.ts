@@ -4,8 +4,8 @@
  * engine, channel or clock.
  */
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
-import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
 import type { EngineRole } from '../router/engine-client.ts';
+import { seededGenerator } from '../seeded.ts';
 
 /** By the seam where it is put in; in words for tables. */
 export const FAULTS = {
@@ -48,7 +48,7 @@ export function makeSchedule(
   seed: number,
   { kinds, faults, span }: { kinds: readonly FaultKind[]; faults: number; span: number },
 ): Fault[] {
-  const random = xoroshiro128plus(seed);
+  const random = seededGenerator(seed);
   const pick = <T>(from: readonly T[]): T => from[uniformInt(random, 0, from.length - 1)]!;
   return Array.from({ length: faults }, () => ({
     kind: pick(kinds),

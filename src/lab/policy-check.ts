@@ -3,11 +3,12 @@
  * each policy in alternating rounds from the same state. What the better choice would have come to is measured too.
  */
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
-import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
+import type { RandomGenerator } from 'pure-rand/types/RandomGenerator';
 import type { CostProfile } from '../config/cost-profile.ts';
 import type { PullPolicyName } from '../config/kv-transfer.ts';
 import type { Cluster } from '../fleet/types.ts';
 import { median } from '../measure/statistics.ts';
+import { seededGenerator } from '../seeded.ts';
 import { logGrid, NEW_TOKENS } from './fit-costs.ts';
 import { drawTokens, prepareTurn } from './sweep.ts';
 
@@ -60,7 +61,7 @@ export const checkTurns = ({ turns, rounds }: Pick<CheckOptions, 'turns' | 'roun
 /** Leaves the cluster bidirectional, with the profile and the threshold. */
 export async function checkPolicies(cluster: Cluster, options: CheckOptions): Promise<PolicyCheck> {
   const { profile, threshold, rounds, signal } = options;
-  const random = xoroshiro128plus(options.seed);
+  const random = seededGenerator(options.seed);
   const ids = drawTokens(cluster, random);
   await cluster.configure({
     mode: 'bidirectional',
@@ -132,7 +133,7 @@ const byPolicy = <T>(): Record<PullPolicyName, T[]> => ({
 
 const rotated = <T>(list: readonly T[], by: number): T[] => list.map((_, i) => list[(i + by) % list.length]!);
 
-function shuffled(list: readonly number[], random: ReturnType<typeof xoroshiro128plus>): number[] {
+function shuffled(list: readonly number[], random: RandomGenerator): number[] {
   const out = [...list];
   for (let i = out.length - 1; i > 0; i--) {
     const j = uniformInt(random, 0, i);

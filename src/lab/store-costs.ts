@@ -1,11 +1,12 @@
 /** Measures what a cluster's store costs: loads and saves by their bytes, and blocks brought up from its folder. */
-import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
+
 import type { CostProfile } from '../config/cost-profile.ts';
 import { InternalError } from '../errors.ts';
 import type { Cluster } from '../fleet/types.ts';
 import { fitNonNegative } from '../measure/least-squares.ts';
 import { median } from '../measure/statistics.ts';
 import type { TurnResult } from '../router/turn-types.ts';
+import { seededGenerator } from '../seeded.ts';
 import { pathChoice } from './multiturn/paths.ts';
 import { drawTokens, firstToken } from './sweep.ts';
 
@@ -35,7 +36,7 @@ export async function measureStoreCosts(cluster: Cluster, options: StoreCostOpti
   const { connector: throughStore } = pathChoice('pd-reuse', { offloadPromptOnly: true });
   const empty = () =>
     cluster.configure({ mode: 'unidirectional', connector: throughStore, prefixCaching: false });
-  const ids = drawTokens(cluster, xoroshiro128plus(options.seed));
+  const ids = drawTokens(cluster, seededGenerator(options.seed));
   try {
     await empty();
     const prompts = options.contexts.map((tokens) => ids(tokens));

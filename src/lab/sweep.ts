@@ -4,12 +4,12 @@
  * Knows the cluster's interface only; runs in a page as well.
  */
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
-import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
 import type { RandomGenerator } from 'pure-rand/types/RandomGenerator';
 import type { PullPolicyName } from '../config/kv-transfer.ts';
 import { ConfigError, InternalError } from '../errors.ts';
 import type { Cluster } from '../fleet/types.ts';
 import type { TurnResult } from '../router/turn-types.ts';
+import { seededGenerator } from '../seeded.ts';
 import type { LinkSpec } from '../transport/link.ts';
 import { LOWEST_TOKEN_ID } from '../workload/made.ts';
 
@@ -100,7 +100,7 @@ export async function sweepCluster(
   plan: SweepPlan,
   hooks: SweepHooks = {},
 ): Promise<SweepSeries[]> {
-  const random = xoroshiro128plus(plan.seed);
+  const random = seededGenerator(plan.seed);
   const total = sweepTurns(plan);
   let done = 0;
   const all: SweepSeries[] = [];

@@ -4,11 +4,11 @@
  * the rounds of either report differ among themselves. On another machine times are shown, not judged.
  */
 import { uniformFloat64 } from 'pure-rand/distribution/uniformFloat64';
-import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
 import { mean } from 'simple-statistics';
 import { z } from 'zod';
 import { changesResults } from '../config/run.ts';
 import { ConfigError } from '../errors.ts';
+import { seededGenerator } from '../seeded.ts';
 import { type Figure, figuresOf } from './baseline-figures.ts';
 import { outcomeOf } from './outcome.ts';
 import type { AnyReport } from './report-kinds.ts';
@@ -163,7 +163,7 @@ function intervalOf(now: Figure, then: Figure): [number, number] | null {
 
 /** Ratio of sums over pairs drawn with replacement, percentiles 2.5 and 97.5; seeded, so that it repeats. */
 function bootstrapRatio(pairs: readonly { value: number; other: number }[]): [number, number] | null {
-  const random = xoroshiro128plus(pairs.length);
+  const random = seededGenerator(pairs.length);
   const ratios = Array.from({ length: RESAMPLES }, () => {
     let [sumNow, sumThen] = [0, 0];
     for (let i = 0; i < pairs.length; i++) {

@@ -3,7 +3,7 @@
  * to a number of tokens and how sure it is. Straight lines between the lengths; the interval by bootstrap over rounds.
  */
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
-import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
+import { seededGenerator } from '../seeded.ts';
 import { median } from './statistics.ts';
 
 /** One length. Milliseconds by round: entry i of both was measured in round i. */
@@ -32,7 +32,7 @@ export function crossover(points: readonly CurvePoint[], seed = 0): Crossover {
   if (found === Number.NEGATIVE_INFINITY) return { kind: 'pull_always_wins' };
   if (found === Number.POSITIVE_INFINITY) return { kind: 'pull_always_loses' };
 
-  const random = xoroshiro128plus(seed);
+  const random = seededGenerator(seed);
   const zeros = Array.from({ length: RESAMPLES }, () =>
     zero(
       tokens,

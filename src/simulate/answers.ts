@@ -1,6 +1,7 @@
 /** What simulated engines generate where nobody says it: drawn from the prompt, the same on every engine. */
 import type { TokenIds } from '../config/token-ids.ts';
 import type { EngineRequest } from '../engine/types.ts';
+import { mix } from '../seeded.ts';
 
 export class Answers {
   readonly #lowest: number;
@@ -19,15 +20,7 @@ export class Answers {
     const forced = sampling.forcedTokenIds ?? [];
     if (forced.length >= count) return forced;
     const seed = Math.imul((promptTokenIds.at(-1) ?? 0) ^ Math.imul(length, 0x9e3779b1), 0x85ebca6b);
-    const drawn = (index: number) => this.#lowest + (scrambled(seed + index) % this.#count);
+    const drawn = (index: number) => this.#lowest + (mix(seed + index) % this.#count);
     return Array.from({ length: count }, (_, index) => forced.at(index) ?? drawn(index));
   }
-}
-
-/** MurmurHash3's last step. */
-function scrambled(seed: number): number {
-  let bits = seed ^ (seed >>> 16);
-  bits = Math.imul(bits, 0x85ebca6b);
-  bits = Math.imul(bits ^ (bits >>> 13), 0xc2b2ae35);
-  return (bits ^ (bits >>> 16)) >>> 0;
 }

@@ -68,13 +68,16 @@ export interface Arriving {
   conversation: BenchConversation;
 }
 
+/** Of a seed's streams of draws, that of arrivals. */
+const ARRIVALS = 1;
+
 /** Conversations, round and round if need be, with exponential gaps between them. */
 export function* poissonArrivals(
   conversations: readonly BenchConversation[],
   { perSecond, count, seed }: { perSecond: number; count: number; seed: number },
 ): Generator<Arriving> {
-  // Neighbouring seeds, and 0, begin alike: scattered, they do not.
-  const random = new Random(Math.imul(seed + 1, 0x9e3779b1));
+  // Not the draws that made the conversations of this seed.
+  const random = new Random(seed, ARRIVALS);
   let atMs = 0;
   for (let i = 0; i < count; i++) {
     atMs += random.exponential(1000 / perSecond);

@@ -1,7 +1,7 @@
 /** Conversations of random token ids with given sizes: the same seed makes the same ones. */
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
-import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
 import { ConfigError } from '../errors.ts';
+import { seededGenerator } from '../seeded.ts';
 import type { TokenConversation } from './types.ts';
 
 export interface MadeSizes {
@@ -22,7 +22,7 @@ export function makeConversations(sizes: MadeSizes, vocabSize: number, seed: num
       `a vocabulary of ${vocabSize} tokens: a made conversation wants more than ${LOWEST_TOKEN_ID}; use --conversation FILE`,
     );
   }
-  const random = xoroshiro128plus(seed);
+  const random = seededGenerator(seed);
   const ids = (count: number): number[] =>
     Array.from({ length: count }, () => uniformInt(random, LOWEST_TOKEN_ID, vocabSize - 1));
   const system = ids(sizes.systemTokens);

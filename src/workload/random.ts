@@ -1,16 +1,18 @@
 /** Seeded draws for workloads: the same seed gives the same numbers on every machine. Not NumPy's numbers: its generator is another. */
 import { uniformFloat64 } from 'pure-rand/distribution/uniformFloat64';
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
-import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
+import type { RandomGenerator } from 'pure-rand/types/RandomGenerator';
+import { seededGenerator } from '../seeded.ts';
 
 /** Largest mean of a Poisson draw by multiplication: e^-30 is far from underflow. */
 const POISSON_STEP = 30;
 
 export class Random {
-  readonly #generator;
+  readonly #generator: RandomGenerator;
 
-  constructor(seed: number) {
-    this.#generator = xoroshiro128plus(seed | 0);
+  /** `index`: of one of several streams of draws from the same seed. */
+  constructor(seed: number, index = 0) {
+    this.#generator = seededGenerator(seed, index);
   }
 
   /** 0 <= x < 1. */

@@ -2,14 +2,13 @@ import { describe, expect, it, vi } from 'vitest';
 import { parseAllDocuments } from 'yaml';
 import { main } from '../../src/cli/app.ts';
 import type { CliDeps } from '../../src/cli/deps.ts';
-import { widthOf } from '../../src/cli/format.ts';
 import { workOf } from '../../src/cli/simulate/thread-work.ts';
 import { fleetFileSchema } from '../../src/config/fleet-schema.ts';
 import { type PlanReport, planReportSchema } from '../../src/measure/plan-report.ts';
 import { simulationReportSchema } from '../../src/measure/simulation-report.ts';
 import { generator } from '../workload/generator.ts';
 import { schemas } from './export-schemas.ts';
-import { fakeWorld } from './fake.ts';
+import { fakeWorld, widest } from './fake.ts';
 
 // Some dozen simulations each.
 vi.setConfig({ testTimeout: 180_000 });
@@ -70,8 +69,8 @@ describe('kvferry plan', () => {
     const out = world.out();
     expect(out).toContain('Times fitted: mine');
     expect(out).toMatch(/interval/);
-    const table = out.split('\n').filter((line) => !line.includes('kvferry '));
-    expect(Math.max(...table.map(widthOf))).toBeLessThanOrEqual(80);
+    expect(widest(out)).toBeLessThanOrEqual(80);
+    for (const command of report.commands) expect(out.replace(/ \\\n */g, ' ')).toContain(`  ${command}\n`);
     expect(world.files.get('page.html')).toContain('Requests that keep the SLO, by number of engines');
     expect(world.files.get('page.md')).toContain(`${chosen.prefill} P + ${chosen.decode} D`);
     const again = await kvferry(argv);
@@ -247,7 +246,9 @@ describe('kvferry plan', () => {
   });
 
   it('a load that is unstable: says so', async () => {
-    const { code, world } = await kvferry(`plan ${small} --slo-ttft 300ms --rate 200 --max-engines 4`);
+    const { code, world } = await kvferry(
+      `plan ${small.replace('--sample 100', '--sample 400')} --slo-ttft 300ms --rate 200 --max-engines 4`,
+    );
     expect(code).toBe(1);
     expect(world.out().replaceAll('\n', ' ')).toContain('The load is unstable: OVERLOADED');
   });

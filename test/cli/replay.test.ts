@@ -95,7 +95,7 @@ describe('kvferry replay', () => {
     expect(
       await main(['calibrate', '--from-report', 'r.json', '--costs-out', 'costs.json'], world.deps),
     ).toBe(0);
-    expect(world.out()).toContain('wrote costs.json: kvferry simulate --costs costs.json');
+    expect(world.out()).toContain('wrote costs.json:\n  kvferry simulate --costs costs.json\n');
     expect(simulationCostsSchema.parse(JSON.parse(world.files.get('costs.json')!)).source).toBe('fitted');
     expect(world.clusters).toHaveLength(1);
     expect(await main(['calibrate', 'p.json', '--from-report', 'r.json'], world.deps)).toBe(2);

@@ -114,7 +114,7 @@ describe('kvferry simulate', () => {
 
   it('things go wrong by one schedule: those who died are replaced, the rest is served', async () => {
     const argv =
-      'w.json --mode bidirectional --prefill 2 --decode 2 --costs ./mine.json --arrival-rate 3 --arrivals 25 --p-blocks 400 --d-blocks 400 --faults 30 --start-up 1s --check --json out.json';
+      'w.json --mode bidirectional --prefill 2 --decode 2 --costs ./mine.json --arrival-rate 3 --arrivals 40 --p-blocks 400 --d-blocks 400 --faults 45 --start-up 1s --check --json out.json';
     const files = { 'w.json': small, './mine.json': mine };
     const { code, world } = await simulate(argv, files);
     expect(world.err()).not.toContain('kvferry:');

@@ -45,6 +45,7 @@ describe('kvferry trace', () => {
     [['info', 'none.jsonl'], 'cannot read none.jsonl'],
     [['info'], 'no trace is named'],
     [['convert', 't.jsonl'], 'trace convert has no file to write'],
+    [['info', 't.jsonl', '--trace', 'bad.jsonl'], '--trace is of no use to kvferry trace'],
     [['show', 't.jsonl'], "there is no 'trace show'"],
     [['info', 't.jsonl', '--trace-format', 'csv'], '--trace-format is'],
     [['info', 'bad.jsonl'], 'bad.jsonl, line 4: it is no JSON'],
@@ -53,6 +54,69 @@ describe('kvferry trace', () => {
     const world = fakeWorld({}, { 't.jsonl': TRACE, 'bad.jsonl': `${TRACE}nonsense\n` });
     expect(await main(['trace', ...args], world.deps)).toBe(2);
     expect(world.err()).toContain(message);
+  });
+
+  it('says with what a file is read whose ids stand for fewer tokens than is usual', async () => {
+    const text = `${JSON.stringify({ chat_id: 1, timestamp: 0, input_length: 33, output_length: 5, hash_ids: [1, 2, 3] })}\n`;
+    const world = fakeWorld({}, { 'b.jsonl': text, 't.jsonl': TRACE });
+    expect(await main(['trace', 'convert', 'b.jsonl', 'o.jsonl'], world.deps)).toBe(0);
+    expect(world.out()).toContain('To read it give --trace-block-size 16:');
+    const again = fakeWorld({}, { 'o.jsonl': world.files.get('o.jsonl')! });
+    expect(await main(['trace', 'info', 'o.jsonl'], again.deps)).toBe(2);
+    expect(await main(['trace', 'info', 'o.jsonl', '--trace-block-size', '16'], again.deps)).toBe(0);
+    const usual = fakeWorld({}, { 't.jsonl': TRACE });
+    expect(await main(['trace', 'convert', 't.jsonl', 'o.jsonl'], usual.deps)).toBe(0);
+    expect(usual.out()).not.toContain('--trace-block-size');
+  });
+
+  it.each([
+    [
+      'sessions whose later turns have a delay',
+      Array.from({ length: 40 }, (_, i) =>
+        JSON.stringify({
+          session_id: Math.floor(i / 10),
+          ...(i % 10 === 0 ? { timestamp: 100 * i } : { delay: 5 }),
+          input_length: 10 * ((i % 10) + 1),
+          output_length: 5,
+        }),
+      ).join('\n'),
+      '4 of them have a time, over 3 s; the others come after an answer.',
+    ],
+    [
+      'conversations',
+      JSON.stringify(
+        Array.from({ length: 6 }, () => ({
+          conversations: Array.from({ length: 10 }, (_, i) => ({
+            from: i % 2 ? 'gpt' : 'human',
+            value: 'a b',
+          })),
+        })),
+      ),
+      'No times: conversations begin by --conversation-rate.',
+    ],
+  ])('of %s it says no bursts', async (_name, text, times) => {
+    const world = fakeWorld({}, { t: text });
+    expect(await main(['trace', 'info', 't', '--json', 'o'], world.deps)).toBe(0);
+    const out = world.out().replace(/\s+/g, ' ');
+    expect(out).toContain(times);
+    expect(out).not.toContain('bursts');
+    expect(JSON.parse(world.files.get('o')!)).toMatchObject({
+      requests_per_timestamp: 1,
+      requests_per_second: null,
+    });
+  });
+
+  it('what a file says cannot steer a terminal', async () => {
+    const bad = `${TRACE}\u001b]0;title\u0007\u009b2J\r{\n`;
+    for (const args of [[], ['--skip-bad']]) {
+      const world = fakeWorld({}, { 'bad\u001b[2J.jsonl': bad });
+      await main(['trace', 'info', 'bad\u001b[2J.jsonl', ...args], { ...world.deps, color: true });
+      const said = world.out() + world.err();
+      expect(said).toContain('\\u001b[2J.jsonl');
+      expect(said).toContain('\\u001b]0;title');
+      // Colours of the program's own pass.
+      expect(said.replace(/\p{Cc}\[\d+m/gu, '')).toMatch(/^[\P{Cc}\n]*$/u);
+    }
   });
 
   it('names what it passed over', async () => {

@@ -147,7 +147,7 @@ describe('a fleet from a link', () => {
 });
 
 test('the exercise: one load, three routers, three lines, and a table of them', async () => {
-  const { page, errors } = await open('#view=fleet&fleet.seconds=5&fleet.third=random');
+  const { page, errors } = await open('#view=fleet&fleet.rate=20&fleet.seconds=5&fleet.third=random');
   const exercise = page.getByRole('region', { name: 'The same load, three routers' });
   await exercise.getByRole('button', { name: 'Compare' }).click();
   const rows = exercise.locator('.fleet-compared tbody tr');

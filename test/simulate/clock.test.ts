@@ -152,7 +152,7 @@ describe('time in a simulation', () => {
 
   const autoscale: AutoscaleChoice = {
     name: 'k8s-hpa',
-    parameters: { prefill: { metric: 'in-flight', target: 2 }, decode: { metric: 'in-flight', target: 2 } },
+    parameters: { prefill: { metric: 'in-flight', target: 1 }, decode: { metric: 'in-flight', target: 1 } },
     intervalMs: 500,
     bounds: { prefill: { min: 1, max: 3 }, decode: { min: 1, max: 3 } },
   };
@@ -173,7 +173,7 @@ describe('time in a simulation', () => {
       load: {
         kind: 'arrivals',
         arrivals: (seed: number) =>
-          poissonArrivals(conversations(16, seed), { perSecond: 8, count: 16, seed }),
+          poissonArrivals(conversations(60, seed), { perSecond: 20, count: 60, seed }),
         thinkMs: 100,
       },
     } as const;

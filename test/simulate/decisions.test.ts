@@ -268,9 +268,10 @@ const stores: [string, Fleet][] = [
     'a store alone',
     { storeSlots: 300, connector: { name: 'OffloadingConnector' }, options: { prefill: uncached } },
   ],
+  // Room for what P and D save at one moment, up to 64 blocks each: with less, which of them comes first decides what is evicted.
   [
     'a store that hands over, small',
-    { storeSlots: 40, blocks: 80, connector: { name: 'AIBrixPDReuseConnector' } },
+    { storeSlots: 128, blocks: 80, connector: { name: 'AIBrixPDReuseConnector' } },
   ],
   [
     'a store with what is generated',
@@ -350,6 +351,8 @@ describe('the same decisions as the policy over fakes', () => {
       expect(written).toBeGreaterThan(blocks);
     }
     if (fleet.storeSlots) expect(real.stored()!.loadedTokens).toBeGreaterThan(0);
+    if (fleet.storeSlots && fleet.storeSlots < 200)
+      expect(real.stored()!.counters.evicted).toBeGreaterThan(0);
     expect(cluster.clock.now()).toBe(0);
     // Some policies keep conversations where they are so well that nothing is left to pull.
     const pulls = expected.filter(({ pulledTokens }) => pulledTokens > 0).length;

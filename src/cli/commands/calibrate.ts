@@ -15,8 +15,8 @@ import { CostMeter, MEASURED_ROUNDS } from '../../simulate/costs/measure.ts';
 import type { Asked, CommandSpec } from '../arguments.ts';
 import { calibrationDocument } from '../calibrate-document.ts';
 import { calibrationLines } from '../calibrate-output.ts';
-import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
-import { formatSeconds, plural } from '../format.ts';
+import { type CommandContext, EXIT, type ExitCode, type Output } from '../deps.ts';
+import { commandLines, formatSeconds, plural } from '../format.ts';
 import { textOutput, writeJson } from '../json-option.ts';
 import { checkFiles } from '../outputs.ts';
 import { writePages } from '../pages.ts';
@@ -25,6 +25,7 @@ import { printFitted } from '../simulate/fitted.ts';
 import { printMeasured } from '../simulate/validate.ts';
 import { styleOf } from '../table.ts';
 import { createTimeLeft } from '../time-left.ts';
+import { quote } from '../vllm/shell.ts';
 
 export const calibrateSpec: CommandSpec = {
   usage: 'calibrate [file]',
@@ -105,7 +106,8 @@ async function calibrateCommand(
     tables.write(`${calibrationLines(profile, regret, check, styleOf(deps.color)).join('\n')}\n`);
     if (file !== undefined) {
       await deps.writeTextFile(file, `${JSON.stringify(profile, null, 2)}\n`);
-      tables.write(`\nwrote ${file}: kvferry run --pull-policy cost-aware --cost-profile ${file}\n`);
+      tables.write('\n');
+      tellUse(file, 'run --pull-policy cost-aware --cost-profile', tables);
     }
     if (config.costsOut !== null)
       await simulationCosts(cluster, profile, config.costsOut, config, progress, { deps, signal });
@@ -138,7 +140,7 @@ async function fromReport(
   printFitted(fit, textOutput(config, deps), deps.color);
   if (config.costsOut !== null) {
     await deps.writeTextFile(config.costsOut, `${JSON.stringify(fit.file, null, 2)}\n`);
-    textOutput(config, deps).write(`wrote ${config.costsOut}: kvferry simulate --costs ${config.costsOut}\n`);
+    tellUse(config.costsOut, 'simulate --costs', textOutput(config, deps));
   }
   await writeJson(fit, config, deps);
   return EXIT.good;
@@ -171,7 +173,13 @@ async function simulationCosts(
   const out = textOutput(config, deps);
   out.write('\n');
   printMeasured(measured, out, deps.color);
-  out.write(`wrote ${file}: kvferry simulate --costs ${file}\n`);
+  tellUse(file, 'simulate --costs', out);
+}
+
+/** That it was written, and the command that takes it. */
+function tellUse(file: string, command: string, out: Output): void {
+  for (const line of [`wrote ${file}:`, ...commandLines(`kvferry ${command} ${quote(file)}`)])
+    out.write(`${line}\n`);
 }
 
 const byBytes = ({ fixed_ms, ms_per_byte }: NonNullable<CostProfile['store']>['load']) => {

@@ -1,6 +1,7 @@
 /** `kvferry trace`: what a trace is like, and the same trace in Mooncake's format. */
 import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
+import { MOONCAKE_BLOCK } from '../../workload/traces/formats/mooncake.ts';
 import { describeScale } from '../../workload/traces/scale.ts';
 import { TraceMeter } from '../../workload/traces/summary.ts';
 import { TurnMaker } from '../../workload/traces/turns.ts';
@@ -12,6 +13,7 @@ import { textOutput, writeJson } from '../json-option.ts';
 import { printer } from '../table.ts';
 import { openNamedTrace } from '../trace/open.ts';
 import { lengthTable, traceSentences } from '../trace/table.ts';
+import { refuseUnused } from '../unused.ts';
 
 export const traceSpec: CommandSpec = {
   usage: 'trace <what> <file> [out]',
@@ -19,6 +21,7 @@ export const traceSpec: CommandSpec = {
   description:
     "Show what a trace of requests is like (info FILE), or write it in Mooncake's format (convert FILE OUT), scaled if you say so.",
   groups: ['trace', 'pacing', 'general'],
+  defaultNotes: { trace: 'FILE stands after info or convert' },
   examples: [
     'kvferry trace info conversation_trace.jsonl',
     'kvferry trace convert AzureLLMInferenceTrace_conv.csv azure.jsonl --limit 1000',
@@ -26,7 +29,10 @@ export const traceSpec: CommandSpec = {
   ],
 };
 
-async function trace(config: RunConfig, context: CommandContext, { args }: Asked): Promise<ExitCode> {
+async function trace(config: RunConfig, context: CommandContext, { args, given }: Asked): Promise<ExitCode> {
+  refuseUnused(given, [
+    { keys: ['trace'], why: 'to kvferry trace, whose FILE stands after info or convert' },
+  ]);
   const [what, file, out] = args;
   if (what !== 'info' && what !== 'convert')
     throw new ConfigError(
@@ -57,7 +63,7 @@ async function info(config: RunConfig, { deps, signal }: CommandContext): Promis
   const { print, say, style } = printer(textOutput(config, deps), deps.color);
   say(`${source}: ${format}, ${scale.traceBlockSize} tokens a block.`);
   print(['', ...lengthTable(summary, style), '']);
-  for (const sentence of traceSentences(summary)) say(sentence);
+  for (const sentence of traceSentences(summary, format)) say(sentence);
   const passedOver = bad.describe();
   if (passedOver) say(passedOver);
   const head = { format, trace_block_size: scale.traceBlockSize, bad_lines: bad.count };
@@ -92,6 +98,8 @@ async function convert(config: RunConfig, out: string, { deps, signal }: Command
   say(
     `wrote ${plural(written, 'request')} to ${out}; an id stands for ${blockSize} tokens. ${describeScale(scale)}`,
   );
+  if (blockSize !== MOONCAKE_BLOCK)
+    say(`To read it give --trace-block-size ${blockSize}: left out, it is taken for ${MOONCAKE_BLOCK}.`);
   const passedOver = bad.describe();
   if (passedOver) say(passedOver);
   await writeJson(

@@ -1,7 +1,7 @@
 /** What `kvferry plan` prints: the answer, how sure it is, the front, and what to do with it. */
 import type { PlanReport, PlanRow } from '../../measure/plan-report.ts';
 import type { Output } from '../deps.ts';
-import { clip, formatBytes, formatCount, formatMs, plural } from '../format.ts';
+import { clip, commandLines, formatBytes, formatCount, formatMs, plural } from '../format.ts';
 import { timesOf } from '../simulate/output.ts';
 import { left, packed, printer, renderTable, right, type TableStyle } from '../table.ts';
 import { answerOf, certaintyOf, formatRate, goalOf } from './words.ts';
@@ -29,7 +29,7 @@ export function printPlan(report: PlanReport, out: Output, color: boolean): void
   }
   if (report.commands.length > 0) {
     print(['']);
-    for (const command of report.commands) print([`  ${command}`]);
+    for (const command of report.commands) print(commandLines(command));
   }
   print(['']);
   say(

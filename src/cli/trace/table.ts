@@ -1,4 +1,5 @@
 /** What a trace is like, as a table and sentences. */
+import type { TraceFormat } from '../../config/trace-formats.ts';
 import type { Spread, TraceSummary } from '../../workload/traces/summary.ts';
 import { formatCount, formatPercent, plural } from '../format.ts';
 import { left, renderTable, right, type TableStyle } from '../table.ts';
@@ -15,24 +16,15 @@ export function lengthTable({ input_tokens, output_tokens }: TraceSummary, style
   );
 }
 
-export function traceSentences(summary: TraceSummary): string[] {
+export function traceSentences(summary: TraceSummary, format: TraceFormat): string[] {
   const { requests, conversations, follow_ups, follow_up, reuse_bound, blocks } = summary;
-  const { duration_s, requests_per_second, requests_per_timestamp } = summary;
-  const times =
-    duration_s === null
-      ? 'No times.'
-      : `Over ${formatCount(Math.round(duration_s))} s${requests_per_second === null ? '' : `, ${requests_per_second.toFixed(2)} a second`}.`;
-  const bursts =
-    requests_per_timestamp !== null && requests_per_timestamp > 2
-      ? ` They come in bursts: ${requests_per_timestamp.toFixed(1)} at each time that the trace knows.`
-      : '';
   const follows =
     follow_ups === 0
       ? 'No request goes on after another one.'
       : `${plural(follow_ups, 'turn')} (${formatPercent(follow_ups / requests)}) go on after another one, up to turn ${summary.deepest_turn}.`;
   const found = [
     `${plural(requests, 'request')} in ${plural(conversations, 'conversation')}: ${follows}`,
-    times + bursts,
+    timesOf(summary, format),
   ];
   if (follow_up) {
     const gap = follow_up.gap_s
@@ -50,4 +42,17 @@ export function traceSentences(summary: TraceSummary): string[] {
     `If nothing were ever evicted: ${formatPercent(reuse_bound.from_prompts)} of all prompt tokens stood in prompts before, and ${formatPercent(reuse_bound.from_answers)} more were generated.`,
   );
   return found;
+}
+
+function timesOf(summary: TraceSummary, format: TraceFormat): string {
+  const { requests, timed_requests, duration_s, requests_per_second, requests_per_timestamp } = summary;
+  if (format === 'conversations') return 'No times: conversations begin by --conversation-rate.';
+  if (duration_s === null) return 'No times.';
+  const over = `${formatCount(Math.round(duration_s))} s`;
+  const times =
+    timed_requests < requests
+      ? `${formatCount(timed_requests)} of them have a time, over ${over}; the others come after an answer.`
+      : `Over ${over}${requests_per_second === null ? '' : `, ${requests_per_second.toFixed(2)} a second`}.`;
+  if (requests_per_timestamp === null || requests_per_timestamp <= 2) return times;
+  return `${times} They come in bursts: ${requests_per_timestamp.toFixed(1)} at each time that the trace knows.`;
 }

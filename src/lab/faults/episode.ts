@@ -1,11 +1,11 @@
 /** One episode: several clients talk, a few things go wrong, and then everything is looked at. */
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
-import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
 import type { Clock } from '../../engine/types.ts';
 import { KvferryError, messageOf } from '../../errors.ts';
 import { type Fault, type FaultKind, makeSchedule } from '../../faults/schedule.ts';
 import type { EngineCluster } from '../../fleet/cluster.ts';
 import type { PolicyChange } from '../../fleet/types.ts';
+import { seededGenerator } from '../../seeded.ts';
 import { type CheckedCluster, checkCalm, type Found } from './checks.ts';
 import { LONGEST, type Script, type ScriptedTurn } from './script.ts';
 import type { Storm } from './storm.ts';
@@ -197,7 +197,7 @@ function drawn(
   seed: number,
   { settings }: Pick<EngineCluster, 'settings'>,
 ): { change: PolicyChange; clients: number; failover: boolean } {
-  const random = xoroshiro128plus(~seed);
+  const random = seededGenerator(~seed);
   const between = (from: number, to: number): number => uniformInt(random, from, to);
   const { blockSize, prefill, decode } = settings;
   const least = Math.ceil(LONGEST / blockSize) + 1;

@@ -1,7 +1,7 @@
 /** Conversations with known answers: what one engine alone, whom nothing happens to, says in each turn. */
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
-import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
 import type { EngineCluster } from '../../fleet/cluster.ts';
+import { seededGenerator } from '../../seeded.ts';
 
 export interface ScriptedTurn {
   /** The whole prompt, history included. */
@@ -22,7 +22,7 @@ export const LONGEST = 40 + (TURNS - 1) * 30 + TURNS * OUTPUT_TOKENS;
 
 /** Asks the cluster, which must be idle, in mode monolithic. */
 export async function askAlone(cluster: EngineCluster, seed: number, signal: AbortSignal): Promise<Script[]> {
-  const random = xoroshiro128plus(seed);
+  const random = seededGenerator(seed);
   const vocabulary = cluster.info.model.vocabSize;
   const fresh = (from: number, to: number): number[] =>
     Array.from({ length: uniformInt(random, from, to) }, () => uniformInt(random, 1, vocabulary - 1));

@@ -1,8 +1,9 @@
 /** What single kernels are tried with: shapes, random numbers as a device keeps them, and how results are compared. */
-import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
+import type { RandomGenerator } from 'pure-rand/types/RandomGenerator';
 import { floatToHalf, halfToFloat } from '../../model/half.ts';
 import { elementPlace } from '../../model/panels.ts';
 import { type Architecture, type Matrix, pad4, type WeightDtype } from '../../model/types.ts';
+import { seededGenerator } from '../../seeded.ts';
 import type { KernelBench } from './kernel-bench.ts';
 
 export const DTYPES: readonly WeightDtype[] = ['f16', 'f32'];
@@ -47,10 +48,10 @@ export function kernelShapes(architecture: Architecture, blockSize: number): Ker
 }
 
 export class RandomNumbers {
-  readonly #generator: ReturnType<typeof xoroshiro128plus>;
+  readonly #generator: RandomGenerator;
 
   constructor(seed: number) {
-    this.#generator = xoroshiro128plus(seed);
+    this.#generator = seededGenerator(seed);
   }
 
   /** In [-1, 1). */

@@ -3,13 +3,13 @@
  * and the same bits of logits. Four shapes of trouble; the sizes in them come from the seed.
  */
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
-import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
 import type { KvCacheSpec } from '../../config/engine.ts';
 import { RUN_MODES } from '../../config/modes.ts';
 import { mostBlocksInAll } from '../../engine/kv-cache-spec.ts';
 import { plural } from '../../measure/format.ts';
 import type { Disagreement } from '../../measure/report.ts';
 import { kvCacheSpecs } from '../../model/kv-groups.ts';
+import { seededGenerator } from '../../seeded.ts';
 import { type MadeSizes, madeLength } from '../../workload/made.ts';
 import { runTrial, type Trial, type TrialResult } from './clusters.ts';
 import type { Check, CheckEnvironment, CheckResult } from './types.ts';
@@ -67,7 +67,7 @@ function trials(seed: number, groups: readonly KvCacheSpec[], longest: number): 
     const cache = { blockSize: settings.blockSize, groups };
     return mostBlocksInAll(madeLength(sizes), { cache, scheduler }) + 1 + spare * groups.length;
   };
-  const random = xoroshiro128plus(seed);
+  const random = seededGenerator(seed);
   const between = (from: number, to: number): number => uniformInt(random, from, to);
   const sizes = (conversations: number, turns: number): MadeSizes => ({
     conversations,

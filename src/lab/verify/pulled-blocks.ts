@@ -3,7 +3,6 @@
  * what D holds, byte for byte, is what P computes from the same ids, and is what the oracle computes.
  */
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
-import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
 import type { RunConfig } from '../../config/run.ts';
 import { InternalError } from '../../errors.ts';
 import { EngineCluster } from '../../fleet/cluster.ts';
@@ -11,6 +10,7 @@ import { clusterOptions } from '../../fleet/from-config.ts';
 import { plural } from '../../measure/format.ts';
 import { type KvGroups, kvGroups } from '../../model/kv-groups.ts';
 import type { Platform } from '../../platform/types.ts';
+import { seededGenerator } from '../../seeded.ts';
 import { type KvLayout, kvLayout } from './kv-layout.ts';
 import { oracleFor } from './kv-oracle.ts';
 import { type PulledTurns, twoTurns } from './two-turns.ts';
@@ -125,7 +125,7 @@ const FIXED = {
 
 /** Whole blocks and not, of what D holds and of the prompt that follows; and less than a block. */
 function conversations(blockSize: number, seed: number): Lengths[] {
-  const random = xoroshiro128plus(seed);
+  const random = seededGenerator(seed);
   const between = (from: number, to: number): number => uniformInt(random, from, to);
   return [
     { prompt: 2 * blockSize, output: blockSize + 1, added: 5 },
@@ -143,7 +143,7 @@ function beyondWindows({ groups }: KvGroups): Lengths[] {
 }
 
 function randomIds(count: number, vocabSize: number, seed: number): number[] {
-  const random = xoroshiro128plus(seed);
+  const random = seededGenerator(seed);
   return Array.from({ length: count }, () => uniformInt(random, 0, vocabSize - 1));
 }
 

@@ -1,8 +1,8 @@
 /** What a policy is before it is made: its name's meaning, what it looks at, and its parameters with their defaults. */
 import { uniformFloat64 } from 'pure-rand/distribution/uniformFloat64';
-import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
 import type { z } from 'zod';
 import type { KvBytes } from '../../connector/policy/cost-model.ts';
+import { seededGenerator } from '../../seeded.ts';
 import type { RoutingPolicy } from '../plan.ts';
 
 /** What policies may need beyond the views. */
@@ -45,14 +45,6 @@ export function definePolicy<Schema extends z.ZodObject>(
 
 /** Draws by turn from one seed. */
 export const seededDraws = (seed: number) => (turn: number) => {
-  const generator = xoroshiro128plus(scrambled(Math.imul(seed, 0x9e3779b1) ^ turn));
+  const generator = seededGenerator(seed, turn);
   return () => uniformFloat64(generator);
 };
-
-/** MurmurHash3's last step: neighbouring seeds would draw alike at first. */
-function scrambled(seed: number): number {
-  let bits = seed ^ (seed >>> 16);
-  bits = Math.imul(bits, 0x85ebca6b);
-  bits = Math.imul(bits ^ (bits >>> 13), 0xc2b2ae35);
-  return bits ^ (bits >>> 16);
-}

@@ -21,13 +21,13 @@ export function conversationAt(
   index: number,
   tokenIds: TokenRange = TOKEN_IDS,
 ): BenchConversation {
-  const random = new Random(scattered(seed, index + 1));
+  const random = new Random(seed, index + 1);
   const which = random.int(1, SYSTEM_PROMPTS);
   const questions = lengths(question, turns, random);
   const answers = lengths(answer, turns, random);
   const drawn = (from: Random, count: number) =>
     Array.from({ length: count }, () => from.int(tokenIds[0], tokenIds[1] - 1));
-  const prompt = drawn(new Random(scattered(seed, -which)), system);
+  const prompt = drawn(new Random(seed, -which), system);
   return {
     id: `c${index + 1}`,
     turns: questions.map((length, turn): BenchTurn => {
@@ -51,16 +51,12 @@ const lengths = (mean: number, count: number, random: Random): number[] => {
   return drawn.map((length) => Math.max(1, length));
 };
 
-/** Neighbouring seeds begin alike: scattered, they do not. */
-const scattered = (seed: number, index: number): number =>
-  Math.imul(Math.imul(seed + 1, 0x9e3779b1) ^ Math.imul(index, 0x85ebca6b), 0xc2b2ae35);
-
 /** Conversations a second that make so many requests. */
 const conversationsPerSecond = ({ rate, turns }: LiveLoadSettings): number => rate / turns;
 
 /** Of a load that does not change, those that come until then. */
 export function* arrivalsUntil(load: LiveLoadSettings, seed: number, untilMs: number): Generator<Arriving> {
-  const gaps = new Random(scattered(seed, 0));
+  const gaps = new Random(seed, 0);
   const meanMs = 1000 / conversationsPerSecond(load);
   let index = 0;
   for (let atMs = gaps.exponential(meanMs); atMs < untilMs; atMs += gaps.exponential(meanMs))
@@ -113,7 +109,7 @@ export class LiveLoad {
     this.#counting = counting;
     this.#settings = options.load;
     this.#options = options;
-    this.#gaps = new Random(scattered(options.seed, 0));
+    this.#gaps = new Random(options.seed, 0);
     this.#onBroken = onBroken;
     this.#wait();
   }

@@ -111,7 +111,6 @@ async function* requestsOf(
     const session: TraceOrigin = { kind: 'session', id: `conversation-${place}`, delayMs: untimed.thinkMs };
     for (const [turn, raw] of parsed.entries()) {
       const { timeMs, inputTokens, outputTokens, hashIds } = raw;
-      if (index === limit) return;
       if (timeMs !== null) firstMs ??= timeMs;
       const arrivalMs = timeMs === null ? null : timeMs - firstMs!;
       yield {
@@ -124,6 +123,8 @@ async function* requestsOf(
         origin: drawn ? session : raw.origin,
       };
       index++;
+      // What comes after the last one is not looked at: it may be broken.
+      if (index === limit) return;
     }
   }
 }

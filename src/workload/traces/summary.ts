@@ -17,10 +17,13 @@ export interface TraceSummary {
   /** Turns that go on after another one. */
   follow_ups: number;
   deepest_turn: number;
+  /** Have a time of their own; others come so long after an answer. */
+  timed_requests: number;
   /** From the first arrival to the last, as in the trace; null: it has no times. */
   duration_s: number | null;
+  /** null: not all have a time. */
   requests_per_second: number | null;
-  /** Requests for each different time: far above 1, and they come in bursts. */
+  /** Of those that have a time, requests for each different one: far above 1, and they come in bursts. */
   requests_per_timestamp: number | null;
   input_tokens: Spread;
   output_tokens: Spread;
@@ -58,6 +61,8 @@ export class TraceMeter {
   readonly #hashIds = new SeenIds();
   #conversations = 0;
   #deepest = 0;
+  /** Requests that have a time, and how many different ones. */
+  #timed = 0;
   #timestamps = 0;
   #lastMs: number | null = null;
   #blocks = 0;
@@ -77,6 +82,7 @@ export class TraceMeter {
     this.#deepest = Math.max(this.#deepest, turn.turn);
     if (arrival.kind === 'at') this.#conversations++;
     if (arrivalMs !== null) {
+      this.#timed++;
       if (arrivalMs !== this.#lastMs) this.#timestamps++;
       this.#lastMs = Math.max(this.#lastMs ?? 0, arrivalMs);
     }
@@ -105,9 +111,11 @@ export class TraceMeter {
       conversations: this.#conversations,
       follow_ups: requests - this.#conversations,
       deepest_turn: this.#deepest,
+      timed_requests: this.#timed,
       duration_s: seconds,
-      requests_per_second: seconds !== null && seconds > 0 ? requests / seconds : null,
-      requests_per_timestamp: this.#timestamps > 0 ? requests / this.#timestamps : null,
+      requests_per_second:
+        seconds !== null && seconds > 0 && this.#timed === requests ? requests / seconds : null,
+      requests_per_timestamp: this.#timestamps > 0 ? this.#timed / this.#timestamps : null,
       input_tokens: spread(this.#input),
       output_tokens: spread(this.#output),
       total_input_tokens: allInput,

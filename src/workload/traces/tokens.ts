@@ -1,15 +1,8 @@
 /** What stands in a trace's prompts and answers: the same tokens for the same content, whatever the block size. */
 import { ConfigError } from '../../errors.ts';
+import { mix } from '../../seeded.ts';
 import { LOWEST_TOKEN_ID } from '../made.ts';
 import type { Segment } from './types.ts';
-
-/** murmur3's finaliser. */
-function mix(word: number): number {
-  let x = word | 0;
-  x = Math.imul(x ^ (x >>> 16), 0x85ebca6b);
-  x = Math.imul(x ^ (x >>> 13), 0xc2b2ae35);
-  return (x ^ (x >>> 16)) >>> 0;
-}
 
 /** Draws by (seed, key, place): no state, so that any part of a content can be made alone. */
 export class TraceTokens {

@@ -4,11 +4,10 @@
  */
 
 import { contentKind } from './content.ts';
+import { MOONCAKE_BLOCK } from './formats/mooncake.ts';
 import { scaledBlock } from './scale.ts';
 import type { TraceRequest, TraceScale, TraceTurn } from './types.ts';
 
-/** Tokens an id, where the trace has no ids of its own: Mooncake's. */
-const WRITTEN_BLOCK = 512;
 /** Ids above are numbered anew: others read 32 bits. */
 const LARGEST_KEPT = 2 ** 32;
 /** Conversations whose ids are kept for a later turn. */
@@ -34,9 +33,9 @@ export class MooncakeWriter {
     this.#scale = scale;
   }
 
-  /** Tokens that an id of a line stands for. */
+  /** Tokens that an id of a line stands for: where the trace has no ids of its own, as many as in Mooncake's. */
   blockSize(hashed: boolean): number {
-    return hashed ? scaledBlock(this.#scale) : WRITTEN_BLOCK;
+    return hashed ? scaledBlock(this.#scale) : MOONCAKE_BLOCK;
   }
 
   /** A turn and the request that it was made of, in the trace's order; with the line's end. */
@@ -68,8 +67,8 @@ export class MooncakeWriter {
     const before = this.#kept.get(conversationId);
     this.#kept.delete(conversationId);
     const goesOn = before && contentKind(prompt[0]!) === 'prompt' && prompt[0]!.key === before.key;
-    const common = goesOn ? Math.floor(Math.min(before.tokens, inputTokens) / WRITTEN_BLOCK) : 0;
-    const ids = Array.from({ length: Math.ceil(inputTokens / WRITTEN_BLOCK) }, (_, block) =>
+    const common = goesOn ? Math.floor(Math.min(before.tokens, inputTokens) / MOONCAKE_BLOCK) : 0;
+    const ids = Array.from({ length: Math.ceil(inputTokens / MOONCAKE_BLOCK) }, (_, block) =>
       block < common ? before!.ids[block]! : this.#ids++,
     );
     this.#kept.set(conversationId, { key: prompt[0]!.key, tokens: inputTokens, ids });

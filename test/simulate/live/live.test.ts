@@ -48,7 +48,13 @@ describe('a fleet that is watched', () => {
     expect(Math.max(...busy)).toBeLessThanOrEqual(1);
     // Once more while time stands.
     expect(fleet.look().engines.map((engine) => engine.busy)).toEqual(busy);
-    expect(look.engines.some(({ pool }) => pool!.held.some((share) => share > 0))).toBe(true);
+    // For the 100 ms between two turns: of five conversations a second none may be there at a given moment.
+    let held = 0;
+    for (let ms = 4050; ms <= 6000; ms += 50) {
+      await fleet.advance(ms);
+      if (fleet.look().engines.some(({ pool }) => pool!.held.some((share) => share > 0))) held++;
+    }
+    expect(held).toBeGreaterThan(0);
   });
 
   test("shows a turn's way over the router, both engines and the link, in order", async () => {

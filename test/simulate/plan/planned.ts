@@ -69,6 +69,7 @@ export function searchOf(
   slo: Slo,
   space: Partial<Space> = {},
   sample = load.requests,
+  seed = 1,
 ): Search {
   const world: TrialWorld = {
     load,
@@ -77,7 +78,7 @@ export function searchOf(
     base: fleetOptions({ blocks: 600, options: { maxNumSeqs: 64 } }),
     simulation: {
       ...{ costs, groups: [{ kind: 'full' }], blockBytes: 16_000, sharing: 'fcfs' },
-      ...{ check: false, runs: true, tokenIds: [8, 500], seed: 1, seeds: 1 },
+      ...{ check: false, runs: true, tokenIds: [8, 500], seed, seeds: 1 },
       slo: { ttftMs: slo.ttftMs, tpotMs: slo.tpotMs },
       nextTask: promisesRun,
       signal: new AbortController().signal,

@@ -112,13 +112,20 @@ describe('a fleet that fills', () => {
   it('is not held to be overloaded by a short simulation, nor by a long one before it had its warm-up', async () => {
     const keeps = { ...slo(1000), attainment: 0.8 };
     const fleet = { prefill: 6, decode: 1 };
-    const short = searchOf(load(), keeps, {}, 400);
-    const candidate = { ...firstPolicy(short.space), ...fleet };
-    const first = await short.trials.run({ candidate, perSecond: 20, sample: 200 });
-    expect(first).toMatchObject({ verdict: 'OVERLOADED', met: true, withWarmUp: 200 });
-    expect(first.share).toBeGreaterThan(0.8);
-    const long = await searchOf(load(), keeps, {}, 200).trials.run({ candidate, perSecond: 20, sample: 200 });
-    expect(long.withWarmUp).toBeGreaterThan(200);
+    const verdicts = new Set<string>();
+    for (let seed = 1; seed <= 8; seed++) {
+      const short = searchOf(load(), keeps, {}, 400, seed);
+      const candidate = { ...firstPolicy(short.space), ...fleet };
+      const trial = { candidate, perSecond: 20, sample: 200 };
+      const first = await short.trials.run(trial);
+      verdicts.add(first.verdict);
+      expect(first).toMatchObject({ met: true, withWarmUp: 200 });
+      expect(first.share).toBeGreaterThan(0.8);
+      const long = await searchOf(load(), keeps, {}, 200, seed).trials.run(trial);
+      expect(long.withWarmUp).toBeGreaterThan(200);
+    }
+    // Of a simulation as short as this the verdict is the seed's luck: what matters is that it is not heeded.
+    expect(verdicts).toContain('OVERLOADED');
   });
 
   it('is judged once requests come as often as was asked for', async () => {

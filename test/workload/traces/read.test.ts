@@ -208,6 +208,29 @@ describe('what cannot be read', () => {
     await expect(read(rows(good, line))).rejects.toThrow(message);
   });
 
+  it('a value that is nested very deep is a bad line as any other', async () => {
+    const good = { timestamp: 0, input_length: 1, output_length: 1, hash_ids: [0] };
+    const deep = `${'['.repeat(200_000)}${']'.repeat(200_000)}`;
+    const text = rows(good) + JSON.stringify({ ...good, session_id: 0 }).replace(':0}', `:${deep}}`);
+    await expect(read(text, { pieces: 1000 })).rejects.toThrow(
+      'trace, line 2: session_id is nested very deep: wanted a name or a number',
+    );
+    const { requests, bad } = await read(text, { pieces: 1000, skipBad: true });
+    expect([requests.length, bad.count]).toEqual([1, 1]);
+    expect(bad.describe()).toContain('line 2: session_id is nested very deep');
+  });
+
+  it('reads no further than the last request that is wanted', async () => {
+    const good = { timestamp: 0, input_length: 1, output_length: 1, hash_ids: [0] };
+    const said = (from: string) => ({ from, value: 'a b' });
+    const conversation = { conversations: [said('human'), said('gpt'), said('human'), said('gpt')] };
+    for (const text of [`${rows(good, good, good)}broken\n`, `${rows(conversation, conversation)}{broken}`]) {
+      const { requests, bad } = await read(text, { limit: 3 });
+      expect([requests.length, bad.count]).toEqual([3, 0]);
+      await expect(read(text, { limit: 5 })).rejects.toThrow('it is no JSON');
+    }
+  });
+
   it('bad lines are passed over when asked, counted, and the first named', async () => {
     const text = `${rows(good)}{"timestamp": 1\n${rows({ ...good, timestamp: 9 })}${'nonsense\n'.repeat(6)}`;
     await expect(read(text)).rejects.toThrow('trace, line 2: it is no JSON');

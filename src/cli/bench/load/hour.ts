@@ -5,9 +5,10 @@
 import type { ChildProcess } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
-import { xoroshiro128plus } from 'pure-rand/generator/xoroshiro128plus';
+import type { RandomGenerator } from 'pure-rand/types/RandomGenerator';
 import type { FaultKind } from '../../../faults/schedule.ts';
 import { quantile } from '../../../measure/statistics.ts';
+import { seededGenerator } from '../../../seeded.ts';
 import { growth, type MemoryMark, type MemoryMarks } from '../server-memory.ts';
 import {
   type Answer,
@@ -85,7 +86,7 @@ export function runHour(options: HourOptions): Promise<HourFigures> {
 
 class Hour {
   readonly #options: HourOptions;
-  readonly #random: ReturnType<typeof xoroshiro128plus>;
+  readonly #random: RandomGenerator;
   readonly #chat: string;
   readonly #answers: string[] = [];
   /** Whole conversations, in messages. */
@@ -102,7 +103,7 @@ class Hour {
 
   constructor(options: HourOptions) {
     this.#options = options;
-    this.#random = xoroshiro128plus(options.seed);
+    this.#random = seededGenerator(options.seed);
     this.#chat = `${options.urls.router}/v1/chat/completions`;
   }
 

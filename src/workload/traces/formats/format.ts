@@ -59,8 +59,18 @@ export function parseObject<S extends z.ZodType>(
     (value, key) => (Object(value) as Record<PropertyKey, unknown>)[key],
     json,
   );
-  const shown = found === undefined ? 'missing' : JSON.stringify(found).slice(0, 40);
-  return { bad: `${path.map(String).join('.') || 'it'} is ${shown}: wanted ${message}` };
+  return { bad: `${path.map(String).join('.') || 'it'} is ${shown(found)}: wanted ${message}` };
+}
+
+function shown(found: unknown): string {
+  if (found === undefined) return 'missing';
+  try {
+    return JSON.stringify(found).slice(0, 40);
+  } catch (error) {
+    // What is read without recursion is not written so.
+    if (error instanceof RangeError) return 'nested very deep';
+    throw error;
+  }
 }
 
 /** What is wrong with the number of ids; null: nothing. */

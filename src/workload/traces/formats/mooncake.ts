@@ -24,9 +24,12 @@ const row = z
     outputTokens: output_length ?? output_tokens,
   }));
 
+/** Tokens an id, where a file does not say. */
+export const MOONCAKE_BLOCK = 512;
+
 export const mooncake: FormatReader = {
   name: 'mooncake',
-  traceBlockSize: 512,
+  traceBlockSize: MOONCAKE_BLOCK,
   unit: 'line',
   parse(text, context) {
     const parsed = parseObject(text, row);

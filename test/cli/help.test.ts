@@ -1,0 +1,87 @@
+/** What --help prints, of every command. */
+import { beforeAll, describe, expect, test } from 'vitest';
+import { main } from '../../src/cli/app.ts';
+import type { CommandSpec } from '../../src/cli/arguments.ts';
+import { commandLines, WIDTH } from '../../src/cli/format.ts';
+import { fieldMeta, runKeys, switchName } from '../../src/config/run.ts';
+import { fakeWorld, widest } from './fake.ts';
+
+async function help(...words: string[]): Promise<string> {
+  const world = fakeWorld();
+  expect(await main([...words, '--help'], world.deps)).toBe(0);
+  return world.out();
+}
+
+/** As a shell joins them. */
+const joined = (lines: string): string => lines.replace(/ \\\n */g, ' ');
+
+describe('help', () => {
+  const specs = new Map<string, CommandSpec>();
+  beforeAll(async () => {
+    for (const [, name] of (await help()).matchAll(/^ {2}([a-z]+)/gm)) {
+      const loaded: Record<string, CommandSpec> = await import(`../../src/cli/commands/${name}.ts`);
+      specs.set(name!, loaded[`${name}Spec`]!);
+    }
+    expect(specs.size).toBeGreaterThan(10);
+  });
+
+  test('fits 80 columns, whole and of every command, and has each section once', async () => {
+    expect(widest(await help())).toBeLessThanOrEqual(WIDTH);
+    for (const name of specs.keys()) {
+      const text = await help(name);
+      expect(widest(text), name).toBeLessThanOrEqual(WIDTH);
+      const titles = text.match(/^[A-Z].*:$/gm)!;
+      expect(new Set(titles).size, name).toBe(titles.length);
+    }
+  });
+
+  test('has every option of every command, every example as it is typed, and no option is of no command', async () => {
+    const seen = new Set<string>();
+    for (const [name, { groups, examples }] of specs) {
+      const text = await help(name);
+      for (const key of runKeys.filter((each) => groups.includes(fieldMeta(each).group))) {
+        expect(text).toMatch(new RegExp(`^  ${switchName(key)}(?: |$)`, 'm'));
+        seen.add(key);
+      }
+      for (const option of ['--config <FILE>', '-h, --help']) expect(text).toContain(`\n  ${option}`);
+      expect(examples.length).toBeGreaterThan(0);
+      for (const example of examples) expect(joined(text)).toContain(`\n  ${example}\n`);
+    }
+    expect(runKeys.filter((key) => !seen.has(key))).toEqual([]);
+  });
+});
+
+describe('a command', () => {
+  test('that fits is one line', () => {
+    expect(commandLines('kvferry run --turns 3')).toEqual(['  kvferry run --turns 3']);
+  });
+
+  test('that does not is broken between options, and reads back as it was', () => {
+    const command =
+      'kvferry simulate w.json --routing round-robin,prefix-cache --kv-transfer-config \'{"kv_connector": "NixlConnector"}\' --check';
+    expect(commandLines(command)).toEqual([
+      '  kvferry simulate w.json --routing round-robin,prefix-cache \\',
+      '      --kv-transfer-config \'{"kv_connector": "NixlConnector"}\' --check',
+    ]);
+    expect(joined(commandLines(command).join('\n'))).toBe(`  ${command}`);
+  });
+
+  test('an option whose value has no room beside it is broken before the value; quotes never', () => {
+    const [name, value] = [`--${'n'.repeat(40)}`, `'${'v '.repeat(20)}'`];
+    expect(commandLines(`kvferry run --check ${name} ${value}`)).toEqual([
+      '  kvferry run --check \\',
+      `      ${name} \\`,
+      `      ${value}`,
+    ]);
+  });
+
+  test('whose word is longer than a line has it on a line of its own', () => {
+    const word = 'w'.repeat(90);
+    expect(commandLines(`kvferry run --model ${word} --check`)).toEqual([
+      '  kvferry run \\',
+      '      --model \\',
+      `      ${word} \\`,
+      '      --check',
+    ]);
+  });
+});
