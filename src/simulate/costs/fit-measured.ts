@@ -1,4 +1,4 @@
-/** From what was measured to costs: medians of repeats, then fits of steps with prompts, of decode steps, and of READs. */
+/** From what was measured to costs: what repeats took, then fits of steps with prompts, of decode steps, and of READs. */
 
 import { mean } from 'simple-statistics';
 import { tokenContext } from '../../connector/policy/cost-model.ts';
@@ -138,7 +138,11 @@ function spreadOf(points: readonly Point[]): MeasuredCosts['spread'] {
   };
 }
 
-const msOf = ({ ms }: Point): number => Math.max(1e-3, median(ms));
+/**
+ * Of prompts the median, which one long pause does not move. Of decode steps the mean: those of two rows and more take now 9, now
+ * 14 ms where engines share two cores, and a median is the one or the other.
+ */
+const msOf = (point: Point): number => Math.max(1e-3, (hasPrompts(point) ? median : mean)(point.ms));
 
 /** Of one role: steps with prompts by their rows, and on a line as far as that goes; those of one row each by their number. */
 function stepFit(points: readonly Point[]): SimulationCostsFile['step'] {

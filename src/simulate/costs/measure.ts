@@ -1,12 +1,12 @@
 /**
  * What a simulation has to know of this machine, measured on engines that serve nobody else: steps by what they compute and
- * read, READs by bytes, what lies between, and how much engines slow each other down. Medians of repeats, then one fit.
+ * read, READs by bytes, what lies between, and how much engines slow each other down. Repeats, then one fit.
  */
 
+import { mean } from 'simple-statistics';
 import { FULL_GROUP } from '../../engine/kv-cache-spec.ts';
 import { ConfigError } from '../../errors.ts';
 import type { Cluster } from '../../fleet/types.ts';
-import { median } from '../../measure/statistics.ts';
 import type { EngineClient, EngineRole } from '../../router/engine-client.ts';
 import { Asker } from './asker.ts';
 import { BesideMeter } from './beside.ts';
@@ -158,7 +158,7 @@ export class CostMeter {
       const { role } = engine;
       const steps = [decodeShape(count, context + DECODED / 2)];
       const what = `${count} decode at ${context} on ${nameOf(role)}`;
-      if (counts && gaps.length > 0) this.#add({ what, role, steps }, median(gaps), [gaps]);
+      if (counts && gaps.length > 0) this.#add({ what, role, steps }, mean(gaps), [gaps]);
     }
   }
 
