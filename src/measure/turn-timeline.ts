@@ -1,4 +1,4 @@
-/** The spans of one turn as a report keeps them: of the turn that pulled the most, up to its first token and a little on. */
+/** The spans of one turn as a report keeps them: of the turn that pulled the most (the last where none did), up to its first token and a little on. */
 import { z } from 'zod';
 import { laneName, type Span } from './spans.ts';
 import { STAGES, stagePieces } from './stages.ts';
