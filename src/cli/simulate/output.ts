@@ -2,10 +2,10 @@
 import { FAULTS, type FaultKind } from '../../faults/schedule.ts';
 import type { SimulatedArm, SimulationReport } from '../../measure/simulation-report.ts';
 import type { Output } from '../deps.ts';
-import { clip, formatCount, formatMb, formatMs, formatSeconds, plural } from '../format.ts';
+import { formatCount, formatMb, formatMs, formatSeconds, plural } from '../format.ts';
 import { left, packed, printer, renderTable, right, type TableStyle } from '../table.ts';
-
-const LONGEST_LABEL = 22;
+import { armTable } from './arm-table.ts';
+import { seedTable } from './seeds.ts';
 
 export function printSimulation(report: SimulationReport, out: Output, color: boolean): void {
   const { print, say, c, style } = printer(out, color);
@@ -23,6 +23,10 @@ export function printSimulation(report: SimulationReport, out: Output, color: bo
   print(speedTable(arms, style));
   print(['']);
   print(workTable(arms, style));
+  if (arms.some(({ seeds }) => seeds > 1)) {
+    print(['']);
+    print(seedTable(arms, style));
+  }
   for (const arm of arms) {
     print(['']);
     if (arms.length > 1) say(arm.label, c.bold);
@@ -76,6 +80,7 @@ export function verdictLine({
   requests,
   engine_hours,
   stopped,
+  by_seed,
 }: SimulatedArm): string {
   if (stopped)
     return `OVERLOADED: stopped after ${formatSeconds(stopped.at_ms)} simulated, with ${plural(stopped.open, 'request')} under way: more comes than is ever served. Ask for less (--arrival-rate, --speed-up), or give it more engines.`;
@@ -84,7 +89,9 @@ export function verdictLine({
     BACKLOGGED: 'more comes than is served',
     OVERLOADED: 'far more comes than is served',
   }[verdict.word];
-  return `${verdict.word}: ${why}. ${plural(requests, 'request')} in ${formatSeconds(simulated_ms)} simulated, ${engine_hours.toFixed(4)} engine-hours.`;
+  const so = by_seed.filter(({ verdict: word }) => word === verdict.word).length;
+  const which = so < by_seed.length ? ` with ${so} of ${by_seed.length} seeds` : '';
+  return `${verdict.word}: ${why}${which}. ${plural(requests, 'request')} in ${formatSeconds(simulated_ms)} simulated, ${engine_hours.toFixed(4)} engine-hours.`;
 }
 
 function faultLine(faults: NonNullable<SimulatedArm['faults']>): string {
@@ -130,31 +137,27 @@ const megabytes = (bytes: number): string => `${(bytes / 1e6).toFixed(1)} MB`;
 function speedTable(arms: readonly SimulatedArm[], style: TableStyle): string[] {
   const good = arms.some(({ goodput }) => goodput);
   const columns = [
-    left(''),
     ...packed('TTFT, ms', 'mean', 'p50', 'p90', 'p99'),
     ...packed('TPOT, ms', 'p50', 'p90'),
     ...right('req/s', ...(good ? ['good/s', 'good'] : [])),
   ];
-  const rows = arms.map(({ label, ttft_ms: ttft, tpot_ms: tpot, goodput, ...arm }) => [
-    clip(label, LONGEST_LABEL),
+  const cells = ({ ttft_ms: ttft, tpot_ms: tpot, goodput, ...arm }: SimulatedArm): string[] => [
     ...[ttft?.mean, ttft?.p50, ttft?.p90, ttft?.p99, tpot?.p50, tpot?.p90].map((ms) => formatMs(ms ?? null)),
     arm.requests_per_second.toFixed(2),
     ...(goodput ? [goodput.requests_per_second.toFixed(2), `${Math.round(100 * goodput.share)}%`] : []),
-  ]);
-  return renderTable(columns, rows, style);
+  ];
+  return armTable(columns, arms, cells, style);
 }
 
 function workTable(arms: readonly SimulatedArm[], style: TableStyle): string[] {
   const stores = arms.some(({ store }) => store);
   const columns = [
-    left(''),
     ...packed('prompt tokens', 'hit', 'pulled', 'computed'),
     ...packed('MB', 'P→D', 'D→P', ...(stores ? ['store→', '→store'] : [])),
     // With a store there is no room for them: --json has them.
     ...(stores ? [] : right('READs', 'preempted')),
   ];
-  const rows = arms.map((arm) => [
-    clip(arm.label, LONGEST_LABEL),
+  const cells = (arm: SimulatedArm): string[] => [
     formatCount(arm.local_hit_tokens),
     formatCount(arm.pulled_tokens),
     formatCount(arm.computed_tokens),
@@ -167,8 +170,8 @@ function workTable(arms: readonly SimulatedArm[], style: TableStyle): string[] {
           formatCount(Object.values(arm.transfers).reduce((sum, n) => sum + n, 0)),
           formatCount(arm.engines.reduce((sum, { preemptions }) => sum + preemptions, 0)),
         ]),
-  ]);
-  return renderTable(columns, rows, style);
+  ];
+  return armTable(columns, arms, cells, style);
 }
 
 /** Beyond these, engines are left to the JSON. */
