@@ -1,6 +1,7 @@
 /** What `kvferry simulate` prints: arms side by side, where the time of engines went, and whether they keep up. */
 import { FAULTS, type FaultKind } from '../../faults/schedule.ts';
 import type { SimulatedArm, SimulationReport } from '../../measure/simulation-report.ts';
+import { evenly } from '../../report/document.ts';
 import type { Output } from '../deps.ts';
 import { formatCount, formatMb, formatMs, formatSeconds, plural } from '../format.ts';
 import { left, packed, printer, renderTable, right, type TableStyle } from '../table.ts';
@@ -33,7 +34,7 @@ export function printSimulation(report: SimulationReport, out: Output, color: bo
     print(engineTable(arm, style));
     if (arm.scaling) {
       print(['']);
-      for (const line of scalingLines(arm.scaling, report.starts)) say(line);
+      for (const line of scalingLines(arm, arm.scaling, report.starts)) say(line);
     }
   }
   print(['']);
@@ -57,6 +58,7 @@ export const timesOf = ({ costs: { source, name, about } }: Pick<SimulationRepor
 const MOST_EVENTS = 12;
 
 function scalingLines(
+  { seeds }: SimulatedArm,
   { events, ...scaling }: NonNullable<SimulatedArm['scaling']>,
   starts: SimulationReport['starts'],
 ): string[] {
@@ -69,7 +71,7 @@ function scalingLines(
         [formatSeconds(at_ms), event, engine_id, detail].filter(Boolean).join(' '),
       ),
     ...(more > 0 ? [`and ${plural(more, 'event')} more: see --json`] : []),
-    `${plural(decisions, 'decision')}: ${joined} joined, ${gone} left, ${died} died; ${mean_engines.prefill.toFixed(2)} P and ${mean_engines.decode.toFixed(2)} D on average; a start takes ${formatSeconds(starts.ms)}${starts.assumed ? " (assumed: BLIS's default)" : ''}.`,
+    `${seeds > 1 ? `Over ${seeds} seeds: ` : ''}${decisions > 0 ? `${plural(decisions, 'decision')}, ` : ''}${joined} joined, ${gone} left, ${died} died; ${mean_engines.prefill.toFixed(2)} P and ${mean_engines.decode.toFixed(2)} D on average; a start takes ${formatSeconds(starts.ms)}${starts.assumed ? " (assumed: BLIS's default)" : ''}.`,
     `KV held for next turns: ${formatCount(scaling.migrated_tokens)} tokens taken over, ${formatCount(lost_tokens)} lost, ${formatCount(recomputed_tokens)} of them computed again.`,
   ];
 }
@@ -174,10 +176,14 @@ function workTable(arms: readonly SimulatedArm[], style: TableStyle): string[] {
   return armTable(columns, arms, cells, style);
 }
 
-/** Beyond these, engines are left to the JSON. */
+/** Beyond these, some of each role stand for all. */
 const MOST_ENGINES = 16;
 
 function engineTable({ engines }: SimulatedArm, style: TableStyle): string[] {
+  const some = (role: SimulatedArm['engines'][number]['role']) => {
+    const same = engines.filter((engine) => engine.role === role);
+    return evenly(same.toSorted((a, b) => b.busy - a.busy), MOST_ENGINES / 2);
+  };
   const columns = [
     left('engine'),
     ...right('busy'),
@@ -185,20 +191,21 @@ function engineTable({ engines }: SimulatedArm, style: TableStyle): string[] {
     ...right('KV', 'steps'),
     left('busy over time'),
   ];
-  const rows = engines
-    .slice(0, MOST_ENGINES)
-    .map((engine) => [
-      engine.engine_id,
-      percent(engine.busy),
-      engine.running.toFixed(1),
-      engine.waiting.toFixed(1),
-      percent(engine.kv_used),
-      formatCount(engine.steps),
-      sparkline(engine.load.map(({ busy }) => busy)),
-    ]);
-  const more = engines.length - MOST_ENGINES;
+  const shown = engines.length > MOST_ENGINES ? (['prefill', 'decode'] as const).flatMap(some) : engines;
+  const rows = shown.map((engine) => [
+    engine.engine_id,
+    percent(engine.busy),
+    engine.running.toFixed(1),
+    engine.waiting.toFixed(1),
+    percent(engine.kv_used),
+    formatCount(engine.steps),
+    sparkline(engine.load.map(({ busy }) => busy)),
+  ]);
   const lines = renderTable(columns, rows, style);
-  return more > 0 ? [...lines, style.dim(`and ${plural(more, 'engine')} more: see --json`)] : lines;
+  const leftOut = engines.length - shown.length;
+  if (leftOut === 0) return lines;
+  const how = 'of each role from the busiest to the idlest, evenly chosen';
+  return [...lines, style.dim(`${how}; ${plural(leftOut, 'engine')} more: see --json`)];
 }
 
 const percent = (share: number): string => `${Math.round(100 * share)}%`;
