@@ -182,7 +182,10 @@ const MOST_ENGINES = 16;
 function engineTable({ engines }: SimulatedArm, style: TableStyle): string[] {
   const some = (role: SimulatedArm['engines'][number]['role']) => {
     const same = engines.filter((engine) => engine.role === role);
-    return evenly(same.toSorted((a, b) => b.busy - a.busy), MOST_ENGINES / 2);
+    return evenly(
+      same.toSorted((a, b) => b.busy - a.busy),
+      MOST_ENGINES / 2,
+    );
   };
   const columns = [
     left('engine'),
