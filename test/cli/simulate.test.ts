@@ -103,6 +103,7 @@ describe('kvferry simulate', () => {
       'w.json --prefill 12 --decode 12 --mode bidirectional --num-clients 6 --json out.json --html page.html',
       { 'w.json': small },
     );
+    expect(widest(world.out())).toBeLessThanOrEqual(80);
     const [table] = world.out().split('busy over time').slice(1);
     for (const id of ['prefill-', 'decode-']) expect(table!.split(`\n${id}`)).toHaveLength(9);
     const page = world.files.get('page.html')!;

@@ -84,7 +84,7 @@ function seedTable(arms: readonly SimulatedArm[], first: number): Piece {
   );
   return {
     kind: 'table',
-    title: 'Seed by seed',
+    title: 'Seed by seed, times in ms',
     columns: [left(''), ...right('seed', ...figures.map(({ name }) => name)), left('verdict')],
     rows: arms.flatMap(({ label, by_seed }) =>
       by_seed.map((one, i) => [

@@ -207,8 +207,7 @@ function engineTable({ engines }: SimulatedArm, style: TableStyle): string[] {
   const lines = renderTable(columns, rows, style);
   const leftOut = engines.length - shown.length;
   if (leftOut === 0) return lines;
-  const how = 'of each role from the busiest to the idlest, evenly chosen';
-  return [...lines, style.dim(`${how}; ${plural(leftOut, 'engine')} more: see --json`)];
+  return [...lines, style.dim(`of each role, busiest first; ${plural(leftOut, 'engine')} more: see --json`)];
 }
 
 const percent = (share: number): string => `${Math.round(100 * share)}%`;

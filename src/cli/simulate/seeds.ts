@@ -29,7 +29,7 @@ export function seedTable(arms: readonly SimulatedArm[], style: TableStyle): str
     arms.some((arm) => arm.by_seed.some((one) => of(one) !== null)),
   );
   const seeds = Math.max(...arms.map((arm) => arm.seeds));
-  const columns = packed(`least and most of ${seeds} seeds`, ...figures.map(({ name }) => name));
+  const columns = packed(`least and most of ${seeds} seeds, times in ms`, ...figures.map(({ name }) => name));
   const cells = ({ by_seed }: SimulatedArm): string[] =>
     figures.map(({ of, shown }) => {
       const known = by_seed.flatMap((one) => of(one) ?? []);
