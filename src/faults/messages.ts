@@ -19,6 +19,16 @@ export type MessageFault = (typeof MESSAGE_FAULTS)[number];
 export const isMessageFault = (kind: FaultKind): kind is MessageFault =>
   (MESSAGE_FAULTS as readonly FaultKind[]).includes(kind);
 
+/** Meets the next message that it can be done to in any of these directions, and no other one. */
+export function armFirst(directions: readonly FaultyDirection[], fault: MessageFault, met: () => void): void {
+  const takeBacks = directions.map((direction) =>
+    direction.arm(fault, () => {
+      for (const takeBack of takeBacks) takeBack();
+      met();
+    }),
+  );
+}
+
 export class FaultyDirection {
   readonly #deliver: (message: PeerMessage) => void;
   #armed: { fault: MessageFault; met: () => void }[] = [];
@@ -32,9 +42,13 @@ export class FaultyDirection {
     this.#deliver = deliver;
   }
 
-  /** Meets the next message that it can be done to; `met` is called when it did. */
-  arm(fault: MessageFault, met: () => void): void {
-    this.#armed.push({ fault, met });
+  /** Meets the next message that it can be done to; `met` is called when it did. Returns how to take it back. */
+  arm(fault: MessageFault, met: () => void): () => void {
+    const armed = { fault, met };
+    this.#armed.push(armed);
+    return () => {
+      this.#armed = this.#armed.filter((each) => each !== armed);
+    };
   }
 
   /** What is late or overtaken arrives now, and nothing more happens to later ones. */

@@ -1,7 +1,7 @@
 /** Channels between engines' transports with faults in them: every message passes the thread that makes the wire. */
 import type { EngineWire } from '../transport/channel.ts';
 import type { PeerMessage } from '../transport/messages.ts';
-import { FaultyDirection, type MessageFault } from './messages.ts';
+import { armFirst, FaultyDirection, type MessageFault } from './messages.ts';
 
 /** What happens to a message that was not chosen beforehand; `late`: when a late one, and what waits behind it, arrives. */
 type Chosen = { fault: MessageFault; late: () => Promise<void>; met: () => void } | null;
@@ -27,7 +27,7 @@ export class FaultyWires {
 
   /** Meets the next message that the engine sends to any other. */
   arm(engineId: string, fault: MessageFault, met: () => void): void {
-    for (const direction of this.#directions.get(engineId) ?? []) direction.arm(fault, met);
+    armFirst([...(this.#directions.get(engineId) ?? [])], fault, met);
   }
 
   heal(): void {

@@ -86,7 +86,12 @@ export const planReportSchema = z.strictObject({
   closest: planRowSchema.nullable().describe('Where nothing keeps the SLO.'),
   idle: planRowSchema.nullable().describe('The closest one with a fiftieth of the load.'),
   not_told_apart: z.array(planRowSchema).describe('From the chosen one, of as many engines.'),
-  front: z.array(planRowSchema).describe('The best of each number of engines.'),
+  one_fewer: planRowSchema
+    .nullable()
+    .describe("The best of one engine less than the chosen one's; null: none was tried."),
+  front: z
+    .array(planRowSchema)
+    .describe('The best of each number of engines, but for those that fewer engines beat in every respect.'),
   rounds: z.array(
     z.strictObject({ what: z.string(), sample: count, candidates: count, kept: count, times: count }),
   ),

@@ -281,7 +281,9 @@ export const reportSchema = z.strictObject({
   comparison: comparisonSchema.nullable().describe('null when only one mode ran.'),
   timeline: timelineSchema
     .nullable()
-    .describe('Spans of the turn that pulled the most; null when none were seen.'),
+    .describe(
+      'Spans of the turn that pulled the most, of the last where none did; null when none were seen.',
+    ),
   integrity: integritySchema,
 });
 

@@ -123,7 +123,21 @@ export const simulatedArmSchema = z.strictObject({
     .nullable()
     .describe('(latency - TTFT) / (tokens - 1), over requests with two tokens or more.'),
   latency_ms: describedSchema.nullable(),
-  mean_ttft_ms_by_seed: z.array(ms),
+  by_seed: z
+    .array(
+      z.strictObject({
+        requests: count,
+        failed_requests: count,
+        ttft_ms: describedSchema.nullable(),
+        tpot_ms: describedSchema.nullable(),
+        requests_per_second: z.number(),
+        good_share: share
+          .nullable()
+          .describe('Of requests, within the SLO; null where no --slo-… was given.'),
+        verdict: z.enum(VERDICTS),
+      }),
+    )
+    .describe('In the order of seeds, the first of which is `seed`.'),
   requests_per_second: z.number(),
   output_tokens_per_second: z.number(),
   goodput: z

@@ -1,4 +1,4 @@
-/** The spans of one turn as a report keeps them: of the turn that pulled the most, up to its first token and a little on. */
+/** The spans of one turn as a report keeps them: of the turn that pulled the most (the last where none did), up to its first token and a little on. */
 import { z } from 'zod';
 import { laneName, type Span } from './spans.ts';
 import { STAGES, stagePieces } from './stages.ts';
@@ -30,7 +30,8 @@ export type TurnTimeline = z.infer<typeof timelineSchema>;
 /** Spans that only lie around others. */
 const ENVELOPES = new Set(['step', 'transfer', 'ttft', 'turn']);
 const MOST_SPANS = 600;
-const MOST_TURNS = 64;
+/** Under way at once, beyond which the oldest are given up. */
+const MOST_TURNS = 1024;
 /** How far the picture goes on after the first token, as a share of the time until then. */
 const AFTER = 0.12;
 
@@ -68,7 +69,7 @@ export class TimelineKeeper {
     const key = turnKey(turn);
     const ended = this.#ended.get(key);
     this.#ended.delete(key);
-    if (!ended || turn.pulled_tokens < (this.#best?.pulled ?? 0)) return;
+    if (!ended || ended.spans.length === 0 || turn.pulled_tokens < (this.#best?.pulled ?? 0)) return;
     this.#best = { pulled: turn.pulled_tokens, timeline: timelineOf(mode, turn, ended) };
   }
 

@@ -77,7 +77,8 @@ export interface CurvePiece {
   title: string;
   x: { label: string; log?: boolean };
   y: { label: string; log?: boolean };
-  series: readonly { name: string; points: readonly Point[]; dashed?: boolean }[];
+  /** `band`: what lies between low and high of its points is an area, in place of whiskers. */
+  series: readonly { name: string; points: readonly Point[]; dashed?: boolean; band?: boolean }[];
   /** Places on the x axis, with an interval where one is known. */
   marks?: readonly { x: number; label: string; low?: number; high?: number }[];
   /** The area between two lines, such as what a choice costs above the best one. */
@@ -172,3 +173,9 @@ export const sumOf = (values: Readonly<Record<string, number>>): number =>
   Object.values(values).reduce((sum, value) => sum + value, 0);
 
 export const cellText = (cell: Cell): string => (typeof cell === 'string' ? cell : cell.text);
+
+/** So many at most, evenly chosen, the ends among them. */
+export function evenly<T>(all: readonly T[], most: number): readonly T[] {
+  if (all.length <= most) return all;
+  return Array.from({ length: most }, (_, i) => all[Math.round((i * (all.length - 1)) / (most - 1))]!);
+}

@@ -9,6 +9,7 @@ import {
   type CurvePiece,
   cellText,
   type DistributionPiece,
+  evenly,
   type Piece,
   type ReportDocument,
   type StagesPiece,
@@ -191,12 +192,10 @@ function curve({ title, x, y, series, marks = [] }: CurvePiece): string[] {
   );
   const lines = rows(
     [x.label, ...series.map(({ name }) => name)],
-    places
-      .slice(0, MOST_POINTS)
-      .map((place) => [
-        String(place),
-        ...series.map(({ points }) => formatMs(points.find((point) => point.x === place)?.y ?? null)),
-      ]),
+    evenly(places, MOST_POINTS).map((place) => [
+      String(place),
+      ...series.map(({ points }) => formatMs(points.find((point) => point.x === place)?.y ?? null)),
+    ]),
     [false, ...series.map(() => false)],
   );
   return [...fold(`${title} (${y.label})`, lines), ...marks.map(({ label }) => `\n${escapeText(label)}`)];

@@ -9,9 +9,11 @@ type Engines = readonly { engine_id: string; role: 'prefill' | 'decode' }[];
 
 export function timelineSection(timeline: TurnTimeline, engines: Engines): Section {
   const { mode, turn, ttft_ms, left_out } = timeline;
+  const pulled = timeline.spans.some(({ group }) => group === 'pull');
+  const which = pulled ? 'the one that pulled the most' : 'the last one, since none pulled KV back';
   return {
     title: 'One turn, span by span',
-    intro: `Turn ${turn} in ${mode}, the one that pulled the most: ${formatMs(ttft_ms)} ms from the router's acceptance to the first token.`,
+    intro: `Turn ${turn} in ${mode}, ${which}: ${formatMs(ttft_ms)} ms from the router's acceptance to the first token.`,
     pieces: [
       {
         kind: 'timeline',

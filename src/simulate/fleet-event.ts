@@ -1,4 +1,5 @@
 /** What happens to the engines of a fleet, simulated or real. */
+import type { ClusterNotice } from '../fleet/engine-watch.ts';
 import type { MembershipNotice } from '../fleet/scale-report.ts';
 import type { EngineRole } from '../router/engine-client.ts';
 
@@ -9,8 +10,20 @@ export interface FleetEvent {
   /** null: of none by itself. */
   engineId: string | null;
   role: EngineRole | null;
-  /** For people. */
+  /** For people, beside the engine's name. */
   detail: string;
+}
+
+/** The name that its error begins with stands beside it. */
+export function deathEvent(
+  { engineId, role, message }: Extract<ClusterNotice, { kind: 'dead' }>,
+  atMs: number,
+): FleetEvent {
+  const named = [`engine ${engineId} ended: `, `${engineId} ended: `].find((name) =>
+    message.startsWith(name),
+  );
+  const detail = message.slice(named?.length ?? 0);
+  return { atMs, event: 'died', engineId, role, detail };
 }
 
 /** null: there is nothing to tell. */

@@ -21,7 +21,7 @@ import type { ScaleTarget } from '../router/scaling/plan.ts';
 import type { TurnsAt } from '../router/turns-at.ts';
 import type { VirtualClock } from './clock.ts';
 import type { SimulatedEngine } from './engine.ts';
-import { type FleetEvent, memberEvent } from './fleet-event.ts';
+import { deathEvent, type FleetEvent, memberEvent } from './fleet-event.ts';
 import { LostKv } from './lost-kv.ts';
 
 export interface SimulatedFleetDeps {
@@ -127,8 +127,9 @@ export class SimulatedFleet {
     const { engineId, role } = engine;
     for (const conversation of this.#deps.conversations.heldAt(engineId))
       this.lostKv.lost(conversation, conversation.kv?.params.remote_num_tokens ?? 0);
-    this.#add('died', engineId, role, messageOf(engine.ended));
-    this.tell({ kind: 'dead', engineId, role, message: messageOf(engine.ended) });
+    const death = { kind: 'dead', engineId, role, message: messageOf(engine.ended) } as const;
+    this.#happened(deathEvent(death, this.#deps.clock.now()));
+    this.tell(death);
   }
 
   /** From now on a new engine is started in the place of each that dies. */

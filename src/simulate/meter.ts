@@ -88,8 +88,9 @@ export class EngineMeter {
     this.endedMs = this.#clock.now();
   }
 
-  /** Call when something may have changed: what was there last is taken to have lasted until now. */
+  /** Call when something may have changed: what was there last is taken to have lasted until now. Of one that ended nothing is. */
   look(now: number = this.#clock.now()): void {
+    if (this.endedMs !== null) return;
     for (let from = this.#seenMs; from < now; ) {
       const index = Math.floor((from - this.startedMs) / this.#sliceMs);
       const until = Math.min(now, this.startedMs + (index + 1) * this.#sliceMs);

@@ -25,7 +25,7 @@ export function summarise(
   const sum = (key: Column): number => sumOf(runs, ({ columns }) => totalOf(columns[key]));
   const requests = sumOf(runs, ({ count }) => count);
   const simulatedMs = sumOf(runs, ({ lastEndMs }) => lastEndMs);
-  const perSecond = (n: number): number => (simulatedMs > 0 ? (1000 * n) / simulatedMs : 0);
+  const perSecond = perSecondIn(simulatedMs);
   const promptTokens = sum('promptTokens');
   const localHitTokens = sum('localHitTokens');
   const pulledTokens = sum('pulledTokens');
@@ -42,7 +42,7 @@ export function summarise(
     ttft_ms: describeSamples(all('ttftMs')),
     tpot_ms: describeSamples(runs.flatMap(tpots)),
     latency_ms: describeSamples(all('latencyMs')),
-    mean_ttft_ms_by_seed: runs.map(({ columns: { ttftMs } }) => totalOf(ttftMs) / Math.max(1, ttftMs.length)),
+    by_seed: runs.map((run) => seedFacts(run, slo)),
     requests_per_second: perSecond(requests),
     output_tokens_per_second: perSecond(sum('outputTokens')),
     goodput: goodputOf(runs, slo, perSecond),
@@ -62,6 +62,21 @@ export function summarise(
     store: storeOf(runs),
     engines: first.engines.map(engineFacts),
     links: first.links.map(({ from, to, bytes, busyMs }) => ({ from, to, bytes, busy_ms: busyMs })),
+  };
+}
+
+const perSecondIn = (simulatedMs: number) => (n: number) => (simulatedMs > 0 ? (1000 * n) / simulatedMs : 0);
+
+function seedFacts(run: RunOutcome, slo: Slo): SimulatedArm['by_seed'][number] {
+  const perSecond = perSecondIn(run.lastEndMs);
+  return {
+    requests: run.count,
+    failed_requests: run.failed,
+    ttft_ms: describeSamples([...run.columns.ttftMs]),
+    tpot_ms: describeSamples(tpots(run)),
+    requests_per_second: perSecond(run.count),
+    good_share: goodputOf([run], slo, perSecond)?.share ?? null,
+    verdict: run.verdict.word,
   };
 }
 

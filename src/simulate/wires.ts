@@ -2,7 +2,7 @@
  * What can happen to messages between simulated engines: the faults of real channels (src/faults/messages.ts), on messages that
  * carry nothing. What a message would have brought about happens when it arrives.
  */
-import { FaultyDirection, type MessageFault } from '../faults/messages.ts';
+import { armFirst, FaultyDirection, type MessageFault } from '../faults/messages.ts';
 import type { PeerMessage } from '../transport/messages.ts';
 
 export type MessageKind = 'notification' | 'read' | 'chunk';
@@ -27,7 +27,8 @@ export class SimulatedWires {
 
   /** Meets the next message that the engine sends to any other. */
   arm(engineId: string, fault: MessageFault, met: () => void): void {
-    for (const other of this.#others(engineId)) this.#between(engineId, other).faulty.arm(fault, met);
+    const directions = this.#others(engineId).map((other) => this.#between(engineId, other).faulty);
+    armFirst(directions, fault, met);
   }
 
   heal(): void {

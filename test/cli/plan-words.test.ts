@@ -6,7 +6,7 @@ import type { PlanReport } from '../../src/measure/plan-report.ts';
 const planOf = (chosen: { counted: number; counted_ms: number }) =>
   ({
     chosen: { ...{ verdict: 'STABLE', low: 0.95, engines: 3, requests_per_second: 5 }, ...chosen },
-    ...{ front: [], not_told_apart: [], goodput: null, seeds: 1 },
+    ...{ front: [], one_fewer: null, not_told_apart: [], goodput: null, seeds: 1 },
     goal: { kind: 'fewest', requests_per_second: 5 },
     slo: { attainment: 0.9, ttft_ms: 500, tpot_ms: null },
   }) as unknown as PlanReport;

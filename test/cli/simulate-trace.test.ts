@@ -83,6 +83,8 @@ describe('kvferry simulate --trace', () => {
       'real.json',
       '--json',
       'r.json',
+      '--html',
+      'page.html',
     ];
     expect(await main(args, world.deps)).toBe(0);
     const { against } = simulationReportSchema.parse(JSON.parse(world.files.get('r.json')!));
@@ -92,7 +94,9 @@ describe('kvferry simulate --trace', () => {
     ]);
     const ttft = against!.arms[0]!.figures.find(({ name }) => name === 'TTFT mean')!;
     expect(ttft.error).toBeCloseTo(ttft.simulated! / ttft.real! - 1);
-    expect(world.out()).toContain('bidirectional against bidirectional of real.json');
+    for (const text of [world.out(), world.files.get('page.html')!])
+      expect(text).toContain('bidirectional against bidirectional of real.json');
+    expect(world.files.get('page.html')).toContain('hit rate</th>');
     expect(
       await main([...args.slice(0, 5), '--against', 'real.json', '--mode', 'decode-local'], world.deps),
     ).toBe(2);

@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { main } from '../../src/cli/app.ts';
+import { formatMs, formatPercent } from '../../src/cli/format.ts';
+import { FAULTS, type FaultKind } from '../../src/faults/schedule.ts';
 import { type SimulationReport, simulationReportSchema } from '../../src/measure/simulation-report.ts';
 import { generator } from '../workload/generator.ts';
 import { fakeWorld, widest } from './fake.ts';
@@ -74,7 +76,7 @@ describe('kvferry simulate', () => {
 
   it('policies side by side, with several seeds', async () => {
     const { world } = await simulate(
-      'w.json --prefill 2 --decode 2 --routing round-robin,prefix-cache --num-clients 4 --seeds 2 --check --json out.json',
+      'w.json --prefill 2 --decode 2 --routing round-robin,prefix-cache --arrival-rate 4 --arrivals 12 --seeds 2 --check --json out.json --html page.html',
       { 'w.json': small },
     );
     const { arms, costs } = parsed(world.files.get('out.json'));
@@ -83,8 +85,29 @@ describe('kvferry simulate', () => {
       ['round-robin', 2],
       ['prefix-cache', 2],
     ]);
-    expect(arms[1]!.mean_ttft_ms_by_seed).toHaveLength(2);
+    expect(arms[1]!.by_seed).toHaveLength(2);
+    const requests = arms[1]!.by_seed.map((seed) => seed.requests);
+    expect(requests[0]! + requests[1]!).toBe(arms[1]!.requests);
+    const ttfts = arms[1]!.by_seed.map(({ ttft_ms }) => ttft_ms!.mean).toSorted((a, b) => a - b);
+    // Both ends of each figure are in the table, and each seed on the page.
+    expect(world.out()).toContain('least and most of 2 seeds');
+    expect(world.out()).toContain(ttfts.map(formatMs).join('-'));
+    expect(widest(world.out())).toBeLessThanOrEqual(80);
+    const page = world.files.get('page.html')!;
+    for (const ms of ttfts) expect(page).toContain(`<td>${formatMs(ms)}</td>`);
     expect(arms[1]!.local_hit_tokens).toBeGreaterThan(arms[0]!.local_hit_tokens);
+  });
+
+  it('shows P and D, however many there are of them', async () => {
+    const { world } = await simulate(
+      'w.json --prefill 12 --decode 12 --mode bidirectional --num-clients 6 --json out.json --html page.html',
+      { 'w.json': small },
+    );
+    expect(widest(world.out())).toBeLessThanOrEqual(80);
+    const [table] = world.out().split('busy over time').slice(1);
+    for (const id of ['prefill-', 'decode-']) expect(table!.split(`\n${id}`)).toHaveLength(9);
+    const page = world.files.get('page.html')!;
+    for (const role of ['prefill', 'decode']) expect(page).toContain(`${role}, median of 12`);
   });
 
   it('a fleet that grows with its load: what came and went, and what that cost', async () => {
@@ -114,7 +137,7 @@ describe('kvferry simulate', () => {
 
   it('things go wrong by one schedule: those who died are replaced, the rest is served', async () => {
     const argv =
-      'w.json --mode bidirectional --prefill 2 --decode 2 --costs ./mine.json --arrival-rate 3 --arrivals 40 --p-blocks 400 --d-blocks 400 --faults 45 --start-up 1s --check --json out.json';
+      'w.json --mode bidirectional --prefill 2 --decode 2 --costs ./mine.json --arrival-rate 3 --arrivals 40 --p-blocks 400 --d-blocks 400 --faults 45 --start-up 1s --check --slo-ttft 300ms --json out.json --html page.html';
     const files = { 'w.json': small, './mine.json': mine };
     const { code, world } = await simulate(argv, files);
     expect(world.err()).not.toContain('kvferry:');
@@ -122,6 +145,8 @@ describe('kvferry simulate', () => {
     const [arm] = parsed(world.files.get('out.json')).arms;
     const { faults, scaling, requests, failed_requests, errors } = arm!;
     expect(Object.keys(faults!).length).toBeGreaterThan(8);
+    // A fault of a message meets one, to whomever it goes.
+    expect(Object.values(faults!).reduce((sum, n) => sum + n, 0)).toBeLessThanOrEqual(45);
     expect(scaling!.died).toBeGreaterThan(0);
     expect(scaling!.events.filter(({ event }) => event === 'died')).toHaveLength(scaling!.died);
     expect(requests).toBeGreaterThan(50);
@@ -129,6 +154,11 @@ describe('kvferry simulate', () => {
     expect(errors.map(({ message }) => message)).toContain('its client left');
     expect(failed_requests).toBe(errors.reduce((sum, { count }) => sum + count, 0));
     expect(world.out()).toMatch(/faults happened: /);
+    const page = world.files.get('page.html')!;
+    for (const kind of Object.keys(faults!)) expect(page).toContain(`>${FAULTS[kind as FaultKind]}</th>`);
+    for (const { message } of errors) expect(page).toContain(`>${message}</td>`);
+    expect(page).toContain('keep the SLO');
+    expect(page).toContain(`>${formatPercent(arm!.goodput!.share)}</td>`);
     const other = await simulate(`${argv.replace('--check ', '')} --seed 9`, files);
     expect(parsed(other.world.files.get('out.json')).arms[0]!.faults).not.toEqual(faults);
   });

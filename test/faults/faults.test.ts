@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { DEFAULT_SAMPLING } from '../../src/engine/sampling.ts';
 import { FaultyClient } from '../../src/faults/client.ts';
 import { FaultyClock } from '../../src/faults/clock.ts';
-import { FaultyDirection, MESSAGE_FAULTS, type MessageFault } from '../../src/faults/messages.ts';
+import { armFirst, FaultyDirection, MESSAGE_FAULTS, type MessageFault } from '../../src/faults/messages.ts';
 import { FAULTS, type Fault, FaultClock, type FaultKind, makeSchedule } from '../../src/faults/schedule.ts';
 import type { PeerMessage } from '../../src/transport/messages.ts';
 import { TestClock } from '../clock.ts';
@@ -76,6 +76,18 @@ describe('messages', () => {
     expect(met()).toBe(0);
     for (const fault of MESSAGE_FAULTS.filter((fault) => fault !== 'flip'))
       expect(sent(fault, [notice]).met(), fault).toBe(1);
+  });
+
+  it('meets one message of an engine, to whomever that goes', () => {
+    const arrived: PeerMessage[] = [];
+    const [first, second] = [0, 1].map(() => new FaultyDirection((message) => arrived.push(message)));
+    let met = 0;
+    armFirst([first!, second!], 'lose', () => met++);
+    second!.pass(credit(1));
+    expect([met, arrived]).toEqual([1, []]);
+    first!.pass(credit(2));
+    second!.pass(notice);
+    expect([met, arrived]).toEqual([1, [credit(2), notice]]);
   });
 
   it('a chunk whose bit is flipped arrives with one bit of the slab changed', () => {

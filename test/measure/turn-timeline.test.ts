@@ -96,6 +96,19 @@ describe('the turn that a report keeps', () => {
     expect(keeper.timeline?.spans[0]?.start_ms).toBe(400);
   });
 
+  test('of many turns at once has its spans, and is none of a turn whose spans are gone', () => {
+    const keeper = new TimelineKeeper();
+    for (let turn = 1; turn <= 300; turn++) keeper.add(span('forward', `${turn}`, turn, turn + 1));
+    for (let turn = 1; turn <= 300; turn++) {
+      keeper.add(ttft(`${turn}`, turn, 0, 400));
+      keeper.turnEnded('bidirectional', ended(turn, turn === 1 ? 9 : 0));
+    }
+    expect(keeper.timeline).toMatchObject({ turn: 1, spans: [{ start_ms: 1 }] });
+    keeper.add(ttft('unseen', 301, 0, 400));
+    keeper.turnEnded('bidirectional', ended(301, 10));
+    expect(keeper.timeline).toMatchObject({ turn: 1 });
+  });
+
   test('is none where no spans are seen', () => {
     const keeper = new TimelineKeeper();
     keeper.turnEnded('monolithic', ended(1, 0));

@@ -99,6 +99,17 @@ describe('the page', () => {
     }
   });
 
+  test('a long curve is a table of some of its places, the first and the last among them', () => {
+    const points = Array.from({ length: 120 }, (_, x) => ({ x, y: 2 * x }));
+    const piece = { kind: 'curve', title: 'C', x: { label: 'x' }, y: { label: 'y' } } as const;
+    const frame = { command: 'c', headline: 'h', subtitle: 's', verdicts: [], footer: 'f' };
+    const pieces = [{ ...piece, series: [{ name: 'a', points }] }];
+    const text = renderMarkdown({ ...frame, sections: [{ title: 't', pieces }] });
+    const places = [...text.matchAll(/^\| (\d+) \|/gm)].map(([, place]) => Number(place));
+    expect(places).toHaveLength(24);
+    expect([places[0], places.at(-1)]).toEqual([0, 119]);
+  });
+
   test('what a waterfall saves and adds leads from one total to the other', async () => {
     for (const report of [await runReport(), bench()]) {
       const pieces = documentFor(report).sections.flatMap((section) => section.pieces);

@@ -50,6 +50,16 @@ it('draws P above the links above D, whatever they are called, and lanes of othe
   ]);
 });
 
+it('says why it is this turn: only where something was pulled can one have pulled the most', () => {
+  const introOf = (group: string) => {
+    const span = { name: 'forward', lane: 'x host', group, start_ms: 0, end_ms: 1, clock: 'host' as const };
+    const turn = { mode: 'some', conversation_id: 'c', turn: 2, ttft_ms: 1, left_out: 0 };
+    return timelineSection({ ...turn, spans: [{ ...span, bytes: null }] }, []).intro;
+  };
+  expect(introOf('pull')).toContain('Turn 2 in some, the one that pulled the most:');
+  expect(introOf('prefill')).toContain('Turn 2 in some, the last one, since none pulled KV back:');
+});
+
 it('calls engines by their ids where a role has several', () => {
   const engines = [engine('x', 'prefill'), engine('gone', 'prefill'), engine('y', 'decode')];
   expect(lanesOf(engines)).toEqual([

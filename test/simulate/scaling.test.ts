@@ -107,6 +107,8 @@ describe('an engine that leaves', () => {
     expect(prompt).toMatchObject({ localHitTokens: 0, pulledTokens: 0, computedTokens: 101 });
     const { lostTokens, recomputedTokens } = cluster.fleet.lostKv;
     expect(cluster.fleet.staying.map(({ engineId }) => engineId)).toContain('decode-0.2');
+    const died = cluster.fleet.events.find(({ event }) => event === 'died');
+    expect(died).toMatchObject({ engineId: 'decode-0', detail: 'it is tested' });
     expect(lostTokens).toBe(80);
     expect(recomputedTokens).toBe(80);
   });

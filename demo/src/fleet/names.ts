@@ -38,8 +38,6 @@ export function eventInWords({ event, engineId, detail }: LiveEvent): string {
       return `autoscaler: ${detail}`;
     case 'decided':
     case 'failed':
-    // It names who ended itself.
-    case 'died':
       return withShortNames(detail);
     default:
       return withShortNames([who, event, detail && `(${detail})`].filter(Boolean).join(' '));

@@ -202,7 +202,7 @@ async function searched(
 ): Promise<Omit<Found, 'fleet' | 'commands'>> {
   if (engines === null) {
     const perSecond = rate ?? load.ownRate!;
-    const { chosen, closest, idle, rivals, front } = await fewestEngines(search, perSecond);
+    const { chosen, closest, idle, rivals, oneFewer, front } = await fewestEngines(search, perSecond);
     return {
       goal: { kind: 'fewest', requests_per_second: perSecond },
       chosen: chosen && rowOf(chosen),
@@ -210,6 +210,7 @@ async function searched(
       closest: closest && rowOf(closest),
       idle: idle && rowOf(idle),
       not_told_apart: rivals.map(rowOf),
+      one_fewer: oneFewer && rowOf(oneFewer),
       front: front.map(rowOf),
     };
   }
@@ -221,6 +222,7 @@ async function searched(
     closest: closest && rowOf(closest),
     idle: null,
     not_told_apart: rivals.map(({ best }) => rowOf(best)),
+    one_fewer: null,
     front: front.map(({ best }) => rowOf(best)),
   };
 }

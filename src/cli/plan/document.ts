@@ -80,7 +80,8 @@ function frontSection(report: PlanReport): Section {
       : keptCurve(front, slo, { name: 'number of engines', label: 'engines', of: ({ engines }) => engines });
   return {
     title: 'Fewer or more engines',
-    intro: 'The best of each number of engines, of those that were simulated at full length.',
+    intro:
+      'The best of each number of engines, of those that were simulated at full length. What fewer engines do as well in every respect is left out.',
     pieces: [chart, rowsTable('The front', front)],
   };
 }

@@ -15,7 +15,16 @@ import type { PlanWorkload } from './workload.ts';
 /** What a search adds to what was asked. */
 export type Found = Pick<
   PlanReport,
-  'goal' | 'chosen' | 'goodput' | 'closest' | 'idle' | 'not_told_apart' | 'front' | 'fleet' | 'commands'
+  | 'goal'
+  | 'chosen'
+  | 'goodput'
+  | 'closest'
+  | 'idle'
+  | 'not_told_apart'
+  | 'one_fewer'
+  | 'front'
+  | 'fleet'
+  | 'commands'
 >;
 
 export function planHead(

@@ -65,10 +65,10 @@ function whyOf(closest: PlanRow, idle: PlanRow | null, slo: PlanReport['slo']): 
 
 /** How sure the answer is, a sentence each. */
 export function certaintyOf(report: PlanReport): string[] {
-  const { chosen, front, goal, goodput, slo, not_told_apart: rivals, seeds } = report;
+  const { chosen, goal, goodput, slo, not_told_apart: rivals, seeds } = report;
   if (!chosen) return [];
   return [
-    ...(goal.kind === 'fewest' ? sureOfFewest(chosen, front, slo) : sureOfRate(goodput)),
+    ...(goal.kind === 'fewest' ? sureOfFewest(chosen, report) : sureOfRate(goodput)),
     ...(rivals.length > 0
       ? [
           `Not told apart from it: ${rivals
@@ -102,7 +102,7 @@ const ALL = 0.8;
 /** Requests a second, of those that count. */
 const cameOf = ({ counted, counted_ms }: PlanRow): number => (1000 * counted) / Math.max(1e-9, counted_ms);
 
-function sureOfFewest(chosen: PlanRow, front: readonly PlanRow[], slo: PlanReport['slo']): string[] {
+function sureOfFewest(chosen: PlanRow, { front, one_fewer: fewer, slo }: PlanReport): string[] {
   const wanted = slo.attainment;
   const told = [];
   const surer = front.find(({ engines, low }) => engines > chosen.engines && low >= wanted);
@@ -111,7 +111,6 @@ function sureOfFewest(chosen: PlanRow, front: readonly PlanRow[], slo: PlanRepor
       ? `Its whole interval keeps it.`
       : `Not sure: its interval reaches below ${wantedOf(slo)}${surer ? `; with ${countsOf(surer)} all of it keeps it (${formatPercent(surer.low)} to ${formatPercent(surer.high)})` : '. A longer --sample or --seeds would tell'}.`,
   );
-  const fewer = front.find(({ engines }) => engines === chosen.engines - 1);
   if (fewer)
     told.push(
       !fewer.met && fewer.high < wanted

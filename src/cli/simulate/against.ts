@@ -18,23 +18,29 @@ type Figure = AgainstReport['arms'][number]['figures'][number];
 
 export function printAgainst({ source, arms }: AgainstReport, out: Output, color: boolean): void {
   const { print, say, c, style } = printer(out, color);
-  for (const { label, real, requests, figures } of arms) {
+  for (const arm of arms) {
     print(['']);
-    say(`${label} against ${real} of ${source}`, c.bold);
-    const rows = figures.map(({ name, unit, real: measured, simulated, error }) => [
-      name,
-      shown(measured, unit),
-      shown(simulated, unit),
-      error === null ? '-' : `${error >= 0 ? '+' : '−'}${formatPercent(Math.abs(error))}`,
-    ]);
-    print(renderTable([left(''), ...right('real', 'simulated', 'error')], rows, style));
-    if (requests.real !== requests.simulated)
-      say(
-        `${formatCount(requests.real)} requests there and ${formatCount(requests.simulated)} here: not the same workload, or not all of it.`,
-        c.yellow,
-      );
+    say(`${arm.label} against ${arm.real} of ${source}`, c.bold);
+    const columns = [left(''), ...right('real', 'simulated', 'error')];
+    print(renderTable(columns, arm.figures.map(figureCells), style));
+    const other = otherWork(arm);
+    if (other) say(other, c.yellow);
   }
 }
+
+/** A figure's name, both values, and how far the simulated one is off. */
+export const figureCells = ({ name, unit, real, simulated, error }: Figure): string[] => [
+  name,
+  shown(real, unit),
+  shown(simulated, unit),
+  error === null ? '-' : `${error >= 0 ? '+' : '−'}${formatPercent(Math.abs(error))}`,
+];
+
+/** null: as many requests were served. */
+export const otherWork = ({ requests }: AgainstReport['arms'][number]): string | null =>
+  requests.real === requests.simulated
+    ? null
+    : `${formatCount(requests.real)} requests there and ${formatCount(requests.simulated)} here: not the same workload, or not all of it.`;
 
 function shown(value: number | null, unit: Figure['unit']): string {
   if (value === null) return '-';

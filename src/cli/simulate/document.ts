@@ -1,13 +1,15 @@
 /** A simulation as a page or Markdown: TTFT by arm, load over time, engines. */
-import type { SimulatedArm, SimulationReport } from '../../measure/simulation-report.ts';
+
+import { FAULTS, type FaultKind } from '../../faults/schedule.ts';
+import type { AgainstReport, SimulatedArm, SimulationReport } from '../../measure/simulation-report.ts';
 import type { TurnTimeline } from '../../measure/turn-timeline.ts';
 import type { CurvePiece, Piece, ReportDocument, Section } from '../../report/document.ts';
-import { timelineSection } from '../../report/timeline.ts';
-import { formatCount, formatMs, plural } from '../format.ts';
+import { formatCount, formatMs, formatPercent, plural } from '../format.ts';
 import { left, right, under } from '../table.ts';
+import { figureCells, otherWork } from './against.ts';
+import { armSections } from './arm-sections.ts';
 import { tierTimesLine, timesOf, verdictLine } from './output.ts';
-
-type Scaling = NonNullable<SimulatedArm['scaling']>;
+import { SEED_FIGURES } from './seeds.ts';
 
 /** `timelines`: of each arm one turn, span by span; null: none was followed. */
 export function simulationDocument(
@@ -27,7 +29,9 @@ export function simulationDocument(
       })),
     ],
     sections: [
-      speedSection(arms),
+      speedSection(report),
+      ...(report.against?.arms ?? []).map((arm) => againstSection(arm, report.against!.source)),
+      ...troubleSection(arms),
       ...(report.store_times ? [storeSection(arms, report.store_times)] : []),
       ...arms.flatMap((arm, i) => armSections(arm, timelines[i] ?? null)),
     ],
@@ -35,97 +39,18 @@ export function simulationDocument(
   };
 }
 
-function armSections(arm: SimulatedArm, timeline: TurnTimeline | null): Section[] {
-  return [
-    loadSection(arm),
-    ...(arm.scaling ? [scalingSection(arm, arm.scaling)] : []),
-    ...(timeline ? [waySection(arm, timeline)] : []),
-  ];
-}
-
-function waySection({ label, engines }: SimulatedArm, timeline: TurnTimeline): Section {
-  const section = timelineSection(timeline, engines);
-  return { ...section, title: `${label}: one request's way through the fleet` };
-}
-
-function scalingSection({ label, engines }: SimulatedArm, scaling: Scaling): Section {
-  const { events, mean_engines: mean } = scaling;
-  const endMs = Math.max(...engines.flatMap(({ load, serves_ms }) => [serves_ms, load.at(-1)?.end_ms ?? 0]));
-  return {
-    title: `${label}: who came and went`,
-    pieces: [
-      {
-        kind: 'figures',
-        figures: [
-          { label: 'P', value: mean.prefill.toFixed(2), note: 'on average' },
-          { label: 'D', value: mean.decode.toFixed(2), note: 'on average' },
-          { label: 'joined', value: formatCount(scaling.joined), note: '' },
-          { label: 'left', value: formatCount(scaling.left), note: `${formatCount(scaling.died)} died` },
-          {
-            label: 'KV lost',
-            value: formatCount(scaling.lost_tokens),
-            note: `tokens held for next turns; ${formatCount(scaling.recomputed_tokens)} computed again`,
-          },
-        ],
-      },
-      {
-        kind: 'curve',
-        title: 'Engines that serve',
-        x: { label: 'simulated seconds' },
-        y: { label: 'engines' },
-        series: (['prefill', 'decode'] as const).map((role) => ({
-          name: role,
-          points: servingOver(
-            engines.filter((engine) => engine.role === role),
-            endMs,
-          ),
-        })),
-      },
-      {
-        kind: 'table',
-        title: 'What happened',
-        columns: [{ head: 'second' }, left('what'), left('engine'), left('')],
-        rows: events.map(({ at_ms, event, engine_id, detail }) => [
-          (at_ms / 1000).toFixed(1),
-          event,
-          engine_id ?? '',
-          detail,
-        ]),
-        folded: events.length > 30,
-      },
-    ],
-  };
-}
-
-/** As steps: how many serve from each change to the next. */
-function servingOver(engines: SimulatedArm['engines'], endMs: number): { x: number; y: number }[] {
-  const changes = engines
-    .flatMap(({ serves_ms, ended_ms }) => [
-      { atMs: serves_ms, by: 1 },
-      ...(ended_ms === null ? [] : [{ atMs: ended_ms, by: -1 }]),
-    ])
-    .toSorted((a, b) => a.atMs - b.atMs);
-  let count = 0;
-  const points = changes.flatMap(({ atMs, by }) => {
-    const before = count;
-    count += by;
-    return [
-      { x: atMs / 1000, y: before },
-      { x: atMs / 1000, y: count },
-    ];
-  });
-  return [...points, { x: endMs / 1000, y: count }];
-}
-
-function speedSection(arms: readonly SimulatedArm[]): Section {
-  const rows = arms.map(({ label, ttft_ms: ttft, tpot_ms: tpot, ...arm }) => [
+function speedSection({ arms, seed }: SimulationReport): Section {
+  const slo = arms.find(({ goodput }) => goodput)?.goodput ?? null;
+  const rows = arms.map(({ label, ttft_ms: ttft, tpot_ms: tpot, goodput, ...arm }) => [
     { text: label, strong: true },
     ...[ttft?.mean, ttft?.p50, ttft?.p90, ttft?.p99, tpot?.p50, tpot?.p90].map((ms) => formatMs(ms ?? null)),
     arm.requests_per_second.toFixed(2),
+    ...(slo ? [formatPercent(goodput?.share ?? 0), (goodput?.requests_per_second ?? 0).toFixed(2)] : []),
     ...[arm.local_hit_tokens, arm.pulled_tokens, arm.computed_tokens].map(formatCount),
   ]);
   return {
     title: 'How fast',
+    ...(slo && { intro: `The SLO: ${sloOf(slo)}.` }),
     pieces: [
       quantiles(arms),
       {
@@ -136,10 +61,88 @@ function speedSection(arms: readonly SimulatedArm[]): Section {
           ...under('TTFT, ms', 'mean', 'p50', 'p90', 'p99'),
           ...under('TPOT, ms', 'p50', 'p90'),
           ...right('requests/s'),
+          ...(slo ? under('keep the SLO', 'of all', 'a second') : []),
           ...under('prompt tokens', 'hit', 'pulled', 'computed'),
         ],
         rows,
       },
+      ...(arms.some(({ seeds }) => seeds > 1) ? [seedTable(arms, seed)] : []),
+    ],
+  };
+}
+
+const sloOf = ({ slo_ttft_ms: ttft, slo_tpot_ms: tpot }: NonNullable<SimulatedArm['goodput']>): string =>
+  [
+    ...(ttft === null ? [] : [`TTFT within ${ttft} ms`]),
+    ...(tpot === null ? [] : [`TPOT within ${tpot} ms`]),
+  ].join(' and ');
+
+/** How much hangs on the draw. */
+function seedTable(arms: readonly SimulatedArm[], first: number): Piece {
+  const figures = SEED_FIGURES.filter(({ of }) =>
+    arms.some((arm) => arm.by_seed.some((one) => of(one) !== null)),
+  );
+  return {
+    kind: 'table',
+    title: 'Seed by seed, times in ms',
+    columns: [left(''), ...right('seed', ...figures.map(({ name }) => name)), left('verdict')],
+    rows: arms.flatMap(({ label, by_seed }) =>
+      by_seed.map((one, i) => [
+        i === 0 ? { text: label, strong: true } : '',
+        String(first + i),
+        ...figures.map(({ of, shown }) => shown(of(one))),
+        one.verdict,
+      ]),
+    ),
+  };
+}
+
+/** What failed, and what was made to happen; no section where nothing was. */
+function troubleSection(arms: readonly SimulatedArm[]): Section[] {
+  const kinds = [...new Set(arms.flatMap(({ faults }) => Object.keys(faults ?? {})))] as FaultKind[];
+  const failed = arms.filter(({ failed_requests }) => failed_requests > 0);
+  if (failed.length === 0 && arms.every(({ faults }) => !faults)) return [];
+  const happened: Piece = {
+    kind: 'table',
+    title: 'Faults that happened',
+    columns: [left(''), ...right(...arms.map(({ label }) => label))],
+    rows: kinds.map((kind) => [FAULTS[kind], ...arms.map(({ faults }) => formatCount(faults?.[kind] ?? 0))]),
+  };
+  const errors: Piece = {
+    kind: 'table',
+    title: 'Requests that failed',
+    columns: [left(''), ...right('of', 'failed'), left('why')],
+    rows: failed.flatMap(({ label, requests, failed_requests, errors }) =>
+      errors.map(({ message, count }, i) => [
+        i === 0 ? { text: label, strong: true } : '',
+        i === 0 ? formatCount(requests + failed_requests) : '',
+        { text: formatCount(count), tone: 'bad' as const },
+        message,
+      ]),
+    ),
+  };
+  return [
+    {
+      title: 'What went wrong',
+      intro: failed.length === 0 ? 'No request failed.' : '',
+      pieces: [...(kinds.length > 0 ? [happened] : []), ...(failed.length > 0 ? [errors] : [])],
+    },
+  ];
+}
+
+function againstSection(arm: AgainstReport['arms'][number], source: string): Section {
+  const other = otherWork(arm);
+  return {
+    title: `${arm.label} against ${arm.real} of ${source}`,
+    pieces: [
+      {
+        kind: 'table',
+        title: 'Simulated beside measured',
+        quiet: true,
+        columns: [left(''), ...right('real', 'simulated', 'error')],
+        rows: arm.figures.map(figureCells),
+      },
+      ...(other ? [{ kind: 'text', text: other, tone: 'bad' } as const] : []),
     ],
   };
 }
@@ -219,44 +222,5 @@ function quantiles(arms: readonly SimulatedArm[]): CurvePiece {
       ] as const;
       return [{ name: label, points: known.flatMap(([x, y]) => (y === null ? [] : [{ x, y }])) }];
     }),
-  };
-}
-
-function loadSection(arm: SimulatedArm): Section {
-  const over = (
-    title: string,
-    unit: string,
-    value: (slice: SimulatedArm['engines'][number]['load'][number]) => number,
-  ): Piece => ({
-    kind: 'curve',
-    title,
-    x: { label: 'simulated seconds' },
-    y: { label: unit },
-    series: arm.engines.slice(0, 8).map(({ engine_id, load }) => ({
-      name: engine_id,
-      points: load.map((slice) => ({ x: (slice.start_ms + slice.end_ms) / 2000, y: value(slice) })),
-    })),
-  });
-  return {
-    title: `${arm.label}: load over time`,
-    pieces: [
-      over('Time in steps', '% of the time', ({ busy }) => 100 * busy),
-      over('Requests that wait', 'requests', ({ waiting }) => waiting),
-      over('KV in use', '% of the pool', ({ kv_used }) => 100 * kv_used),
-      {
-        kind: 'table',
-        title: 'Engines',
-        columns: [left('engine'), ...right('busy, %', 'running', 'waiting', 'KV, %', 'steps', 'preempted')],
-        rows: arm.engines.map((engine) => [
-          engine.engine_id,
-          (100 * engine.busy).toFixed(1),
-          engine.running.toFixed(2),
-          engine.waiting.toFixed(2),
-          (100 * engine.kv_used).toFixed(1),
-          formatCount(engine.steps),
-          formatCount(engine.preemptions),
-        ]),
-      },
-    ],
   };
 }

@@ -1,11 +1,12 @@
 /** What `kvferry simulate` prints: arms side by side, where the time of engines went, and whether they keep up. */
 import { FAULTS, type FaultKind } from '../../faults/schedule.ts';
 import type { SimulatedArm, SimulationReport } from '../../measure/simulation-report.ts';
+import { evenly } from '../../report/document.ts';
 import type { Output } from '../deps.ts';
-import { clip, formatCount, formatMb, formatMs, formatSeconds, plural } from '../format.ts';
+import { formatCount, formatMb, formatMs, formatSeconds, plural } from '../format.ts';
 import { left, packed, printer, renderTable, right, type TableStyle } from '../table.ts';
-
-const LONGEST_LABEL = 22;
+import { armTable } from './arm-table.ts';
+import { seedTable } from './seeds.ts';
 
 export function printSimulation(report: SimulationReport, out: Output, color: boolean): void {
   const { print, say, c, style } = printer(out, color);
@@ -23,13 +24,17 @@ export function printSimulation(report: SimulationReport, out: Output, color: bo
   print(speedTable(arms, style));
   print(['']);
   print(workTable(arms, style));
+  if (arms.some(({ seeds }) => seeds > 1)) {
+    print(['']);
+    print(seedTable(arms, style));
+  }
   for (const arm of arms) {
     print(['']);
     if (arms.length > 1) say(arm.label, c.bold);
     print(engineTable(arm, style));
     if (arm.scaling) {
       print(['']);
-      for (const line of scalingLines(arm.scaling, report.starts)) say(line);
+      for (const line of scalingLines(arm, arm.scaling, report.starts)) say(line);
     }
   }
   print(['']);
@@ -53,6 +58,7 @@ export const timesOf = ({ costs: { source, name, about } }: Pick<SimulationRepor
 const MOST_EVENTS = 12;
 
 function scalingLines(
+  { seeds }: SimulatedArm,
   { events, ...scaling }: NonNullable<SimulatedArm['scaling']>,
   starts: SimulationReport['starts'],
 ): string[] {
@@ -65,7 +71,7 @@ function scalingLines(
         [formatSeconds(at_ms), event, engine_id, detail].filter(Boolean).join(' '),
       ),
     ...(more > 0 ? [`and ${plural(more, 'event')} more: see --json`] : []),
-    `${plural(decisions, 'decision')}: ${joined} joined, ${gone} left, ${died} died; ${mean_engines.prefill.toFixed(2)} P and ${mean_engines.decode.toFixed(2)} D on average; a start takes ${formatSeconds(starts.ms)}${starts.assumed ? " (assumed: BLIS's default)" : ''}.`,
+    `${seeds > 1 ? `Over ${seeds} seeds: ` : ''}${decisions > 0 ? `${plural(decisions, 'decision')}, ` : ''}${joined} joined, ${gone} left, ${died} died; ${mean_engines.prefill.toFixed(2)} P and ${mean_engines.decode.toFixed(2)} D on average; a start takes ${formatSeconds(starts.ms)}${starts.assumed ? " (assumed: BLIS's default)" : ''}.`,
     `KV held for next turns: ${formatCount(scaling.migrated_tokens)} tokens taken over, ${formatCount(lost_tokens)} lost, ${formatCount(recomputed_tokens)} of them computed again.`,
   ];
 }
@@ -76,6 +82,7 @@ export function verdictLine({
   requests,
   engine_hours,
   stopped,
+  by_seed,
 }: SimulatedArm): string {
   if (stopped)
     return `OVERLOADED: stopped after ${formatSeconds(stopped.at_ms)} simulated, with ${plural(stopped.open, 'request')} under way: more comes than is ever served. Ask for less (--arrival-rate, --speed-up), or give it more engines.`;
@@ -84,7 +91,9 @@ export function verdictLine({
     BACKLOGGED: 'more comes than is served',
     OVERLOADED: 'far more comes than is served',
   }[verdict.word];
-  return `${verdict.word}: ${why}. ${plural(requests, 'request')} in ${formatSeconds(simulated_ms)} simulated, ${engine_hours.toFixed(4)} engine-hours.`;
+  const so = by_seed.filter(({ verdict: word }) => word === verdict.word).length;
+  const which = so < by_seed.length ? ` with ${so} of ${by_seed.length} seeds` : '';
+  return `${verdict.word}: ${why}${which}. ${plural(requests, 'request')} in ${formatSeconds(simulated_ms)} simulated, ${engine_hours.toFixed(4)} engine-hours.`;
 }
 
 function faultLine(faults: NonNullable<SimulatedArm['faults']>): string {
@@ -130,31 +139,27 @@ const megabytes = (bytes: number): string => `${(bytes / 1e6).toFixed(1)} MB`;
 function speedTable(arms: readonly SimulatedArm[], style: TableStyle): string[] {
   const good = arms.some(({ goodput }) => goodput);
   const columns = [
-    left(''),
     ...packed('TTFT, ms', 'mean', 'p50', 'p90', 'p99'),
     ...packed('TPOT, ms', 'p50', 'p90'),
     ...right('req/s', ...(good ? ['good/s', 'good'] : [])),
   ];
-  const rows = arms.map(({ label, ttft_ms: ttft, tpot_ms: tpot, goodput, ...arm }) => [
-    clip(label, LONGEST_LABEL),
+  const cells = ({ ttft_ms: ttft, tpot_ms: tpot, goodput, ...arm }: SimulatedArm): string[] => [
     ...[ttft?.mean, ttft?.p50, ttft?.p90, ttft?.p99, tpot?.p50, tpot?.p90].map((ms) => formatMs(ms ?? null)),
     arm.requests_per_second.toFixed(2),
     ...(goodput ? [goodput.requests_per_second.toFixed(2), `${Math.round(100 * goodput.share)}%`] : []),
-  ]);
-  return renderTable(columns, rows, style);
+  ];
+  return armTable(columns, arms, cells, style);
 }
 
 function workTable(arms: readonly SimulatedArm[], style: TableStyle): string[] {
   const stores = arms.some(({ store }) => store);
   const columns = [
-    left(''),
     ...packed('prompt tokens', 'hit', 'pulled', 'computed'),
     ...packed('MB', 'P→D', 'D→P', ...(stores ? ['store→', '→store'] : [])),
     // With a store there is no room for them: --json has them.
     ...(stores ? [] : right('READs', 'preempted')),
   ];
-  const rows = arms.map((arm) => [
-    clip(arm.label, LONGEST_LABEL),
+  const cells = (arm: SimulatedArm): string[] => [
     formatCount(arm.local_hit_tokens),
     formatCount(arm.pulled_tokens),
     formatCount(arm.computed_tokens),
@@ -167,14 +172,21 @@ function workTable(arms: readonly SimulatedArm[], style: TableStyle): string[] {
           formatCount(Object.values(arm.transfers).reduce((sum, n) => sum + n, 0)),
           formatCount(arm.engines.reduce((sum, { preemptions }) => sum + preemptions, 0)),
         ]),
-  ]);
-  return renderTable(columns, rows, style);
+  ];
+  return armTable(columns, arms, cells, style);
 }
 
-/** Beyond these, engines are left to the JSON. */
+/** Beyond these, some of each role stand for all. */
 const MOST_ENGINES = 16;
 
 function engineTable({ engines }: SimulatedArm, style: TableStyle): string[] {
+  const some = (role: SimulatedArm['engines'][number]['role']) => {
+    const same = engines.filter((engine) => engine.role === role);
+    return evenly(
+      same.toSorted((a, b) => b.busy - a.busy),
+      MOST_ENGINES / 2,
+    );
+  };
   const columns = [
     left('engine'),
     ...right('busy'),
@@ -182,20 +194,20 @@ function engineTable({ engines }: SimulatedArm, style: TableStyle): string[] {
     ...right('KV', 'steps'),
     left('busy over time'),
   ];
-  const rows = engines
-    .slice(0, MOST_ENGINES)
-    .map((engine) => [
-      engine.engine_id,
-      percent(engine.busy),
-      engine.running.toFixed(1),
-      engine.waiting.toFixed(1),
-      percent(engine.kv_used),
-      formatCount(engine.steps),
-      sparkline(engine.load.map(({ busy }) => busy)),
-    ]);
-  const more = engines.length - MOST_ENGINES;
+  const shown = engines.length > MOST_ENGINES ? (['prefill', 'decode'] as const).flatMap(some) : engines;
+  const rows = shown.map((engine) => [
+    engine.engine_id,
+    percent(engine.busy),
+    engine.running.toFixed(1),
+    engine.waiting.toFixed(1),
+    percent(engine.kv_used),
+    formatCount(engine.steps),
+    sparkline(engine.load.map(({ busy }) => busy)),
+  ]);
   const lines = renderTable(columns, rows, style);
-  return more > 0 ? [...lines, style.dim(`and ${plural(more, 'engine')} more: see --json`)] : lines;
+  const leftOut = engines.length - shown.length;
+  if (leftOut === 0) return lines;
+  return [...lines, style.dim(`of each role, busiest first; ${plural(leftOut, 'engine')} more: see --json`)];
 }
 
 const percent = (share: number): string => `${Math.round(100 * share)}%`;

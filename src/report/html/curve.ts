@@ -11,7 +11,7 @@ import {
   linearScale,
   logScale,
   type Scale,
-  seriesClass,
+  seriesClasses,
   xAxis,
   yAxis,
 } from './svg.ts';
@@ -43,15 +43,16 @@ function draw(piece: CurvePiece, canvas: Canvas): Drawing {
     top,
     5,
   );
-  const lines = piece.series.map(({ name, points, dashed }, i) => {
-    const color = seriesClass(name, i);
+  const colors = seriesClasses(piece.series.map(({ name }) => name));
+  const lines = piece.series.map(({ name, points, dashed, band }, i) => {
+    const color = colors[i]!;
     const dots = points.map(
       (point) =>
-        html`${whisker(point, x, y, color)}<circle class="${color}" cx="${x(point.x)}" cy="${y(point.y)}" r="${points.length > 40 ? 1.8 : 3}"><title>${name} at ${point.x}: ${formatMs(point.y)}</title></circle>`,
+        html`${band ? nothing : whisker(point, x, y, color)}<circle class="${color}" cx="${x(point.x)}" cy="${y(point.y)}" r="${points.length > 40 ? 1.8 : 3}"><title>${name} at ${point.x}: ${formatMs(point.y)}</title></circle>`,
     );
-    return html`<path class="line ${color}" ${dashed ? html`stroke-dasharray="5 4"` : nothing} d="${path((piece.x.log ? denser(points) : points).map((point) => [x(point.x), y(point.y)]))}"/>${dots}`;
+    return html`${band ? area(points, x, y, color) : nothing}<path class="line ${color}" ${dashed ? html`stroke-dasharray="5 4"` : nothing} d="${path((piece.x.log ? denser(points) : points).map((point) => [x(point.x), y(point.y)]))}"/>${dots}`;
   });
-  const keys: Key[] = piece.series.map(({ name }, i) => ({ label: name, className: seriesClass(name, i) }));
+  const keys: Key[] = piece.series.map(({ name }, i) => ({ label: name, className: colors[i]! }));
   if (piece.shade) keys.push({ label: piece.shade.label, className: 'shade' });
   const names = legend(keys, left, height + 42, canvas.width - left);
   return {
@@ -93,6 +94,14 @@ const path = (points: readonly (readonly [number, number])[]): string =>
 function whisker({ x: at, low, high }: Point, x: Scale, y: Scale, color: string): Markup {
   if (low === undefined || high === undefined) return nothing;
   return html`<line class="whisker ${color}" x1="${x(at)}" x2="${x(at)}" y1="${y(low)}" y2="${y(high)}"/>`;
+}
+
+function area(points: readonly Point[], x: Scale, y: Scale, color: string): Markup {
+  const edge = [
+    ...points.map((point) => [x(point.x), y(point.high ?? point.y)] as const),
+    ...points.toReversed().map((point) => [x(point.x), y(point.low ?? point.y)] as const),
+  ];
+  return html`<path class="area ${color}" d="${path(edge)}Z"/>`;
 }
 
 function shade(piece: CurvePiece, x: Scale, y: Scale): Markup {

@@ -1,9 +1,18 @@
 /** Every sample as a dot, a lane for each series, with the quartiles below: what a mean alone hides. */
 import { formatMs } from '../../measure/format.ts';
 import { quantile } from '../../measure/statistics.ts';
-import type { DistributionPiece } from '../document.ts';
+import { type DistributionPiece, evenly } from '../document.ts';
 import { html, type Markup } from './markup.ts';
-import { type Canvas, chart, type Drawing, linearScale, logScale, seriesClass, xAxis } from './svg.ts';
+import {
+  type Canvas,
+  chart,
+  type Drawing,
+  labelRoom,
+  linearScale,
+  logScale,
+  seriesClass,
+  xAxis,
+} from './svg.ts';
 
 const MOST_DOTS = 400;
 const ROW = 64;
@@ -22,7 +31,7 @@ export function distribution(piece: DistributionPiece): Markup {
 function draw({ unit }: DistributionPiece, series: DistributionPiece['series'], canvas: Canvas): Drawing {
   const all = series.flatMap(({ values }) => values);
   const [min, max] = [Math.min(...all), Math.max(...all)];
-  const left = canvas.narrow ? 8 : 128;
+  const left = canvas.narrow ? 8 : labelRoom(series.map(({ name }) => name));
   const right = canvas.width - 12;
   const isLog = min > 0 && max / min > 12;
   const scale = isLog
@@ -62,13 +71,10 @@ function lane(
   return html`<g><title>${title}</title>${label}${dots}<line class="whisker ${color}" x1="${x(Math.min(...values))}" x2="${x(Math.max(...values))}" y1="${boxAt}" y2="${boxAt}"/><rect class="${color}" x="${x(q1)}" y="${boxAt - 5}" width="${Math.max(1.5, x(q3) - x(q1))}" height="10" rx="2"/><line class="median" x1="${x(median)}" x2="${x(median)}" y1="${boxAt - 8}" y2="${boxAt + 8}"/></g>`;
 }
 
-/** Evenly chosen among the sorted, the ends kept. */
-function thin(values: readonly number[]): number[] {
-  const sorted = values.toSorted((a, b) => a - b);
-  if (sorted.length <= MOST_DOTS) return sorted;
-  return Array.from(
-    { length: MOST_DOTS },
-    (_, i) => sorted[Math.round((i * (sorted.length - 1)) / (MOST_DOTS - 1))]!,
+function thin(values: readonly number[]): readonly number[] {
+  return evenly(
+    values.toSorted((a, b) => a - b),
+    MOST_DOTS,
   );
 }
 

@@ -6,6 +6,7 @@ import {
   type Canvas,
   chart,
   type Drawing,
+  labelRoom,
   legend,
   linearScale,
   seriesClass,
@@ -21,7 +22,7 @@ export function stages(piece: StagesPiece): Markup {
 }
 
 function drawStages({ parts, bars, unit }: StagesPiece, canvas: Canvas): Drawing {
-  const left = canvas.narrow ? 0 : 128;
+  const left = canvas.narrow ? 0 : labelRoom(bars.map(({ name }) => name));
   const right = canvas.width - (canvas.narrow ? 8 : 70);
   const longest = Math.max(...bars.map(({ values }) => sumOf(values)));
   const scale = linearScale(longest, left, right, canvas.narrow ? 4 : 8);
@@ -70,7 +71,7 @@ function drawWaterfall({ from, to, steps, unit }: WaterfallPiece, canvas: Canvas
     at += change;
     return { label, change, low: Math.min(before, at), high: Math.max(before, at), end: at };
   });
-  const left = canvas.narrow ? 96 : 128;
+  const left = canvas.narrow ? 96 : labelRoom([from.name, to.name, ...steps.map(({ label }) => label)]);
   const right = canvas.width - 70;
   const scale = linearScale(
     Math.max(from.value, to.value, ...walked.map(({ high }) => high)),

@@ -59,6 +59,7 @@ svg text.strong{font-weight:600}
 ${series}${stages}
 circle{stroke:none}
 svg rect[class^="c-"]{stroke:none}
+.area{stroke:none;fill-opacity:.18}
 .line{fill:none;stroke-width:2;stroke-linejoin:round}
 .whisker{stroke-width:1.4;fill:none}
 .modelled{fill-opacity:.45;stroke:var(--ink);stroke-width:.6;stroke-dasharray:2 2}

@@ -121,8 +121,29 @@ const KNOWN: Readonly<Record<string, string>> = {
   'decode-local': 'c-local',
   recompute: 'c-uni',
   pull: 'c-bi',
+  prefill: 'c-uni',
+  decode: 'c-local',
 };
 const OTHERS = ['c-bi', 'c-uni', 'c-local', 'c-mono', 'c-extra'] as const;
 
 export const seriesClass = (name: string, index: number): string =>
   KNOWN[name] ?? KNOWN[name.split(/[ ,]/)[0]!] ?? OTHERS[index % OTHERS.length]!;
+
+/** The same for several in one picture, each another one as long as there are any. */
+export function seriesClasses(names: readonly string[]): string[] {
+  const used = new Set<string>();
+  return names.map((name, i) => {
+    const wanted = seriesClass(name, i);
+    const chosen = used.has(wanted) ? (OTHERS.find((one) => !used.has(one)) ?? wanted) : wanted;
+    used.add(chosen);
+    return chosen;
+  });
+}
+
+/** Units at the left for names of so many characters, in letters that are bold. */
+export const labelRoom = (names: readonly string[]): number =>
+  Math.min(MOST_ROOM, Math.max(LEAST_ROOM, ...names.map((name) => textWidth(name) * BOLDER + 12)));
+
+const LEAST_ROOM = 128;
+const MOST_ROOM = 280;
+const BOLDER = 1.08;

@@ -2,7 +2,7 @@
 import { formatMs } from '../../measure/format.ts';
 import type { TimelinePiece } from '../document.ts';
 import { html, type Markup } from './markup.ts';
-import { type Canvas, chart, type Drawing, legend, linearScale, xAxis } from './svg.ts';
+import { type Canvas, chart, type Drawing, labelRoom, legend, linearScale, xAxis } from './svg.ts';
 
 const BAR = 14;
 
@@ -12,7 +12,7 @@ export function timeline(piece: TimelinePiece): Markup {
 }
 
 function draw({ lanes, marks, endMs }: TimelinePiece, canvas: Canvas): Drawing {
-  const left = canvas.narrow ? 0 : 128;
+  const left = canvas.narrow ? 0 : labelRoom(lanes.map(({ name }) => name));
   const right = canvas.width - 14;
   const scale = linearScale(endMs, left, right, canvas.narrow ? 4 : 9);
   let top = 24;

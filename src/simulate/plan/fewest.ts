@@ -26,6 +26,8 @@ export interface Fewest {
   idle: Outcome | null;
   /** Of as many engines and simulated as long, that cannot be told from the chosen one. */
   rivals: Outcome[];
+  /** The best of one engine less than the chosen one's; null: none was tried. */
+  oneFewer: Outcome | null;
   front: Outcome[];
 }
 
@@ -86,7 +88,8 @@ export async function fewestEngines(search: Search, perSecond: number): Promise<
   for (let more = engines + 1; more <= Math.min(engines + LARGER, space.maxEngines); more++)
     await nextTo(more, chosen.candidate, [policyOf(chosen.candidate)]);
   const rivals = others.filter((other) => other.met && notToldApart(chosen, other));
-  return { chosen, closest: null, idle: null, rivals, front: front.rows };
+  const oneFewer = front.ranked(engines - 1)[0] ?? null;
+  return { chosen, closest: null, idle: null, rivals, oneFewer, front: front.rows };
 }
 
 /** The best ones'. */
@@ -108,7 +111,7 @@ async function nothing(
 ): Promise<Fewest> {
   const { candidate } = closest;
   const idle = await trials.run({ candidate, perSecond: perSecond * IDLE_SHARE, sample: roughly(samples) });
-  return { chosen: null, closest, idle, rivals: [], front };
+  return { chosen: null, closest, idle, rivals: [], oneFewer: null, front };
 }
 
 /** Requests that tell about how large a fleet must be. */

@@ -24,7 +24,7 @@ export interface BestGoodput {
   chosen: Goodput | null;
   closest: Outcome | null;
   rivals: Goodput[];
-  /** Of each number of engines; those below the given one are simulated more shortly. */
+  /** Of each number of engines, where no fewer bear as much; those below the given one are simulated more shortly. */
   front: Goodput[];
 }
 
@@ -56,7 +56,9 @@ export async function bestGoodput(search: Search, engines: number, guess: number
   if (pulls.length > 1)
     best = await compare('what is pulled or stored, how turns are placed', pulls, best.best.perSecond);
   const rivals = ranked([...known.values()], trials.slo).filter((one) => one !== best && alike(best, one));
-  const front = [...(await smallerFleets(search, engines, best)), best];
+  const smaller = await smallerFleets(search, engines, best);
+  const rates = smaller.map((fleet) => fleet.best.perSecond);
+  const front = [...smaller.filter((_, i) => rates[i]! > Math.max(0, ...rates.slice(0, i))), best];
   return { chosen: best, closest: null, rivals, front };
 }
 

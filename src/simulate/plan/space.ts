@@ -82,11 +82,20 @@ export class Front {
     return alike ? [...alike.values()].toSorted((a, b) => byGoodness(a, b, this.#slo)) : [];
   }
 
-  /** The best of each number, fewest engines first. */
+  /** The best of each number that no fewer engines beat, fewest engines first. */
   get rows(): Outcome[] {
     const engines = [...this.#byEngines.keys()].toSorted((a, b) => a - b);
-    return engines.map((n) => this.ranked(n)[0]!);
+    const best = engines.map((n) => this.ranked(n)[0]!);
+    return best.filter((row, i) => !best.slice(0, i).some((smaller) => beats(smaller, row)));
   }
+}
+
+/** In each respect in which rows are compared: as many keep the SLO or more, and none waits longer. */
+function beats(smaller: Outcome, larger: Outcome): boolean {
+  const quicker = (of: 'ttftMs' | 'tpotMs') =>
+    (['p50', 'p90'] as const).every((q) => (smaller[of]?.[q] ?? Infinity) <= (larger[of]?.[q] ?? Infinity));
+  const keeps = (smaller.met || !larger.met) && smaller.share >= larger.share;
+  return keeps && quicker('ttftMs') && quicker('tpotMs');
 }
 
 /** Of the same arrivals: that the one's share lies above the other's cannot be told. */

@@ -12,7 +12,7 @@ import type { Span } from '../../../../src/measure/spans.ts';
 import { systemClock } from '../../../../src/platform/clock.ts';
 import { reasonOf } from '../../../../src/router/autoscale/loop.ts';
 import type { ScaleTarget } from '../../../../src/router/scaling/plan.ts';
-import { memberEvent } from '../../../../src/simulate/fleet-event.ts';
+import { deathEvent, memberEvent } from '../../../../src/simulate/fleet-event.ts';
 import { liveAutoscaler } from '../../../../src/simulate/live/autoscaling.ts';
 import { FleetLog } from '../../../../src/simulate/live/fleet-log.ts';
 import { LiveLoad } from '../../../../src/simulate/live/load.ts';
@@ -200,11 +200,9 @@ export class RealFleet {
   #heard(notice: ClusterNotice): void {
     this.#log.heard(notice);
     switch (notice.kind) {
-      case 'dead': {
-        const { engineId, message: detail } = notice;
-        this.#log.happened({ atMs: this.nowMs, event: 'died', engineId, detail });
+      case 'dead':
+        this.#log.happened(deathEvent(notice, this.nowMs));
         break;
-      }
       case 'joined':
       case 'leaving':
       case 'left': {

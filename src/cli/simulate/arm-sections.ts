@@ -1,0 +1,136 @@
+/** What one arm's engines did, as sections of a page: load over time, who came and went, one request's way. */
+import type { SimulatedArm } from '../../measure/simulation-report.ts';
+import type { TurnTimeline } from '../../measure/turn-timeline.ts';
+import type { Piece, Section } from '../../report/document.ts';
+import { timelineSection } from '../../report/timeline.ts';
+import { formatCount } from '../format.ts';
+import { left, right } from '../table.ts';
+import { loadOverTime, MOST_LINES } from './load-over-time.ts';
+
+type Scaling = NonNullable<SimulatedArm['scaling']>;
+
+/** Longer tables are closed until they are asked for. */
+const MOST_ROWS = 30;
+
+export function armSections(arm: SimulatedArm, timeline: TurnTimeline | null): Section[] {
+  return [
+    loadSection(arm),
+    ...(arm.scaling ? [scalingSection(arm, arm.scaling)] : []),
+    ...(timeline ? [waySection(arm, timeline)] : []),
+  ];
+}
+
+function waySection({ label, engines }: SimulatedArm, timeline: TurnTimeline): Section {
+  const section = timelineSection(timeline, engines);
+  return { ...section, title: `${label}: one request's way through the fleet` };
+}
+
+function scalingSection({ label, engines }: SimulatedArm, scaling: Scaling): Section {
+  const { events, mean_engines: mean } = scaling;
+  const endMs = Math.max(...engines.flatMap(({ load, serves_ms }) => [serves_ms, load.at(-1)?.end_ms ?? 0]));
+  return {
+    title: `${label}: who came and went`,
+    pieces: [
+      {
+        kind: 'figures',
+        figures: [
+          { label: 'P', value: mean.prefill.toFixed(2), note: 'on average' },
+          { label: 'D', value: mean.decode.toFixed(2), note: 'on average' },
+          { label: 'joined', value: formatCount(scaling.joined), note: '' },
+          { label: 'left', value: formatCount(scaling.left), note: `${formatCount(scaling.died)} died` },
+          {
+            label: 'KV lost',
+            value: formatCount(scaling.lost_tokens),
+            note: `tokens held for next turns; ${formatCount(scaling.recomputed_tokens)} computed again`,
+          },
+        ],
+      },
+      {
+        kind: 'curve',
+        title: 'Engines that serve',
+        x: { label: 'simulated seconds' },
+        y: { label: 'engines' },
+        series: (['prefill', 'decode'] as const).map((role) => ({
+          name: role,
+          points: servingOver(
+            engines.filter((engine) => engine.role === role),
+            endMs,
+          ),
+        })),
+      },
+      {
+        kind: 'table',
+        title: 'What happened',
+        columns: [{ head: 'second' }, left('what'), left('engine'), left('')],
+        rows: events.map(({ at_ms, event, engine_id, detail }) => [
+          (at_ms / 1000).toFixed(1),
+          event,
+          engine_id ?? '',
+          detail,
+        ]),
+        folded: events.length > MOST_ROWS,
+      },
+    ],
+  };
+}
+
+/** As steps: how many serve from each change to the next. */
+function servingOver(engines: SimulatedArm['engines'], endMs: number): { x: number; y: number }[] {
+  const changes = engines
+    .flatMap(({ serves_ms, ended_ms }) => [
+      { atMs: serves_ms, by: 1 },
+      ...(ended_ms === null ? [] : [{ atMs: ended_ms, by: -1 }]),
+    ])
+    .toSorted((a, b) => a.atMs - b.atMs);
+  let count = 0;
+  const points = changes.flatMap(({ atMs, by }) => {
+    const before = count;
+    count += by;
+    return [
+      { x: atMs / 1000, y: before },
+      { x: atMs / 1000, y: count },
+    ];
+  });
+  return [...points, { x: endMs / 1000, y: count }];
+}
+
+function loadSection(arm: SimulatedArm): Section {
+  const over = (
+    title: string,
+    unit: string,
+    value: (slice: SimulatedArm['engines'][number]['load'][number]) => number,
+  ): Piece => ({
+    kind: 'curve',
+    title,
+    x: { label: 'simulated seconds' },
+    y: { label: unit },
+    series: loadOverTime(arm.engines, value),
+  });
+  return {
+    title: `${arm.label}: load over time`,
+    ...(arm.engines.length > MOST_LINES && {
+      intro:
+        'Of each role the median of its engines; what is coloured reaches from the least to the most of them.',
+    }),
+    pieces: [
+      over('Time in steps', '% of the time', ({ busy }) => 100 * busy),
+      over('Requests that wait', 'requests', ({ waiting }) => waiting),
+      over('KV in use', '% of the pool', ({ kv_used }) => 100 * kv_used),
+      {
+        kind: 'table',
+        title: 'Engines',
+        folded: arm.engines.length > MOST_ROWS,
+        columns: [left('engine'), ...right('busy, %', 'running', 'waiting', 'KV, %', 'steps', 'preempted')],
+        rows: arm.engines.map((engine) => [
+          engine.engine_id,
+          (100 * engine.busy).toFixed(1),
+          engine.running.toFixed(2),
+          engine.waiting.toFixed(2),
+          (100 * engine.kv_used).toFixed(1),
+          formatCount(engine.steps),
+          formatCount(engine.preemptions),
+        ]),
+      },
+    ],
+  };
+}

@@ -1,0 +1,29 @@
+/** A row an arm, whose name is as long as there is room for. */
+import type { SimulatedArm } from '../../measure/simulation-report.ts';
+import { clip, WIDTH, widthOf } from '../format.ts';
+import { type Column, left, plainStyle, renderTable, type TableStyle } from '../table.ts';
+
+/** `columns`: those after the name, as `cells` gives them. */
+export function armTable(
+  columns: readonly Column[],
+  arms: readonly SimulatedArm[],
+  cells: (arm: SimulatedArm) => readonly string[],
+  style: TableStyle,
+): string[] {
+  const all = [left(''), ...columns];
+  const names = arms.map(({ label }) => label);
+  const rows = (of: readonly string[]) => arms.map((arm, i) => [of[i]!, ...cells(arm)]);
+  const tooWide = (of: readonly string[]): number =>
+    Math.max(...renderTable(all, rows(of), plainStyle).map(widthOf)) - WIDTH;
+  const over = tooWide(names);
+  const room = Math.max(...names.map(widthOf)) - over;
+  return renderTable(all, rows(over > 0 ? names.map((name) => shorter(name, room)) : names), style);
+}
+
+/** A threshold tells arms apart: it stays. */
+function shorter(name: string, room: number): string {
+  if (widthOf(name) <= room) return name;
+  const [mode = '', threshold] = name.split(/, threshold (?=\d+$)/);
+  const mark = threshold === undefined ? '' : ` ≥${threshold}`;
+  return `${clip(mode, room - mark.length)}${mark}`;
+}

@@ -1,0 +1,50 @@
+/** Engines' load over time as lines: one an engine where they are few, else of each role the median of its engines, and the band that they lie in. */
+import type { SimulatedArm } from '../../measure/simulation-report.ts';
+import { median } from '../../measure/statistics.ts';
+import type { CurvePiece, Point } from '../../report/document.ts';
+
+type Engine = Pick<SimulatedArm['engines'][number], 'engine_id' | 'role' | 'load'>;
+type Slice = Engine['load'][number];
+type Series = CurvePiece['series'][number];
+
+/** There are no more colours than that. */
+export const MOST_LINES = 5;
+/** Engines' own slices differ in length: all are averaged over these. */
+const CELLS = 120;
+
+/** `of`: what is shown of a slice. Time in seconds. */
+export function loadOverTime(engines: readonly Engine[], of: (slice: Slice) => number): Series[] {
+  const endMs = Math.max(0, ...engines.map(({ load }) => load.at(-1)?.end_ms ?? 0));
+  const columns = engines.map(({ load }) => averaged(load, of, endMs / CELLS));
+  const pointsOf = (some: readonly (readonly (number | null)[])[]): Point[] =>
+    Array.from({ length: CELLS }, (_, i) => i).flatMap((i) => {
+      const known = some.flatMap((column) => column[i] ?? []);
+      if (known.length === 0) return [];
+      const at = { x: Number((((i + 0.5) * endMs) / CELLS / 1000).toPrecision(4)), y: median(known) };
+      return [some.length === 1 ? at : { ...at, low: Math.min(...known), high: Math.max(...known) }];
+    });
+  if (engines.length <= MOST_LINES)
+    return engines.map(({ engine_id: name }, i) => ({ name, points: pointsOf([columns[i]!]) }));
+  return (['prefill', 'decode'] as const).flatMap((role) => {
+    const some = columns.filter((_, i) => engines[i]!.role === role);
+    if (some.length === 0) return [];
+    return [{ name: `${role}, median of ${some.length}`, points: pointsOf(some), band: true }];
+  });
+}
+
+/** Each cell's average, by how long each slice lies in it; null: the engine was not there. */
+function averaged(load: readonly Slice[], of: (slice: Slice) => number, cellMs: number): (number | null)[] {
+  const sums = new Float64Array(CELLS);
+  const lengths = new Float64Array(CELLS);
+  for (const slice of load) {
+    const value = of(slice);
+    const last = Math.min(CELLS - 1, Math.floor(slice.end_ms / cellMs));
+    for (let i = Math.floor(slice.start_ms / cellMs); i <= last; i++) {
+      const ms = Math.min(slice.end_ms, (i + 1) * cellMs) - Math.max(slice.start_ms, i * cellMs);
+      if (ms <= 0) continue;
+      sums[i]! += value * ms;
+      lengths[i]! += ms;
+    }
+  }
+  return Array.from(sums, (sum, i) => (lengths[i]! > 0 ? sum / lengths[i]! : null));
+}

@@ -1,0 +1,23 @@
+import { expect, it } from 'vitest';
+import { armTable } from '../../src/cli/simulate/arm-table.ts';
+import { plainStyle, right } from '../../src/cli/table.ts';
+import type { SimulatedArm } from '../../src/measure/simulation-report.ts';
+import { widest } from './fake.ts';
+
+const labels = ['bidirectional', 'bidirectional, threshold 64', 'prefix-cache:0.25,least-request:0.75'];
+
+const table = (columns: number): string =>
+  armTable(
+    right(...Array.from({ length: columns }, (_, i) => `c${i}`)),
+    labels.map((label) => ({ label }) as SimulatedArm),
+    () => Array.from({ length: columns }, () => '12345'),
+    plainStyle,
+  ).join('\n');
+
+it('names arms in full where there is room, and keeps their thresholds where there is none', () => {
+  for (const label of labels) expect(table(5)).toContain(label);
+  const narrow = table(9);
+  expect(narrow).toContain('bidirectional ≥64 ');
+  expect(narrow).toContain('prefix-cache:0.25');
+  expect(widest(narrow)).toBeLessThanOrEqual(80);
+});

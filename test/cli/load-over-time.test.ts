@@ -1,0 +1,58 @@
+import { describe, expect, it } from 'vitest';
+import { loadOverTime } from '../../src/cli/simulate/load-over-time.ts';
+
+type Engine = Parameters<typeof loadOverTime>[0][number];
+
+/** Slices of so many milliseconds each, from a moment on, with that many who wait. */
+const engine = (
+  engine_id: string,
+  role: 'prefill' | 'decode',
+  waiting: readonly number[],
+  sliceMs: number,
+  fromMs = 0,
+): Engine => ({
+  engine_id,
+  role,
+  load: waiting.map((n, i) => ({
+    ...{ start_ms: fromMs + i * sliceMs, end_ms: fromMs + (i + 1) * sliceMs },
+    ...{ waiting: n, running: 0, kv_used: 0, busy: 0 },
+  })),
+});
+
+const waitingOf = (engines: readonly Engine[]) => loadOverTime(engines, ({ waiting }) => waiting);
+
+describe('load over time', () => {
+  it('of few engines is a line each, whatever their slices are', () => {
+    const [p, d] = waitingOf([
+      engine('prefill-0', 'prefill', [1, 3], 6000),
+      engine('decode-0', 'decode', [2, 2, 2, 5, 5, 5], 2000),
+    ]);
+    expect([p!.name, d!.name]).toEqual(['prefill-0', 'decode-0']);
+    const half = (points: typeof p, from: number) =>
+      new Set(points!.points.filter(({ x }) => x >= from && x < from + 6).map(({ y }) => y));
+    expect([half(p, 0), half(p, 6)]).toEqual([new Set([1]), new Set([3])]);
+    expect([half(d, 0), half(d, 6)]).toEqual([new Set([2]), new Set([5])]);
+  });
+
+  it('of many is by role: the median and the band, of those who were there', () => {
+    const waits = [0, 1, 2, 3, 14];
+    const engines = waits.map((n, i) => engine(`prefill-${i}`, 'prefill', [n], 12_000));
+    const late = engine('decode-0', 'decode', [7], 3000, 9000);
+    const [prefill, decode] = waitingOf([...engines, late]);
+    expect(prefill).toMatchObject({ name: 'prefill, median of 5', band: true });
+    expect(prefill!.points).toHaveLength(120);
+    for (const point of prefill!.points) expect(point).toMatchObject({ y: 2, low: 0, high: 14 });
+    expect(decode!.name).toBe('decode, median of 1');
+    expect(decode!.points.every(({ x, y }) => x > 9 && y === 7)).toBe(true);
+  });
+
+  it('a slice that lies in several cells, and a cell with several slices, count by their time', () => {
+    // 0.1 s a cell: the first has 40 ms of the one and 60 ms of the other.
+    const load = engine('prefill-0', 'prefill', [10, 0], 40).load.map((slice, i) =>
+      i === 0 ? slice : { ...slice, end_ms: 12_000 },
+    );
+    const [line] = waitingOf([{ engine_id: 'prefill-0', role: 'prefill', load }]);
+    expect(line!.points[0]!.y).toBeCloseTo(4, 9);
+    expect(line!.points[1]!.y).toBe(0);
+  });
+});

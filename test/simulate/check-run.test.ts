@@ -1,0 +1,67 @@
+/** What is checked after every run can be found wrong. */
+import { describe, expect, it } from 'vitest';
+import { checkRun, checkSame } from '../../src/simulate/check-run.ts';
+import { Collector } from '../../src/simulate/collector.ts';
+import { outcomeOf } from '../../src/simulate/outcome.ts';
+import { greedy, simulated, turn } from './simulated.ts';
+
+const request = { conversationId: 'a', promptTokenIds: [8, 9, 10], sampling: greedy(3) };
+
+async function served() {
+  const cluster = simulated({}, { stepMs: () => 5 });
+  const collector = new Collector();
+  await cluster.run(
+    (async () => {
+      collector.arrives('a');
+      collector.ends(0, await turn(cluster, request));
+    })(),
+  );
+  return { cluster, collector };
+}
+
+describe('a run that is over', () => {
+  it('is as it should be', async () => {
+    const { cluster, collector } = await served();
+    await expect(checkRun(cluster, collector)).resolves.toBeUndefined();
+  });
+
+  it('lacks a request that never ended', async () => {
+    const { cluster, collector } = await served();
+    collector.arrives('b');
+    await expect(checkRun(cluster, collector)).rejects.toThrow(
+      '2 requests came, 1 ended well, 0 failed: 1 are missing',
+    );
+  });
+
+  it('has a request whose last token came before its first', async () => {
+    const { cluster, collector } = await served();
+    const result = await cluster.run(turn(cluster, { ...request, conversationId: 'b' }));
+    collector.arrives('b');
+    collector.ends(0, { ...result, latencyMs: result.ttftMs / 2 });
+    await expect(checkRun(cluster, collector)).rejects.toThrow('had its first token after');
+  });
+
+  it('has a READ that never ended', async () => {
+    const { cluster, collector } = await served();
+    cluster.net.counts.started++;
+    await expect(checkRun(cluster, collector)).rejects.toThrow('READs began');
+  });
+
+  it('has two turns of a conversation at once', () => {
+    const collector = new Collector();
+    collector.arrives('a');
+    expect(() => collector.arrives('a')).toThrow('two turns of a are under way');
+  });
+
+  it('gave something else with the same seed', async () => {
+    const [one, other] = await Promise.all(
+      [served(), served()].map(async (run) =>
+        outcomeOf({ ...(await run), happened: null, stopped: null, lastComesMs: null }),
+      ),
+    );
+    expect(() => checkSame(one!, other!, 7)).not.toThrow();
+    const ttftMs = one!.columns.ttftMs.map((ms) => ms + 1);
+    const changed = { ...other!, columns: { ...other!.columns, ttftMs } };
+    expect(() => checkSame(one!, changed, 7)).toThrow('seed 7 gave other columns');
+  });
+});

@@ -1,0 +1,24 @@
+import { expect, it } from 'vitest';
+import { VirtualClock } from '../../src/simulate/clock.ts';
+import { EngineMeter } from '../../src/simulate/meter.ts';
+
+const QUEUES = { running: 2, waiting: 1, waitingForRemote: 0, freeBlocks: 5, numBlocks: 10 };
+
+const pass = (clock: VirtualClock, ms: number): void => {
+  clock.after(ms, () => {});
+  while (clock.next());
+};
+
+it('of an engine that ended nothing counts after its end, though nobody took its requests away', () => {
+  const clock = new VirtualClock();
+  const meter = new EngineMeter('decode-0', clock, () => ({ ...QUEUES, waitingTokens: 0 }));
+  pass(clock, 10);
+  meter.ends();
+  const [mean, slices] = [meter.mean(), meter.slices()];
+  expect(mean).toMatchObject({ running: 2, waiting: 1, kvUsed: 0.5, busy: 0 });
+  expect(slices.at(-1)!.endMs).toBe(10);
+  pass(clock, 90);
+  meter.look();
+  expect(meter.mean()).toEqual(mean);
+  expect(meter.slices()).toEqual(slices);
+});
