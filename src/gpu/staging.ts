@@ -18,6 +18,7 @@ export interface StagingRingOptions {
 export class StagingRing {
   readonly #gpu: GpuDevice;
   readonly #options: StagingRingOptions;
+  /** Taken from its end: what was given back last the processor's caches still have, where the device is one. */
   readonly #free: GPUBuffer[] = [];
   readonly #all = new Set<GPUBuffer>();
   #inUse = 0;
@@ -68,7 +69,7 @@ export class StagingRing {
   }
 
   #take(byteLength: number): GPUBuffer {
-    const fits = this.#free.findIndex((buffer) => buffer.size >= byteLength);
+    const fits = this.#free.findLastIndex((buffer) => buffer.size >= byteLength);
     if (fits >= 0) return this.#free.splice(fits, 1)[0]!;
     const outgrown = this.#free.shift()!;
     this.#all.delete(outgrown);

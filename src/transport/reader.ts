@@ -149,8 +149,6 @@ export class ReaderHalf {
       const pairs = blockIds.map((remote, i) => ({ group, remote, local: place.localIds[i]! }));
       transfer.request.onChunk?.(pairs);
     }
-    const ends = { holderId: connected.identity.engineId, readerId: this.#deps.own.identity.engineId };
-    emitHolderStages(this.#deps.onSpan, chunk, { ...ends, requestId: transfer.request.requestId });
     let committed = false;
     try {
       const staged = await this.#copyOut(chunk, connected, transfer);
@@ -197,6 +195,8 @@ export class ReaderHalf {
       return staged;
     } finally {
       post({ kind: 'credit', epoch, slot, transferId, index });
+      const ends = { holderId: connected.identity.engineId, readerId: this.#deps.own.identity.engineId };
+      emitHolderStages(this.#deps.onSpan, chunk, { ...ends, requestId: transfer.request.requestId });
     }
   }
 

@@ -121,8 +121,17 @@ export class ChunkSending {
     return { gathered, startMs, endMs: this.#deps.clock.now() };
   }
 
-  /** Takes over the gathered bytes and the slot. Copies at once, without a link posts at once; resolves when posted. */
+  /**
+   * Takes over the gathered bytes and the slot. Copies at once, without a link posts at once; resolves when posted. The
+   * bytes are given back last: the reader need not wait for that.
+   */
   async #sendChunk(part: GatheredChunk): Promise<void> {
+    const posted = this.#copyAndPost(part);
+    part.gathered.release();
+    await posted;
+  }
+
+  async #copyAndPost(part: GatheredChunk): Promise<void> {
     const read = this.#read;
     const { chunk, index, gathered, startMs, endMs, slot } = part;
     const { transferId } = read;
@@ -183,8 +192,6 @@ export class ChunkSending {
     } catch (error) {
       ring.release(slot);
       throw error;
-    } finally {
-      gathered.release();
     }
   }
 }

@@ -43,6 +43,7 @@ const nameOf = ({ transferId, index }: ChunkName): string => `${index}:${transfe
 
 /** Free slots, given out in the order asked for: transfers that ask for one slot at a time share the slab by turns. */
 export class SlotRing {
+  /** Taken from its end: what came back last the processor's caches still have. */
   readonly #free: number[];
   readonly #inUse = new Set<number>();
   readonly #waiters = new Set<(slot: number) => void>();
@@ -52,13 +53,13 @@ export class SlotRing {
   returned = 0;
 
   constructor(slots: number) {
-    this.#free = Array.from({ length: slots }, (_, slot) => slot);
+    this.#free = Array.from({ length: slots }, (_, i) => slots - 1 - i);
   }
 
   /** null when the signal aborts before a slot is free. */
   acquire(signal: AbortSignal): Promise<number | null> {
     if (signal.aborted) return Promise.resolve(null);
-    const slot = this.#free.shift();
+    const slot = this.#free.pop();
     if (slot !== undefined) {
       this.#inUse.add(slot);
       return Promise.resolve(slot);

@@ -110,6 +110,16 @@ describe('the compatibility hash', () => {
 });
 
 describe('SlotRing', () => {
+  it('gives out the slot that came back last, which caches still have', async () => {
+    const ring = new SlotRing(4);
+    const { signal } = new AbortController();
+    const next = () => ring.acquire(signal);
+    expect([await next(), await next(), await next()]).toEqual([0, 1, 2]);
+    ring.release(0);
+    ring.release(2);
+    expect([await next(), await next(), await next()]).toEqual([2, 0, 3]);
+  });
+
   const live = () => new AbortController().signal;
 
   it('gives freed slots to who asked first, and forgets who gave up', async () => {
