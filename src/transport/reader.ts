@@ -4,7 +4,7 @@
  */
 import type { BlockId, Clock } from '../engine/types.ts';
 import { messageOf, TransferError } from '../errors.ts';
-import { onHost, type SpanSink } from '../measure/spans.ts';
+import type { SpanSink } from '../measure/spans.ts';
 import { checksum } from './checksum.ts';
 import { ATTEMPTS, silence } from './deadlines.ts';
 import { type Connected, Handshake, type HandshakeDeps } from './handshake.ts';
@@ -237,17 +237,10 @@ export class ReaderHalf {
     endMs: number,
   ): void {
     const { engineId } = this.#deps.own.identity;
-    emitStage(this.#deps.onSpan, {
-      name,
-      ...onHost(engineId),
-      way: { from: request.remote.engineId, to: engineId },
-      startMs,
-      endMs,
-      requestId: request.requestId,
-      transferId,
-      chunk: index,
-      bytes: byteLength,
-    });
+    const { requestId, remote } = request;
+    const way = { from: remote.engineId, to: engineId };
+    const args = { transferId, chunk: index, bytes: byteLength };
+    emitStage(this.#deps.onSpan, name, engineId, { way, requestId, args }, startMs, endMs);
   }
 }
 

@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../engine/types.ts';
 import { ConfigError, EngineDeadError, TransferError } from '../errors.ts';
-import { onLink, type SpanSink } from '../measure/spans.ts';
+import type { SpanSink } from '../measure/spans.ts';
 import { DEFAULT_CHUNK_BYTES } from './chunks.ts';
 import type { CompatibilityFactors } from './compatibility.ts';
 import { SILENCE_MS } from './deadlines.ts';
@@ -294,16 +294,10 @@ class MessagePortTransport implements PeerTransport {
     const { notification, requestId, postedAt } = message;
     const { clock, onSpan } = this.#deps;
     if (notification.kind === 'done_reading' && onSpan) {
-      emitStage(onSpan, {
-        name: 'notify',
-        ...onLink({ from: from.engineId, to: this.identity.engineId }),
-        startMs: postedAt,
-        endMs: clock.now(),
-        requestId,
-        transferId: notification.requestId,
-        chunk: 0,
-        bytes: 0,
-      });
+      const { engineId } = this.identity;
+      const way = { from: from.engineId, to: engineId };
+      const args = { transferId: notification.requestId, chunk: 0, bytes: 0 };
+      emitStage(onSpan, 'notify', engineId, { way, requestId, args }, postedAt, clock.now());
     }
     this.#handlersFor(from.engineId).onNotification(from.engineId, notification);
   }
