@@ -21,11 +21,8 @@ export function summarise(
   slo: Slo,
 ): SimulatedArm {
   const [first] = runs as [RunOutcome];
-  const all = (key: Column): number[] => runs.flatMap(({ columns }) => [...columns[key]]);
   const sum = (key: Column): number => sumOf(runs, ({ columns }) => totalOf(columns[key]));
-  const requests = sumOf(runs, ({ count }) => count);
-  const simulatedMs = sumOf(runs, ({ lastEndMs }) => lastEndMs);
-  const perSecond = perSecondIn(simulatedMs);
+  const served = servedIn(runs, slo);
   const promptTokens = sum('promptTokens');
   const localHitTokens = sum('localHitTokens');
   const pulledTokens = sum('pulledTokens');
@@ -35,17 +32,17 @@ export function summarise(
     routing: options.routing?.name ?? 'round-robin',
     threshold: options.connector.nixl.recomputeThreshold,
     seeds: runs.length,
-    simulated_ms: simulatedMs,
-    requests,
-    failed_requests: sumOf(runs, ({ failed }) => failed),
+    simulated_ms: simulatedMsOf(runs),
+    requests: served.requests,
+    failed_requests: served.failed_requests,
     errors: errorsOf(runs),
-    ttft_ms: describeSamples(all('ttftMs')),
-    tpot_ms: describeSamples(runs.flatMap(tpots)),
-    latency_ms: describeSamples(all('latencyMs')),
-    by_seed: runs.map((run) => seedFacts(run, slo)),
-    requests_per_second: perSecond(requests),
-    output_tokens_per_second: perSecond(sum('outputTokens')),
-    goodput: goodputOf(runs, slo, perSecond),
+    ttft_ms: served.ttft_ms,
+    tpot_ms: served.tpot_ms,
+    latency_ms: describeSamples(all(runs, 'latencyMs')),
+    by_seed: runs.map((run) => seedFacts(run, runs.length === 1 ? served : servedIn([run], slo))),
+    requests_per_second: served.requests_per_second,
+    output_tokens_per_second: perSecondOf(runs, sum('outputTokens')),
+    goodput: served.goodput,
     prompt_tokens: promptTokens,
     local_hit_tokens: localHitTokens,
     pulled_tokens: pulledTokens,
@@ -65,19 +62,36 @@ export function summarise(
   };
 }
 
-const perSecondIn = (simulatedMs: number) => (n: number) => (simulatedMs > 0 ? (1000 * n) / simulatedMs : 0);
-
-function seedFacts(run: RunOutcome, slo: Slo): SimulatedArm['by_seed'][number] {
-  const perSecond = perSecondIn(run.lastEndMs);
+/** What is told of all runs, and of each. */
+function servedIn(runs: readonly RunOutcome[], slo: Slo) {
+  const requests = sumOf(runs, ({ count }) => count);
   return {
-    requests: run.count,
-    failed_requests: run.failed,
-    ttft_ms: describeSamples([...run.columns.ttftMs]),
-    tpot_ms: describeSamples(tpots(run)),
-    requests_per_second: perSecond(run.count),
-    good_share: goodputOf([run], slo, perSecond)?.share ?? null,
-    verdict: run.verdict.word,
+    requests,
+    failed_requests: sumOf(runs, ({ failed }) => failed),
+    ttft_ms: describeSamples(all(runs, 'ttftMs')),
+    tpot_ms: describeSamples(runs.flatMap(tpots)),
+    requests_per_second: perSecondOf(runs, requests),
+    goodput: goodputOf(runs, slo),
   };
+}
+
+const seedFacts = (
+  { verdict }: RunOutcome,
+  { goodput, ...served }: ReturnType<typeof servedIn>,
+): SimulatedArm['by_seed'][number] => ({
+  ...served,
+  good_share: goodput?.share ?? null,
+  verdict: verdict.word,
+});
+
+const all = (runs: readonly RunOutcome[], key: Column): number[] =>
+  runs.flatMap(({ columns }) => [...columns[key]]);
+
+const simulatedMsOf = (runs: readonly RunOutcome[]): number => sumOf(runs, ({ lastEndMs }) => lastEndMs);
+
+function perSecondOf(runs: readonly RunOutcome[], n: number): number {
+  const simulatedMs = simulatedMsOf(runs);
+  return simulatedMs > 0 ? (1000 * n) / simulatedMs : 0;
 }
 
 const sumOf = <T>(values: readonly T[], of: (value: T) => number): number =>
@@ -105,11 +119,7 @@ function errorsOf(runs: readonly RunOutcome[]): SimulatedArm['errors'] {
   return [...errors].map(([message, count]) => ({ message, count }));
 }
 
-function goodputOf(
-  runs: readonly RunOutcome[],
-  { ttftMs, tpotMs }: Slo,
-  perSecond: (n: number) => number,
-): SimulatedArm['goodput'] {
+function goodputOf(runs: readonly RunOutcome[], { ttftMs, tpotMs }: Slo): SimulatedArm['goodput'] {
   if (ttftMs === null && tpotMs === null) return null;
   let good = 0;
   for (const { columns, count } of runs)
@@ -118,7 +128,7 @@ function goodputOf(
         good++;
   const asked = sumOf(runs, ({ count, failed }) => count + failed);
   const share = asked > 0 ? good / asked : 0;
-  return { slo_ttft_ms: ttftMs, slo_tpot_ms: tpotMs, share, requests_per_second: perSecond(good) };
+  return { slo_ttft_ms: ttftMs, slo_tpot_ms: tpotMs, share, requests_per_second: perSecondOf(runs, good) };
 }
 
 function transfersOf(runs: readonly RunOutcome[]): Record<string, number> {

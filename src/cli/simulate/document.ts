@@ -9,7 +9,7 @@ import { left, right, under } from '../table.ts';
 import { figureCells, otherWork } from './against.ts';
 import { armSections } from './arm-sections.ts';
 import { tierTimesLine, timesOf, verdictLine } from './output.ts';
-import { SEED_FIGURES } from './seeds.ts';
+import { seedFigures } from './seeds.ts';
 
 /** `timelines`: of each arm one turn, span by span; null: none was followed. */
 export function simulationDocument(
@@ -79,9 +79,7 @@ const sloOf = ({ slo_ttft_ms: ttft, slo_tpot_ms: tpot }: NonNullable<SimulatedAr
 
 /** How much hangs on the draw. */
 function seedTable(arms: readonly SimulatedArm[], first: number): Piece {
-  const figures = SEED_FIGURES.filter(({ of }) =>
-    arms.some((arm) => arm.by_seed.some((one) => of(one) !== null)),
-  );
+  const figures = seedFigures(arms);
   return {
     kind: 'table',
     title: 'Seed by seed, times in ms',

@@ -6,12 +6,13 @@ import { armTable } from './arm-table.ts';
 
 type Seed = SimulatedArm['by_seed'][number];
 
-/** What is compared between seeds. */
-export const SEED_FIGURES: readonly {
+interface SeedFigure {
   name: string;
   of: (seed: Seed) => number | null;
   shown: (value: number | null) => string;
-}[] = [
+}
+
+const FIGURES: readonly SeedFigure[] = [
   { name: 'TTFT mean', of: ({ ttft_ms }) => ttft_ms?.mean ?? null, shown: formatMs },
   { name: 'TTFT p90', of: ({ ttft_ms }) => ttft_ms?.p90 ?? null, shown: formatMs },
   { name: 'TPOT p50', of: ({ tpot_ms }) => tpot_ms?.p50 ?? null, shown: formatMs },
@@ -23,11 +24,13 @@ export const SEED_FIGURES: readonly {
   },
 ];
 
+/** What is compared between seeds, where any has it. */
+export const seedFigures = (arms: readonly SimulatedArm[]): SeedFigure[] =>
+  FIGURES.filter(({ of }) => arms.some((arm) => arm.by_seed.some((one) => of(one) !== null)));
+
 /** From the least to the most of each figure. */
 export function seedTable(arms: readonly SimulatedArm[], style: TableStyle): string[] {
-  const figures = SEED_FIGURES.filter(({ of }) =>
-    arms.some((arm) => arm.by_seed.some((one) => of(one) !== null)),
-  );
+  const figures = seedFigures(arms);
   const seeds = Math.max(...arms.map((arm) => arm.seeds));
   const columns = packed(`least and most of ${seeds} seeds, times in ms`, ...figures.map(({ name }) => name));
   const cells = ({ by_seed }: SimulatedArm): string[] =>
