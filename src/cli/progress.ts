@@ -2,6 +2,7 @@
 import cliProgress from 'cli-progress';
 import type { CliDeps } from './deps.ts';
 import { clip, fill } from './format.ts';
+import { printable } from './printable.ts';
 
 export interface Progress {
   /** A milestone: always a line of its own. */
@@ -50,7 +51,8 @@ function barProgress(stream: NodeJS.WriteStream, write: (text: string) => void):
       bar.start(total ?? 0, 0, { detail: '' });
     },
     update(done, detail) {
-      bar?.update(done, { detail: clip(detail, 40) });
+      // Straight to the terminal, past what makes other outputs printable.
+      bar?.update(done, { detail: clip(printable(detail), 40) });
     },
     end: stop,
   };
