@@ -60,7 +60,7 @@ function speedSection({ arms, seed }: SimulationReport): Section {
           left(''),
           ...under('TTFT, ms', 'mean', 'p50', 'p90', 'p99'),
           ...under('TPOT, ms', 'p50', 'p90'),
-          ...right('requests/s'),
+          ...right('req/s'),
           ...(slo ? under('keep the SLO', 'of all', 'a second') : []),
           ...under('prompt tokens', 'hit', 'pulled', 'computed'),
         ],
