@@ -1,13 +1,12 @@
 /** What simulated engines compute on: one machine that all of them share, whose steps do not always take the same time. */
-import type { EngineRole } from '../router/engine-client.ts';
 import { Random } from '../workload/random.ts';
 import type { VirtualClock } from './clock.ts';
-import type { SimulationCosts, SpeedOf, StepShape, Stretch } from './costs/types.ts';
+import type { SimulationCosts, SpeedOf, StepShape, Stretch, Work } from './costs/types.ts';
 import { SharedResource } from './resources.ts';
 
-/** Of a step that computes: whose it is, and the tokens before each of its rows, on average. */
+/** Of a step that computes: what it is at, and the tokens before each of its rows, on average. */
 export interface Computing {
-  role: EngineRole;
+  work: Work;
   context: number;
 }
 
@@ -15,9 +14,9 @@ export interface Computing {
 export const machineOf = (clock: VirtualClock, speeds: SpeedOf): SharedResource<Computing> =>
   new SharedResource(
     clock,
-    (_all, { role, context }, count) =>
-      speeds(role, { prefill: count('prefill'), decode: count('decode') }, context),
-    ({ role }) => role,
+    (_all, { work, context }, count) =>
+      speeds(work, { prefill: count('prefill'), decode: count('decode') }, context),
+    ({ work }) => work,
   );
 
 /** For each engine, how many times its time a step takes, by the seed: stretch after stretch, each to its end. */

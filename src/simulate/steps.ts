@@ -2,7 +2,14 @@
 import type { EngineCore } from '../engine/engine-core.ts';
 import type { SampledToken, ScheduledBatch } from '../engine/types.ts';
 import type { VirtualClock } from './clock.ts';
-import { contextOf, type SimulationCosts, type StepPlace, type StepShape, shapeOf } from './costs/types.ts';
+import {
+  contextOf,
+  type SimulationCosts,
+  type StepPlace,
+  type StepShape,
+  shapeOf,
+  workOf,
+} from './costs/types.ts';
 import { DecodeSteps } from './decode-steps.ts';
 import type { EngineTrace } from './engine-trace.ts';
 import type { Computing } from './machine.ts';
@@ -109,7 +116,7 @@ export class EngineSteps {
       this.#runStep(batch, shape);
       return;
     }
-    const computing = { role: place.role, context: contextOf(shape) };
+    const computing = { work: workOf(shape), context: contextOf(shape) };
     this.#stepping = machine.begin(ms, () => this.#stepDone(batch, shape), computing);
   }
 

@@ -1,5 +1,7 @@
 import { expect, it } from 'vitest';
+import { linearCosts, simulationCostsSchema } from '../../src/simulate/costs/linear.ts';
 import { drawnTimes } from '../../src/simulate/machine.ts';
+import { simulated } from './simulated.ts';
 
 const DECODE = { decodes: 1, decodeContext: 0, prefills: 0, prefillTokens: 0, prefillContext: 0 };
 const PROMPT = { decodes: 0, decodeContext: 0, prefills: 1, prefillTokens: 8, prefillContext: 28 };
@@ -25,4 +27,22 @@ it('steps take what others took that followed each other, on each engine by itse
     if (times === 12 || times === 21) expect([10, 20]).toContain(after);
     else expect(after).toBe(times + 1);
   }
+});
+
+it('an engine at prompts is as fast as such are beside each other, whatever its role', async () => {
+  const step = { fixed_ms: 10, ms_per_decode: 0 };
+  const speeds = { prefill: [[1], [0.25]], decode: [[1], [1]] };
+  const file = { kvferry_simulation_costs: 1, name: 'test', source: 'assumed', step, speeds };
+  const costs = linearCosts(simulationCostsSchema.parse(file));
+  const cluster = simulated({ decode: 2, options: { mode: 'monolithic' } }, costs);
+  const turn = async (place: number) => {
+    const promptTokenIds = Array.from({ length: 40 }, (_, i) => 100 * place + i);
+    const request = { conversationId: `c${place}`, promptTokenIds, sampling: { maxTokens: 3 } };
+    for await (const { final } of cluster.generate(request)) if (final) return final;
+    return null;
+  };
+  const turns = Promise.all([turn(1), turn(2)]);
+  await cluster.run(turns, () => {});
+  // Two prompts at a quarter of the speed, then two steps each of answers at the whole.
+  for (const ended of await turns) expect(ended).toMatchObject({ ttftMs: 40, latencyMs: 60 });
 });

@@ -111,7 +111,7 @@ function sentencesOf(speeds: NonNullable<MeasuredCosts['file']['speeds']>): stri
   if (Array.isArray(speeds)) return [];
   const { far } = speeds;
   return (['prefill', 'decode'] as const).flatMap((role) => {
-    const [own, other] = role === 'prefill' ? ['P', 'D'] : ['D', 'P'];
+    const [own, other, at] = role === 'prefill' ? ['P', 'D', 'at prompts'] : ['D', 'P', 'at answers'];
     const told = speeds[role].flatMap((row, i) =>
       row.flatMap((speed, others) => {
         if (i + others === 0) return [];
@@ -119,7 +119,7 @@ function sentencesOf(speeds: NonNullable<MeasuredCosts['file']['speeds']>): stri
         return `${speed.toFixed(2)}${after} while ${i + 1} ${own}${others > 0 ? ` + ${others} ${other}` : ''} compute`;
       }),
     );
-    return told.length === 0 ? [] : `Speed of each ${own}, beside 1 alone: ${told.join(', ')}.`;
+    return told.length === 0 ? [] : `Speed of each ${own} ${at}, beside 1 alone: ${told.join(', ')}.`;
   });
 }
 

@@ -42,8 +42,8 @@ interface BesideDeps {
   room: number;
 }
 
-/** What a far piece begins with, which the engine has; null: it keeps no prefixes, or has no room. */
-type Known = ReadonlyMap<string, readonly number[] | null>;
+/** What pieces begin with, which the engine has: nothing for near ones of P. null: it keeps no prefixes, or has no room. */
+type Begins = Record<Distance, readonly number[] | null>;
 
 export class BesideMeter {
   readonly groups: readonly (Beside & { group: readonly EngineClient[] })[];
@@ -63,9 +63,9 @@ export class BesideMeter {
 
   /** `counts`: false for a round that only warms up. */
   async round(counts: boolean): Promise<void> {
-    const known = await this.#known();
+    const begins = await this.#begins();
     for (const { group, engines } of this.groups) {
-      const pieces = await this.#atWork(group, known);
+      const pieces = await this.#atWork(group, begins);
       for (const [i, { near, far }] of pieces.entries()) {
         if (!counts) continue;
         if (near.length > 0) engines[i]!.near.push(mean(near));
@@ -76,40 +76,49 @@ export class BesideMeter {
     if (counts) this.reads.push(...reads);
   }
 
-  async #known(): Promise<Known> {
-    const { ask, room } = this.#deps;
-    const known = new Map<string, readonly number[] | null>();
-    for (const [role, engines] of Object.entries(this.#byRole) as [EngineRole, readonly EngineClient[]][]) {
-      const tokens = CONTEXT.far - (role === 'prefill' ? PROMPTS.far : ANSWER.tokens) / 2;
-      for (const engine of engines) {
-        const before = ask.prompt(tokens);
-        const fits = tokens + PROMPTS.far + ANSWER.tokens < room;
-        if (fits) await ask.engine(engine, 1, 1, before);
-        const found = fits ? (await ask.engine(engine, 1, 1, before)).found : 0;
-        known.set(engine.engineId, found > 0 ? before : null);
-      }
+  /** By engine. D's near pieces too have their prompt there: while it is computed nobody is beside an answer. */
+  async #begins(): Promise<ReadonlyMap<string, Begins>> {
+    const begins = new Map<string, Begins>();
+    for (const engine of [...this.#byRole.prefill, ...this.#byRole.decode]) {
+      const decodes = engine.role === 'decode';
+      const near = decodes ? await this.#known(engine, CONTEXT.near - ANSWER.tokens / 2) : null;
+      const far = await this.#known(engine, CONTEXT.far - (decodes ? ANSWER.tokens : PROMPTS.far) / 2);
+      begins.set(engine.engineId, { near, far });
     }
-    return known;
+    return begins;
+  }
+
+  /** Tokens that the engine has from now on; null: it keeps no prefixes, or has no room for them and a piece. */
+  async #known(engine: EngineClient, tokens: number): Promise<readonly number[] | null> {
+    const { ask, room } = this.#deps;
+    if (tokens + PROMPTS.far + ANSWER.tokens >= room) return null;
+    const before = ask.prompt(tokens);
+    await ask.engine(engine, 1, 1, before);
+    const { found } = await ask.engine(engine, 1, 1, before);
+    return found > 0 ? before : null;
   }
 
   /**
    * Of each engine, what its pieces took: near and far ones in turn. All are at work until each has done enough; what ends later,
    * with fewer beside it, does not count.
    */
-  async #atWork(engines: readonly EngineClient[], known: Known): Promise<Record<Distance, number[]>[]> {
+  async #atWork(
+    engines: readonly EngineClient[],
+    begins: ReadonlyMap<string, Begins>,
+  ): Promise<Record<Distance, number[]>[]> {
     const { signal } = this.#deps;
     let lacking = engines.length;
     return Promise.all(
       engines.map(async (engine) => {
-        const before = known.get(engine.engineId) ?? null;
+        const before = begins.get(engine.engineId)!;
         const times = engine.role === 'decode' ? ANSWER.times : PROMPTS.times;
-        const enough = before ? 2 * times : times;
+        const enough = before.far ? 2 * times : times;
         const pieces: Record<Distance, number[]> = { near: [], far: [] };
         try {
           for (let done = 0; lacking > 0; done++) {
             signal.throwIfAborted();
-            const distance = before && done % 2 === 1 ? 'far' : 'near';
-            const ms = await this.#pieceMs(engine, distance === 'far' ? before : null);
+            const distance = before.far && done % 2 === 1 ? 'far' : 'near';
+            const ms = await this.#pieceMs(engine, before[distance]);
             if (lacking === 0) break;
             pieces[distance].push(ms);
             if (done + 1 === enough) lacking--;
@@ -123,7 +132,7 @@ export class BesideMeter {
     );
   }
 
-  /** Of a prompt, or a token of an answer on average: a median would not see the few that waited long. `before`: of a far one. */
+  /** Of a prompt, or a token of an answer on average: a median would not see the few that waited long. `before`: what it begins with. */
   async #pieceMs(engine: EngineClient, before: readonly number[] | null): Promise<number> {
     const { ask, room } = this.#deps;
     if (engine.role === 'prefill') {

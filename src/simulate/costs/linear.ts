@@ -56,13 +56,13 @@ const share = z.number().positive();
 const times = z.array(z.union([share, z.array(share).min(1)])).min(1);
 const speed = z.number().positive().max(1);
 const byOthers = z.array(z.array(speed).min(1)).min(1);
-const byRole = { prefill: byOthers, decode: byOthers };
+const byWork = { prefill: byOthers, decode: byOthers };
 const tokens = z.number().nonnegative();
 const speedsSchema = z
   .strictObject({
-    ...byRole,
+    ...byWork,
     far: z
-      .strictObject({ from: tokens, to: tokens, ...byRole })
+      .strictObject({ from: tokens, to: tokens, ...byWork })
       .refine(({ from, to }) => from < to, { error: 'from must be less than to' })
       .nullable()
       .default(null)
@@ -71,7 +71,7 @@ const speedsSchema = z
       ),
   })
   .describe(
-    'Of each role: a row for 1, 2, … of its engines that compute, in each for 0, 1, … of the other role.',
+    'Of engines at prompts, as P is, and of such as only decode, whatever their role: a row for 1, 2, … of them that compute, in each for 0, 1, … at the other work.',
   );
 export type Speeds = z.infer<typeof speedsSchema>;
 const anySpeeds = z.union([
@@ -209,18 +209,18 @@ const rateOf = ({ fixed_ms: fixedMs, ms_per_byte: msPerByte }: z.infer<typeof by
 
 /** By the numbers that come nearest, and of these what is left for so many more. */
 function speedsOf(known: z.infer<typeof anySpeeds>): SpeedOf {
-  return (role, { prefill, decode }, context) => {
+  return (work, { prefill, decode }, context) => {
     const all = prefill + decode;
     if (Array.isArray(known)) {
       const told = Math.min(all, known.length);
       return (known[told - 1]! * told) / all;
     }
-    const [own, others] = role === 'prefill' ? [prefill, decode] : [decode, prefill];
-    const near = speedIn(known[role], own, others);
+    const [own, others] = work === 'prefill' ? [prefill, decode] : [decode, prefill];
+    const near = speedIn(known[work], own, others);
     const { far } = known;
     if (!far || context <= far.from) return near;
     const share = Math.min(1, (context - far.from) / (far.to - far.from));
-    return near + share * (speedIn(far[role], own, others) - near);
+    return near + share * (speedIn(far[work], own, others) - near);
   };
 }
 

@@ -3,15 +3,14 @@ import { tokenContext } from '../../connector/policy/cost-model.ts';
 import type { ScheduledBatch } from '../../engine/types.ts';
 import type { EngineRole } from '../../router/engine-client.ts';
 
+/** What a step is at, whoever takes it: prompts, whatever else it computes, or answers alone. */
+export type Work = 'prefill' | 'decode';
+
 /**
- * Of an engine of that role while so many of each role compute, itself among them, as a share of one alone. `context`: tokens
- * before each row of its step, on average.
+ * Of an engine at that work while so many are at each, itself among them, as a share of one alone. `context`: tokens before each
+ * row of its step, on average.
  */
-export type SpeedOf = (
-  role: EngineRole,
-  atWork: Readonly<Record<EngineRole, number>>,
-  context: number,
-) => number;
+export type SpeedOf = (work: Work, atWork: Readonly<Record<Work, number>>, context: number) => number;
 
 /** Of a step's batch, what its time hangs on. */
 export interface StepShape {
@@ -98,6 +97,8 @@ export interface SimulationCosts {
   /** How fast an engine computes on a machine that all share; null: each has its own. */
   speeds: SpeedOf | null;
 }
+
+export const workOf = ({ prefills }: StepShape): Work => (prefills > 0 ? 'prefill' : 'decode');
 
 /** Tokens before each of its rows, on average. */
 export const contextOf = ({ decodes, decodeContext, prefillTokens, prefillContext }: StepShape): number =>
