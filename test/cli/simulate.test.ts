@@ -269,6 +269,12 @@ describe('kvferry simulate', () => {
     expect(parsed(kept.world.files.get('out.json')).arms[0]!.local_hit_tokens).toBeGreaterThan(0);
   });
 
+  it('fewer conversations may come by themselves than the preset has under way', async () => {
+    const { code, world } = await simulate('--mode bidirectional --arrival-rate 5 --arrivals 1 --costs zero');
+    expect(world.err()).not.toContain('kvferry:');
+    expect(code).toBe(0);
+  });
+
   it.each([
     ['w.json --costs mocker', "there are no costs 'mocker'"],
     ['w.json --costs ./none.json', 'cannot read ./none.json'],
@@ -282,6 +288,7 @@ describe('kvferry simulate', () => {
     ['w.json --p-blocks 3', 'the longest conversation takes'],
     ['w.json --trace-scale 1/2', '--trace-scale is of no use without a trace'],
     ['w.json --arrival-rate 1 --num-clients 4', '--num-clients is of no use with --arrival-rate'],
+    ['--num-clients 40', 'preset pr32553 has 24 conversations and --num-clients is 40'],
     ['w.json --warmup-percentages 10%', '--warmup-percentages is of no use where nothing is warmed up'],
     ['w.json --adapter gpu', '--adapter is of no use to a simulation without --validate'],
     ['w.json --rounds 2', '--rounds is of no use to a simulation without --validate'],
