@@ -1,5 +1,6 @@
 /** What simulated engines compute on: one machine that all of them share, whose steps do not always take the same time. */
 import type { EngineRole } from '../router/engine-client.ts';
+import { STREAM } from '../seeded.ts';
 import { Random } from '../workload/random.ts';
 import type { VirtualClock } from './clock.ts';
 import type { SimulationCosts, SpeedOf, StepShape, Stretch } from './costs/types.ts';
@@ -26,7 +27,7 @@ export function drawnTimes(
   seed: number,
 ): () => (shape: StepShape) => number {
   if (!varies) return () => () => 1;
-  const random = new Random(seed ^ 0x51ed270b);
+  const random = new Random(seed, STREAM.steps);
   return () => {
     const left = new Map<readonly Stretch[], Iterator<number>>();
     return (shape) => {
