@@ -24,6 +24,8 @@ const mine = JSON.stringify({
   read: { fixed_ms: 2 },
 });
 
+const reportOf = (kind: string) => JSON.stringify({ kvferry: '1', kind, schema_version: 1 });
+
 const parsed = (text: string | undefined): SimulationReport =>
   simulationReportSchema.parse(JSON.parse(text!));
 
@@ -280,6 +282,15 @@ describe('kvferry simulate', () => {
     ['w.json --costs ./none.json', 'cannot read ./none.json'],
     ['w.json --costs ./bad.json', 'step: Unrecognized key'],
     ['w.json --costs ./other.json', 'has times of model nano, and tiny is simulated: give --model nano'],
+    [
+      'w.json --costs ./w.json',
+      './w.json is no file of costs: its kvferry_simulation_costs is missing and should be 1',
+    ],
+    [
+      'w.json --against ./run.json',
+      "./run.json is a report of kind 'run': wanted one of kvferry bench or replay",
+    ],
+    ['w.json --against ./plan.json', "'plan': wanted one of kvferry bench or replay"],
     ['w.json --budget 10m', '--budget is of no use to a simulation'],
     ['w.json --arrivals 5', '--arrivals is given and --arrival-rate is not'],
     ['w.json --store-dir kv --store-dir-size 64', "the store's folder may have 64 bytes and a block takes"],
@@ -309,6 +320,7 @@ describe('kvferry simulate', () => {
     const bad = JSON.stringify({ ...JSON.parse(mine), step: { ms: 1 } });
     const { code, world } = await simulate(argv, {
       ...{ 'w.json': small, './bad.json': bad },
+      ...{ './w.json': small, './run.json': reportOf('run'), './plan.json': reportOf('plan') },
       './other.json': JSON.stringify({ ...JSON.parse(mine), model: 'nano' }),
     });
     expect(code).toBe(2);
