@@ -67,10 +67,18 @@ export class RefusedError extends KvferryError {
 
 /** The engine's thread ended or its device was lost. */
 export class EngineDeadError extends KvferryError {
-  constructor(message: string, options?: { cause?: unknown }) {
+  /** Why, without whose: for where its name stands beside it. */
+  readonly reason: string;
+
+  constructor(message: string, { reason = message, ...options }: { cause?: unknown; reason?: string } = {}) {
     super('engine_dead', message, options);
+    this.reason = reason;
   }
 }
+
+/** An engine's end, named and not. */
+export const engineEnded = (name: string, reason: string): EngineDeadError =>
+  new EngineDeadError(`${name} ended: ${reason}`, { reason });
 
 /** A rule of the program itself was broken. */
 export class InternalError extends KvferryError {
@@ -93,6 +101,8 @@ const classes = {
 export interface WireError {
   code: ErrorCode;
   message: string;
+  /** An EngineDeadError's. */
+  reason: string | null;
   stack: string | null;
   cause: WireError | null;
 }
@@ -103,17 +113,25 @@ export function toWire(error: unknown): WireError {
   return {
     code: known ? error.code : 'internal',
     message: asError.message,
+    reason: asError instanceof EngineDeadError ? asError.reason : null,
     stack: asError.stack ?? null,
     cause: asError.cause === undefined ? null : toWire(asError.cause),
   };
 }
 
 export function fromWire(wire: WireError): KvferryError {
-  const options = wire.cause ? { cause: fromWire(wire.cause) } : undefined;
+  const options = {
+    ...(wire.cause && { cause: fromWire(wire.cause) }),
+    ...(wire.reason !== null && { reason: wire.reason }),
+  };
   const error = new classes[wire.code](wire.message, options);
   if (wire.stack) error.stack = wire.stack;
   return error;
 }
+
+/** Why an engine ended, without its name. */
+export const deathReason = (error: unknown): string =>
+  error instanceof EngineDeadError ? error.reason : messageOf(error);
 
 /** What was thrown, in words, whatever it is. */
 export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

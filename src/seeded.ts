@@ -2,6 +2,9 @@
 import { xoroshiro128plusFromState } from 'pure-rand/generator/xoroshiro128plus';
 import type { RandomGenerator } from 'pure-rand/types/RandomGenerator';
 
+/** Of a user's seed the streams of draws that have nothing in common: each an index of `seededGenerator`. */
+export const STREAM = { lengths: 0, arrivals: 1, steps: 2, measuring: 3 } as const;
+
 /** murmur3's finaliser: a bijection of 32-bit integers, unsigned. */
 export function mix(word: number): number {
   let x = word | 0;

@@ -35,17 +35,24 @@ export async function main(argv: readonly string[], world: CliDeps): Promise<Exi
     deps.stderr.write('\ninterrupted: ending the engines (Ctrl-C again ends at once)\n');
     interrupt.abort(new Error('interrupted'));
   });
+  let cutShort: ExitCode = EXIT.interrupted;
+  const stopWatching = deps.onOutputLost(() => {
+    if (interrupt.signal.aborted) return;
+    cutShort = EXIT.unread;
+    interrupt.abort(new Error('nobody reads the output any more'));
+  });
   try {
     const parsed = await parse(argv);
     const code = await dispatch(parsed, { deps, signal: interrupt.signal });
-    const cutShort = interrupt.signal.aborted && !(parsed.kind === 'command' && parsed.spec.endsBySignal);
-    return cutShort ? EXIT.interrupted : code;
+    const endsBySignal = parsed.kind === 'command' && parsed.spec.endsBySignal;
+    return interrupt.signal.aborted && !endsBySignal ? cutShort : code;
   } catch (error) {
-    if (interrupt.signal.aborted) return EXIT.interrupted;
+    if (interrupt.signal.aborted) return cutShort;
     explain(error, argv.includes('--debug'), deps);
     return isUsage(error) ? EXIT.usage : EXIT.failed;
   } finally {
     stopListening();
+    stopWatching();
   }
 }
 

@@ -283,7 +283,13 @@ function describeKey(key: RunKey, { lists, defaultNotes }: CommandSpec): string 
 function defaultOf(key: RunKey): string {
   const value = runConfigSchema.shape[key].parse(undefined);
   if (value === null || typeof value === 'boolean' || Array.isArray(value)) return '';
-  return ` (${String(value)})`;
+  return ` (${fieldMeta(key).value === 'BYTES' && typeof value === 'number' ? asTyped(value) : String(value)})`;
+}
+
+/** Of bytes, in the largest unit of which it is so many. */
+function asTyped(bytes: number): string {
+  const unit = [3, 2, 1].find((power) => bytes % 1024 ** power === 0);
+  return unit === undefined ? String(bytes) : `${bytes / 1024 ** unit}${['KiB', 'MiB', 'GiB'][unit - 1]}`;
 }
 
 function definitions(rows: readonly (readonly [string, string])[]): string[] {

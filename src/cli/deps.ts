@@ -80,6 +80,8 @@ export interface CliDeps extends ReportSource {
   environment(name: string): string | null;
   /** Calls back at every Ctrl-C; returns how to stop listening. */
   onInterrupt(listener: () => void): () => void;
+  /** Calls back when nobody reads stdout or stderr any more; returns how to stop listening. */
+  onOutputLost(listener: () => void): () => void;
   /** Ends the process at once. */
   exitNow(code: number): void;
   backend: Backend;
@@ -97,6 +99,6 @@ export interface CommandContext {
   signal: AbortSignal;
 }
 
-/** Exit codes. */
-export const EXIT = { good: 0, failed: 1, usage: 2, assertion: 3, interrupted: 130 } as const;
+/** Exit codes; unread is what a shell says of a program that SIGPIPE ended. */
+export const EXIT = { good: 0, failed: 1, usage: 2, assertion: 3, interrupted: 130, unread: 141 } as const;
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];

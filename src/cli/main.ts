@@ -13,4 +13,5 @@ const { nodeDeps } = await import('./node-deps.ts');
 const code = await main(args, await nodeDeps());
 await endThreadsAhead();
 // Streams may still hold what was written: the process ends when they are empty.
-process.exitCode = code;
+// Where what was written could not be kept, the code says so already.
+process.exitCode ||= code;

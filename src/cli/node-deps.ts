@@ -19,18 +19,20 @@ import { packageRoot } from '../platform/node/paths.ts';
 import { directoryFolder } from '../platform/node/store-folder.ts';
 import { startTextThread } from '../platform/node/threads.ts';
 import { nodePlatform, useAdapter } from '../platform/node.ts';
-import type { Backend, CliDeps, Output, TextFile } from './deps.ts';
+import type { Backend, CliDeps, TextFile } from './deps.ts';
 import { nodeDoctor } from './node-doctor.ts';
+import { processOutputs } from './node-output.ts';
 import { startSimulationThread } from './node-simulation.ts';
 
 export async function nodeDeps(): Promise<CliDeps> {
   const { version } = JSON.parse(await readFile(path.join(packageRoot, 'package.json'), 'utf8')) as {
     version: string;
   };
+  const { stdout, stderr, onLost } = processOutputs();
   return {
     version,
-    stdout: outputOf(process.stdout),
-    stderr: outputOf(process.stderr),
+    stdout,
+    stderr,
     progressStream: process.stderr.isTTY ? process.stderr : null,
     color: pc.isColorSupported && process.stdout.isTTY === true,
     readTextFile: (file) => readFile(file, 'utf8').catch((error) => refuse('read', file, error)),
@@ -63,6 +65,7 @@ export async function nodeDeps(): Promise<CliDeps> {
         process.off('SIGTERM', listener);
       };
     },
+    onOutputLost: onLost,
     exitNow: (code) => process.exit(code),
     backend,
     servers: {
@@ -188,14 +191,6 @@ const TOKENIZER_FILES = [
   'config.json',
   'chat_template.jinja',
 ];
-
-function outputOf(stream: NodeJS.WriteStream): Output {
-  return {
-    write: (text) => void stream.write(text),
-    isTTY: stream.isTTY === true,
-    columns: stream.columns ?? 80,
-  };
-}
 
 const REASONS: Record<string, string> = {
   ENOENT: 'there is no such file or directory',

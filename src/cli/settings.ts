@@ -59,11 +59,18 @@ async function withFiles(
   for (const [key, wanted] of Object.entries(FILES)) {
     const file = given[key];
     // A routing configuration may also stand on the command line itself.
-    if (typeof file === 'string' && !file.trimStart().startsWith('{'))
-      read[key] = parseJson(await deps.readTextFile(file), file, wanted);
+    if (typeof file !== 'string' || file.trimStart().startsWith('{')) continue;
+    read[key] = parseJson(await deps.readTextFile(file), file, wanted);
+    if (isPlan(read[key]))
+      throw new ConfigError(
+        `${file} is a report of kvferry plan: ${optionName(key)} takes what kvferry plan --fleet-out FILE writes, which is the report's "fleet"`,
+      );
   }
   return read;
 }
+
+const isPlan = (json: unknown): boolean =>
+  typeof json === 'object' && json !== null && 'kind' in json && json.kind === 'plan';
 
 /** For commands that serve by one policy. Throws ConfigError for more. */
 export function wantOneRouting({ routing }: RunConfig): void {

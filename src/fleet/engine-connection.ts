@@ -2,7 +2,7 @@
  * A way to an engine's thread and back: typed calls, events, and how it ended. When the thread ends every open call is
  * rejected at once (comlink alone would leave them waiting for ever). Knows nothing of requests.
  */
-import { EngineDeadError, fromWire } from '../errors.ts';
+import { engineEnded, fromWire } from '../errors.ts';
 import type {
   EngineApi,
   EngineEvent,
@@ -115,7 +115,7 @@ export class EngineConnection {
 
   #die(reason: string): void {
     if (this.#death) return;
-    this.#death = this.#cause ?? new EngineDeadError(`engine ${this.#engineId} ended: ${reason}`);
+    this.#death = this.#cause ?? engineEnded(`engine ${this.#engineId}`, reason);
     for (const listener of this.#deathListeners) listener(this.#death);
     this.#deathListeners.clear();
   }

@@ -1,5 +1,6 @@
 /** Everything that a cluster's engines say, and each turn as it is accepted, for whoever draws or records a cluster. */
 
+import { deathReason } from '../errors.ts';
 import type { EngineEvent } from '../host/engine-api.ts';
 import type { EngineRole } from '../router/engine-client.ts';
 import type { RequestNotice, TurnNotice } from '../router/router.ts';
@@ -19,8 +20,8 @@ export type ClusterNotice =
   | ({ kind: 'engine'; event: EngineEvent } & OfEngine)
   /** `replaces`: whose place it takes; null for one of the first. */
   | ({ kind: 'alive'; replaces: string | null } & OfEngine)
-  /** Not of one that was on its way out: that one is 'left'. */
-  | ({ kind: 'dead'; message: string } & OfEngine)
+  /** Not of one that was on its way out: that one is 'left'. `reason`: the message without the engine's name. */
+  | ({ kind: 'dead'; message: string; reason: string } & OfEngine)
   | MembershipNotice
   /** Something is wrong with the store; all goes on. One line. */
   | { kind: 'store'; message: string };
@@ -37,7 +38,7 @@ export class EngineWatch {
     engine.onEvent((event) => this.tell({ kind: 'engine', engineId, role, event }));
     engine.onDeath((error) => {
       if (!this.#leaving.delete(engineId))
-        this.tell({ kind: 'dead', engineId, role, message: error.message });
+        this.tell({ kind: 'dead', engineId, role, message: error.message, reason: deathReason(error) });
     });
   }
 

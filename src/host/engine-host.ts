@@ -64,7 +64,11 @@ class EngineHost implements ServingApi, RunningEngine {
     this.#parts = parts;
     this.#buildPolicy(start.core);
     parts.gpu.lost.then((reason) =>
-      this.#fail(new EngineDeadError(`the device of ${start.core.engineId} was lost: ${reason}`)),
+      this.#fail(
+        new EngineDeadError(`the device of ${start.core.engineId} was lost: ${reason}`, {
+          reason: `its device was lost: ${reason}`,
+        }),
+      ),
     );
     this.#loop = new StepLoop({
       core: () => (this.#paused ? null : (this.#policy?.core ?? null)),

@@ -17,17 +17,33 @@ const SCHEMAS: Readonly<Record<ReportKind, z.ZodType<AnyReport>>> = {
 
 export const schemaOf = (kind: ReportKind): z.ZodType<AnyReport> => SCHEMAS[kind];
 
+/** Commands that write a kind. */
+const WRITERS: Readonly<Record<ReportKind, string>> = {
+  run: 'run',
+  bench: 'bench or replay',
+  sweep: 'sweep',
+};
+
 const WANTED = 'wanted a file that --json wrote';
 
-/** Throws ConfigError when the text is no report of this version. `file` is for the message. */
-export function parseReport(text: string, file: string): AnyReport {
+/** What bench and replay wrote, of engines or of a server. Throws ConfigError. */
+export const parseBenchReport = (text: string, file: string): BenchReport =>
+  parseReport(text, file, ['bench']) as BenchReport;
+
+/** Throws ConfigError when the text is no report of this version, or of none of these kinds. `file` is for the message. */
+export function parseReport(
+  text: string,
+  file: string,
+  kinds: readonly ReportKind[] = REPORT_KINDS,
+): AnyReport {
   const json = parseJson(text, file, WANTED);
   const head = headSchema.safeParse(json);
   if (!head.success) throw new ConfigError(`${file} is no report of kvferry: ${WANTED}`);
   const { kind, schema_version: version } = head.data;
-  if (!(kind in SCHEMAS)) {
+  if (!kinds.some((each) => each === kind)) {
+    const wanted = kinds.length === 1 ? `one of kvferry ${WRITERS[kinds[0]!]}` : `one of ${kinds.join(', ')}`;
     throw new ConfigError(
-      `${file} is a report of kind '${kind}': wanted one of ${REPORT_KINDS.join(', ')}${didYouMean(kind, REPORT_KINDS)}`,
+      `${file} is a report of kind '${kind}': wanted ${wanted}${didYouMean(kind, kinds)}`,
     );
   }
   if (version !== REPORT_VERSION) {

@@ -12,7 +12,7 @@ import { EngineCore, type EngineCoreDeps } from '../engine/engine-core.ts';
 import type { CacheLookup } from '../engine/inspect/cache-lookup.ts';
 import { filledBytes } from '../engine/kv-cache-spec.ts';
 import type { EngineRequest } from '../engine/types.ts';
-import { EngineDeadError, InternalError, RequestError } from '../errors.ts';
+import { engineEnded, InternalError, RequestError } from '../errors.ts';
 import { FaultyClock } from '../faults/clock.ts';
 import type { Member } from '../fleet/membership.ts';
 import type { Seat } from '../fleet/seats.ts';
@@ -231,7 +231,7 @@ export class SimulatedEngine implements EngineClient, Member {
   end(why: string): void {
     if (this.ended) return;
     this.catchUp();
-    const error = new EngineDeadError(`${this.engineId} ended: ${why}`);
+    const error = engineEnded(this.engineId, why);
     this.ended = error;
     this.#steps.cancel();
     this.#disarm();

@@ -14,17 +14,10 @@ export interface FleetEvent {
   detail: string;
 }
 
-/** The name that its error begins with stands beside it. */
-export function deathEvent(
-  { engineId, role, message }: Extract<ClusterNotice, { kind: 'dead' }>,
+export const deathEvent = (
+  { engineId, role, reason }: Extract<ClusterNotice, { kind: 'dead' }>,
   atMs: number,
-): FleetEvent {
-  const named = [`engine ${engineId} ended: `, `${engineId} ended: `].find((name) =>
-    message.startsWith(name),
-  );
-  const detail = message.slice(named?.length ?? 0);
-  return { atMs, event: 'died', engineId, role, detail };
-}
+): FleetEvent => ({ atMs, event: 'died', engineId, role, detail: reason });
 
 /** null: there is nothing to tell. */
 export function memberEvent(notice: MembershipNotice, atMs: number): FleetEvent | null {

@@ -2,7 +2,7 @@
  * Who is in a simulated fleet: the first engines, those that come and go as real ones do (src/fleet/membership.ts), and what
  * that cost. An engine that joins or takes another's place serves when its start is over.
  */
-import { messageOf } from '../errors.ts';
+import { deathReason, messageOf } from '../errors.ts';
 import { type AutoscaleWatcher, startAutoscaler } from '../fleet/autoscaled.ts';
 import { EnginePool } from '../fleet/engine-pool.ts';
 import type { ClusterNotice } from '../fleet/engine-watch.ts';
@@ -127,7 +127,9 @@ export class SimulatedFleet {
     const { engineId, role } = engine;
     for (const conversation of this.#deps.conversations.heldAt(engineId))
       this.lostKv.lost(conversation, conversation.kv?.params.remote_num_tokens ?? 0);
-    const death = { kind: 'dead', engineId, role, message: messageOf(engine.ended) } as const;
+    const { ended: error } = engine;
+    const [message, reason] = [messageOf(error), deathReason(error)];
+    const death = { kind: 'dead', engineId, role, message, reason } as const;
     this.#happened(deathEvent(death, this.#deps.clock.now()));
     this.tell(death);
   }

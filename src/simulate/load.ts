@@ -8,6 +8,7 @@ import { EngineDeadError, KvferryError, RequestError } from '../errors.ts';
 import type { Cluster } from '../fleet/types.ts';
 import type { AnsweredTurn, BenchTarget, TurnToSend } from '../lab/multiturn/target.ts';
 import type { GenerateRequest, TurnResult } from '../router/turn-types.ts';
+import { STREAM } from '../seeded.ts';
 import { Random } from '../workload/random.ts';
 import type { BenchConversation } from '../workload/types.ts';
 import type { Collector } from './collector.ts';
@@ -68,16 +69,12 @@ export interface Arriving {
   conversation: BenchConversation;
 }
 
-/** Of a seed's streams of draws, that of arrivals. */
-const ARRIVALS = 1;
-
 /** Conversations, round and round if need be, with exponential gaps between them. */
 export function* poissonArrivals(
   conversations: readonly BenchConversation[],
   { perSecond, count, seed }: { perSecond: number; count: number; seed: number },
 ): Generator<Arriving> {
-  // Not the draws that made the conversations of this seed.
-  const random = new Random(seed, ARRIVALS);
+  const random = new Random(seed, STREAM.arrivals);
   let atMs = 0;
   for (let i = 0; i < count; i++) {
     atMs += random.exponential(1000 / perSecond);

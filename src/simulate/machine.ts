@@ -1,4 +1,5 @@
 /** What simulated engines compute on: one machine that all of them share, whose steps do not always take the same time. */
+import { STREAM } from '../seeded.ts';
 import { Random } from '../workload/random.ts';
 import type { VirtualClock } from './clock.ts';
 import type { SimulationCosts, SpeedOf, StepShape, Stretch, Work } from './costs/types.ts';
@@ -25,7 +26,7 @@ export function drawnTimes(
   seed: number,
 ): () => (shape: StepShape) => number {
   if (!varies) return () => () => 1;
-  const random = new Random(seed ^ 0x51ed270b);
+  const random = new Random(seed, STREAM.steps);
   return () => {
     const left = new Map<readonly Stretch[], Iterator<number>>();
     return (shape) => {

@@ -19,6 +19,8 @@ export interface FakeWorld {
   clusters: FakeCluster[];
   /** Presses Ctrl-C. */
   interrupt(): void;
+  /** Closes the pipe that the output goes to. */
+  unread(): void;
   exits: number[];
   /** What servers were started with, and how long each was given to end. */
   served: { options: ClusterOptions; server: ServerOptions }[];
@@ -29,6 +31,7 @@ export function fakeWorld(troubles: FakeTroubles = {}, files: Record<string, str
   const written = { out: '', err: '' };
   const store = new Map(Object.entries(files));
   const listeners = new Set<() => void>();
+  const readers = new Set<() => void>();
   const clusters: FakeCluster[] = [];
   const directories: string[] = [];
   const exits: number[] = [];
@@ -93,6 +96,10 @@ export function fakeWorld(troubles: FakeTroubles = {}, files: Record<string, str
     onInterrupt(listener) {
       listeners.add(listener);
       return () => listeners.delete(listener);
+    },
+    onOutputLost(listener) {
+      readers.add(listener);
+      return () => readers.delete(listener);
     },
     exitNow: (code) => void exits.push(code),
     servers: {
@@ -179,6 +186,9 @@ export function fakeWorld(troubles: FakeTroubles = {}, files: Record<string, str
     clusters,
     interrupt: () => {
       for (const listener of [...listeners]) listener();
+    },
+    unread: () => {
+      for (const listener of [...readers]) listener();
     },
     exits,
     served,

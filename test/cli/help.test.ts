@@ -85,3 +85,10 @@ describe('a command', () => {
     ]);
   });
 });
+
+test('a default number of bytes is shown as it would be typed', async () => {
+  const world = fakeWorld();
+  expect(await main(['serve', '--help'], world.deps)).toBe(0);
+  expect(world.out()).toContain('(1GiB)');
+  expect(world.out()).not.toContain('1073741824');
+});

@@ -49,7 +49,10 @@ const ELSEWHERE: readonly RunKey[] = [
   ...(['budget', 'experiments'] as const),
 ];
 
-const row = { routing: 'prefix-cache', placement: 'replica', mode: 'bidirectional', threshold: 99 } as const;
+const row = {
+  ...({ prefill: 4, decode: 2, routing: 'prefix-cache', placement: 'replica' } as const),
+  ...({ mode: 'bidirectional', threshold: 99 } as const),
+};
 const engine = { block_size: 128, p_blocks: 500, d_blocks: 600 };
 const FLEET = JSON.stringify({ rolesets: [{ prefill: 2, decode: 1 }] });
 
@@ -102,6 +105,19 @@ describe('the commands of a plan', () => {
         modeOfFleet: 'replica',
       },
     });
+  });
+
+  it.each([
+    ['pooled', { prefill: 4, decode: 2, fleet: null }],
+    ['replica', { fleet: { rolesets: [{ prefill: 2 }, { prefill: 2 }] } }],
+  ] as const)('%s: without a file of the fleet they run all the same', async (placement, engines) => {
+    const config = parseRunConfig(SETTINGS);
+    const written = { asked: ['w.json', '--arrival-rate', '2'], engine, file: null };
+    const commands = commandsFor({ ...row, placement, store_bytes: 2 ** 26 }, config, written);
+    const { prefill, decode, fleet } = await readBack(commands[0]!);
+    const rolesets = fleet && { rolesets: fleet.rolesets.map((each) => ({ prefill: each.prefill.length })) };
+    expect({ prefill, decode, fleet: rolesets }).toMatchObject(engines);
+    expect(commands[2]).toContain(' --model nano');
   });
 
   it('engines get the same settings, and what devices are given', () => {

@@ -175,6 +175,14 @@ describe('kvferry plan', () => {
     expect(arm!.goodput!.share).toBeGreaterThanOrEqual(0.9);
     expect(arm!.ttft_ms!.p50).toBeCloseTo(report.chosen!.ttft_ms!.p50, -2);
 
+    // The report is no fleet: it says what is.
+    const whole = await kvferry('export llm-d --fleet plan.json', {
+      'plan.json': world.files.get('out.json')!,
+    });
+    expect(whole.code).toBe(2);
+    expect(whole.world.err()).toContain('plan.json is a report of kvferry plan: --fleet takes what');
+    expect(whole.world.err()).toContain('--fleet-out FILE');
+
     for (const target of ['aibrix', 'llm-d', 'dynamo']) {
       const exported = await kvferry(
         `export ${target} --model qwen2.5-0.5b --fleet fleet.json --routing round-robin`,

@@ -250,6 +250,17 @@ describe('Ctrl-C', () => {
   });
 });
 
+test('when nobody reads the output any more, the engines end without a word, and it exits 141', async () => {
+  const world = fakeWorld({ hangs: true });
+  const running = main(short, world.deps);
+  while (world.clusters.length === 0) await new Promise((resolve) => setImmediate(resolve));
+  const said = world.err();
+  world.unread();
+  expect(await running).toBe(141);
+  expect(world.clusters[0]?.closed).toBe(1);
+  expect(world.err()).toBe(said);
+});
+
 test('several policies are for bench: run takes one, or a mix', async () => {
   const world = fakeWorld();
   expect(await main([...short, '--routing', 'random,least-request'], world.deps)).toBe(2);

@@ -24,6 +24,8 @@ const mine = JSON.stringify({
   read: { fixed_ms: 2 },
 });
 
+const reportOf = (kind: string) => JSON.stringify({ kvferry: '1', kind, schema_version: 1 });
+
 const parsed = (text: string | undefined): SimulationReport =>
   simulationReportSchema.parse(JSON.parse(text!));
 
@@ -269,11 +271,26 @@ describe('kvferry simulate', () => {
     expect(parsed(kept.world.files.get('out.json')).arms[0]!.local_hit_tokens).toBeGreaterThan(0);
   });
 
+  it('fewer conversations may come by themselves than the preset has under way', async () => {
+    const { code, world } = await simulate('--mode bidirectional --arrival-rate 5 --arrivals 1 --costs zero');
+    expect(world.err()).not.toContain('kvferry:');
+    expect(code).toBe(0);
+  });
+
   it.each([
     ['w.json --costs mocker', "there are no costs 'mocker'"],
     ['w.json --costs ./none.json', 'cannot read ./none.json'],
     ['w.json --costs ./bad.json', 'step: Unrecognized key'],
     ['w.json --costs ./other.json', 'has times of model nano, and tiny is simulated: give --model nano'],
+    [
+      'w.json --costs ./w.json',
+      './w.json is no file of costs: its kvferry_simulation_costs is missing and should be 1',
+    ],
+    [
+      'w.json --against ./run.json',
+      "./run.json is a report of kind 'run': wanted one of kvferry bench or replay",
+    ],
+    ['w.json --against ./plan.json', "'plan': wanted one of kvferry bench or replay"],
     ['w.json --budget 10m', '--budget is of no use to a simulation'],
     ['w.json --arrivals 5', '--arrivals is given and --arrival-rate is not'],
     ['w.json --store-dir kv --store-dir-size 64', "the store's folder may have 64 bytes and a block takes"],
@@ -282,6 +299,7 @@ describe('kvferry simulate', () => {
     ['w.json --p-blocks 3', 'the longest conversation takes'],
     ['w.json --trace-scale 1/2', '--trace-scale is of no use without a trace'],
     ['w.json --arrival-rate 1 --num-clients 4', '--num-clients is of no use with --arrival-rate'],
+    ['--num-clients 40', 'preset pr32553 has 24 conversations and --num-clients is 40'],
     ['w.json --warmup-percentages 10%', '--warmup-percentages is of no use where nothing is warmed up'],
     ['w.json --adapter gpu', '--adapter is of no use to a simulation without --validate'],
     ['w.json --rounds 2', '--rounds is of no use to a simulation without --validate'],
@@ -302,6 +320,7 @@ describe('kvferry simulate', () => {
     const bad = JSON.stringify({ ...JSON.parse(mine), step: { ms: 1 } });
     const { code, world } = await simulate(argv, {
       ...{ 'w.json': small, './bad.json': bad },
+      ...{ './w.json': small, './run.json': reportOf('run'), './plan.json': reportOf('plan') },
       './other.json': JSON.stringify({ ...JSON.parse(mine), model: 'nano' }),
     });
     expect(code).toBe(2);

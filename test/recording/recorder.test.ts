@@ -126,11 +126,11 @@ it('tells all of an engine again that took the place of one', async () => {
   await recorder.poll();
   await recorder.poll();
   expect(of('blocks')).toHaveLength(2);
-  tell({ kind: 'dead', ...P, message: 'killed' });
+  tell({ kind: 'dead', ...P, message: 'x: killed', reason: 'killed' });
   tell({ kind: 'alive', ...P, replaces: null });
   await recorder.poll();
   expect(of('blocks').map((event) => event.kind === 'blocks' && event.engineId)).toEqual(['x', 'y', 'x']);
-  expect(of('engine').at(-2)).toMatchObject({ ...P, alive: false, message: 'killed' });
+  expect(of('engine').at(-2)).toMatchObject({ ...P, alive: false, message: 'x: killed' });
 });
 
 it('tells of a store what comes and goes, cell by cell, and what it read of an engine', async () => {

@@ -67,7 +67,7 @@ it('who came and went, how long it took, and what became of what was held', asyn
       ...{ kind: 'left', ...member, ms: 250 },
       ...{ migrated: { holds: 2, tokens: 120 }, lost: { holds: 1, tokens: 30 } },
     },
-    { kind: 'dead', engineId: 'decode-0', role: 'decode', message: '' },
+    { kind: 'dead', engineId: 'decode-0', role: 'decode', message: '', reason: '' },
   ];
   for (const notice of notices) metrics.hear(notice);
   metrics.setEngines(1, 2);

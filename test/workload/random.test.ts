@@ -1,5 +1,6 @@
 import { sampleCorrelation } from 'simple-statistics';
 import { describe, expect, test } from 'vitest';
+import { STREAM } from '../../src/seeded.ts';
 import { Random } from '../../src/workload/random.ts';
 
 const COUNT = 1000;
@@ -60,4 +61,9 @@ test('the same seed and index draw the same; 0 is no index, and another is anoth
   expect(draws(7, 1)).not.toEqual(draws(7));
   // An index is not a step of the seed.
   expect(draws(7, 1)).not.toEqual(draws(8));
+});
+
+test('what is drawn by one seed for different ends has nothing in common', () => {
+  const streams = Object.values(STREAM);
+  expect(new Set(streams).size).toBe(streams.length);
 });

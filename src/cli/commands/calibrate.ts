@@ -9,7 +9,7 @@ import type { Cluster } from '../../fleet/types.ts';
 import { calibrate, calibrationTurns } from '../../lab/calibrate.ts';
 import { type ExpectedRegret, expectedRegret } from '../../lab/fit-costs.ts';
 import { checkPolicies, checkTurns, type PolicyCheck } from '../../lab/policy-check.ts';
-import { parseReport } from '../../measure/report-kinds.ts';
+import { parseBenchReport } from '../../measure/report-kinds.ts';
 import { fitReport } from '../../simulate/costs/fit-report.ts';
 import { CostMeter, MEASURED_ROUNDS } from '../../simulate/costs/measure.ts';
 import type { Asked, CommandSpec } from '../arguments.ts';
@@ -132,9 +132,7 @@ async function fromReport(
     throw new ConfigError(
       `--from-report fits what simulate reads, and ${profile} would be a profile of pulls, which it does not tell: leave it out, and give --costs-out`,
     );
-  const read = parseReport(await deps.readTextFile(report), report);
-  if (read.kind !== 'bench')
-    throw new ConfigError(`${report} is a report of ${read.kind}: wanted one of kvferry bench or replay`);
+  const read = parseBenchReport(await deps.readTextFile(report), report);
   const decodeEngines = Math.max(1, fleetOf(config).seats.filter(({ role }) => role === 'decode').length);
   const fit = fitReport(read, report, decodeEngines);
   printFitted(fit, textOutput(config, deps), deps.color);

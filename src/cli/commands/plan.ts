@@ -186,12 +186,14 @@ const spaceOf = (config: RunConfig, lists: Asked['lists']): Space => ({
 async function found(config: RunConfig, search: Search, workload: PlanWorkload): Promise<Found> {
   const result = await searched(config, search, workload);
   const { chosen } = result;
-  const file = config.fleetOut ?? 'FLEET';
   const asked = chosen === null ? [] : workload.asked(chosen.with_warm_up, chosen.requests_per_second);
   return {
     ...result,
     fleet: chosen && fleetFile(chosen),
-    commands: chosen === null ? [] : commandsFor(chosen, config, { asked, engine: engineOf(config), file }),
+    commands:
+      chosen === null
+        ? []
+        : commandsFor(chosen, config, { asked, engine: engineOf(config), file: config.fleetOut }),
   };
 }
 

@@ -31,10 +31,14 @@ export function benchDefaults(given: Readonly<Record<string, unknown>>): Record<
     ...(ways && String(given.paths).includes('cost-aware') ? { pullPolicy: 'cost-aware' } : {}),
     model: remote ? SERVERS_MODEL : DEFAULT_MODEL,
     ...modesAndExperiments(given),
-    ...(preset === 'pr32553' ? PR32553_CLIENTS : {}),
+    ...(preset === 'pr32553' && clientsOf(given)),
     ...(divisor !== null && { threshold: Math.max(1, Math.round(UNSCALED_THRESHOLD / divisor)) }),
   };
 }
+
+/** As published; of more clients each has a conversation. */
+const clientsOf = ({ numClients }: Readonly<Record<string, unknown>>) =>
+  Number(numClients ?? 0) > PR32553_CLIENTS.maxActiveConversations ? {} : PR32553_CLIENTS;
 
 const asksForWays = ({ paths }: Readonly<Record<string, unknown>>): boolean =>
   ![undefined, null, false, 'false'].some((none) => none === paths);

@@ -1,18 +1,22 @@
 /** The commands that take a planned fleet, as a user would type them. */
 import { isUnusual, type RunConfig, type RunKey, switchName } from '../../config/run.ts';
 import type { PlanReport, PlanRow } from '../../measure/plan-report.ts';
+import { fleetFile } from '../../simulate/plan/candidate.ts';
 import { keysOf, OF_DEVICES } from '../unused.ts';
 import { quote } from '../vllm/shell.ts';
 
-type Chosen = Pick<PlanRow, 'routing' | 'placement' | 'mode' | 'threshold' | 'store_bytes'>;
+type Chosen = Pick<
+  PlanRow,
+  'prefill' | 'decode' | 'routing' | 'placement' | 'mode' | 'threshold' | 'store_bytes'
+>;
 
-/** `asked`: what a simulation is asked, as the plan's was. `file`: of --fleet-out. */
+/** `asked`: what a simulation is asked, as the plan's was. `file`: of --fleet-out; null: none is written. */
 export function commandsFor(
   row: Chosen,
   config: RunConfig,
-  { asked, engine, file }: { asked: readonly string[]; engine: PlanReport['engine']; file: string },
+  { asked, engine, file }: { asked: readonly string[]; engine: PlanReport['engine']; file: string | null },
 ): string[] {
-  const fleet = ['--fleet', file, '--routing', row.routing, '--mode-of-fleet', row.placement];
+  const fleet = [...enginesOf(row, file), '--routing', row.routing, '--mode-of-fleet', row.placement];
   const policy = [
     ...['--mode', row.mode],
     ...(row.threshold === null ? [] : ['--threshold', String(row.threshold)]),
@@ -42,8 +46,16 @@ export function commandsFor(
       ...simulated(config),
     ),
     line('bench', ...fleet, ...policy, ...stored, ...optionsOf(config, onEngines)),
-    line('export', targetOf(row), ...fleet, '--model', 'MODEL'),
+    line('export', targetOf(row), ...fleet, '--model', config.model),
   ];
+}
+
+function enginesOf(row: Chosen, file: string | null): string[] {
+  if (file !== null) return ['--fleet', file];
+  const fleet = fleetFile(row);
+  return fleet.rolesets.length === 1
+    ? ['--prefill', String(row.prefill), '--decode', String(row.decode)]
+    : ['--fleet', JSON.stringify(fleet)];
 }
 
 /** Said above, by what was chosen; or of no effect on what comes out. */

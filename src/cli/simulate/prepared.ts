@@ -51,7 +51,7 @@ async function planWorkload(
   const vocabulary = await deps.backend.tokenizer(config.model);
   const workload = await loadWorkload(config, deps, vocabulary, false);
   const { source, scale, conversations } = workload;
-  checkCounts(config, conversations, source);
+  if (config.arrivalRate === null) checkCounts(config, conversations, source);
   const turns = conversations.reduce((sum, conversation) => sum + conversation.turns.length, 0);
   return {
     planned: planSimulation(config, costs, workload, vocabulary, architecture, adapter),

@@ -3,6 +3,7 @@ import { DEFAULT_SAMPLING } from '../../engine/sampling.ts';
 import { InternalError } from '../../errors.ts';
 import type { Cluster } from '../../fleet/types.ts';
 import type { EngineClient } from '../../router/engine-client.ts';
+import { STREAM } from '../../seeded.ts';
 import { LOWEST_TOKEN_ID } from '../../workload/made.ts';
 import { Random } from '../../workload/random.ts';
 
@@ -13,7 +14,7 @@ export class Asker {
 
   constructor(vocabSize: number, seed: number) {
     this.#vocabSize = vocabSize;
-    this.#random = new Random(seed ^ 0x2545f491);
+    this.#random = new Random(seed, STREAM.measuring);
   }
 
   /** One engine alone, which sends and pulls nothing. `before`: what its prompt begins with; `found`: tokens that it had. */

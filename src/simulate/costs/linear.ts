@@ -149,7 +149,13 @@ export type SimulationCostsFile = z.infer<typeof simulationCostsSchema>;
 export function parseSimulationCosts(text: string, file: string): SimulationCosts {
   const wanted =
     'wanted costs, such as {"kvferry_simulation_costs":1,"name":"mine","source":"assumed","step":{"fixed_ms":5}}';
-  const result = simulationCostsSchema.safeParse(parseJson(text, file, wanted));
+  const json = parseJson(text, file, wanted);
+  const version = (json as { kvferry_simulation_costs?: unknown } | null)?.kvferry_simulation_costs;
+  if (version !== 1)
+    throw new ConfigError(
+      `${file} is no file of costs: its kvferry_simulation_costs is ${JSON.stringify(version) ?? 'missing'} and should be 1; kvferry calibrate --costs-out FILE writes one (of a benchmark's report with --from-report), or ${wanted}`,
+    );
+  const result = simulationCostsSchema.safeParse(json);
   if (result.success) return linearCosts(result.data);
   const { path, message } = result.error.issues[0]!;
   throw new ConfigError(`${file} holds no costs: ${path.join('.') || 'it'}: ${message}; ${wanted}`);

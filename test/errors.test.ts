@@ -1,0 +1,23 @@
+/** Errors between threads. */
+import { expect, it } from 'vitest';
+import { deathReason, EngineDeadError, engineEnded, fromWire, RequestError, toWire } from '../src/errors.ts';
+
+const travelled = (error: unknown) => fromWire(structuredClone(toWire(error)));
+
+it('class, message and cause travel, and why an engine ended', () => {
+  const cause = new RequestError('too long');
+  const error = travelled(
+    new EngineDeadError('the device of p-0 was lost: it is hot', { cause, reason: 'it is hot' }),
+  );
+  expect(error).toBeInstanceOf(EngineDeadError);
+  expect(error.message).toBe('the device of p-0 was lost: it is hot');
+  expect(error.cause).toBeInstanceOf(RequestError);
+  expect(deathReason(error)).toBe('it is hot');
+});
+
+it('why an engine ended is told without its name, whatever it is called', () => {
+  expect(engineEnded('p-0', 'killed').message).toBe('p-0 ended: killed');
+  expect(deathReason(travelled(engineEnded('engine p-0', 'p-0 ended: twice')))).toBe('p-0 ended: twice');
+  expect(deathReason(travelled(new EngineDeadError('nobody is there')))).toBe('nobody is there');
+  expect(deathReason(travelled(new RequestError('too long')))).toBe('too long');
+});
