@@ -16,6 +16,7 @@ import {
   switchName,
 } from '../config/run.ts';
 import { ConfigError } from '../errors.ts';
+import { formatBytes } from '../measure/format.ts';
 import type { CommandContext, ExitCode } from './deps.ts';
 import { commandLines, fill, WIDTH, wrap } from './format.ts';
 
@@ -283,13 +284,8 @@ function describeKey(key: RunKey, { lists, defaultNotes }: CommandSpec): string 
 function defaultOf(key: RunKey): string {
   const value = runConfigSchema.shape[key].parse(undefined);
   if (value === null || typeof value === 'boolean' || Array.isArray(value)) return '';
-  return ` (${fieldMeta(key).value === 'BYTES' && typeof value === 'number' ? asTyped(value) : String(value)})`;
-}
-
-/** Of bytes, in the largest unit of which it is so many. */
-function asTyped(bytes: number): string {
-  const unit = [3, 2, 1].find((power) => bytes % 1024 ** power === 0);
-  return unit === undefined ? String(bytes) : `${bytes / 1024 ** unit}${['KiB', 'MiB', 'GiB'][unit - 1]}`;
+  const bytes = fieldMeta(key).value === 'BYTES' && typeof value === 'number';
+  return ` (${bytes ? formatBytes(value).replace(' ', '') : String(value)})`;
 }
 
 function definitions(rows: readonly (readonly [string, string])[]): string[] {
