@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { parseArguments } from '../../src/cli/arguments.ts';
 import { planSpec } from '../../src/cli/commands/plan.ts';
 import { simulateSpec } from '../../src/cli/commands/simulate.ts';
-import { commandsFor } from '../../src/cli/plan/commands.ts';
+import { commandsFor, modelNote } from '../../src/cli/plan/commands.ts';
 import { readSettings } from '../../src/cli/settings.ts';
 import { OF_DEVICES, refuseUnused, unusedBySimulate, unusualOptions } from '../../src/cli/unused.ts';
 import {
@@ -117,7 +117,22 @@ describe('the commands of a plan', () => {
     const { prefill, decode, fleet } = await readBack(commands[0]!);
     const rolesets = fleet && { rolesets: fleet.rolesets.map((each) => ({ prefill: each.prefill.length })) };
     expect({ prefill, decode, fleet: rolesets }).toMatchObject(engines);
-    expect(commands[2]).toContain(' --model nano');
+  });
+
+  it('a cluster gets the model, or what is to be put in the place of one that exists here only', () => {
+    const exported = (model: string) => {
+      const written = { asked: ['w.json', '--arrival-rate', '2'], engine, file: null };
+      const commands = commandsFor({ ...row, store_bytes: null }, parseRunConfig({ model }), written);
+      return { line: commands[2], note: modelNote({ commands, model }) };
+    };
+    expect(exported('qwen2.5-0.5b')).toEqual({
+      line: expect.stringMatching(/ --model qwen2.5-0.5b$/),
+      note: null,
+    });
+    expect(exported('nano')).toEqual({
+      line: expect.stringMatching(/ --model MODEL$/),
+      note: expect.stringContaining('nano has generated weights'),
+    });
   });
 
   it('engines get the same settings, and what devices are given', () => {

@@ -3,7 +3,17 @@ import { isUnusual, type RunConfig, type RunKey, switchName } from '../../config
 import type { PlanReport, PlanRow } from '../../measure/plan-report.ts';
 import { fleetFile } from '../../simulate/plan/candidate.ts';
 import { keysOf, OF_DEVICES } from '../unused.ts';
+import { isHereOnly } from '../vllm/engines.ts';
 import { quote } from '../vllm/shell.ts';
+
+/** What stands for one in commands for a cluster. */
+const MODEL = 'MODEL';
+
+/** What a user puts in its place; null: there is none. */
+export const modelNote = ({ commands, model }: Pick<PlanReport, 'commands' | 'model'>): string | null =>
+  commands.some((command) => command.endsWith(` ${MODEL}`))
+    ? `${MODEL}: ${model} has generated weights and exists here only; a cluster wants one that vLLM can load, such as qwen2.5-0.5b.`
+    : null;
 
 type Chosen = Pick<
   PlanRow,
@@ -46,7 +56,7 @@ export function commandsFor(
       ...simulated(config),
     ),
     line('bench', ...fleet, ...policy, ...stored, ...optionsOf(config, onEngines)),
-    line('export', targetOf(row), ...fleet, '--model', config.model),
+    line('export', targetOf(row), ...fleet, '--model', isHereOnly(config.model) ? MODEL : config.model),
   ];
 }
 

@@ -4,6 +4,7 @@ import type { CurvePiece, Piece, ReportDocument, Section } from '../../report/do
 import { formatCount, formatMs, plural } from '../format.ts';
 import { timesOf } from '../simulate/output.ts';
 import { left, right, under } from '../table.ts';
+import { modelNote } from './commands.ts';
 import { answerOf, certaintyOf, countsOf, formatRate, goalOf, policyOf, wantedOf } from './words.ts';
 
 export function planDocument(report: PlanReport): ReportDocument {
@@ -150,7 +151,7 @@ function searchSection({
   };
 }
 
-const commandSection = ({ commands }: PlanReport): Section => ({
+const commandSection = (report: PlanReport): Section => ({
   title: 'What to do with it',
-  pieces: commands.map((text) => ({ kind: 'text', text })),
+  pieces: [...report.commands, modelNote(report) ?? []].flat().map((text) => ({ kind: 'text', text })),
 });

@@ -4,6 +4,7 @@ import type { Output } from '../deps.ts';
 import { clip, commandLines, formatBytes, formatCount, formatMs, plural } from '../format.ts';
 import { timesOf } from '../simulate/output.ts';
 import { left, packed, printer, renderTable, right, type TableStyle } from '../table.ts';
+import { modelNote } from './commands.ts';
 import { answerOf, certaintyOf, formatRate, goalOf } from './words.ts';
 
 export function printPlan(report: PlanReport, out: Output, color: boolean): void {
@@ -30,6 +31,8 @@ export function printPlan(report: PlanReport, out: Output, color: boolean): void
   if (report.commands.length > 0) {
     print(['']);
     for (const command of report.commands) print(commandLines(command));
+    const note = modelNote(report);
+    if (note !== null) say(note, c.dim);
   }
   print(['']);
   say(

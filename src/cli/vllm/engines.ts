@@ -42,12 +42,14 @@ const HUGGING_FACE: Readonly<Record<string, string>> = {
   'gemma-3-1b': 'google/gemma-3-1b-it',
 };
 
+/** A preset whose weights are generated, of a shape that nobody published: there is nothing that vLLM could load. */
+export const isHereOnly = (model: string): boolean =>
+  model !== 'recall' && HUGGING_FACE[model] === undefined && isPreset(model);
+
 /** What vLLM calls the model. Throws ConfigError for a preset that exists here only. */
 export function vllmModel(model: string): string {
   if (model === 'recall') return 'models/recall';
-  const published = HUGGING_FACE[model];
-  if (published !== undefined) return published;
-  if (!isPreset(model)) return model;
+  if (!isHereOnly(model)) return HUGGING_FACE[model] ?? model;
   const others = presetNames.filter((name) => HUGGING_FACE[name] !== undefined);
   throw new ConfigError(
     `${model} has generated weights and exists here only: choose what vLLM can load, with --model ${others.join(', ')}, recall or a Hugging Face directory`,
