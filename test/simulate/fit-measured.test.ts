@@ -45,12 +45,16 @@ const after = (found: number, rows: number, times: number): Point => {
   return { what: `prefill of ${rows} after ${found} on P`, role: 'prefill', steps, ms, stretchesMs: [] };
 };
 
-function stepsOf(prompts: readonly number[], more: readonly Point[] = [], others: object = {}) {
+function stepsOf(
+  prompts: readonly number[],
+  more: readonly Point[] = [],
+  { firstMs = 8, ...others }: { firstMs?: number; [key: string]: unknown } = {},
+) {
   const decodes: Point = {
     what: '1 decode',
     role: 'prefill',
     steps: [decodeShape(1, 24)],
-    ms: [8],
+    ms: [firstMs],
     stretchesMs: [[8]],
   };
   const besides = {
@@ -64,6 +68,31 @@ function stepsOf(prompts: readonly number[], more: readonly Point[] = [], others
   };
   return fitted(cluster, [...prompts.map(prompt), decodes, ...more], besides);
 }
+
+describe('steps of one row each', () => {
+  const point = (decodes: number, context: number, ms: readonly number[]): Point => ({
+    what: `${decodes} decode at ${context}`,
+    role: 'prefill',
+    steps: [decodeShape(decodes, context)],
+    ms: [...ms],
+    stretchesMs: [],
+  });
+
+  it('cost by their number, and by a token before a row what all of them say', () => {
+    const ms = { 1: 8, 2: 12, 3: 20 };
+    const at = (decodes: 1 | 2 | 3, context: number) =>
+      point(decodes, context, [ms[decodes] + 1e-2 * decodes * context]);
+    const { file } = stepsOf([8, 16, 32], [at(1, 384), at(2, 24), at(2, 384), at(3, 24)], { firstMs: 8 + 0.24 });
+    expect(file.step.ms_per_decode_context).toBeCloseTo(1e-2, 9);
+    for (const [i, expected] of Object.values(ms).entries())
+      expect(file.step.ms_by_decodes![i]).toBeCloseTo(expected, 6);
+  });
+
+  it('what was measured more often counts for more', () => {
+    const { file } = stepsOf([8, 16, 32], [point(1, 24, [12, 12, 12])], { firstMs: 8 });
+    expect(file.step.ms_by_decodes).toEqual([11]);
+  });
+});
 
 describe('steps with prompts', () => {
   const { file, worst } = stepsOf([8, 16, 32, 33, 64, 65, 96, 128, 256, 384, 768]);

@@ -147,8 +147,6 @@ const msOf = (point: Point): number => Math.max(1e-3, (hasPrompts(point) ? media
 /** Of one role: steps with prompts by their rows, and on a line as far as that goes; those of one row each by their number. */
 function stepFit(points: readonly Point[]): SimulationCostsFile['step'] {
   const prompts = points.filter(hasPrompts);
-  const sum = (steps: readonly StepShape[], value: (shape: StepShape) => number) =>
-    steps.reduce((total, shape) => total + value(shape), 0);
   const line = fitNonNegative(
     prompts.map(({ steps }) => [
       steps.length,
@@ -159,14 +157,7 @@ function stepFit(points: readonly Point[]): SimulationCostsFile['step'] {
   );
   const [fixed, token, lineContext] = line.coefficients as [number, number, number];
   const { byRows, context } = stepsByRows(prompts, token, lineContext);
-  const decoding = points
-    .filter((point) => !prompts.includes(point))
-    .map((point) => ({ ...point.steps[0]!, ms: msOf(point) }));
-  const contextMs = contextSlope(decoding);
-  // A row more takes no less: what says so is noise.
-  const decodesMs = neverLess(
-    firstOfEach(decoding).map(({ decodeContext, ms }) => Math.max(0, ms - contextMs * decodeContext)),
-  );
+  const { decodesMs, contextMs } = decodeSteps(points.filter((point) => !prompts.includes(point)));
   return {
     fixed_ms: fixed,
     ms_per_prefill: 0,
@@ -222,26 +213,37 @@ function stepsByRows(
   return { byRows: single.map(([rows, ms]) => [rows, Math.max(0, ms - context * own(rows))]), context };
 }
 
-type DecodePoint = Pick<StepShape, 'decodes' | 'decodeContext'> & { ms: number };
-
-/** From 1 on without a gap, each at its first context. */
-function firstOfEach(points: readonly DecodePoint[]): DecodePoint[] {
-  const first: DecodePoint[] = [];
-  for (const point of points) if (point.decodes === first.length + 1) first.push(point);
-  return first;
-}
-
-/** Through what was measured at several contexts with the same number; 0 where nothing was. */
-function contextSlope(points: readonly DecodePoint[]): number {
+/**
+ * Steps of one row each: by their number, from 1 on without a gap, and what a token before a row adds, whatever their number.
+ * Least squares of points by their repeats.
+ */
+function decodeSteps(points: readonly Point[]): { decodesMs: number[]; contextMs: number } {
+  const alike = [];
+  for (let number = 1; ; number++) {
+    const same = points
+      .filter(({ steps }) => steps[0]!.decodes === number)
+      .map((point) => {
+        return { repeats: point.ms.length, context: point.steps[0]!.decodeContext, ms: msOf(point) };
+      });
+    if (same.length === 0) break;
+    const repeats = sum(same, (point) => point.repeats);
+    const context = sum(same, (point) => point.repeats * point.context) / repeats;
+    alike.push({ same, context, ms: sum(same, (point) => point.repeats * point.ms) / repeats });
+  }
   let [xx, xy] = [0, 0];
-  for (const first of firstOfEach(points))
-    for (const { decodes, decodeContext, ms } of points) {
-      if (decodes !== first.decodes) continue;
-      xx += (decodeContext - first.decodeContext) ** 2;
-      xy += (decodeContext - first.decodeContext) * (ms - first.ms);
+  for (const { same, context, ms } of alike)
+    for (const point of same) {
+      xx += point.repeats * (point.context - context) ** 2;
+      xy += point.repeats * (point.context - context) * (point.ms - ms);
     }
-  return xx > 0 ? Math.max(0, xy / xx) : 0;
+  const contextMs = xx > 0 ? Math.max(0, xy / xx) : 0;
+  // A row more takes no less: what says so is noise.
+  const decodesMs = neverLess(alike.map(({ context, ms }) => Math.max(0, ms - contextMs * context)));
+  return { decodesMs, contextMs };
 }
+
+const sum = <T>(all: readonly T[], value: (each: T) => number): number =>
+  all.reduce((total, each) => total + value(each), 0);
 
 function errorsOf(
   { step, decode_step }: SimulationCostsFile,

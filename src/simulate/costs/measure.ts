@@ -33,16 +33,24 @@ const FOUND: readonly (readonly [found: number, rows: readonly number[]])[] = [
 const HAND_OVERS = [16, 48, 96, 192, 384, 768];
 /** Steps by number are no line, since kernels take rows in groups: each by itself, and what context adds. */
 const MOST_DECODES = Array.from({ length: 8 }, (_, i) => [i + 1, 24] as const);
-/** Small ones several times in a round, apart: each decides most tokens' times, and a machine's speed drifts within seconds. */
+/** Several times in a round, apart: these decide most tokens' times, and a machine's speed drifts within seconds. */
 const FEW_DECODES = MOST_DECODES.slice(0, 3);
-const DECODES: readonly (readonly [requests: number, context: number])[] = [
-  ...MOST_DECODES,
-  ...FEW_DECODES,
+const LONG_DECODES = [
   [1, 384],
   [2, 384],
   [4, 256],
+] as const;
+const DECODES: readonly (readonly [requests: number, context: number])[] = [
+  ...MOST_DECODES,
+  ...LONG_DECODES,
   ...FEW_DECODES,
+  ...LONG_DECODES,
+  ...FEW_DECODES,
+  ...LONG_DECODES,
 ];
+const LONGEST = Math.max(...LONG_DECODES.map(([, context]) => context));
+/** Of a prompt, what no other began with: a long one is computed once in a round where engines keep prefixes. */
+const FRESH = 16;
 const DECODED = 16;
 
 /** Measures round by round, so that what is to be compared with it can be measured in between, in the same state. */
@@ -151,9 +159,13 @@ export class CostMeter {
   }
 
   async #measureDecodes(engine: EngineClient, counts: boolean): Promise<void> {
+    const begins = Array.from({ length: MOST_DECODES.length }, () => this.#ask.prompt(LONGEST - FRESH));
     for (const [count, context] of this.#decodes) {
       this.#signal.throwIfAborted();
-      const asked = Array.from({ length: count }, () => this.#ask.engine(engine, context, DECODED));
+      const asked = Array.from({ length: count }, (_, i) => {
+        const before = begins[i]!.slice(0, context - FRESH);
+        return this.#ask.engine(engine, context - before.length, DECODED, before);
+      });
       const gaps = gapsTogether((await Promise.all(asked)).map(({ tokenMs }) => tokenMs));
       const { role } = engine;
       const steps = [decodeShape(count, context + DECODED / 2)];
