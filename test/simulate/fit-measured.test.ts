@@ -82,7 +82,9 @@ describe('steps of one row each', () => {
     const ms = { 1: 8, 2: 12, 3: 20 };
     const at = (decodes: 1 | 2 | 3, context: number) =>
       point(decodes, context, [ms[decodes] + 1e-2 * decodes * context]);
-    const { file } = stepsOf([8, 16, 32], [at(1, 384), at(2, 24), at(2, 384), at(3, 24)], { firstMs: 8 + 0.24 });
+    const { file } = stepsOf([8, 16, 32], [at(1, 384), at(2, 24), at(2, 384), at(3, 24)], {
+      firstMs: 8 + 0.24,
+    });
     expect(file.step.ms_per_decode_context).toBeCloseTo(1e-2, 9);
     for (const [i, expected] of Object.values(ms).entries())
       expect(file.step.ms_by_decodes![i]).toBeCloseTo(expected, 6);
