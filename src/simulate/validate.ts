@@ -60,7 +60,7 @@ export interface ValidationOptions {
   signal: AbortSignal;
   clock: Pick<Clock, 'now' | 'sleep'>;
   onRun: (label: string, run: number) => void;
-  /** Before the arms' next runs. */
+  /** Before each run. */
   between: () => Promise<void>;
 }
 
@@ -74,8 +74,8 @@ export async function validate(
 ): Promise<ValidatedArm[]> {
   const real = plans.map(() => [] as Collector[]);
   for (let run = 0; run <= options.runs; run++) {
-    await options.between();
     for (const [i, plan] of plans.entries()) {
+      await options.between();
       options.onRun(plan.label, run);
       const served = await serveReal(cluster, plan, options);
       if (run > 0) real[i]!.push(served);

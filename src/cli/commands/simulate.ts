@@ -5,7 +5,7 @@ import type { SimulatedArm, SimulationReport } from '../../measure/simulation-re
 import { compareWithReport } from '../../simulate/against.ts';
 import type { MeasuredCosts } from '../../simulate/costs/fit-measured.ts';
 import { linearCosts } from '../../simulate/costs/linear.ts';
-import { CostMeter } from '../../simulate/costs/measure.ts';
+import { CostMeter, MEASURED_ROUNDS } from '../../simulate/costs/measure.ts';
 import { ASSUMED_START_MS } from '../../simulate/costs/published.ts';
 import { storeTimes } from '../../simulate/costs/tiers.ts';
 import type { SimulationWorld } from '../../simulate/run.ts';
@@ -28,6 +28,7 @@ import { followTurns } from '../simulate/traced.ts';
 import {
   printMeasured,
   printValidation,
+  realRuns,
   validateArms,
   validated,
   validationReport,
@@ -158,14 +159,17 @@ async function againstReal(
   try {
     const meter = new CostMeter(cluster, { seed: config.seed, signal });
     // The first is warming up.
-    for (let round = 0; round < 2; round++) await meter.round();
-    // Measured in between too: by turns that are in no comparison, on a machine in the same state.
+    await meter.round();
     let measured: MeasuredCosts | null = null;
     const world = (): SimulationWorld => {
       measured ??= meter.costs();
       return { ...worldOf(config, planned, signal), costs: linearCosts(measured.file), onProgress() {} };
     };
-    const between = () => meter.round();
+    const real = realRuns(planned.arms, config);
+    // By turns that are in no comparison, on a machine in the same state.
+    const between = async () => {
+      for (let round = 0; round < Math.ceil(MEASURED_ROUNDS / real); round++) await meter.round();
+    };
     const validation = await validateArms(cluster, planned.arms, world, between, config, context);
     const costs = meter.costs();
     printMeasured(costs, out, deps.color);

@@ -27,6 +27,10 @@ const missedBy = ({ label, figures, decisions }: ValidatedArm): string[] => [
     : []),
 ];
 
+/** Of all arms, with those that warm up. */
+export const realRuns = (arms: readonly unknown[], { rounds }: RunConfig): number =>
+  ((rounds ?? LEAST_RUNS) + 1) * arms.length;
+
 export async function validateArms(
   cluster: Cluster,
   plans: readonly SimulatedArmPlan[],
@@ -37,9 +41,8 @@ export async function validateArms(
 ): Promise<Validation> {
   const runs = config.rounds ?? LEAST_RUNS;
   const progress = createProgress(deps);
-  const total = (runs + 1) * plans.length;
   let done = 0;
-  progress.begin('real runs', total);
+  progress.begin('real runs', realRuns(plans, config));
   const arms = await validate(cluster, plans, world, {
     ...{ runs, seed: config.seed, signal, between },
     clock: { now: deps.now, sleep: (ms) => deps.sleep(ms) },

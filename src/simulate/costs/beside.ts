@@ -26,8 +26,8 @@ export interface ReadBeside {
 /** Tokens before a row, on average. */
 export const CONTEXT: Readonly<Record<Distance, number>> = { near: 64, far: 400 };
 /** P at prompts, D at answers: so many rows or tokens, so many times at least. */
-const PROMPTS = { near: 128, far: 32, times: 6 };
-const ANSWER = { tokens: 32, times: 3 };
+const PROMPTS = { near: 128, far: 32, times: 2 };
+const ANSWER = { tokens: 32, times: 1 };
 /** Of a role, at work at once: what more of them do to each other goes on from there. */
 const MOST_BESIDE = 3;
 /** Prompts that are handed over while D decodes a long answer. */

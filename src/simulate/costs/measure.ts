@@ -20,8 +20,8 @@ import {
   ROLES,
 } from './fit-measured.ts';
 
-/** Of each point, where nobody says how many. */
-export const MEASURED_ROUNDS = 7;
+/** Short ones, where nobody says how many: a shared machine is now quicker, now slower for many seconds. */
+export const MEASURED_ROUNDS = 14;
 
 /** Close together where a tile of rows more is a large share of a step. */
 const PREFILLS = [8, 16, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256, 384, 768];
@@ -31,26 +31,11 @@ const FOUND: readonly (readonly [found: number, rows: readonly number[]])[] = [
   [448, [8, 32, 48]],
 ];
 const HAND_OVERS = [16, 48, 96, 192, 384, 768];
-/** Steps by number are no line, since kernels take rows in groups: each by itself, and what context adds. */
-const MOST_DECODES = Array.from({ length: 8 }, (_, i) => [i + 1, 24] as const);
-/** Several times in a round, apart: these decide most tokens' times, and a machine's speed drifts within seconds. */
-const FEW_DECODES = MOST_DECODES.slice(0, 3);
-const LONG_DECODES = [
-  [1, 384],
-  [2, 384],
-  [4, 256],
-] as const;
-const DECODES: readonly (readonly [requests: number, context: number])[] = [
-  ...MOST_DECODES,
-  ...LONG_DECODES,
-  ...FEW_DECODES,
-  ...LONG_DECODES,
-  ...FEW_DECODES,
-  ...LONG_DECODES,
-];
-const LONGEST = Math.max(...LONG_DECODES.map(([, context]) => context));
-/** Of a prompt, what no other began with: a long one is computed once in a round where engines keep prefixes. */
-const FRESH = 16;
+type Decodes = readonly [requests: number, context: number];
+const at24 = (requests: number): Decodes => [requests, 24];
+/** Steps by number are no line, since kernels take rows in groups: each by itself, and what context adds. These decide most tokens' times. */
+const FEW_DECODES: readonly Decodes[] = [...[1, 2, 3].map(at24), [1, 384], [2, 384], [4, 256]];
+const MORE_DECODES: readonly Decodes[] = [4, 5, 6, 7, 8].map(at24);
 const DECODED = 16;
 
 /** Measures round by round, so that what is to be compared with it can be measured in between, in the same state. */
@@ -59,7 +44,7 @@ export class CostMeter {
   readonly #signal: AbortSignal;
   readonly #ask: Asker;
   readonly #prefills: readonly number[];
-  readonly #decodes: typeof DECODES;
+  readonly #fits: (decodes: Decodes) => boolean;
   readonly #byRole: readonly (readonly EngineClient[])[];
   readonly #points = new Map<string, Point>();
   readonly #handOvers: HandOver[] = [];
@@ -79,11 +64,9 @@ export class CostMeter {
     const perGroup = Math.floor((Math.min(prefill.numBlocks, decode.numBlocks) - 1) / kvCacheGroups.length);
     const room = Math.min(maxModelLen, perGroup * blockSize);
     this.#prefills = PREFILLS.filter((tokens) => tokens + DECODED < room);
-    this.#decodes = DECODES.filter(
-      ([n, context]) => n <= maxNumSeqs && n * (context + DECODED + blockSize) < room,
-    );
-    if (this.#decodes.length === 0) {
-      const least = DECODES[0]![1] + DECODED + blockSize;
+    this.#fits = ([n, context]) => n <= maxNumSeqs && n * (context + DECODED + blockSize) < room;
+    if (!this.#fits(FEW_DECODES[0]!)) {
+      const least = FEW_DECODES[0]![1] + DECODED + blockSize;
       throw new ConfigError(
         `a request has room for ${room} tokens in these engines, and measuring takes more than ${least}: raise --max-model-len (${maxModelLen}), or --p-blocks and --d-blocks`,
       );
@@ -102,16 +85,16 @@ export class CostMeter {
     await this.#cluster.configure({ mode: 'unidirectional' });
     const counts = this.#rounds > 0;
     for (const alike of this.#byRole) {
-      // Each in turn: those of a role are alike.
-      const engine = alike[this.#rounds % alike.length];
+      // Each in turn, for all that every second round has: those of a role are alike.
+      const engine = alike[Math.floor(this.#rounds / 2) % alike.length];
       if (!engine) continue;
       await this.#measurePrefills(engine, counts);
       await this.#measureFound(engine, counts);
       await this.#measureDecodes(engine, counts);
     }
-    this.#rounds++;
     await this.#measureHandOvers(counts);
     await this.#beside.round(counts);
+    this.#rounds++;
     await this.#cluster.configure({ mode });
   }
 
@@ -125,7 +108,7 @@ export class CostMeter {
   }
 
   async #measurePrefills(engine: EngineClient, counts: boolean): Promise<void> {
-    for (const tokens of this.#prefills) {
+    for (const tokens of this.#inTurn(this.#prefills)) {
       this.#signal.throwIfAborted();
       const { arrivalMs, queuedMs, tokenMs } = await this.#ask.engine(engine, tokens, 1);
       const { role } = engine;
@@ -142,7 +125,7 @@ export class CostMeter {
   async #measureFound(engine: EngineClient, counts: boolean): Promise<void> {
     const { role } = engine;
     const { maxNumBatchedTokens } = this.#cluster.settings;
-    for (const [length, allRows] of FOUND) {
+    for (const [length, allRows] of this.#inTurn(FOUND)) {
       if (length + Math.max(...allRows) + DECODED >= this.#room) continue;
       const before = this.#ask.prompt(length);
       await this.#ask.engine(engine, 1, 1, before);
@@ -159,13 +142,10 @@ export class CostMeter {
   }
 
   async #measureDecodes(engine: EngineClient, counts: boolean): Promise<void> {
-    const begins = Array.from({ length: MOST_DECODES.length }, () => this.#ask.prompt(LONGEST - FRESH));
-    for (const [count, context] of this.#decodes) {
+    const decodes = [...FEW_DECODES, ...this.#inTurn(MORE_DECODES)].filter(this.#fits);
+    for (const [count, context] of decodes) {
       this.#signal.throwIfAborted();
-      const asked = Array.from({ length: count }, (_, i) => {
-        const before = begins[i]!.slice(0, context - FRESH);
-        return this.#ask.engine(engine, context - before.length, DECODED, before);
-      });
+      const asked = Array.from({ length: count }, () => this.#ask.engine(engine, context, DECODED));
       const gaps = gapsTogether((await Promise.all(asked)).map(({ tokenMs }) => tokenMs));
       const { role } = engine;
       const steps = [decodeShape(count, context + DECODED / 2)];
@@ -175,7 +155,7 @@ export class CostMeter {
   }
 
   async #measureHandOvers(counts: boolean): Promise<void> {
-    for (const tokens of HAND_OVERS) {
+    for (const tokens of this.#inTurn(HAND_OVERS)) {
       if (!this.#prefills.includes(tokens)) continue;
       this.#signal.throwIfAborted();
       const { final } = await this.#ask.cluster(this.#cluster, tokens);
@@ -185,6 +165,11 @@ export class CostMeter {
       const { router = 0 } = final.stagesMs;
       this.#handOvers.push({ routerMs: router, readMs: pToD.ms, aroundMs, bytes: pToD.bytes });
     }
+  }
+
+  /** Every second one, and the others in the next round; all of them in the first. */
+  #inTurn<T>(all: readonly T[]): readonly T[] {
+    return this.#rounds === 0 ? all : all.filter((_, i) => (i + this.#rounds) % 2 === 0);
   }
 
   #add(point: Omit<Point, 'ms' | 'stretchesMs'>, ms: number, stretchesMs: Point['stretchesMs']): void {
