@@ -1,6 +1,5 @@
 /** How fast engines are beside each other, from what their work took alone and in a group. */
 import { mean } from 'simple-statistics';
-import { median } from '../../measure/statistics.ts';
 import type { EngineRole } from '../../router/engine-client.ts';
 import { type Beside, CONTEXT, type Distance } from './beside.ts';
 import type { Speeds } from './linear.ts';
@@ -17,15 +16,18 @@ export function speedsOf(beside: readonly Beside[]): Speeds {
   };
 }
 
-/** Of a role's engines, by how many of its own and of the other were at work, against each of them alone. */
+/**
+ * Of a role's engines, by how many of its own and of the other were at work, against each of them alone. Means: on shared cores the
+ * same takes now one time, now twice that, and a median is the one or the other.
+ */
 function roleSpeeds(role: EngineRole, distance: Distance, beside: readonly Beside[]): number[][] {
   const alone = new Map<string, number>();
   const rows: number[][] = [[1]];
   for (const { engines } of beside) {
-    if (engines.length === 1) alone.set(engines[0]!.engineId, median(engines[0]![distance]));
+    if (engines.length === 1) alone.set(engines[0]!.engineId, mean(engines[0]![distance]));
     const own = engines.filter((engine) => engine.role === role);
     if (own.length === 0 || engines.length === 1) continue;
-    const shares = own.map((engine) => alone.get(engine.engineId)! / median(engine[distance]));
+    const shares = own.map((engine) => alone.get(engine.engineId)! / mean(engine[distance]));
     const row = rows[own.length - 1] ?? [];
     rows[own.length - 1] = row;
     row[engines.length - own.length] = Math.min(1, mean(shares));
