@@ -85,6 +85,43 @@ it('cancelled while D answers, P ends with it', async () => {
   await expect(new CostMeter(cluster, { seed: 1, signal: stop.signal }).round()).rejects.toThrow('stopped');
 });
 
+/** After so many rounds that count. */
+async function measured(
+  fleet: ReturnType<typeof simulated>,
+  options: ReturnType<typeof fleetOptions>,
+  rounds: number,
+): Promise<CostMeter> {
+  const cluster = {
+    settings: options,
+    engines: fleet.engines,
+    info: { model: { name: 'numbers', vocabSize: 500 }, adapter: { name: 'none' }, startMs: 7 },
+    mode: options.mode,
+    configure: async () => {},
+    generate: fleet.generate.bind(fleet),
+    endConversation: fleet.endConversation.bind(fleet),
+  } as unknown as Cluster;
+  const meter = new CostMeter(cluster, { seed: 1, signal: never });
+  const all = async () => {
+    for (let round = 0; round <= rounds; round++) await meter.round();
+  };
+  await fleet.run(all());
+  return meter;
+}
+
+it('a round measures every second size, two rounds all of them, and steps of few answers each time', async () => {
+  const options = fleetOptions({ options: { maxModelLen: 1024 } });
+  const after = async (rounds: number) => {
+    const fleet = simulated({ options }, { stepMs: ({ decodes }) => 1 + decodes }, { runs: false });
+    const { step } = (await measured(fleet, options, rounds)).costs().file;
+    return { rows: step.ms_by_rows!.map(([rows]) => rows), decodes: step.ms_by_decodes };
+  };
+  const [one, two] = [await after(1), await after(2)];
+  expect(two.rows).toEqual(expect.arrayContaining(one.rows));
+  expect(two.rows.length - one.rows.length).toBe(Math.floor(two.rows.length / 2));
+  expect(one.decodes!.slice(0, 3)).toEqual([2, 3, 4]);
+  expect(two.decodes).toEqual([2, 3, 4, 5, 6, 7, 8, 9]);
+});
+
 describe('how engines slow each other', () => {
   const speed = { prefill: { prefill: 0.6, decode: 0.8 }, decode: { prefill: 0.5, decode: 0.9 } };
   const options = fleetOptions({ prefill: 2, decode: 2, options: { maxModelLen: 1024 } });
@@ -105,17 +142,7 @@ describe('how engines slow each other', () => {
       },
       { runs: false },
     );
-    const cluster = {
-      settings: options,
-      engines: fleet.engines,
-      info: { model: { name: 'numbers', vocabSize: 500 }, adapter: { name: 'none' }, startMs: 7 },
-      mode: options.mode,
-      configure: async () => {},
-      generate: fleet.generate.bind(fleet),
-      endConversation: fleet.endConversation.bind(fleet),
-    } as unknown as Cluster;
-    const meter = new CostMeter(cluster, { seed: 1, signal: never });
-    await fleet.run(meter.round().then(() => meter.round()));
+    const meter = await measured(fleet, options, 1);
     const prefill = [
       [1, 0.8, 0.64],
       [0.6, 0.48, 0.384],
