@@ -97,6 +97,8 @@ describe('kvferry replay', () => {
     ).toBe(0);
     expect(world.out()).toContain('wrote costs.json:\n  kvferry simulate --costs costs.json\n');
     expect(simulationCostsSchema.parse(JSON.parse(world.files.get('costs.json')!)).source).toBe('fitted');
+    await main(['calibrate', '--from-report', 'r.json', '--costs-out', 'costs'], world.deps);
+    expect(world.out()).toContain('kvferry simulate --costs ./costs\n');
     expect(world.clusters).toHaveLength(1);
     expect(await main(['calibrate', 'p.json', '--from-report', 'r.json'], world.deps)).toBe(2);
     expect(world.err()).toContain('--from-report fits what simulate reads');
