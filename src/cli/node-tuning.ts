@@ -38,6 +38,19 @@ export async function tuning(
     : { gemm: { ...f32, f16Speed }, arithmetic: 'f32' };
 }
 
+/** What is measured hangs on this alone. */
+export async function tuningKey(
+  architecture: Architecture,
+  weightDtype: ClusterOptions['weightDtype'],
+  { name, subgroupMinSize, subgroupMaxSize }: ProbedAdapter,
+  arithmetic: Arithmetic,
+): Promise<string> {
+  const { k, n } = tunedMatrix(architecture);
+  const lanes = `${subgroupMinSize ?? 'no'} to ${subgroupMaxSize ?? 'no'} lanes`;
+  const version = await kernelVersion(nodePlatform.readShader, arithmetic);
+  return `${name}, ${lanes}, ${weightDtype} ${k} x ${n}, kernels ${version}`;
+}
+
 class Tuner {
   readonly #architecture: Architecture;
   readonly #weightDtype: ClusterOptions['weightDtype'];
@@ -83,12 +96,8 @@ class Tuner {
     process.stderr.write(`measuring ${what} on ${this.#adapter.name} (once, then kept)\n`);
   }
 
-  async #key(arithmetic: Arithmetic): Promise<string> {
-    const { k, n } = tunedMatrix(this.#architecture);
-    const { name, subgroupMinSize, subgroupMaxSize } = this.#adapter;
-    const lanes = `${subgroupMinSize ?? 'no'} to ${subgroupMaxSize ?? 'no'} lanes`;
-    const version = await kernelVersion(nodePlatform.readShader, arithmetic);
-    return `${name}, ${lanes}, ${this.#weightDtype} ${k} x ${n}, kernels ${version}`;
+  #key(arithmetic: Arithmetic): Promise<string> {
+    return tuningKey(this.#architecture, this.#weightDtype, this.#adapter, arithmetic);
   }
 
   /** Opens a device for each, and ends them. */

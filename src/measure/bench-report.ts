@@ -275,8 +275,8 @@ export const benchReportSchema = z.strictObject({
     num_clients: count.describe('0: a trace, whose requests came when it says.'),
     max_active_conversations: count,
     conversations: count,
-    requests: count.describe('In one round of one mode.'),
-    prompt_tokens: count.describe('Of all requests, histories included.'),
+    requests: count.describe('In one round of one mode, at most.'),
+    prompt_tokens: count.describe('Of all turns of all conversations, histories included.'),
     output_tokens: count,
     generation: z
       .record(z.string(), z.string())

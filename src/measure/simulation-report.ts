@@ -193,6 +193,9 @@ const againstSchema = z.strictObject({
       label: z.string(),
       real: z.string().describe("The report's mode."),
       requests: z.strictObject({ real: count, simulated: count }),
+      prompt_tokens: z
+        .strictObject({ real: count.nullable(), simulated: count })
+        .describe('Of these requests; null where a server does not say.'),
       figures: z.array(
         z.strictObject({
           name: z.string(),
@@ -244,7 +247,7 @@ export const simulationReportSchema = z.strictObject({
     source: z.string(),
     scale: z.string(),
     conversations: count,
-    turns: count,
+    turns: count.describe('Asked for, at most.'),
     asked: z.string().describe('By whom, and when.'),
   }),
   seed: count,

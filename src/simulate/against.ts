@@ -28,8 +28,9 @@ export function compareWithReport(
   return { source, arms: found };
 }
 
-const workOf = ({ requests }: SimulatedArm, real: BenchMode) => ({
+const workOf = ({ requests, prompt_tokens }: SimulatedArm, real: BenchMode) => ({
   requests: { real: real.requests, simulated: requests },
+  prompt_tokens: { real: real.prompt_tokens, simulated: prompt_tokens },
 });
 
 function figuresOf(arm: SimulatedArm, real: BenchMode): Figure[] {

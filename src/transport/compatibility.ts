@@ -64,21 +64,25 @@ export function incompatibility(
     return `${who}: block size differs (${a.blockSize} and ${b.blockSize} tokens); give both engines the same.`;
   }
   if (a.blockBytes.length !== b.blockBytes.length || a.blockBytes.some((n, i) => n !== b.blockBytes[i])) {
-    return `${who}: bytes of a block by group differ (${a.blockBytes.join(', ')} and ${b.blockBytes.join(', ')}); give both engines the same model and KV dtype.`;
+    const why = ['', ...factsThatDiffer(own, theirs)].join(', ');
+    return `${who}: bytes of a block by group differ (${a.blockBytes.join(', ')} and ${b.blockBytes.join(', ')})${why}; give both engines the same model and KV dtype.`;
   }
   if (a.compatibilityHash === b.compatibilityHash || !enforceHash) return null;
   return `${who}: ${differences(own, theirs)}; give both engines the same, or set enforce_handshake_compat to false.`;
 }
 
+/** None where one of them told nothing. */
+function factsThatDiffer(own: HandshakeSide, theirs: HandshakeSide): string[] {
+  if (!own.factors || !theirs.factors) return [];
+  const here = withVersions(own.factors);
+  const there = withVersions(theirs.factors);
+  return (Object.keys(here) as (keyof CompatibilityFactors)[])
+    .filter((key) => here[key] !== there[key])
+    .map((key) => `${key} is ${here[key]} here and ${there[key]} there`);
+}
+
 function differences(own: HandshakeSide, theirs: HandshakeSide): string {
-  const facts: string[] = [];
-  if (own.factors && theirs.factors) {
-    const here = withVersions(own.factors);
-    const there = withVersions(theirs.factors);
-    for (const key of Object.keys(here) as (keyof CompatibilityFactors)[]) {
-      if (here[key] !== there[key]) facts.push(`${key} is ${here[key]} here and ${there[key]} there`);
-    }
-  }
+  const facts = factsThatDiffer(own, theirs);
   if (facts.length > 0) return facts.join(', ');
   const short = (side: HandshakeSide) => side.identity.compatibilityHash.slice(0, 12);
   return `compatibility hash is ${short(own)}… here and ${short(theirs)}… there`;

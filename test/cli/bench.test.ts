@@ -152,11 +152,17 @@ describe('kvferry bench', () => {
   test('--max-num-requests, --max-turns and --early-stop shorten it as in vLLM', async () => {
     const count = async (...options: string[]) => {
       const { report } = await bench(['gen.json', '--rounds', '1', '--json', 'out.json', ...options]);
-      return report!.modes.unidirectional!.requests;
+      const { requests } = report!.modes.unidirectional!;
+      asked = report!.workload.requests;
+      return requests;
     };
+    let asked = 0;
     expect(await count()).toBe(12);
+    expect(asked).toBe(12);
     expect(await count('--max-num-requests', '5', '--num-clients', '2')).toBe(4);
+    expect(asked).toBe(4);
     expect(await count('--max-turns', '4')).toBe(8);
+    expect(asked).toBe(8);
     // All four are active from the beginning: the first that ends finds no further one.
     expect(await count('--early-stop', '--max-active-conversations', '4')).toBe(9);
     expect(await count('--warmup-step')).toBe(8);

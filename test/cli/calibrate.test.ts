@@ -22,7 +22,9 @@ describe('kvferry calibrate', () => {
     expect(profile.model).toBe('nano');
     expect(profile.recommended_threshold).toBeLessThan(16);
     expect(world.out()).toContain('Recommended kv_recompute_threshold');
-    expect(world.out()).toContain('kvferry run --pull-policy cost-aware --cost-profile c.json');
+    expect(world.out()).toContain(
+      'kvferry run --pull-policy cost-aware --cost-profile c.json --model nano\n',
+    );
     for (const line of world.out().split('\n')) expect(line.length).toBeLessThanOrEqual(80);
     const all = JSON.parse(world.files.get('all.json')!);
     expect(all.check).toBeNull();

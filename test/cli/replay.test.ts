@@ -36,6 +36,16 @@ describe('kvferry replay', () => {
     expect(world.clusters[0]!.closed).toBe(1);
   });
 
+  it('of conversations of one turn each it says that nothing could be pulled, and advises nothing', async () => {
+    const { world } = await replay(['one.jsonl'], { 'one.jsonl': row(0, [0, 1]) + row(8, [2, 3]) });
+    const out = world.out().replace(/\s+/g, ' ');
+    expect(out).toMatch(/^ kvferry \S+ replay: /);
+    expect(out).toContain(
+      'nothing was pulled, so the modes did the same work; no conversation has a second turn',
+    );
+    expect(out).not.toContain('lower --threshold');
+  });
+
   it('compares policies when several are named', async () => {
     const { world, code } = await replay([
       't.jsonl',
@@ -97,6 +107,8 @@ describe('kvferry replay', () => {
     ).toBe(0);
     expect(world.out()).toContain('wrote costs.json:\n  kvferry simulate --costs costs.json\n');
     expect(simulationCostsSchema.parse(JSON.parse(world.files.get('costs.json')!)).source).toBe('fitted');
+    await main(['calibrate', '--from-report', 'r.json', '--costs-out', 'costs'], world.deps);
+    expect(world.out()).toContain('kvferry simulate --costs ./costs\n');
     expect(world.clusters).toHaveLength(1);
     expect(await main(['calibrate', 'p.json', '--from-report', 'r.json'], world.deps)).toBe(2);
     expect(world.err()).toContain('--from-report fits what simulate reads');

@@ -271,6 +271,37 @@ describe('kvferry simulate', () => {
     expect(parsed(kept.world.files.get('out.json')).arms[0]!.local_hit_tokens).toBeGreaterThan(0);
   });
 
+  it.each([
+    ['--num-clients 3 --max-num-requests 8', 6],
+    ['--num-clients 3 --max-turns 2', 12],
+    ['--arrival-rate 5 --arrivals 30', null],
+  ])('%s: tells how many turns are asked for, and of which its progress is', async (asking, turns) => {
+    const argv = `w.json --mode unidirectional --costs zero --json out.json ${asking}`;
+    const { world } = await simulate(argv, { 'w.json': small });
+    const { arms, workload } = parsed(world.files.get('out.json'));
+    expect(workload.turns).toBe(arms[0]!.requests);
+    expect(workload.turns).toBe(turns ?? workload.turns);
+    expect(world.err()).toContain(`unidirectional: ${workload.turns} to do`);
+  });
+
+  it('--against a report of other prompts says so, however many they are', async () => {
+    const spec = { conversations: 3, turns: 3, input: 20, output: 10 };
+    const files = {
+      'w.json': JSON.stringify(generator({ ...spec, prefix: 60 })),
+      'longer.json': JSON.stringify(generator({ ...spec, prefix: 160 })),
+    };
+    const argv = '--mode unidirectional --num-clients 1 --experiments prefix-caching';
+    const measured = fakeWorld({}, files);
+    await main(['bench', 'w.json', ...argv.split(' '), '--rounds', '1', '--json', 'r.json'], measured.deps);
+    const report = { ...files, 'r.json': measured.files.get('r.json')! };
+    const told = async (workload: string) =>
+      (await simulate(`${workload} ${argv} --against r.json`, report)).world.out().replaceAll(/\s+/g, ' ');
+    expect(await told('w.json')).toContain('against unidirectional of r.json');
+    expect(await told('w.json')).not.toContain('not the same');
+    expect(await told('longer.json')).toContain('prompt tokens there and');
+    expect(await told('longer.json')).toContain('here: not the same prompts.');
+  });
+
   it('fewer conversations may come by themselves than the preset has under way', async () => {
     const { code, world } = await simulate('--mode bidirectional --arrival-rate 5 --arrivals 1 --costs zero');
     expect(world.err()).not.toContain('kvferry:');

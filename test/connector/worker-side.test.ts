@@ -1,8 +1,10 @@
 /** The connector's worker side over the real transport: pulls, and every way in which they end. */
 
 import { describe, expect, it } from 'vitest';
+import { presetArchitecture } from '../../src/model/presets.ts';
+import { kvBlockBytes } from '../../src/model/types.ts';
 import { TestClock } from '../clock.ts';
-import { differing, FACTORS, pairsOf, range, turns } from '../transport/helpers.ts';
+import { differing, FACTORS, pairsOf, range, TestMemory, turns } from '../transport/helpers.ts';
 import {
   connect,
   hold,
@@ -162,6 +164,19 @@ describe('a pull that fails is in finishedRecving and names its blocks', () => {
     expect(nodes.d.worker.counters.numFailedTransfers).toBe(1);
     // Not told anything, the holder keeps the blocks for its lease.
     expect(nodes.p.worker.holds.list()).toHaveLength(1);
+  });
+
+  it.each(['f16', 'f32'] as const)('handshake_failed: P keeps KV as %s, D as the other', async (kvDtype) => {
+    const as = (dtype: 'f16' | 'f32') => ({
+      factors: { ...FACTORS, kvDtype: dtype },
+      memory: new TestMemory({ blockBytes: [kvBlockBytes(presetArchitecture('nano'), 16, dtype)] }),
+    });
+    const nodes = makeNodes({ p: as(kvDtype), d: as(kvDtype === 'f16' ? 'f32' : 'f16') });
+    hold(nodes.p, 'r@prefill', [1, 2], lease(nodes.clock));
+    const { outcome, message } = await failure(nodes);
+    expect(outcome).toBe('failed');
+    expect(message).toContain(`kvDtype is ${kvDtype === 'f16' ? 'f32' : 'f16'} here and ${kvDtype} there`);
+    expect(nodes.p.memory.gathers).toBe(0);
   });
 
   it('transfer_setup_failed: nobody at the address', async () => {

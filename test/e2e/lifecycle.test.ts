@@ -152,6 +152,8 @@ describe('ends', () => {
 
   it('a device that is lost, or out of memory, rejects its requests with a typed error, and the engine can be built again', async () => {
     await withCluster({}, async (cluster) => {
+      const reasons: string[] = [];
+      cluster.onNotice((notice) => notice.kind === 'dead' && reasons.push(notice.reason));
       const before = fingerprint(await converse(cluster, 'c', 2));
       const promptTokenIds = Array.from({ length: 100 }, (_, i) => 10 + i);
       const sampling = { maxTokens: 500, ignoreEos: true };
@@ -171,6 +173,10 @@ describe('ends', () => {
       await cluster.engine('decode').lab.exhaustDevice();
       await out;
       await expect.poll(() => cluster.engine('decode').dead).toBe(true);
+      expect(reasons).toEqual([
+        expect.stringMatching(/^its device was lost: /),
+        expect.stringMatching(/^its device was lost: the device reported an error: out of memory/),
+      ]);
       // Who is not there gets a changed setting when it is built anew.
       await cluster.configure({ mode: 'unidirectional' });
       expect(await cluster.revive()).toBe(1);

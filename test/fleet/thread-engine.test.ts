@@ -1,6 +1,8 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { DEFAULT_SAMPLING } from '../../src/engine/sampling.ts';
 import type { RequestOutput } from '../../src/engine/types.ts';
+import { EngineDeadError, toWire } from '../../src/errors.ts';
+import { type ClusterNotice, EngineWatch } from '../../src/fleet/engine-watch.ts';
 import { ThreadEngine } from '../../src/fleet/thread-engine.ts';
 import type { EngineEvent, EngineStart, EngineStarted, ServingApi } from '../../src/host/engine-api.ts';
 import { expose } from '../../src/host/rpc.ts';
@@ -87,4 +89,21 @@ it('rejects open calls and streams at once when its thread ends, and every later
   expect(engine.ended).not.toBeNull();
   await expect(engine.lookup([1], null)).rejects.toThrow('it was closed');
   await expect(submit('later')).rejects.toThrow('it was closed');
+});
+
+it("a lost device is told with its reason, the engine's name beside it", async () => {
+  const watch = new EngineWatch();
+  const heard: ClusterNotice[] = [];
+  watch.watch(engine, null);
+  watch.listen((notice) => heard.push(notice));
+  const lost = new EngineDeadError('the device of decode-0 was lost: too hot', {
+    reason: 'its device was lost: too hot',
+  });
+  tell({ kind: 'dead', error: toWire(lost) });
+  await expect.poll(() => heard.filter(({ kind }) => kind === 'dead')).toHaveLength(1);
+  expect(heard.at(-1)).toEqual({
+    ...{ kind: 'dead', engineId: 'decode-0', role: 'decode' },
+    ...{ message: lost.message, reason: lost.reason },
+  });
+  await expect(submit('late')).rejects.toMatchObject({ message: lost.message, reason: lost.reason });
 });

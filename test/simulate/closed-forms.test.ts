@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest';
 import type { EngineRole } from '../../src/router/engine-client.ts';
 import { VirtualClock } from '../../src/simulate/clock.ts';
 import { Collector } from '../../src/simulate/collector.ts';
+import type { SimulationCosts } from '../../src/simulate/costs/types.ts';
 import { poissonArrivals, serveArrivals } from '../../src/simulate/load.ts';
 import { QueuedResource, SharedResource } from '../../src/simulate/resources.ts';
 import { serveLoad } from '../../src/simulate/run.ts';
@@ -51,90 +52,8 @@ async function queue(
   return { waitS: meanMs / SERVICE_MS - 1, meanMs, decoders, overMs: cluster.clock.now(), collector };
 }
 
-/** Who comes when, and takes how long, milliseconds. */
-interface Customer {
-  atMs: number;
-  serviceMs: number;
-}
-
-function* customers(servers: number, rho: number, meanMs: number, seed: number): Generator<Customer> {
-  const random = new Random(seed);
-  for (let atMs = 0; ; ) {
-    atMs += random.exponential(meanMs / (servers * rho));
-    yield { atMs, serviceMs: random.exponential(meanMs) };
-  }
-}
-
-/** First come, first served by whoever of so many is free first: how long each waits. */
-function waitsOf(servers: number, served: readonly Customer[]): number[] {
-  const freeMs: number[] = Array.from({ length: servers }, () => 0);
-  return served.map(({ atMs, serviceMs }) => {
-    const first = freeMs.indexOf(Math.min(...freeMs));
-    const waitMs = Math.max(0, freeMs[first]! - atMs);
-    freeMs[first] = atMs + waitMs + serviceMs;
-    return waitMs;
-  });
-}
-
-/** Erlang's C times S / (c - a): the wait in one queue for c servers, in units of the service time. */
-function erlangWait(servers: number, rho: number): number {
-  const offered = servers * rho;
-  let term = 1;
-  let sum = 0;
-  for (let k = 0; k < servers; term *= offered / ++k) sum += term;
-  const all = term / (1 - rho);
-  return all / (sum + all) / (servers - offered);
-}
-
-const take = <T>(count: number, all: Iterator<T>): T[] =>
-  Array.from({ length: count }, () => all.next().value as T);
-
 const meanOf = (values: ArrayLike<number>): number =>
   Array.from(values).reduce((sum, value) => sum + value, 0) / values.length;
-
-describe('M/M/c, one queue for all', () => {
-  it.each([
-    [1, 0.5, 1],
-    [2, 0.5, 0.3333],
-    [2, 0.8, 1.7778],
-    [4, 0.5, 0.087],
-    [4, 0.8, 0.7455],
-    [8, 0.8, 0.286],
-  ])(
-    '%d servers at a load of %d: the closed form is what serving in order gives',
-    (servers, rho, published) => {
-      expect(erlangWait(servers, rho)).toBeCloseTo(published, 3);
-      const waits = waitsOf(servers, take(400_000, customers(servers, rho, 1, 5)));
-      expect(meanOf(waits) / published).toBeGreaterThan(0.95);
-      expect(meanOf(waits) / published).toBeLessThan(1.05);
-    },
-  );
-
-  it.each([1, 2, 4])(
-    'and an engine with a batch of %d gives each request that wait, to two steps',
-    async (servers) => {
-      // Steps of 1 ms, whatever is in them, so many for each answer as its service has milliseconds.
-      const served = take(300, customers(servers, 0.8, 100, 7)).map(({ atMs, serviceMs }) => {
-        return { atMs, serviceMs: Math.ceil(serviceMs) };
-      });
-      const options = { mode: 'monolithic', maxNumSeqs: servers, maxNumBatchedTokens: 64 } as const;
-      const cluster = simulated({ blocks: 4000, options }, { stepMs: () => 1 }, { check: false });
-      const collector = new Collector({ keyed: true });
-      const arrivals = served.map(({ atMs, serviceMs: outputTokens }, i) => {
-        const content = { kind: 'tokens', tokenIds: [8 + i, 9] } as const;
-        return { atMs, conversation: { id: `${i}`, turns: [{ content, inputTokens: 2, outputTokens }] } };
-      });
-      await cluster.run(serveArrivals(cluster, arrivals, collector, { thinkMs: 0, failover: false }));
-      const ttfts = collector.column('ttftMs');
-      const waits = served.map((_, i) => ttfts[collector.keys!.indexOf(`${i}#1`)]! - 1);
-      const expected = waitsOf(servers, served);
-      waits.forEach((waitMs, i) => {
-        expect(Math.abs(waitMs - expected[i]!)).toBeLessThanOrEqual(2);
-      });
-      expect(meanOf(expected)).toBeGreaterThan(20);
-    },
-  );
-});
 
 describe('closed forms', () => {
   it.each([0.3, 0.5, 0.8])('M/D/1 at a load of %d', async (rho) => {
@@ -204,6 +123,45 @@ describe('closed forms', () => {
     const { meanMs, decoders, overMs, collector } = await queue(2, 0.8, { count: 5000, exponential: true });
     const there = decoders.reduce((sum, { running, waiting }) => sum + running + waiting, 0);
     expect(there).toBeCloseTo((collector.count / overMs) * meanMs, 6);
+  });
+});
+
+describe("DistServe's prefill, prompts of one length, one at a time", () => {
+  const ALONE_MS = 10;
+  const SEEDS = [1, 2, 3, 4, 5, 6];
+
+  /** Mean TTFT where only P takes time: queue and prefill. */
+  async function meanAtPrefill(prefillMs: number, perMs: number, seed: number): Promise<number> {
+    const conversations = Array.from({ length: 1500 }, (_, i): BenchConversation => {
+      const content = { kind: 'tokens', tokenIds: [8 + (i % 400), 8 + Math.floor(i / 400)] } as const;
+      return { id: `c${i}`, turns: [{ content, inputTokens: 2, outputTokens: 1 }] };
+    });
+    const options = { mode: 'unidirectional', maxNumSeqs: 1, maxNumBatchedTokens: 64 } as const;
+    const stepMs: SimulationCosts['stepMs'] = (_, { role }) => (role === 'prefill' ? prefillMs : 0);
+    const cluster = simulated({ blocks: 4000, options }, { stepMs }, { check: false });
+    const collector = new Collector();
+    const load = { perSecond: 1000 * perMs, count: conversations.length, seed };
+    const arrivals = poissonArrivals(conversations, load);
+    await cluster.run(serveArrivals(cluster, arrivals, collector, { thinkMs: 0, failover: false }));
+    return meanOf(collector.column('ttftMs'));
+  }
+
+  it.each([
+    [1, 0.4],
+    [1, 0.6],
+    [2, 1.2],
+    [4, 2.4],
+  ])('of %d times the speed, as of a tensor in so many parts, at %d times what one serves', async (K, RD) => {
+    const R = RD / ALONE_MS;
+    const waitMs = (R * ALONE_MS ** 2) / (2 * K * (K - RD));
+    const means: number[] = [];
+    for (const seed of SEEDS) means.push(await meanAtPrefill(ALONE_MS / K, R, seed));
+    const variance = meanOf(means.map((mean) => (mean - meanOf(means)) ** 2));
+    const error = Math.sqrt(variance / (means.length - 1));
+    const waitedMs = meanOf(means) - ALONE_MS / K;
+    expect(Math.abs(waitedMs - waitMs)).toBeLessThan(3 * error);
+    // Which tells it from prefills that vary as an exponential does, in whose queue each waits twice as long.
+    expect(Math.abs(waitedMs - 2 * waitMs)).toBeGreaterThan(6 * error);
   });
 });
 

@@ -28,6 +28,11 @@ describe('two engines', () => {
       side({ blockBytes: [96, 48] }),
       'bytes of a block by group differ (96, 32 and 96, 48)',
     ],
+    [
+      'what they keep KV as',
+      side({ blockBytes: [192, 64] }, { kvDtype: 'f32' as never }),
+      'differ (96, 32 and 192, 64), kvDtype is f16 here and f32 there; give both engines the same model and KV dtype.',
+    ],
     ['a further group', side({ blockBytes: [96, 32, 8] }), 'bytes of a block by group differ'],
     [
       'what they serve',

@@ -107,7 +107,8 @@ async function calibrateCommand(
     if (file !== undefined) {
       await deps.writeTextFile(file, `${JSON.stringify(profile, null, 2)}\n`);
       tables.write('\n');
-      tellUse(file, 'run --pull-policy cost-aware --cost-profile', tables);
+      const use = 'run --pull-policy cost-aware --cost-profile';
+      tellUse(file, { use, model: config.model }, tables);
     }
     if (config.costsOut !== null)
       await simulationCosts(cluster, profile, config.costsOut, config, progress, { deps, signal });
@@ -138,7 +139,7 @@ async function fromReport(
   printFitted(fit, textOutput(config, deps), deps.color);
   if (config.costsOut !== null) {
     await deps.writeTextFile(config.costsOut, `${JSON.stringify(fit.file, null, 2)}\n`);
-    tellUse(config.costsOut, 'simulate --costs', textOutput(config, deps));
+    tellUse(config.costsOut, { use: 'simulate --costs', model: null }, textOutput(config, deps));
   }
   await writeJson(fit, config, deps);
   return EXIT.good;
@@ -171,13 +172,15 @@ async function simulationCosts(
   const out = textOutput(config, deps);
   out.write('\n');
   printMeasured(measured, out, deps.color);
-  tellUse(file, 'simulate --costs', out);
+  tellUse(file, { use: 'simulate --costs', model: measured.file.model }, out);
 }
 
-/** That it was written, and the command that takes it. */
-function tellUse(file: string, command: string, out: Output): void {
-  for (const line of [`wrote ${file}:`, ...commandLines(`kvferry ${command} ${quote(file)}`)])
-    out.write(`${line}\n`);
+/** That it was written, and the command that takes it: for that model alone, unless null. */
+function tellUse(file: string, { use, model }: { use: string; model: string | null }, out: Output): void {
+  // What looks like no file would be taken for a name of costs.
+  const path = /[./\\]/.test(file) ? file : `./${file}`;
+  const command = `kvferry ${use} ${quote(path)}${model === null ? '' : ` --model ${quote(model)}`}`;
+  for (const line of [`wrote ${file}:`, ...commandLines(command)]) out.write(`${line}\n`);
 }
 
 const byBytes = ({ fixed_ms, ms_per_byte }: NonNullable<CostProfile['store']>['load']) => {

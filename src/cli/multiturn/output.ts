@@ -34,7 +34,7 @@ export function printBench(report: BenchReport, out: Output, color: boolean): vo
   const { target } = report;
   print(['']);
   say(
-    `kvferry ${report.kvferry} bench: ${target.model} ${target.kind === 'endpoint' ? `at ${target.url}` : `on ${adapterName(report)}`}, ${report.machine.cores} x ${report.machine.cpu}`,
+    `kvferry ${report.kvferry} ${report.workload.num_clients === 0 ? 'replay' : 'bench'}: ${target.model} ${target.kind === 'endpoint' ? `at ${target.url}` : `on ${adapterName(report)}`}, ${report.machine.cores} x ${report.machine.cpu}`,
     c.bold,
   );
   say(workloadLine(report));
@@ -154,10 +154,12 @@ function howSure(outcome: Outcome, { low, high }: Ratio): string {
   }[outcome];
 }
 
-const howToPull = ({ config }: BenchReport): string =>
-  config.pullPolicy === 'cost-aware'
+function howToPull({ config }: BenchReport, { table }: Experiment['modes'][string]): string {
+  if (table.input_num_turns?.max === 1) return 'no conversation has a second turn, which would pull';
+  return config.pullPolicy === 'cost-aware'
     ? 'pulling is dearer here by what cost-aware knows'
     : 'lower --threshold to pull';
+}
 
 function verdicts(report: BenchReport): { text: string; tone: Tone }[] {
   const compared = Object.values(report.experiments).filter(({ comparison }) => comparison);
@@ -168,14 +170,12 @@ function verdicts(report: BenchReport): { text: string; tone: Tone }[] {
       return routingVerdicts(experiment).map(({ text, outcome }) => ({ text, tone: TONE_OF[outcome] }));
     const { mean, p50 } = comparison!.ttft_ms;
     if (mean.ratio === null) return [];
-    const name = modes[comparison!.candidate]?.label ?? comparison!.candidate;
-    if (
-      modes[comparison!.candidate]?.mode === 'bidirectional' &&
-      modes[comparison!.candidate]?.pulled_tokens === 0
-    )
+    const candidate = modes[comparison!.candidate];
+    const name = candidate?.label ?? comparison!.candidate;
+    if (candidate?.mode === 'bidirectional' && candidate.pulled_tokens === 0)
       return [
         {
-          text: `${title}: nothing was pulled, so the modes did the same work; ${howToPull(report)}.`,
+          text: `${title}: nothing was pulled, so the modes did the same work; ${howToPull(report, candidate)}.`,
           tone: 'plain',
         },
       ];

@@ -32,11 +32,19 @@ export const figureCells = ({ name, unit, real, simulated, error }: Figure): str
   error === null ? '-' : `${error >= 0 ? '+' : '−'}${formatPercent(Math.abs(error))}`,
 ];
 
-/** null: as many requests were served. */
-export const otherWork = ({ requests }: AgainstReport['arms'][number]): string | null =>
-  requests.real === requests.simulated
-    ? null
-    : `${formatCount(requests.real)} requests there and ${formatCount(requests.simulated)} here: not the same workload, or not all of it.`;
+/** Prompts that differ by more, as a share, are not the same ones: who is served first differs between runs. */
+const SAME_PROMPTS = 0.1;
+
+/** null: as many requests were served, of about as many tokens. */
+export function otherWork({ requests, prompt_tokens }: AgainstReport['arms'][number]): string | null {
+  const counts = ({ real, simulated }: { real: number; simulated: number }, what: string): string =>
+    `${formatCount(real)} ${what} there and ${formatCount(simulated)} here`;
+  if (requests.real !== requests.simulated)
+    return `${counts(requests, 'requests')}: not the same workload, or not all of it.`;
+  const { real, simulated } = prompt_tokens;
+  if (real === null || Math.abs(simulated / Math.max(1, real) - 1) <= SAME_PROMPTS) return null;
+  return `${counts({ real, simulated }, 'prompt tokens')}: not the same prompts. To a server bench sends words where no --tokenizer is given, and each may be several tokens.`;
+}
 
 function shown(value: number | null, unit: Figure['unit']): string {
   if (value === null) return '-';

@@ -1,9 +1,11 @@
 /** All that a simulation of a user's needs, from its settings alone: the same in every thread. */
 import type { RunConfig } from '../../config/run.ts';
 import { autoscaleChoice } from '../../fleet/from-config.ts';
+import { requestsOf } from '../../lab/multiturn/clients.ts';
 import type { Architecture } from '../../model/types.ts';
 import type { SimulationCosts } from '../../simulate/costs/types.ts';
 import type { SimulationWorld } from '../../simulate/run.ts';
+import type { BenchConversation } from '../../workload/types.ts';
 import type { CliDeps } from '../deps.ts';
 import { checkCounts } from '../multiturn/settings.ts';
 import { loadWorkload } from '../multiturn/workload.ts';
@@ -52,9 +54,28 @@ async function planWorkload(
   const workload = await loadWorkload(config, deps, vocabulary, false);
   const { source, scale, conversations } = workload;
   if (config.arrivalRate === null) checkCounts(config, conversations, source);
-  const turns = conversations.reduce((sum, conversation) => sum + conversation.turns.length, 0);
+  const planned = planSimulation(config, costs, workload, vocabulary, architecture, adapter);
   return {
-    planned: planSimulation(config, costs, workload, vocabulary, architecture, adapter),
-    workload: { source, scale, conversations: conversations.length, turns },
+    planned,
+    workload: {
+      source,
+      scale,
+      conversations: conversations.length,
+      turns: turnsAsked(config, conversations),
+    },
   };
+}
+
+/** Of the whole load: conversations that come by themselves may come several times, and clients may ask for fewer. */
+function turnsAsked(
+  { arrivalRate, arrivals, ...clients }: RunConfig,
+  conversations: readonly BenchConversation[],
+): number {
+  if (arrivalRate === null)
+    return requestsOf(conversations, { ...clients, maxRequests: clients.maxNumRequests });
+  const turns = (some: readonly BenchConversation[]): number =>
+    some.reduce((sum, conversation) => sum + conversation.turns.length, 0);
+  const count = arrivals ?? conversations.length;
+  const rest = count % conversations.length;
+  return ((count - rest) / conversations.length) * turns(conversations) + turns(conversations.slice(0, rest));
 }

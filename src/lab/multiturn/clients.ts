@@ -86,8 +86,20 @@ export async function serveConversations(
   return { requests: round.requests, errors: round.errors, runtimeMs: round.runtimeMs };
 }
 
+/** Requests of a round, if none fails and no client stops early. */
+export function requestsOf(
+  conversations: readonly BenchConversation[],
+  { maxRequests, maxTurns, numClients }: Pick<ClientOptions, 'maxRequests' | 'maxTurns' | 'numClients'>,
+): number {
+  const turns = conversations.reduce((sum, conversation) => sum + turnsOf({ conversation }, { maxTurns }), 0);
+  return maxRequests === null ? turns : Math.min(turns, Math.floor(maxRequests / numClients) * numClients);
+}
+
 /** Turns that are used: two messages each. */
-const turnsOf = ({ conversation }: Open, { maxTurns }: Pick<ClientOptions, 'maxTurns'>): number =>
+const turnsOf = (
+  { conversation }: Pick<Open, 'conversation'>,
+  { maxTurns }: Pick<ClientOptions, 'maxTurns'>,
+): number =>
   maxTurns === null
     ? conversation.turns.length
     : Math.min(conversation.turns.length, Math.ceil(maxTurns / 2));

@@ -6,7 +6,7 @@ import type { BenchReport } from '../../measure/bench-report.ts';
 import { type MeasuredRequest, summariseMode } from '../../measure/bench-summary.ts';
 import { plural } from '../../measure/format.ts';
 import type { ReportSource } from '../run-report.ts';
-import { mergeErrors, type ServedRound, serveConversations } from './clients.ts';
+import { mergeErrors, requestsOf, type ServedRound, serveConversations } from './clients.ts';
 import type { EndpointTarget } from './endpoint-target.ts';
 import { makeBenchReport, type Workload } from './report.ts';
 import type { ServeOptions } from './rounds.ts';
@@ -106,7 +106,7 @@ async function serveRounds(
   const { now } = world;
   const options = serveOptions(config, world);
   const rounds = config.rounds ?? 1;
-  const total = conversations.reduce((sum, { turns }) => sum + turns.length, 0);
+  const total = requestsOf(conversations, options);
   const budget = budgetMs(config);
   const time = new AbortController();
   const timer =

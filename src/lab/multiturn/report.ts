@@ -4,6 +4,7 @@ import type { Cluster } from '../../fleet/types.ts';
 import type { BenchMode, BenchReport, Experiment } from '../../measure/bench-report.ts';
 import type { BenchConversation } from '../../workload/types.ts';
 import { makeHead, type ReportSource } from '../run-report.ts';
+import { requestsOf } from './clients.ts';
 import { activeOf, budgetMs } from './settings.ts';
 
 /** The conversations of a benchmark, and where they come from. */
@@ -54,7 +55,7 @@ export function makeBenchReport(
       num_clients: config.numClients,
       max_active_conversations: Math.min(activeOf(config), conversations.length),
       conversations: conversations.length,
-      requests: turns.length,
+      requests: requestsOf(conversations, { ...config, maxRequests: config.maxNumRequests }),
       prompt_tokens: promptTokens(conversations),
       output_tokens: turns.reduce((sum, turn) => sum + (turn.outputTokens ?? 0), 0),
       generation: { ...workload.generation },

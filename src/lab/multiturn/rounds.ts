@@ -9,7 +9,7 @@ import type { EngineRole } from '../../router/engine-client.ts';
 import type { StoreStats } from '../../store/host.ts';
 import type { BenchConversation } from '../../workload/types.ts';
 import { peakKvBytes } from '../peak-kv.ts';
-import { type ClientOptions, type ServedRound, serveConversations } from './clients.ts';
+import { type ClientOptions, requestsOf, type ServedRound, serveConversations } from './clients.ts';
 import type { Arm, ExperimentPlan } from './experiments.ts';
 import type { BenchTarget } from './target.ts';
 
@@ -64,7 +64,7 @@ export async function runRound(
   for (const experiment of experiments) {
     const arms = options.round % 2 === 0 ? experiment.arms.toReversed() : experiment.arms;
     for (const arm of arms) {
-      const requests = conversations.reduce((sum, { turns }) => sum + turns.length, 0);
+      const requests = requestsOf(conversations, options);
       watcher.armBegins(experiment, arm, options.round, requests);
       const done = await runArm(cluster, target, experiment, arm, conversations, {
         ...options,

@@ -1,0 +1,65 @@
+/** In what --arithmetic auto has engines compute, by what the adapter offers and what was measured of it before. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { tuning, tuningKey } from '../../src/cli/node-tuning.ts';
+import { tuningFile, writeF16Speed, writeTuning } from '../../src/cli/tuning-cache.ts';
+import type { Arithmetic } from '../../src/config/arithmetic.ts';
+import { defaultChoice } from '../../src/model/gemm-forms.ts';
+import { adapterForm } from '../../src/model/kernel-variants.ts';
+import { presetArchitecture } from '../../src/model/presets.ts';
+import type { ProbedAdapter } from '../../src/platform/node/drivers.ts';
+import { testOptions } from '../e2e/cluster-fixture.ts';
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(path.join(os.tmpdir(), 'kvferry-tuning-'));
+  vi.stubEnv('XDG_CACHE_HOME', folder);
+});
+afterEach(() => {
+  vi.unstubAllEnvs();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const adapterWith = (...features: string[]): ProbedAdapter => ({
+  ...{ driver: { kind: 'gpu' } as never, vendor: 'nobody', architecture: 'none', name: 'Nobody' },
+  ...{ software: false, features, subgroupMinSize: 32, subgroupMaxSize: 32 },
+  ...{ maxBufferSize: 2 ** 30, maxStorageBufferBindingSize: 2 ** 30 },
+});
+
+/** Of forms that were measured before, f16 so many times as fast as f32: no device is opened. */
+async function chosen(arithmetic: Arithmetic | 'auto', adapter: ProbedAdapter, f16Speed: number) {
+  const { weightDtype } = testOptions;
+  for (const each of ['f32', 'f16'] as const) {
+    const key = await tuningKey(presetArchitecture('nano'), weightDtype, adapter, each);
+    await writeTuning(tuningFile(), key, defaultChoice(adapterForm(32, false)));
+    if (each === 'f16') await writeF16Speed(tuningFile(), key, f16Speed);
+  }
+  return tuning({ ...testOptions, arithmetic }, adapter, false);
+}
+
+it('auto is f16 where the adapter has shader-f16 and it is faster', async () => {
+  expect(await chosen('auto', adapterWith('shader-f16'), 1.5)).toMatchObject({
+    arithmetic: 'f16',
+    gemm: { f16Speed: 1.5, source: 'cached' },
+  });
+});
+
+it('auto is f32 where the adapter has it and it is no faster', async () => {
+  expect(await chosen('auto', adapterWith('shader-f16'), 1)).toMatchObject({
+    arithmetic: 'f32',
+    gemm: { f16Speed: 1 },
+  });
+});
+
+it('auto is f32 where the adapter has no shader-f16, whatever was measured once', async () => {
+  const { arithmetic, gemm } = await chosen('auto', adapterWith('subgroups'), 1.5);
+  expect(arithmetic).toBe('f32');
+  expect(gemm).not.toHaveProperty('f16Speed');
+});
+
+it('what is asked for is what is taken', async () => {
+  for (const arithmetic of ['f32', 'f16'] as const)
+    expect((await chosen(arithmetic, adapterWith('shader-f16'), 1.5)).arithmetic).toBe(arithmetic);
+});
