@@ -11,7 +11,7 @@ import { type ExpectedRegret, expectedRegret } from '../../lab/fit-costs.ts';
 import { checkPolicies, checkTurns, type PolicyCheck } from '../../lab/policy-check.ts';
 import { parseBenchReport } from '../../measure/report-kinds.ts';
 import { fitReport } from '../../simulate/costs/fit-report.ts';
-import { CostMeter, MEASURED_ROUNDS } from '../../simulate/costs/measure.ts';
+import { CostMeter, LEAST_ROUNDS, MEASURED_ROUNDS } from '../../simulate/costs/measure.ts';
 import type { Asked, CommandSpec } from '../arguments.ts';
 import { calibrationDocument } from '../calibrate-document.ts';
 import { calibrationLines } from '../calibrate-output.ts';
@@ -153,7 +153,7 @@ async function simulationCosts(
   progress: Progress,
   { deps, signal }: CommandContext,
 ): Promise<void> {
-  const rounds = config.rounds ?? MEASURED_ROUNDS;
+  const rounds = Math.max(LEAST_ROUNDS, config.rounds ?? MEASURED_ROUNDS);
   progress.begin('steps', rounds + 1);
   const meter = new CostMeter(cluster, { seed: config.seed, signal });
   for (let round = 0; round <= rounds; round++) {

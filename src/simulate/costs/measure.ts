@@ -22,6 +22,8 @@ import {
 
 /** Short ones, where nobody says how many: a shared machine is now quicker, now slower for many seconds. */
 export const MEASURED_ROUNDS = 14;
+/** In which everything is measured once. */
+export const LEAST_ROUNDS = 2;
 
 /** Close together where a tile of rows more is a large share of a step. */
 const PREFILLS = [8, 16, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256, 384, 768];
