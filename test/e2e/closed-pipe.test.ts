@@ -7,8 +7,11 @@ import { bundled } from '../../src/platform/node/paths.ts';
 
 type Stream = 'stdout' | 'stderr';
 
-/** Runs kvferry until `stream` has said something, closes that, and tells what came of it. */
-async function closed(stream: Stream, argv: string) {
+/**
+ * Runs kvferry, closes `stream`, at once or when it has said something, and tells what came of it. All that a run says on stdout
+ * comes within a moment at its end: a busy reader would close it after the last of it.
+ */
+async function closed(stream: Stream, argv: string, when: 'at once' | 'told something' = 'told something') {
   const child = spawn(process.execPath, [bundled('kvferry'), ...argv.split(' ')], {
     stdio: ['ignore', 'pipe', 'pipe'],
   });
@@ -16,7 +19,8 @@ async function closed(stream: Stream, argv: string) {
   child[stream === 'stdout' ? 'stderr' : 'stdout'].on('data', (text) => {
     other += text;
   });
-  child[stream].once('data', () => child[stream].destroy());
+  if (when === 'at once') child[stream].destroy();
+  else child[stream].once('data', () => child[stream].destroy());
   const [code, signal] = await once(child, 'close');
   return { code, signal, other };
 }
@@ -24,7 +28,7 @@ async function closed(stream: Stream, argv: string) {
 const shortRun = 'run --model nano --turns 20 --max-tokens 32';
 
 it('engines end, and the exit code says that the work was not done', async () => {
-  const { code, signal, other } = await closed('stdout', shortRun);
+  const { code, signal, other } = await closed('stdout', shortRun, 'at once');
   expect({ code, signal }).toEqual({ code: 141, signal: null });
   expect(other).not.toContain('EPIPE');
   expect(other).not.toContain('kvferry: ');
