@@ -53,7 +53,7 @@ export const simulation = {
   }),
   validate: flag().default(false).meta({
     description:
-      'Serves the workload on real engines here too, --rounds times (5), by costs that are measured on them before, and shows how wrong the simulation is.',
+      'Serves the workload on real engines here too, --rounds times (5), by costs that are measured on them in between, and shows how wrong the simulation is.',
     value: null,
   }),
 };

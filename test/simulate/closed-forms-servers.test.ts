@@ -1,5 +1,6 @@
 /** One queue before several servers, as the places of an engine's batch are: what queueing theory says of the wait. */
 
+import { mean, sampleStandardDeviation } from 'simple-statistics';
 import { describe, expect, it } from 'vitest';
 import { Collector } from '../../src/simulate/collector.ts';
 import { serveArrivals } from '../../src/simulate/load.ts';
@@ -56,9 +57,6 @@ function erlangWait(servers: number, rho: number): number {
 const take = <T>(count: number, all: Iterator<T>): T[] =>
   Array.from({ length: count }, () => all.next().value as T);
 
-const meanOf = (values: ArrayLike<number>): number =>
-  Array.from(values).reduce((sum, value) => sum + value, 0) / values.length;
-
 describe('M/M/c, one queue for all', () => {
   it.each([
     [1, 0.5, 1],
@@ -72,8 +70,8 @@ describe('M/M/c, one queue for all', () => {
     (servers, rho, published) => {
       expect(erlangWait(servers, rho)).toBeCloseTo(published, 3);
       const waits = waitsOf(servers, take(400_000, customers({ servers, rho }, 1, 5)));
-      expect(meanOf(waits) / published).toBeGreaterThan(0.95);
-      expect(meanOf(waits) / published).toBeLessThan(1.05);
+      expect(mean(waits) / published).toBeGreaterThan(0.95);
+      expect(mean(waits) / published).toBeLessThan(1.05);
     },
   );
 });
@@ -102,11 +100,10 @@ describe('M/G/c, by Allen and Cunneen', () => {
     [4, 0.5, 0.5],
   ])('%d servers at a load of %d, services by %d beside their mean', (servers, rho, share) => {
     const means = SEEDS.map((seed) =>
-      meanOf(waitsOf(servers, take(100_000, customers({ servers, rho, service: either(share) }, 1, seed)))),
+      mean(waitsOf(servers, take(100_000, customers({ servers, rho, service: either(share) }, 1, seed)))),
     );
-    const variance = meanOf(means.map((mean) => (mean - meanOf(means)) ** 2));
-    const error = Math.sqrt(variance / (means.length - 1));
-    const off = (c: number) => Math.abs(meanOf(means) - allenCunneen(c, rho, share ** 2));
+    const error = sampleStandardDeviation(means) / Math.sqrt(means.length);
+    const off = (c: number) => Math.abs(mean(means) - allenCunneen(c, rho, share ** 2));
     const within = 3 * error + leftOut(servers, rho, share ** 2) * allenCunneen(servers, rho, share ** 2);
     expect(off(servers)).toBeLessThan(within);
     // A server more or less, as busy as these, is not within that.
@@ -140,6 +137,6 @@ describe('an engine with a batch of so many gives each request that wait, to two
     waits.forEach((waitMs, i) => {
       expect(Math.abs(waitMs - expected[i]!)).toBeLessThanOrEqual(2);
     });
-    expect(meanOf(expected)).toBeGreaterThan(20);
+    expect(mean(expected)).toBeGreaterThan(20);
   });
 });

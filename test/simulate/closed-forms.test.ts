@@ -1,5 +1,6 @@
 /** What queueing theory says must come out: where it holds exactly, within the error of so many draws. */
 
+import { mean, sampleStandardDeviation } from 'simple-statistics';
 import { describe, expect, it } from 'vitest';
 import type { EngineRole } from '../../src/router/engine-client.ts';
 import { VirtualClock } from '../../src/simulate/clock.ts';
@@ -52,9 +53,6 @@ async function queue(
   return { waitS: meanMs / SERVICE_MS - 1, meanMs, decoders, overMs: cluster.clock.now(), collector };
 }
 
-const meanOf = (values: ArrayLike<number>): number =>
-  Array.from(values).reduce((sum, value) => sum + value, 0) / values.length;
-
 describe('closed forms', () => {
   it.each([0.3, 0.5, 0.8])('M/D/1 at a load of %d', async (rho) => {
     const { waitS, decoders } = await queue(1, rho, { count: 8000 });
@@ -94,7 +92,7 @@ describe('closed forms', () => {
     const load = { kind: 'clients', conversations, clients: asking } as const;
     await cluster.run(serveLoad(cluster, load, collector, { seed: 3, signal }));
     const perMs = collector.count / collector.lastEndMs;
-    const responseMs = meanOf(collector.column('latencyMs'));
+    const responseMs = mean([...collector.column('latencyMs')]);
     // Long enough in the queue for it to count.
     expect(responseMs).toBeGreaterThan(1.5 * SERVICE_MS);
     expect((perMs * (responseMs + thinkMs)) / clients).toBeGreaterThan(0.96);
@@ -143,7 +141,7 @@ describe("DistServe's prefill, prompts of one length, one at a time", () => {
     const load = { perSecond: 1000 * perMs, count: conversations.length, seed };
     const arrivals = poissonArrivals(conversations, load);
     await cluster.run(serveArrivals(cluster, arrivals, collector, { thinkMs: 0, failover: false }));
-    return meanOf(collector.column('ttftMs'));
+    return mean([...collector.column('ttftMs')]);
   }
 
   it.each([
@@ -156,9 +154,8 @@ describe("DistServe's prefill, prompts of one length, one at a time", () => {
     const waitMs = (R * ALONE_MS ** 2) / (2 * K * (K - RD));
     const means: number[] = [];
     for (const seed of SEEDS) means.push(await meanAtPrefill(ALONE_MS / K, R, seed));
-    const variance = meanOf(means.map((mean) => (mean - meanOf(means)) ** 2));
-    const error = Math.sqrt(variance / (means.length - 1));
-    const waitedMs = meanOf(means) - ALONE_MS / K;
+    const error = sampleStandardDeviation(means) / Math.sqrt(means.length);
+    const waitedMs = mean(means) - ALONE_MS / K;
     expect(Math.abs(waitedMs - waitMs)).toBeLessThan(3 * error);
     // Which tells it from prefills that vary as an exponential does, in whose queue each waits twice as long.
     expect(Math.abs(waitedMs - 2 * waitMs)).toBeGreaterThan(6 * error);

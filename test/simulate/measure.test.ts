@@ -23,18 +23,17 @@ const settingsOf = (numBlocks: number) => {
 /** P and D that answer at once. `beside`: called as each is asked while both are at work. */
 function fleet(beside: (role: string) => Promise<void> | null) {
   const asked = { prefill: 0, decode: 0 };
-  let [answered, both] = [false, false];
+  let longAnswers = 0;
   const engine = (role: 'prefill' | 'decode') => ({
     role,
     async submit(request: { sampling: { maxTokens: number }; promptTokenIds: readonly number[] }) {
       const { maxTokens } = request.sampling;
       asked[role]++;
-      if (asked.prefill > 200) throw new Error('P was asked on and on');
-      // D's long answers are asked for alone first, then with P's prompts beside them.
-      const [isLong, isPrompt] = [maxTokens > 16, request.promptTokenIds.length === 128];
-      if (isLong) answered = true;
-      if (answered && isPrompt) both = true;
-      if (both && (isLong || isPrompt)) await beside(role);
+      if (asked.prefill > 80) throw new Error('P was asked on and on');
+      // D's long answer is asked for alone first, then with P's prompts beside it.
+      const isLong = maxTokens > 16;
+      if (isLong) longAnswers++;
+      if (longAnswers > 1 && (isLong || request.promptTokenIds.length === 128)) await beside(role);
       await later();
       return (async function* () {
         for (let i = 0; i < maxTokens; i++)

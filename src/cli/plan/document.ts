@@ -151,7 +151,8 @@ function searchSection({
   };
 }
 
-const commandSection = (report: PlanReport): Section => ({
-  title: 'What to do with it',
-  pieces: [...report.commands, modelNote(report) ?? []].flat().map((text) => ({ kind: 'text', text })),
-});
+function commandSection(report: PlanReport): Section {
+  const note = modelNote(report);
+  const texts = note === null ? report.commands : [...report.commands, note];
+  return { title: 'What to do with it', pieces: texts.map((text) => ({ kind: 'text', text })) };
+}

@@ -27,9 +27,11 @@ const missedBy = ({ label, figures, decisions }: ValidatedArm): string[] => [
     : []),
 ];
 
+const runsOf = ({ rounds }: RunConfig): number => rounds ?? LEAST_RUNS;
+
 /** Of all arms, with those that warm up. */
-export const realRuns = (arms: readonly unknown[], { rounds }: RunConfig): number =>
-  ((rounds ?? LEAST_RUNS) + 1) * arms.length;
+export const realRuns = (arms: readonly unknown[], config: RunConfig): number =>
+  (runsOf(config) + 1) * arms.length;
 
 export async function validateArms(
   cluster: Cluster,
@@ -39,7 +41,7 @@ export async function validateArms(
   config: RunConfig,
   { deps, signal }: CommandContext,
 ): Promise<Validation> {
-  const runs = config.rounds ?? LEAST_RUNS;
+  const runs = runsOf(config);
   const progress = createProgress(deps);
   let done = 0;
   progress.begin('real runs', realRuns(plans, config));
