@@ -42,6 +42,12 @@ const engineSchema = z.strictObject({
 const scalingSchema = z
   .strictObject({
     decisions: count.describe('Of the autoscaler, those that changed nothing included.'),
+    stayed: z
+      .string()
+      .nullable()
+      .describe(
+        'Why its last decision that changed nothing did not, of the first seed; null: there was none.',
+      ),
     joined: count,
     left: count,
     died: count,

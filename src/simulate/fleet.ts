@@ -48,6 +48,8 @@ export class SimulatedFleet {
   migratedTokens = 0;
   /** Of an autoscaler, those that changed nothing included. */
   decisions = 0;
+  /** Why the last decision that changed nothing did not; null: there was none. */
+  stayed: string | null = null;
   readonly #deps: SimulatedFleetDeps;
   readonly #pool: EnginePool<SimulatedEngine>;
   readonly #members: Membership<SimulatedEngine>;
@@ -179,6 +181,7 @@ export class SimulatedFleet {
   #decided(decision: AutoscaleDecision, acts: boolean): void {
     this.decisions++;
     if (acts) this.#add('decided', null, null, reasonOf(decision));
+    else if (!decision.target) this.stayed = reasonOf(decision);
   }
 
   #tellMember(notice: MembershipNotice): void {

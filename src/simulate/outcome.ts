@@ -28,6 +28,8 @@ export interface EngineOutcome {
 export interface ScalingOutcome {
   /** How often an autoscaler decided. */
   decisions: number;
+  /** Why the last one that changed nothing did not; null: there was none. */
+  stayed: string | null;
   events: readonly FleetEvent[];
   migratedTokens: number;
   lostTokens: number;
@@ -80,7 +82,7 @@ export const verdictOfRun = (
 export function outcomeOf({ cluster, happened, ...run }: SimulatedRun): RunOutcome {
   const { fleet, clock, links } = cluster;
   const { collector, stopped } = run;
-  const { decisions, events, migratedTokens, lostKv } = fleet;
+  const { decisions, stayed, events, migratedTokens, lostKv } = fleet;
   return {
     columns: collector.columns(),
     count: collector.count,
@@ -95,7 +97,7 @@ export function outcomeOf({ cluster, happened, ...run }: SimulatedRun): RunOutco
     store: cluster.store?.outcome(cluster.engines) ?? null,
     links: links.use(),
     scaling: {
-      ...{ decisions, events, migratedTokens },
+      ...{ decisions, stayed, events, migratedTokens },
       lostTokens: lostKv.lostTokens,
       recomputedTokens: lostKv.recomputedTokens,
     },

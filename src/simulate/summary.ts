@@ -163,6 +163,7 @@ function scalingOf(runs: readonly RunOutcome[]): SimulatedArm['scaling'] {
   };
   return {
     decisions: sumOf(runs, ({ scaling }) => scaling.decisions),
+    stayed: first.scaling.stayed,
     joined: happened('joined'),
     left: happened('left'),
     died: happened('died'),

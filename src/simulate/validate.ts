@@ -25,6 +25,7 @@ export interface ComparedFigure {
   error: number;
   /** Within 10%, or twice the spread where that is more; of what must be exact: the same. */
   met: boolean;
+  /** A count in which real runs agree, whose turns all went the same ways. */
   exact: boolean;
 }
 
@@ -166,15 +167,17 @@ export function compared(
 ): ValidatedArm {
   const runs = real.map(figuresOf);
   const simulations = simulated.map(figuresOf);
-  const figures = [...simulations[0]!].map(([name, { unit, exact = false }]): ComparedFigure => {
+  const decided = decisions(real, simulated, again);
+  // Where turns of real runs go different ways, counts that agree do so by chance.
+  const settled = (decided.amongReal ?? 1) === 1;
+  const figures = [...simulations[0]!].map(([name, { unit, exact: isCount = false }]): ComparedFigure => {
     const value = mean(simulations.flatMap((each) => each.get(name)?.value ?? []));
     const values = runs.flatMap((figures) => figures.get(name)?.value ?? []);
     const real = mean(values);
     const spread = real === 0 ? 0 : (Math.max(...values) - Math.min(...values)) / 2 / real;
     const error = real === value ? 0 : value / real - 1;
-    // Where real runs differ among themselves, none of them is what must be met exactly.
-    const same = value >= Math.min(...values) && value <= Math.max(...values);
-    const met = exact && spread === 0 ? same : Math.abs(error) <= Math.max(GOAL, 2 * spread);
+    const exact = isCount && settled && spread === 0;
+    const met = exact ? error === 0 : Math.abs(error) <= Math.max(GOAL, 2 * spread);
     return { name, unit, real, spread, simulated: value, error, met, exact };
   });
   return {
@@ -183,7 +186,7 @@ export function compared(
     requests: simulated[0]!.count,
     figures,
     perRequest: perRequest(real, simulated),
-    decisions: decisions(real, simulated, again),
+    decisions: decided,
     failed: sum([...real, ...simulated, ...again].map(({ failed }) => failed)),
   };
 }

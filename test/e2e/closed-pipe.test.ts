@@ -25,17 +25,17 @@ async function closed(stream: Stream, argv: string, when: 'at once' | 'told some
   return { code, signal, other };
 }
 
-const shortRun = 'run --model nano --turns 20 --max-tokens 32';
+const run = (turns: number): string => `run --model nano --turns ${turns} --max-tokens 32`;
 
 it('engines end, and the exit code says that the work was not done', async () => {
-  const { code, signal, other } = await closed('stdout', shortRun, 'at once');
+  const { code, signal, other } = await closed('stdout', run(3), 'at once');
   expect({ code, signal }).toEqual({ code: 141, signal: null });
   expect(other).not.toContain('EPIPE');
   expect(other).not.toContain('kvferry: ');
 });
 
 it('stderr may be the closed one', async () => {
-  const { code, signal, other } = await closed('stderr', shortRun);
+  const { code, signal, other } = await closed('stderr', run(20));
   expect({ code, signal }).toEqual({ code: 141, signal: null });
   expect(other).not.toContain('EPIPE');
 });

@@ -183,7 +183,7 @@ describe('an autoscaler', () => {
     const fixed = await rush(0, null);
     const quick = await rush(1000, choice);
     const slow = await rush(60_000, choice);
-    expect(fixed.outcome.scaling).toMatchObject({ decisions: 0, events: [] });
+    expect(fixed.outcome.scaling).toMatchObject({ decisions: 0, stayed: null, events: [] });
     for (const { outcome, joins } of [quick, slow]) {
       expect(outcome).toMatchObject({ count: 210, failed: 0 });
       expect(joins.length).toBeGreaterThan(1);
@@ -194,6 +194,18 @@ describe('an autoscaler', () => {
     expect(slow.mean).toBeGreaterThan(1.2 * quick.mean);
     expect(slow.joins[0]!.atMs - quick.joins[0]!.atMs).toBe(59_000);
     expect(await rush(1000, choice)).toEqual(quick);
+  });
+
+  it('that changes nothing says why', async () => {
+    const never = {
+      ...choice,
+      parameters: { prefill: { metric: 'waiting', target: 900 }, decode: { metric: 'running', target: 900 } },
+    };
+    const { scaling } = (await rush(1000, never)).outcome;
+    expect(scaling.events).toEqual([]);
+    expect(scaling.stayed).toMatch(
+      /prefill stays 1 \(waiting: .* 900.*\), decode stays 1 \(running: .* 900.*\)/,
+    );
   });
 
   it('decides later by signals of an age', async () => {

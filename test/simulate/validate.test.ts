@@ -9,7 +9,7 @@ import { Random } from '../../src/workload/random.ts';
 import { fleetOptions, simulated } from './simulated.ts';
 
 /** A run whose requests had these TTFTs, and so many pulled tokens each. */
-function run(ttfts: readonly number[], pulledTokens = 10): Collector {
+function run(ttfts: readonly number[], pulledTokens = 10, decode: string | null = null): Collector {
   const collector = new Collector({ keyed: true });
   ttfts.forEach((ttftMs, i) => {
     collector.arrives(`c${i}`);
@@ -27,7 +27,7 @@ function run(ttfts: readonly number[], pulledTokens = 10): Collector {
         noPull: null,
       },
       transfer: { pToD: null, dToP: null },
-      routed: null,
+      routed: decode === null ? null : { way: 'pull', prefill: 'prefill-0', decode },
     } as unknown as TurnResult);
   });
   return collector;
@@ -63,6 +63,13 @@ describe('a simulation beside real runs', () => {
     expect(figure(compared('a', same, [run([100], 11)]), 'pulled tokens').met).toBe(false);
     const differing = [run([100], 10), run([100], 12)];
     expect(figure(compared('a', differing, [run([100], 11)]), 'pulled tokens').met).toBe(true);
+    expect(figure(compared('a', differing, [run([100], 14)]), 'pulled tokens').met).toBe(false);
+    // Nor where turns that went other ways agree by chance.
+    const elsewhere = [run([100], 100, 'decode-0'), run([100], 100, 'decode-1')];
+    const byChance = (pulled: number) =>
+      figure(compared('a', elsewhere, [run([100], pulled)]), 'pulled tokens');
+    expect(byChance(104)).toMatchObject({ exact: false, met: true });
+    expect(byChance(115).met).toBe(false);
   });
 
   it('tells requests apart, and how arms are ordered', () => {

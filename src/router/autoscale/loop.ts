@@ -128,12 +128,12 @@ export async function drive(loop: AutoscaleLoop, driver: AutoscaleDriver): Promi
   }
 }
 
-/** One sentence's worth. */
+/** One sentence's worth: of the roles that change, or of both where none does. */
 export function reasonOf({ by, roles }: AutoscaleDecision): string {
   const changed = ROLES.filter((role) => roles[role].want !== roles[role].engines);
-  const parts = changed.map((role) => {
+  const parts = (changed.length > 0 ? changed : ROLES).map((role) => {
     const { engines, want, metric, why } = roles[role];
-    return `${role} ${engines} to ${want} (${metric}: ${why})`;
+    return `${role} ${want === engines ? 'stays' : `${engines} to`} ${want} (${metric}: ${why})`;
   });
   return `${by}: ${parts.join(', ')}`;
 }
