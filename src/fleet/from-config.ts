@@ -50,6 +50,9 @@ function defaultPools(
   return { prefill: Math.min(roomForTwo, bound), decode: Math.min(roomForTwo + roomForHolds, bound) };
 }
 
+/** Left to itself. A software adapter computes 2,048 rows in seconds; the other requests should not wait for that. */
+export const rowsAStep = (software: boolean): number => (software ? 256 : 2048);
+
 /** Throws ConfigError. */
 export function clusterOptions(
   config: RunConfig,
@@ -78,8 +81,7 @@ export function clusterOptions(
     decode: { numBlocks: config.dBlocks ?? pools.decode, enablePrefixCaching: true },
     fleet,
     placement: config.modeOfFleet,
-    // A software adapter computes 2,048 rows in seconds; the other requests should not wait for that.
-    maxNumBatchedTokens: config.maxNumBatchedTokens ?? (software ? 256 : 2048),
+    maxNumBatchedTokens: config.maxNumBatchedTokens ?? rowsAStep(software),
     maxNumSeqs: config.maxNumSeqs,
     maxModelLen,
     connector: connector(config),

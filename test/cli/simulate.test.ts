@@ -62,6 +62,23 @@ describe('kvferry simulate', () => {
     expect(other.world.files.get('out.json')).not.toBe(world.files.get('out.json'));
   });
 
+  it('steps compute as many rows as those whose times are known, unless other steps are asked for', async () => {
+    const stepsOf = async (more: string, costs: object, argv = 'w.json --mode unidirectional') => {
+      const { code, world } = await simulate(`${argv} --costs ./c.json --json out.json${more}`, {
+        'w.json': small,
+        './c.json': JSON.stringify({ ...JSON.parse(mine), ...costs }),
+        't.jsonl': '{"timestamp": 0, "input_length": 1500, "output_length": 4, "hash_ids": [1, 2, 3]}\n',
+      });
+      expect(code).toBe(0);
+      return parsed(world.files.get('out.json')).arms[0]!.engines[0]!.steps;
+    };
+    const short = { max_num_batched_tokens: 32 };
+    expect(await stepsOf('', short)).toBeGreaterThan(2 * (await stepsOf('', {})));
+    expect(await stepsOf(' --max-num-batched-tokens 2048', short)).toBe(await stepsOf('', {}));
+    const trace = '--trace t.jsonl --mode unidirectional --max-num-seqs 32';
+    expect(await stepsOf('', { max_num_batched_tokens: 100 }, trace)).toBe(15);
+  });
+
   it('tells a fleet that keeps up from one that does not', async () => {
     const argv =
       'w.json --mode bidirectional --costs ./mine.json --arrivals 200 --think-time 10ms --json out.json';

@@ -15,7 +15,7 @@ import { kvCacheSpecs, kvGroups, kvPageBytes } from '../../model/kv-groups.ts';
 import type { Architecture } from '../../model/types.ts';
 import { parseSimulationCosts } from '../../simulate/costs/linear.ts';
 import { NAMED_COSTS } from '../../simulate/costs/published.ts';
-import type { SimulationCosts } from '../../simulate/costs/types.ts';
+import { inStepsOf, type SimulationCosts } from '../../simulate/costs/types.ts';
 import { FALLBACK_OUTPUT, poissonArrivals } from '../../simulate/load.ts';
 import type { Load, SimulatedArmPlan } from '../../simulate/run.ts';
 import { LOWEST_TOKEN_ID } from '../../workload/made.ts';
@@ -77,7 +77,7 @@ export function planSimulation(
   const workload = { ...given, conversations };
   const open = config.arrivalRate !== null;
   const blocks = { pBlocks: config.pBlocks ?? DEFAULT_BLOCKS, dBlocks: config.dBlocks ?? DEFAULT_BLOCKS };
-  const sized = open && !adapter ? { ...config, ...blocks } : config;
+  const sized = inStepsOf(costs, open && !adapter ? { ...config, ...blocks } : config);
   // Where nothing is computed a context may be longer than the model's.
   const longest = Math.max(architecture.maxModelLen, config.maxModelLen ?? longestOf(conversations));
   const kv = kvOf(config, architecture);

@@ -5,7 +5,7 @@ import { countEngines } from '../../fleet/options.ts';
 import type { Workload } from '../../lab/multiturn/report.ts';
 import { lookThrough, planReplay } from '../../lab/replay/replay.ts';
 import type { Architecture } from '../../model/types.ts';
-import type { SimulationCosts } from '../../simulate/costs/types.ts';
+import { inStepsOf, type SimulationCosts } from '../../simulate/costs/types.ts';
 import { LOWEST_TOKEN_ID } from '../../workload/made.ts';
 import { describeScale } from '../../workload/traces/scale.ts';
 import { TraceTokens } from '../../workload/traces/tokens.ts';
@@ -38,7 +38,7 @@ export async function planTrace(
   const blocks = { pBlocks: config.pBlocks ?? DEFAULT_BLOCKS, dBlocks: config.dBlocks ?? DEFAULT_BLOCKS };
   const kv = kvOf(config, architecture);
   const like = clusterOptions(
-    { ...config, ...blocks, maxModelLen: longest },
+    { ...inStepsOf(costs, config), ...blocks, maxModelLen: longest },
     { ...architecture, maxModelLen: longest },
     false,
   );

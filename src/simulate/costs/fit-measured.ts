@@ -76,6 +76,7 @@ export function fitted(
     source: 'measured',
     model: settings.model,
     about: `${points.length + handOvers.length} points, ${engines.length} engines of ${info.model.name}, at most ${settings.maxNumBatchedTokens} rows a step`,
+    max_num_batched_tokens: settings.maxNumBatchedTokens,
     step: stepOf(roles[0]!),
     decode_step: roles.length > 1 ? stepOf('decode') : null,
     read: {

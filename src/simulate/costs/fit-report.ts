@@ -4,6 +4,7 @@
  */
 import { tokenContext } from '../../connector/policy/cost-model.ts';
 import { ConfigError } from '../../errors.ts';
+import { rowsAStep } from '../../fleet/from-config.ts';
 import type { BenchReport, BenchSample } from '../../measure/bench-report.ts';
 import { type Fit, fitNonNegative } from '../../measure/least-squares.ts';
 import type { SimulationCostsFile } from './linear.ts';
@@ -45,6 +46,7 @@ export function fitReport(report: BenchReport, source: string, decodeEngines: nu
       source: 'fitted',
       model: null,
       about: `${samples.length} requests ${target.url === null ? `on ${report.adapter.name}` : `to ${target.url}`}; what a hand-over takes is within ms_per_prefill_token and reply_ms`,
+      max_num_batched_tokens: stepsOf(report, notes),
       step: { ...step, ...prefill.step, ms_by_decodes: null, ms_by_rows: null },
       decode_step: null,
       read: { fixed_ms: 0, ms_per_byte: 0, beside_ms: 0 },
@@ -62,6 +64,18 @@ export function fitReport(report: BenchReport, source: string, decodeEngines: nu
     worst: prefill.worst,
     notes,
   };
+}
+
+/** Rows that a step computes at most: engines here say it, a server does not. */
+function stepsOf({ target, config, adapter }: BenchReport, notes: string[]): number | null {
+  if (target.url === null) {
+    const { maxNumBatchedTokens: given } = config;
+    return typeof given === 'number' ? given : rowsAStep(adapter.software);
+  }
+  notes.push(
+    "How many rows its steps compute at most a server does not say: 2048 are simulated, as is vLLM's default. Write another number into max_num_batched_tokens, or simulate with --max-num-batched-tokens.",
+  );
+  return null;
 }
 
 /** Of every mode of the first experiment, those whose KV was not fetched from elsewhere. */

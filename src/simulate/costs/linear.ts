@@ -89,6 +89,14 @@ export const simulationCostsSchema = z.strictObject({
     .default(null)
     .describe('The model that the times are of, which is then the one that is simulated; null: any.'),
   about: z.string().default('').describe('Whose times, of what, in a sentence.'),
+  max_num_batched_tokens: z
+    .int()
+    .positive()
+    .nullable()
+    .default(null)
+    .describe(
+      'Rows that a step computes at most on the engines that the times are of; simulated ones do likewise, unless --max-num-batched-tokens says otherwise. null: nothing is known of it.',
+    ),
   step: stepSchema.describe("From a step's plan to its outputs, milliseconds, on a machine of its own."),
   decode_step: stepSchema
     .nullable()
@@ -174,6 +182,7 @@ export function linearCosts({
 }: SimulationCostsFile): SimulationCosts {
   return {
     ...{ name, source, model, about },
+    maxNumBatchedTokens: file.max_num_batched_tokens,
     stepMs: (shape, { role }) => stepMs((role === 'decode' && decode_step) || step, shape),
     readMs: (bytes) => msOf(read, bytes),
     readBesideMs: read.beside_ms,

@@ -7,6 +7,7 @@ export const noCosts: SimulationCosts = {
   source: 'assumed',
   model: null,
   about: 'nothing takes any time: decisions alone',
+  maxNumBatchedTokens: null,
   stepMs: () => 0,
   readMs: () => 0,
   readBesideMs: 0,

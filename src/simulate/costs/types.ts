@@ -63,6 +63,8 @@ export interface SimulationCosts {
   model: string | null;
   /** For people: whose times, of what. */
   about: string;
+  /** Rows that a step of theirs computes at most; null: they say nothing of it. */
+  maxNumBatchedTokens: number | null;
   /** From a step's plan to its outputs, milliseconds, on an engine that has its machine to itself. */
   stepMs(shape: StepShape, place: StepPlace): number;
   /** A READ, beside what a modelled link takes, milliseconds. `promptTokens`: of the reader's whole prompt. */
@@ -97,6 +99,12 @@ export interface SimulationCosts {
   /** How fast an engine computes on a machine that all share; null: each has its own. */
   speeds: SpeedOf | null;
 }
+
+/** Whoever does not say how many rows a step computes at most gets steps like those whose times are known. */
+export const inStepsOf = <C extends { maxNumBatchedTokens: number | null }>(
+  { maxNumBatchedTokens }: Pick<SimulationCosts, 'maxNumBatchedTokens'>,
+  config: C,
+): C => ({ ...config, maxNumBatchedTokens: config.maxNumBatchedTokens ?? maxNumBatchedTokens });
 
 export const workOf = ({ prefills }: StepShape): Work => (prefills > 0 ? 'prefill' : 'decode');
 

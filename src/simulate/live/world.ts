@@ -10,7 +10,7 @@ import { fileBytesOf } from '../../store/block-file.ts';
 import { Answers } from '../answers.ts';
 import { linearCosts } from '../costs/linear.ts';
 import { NAMED_COSTS } from '../costs/published.ts';
-import type { SimulationCosts } from '../costs/types.ts';
+import { inStepsOf, type SimulationCosts } from '../costs/types.ts';
 import type { SimulationSettings } from '../settings.ts';
 import { BLOCK_SIZE, checkRoom, roomOf } from './room.ts';
 import { type LiveSettings, type LiveStoreSettings, TOKEN_IDS } from './settings.ts';
@@ -29,7 +29,7 @@ function costsOf({ costs, startMs }: Pick<LiveSettings, 'costs' | 'startMs'>): S
 }
 
 /** What real engines would be started with. Throws ConfigError. */
-function optionsOf(settings: LiveSettings, blockBytes: number): ClusterOptions {
+function optionsOf(settings: LiveSettings, costs: SimulationCosts, blockBytes: number): ClusterOptions {
   const { prefill, decode, blocks, mode, routing, seed, load, store } = settings;
   checkRoom(blocks, load);
   const architecture = presetArchitecture(KV_OF);
@@ -40,7 +40,7 @@ function optionsOf(settings: LiveSettings, blockBytes: number): ClusterOptions {
     ...{ maxModelLen, loadFailurePolicy: 'recompute' },
     ...(store && storeOf(store, blockBytes)),
   });
-  return clusterOptions(config, architecture, false);
+  return clusterOptions(inStepsOf(costs, config), architecture, false);
 }
 
 function storeOf({ blocks, folderBlocks, eviction }: LiveStoreSettings, blockBytes: number): RunConfigInput {
@@ -51,9 +51,10 @@ function storeOf({ blocks, folderBlocks, eviction }: LiveStoreSettings, blockByt
 /** Throws ConfigError. */
 export function worldOf(settings: LiveSettings): Omit<SimulationSettings, 'nextTask'> {
   const kv = kvOf(settings);
+  const costs = costsOf(settings);
   return {
-    options: optionsOf(settings, kv.blockBytes),
-    costs: costsOf(settings),
+    options: optionsOf(settings, costs, kv.blockBytes),
+    costs,
     answers: new Answers(...TOKEN_IDS),
     ...kv,
     sharing: 'fcfs',
