@@ -44,6 +44,10 @@ export function formatBytes(bytes: number): string {
 /** A share, 1 of which is 100%. */
 export const formatPercent = (share: number): string => `${(100 * share).toFixed(1)}%`;
 
+/** How far off, with the sign: 0.1 is +10%. */
+export const formatError = (error: number): string =>
+  `${error >= 0 ? '+' : '−'}${formatPercent(Math.abs(error))}`;
+
 export const formatCount = (n: number): string => String(n).replace(/\B(?=(\d{3})+$)/g, ',');
 
 /** `1 turn`, `2 turns`. */

@@ -34,7 +34,9 @@ const armSchema = z.strictObject({
     .strictObject({
       alike: share.describe('Turns that go to the same engines as in a real run, on average.'),
       among_real: share.nullable().describe('The same between two real runs; null: there was one.'),
-      counted: count.describe('Turns of all real runs, each simulated once more by what was chosen there.'),
+      counted: count.describe(
+        'Turns of all real runs that were served again when each was simulated once more by what was chosen there.',
+      ),
       as_counted: count.describe('Those that then found, pulled and moved exactly as much.'),
       among_real_counted: share
         .nullable()

@@ -3,7 +3,7 @@
  * (preset-tokenizer.ts). nano, tiny, tiny-hybrid and small are our own, for machines without a GPU; the others are public
  * shapes.
  */
-import { closest } from 'fastest-levenshtein';
+import { nearest } from '../config/fields.ts';
 import { ModelError } from '../errors.ts';
 import { FULL_ATTENTION } from './layer-attention.ts';
 import type { Architecture, LayerAttention } from './types.ts';
@@ -111,9 +111,9 @@ export function unknownPreset(name: string): ModelError {
       `there is no directory '${name}': wanted one with config.json, or one of ${known.join(', ')}`,
     );
   }
-  const nearest = closest(name.toLowerCase(), known);
+  const near = nearest(name, known);
   return new ModelError(
-    `there is no model '${name}': wanted one of ${known.join(', ')}, or a directory with config.json; did you mean '${nearest}'?`,
+    `there is no model '${name}': wanted one of ${known.join(', ')}, or a directory with config.json${near ? `; did you mean '${near}'?` : ''}`,
   );
 }
 export { countParameters } from './tensor-names.ts';

@@ -125,6 +125,12 @@ export interface TextPiece {
   tone?: Tone;
 }
 
+/** A line to be typed or copied as it stands. */
+export interface CommandPiece {
+  kind: 'command';
+  text: string;
+}
+
 export type Piece =
   | TablePiece
   | DistributionPiece
@@ -134,7 +140,8 @@ export type Piece =
   | TimelinePiece
   | FiguresPiece
   | FactsPiece
-  | TextPiece;
+  | TextPiece
+  | CommandPiece;
 
 export interface Section {
   title: string;

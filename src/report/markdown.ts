@@ -52,6 +52,8 @@ function renderPiece(piece: Piece): string[] {
       return table(piece);
     case 'text':
       return [escapeText(piece.text)];
+    case 'command':
+      return ['```', piece.text, '```'];
     case 'figures':
       return rows(
         ['', '', ''],

@@ -46,7 +46,10 @@ interface ComparedDecisions {
   alike: number;
   /** The same between one real run and another; null: there was one. */
   amongReal: number | null;
-  /** Simulated once more for each real run, by its choices: so many of so many requests found, pulled and moved the same. */
+  /**
+   * Simulated once more for each real run, by its choices: so many of so many requests found, pulled and moved the same. Where
+   * clients ask for a number of requests, it hangs on times which comes last: what only one of the two served is not counted.
+   */
   counted: number;
   asCounted: number;
   /** The same share between two real runs that went to the same engines throughout; null: no two did. */
@@ -230,15 +233,16 @@ function decisions(
   const pairs = real.flatMap((one, i) =>
     real.slice(i + 1).map((other) => ({ one, other, alike: alike(one, other) })),
   );
-  const same = again.map((run, i) => asCounted(real[i]!, run));
+  const counts = again.map((run, i) => asCounted(real[i]!, run));
   const twins = pairs
     .filter((pair) => pair.alike === 1)
-    .map(({ one, other }) => asCounted(one, other) / Math.max(1, one.count));
+    .map(({ one, other }) => asCounted(one, other))
+    .map(({ same, both }) => same / Math.max(1, both));
   return {
     alike: mean(real.flatMap((run) => simulated.map((other) => alike(run, other)))),
     amongReal: pairs.length > 0 ? mean(pairs.map((pair) => pair.alike)) : null,
-    counted: sum(again.map((_, i) => real[i]!.count)),
-    asCounted: sum(same),
+    counted: sum(counts.map(({ both }) => both)),
+    asCounted: sum(counts.map(({ same }) => same)),
     amongRealCounted: twins.length > 0 ? mean(twins) : null,
   };
 }
@@ -254,12 +258,17 @@ function alike(one: Collector, other: Collector): number {
 
 const COUNTS = ['localHitTokens', 'pulledTokens', 'bytesPToD', 'bytesDToP', 'outputTokens'] as const;
 
-function asCounted(one: Collector, other: Collector): number {
+/** Requests that both served, and those of them that found, pulled and moved the same. */
+function asCounted(one: Collector, other: Collector): { both: number; same: number } {
   const places = new Map(other.keys!.map((key, i) => [key, i]));
-  return one.keys!.filter((key, i) => {
+  const pairs = one.keys!.flatMap((key, i) => {
     const place = places.get(key);
-    return place !== undefined && COUNTS.every((name) => one.column(name)[i] === other.column(name)[place]);
-  }).length;
+    return place === undefined ? [] : [[i, place] as const];
+  });
+  const same = pairs.filter(([i, place]) =>
+    COUNTS.every((name) => one.column(name)[i] === other.column(name)[place]),
+  );
+  return { both: pairs.length, same: same.length };
 }
 
 /** Pearson's; null where one side does not vary. */

@@ -312,6 +312,7 @@ describe('presets', () => {
 
   it('suggest the nearest name', async () => {
     await expect(loadArchitecture('tinny', null)).rejects.toThrow("did you mean 'tiny'?");
+    await expect(loadArchitecture('MODEL', null)).rejects.not.toThrow('did you mean');
     await expect(loadArchitecture('Qwen2.5-0.5', null)).rejects.toThrow("did you mean 'qwen2.5-0.5b'?");
     await expect(loadArchitecture('recal', null)).rejects.toThrow(ModelError);
   });

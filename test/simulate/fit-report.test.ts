@@ -84,7 +84,11 @@ describe('costs fitted to a report', () => {
   it('are those that made the times, and a file that simulate reads', () => {
     const { file, medianError, requests } = fitReport(reportOf(groups()), 'r.json', 1);
     expect(simulationCostsSchema.parse(file)).toEqual(file);
-    expect(file).toMatchObject({ source: 'fitted', name: 'llama, as r.json saw it', max_num_batched_tokens: null });
+    expect(file).toMatchObject({
+      source: 'fitted',
+      name: 'llama, as r.json saw it',
+      max_num_batched_tokens: null,
+    });
     expect(file.step.ms_per_prefill_token).toBeCloseTo(TRUE.token, 2);
     expect(file.step.ms_per_prefill_context).toBeCloseTo(TRUE.context, 4);
     expect(file.step.fixed_ms).toBeCloseTo(TRUE.fixed, 0);
@@ -121,12 +125,12 @@ describe('costs fitted to a report', () => {
         adapter: { name: 'lavapipe', software },
         target: { model: 'tiny', url: null },
       }) as unknown as BenchReport;
-    const fit = (report: BenchReport) => fitReport(report, 'r.json', 1);
-    expect(fit(here(true, { maxNumBatchedTokens: null })).file.max_num_batched_tokens).toBe(256);
-    expect(fit(here(false, { maxNumBatchedTokens: null })).file.max_num_batched_tokens).toBe(2048);
-    expect(fit(here(true, { maxNumBatchedTokens: 96 })).file.max_num_batched_tokens).toBe(96);
-    expect(fit(here(true, {})).notes.join()).not.toContain('--max-num-batched-tokens');
-    expect(fit(reportOf(groups())).notes.join()).toContain('--max-num-batched-tokens');
+    const fitOf = (report: BenchReport) => fitReport(report, 'r.json', 1);
+    expect(fitOf(here(true, { maxNumBatchedTokens: null })).file.max_num_batched_tokens).toBe(256);
+    expect(fitOf(here(false, { maxNumBatchedTokens: null })).file.max_num_batched_tokens).toBe(2048);
+    expect(fitOf(here(true, { maxNumBatchedTokens: 96 })).file.max_num_batched_tokens).toBe(96);
+    expect(fitOf(here(true, {})).notes.join()).not.toContain('--max-num-batched-tokens');
+    expect(fitOf(reportOf(groups())).notes.join()).toContain('--max-num-batched-tokens');
   });
 
   it('of a server that tells nothing of its cache come from first turns alone', () => {

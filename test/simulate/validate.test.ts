@@ -116,6 +116,11 @@ describe('who was chosen', () => {
     // A run of other choices is not taken for the same, nor for one that differs by itself.
     expect(compared('a', [real, simulation], [simulation]).decisions.amongRealCounted).toBeNull();
     expect(compared('a', [real], [simulation], [simulation]).decisions.asCounted).toBeLessThan(36);
+    // Which request is the last of so many hangs on times: one that only one of them served says nothing.
+    const [longer, shorter] = [run([100, 200, 300]), run([100, 200])];
+    const both = { counted: 2, asCounted: 2 };
+    expect(compared('a', [longer], [shorter], [shorter]).decisions).toMatchObject(both);
+    expect(compared('a', [shorter], [longer], [longer]).decisions).toMatchObject(both);
     expect([...again.column('ttftMs')]).not.toEqual([...real.column('ttftMs')]);
   });
 });

@@ -153,6 +153,9 @@ function searchSection({
 
 function commandSection(report: PlanReport): Section {
   const note = modelNote(report);
-  const texts = note === null ? report.commands : [...report.commands, note];
-  return { title: 'What to do with it', pieces: texts.map((text) => ({ kind: 'text', text })) };
+  const commands = report.commands.map((text) => ({ kind: 'command', text }) as const);
+  return {
+    title: 'What to do with it',
+    pieces: note === null ? commands : [...commands, { kind: 'text', text: note }],
+  };
 }

@@ -3,7 +3,7 @@ import type { BenchReport } from '../../measure/bench-report.ts';
 import { parseBenchReport } from '../../measure/report-kinds.ts';
 import type { AgainstReport } from '../../measure/simulation-report.ts';
 import type { CliDeps, Output } from '../deps.ts';
-import { formatCount, formatMs, formatPercent } from '../format.ts';
+import { formatCount, formatError, formatMs, formatPercent } from '../format.ts';
 import { left, printer, renderTable, right } from '../table.ts';
 
 /** Throws ConfigError. */
@@ -29,7 +29,7 @@ export const figureCells = ({ name, unit, real, simulated, error }: Figure): str
   name,
   shown(real, unit),
   shown(simulated, unit),
-  error === null ? '-' : `${error >= 0 ? '+' : '−'}${formatPercent(Math.abs(error))}`,
+  error === null ? '-' : formatError(error),
 ];
 
 /** Prompts that differ by more, as a share, are not the same ones: who is served first differs between runs. */

@@ -7,7 +7,7 @@ import type { MeasuredCosts } from '../../simulate/costs/fit-measured.ts';
 import type { SimulatedArmPlan, SimulationWorld } from '../../simulate/run.ts';
 import { type ComparedFigure, ranking, type ValidatedArm, validate } from '../../simulate/validate.ts';
 import type { CommandContext, Output } from '../deps.ts';
-import { formatCount, formatMs, formatPercent } from '../format.ts';
+import { formatCount, formatError, formatMs, formatPercent } from '../format.ts';
 import { createProgress } from '../progress.ts';
 import { left, printer, renderTable, right, type TableStyle } from '../table.ts';
 
@@ -189,7 +189,7 @@ function table(figures: readonly ComparedFigure[], style: TableStyle): string[] 
     number(real, unit),
     formatPercent(spread),
     number(simulated, unit),
-    exact && error === 0 ? 'exact' : `${error >= 0 ? '+' : '−'}${formatPercent(Math.abs(error))}`,
+    exact && error === 0 ? 'exact' : formatError(error),
     met ? '' : 'missed',
   ]);
   return renderTable(columns, rows, style);

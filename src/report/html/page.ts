@@ -55,6 +55,8 @@ function piece(piece: Piece): Markup {
       return facts(piece);
     case 'text':
       return html`<p class="${piece.tone ?? 'plain'}">${piece.text}</p>`;
+    case 'command':
+      return html`<pre class="scroll" tabindex="0" role="region" aria-label="A command"><code>${piece.text}</code></pre>`;
     case 'distribution':
       return figure(piece.title, distribution(piece), piece.note);
     case 'stages':

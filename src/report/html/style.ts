@@ -72,6 +72,7 @@ svg text.saved-text{fill:var(--good);font-weight:600}svg text.dearer-text{fill:v
 .figures .good{color:var(--good)}.figures .bad{color:var(--bad)}
 .figures .muted{font-size:14px}
 .scroll{overflow-x:auto;margin-top:18px}
+pre{margin:12px 0 0;padding:10px 12px;border:1px solid var(--line);border-radius:8px;font-size:13.5px}
 .scroll:focus-visible,summary:focus-visible{outline:2px solid var(--bi);outline-offset:3px;border-radius:4px}
 table{border-collapse:collapse;width:100%;font-size:14px;font-variant-numeric:tabular-nums}
 th,td{padding:7px 0 7px 18px;text-align:right;border-bottom:1px solid var(--line);white-space:nowrap;font-weight:400}
@@ -103,6 +104,6 @@ dl{grid-template-columns:1fr}
 body{background:#fff;font-size:12px}main{max-width:none;padding:0}
 section{border:0;padding:0 0 18px;break-inside:auto}figure,table,.figures,tr{break-inside:avoid}
 details::details-content{content-visibility:visible;block-size:auto}
-.scroll{overflow:visible}
+.scroll{overflow:visible}pre{white-space:pre-wrap;overflow-wrap:anywhere}
 }
 `;
