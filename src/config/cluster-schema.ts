@@ -116,7 +116,7 @@ export const cluster = {
   }),
   maxNumBatchedTokens: positive('tokens').nullable().default(null).meta({
     description:
-      "Rows a step computes at most. vLLM's max_num_batched_tokens. Left out: 2048 as in vLLM, 256 on a software adapter.",
+      "Rows a step computes at most. vLLM's max_num_batched_tokens. Left out: 2048 as in vLLM, 256 on a software adapter; simulated, as many as --costs were measured with.",
     value: 'TOKENS',
   }),
   maxNumSeqs: positive('requests').default(128).meta({

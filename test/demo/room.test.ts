@@ -152,7 +152,7 @@ describe('for a room', () => {
 
   test('no word on a canvas lies over another or is cut off, on a phone or a desktop', async () => {
     const context = await browser().newContext({
-      viewport: { width: 1280, height: 844 },
+      viewport: { width: 390, height: 844 },
       reducedMotion: 'reduce',
     });
     await watchCanvasText(context);
@@ -161,11 +161,12 @@ describe('for a room', () => {
       page.evaluate<number[]>(
         "[...document.querySelectorAll('canvas')].filter((one) => one.checkVisibility()).map((one) => one.clientWidth)",
       );
-    const fitBoth = async () => {
-      for (const width of [390, 1280]) {
+    const fitting = async (...widths: number[]) => {
+      for (const width of widths) {
         const before = await canvases();
+        const resized = page.viewportSize()!.width !== width;
         await page.setViewportSize({ width, height: 844 });
-        await expect.poll(canvases).not.toEqual(before);
+        if (resized) await expect.poll(canvases).not.toEqual(before);
         for (const seen of ['.stall', '.crossover', '.timeline', '.engines .stage']) {
           await page.locator(seen).scrollIntoViewIfNeeded();
           await page.waitForTimeout(300);
@@ -181,12 +182,12 @@ describe('for a room', () => {
     await untilReady(page);
     await page.evaluate('kvferry.actions.runStall()');
     await untilReady(page);
-    await fitBoth();
+    await fitting(390, 1280, 390);
     // Nor without a store, and in small print.
     await page.evaluate('kvferry.actions.begin({ store: null, projector: false })');
     await untilReady(page);
     await ask(page, 'Hello');
-    await fitBoth();
+    await fitting(390, 1280);
     await context.close();
   });
 });

@@ -62,16 +62,7 @@ function scalingLines(
   { events, ...scaling }: NonNullable<SimulatedArm['scaling']>,
   starts: SimulationReport['starts'],
 ): string[] {
-  const {
-    decisions,
-    stayed,
-    joined,
-    left: gone,
-    died,
-    mean_engines,
-    lost_tokens,
-    recomputed_tokens,
-  } = scaling;
+  const { decisions, joined, left: gone, died, mean_engines, lost_tokens, recomputed_tokens } = scaling;
   const more = events.length - MOST_EVENTS;
   return [
     ...events
@@ -80,7 +71,7 @@ function scalingLines(
         [formatSeconds(at_ms), event, engine_id, detail].filter(Boolean).join(' '),
       ),
     ...(more > 0 ? [`and ${plural(more, 'event')} more: see --json`] : []),
-    ...(events.length === 0 && stayed ? [`Nothing changed: ${stayed}.`] : []),
+    ...(events.length === 0 && scaling.stayed ? [`Nothing changed: ${scaling.stayed}.`] : []),
     `${seeds > 1 ? `Over ${seeds} seeds: ` : ''}${decisions > 0 ? `${plural(decisions, 'decision')}, ` : ''}${joined} joined, ${gone} left, ${died} died; ${mean_engines.prefill.toFixed(2)} P and ${mean_engines.decode.toFixed(2)} D on average; a start takes ${formatSeconds(starts.ms)}${starts.assumed ? " (assumed: BLIS's default)" : ''}.`,
     `KV held for next turns: ${formatCount(scaling.migrated_tokens)} tokens taken over, ${formatCount(lost_tokens)} lost, ${formatCount(recomputed_tokens)} of them computed again.`,
   ];

@@ -195,7 +195,9 @@ describe('the driver', () => {
     const { asked, told, pass, stop, done } = driven(() => 10);
     await pass(30_000);
     expect(asked).toEqual([]);
-    expect(reasonOf(told[0]!)).toMatch(/^aibrix-apa: prefill stays \d+ \(.+\), decode stays \d+ \(.+\)$/);
+    expect(reasonOf(told[0]!)).toBe(
+      'aibrix-apa: prefill stays 1 (waiting: 10 an engine is 1.00 of 10), decode stays 1 (% of batch: 62.5 an engine is 0.89 of 70)',
+    );
     stop.abort();
     await done;
   });
