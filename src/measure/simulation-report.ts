@@ -46,7 +46,7 @@ const scalingSchema = z
       .string()
       .nullable()
       .describe(
-        'Why its last decision that changed nothing did not, of the first seed; null: there was none.',
+        'Why the autoscaler changed nothing when it last looked, of the first seed; null: there is none, or it always did.',
       ),
     joined: count,
     left: count,
@@ -255,6 +255,9 @@ export const simulationReportSchema = z.strictObject({
     conversations: count,
     turns: count.describe('Asked for, at most.'),
     asked: z.string().describe('By whom, and when.'),
+    closed_loop: z
+      .boolean()
+      .describe('By clients who wait for each answer: nothing piles up, whatever is asked.'),
   }),
   seed: count,
   arms: z.array(simulatedArmSchema),

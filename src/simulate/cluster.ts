@@ -153,7 +153,9 @@ export class SimulatedCluster {
     });
     this.storm?.over(this.#harmed());
     if (autoscale) this.fleet.autoscale(autoscale);
-    if (settings.onSpan) this.#spans.listen(settings.onSpan);
+    const { onSpan } = settings;
+    // The router's spans too are of the virtual clock.
+    if (onSpan) this.#spans.listen((span) => onSpan({ ...span, clock: 'modelled' }));
   }
 
   /** In the order in which they came, ended ones included. */

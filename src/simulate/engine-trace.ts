@@ -53,6 +53,6 @@ export class EngineTrace {
   }
 
   #flush(): void {
-    for (const span of this.#spans.take()) this.#tell({ ...span, clock: 'modelled' });
+    for (const span of this.#spans.take()) this.#tell(span);
   }
 }

@@ -13,7 +13,7 @@ import type { MembershipNotice, ScaleReport } from '../fleet/scale-report.ts';
 import type { FleetOptions, Seat } from '../fleet/seats.ts';
 import type { ClusterOptions } from '../fleet/types.ts';
 import { type AutoscaleDecision, reasonOf } from '../router/autoscale/loop.ts';
-import type { AutoscaleChoice } from '../router/autoscale/registry.ts';
+import { type AutoscaleChoice, INTERVAL_MS } from '../router/autoscale/registry.ts';
 import type { ConversationCache } from '../router/conversations.ts';
 import type { EngineClient, EngineRole } from '../router/engine-client.ts';
 import { type DrainRule, WAIT_30S } from '../router/scaling/drain.ts';
@@ -48,7 +48,7 @@ export class SimulatedFleet {
   migratedTokens = 0;
   /** Of an autoscaler, those that changed nothing included. */
   decisions = 0;
-  /** Why the last decision that changed nothing did not; null: there was none. */
+  /** Why an autoscaler changed nothing when it last looked, or has not looked yet; null: there is none, or it always did. */
   stayed: string | null = null;
   readonly #deps: SimulatedFleetDeps;
   readonly #pool: EnginePool<SimulatedEngine>;
@@ -147,6 +147,8 @@ export class SimulatedFleet {
   autoscale(choice: AutoscaleChoice): () => void {
     const { clock, options, catchUp } = this.#deps;
     const members = this.#members;
+    const firstMs = choice.intervalMs ?? INTERVAL_MS[choice.name];
+    this.stayed = `${choice.name} first decides after ${firstMs / 1000} s, and it was over before that`;
     const watcher: AutoscaleWatcher = {
       decided: (decision, acts) => this.#decided(decision, acts),
       failed: (message) => this.#add('failed', null, null, message),
@@ -179,7 +181,7 @@ export class SimulatedFleet {
   }
 
   #decided(decision: AutoscaleDecision, acts: boolean): void {
-    this.decisions++;
+    if (this.decisions++ === 0) this.stayed = null;
     if (acts) this.#add('decided', null, null, reasonOf(decision));
     else if (!decision.target) this.stayed = reasonOf(decision);
   }

@@ -28,7 +28,7 @@ export interface EngineOutcome {
 export interface ScalingOutcome {
   /** How often an autoscaler decided. */
   decisions: number;
-  /** Why the last one that changed nothing did not; null: there was none. */
+  /** Why it changed nothing when it last looked, or did not look; null: there is none, or it always did. */
   stayed: string | null;
   events: readonly FleetEvent[];
   migratedTokens: number;
@@ -69,8 +69,10 @@ export interface SimulatedRun {
   lastComesMs: number | null;
 }
 
-/** One that was given up had more to do than it ever did, whatever the requests say that ended. */
-/** `filledMs`: when the fleet had filled; left out: nobody knows. */
+/**
+ * One that was given up had more to do than it ever did, whatever the requests say that ended. `filledMs`: when the fleet had
+ * filled; left out: nobody knows.
+ */
 export const verdictOfRun = (
   { collector, stopped, lastComesMs }: Omit<SimulatedRun, 'cluster' | 'happened'>,
   filledMs: number | null = null,

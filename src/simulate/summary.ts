@@ -141,10 +141,10 @@ function transfersOf(runs: readonly RunOutcome[]): Record<string, number> {
 const worstOf = (verdicts: readonly SimulatedArm['verdict'][]): SimulatedArm['verdict'] =>
   verdicts.reduce((worst, verdict) => (verdict.score > worst.score ? verdict : worst));
 
-/** null: who was there at the start was there all along. */
+/** null: who was there at the start was there all along, and nothing could have changed that. */
 function scalingOf(runs: readonly RunOutcome[]): SimulatedArm['scaling'] {
   const [first] = runs as [RunOutcome];
-  if (runs.every(({ scaling }) => scaling.decisions === 0 && scaling.events.length === 0)) return null;
+  if (runs.every(({ scaling }) => scaling.stayed === null && scaling.events.length === 0)) return null;
   const happened = (which: string): number =>
     sumOf(runs, ({ scaling }) => scaling.events.filter(({ event }) => event === which).length);
   const role = (of: EngineOutcome['role']): number => {

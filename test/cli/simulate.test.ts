@@ -53,6 +53,9 @@ describe('kvferry simulate', () => {
     expect(report.arms[0]!.pulled_tokens).toBe(0);
     expect(report.arms[1]!.pulled_tokens).toBeGreaterThan(0);
     expect(world.out()).toContain('Times assumed: mine');
+    expect(report.workload.closed_loop).toBe(true);
+    expect(world.out()).toContain('unidirectional: Clients wait for their answers');
+    expect(world.out()).not.toContain('STABLE');
     expect(widest(world.out())).toBeLessThanOrEqual(80);
     expect(world.files.get('page.html')).toContain('Load over time'.toLowerCase());
     expect(world.files.get('page.html')).toContain('one request&#39;s way through the fleet');
@@ -87,7 +90,11 @@ describe('kvferry simulate', () => {
         'w.json': small,
         './mine.json': mine,
       });
-      return parsed(world.files.get('out.json')).arms[0]!.verdict.word;
+      const { arms, workload } = parsed(world.files.get('out.json'));
+      const { word } = arms[0]!.verdict;
+      expect(workload.closed_loop).toBe(false);
+      expect(world.out()).toContain(`${word}: `);
+      return word;
     };
     expect(await verdict(0.5)).toBe('STABLE');
     expect(await verdict(10)).toBe('OVERLOADED');
@@ -154,6 +161,28 @@ describe('kvferry simulate', () => {
     expect(widest(world.out())).toBeLessThanOrEqual(80);
   });
 
+  it('a fleet that has no reason to grow: why it stayed, on the page too', async () => {
+    const argv =
+      'w.json --mode bidirectional --costs ./mine.json --arrival-rate 1 --autoscale k8s-hpa --start-up 2s --json out.json --html page.html';
+    const stays = async (arrivals: number) => {
+      const files = { 'w.json': small, './mine.json': mine };
+      const { code, world } = await simulate(`${argv} --arrivals ${arrivals}`, files);
+      expect(code).toBe(0);
+      const { events, stayed, decisions } = parsed(world.files.get('out.json')).arms[0]!.scaling!;
+      expect(events).toEqual([]);
+      expect(world.out().replaceAll('\n', ' ')).toContain(`Nothing changed: ${stayed}.`);
+      const page = world.files.get('page.html')!;
+      expect(page).toContain(`Nothing changed: ${stayed}.`);
+      expect(page).not.toContain('<span>What happened</span>');
+      return { stayed, decisions };
+    };
+    const shortly = 'k8s-hpa first decides after 15 s, and it was over before that';
+    expect(await stays(2)).toEqual({ stayed: shortly, decisions: 0 });
+    const { stayed, decisions } = await stays(40);
+    expect(stayed).toMatch(/^k8s-hpa: prefill stays 1 \(/);
+    expect(decisions).toBeGreaterThan(0);
+  });
+
   it('things go wrong by one schedule: those who died are replaced, the rest is served', async () => {
     const argv =
       'w.json --mode bidirectional --prefill 2 --decode 2 --costs ./mine.json --arrival-rate 3 --arrivals 40 --p-blocks 400 --d-blocks 400 --faults 45 --start-up 1s --check --slo-ttft 300ms --json out.json --html page.html';
@@ -201,7 +230,7 @@ describe('kvferry simulate', () => {
     expect(of('turn')).toHaveLength(workload.turns);
     expect(of('forward')).toHaveLength(arms[0]!.engines.reduce((sum, { steps }) => sum + steps, 0));
     expect(of('transfer').length).toBeGreaterThan(workload.turns);
-    expect(of('forward').every(({ cat }) => cat === 'modelled')).toBe(true);
+    expect(spans.every(({ cat }) => cat === 'modelled')).toBe(true);
     expect(of('forward').every(({ dur }) => dur! > 6053)).toBe(true);
     const without = await simulate(argv, files);
     expect(without.world.files.get('out.json')).toBe(world.files.get('out.json'));

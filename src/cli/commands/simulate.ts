@@ -131,6 +131,7 @@ async function simulate(config: RunConfig, context: CommandContext, { given }: A
       conversations: workload.conversations,
       turns: workload.turns,
       asked: planned.asked,
+      closed_loop: planned.closedLoop,
     },
     seed: config.seed,
     arms,

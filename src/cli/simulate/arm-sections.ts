@@ -30,6 +30,7 @@ function scalingSection({ label, engines }: SimulatedArm, scaling: Scaling): Sec
   const endMs = Math.max(...engines.flatMap(({ load, serves_ms }) => [serves_ms, load.at(-1)?.end_ms ?? 0]));
   return {
     title: `${label}: who came and went`,
+    ...(events.length === 0 && scaling.stayed && { intro: `Nothing changed: ${scaling.stayed}.` }),
     pieces: [
       {
         kind: 'figures',
@@ -58,21 +59,23 @@ function scalingSection({ label, engines }: SimulatedArm, scaling: Scaling): Sec
           ),
         })),
       },
-      {
-        kind: 'table',
-        title: 'What happened',
-        columns: [{ head: 'second' }, left('what'), left('engine'), left('')],
-        rows: events.map(({ at_ms, event, engine_id, detail }) => [
-          (at_ms / 1000).toFixed(1),
-          event,
-          engine_id ?? '',
-          detail,
-        ]),
-        folded: events.length > MOST_ROWS,
-      },
+      ...(events.length > 0 ? [eventTable(events)] : []),
     ],
   };
 }
+
+const eventTable = (events: Scaling['events']): Piece => ({
+  kind: 'table',
+  title: 'What happened',
+  columns: [{ head: 'second' }, left('what'), left('engine'), left('')],
+  rows: events.map(({ at_ms, event, engine_id, detail }) => [
+    (at_ms / 1000).toFixed(1),
+    event,
+    engine_id ?? '',
+    detail,
+  ]),
+  folded: events.length > MOST_ROWS,
+});
 
 /** As steps: how many serve from each change to the next. */
 function servingOver(engines: SimulatedArm['engines'], endMs: number): { x: number; y: number }[] {

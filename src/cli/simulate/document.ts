@@ -8,7 +8,7 @@ import { formatCount, formatMs, formatPercent, plural } from '../format.ts';
 import { left, right, under } from '../table.ts';
 import { figureCells, otherWork } from './against.ts';
 import { armSections } from './arm-sections.ts';
-import { tierTimesLine, timesOf, verdictLine } from './output.ts';
+import { tierTimesLine, timesOf, verdictLine, verdictTone } from './output.ts';
 import { seedFigures } from './seeds.ts';
 
 /** `timelines`: of each arm one turn, span by span; null: none was followed. */
@@ -24,8 +24,8 @@ export function simulationDocument(
     verdicts: [
       { tone: 'plain', text: `Simulated. ${timesOf(report)}` },
       ...arms.map((arm) => ({
-        tone: arm.verdict.word === 'STABLE' ? ('good' as const) : ('bad' as const),
-        text: `${arm.label}: ${verdictLine(arm)}`,
+        tone: verdictTone(arm, workload),
+        text: `${arm.label}: ${verdictLine(arm, workload)}`,
       })),
     ],
     sections: [

@@ -39,10 +39,14 @@ export function printSimulation(report: SimulationReport, out: Output, color: bo
   }
   print(['']);
   for (const arm of arms) {
-    const { word } = arm.verdict;
+    const tone = {
+      good: c.green,
+      plain: undefined,
+      bad: arm.verdict.word === 'BACKLOGGED' ? c.yellow : c.red,
+    };
     say(
-      `${arms.length > 1 ? `${arm.label}: ` : ''}${verdictLine(arm)}`,
-      word === 'STABLE' ? c.green : word === 'BACKLOGGED' ? c.yellow : c.red,
+      `${arms.length > 1 ? `${arm.label}: ` : ''}${verdictLine(arm, workload)}`,
+      tone[verdictTone(arm, workload)],
     );
     if (arm.store) say(storeLine(arm.store));
     if (arm.faults) say(faultLine(arm.faults));
@@ -77,14 +81,19 @@ function scalingLines(
   ];
 }
 
-export function verdictLine({
-  verdict,
-  simulated_ms,
-  requests,
-  engine_hours,
-  stopped,
-  by_seed,
-}: SimulatedArm): string {
+type AskedBy = Pick<SimulationReport['workload'], 'closed_loop'>;
+
+/** Who waits for each answer piles nothing up: that a fleet keeps up with them says nothing. */
+export const verdictTone = (
+  { stopped, verdict }: SimulatedArm,
+  { closed_loop }: AskedBy,
+): 'good' | 'plain' | 'bad' =>
+  stopped || verdict.word !== 'STABLE' ? 'bad' : closed_loop ? 'plain' : 'good';
+
+export function verdictLine(
+  { verdict, simulated_ms, requests, engine_hours, stopped, by_seed }: SimulatedArm,
+  { closed_loop }: AskedBy,
+): string {
   if (stopped)
     return `OVERLOADED: stopped after ${formatSeconds(stopped.at_ms)} simulated, with ${plural(stopped.open, 'request')} under way: more comes than is ever served. Ask for less (--arrival-rate, --speed-up), or give it more engines.`;
   const why = {
@@ -94,7 +103,10 @@ export function verdictLine({
   }[verdict.word];
   const so = by_seed.filter(({ verdict: word }) => word === verdict.word).length;
   const which = so < by_seed.length ? ` with ${so} of ${by_seed.length} seeds` : '';
-  return `${verdict.word}: ${why}${which}. ${plural(requests, 'request')} in ${formatSeconds(simulated_ms)} simulated, ${engine_hours.toFixed(4)} engine-hours.`;
+  const judged = closed_loop
+    ? 'Clients wait for their answers, so nothing piles up.'
+    : `${verdict.word}: ${why}${which}.`;
+  return `${judged} ${plural(requests, 'request')} in ${formatSeconds(simulated_ms)} simulated, ${engine_hours.toFixed(4)} engine-hours.`;
 }
 
 function faultLine(faults: NonNullable<SimulatedArm['faults']>): string {

@@ -36,6 +36,8 @@ export interface PlannedSimulation {
   blockBytes: number;
   tokenIds: readonly [lowest: number, end: number];
   asked: string;
+  /** By clients who wait for each answer. */
+  closedLoop: boolean;
 }
 
 /** Throws ConfigError. */
@@ -104,6 +106,7 @@ export function planSimulation(
     ...kv,
     tokenIds: [LOWEST_TOKEN_ID, Math.max(vocabulary.size, LOWEST_TOKEN_ID + 1)],
     asked: askedBy(config),
+    closedLoop: !open,
   };
 }
 

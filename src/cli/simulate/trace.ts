@@ -62,6 +62,7 @@ export async function planTrace(
         /\.$/,
         '',
       ),
+      closedLoop: false,
     },
     workload: {
       source,

@@ -45,6 +45,7 @@ section{background:var(--card);border:1px solid var(--line);border-radius:14px;p
 figure{margin:26px 0 0}section>figure:first-of-type{margin-top:14px}
 figcaption,caption{font-size:15px;font-weight:640;text-align:left;margin-bottom:12px}
 caption{padding:0 0 8px}
+caption span{position:sticky;left:0;display:inline-block;max-width:100cqi}
 svg{display:block;width:100%;height:auto;overflow:visible;font:12px/1 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif;font-variant-numeric:tabular-nums}
 svg.narrow{display:none}
 svg text{fill:var(--ink)}
@@ -71,7 +72,7 @@ svg text.saved-text{fill:var(--good);font-weight:600}svg text.dearer-text{fill:v
 .figures .value{font-size:32px;line-height:1.25;font-weight:650;letter-spacing:-.02em;font-variant-numeric:tabular-nums}
 .figures .good{color:var(--good)}.figures .bad{color:var(--bad)}
 .figures .muted{font-size:14px}
-.scroll{overflow-x:auto;margin-top:18px}
+.scroll{overflow-x:auto;container-type:inline-size;margin-top:18px}
 pre{margin:12px 0 0;padding:10px 12px;border:1px solid var(--line);border-radius:8px;font-size:13.5px}
 .scroll:focus-visible,summary:focus-visible{outline:2px solid var(--bi);outline-offset:3px;border-radius:4px}
 table{border-collapse:collapse;width:100%;font-size:14px;font-variant-numeric:tabular-nums}

@@ -10,7 +10,7 @@ import {
 import { html, type Markup, nothing } from './markup.ts';
 
 export function table({ title, quiet, columns, rows, note, folded }: TablePiece): Markup {
-  const body = html`<div class="scroll" tabindex="0" role="region" aria-label="${title}"><table><caption${quiet ? html` class="quiet"` : nothing}>${title}</caption><thead>${groupRow(columns)}<tr>${columns.map((column) => html`<th scope="col"${side(column)}>${column.head}</th>`)}</tr></thead><tbody>${rows.map((row) => html`<tr>${row.map((cell, i) => tableCell(cell, columns[i]!, i))}</tr>`)}</tbody></table></div>${note ? html`<p class="note">${note}</p>` : nothing}`;
+  const body = html`<div class="scroll" tabindex="0" role="region" aria-label="${title}"><table><caption${quiet ? html` class="quiet"` : nothing}><span>${title}</span></caption><thead>${groupRow(columns)}<tr>${columns.map((column) => html`<th scope="col"${side(column)}>${column.head}</th>`)}</tr></thead><tbody>${rows.map((row) => html`<tr>${row.map((cell, i) => tableCell(cell, columns[i]!, i))}</tr>`)}</tbody></table></div>${note ? html`<p class="note">${note}</p>` : nothing}`;
   return folded ? fold(title, body) : body;
 }
 
