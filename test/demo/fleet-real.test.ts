@@ -11,6 +11,7 @@ import {
   servePage,
   settingsOf,
   simulated,
+  until,
   untilReady,
 } from './page.ts';
 
@@ -28,14 +29,30 @@ describe('with WebGPU', () => {
       const { page, errors } = await openPage(withGpu(), `${served().url}${hash}`);
       await simulated(page, 0.5);
       expect(page.workers()).toHaveLength(1);
-      const times = page.getByRole('button', { name: "Take this computer's times" });
-      expect(await times.isDisabled()).toBe(true);
       await page.getByRole('button', { name: 'Run 1 P and 1 D for real' }).click();
       await untilReady(page);
       expect((await readState(page)).settings).toMatchObject({ routing: 'least-request' });
       expect(page.workers()).toHaveLength(2);
       await page.getByRole('button', { name: 'Fleet', exact: true }).click();
-      expect(await times.isEnabled()).toBe(true);
+      expect(await page.getByRole('button', { name: "Take this computer's times" }).isEnabled()).toBe(true);
+      expect(errors).toEqual([]);
+      await page.close();
+    });
+
+    test('starts them to measure what they take, and they talk once they are looked at', async () => {
+      const hash = '#view=fleet&model=nano&turns=1&fleet.prefill=1&fleet.decode=1';
+      const { page, errors } = await openPage(withGpu(), `${served().url}${hash}`);
+      await simulated(page, 0.5);
+      await page.getByRole('button', { name: "Take this computer's times" }).click();
+      await until(page, "state.status.value.message.startsWith('Measuring')");
+      expect(page.workers()).toHaveLength(3);
+      expect(await page.getByRole('progressbar', { name: 'Measuring' }).isVisible()).toBe(true);
+      expect(await page.getByRole('button', { name: 'Measuring…' }).isDisabled()).toBe(true);
+      await page.evaluate('kvferry.actions.stop()');
+      await untilReady(page);
+      expect((await readState(page)).turns).toEqual([]);
+      await page.getByRole('button', { name: 'To P and D' }).click();
+      await until(page, 'state.turns.value.some(({ result }) => result !== null)');
       expect(errors).toEqual([]);
       await page.close();
     });

@@ -1,7 +1,7 @@
 /** What the page's own P and D can be of this fleet, and what can be measured on them for it. */
 import { useSignal } from '@preact/signals';
 import { costsHere } from '../session/costs.ts';
-import { showFleet } from '../session/shown.ts';
+import { enginesNeeded, showFleet } from '../session/shown.ts';
 import type { Session } from '../session/types.ts';
 import type { Fleet } from './fleet.ts';
 
@@ -12,7 +12,10 @@ export function PageEngines({ fleet, session: { state, actions } }: { fleet: Fle
   const { prefill, decode, routing, seed } = fleet.settings.value;
   const [p, d] = [Math.min(MOST_OF_THE_PAGE, prefill), Math.min(MOST_OF_THE_PAGE, decode)];
   const measuring = useSignal(false);
-  const ready = state.status.value.phase === 'ready' && !measuring.value;
+  const built = enginesNeeded.value;
+  const { phase, progress } = state.status.value;
+  const ready = (phase === 'ready' || !built) && !measuring.value;
+  const doing = phase === 'starting' ? 'Starting P and D…' : 'Measuring…';
   const measure = async () => {
     measuring.value = true;
     const [held, before] = [fleet.held.peek(), costsHere.peek()];
@@ -41,11 +44,14 @@ export function PageEngines({ fleet, session: { state, actions } }: { fleet: Fle
       {!fleet.isReal.value && (
         <>
           <button type="button" disabled={!ready} onClick={() => void measure()}>
-            {measuring.value ? 'Measuring…' : "Take this computer's times"}
+            {measuring.value ? doing : "Take this computer's times"}
           </button>
+          {measuring.value && (
+            <progress class="story-progress" value={progress ?? undefined} max={1} aria-label={doing} />
+          )}
           <p class="field-help">
             {ready || measuring.value
-              ? 'Measures steps and copies on P and D of this page; then the fleet goes by these.'
+              ? `${built ? 'Measures' : 'Starts P and D of this page and measures their'} steps and copies; then the fleet goes by these.`
               : 'Once P and D of this page run, their steps and copies can be measured for the fleet.'}
           </p>
         </>

@@ -15,11 +15,15 @@ const measured = signal<CostsHere | null>(null);
 export const costsHere: ReadonlySignal<CostsHere | null> = measured;
 
 /** Leaves the engines with other conversations' KV. Throws what the engines throw. */
-export async function measureCosts({ engines, settings, signal: stop }: Measuring): Promise<void> {
+export async function measureCosts({ engines, settings, signal: stop, emit, now }: Measuring): Promise<void> {
   const { cluster } = engines.running!;
   const meter = new CostMeter(cluster, { seed: settings.seed, signal: stop });
   // The first one is not counted.
-  for (let round = 0; round <= RUNS; round++) await meter.round();
+  for (let round = 0; round <= RUNS; round++) {
+    const message = 'Measuring what steps and copies take here';
+    emit({ kind: 'status', atMs: now(), phase: 'busy', message, progress: round / (RUNS + 1) });
+    await meter.round();
+  }
   const { file } = meter.costs();
   const { kvBytesPerToken } = cluster.info.model;
   // Each engine of a fleet has a machine of its own, which nobody disturbs; here they share one.

@@ -12,7 +12,7 @@ import type { Measuring } from './measuring.ts';
 import { modelUrl } from './models.ts';
 import { Replays } from './replays.ts';
 import { defaultSettings, type Settings } from './settings.ts';
-import { enginesShown } from './shown.ts';
+import { enginesNeeded, fleetShown, needEngines, once } from './shown.ts';
 import { suggest } from './suggestions.ts';
 import { whatIsMissing } from './support.ts';
 import { Talk } from './talk.ts';
@@ -23,7 +23,7 @@ type EngineHandle = ReturnType<NonNullable<Engines['running']>['cluster']['engin
 
 export function createSession(): Session {
   const actions = new PageActions();
-  void actions.start();
+  actions.start();
   return { state: actions.state, actions };
 }
 
@@ -33,16 +33,21 @@ class PageActions implements SessionActions {
   readonly #talk = new Talk(this.#bench);
   readonly #changes = new Changes(this.#bench, this.#talk);
   readonly #replays = new Replays(this.#bench);
+  /** Its engines are there, or why not was said. */
+  #started: Promise<void> = Promise.resolve();
 
   constructor() {
     this.state = this.#bench.state;
     addEventListener('hashchange', () => this.#followHash());
   }
 
-  async start(): Promise<void> {
+  start(): void {
+    this.#started = this.#start();
+  }
+
+  async #start(): Promise<void> {
     if (await reloadIsolated()) return;
-    // A fleet is simulated: engines are built when they are looked at.
-    await enginesShown();
+    await once(() => enginesNeeded.value);
     this.#changes.shown = true;
     const missing = await whatIsMissing();
     if (missing) {
@@ -62,7 +67,10 @@ class PageActions implements SessionActions {
       goesOn = await this.#talk.resume();
     });
     const { turns } = this.#bench.settings;
-    if (this.#bench.engines.running && turns > 0 && !goesOn) void this.#talk.play(turns);
+    if (!this.#bench.engines.running || turns === 0 || goesOn) return;
+    // Whoever wanted to measure only has not seen them yet.
+    const { status } = this.state;
+    void once(() => !fleetShown.value && status.value.phase === 'ready').then(() => this.#talk.play(turns));
   }
 
   async ask(question: string): Promise<void> {
@@ -190,6 +198,9 @@ class PageActions implements SessionActions {
   }
 
   async measureCosts(): Promise<void> {
+    needEngines();
+    await this.#started;
+    if (!this.#bench.engines.running) return;
     await this.#measure('Measuring what steps and copies take here', async (measuring) => {
       const { measureCosts } = await import('./costs.ts');
       await measureCosts(measuring);

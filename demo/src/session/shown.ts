@@ -1,10 +1,21 @@
-/** What the page shows: its own engines, or a fleet. The address says it, so that Back goes back. */
+/**
+ * What the page shows: its own engines, or a fleet. The address says it, so that Back goes back. And whether the page's own
+ * engines are to be built, which takes time and memory: a fleet is simulated without.
+ */
 import { effect, type ReadonlySignal, signal } from '@preact/signals';
 
 const inAddress = (): boolean => new URLSearchParams(location.hash.slice(1)).get('view') === 'fleet';
 
 const shown = signal(false);
 export const fleetShown: ReadonlySignal<boolean> = shown;
+
+const needed = signal(false);
+/** From the first moment on at which they were shown, or somebody wanted to measure on them. */
+export const enginesNeeded: ReadonlySignal<boolean> = needed;
+
+export function needEngines(): void {
+  needed.value = true;
+}
 
 /** Call once, in a browser. */
 export function watchShown(): void {
@@ -13,6 +24,9 @@ export function watchShown(): void {
   };
   follow();
   addEventListener('hashchange', follow);
+  effect(() => {
+    if (!shown.value) needEngines();
+  });
 }
 
 /** What the fleet's view has in the address goes with it. */
@@ -24,11 +38,11 @@ export function showFleet(show: boolean): void {
   shown.value = show;
 }
 
-/** Resolves as soon as the engines are what is shown. */
-export function enginesShown(): Promise<void> {
+/** Resolves as soon as it is so; `isSo` reads signals. */
+export function once(isSo: () => boolean): Promise<void> {
   return new Promise((resolve) => {
     effect(() => {
-      if (!shown.value) resolve();
+      if (isSo()) resolve();
     });
   });
 }

@@ -48,7 +48,10 @@ test('steps and READs come out as the engines of each role take them, each engin
   };
   const measuring = { engines: { running: { cluster } }, settings: defaultSettings };
   const { signal } = new AbortController();
-  await fleet.run(measureCosts({ ...measuring, signal } as unknown as Measuring));
+  const told: unknown[] = [];
+  const tools = { signal, emit: (event: unknown) => told.push(event), now: () => 0 };
+  await fleet.run(measureCosts({ ...measuring, ...tools } as unknown as Measuring));
+  expect(told).toMatchObject([0, 0.25, 0.5, 0.75].map((progress) => ({ phase: 'busy', progress })));
   const { costs: file, kvBytesPerToken } = costsHere.value!;
   expect(file).toMatchObject({ source: 'measured', speeds: null, start_ms: 7 });
   expect(kvBytesPerToken).toBe(1000);
