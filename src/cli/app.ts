@@ -32,7 +32,7 @@ export async function main(argv: readonly string[], world: CliDeps): Promise<Exi
   const interrupt = new AbortController();
   const stopListening = deps.onInterrupt(() => {
     if (interrupt.signal.aborted) deps.exitNow(EXIT.interrupted);
-    deps.stderr.write('\ninterrupted: ending the engines (Ctrl-C again ends at once)\n');
+    deps.stderr.write('\ninterrupted: ending what runs (Ctrl-C again ends at once)\n');
     interrupt.abort(new Error('interrupted'));
   });
   let cutShort: ExitCode = EXIT.interrupted;

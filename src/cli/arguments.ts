@@ -38,6 +38,8 @@ export interface CommandSpec {
   usage: string;
   description: string;
   groups: readonly FieldGroup[];
+  /** Settings of these groups that it always refuses, and says why: help leaves them out. */
+  refuses?: readonly RunKey[];
   /** The setting that the command's first argument is. */
   argument?: RunKey;
   /** Defaults of this command, given what the user set; an unset one keeps the schema's. Throws ConfigError. */
@@ -261,7 +263,7 @@ function helpText(command: Command | null, specs: readonly CommandSpec[]): strin
   };
   const sections = new Map<string, (readonly [string, string])[]>();
   for (const group of spec.groups) {
-    const keys = runKeys.filter((key) => fieldMeta(key).group === group);
+    const keys = runKeys.filter((key) => fieldMeta(key).group === group && !spec.refuses?.includes(key));
     const rows = keys.map((key) => [optionSyntax(key), describeKey(key, spec)] as const);
     if (group === 'general')
       rows.push(

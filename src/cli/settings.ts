@@ -16,7 +16,7 @@ export async function readSettings(
   options: Readonly<Record<string, unknown>>,
   configFile: string | null,
   deps: Pick<CliDeps, 'readTextFile' | 'environment'>,
-  { lists: keys = [], defaults }: Pick<CommandSpec, 'lists' | 'defaults'>,
+  { lists: keys = [], defaults, defaultNotes }: Pick<CommandSpec, 'lists' | 'defaults' | 'defaultNotes'>,
 ): Promise<{ config: RunConfig; lists: Lists }> {
   const fromFile = configFile === null ? {} : parseFile(await deps.readTextFile(configFile), configFile);
   const label = (key: string): string =>
@@ -33,7 +33,7 @@ export async function readSettings(
     const single = { ...given };
     for (const [each, values] of Object.entries(lists)) single[each] = noneIsNull(each, values[0]);
     if (key) single[key] = noneIsNull(key, value);
-    return parseRunConfig(single, label);
+    return parseRunConfig(single, label, defaultNotes);
   };
   for (const key of keys) {
     const values = lists[key];

@@ -28,7 +28,10 @@ export function refuseUnused(given: ReadonlySet<RunKey>, rules: readonly (Unused
   for (const rule of rules) {
     if (!rule) continue;
     const key = rule.keys.find((each) => given.has(each));
-    if (key) throw new ConfigError(`${switchName(key)} is of no use ${rule.why}; leave it out`);
+    if (key)
+      throw new ConfigError(
+        `${switchName(key)} is of no use ${rule.why}${rule.why.endsWith(', or') ? '' : ';'} leave it out`,
+      );
   }
 }
 
@@ -103,11 +106,11 @@ export const unusedBySimulate = (config: RunConfig): readonly (Unused | false)[]
     ],
     why: 'with --validate, which measures its own costs and compares with the engines here alone',
   },
+  { keys: ['explainScaling'], why: 'to a simulation, whose report has each decision that changed something' },
   config.autoscale === null && {
     keys: keysOf(['scaling'], 'autoscale'),
     why: 'to a fleet that stays as it is: give --autoscale NAME too, or',
   },
-  { keys: ['explainScaling'], why: 'to a simulation, whose report has each decision that changed something' },
   config.autoscale === null &&
     config.faults === null && {
       keys: ['startUp'],

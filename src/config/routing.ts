@@ -46,12 +46,13 @@ const WANTED = `policies with commas between, of ${ROUTING_NAMES.join(', ')}; wi
 export function routingChoices(value: unknown): unknown {
   const parts = typeof value === 'string' ? value.split(',').map((part) => part.trim()) : value;
   if (!Array.isArray(parts) || typeof value !== 'string') return parts;
-  return parts.reduce<string[]>((all, part, i) => {
+  const choices = parts.reduce<string[]>((all, part, i) => {
     const joins = part.includes(':') && i > 0 && parts[i - 1]!.includes(':');
     if (joins) all.push(`${all.pop()},${part}`);
     else all.push(part);
     return all;
   }, []);
+  return [...new Set(choices)];
 }
 
 /** What is wanted in place of it; null: it is a policy or a mix. */

@@ -71,19 +71,20 @@ export const isUnusual = (key: RunKey, config: RunConfig): boolean =>
   JSON.stringify(config[key]) !== JSON.stringify(runConfigSchema.shape[key].parse(undefined));
 
 /**
- * Checks an object of settings and fills in the rest. `label` says how the user wrote a key, for messages. The result is
- * frozen, and parses to itself. Throws ConfigError.
+ * Checks an object of settings and fills in the rest. `label` says how the user wrote a key, for messages, `fallbacks` what stands
+ * in for one that is left out where that is not its usual default. The result is frozen, and parses to itself. Throws ConfigError.
  */
 export function parseRunConfig(
   input: unknown,
   label: (key: string) => string = (key) => `'${key}'`,
+  fallbacks: Fallbacks = {},
 ): RunConfig {
   const result = runConfigSchema.safeParse(input ?? {});
   if (!result.success) {
     const { issues } = result.error;
     // What is missing may only be misspelt.
     const issue = issues.find(({ code }) => code === 'unrecognized_keys') ?? issues[0]!;
-    throw new ConfigError(sentence(issue, input, label));
+    throw new ConfigError(sentence(issue, input, label, fallbacks));
   }
   const config: { -readonly [K in RunKey]: RunConfig[K] } = result.data;
   const given = (key: RunKey): boolean =>
@@ -189,7 +190,15 @@ function checkStepSize(
 
 type Issue = z.core.$ZodIssue;
 
-function sentence(issue: Issue, input: unknown, label: (key: string) => string): string {
+/** In words. */
+type Fallbacks = Readonly<Partial<Record<RunKey, string>>>;
+
+function sentence(
+  issue: Issue,
+  input: unknown,
+  label: (key: string) => string,
+  fallbacks: Fallbacks,
+): string {
   if (issue.path.length === 0 && issue.code !== 'unrecognized_keys') {
     return `the configuration is ${shown(input)}: wanted an object of settings, such as {"threshold": 64}`;
   }
@@ -211,7 +220,7 @@ function sentence(issue: Issue, input: unknown, label: (key: string) => string):
   if (SECRET_KEYS.has(key ?? '')) return `${name} is not usable: wanted ${issue.message}; or leave it out`;
   if (key === 'kvTransferConfig' && inside) return `${inside} in ${name} is ${found}: ${issue.message}`;
   if (key === 'fleet' && inside) return `${inside} in ${name} is ${found}: wanted ${issue.message}`;
-  return `${name} is ${found}: wanted ${issue.message}${key === null ? '' : leaveOut(key)}`;
+  return `${name} is ${found}: wanted ${issue.message}${key === null ? '' : leaveOut(key, fallbacks)}`;
 }
 
 /** A setting may be given as JSON text: what is inside is looked up there. */
@@ -225,7 +234,9 @@ function unknownKey(unknown: string, label: (key: string) => string): string {
   return `there is no setting ${label(unknown)}${near === null ? '; --help lists them' : `: did you mean ${label(near)}?`}`;
 }
 
-function leaveOut(key: string): string {
+function leaveOut(key: string, fallbacks: Fallbacks): string {
+  const own = fallbacks[key as RunKey];
+  if (own !== undefined) return `; or leave it out for ${own}`;
   const fallback = runConfigSchema.shape[key as RunKey]?.parse(undefined);
   if (fallback === null || fallback === false) return '; or leave it out';
   if (Array.isArray(fallback) && fallback.length === 0) return '; or leave it out';

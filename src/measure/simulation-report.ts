@@ -51,6 +51,7 @@ const scalingSchema = z
     joined: count,
     left: count,
     died: count,
+    replaced: count.describe('Of those that died, by another in the same place that served.'),
     mean_engines: z.strictObject({ prefill: z.number(), decode: z.number() }).describe('That served.'),
     migrated_tokens: count.describe('Of KV held for next turns, taken over from engines that left.'),
     lost_tokens: count.describe('Of KV held for next turns, gone with engines that left or died.'),
@@ -164,6 +165,7 @@ export const simulatedArmSchema = z.strictObject({
   bytes_d_to_p: count,
   engine_hours: z.number().describe('Summed over engines and seeds; starts count.'),
   transfers: z.record(z.string(), count).describe('READs by how they ended.'),
+  preemptions: count.describe('Over all engines and seeds.'),
   verdict: z.strictObject({
     word: z.enum(VERDICTS),
     score: share.describe('STABLE below 0.5, BACKLOGGED below 0.75, else OVERLOADED.'),
@@ -258,6 +260,7 @@ export const simulationReportSchema = z.strictObject({
     closed_loop: z
       .boolean()
       .describe('By clients who wait for each answer: nothing piles up, whatever is asked.'),
+    faults: count.nullable().describe('Planned for each seed: --faults; null: nothing is to go wrong.'),
   }),
   seed: count,
   arms: z.array(simulatedArmSchema),

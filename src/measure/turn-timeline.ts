@@ -29,6 +29,9 @@ export type TurnTimeline = z.infer<typeof timelineSchema>;
 
 /** Spans that only lie around others. */
 const ENVELOPES = new Set(['step', 'transfer', 'ttft', 'turn']);
+/** A modelled READ has no stages. */
+const isEnvelope = ({ name, clock }: Span): boolean =>
+  ENVELOPES.has(name) && !(name === 'transfer' && clock === 'modelled');
 const MOST_SPANS = 600;
 /** Under way at once, beyond which the oldest are given up. */
 const MOST_TURNS = 1024;
@@ -90,9 +93,7 @@ function timelineOf(
 ): TurnTimeline {
   const ttft_ms = ttft.endMs - ttft.startMs;
   const end = ttft.endMs + AFTER * ttft_ms;
-  const seen = spans.filter(
-    ({ name, startMs, endMs }) => !ENVELOPES.has(name) && startMs < end && endMs > ttft.startMs,
-  );
+  const seen = spans.filter((span) => !isEnvelope(span) && span.startMs < end && span.endMs > ttft.startMs);
   const kept = new Set(seen.toSorted((a, b) => lengthOf(b) - lengthOf(a)).slice(0, MOST_SPANS));
   return {
     mode,

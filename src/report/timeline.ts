@@ -9,7 +9,7 @@ type Engines = readonly { engine_id: string; role: 'prefill' | 'decode' }[];
 
 export function timelineSection(timeline: TurnTimeline, engines: Engines): Section {
   const { mode, turn, ttft_ms, left_out } = timeline;
-  const pulled = timeline.spans.some(({ group }) => group === 'pull');
+  const pulled = timeline.spans.some(({ group, bytes }) => group === 'pull' && bytes !== 0);
   const which = pulled ? 'the one that pulled the most' : 'the last one, since none pulled KV back';
   return {
     title: 'One turn, span by span',

@@ -6,25 +6,41 @@ import { describeSamples } from '../measure/statistics.ts';
 
 type Figure = AgainstReport['arms'][number]['figures'][number];
 
-/** Throws ConfigError where no arm has a counterpart. */
+/** Where a report of a benchmark has what an arm simulates. */
+export interface Counterpart {
+  /** Key of `experiments`. */
+  experiment: string;
+  /** Of its mode. */
+  label: string;
+}
+
+/** `counterparts`: one an arm. Throws ConfigError where the report has none of them. */
 export function compareWithReport(
   arms: readonly SimulatedArm[],
+  counterparts: readonly Counterpart[],
   report: BenchReport,
   source: string,
 ): AgainstReport {
-  const [experiment] = Object.values(report.experiments);
-  const modes = Object.values(experiment?.modes ?? {});
-  const found = arms.flatMap((arm) => {
-    const mode =
-      modes.find(({ label }) => label === arm.label) ?? (modes.length === 1 ? modes[0] : undefined);
+  const all = Object.values(report.experiments);
+  const modesIn = (key: string): BenchMode[] =>
+    // A report of one experiment is of whatever was to be compared: a server's, a trace's.
+    Object.values((report.experiments[key] ?? (all.length === 1 ? all[0] : undefined))?.modes ?? {});
+  const found = arms.flatMap((arm, i) => {
+    const { experiment, label } = counterparts[i]!;
+    const modes = modesIn(experiment);
+    const mode = modes.find((each) => each.label === label) ?? (modes.length === 1 ? modes[0] : undefined);
     return mode
       ? [{ label: arm.label, real: mode.label, ...workOf(arm, mode), figures: figuresOf(arm, mode) }]
       : [];
   });
-  if (found.length === 0)
-    throw new ConfigError(
-      `${source} has ${modes.map(({ label }) => label).join(', ') || 'no modes'}, and ${arms.map(({ label }) => label).join(', ')} were simulated: simulate what it has (--mode, --routing)`,
+  if (found.length === 0) {
+    const has = Object.entries(report.experiments).flatMap(([key, { modes }]) =>
+      Object.values(modes).map(({ label }) => (all.length > 1 ? `${label} in ${key}` : label)),
     );
+    throw new ConfigError(
+      `${source} has ${has.join(', ') || 'no modes'}, and ${arms.map(({ label }) => label).join(', ')} were simulated: simulate what it has (--mode, --routing, --experiments)`,
+    );
+  }
   return { source, arms: found };
 }
 

@@ -52,6 +52,7 @@ export function summarise(
     bytes_d_to_p: sum('bytesDToP'),
     engine_hours: sumOf(runs, (run) => sumOf(run.engines, (engine) => livedMs(engine, run))) / 3_600_000,
     transfers: transfersOf(runs),
+    preemptions: sumOf(runs, ({ engines }) => sumOf(engines, (engine) => engine.preemptions)),
     verdict: worstOf(runs.map(({ verdict }) => verdict)),
     stopped: stoppedOf(runs),
     scaling: scalingOf(runs),
@@ -167,6 +168,9 @@ function scalingOf(runs: readonly RunOutcome[]): SimulatedArm['scaling'] {
     joined: happened('joined'),
     left: happened('left'),
     died: happened('died'),
+    replaced:
+      sumOf(runs, ({ engines }) => engines.filter(({ servesMs }) => servesMs > 0).length) -
+      happened('joined'),
     mean_engines: { prefill: role('prefill'), decode: role('decode') },
     migrated_tokens: sumOf(runs, ({ scaling }) => scaling.migratedTokens),
     lost_tokens: sumOf(runs, ({ scaling }) => scaling.lostTokens),

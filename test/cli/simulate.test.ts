@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { main } from '../../src/cli/app.ts';
 import { formatMs, formatPercent } from '../../src/cli/format.ts';
 import { FAULTS, type FaultKind } from '../../src/faults/schedule.ts';
+import type { BenchReport } from '../../src/measure/bench-report.ts';
 import { type SimulationReport, simulationReportSchema } from '../../src/measure/simulation-report.ts';
 import { generator } from '../workload/generator.ts';
 import { fakeWorld, widest } from './fake.ts';
@@ -59,6 +60,8 @@ describe('kvferry simulate', () => {
     expect(widest(world.out())).toBeLessThanOrEqual(80);
     expect(world.files.get('page.html')).toContain('Load over time'.toLowerCase());
     expect(world.files.get('page.html')).toContain('one request&#39;s way through the fleet');
+    expect(world.files.get('page.html')).toContain('in bidirectional, the one that pulled the most');
+    expect(world.files.get('page.html')).toContain('in unidirectional, the last one, since none pulled');
     const again = await simulate(argv, files);
     expect(again.world.files.get('out.json')).toBe(world.files.get('out.json'));
     const other = await simulate(`${argv} --seed 5`, files);
@@ -121,7 +124,29 @@ describe('kvferry simulate', () => {
     expect(widest(world.out())).toBeLessThanOrEqual(80);
     const page = world.files.get('page.html')!;
     for (const ms of ttfts) expect(page).toContain(`<td>${formatMs(ms)}</td>`);
+    expect(world.out()).toContain('engines of seed 0, the first of 2');
+    expect(page).toContain('Of seed 0, the first of 2.');
     expect(arms[1]!.local_hit_tokens).toBeGreaterThan(arms[0]!.local_hit_tokens);
+  });
+
+  it('counts over all seeds what it counts, and says where seeds make no difference', async () => {
+    const preempted = async (seeds: string) => {
+      const argv =
+        'w.json --mode unidirectional --costs ./mine.json --arrival-rate 20 --p-blocks 60 --d-blocks 40 --no-prefix-caching --json out.json';
+      const { world } = await simulate(`${argv} ${seeds}`, { 'w.json': small, './mine.json': mine });
+      const { preemptions } = parsed(world.files.get('out.json')).arms[0]!;
+      expect(world.out()).toMatch(new RegExp(` ${preemptions}\n`));
+      return preemptions;
+    };
+    const each = [await preempted('--seed 4'), await preempted('--seed 5')];
+    expect(Math.min(...each)).toBeGreaterThan(0);
+    expect(await preempted('--seed 4 --seeds 2')).toBe(each[0]! + each[1]!);
+
+    const argv = 'w.json --num-clients 2 --mode unidirectional --seeds 2 --html page.html';
+    const { world } = await simulate(argv, { 'w.json': small });
+    for (const text of [world.out(), world.files.get('page.html')!])
+      expect(text.replaceAll('\n', ' ')).toContain('All seeds came out the same');
+    expect(world.out()).not.toContain('least and most');
   });
 
   it('shows P and D, however many there are of them', async () => {
@@ -130,7 +155,7 @@ describe('kvferry simulate', () => {
       { 'w.json': small },
     );
     expect(widest(world.out())).toBeLessThanOrEqual(80);
-    const [table] = world.out().split('busy over time').slice(1);
+    const [table] = world.out().split('busy, 0 to').slice(1);
     for (const id of ['prefill-', 'decode-']) expect(table!.split(`\n${id}`)).toHaveLength(9);
     const page = world.files.get('page.html')!;
     for (const role of ['prefill', 'decode']) expect(page).toContain(`${role}, median of 12`);
@@ -201,7 +226,14 @@ describe('kvferry simulate', () => {
     // Whoever left, and those that followed in the same conversations; others went another way.
     expect(errors.map(({ message }) => message)).toContain('its client left');
     expect(failed_requests).toBe(errors.reduce((sum, { count }) => sum + count, 0));
-    expect(world.out()).toMatch(/faults happened: /);
+    expect(scaling!.replaced).toBe(scaling!.died);
+    const happened = Object.values(faults!).reduce((sum, n) => sum + n, 0);
+    const text = world.out().replaceAll('\n', ' ');
+    expect(text).toContain(`${happened} of 45 faults happened: `);
+    const unasked = parsed(world.files.get('out.json')).workload.turns - requests - failed_requests;
+    expect(unasked).toBeGreaterThan(0);
+    for (const shown of [text, world.files.get('page.html')!])
+      expect(shown).toMatch(new RegExp(`\\b${unasked} turns? never came`));
     const page = world.files.get('page.html')!;
     for (const kind of Object.keys(faults!)) expect(page).toContain(`>${FAULTS[kind as FaultKind]}</th>`);
     for (const { message } of errors) expect(page).toContain(`>${message}</td>`);
@@ -348,6 +380,29 @@ describe('kvferry simulate', () => {
     expect(await told('longer.json')).toContain('here: not the same prompts.');
   });
 
+  it('--against a report of several experiments takes the one that it simulates', async () => {
+    const files = { 'w.json': small };
+    const argv = ['--mode', 'unidirectional', '--num-clients', '2'];
+    const measured = fakeWorld({}, files);
+    await main(['bench', 'w.json', ...argv, '--rounds', '1', '--json', 'r.json'], measured.deps);
+    const real = JSON.parse(measured.files.get('r.json')!) as BenchReport;
+    for (const [i, experiment] of Object.values(real.experiments).entries())
+      experiment.modes.unidirectional!.requests_per_second = i + 1;
+    const rateOf = (key: string) => real.experiments[key]!.modes.unidirectional!.requests_per_second;
+    const compared = async (more: string) => {
+      const given = `w.json ${argv.join(' ')} --against r.json --json out.json ${more}`;
+      const { world } = await simulate(given, { ...files, 'r.json': JSON.stringify(real) });
+      const { arms } = parsed(world.files.get('out.json')).against!;
+      return arms.map(({ figures }) => figures.find(({ unit }) => unit === '/s')!.real);
+    };
+    expect(Object.keys(real.experiments)).toHaveLength(3);
+    expect(await compared('')).toEqual([rateOf('prefix_caching')]);
+    expect(await compared('--experiments eviction,prefix-caching')).toEqual([
+      rateOf('eviction'),
+      rateOf('prefix_caching'),
+    ]);
+  });
+
   it('fewer conversations may come by themselves than the preset has under way', async () => {
     const { code, world } = await simulate('--mode bidirectional --arrival-rate 5 --arrivals 1 --costs zero');
     expect(world.err()).not.toContain('kvferry:');
@@ -355,6 +410,9 @@ describe('kvferry simulate', () => {
   });
 
   it.each([
+    ['w.json --mode foo', 'leave it out for unidirectional, bidirectional, decode-local'],
+    ['w.json --explain-scaling', 'whose report has each decision that changed something; leave it out'],
+    ['w.json --drain drop', 'give --autoscale NAME too, or leave it out'],
     ['w.json --costs mocker', "there are no costs 'mocker'"],
     ['w.json --costs ./none.json', 'cannot read ./none.json'],
     ['w.json --costs ./bad.json', 'step: Unrecognized key'],

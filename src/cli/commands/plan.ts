@@ -186,14 +186,18 @@ const spaceOf = (config: RunConfig, lists: Asked['lists']): Space => ({
 async function found(config: RunConfig, search: Search, workload: PlanWorkload): Promise<Found> {
   const result = await searched(config, search, workload);
   const { chosen } = result;
-  const asked = chosen === null ? [] : workload.asked(chosen.with_warm_up, chosen.requests_per_second);
   return {
     ...result,
     fleet: chosen && fleetFile(chosen),
     commands:
       chosen === null
         ? []
-        : commandsFor(chosen, config, { asked, engine: engineOf(config), file: config.fleetOut }),
+        : commandsFor(chosen, config, {
+            asked: workload.asked(chosen.with_warm_up, chosen.requests_per_second),
+            onEngines: workload.onEngines,
+            engine: engineOf(config),
+            file: config.fleetOut,
+          }),
   };
 }
 

@@ -63,6 +63,7 @@ export const simulateSpec: CommandSpec = {
     'pages',
     'general',
   ],
+  refuses: ['budget', 'warmupPercentages', 'explainScaling', 'paths'],
   argument: 'inputFile',
   defaults(given) {
     const { budget: _budget, ...rest } = benchDefaults({ ...given, paths: undefined });
@@ -85,7 +86,7 @@ export const simulateSpec: CommandSpec = {
     'kvferry simulate generate_multi_turn.json --costs mine.json --html page.html',
     'kvferry simulate --trace conversation_trace.jsonl --prefill 4 --decode 4 --block-size 128',
     'kvferry simulate --autoscale k8s-hpa --max-decode 8 --arrival-rate 20 --arrivals 5000',
-    'kvferry simulate --faults 40 --prefill 2 --decode 2 --arrival-rate 5 --check',
+    'kvferry simulate --faults 40 --start-up 2s --prefill 2 --decode 2 --arrival-rate 5',
     'kvferry simulate --store 64GiB --kv-bytes-per-token 131072 --arrival-rate 5 --decode 4',
     'kvferry simulate --store 4GiB --store-dir kv --store-dir-size 64GiB --arrival-rate 5',
     'kvferry simulate --routing llm-d --prefill 2 --decode 2 --trace-out trace.json',
@@ -132,10 +133,11 @@ async function simulate(config: RunConfig, context: CommandContext, { given }: A
       turns: workload.turns,
       asked: planned.asked,
       closed_loop: planned.closedLoop,
+      faults: config.faults,
     },
     seed: config.seed,
     arms,
-    ...(measured && { against: compareWithReport(arms, measured, config.against!) }),
+    ...(measured && { against: compareWithReport(arms, planned.counterparts, measured, config.against!) }),
   };
   printSimulation(report, textOutput(config, deps), deps.color);
   if (report.against) printAgainst(report.against, textOutput(config, deps), deps.color);

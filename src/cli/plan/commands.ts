@@ -5,6 +5,7 @@ import { fleetFile } from '../../simulate/plan/candidate.ts';
 import { keysOf, OF_DEVICES } from '../unused.ts';
 import { isHereOnly } from '../vllm/engines.ts';
 import { quote } from '../vllm/shell.ts';
+import type { PlanWorkload } from './workload.ts';
 
 /** What stands for one in commands for a cluster. */
 const MODEL = 'MODEL';
@@ -20,11 +21,20 @@ type Chosen = Pick<
   'prefill' | 'decode' | 'routing' | 'placement' | 'mode' | 'threshold' | 'store_bytes'
 >;
 
-/** `asked`: what a simulation is asked, as the plan's was. `file`: of --fleet-out; null: none is written. */
+/** What a plan's workload is, and where. */
+export interface Asking {
+  /** What a simulation is asked, as the plan's was. */
+  asked: readonly string[];
+  onEngines: PlanWorkload['onEngines'];
+  engine: PlanReport['engine'];
+  /** Of --fleet-out; null: none is written. */
+  file: string | null;
+}
+
 export function commandsFor(
   row: Chosen,
   config: RunConfig,
-  { asked, engine, file }: { asked: readonly string[]; engine: PlanReport['engine']; file: string | null },
+  { asked, onEngines: [command, ...workload], engine, file }: Asking,
 ): string[] {
   const fleet = [...enginesOf(row, file), '--routing', row.routing, '--mode-of-fleet', row.placement];
   const policy = [
@@ -55,7 +65,15 @@ export function commandsFor(
       ...costs,
       ...simulated(config),
     ),
-    line('bench', ...fleet, ...policy, ...stored, ...optionsOf(config, onEngines)),
+    line(
+      command,
+      ...workload,
+      ...(command === 'replay' ? traceOptions(config) : experiment(config)),
+      ...fleet,
+      ...policy,
+      ...stored,
+      ...optionsOf(config, onDevices),
+    ),
     line('export', targetOf(row), ...fleet, '--model', isHereOnly(config.model) ? MODEL : config.model),
   ];
 }
@@ -74,19 +92,26 @@ const SAID: readonly RunKey[] = [
   ...(['trace', 'limit', 'speedUp', 'costs', 'jobs'] as const),
 ];
 
-const onEngines = keysOf(['cluster', 'routing', 'machine'], ...SAID);
+const onDevices = keysOf(['cluster', 'routing', 'machine'], ...SAID);
 
 /** All else that the plan's own simulations were set by. */
 function simulated(config: RunConfig): string[] {
-  const kept = onEngines.filter((key) => !OF_DEVICES.includes(key));
-  const { trace, link } = config;
+  const kept = onDevices.filter((key) => !OF_DEVICES.includes(key));
+  const { link } = config;
   const modelled = keysOf(
     ['modelling', 'pacing'],
     ...SAID,
     ...(link === null ? ['linkSharing' as const] : []),
   );
-  return optionsOf(config, [...modelled, ...(trace === null ? [] : keysOf(['trace'], ...SAID)), ...kept]);
+  return [...optionsOf(config, modelled), ...traceOptions(config), ...optionsOf(config, kept)];
 }
+
+const traceOptions = (config: RunConfig): string[] =>
+  config.trace === null ? [] : optionsOf(config, keysOf(['trace'], ...SAID));
+
+/** The one that was simulated, of those that a benchmark has. */
+const experiment = ({ prefixCaching }: RunConfig): string[] =>
+  prefixCaching ? ['--experiments', 'prefix-caching'] : [];
 
 /** Of those that are not as they are left out. */
 const optionsOf = (config: RunConfig, keys: readonly RunKey[]): string[] =>

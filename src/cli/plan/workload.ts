@@ -26,6 +26,8 @@ export interface PlanWorkload {
   sampleRate: number | null;
   /** The options by which `kvferry simulate` is asked the same. */
   asked(sample: number, perSecond: number): string[];
+  /** The command that asks real engines the same, as often as they answer, and of what. */
+  onEngines: readonly ['bench' | 'replay', ...string[]];
 }
 
 /** Throws ConfigError. */
@@ -94,6 +96,7 @@ async function conversations(
       ...['--arrival-rate', rounded(perSecond / turnsEach)],
       ...['--arrivals', String(Math.ceil(requests / turnsEach))],
     ],
+    onEngines: ['bench', ...named, '--scale', config.scale],
   };
 }
 
@@ -159,5 +162,6 @@ async function trace(
       ...['--trace', config.trace!, '--limit', String(requests)],
       ...['--speed-up', rounded((config.speedUp * perSecond) / whole)],
     ],
+    onEngines: ['replay', config.trace!],
   };
 }

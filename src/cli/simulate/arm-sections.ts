@@ -12,9 +12,10 @@ type Scaling = NonNullable<SimulatedArm['scaling']>;
 /** Longer tables are closed until they are asked for. */
 const MOST_ROWS = 30;
 
-export function armSections(arm: SimulatedArm, timeline: TurnTimeline | null): Section[] {
+/** `firstSeed`: of which all of it is. */
+export function armSections(arm: SimulatedArm, timeline: TurnTimeline | null, firstSeed: number): Section[] {
   return [
-    loadSection(arm),
+    loadSection(arm, firstSeed),
     ...(arm.scaling ? [scalingSection(arm, arm.scaling)] : []),
     ...(timeline ? [waySection(arm, timeline)] : []),
   ];
@@ -97,7 +98,7 @@ function servingOver(engines: SimulatedArm['engines'], endMs: number): { x: numb
   return [...points, { x: endMs / 1000, y: count }];
 }
 
-function loadSection(arm: SimulatedArm): Section {
+function loadSection(arm: SimulatedArm, firstSeed: number): Section {
   const over = (
     title: string,
     unit: string,
@@ -109,12 +110,17 @@ function loadSection(arm: SimulatedArm): Section {
     y: { label: unit },
     series: loadOverTime(arm.engines, value),
   });
+  const intro = [
+    ...(arm.seeds > 1 ? [`Of seed ${firstSeed}, the first of ${arm.seeds}.`] : []),
+    ...(arm.engines.length > MOST_LINES
+      ? [
+          'Of each role the median of its engines; what is coloured reaches from the least to the most of them.',
+        ]
+      : []),
+  ].join(' ');
   return {
     title: `${arm.label}: load over time`,
-    ...(arm.engines.length > MOST_LINES && {
-      intro:
-        'Of each role the median of its engines; what is coloured reaches from the least to the most of them.',
-    }),
+    ...(intro && { intro }),
     pieces: [
       over('Time in steps', '% of the time', ({ busy }) => 100 * busy),
       over('Requests that wait', 'requests', ({ waiting }) => waiting),

@@ -8,8 +8,8 @@ import { formatCount, formatMs, formatPercent, plural } from '../format.ts';
 import { left, right, under } from '../table.ts';
 import { figureCells, otherWork } from './against.ts';
 import { armSections } from './arm-sections.ts';
-import { tierTimesLine, timesOf, verdictLine, verdictTone } from './output.ts';
-import { seedFigures } from './seeds.ts';
+import { tierTimesLine, timesOf, unaskedTurns, verdictLine, verdictTone, workloadOf } from './output.ts';
+import { ALIKE, seedFigures, seedsAreAlike } from './seeds.ts';
 
 /** `timelines`: of each arm one turn, span by span; null: none was followed. */
 export function simulationDocument(
@@ -20,7 +20,7 @@ export function simulationDocument(
   return {
     command: 'kvferry simulate',
     headline: `${report.fleet}, simulated`,
-    subtitle: `${plural(workload.conversations, 'conversation')} of ${workload.source}, ${workload.asked}`,
+    subtitle: `KV of ${report.model}; ${workloadOf(report)}; ${workload.asked}`,
     verdicts: [
       { tone: 'plain', text: `Simulated. ${timesOf(report)}` },
       ...arms.map((arm) => ({
@@ -31,9 +31,9 @@ export function simulationDocument(
     sections: [
       speedSection(report),
       ...(report.against?.arms ?? []).map((arm) => againstSection(arm, report.against!.source)),
-      ...troubleSection(arms),
+      ...troubleSection(report),
       ...(report.store_times ? [storeSection(arms, report.store_times)] : []),
-      ...arms.flatMap((arm, i) => armSections(arm, timelines[i] ?? null)),
+      ...arms.flatMap((arm, i) => armSections(arm, timelines[i] ?? null, report.seed)),
     ],
     footer: `kvferry ${report.kvferry} simulate, seed ${report.seed}. No engine ran: who did what when is the real policy's, how long it took is the model's.`,
   };
@@ -66,7 +66,9 @@ function speedSection({ arms, seed }: SimulationReport): Section {
         ],
         rows,
       },
-      ...(arms.some(({ seeds }) => seeds > 1) ? [seedTable(arms, seed)] : []),
+      ...(arms.some(({ seeds }) => seeds > 1)
+        ? [seedsAreAlike(arms) ? ({ kind: 'text', text: ALIKE } as const) : seedTable(arms, seed)]
+        : []),
     ],
   };
 }
@@ -96,7 +98,7 @@ function seedTable(arms: readonly SimulatedArm[], first: number): Piece {
 }
 
 /** What failed, and what was made to happen; no section where nothing was. */
-function troubleSection(arms: readonly SimulatedArm[]): Section[] {
+function troubleSection({ arms, workload }: SimulationReport): Section[] {
   const kinds = [...new Set(arms.flatMap(({ faults }) => Object.keys(faults ?? {})))] as FaultKind[];
   const failed = arms.filter(({ failed_requests }) => failed_requests > 0);
   if (failed.length === 0 && arms.every(({ faults }) => !faults)) return [];
@@ -122,7 +124,15 @@ function troubleSection(arms: readonly SimulatedArm[]): Section[] {
   return [
     {
       title: 'What went wrong',
-      intro: failed.length === 0 ? 'No request failed.' : '',
+      intro: [
+        ...(failed.length === 0 ? ['No request failed.'] : []),
+        ...(workload.faults === null ? [] : [`${plural(workload.faults, 'fault')} planned for each seed.`]),
+        ...failed.flatMap((arm) => {
+          const unasked = unaskedTurns(arm, workload);
+          if (unasked === 0) return [];
+          return `${arm.label}: ${plural(unasked, 'turn')} never came, after one that failed.`;
+        }),
+      ].join(' '),
       pieces: [...(kinds.length > 0 ? [happened] : []), ...(failed.length > 0 ? [errors] : [])],
     },
   ];

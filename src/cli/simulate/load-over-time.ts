@@ -14,8 +14,8 @@ const CELLS = 120;
 
 /** `of`: what is shown of a slice. Time in seconds. */
 export function loadOverTime(engines: readonly Engine[], of: (slice: Slice) => number): Series[] {
-  const endMs = Math.max(0, ...engines.map(({ load }) => load.at(-1)?.end_ms ?? 0));
-  const columns = engines.map(({ load }) => averaged(load, of, endMs / CELLS));
+  const endMs = endMsOf(engines);
+  const columns = engines.map(({ load }) => averaged(load, of, endMs, CELLS));
   const pointsOf = (some: readonly (readonly (number | null)[])[]): Point[] =>
     Array.from({ length: CELLS }, (_, i) => i).flatMap((i) => {
       const known = some.flatMap((column) => column[i] ?? []);
@@ -32,13 +32,23 @@ export function loadOverTime(engines: readonly Engine[], of: (slice: Slice) => n
   });
 }
 
-/** Each cell's average, by how long each slice lies in it; null: the engine was not there. */
-function averaged(load: readonly Slice[], of: (slice: Slice) => number, cellMs: number): (number | null)[] {
-  const sums = new Float64Array(CELLS);
-  const lengths = new Float64Array(CELLS);
+/** When the last of them was there, milliseconds. */
+export const endMsOf = (engines: readonly Pick<Engine, 'load'>[]): number =>
+  Math.max(0, ...engines.map(({ load }) => load.at(-1)?.end_ms ?? 0));
+
+/** From 0 to `endMs` in so many cells, each the average by how long each slice lies in it; null: the engine was not there. */
+export function averaged(
+  load: readonly Slice[],
+  of: (slice: Slice) => number,
+  endMs: number,
+  cells: number,
+): (number | null)[] {
+  const cellMs = endMs / cells;
+  const sums = new Float64Array(cells);
+  const lengths = new Float64Array(cells);
   for (const slice of load) {
     const value = of(slice);
-    const last = Math.min(CELLS - 1, Math.floor(slice.end_ms / cellMs));
+    const last = Math.min(cells - 1, Math.floor(slice.end_ms / cellMs));
     for (let i = Math.floor(slice.start_ms / cellMs); i <= last; i++) {
       const ms = Math.min(slice.end_ms, (i + 1) * cellMs) - Math.max(slice.start_ms, i * cellMs);
       if (ms <= 0) continue;

@@ -1,12 +1,12 @@
 /** What `kvferry simulate` prints: arms side by side, where the time of engines went, and whether they keep up. */
 import { FAULTS, type FaultKind } from '../../faults/schedule.ts';
 import type { SimulatedArm, SimulationReport } from '../../measure/simulation-report.ts';
-import { evenly } from '../../report/document.ts';
 import type { Output } from '../deps.ts';
 import { formatCount, formatMb, formatMs, formatSeconds, plural } from '../format.ts';
-import { left, packed, printer, renderTable, right, type TableStyle } from '../table.ts';
+import { packed, printer, right, type TableStyle } from '../table.ts';
 import { armTable } from './arm-table.ts';
-import { seedTable } from './seeds.ts';
+import { engineTable } from './engine-table.ts';
+import { ALIKE, seedsAreAlike, seedTable } from './seeds.ts';
 
 export function printSimulation(report: SimulationReport, out: Output, color: boolean): void {
   const { print, say, c, style } = printer(out, color);
@@ -17,21 +17,20 @@ export function printSimulation(report: SimulationReport, out: Output, color: bo
   if (report.store_times?.assumed)
     say('They say nothing of a store: loads and saves are assumed to take what READs do.', c.yellow);
   for (const tier of report.store_times?.tiers ?? []) say(tierTimesLine(tier), c.yellow);
-  say(
-    `${plural(workload.conversations, 'conversation')} of ${workload.source}${workload.scale === '1' ? '' : `, lengths ${workload.scale}`}, ${plural(workload.turns, 'turn')}; ${workload.asked}`,
-  );
+  say(`${workloadOf(report)}; ${workload.asked}`);
   print(['']);
   print(speedTable(arms, style));
   print(['']);
   print(workTable(arms, style));
   if (arms.some(({ seeds }) => seeds > 1)) {
     print(['']);
-    print(seedTable(arms, style));
+    if (seedsAreAlike(arms)) say(ALIKE, c.yellow);
+    else print(seedTable(arms, style));
   }
   for (const arm of arms) {
     print(['']);
     if (arms.length > 1) say(arm.label, c.bold);
-    print(engineTable(arm, style));
+    print(engineTable(arm, report.seed, style));
     if (arm.scaling) {
       print(['']);
       for (const line of scalingLines(arm, arm.scaling, report.starts)) say(line);
@@ -49,10 +48,18 @@ export function printSimulation(report: SimulationReport, out: Output, color: bo
       tone[verdictTone(arm, workload)],
     );
     if (arm.store) say(storeLine(arm.store));
-    if (arm.faults) say(faultLine(arm.faults));
+    if (arm.faults) say(faultLine(arm.faults, (workload.faults ?? 0) * arm.seeds));
     for (const { message, count } of arm.errors) say(`${plural(count, 'request')} failed: ${message}`, c.red);
+    const unasked = unaskedTurns(arm, workload);
+    if (unasked > 0)
+      say(`${plural(unasked, 'turn')} never came: one before it in its conversation failed.`, c.red);
   }
 }
+
+export const workloadOf = ({
+  workload: { conversations, source, scale, turns },
+}: Pick<SimulationReport, 'workload'>): string =>
+  `${plural(conversations, 'conversation')} of ${source}${scale === '1' ? '' : `, lengths ${scale}`}, ${plural(turns, 'turn')}`;
 
 /** Whose they are. */
 export const timesOf = ({ costs: { source, name, about } }: Pick<SimulationReport, 'costs'>): string =>
@@ -66,7 +73,8 @@ function scalingLines(
   { events, ...scaling }: NonNullable<SimulatedArm['scaling']>,
   starts: SimulationReport['starts'],
 ): string[] {
-  const { decisions, joined, left: gone, died, mean_engines, lost_tokens, recomputed_tokens } = scaling;
+  const { decisions, joined, left: gone, mean_engines, lost_tokens, recomputed_tokens } = scaling;
+  const died = `${scaling.died} died${scaling.died > 0 ? `, of them ${scaling.replaced} replaced` : ''}`;
   const more = events.length - MOST_EVENTS;
   return [
     ...events
@@ -76,7 +84,7 @@ function scalingLines(
       ),
     ...(more > 0 ? [`and ${plural(more, 'event')} more: see --json`] : []),
     ...(events.length === 0 && scaling.stayed ? [`Nothing changed: ${scaling.stayed}.`] : []),
-    `${seeds > 1 ? `Over ${seeds} seeds: ` : ''}${decisions > 0 ? `${plural(decisions, 'decision')}, ` : ''}${joined} joined, ${gone} left, ${died} died; ${mean_engines.prefill.toFixed(2)} P and ${mean_engines.decode.toFixed(2)} D on average; a start takes ${formatSeconds(starts.ms)}${starts.assumed ? " (assumed: BLIS's default)" : ''}.`,
+    `${seeds > 1 ? `Over ${seeds} seeds: ` : ''}${decisions > 0 ? `${plural(decisions, 'decision')}, ` : ''}${joined} joined, ${gone} left, ${died}; ${mean_engines.prefill.toFixed(2)} P and ${mean_engines.decode.toFixed(2)} D on average; a start takes ${formatSeconds(starts.ms)}${starts.assumed ? " (assumed: BLIS's default)" : ''}.`,
     `KV held for next turns: ${formatCount(scaling.migrated_tokens)} tokens taken over, ${formatCount(lost_tokens)} lost, ${formatCount(recomputed_tokens)} of them computed again.`,
   ];
 }
@@ -85,10 +93,12 @@ type AskedBy = Pick<SimulationReport['workload'], 'closed_loop'>;
 
 /** Who waits for each answer piles nothing up: that a fleet keeps up with them says nothing. */
 export const verdictTone = (
-  { stopped, verdict }: SimulatedArm,
+  { stopped, verdict, failed_requests }: SimulatedArm,
   { closed_loop }: AskedBy,
-): 'good' | 'plain' | 'bad' =>
-  stopped || verdict.word !== 'STABLE' ? 'bad' : closed_loop ? 'plain' : 'good';
+): 'good' | 'plain' | 'bad' => {
+  if (stopped || verdict.word !== 'STABLE') return 'bad';
+  return closed_loop || failed_requests > 0 ? 'plain' : 'good';
+};
 
 export function verdictLine(
   { verdict, simulated_ms, requests, engine_hours, stopped, by_seed }: SimulatedArm,
@@ -109,10 +119,18 @@ export function verdictLine(
   return `${judged} ${plural(requests, 'request')} in ${formatSeconds(simulated_ms)} simulated, ${engine_hours.toFixed(4)} engine-hours.`;
 }
 
-function faultLine(faults: NonNullable<SimulatedArm['faults']>): string {
+/** Whoever gets no answer asks no more. */
+export const unaskedTurns = (
+  { requests, failed_requests: failed, seeds, stopped }: SimulatedArm,
+  { turns }: Pick<SimulationReport['workload'], 'turns'>,
+): number => (failed > 0 && !stopped ? Math.max(0, turns * seeds - requests - failed) : 0);
+
+/** `planned`: some find nobody to happen to, or their moment does not come. */
+function faultLine(faults: NonNullable<SimulatedArm['faults']>, planned: number): string {
   const times = Object.entries(faults).map(([kind, n]) => `${FAULTS[kind as FaultKind]} ${n}`);
   const total = Object.values(faults).reduce((sum, n) => sum + n, 0);
-  return `${plural(total, 'fault')} happened${total === 0 ? '' : `: ${times.join(', ')}`}.`;
+  const rest = total < planned ? '; the others found nobody, or their moment did not come' : '';
+  return `${total} of ${plural(planned, 'fault')} happened${total === 0 ? '' : `: ${times.join(', ')}`}${rest}.`;
 }
 
 function storeLine({
@@ -123,7 +141,7 @@ function storeLine({
   hits,
   ...store
 }: NonNullable<SimulatedArm['store']>) {
-  const found = lookups > 0 ? `${percent(hits / lookups)} of ${formatCount(lookups)}` : 'none';
+  const found = lookups > 0 ? `${Math.round((100 * hits) / lookups)}% of ${formatCount(lookups)}` : 'none';
   const there = `${formatCount(blocks)} of ${formatCount(slots)} blocks in the end (${megabytes(blocks * block_bytes)}), ${formatCount(store.evicted)} evicted`;
   return `Store: ${there}; of blocks asked for, found ${found}${byTier(store.tiers)}; ${formatCount(store.loaded_tokens)} tokens loaded; by two hops ${megabytes(store.two_hop_bytes)}.`;
 }
@@ -183,60 +201,8 @@ function workTable(arms: readonly SimulatedArm[], style: TableStyle): string[] {
         )
       : [
           formatCount(Object.values(arm.transfers).reduce((sum, n) => sum + n, 0)),
-          formatCount(arm.engines.reduce((sum, { preemptions }) => sum + preemptions, 0)),
+          formatCount(arm.preemptions),
         ]),
   ];
   return armTable(columns, arms, cells, style);
-}
-
-/** Beyond these, some of each role stand for all. */
-const MOST_ENGINES = 16;
-
-function engineTable({ engines }: SimulatedArm, style: TableStyle): string[] {
-  const some = (role: SimulatedArm['engines'][number]['role']) => {
-    const same = engines.filter((engine) => engine.role === role);
-    return evenly(
-      same.toSorted((a, b) => b.busy - a.busy),
-      MOST_ENGINES / 2,
-    );
-  };
-  const columns = [
-    left('engine'),
-    ...right('busy'),
-    ...packed('requests', 'run', 'wait'),
-    ...right('KV', 'steps'),
-    left('busy over time'),
-  ];
-  const shown = engines.length > MOST_ENGINES ? (['prefill', 'decode'] as const).flatMap(some) : engines;
-  const rows = shown.map((engine) => [
-    engine.engine_id,
-    percent(engine.busy),
-    engine.running.toFixed(1),
-    engine.waiting.toFixed(1),
-    percent(engine.kv_used),
-    formatCount(engine.steps),
-    sparkline(engine.load.map(({ busy }) => busy)),
-  ]);
-  const lines = renderTable(columns, rows, style);
-  const leftOut = engines.length - shown.length;
-  if (leftOut === 0) return lines;
-  return [...lines, style.dim(`of each role, busiest first; ${plural(leftOut, 'engine')} more: see --json`)];
-}
-
-const percent = (share: number): string => `${Math.round(100 * share)}%`;
-
-const BARS = '▁▂▃▄▅▆▇█';
-const SPARK_WIDTH = 24;
-
-/** Shares from 0 to 1, averaged into so many characters. */
-function sparkline(shares: readonly number[]): string {
-  const width = Math.min(SPARK_WIDTH, shares.length);
-  return Array.from({ length: width }, (_, i) => {
-    const part = shares.slice(
-      Math.floor((i * shares.length) / width),
-      Math.ceil(((i + 1) * shares.length) / width),
-    );
-    const mean = part.reduce((sum, share) => sum + share, 0) / part.length;
-    return BARS[Math.min(BARS.length - 1, Math.floor(mean * BARS.length))];
-  }).join('');
 }

@@ -13,6 +13,7 @@ import type { Workload } from '../../lab/multiturn/report.ts';
 import { activeOf, serveOptions } from '../../lab/multiturn/settings.ts';
 import { kvCacheSpecs, kvGroups, kvPageBytes } from '../../model/kv-groups.ts';
 import type { Architecture } from '../../model/types.ts';
+import type { Counterpart } from '../../simulate/against.ts';
 import { parseSimulationCosts } from '../../simulate/costs/linear.ts';
 import { NAMED_COSTS } from '../../simulate/costs/published.ts';
 import { inStepsOf, type SimulationCosts } from '../../simulate/costs/types.ts';
@@ -30,6 +31,8 @@ export interface PlannedSimulation {
   /** What real engines would be started with. */
   options: ClusterOptions;
   arms: readonly SimulatedArmPlan[];
+  /** One an arm. */
+  counterparts: readonly Counterpart[];
   costs: SimulationCosts;
   fleet: string;
   groups: readonly KvCacheSpec[];
@@ -101,6 +104,7 @@ export function planSimulation(
         load,
       })),
     ),
+    counterparts: plans.flatMap(({ key, arms }) => arms.map(({ label }) => ({ experiment: key, label }))),
     costs,
     fleet: countEngines(options),
     ...kv,

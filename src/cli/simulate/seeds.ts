@@ -28,6 +28,15 @@ const FIGURES: readonly SeedFigure[] = [
 export const seedFigures = (arms: readonly SimulatedArm[]): SeedFigure[] =>
   FIGURES.filter(({ of }) => arms.some((arm) => arm.by_seed.some((one) => of(one) !== null)));
 
+/** Nothing was drawn: one seed tells as much as all of them. */
+export const seedsAreAlike = (arms: readonly SimulatedArm[]): boolean =>
+  arms.every(({ by_seed: [first, ...others] }) =>
+    others.every((other) => JSON.stringify(other) === JSON.stringify(first)),
+  );
+
+export const ALIKE =
+  'All seeds came out the same: nothing of this load is drawn. Conversations that come by themselves are (--arrival-rate).';
+
 /** From the least to the most of each figure. */
 export function seedTable(arms: readonly SimulatedArm[], style: TableStyle): string[] {
   const figures = seedFigures(arms);

@@ -54,6 +54,7 @@ export async function planTrace(
     planned: {
       options,
       arms: plan.arms.map((arm) => ({ label: arm.label, options: inArm(options, plan, arm), load })),
+      counterparts: plan.arms.map(({ label }) => ({ experiment: plan.key, label })),
       costs,
       fleet: countEngines(options),
       ...kv,
