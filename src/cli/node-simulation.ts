@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import type { RunConfig } from '../config/run.ts';
-import { fromWire, type WireError } from '../errors.ts';
+import { fromWire, InternalError, type WireError } from '../errors.ts';
 import { bundled } from '../platform/node/paths.ts';
 import type { SimulationThread, ThreadResult, ThreadWork } from './simulate/thread.ts';
 
@@ -11,12 +11,19 @@ export function startSimulationThread<Work extends ThreadWork>(
   config: RunConfig,
 ): SimulationThread<Work> {
   const worker = new Worker(bundled('simulate-node'), { name: work, workerData: { work, config } });
+  // One that was told to end answers nobody.
+  const ended = once(worker, 'exit').then((): never => {
+    throw new InternalError(`the thread of ${work} ended`);
+  });
+  ended.catch(() => {});
   return {
     async run(job) {
       // An 'error', such as a thread without memory, rejects too.
       const answer = once(worker, 'message');
       worker.postMessage(job);
-      const [told] = (await answer) as [{ result: ThreadResult<Work> } | { error: WireError }];
+      const [told] = (await Promise.race([answer, ended])) as [
+        { result: ThreadResult<Work> } | { error: WireError },
+      ];
       if ('error' in told) throw fromWire(told.error);
       return told.result;
     },

@@ -1,6 +1,6 @@
 /** One configuration from the command line's options and a config file: an option wins over the file, the file over defaults. */
 import { parseJson } from '../config/fields.ts';
-import { optionName, parseRunConfig, type RunConfig, type RunKey } from '../config/run.ts';
+import { optionName, parseRunConfig, type RunConfig, type RunKey, runConfigSchema } from '../config/run.ts';
 import { storeFromEnvironment } from '../config/store-environment.ts';
 import { ConfigError } from '../errors.ts';
 import { type LinkSpec, parseLink } from '../transport/link.ts';
@@ -99,10 +99,16 @@ export const linksOf = ({ link = ['none'] }: Lists): (LinkSpec | null)[] =>
 const noneIsNull = (key: string, value: unknown): unknown =>
   (key === 'link' || key === 'store') && value === 'none' ? null : value;
 
+/** null where that stands for a setting that is not given, as in what `export config` prints. */
+const isLeftOut = (key: string, value: unknown): boolean =>
+  value === null &&
+  key in runConfigSchema.shape &&
+  runConfigSchema.shape[key as RunKey].parse(undefined) === null;
+
 function parseFile(text: string, file: string): Record<string, unknown> {
   const wanted = 'wanted settings, such as {"threshold": 64}';
   const json = parseJson(text, file, wanted);
   if (typeof json === 'object' && json !== null && !Array.isArray(json))
-    return json as Record<string, unknown>;
+    return Object.fromEntries(Object.entries(json).filter(([key, value]) => !isLeftOut(key, value)));
   throw new ConfigError(`${file} holds no object: ${wanted}`);
 }

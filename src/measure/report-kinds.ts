@@ -24,7 +24,7 @@ const WRITERS: Readonly<Record<ReportKind, string>> = {
   sweep: 'sweep',
 };
 
-const WANTED = 'wanted a file that --json wrote';
+const WANTED = 'wanted a file that --json of kvferry run, bench, replay or sweep wrote';
 
 /** What bench and replay wrote, of engines or of a server. Throws ConfigError. */
 export const parseBenchReport = (text: string, file: string): BenchReport =>

@@ -140,6 +140,21 @@ describe('usage', () => {
   });
 
   test.each([
+    'run --turns 2',
+    'bench --preset pr32553 --scale 1/64 --max-num-requests 8 --rounds 1 --budget 5m',
+    'sweep --context 32,64',
+    'simulate --preset pr32553 --scale 1/64 --max-num-requests 8',
+    'plan --preset pr32553 --scale 1/64 --slo-ttft 1s --rate 4 --sample 40 --max-engines 2 --jobs 1',
+  ])('which any command takes: %s', async (argv) => {
+    const printed = fakeWorld();
+    expect(await main(['export', 'config', '--model', 'tiny'], printed.deps)).toBe(0);
+    const world = fakeWorld({}, { 'k.json': printed.out() });
+    const code = await main([...argv.split(' '), '--config', 'k.json'], world.deps);
+    expect(world.err()).not.toContain('kvferry:');
+    expect(code).toBe(0);
+  });
+
+  test.each([
     [['--help']],
     [['run', '--help']],
     [['verify', '-h']],

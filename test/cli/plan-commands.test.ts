@@ -4,6 +4,7 @@ import { parseArguments } from '../../src/cli/arguments.ts';
 import { planSpec } from '../../src/cli/commands/plan.ts';
 import { simulateSpec } from '../../src/cli/commands/simulate.ts';
 import { commandsFor, modelNote } from '../../src/cli/plan/commands.ts';
+import type { PlanWorkload } from '../../src/cli/plan/workload.ts';
 import { readSettings } from '../../src/cli/settings.ts';
 import { OF_DEVICES, refuseUnused, unusedBySimulate, unusualOptions } from '../../src/cli/unused.ts';
 import {
@@ -53,6 +54,7 @@ const row = {
   ...({ prefill: 4, decode: 2, routing: 'prefix-cache', placement: 'replica' } as const),
   ...({ mode: 'bidirectional', threshold: 99 } as const),
 };
+const WHAT = ['bench', 'w.json', '--scale', '1'] as const;
 const engine = { block_size: 128, p_blocks: 500, d_blocks: 600 };
 const FLEET = JSON.stringify({ rolesets: [{ prefill: 2, decode: 1 }] });
 
@@ -82,9 +84,8 @@ describe('the commands of a plan', () => {
   ])('%s: a simulation has all that the plan was given', async (_name, settings, asked) => {
     const config = parseRunConfig(settings);
     const [simulate] = commandsFor({ ...row, store_bytes: 2 ** 26 }, config, {
-      asked,
-      engine,
-      file: 'a fleet.json',
+      ...{ asked, engine, file: 'a fleet.json' },
+      onEngines: WHAT,
     });
     const again = await readBack(simulate!);
     const keys = (Object.keys(config) as RunKey[]).filter(
@@ -112,7 +113,7 @@ describe('the commands of a plan', () => {
     ['replica', { fleet: { rolesets: [{ prefill: 2 }, { prefill: 2 }] } }],
   ] as const)('%s: without a file of the fleet they run all the same', async (placement, engines) => {
     const config = parseRunConfig(SETTINGS);
-    const written = { asked: ['w.json', '--arrival-rate', '2'], engine, file: null };
+    const written = { asked: ['w.json', '--arrival-rate', '2'], onEngines: WHAT, engine, file: null };
     const commands = commandsFor({ ...row, placement, store_bytes: 2 ** 26 }, config, written);
     const { prefill, decode, fleet } = await readBack(commands[0]!);
     const rolesets = fleet && { rolesets: fleet.rolesets.map((each) => ({ prefill: each.prefill.length })) };
@@ -121,7 +122,7 @@ describe('the commands of a plan', () => {
 
   it('a cluster gets the model, or what is to be put in the place of one that exists here only', () => {
     const exported = (model: string) => {
-      const written = { asked: ['w.json', '--arrival-rate', '2'], engine, file: null };
+      const written = { asked: ['w.json', '--arrival-rate', '2'], onEngines: WHAT, engine, file: null };
       const commands = commandsFor({ ...row, store_bytes: null }, parseRunConfig({ model }), written);
       return { line: commands[2], note: modelNote({ commands, model }) };
     };
@@ -139,9 +140,8 @@ describe('the commands of a plan', () => {
     const config = parseRunConfig({ ...SETTINGS, adapter: 'lavapipe', weightDtype: 'f32' });
     const asked = ['w.json', '--arrival-rate', '2'];
     const [simulate, bench] = commandsFor({ ...row, store_bytes: null }, config, {
-      asked,
-      engine,
-      file: 'f.json',
+      ...{ asked, engine, file: 'f.json' },
+      onEngines: WHAT,
     });
     for (const option of [
       '--link 10e6,1ms',
@@ -151,7 +151,20 @@ describe('the commands of a plan', () => {
     ])
       for (const line of [simulate, bench]) expect(line).toContain(option);
     expect(bench).toContain('--adapter lavapipe');
+    expect(bench).toMatch(/^kvferry bench w\.json --scale 1 --fleet f\.json/);
     expect(simulate).not.toContain('--adapter');
     for (const line of [simulate, bench]) expect(line).not.toContain('--store');
+  });
+
+  it('engines are asked what was planned for: a workload in its experiment, or the trace', () => {
+    const given = { asked: [], engine, file: 'f.json' };
+    const lineOf = (settings: RunConfigInput, onEngines: PlanWorkload['onEngines']) =>
+      commandsFor({ ...row, store_bytes: null }, parseRunConfig(settings), { ...given, onEngines })[1];
+    expect(lineOf({ model: 'nano' }, WHAT)).toMatch(
+      /^kvferry bench w\.json --scale 1 --experiments prefix-caching --fleet f\.json/,
+    );
+    expect(lineOf(TRACED, ['replay', TRACED.trace])).toMatch(
+      /^kvferry replay 'it'\\''s\.jsonl' --trace-format mooncake --trace-block-size 256 /,
+    );
   });
 });

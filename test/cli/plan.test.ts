@@ -133,7 +133,7 @@ describe('kvferry plan', () => {
     expect(commands[0]).toContain('--store 67108864 --store-eviction s3fifo');
     // Simulated, and on engines.
     for (const line of commands.slice(0, 2)) expect(line).toContain(' --no-prefix-caching');
-    expect(world.out()).toMatch(/a\s+store of none, 256 KiB, 64 MiB/);
+    expect(world.out()).toMatch(/a\s+store\s+of\s+none,\s+256 KiB,\s+64 MiB/);
     expect(notes).toEqual([]);
   });
 

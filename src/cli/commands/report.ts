@@ -15,7 +15,7 @@ export const reportSpec: CommandSpec = {
   usage: 'report <file>',
   run: reportCommand,
   description:
-    'Show a report that --json wrote as HTML, Markdown or JUnit, and assert on it; nothing is run.',
+    'Show a report that --json of run, bench, replay or sweep wrote as HTML, Markdown or JUnit, and assert on it; nothing is run.',
   groups: ['pages', 'junit', 'outputs', 'general'],
   examples: [
     'kvferry report out.json --html out.html',

@@ -2,7 +2,7 @@
 import { shareOf } from '../../config/bench-schema.ts';
 import type { RunConfig } from '../../config/run.ts';
 import { ConfigError, InternalError } from '../../errors.ts';
-import { clusterOptions } from '../../fleet/from-config.ts';
+import { clusterOptions, forMeasuring } from '../../fleet/from-config.ts';
 import type { Cluster } from '../../fleet/types.ts';
 import { Auditor } from '../../lab/audit.ts';
 import { driveMode } from '../../lab/drive.ts';
@@ -77,7 +77,7 @@ async function run(config: RunConfig, { deps, signal }: CommandContext): Promise
   const adapter = await backend.useAdapter(config.adapter);
   const keptBytes = 4 * architecture.vocabSize * mostOutputTokens(config, conversations);
   const options = {
-    ...clusterOptions(config, architecture, adapter.software),
+    ...forMeasuring(clusterOptions(config, architecture, adapter.software)),
     keepLogits: config.mode.length > 1 && keptBytes <= MOST_KEPT_LOGITS,
   };
   checkFits(config, options);

@@ -1,4 +1,5 @@
 /** `kvferry trace`: what a trace is like, and the same trace in Mooncake's format. */
+import path from 'node:path';
 import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import { MOONCAKE_BLOCK } from '../../workload/traces/formats/mooncake.ts';
@@ -34,10 +35,9 @@ async function trace(config: RunConfig, context: CommandContext, { args, given }
     { keys: ['trace'], why: 'to kvferry trace, whose FILE stands after info or convert' },
   ]);
   const [what, file, out] = args;
-  if (what !== 'info' && what !== 'convert')
-    throw new ConfigError(
-      `there is no 'trace ${what ?? ''}': wanted trace info FILE or trace convert FILE OUT`,
-    );
+  const wanted = 'wanted trace info FILE or trace convert FILE OUT';
+  if (what === undefined) throw new ConfigError(`kvferry trace has nothing to do: ${wanted}`);
+  if (what !== 'info' && what !== 'convert') throw new ConfigError(`there is no 'trace ${what}': ${wanted}`);
   if (file === undefined) throw new ConfigError(`no trace is named: wanted kvferry trace ${what} FILE`);
   const named = { ...config, trace: file };
   if (what === 'info') {
@@ -46,6 +46,8 @@ async function trace(config: RunConfig, context: CommandContext, { args, given }
   }
   if (out === undefined)
     throw new ConfigError('trace convert has no file to write: wanted trace convert FILE OUT');
+  if (path.resolve(out) === path.resolve(file))
+    throw new ConfigError(`'${out}' is the trace itself, which is read as it is written: name another file`);
   return convert(named, out, context);
 }
 

@@ -17,7 +17,7 @@ export function printPlan(report: PlanReport, out: Output, color: boolean): void
     `${workload.source}${workload.scale === '1' ? '' : `, lengths ${workload.scale}`}${workload.own_rate === null ? '' : `, by itself ${formatRate(workload.own_rate)} requests a second`}; KV of ${report.model}, pools of ${formatCount(engine.p_blocks)} and ${formatCount(engine.d_blocks)} blocks of ${engine.block_size} tokens.`,
   );
   say(
-    `Tried: ${searched.routing.join(', ')}; ${searched.mode.join(', ')}; thresholds ${searched.threshold.join(', ')}; ${searched.placement.join(', ')}${storesOf(searched.store)}.`,
+    `Tried: ${searched.routing.join(', ')}; ${searched.mode.join(', ')}; ${searched.mode.includes('bidirectional') ? `thresholds ${searched.threshold.join(', ')}; ` : ''}${searched.placement.join(', ')}${storesOf(searched.store)}.`,
   );
   for (const note of report.notes) say(note, c.yellow);
   print(['']);
@@ -26,7 +26,10 @@ export function printPlan(report: PlanReport, out: Output, color: boolean): void
   if (report.front.length > 0) {
     print(['']);
     print(frontTable(report, style));
-    say('*: chosen. kept: the share that keeps the SLO, with its 95% interval.', c.dim);
+    say(
+      `${report.chosen ? '*: chosen. ' : ''}kept: the share that keeps the SLO, with its 95% interval.`,
+      c.dim,
+    );
   }
   if (report.commands.length > 0) {
     print(['']);

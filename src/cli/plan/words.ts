@@ -68,7 +68,7 @@ export function certaintyOf(report: PlanReport): string[] {
   const { chosen, goal, goodput, slo, not_told_apart: rivals, seeds } = report;
   if (!chosen) return [];
   return [
-    ...(goal.kind === 'fewest' ? sureOfFewest(chosen, report) : sureOfRate(goodput)),
+    ...(goal.kind === 'fewest' ? sureOfFewest(chosen, report) : sureOfRate(goodput, slo)),
     ...(rivals.length > 0
       ? [
           `Not told apart from it: ${rivals
@@ -120,11 +120,17 @@ function sureOfFewest(chosen: PlanRow, { front, one_fewer: fewer, slo }: PlanRep
   return told;
 }
 
-function sureOfRate(goodput: PlanReport['goodput']): string[] {
+function sureOfRate(goodput: PlanReport['goodput'], { attainment }: PlanReport['slo']): string[] {
   if (!goodput) return [];
-  const { surely, surely_not_at: not, not_at: next } = goodput;
+  const { surely, surely_not_at: not, not_at: next, tried } = goodput;
   const yes = surely === null ? 'at no rate that was tried' : `up to ${formatRate(surely)} a second`;
+  const above = tried.find(({ requests_per_second }) => requests_per_second === next);
   return [
     `Its whole interval keeps it ${yes}, and misses it ${not === null ? 'at none' : `from ${formatRate(not)} on`}; ${next === null ? 'no higher rate was tried' : `the next rate tried was ${formatRate(next)}`}.`,
+    ...(above && above.share >= attainment && cameOf(above) < ALL * above.requests_per_second
+      ? [
+          `There only ${formatRate(cameOf(above))} a second came, since conversations stay longer than the sample lasts: more may be borne. Give a longer --sample.`,
+        ]
+      : []),
   ];
 }

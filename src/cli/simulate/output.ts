@@ -176,7 +176,8 @@ function speedTable(arms: readonly SimulatedArm[], style: TableStyle): string[] 
   ];
   const cells = ({ ttft_ms: ttft, tpot_ms: tpot, goodput, ...arm }: SimulatedArm): string[] => [
     ...[ttft?.mean, ttft?.p50, ttft?.p90, ttft?.p99, tpot?.p50, tpot?.p90].map((ms) => formatMs(ms ?? null)),
-    arm.requests_per_second.toFixed(2),
+    // Where nothing takes time there is no rate.
+    arm.simulated_ms > 0 ? arm.requests_per_second.toFixed(2) : '-',
     ...(goodput ? [goodput.requests_per_second.toFixed(2), `${Math.round(100 * goodput.share)}%`] : []),
   ];
   return armTable(columns, arms, cells, style);
