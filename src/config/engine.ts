@@ -46,4 +46,6 @@ export interface EngineCoreConfig {
   /** null: an engine that neither sends nor pulls. */
   connector: ConnectorConfig | null;
   eosTokenIds: readonly number[];
+  /** Token ids are below it; null: any is one, where no model computes. */
+  vocabSize: number | null;
 }

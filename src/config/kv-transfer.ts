@@ -37,8 +37,8 @@ export const kvTransferParamsSchema = z.looseObject({
   remote_host: z.string().nullish(),
   remote_port: z.number().int().nullish(),
   tp_size: z.number().int().nullish(),
-  /** Tokens with valid KV at the holder. */
-  remote_num_tokens: z.number().int().nonnegative().nullish(),
+  /** Tokens with valid KV at the holder. At most what a claim of them can tell. */
+  remote_num_tokens: z.number().int().nonnegative().max(0xffffffff).nullish(),
   /** Holder's clock, seconds; D only. */
   remote_blocks_expiry_time: z.number().nullish(),
   /** Ours: all of the holder's token ids. A pull ends at the first one that differs; the holder serves nobody who tells others. */

@@ -62,7 +62,10 @@ export function mostBlocks(numTokens: number, config: BlockNeeds): number[] {
 export const mostBlocksInAll = (numTokens: number, config: BlockNeeds): number =>
   config.cache.groups.reduce((sum, spec) => sum + mostOfGroup(spec, numTokens, config), 0);
 
-/** Whether a table has every block that the token at `next` sees before it, of the first numTokens tokens. */
+/**
+ * Whether a table has every block that the token at `next` sees before it, of the first numTokens tokens, and none beyond that
+ * was left out for a window that was to end further on.
+ */
 export function seesAll(
   spec: KvCacheSpec,
   ids: readonly BlockId[],
@@ -70,7 +73,6 @@ export function seesAll(
   numTokens: number,
   blockSize: number,
 ): boolean {
-  const end = Math.ceil(numTokens / blockSize);
-  const seen = ids.slice(skippedBlocks(spec, next, blockSize), end);
-  return ids.length >= end && !seen.includes(NULL_BLOCK);
+  const used = ids.slice(skippedBlocks(spec, next, blockSize));
+  return ids.length >= Math.ceil(numTokens / blockSize) && !used.includes(NULL_BLOCK);
 }

@@ -132,7 +132,8 @@ export class Postprocessor {
   #completeLoad(request: Request): void {
     const { cache, queues, connector, counters } = this.#deps;
     request.status = 'waiting';
-    counters.externalPrefixCache.hits += request.pulledTokens;
+    // As its queries: what one that starts over finds once more is no hit worth counting.
+    if (request.numPreemptions === 0) counters.externalPrefixCache.hits += request.pulledTokens;
     if (request.numComputedTokens === 0) {
       cache.free(request);
       queues.waiting.unshift(request);

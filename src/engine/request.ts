@@ -229,10 +229,15 @@ export function checkRequest(
     throw new RequestError(`request ${requestId}: ${found}`);
   };
   if (promptLength === 0) refuse('the prompt is empty: give at least one token');
-  const inPrompt = badToken(promptTokenIds);
-  if (inPrompt !== undefined) refuse(`the prompt holds ${inPrompt}, which is no token id`);
-  const forced = badToken(sampling.forcedTokenIds ?? []);
-  if (forced !== undefined) refuse(`the answer is to hold ${forced}, which is no token id`);
+  const { vocabSize } = config;
+  const checkIds = (ids: TokenIds, holds: string): void => {
+    const bad = badToken(ids, vocabSize);
+    const vocabulary = vocabSize === null ? '' : ` of a vocabulary of ${vocabSize}`;
+    if (bad !== undefined) refuse(`${holds} ${bad}, which is no token id${vocabulary}`);
+  };
+  checkIds(promptTokenIds, 'the prompt holds');
+  checkIds(sampling.forcedTokenIds ?? NONE, 'the answer is to hold');
+  checkIds(sampling.allowedTokenIds ?? NONE, 'allowedTokenIds holds');
   if (!Number.isInteger(sampling.maxTokens) || sampling.maxTokens < 1) {
     refuse(`maxTokens is ${sampling.maxTokens}: ask for at least 1 token`);
   }
@@ -262,8 +267,9 @@ export function checkRequest(
 }
 
 /** The first that is no token id. */
-function badToken(ids: TokenIds): number | undefined {
+function badToken(ids: TokenIds, vocabSize: number | null): number | undefined {
   if (ids instanceof TokenSequence) return undefined;
-  for (const id of ids) if (!Number.isInteger(id) || id < 0) return id;
+  const end = vocabSize ?? Number.POSITIVE_INFINITY;
+  for (const id of ids) if (!(Number.isInteger(id) && id >= 0 && id < end)) return id;
   return undefined;
 }

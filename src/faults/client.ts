@@ -100,6 +100,7 @@ export class FaultyClient implements EngineClient {
         await this.#pause();
         await fate();
         outer.transfers.splice(0, outer.transfers.length, ...inner.transfers);
+        outer.loads.splice(0, outer.loads.length, ...inner.loads);
         outer.push(output, atMs);
       }
     } catch (error) {

@@ -121,6 +121,7 @@ export function engineCore(
     }),
     // These too.
     eosTokenIds: [],
+    vocabSize: null,
   };
 }
 

@@ -32,6 +32,7 @@ export interface EngineParts {
   runner: ModelRunner;
   transport: PeerTransport;
   eosTokenIds: readonly number[];
+  vocabSize: number;
   /** What each of the model's KV cache groups keeps. */
   groups: readonly KvCacheSpec[];
   coreDeps: Omit<EngineCoreDeps, 'config' | 'connector'>;
@@ -105,6 +106,7 @@ export async function buildEngine(
       runner,
       transport,
       eosTokenIds: architecture.eosTokenIds,
+      vocabSize: architecture.vocabSize,
       groups: groups.groups.map(({ spec }) => (start.fault === 'short-window' ? shorter(spec) : spec)),
       coreDeps: {
         executor: runner,

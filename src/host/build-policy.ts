@@ -20,7 +20,7 @@ export interface EnginePolicy {
 }
 
 export function buildPolicy(
-  { coreDeps, transport, eosTokenIds, groups }: EngineParts,
+  { coreDeps, transport, eosTokenIds, vocabSize, groups }: EngineParts,
   clock: Clock,
   coreConfig: EngineCoreConfig,
   send: (event: EngineEvent) => void,
@@ -30,6 +30,7 @@ export function buildPolicy(
   const config = {
     ...coreConfig,
     eosTokenIds,
+    vocabSize,
     cache: { ...cache, groups: keptBy(groups, cache.allFullKv) },
   };
   const bytesOf = (pairs: readonly BlockPair[]): number =>

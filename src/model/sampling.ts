@@ -39,7 +39,8 @@ export function packSamples(samples: readonly SampleRequest[]): {
     rows.setFloat32(at, uniformDraw(params.seed, outputIndex), true);
     rows.setFloat32(at + 4, params.temperature, true);
     rows.setFloat32(at + 8, params.topP, true);
-    rows.setUint32(at + 12, params.topK, true);
+    // A larger one would come out as another number: more than any vocabulary is all of it.
+    rows.setUint32(at + 12, Math.min(params.topK, 0xffffffff), true);
     rows.setUint32(at + 16, forbidden.length, true);
     rows.setUint32(at + 20, forbiddenTokenIds.length, true);
     forbidden.push(...forbiddenTokenIds);

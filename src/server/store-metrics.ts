@@ -60,24 +60,23 @@ export class StoreMetrics {
     this.#counts.follow('misses', m.misses, counters.lookups - counters.hits);
     this.#counts.follow('evicted', m.evictions, counters.evicted);
     this.#counts.follow('refused', m.refused, counters.refused);
-    if (folder) this.#followTier(FOLDER, folder.counters, stats.blockBytes);
+    if (folder) this.#followTier(FOLDER, folder.counters);
     if (!server) return;
-    this.#followTier(SERVER, server.counters, stats.blockBytes);
+    this.#followTier(SERVER, server.counters);
     this.#counts.follow('outages', m.outages, server.counters.outages);
     this.#counts.follow('foreign', m.foreign, server.counters.foreign);
   }
 
   #followTier(
     tier: Tier,
-    { read, written, readMs, writeMs, broken, leftOut }: LowerTierCounters,
-    bytes: number,
+    { readBytes, writtenBytes, readMs, writeMs, broken, leftOut }: LowerTierCounters,
   ): void {
     const m = this.#m;
     const follow = (count: (tier: Tier, by: number) => void, name: string, value: number) =>
       this.#counts.follow(`${tier} ${name}`, { inc: (by) => count(tier, by) }, value);
-    follow(m.readBytes, 'read', read * bytes);
+    follow(m.readBytes, 'read', readBytes);
     follow(m.readTime, 'read time', readMs / 1000);
-    follow(m.writeBytes, 'written', written * bytes);
+    follow(m.writeBytes, 'written', writtenBytes);
     follow(m.writeTime, 'write time', writeMs / 1000);
     follow(m.promotionFailures, 'broken', broken);
     follow(m.cascadeFailures, 'left out', leftOut);

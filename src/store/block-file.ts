@@ -6,6 +6,7 @@ import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex, hexToBytes, utf8ToBytes } from '@noble/hashes/utils.js';
 import { checksum, checksumInOneRow } from '../transport/checksum.ts';
 import { partsOf, type StoreKey } from './keys.ts';
+import { bytesIn } from './slots.ts';
 
 /** Raised when what a folder holds, or how a file begins, means something else: none of it is found or read then. */
 export const FORMAT_VERSION = 1;
@@ -73,7 +74,7 @@ export function namespaceOf(equal: {
 }
 
 export function encodeBlock({ namespace, hash }: BlockName, kv: readonly Uint8Array[]): Uint8Array {
-  const length = kv.reduce((sum, part) => sum + part.length, 0);
+  const length = bytesIn(kv);
   const file = new Uint8Array(HEAD_BYTES + length);
   let end = HEAD_BYTES;
   for (const part of kv) {

@@ -10,6 +10,7 @@ import { type BlockFormat, type BlockName, decodeBlock, encodeBlock, fileBytesOf
 import { Lru } from './eviction/lru.ts';
 import { blockIn, fileOf, openStoreFolder } from './folder-names.ts';
 import type { LowerTierCounters, Tier } from './lower-tiers.ts';
+import { bytesIn } from './slots.ts';
 import { WriteQueue } from './write-queue.ts';
 
 export interface FolderTierOptions {
@@ -39,11 +40,13 @@ export interface FolderCounters extends LowerTierCounters {
 
 export class FolderTier implements Tier {
   readonly counters: FolderCounters = {
-    ...{ written: 0, read: 0, readMs: 0, writeMs: 0, broken: 0, expired: 0, leftOut: 0 },
+    ...{ written: 0, writtenBytes: 0, read: 0, readBytes: 0, readMs: 0, writeMs: 0 },
+    ...{ broken: 0, expired: 0, leftOut: 0 },
   };
   readonly #options: FolderTierOptions;
-  /** When each was written, on this machine's clock. */
-  readonly #written = new Map<BlockHash, number>();
+  /** Files that are there: when each was written, on this machine's clock, and its size. */
+  readonly #written = new Map<BlockHash, { atMs: number; bytes: number }>();
+  #bytes = 0;
   readonly #order: Lru;
   readonly #queue: WriteQueue;
   /** Files that are being removed: whoever writes one anew waits for that. */
@@ -80,7 +83,7 @@ export class FolderTier implements Tier {
     for (const file of files) {
       const block = blockIn(file);
       if (block?.namespace !== namespace) continue;
-      tier.#written.set(block.hash, file.modifiedMs);
+      tier.#wrote(block.hash, file.modifiedMs, file.bytes);
       tier.#order.put(block.hash);
       tier.has(block.hash);
     }
@@ -95,8 +98,9 @@ export class FolderTier implements Tier {
     return this.#order.size;
   }
 
+  /** Of its blocks' files. */
   get bytes(): number {
-    return this.#order.size * fileBytesOf(this.#options.blockBytes);
+    return this.#bytes;
   }
 
   get isFull(): boolean {
@@ -106,10 +110,10 @@ export class FolderTier implements Tier {
   /** Whether it is there, or about to be; its time may have come. */
   has(hash: BlockHash): boolean {
     if (this.#queue.has(hash)) return true;
-    const writtenMs = this.#written.get(hash);
-    if (writtenMs === undefined) return false;
+    const written = this.#written.get(hash);
+    if (!written) return false;
     const { ttlMs, clock } = this.#options;
-    if (ttlMs === null || clock.now() < writtenMs + ttlMs) return true;
+    if (ttlMs === null || clock.now() < written.atMs + ttlMs) return true;
     this.counters.expired++;
     this.#forget(hash);
     return false;
@@ -127,7 +131,7 @@ export class FolderTier implements Tier {
     if (name === null || !this.has(hash)) return false;
     // As it is asked for: reads that are under way at once end in any order.
     this.#order.touch(hash);
-    const wanted = into.reduce((sum, { length }) => sum + length, 0);
+    const wanted = bytesIn(into);
     const take = (file: Uint8Array | null) => this.#take({ namespace, hash }, file, into, wanted);
     try {
       const came = folder.readFor
@@ -135,6 +139,7 @@ export class FolderTier implements Tier {
         : take(await folder.read(name));
       if (!came) return false;
       this.counters.read++;
+      this.counters.readBytes += wanted;
       this.counters.readMs += clock.now() - begunMs;
       return true;
     } catch (error) {
@@ -183,12 +188,13 @@ export class FolderTier implements Tier {
 
   async #write(hash: BlockHash, kv: readonly Uint8Array[]): Promise<void> {
     const { folder, namespace, clock } = this.#options;
+    const name = { namespace, hash };
+    const file = this.#format.encode(name, kv);
     // Room first: the folder never has more than it may.
     this.#order.put(hash);
     await this.#removing.get(hash);
     try {
-      const name = { namespace, hash };
-      await folder.write(this.#format.nameOf(name)!, this.#format.encode(name, kv));
+      await folder.write(this.#format.nameOf(name)!, file);
     } catch (error) {
       this.#order.remove(hash);
       this.#tell(
@@ -198,7 +204,7 @@ export class FolderTier implements Tier {
       throw error;
     }
     if (this.#order.has(hash)) {
-      this.#written.set(hash, clock.now());
+      this.#wrote(hash, clock.now(), file.length);
       this.#options.onChange?.('stored', hash);
     } else this.#remove(hash);
   }
@@ -208,9 +214,18 @@ export class FolderTier implements Tier {
     this.#remove(hash);
   }
 
+  #wrote(hash: BlockHash, atMs: number, bytes: number): void {
+    this.#written.set(hash, { atMs, bytes });
+    this.#bytes += bytes;
+  }
+
   /** Its file is gone. */
   #forgotten(hash: BlockHash): void {
-    if (this.#written.delete(hash)) this.#options.onChange?.('removed', hash);
+    const written = this.#written.get(hash);
+    if (!written) return;
+    this.#written.delete(hash);
+    this.#bytes -= written.bytes;
+    this.#options.onChange?.('removed', hash);
   }
 
   #remove(hash: BlockHash): void {

@@ -25,6 +25,8 @@ export interface Tier {
 
 export interface LowerTierCounters extends WriteCounters {
   read: number;
+  /** Of these blocks' KV. */
+  readBytes: number;
   /** Milliseconds of the reads that ended well; those under way at once count each. */
   readMs: number;
   /** Blocks that were found broken, or not to be what they were called, and removed. */

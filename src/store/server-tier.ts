@@ -11,6 +11,7 @@ import { type BlockFormat, decodeBlock, encodeBlock, HEAD_BYTES } from './block-
 import { Lru } from './eviction/lru.ts';
 import type { LowerTierCounters, Tier } from './lower-tiers.ts';
 import { BLOCK_KEYS, keyOf } from './server-keys.ts';
+import { bytesIn } from './slots.ts';
 import { WriteQueue } from './write-queue.ts';
 
 /** A question that was not answered by then is a miss: an engine waits 2 s for the store. */
@@ -48,7 +49,8 @@ export interface ServerCounters extends LowerTierCounters {
 
 export class ServerTier implements Tier {
   readonly counters: ServerCounters = {
-    ...{ written: 0, read: 0, readMs: 0, writeMs: 0, broken: 0, leftOut: 0, outages: 0, foreign: 0 },
+    ...{ written: 0, writtenBytes: 0, read: 0, readBytes: 0, readMs: 0, writeMs: 0 },
+    ...{ broken: 0, leftOut: 0, outages: 0, foreign: 0 },
   };
   readonly #options: ServerTierOptions;
   readonly #format: BlockFormat;
@@ -161,7 +163,7 @@ export class ServerTier implements Tier {
     const key = this.#format.nameOf({ namespace, hash });
     if (key === null || this.isResting || !this.#known.has(hash)) return false;
     const begunMs = clock.now();
-    const bytes = into.reduce((sum, { length }) => sum + length, 0);
+    const bytes = bytesIn(into);
     const most = HEAD_BYTES + bytes;
     const value = await this.#ask(() => server.get(key, most));
     if (!value) {
@@ -185,6 +187,7 @@ export class ServerTier implements Tier {
     }
     this.#know(hash);
     this.counters.read++;
+    this.counters.readBytes += bytes;
     this.counters.readMs += clock.now() - begunMs;
     return true;
   }

@@ -45,8 +45,13 @@ export interface StoreServiceCounters {
   raised: number;
 }
 
+/** A reader that has not begun by then, nor given its lease back, was not told of it, or was not heard. */
+const LEASE_MS = 600_000;
+
 interface Lease {
   readerId: string;
+  /** Own clock, milliseconds. */
+  expiresMs: number;
   keys: readonly StoreKey[];
   /** By group. */
   blocks: readonly ReadonlySet<BlockId>[];
@@ -112,6 +117,7 @@ export class StoreService {
   }
 
   #onNotification(from: string, notification: PeerNotification): void {
+    this.#endOldLeases();
     switch (notification.kind) {
       case 'store_lookup':
         void this.#lookup(from, notification);
@@ -147,9 +153,11 @@ export class StoreService {
     this.#endLease(name);
     this.#catalog.prepareLoad(keys);
     this.#catalog.completeLoad(kept);
-    if (keys.length > 0 && this.#engines.has(from))
-      this.#leases.set(name, { readerId: from, keys, blocks: blockIds.map((ids) => new Set(ids)) });
-    else this.#catalog.completeLoad(keys);
+    if (keys.length > 0 && this.#engines.has(from)) {
+      const expiresMs = this.#clock.now() + LEASE_MS;
+      const blocks = blockIds.map((ids) => new Set(ids));
+      this.#leases.set(name, { readerId: from, expiresMs, keys, blocks });
+    } else this.#catalog.completeLoad(keys);
     this.#say(from, { kind: 'store_found', leaseId, blockIds, raised, raisedMs });
   }
 
@@ -215,6 +223,12 @@ export class StoreService {
     this.counters.loads++;
     return { allow: true, finished: () => this.#catalog.completeLoad(lease.keys) };
   };
+
+  /** They keep what others may need room for, and only then is it of any account. */
+  #endOldLeases(): void {
+    const now = this.#clock.now();
+    for (const [name, { expiresMs }] of this.#leases) if (expiresMs <= now) this.#endLease(name);
+  }
 
   #endLease(name: string): void {
     const lease = this.#leases.get(name);

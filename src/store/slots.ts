@@ -1,6 +1,9 @@
 /** How much a store has room for. */
 import { ConfigError } from '../errors.ts';
 
+/** Of KV in its parts. */
+export const bytesIn = (kv: readonly Uint8Array[]): number => kv.reduce((sum, { length }) => sum + length, 0);
+
 /** A slot has room for a block of any KV cache group. `blockBytes`: by group. */
 export const slotBytes = (blockBytes: readonly number[]): number => Math.max(...blockBytes);
 

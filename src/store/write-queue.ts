@@ -4,6 +4,7 @@
  */
 import type { BlockHash } from '../engine/block-hash.ts';
 import type { Clock } from '../engine/types.ts';
+import { bytesIn } from './slots.ts';
 
 /** Blocks being written at once. */
 const WRITERS = 4;
@@ -23,6 +24,8 @@ export interface WriteQueueDeps {
 
 export interface WriteCounters {
   written: number;
+  /** Of these blocks' KV. */
+  writtenBytes: number;
   /** Milliseconds of the writes that ended well; those under way at once count each. */
   writeMs: number;
   /** Blocks that were not written: what lies below failed, or did not keep up. */
@@ -93,6 +96,7 @@ export class WriteQueue {
     try {
       await write(hash, kv);
       counters.written++;
+      counters.writtenBytes += bytesIn(kv);
       counters.writeMs += clock.now() - begunMs;
     } catch {
       // Whoever writes tells why.

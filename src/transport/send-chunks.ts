@@ -1,6 +1,7 @@
 /**
  * One transfer's chunks on their way from the holder: gathered on the device, copied into a slab slot, told to the reader.
- * Gathers run ahead of the copies; without a free slot nothing more is gathered. Which blocks those are, others decide.
+ * Gathers run ahead of the copies. Each has its slot before it begins: all readers share the staging buffers, and none may
+ * keep one while it is slow. Which blocks those are, others decide.
  */
 import type { Clock } from '../engine/types.ts';
 import { invariant } from '../errors.ts';
@@ -13,7 +14,7 @@ import type { ChunksToSend } from './send-stream.ts';
 import { type SlotRing, slotView } from './slab.ts';
 import type { BlockMemory, GatheredBlocks } from './types.ts';
 
-/** Gathers that a transfer has under way or waiting for a slot. */
+/** Gathers that a transfer has under way. */
 const GATHERS_IN_FLIGHT = 2;
 
 export interface SendingDeps {
@@ -39,6 +40,15 @@ interface Gathered {
   gathered: GatheredBlocks;
   startMs: number;
   endMs: number;
+}
+
+interface NextChunk {
+  chunk: ChunkPlan;
+  slot: number;
+  /** The chunk before is copied. */
+  before: Promise<void> | undefined;
+  taken: ChunksToSend['taken'];
+  revoked: ChunksToSend['revoked'];
 }
 
 interface GatheredChunk extends Gathered {
@@ -74,45 +84,65 @@ export class ChunkSending {
 
   /** Resolves when all are taken; they are posted when `posted` resolves. Rejects when a gather does. */
   async send({ chunks, taken, revoked }: ChunksToSend): Promise<void> {
-    const gathers = new Map<number, Promise<Gathered>>();
+    const sent: Promise<void>[] = [];
+    const failed = new AbortController();
     try {
       for (const [i, chunk] of chunks.entries()) {
-        for (let ahead = i; ahead < Math.min(i + GATHERS_IN_FLIGHT, chunks.length); ahead++) {
-          if (!gathers.has(ahead)) gathers.set(ahead, handled(this.#gather(chunks[ahead]!, revoked)));
-        }
-        const part = await gathers.get(i)!;
-        const slot = await this.#slot();
-        if (slot === null) return;
-        gathers.delete(i);
-        taken?.(chunk);
-        const index = this.#chunks++;
-        const sent = this.#sendChunk({ ...part, chunk, index, slot });
-        this.#posted = handled(Promise.all([this.#posted, sent]));
+        await sent[i - GATHERS_IN_FLIGHT];
+        const slot = await this.#slot(failed.signal);
+        if (slot === null) break;
+        const one = this.#gatherAndSend({ chunk, slot, before: sent[i - 1], taken, revoked });
+        one.catch(() => failed.abort());
+        sent.push(one);
       }
     } finally {
-      // Blocks may be reused once the READ has ended: wait for what the device still copies. Each gives its staging
-      // buffer back by itself, for the next may be waiting for just that one.
-      const release = ({ gathered }: Gathered) => gathered.release();
-      await Promise.all([...gathers.values()].map((gather) => gather.then(release, () => {})));
+      // Blocks may be reused once the READ has ended: wait for what the device still copies.
+      await Promise.allSettled(sent);
     }
+    await Promise.all(sent);
   }
 
   /** null: nobody wants the rest. Rejects with CreditLostError when no slot comes back for too long. */
-  async #slot(): Promise<number | null> {
+  async #slot(failed: AbortSignal): Promise<number | null> {
     const { ring } = this.#to;
     if (ring.hasFree) return ring.acquire(this.signal);
-    const waiting = new AbortController();
-    const stop = () => waiting.abort();
-    this.signal.addEventListener('abort', stop);
-    const taken = ring.acquire(this.signal).finally(stop);
-    try {
-      const { clock, silenceMs } = this.#deps;
-      const silent = silence(clock, silenceMs, () => ring.returned, waiting.signal);
-      if (await Promise.race([taken.then(() => false), silent])) throw new CreditLostError();
-      return await taken;
-    } finally {
-      this.signal.removeEventListener('abort', stop);
+    const over = new AbortController();
+    const taken = ring.acquire(AbortSignal.any([this.signal, failed])).finally(() => over.abort());
+    if (await Promise.race([taken.then(() => false), this.#creditLost(over.signal)]))
+      throw new CreditLostError();
+    return taken;
+  }
+
+  /** false when the signal aborts first. */
+  async #creditLost(over: AbortSignal): Promise<boolean> {
+    const { clock, silenceMs } = this.#deps;
+    const { ring } = this.#to;
+    while (await silence(clock, silenceMs, () => ring.news, over)) {
+      // A chunk that is still gathered, or on a slow link, is not the reader's to give back.
+      if (ring.allTold) return true;
     }
+    return false;
+  }
+
+  /** Takes over the slot. Resolves when the bytes are copied, after those of the chunk before. */
+  async #gatherAndSend({ chunk, slot, before, taken, revoked }: NextChunk): Promise<void> {
+    const drop = (part?: Gathered) => {
+      part?.gathered.release();
+      this.#to.ring.release(slot);
+    };
+    let part: Gathered | undefined;
+    try {
+      part = await this.#gather(chunk, revoked);
+      await before;
+    } catch (error) {
+      drop(part);
+      throw error;
+    }
+    if (this.signal.aborted) return drop(part);
+    taken?.(chunk);
+    const index = this.#chunks++;
+    const sent = this.#sendChunk({ ...part, chunk, index, slot });
+    this.#posted = handled(Promise.all([this.#posted, sent]));
   }
 
   async #gather({ group, blockIds }: ChunkPlan, revoked?: AbortSignal): Promise<Gathered> {

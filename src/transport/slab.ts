@@ -49,8 +49,8 @@ export class SlotRing {
   readonly #waiters = new Set<(slot: number) => void>();
   /** The chunk that was told to lie there, by slot. */
   readonly #told = new Map<number, string>();
-  /** Slots that came back. */
-  returned = 0;
+  /** Slots told or come back. */
+  news = 0;
 
   constructor(slots: number) {
     this.#free = Array.from({ length: slots }, (_, i) => slots - 1 - i);
@@ -80,6 +80,7 @@ export class SlotRing {
 
   /** The reader is told of the chunk in the slot, and says when it has taken it. */
   tell(slot: number, chunk: ChunkName): void {
+    this.news++;
     this.#told.set(slot, nameOf(chunk));
   }
 
@@ -90,6 +91,11 @@ export class SlotRing {
     this.release(slot);
   }
 
+  /** Every slot in use is the reader's to give back. */
+  get allTold(): boolean {
+    return this.#told.size === this.#inUse.size;
+  }
+
   get hasFree(): boolean {
     return this.#free.length > 0;
   }
@@ -97,7 +103,7 @@ export class SlotRing {
   /** No-op for a slot that is not in use. */
   release(slot: number): void {
     if (!this.#inUse.has(slot)) return;
-    this.returned++;
+    this.news++;
     const [first] = this.#waiters;
     if (first) {
       this.#waiters.delete(first);

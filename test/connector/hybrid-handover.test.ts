@@ -145,6 +145,18 @@ describe('D to P', () => {
     await cluster.release();
   });
 
+  it('a pull that fails beside a local hit leaves a window of one token without the blocks to go on from', async () => {
+    const narrow = { ...sizes, groups: [sliding(1), full] };
+    const cluster = new PolicyCluster(narrow, narrow);
+    const first = await play(cluster, '1', tokens(60), null);
+    cluster.net.failsNext = () => true;
+    // P has the prompt of the first turn, and D what was generated then.
+    const prompt = [...tokens(60), ...first.output, ...more];
+    const { account } = await play(cluster, '2', prompt, first.params);
+    expect(account.pulledTokens).toBe(0);
+    await cluster.release();
+  });
+
   it('a list too few or too many is refused by name', () => {
     const params: KvTransferParams = {
       do_remote_decode: true,

@@ -46,6 +46,13 @@ describe('tokens that can be used', () => {
     expect(usable(told, { ...at, prompt: 9 })).toEqual({ tokens: 8, limit: null });
   });
 
+  it.each([true, false])('are none of more tokens than a list can name (token check: %s)', (tokenCheck) => {
+    const lie = { remote_num_tokens: 2 ** 40, remote_block_ids: [[7]], do_remote_prefill: true };
+    const limit = 'the window of KV cache group 0 that ends at token 8 is gone at the holder';
+    const at = { blockSize: 4, groups: [window(5)], prompt: 8, tokenCheck };
+    expect(usable(lie, at)).toEqual({ tokens: 0, limit });
+  });
+
   it('of a window may be local as far as they are', () => {
     const at = { blockSize: 4, groups: [window(100)], prompt: 12 };
     expect(usable({ remote_block_ids: [[7]] }, { ...at, local: 4 }).tokens).toBe(0);

@@ -491,6 +491,40 @@ describe('a request that ends', () => {
     expect(metadata()).toMatchObject({ released: [] });
   });
 
+  it('while it loads from elsewhere keeps and offers nothing: it was given no blocks, whatever it was to have', () => {
+    const { side, metadata, finds } = start({ saves: 'whole' });
+    const { at } = requestOf(64);
+    side.onNewRequest(at(0));
+    finds('r/0', 0);
+    side.updateStateAfterAlloc(at(0), TABLE, 0, 0);
+    metadata();
+    expect(side.requestFinished(at(48, 'finished_stopped'), [])).toMatchObject({ delayFree: false });
+    expect(metadata()).toMatchObject({ saves: [], finished: new Map() });
+  });
+
+  it('before it has blocks again after a preemption keeps nothing: what it had offered is revoked', () => {
+    const { side, metadata } = start();
+    const { at } = requestOf(64);
+    side.onNewRequest(at(0));
+    side.requestComputed(at(64), TABLE);
+    side.requestPreempted(at(0));
+    expect(side.requestFinished(at(0, 'finished_stopped'), [[], []])).toMatchObject({ delayFree: false });
+    expect(metadata()).toMatchObject({ saves: [], finished: new Map(), revoked: new Set(['r']) });
+  });
+
+  it('after a preemption waits only for what it has offered since', () => {
+    const { side, metadata, finds } = start();
+    const { at } = requestOf(64);
+    side.onNewRequest(at(0));
+    side.requestComputed(at(64), TABLE);
+    side.requestPreempted(at(0));
+    // The store had taken all of it by then.
+    finds('r/1', 4);
+    side.updateStateAfterAlloc(at(0), TABLE, 0, 48);
+    expect(side.requestFinished(at(64, 'finished_stopped'), TABLE)).toMatchObject({ delayFree: false });
+    expect(metadata().finished).toEqual(new Map());
+  });
+
   it('by an abort revokes what it offered, and keeps and leaves nothing', () => {
     const { side, metadata } = start();
     const { at } = requestOf(64, { do_remote_decode: true });

@@ -142,7 +142,7 @@ describe('a lookup', () => {
   });
 
   it('without an answer for two seconds has found nothing; so has one whose question could not be sent', async () => {
-    const { clock, answers, worker, ask, handlers } = start();
+    const { clock, answers, worker, ask, handlers, released } = start();
     ask('a/0');
     clock.advance(500);
     ask('b/0');
@@ -159,6 +159,8 @@ describe('a lookup', () => {
     expect([changed, worker.getFinished().changed]).toEqual([true, true]);
     expect([answers.of('a/0'), answers.of('b/0')]).toEqual([[], null]);
     expect(worker.storeCounters.unanswered).toBe(1);
+    // The answer may have been lost on its way, with what is kept for it.
+    expect(released()).toEqual(['a/0']);
     handlers().onNotifyFailed!(
       STORE_ADDRESS,
       { kind: 'store_lookup', leaseId: 'b/0', hashes: [], wait: false },
@@ -355,10 +357,13 @@ describe('a load', () => {
     [emptyResult('dead', 'it ended', 0), 'dead', 'it ended'],
     [new Error('a bug'), 'failed', 'Error: a bug'],
   ] as const)('that does not come is computed: its blocks by group', async (result, outcome, message) => {
-    const { reads, worker, tell } = start({ told: false });
+    const { reads, worker, tell, released } = start({ told: false });
     tell({ loads: new Map([['a', load]]) });
+    expect(released()).toEqual([]);
     reads[0]!.end(result);
     await settled();
+    // The store may never have heard of the READ, and keeps the blocks for it.
+    expect(released()).toEqual(['a/0']);
     const invalidBlockIds = [[11, 12], [21]];
     expect(worker.getFinished()).toMatchObject({
       finishedRecving: ['a'],

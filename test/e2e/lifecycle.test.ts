@@ -132,6 +132,15 @@ describe('ends', () => {
     await expect(generate(cluster, { conversationId: null, promptTokenIds: [] })).rejects.toThrow(
       RequestError,
     );
+    // What no model of this vocabulary can compute, or draw, would end the engine in the middle of a step.
+    for (const wrong of [
+      { promptTokenIds: [10, 2 ** 20] },
+      { promptTokenIds: [10], sampling: { maxTokens: 4, forcedTokenIds: [11, 2 ** 20] } },
+      { promptTokenIds: [10], sampling: { maxTokens: 4, allowedTokenIds: [2 ** 20] } },
+    ])
+      await expect(generate(cluster, { conversationId: null, ...wrong })).rejects.toThrow(
+        /1048576, which is no token id of a vocabulary of \d+/,
+      );
     expect((await converse(cluster, 'c', 1))[0]!.tokens).toHaveLength(12);
   });
 

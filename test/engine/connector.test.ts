@@ -36,6 +36,20 @@ describe('a connector without facets', () => {
     expect(second.core.hasWork()).toBe(false);
   });
 
+  it('is not told of more hits than questions where a request starts over', async () => {
+    const store: ToyStore = new Map();
+    const first = engineOn(store, { blockSize: 4 }).engine;
+    const prompts = [tokens(16, 1), tokens(16, 2)];
+    for (const [i, prompt] of prompts.entries()) first.add(request(`${i}`, prompt, { maxTokens: 1 }));
+    await first.settle();
+    const { engine } = engineOn(store, { blockSize: 4, numBlocks: 11, prefixCaching: false });
+    for (const [i, prompt] of prompts.entries()) engine.add(request(`${i}`, prompt, { maxTokens: 12 }));
+    await engine.settle();
+    const { preemptions, externalPrefixCache } = engine.core.inspect.stats();
+    expect(preemptions).toBeGreaterThan(0);
+    expect(externalPrefixCache).toEqual({ queries: 32, hits: 24 });
+  });
+
   it('has no holds to drop: who finds no room waits, and says for what', async () => {
     const { engine } = engineOn(new Map(), { blockSize: 4, numBlocks: 9, maxNumBatchedTokens: 6 });
     engine.add(request('a', tokens(20, 1), { maxTokens: 8 }));

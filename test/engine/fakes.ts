@@ -202,6 +202,7 @@ export function engineConfig(sizes: Sizes = {}): EngineCoreConfig {
     },
     connector: null,
     eosTokenIds: [EOS],
+    vocabSize: null,
   };
 }
 

@@ -253,13 +253,15 @@ describe('of a sequence a group', () => {
     expect(mostBlocks(7, config)).toEqual([2, 2, 2, 2]);
   });
 
-  it('sees all that is there from its window on, up to what has KV', () => {
+  it('sees all that is there from its window on, and has what it is to write', () => {
     expect(seesAll(full, [1, 2, 3], 12, 12, 4)).toBe(true);
     expect(seesAll(full, [1, 2], 12, 12, 4)).toBe(false);
     expect(seesAll(full, [1, 0, 3], 12, 12, 4)).toBe(false);
     expect(seesAll(sliding(5), [0, 0, 3], 12, 12, 4)).toBe(true);
     expect(seesAll(sliding(5), [0, 0, 3], 11, 11, 4)).toBe(false);
-    expect(seesAll(sliding(5), [0, 2, 0], 8, 8, 4)).toBe(true);
+    // Token 4 sees itself alone, and its block was never taken.
+    expect(seesAll(sliding(1), [0, 0, 3], 4, 4, 4)).toBe(false);
+    expect(seesAll(sliding(1), [0, 0, 3], 8, 8, 4)).toBe(true);
   });
 
   it('keeps of a list what is not null, nor skipped, and frees what goes', () => {

@@ -224,6 +224,19 @@ describe('the door', () => {
 
   it('refuses an empty prompt', () => refused(/prompt is empty/, 'a', []));
   it('refuses what is no token id', () => refused(/holds -1, which is no token id/, 'a', [1, -1]));
+  it.each([
+    [/the prompt holds 97, which is no token id of a vocabulary of 97/, [1, 97], {}],
+    [/the answer is to hold 97, which is no token id of/, [1], { forcedTokenIds: [3, 97] }],
+    [/allowedTokenIds holds 2000, which is no token id of/, [1], { allowedTokenIds: [3, 2000] }],
+    [/allowedTokenIds holds -1, which is no token id of/, [1], { allowedTokenIds: [-1] }],
+  ])('refuses what its model has no token for: %s', (text, prompt, sampling) => {
+    const fresh = new TestEngine({ ...engineConfig({}), vocabSize: 97 });
+    const add = () => fresh.add(request('a', prompt, sampling));
+    expect(add).toThrow(RequestError);
+    expect(add).toThrow(text);
+    expect(fresh.core.hasWork()).toBe(false);
+    fresh.add(request('b', [0, 96], { forcedTokenIds: [96], allowedTokenIds: [0, 96], maxTokens: 1 }));
+  });
   it('refuses no output', () => refused(/maxTokens is 0/, 'a', [1], { maxTokens: 0 }));
   it('refuses minTokens over maxTokens', () =>
     refused(/minTokens 5 is more than maxTokens 2/, 'a', [1], { minTokens: 5, maxTokens: 2 }));

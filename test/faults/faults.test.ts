@@ -6,6 +6,7 @@ import { FaultyClock } from '../../src/faults/clock.ts';
 import { armFirst, FaultyDirection, MESSAGE_FAULTS, type MessageFault } from '../../src/faults/messages.ts';
 import { FAULTS, type Fault, FaultClock, type FaultKind, makeSchedule } from '../../src/faults/schedule.ts';
 import type { PeerMessage } from '../../src/transport/messages.ts';
+import { emptyResult } from '../../src/transport/transfer.ts';
 import { TestClock } from '../clock.ts';
 import { FakeEngine } from '../router/fake-engine.ts';
 
@@ -128,6 +129,14 @@ describe('an engine', () => {
       kvTransferParams: null,
       cacheSalt: null,
     };
+    const [read, load] = [emptyResult('done', 'of a peer', 0), emptyResult('done', 'of a store', 0)];
+    const { submit } = engine;
+    engine.submit = async (asked) => {
+      const inner = await submit.call(engine, asked);
+      inner.transfers.push(read);
+      inner.loads.push(load);
+      return inner;
+    };
     client.hang();
     const submitted = client.submit(request);
     const told = [client.stop('a'), client.abort('b'), client.release(['c'])];
@@ -138,7 +147,10 @@ describe('an engine', () => {
     await Promise.all(told);
     expect([engine.stopped, engine.aborted, engine.released]).toEqual([['a'], ['b'], ['c']]);
     let outputs = 0;
-    for await (const _ of await submitted) outputs++;
+    const stream = await submitted;
+    for await (const _ of stream) outputs++;
     expect(outputs).toBe(2);
+    // What it read of peers and of a store comes with what it answers.
+    expect(stream).toMatchObject({ transfers: [read], loads: [load] });
   });
 });

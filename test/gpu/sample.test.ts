@@ -98,6 +98,7 @@ describe('sampling', () => {
     ['temperature 0.3', { temperature: 0.3 }],
     ['top-k 5', { temperature: 1.5, topK: 5 }],
     ['top-k above the vocabulary', { temperature: 1, topK: 5000 }],
+    ['top-k above 32 bits', { temperature: 1, topK: 2 ** 32 + 1 }],
     ['top-p 0.6', { temperature: 1, topP: 0.6 }],
     ['top-k 20 and top-p 0.9', { temperature: 1, topK: 20, topP: 0.9 }],
   ])('%s chooses as float64 does', async (_, params) => {

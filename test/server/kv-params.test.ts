@@ -32,6 +32,12 @@ const offer = {
   ...{ remote_token_ids: Array(20).fill(1), unheard_of: 'passes' },
 };
 
+test('a number of tokens that no engine can hold is refused', () => {
+  expect(() => checkKvParams({ ...offer, remote_num_tokens: 2 ** 40 }, rule())).toThrow(
+    expect.objectContaining({ status: 400, param: 'kv_transfer_params.remote_num_tokens' }),
+  );
+});
+
 describe('the host, over which proxies write', () => {
   test.each([
     'localhost',

@@ -401,13 +401,18 @@ describe('the metrics of a store', () => {
     };
     const folder = {
       ...{ blocks: 6, bytes: 700 },
-      counters: { written: 3, read: 2, readMs: 50, writeMs: 20, broken: 1, expired: 0, leftOut: 4 },
+      counters: {
+        ...{ written: 3, writtenBytes: 270, read: 2, readBytes: 130, readMs: 50, writeMs: 20 },
+        ...{ broken: 1, expired: 0, leftOut: 4 },
+      },
     };
     const server = {
       ...{ blocks: 9, resting: true },
       counters: {
         written: 30,
+        writtenBytes: 3000,
         read: 20,
+        readBytes: 2000,
         readMs: 5,
         writeMs: 2,
         broken: 10,
@@ -427,9 +432,9 @@ describe('the metrics of a store', () => {
       ['vllm:kv_offload_cpu_block_miss_total', 3],
       ['vllm:kv_offload_block_eviction_total', 2],
       ['vllm:kv_offload_allocation_failure_total', 1],
-      ['vllm:kv_offload_tiering_read_bytes_total', 200, tier],
+      ['vllm:kv_offload_tiering_read_bytes_total', 130, tier],
       ['vllm:kv_offload_tiering_read_time_total', 0.05, tier],
-      ['vllm:kv_offload_tiering_write_bytes_total', 300, tier],
+      ['vllm:kv_offload_tiering_write_bytes_total', 270, tier],
       ['vllm:kv_offload_tiering_promotion_job_failures_total', 1, tier],
       ['vllm:kv_offload_tiering_cascade_job_failures_total', 4, tier],
       ['vllm:kv_offload_tiering_read_bytes_total', 2000, below],

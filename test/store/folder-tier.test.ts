@@ -85,6 +85,25 @@ describe('a folder below a store', () => {
     expect(await found(tier, 197, 198, 199, 1)).toEqual([197, 198, 199, null]);
   });
 
+  it('counts the bytes that each block has: of another group they are fewer', async () => {
+    const tier = await open();
+    await stored(tier, 1);
+    const small = `${hash(1)}.1`;
+    tier.write(small, [new Uint8Array(16).fill(5)]);
+    await tier.flush();
+    expect(tier.counters).toMatchObject({ written: 2, writtenBytes: BLOCK + 16, readBytes: 0 });
+    const bytes = BLOCK + 16 + 2 * HEAD_BYTES;
+    expect(tier.bytes).toBe(bytes);
+    const again = await open();
+    expect(again.bytes).toBe(bytes);
+    expect(await again.read(small, [new Uint8Array(16)])).toBe(true);
+    expect(await found(again, 1)).toEqual([1]);
+    expect(again.counters).toMatchObject({ read: 2, readBytes: BLOCK + 16, writtenBytes: 0 });
+    await writeFile(fileOfBlock(1), new Uint8Array());
+    expect(await found(again, 1)).toEqual([null]);
+    expect(again.bytes).toBe(16 + HEAD_BYTES);
+  });
+
   it('forgets what its time has come for', async () => {
     const clock = new TestClock(Date.now());
     const tier = await open({ ttlMs: 1000, clock });

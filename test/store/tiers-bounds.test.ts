@@ -19,7 +19,8 @@ const AT_ONCE = 4;
 const GROUPS = [40, 24];
 const BLOCK = Math.max(...GROUPS);
 const SLOTS = 48;
-const QUOTA = 80 * (BLOCK + HEAD_BYTES);
+const MOST_FILES = 80;
+const QUOTA = MOST_FILES * (BLOCK + HEAD_BYTES);
 const CONVERSATIONS = 30;
 const MOST_BLOCKS = 10;
 
@@ -174,7 +175,7 @@ it(`${TURNS} turns: memory, folder and what waits keep within their bounds, and 
     transport.offered.delete(offerId);
     count.saved += taken.kind === 'store_taken' ? taken.taken.length : 0;
     count.most = Math.max(count.most, catalog.size);
-    count.files = Math.max(count.files, folderTier.bytes);
+    count.files = Math.max(count.files, folderTier.blocks);
   }
 
   for (let first = 0; first < TURNS; first += AT_ONCE) {
@@ -187,8 +188,9 @@ it(`${TURNS} turns: memory, folder and what waits keep within their bounds, and 
   expect(wrong).toEqual([]);
   expect([service.leases, catalog.inUse, count.most]).toEqual([0, 0, SLOTS]);
   const held = [...files].filter(([name]) => name.endsWith('.kv'));
-  expect(held.reduce((sum, [, { length }]) => sum + length, 0)).toBeLessThanOrEqual(QUOTA);
-  expect(count.files).toBe(QUOTA);
+  expect(held.reduce((sum, [, { length }]) => sum + length, 0)).toBe(folderTier.bytes);
+  expect(folderTier.bytes).toBeLessThanOrEqual(QUOTA);
+  expect(count.files).toBe(MOST_FILES);
   expect(held.length).toBe(folderTier.blocks);
   // All of it was in use, failures too.
   expect(Math.min(count.loaded, count.saved)).toBeGreaterThan(TURNS / 2);

@@ -106,7 +106,8 @@ describe('who never answers', () => {
       const start = clock.now();
       const result = await withSkippedTime(clock, read(reader, holder, pairs));
       expect(result.outcome).toBe('failed');
-      expect(clock.now() - start).toBe(9000);
+      // The chunks were told after the wait for their slots began, in the first of its halves.
+      expect(clock.now() - start).toBe(kind === 'credit' ? 13_500 : 9000);
     },
   );
 
@@ -136,6 +137,27 @@ it('nor is a reader whose own device takes minutes, once the holder has posted a
   const few = pairsOf([1, 2], [1, 2]);
   expect((await withSkippedTime(clock, read(reader, holder, few))).outcome).toBe('done');
   expect(holder.pins.finished).toBe(1);
+});
+
+it.each([
+  ['a chunk', 40, 0],
+  ['the latency', 1e9, 90_000],
+])('nor is a link on which %s takes longer than a silence', async (_what, bytesPerSecond, latencyMs) => {
+  const { reader, holder, clock } = losing(() => false, 1000);
+  holder.transport.setLink({ name: 'slow', bytesPerSecond, latencyMs });
+  const result = await withSkippedTime(clock, read(reader, holder, pairs));
+  expect(result).toMatchObject({ outcome: 'done', blocks: 10 });
+  expect(differing(reader.memory, holder.memory, pairs)).toEqual([]);
+});
+
+it('nor is a holder whose device takes minutes, for the READs that find all slots taken', async () => {
+  const { reader, holder, clock } = losing(() => false);
+  holder.memory.onGather = () => clock.sleep(300_000);
+  const others = pairsOf(range(11, 10), range(11, 10));
+  const both = Promise.all([read(reader, holder, pairs), read(reader, holder, others, 'other')]);
+  const results = await withSkippedTime(clock, both);
+  expect(results.map(({ outcome }) => outcome)).toEqual(['done', 'done']);
+  expect(holder.pins.finished).toBe(2);
 });
 
 it('a clock that jumps is no silence', async () => {

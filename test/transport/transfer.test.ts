@@ -99,22 +99,40 @@ describe('a READ', () => {
 });
 
 describe('the pipeline', () => {
-  it('gathers chunk n+1 while chunk n waits for a slot, and no further', async () => {
+  it('gathers no further than there are slots, and chunk n+1 while chunk n is gathered', async () => {
     const { reader, holder } = openPair({ slots: 2, chunkBytes: 96 });
     const staging: (() => void)[] = [];
     reader.memory.onStage = () => new Promise<void>((resolve) => staging.push(resolve));
     const pairs = pairsOf(range(1, 20), range(1, 20));
     const result = read(reader, holder, pairs);
     await turns(60);
-    // Two chunks lie in the slab, one is gathered and waits for a slot, one more is gathered ahead.
     expect(holder.transport.slotsInUse()).toBe(2);
-    expect(holder.memory.gathers).toBe(4);
-    expect(holder.memory.gathersInFlight).toBe(2);
+    expect(holder.memory.gathers).toBe(2);
+    expect(holder.memory.mostGathersInFlight).toBe(2);
+    expect(holder.memory.gathersInFlight).toBe(0);
     reader.memory.onStage = null;
     for (const go of staging) go();
     expect((await result).outcome).toBe('done');
     expect(differing(reader.memory, holder.memory, pairs)).toEqual([]);
     expect(holder.memory.gathersInFlight).toBe(0);
+  });
+
+  it('goes on with one reader while another takes nothing, however many READs that has', async () => {
+    const { reader: stuck, holder } = openPair({ chunkBytes: 96 });
+    stuck.memory.onStage = () => new Promise(() => {});
+    const pairs = pairsOf(range(1, 12), range(1, 12));
+    for (let i = 0; i < 4; i++) void read(stuck, holder, pairs, `stuck ${i}`);
+    await turns(60);
+    const other = makeEngine('other', { chunkBytes: 96, memory: new TestMemory() });
+    connect(other, holder);
+    let outcome = '';
+    void read(other, holder, pairs).then((result) => {
+      outcome = result.outcome;
+    });
+    await turns(200);
+    expect(outcome).toBe('done');
+    expect(differing(other.memory, holder.memory, pairs)).toEqual([]);
+    other.transport.close();
   });
 
   it('never has more than two gathers under way in one transfer', async () => {

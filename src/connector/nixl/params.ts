@@ -82,9 +82,12 @@ export function remoteTable(
   { blockSize, groups }: BlockRules,
 ): BlockId[][] {
   const blocks = Math.ceil((numTokens ?? promptTokenIds.length) / blockSize);
+  // No more is looked at: what the parameters say may be of any size.
+  const usable = Math.ceil(promptTokenIds.length / blockSize);
   return byGroup(lists ?? [], (ids, group) => {
     if (groups[group]?.kind !== 'sliding') return ids;
-    return [...new Array<BlockId>(Math.max(0, blocks - ids.length)).fill(NULL_BLOCK), ...ids];
+    const passed = Math.min(Math.max(0, blocks - ids.length), usable);
+    return [...new Array<BlockId>(passed).fill(NULL_BLOCK), ...ids];
   });
 }
 

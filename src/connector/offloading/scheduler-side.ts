@@ -140,7 +140,7 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
     const tracked = this.#tracked.get(request.requestId);
     if (!tracked) return;
     this.#saving.revoke(request.requestId);
-    Object.assign(tracked.progress, { known: 0, windowsKnown: 0 });
+    Object.assign(tracked.progress, { known: 0, windowsKnown: 0, offered: false });
     this.#ask(request, tracked);
   }
 
@@ -179,22 +179,24 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
     const { requestId, status } = request;
     const tracked = this.#tracked.get(requestId);
     const ended = status === 'finished_stopped' || status === 'finished_length_capped';
+    // None while a load is under way, nor after a preemption.
+    const hasBlocks = blockIds.some((ids) => ids.length > 0);
     this.#saving.leaves(requestId, blockIds);
     this.#tracked.delete(requestId);
     if (!tracked) return { delayFree: false, kvTransferParams: null };
     const { progress } = tracked;
-    if (ended) this.#saving.ended(request, progress, blockIds, this.#deps.config.saves === 'whole');
+    if (ended && hasBlocks)
+      this.#saving.ended(request, progress, blockIds, this.#deps.config.saves === 'whole');
     if (tracked.leaseId) {
       this.#deps.answers.forget(tracked.leaseId);
       this.#released.push(tracked.leaseId);
     }
-    if (!ended) {
-      this.#saving.revoke(requestId);
-      return { delayFree: false, kvTransferParams: null };
-    }
+    if (!ended || !hasBlocks) this.#saving.revoke(requestId);
+    if (!ended) return { delayFree: false, kvTransferParams: null };
+    const delayFree = progress.offered && hasBlocks;
     const numBlocks = blockIds.reduce((sum, ids) => sum + ids.length, 0);
-    if (progress.offered) this.#finished.set(requestId, numBlocks);
-    return { delayFree: progress.offered, kvTransferParams: this.#handover(request, tracked) };
+    if (delayFree) this.#finished.set(requestId, numBlocks);
+    return { delayFree, kvTransferParams: this.#handover(request, tracked) };
   }
 
   #ask(request: ConnectorRequest, tracked: Tracked): void {

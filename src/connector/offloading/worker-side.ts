@@ -123,6 +123,8 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
       if (deadlineMs > now) continue;
       this.storeCounters.unanswered++;
       this.#answered(leaseId, []);
+      // The answer may be lost, and what it told of kept.
+      this.#release(leaseId);
     }
     for (const [offerId, offer] of this.#offers) if (offer.deadlineMs <= now) this.#endOffer(offerId, offer);
     this.#settleFinished();
@@ -282,6 +284,8 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
       result.outcome === 'done'
         ? null
         : { requestId, outcome: 'declined' as const, message, invalidBlockIds };
+    // A READ that never came there used up no lease.
+    if (failed) this.#release(leaseId);
     this.#reports.received(requestId, failed);
   }
 }

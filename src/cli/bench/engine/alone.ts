@@ -80,6 +80,7 @@ export async function engineAlone(
         port: 0,
         connector: null,
         eosTokenIds: [],
+        vocabSize,
         cache: {
           blockSize: BLOCK_SIZE,
           numBlocks,

@@ -1,0 +1,64 @@
+/** What is kept for a reader that was told of it, and until when. */
+import { expect, it } from 'vitest';
+import type { BlockHash } from '../../src/engine/block-hash.ts';
+import { BlockCatalog } from '../../src/store/catalog.ts';
+import { storeKey } from '../../src/store/keys.ts';
+import { StoreService } from '../../src/store/service.ts';
+import type { ReadClaim, ServingTransport, TransportHandlers } from '../../src/transport/types.ts';
+import { settled, TestClock } from '../clock.ts';
+
+const TEN_MINUTES = 600_000;
+const hashes = ['a', 'b'].map((digit) => digit.repeat(64)) as BlockHash[];
+const claim: ReadClaim = { held: { numTokens: 0, digest: '' }, prompt: { numTokens: 0, digest: '' } };
+
+/** A store with room for both blocks and no more, which has them. */
+function start() {
+  const handlers: Partial<TransportHandlers> = {};
+  const transport = {
+    identity: { blockSize: 16, blockBytes: [16] },
+    setHandlers: (given: Partial<TransportHandlers>) => Object.assign(handlers, given),
+    notify() {},
+  };
+  const clock = new TestClock();
+  const catalog = new BlockCatalog({ slots: 2, eviction: 'lru' });
+  for (const hash of hashes) {
+    catalog.prepareStore(storeKey(hash, 0));
+    catalog.completeStore(storeKey(hash, 0), true);
+  }
+  const service = new StoreService({
+    transport: transport as unknown as ServingTransport,
+    ...{ catalog, clock },
+  });
+  service.addEngine({ engineId: 'p', host: '', port: 0 });
+  const lookup = async (leaseId: string, asked = hashes) => {
+    handlers.onNotification!('p', { kind: 'store_lookup', leaseId, hashes: asked, wait: false });
+    await settled();
+  };
+  const mayRead = (leaseId: string) => handlers.gate!(leaseId, [[1, 2]], claim, 'p');
+  return { catalog, service, clock, lookup, mayRead };
+}
+
+it('a lease that nobody reads or releases ends after ten minutes, when the store is asked for anything', async () => {
+  const { service, clock, lookup, mayRead } = start();
+  await lookup('lost');
+  clock.advance(TEN_MINUTES - 1);
+  await lookup('later');
+  expect(service.leases).toBe(2);
+  clock.advance(1);
+  await lookup('now');
+  expect(service.leases).toBe(2);
+  expect(mayRead('lost')).toMatchObject({ allow: false, outcome: 'declined' });
+  expect(mayRead('later')).toMatchObject({ allow: true });
+});
+
+it('what is being read stays for as long as that takes', async () => {
+  const { catalog, clock, lookup, mayRead } = start();
+  await lookup('slow');
+  const decision = mayRead('slow');
+  clock.advance(2 * TEN_MINUTES);
+  const absent = 'c'.repeat(64) as BlockHash;
+  await lookup('other', [absent]);
+  expect(catalog.prepareStore(storeKey(absent, 0))).toBeNull();
+  if (decision.allow) decision.finished();
+  expect(catalog.prepareStore(storeKey(absent, 0))).not.toBeNull();
+});
