@@ -1,7 +1,7 @@
 /** The fields that requests of all kinds have in common, checked. Unknown fields are ignored, as vLLM does; known ones that kvferry cannot honour are refused. */
 import { z } from 'zod';
 import { HttpError } from './http-error.ts';
-import { idText } from './ids.ts';
+import { conversationIdText, idText } from './ids.ts';
 
 const wanted = (what: string) => ({ error: what });
 
@@ -107,8 +107,8 @@ export const requestFields = {
     .nullish(),
   request_id: idText.nullish(),
   kv_transfer_params: z.record(z.string(), z.unknown(), wanted('an object')).nullish(),
-  conversation_id: idText.nullish(),
-  session_id: idText.nullish(),
+  conversation_id: conversationIdText.nullish(),
+  session_id: conversationIdText.nullish(),
   return_token_ids: flag,
 };
 

@@ -226,6 +226,26 @@ describe('what a request asks for', () => {
     expect(stub.requests.map(({ conversationId }) => conversationId)).toEqual(['a', 'b', null]);
   });
 
+  test("a conversation under one of the router's own names is a 400, by field and by header", async () => {
+    const stub = new StubService();
+    const app = stubApp(stub);
+    const name = 'anonymous-1';
+    const asked: [object, Record<string, string>, string][] = [
+      [{ ...hello, conversation_id: name }, {}, 'conversation_id'],
+      [{ ...hello, session_id: name }, {}, 'session_id'],
+      [hello, { 'X-Conversation-Id': name }, 'X-Conversation-Id'],
+      [hello, { 'X-Session-Id': name }, 'X-Session-Id'],
+    ];
+    for (const [body, headers, param] of asked) {
+      const response = await app.request(CHAT, post(body, headers));
+      const message = expect.stringContaining(`${param} is`);
+      expect([response.status, await response.json()]).toMatchObject([400, { error: { param, message } }]);
+    }
+    expect(stub.requests).toEqual([]);
+    const others = { request_id: name, conversation_id: 'anonymous-me' };
+    expect((await app.request(CHAT, post({ ...hello, ...others }))).status).toBe(200);
+  });
+
   test('text parts are one text, and no content is an empty one', async () => {
     const stub = new StubService();
     const messages = [
