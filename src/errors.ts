@@ -51,6 +51,9 @@ export class RequestError extends KvferryError {
   }
 }
 
+/** A turn cannot be routed by the policy that it asks for. */
+export class RoutingError extends RequestError {}
+
 /** KV blocks did not arrive and could not be made up for. */
 export class TransferError extends KvferryError {
   constructor(message: string, options?: { cause?: unknown }) {

@@ -189,11 +189,13 @@ export class EngineCluster implements Cluster {
   async *generate(request: GenerateRequest): AsyncGenerator<GeneratedToken> {
     if (this.#changing > 0) throw new RequestError('a setting is being changed: wait until it has been');
     this.#active++;
+    let leave = (): void => {};
     try {
       if (request.routing)
-        await this.#routings.prepare(request.routing, this.#options, this.#info.model.blockBytes);
+        leave = await this.#routings.enter(request.routing, this.#options, this.#info.model.blockBytes);
       yield* this.#router.serve(request);
     } finally {
+      leave();
       this.#active--;
     }
   }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { EngineDeadError, RequestError, TransferError } from '../../src/errors.ts';
+import { EngineDeadError, RequestError, RoutingError, TransferError } from '../../src/errors.ts';
 import { MOST_BODY_BYTES } from '../../src/server/sizes.ts';
 import { CHAT, hello, post, stubApp } from './ask.ts';
 import { events, StubService } from './stub.ts';
@@ -88,6 +88,14 @@ describe('errors', () => {
         expect((await stubApp(stub).request(CHAT, post({ ...hello, stream }))).status).toBe(status);
       }
     }
+  });
+
+  test('a policy that cannot route is the fault of the header that names it', async () => {
+    const stub = new StubService();
+    stub.failure = { at: 0, error: new RoutingError('16 mixes') };
+    const response = await stubApp(stub).request(CHAT, post(hello));
+    expect(response.status).toBe(400);
+    expect(await response.json()).toMatchObject({ error: { param: 'routing-strategy' } });
   });
 
   test('what fails later is told in the stream, which then ends', async () => {
