@@ -79,8 +79,13 @@ export class Tokenizer {
     return known.length === 0 ? '' : this.#tokenizer.decode(known, { skip_special_tokens: false });
   }
 
-  streamDecoder(): StreamDecoder {
-    return streamDecoder((ids) => this.decode(ids));
+  streamDecoder(options: { skipSpecialTokens?: boolean } = {}): StreamDecoder {
+    const decoder = streamDecoder((ids) => this.decode(ids));
+    if (!options.skipSpecialTokens) return decoder;
+    return {
+      push: (tokenId) => (this.#specialIds.has(tokenId) ? '' : decoder.push(tokenId)),
+      end: decoder.end,
+    };
   }
 }
 

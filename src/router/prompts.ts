@@ -11,7 +11,10 @@ type Encode = (text: string) => readonly number[] | Promise<readonly number[]>;
 /** What the router needs of a model's tokenizer and chat template. */
 export interface TurnText {
   architecture: { eosTokenIds: readonly number[] };
-  tokenizer: { encode(text: string): number[]; streamDecoder(): StreamDecoder };
+  tokenizer: {
+    encode(text: string): number[];
+    streamDecoder(options: { skipSpecialTokens: boolean }): StreamDecoder;
+  };
   chat: {
     /** Rejects with RequestError or ModelError. */
     encodePrompt(messages: readonly Message[], encode: Encode, end: PromptEnd): Promise<readonly number[]>;

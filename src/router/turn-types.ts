@@ -34,6 +34,8 @@ export interface GenerateRequest {
   /** Strings that end the answer, and are not part of it unless includeStop. */
   stop?: readonly string[];
   includeStop?: boolean;
+  /** Special tokens have no text; left out: theirs. */
+  skipSpecialTokens?: boolean;
   /** Requests with another salt never share blocks. */
   cacheSalt?: string | null;
   /** Without an id: goes on with the known conversation whose last prompt and answer this prompt begins with. */

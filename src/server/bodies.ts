@@ -79,6 +79,8 @@ const generateSchema = z.object(
       {
         ...samplingFields,
         ...refusedFields,
+        /** Its answers have no text. */
+        detokenize: z.boolean({ error: 'true or false' }).nullish(),
         logprobs: topLogprobs.nullish(),
         extra_args: z.object({ kv_transfer_params: requestFields.kv_transfer_params }).nullish(),
       },
@@ -106,6 +108,7 @@ export interface Asked {
   badWords: readonly string[];
   stop: readonly string[];
   includeStop: boolean;
+  skipSpecialTokens: boolean;
   /** How many of the likeliest tokens to tell beside each token; null: no logprobs. */
   topLogprobs: number | null;
   stream: boolean;
@@ -199,6 +202,7 @@ function asked(
     badWords: s.bad_words ?? [],
     stop: typeof s.stop === 'string' ? [s.stop] : (s.stop ?? []),
     includeStop: s.include_stop_str_in_output ?? false,
+    skipSpecialTokens: s.skip_special_tokens ?? true,
     stream: request.stream ?? false,
     n: s.n ?? 1,
     includeUsage,

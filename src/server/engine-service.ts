@@ -97,7 +97,7 @@ export class OneEngineService implements EngineService {
     // The second half of a turn under way has nowhere else to go.
     if (this.#cluster.members.isLeaving(engine) && request.kvTransferParams?.do_remote_prefill !== true)
       throw comeBack(`engine ${this.name} is leaving the fleet: ask another`);
-    const { requestId, sampling, cacheSalt, signal } = request;
+    const { requestId, sampling, cacheSalt, signal, skipSpecialTokens } = request;
     const { promptTokenIds, kvTransferParams } = await this.#checked(request).catch((error: unknown) => {
       this.refused({ kv_transfer_params: request.kvTransferParams, cache_salt: cacheSalt });
       throw error;
@@ -109,7 +109,7 @@ export class OneEngineService implements EngineService {
       { signal, stopped: stopping.signal },
     );
     const answer = readAnswer(outputs, {
-      decoder: this.#cluster.text.tokenizer.streamDecoder(),
+      decoder: this.#cluster.text.tokenizer.streamDecoder({ skipSpecialTokens }),
       eosTokenIds: this.model.eosTokenIds,
       stop: request.stop,
       includeStop: request.includeStop,

@@ -81,6 +81,7 @@ export const samplingFields = {
     .refine((ids) => ids.length > 0, wanted('a list of at least one token id'))
     .nullish(),
   include_stop_str_in_output: flag,
+  skip_special_tokens: flag,
   ignore_eos: flag,
   n: whole(1, 'a whole number, 1 or more').nullish(),
 };

@@ -47,6 +47,8 @@ export interface GenerationRequest {
   /** Strings that end the answer; they are not part of it unless includeStop. */
   stop: readonly string[];
   includeStop: boolean;
+  /** Special tokens have no text. */
+  skipSpecialTokens: boolean;
   /** Requests with another salt never share blocks. */
   cacheSalt: string | null;
   /** Engine ports only: what travels with the request. */

@@ -118,6 +118,18 @@ describe('a tokenizer', () => {
     expect(tokenizer.decode([0], { skipSpecialTokens: true })).toBe('');
     expect(tokenizer.decode([999_999])).toBe('');
     expect(tokenizer.decode([0])).toBe('<|end|>');
+    const stream = (skipSpecialTokens: boolean) => {
+      const decoder = tokenizer.streamDecoder({ skipSpecialTokens });
+      return [...ids.map((id) => decoder.push(id)), decoder.end()].join('');
+    };
+    expect([stream(false), stream(true)]).toEqual(['<|user|>hi<|end|>', 'hi']);
+    fc.assert(
+      fc.property(fc.array(fc.nat({ max: 1023 }), { maxLength: 60 }), (some) => {
+        const decoder = tokenizer.streamDecoder({ skipSpecialTokens: true });
+        const text = some.map((id) => decoder.push(id)).join('') + decoder.end();
+        expect(text).toBe(tokenizer.decode(some, { skipSpecialTokens: true }));
+      }),
+    );
   });
 
   it('streams what it decodes at once, whole characters only', async () => {
