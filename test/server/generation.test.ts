@@ -94,6 +94,22 @@ describe('shapes', () => {
     ]);
   });
 
+  test("a completion's top_logprobs hold the token itself too, once", async () => {
+    const app = stubApp(new StubService());
+    const tops = async (prompt: string | number[], logprobs: number) => {
+      const response = await app.request('/v1/completions', post({ prompt, max_tokens: 1, logprobs }));
+      type Told = { token_logprobs: number[]; top_logprobs: Record<string, number>[] };
+      const { choices } = (await response.json()) as { choices: { logprobs: Told }[] };
+      const { token_logprobs, top_logprobs } = choices[0]!.logprobs;
+      return { own: token_logprobs[0], top: top_logprobs[0]! };
+    };
+    const unlikely = await tops('h', 2);
+    expect(Object.keys(unlikely.top)).toEqual(['\u0000', '\u0001', 'h']);
+    expect(unlikely.top.h).toBe(unlikely.own);
+    expect(Object.keys((await tops('h', 0)).top)).toEqual(['h']);
+    expect(Object.keys((await tops([1], 2)).top)).toEqual(['\u0000', '\u0001']);
+  });
+
   test('logprobs are those of the logits, summing to one', async () => {
     const app = stubApp(new StubService());
     const response = await app.request(CHAT, post({ ...hello, logprobs: true, top_logprobs: 2 }));
