@@ -176,10 +176,15 @@ export function askedByGenerate(body: unknown): Asked {
 type RequestFields = z.output<z.ZodObject<typeof requestFields>>;
 type SamplingFields = z.output<z.ZodObject<typeof samplingFields>>;
 
+/** Throws HttpError 400. */
 function asked(
   request: RequestFields,
   s: SamplingFields,
 ): Omit<Asked, 'prompts' | 'promptField' | 'topLogprobs'> {
+  if (request.stream_options != null && !request.stream) {
+    const message = 'stream_options are given and stream is not true: set it, or leave them out';
+    throw new HttpError(400, message, 'stream_options');
+  }
   const includeUsage = request.stream_options?.include_usage ?? false;
   const returnTokenIds = request.return_token_ids ?? false;
   const sampling: Partial<SamplingParams> = {};

@@ -1,5 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import { EngineDeadError, RequestError, RoutingError, TransferError } from '../../src/errors.ts';
+import {
+  ConflictError,
+  EngineDeadError,
+  RequestError,
+  RoutingError,
+  TransferError,
+} from '../../src/errors.ts';
 import { MOST_BODY_BYTES } from '../../src/server/sizes.ts';
 import { CHAT, hello, post, stubApp } from './ask.ts';
 import { events, StubService } from './stub.ts';
@@ -34,6 +40,8 @@ describe('errors', () => {
       /64 tokens.*context of 64/,
     ],
     [{ ...hello, messages: [{ role: 'user', content: 'x'.repeat(400) }] }, 'messages', /at least 100 tokens/],
+    [{ ...hello, stream_options: { include_usage: true } }, 'stream_options', /stream is not true/],
+    [{ ...hello, stream: false, stream_options: {} }, 'stream_options', /stream is not true/],
     [{ ...hello, kv_transfer_params: 'x' }, 'kv_transfer_params', /an object/],
   ];
 
@@ -78,6 +86,7 @@ describe('errors', () => {
   test('what fails before the first token has a status: 400, 500 or 503', async () => {
     for (const [error, status] of [
       [new RequestError('no'), 400],
+      [new ConflictError('wait'), 409],
       [new TransferError('lost'), 500],
       [new EngineDeadError('dead'), 503],
       [new Error('bug'), 500],
