@@ -28,6 +28,8 @@ export interface GenerateRequest {
   promptEnd?: PromptEnd;
   /** The whole prompt as text, without any chat template. */
   promptText?: string;
+  /** Of promptText: with those that the model's tokenizer begins and ends a text with. Left out: without. */
+  addSpecialTokens?: boolean;
   sampling?: Partial<SamplingParams>;
   /** How P decides on pulling what D has, for this request only; left out: as the cluster is set. */
   pull?: PullPolicyName;
@@ -130,4 +132,5 @@ export type PromptSource = Pick<
   | 'promptTokenIds'
   | 'cacheSalt'
   | 'encode'
+  | 'addSpecialTokens'
 >;

@@ -80,8 +80,9 @@ export class OneEngineService implements EngineService {
       .catch(() => {});
   }
 
-  async #checked({ prompt, kvTransferParams: given, onPrompt, signal }: GenerationRequest) {
-    const promptTokenIds = await promptTokens(this.text, prompt, signal);
+  async #checked(request: GenerationRequest) {
+    const { kvTransferParams: given, onPrompt, signal } = request;
+    const promptTokenIds = await promptTokens(this.text, request, signal);
     onPrompt(promptTokenIds);
     const recompute = this.#cluster.settings.connector.loadFailurePolicy === 'recompute';
     const rule = { peers: this.#peers(), names: this.#names, recompute };

@@ -91,6 +91,21 @@ export const topLogprobs = whole(0, `a whole number from 0 to ${MOST_TOP_LOGPROB
   wanted(`a whole number from 0 to ${MOST_TOP_LOGPROBS}`),
 );
 
+/** Read by specialTokensOf(). */
+export const addSpecialTokens = flag;
+
+/** Whether a text gets those special tokens that the model's tokenizer puts around it. Throws HttpError 400 for messages that should. */
+export function specialTokensOf(
+  given: z.output<typeof addSpecialTokens>,
+  prompt: 'text' | 'messages',
+): boolean {
+  if (prompt === 'text') return given ?? true;
+  if (!given) return false;
+  const message =
+    'add_special_tokens is true: wanted false for messages, whose chat template writes those that there are';
+  throw new HttpError(400, message, 'add_special_tokens');
+}
+
 /** What belongs to a request, whatever its prompt. */
 export const requestFields = {
   model: z.string(wanted('a string')).nullish(),

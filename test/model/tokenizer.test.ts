@@ -132,6 +132,25 @@ describe('a tokenizer', () => {
     );
   });
 
+  it('puts around a whole text what its post-processor does', async () => {
+    const files = presetTokenizerFiles('nano');
+    const json = JSON.parse(files['tokenizer.json']!) as Record<string, unknown>;
+    const { system, endOfTurn } = presetTokenIds;
+    const characters = presetCharacters(512);
+    const around = async (single: readonly object[]) => {
+      const post_processor = { type: 'TemplateProcessing', single, pair: [], special_tokens: {} };
+      const text = JSON.stringify({ ...json, post_processor });
+      const tokenizer = await Tokenizer.load(memorySource('m', { ...files, 'tokenizer.json': text }), 512);
+      return tokenizer.withSpecialTokens([7, 8]);
+    };
+    const whole = { Sequence: { id: 'A', type_id: 0 } };
+    const special = (id: number) => ({ SpecialToken: { id: characters[id], type_id: 0 } });
+    expect(await around([special(system), whole])).toEqual([system, 7, 8]);
+    expect(await around([special(system), whole, special(endOfTurn)])).toEqual([system, 7, 8, endOfTurn]);
+    expect(await around([whole])).toEqual([7, 8]);
+    expect((await recall).tokenizer.withSpecialTokens([7, 8])).toEqual([7, 8]);
+  });
+
   it('streams what it decodes at once, whole characters only', async () => {
     const { tokenizer } = await recall;
     const stream = (ids: readonly number[]) => {

@@ -169,6 +169,35 @@ describe('shapes', () => {
     }
   });
 
+  test('special tokens around a text: unless it says false; around messages: none', async () => {
+    const stub = new StubService();
+    stub.text.withSpecialTokens = (ids) => [9, ...ids];
+    const app = stubApp(stub);
+    const ask = async (path: string, body: object) => (await app.request(path, post(body))).status;
+    const prompt = { prompt: 'ab', max_tokens: 1 };
+    const off = { add_special_tokens: false };
+    const on = { add_special_tokens: true };
+    for (const body of [prompt, { ...prompt, ...off }]) expect(await ask('/v1/completions', body)).toBe(200);
+    for (const body of [hello, { ...hello, ...off }]) expect(await ask(CHAT, body)).toBe(200);
+    expect(stub.requests.map(({ addSpecialTokens }) => addSpecialTokens)).toEqual([
+      true,
+      false,
+      false,
+      false,
+    ]);
+    const tokens = async (body: object) => (await app.request('/tokenize', post(body))).json();
+    expect(await tokens({ prompt: 'ab' })).toMatchObject({ count: 3, tokens: [9, 97, 98] });
+    expect(await tokens({ prompt: 'ab', ...off })).toMatchObject({ tokens: [97, 98] });
+    const { messages } = hello;
+    expect(await tokens({ messages })).toMatchObject({ count: 5 });
+    expect(await ask('/tokenize', { messages, ...on })).toBe(400);
+    const refused = await app.request(CHAT, post({ ...hello, ...on }));
+    expect(refused.status).toBe(400);
+    expect(await refused.json()).toMatchObject({
+      error: { param: 'add_special_tokens', message: expect.stringContaining('wanted false') },
+    });
+  });
+
   test('tokenize and detokenize', async () => {
     const app = stubApp(new StubService());
     const tokenized = await app.request('/tokenize', post({ prompt: 'ab', return_token_strs: true }));
