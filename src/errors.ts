@@ -1,6 +1,7 @@
 /**
  * One class per kind of blame, each with a stable code. Every class survives a trip between threads
- * (toWire / fromWire), so that a caller sees the same class, code and cause as in the thread that threw.
+ * (toWire / fromWire), so that a caller sees the same class, code and cause as in the thread that threw; of those that only
+ * the main thread throws, the class that they extend.
  */
 
 export type ErrorCode =
@@ -50,6 +51,12 @@ export class RequestError extends KvferryError {
     super('request', message, options);
   }
 }
+
+/** Another change of the same kind is under way: what was asked for may be once that is done. */
+export class ConflictError extends RequestError {}
+
+/** A turn cannot be routed by the policy that it asks for. */
+export class RoutingError extends RequestError {}
 
 /** KV blocks did not arrive and could not be made up for. */
 export class TransferError extends KvferryError {

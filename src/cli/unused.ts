@@ -64,6 +64,13 @@ const ofStore = (stored: boolean): Unused | false =>
     why: 'without a store: give --store BYTES too, or',
   };
 
+/** `except`: keys of a fleet that changes by other means too. */
+const ofAutoscaler = ({ autoscale }: RunConfig, ...except: readonly RunKey[]): Unused | false =>
+  autoscale === null && {
+    keys: keysOf(['scaling'], 'autoscale', ...except),
+    why: 'to a fleet that stays as it is: give --autoscale NAME too, or',
+  };
+
 const ofCosts = ({ pullPolicy }: RunConfig): Unused | false =>
   pullPolicy === 'cost-aware' && {
     keys: ['threshold'],
@@ -107,10 +114,7 @@ export const unusedBySimulate = (config: RunConfig): readonly (Unused | false)[]
     why: 'with --validate, which measures its own costs and compares with the engines here alone',
   },
   { keys: ['explainScaling'], why: 'to a simulation, whose report has each decision that changed something' },
-  config.autoscale === null && {
-    keys: keysOf(['scaling'], 'autoscale'),
-    why: 'to a fleet that stays as it is: give --autoscale NAME too, or',
-  },
+  ofAutoscaler(config),
   config.autoscale === null &&
     config.faults === null && {
       keys: ['startUp'],
@@ -130,6 +134,21 @@ export const unusedByPlan = (config: RunConfig, stored: boolean): readonly (Unus
   { keys: OF_DEVICES, why: 'to a plan, which starts no engine' },
   ofStore(stored),
   ofLinks(config),
+];
+
+/** By commands whose engines serve what is told elsewhere. */
+export const unusedByEngines = (config: RunConfig): readonly (Unused | false)[] => [
+  ofStore(config.store !== null),
+];
+
+export const unusedByServe = (config: RunConfig): readonly (Unused | false)[] => [
+  ...unusedByEngines(config),
+  // POST /fleet/scale drains as well.
+  ofAutoscaler(config, 'drain', 'drainTimeout'),
+  !config.kvCacheMetrics && {
+    keys: ['kvCacheMetricsSample'],
+    why: 'where no block is followed: give --kv-cache-metrics too, or',
+  },
 ];
 
 export const unusedByReplay = (config: RunConfig): readonly (Unused | false)[] => [

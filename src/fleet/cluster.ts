@@ -6,7 +6,7 @@
 import type { Mode } from '../config/modes.ts';
 import { written } from '../config/token-ids.ts';
 import type { Clock } from '../engine/types.ts';
-import { RequestError } from '../errors.ts';
+import { ConflictError, RequestError } from '../errors.ts';
 import type { EngineStats } from '../host/engine-api.ts';
 import type { MeasuredKernels } from '../measure/profile.ts';
 import type { SpanCounts } from '../measure/span-cost.ts';
@@ -189,11 +189,13 @@ export class EngineCluster implements Cluster {
   async *generate(request: GenerateRequest): AsyncGenerator<GeneratedToken> {
     if (this.#changing > 0) throw new RequestError('a setting is being changed: wait until it has been');
     this.#active++;
+    let leave = (): void => {};
     try {
       if (request.routing)
-        await this.#routings.prepare(request.routing, this.#options, this.#info.model.blockBytes);
+        leave = await this.#routings.enter(request.routing, this.#options, this.#info.model.blockBytes);
       yield* this.#router.serve(request);
     } finally {
+      leave();
       this.#active--;
     }
   }
@@ -288,7 +290,7 @@ export class EngineCluster implements Cluster {
 
   /** `why`: who asks, for spans. */
   async scale(target: ScaleTarget, drain?: DrainRule, why = 'asked for'): Promise<ScaleReport> {
-    if (this.#changing > 0) throw new RequestError('a setting is being changed: wait until it has been');
+    if (this.#changing > 0) throw new ConflictError('a setting is being changed: wait until it has been');
     const begunMs = this.#clock.now();
     const report = await this.members.scale(target, drain ?? this.#options.drain ?? WAIT_30S);
     this.#watches.spans.tell(scaleSpan(begunMs, this.#clock.now(), report, why));

@@ -3,7 +3,7 @@
  * Whom to take and how to drain is decided in src/router/scaling; here engines are started and ended.
  */
 import type { Clock } from '../engine/types.ts';
-import { RequestError } from '../errors.ts';
+import { ConflictError, RequestError } from '../errors.ts';
 import type { Conversation, ConversationCache } from '../router/conversations.ts';
 import type { EngineClient } from '../router/engine-client.ts';
 import { type DrainRule, drained, heirOf } from '../router/scaling/drain.ts';
@@ -73,10 +73,11 @@ export class Membership<E extends Member = ThreadEngine> {
 
   /**
    * As many engines as wanted. Resolves when new ones serve and leaving ones are gone. Throws RequestError for what cannot
-   * be or while another change is under way, AdapterError for more than there is memory; engines that joined before stay.
+   * be, ConflictError while another change is under way, AdapterError for more than there is memory; engines that joined
+   * before stay.
    */
   async scale(target: ScaleTarget, rule: DrainRule): Promise<ScaleReport> {
-    if (this.#scaling) throw new RequestError('the fleet is being scaled: wait until that is done');
+    if (this.#scaling) throw new ConflictError('the fleet is being scaled: wait until that is done');
     this.#scaling = true;
     try {
       const { pool, options, checkRoom, tell } = this.#deps;

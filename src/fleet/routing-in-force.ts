@@ -11,7 +11,6 @@ import { EngineViews } from '../router/views.ts';
 import type { CacheWatch } from './cache-watch.ts';
 import { HASH_SEED } from './options.ts';
 import type { LoadWatch } from './report-watch.ts';
-import type { ThreadEngine } from './thread-engine.ts';
 import type { ClusterOptions } from './types.ts';
 
 /** A policy, and what it wants engines to tell. */
@@ -47,7 +46,6 @@ export class RoutingInForce {
   constructor(
     { policy, looksAt }: MadePolicy,
     { routing = DEFAULT_ROUTING, signalAgeMs = 0, blockSize, kvCacheGroups = [] }: ClusterOptions,
-    engines: readonly ThreadEngine[],
     { caches, loads }: { caches: CacheWatch; loads: LoadWatch },
   ) {
     this.name = routing.name;
@@ -59,11 +57,6 @@ export class RoutingInForce {
     if (this.looksAt.cache) this.#ends.push(caches.listen((news) => this.views.cached(news)));
     if (this.looksAt.load)
       this.#ends.push(loads.listen(({ engineId, load }) => this.views.load(engineId, load)));
-    for (const engine of engines) this.follow(engine);
-  }
-
-  follow(engine: ThreadEngine): void {
-    engine.onDeath(() => this.views.forget(engine.engineId));
   }
 
   end(): void {

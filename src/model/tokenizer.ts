@@ -15,8 +15,9 @@ export interface StreamDecoder {
 export class Tokenizer {
   #tokenizer: HuggingFaceTokenizer;
   #specialIds: ReadonlySet<number>;
-  /** Found when first asked for. */
+  /** Found when first asked for, as the next. */
   #mostCharacters: number | null = null;
+  #around: ReturnType<typeof tokensAround> | null = null;
   /** Whether text is changed before it is cut into tokens. */
   readonly #normalizes: boolean;
 
@@ -63,6 +64,13 @@ export class Tokenizer {
     return this.#tokenizer.encode(text, { add_special_tokens: false }).ids;
   }
 
+  /** A whole prompt as Hugging Face's tokenizers begin and end it: with a token of its beginning, for most models that have one. */
+  withSpecialTokens(tokenIds: readonly number[]): readonly number[] {
+    this.#around ??= tokensAround(this.#tokenizer);
+    const { before, after } = this.#around;
+    return before.length + after.length === 0 ? tokenIds : [...before, ...tokenIds, ...after];
+  }
+
   /** Characters of a text that one token stands for at most: what is far too long can be refused without encoding it. */
   get mostCharacters(): number {
     this.#mostCharacters ??= longestToken(this.#tokenizer) * (this.#normalizes ? MOST_SHORTENING : 1);
@@ -79,9 +87,23 @@ export class Tokenizer {
     return known.length === 0 ? '' : this.#tokenizer.decode(known, { skip_special_tokens: false });
   }
 
-  streamDecoder(): StreamDecoder {
-    return streamDecoder((ids) => this.decode(ids));
+  streamDecoder(options: { skipSpecialTokens?: boolean } = {}): StreamDecoder {
+    const decoder = streamDecoder((ids) => this.decode(ids));
+    if (!options.skipSpecialTokens) return decoder;
+    return {
+      push: (tokenId) => (this.#specialIds.has(tokenId) ? '' : decoder.push(tokenId)),
+      end: decoder.end,
+    };
   }
+}
+
+/** Special tokens that stand before and after any text: a post-processor's template, found by what it makes of one letter. */
+function tokensAround(tokenizer: HuggingFaceTokenizer): { before: number[]; after: number[] } {
+  const letter: number[] = tokenizer.encode('a', { add_special_tokens: false }).ids;
+  const whole: number[] = tokenizer.encode('a', { add_special_tokens: true }).ids;
+  const at = whole.findIndex((_, i) => letter.every((id, j) => whole[i + j] === id));
+  if (letter.length === 0 || at < 0) return { before: [], after: [] };
+  return { before: whole.slice(0, at), after: whole.slice(at + letter.length) };
 }
 
 /** What Unicode normalisation makes of a text has at least a third of its characters. */

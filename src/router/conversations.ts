@@ -46,7 +46,7 @@ export interface Conversation {
   kv: HeldForNextTurn | null;
   /** What the last turn began with; null before the first, and once it was taken back. */
   before: TurnStart | null;
-  /** The one that this one goes on from, found by its history; its place is taken when the turn ends well. */
+  /** The one without a client's id that this one goes on from, found by its history; its place is taken when the turn ends well. */
   follows: Conversation | null;
   /** It was forgotten: a turn that is under way leaves nothing behind. */
   ended: boolean;
@@ -77,6 +77,9 @@ export interface ConversationHistory {
   tokenIds: readonly number[];
   messages: readonly Message[];
 }
+
+/** Whether it is an id as the router makes them for those that come without: clients may not name theirs so. */
+export const isAnonymous = (id: string): boolean => /^anonymous-\d+$/.test(id);
 
 export class ConversationCache {
   /** Least recently used first. */
@@ -112,7 +115,9 @@ export class ConversationCache {
     const known = this.find(request);
     if (known) {
       if (request.conversationId !== null) return this.#keep(known);
-      return { ...known, id: this.#anonymousId(), kv: null, before: null, follows: known, ended: false };
+      // What a client has named stays that client's: its history is read, and nothing of it taken.
+      const follows = isAnonymous(known.id) ? known : null;
+      return { ...known, id: this.#anonymousId(), kv: null, before: null, follows, ended: false };
     }
     return {
       id: request.conversationId ?? this.#anonymousId(),

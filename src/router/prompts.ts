@@ -3,7 +3,7 @@ import { type TokenIds, written } from '../config/token-ids.ts';
 import { RequestError } from '../errors.ts';
 import type { StreamDecoder } from './answer.ts';
 import { type Conversation, goesOn } from './conversations.ts';
-import type { GenerateRequest, Message, PromptEnd } from './turn-types.ts';
+import type { GenerateRequest, Message, PromptEnd, PromptSource } from './turn-types.ts';
 
 /** Text to ids, without special tokens. */
 type Encode = (text: string) => readonly number[] | Promise<readonly number[]>;
@@ -11,7 +11,12 @@ type Encode = (text: string) => readonly number[] | Promise<readonly number[]>;
 /** What the router needs of a model's tokenizer and chat template. */
 export interface TurnText {
   architecture: { eosTokenIds: readonly number[] };
-  tokenizer: { encode(text: string): number[]; streamDecoder(): StreamDecoder };
+  tokenizer: {
+    encode(text: string): number[];
+    /** Of a whole prompt; left out: the model has none. */
+    withSpecialTokens?(tokenIds: readonly number[]): readonly number[];
+    streamDecoder(options: { skipSpecialTokens: boolean }): StreamDecoder;
+  };
   chat: {
     /** Rejects with RequestError or ModelError. */
     encodePrompt(messages: readonly Message[], encode: Encode, end: PromptEnd): Promise<readonly number[]>;
@@ -37,7 +42,7 @@ export class PromptBuilder {
 
   /** `conversation`: what is known of it; null for a prompt that stands alone. Rejects with RequestError. */
   async build(
-    request: Pick<GenerateRequest, 'promptTokenIds' | 'messages' | 'promptEnd' | 'promptText' | 'encode'>,
+    request: Omit<PromptSource, 'conversationId'> & Pick<GenerateRequest, 'promptEnd'>,
     conversation: Conversation | null,
   ): Promise<TokenIds> {
     const { messages, promptTokenIds, promptText, promptEnd: end = 'generation_prompt' } = request;
@@ -49,7 +54,8 @@ export class PromptBuilder {
     if (promptTokenIds) return promptTokenIds;
     const encode = request.encode ?? ((text) => this.#text.tokenizer.encode(text));
     const goingOn = conversation && goesOn(conversation, request) ? conversation : null;
-    if (promptText !== undefined) return fromText(promptText, goingOn, encode);
+    if (promptText !== undefined)
+      return this.#fromText(promptText, goingOn, encode, request.addSpecialTokens ?? false);
     if (!messages || messages.length === 0) {
       throw new RequestError('a request has no messages and no promptTokenIds: give one of them');
     }
@@ -62,6 +68,24 @@ export class PromptBuilder {
     }
     return this.#text.chat.encodePrompt(messages, encode, end);
   }
+
+  async #fromText(
+    text: string,
+    goingOn: Conversation | null,
+    encode: Encode,
+    addSpecialTokens: boolean,
+  ): Promise<readonly number[]> {
+    const around = (ids: readonly number[]) => this.#text.tokenizer.withSpecialTokens?.(ids) ?? ids;
+    if (goingOn?.text) {
+      const historyIds = written(goingOn.historyIds);
+      const [first] = around([]);
+      // The same text may have begun otherwise.
+      if (first === undefined || (historyIds[0] === first) === addSpecialTokens)
+        return [...historyIds, ...(await encode(text.slice(goingOn.text.length)))];
+    }
+    const ids = await encode(text);
+    return addSpecialTokens ? around(ids) : ids;
+  }
 }
 
 /** Throws RequestError. */
@@ -70,14 +94,4 @@ export function checkLast(messages: readonly Message[], end: PromptEnd): void {
   throw new RequestError(
     'the conversation ends with the assistant: the last message must be one to answer, or gone on with by continue_final_message',
   );
-}
-
-async function fromText(
-  text: string,
-  goingOn: Conversation | null,
-  encode: Encode,
-): Promise<readonly number[]> {
-  if (!goingOn?.text) return encode(text);
-  const { historyIds } = goingOn;
-  return [...historyIds, ...(await encode(text.slice(goingOn.text.length)))];
 }

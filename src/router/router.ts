@@ -151,7 +151,7 @@ export class Router {
       ? this.#withFailover(served, asked, plan, watch, give)
       : this.#go(served, asked, plan!, watch, '');
     const answer = readAnswer(outputs, {
-      decoder: text.tokenizer.streamDecoder(),
+      decoder: text.tokenizer.streamDecoder({ skipSpecialTokens: request.skipSpecialTokens ?? false }),
       eosTokenIds: text.architecture.eosTokenIds,
       stop: request.stop ?? [],
       includeStop: request.includeStop ?? false,

@@ -28,12 +28,16 @@ export interface GenerateRequest {
   promptEnd?: PromptEnd;
   /** The whole prompt as text, without any chat template. */
   promptText?: string;
+  /** Of promptText: with those that the model's tokenizer begins and ends a text with. Left out: without. */
+  addSpecialTokens?: boolean;
   sampling?: Partial<SamplingParams>;
   /** How P decides on pulling what D has, for this request only; left out: as the cluster is set. */
   pull?: PullPolicyName;
   /** Strings that end the answer, and are not part of it unless includeStop. */
   stop?: readonly string[];
   includeStop?: boolean;
+  /** Special tokens have no text; left out: theirs. */
+  skipSpecialTokens?: boolean;
   /** Requests with another salt never share blocks. */
   cacheSalt?: string | null;
   /** Without an id: goes on with the known conversation whose last prompt and answer this prompt begins with. */
@@ -128,4 +132,5 @@ export type PromptSource = Pick<
   | 'promptTokenIds'
   | 'cacheSalt'
   | 'encode'
+  | 'addSpecialTokens'
 >;

@@ -37,7 +37,7 @@ export interface AppOptions {
   apiKey?: string | null;
   /** Does as well. */
   adminKey?: string | null;
-  /** Whose pages may ask; none: no page of another origin. */
+  /** Whose pages may ask, '*': anyone's; none: no page of another origin. */
   corsOrigins?: readonly string[];
   /** Names that the port is asked under, beside localhost and addresses. */
   hosts?: readonly string[];
@@ -57,7 +57,7 @@ const DEFAULT_MAX_QUEUE = 256;
 export function createApp(service: PortService, options: AppOptions): Hono {
   const { log, corsOrigins = [], hosts = [] } = options;
   const app = baseApp(service.name, log, { hosts, origins: corsOrigins }, options.answered);
-  if (corsOrigins.length > 0) app.use(cors({ origin: [...corsOrigins] }));
+  if (corsOrigins.length > 0) app.use(cors({ origin: corsOrigins.includes('*') ? '*' : [...corsOrigins] }));
   const { apiKey = null, adminKey = null } = options;
   if (apiKey !== null) app.use(requireKey([apiKey, ...(adminKey === null ? [] : [adminKey])], '--api-key'));
   app.use(limitBody(mostBodyBytes(service)));

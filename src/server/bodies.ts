@@ -2,7 +2,15 @@
 import { z } from 'zod';
 import type { SamplingParams } from '../engine/types.ts';
 import type { Message, PromptEnd } from '../router/turn-types.ts';
-import { checked, requestFields, samplingFields, tokenIdList, topLogprobs } from './fields.ts';
+import {
+  addSpecialTokens,
+  checked,
+  requestFields,
+  samplingFields,
+  specialTokensOf,
+  tokenIdList,
+  topLogprobs,
+} from './fields.ts';
 import { HttpError } from './http-error.ts';
 import { refusedFields, refusedTemplateFields } from './refused-fields.ts';
 import type { Prompt } from './service.ts';
@@ -55,6 +63,7 @@ const chatSchema = z.object(
     ...refusedFields,
     ...endFields,
     messages: messageList,
+    add_special_tokens: addSpecialTokens,
     max_completion_tokens: samplingFields.max_tokens,
     logprobs: z.boolean({ error: 'true or false' }).nullish(),
     top_logprobs: topLogprobs.nullish(),
@@ -67,7 +76,14 @@ const prompts = z.union([z.string(), tokenIdList, z.array(z.string()), z.array(t
 });
 
 const completionSchema = z.object(
-  { ...requestFields, ...samplingFields, ...refusedFields, prompt: prompts, logprobs: topLogprobs.nullish() },
+  {
+    ...requestFields,
+    ...samplingFields,
+    ...refusedFields,
+    prompt: prompts,
+    add_special_tokens: addSpecialTokens,
+    logprobs: topLogprobs.nullish(),
+  },
   object,
 );
 
@@ -79,6 +95,8 @@ const generateSchema = z.object(
       {
         ...samplingFields,
         ...refusedFields,
+        /** Its answers have no text. */
+        detokenize: z.boolean({ error: 'true or false' }).nullish(),
         logprobs: topLogprobs.nullish(),
         extra_args: z.object({ kv_transfer_params: requestFields.kv_transfer_params }).nullish(),
       },
@@ -93,6 +111,8 @@ export interface Asked {
   model: string | null;
   /** One, or several that are answered beside each other. */
   prompts: readonly Prompt[];
+  /** Those of text begin and end as the model's tokenizer has it. */
+  addSpecialTokens: boolean;
   /** Answers to each. */
   n: number;
   /** The body's fields of the prompt, of the number of tokens and of answers, for messages. */
@@ -106,6 +126,7 @@ export interface Asked {
   badWords: readonly string[];
   stop: readonly string[];
   includeStop: boolean;
+  skipSpecialTokens: boolean;
   /** How many of the likeliest tokens to tell beside each token; null: no logprobs. */
   topLogprobs: number | null;
   stream: boolean;
@@ -133,6 +154,7 @@ export function askedByChat(body: unknown): Asked {
   return {
     ...asked(fields, fields),
     prompts: [{ kind: 'messages', messages: fields.messages.map(plainMessage), end: promptEndOf(fields) }],
+    addSpecialTokens: specialTokensOf(fields.add_special_tokens, 'messages'),
     promptField: 'messages',
     maxTokensField: fields.max_completion_tokens == null ? 'max_tokens' : 'max_completion_tokens',
     maxTokens,
@@ -148,6 +170,7 @@ export function askedByCompletion(body: unknown): Asked {
     ...common,
     prompts,
     tellsTokens: common.tellsTokens || prompts[0]!.kind === 'tokens',
+    addSpecialTokens: specialTokensOf(fields.add_special_tokens, 'text'),
     promptField: 'prompt',
     topLogprobs: fields.logprobs ?? null,
   };
@@ -162,6 +185,7 @@ export function askedByGenerate(body: unknown): Asked {
     ...common,
     kvTransferParams: common.kvTransferParams ?? inside,
     prompts: [{ kind: 'tokens', tokenIds: fields.token_ids }],
+    addSpecialTokens: false,
     tellsTokens: true,
     promptField: 'token_ids',
     maxTokensField: 'sampling_params.max_tokens',
@@ -173,10 +197,15 @@ export function askedByGenerate(body: unknown): Asked {
 type RequestFields = z.output<z.ZodObject<typeof requestFields>>;
 type SamplingFields = z.output<z.ZodObject<typeof samplingFields>>;
 
+/** Throws HttpError 400. */
 function asked(
   request: RequestFields,
   s: SamplingFields,
-): Omit<Asked, 'prompts' | 'promptField' | 'topLogprobs'> {
+): Omit<Asked, 'prompts' | 'addSpecialTokens' | 'promptField' | 'topLogprobs'> {
+  if (request.stream_options != null && !request.stream) {
+    const message = 'stream_options are given and stream is not true: set it, or leave them out';
+    throw new HttpError(400, message, 'stream_options');
+  }
   const includeUsage = request.stream_options?.include_usage ?? false;
   const returnTokenIds = request.return_token_ids ?? false;
   const sampling: Partial<SamplingParams> = {};
@@ -199,6 +228,7 @@ function asked(
     badWords: s.bad_words ?? [],
     stop: typeof s.stop === 'string' ? [s.stop] : (s.stop ?? []),
     includeStop: s.include_stop_str_in_output ?? false,
+    skipSpecialTokens: s.skip_special_tokens ?? true,
     stream: request.stream ?? false,
     n: s.n ?? 1,
     includeUsage,
@@ -240,6 +270,7 @@ const tokenizeSchema = z.object(
     prompt: z.string({ error: 'a string' }).optional(),
     ...endFields,
     messages: messageList.optional(),
+    add_special_tokens: addSpecialTokens,
     return_token_strs: z.boolean({ error: 'true or false' }).nullish(),
   },
   object,
@@ -253,7 +284,12 @@ export const askedByTokenize = (body: unknown) => {
     const found = fields.prompt === undefined ? 'neither is given' : 'both are given';
     throw new HttpError(400, `one of prompt and messages is wanted, and ${found}`, 'prompt');
   }
-  return { ...fields, messages: fields.messages?.map(plainMessage), end: promptEndOf(fields) };
+  return {
+    ...fields,
+    messages: fields.messages?.map(plainMessage),
+    addSpecialTokens: specialTokensOf(fields.add_special_tokens, fields.messages ? 'messages' : 'text'),
+    end: promptEndOf(fields),
+  };
 };
 
 export const askedByDetokenize = (body: unknown) => checked(detokenizeSchema, body);

@@ -46,12 +46,18 @@ export function choicesOf(asked: Asked, sampling: SamplingParams, requestId: str
         index,
         prompt,
         promptIndex,
-        sampling: i === 0 ? sampling : { ...sampling, seed: sampling.seed + i },
+        sampling: i === 0 ? sampling : { ...sampling, seed: seedAfter(sampling.seed, i) },
         requestId: count === 1 ? requestId : `${requestId}-${index}`,
         conversationId: index === 0 ? conversationId : null,
       };
     }),
   );
+}
+
+/** Beyond the largest whole number, where neighbours are one, it goes on at the smallest. */
+function seedAfter(seed: number, i: number): number {
+  const left = Number.MAX_SAFE_INTEGER - seed;
+  return i <= left ? seed + i : Number.MIN_SAFE_INTEGER + (i - left - 1);
 }
 
 /** What a holder keeps is for one reader, so that its parameters are for one answer. Throws HttpError 400. */

@@ -80,8 +80,9 @@ export class OneEngineService implements EngineService {
       .catch(() => {});
   }
 
-  async #checked({ prompt, kvTransferParams: given, onPrompt, signal }: GenerationRequest) {
-    const promptTokenIds = await promptTokens(this.text, prompt, signal);
+  async #checked(request: GenerationRequest) {
+    const { kvTransferParams: given, onPrompt, signal } = request;
+    const promptTokenIds = await promptTokens(this.text, request, signal);
     onPrompt(promptTokenIds);
     const recompute = this.#cluster.settings.connector.loadFailurePolicy === 'recompute';
     const rule = { peers: this.#peers(), names: this.#names, recompute };
@@ -97,7 +98,7 @@ export class OneEngineService implements EngineService {
     // The second half of a turn under way has nowhere else to go.
     if (this.#cluster.members.isLeaving(engine) && request.kvTransferParams?.do_remote_prefill !== true)
       throw comeBack(`engine ${this.name} is leaving the fleet: ask another`);
-    const { requestId, sampling, cacheSalt, signal } = request;
+    const { requestId, sampling, cacheSalt, signal, skipSpecialTokens } = request;
     const { promptTokenIds, kvTransferParams } = await this.#checked(request).catch((error: unknown) => {
       this.refused({ kv_transfer_params: request.kvTransferParams, cache_salt: cacheSalt });
       throw error;
@@ -109,7 +110,7 @@ export class OneEngineService implements EngineService {
       { signal, stopped: stopping.signal },
     );
     const answer = readAnswer(outputs, {
-      decoder: this.#cluster.text.tokenizer.streamDecoder(),
+      decoder: this.#cluster.text.tokenizer.streamDecoder({ skipSpecialTokens }),
       eosTokenIds: this.model.eosTokenIds,
       stop: request.stop,
       includeStop: request.includeStop,

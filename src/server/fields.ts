@@ -1,7 +1,7 @@
 /** The fields that requests of all kinds have in common, checked. Unknown fields are ignored, as vLLM does; known ones that kvferry cannot honour are refused. */
 import { z } from 'zod';
 import { HttpError } from './http-error.ts';
-import { idText } from './ids.ts';
+import { conversationIdText, idText } from './ids.ts';
 
 const wanted = (what: string) => ({ error: what });
 
@@ -81,6 +81,7 @@ export const samplingFields = {
     .refine((ids) => ids.length > 0, wanted('a list of at least one token id'))
     .nullish(),
   include_stop_str_in_output: flag,
+  skip_special_tokens: flag,
   ignore_eos: flag,
   n: whole(1, 'a whole number, 1 or more').nullish(),
 };
@@ -89,6 +90,21 @@ export const topLogprobs = whole(0, `a whole number from 0 to ${MOST_TOP_LOGPROB
   MOST_TOP_LOGPROBS,
   wanted(`a whole number from 0 to ${MOST_TOP_LOGPROBS}`),
 );
+
+/** Read by specialTokensOf(). */
+export const addSpecialTokens = flag;
+
+/** Whether a text gets those special tokens that the model's tokenizer puts around it. Throws HttpError 400 for messages that should. */
+export function specialTokensOf(
+  given: z.output<typeof addSpecialTokens>,
+  prompt: 'text' | 'messages',
+): boolean {
+  if (prompt === 'text') return given ?? true;
+  if (!given) return false;
+  const message =
+    'add_special_tokens is true: wanted false for messages, whose chat template writes those that there are';
+  throw new HttpError(400, message, 'add_special_tokens');
+}
 
 /** What belongs to a request, whatever its prompt. */
 export const requestFields = {
@@ -107,8 +123,8 @@ export const requestFields = {
     .nullish(),
   request_id: idText.nullish(),
   kv_transfer_params: z.record(z.string(), z.unknown(), wanted('an object')).nullish(),
-  conversation_id: idText.nullish(),
-  session_id: idText.nullish(),
+  conversation_id: conversationIdText.nullish(),
+  session_id: conversationIdText.nullish(),
   return_token_ids: flag,
 };
 

@@ -1,6 +1,7 @@
 /** What the router decided, and who came and went: metrics of the router's port. */
 import { ROUTING_NAMES } from '../config/routing.ts';
 import type { ClusterNotice } from '../fleet/engine-watch.ts';
+import type { ThreadEngine } from '../fleet/thread-engine.ts';
 import type { AutoscaleDecision } from '../router/autoscale/loop.ts';
 import type { RoutedTurn } from '../router/decision.ts';
 import { LATENCY_BUCKETS, TTFT_BUCKETS } from './engine-metric-names.ts';
@@ -10,6 +11,9 @@ import type { MetricKit } from './metric-kit.ts';
 const STALE_MS = 100;
 
 const AGE_BUCKETS = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 15];
+
+/** One that is not on its way out. */
+export type StayingEngine = Pick<ThreadEngine, 'role' | 'combined' | 'ended'>;
 
 export class FleetMetrics {
   readonly #m: ReturnType<typeof define>;
@@ -34,10 +38,10 @@ export class FleetMetrics {
     } else if (notice.kind === 'dead') this.#m.events('ended', 1);
   }
 
-  /** How many there are now. */
-  setEngines(prefill: number, decode: number): void {
-    this.#m.engines('prefill', prefill);
-    this.#m.engines('decode', decode);
+  /** Those that stay, ended ones included. */
+  setEngines(staying: readonly StayingEngine[]): void {
+    const roles = staying.flatMap(({ role, combined, ended }) => (ended ? [] : [combined ? 'both' : role]));
+    for (const role of ENGINE_ROLES) this.#m.engines(role, roles.filter((each) => each === role).length);
   }
 
   decided({ roles }: AutoscaleDecision): void {
@@ -61,6 +65,8 @@ export class FleetMetrics {
 }
 
 const ROLES = ['prefill', 'decode'] as const;
+/** An engine that does both is no more of one than of the other. */
+const ENGINE_ROLES = [...ROLES, 'both'] as const;
 
 function define(kit: MetricKit) {
   return {
@@ -84,7 +90,7 @@ function define(kit: MetricKit) {
       'kvferry:router_stale_signals_total',
       `Candidates at a decision whose load was older than ${STALE_MS} ms though they were at work, or not told yet.`,
     ),
-    engines: kit.gauges('kvferry:fleet_engines', 'Engines that may get turns.', 'role', ROLES),
+    engines: kit.gauges('kvferry:fleet_engines', 'Engines that may get turns.', 'role', ENGINE_ROLES),
     events: kit.counters('kvferry:fleet_events_total', 'Engines that came and went.', 'event', [
       'joined',
       'left',

@@ -249,8 +249,9 @@ function completionLogprobs(
   return {
     tokens: known.map(({ tokenId }) => tokenText(tokenId)),
     token_logprobs: known.map(({ logprob }) => logprob),
-    top_logprobs: known.map(({ top }) =>
-      Object.fromEntries(top.map(({ tokenId, logprob }) => [tokenText(tokenId), logprob])),
+    // The token itself is there, however unlikely: one more than was asked for.
+    top_logprobs: known.map(({ tokenId, logprob, top }) =>
+      Object.fromEntries([...top, { tokenId, logprob }].map((one) => [tokenText(one.tokenId), one.logprob])),
     ),
     text_offset: offsets,
   };

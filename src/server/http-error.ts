@@ -1,5 +1,5 @@
 /** Errors as a client gets them: OpenAI's shape with vLLM's type names. */
-import { KvferryError, messageOf } from '../errors.ts';
+import { ConflictError, KvferryError, messageOf, RoutingError } from '../errors.ts';
 
 export interface ErrorBody {
   error: { message: string; type: string; param: string | null; code: number };
@@ -49,6 +49,8 @@ export const comeBack = (message: string): HttpError =>
 /** Any error as the one that a client is told. `param` is the field to blame when the engine refused the request. */
 export function asHttpError(error: unknown, param: string | null = null): HttpError {
   if (error instanceof HttpError) return error;
+  if (error instanceof ConflictError) return new HttpError(409, error.message);
+  if (error instanceof RoutingError) return new HttpError(400, error.message, 'routing-strategy');
   if (error instanceof KvferryError) {
     if (error.code === 'request' || error.code === 'config' || error.code === 'model')
       return new HttpError(400, error.message, param);

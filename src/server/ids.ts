@@ -1,6 +1,7 @@
 /** Ids that clients give: checked before anything is made in their name, since they come back in headers, answers and logs. */
 import type { Context } from 'hono';
 import { z } from 'zod';
+import { isAnonymous } from '../router/conversations.ts';
 import { HttpError } from './http-error.ts';
 
 const MOST_CHARACTERS = 256;
@@ -12,6 +13,11 @@ export const idText = z
   .max(MOST_CHARACTERS, { error: WANTED })
   .regex(PRINTABLE, { error: WANTED });
 
+const WANTED_NAME = 'an id that is not one of the router for those without: anonymous-1, anonymous-2, …';
+
+/** Of a conversation. */
+export const conversationIdText = idText.refine((id) => !isAnonymous(id), { error: WANTED_NAME });
+
 const ID_HEADERS = ['X-Request-Id', 'X-Conversation-Id', 'X-Session-Id'] as const;
 
 const isId = (text: string): boolean => text.length <= MOST_CHARACTERS && PRINTABLE.test(text);
@@ -22,6 +28,8 @@ export function checkIdHeaders(c: Context): void {
     const given = c.req.header(name);
     if (given !== undefined && !isId(given))
       throw new HttpError(400, `the header ${name} is no id: wanted ${WANTED}`, name);
+    if (given !== undefined && name !== 'X-Request-Id' && isAnonymous(given))
+      throw new HttpError(400, `the header ${name} is '${given}': wanted ${WANTED_NAME}`, name);
   }
 }
 

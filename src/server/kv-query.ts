@@ -6,7 +6,7 @@ import type { Hono } from 'hono';
 import { z } from 'zod';
 import type { EngineLookup } from '../fleet/types.ts';
 import { messageList, plainMessage } from './bodies.ts';
-import { checked, requestFields, tokenIdList } from './fields.ts';
+import { addSpecialTokens, checked, requestFields, specialTokensOf, tokenIdList } from './fields.ts';
 import { HttpError } from './http-error.ts';
 import { bodyOf, jsonResponse } from './json.ts';
 import { overSignal } from './over.ts';
@@ -22,6 +22,7 @@ const querySchema = z.object(
     messages: messageList.optional(),
     prompt: z.union([promptText, tokenIdList], { error: 'a string, or a list of token ids' }).optional(),
     token_ids: tokenIdList.optional(),
+    add_special_tokens: addSpecialTokens,
     /** The router's port only; without one the conversation is found by its history, as for a completion. */
     conversation_id: requestFields.conversation_id,
     session_id: requestFields.session_id,
@@ -32,6 +33,7 @@ const querySchema = z.object(
 
 interface Query {
   prompt: Prompt;
+  addSpecialTokens: boolean;
   promptField: string;
   conversationId: string | null;
   cacheSalt: string | null;
@@ -61,6 +63,7 @@ function parseQuery(body: unknown): Query {
   }
   return {
     prompt: promptOf(fields),
+    addSpecialTokens: specialTokensOf(fields.add_special_tokens, fields.messages ? 'messages' : 'text'),
     promptField: given[0]!,
     conversationId: fields.conversation_id || fields.session_id || null,
     cacheSalt: fields.cache_salt ?? null,
@@ -75,10 +78,10 @@ function promptOf({ messages, prompt, token_ids: ids }: z.output<typeof querySch
 
 async function askEngine(
   service: EngineService,
-  { prompt, promptField, cacheSalt }: Query,
+  { promptField, cacheSalt, ...query }: Query,
   over: AbortSignal,
 ) {
-  const tokenIds = checkTokens(promptField, await promptTokens(service.text, prompt, over), service);
+  const tokenIds = checkTokens(promptField, await promptTokens(service.text, query, over), service);
   const engine = service.engine();
   const lookup = await engine.inspection.lookup(tokenIds, cacheSalt);
   return {
@@ -89,12 +92,12 @@ async function askEngine(
 
 async function askRouter(
   service: RouterService,
-  { prompt, promptField, conversationId, cacheSalt }: Query,
+  { prompt, addSpecialTokens, promptField, conversationId, cacheSalt }: Query,
   over: AbortSignal,
 ) {
   const encode = async (text: string) =>
     checkTokens(promptField, await service.text.encode(text, over), service);
-  const asked = { conversationId, cacheSalt, findConversation: true, encode };
+  const asked = { conversationId, cacheSalt, findConversation: true, addSpecialTokens, encode };
   return service.cluster.queryCache({ ...asked, ...sourceOf(prompt) });
 }
 

@@ -3,8 +3,8 @@ import type { Context, Hono } from 'hono';
 import { engineSpecs, poolOf } from '../fleet/options.ts';
 import type { Cluster } from '../fleet/types.ts';
 import type { AutoscaleDecision } from '../router/autoscale/loop.ts';
-import type { EngineRole } from '../router/engine-client.ts';
 import { EngineMetrics } from './engine-metrics.ts';
+import type { StayingEngine } from './fleet-metrics.ts';
 import type { Answered } from './http-metrics.ts';
 import { KvEventLog } from './kv-events.ts';
 import { mountKvEvents } from './kv-events-route.ts';
@@ -79,14 +79,14 @@ export function observeEngine(
   };
 }
 
+/** `staying`: the fleet's engines without those that leave. */
 export function observeRouter(
   service: RouterService,
+  staying: () => readonly StayingEngine[],
 ): Observability & { decided(decision: AutoscaleDecision): void } {
   const { cluster } = service;
   const metrics = new RouterMetrics(service.model.names[0]!);
   const stop = cluster.onNotice((notice) => metrics.fleet.hear(notice));
-  const count = (role: EngineRole): number =>
-    cluster.info.engines.filter((engine) => engine.role === role).length;
   return {
     observer: metrics,
     answered: (answered) => metrics.answered(answered),
@@ -94,7 +94,7 @@ export function observeRouter(
     mountMetrics(app, isOperator) {
       app.get('/metrics', async (c) => {
         const whole = isOperator(c);
-        metrics.fleet.setEngines(count('prefill'), count('decode'));
+        metrics.fleet.setEngines(staying());
         // Others see nothing of the store: what they ask leaves it alone.
         if (whole) metrics.setStore(await cluster.storeStats());
         return exposition(c, metrics, whole);

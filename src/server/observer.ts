@@ -9,7 +9,7 @@ export interface RequestRecord {
   decodeMs: number | null;
   latencyMs: number;
   outputTokens: number;
-  /** null when no token came. */
+  /** Known at the end of an answer; null for one that did not come to it. */
   prompt: PromptAccount | null;
   reason: 'stop' | 'length' | 'abort' | 'error';
   /** As asked for. */

@@ -50,6 +50,8 @@ export const refusedFields = {
   truncate_prompt_tokens: only('nothing: prompts are not truncated; shorten it'),
   prompt_embeds: nothing('prompt_embeds'),
   prompt_logprobs: only('nothing: logprobs of the prompt are not served'),
+  detokenize: only('true: ask /inference/v1/generate for token ids alone', true),
+  spaces_between_special_tokens: only('true: special tokens are written as they stand', true),
   echo: only('false: the prompt is not returned', false),
   suffix: nothing('suffix', ''),
   return_tokens_as_token_ids: only('false: ask /inference/v1/generate, whose answers are token ids', false),

@@ -75,7 +75,7 @@ function define(kit: MetricKit) {
     ),
     promptBySource: kit.counters(
       'kvferry:router_prompt_tokens_by_source_total',
-      'Prompt tokens by where their KV came from at the prefill engine; external_kv_transfer is pulled back from the decode engine.',
+      'Prompt tokens of whole answers by where their KV came from at the prefill engine; external_kv_transfer is pulled back from the decode engine.',
       'source',
       PROMPT_SOURCES,
     ),

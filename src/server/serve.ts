@@ -175,7 +175,7 @@ export async function startServer(
     const first = (role: EngineRole): string =>
       ofEngines[cluster.engines.find((engine) => engine.role === role)?.name ?? ''] ??
       Object.values(ofEngines)[0]!;
-    const observability = observeRouter(router);
+    const observability = observeRouter(router, () => cluster.members.staying);
     const { url: routerUrl } = await open(router, observability, options.ports.router);
     const urls = {
       prefill: first('prefill'),

@@ -24,6 +24,8 @@ export interface TextTools {
   /** No special tokens are added. Rejects with the signal's reason, or HttpError 503 when there is no room for a long text. */
   encode(text: string, signal: AbortSignal): Promise<readonly number[]>;
   decode(tokenIds: readonly number[]): string;
+  /** A whole text's tokens, and those that the model's tokenizer puts before and after them. */
+  withSpecialTokens(tokenIds: readonly number[]): readonly number[];
   /** Characters of a text that one token stands for at most. */
   readonly mostCharacters: number;
   /** By the model's chat template. Rejects as encode does, and with RequestError or ModelError. */
@@ -43,10 +45,14 @@ export interface GenerationRequest {
   /** Unique, and not to be guessed; the engines know the request by it. */
   requestId: string;
   prompt: Prompt;
+  /** Of a prompt of text: with the special tokens before and after it. */
+  addSpecialTokens: boolean;
   sampling: SamplingParams;
   /** Strings that end the answer; they are not part of it unless includeStop. */
   stop: readonly string[];
   includeStop: boolean;
+  /** Special tokens have no text. */
+  skipSpecialTokens: boolean;
   /** Requests with another salt never share blocks. */
   cacheSalt: string | null;
   /** Engine ports only: what travels with the request. */

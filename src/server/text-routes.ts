@@ -31,9 +31,10 @@ export function mountTextRoutes(app: Hono, service: PortService, most: number): 
 
 async function tokenized(service: PortService, asked: ReturnType<typeof askedByTokenize>, over: AbortSignal) {
   const { text, model } = service;
-  const tokens = asked.messages
+  const encoded = asked.messages
     ? await text.encodeMessages(asked.messages, asked.end, over)
     : await text.encode(asked.prompt!, over);
+  const tokens = asked.addSpecialTokens ? text.withSpecialTokens(encoded) : encoded;
   checkTokens(asked.messages ? 'messages' : 'prompt', tokens, service);
   const strings: string[] = [];
   for (let i = 0; asked.return_token_strs && i < tokens.length; i++) {

@@ -1,7 +1,7 @@
 /** A model's tokenizer and chat template, as the ports use them. */
 import type { EngineCluster } from '../fleet/cluster.ts';
 import { checkLast } from '../router/prompts.ts';
-import type { Prompt, TextTools } from './service.ts';
+import type { GenerationRequest, TextTools } from './service.ts';
 
 /** Characters: about 8 ms of work. Others wait for a text that is no longer; a longer one goes to a thread. */
 export const SHORT_TEXT = 16 * 1024;
@@ -16,6 +16,7 @@ export function textTools(
     encode,
     mostCharacters: tokenizer.mostCharacters,
     decode: (tokenIds) => tokenizer.decode(tokenIds),
+    withSpecialTokens: (tokenIds) => tokenizer.withSpecialTokens(tokenIds),
     encodeMessages: async (messages, end, signal) => encode(chat.renderPrompt(messages, end), signal),
   };
 }
@@ -23,14 +24,16 @@ export function textTools(
 /** Rejects with RequestError, ModelError, or what TextTools.encode rejects with. */
 export async function promptTokens(
   text: TextTools,
-  prompt: Prompt,
+  { prompt, addSpecialTokens }: Pick<GenerationRequest, 'prompt' | 'addSpecialTokens'>,
   signal: AbortSignal,
 ): Promise<readonly number[]> {
   switch (prompt.kind) {
     case 'tokens':
       return prompt.tokenIds;
-    case 'text':
-      return text.encode(prompt.text, signal);
+    case 'text': {
+      const tokenIds = await text.encode(prompt.text, signal);
+      return addSpecialTokens ? text.withSpecialTokens(tokenIds) : tokenIds;
+    }
     case 'messages':
       checkLast(prompt.messages, prompt.end);
       return text.encodeMessages(prompt.messages, prompt.end, signal);

@@ -60,8 +60,11 @@ const streamed: Answer = ({ body, path }, response) => {
   response.end('data: [DONE]\n\n');
 };
 
-async function bench(url: string, ...options: string[]) {
-  const world = fakeWorld({}, { 'gen.json': JSON.stringify(spec) });
+const benchWorld = () => fakeWorld({}, { 'gen.json': JSON.stringify(spec) });
+
+const bench = (url: string, ...options: string[]) => benchIn(benchWorld(), url, ...options);
+
+async function benchIn(world: ReturnType<typeof fakeWorld>, url: string, ...options: string[]) {
   world.deps.now = () => performance.now();
   const code = await main(
     ['bench', 'gen.json', '--endpoint', url, '--json', 'out.json', ...options],
@@ -112,6 +115,8 @@ describe('kvferry bench --endpoint', () => {
     expect(second!.slice(0, 11)).toEqual(first);
     // The answer's twelve characters, as the tokenizer has them, and five new ids.
     expect(second).toHaveLength(11 + 12 + 5);
+    // History is made of the answer's text.
+    expect(asked[0]!.body).toMatchObject({ skip_special_tokens: false });
   });
 
   test.each<[string, Answer, RegExp]>([
@@ -170,6 +175,50 @@ describe('kvferry bench --endpoint', () => {
       errors: [{ message: 'the server answered 503: full', count: 1 }],
     });
     expect(world.out()).toContain('1 x the server answered 503: full');
+  });
+
+  test('what failed before Ctrl-C is counted', async () => {
+    let count = 0;
+    const world = benchWorld();
+    const { url } = await serve((asked, response) => {
+      count++;
+      if (count === 1) response.writeHead(503).end('full');
+      else if (count === 2) streamed(asked, response);
+      else world.interrupt();
+    });
+    const { code, report } = await benchIn(world, url);
+    expect(code).toBe(130);
+    expect(report).toMatchObject({ complete: false, incomplete_reason: 'interrupted' });
+    const errors = [{ message: 'the server answered 503: full', count: 1 }];
+    expect(report!.modes.server).toMatchObject({ requests: 1, failed_requests: 1, errors });
+  });
+
+  test('nothing but failures before the budget ended is an error that says so', async () => {
+    let count = 0;
+    const { url } = await serve((_, response) => void (count++ === 0 && response.writeHead(503).end('full')));
+    const { code, world } = await bench(url, '--budget', '0.5s');
+    expect(code).toBe(1);
+    expect(world.err()).toMatch(/not one request was answered; 1 time: the server answered 503: full/);
+  });
+
+  describe('a server that takes the connection and never names its model', () => {
+    const silent = async (asked: () => void) => {
+      server = createServer(asked);
+      await new Promise<void>((resolve) => server!.listen(0, '127.0.0.1', resolve));
+      return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    };
+
+    test('is an error after --request-timeout-sec', async () => {
+      const { code, world } = await bench(await silent(() => {}), '--request-timeout-sec', '0.2');
+      expect(code).toBe(1);
+      expect(world.err()).toMatch(/v1\/models gave no answer in 0.2 s: .*--model/);
+    });
+
+    test('is left at once by Ctrl-C', async () => {
+      const world = benchWorld();
+      const { code, report } = await benchIn(world, await silent(() => world.interrupt()));
+      expect([code, report]).toEqual([130, null]);
+    });
   });
 
   test('no server: one sentence', async () => {

@@ -1,9 +1,11 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { main } from '../../src/cli/app.ts';
+import { RequestError } from '../../src/errors.ts';
 import { benchReportSchema } from '../../src/measure/bench-report.ts';
 import { generator } from '../workload/generator.ts';
 import { fakeWorld } from './fake.ts';
 import { benchOf } from './fake-bench.ts';
+import { FakeCluster } from './fake-cluster.ts';
 
 const spec = generator({
   conversations: 4,
@@ -147,6 +149,31 @@ describe('kvferry bench', () => {
     expect(report.modes.bidirectional!.requests).toBe(12);
     expect(world.out()).toContain('INCOMPLETE: interrupted');
     expect(world.clusters[0]!.closed).toBe(1);
+  });
+
+  test('what failed in the round that Ctrl-C ends is counted', async () => {
+    const world = fakeWorld({}, { 'gen.json': JSON.stringify(spec) });
+    const { generate } = FakeCluster.prototype;
+    let count = 0;
+    const generated = vi.spyOn(FakeCluster.prototype, 'generate').mockImplementation(function (
+      this: FakeCluster,
+      request,
+    ) {
+      // Of the second arm: what is tried beforehand is no round's.
+      if (world.err().includes('round 1 of 3, no-prefix-caching, unidirectional')) count++;
+      if (count === 1) throw new RequestError('refused');
+      if (count === 3) world.interrupt();
+      return generate.call(this, request);
+    });
+    const code = await main(['bench', 'gen.json', '--json', 'out.json'], world.deps);
+    generated.mockRestore();
+    expect(code).toBe(130);
+    const report = benchReportSchema.parse(JSON.parse(world.files.get('out.json')!));
+    const { modes } = report.experiments.no_prefix_caching!;
+    expect(modes.bidirectional).toMatchObject({
+      failed_requests: 1,
+      errors: [{ message: 'refused', count: 1 }],
+    });
   });
 
   test('--max-num-requests, --max-turns and --early-stop shorten it as in vLLM', async () => {

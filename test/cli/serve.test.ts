@@ -145,7 +145,29 @@ test('serve: who scales by which rule, within which bounds, and what becomes of 
   expect(await ended).toBe(0);
 });
 
+test('serve: who leaves when a client scales is drained as told, without an autoscaler too', async () => {
+  const world = fakeWorld();
+  const ended = main(['serve', '--model', 'nano', '--drain', 'drop', '--drain-timeout', '5s'], world.deps);
+  await expect.poll(() => world.out()).toContain('curl');
+  expect(world.served[0]!.options.drain).toEqual({ drain: 'drop', holdsMs: 5000 });
+  world.interrupt();
+  expect(await ended).toBe(0);
+});
+
 test.each([
+  [
+    ['--max-decode', '3'],
+    '--max-decode is of no use to a fleet that stays as it is: give --autoscale NAME too',
+  ],
+  [['--min-prefill', '2'], '--min-prefill is of no use to a fleet that stays as it is'],
+  [['--autoscale-interval', '5s'], '--autoscale-interval is of no use to a fleet that stays as it is'],
+  [['--autoscale-config', '{}'], '--autoscale-config is of no use to a fleet that stays as it is'],
+  [['--explain-scaling'], '--explain-scaling is of no use to a fleet that stays as it is'],
+  [['--store-eviction', 'lru'], '--store-eviction is of no use without a store: give --store BYTES too'],
+  [
+    ['--kv-cache-metrics-sample', '0.5'],
+    '--kv-cache-metrics-sample is of no use where no block is followed: give --kv-cache-metrics too',
+  ],
   [['--autoscale', 'k8s-hpaa'], "--autoscale is 'k8s-hpaa': wanted one of aibrix-apa, aibrix-kpa, k8s-hpa"],
   [['--autoscale', 'aibrix-apa', '--min-decode', '5'], '--min-decode is 5 and --max-decode is 4'],
   [['--autoscale', 'dynamo-sla'], '--autoscale dynamo-sla: prefillProfile'],

@@ -33,7 +33,8 @@ function portsOf(cluster: EngineCluster) {
     return appOf(service, observeEngine(service, cluster));
   };
   const router: RouterService = { ...common, kind: 'router', name: 'router', cluster };
-  return { p: engine('prefill'), d: engine('decode'), router: appOf(router, observeRouter(router)) };
+  const ofRouter = observeRouter(router, () => cluster.members.staying);
+  return { p: engine('prefill'), d: engine('decode'), router: appOf(router, ofRouter) };
 }
 
 function appOf(service: EngineService | RouterService, observability: Observability) {

@@ -39,6 +39,23 @@ it('allowed tokens and bad words hold on P and D together as on one engine alone
   });
 });
 
+it('special tokens stand in an answer only when they are asked for, and always among its ids', async () => {
+  await withServer({}, {}, async ({ urls, cluster, errors }) => {
+    const special = cluster.text.architecture.eosTokenIds[0]!;
+    const [letter] = cluster.encode('x');
+    const asked = { prompt: 'Once', allowed_token_ids: [special, letter] };
+    for (const url of [urls.router, urls.decode]) {
+      const [left] = (await answer(url, asked)).choices;
+      const [written] = (await answer(url, { ...asked, skip_special_tokens: false })).choices;
+      expect(left!.token_ids).toContain(special);
+      expect(written!.token_ids).toEqual(left!.token_ids);
+      expect(written!.text).toBe(cluster.decode(left!.token_ids));
+      expect(left!.text).toBe('x'.repeat(left!.token_ids.filter((id) => id === letter).length));
+    }
+    expect(errors).toEqual([]);
+  });
+});
+
 it('several prompts and several answers are those of as many requests, and leave nothing behind', async () => {
   await withServer({}, {}, async ({ urls, cluster, errors }) => {
     const prompts = ['Once upon a time', 'In the beginning'];

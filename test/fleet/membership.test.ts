@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { AdapterError } from '../../src/errors.ts';
+import { AdapterError, ConflictError } from '../../src/errors.ts';
 import { Membership } from '../../src/fleet/membership.ts';
 import type { MembershipNotice } from '../../src/fleet/scale-report.ts';
 import { startThreads } from '../../src/fleet/thread-pool.ts';
@@ -67,7 +67,9 @@ test('a turn that needs a leaving engine is waited for; nobody plans with that o
   const scaling = members.scale({ decode: 1 }, rule);
   await expect.poll(() => members.staying.length).toBe(2);
   expect(pool.all).toHaveLength(3);
-  await expect(members.scale({ decode: 2 }, rule)).rejects.toThrow('the fleet is being scaled: wait');
+  const second = members.scale({ decode: 2 }, rule);
+  await expect(second).rejects.toThrow('the fleet is being scaled: wait');
+  await expect(second).rejects.toThrow(ConflictError);
   leave();
   expect((await scaling).left).toMatchObject([{ engineId: 'decode-1' }]);
   expect(pool.all).toHaveLength(2);

@@ -118,6 +118,37 @@ describe('a tokenizer', () => {
     expect(tokenizer.decode([0], { skipSpecialTokens: true })).toBe('');
     expect(tokenizer.decode([999_999])).toBe('');
     expect(tokenizer.decode([0])).toBe('<|end|>');
+    const stream = (skipSpecialTokens: boolean) => {
+      const decoder = tokenizer.streamDecoder({ skipSpecialTokens });
+      return [...ids.map((id) => decoder.push(id)), decoder.end()].join('');
+    };
+    expect([stream(false), stream(true)]).toEqual(['<|user|>hi<|end|>', 'hi']);
+    fc.assert(
+      fc.property(fc.array(fc.nat({ max: 1023 }), { maxLength: 60 }), (some) => {
+        const decoder = tokenizer.streamDecoder({ skipSpecialTokens: true });
+        const text = some.map((id) => decoder.push(id)).join('') + decoder.end();
+        expect(text).toBe(tokenizer.decode(some, { skipSpecialTokens: true }));
+      }),
+    );
+  });
+
+  it('puts around a whole text what its post-processor does', async () => {
+    const files = presetTokenizerFiles('nano');
+    const json = JSON.parse(files['tokenizer.json']!) as Record<string, unknown>;
+    const { system, endOfTurn } = presetTokenIds;
+    const characters = presetCharacters(512);
+    const around = async (single: readonly object[]) => {
+      const post_processor = { type: 'TemplateProcessing', single, pair: [], special_tokens: {} };
+      const text = JSON.stringify({ ...json, post_processor });
+      const tokenizer = await Tokenizer.load(memorySource('m', { ...files, 'tokenizer.json': text }), 512);
+      return tokenizer.withSpecialTokens([7, 8]);
+    };
+    const whole = { Sequence: { id: 'A', type_id: 0 } };
+    const special = (id: number) => ({ SpecialToken: { id: characters[id], type_id: 0 } });
+    expect(await around([special(system), whole])).toEqual([system, 7, 8]);
+    expect(await around([special(system), whole, special(endOfTurn)])).toEqual([system, 7, 8, endOfTurn]);
+    expect(await around([whole])).toEqual([7, 8]);
+    expect((await recall).tokenizer.withSpecialTokens([7, 8])).toEqual([7, 8]);
   });
 
   it('streams what it decodes at once, whole characters only', async () => {

@@ -140,14 +140,40 @@ type World = ReturnType<typeof world>;
 test('a turn that goes on from a conversation without an id leaves another one of that id alone', () => {
   const { cache, turn } = world();
   const text = { conversationId: null, findConversation: true, promptText: 'abcd' };
-  turn({ conversationId: 'a', promptText: 'ab' }, 'c');
+  const { id } = turn({ conversationId: null, promptText: 'ab' }, 'c');
   const following = cache.open(text);
-  expect(following.follows?.id).toBe('a');
-  cache.forget('a');
-  const other = turn({ conversationId: 'a', promptText: 'other' }, 'x');
+  expect(following.follows?.id).toBe(id);
+  cache.forget(id);
+  const other = turn({ conversationId: id, promptText: 'other' }, 'x');
   cache.finish(following, text, { historyIds: [1], text: 'e', kv: null, before });
-  expect(cache.known('a')).toBe(other);
+  expect(cache.known(id)).toBe(other);
 });
+
+test.each([
+  ['before', [0, 1]],
+  ['after', [1, 0]],
+])(
+  'one that a client named is left alone by a request without an id that begins with it, and ends %s its next turn',
+  async (_, order) => {
+    const { cache, turn, released } = world();
+    const named = turn({ conversationId: 'a', promptText: 'ab' }, 'c');
+    const next = [
+      { conversationId: null, findConversation: true, promptText: 'abcd' },
+      { conversationId: 'a', promptText: 'abcd' },
+    ];
+    const opened = next.map((request) => cache.open(request));
+    expect(opened[0]!.historyIds).toBe(named.historyIds);
+    expect(opened.map((conversation) => held(cache.takeHeld(conversation)))).toEqual([null, 'hold-1']);
+    for (const i of order) {
+      const params = { do_remote_decode: true, do_remote_prefill: false, remote_request_id: `next-${i}` };
+      const kv = { params, holder: new FakeEngine('d', 'decode'), atMs: 0 };
+      cache.finish(opened[i]!, next[i]!, { historyIds: [1, 2, 3, 4, 5], text: 'e', kv, before });
+    }
+    expect(held(cache.known('a')!.kv)).toBe('next-1');
+    expect(held(cache.known(opened[0]!.id)!.kv)).toBe('next-0');
+    expect(released).toEqual([]);
+  },
+);
 
 describe('a conversation without an id', () => {
   const ask = (request: Omit<GenerateRequest, 'conversationId'>): GenerateRequest => ({

@@ -29,8 +29,14 @@ function conversation(changes: Partial<Conversation>): Conversation {
   return Object.assign(made, changes);
 }
 
-const build = (request: Partial<GenerateRequest>, known: Partial<Conversation> | null = null) =>
-  new PromptBuilder(text).build(request, known && conversation(known));
+const build = (
+  request: Partial<GenerateRequest>,
+  known: Partial<Conversation> | null = null,
+  tokenizer: Partial<TurnText['tokenizer']> = {},
+) => {
+  const own = { ...text, tokenizer: { ...text.tokenizer, ...tokenizer } };
+  return new PromptBuilder(own).build(request, known && conversation(known));
+};
 
 describe('a prompt', () => {
   it('of ids is those', async () => {
@@ -51,6 +57,22 @@ describe('a prompt', () => {
       ...codes('cd'),
     ]);
     expect(await build({ promptText: 'xbcd' }, { text: 'ab', historyIds: [1, 2, 3] })).toEqual(codes('xbcd'));
+  });
+
+  it('of text has the special tokens around it, once, where it is asked for', async () => {
+    const begun = { withSpecialTokens: (ids: readonly number[]) => [9, ...ids] };
+    const asked = { promptText: 'abcd', addSpecialTokens: true };
+    expect(await build(asked, null, begun)).toEqual([9, ...codes('abcd')]);
+    expect(await build({ promptText: 'abcd' }, null, begun)).toEqual(codes('abcd'));
+    expect(await build(asked)).toEqual(codes('abcd'));
+    const with9 = { text: 'ab', historyIds: [9, 1, 2] };
+    expect(await build(asked, with9, begun)).toEqual([9, 1, 2, ...codes('cd')]);
+    // A history that began otherwise is another prompt.
+    expect(await build({ promptText: 'abcd' }, with9, begun)).toEqual(codes('abcd'));
+    const without = { text: 'ab', historyIds: [1, 2] };
+    expect(await build(asked, without, begun)).toEqual([9, ...codes('abcd')]);
+    expect(await build({ promptText: 'abcd' }, without, begun)).toEqual([1, 2, ...codes('cd')]);
+    expect(await build(asked, without)).toEqual([1, 2, ...codes('cd')]);
   });
 
   it('of messages ends with the head of an answer, or as it is asked for', async () => {

@@ -31,6 +31,7 @@ describe('who may ask', () => {
     expect(await allowed([])).toBeNull();
     expect(await allowed(['https://b.example'])).toBeNull();
     expect(await allowed(['https://a.example'])).toBe('https://a.example');
+    for (const any of [['*'], ['https://b.example', '*']]) expect(await allowed(any)).toBe('*');
   });
 });
 

@@ -61,6 +61,14 @@ describe('several answers', () => {
     expect(new Set(stub.requests.map(({ requestId }) => requestId)).size).toBe(4);
   });
 
+  test('seeds stay apart where whole numbers end', async () => {
+    const stub = new StubService();
+    const seed = Number.MAX_SAFE_INTEGER - 1;
+    await whole(stub, COMPLETION, { prompt: 'a', n: 4, max_tokens: 1, temperature: 1, seed });
+    const most = Number.MAX_SAFE_INTEGER;
+    expect(stub.requests.map(({ sampling }) => sampling.seed)).toEqual([most - 1, most, -most, 1 - most]);
+  });
+
   test('streamed: each choice has its role, its text and its end; usage is that of all', async () => {
     const stub = new StubService();
     const all = await chunks(stub, CHAT, {

@@ -2,7 +2,7 @@ import { beforeEach, expect, it } from 'vitest';
 import type { ClusterNotice } from '../../src/fleet/engine-watch.ts';
 import type { RoutedCandidate, RoutedTurn } from '../../src/router/decision.ts';
 import type { TurnResult } from '../../src/router/turn-types.ts';
-import { FleetMetrics } from '../../src/server/fleet-metrics.ts';
+import { FleetMetrics, type StayingEngine } from '../../src/server/fleet-metrics.ts';
 import { MetricKit } from '../../src/server/metric-kit.ts';
 
 let kit: MetricKit;
@@ -70,12 +70,25 @@ it('who came and went, how long it took, and what became of what was held', asyn
     { kind: 'dead', engineId: 'decode-0', role: 'decode', message: '', reason: '' },
   ];
   for (const notice of notices) metrics.hear(notice);
-  metrics.setEngines(1, 2);
   for (const event of ['joined', 'left', 'ended'])
     expect(await value('fleet_events_total', `event="${event}"`)).toBe(1);
   expect(await value('fleet_start_seconds_sum')).toBe(0.7);
   expect(await value('fleet_drain_seconds_sum')).toBe(0.25);
   expect(await value('fleet_migrated_kv_tokens_total')).toBe(120);
   expect(await value('fleet_lost_kv_tokens_total')).toBe(30);
-  expect(await value('fleet_engines', 'role="decode"')).toBe(2);
+});
+
+it('how many may get turns: not who ended; who does both is counted as that', async () => {
+  const engine = (role: 'prefill' | 'decode', more: Partial<StayingEngine> = {}): StayingEngine => ({
+    ...{ role, combined: false, ended: null },
+    ...more,
+  });
+  const both = engine('decode', { combined: true });
+  const ended = engine('prefill', { ended: new Error('gone') });
+  metrics.setEngines([engine('prefill'), ended, engine('decode'), engine('decode'), both]);
+  const counts = () =>
+    Promise.all(['prefill', 'decode', 'both'].map((role) => value('fleet_engines', `role="${role}"`)));
+  expect(await counts()).toEqual([1, 2, 1]);
+  metrics.setEngines([engine('decode')]);
+  expect(await counts()).toEqual([0, 1, 0]);
 });

@@ -1,5 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import { EngineDeadError, RequestError, TransferError } from '../../src/errors.ts';
+import {
+  ConflictError,
+  EngineDeadError,
+  RequestError,
+  RoutingError,
+  TransferError,
+} from '../../src/errors.ts';
 import { MOST_BODY_BYTES } from '../../src/server/sizes.ts';
 import { CHAT, hello, post, stubApp } from './ask.ts';
 import { events, StubService } from './stub.ts';
@@ -34,6 +40,8 @@ describe('errors', () => {
       /64 tokens.*context of 64/,
     ],
     [{ ...hello, messages: [{ role: 'user', content: 'x'.repeat(400) }] }, 'messages', /at least 100 tokens/],
+    [{ ...hello, stream_options: { include_usage: true } }, 'stream_options', /stream is not true/],
+    [{ ...hello, stream: false, stream_options: {} }, 'stream_options', /stream is not true/],
     [{ ...hello, kv_transfer_params: 'x' }, 'kv_transfer_params', /an object/],
   ];
 
@@ -78,6 +86,7 @@ describe('errors', () => {
   test('what fails before the first token has a status: 400, 500 or 503', async () => {
     for (const [error, status] of [
       [new RequestError('no'), 400],
+      [new ConflictError('wait'), 409],
       [new TransferError('lost'), 500],
       [new EngineDeadError('dead'), 503],
       [new Error('bug'), 500],
@@ -88,6 +97,14 @@ describe('errors', () => {
         expect((await stubApp(stub).request(CHAT, post({ ...hello, stream }))).status).toBe(status);
       }
     }
+  });
+
+  test('a policy that cannot route is the fault of the header that names it', async () => {
+    const stub = new StubService();
+    stub.failure = { at: 0, error: new RoutingError('16 mixes') };
+    const response = await stubApp(stub).request(CHAT, post(hello));
+    expect(response.status).toBe(400);
+    expect(await response.json()).toMatchObject({ error: { param: 'routing-strategy' } });
   });
 
   test('what fails later is told in the stream, which then ends', async () => {

@@ -94,6 +94,22 @@ describe('shapes', () => {
     ]);
   });
 
+  test("a completion's top_logprobs hold the token itself too, once", async () => {
+    const app = stubApp(new StubService());
+    const tops = async (prompt: string | number[], logprobs: number) => {
+      const response = await app.request('/v1/completions', post({ prompt, max_tokens: 1, logprobs }));
+      type Told = { token_logprobs: number[]; top_logprobs: Record<string, number>[] };
+      const { choices } = (await response.json()) as { choices: { logprobs: Told }[] };
+      const { token_logprobs, top_logprobs } = choices[0]!.logprobs;
+      return { own: token_logprobs[0], top: top_logprobs[0]! };
+    };
+    const unlikely = await tops('h', 2);
+    expect(Object.keys(unlikely.top)).toEqual(['\u0000', '\u0001', 'h']);
+    expect(unlikely.top.h).toBe(unlikely.own);
+    expect(Object.keys((await tops('h', 0)).top)).toEqual(['h']);
+    expect(Object.keys((await tops([1], 2)).top)).toEqual(['\u0000', '\u0001']);
+  });
+
   test('logprobs are those of the logits, summing to one', async () => {
     const app = stubApp(new StubService());
     const response = await app.request(CHAT, post({ ...hello, logprobs: true, top_logprobs: 2 }));
@@ -151,6 +167,35 @@ describe('shapes', () => {
       expect(both.status).toBe(400);
       expect(await both.json()).toMatchObject({ error: { param: 'continue_final_message' } });
     }
+  });
+
+  test('special tokens around a text: unless it says false; around messages: none', async () => {
+    const stub = new StubService();
+    stub.text.withSpecialTokens = (ids) => [9, ...ids];
+    const app = stubApp(stub);
+    const ask = async (path: string, body: object) => (await app.request(path, post(body))).status;
+    const prompt = { prompt: 'ab', max_tokens: 1 };
+    const off = { add_special_tokens: false };
+    const on = { add_special_tokens: true };
+    for (const body of [prompt, { ...prompt, ...off }]) expect(await ask('/v1/completions', body)).toBe(200);
+    for (const body of [hello, { ...hello, ...off }]) expect(await ask(CHAT, body)).toBe(200);
+    expect(stub.requests.map(({ addSpecialTokens }) => addSpecialTokens)).toEqual([
+      true,
+      false,
+      false,
+      false,
+    ]);
+    const tokens = async (body: object) => (await app.request('/tokenize', post(body))).json();
+    expect(await tokens({ prompt: 'ab' })).toMatchObject({ count: 3, tokens: [9, 97, 98] });
+    expect(await tokens({ prompt: 'ab', ...off })).toMatchObject({ tokens: [97, 98] });
+    const { messages } = hello;
+    expect(await tokens({ messages })).toMatchObject({ count: 5 });
+    expect(await ask('/tokenize', { messages, ...on })).toBe(400);
+    const refused = await app.request(CHAT, post({ ...hello, ...on }));
+    expect(refused.status).toBe(400);
+    expect(await refused.json()).toMatchObject({
+      error: { param: 'add_special_tokens', message: expect.stringContaining('wanted false') },
+    });
   });
 
   test('tokenize and detokenize', async () => {
@@ -224,6 +269,26 @@ describe('what a request asks for', () => {
     await app.request(CHAT, post(hello, { 'X-Session-ID': 'b' }));
     await app.request(CHAT, post(hello));
     expect(stub.requests.map(({ conversationId }) => conversationId)).toEqual(['a', 'b', null]);
+  });
+
+  test("a conversation under one of the router's own names is a 400, by field and by header", async () => {
+    const stub = new StubService();
+    const app = stubApp(stub);
+    const name = 'anonymous-1';
+    const asked: [object, Record<string, string>, string][] = [
+      [{ ...hello, conversation_id: name }, {}, 'conversation_id'],
+      [{ ...hello, session_id: name }, {}, 'session_id'],
+      [hello, { 'X-Conversation-Id': name }, 'X-Conversation-Id'],
+      [hello, { 'X-Session-Id': name }, 'X-Session-Id'],
+    ];
+    for (const [body, headers, param] of asked) {
+      const response = await app.request(CHAT, post(body, headers));
+      const message = expect.stringContaining(`${param} is`);
+      expect([response.status, await response.json()]).toMatchObject([400, { error: { param, message } }]);
+    }
+    expect(stub.requests).toEqual([]);
+    const others = { request_id: name, conversation_id: 'anonymous-me' };
+    expect((await app.request(CHAT, post({ ...hello, ...others }))).status).toBe(200);
   });
 
   test('text parts are one text, and no content is an empty one', async () => {

@@ -68,6 +68,11 @@ describe("an engine's port", () => {
     [{ prompt: 'a', token_ids: [1] }, /prompt and token_ids are given/, 'prompt'],
     [{ token_ids: [1, -2] }, /token_ids\.1/, 'token_ids.1'],
     [{ messages: [{ content: 'x' }] }, /messages\.0\.role/, 'messages.0.role'],
+    [
+      { messages: [{ role: 'user', content: 'x' }], add_special_tokens: true },
+      /wanted false for messages/,
+      'add_special_tokens',
+    ],
     [{ messages: 'hello' }, /messages is "hello": wanted a list of messages/, 'messages'],
     ['[1]', /wanted a JSON object/, null],
     [{ messages: [{ role: 'assistant', content: 'so' }] }, /ends with the assistant/, null],
@@ -113,9 +118,13 @@ it("the router's port asks all engines, and names the conversation when it is gi
   await post(app, '/kv/query', { messages });
   await post(app, '/kv/query', { prompt: 'once', session_id: 'd' });
   const promptEnd = 'generation_prompt';
+  const plain = { addSpecialTokens: false };
   expect(asked).toEqual([
-    { messages, promptEnd, conversationId: 'c', cacheSalt: 's', findConversation: true },
-    { messages, promptEnd, conversationId: null, cacheSalt: null, findConversation: true },
-    { promptText: 'once', conversationId: 'd', cacheSalt: null, findConversation: true },
+    { messages, promptEnd, conversationId: 'c', cacheSalt: 's', findConversation: true, ...plain },
+    { messages, promptEnd, conversationId: null, cacheSalt: null, findConversation: true, ...plain },
+    {
+      ...{ promptText: 'once', conversationId: 'd', cacheSalt: null },
+      ...{ findConversation: true, addSpecialTokens: true },
+    },
   ]);
 });

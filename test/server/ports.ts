@@ -16,6 +16,7 @@ export const model: ServedModel = { names: ['nano'], maxModelLen: 1024, vocabSiz
 /** A character is a token. */
 export const text: TextTools = {
   mostCharacters: 1,
+  withSpecialTokens: (tokenIds) => tokenIds,
   encode: async (written) => [...written].map((character) => character.charCodeAt(0)),
   decode: (tokenIds) => String.fromCharCode(...tokenIds),
   encodeMessages: async (messages, end, over) => {

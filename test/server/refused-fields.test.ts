@@ -27,6 +27,7 @@ const refused: [string, unknown][] = [
   ['logit_bias', { 1: -100 }],
   ['suffix', 'x'],
   ['echo', true],
+  ['spaces_between_special_tokens', false],
   ['min_p', 0.1],
   ['chat_template', '{{ messages }}'],
   ['chat_template_kwargs', { enable_thinking: false }],
@@ -50,6 +51,20 @@ describe('not served', () => {
     }
   });
 
+  test('an answer without text, but where none has any', async () => {
+    const asked = { detokenize: false };
+    const app = stubApp(new StubService());
+    for (const [path, body] of [
+      [CHAT, { ...hello, ...asked }],
+      ['/v1/completions', { ...completion, ...asked }],
+    ] as const) {
+      const response = await app.request(path, post(body));
+      expect(response.status).toBe(400);
+      expect(await response.json()).toMatchObject({ error: { param: 'detokenize' } });
+    }
+    expect((await app.request('/inference/v1/generate', post(generate(asked)))).status).toBe(200);
+  });
+
   test('nor a template of the client, for /tokenize either', async () => {
     const app = stubApp(new StubService());
     const { messages } = hello;
@@ -64,6 +79,8 @@ test('what asks for nothing is taken, as clients and proxies send it', async () 
       tool_choice: 'auto',
       functions: [],
       bad_words: [],
+      detokenize: true,
+      spaces_between_special_tokens: true,
       logit_bias: {},
       suffix: '',
       echo: false,

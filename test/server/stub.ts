@@ -14,6 +14,7 @@ export class StubService {
   readonly text = {
     encode: async (text: string) => this.ids(text),
     mostCharacters: 4,
+    withSpecialTokens: (ids: readonly number[]) => ids,
     decode: (ids: readonly number[]) => String.fromCodePoint(...ids),
     encodeMessages: async (messages: readonly { content: string }[], end: PromptEnd) => [
       ...messages.flatMap(({ content }) => this.ids(content)),

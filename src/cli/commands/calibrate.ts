@@ -25,6 +25,7 @@ import { printFitted } from '../simulate/fitted.ts';
 import { printMeasured } from '../simulate/validate.ts';
 import { styleOf } from '../table.ts';
 import { createTimeLeft } from '../time-left.ts';
+import { refuseUnused, unusedByEngines } from '../unused.ts';
 import { quote } from '../vllm/shell.ts';
 
 export const calibrateSpec: CommandSpec = {
@@ -67,8 +68,9 @@ interface CalibrationReport {
 async function calibrateCommand(
   config: RunConfig,
   { deps, signal }: CommandContext,
-  { args }: Asked,
+  { args, given: asked }: Asked,
 ): Promise<ExitCode> {
+  refuseUnused(asked, unusedByEngines(config));
   const [file] = args;
   for (const each of [file, config.costsOut]) if (each != null) await deps.checkWritable(each);
   await checkFiles(config, deps);

@@ -17,7 +17,7 @@ import { TimelineKeeper } from '../../measure/turn-timeline.ts';
 import type { SessionEvent } from '../../recording/events.ts';
 import { agreement } from '../../report/verdict.ts';
 import type { Conversation } from '../../workload/types.ts';
-import type { CommandSpec } from '../arguments.ts';
+import type { Asked, CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { formatSeconds, WIDTH, wrap } from '../format.ts';
 import { textOutput } from '../json-option.ts';
@@ -29,6 +29,7 @@ import { wantOneRouting } from '../settings.ts';
 import { startCluster } from '../start-cluster.ts';
 import { plainStyle } from '../table.ts';
 import { followSpans } from '../tracing.ts';
+import { refuseUnused, unusedByEngines } from '../unused.ts';
 import { checkFits, chooseConversations, mostOutputTokens } from '../workload.ts';
 
 export const runSpec: CommandSpec = {
@@ -69,7 +70,8 @@ export const runSpec: CommandSpec = {
 /** Logits are kept, to tell how far modes part, up to so many bytes. */
 const MOST_KEPT_LOGITS = 32 * 2 ** 20;
 
-async function run(config: RunConfig, { deps, signal }: CommandContext): Promise<ExitCode> {
+async function run(config: RunConfig, { deps, signal }: CommandContext, { given }: Asked): Promise<ExitCode> {
+  refuseUnused(given, unusedByEngines(config));
   wantOneRouting(config);
   const { backend } = deps;
   const architecture = await backend.architecture(config.model);

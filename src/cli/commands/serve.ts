@@ -4,7 +4,7 @@ import { autoscaleChoice, clusterOptions } from '../../fleet/from-config.ts';
 import { fleetOf } from '../../fleet/seats.ts';
 import { createLog } from '../../server/log.ts';
 import type { RunningServer, ServerOptions } from '../../server/serve.ts';
-import type { CommandSpec } from '../arguments.ts';
+import type { Asked, CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { textOutput, writeJson } from '../json-option.ts';
 import { createProgress } from '../progress.ts';
@@ -14,6 +14,7 @@ import { scalingLines } from '../scaling-table.ts';
 import { wantOneRouting } from '../settings.ts';
 import { startingLine } from '../start-cluster.ts';
 import { plainStyle } from '../table.ts';
+import { refuseUnused, unusedByServe } from '../unused.ts';
 
 export const serveSpec: CommandSpec = {
   usage: 'serve',
@@ -47,7 +48,12 @@ export const serveSpec: CommandSpec = {
   ],
 };
 
-async function serve(config: RunConfig, { deps, signal }: CommandContext): Promise<ExitCode> {
+async function serve(
+  config: RunConfig,
+  { deps, signal }: CommandContext,
+  { given }: Asked,
+): Promise<ExitCode> {
+  refuseUnused(given, unusedByServe(config));
   const { backend } = deps;
   const serving = { ...serverOptions(config, deps), autoscale: autoscaleChoice(config) };
   const architecture = await backend.architecture(config.model);

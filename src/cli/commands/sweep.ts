@@ -15,6 +15,7 @@ import { linksOf } from '../settings.ts';
 import { sweepCsv, sweepLines } from '../sweep-output.ts';
 import { styleOf } from '../table.ts';
 import { createTimeLeft } from '../time-left.ts';
+import { refuseUnused, unusedByEngines } from '../unused.ts';
 
 export const sweepSpec: CommandSpec = {
   usage: 'sweep',
@@ -49,7 +50,8 @@ const ROUNDS = 5;
 /** A default sweep on a software adapter should take a minute. */
 const LONGEST_BY_DEFAULT = 512;
 
-async function sweep(config: RunConfig, context: CommandContext, { lists }: Asked): Promise<ExitCode> {
+async function sweep(config: RunConfig, context: CommandContext, { lists, given }: Asked): Promise<ExitCode> {
+  refuseUnused(given, unusedByEngines(config));
   const { deps, signal } = context;
   const { backend } = deps;
   if (config.csv !== null) await deps.checkWritable(config.csv);

@@ -22,7 +22,11 @@ export async function benchServer(config: RunConfig, { deps, signal }: CommandCo
   const workload = await loadWorkload(config, deps, tokenizer ?? wordVocabulary, !config.tokenIds);
   checkCounts(config, workload.conversations, workload.source);
   const apiKey = deps.environment('OPENAI_API_KEY');
-  const model = config.model === SERVERS_MODEL ? await firstModel(url, apiKey, fetch) : config.model;
+  const timeoutMs = config.requestTimeoutSec * 1000;
+  const model =
+    config.model === SERVERS_MODEL
+      ? await firstModel({ url, apiKey, timeoutMs, fetch }, signal)
+      : config.model;
   const { sendConversationId, tokenIds, temperature, seed } = config;
   const target = new EndpointTarget({
     url,
@@ -33,7 +37,7 @@ export async function benchServer(config: RunConfig, { deps, signal }: CommandCo
     tokenizer,
     temperature,
     seed,
-    timeoutMs: config.requestTimeoutSec * 1000,
+    timeoutMs,
     now: deps.now,
     fetch,
   });

@@ -35,6 +35,8 @@ export interface ClientOptions {
   now(): number;
   sleep(ms: number, signal: AbortSignal): Promise<void>;
   onRequest(request: MeasuredRequest): void;
+  /** A request failed: what a round that is cut short tells of it. */
+  onFailure?(message: string): void;
 }
 
 export interface ServedRound {
@@ -48,9 +50,12 @@ export interface ServedRound {
 /** Failed requests of all rounds by message. */
 export function mergeErrors(rounds: readonly { errors: ReadonlyMap<string, number> }[]): Map<string, number> {
   const all = new Map<string, number>();
-  for (const { errors } of rounds)
-    for (const [message, count] of errors) all.set(message, (all.get(message) ?? 0) + count);
+  for (const { errors } of rounds) for (const [message, count] of errors) countError(all, message, count);
   return all;
+}
+
+export function countError(errors: Map<string, number>, message: string, count = 1): void {
+  errors.set(message, (errors.get(message) ?? 0) + count);
 }
 
 /** A conversation under way. */
@@ -178,7 +183,7 @@ class Round {
 
   /** False when the request failed: its conversation is dropped, as in vLLM. */
   async #serve(open: Open, client: number, signal: AbortSignal): Promise<boolean> {
-    const { auditor, now, onRequest, round } = this.#options;
+    const { auditor, now, onRequest, onFailure, round } = this.#options;
     const turn = open.conversation.turns[open.next]!;
     const prompt = promptOf(open, turn);
     const { id } = open.conversation;
@@ -198,7 +203,8 @@ class Round {
       });
     } catch (error) {
       if (!(error instanceof RequestError)) throw error;
-      this.errors.set(error.message, (this.errors.get(error.message) ?? 0) + 1);
+      countError(this.errors, error.message);
+      onFailure?.(error.message);
       return false;
     } finally {
       this.#endedMs = Math.max(this.#endedMs, now());

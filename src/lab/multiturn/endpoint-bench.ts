@@ -3,10 +3,10 @@ import { percentages } from '../../config/bench-schema.ts';
 import type { RunConfig } from '../../config/run.ts';
 import { RequestError } from '../../errors.ts';
 import type { BenchReport } from '../../measure/bench-report.ts';
-import { type MeasuredRequest, summariseMode } from '../../measure/bench-summary.ts';
+import { summariseMode } from '../../measure/bench-summary.ts';
 import { plural } from '../../measure/format.ts';
 import type { ReportSource } from '../run-report.ts';
-import { mergeErrors, requestsOf, type ServedRound, serveConversations } from './clients.ts';
+import { countError, mergeErrors, requestsOf, type ServedRound, serveConversations } from './clients.ts';
 import type { EndpointTarget } from './endpoint-target.ts';
 import { makeBenchReport, type Workload } from './report.ts';
 import type { ServeOptions } from './rounds.ts';
@@ -112,11 +112,11 @@ async function serveRounds(
   const timer =
     budget === null ? null : setTimeout(() => time.abort(), Math.max(0, begunMs + budget - now()));
   const served: ServedRound[] = [];
-  let part: MeasuredRequest[] = [];
+  let part: ServedRound = { requests: [], errors: new Map(), runtimeMs: 0 };
   let roundBegunMs = now();
   try {
     for (let round = 1; round <= rounds; round++) {
-      part = [];
+      part = { requests: [], errors: new Map(), runtimeMs: 0 };
       roundBegunMs = now();
       watcher.roundBegins(round, rounds, total);
       const done = await serveConversations(target, conversations, {
@@ -125,9 +125,10 @@ async function serveRounds(
         round,
         signal: AbortSignal.any([signal, time.signal]),
         onRequest(request) {
-          part.push(request);
-          watcher.requestDone(part.length);
+          part.requests.push(request);
+          watcher.requestDone(part.requests.length);
         },
+        onFailure: (message) => countError(part.errors, message),
       });
       served.push(done);
       watcher.roundEnds(round, rounds, done);
@@ -138,9 +139,7 @@ async function serveRounds(
     const incomplete = signal.aborted
       ? 'interrupted'
       : `the budget ended in round ${served.length + 1} of ${rounds}`;
-    if (served.length === 0) {
-      served.push({ requests: part, errors: new Map(), runtimeMs: now() - roundBegunMs });
-    }
+    if (served.length === 0) served.push({ ...part, runtimeMs: now() - roundBegunMs });
     return { served, incomplete };
   } finally {
     if (timer) clearTimeout(timer);

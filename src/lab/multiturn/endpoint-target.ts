@@ -124,7 +124,10 @@ export class EndpointTarget implements BenchTarget {
     const { model, temperature, seed, sendConversationId } = this.#options;
     return {
       model,
-      ...(prompt.kind === 'tokens' ? { prompt: prompt.tokenIds } : { messages: prompt.messages }),
+      // Of an answer that becomes token ids again nothing may be left out.
+      ...(prompt.kind === 'tokens'
+        ? { prompt: prompt.tokenIds, skip_special_tokens: false }
+        : { messages: prompt.messages }),
       ...(sendConversationId && { conversation_id: conversationId }),
       stream: true,
       stream_options: { include_usage: true },
@@ -205,15 +208,21 @@ class AnswerStream {
 }
 
 function parseChunk(data: string): z.infer<typeof chunkSchema> {
-  let json: unknown;
-  try {
-    json = JSON.parse(data);
-  } catch {
+  const json = parsedJson(data);
+  if (json === undefined)
     throw new RequestError(`the stream has an event that is no JSON: ${data.slice(0, MOST_ERROR_TEXT)}`);
-  }
   const parsed = chunkSchema.safeParse(json);
   if (parsed.success) return parsed.data;
   throw new RequestError(`the stream has an event of another shape: ${data.slice(0, MOST_ERROR_TEXT)}`);
+}
+
+/** undefined: it is none. */
+function parsedJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }
 
 const shown = (value: unknown): string =>
@@ -229,14 +238,27 @@ const modelsSchema = z.looseObject({
   data: z.array(z.looseObject({ id: z.string() })).min(1),
 });
 
-/** The name of the server's first model. Throws RequestError when there is no such server. */
-export async function firstModel(url: string, apiKey: string | null, fetcher: typeof fetch): Promise<string> {
+/** The name of the server's first model. Throws RequestError when there is no such server, or the signal's reason. */
+export async function firstModel(
+  { url, apiKey, timeoutMs, fetch }: Pick<EndpointOptions, 'url' | 'apiKey' | 'timeoutMs' | 'fetch'>,
+  signal: AbortSignal,
+): Promise<string> {
+  const timeout = AbortSignal.timeout(timeoutMs);
   let response: Response;
+  let body: unknown;
   try {
-    response = await fetcher(`${url}/v1/models`, {
+    response = await fetch(`${url}/v1/models`, {
       headers: apiKey === null ? {} : { authorization: `Bearer ${apiKey}` },
+      signal: AbortSignal.any([signal, timeout]),
     });
+    body = await response.text().then(parsedJson);
   } catch (error) {
+    signal.throwIfAborted();
+    if (timeout.aborted) {
+      throw new RequestError(
+        `${url}/v1/models gave no answer in ${timeoutMs / 1000} s: see whether the server is well, or name its model with --model`,
+      );
+    }
     throw new RequestError(
       `no server answers at ${url}: ${reasonOf(error)}; start it, or correct --endpoint`,
       {
@@ -244,7 +266,7 @@ export async function firstModel(url: string, apiKey: string | null, fetcher: ty
       },
     );
   }
-  const parsed = modelsSchema.safeParse(await response.json().catch(() => null));
+  const parsed = modelsSchema.safeParse(body);
   if (response.ok && parsed.success) return parsed.data.data[0]!.id;
   throw new RequestError(
     `${url}/v1/models answered ${response.status} without a list of models: name the server's model with --model`,

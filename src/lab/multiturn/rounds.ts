@@ -39,7 +39,10 @@ export interface ArmCounters {
 }
 
 /** What an arm is served with. */
-export type ServeOptions = Omit<ClientOptions, 'round' | 'signal' | 'onRequest' | 'maxActive'> & {
+export type ServeOptions = Omit<
+  ClientOptions,
+  'round' | 'signal' | 'onRequest' | 'onFailure' | 'maxActive'
+> & {
   maxActive: number;
 };
 
@@ -49,6 +52,7 @@ type Pools = Pick<ExperimentPlan, 'prefixCaching' | 'pBlocks' | 'dBlocks' | 'lin
 export interface RoundWatcher {
   armBegins(experiment: ExperimentPlan, arm: Arm, round: number, requests: number): void;
   requestDone(request: MeasuredRequest): void;
+  requestFailed?(message: string): void;
   armEnds(experiment: ExperimentPlan, arm: Arm, done: ArmRound): void;
 }
 
@@ -69,6 +73,7 @@ export async function runRound(
       const done = await runArm(cluster, target, experiment, arm, conversations, {
         ...options,
         onRequest: (request) => watcher.requestDone(request),
+        onFailure: (message) => watcher.requestFailed?.(message),
       });
       watcher.armEnds(experiment, arm, done);
     }

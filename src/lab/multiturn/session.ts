@@ -3,9 +3,9 @@
  * overrun the budget is given up and not counted. Keeps what was served when it is interrupted.
  */
 import type { Cluster } from '../../fleet/types.ts';
-import type { MeasuredRequest } from '../../measure/bench-summary.ts';
 import { plural } from '../../measure/format.ts';
 import type { BenchConversation } from '../../workload/types.ts';
+import { countError, type ServedRound } from './clients.ts';
 import type { Arm, ExperimentPlan } from './experiments.ts';
 import { type Cost, fitCost, LEAST_ROUNDS, nextRound, predictRoundMs, whatFits } from './plan.ts';
 import { type ArmRound, type RoundWatcher, runArm, runRound, type ServeOptions } from './rounds.ts';
@@ -77,12 +77,12 @@ export async function runSession(
   const mostRounds = options.rounds ?? (deadlineMs === null ? LEAST_ROUNDS : Number.POSITIVE_INFINITY);
   let conversations = all;
   let experiments = planned;
-  let underWay: { arm: Arm; begunMs: number; requests: MeasuredRequest[] } | null = null;
+  let underWay: ({ arm: Arm; begunMs: number } & Omit<ServedRound, 'runtimeMs'>) | null = null;
   const result = (incompleteReason: string | null): SessionResult => {
     if (underWay && roundsMs.length === 0) {
-      const { arm, begunMs, requests } = underWay;
+      const { arm, begunMs, requests, errors } = underWay;
       const runtimeMs = now() - begunMs;
-      results.get(arm)!.push({ round: 1, requests, errors: new Map(), runtimeMs, counters: null });
+      results.get(arm)!.push({ round: 1, requests, errors, runtimeMs, counters: null });
     }
     keepWhole(results, conversations, roundsMs.length);
     return {
@@ -124,12 +124,15 @@ export async function runSession(
         { ...options, signal, round },
         {
           armBegins(experiment, arm, ...rest) {
-            underWay = { arm, begunMs: now(), requests: [] };
+            underWay = { arm, begunMs: now(), requests: [], errors: new Map() };
             watcher.armBegins(experiment, arm, ...rest);
           },
           requestDone(request) {
             underWay?.requests.push(request);
             watcher.requestDone(request);
+          },
+          requestFailed(message) {
+            if (underWay) countError(underWay.errors, message);
           },
           armEnds(experiment, arm, done) {
             underWay = null;

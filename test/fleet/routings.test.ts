@@ -1,0 +1,68 @@
+import { describe, expect, test } from 'vitest';
+import { RoutingError } from '../../src/errors.ts';
+import { policyOf } from '../../src/fleet/routing-in-force.ts';
+import { Routings } from '../../src/fleet/routings.ts';
+import type { ClusterOptions } from '../../src/fleet/types.ts';
+import { Watches } from '../../src/fleet/watches.ts';
+
+const options = { weightSeed: 0, blockSize: 16 } as ClusterOptions;
+
+async function world() {
+  const routings = new Routings({ all: [] }, new Watches(), await policyOf(options, 64), options);
+  const enter = (name: string, asked = options) => routings.enter(name, asked, 64);
+  const ask = async (name: string): Promise<void> => (await enter(name))();
+  return { routings, enter, ask };
+}
+
+const mix = (i: number): string => `least-request:1,prefix-cache:${i + 1}`;
+
+describe('policies that turns ask for', () => {
+  test('of mixes the last 16 are kept, and one that is used again stays; single policies beside them', async () => {
+    const { routings, ask } = await world();
+    for (let i = 0; i < 16; i++) await ask(mix(i));
+    await ask('session-affinity');
+    const kept = [mix(0), 'session-affinity'].map((name) => routings.of(name));
+    await ask(mix(0));
+    for (let i = 16; i < 31; i++) await ask(mix(i));
+    await ask('llm-d');
+    expect([mix(0), 'session-affinity'].map((name) => routings.of(name))).toEqual(kept);
+    expect(routings.of(mix(1))).toBe(routings.of(null));
+    expect([mix(16), mix(30), 'llm-d'].map((name) => routings.of(name).name)).toEqual([
+      mix(16),
+      mix(30),
+      'llm-d',
+    ]);
+  });
+
+  test('one that a turn under way uses is not taken from it', async () => {
+    const { routings, enter, ask } = await world();
+    const leave = await Promise.all(Array.from({ length: 16 }, (_, i) => enter(mix(i))));
+    await expect(enter(mix(16))).rejects.toThrow(RoutingError);
+    await ask('random');
+    leave[3]!();
+    await ask(mix(16));
+    expect(routings.of(mix(3)).name).toBe('round-robin');
+    expect(routings.of(mix(0)).name).toBe(mix(0));
+  });
+
+  test('two turns that ask for one at once share it, and it stays for the one that ends last', async () => {
+    const { routings, enter } = await world();
+    const [first, second] = await Promise.all([enter(mix(0)), enter(mix(0))]);
+    await Promise.all(Array.from({ length: 15 }, (_, i) => enter(mix(i + 1))));
+    first!();
+    await expect(enter(mix(16))).rejects.toThrow(RoutingError);
+    second!();
+    await enter(mix(16));
+    expect(routings.of(mix(0)).name).toBe('round-robin');
+  });
+
+  test.each([
+    ['least-reqest', {}, /there is no 'least-reqest'/],
+    ['prefix-cache', { routing: { name: 'random', parameters: { 'prefix-cache': { x: 1 } } } }, /x/],
+  ])('%s with %j is refused', async (name, more, message) => {
+    const { enter } = await world();
+    const asked = enter(name, { ...options, ...more } as ClusterOptions);
+    await expect(asked).rejects.toThrow(message);
+    await expect(asked).rejects.toThrow(RoutingError);
+  });
+});
