@@ -1,5 +1,6 @@
 /** Simulations in threads give what they give one after the other. */
-import { execFile } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -47,4 +48,16 @@ it('a plan, too', async () => {
   const one = await kvferry('plan', 1);
   expect(JSON.parse(one)).toMatchObject({ chosen: { met: true } });
   expect(await kvferry('plan', 2)).toBe(one);
+});
+
+it.each([
+  'simulate w.json --arrival-rate 20 --arrivals 200000 --jobs 2',
+  'plan w.json --sample 20000 --slo-ttft 100ms --rate 4 --jobs 2',
+])('Ctrl-C ends its threads, and it says so: %s', async (argv) => {
+  const words = [bundled('kvferry'), ...argv.split(' ')];
+  const child = spawn(process.execPath, words, { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] });
+  // The first word is of the work that has begun.
+  child.stderr.once('data', () => child.kill('SIGINT'));
+  const [code, signal] = await once(child, 'close');
+  expect({ code, signal }).toEqual({ code: 130, signal: null });
 });
