@@ -7,6 +7,7 @@ import { THROTTLED } from '../report/verdict.ts';
 import {
   checkVerdict,
   costRows,
+  doubtOf,
   measuredOn,
   POLICY_NAMES,
   recommendation,
@@ -20,12 +21,14 @@ export function calibrationDocument(
   regret: readonly ExpectedRegret[],
   check: PolicyCheck | null,
 ): ReportDocument {
+  const doubt = doubtOf(profile);
   const { kvferry, date, model, weight_dtype, adapter, link, block_size, block_bytes, layout, fit } = profile;
   return {
     command: 'kvferry calibrate',
     headline: recommendation(profile),
     subtitle: measuredOn(profile),
     verdicts: [
+      ...(doubt ? [{ tone: 'bad', text: doubt } as const] : []),
       ...(check ? [checkVerdict(check)] : []),
       ...(link ? [{ tone: 'plain', text: `${THROTTLED}: ${link.name}` } as const] : []),
     ],

@@ -13,12 +13,14 @@ export function calibrationLines(
   check: PolicyCheck | null,
   style: TableStyle,
 ): string[] {
+  const doubt = doubtOf(profile);
   return [
     ...wrap(measuredOn(profile), WIDTH),
     '',
     ...costRows(profile).map(([name, text]) => `${fill(name, 11)}${text}`),
     '',
     ...wrap(`${recommendation(profile)}.`, WIDTH),
+    ...(doubt ? wrap(doubt, WIDTH) : []),
     '',
     ...regretLines(profile, regret, style),
     ...(check ? ['', ...checkLines(check, profile.link !== null, style)] : []),
@@ -78,6 +80,15 @@ export function recommendation({ recommended_threshold: threshold, fit }: CostPr
     return `Recommended: do not pull; up to ${formatCount(2 * fit.most_tokens)} tokens computing again is predicted to be quicker`;
   if (threshold === 0) return 'Recommended kv_recompute_threshold: 0, always pull';
   return `Recommended kv_recompute_threshold: ${threshold}. Below it computing again is predicted to be quicker, from it on pulling`;
+}
+
+/** Share of TTFT's variance below which a fit tells little more than the mean does. */
+const LEAST_EXPLAINED = 0.5;
+
+/** Why it should not be relied on; null: it may be. */
+export function doubtOf({ fit }: CostProfile): string | null {
+  if (fit.ttft_r2 >= LEAST_EXPLAINED) return null;
+  return `Do not rely on it: these costs explain little of what was measured (TTFT: R² ${fit.ttft_r2.toFixed(3)}, median error ${formatPercent(fit.ttft_median_error)}). Other programs may have had the processor: measure again.`;
 }
 
 /** '64, vLLM's default, recommended'. */

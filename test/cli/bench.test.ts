@@ -49,6 +49,22 @@ describe('kvferry bench', () => {
     expect(world.err()).toMatch(/round 2 of 3, eviction, bidirectional: 12 requests in .* left/);
   });
 
+  test("vLLM's threshold stands beside the scaled one, and not beside one that was given", async () => {
+    const modes = async (...more: string[]) => {
+      const scaled = ['--preset', 'pr32553', '--scale', '1/64', '--rounds', '1', '--max-num-requests', '8'];
+      const asked = ['--mode', 'bidirectional', '--experiments', 'prefix-caching', '--json', 'out.json'];
+      const { report, world } = await bench([...scaled, ...asked, ...more]);
+      const text = world.out().replaceAll('\n', ' ');
+      return { arms: Object.keys(report!.experiments.prefix_caching!.modes), text };
+    };
+    const scaled = await modes();
+    expect(scaled.arms).toEqual(['bidirectional', 'bidirectional_threshold_64']);
+    expect(scaled.text).toMatch(/so is the threshold: 1 token; vLLM's 64 unscaled is a row of its own/);
+    const given = await modes('--threshold', '32');
+    expect(given.arms).toEqual(['bidirectional']);
+    expect(given.text).toContain('the threshold is not: 32 tokens, as given');
+  });
+
   test('the same seed gives the same workload and tokens, another one others', async () => {
     const run = async (seed: string) => {
       const { report } = await bench(['gen.json', '--seed', seed, '--rounds', '1', '--json', 'out.json']);

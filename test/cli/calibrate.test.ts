@@ -1,5 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { main } from '../../src/cli/app.ts';
+import { calibrationDocument } from '../../src/cli/calibrate-document.ts';
+import { calibrationLines } from '../../src/cli/calibrate-output.ts';
+import { plainStyle } from '../../src/cli/table.ts';
 import { costProfileSchema } from '../../src/config/cost-profile.ts';
 import { reportSchema } from '../../src/measure/report.ts';
 import { type FakeWorld, fakeWorld } from './fake.ts';
@@ -30,6 +33,21 @@ describe('kvferry calibrate', () => {
     expect(all.check).toBeNull();
     expect(all.expected_regret.map((row: { threshold: unknown }) => row.threshold)).toContain(64);
     expect(world.clusters[0]!.closed).toBe(1);
+  });
+
+  it('says where its costs explain nothing, in the text and on the page', async () => {
+    const { world } = await kvferry('calibrate c.json');
+    const { fit, ...profile } = costProfileSchema.parse(JSON.parse(world.files.get('c.json')!));
+    const told = (ttft_r2: number) => {
+      const fitted = { ...profile, fit: { ...fit, ttft_r2 } };
+      const { verdicts } = calibrationDocument(fitted, [], null);
+      return [
+        calibrationLines(fitted, [], null, plainStyle).join(' '),
+        verdicts.map(({ text }) => text).join(),
+      ];
+    };
+    for (const text of told(-0.474)) expect(text).toContain('Do not rely on it');
+    for (const text of told(0.9)) expect(text).not.toContain('Do not rely on it');
   });
 
   it('compares the policies with --check', async () => {

@@ -159,7 +159,7 @@ describe('what cannot be compared is refused with a sentence', () => {
 
   test.each([
     ['{', /x.json is no JSON/],
-    ['{"a": 1}', /x.json is no report of kvferry: wanted a file that --json of kvferry run],
+    ['{"a": 1}', /x.json is no report of kvferry: wanted a file that --json of kvferry run/],
     ['{"kvferry":"1","kind":"walk","schema_version":1}', /kind 'walk': wanted one of run, bench/],
     [
       '{"kvferry":"1","kind":"run","schema_version":99}',

@@ -4,7 +4,7 @@ import { BENCH_MODES } from '../../config/modes.ts';
 import { routingChoices } from '../../config/routing.ts';
 import { optionName, type RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
-import { UNSCALED_THRESHOLD } from '../../lab/multiturn/experiments.ts';
+import { scaledThreshold } from '../../lab/multiturn/experiments.ts';
 import { PR32553_CLIENTS } from '../../workload/pr32553.ts';
 import type { BenchConversation } from '../../workload/types.ts';
 
@@ -32,7 +32,7 @@ export function benchDefaults(given: Readonly<Record<string, unknown>>): Record<
     model: remote ? SERVERS_MODEL : DEFAULT_MODEL,
     ...modesAndExperiments(given),
     ...(preset === 'pr32553' && clientsOf(given)),
-    ...(divisor !== null && { threshold: Math.max(1, Math.round(UNSCALED_THRESHOLD / divisor)) }),
+    ...(divisor !== null && { threshold: scaledThreshold(divisor) }),
   };
 }
 

@@ -4,13 +4,21 @@ import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import type { Cluster, ClusterOptions } from '../../fleet/types.ts';
 import type { BenchReport, Experiment } from '../../measure/bench-report.ts';
+import { plural } from '../../measure/format.ts';
 import { countsSince, spanCost } from '../../measure/span-cost.ts';
 import type { LinkSpec } from '../../transport/link.ts';
 import { finalIntegrity } from '../integrity.ts';
 import type { ReportSource } from '../run-report.ts';
 import { hasWindows } from '../windows.ts';
 import { ClusterTarget, servedBy } from './cluster-target.ts';
-import { type ExperimentPlan, fitPools, planExperiments, sizeOf, UNSCALED_THRESHOLD } from './experiments.ts';
+import {
+  type ExperimentPlan,
+  fitPools,
+  planExperiments,
+  scaledThreshold,
+  sizeOf,
+  UNSCALED_THRESHOLD,
+} from './experiments.ts';
 import { pathChoice } from './paths.ts';
 import { makeBenchReport, type Workload } from './report.ts';
 import type { ServeOptions } from './rounds.ts';
@@ -109,17 +117,18 @@ export async function benchCluster(
   return makeBenchReport(world, config, workload, served, now() - begunMs);
 }
 
+/** Where one decides. */
+function thresholdNote({ pullPolicy, threshold, scale, routing, paths, mode }: RunConfig): string {
+  if (pullPolicy === 'cost-aware') return '';
+  if (threshold !== scaledThreshold(scaleDivisor(scale)!))
+    return `; the threshold is not: ${plural(threshold, 'token')}, as given`;
+  const beside = routing.length === 1 && paths === null && mode.includes('bidirectional');
+  return `, and so is the threshold: ${plural(threshold, 'token')}${beside ? `; vLLM's ${UNSCALED_THRESHOLD} unscaled is a row of its own` : ''}`;
+}
+
 function scaleNotes(config: RunConfig): string[] {
   if (config.scale === '1') return [];
-  const unscaled =
-    config.routing.length > 1 || config.paths !== null
-      ? ''
-      : `; vLLM's ${UNSCALED_THRESHOLD} unscaled is a row of its own`;
-  const threshold =
-    config.pullPolicy === 'cost-aware'
-      ? ''
-      : `, and so is the threshold: ${config.threshold} tokens${unscaled}`;
   return [
-    `Every length is ${config.scale} of the workload's${threshold}. Blocks stay at ${config.blockSize} tokens.`,
+    `Every length is ${config.scale} of the workload's${thresholdNote(config)}. Blocks stay at ${config.blockSize} tokens.`,
   ];
 }

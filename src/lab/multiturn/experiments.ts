@@ -54,6 +54,10 @@ export interface WorkloadSize {
 /** vLLM's default, unscaled. */
 export const UNSCALED_THRESHOLD = 64;
 
+/** The same of prompts whose lengths are divided by that. */
+export const scaledThreshold = (divisor: number): number =>
+  Math.max(1, Math.round(UNSCALED_THRESHOLD / divisor));
+
 /** Of what all active conversations take: P's pool in the experiment that makes it evict. */
 const EVICTION_SHARE = 0.4;
 
@@ -229,11 +233,12 @@ function modeArms(config: RunConfig, { extra, scale }: ArmChoice): Arm[] {
       audited: true,
     });
   }
-  // Where costs decide, a threshold makes no difference.
+  // Where costs decide, a threshold makes no difference; one that the user named is the one to be tried.
   if (
     !costAware &&
     extra &&
     scale > 1 &&
+    config.threshold === scaledThreshold(scale) &&
     config.threshold !== UNSCALED_THRESHOLD &&
     modes.includes('bidirectional')
   ) {
