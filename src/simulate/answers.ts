@@ -2,6 +2,8 @@
 import type { TokenIds } from '../config/token-ids.ts';
 import type { EngineRequest } from '../engine/types.ts';
 import { mix } from '../seeded.ts';
+import { ListedTokens } from './listed-tokens.ts';
+import { SegmentedTokens } from './segmented-tokens.ts';
 
 export class Answers {
   readonly #lowest: number;
@@ -19,8 +21,14 @@ export class Answers {
     const count = Math.max(0, Math.min(sampling.maxTokens, maxModelLen - length));
     const forced = sampling.forcedTokenIds ?? [];
     if (forced.length >= count) return forced;
-    const seed = Math.imul((promptTokenIds.at(-1) ?? 0) ^ Math.imul(length, 0x9e3779b1), 0x85ebca6b);
-    const drawn = (index: number) => this.#lowest + (mix(seed + index) % this.#count);
-    return Array.from({ length: count }, (_, index) => forced.at(index) ?? drawn(index));
+    const seed = Math.imul((promptTokenIds.at(-1) ?? 0) ^ Math.imul(length, 0x9e3779b1), 0x85ebca6b) >>> 0;
+    const contents = promptTokenIds instanceof SegmentedTokens && promptTokenIds.contents;
+    if (contents instanceof ListedTokens && forced.length === 0) return contents.answer(seed, count);
+    return Array.from({ length: count }, (_, index) => forced.at(index) ?? this.at(seed, index));
+  }
+
+  /** What stands at a place of the answer that is drawn by a seed. */
+  at(seed: number, place: number): number {
+    return this.#lowest + (mix(seed + place) % this.#count);
   }
 }

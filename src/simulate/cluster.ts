@@ -21,6 +21,7 @@ import type { GeneratedToken, GenerateRequest } from '../router/turn-types.ts';
 import { SILENCE_MS } from '../transport/deadlines.ts';
 import type { ClaimPrefix } from '../transport/prefix-claim.ts';
 import type { TransferResult } from '../transport/types.ts';
+import type { Answers } from './answers.ts';
 import { VirtualClock } from './clock.ts';
 import { ASSUMED_START_MS } from './costs/published.ts';
 import { simulatedClaims, simulatedHasher } from './digests.ts';
@@ -156,6 +157,11 @@ export class SimulatedCluster {
     const { onSpan } = settings;
     // The router's spans too are of the virtual clock.
     if (onSpan) this.#spans.listen((span) => onSpan({ ...span, clock: 'modelled' }));
+  }
+
+  /** What its engines generate. */
+  get answers(): Answers {
+    return this.#settings.answers;
   }
 
   /** In the order in which they came, ended ones included. */

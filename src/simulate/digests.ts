@@ -36,7 +36,8 @@ class Mixer implements DigestChain {
   }
 
   add(key: number, place: number, length: number): void {
-    if (this.#isFirst && place > 0) this.#before = this.#b;
+    // Where sequences part, each goes on by itself: they would all have the same words from there.
+    this.#before = this.#isFirst && place > 0 ? this.#b : null;
     this.#isFirst = false;
     this.word(key | 0);
     this.word(Math.floor(key / 2 ** 32));

@@ -12,6 +12,7 @@ import { STREAM } from '../seeded.ts';
 import { Random } from '../workload/random.ts';
 import type { BenchConversation } from '../workload/types.ts';
 import type { Collector } from './collector.ts';
+import type { ListedTokens } from './listed-tokens.ts';
 
 /** Where nobody said how long an answer is. */
 export const FALLBACK_OUTPUT = 128;
@@ -91,6 +92,8 @@ export interface ArrivalOptions {
   /** Between the last token of an answer and the next turn, milliseconds. */
   thinkMs: number;
   failover: boolean;
+  /** For long prompts, which are then runs of these; left out: they are lists. */
+  listed?: ListedTokens;
 }
 
 /** Resolves when the last answer ended. Call inside run(). */
@@ -121,12 +124,13 @@ export async function converse(
   cluster: Served,
   { id, turns }: BenchConversation,
   collector: Counting,
-  { thinkMs, failover }: ArrivalOptions,
+  { thinkMs, failover, listed }: ArrivalOptions,
 ): Promise<void> {
   let history: TokenIds = [];
   for (const [index, { content, outputTokens }] of turns.entries()) {
     if (index > 0) await cluster.clock.sleep(thinkMs);
-    const promptTokenIds = joined(history, tokenIdsOf(content));
+    const tokenIds = tokenIdsOf(content);
+    const promptTokenIds = joined(history, listed?.of(tokenIds) ?? tokenIds);
     const request = { conversationId: id, promptTokenIds, sampling: exactly(outputTokens), failover };
     const result = await serveTurn(cluster, request, collector);
     if (!result) break;

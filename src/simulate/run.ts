@@ -11,6 +11,7 @@ import { Answers } from './answers.ts';
 import { checkRun, checkSame } from './check-run.ts';
 import { SimulatedCluster } from './cluster.ts';
 import { Collector } from './collector.ts';
+import { ListedTokens } from './listed-tokens.ts';
 import { type Arriving, LoadTarget, type Served, serveArrivals } from './load.ts';
 import { outcomeOf, type RunOutcome, type SimulatedRun } from './outcome.ts';
 import { SegmentedTokens } from './segmented-tokens.ts';
@@ -71,7 +72,11 @@ export function serveLoad(
       onRequest() {},
     });
   if (load.kind === 'arrivals')
-    return serveArrivals(fleet, load.arrivals(seed), collector, { thinkMs: load.thinkMs, failover: false });
+    return serveArrivals(fleet, load.arrivals(seed), collector, {
+      ...{ thinkMs: load.thinkMs, failover: false },
+      // Real engines want them written out.
+      ...(fleet instanceof SimulatedCluster && { listed: new ListedTokens(fleet.answers) }),
+    });
   return serveConversations(new LoadTarget(fleet, collector), load.conversations, {
     ...load.clients,
     ...{ round: 1, auditor: null, seed, signal },

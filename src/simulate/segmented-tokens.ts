@@ -1,11 +1,15 @@
 /**
- * Tokens of a trace by what they are parts of, and not written out: a prompt of ten thousand is a handful of runs. Two are
+ * Tokens of a trace, or of lists, by what they are parts of, and not written out: a prompt of ten thousand is a handful of runs. Two are
  * equal where they are the same places of the same contents. A token that is of no content has its id; digests take it for a
  * content of its own.
  */
 import { type TokenIds, TokenSequence } from '../config/token-ids.ts';
-import type { TraceTokens } from '../workload/traces/tokens.ts';
 import type { Segment } from '../workload/traces/types.ts';
+
+/** What stands at a place of a content: the same token always. */
+export interface Contents {
+  at(key: number, place: number): number;
+}
 
 /** In columns; neighbours that go on from each other are one. They only grow. */
 interface Runs {
@@ -14,7 +18,7 @@ interface Runs {
   froms: number[];
   /** Where each begins in the sequence; then where the last one ends. */
   starts: number[];
-  tokens: TraceTokens;
+  tokens: Contents;
   /** Digests of its blocks of one size from its start on. */
   blocks: { size: number; digests: string[] };
 }
@@ -43,10 +47,15 @@ export class SegmentedTokens extends TokenSequence {
     this.length = length;
   }
 
-  static of(segments: readonly Segment[], tokens: TraceTokens): SegmentedTokens {
+  static of(segments: readonly Segment[], tokens: Contents): SegmentedTokens {
     const runs = noRuns(tokens);
     for (const { key, from, length } of segments) append(runs, key, from, length);
     return new SegmentedTokens(runs, 0, lengthOf(runs));
+  }
+
+  /** What its runs are parts of. */
+  get contents(): Contents {
+    return this.#runs.tokens;
   }
 
   at(index: number): number | undefined {
@@ -191,7 +200,7 @@ export class SegmentedTokens extends TokenSequence {
   }
 }
 
-const noRuns = (tokens: TraceTokens): Runs => {
+const noRuns = (tokens: Contents): Runs => {
   return { keys: [], froms: [], starts: [0], tokens, blocks: { size: 1, digests: [] } };
 };
 

@@ -1,0 +1,86 @@
+/**
+ * Tokens that are written out, in lists, as runs of those lists: what a long prompt repeats of others is the same place of the
+ * same list, so that it is hashed and compared run by run, and not copied. Whatever two lists begin with alike is known for it.
+ * What is generated is the first places of an answer.
+ */
+import type { TokenIds } from '../config/token-ids.ts';
+import type { Segment } from '../workload/traces/types.ts';
+import { type Contents, SegmentedTokens } from './segmented-tokens.ts';
+
+/** What is generated, which is written nowhere: see Answers. */
+export interface Drawn {
+  at(seed: number, place: number): number;
+}
+
+/** Tokens that some lists have in common, and what follows in which of them, by its first token. */
+interface Branch extends Segment {
+  next: Map<number, Branch>;
+}
+
+/** Keys from here on are those of answers, by their seeds. */
+const ANSWERS = 2 ** 40;
+
+export class ListedTokens implements Contents {
+  readonly #drawn: Drawn;
+  /** By key. */
+  readonly #lists: (readonly number[])[] = [];
+  readonly #known = new Map<readonly number[], SegmentedTokens>();
+  readonly #first = new Map<number, Branch>();
+
+  constructor(drawn: Drawn) {
+    this.#drawn = drawn;
+  }
+
+  at(key: number, place: number): number {
+    return key >= ANSWERS ? this.#drawn.at(key - ANSWERS, place) : this.#lists[key]![place]!;
+  }
+
+  /** The first `length` tokens of the answer that is drawn by the seed, from 0 to 2^32. */
+  answer(seed: number, length: number): TokenIds {
+    return SegmentedTokens.of([{ key: ANSWERS + seed, from: 0, length }], this);
+  }
+
+  /** The list must stay as it is. */
+  of(list: readonly number[]): TokenIds {
+    let tokens = this.#known.get(list);
+    if (!tokens) {
+      tokens = SegmentedTokens.of(this.#segments(list), this);
+      this.#known.set(list, tokens);
+    }
+    return tokens;
+  }
+
+  #segments(list: readonly number[]): Segment[] {
+    const found: Segment[] = [];
+    let branches = this.#first;
+    for (let at = 0; at < list.length; ) {
+      const branch = branches.get(list[at]!);
+      if (!branch) {
+        const own = { key: this.#lists.push(list) - 1, from: at, length: list.length - at };
+        branches.set(list[at]!, { ...own, next: new Map() });
+        found.push(own);
+        break;
+      }
+      const length = this.#alike(branch, list, at);
+      found.push({ key: branch.key, from: branch.from, length });
+      if (length < branch.length) this.#fork(branch, length);
+      branches = branch.next;
+      at += length;
+    }
+    return found;
+  }
+
+  #alike({ key, from, length }: Branch, list: readonly number[], at: number): number {
+    const most = Math.min(length, list.length - at);
+    let count = 0;
+    while (count < most && this.at(key, from + count) === list[at + count]) count++;
+    return count;
+  }
+
+  #fork(branch: Branch, length: number): void {
+    const { key, from, next } = branch;
+    const rest = { key, from: from + length, length: branch.length - length, next };
+    branch.length = length;
+    branch.next = new Map([[this.at(key, rest.from), rest]]);
+  }
+}

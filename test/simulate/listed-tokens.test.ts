@@ -1,0 +1,73 @@
+/** Lists as runs of each other give what the lists themselves give, and answers what is drawn. */
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { commonPrefixLength, joined, written } from '../../src/config/token-ids.ts';
+import { extendHashes } from '../../src/engine/block-hash.ts';
+import { DEFAULT_SAMPLING } from '../../src/engine/sampling.ts';
+import { Answers } from '../../src/simulate/answers.ts';
+import { simulatedHasher } from '../../src/simulate/digests.ts';
+import { ListedTokens } from '../../src/simulate/listed-tokens.ts';
+
+const answers = new Answers(8, 1_000_000);
+/** Of three tokens: they begin alike, are each other's beginnings, and are the same. */
+const lists = fc.array(fc.array(fc.nat(2), { maxLength: 12 }), { minLength: 2, maxLength: 12 });
+
+const hashesOf = (tokenIds: Parameters<typeof joined>[0]): string[] => {
+  const hashes: string[] = [];
+  extendHashes(hashes, { tokenIds, cacheSalt: null }, { hasher: simulatedHasher, blockSize: 3 }, Infinity);
+  return hashes;
+};
+
+describe('ListedTokens', () => {
+  it('are read as the lists, and share with each other what these share, to the token and to the block', () => {
+    fc.assert(
+      fc.property(lists, (all) => {
+        const listed = new ListedTokens(answers);
+        const sequences = all.map((list) => listed.of(list));
+        expect(sequences.map((sequence) => [...sequence])).toEqual(all);
+        for (const [i, one] of sequences.entries())
+          for (const [j, other] of sequences.entries()) {
+            const shared = commonPrefixLength(all[i]!, all[j]!);
+            expect(commonPrefixLength(one, other)).toBe(shared);
+            expect(commonPrefixLength(hashesOf(one) as never, hashesOf(other) as never)).toBe(
+              Math.floor(shared / 3),
+            );
+          }
+      }),
+    );
+  });
+
+  it('keep that in conversations, whose answers are drawn, and are the ones that a list of tokens gets', () => {
+    const listed = new ListedTokens(answers);
+    const sampling = { ...DEFAULT_SAMPLING, maxTokens: 5 };
+    const ask = (promptTokenIds: Parameters<typeof joined>[0]) =>
+      answers.of({ requestId: 'r', promptTokenIds, sampling } as never, 100);
+    const talk = (...messages: number[][]) => {
+      let [history, plain]: Parameters<typeof joined>[0][] = [[], []];
+      for (const message of messages) {
+        history = joined(history!, listed.of(message));
+        plain = [...plain!, ...message];
+        const answer = ask(history);
+        expect(written(answer)).toEqual(ask(plain));
+        history = joined(history, answer);
+        plain = joined(plain, written(answer));
+      }
+      expect(written(history!)).toEqual(plain);
+      return { history: history!, plain: plain! };
+    };
+    const first = [1, 2, 3, 4];
+    const [a, b, c] = [
+      talk(first, [5, 6, 7]),
+      talk([1, 2, 3, 4], [5, 6, 8]),
+      talk([1, 2, 3, 9], [5, 6, 7]),
+    ] as const;
+    for (const [one, other] of [
+      [a, b],
+      [a, c],
+      [b, c],
+      [a, talk(first, [5, 6, 7])],
+    ] as const)
+      expect(commonPrefixLength(one.history, other.history)).toBe(commonPrefixLength(one.plain, other.plain));
+    expect(commonPrefixLength(a.plain, b.plain)).toBe(4 + 5 + 2);
+  });
+});
