@@ -218,7 +218,11 @@ class PolicyFleet {
       blocks: catalog.size,
       loadedTokens,
       twoHopBlocks,
-      folder: this.#folder && { blocks: this.#folder.tier!.blocks, ...this.#folder.tier!.counters },
+      folder: this.#folder && {
+        ...{ blocks: this.#folder.tier!.blocks, ...this.#folder.tier!.counters },
+        // Those of a simulated folder have none.
+        ...{ readBytes: 0, writtenBytes: 0 },
+      },
     };
   }
 }
