@@ -139,6 +139,7 @@ export const unusedByPlan = (config: RunConfig, stored: boolean): readonly (Unus
 /** By commands whose engines serve what is told elsewhere. */
 export const unusedByEngines = (config: RunConfig): readonly (Unused | false)[] => [
   ofStore(config.store !== null),
+  ofCosts(config),
 ];
 
 export const unusedByServe = (config: RunConfig): readonly (Unused | false)[] => [
