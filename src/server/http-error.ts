@@ -46,14 +46,16 @@ const RETRY_AFTER = '1';
 export const comeBack = (message: string): HttpError =>
   new HttpError(503, message, null, { 'Retry-After': RETRY_AFTER });
 
+/** What was asked for cannot be: more engines than there is memory for, too. */
+const ASKED_FOR: ReadonlySet<string> = new Set(['request', 'config', 'model', 'adapter']);
+
 /** Any error as the one that a client is told. `param` is the field to blame when the engine refused the request. */
 export function asHttpError(error: unknown, param: string | null = null): HttpError {
   if (error instanceof HttpError) return error;
   if (error instanceof ConflictError) return new HttpError(409, error.message);
   if (error instanceof RoutingError) return new HttpError(400, error.message, 'routing-strategy');
   if (error instanceof KvferryError) {
-    if (error.code === 'request' || error.code === 'config' || error.code === 'model')
-      return new HttpError(400, error.message, param);
+    if (ASKED_FOR.has(error.code)) return new HttpError(400, error.message, param);
     if (error.code === 'refused') return new HttpError(400, error.message, 'kv_transfer_params');
     if (error.code === 'engine_dead') return comeBack(error.message);
     return new HttpError(500, error.message);

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import {
+  AdapterError,
   ConflictError,
   EngineDeadError,
   RequestError,
@@ -87,6 +88,7 @@ describe('errors', () => {
     for (const [error, status] of [
       [new RequestError('no'), 400],
       [new ConflictError('wait'), 409],
+      [new AdapterError('two more engines do not fit'), 400],
       [new TransferError('lost'), 500],
       [new EngineDeadError('dead'), 503],
       [new Error('bug'), 500],
