@@ -20,7 +20,9 @@ export async function readSettings(
 ): Promise<{ config: RunConfig; lists: Lists }> {
   const fromFile = configFile === null ? {} : parseFile(await deps.readTextFile(configFile), configFile);
   const label = (key: string): string =>
-    key in fromFile && !(key in options) ? `'${key}' in ${configFile}` : optionName(key);
+    Object.hasOwn(fromFile, key) && !Object.hasOwn(options, key)
+      ? `'${key}' in ${configFile}`
+      : optionName(key);
   const asked: Record<string, unknown> = { ...fromFile, ...options };
   const own = await withFiles({ ...defaults?.(asked), ...asked }, deps);
   const given: Record<string, unknown> = {
@@ -102,7 +104,7 @@ const noneIsNull = (key: string, value: unknown): unknown =>
 /** null where that stands for a setting that is not given, as in what `export config` prints. */
 const isLeftOut = (key: string, value: unknown): boolean =>
   value === null &&
-  key in runConfigSchema.shape &&
+  Object.hasOwn(runConfigSchema.shape, key) &&
   runConfigSchema.shape[key as RunKey].parse(undefined) === null;
 
 function parseFile(text: string, file: string): Record<string, unknown> {

@@ -1,6 +1,6 @@
 /** The routing policy that is in force, and those by which single turns were asked to be routed: each keeps track of its own turns. */
 import { ROUTING_NAMES, routingProblem } from '../config/routing.ts';
-import { messageOf, RoutingError } from '../errors.ts';
+import { ConfigError, RoutingError } from '../errors.ts';
 import type { EnginePool } from './engine-pool.ts';
 import { type MadePolicy, policyOf, RoutingInForce } from './routing-in-force.ts';
 import type { ThreadEngine } from './thread-engine.ts';
@@ -81,7 +81,8 @@ export class Routings {
     try {
       return { policy: await policyOf(asked, blockBytes), options: asked };
     } catch (error) {
-      throw new RoutingError(messageOf(error), { cause: error });
+      // What else goes wrong is not the request's.
+      throw error instanceof ConfigError ? new RoutingError(error.message, { cause: error }) : error;
     }
   }
 

@@ -154,6 +154,12 @@ describe('usage', () => {
     expect(code).toBe(0);
   });
 
+  test.each(['toString', 'constructor', '__proto__'])('a config file that has %s is told so', async (key) => {
+    const world = fakeWorld({}, { 'k.json': `{"${key}": null}` });
+    expect(await main(['export', 'config', '--config', 'k.json'], world.deps)).toBe(2);
+    expect(world.err()).toContain(`there is no setting '${key}' in k.json`);
+  });
+
   test.each([
     [['--help']],
     [['run', '--help']],

@@ -56,6 +56,19 @@ describe('with WebGPU', () => {
       expect(errors).toEqual([]);
       await page.close();
     });
+
+    test('talk once measuring is over, where they are looked at before', async () => {
+      const hash = '#view=fleet&model=nano&turns=1&fleet.prefill=1&fleet.decode=1';
+      const { page, errors } = await openPage(withGpu(), `${served().url}${hash}`);
+      await simulated(page, 0.5);
+      await page.getByRole('button', { name: "Take this computer's times" }).click();
+      await until(page, "state.status.value.message.startsWith('Measuring')");
+      await page.getByRole('button', { name: 'To P and D' }).click();
+      await page.evaluate('kvferry.actions.stop()');
+      await until(page, 'state.turns.value.some(({ result }) => result !== null)');
+      expect(errors).toEqual([]);
+      await page.close();
+    });
   });
 
   describe('real engines', () => {

@@ -65,4 +65,16 @@ describe('policies that turns ask for', () => {
     await expect(asked).rejects.toThrow(message);
     await expect(asked).rejects.toThrow(RoutingError);
   });
+
+  test('what goes wrong here is not told to be of the request', async () => {
+    const { enter } = await world();
+    // As no checked options are.
+    const asked = enter('random', {
+      ...options,
+      allFullKv: true,
+      kvCacheGroups: 1,
+    } as unknown as ClusterOptions);
+    await expect(asked).rejects.toThrow(TypeError);
+    await expect(asked).rejects.not.toBeInstanceOf(RoutingError);
+  });
 });

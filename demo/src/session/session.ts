@@ -68,9 +68,14 @@ class PageActions implements SessionActions {
     });
     const { turns } = this.#bench.settings;
     if (!this.#bench.engines.running || turns === 0 || goesOn) return;
-    // Whoever wanted to measure only has not seen them yet.
-    const { status } = this.state;
-    void once(() => !fleetShown.value && status.value.phase === 'ready').then(() => this.#talk.play(turns));
+    void this.#talkOnceSeen(turns);
+  }
+
+  /** Whoever wanted to measure only has not seen the engines yet, or comes while that goes on. */
+  async #talkOnceSeen(turns: number): Promise<void> {
+    await once(() => !fleetShown.value);
+    await this.#bench.idle();
+    if (!this.state.playing.value) await this.#talk.play(turns);
   }
 
   async ask(question: string): Promise<void> {

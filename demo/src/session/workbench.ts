@@ -124,6 +124,14 @@ export class Workbench {
     }
   }
 
+  /** Resolves when nothing runs, nor follows at once on what did. */
+  async idle(): Promise<void> {
+    do {
+      await this.#task?.done;
+      await systemClock.sleep(0);
+    } while (this.#task);
+  }
+
   /** All until now; what writes it is fetched when first asked for. */
   async saveRecording(): Promise<void> {
     const { model, mode } = this.settings;

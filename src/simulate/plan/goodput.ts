@@ -81,7 +81,7 @@ async function smallerFleets(
     const prefill = Math.min(fewer - 1, Math.max(1, Math.round(best.candidate.prefill * share)));
     const candidate = { ...policyOf(best.candidate), prefill, decode: fewer - prefill };
     onRound({ what: `${fewer} engines`, sample, candidates: 1, kept: 1 });
-    fleets.push(await goodputOf(candidate, trials, sample, best.perSecond * share, CLOSELY));
+    fleets.push(await goodputOf(candidate, trials, sample, best.perSecond * share, CLOSELY, true));
   }
   return fleets.filter((fleet) => fleet.best.met);
 }
@@ -166,10 +166,13 @@ async function fastest(
 /** Of the requests asked for, so many must come for a rate to be told as one that is borne: where conversations stay long, fewer do. */
 const CAME = 0.8;
 
-const cameAsAsked = ({ asked, overMs, perSecond }: Outcome): boolean =>
-  1000 * asked >= CAME * perSecond * overMs;
+const cameOf = ({ asked, overMs }: Outcome): number => (1000 * asked) / overMs;
+const cameAsAsked = (outcome: Outcome): boolean => cameOf(outcome) >= CAME * outcome.perSecond;
 
-/** By doubling or halving from a guess, then bisection until the two rates are that near. `decides`: what comes of it is told. */
+/**
+ * By doubling or halving from a guess, then bisection until the two rates are that near. `decides`: what comes of it is told;
+ * a guess may be any number of times what comes, where shorter samples all came at once.
+ */
 async function goodputOf(
   candidate: Candidate,
   trials: Trials,
@@ -185,10 +188,15 @@ async function goodputOf(
     tried.set(perSecond, outcome);
     return outcome;
   };
+  const below = (outcome: Outcome): number => {
+    const half = outcome.perSecond / 2;
+    const came = cameOf(outcome);
+    return decides && came > 0 ? Math.min(half, came) : half;
+  };
   let best = await at(guess);
   let above: Outcome | null = best.met ? null : best;
   for (let i = 0; i < MOST_DOUBLINGS && (above === null || !best.met); i++) {
-    const next = await at(best.met ? best.perSecond * 2 : best.perSecond / 2);
+    const next = await at(best.met ? best.perSecond * 2 : below(best));
     if (!next.met) above = next;
     if (next.met || !best.met) best = next;
   }

@@ -231,6 +231,17 @@ describe('the best rate', () => {
     expect(compared.candidates).toBe(2 * routings.length);
   });
 
+  it('tells no rate at which so many requests do not come, and finds one from whatever short rounds bore', async () => {
+    // Conversations stay for 100 ms a turn and more; the SLO is kept however much comes.
+    const search = searchOf(drawnLoad(60, { turns: 10 }), slo(60_000));
+    const { chosen, front } = await bestGoodput(search, 8, 7);
+    expect(chosen).not.toBeNull();
+    for (const { best } of [chosen!, ...front]) {
+      expect(best.met).toBe(true);
+      expect((1000 * best.asked) / best.overMs).toBeGreaterThan(0.8 * best.perSecond);
+    }
+  });
+
   it('says what is closest where no rate keeps the SLO', async () => {
     const { chosen, closest } = await bestGoodput(searchOf(evenTrace(30, 10), slo(50)), 2, 10);
     expect(chosen).toBeNull();
