@@ -119,11 +119,11 @@ export function verdictLine(
   return `${judged} ${plural(requests, 'request')} in ${formatSeconds(simulated_ms)} simulated, ${engine_hours.toFixed(4)} engine-hours.`;
 }
 
-/** Whoever gets no answer asks no more. */
+/** Whoever gets no answer asks no more. Of clients who wait it is not known how many they would have asked. */
 export const unaskedTurns = (
   { requests, failed_requests: failed, seeds, stopped }: SimulatedArm,
-  { turns }: Pick<SimulationReport['workload'], 'turns'>,
-): number => (failed > 0 && !stopped ? Math.max(0, turns * seeds - requests - failed) : 0);
+  { turns, closed_loop }: Pick<SimulationReport['workload'], 'turns' | 'closed_loop'>,
+): number => (failed > 0 && !stopped && !closed_loop ? Math.max(0, turns * seeds - requests - failed) : 0);
 
 /** `planned`: some find nobody to happen to, or their moment does not come. */
 function faultLine(faults: NonNullable<SimulatedArm['faults']>, planned: number): string {
