@@ -163,6 +163,10 @@ test.each([
   [['--autoscale-interval', '5s'], '--autoscale-interval is of no use to a fleet that stays as it is'],
   [['--autoscale-config', '{}'], '--autoscale-config is of no use to a fleet that stays as it is'],
   [['--explain-scaling'], '--explain-scaling is of no use to a fleet that stays as it is'],
+  [
+    ['--mode', 'monolithic,unidirectional'],
+    '--mode names 2 modes (monolithic, unidirectional), and a server',
+  ],
   [['--store-eviction', 'lru'], '--store-eviction is of no use without a store: give --store BYTES too'],
   [
     ['--kv-cache-metrics-sample', '0.5'],

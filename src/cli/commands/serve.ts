@@ -1,5 +1,6 @@
 /** `kvferry serve`: P, D and the router on HTTP ports, until a signal. */
-import type { RunConfig } from '../../config/run.ts';
+import type { RunConfig, RunKey } from '../../config/run.ts';
+import { ConfigError } from '../../errors.ts';
 import { autoscaleChoice, clusterOptions } from '../../fleet/from-config.ts';
 import { fleetOf } from '../../fleet/seats.ts';
 import { createLog } from '../../server/log.ts';
@@ -54,6 +55,7 @@ async function serve(
   { given }: Asked,
 ): Promise<ExitCode> {
   refuseUnused(given, unusedByServe(config));
+  wantOneMode(config, given);
   const { backend } = deps;
   const serving = { ...serverOptions(config, deps), autoscale: autoscaleChoice(config) };
   const architecture = await backend.architecture(config.model);
@@ -77,6 +79,14 @@ async function serve(
     await server.stop(1000 * config.grace);
   }
   return EXIT.good;
+}
+
+/** A config file may list several: those are for `run` too, and the last of them is served. */
+function wantOneMode({ mode }: RunConfig, given: ReadonlySet<RunKey>): void {
+  if (given.has('mode') && mode.length > 1)
+    throw new ConfigError(
+      `--mode names ${mode.length} modes (${mode.join(', ')}), and a server has one: give one`,
+    );
 }
 
 /** What is given wins over the environment, where an empty variable is none. */
