@@ -158,13 +158,22 @@ function banner(
     .map((name) => `/${name}`)
     .join(', ');
   const key = apiKey === null ? '' : " -H 'Authorization: Bearer '$KEY";
-  return [
-    `router   ${urls.router}   any OpenAI client: ${urls.router}/v1`,
-    ...engineLines(urls, engineUrls),
-    `admin    ${urls.admin}   for you: /fleet, and /router, ${names} with /metrics and /kv/query`,
+  const ports: (readonly [string, string])[] = [
+    ['router', `${urls.router}   any OpenAI client: ${urls.router}/v1`],
+    ...enginePorts(urls, engineUrls),
+    ['admin', `${urls.admin}   for you: /fleet, and /router, ${names} with /metrics and /kv/query`],
     ...(faultEndpoint
-      ? [`faults   ${urls.admin}/faults   POST {"faults": [{"engine": "decode-0", "fault": "slow"}]}`]
+      ? [
+          [
+            'faults',
+            `${urls.admin}/faults   POST {"faults": [{"engine": "decode-0", "fault": "slow"}]}`,
+          ] as const,
+        ]
       : []),
+  ];
+  const width = Math.max(...ports.map(([name]) => name.length)) + 3;
+  return [
+    ...ports.map(([name, rest]) => `${name.padEnd(width)}${rest}`),
     '',
     `curl ${urls.router}/v1/chat/completions -H 'Content-Type: application/json'${key} \\`,
     `  -d '${body.replaceAll("'", "'\\''")}'`,
@@ -175,14 +184,14 @@ function banner(
 }
 
 /** P and D, or each engine by its name. */
-function engineLines(
+function enginePorts(
   { prefill, decode }: RunningServer['urls'],
   engineUrls: RunningServer['engineUrls'],
-): string[] {
+): [string, string][] {
   const all = Object.entries(engineUrls);
-  if (all.length > 2) return all.map(([name, url]) => `${name.padEnd(9)}${url}`);
+  if (all.length > 2) return all;
   return [
-    `P        ${prefill}   for a proxy of your own: --prefiller-port`,
-    `D        ${decode}   for a proxy of your own: --decoder-port`,
+    ['P', `${prefill}   for a proxy of your own: --prefiller-port`],
+    ['D', `${decode}   for a proxy of your own: --decoder-port`],
   ];
 }
