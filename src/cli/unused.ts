@@ -152,6 +152,10 @@ export const unusedByServe = (config: RunConfig): readonly (Unused | false)[] =>
   },
 ];
 
+export const unusedByVerify = ({ faults, model }: RunConfig): readonly (Unused | false)[] => [
+  faults !== null && model !== 'nano' && { keys: ['model'], why: 'with --faults, whose engines have nano' },
+];
+
 export const unusedByReplay = (config: RunConfig): readonly (Unused | false)[] => [
   { keys: ['maxTokens'], why: 'to a trace, which says how long its answers are' },
   ofStore(config.store !== null),

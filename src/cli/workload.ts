@@ -11,6 +11,9 @@ import { shippedConversation } from '../workload/shipped.ts';
 import type { Conversation } from '../workload/types.ts';
 import type { CliDeps } from './deps.ts';
 
+/** All made conversations lie in memory: more would take hours to serve, and may not fit. */
+const MOST_MADE_TOKENS = 2 ** 25;
+
 /** Throws ConfigError. */
 export async function chooseConversations(
   config: RunConfig,
@@ -32,6 +35,12 @@ export function checkFits(config: RunConfig, options: ClusterOptions): void {
   if (tokens > options.maxModelLen) {
     throw new ConfigError(
       `the conversation grows to ${tokens} tokens and the context holds ${options.maxModelLen}: lower --turns, --user-tokens, --output-tokens or --system-tokens`,
+    );
+  }
+  const made = config.conversations * (config.systemTokens + config.turns * config.userTokens);
+  if (made > MOST_MADE_TOKENS) {
+    throw new ConfigError(
+      `${config.conversations} conversations are ${made} tokens to be made, more than ${MOST_MADE_TOKENS}: lower --conversations`,
     );
   }
   const { blockSize, kvCacheGroups = FULL_GROUP, allFullKv = false } = options;

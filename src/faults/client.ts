@@ -13,6 +13,8 @@ export class FaultyClient implements EngineClient {
   #state: 'well' | 'slow' | { until: Promise<void>; goOn: () => void } = 'well';
 
   readonly #fateOf: () => () => Promise<void>;
+  /** Requests that the router has here: the engine may have ended one whose outputs are still held back. */
+  readonly #underWay = new Set<string>();
 
   /** `fateOf`: asked for each request: what it waits for before it is taken, and before each output. */
   constructor(engine: EngineClient, clock: Clock, fateOf: () => () => Promise<void> = () => async () => {}) {
@@ -37,7 +39,7 @@ export class FaultyClient implements EngineClient {
     return this.#engine.address;
   }
   get load() {
-    return this.#engine.load;
+    return { inFlight: Math.max(this.#underWay.size, this.#engine.load.inFlight) };
   }
   get ended() {
     return this.#engine.ended;
@@ -63,12 +65,18 @@ export class FaultyClient implements EngineClient {
 
   async submit(request: EngineRequest, work?: RouterWork): Promise<OutputStream> {
     const fate = this.#fateOf();
-    await this.#pause();
-    await fate();
-    const inner = await this.#engine.submit(request, work);
-    const outer = new OutputStream(inner.requestId);
-    void this.#relay(inner, outer, fate);
-    return outer;
+    this.#underWay.add(request.requestId);
+    try {
+      await this.#pause();
+      await fate();
+      const inner = await this.#engine.submit(request, work);
+      const outer = new OutputStream(inner.requestId);
+      void this.#relay(inner, outer, fate);
+      return outer;
+    } catch (error) {
+      this.#underWay.delete(request.requestId);
+      throw error;
+    }
   }
 
   async stop(requestId: string): Promise<void> {
@@ -77,6 +85,7 @@ export class FaultyClient implements EngineClient {
   }
 
   async abort(requestId: string): Promise<void> {
+    this.#underWay.delete(requestId);
     await this.#pause();
     return this.#engine.abort(requestId);
   }
@@ -105,6 +114,8 @@ export class FaultyClient implements EngineClient {
       }
     } catch (error) {
       outer.fail(error as Error);
+    } finally {
+      this.#underWay.delete(outer.requestId);
     }
   }
 

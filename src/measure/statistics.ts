@@ -34,7 +34,8 @@ export function summarise(samples: readonly number[]): Summary | null {
   };
 }
 
-const ENOUGH_FOR_P99 = 100;
+/** As vLLM's table has it. */
+export const ENOUGH_FOR_P99 = 100;
 
 /** pandas' describe(); null without samples. */
 export function describeSamples(samples: readonly number[]): Described | null {

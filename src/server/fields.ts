@@ -152,6 +152,7 @@ function deepest(issue: z.core.$ZodIssue): z.core.$ZodIssue {
 
 function shown(value: unknown): string {
   if (value === undefined) return 'missing';
-  const text = JSON.stringify(value) ?? String(value);
+  // 1e999 is Infinity, which JSON would call null.
+  const text = typeof value === 'number' ? String(value) : (JSON.stringify(value) ?? String(value));
   return text.length <= 60 ? text : `${text.slice(0, 57)}...`;
 }

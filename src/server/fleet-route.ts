@@ -8,6 +8,7 @@ import type { ScaleReport } from '../fleet/scale-report.ts';
 import type { ThreadEngine } from '../fleet/thread-engine.ts';
 import { WAIT_30S } from '../router/scaling/drain.ts';
 import type { EnginePorts } from './engine-ports.ts';
+import { checked } from './fields.ts';
 import { HttpError } from './http-error.ts';
 import { bodyOf, jsonResponse } from './json.ts';
 import type { ScalingLog } from './scaling-log.ts';
@@ -54,9 +55,9 @@ export function mountFleet(
     });
   });
   app.post('/fleet/scale', async (c) => {
-    const asked = scaleBody.safeParse(await bodyOf(c));
-    if (!asked.success) throw wrongBody(asked.error.issues[0]!);
-    const { prefill, decode, roleset, drain, drain_timeout: seconds } = asked.data;
+    const body = await bodyOf(c);
+    refuseOtherBodies(body);
+    const { prefill, decode, roleset, drain, drain_timeout: seconds } = checked(scaleBody, body);
     const target = {
       ...(prefill === undefined ? {} : { prefill }),
       ...(decode === undefined ? {} : { decode }),
@@ -108,14 +109,14 @@ function scaleJson({ joined, left }: ScaleReport, urls: Readonly<Record<string, 
   };
 }
 
-function wrongBody({ code, path, message, ...issue }: z.core.$ZodIssue): HttpError {
-  const known = Object.keys(scaleBody.shape).join(', ');
-  if (code === 'unrecognized_keys') {
-    const [unknown] = (issue as { keys: string[] }).keys;
-    return new HttpError(400, `there is no field ${unknown}: wanted some of ${known}`, unknown);
+/** What is no object, or has fields of another: what is wrong within one is told as in every other body. */
+function refuseOtherBodies(body: unknown): void {
+  const issue = scaleBody.safeParse(body).error?.issues[0];
+  if (issue?.code === 'unrecognized_keys') {
+    const [unknown = null] = issue.keys;
+    const known = Object.keys(scaleBody.shape).join(', ');
+    throw new HttpError(400, `there is no field ${unknown}: wanted some of ${known}`, unknown);
   }
-  const field = path.join('.');
-  if (field === '')
-    return new HttpError(400, 'the body is no object: wanted {"prefill": 2, "decode": 2}', null);
-  return new HttpError(400, `${field} is wrong: wanted ${message}`, field);
+  if (issue?.path.length === 0)
+    throw new HttpError(400, 'the body is no object: wanted {"prefill": 2, "decode": 2}', null);
 }

@@ -31,9 +31,12 @@ export function keepAlive(
     for (let ms = FIRST_PAUSE_MS; !stopped; ms = Math.min(2 * ms, LONGEST_PAUSE_MS)) {
       await pause(ms);
       if (stopped || cluster.engines.every(({ dead }) => !dead)) return;
+      const ended = cluster.engines.filter(({ dead }) => dead).map(({ name }) => name);
       try {
         await cluster.revive();
-        log.note('the engine was started again, with an empty cache');
+        for (const { name, engineId, dead } of cluster.engines)
+          if (ended.includes(name) && !dead)
+            log.note(`${name} was started again as ${engineId}, with an empty cache`);
       } catch (error) {
         log.error(`an engine could not be started again: ${(error as Error).message}`);
       }

@@ -1,7 +1,9 @@
-/** What a benchmark says of pulls that did not happen. */
+/** What a benchmark says of pulls that did not happen, and beside published figures. */
 import { describe, expect, it } from 'vitest';
-import { notPulled } from '../../src/cli/multiturn/tables.ts';
+import { notPulled, publishedTable } from '../../src/cli/multiturn/tables.ts';
+import { plainStyle } from '../../src/cli/table.ts';
 import type { Experiment } from '../../src/measure/bench-report.ts';
+import { pr32553Published } from '../../src/workload/pr32553.ts';
 import { benchReport } from '../report/reports.ts';
 
 const modesWith = (more: object) => {
@@ -31,4 +33,13 @@ describe('notPulled', () => {
     expect(notPulled(modesWith(pulled))).toEqual([]);
     expect(notPulled(modesWith({ pulled_tokens: 0 }))).toEqual([]);
   });
+});
+
+it('a p99 of ours is told from as many requests on as in the other tables', () => {
+  const lines = (requests: number): string[] => {
+    const [experiment] = Object.values(benchReport({ ttft: () => 45, rounds: 1, requests }).experiments);
+    return publishedTable(pr32553Published.noPrefixCaching, experiment!.comparison!, plainStyle);
+  };
+  expect(lines(99).at(-1)).toMatch(/^p99 +2490 +1746 +1\.43x +- +- +-$/);
+  expect(lines(100).at(-1)).toMatch(/^p99 +2490 +1746 +1\.43x +45\.0 +45\.0 +1\.00x$/);
 });

@@ -69,6 +69,11 @@ describe('usage', () => {
       ['run', '--model', 'nano', '--turns', '100', '--output-tokens', '999'],
       /grows to 106364 tokens and the context holds 8192/,
     ],
+    [['run', '--model', 'nano', '--user-tokens', '1e10'], /grows to 50000000704 tokens and the context/],
+    [
+      ['run', '--model', 'nano', '--conversations', '1e6'],
+      /1000000 conversations are 384000000 tokens.*lower --conversations/,
+    ],
     [
       ['run', '--model', 'nano', '--p-blocks', '3'],
       /--p-blocks is 3 blocks of 16 tokens.*grows to 1024 tokens: give 65 or more/,

@@ -166,6 +166,17 @@ describe('the script', () => {
     });
   });
 
+  it('says what its engines would refuse as too long', async () => {
+    const asked = ['--model', 'qwen2.5-0.5b', '--preset', 'pr32553'];
+    const note = /Its conversations grow to 18032 tokens, and the engines refuse more than\n# 8192: raise/;
+    expect(await exported(asked)).toMatch(note);
+    for (const more of [
+      ['--max-model-len', '18032'],
+      ['--scale', '1/4'],
+    ])
+      expect(await exported([...asked, ...more])).not.toContain('conversations grow to');
+  });
+
   it('writes a conversation of text with a place for every answer, whatever quotes it holds', async () => {
     const messages = [
       { role: 'system', content: "You're $HOME `ls`" },

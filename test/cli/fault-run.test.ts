@@ -1,7 +1,9 @@
 import { expect, it } from 'vitest';
+import { main } from '../../src/cli/app.ts';
 import { faultLines } from '../../src/cli/fault-run.ts';
 import { FAULTS, type FaultKind } from '../../src/faults/schedule.ts';
 import type { FaultReport } from '../../src/lab/faults/types.ts';
+import { fakeWorld } from './fake.ts';
 
 const turns = { right: 12_345, error: 1234, left: 12_345 };
 const report: FaultReport = {
@@ -48,4 +50,10 @@ it('what broke is told with what happened and the command that repeats it', () =
   expect(faultLines({ ...report, violations: [shrunk], ok: false }, 'auto', '1 s', false).at(-1)).toBe(
     '  kvferry verify --faults 1 --seed 12 --fault-picks 2,3',
   );
+});
+
+it('another model than the one that breaks is refused', async () => {
+  const world = fakeWorld();
+  expect(await main(['verify', '--faults', '5', '--model', 'tiny'], world.deps)).toBe(2);
+  expect(world.err()).toContain('--model is of no use with --faults, whose engines have nano');
 });

@@ -30,6 +30,20 @@ test('serve shows its URLs and a line to try, and ends well on a signal', async 
   expect(world.stopped).toEqual([3000]);
 });
 
+test('each of several engines has a line, and no name runs into its URL', async () => {
+  const world = fakeWorld();
+  const start = world.deps.servers.start;
+  const engineUrls = { 'prefill-0': 'http://h:5', 'prefill-10': 'http://h:6', 'decode-0': 'http://h:7' };
+  world.deps.servers.start = async (...args) => ({ ...(await start(...args)), engineUrls });
+  const ended = main(['serve', '--model', 'nano'], world.deps);
+  await expect.poll(() => world.out()).toContain('Ctrl-C ends it');
+  expect(world.out()).toContain(
+    'prefill-0    http://h:5\nprefill-10   http://h:6\ndecode-0     http://h:7\n',
+  );
+  world.interrupt();
+  expect(await ended).toBe(0);
+});
+
 test("recall is served with vLLM's defaults, not with those of the shipped conversation", async () => {
   const world = fakeWorld();
   const ended = main(['serve', '--json'], world.deps);
@@ -166,6 +180,8 @@ test.each([
   [
     ['--pull-policy', 'cost-aware', '--threshold', '9'],
     '--threshold is of no use with --pull-policy cost-aware',
+    ['--mode', 'monolithic,unidirectional'],
+    '--mode names 2 modes (monolithic, unidirectional), and a server',
   ],
   [['--store-eviction', 'lru'], '--store-eviction is of no use without a store: give --store BYTES too'],
   [

@@ -143,6 +143,8 @@ describe('an engine', () => {
     await new Promise(setImmediate);
     expect(engine.requests).toEqual([]);
     expect([engine.stopped, engine.aborted, engine.released]).toEqual([[], [], []]);
+    // Whoever routes by what is under way sees it here all the while.
+    expect([engine.load, client.load]).toEqual([{ inFlight: 0 }, { inFlight: 1 }]);
     client.heal();
     await Promise.all(told);
     expect([engine.stopped, engine.aborted, engine.released]).toEqual([['a'], ['b'], ['c']]);
@@ -150,6 +152,7 @@ describe('an engine', () => {
     const stream = await submitted;
     for await (const _ of stream) outputs++;
     expect(outputs).toBe(2);
+    expect(client.load).toEqual({ inFlight: 0 });
     // What it read of peers and of a store comes with what it answers.
     expect(stream).toMatchObject({ transfers: [read], loads: [load] });
   });

@@ -58,6 +58,14 @@ describe('errors', () => {
     });
   });
 
+  test('a number that no JSON number is: 1e999 is not null', async () => {
+    const init = post(hello);
+    const body = String(init.body).replace(/\}$/, ',"temperature":1e999}');
+    const response = await stubApp(new StubService()).request(CHAT, { ...init, body });
+    const { error } = (await response.json()) as { error: { message: string } };
+    expect(error.message).toMatch(/^temperature is Infinity: wanted a number/);
+  });
+
   test.each([
     [{ prompt: ['a', ''] }, /no tokens/],
     [{ prompt: [] }, /prompt/],

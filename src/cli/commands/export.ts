@@ -40,7 +40,7 @@ export const exportSpec: CommandSpec = {
   examples: [
     'kvferry export tokenizer ./nano-tokenizer --model nano',
     'kvferry export config --threshold 0 > kvferry.json',
-    'kvferry export vllm --model qwen2.5-0.5b --mode bidirectional --preset pr32553',
+    'kvferry export vllm --model qwen2.5-0.5b --mode bidirectional --preset pr32553 --max-model-len 32768',
     'kvferry export aibrix --model qwen2.5-0.5b --fleet fleet.json > fleet.yaml',
     'kvferry export llm-d ./llm-d --model qwen2.5-0.5b --decode 4 --routing llm-d',
   ],

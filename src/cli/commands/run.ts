@@ -75,14 +75,16 @@ async function run(config: RunConfig, { deps, signal }: CommandContext, { given 
   wantOneRouting(config);
   const { backend } = deps;
   const architecture = await backend.architecture(config.model);
-  const conversations = await chooseConversations(config, architecture, deps);
   const adapter = await backend.useAdapter(config.adapter);
+  const measured = forMeasuring(clusterOptions(config, architecture, adapter.software));
+  // Before they are made: what no context holds may not fit into memory either.
+  checkFits(config, measured);
+  const conversations = await chooseConversations(config, architecture, deps);
   const keptBytes = 4 * architecture.vocabSize * mostOutputTokens(config, conversations);
   const options = {
-    ...forMeasuring(clusterOptions(config, architecture, adapter.software)),
+    ...measured,
     keepLogits: config.mode.length > 1 && keptBytes <= MOST_KEPT_LOGITS,
   };
-  checkFits(config, options);
 
   if (config.record !== null) await deps.checkWritable(config.record);
   checkTracing(config, conversations);

@@ -1,5 +1,6 @@
 /** `kvferry serve`: P, D and the router on HTTP ports, until a signal. */
-import type { RunConfig } from '../../config/run.ts';
+import type { RunConfig, RunKey } from '../../config/run.ts';
+import { ConfigError } from '../../errors.ts';
 import { autoscaleChoice, clusterOptions } from '../../fleet/from-config.ts';
 import { fleetOf } from '../../fleet/seats.ts';
 import { createLog } from '../../server/log.ts';
@@ -54,6 +55,7 @@ async function serve(
   { given }: Asked,
 ): Promise<ExitCode> {
   refuseUnused(given, unusedByServe(config));
+  wantOneMode(config, given);
   const { backend } = deps;
   const serving = { ...serverOptions(config, deps), autoscale: autoscaleChoice(config) };
   const architecture = await backend.architecture(config.model);
@@ -77,6 +79,14 @@ async function serve(
     await server.stop(1000 * config.grace);
   }
   return EXIT.good;
+}
+
+/** A config file may list several: those are for `run` too, and the last of them is served. */
+function wantOneMode({ mode }: RunConfig, given: ReadonlySet<RunKey>): void {
+  if (given.has('mode') && mode.length > 1)
+    throw new ConfigError(
+      `--mode names ${mode.length} modes (${mode.join(', ')}), and a server has one: give one`,
+    );
 }
 
 /** What is given wins over the environment, where an empty variable is none. */
@@ -148,13 +158,22 @@ function banner(
     .map((name) => `/${name}`)
     .join(', ');
   const key = apiKey === null ? '' : " -H 'Authorization: Bearer '$KEY";
-  return [
-    `router   ${urls.router}   any OpenAI client: ${urls.router}/v1`,
-    ...engineLines(urls, engineUrls),
-    `admin    ${urls.admin}   for you: /fleet, and /router, ${names} with /metrics and /kv/query`,
+  const ports: (readonly [string, string])[] = [
+    ['router', `${urls.router}   any OpenAI client: ${urls.router}/v1`],
+    ...enginePorts(urls, engineUrls),
+    ['admin', `${urls.admin}   for you: /fleet, and /router, ${names} with /metrics and /kv/query`],
     ...(faultEndpoint
-      ? [`faults   ${urls.admin}/faults   POST {"faults": [{"engine": "decode-0", "fault": "slow"}]}`]
+      ? [
+          [
+            'faults',
+            `${urls.admin}/faults   POST {"faults": [{"engine": "decode-0", "fault": "slow"}]}`,
+          ] as const,
+        ]
       : []),
+  ];
+  const width = Math.max(...ports.map(([name]) => name.length)) + 3;
+  return [
+    ...ports.map(([name, rest]) => `${name.padEnd(width)}${rest}`),
     '',
     `curl ${urls.router}/v1/chat/completions -H 'Content-Type: application/json'${key} \\`,
     `  -d '${body.replaceAll("'", "'\\''")}'`,
@@ -165,14 +184,14 @@ function banner(
 }
 
 /** P and D, or each engine by its name. */
-function engineLines(
+function enginePorts(
   { prefill, decode }: RunningServer['urls'],
   engineUrls: RunningServer['engineUrls'],
-): string[] {
+): [string, string][] {
   const all = Object.entries(engineUrls);
-  if (all.length > 2) return all.map(([name, url]) => `${name.padEnd(9)}${url}`);
+  if (all.length > 2) return all;
   return [
-    `P        ${prefill}   for a proxy of your own: --prefiller-port`,
-    `D        ${decode}   for a proxy of your own: --decoder-port`,
+    ['P', `${prefill}   for a proxy of your own: --prefiller-port`],
+    ['D', `${decode}   for a proxy of your own: --decoder-port`],
   ];
 }

@@ -6,7 +6,7 @@ import { modeChecks } from '../../lab/verify/modes.ts';
 import { negativeControls } from '../../lab/verify/negative.ts';
 import { runChecks, type Verdict } from '../../lab/verify/runner.ts';
 import { CHECK_GROUPS, type CheckGroup } from '../../lab/verify/types.ts';
-import type { CommandSpec } from '../arguments.ts';
+import type { Asked, CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { verifyFaults } from '../fault-run.ts';
 import { formatSeconds, WIDTH, wrap } from '../format.ts';
@@ -14,6 +14,7 @@ import { textOutput, writeJson } from '../json-option.ts';
 import { checkFiles } from '../outputs.ts';
 import { writePages } from '../pages.ts';
 import { createProgress } from '../progress.ts';
+import { refuseUnused, unusedByVerify } from '../unused.ts';
 import { totalOf, verifyDocument, verifyJunit } from '../verify-document.ts';
 
 export const verifySpec: CommandSpec = {
@@ -30,7 +31,12 @@ export const verifySpec: CommandSpec = {
   ],
 };
 
-async function verify(config: RunConfig, { deps, signal }: CommandContext): Promise<ExitCode> {
+async function verify(
+  config: RunConfig,
+  { deps, signal }: CommandContext,
+  { given }: Asked,
+): Promise<ExitCode> {
+  refuseUnused(given, unusedByVerify(config));
   if (config.faults !== null) return verifyFaults(config, config.faults, { deps, signal });
   if (config.faultPicks !== null)
     throw new ConfigError('--fault-picks is for --faults, and the checks have none: give both, or neither');

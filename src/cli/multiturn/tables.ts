@@ -6,6 +6,7 @@ import {
   type Experiment,
   type Ratio,
 } from '../../measure/bench-report.ts';
+import { ENOUGH_FOR_P99 } from '../../measure/statistics.ts';
 import { formatMs, plural } from '../format.ts';
 import { type Column, left, packed, renderTable, type TableStyle, under } from '../table.ts';
 
@@ -123,14 +124,13 @@ export function publishedTable(
   ];
   const rows = Object.entries(published.ttft_ms).map(([name, theirs]) => {
     const ours = comparison.ttft_ms[name as keyof typeof comparison.ttft_ms];
+    const few = name === 'p99' && comparison.requests < ENOUGH_FOR_P99;
     return [
       name,
       formatMs(theirs.reference),
       formatMs(theirs.candidate),
       ratio(theirs.ratio),
-      formatMs(ours.reference),
-      formatMs(ours.candidate),
-      ratio(ours.ratio),
+      ...(few ? ['-', '-', '-'] : [formatMs(ours.reference), formatMs(ours.candidate), ratio(ours.ratio)]),
     ];
   });
   return renderTable(columns, rows, style);

@@ -76,7 +76,7 @@ export async function vllmExport(
   options: ClusterOptions,
   deps: Pick<CliDeps, 'readTextFile'>,
 ): Promise<VllmExport> {
-  const workload = await vllmWorkload(config, deps);
+  const workload = await vllmWorkload(config, options.maxModelLen, deps);
   const served = config.mode.filter((mode) => mode !== 'decode-local');
   const modes = served.map((mode) => {
     const engines = engineCommands(config, options, mode);

@@ -3,7 +3,7 @@ import { scaleDivisor } from '../../config/bench-schema.ts';
 import { type RunConfig, SHIPPED } from '../../config/run.ts';
 import type { Distribution } from '../../workload/distributions.ts';
 import { parseAnswered, parseConversations, parseMessages } from '../../workload/file.ts';
-import { type GeneratorSpec, parseGenerator } from '../../workload/generate.ts';
+import { type GeneratorSpec, generateConversations, parseGenerator } from '../../workload/generate.ts';
 import { PR32553_CLIENTS, pr32553 } from '../../workload/pr32553.ts';
 import { shippedConversation } from '../../workload/shipped.ts';
 import type { TextConversation } from '../../workload/types.ts';
@@ -27,6 +27,7 @@ const PLACEHOLDER = '...';
 /** Throws ConfigError for a file that cannot be read. */
 export async function vllmWorkload(
   config: RunConfig,
+  maxModelLen: number,
   deps: Pick<CliDeps, 'readTextFile'>,
 ): Promise<VllmWorkload> {
   const limits = [config.limitMinTokens, config.limitMaxTokens] as const;
@@ -38,7 +39,11 @@ export async function vllmWorkload(
       file: 'workload.json',
       content: `${JSON.stringify({ ...rest, text_files, print_stats: true }, null, 2)}\n`,
       command: benchmark(config, 'workload.json', limits),
-      notes: [...(text_files.includes(TEXT_FILE) ? [TEXT_NOTE] : []), ...note],
+      notes: [
+        ...(text_files.includes(TEXT_FILE) ? [TEXT_NOTE] : []),
+        ...note,
+        ...lengthNote(spec, config, maxModelLen),
+      ],
     };
   }
   if (config.inputFile !== null) {
@@ -56,6 +61,20 @@ export async function vllmWorkload(
     command: benchmark(config, 'conversations.json', [1, config.maxTokens]),
     notes: dropped ? ["The benchmark knows no system messages: they are joined to the user's first."] : [],
   };
+}
+
+/** Drawn as `kvferry bench` draws them; vLLM's own numbers are others, and no less long. */
+function lengthNote(spec: GeneratorSpec, { scale, seed }: RunConfig, maxModelLen: number): string[] {
+  const tokens = { kind: 'drawn', lowest: 0, highest: 1 } as const;
+  const drawn = generateConversations(spec, { scale: scaleDivisor(scale) ?? 1, seed, tokens });
+  const lengths = drawn.map(({ turns }) =>
+    turns.reduce((sum, { inputTokens, outputTokens }) => sum + inputTokens + outputTokens!, 0),
+  );
+  const longest = Math.max(...lengths);
+  if (longest <= maxModelLen) return [];
+  return [
+    `Its conversations grow to ${longest} tokens, and the engines refuse more than ${maxModelLen}: raise --max-model-len, or shrink the workload with --scale 1/N.`,
+  ];
 }
 
 async function generatorOf(

@@ -1,0 +1,36 @@
+import { expect, test } from 'vitest';
+import type { EngineCluster } from '../../src/fleet/cluster.ts';
+import { keepAlive } from '../../src/server/keep-alive.ts';
+
+test('who ended, and who was started in its place, are named', async () => {
+  const engines = ['prefill-0', 'decode-0', 'decode-1'].map((name) => ({
+    name,
+    engineId: name,
+    dead: false,
+  }));
+  let tell: (notice: { kind: 'dead'; engineId: string; message: string }) => void = () => {};
+  const cluster = {
+    engines,
+    onNotice(listener: typeof tell) {
+      tell = listener;
+      return () => {};
+    },
+    async revive() {
+      const dead = engines.filter((engine) => engine.dead);
+      for (const engine of dead) Object.assign(engine, { dead: false, engineId: `${engine.name}.2` });
+      return dead.length;
+    },
+  };
+  const lines: string[] = [];
+  const write = (line: string): void => void lines.push(line);
+  const log = { note: write, error: write, access() {}, ended() {} };
+  const kept = keepAlive(cluster as unknown as EngineCluster, log);
+  engines[2]!.dead = true;
+  tell({ kind: 'dead', engineId: 'decode-1', message: 'the device was lost' });
+  await expect.poll(() => lines).toHaveLength(2);
+  await kept.stop();
+  expect(lines).toEqual([
+    'decode-1: the device was lost; it is being started again',
+    'decode-1 was started again as decode-1.2, with an empty cache',
+  ]);
+});
