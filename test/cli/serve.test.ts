@@ -180,6 +180,8 @@ test.each([
   [
     ['--pull-policy', 'cost-aware', '--threshold', '9'],
     '--threshold is of no use with --pull-policy cost-aware',
+  ],
+  [
     ['--mode', 'monolithic,unidirectional'],
     '--mode names 2 modes (monolithic, unidirectional), and a server',
   ],
