@@ -30,7 +30,6 @@ import type { EnginePool } from './engine-pool.ts';
 import type { ClusterNotice } from './engine-watch.ts';
 import { kernelTimesOf, lookupIn, snapshotOf, tellWaiting } from './look.ts';
 import { Membership } from './membership.ts';
-import { checkRoom } from './memory-needs.ts';
 import { changed, engineCore, fleetIn } from './options.ts';
 import type { LoadNews } from './report-watch.ts';
 import { policyOf } from './routing-in-force.ts';
@@ -73,7 +72,7 @@ export class EngineCluster implements Cluster {
   #changing = 0;
 
   private constructor(parts: ClusterParts) {
-    const { options, pool, text, info, policy, clock, clientOf, store, freeMemory } = parts;
+    const { options, pool, text, info, policy, clock, clientOf, store } = parts;
     this.#store = store;
     this.#options = options;
     this.#atStart = options;
@@ -110,7 +109,7 @@ export class EngineCluster implements Cluster {
       turns: this.#router.turnsAt,
       options: () => this.#options,
       clientOf,
-      checkRoom: (more) => checkRoom(this.#options, more, text.architecture, freeMemory()),
+      checkRoom: (more) => parts.checkRoom(this.#options, more),
       joins: (engine, spec, replaced) => this.#joins(engine, spec, replaced),
       tell: (notice) => this.#memberNotice(notice),
       newId: unguessable,

@@ -1,6 +1,6 @@
 /** Whether a fleet fits the memory that there is, as far as that is known: found before any weight is generated or read. */
 import { AdapterError } from '../errors.ts';
-import { formatBytes } from '../measure/format.ts';
+import { formatBytes, plural } from '../measure/format.ts';
 import { kvGroups, kvPageBytes } from '../model/kv-groups.ts';
 import { abandon, sharedBytes } from '../model/shared-weights.ts';
 import type { Architecture } from '../model/types.ts';
@@ -62,6 +62,24 @@ export function checkRoom(
   throw new AdapterError(
     `${what.join(' and ')} of ${architecture.name} do not fit: they need ${formatBytes(total)} at least, and ` +
       `${formatBytes(free)} of this machine's memory are free; nothing was changed: ask for fewer`,
+  );
+}
+
+/**
+ * Stretches of memory that an engine maps on a software adapter, at most: its threads' stacks, buffers, compiled kernels. With 120
+ * engines on lavapipe and two processors it was 530 each, and the process ended as it had as many as the kernel allows.
+ */
+const MAPPINGS_EACH = 600;
+
+/** `engines`: to be started. `free`: how many mappings the process may still have; null: not known. Throws AdapterError. */
+export function checkMappings(engines: number, free: number | null): void {
+  if (free === null) return;
+  const most = Math.max(0, Math.floor(free / MAPPINGS_EACH));
+  if (engines <= most) return;
+  throw new AdapterError(
+    `${plural(engines, 'engine')} do not fit into one process: each maps memory some ${MAPPINGS_EACH} times, and this one may do so ` +
+      `${free} times more, beyond which it would end without a word; nothing was changed: ask for ${most} or fewer, or raise the ` +
+      'bound (sysctl vm.max_map_count)',
   );
 }
 

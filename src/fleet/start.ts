@@ -6,8 +6,10 @@ import type { Platform } from '../platform/types.ts';
 import type { EngineClient } from '../router/engine-client.ts';
 import { describe } from './describe.ts';
 import type { EnginePool } from './engine-pool.ts';
-import { checkMemory, sharedMemory } from './memory-needs.ts';
+import { checkMappings, checkMemory, checkRoom, sharedMemory } from './memory-needs.ts';
+import { engineSpecs } from './options.ts';
 import { type MadePolicy, policyOf } from './routing-in-force.ts';
+import type { Seat } from './seats.ts';
 import type { StoreThread } from './store-thread.ts';
 import type { ThreadEngine } from './thread-engine.ts';
 import { startThreads } from './thread-pool.ts';
@@ -24,8 +26,8 @@ export interface ClusterParts {
   clientOf: (engine: ThreadEngine) => EngineClient;
   /** null: none is wanted. */
   store: StoreThread | null;
-  /** Bytes that engines can take now; null: not known. */
-  freeMemory: () => number | null;
+  /** Throws AdapterError when so many more do not fit. */
+  checkRoom: (options: ClusterOptions, more: readonly Pick<Seat, 'role'>[]) => void;
 }
 
 /** Reads the tokenizer while the engines start. Throws KvferryError, with nothing left running. */
@@ -40,6 +42,7 @@ export async function startParts(
   const architecture = await loadArchitecture(options.model, files);
   const free = platform.freeMemory();
   checkMemory(options, architecture, free);
+  checkMappings(engineSpecs(options).length, platform.freeMappings());
   const { blockSize, kvDtype } = options;
   const blockBytes = kvPageBytes(kvGroups(architecture), architecture, blockSize, kvDtype);
   const policy = await policyOf(options, blockBytes);
@@ -64,6 +67,9 @@ export async function startParts(
     clients.set(engine, known);
     return known;
   };
-  const freeMemory = () => platform.freeMemory();
-  return { options, pool, text: text.value, info, policy, clock, clientOf, store, freeMemory };
+  const checkFleet: ClusterParts['checkRoom'] = (now, more) => {
+    checkRoom(now, more, architecture, platform.freeMemory());
+    checkMappings(more.length, platform.freeMappings());
+  };
+  return { options, pool, text: text.value, info, policy, clock, clientOf, store, checkRoom: checkFleet };
 }

@@ -38,6 +38,7 @@ export function browserPlatform(
     },
 
     freeMemory: () => null,
+    freeMappings: () => null,
 
     // Where a worker's script lies is read out of the source: it must stand here as it is.
     async startEngineThread(name) {

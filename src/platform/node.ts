@@ -5,7 +5,7 @@ import path from 'node:path';
 import { adapterInUse } from './node/adapters.ts';
 import { directorySource } from './node/files.ts';
 import { createNodeGpu } from './node/gpu.ts';
-import { freeMemory } from './node/machine.ts';
+import { freeMappings, freeMemory } from './node/machine.ts';
 import { packageRoot } from './node/paths.ts';
 import { easePolling } from './node/polling.ts';
 import { startStoreThread, takeEngineThread } from './node/threads.ts';
@@ -32,6 +32,7 @@ export const nodePlatform: Platform = {
   },
 
   freeMemory: () => (adapterInUse()?.software ? freeMemory() : null),
+  freeMappings: () => (adapterInUse()?.software ? freeMappings() : null),
 
   startEngineThread: async () => takeEngineThread(),
 

@@ -88,6 +88,8 @@ export interface Platform {
   openModel(nameOrLocation: string): Promise<FileSource | null>;
   /** Bytes that engines can still take; null where nobody knows, as on a GPU with memory of its own. */
   freeMemory(): number | null;
+  /** Mappings of memory that engines can still take: see checkMappings; null where nobody knows. */
+  freeMappings(): number | null;
   startEngineThread(name: string): Promise<EngineThread>;
   /** For a store: it needs no GPU. Throws ConfigError where there can be none. */
   startStoreThread(): Promise<EngineThread>;

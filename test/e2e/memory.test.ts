@@ -64,3 +64,25 @@ it('that is not there is missed before any engine starts', async () => {
     /llama-3\.2-1b does not fit: P and D need [\d.]+ GiB at least .* 1 GiB of this machine's memory are free/,
   );
 });
+
+it('is mapped no more often than the kernel allows, beyond which a process ends without a word', async () => {
+  const refused = {
+    ...nodePlatform,
+    freeMappings: () => 1000,
+    startEngineThread: () => Promise.reject(new Error('an engine was started')),
+  };
+  const start = EngineCluster.start(refused, testOptions);
+  await expect(start).rejects.toThrow(AdapterError);
+  await expect(start).rejects.toThrow(/2 engines do not fit into one process.* ask for 1 or fewer/);
+  expect(nodePlatform.freeMappings()).toBeGreaterThan(2000);
+
+  let free = 5000;
+  const cluster = await EngineCluster.start({ ...nodePlatform, freeMappings: () => free }, testOptions);
+  try {
+    free = 1000;
+    await expect(cluster.scale({ decode: 3 })).rejects.toThrow(/2 engines do not fit .*nothing was changed/);
+    expect(cluster.engines).toHaveLength(2);
+  } finally {
+    await cluster.close();
+  }
+});

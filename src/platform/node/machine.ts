@@ -1,4 +1,5 @@
 /** The machine that this process runs on. */
+import { readFileSync } from 'node:fs';
 import os from 'node:os';
 
 /** As reports tell it. */
@@ -17,6 +18,16 @@ export function thisMachine() {
 export function freeMemory(): number {
   const limit = process.constrainedMemory() ?? 0;
   return limit > 0 ? Math.min(os.freemem(), limit) : os.freemem();
+}
+
+/** Stretches of memory that the kernel still lets this process map; null where it does not tell, as beside Linux. */
+export function freeMappings(): number | null {
+  try {
+    const most = Number(readFileSync('/proc/sys/vm/max_map_count', 'utf8'));
+    return most - readFileSync('/proc/self/maps', 'utf8').split('\n').length;
+  } catch {
+    return null;
+  }
 }
 
 /** Of the last minute; 0 where the system does not tell. */
