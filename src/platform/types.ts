@@ -23,7 +23,12 @@ export interface StoreFile {
 export interface StoreFolder {
   /** For messages. */
   readonly location: string;
-  /** Of all folders in it; those that others just write are not listed. */
+  /** Without looking any deeper. Rejects where there is no such folder. */
+  isEmpty(): Promise<boolean>;
+  /**
+   * Of all folders in it; those that others just write are not listed, and what a dead writer left is removed: for a
+   * store's own folder only.
+   */
   list(): Promise<StoreFile[]>;
   /** null: there is no such file. */
   read(name: string): Promise<Uint8Array | null>;

@@ -129,6 +129,7 @@ class TimedMedium {
 /** The tier knows what is in it: nobody else uses it. */
 const simulatedFolder = (medium: TimedMedium): FolderTierOptions['folder'] => ({
   location: 'a simulated folder',
+  isEmpty: async () => true,
   list: async () => [],
   async read() {
     await medium.read();

@@ -20,30 +20,35 @@ export function blockIn({ name }: Pick<StoreFile, 'name'>): BlockName | null {
   return found ? { namespace: found[1]!, hash: found[2]! } : null;
 }
 
-/** What is in a store's folder; an empty one becomes a store's where `make` says so. Throws ConfigError for any other. */
+/**
+ * What is in a store's folder; an empty one becomes a store's where `make` says so. Throws ConfigError for any other, of which
+ * nothing is read and nothing removed.
+ */
 export async function openStoreFolder(folder: StoreFolder, make: boolean): Promise<StoreFile[]> {
-  const files = await folder.list().catch((error: NodeJS.ErrnoException) => {
-    if (error.code !== 'ENOENT')
-      throw new ConfigError(`the store's folder ${folder.location} cannot be read: ${error.message}`);
-    if (make) return [];
-    throw new ConfigError(`there is no folder ${folder.location}: give one that a store made`);
-  });
-  const marker = files.some(({ name }) => name === MARKER) ? await folder.read(MARKER) : null;
+  const { location } = folder;
+  const unreadable = (error: Error): never => {
+    throw new ConfigError(`the store's folder ${location} cannot be read: ${error.message}`);
+  };
+  const marker = await folder.read(MARKER).catch(unreadable);
   if (marker) {
     const format = formatIn(marker);
-    if (format === FORMAT_VERSION) return files;
+    if (format === FORMAT_VERSION) return folder.list().catch(unreadable);
     throw new ConfigError(
-      `${folder.location} is a store of format ${format ?? 'unknown'}, and this kvferry reads format ${FORMAT_VERSION}: give another folder, or empty this one`,
+      `${location} is a store of format ${format ?? 'unknown'}, and this kvferry reads format ${FORMAT_VERSION}: give another folder, or empty this one`,
     );
   }
-  if (files.length > 0 || !make) {
-    throw new ConfigError(
-      `${folder.location} is no store of kvferry's (it has no ${MARKER}): give an empty folder, or one that a store made`,
-    );
+  const isEmpty = await folder.isEmpty().catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT') return unreadable(error);
+    if (make) return true;
+    throw new ConfigError(`there is no folder ${location}: give one that a store made`);
+  });
+  if (!isEmpty || !make) {
+    const wanted = make ? 'an empty folder, or one that a store made' : 'one that a store made';
+    throw new ConfigError(`${location} is no store of kvferry's (it has no ${MARKER}): give ${wanted}`);
   }
   const text = JSON.stringify({ format: FORMAT_VERSION });
   await folder.write(MARKER, new TextEncoder().encode(text)).catch((error: Error) => {
-    throw new ConfigError(`the store cannot write to ${folder.location}: ${error.message}`);
+    throw new ConfigError(`the store cannot write to ${location}: ${error.message}`);
   });
   return [];
 }

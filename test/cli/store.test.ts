@@ -137,6 +137,7 @@ it.each([
   [['store'], /wanted ls DIR, verify DIR, clear DIR, or a redis/],
   [['store', 'wipe', 'x'], /there is no 'store wipe': wanted ls DIR, verify DIR/],
   [['store', 'ls'], /store ls has no folder/],
+  [['store'], /kvferry store has nothing to do: wanted/],
   [['store', 'clear', tmpdir()], /is no store of kvferry's|cannot be read/],
   [['store', 'ls', '/nowhere/at/all'], /there is no folder \/nowhere\/at\/all: give one that a store made/],
 ])('%j is refused', async (argv, message) => {

@@ -77,6 +77,7 @@ class RealFolder {
     };
     return {
       location: folder.location,
+      isEmpty: () => watch(folder.isEmpty()),
       list: () => watch(folder.list()),
       read: (name) => watch(folder.read(name)),
       write: (name, bytes) => watch(folder.write(name, bytes)),

@@ -1,14 +1,15 @@
 /** A store's folder: what is written is read again, by another process too; what is damaged, foreign or gone is a miss. */
 import { spawn } from 'node:child_process';
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { directoryFolder } from '../../src/platform/node/store-folder.ts';
 import type { StoreFolder } from '../../src/platform/types.ts';
-import { HEAD_BYTES, namespaceOf } from '../../src/store/block-file.ts';
+import { FORMAT_VERSION, HEAD_BYTES, namespaceOf } from '../../src/store/block-file.ts';
 import { MARKER } from '../../src/store/folder-names.ts';
 import { FolderTier, type FolderTierOptions } from '../../src/store/folder-tier.ts';
+import { listFolder } from '../../src/store/inspect-folder.ts';
 import { checksumInOneRow } from '../../src/transport/checksum.ts';
 import { TestClock } from '../clock.ts';
 
@@ -306,6 +307,27 @@ describe('a folder below a store', () => {
     await rm(path.join(directory, MARKER));
     await writeFile(path.join(directory, 'thesis.txt'), 'mine');
     await expect(open()).rejects.toThrow(/is no store of kvferry's/);
+  });
+
+  it("removes nothing of a folder that is no store's, and in its own only what its writers left", async () => {
+    const long = new Date(Date.now() - 3_600_000);
+    const put = async (name: string) => {
+      const file = path.join(directory, name);
+      await mkdir(path.dirname(file), { recursive: true });
+      await writeFile(file, 'mine');
+      await utimes(file, long, long);
+      return file;
+    };
+    const [draft, deep] = [await put('draft.tmp'), await put('a/b/thesis.tmp')];
+    const left = await put('a/x.kv.123-0123456789ab.tmp');
+    await expect(open()).rejects.toThrow(/is no store of kvferry's/);
+    await expect(listFolder(directoryFolder(directory))).rejects.toThrow(/is no store of kvferry's/);
+    for (const file of [draft, deep, left]) expect(await readFile(file, 'utf8')).toBe('mine');
+
+    await writeFile(path.join(directory, MARKER), JSON.stringify({ format: FORMAT_VERSION }));
+    await open();
+    for (const file of [draft, deep]) expect(await readFile(file, 'utf8')).toBe('mine');
+    await expect(readFile(left)).rejects.toThrow('ENOENT');
   });
 
   it('takes no name from outside', async () => {

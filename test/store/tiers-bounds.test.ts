@@ -35,6 +35,7 @@ const contentOf = (hash: BlockHash, group: number): number => (Number(`0x${hash}
 const files = new Map<string, Uint8Array>();
 const folder: StoreFolder = {
   location: 'memory',
+  isEmpty: async () => files.size === 0,
   list: async () =>
     [...files].map(([name, { length: bytes }]): StoreFile => ({ name, bytes, modifiedMs: 0 })),
   read: async (name) => files.get(name) ?? null,

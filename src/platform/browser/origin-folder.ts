@@ -38,6 +38,12 @@ export async function originFolder(
   return {
     location,
 
+    // Nobody else has one of this name.
+    async isEmpty() {
+      for await (const [name] of filesIn(root, '')) if (!name.endsWith(TEMPORARY)) return false;
+      return true;
+    },
+
     async list() {
       const files: StoreFile[] = [];
       for await (const [name, handle, folder] of filesIn(root, '')) {

@@ -5,8 +5,8 @@ import path from 'node:path';
 import type { StoreFile, StoreFolder } from '../types.ts';
 import { FileReads, readWhole } from './file-reads.ts';
 
-/** What is being written; a name of this kind is no file yet. */
-const TEMPORARY = '.tmp';
+/** What is being written, by whom; a name of this kind is no file yet. */
+const TEMPORARY = /\.\d+-[0-9a-f]{12}\.tmp$/;
 /** A writer that has not renamed its file by then died. */
 const ABANDONED_MS = 60_000;
 
@@ -17,6 +17,10 @@ export function directoryFolder(directory: string): StoreFolder {
   return {
     location: directory,
 
+    async isEmpty() {
+      return (await readdir(root)).every((name) => TEMPORARY.test(name));
+    },
+
     async list() {
       const files: StoreFile[] = [];
       for (const entry of await readdir(root, { recursive: true, withFileTypes: true })) {
@@ -25,7 +29,7 @@ export function directoryFolder(directory: string): StoreFolder {
         // Another process may have removed it.
         const found = await stat(file).catch(() => null);
         if (!found) continue;
-        if (entry.name.endsWith(TEMPORARY)) {
+        if (TEMPORARY.test(entry.name)) {
           if (Date.now() - found.mtimeMs > ABANDONED_MS) await rm(file, { force: true }).catch(() => {});
           continue;
         }
@@ -41,7 +45,7 @@ export function directoryFolder(directory: string): StoreFolder {
 
     async write(name, bytes) {
       const file = at(name);
-      const temporary = `${file}.${process.pid}-${randomBytes(6).toString('hex')}${TEMPORARY}`;
+      const temporary = `${file}.${process.pid}-${randomBytes(6).toString('hex')}.tmp`;
       const write = () => writeFile(temporary, bytes);
       try {
         await write().catch(async (error: NodeJS.ErrnoException) => {
