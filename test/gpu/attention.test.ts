@@ -28,9 +28,9 @@ interface Case {
   before?: 'freed' | 'null';
 }
 
-/** Of more parts than any row sees: what is before the window lies in whole parts too. */
 /** The widest heads take a busy machine minutes to compile for the first time. */
 const COMPILING_MS = 600_000;
+/** Of more parts than any row sees: what is before the window lies in whole parts too. */
 const longest = 200;
 
 interface Form {
