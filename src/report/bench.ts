@@ -11,6 +11,7 @@ import {
 import { formatCount, formatMb, formatMs, formatSeconds, plural } from '../measure/format.ts';
 import { outcomeOf, TIE } from '../measure/outcome.ts';
 import { groupStages } from '../measure/stages.ts';
+import { ENOUGH_FOR_P99 } from '../measure/statistics.ts';
 import { auditTable, benchAuditSentence } from './audit.ts';
 import {
   type Cell,
@@ -191,7 +192,9 @@ function ratioTable(comparison: BenchComparison, { published }: Experiment): Tab
       ...right(`${comparison.reference}, ms`, `${comparison.candidate}, ms`, 'ratio', '95% interval'),
       ...(published ? [{ head: 'published' }] : []),
     ],
-    rows: COMPARED_STATISTICS.map((statistic) => {
+    rows: COMPARED_STATISTICS.filter(
+      (statistic) => statistic !== 'p99' || comparison.requests >= ENOUGH_FOR_P99,
+    ).map((statistic) => {
       const ratio = comparison.ttft_ms[statistic];
       const theirs = published?.ttft_ms[statistic];
       return [

@@ -110,6 +110,25 @@ describe('the page', () => {
     expect([places[0], places.at(-1)]).toEqual([0, 119]);
   });
 
+  test('a p99 is compared of a hundred requests and more', () => {
+    const ratios = (requests: number) => {
+      const report = benchReport({
+        rounds: 3,
+        requests,
+        ttft: (mode) => (mode === 'bidirectional' ? 40 : 90),
+      });
+      const pieces = documentFor(report).sections.flatMap((section) => section.pieces);
+      return pieces.flatMap((piece) =>
+        piece.kind === 'table' && piece.title.endsWith('request by request')
+          ? piece.rows.map(([name]) => name)
+          : [],
+      );
+    };
+    const most = ['mean', 'p25', 'p50', 'p75', 'p90'];
+    expect(ratios(33)).toEqual(most);
+    expect(ratios(34)).toEqual([...most, 'p99']);
+  });
+
   test('what a waterfall saves and adds leads from one total to the other', async () => {
     for (const report of [await runReport(), bench()]) {
       const pieces = documentFor(report).sections.flatMap((section) => section.pieces);
