@@ -136,7 +136,7 @@ export const unusedByPlan = (config: RunConfig, stored: boolean): readonly (Unus
   ofLinks(config),
 ];
 
-/** By commands whose engines serve what is told elsewhere. */
+/** By all commands that start engines. */
 export const unusedByEngines = (config: RunConfig): readonly (Unused | false)[] => [
   ofStore(config.store !== null),
   ofCosts(config),
@@ -158,8 +158,7 @@ export const unusedByVerify = ({ faults, model }: RunConfig): readonly (Unused |
 
 export const unusedByReplay = (config: RunConfig): readonly (Unused | false)[] => [
   { keys: ['maxTokens'], why: 'to a trace, which says how long its answers are' },
-  ofStore(config.store !== null),
-  ofCosts(config),
+  ...unusedByEngines(config),
 ];
 
 export const unusedByBench = (config: RunConfig): readonly (Unused | false)[] => {
@@ -181,7 +180,6 @@ export const unusedByBench = (config: RunConfig): readonly (Unused | false)[] =>
       keys: ['mode'],
       why: 'with --paths, which are compared in place of modes',
     },
-    ofStore(config.store !== null),
-    ofCosts(config),
+    ...unusedByEngines(config),
   ];
 };

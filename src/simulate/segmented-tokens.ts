@@ -1,7 +1,7 @@
 /**
- * Tokens of a trace, or of lists, by what they are parts of, and not written out: a prompt of ten thousand is a handful of runs. Two are
- * equal where they are the same places of the same contents. A token that is of no content has its id; digests take it for a
- * content of its own.
+ * Tokens of a trace, or of lists, by what they are parts of, and not written out: a prompt of ten thousand is a handful of
+ * runs. Two are equal where they are the same places of the same contents. A token that is of no content has its id; digests
+ * take it for a content of its own.
  */
 import { type TokenIds, TokenSequence } from '../config/token-ids.ts';
 import type { Segment } from '../workload/traces/types.ts';

@@ -39,12 +39,18 @@ describe('with WebGPU', () => {
       await page.close();
     });
 
-    test('starts them to measure what they take, and they talk once they are looked at', async () => {
+    /** The engines are there, and what they take is just measured. */
+    const measuring = async (): Promise<OpenedPage> => {
       const hash = '#view=fleet&model=nano&turns=1&fleet.prefill=1&fleet.decode=1';
-      const { page, errors } = await openPage(withGpu(), `${served().url}${hash}`);
-      await simulated(page, 0.5);
-      await page.getByRole('button', { name: "Take this computer's times" }).click();
-      await until(page, "state.status.value.message.startsWith('Measuring')");
+      const opened = await openPage(withGpu(), `${served().url}${hash}`);
+      await simulated(opened.page, 0.5);
+      await opened.page.getByRole('button', { name: "Take this computer's times" }).click();
+      await until(opened.page, "state.status.value.message.startsWith('Measuring')");
+      return opened;
+    };
+
+    test('starts them to measure what they take, and they talk once they are looked at', async () => {
+      const { page, errors } = await measuring();
       expect(page.workers()).toHaveLength(3);
       expect(await page.getByRole('progressbar', { name: 'Measuring' }).isVisible()).toBe(true);
       expect(await page.getByRole('button', { name: 'Measuring…' }).isDisabled()).toBe(true);
@@ -58,11 +64,7 @@ describe('with WebGPU', () => {
     });
 
     test('talk once measuring is over, where they are looked at before', async () => {
-      const hash = '#view=fleet&model=nano&turns=1&fleet.prefill=1&fleet.decode=1';
-      const { page, errors } = await openPage(withGpu(), `${served().url}${hash}`);
-      await simulated(page, 0.5);
-      await page.getByRole('button', { name: "Take this computer's times" }).click();
-      await until(page, "state.status.value.message.startsWith('Measuring')");
+      const { page, errors } = await measuring();
       await page.getByRole('button', { name: 'To P and D' }).click();
       await page.evaluate('kvferry.actions.stop()');
       await until(page, 'state.turns.value.some(({ result }) => result !== null)');

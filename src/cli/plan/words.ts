@@ -1,5 +1,6 @@
 /** A plan in sentences: what was found, how sure that is, and what it was held against. */
 import type { PlanReport, PlanRow } from '../../measure/plan-report.ts';
+import { cameAsAsked, cameOf } from '../../simulate/plan/trial.ts';
 import { formatBytes, formatMs, formatPercent, plural } from '../format.ts';
 
 /** As it was given. */
@@ -82,9 +83,9 @@ export function certaintyOf(report: PlanReport): string[] {
       : [
           `${chosen.verdict}: what waits grew until the sample's end. Give a longer --sample before you rely on it.`,
         ]),
-    ...(cameOf(chosen) < ALL * chosen.requests_per_second
+    ...(!cameAsAsked(outcomeOf(chosen))
       ? [
-          `Only ${formatRate(cameOf(chosen))} requests a second came of the ${formatRate(chosen.requests_per_second)} asked for, in the time that counts: where conversations stay long, fewer were there than will be. Give a longer --sample before you rely on it.`,
+          `Only ${formatRate(cameOf(outcomeOf(chosen)))} requests a second came of the ${formatRate(chosen.requests_per_second)} asked for, in the time that counts: where conversations stay long, fewer were there than will be. Give a longer --sample before you rely on it.`,
         ]
       : []),
     ...(slo.ttft_ms !== null && chosen.counted_ms / seeds < BRIEF * slo.ttft_ms
@@ -96,11 +97,13 @@ export function certaintyOf(report: PlanReport): string[] {
 }
 
 const BRIEF = 10;
-/** Gaps are drawn: of some hundred requests a tenth more or less may come. */
-const ALL = 0.8;
 
-/** Requests a second, of those that count. */
-const cameOf = ({ counted, counted_ms }: PlanRow): number => (1000 * counted) / Math.max(1e-9, counted_ms);
+/** What came of it, as a trial tells it. */
+const outcomeOf = ({ counted, counted_ms, requests_per_second }: PlanRow) => ({
+  asked: counted,
+  overMs: counted_ms,
+  perSecond: requests_per_second,
+});
 
 function sureOfFewest(chosen: PlanRow, { front, one_fewer: fewer, slo }: PlanReport): string[] {
   const wanted = slo.attainment;
@@ -127,9 +130,9 @@ function sureOfRate(goodput: PlanReport['goodput'], { attainment }: PlanReport['
   const above = tried.find(({ requests_per_second }) => requests_per_second === next);
   return [
     `Its whole interval keeps it ${yes}, and misses it ${not === null ? 'at none' : `from ${formatRate(not)} on`}; ${next === null ? 'no higher rate was tried' : `the next rate tried was ${formatRate(next)}`}.`,
-    ...(above && above.share >= attainment && cameOf(above) < ALL * above.requests_per_second
+    ...(above && above.share >= attainment && !cameAsAsked(outcomeOf(above))
       ? [
-          `There only ${formatRate(cameOf(above))} a second came, since conversations stay longer than the sample lasts: more may be borne. Give a longer --sample.`,
+          `There only ${formatRate(cameOf(outcomeOf(above)))} a second came, since conversations stay longer than the sample lasts: more may be borne. Give a longer --sample.`,
         ]
       : []),
   ];

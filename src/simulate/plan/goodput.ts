@@ -5,7 +5,7 @@
 import { type Candidate, distinct, keyOf, type Shape, splitsNear } from './candidate.ts';
 import { byGoodness } from './halving.ts';
 import { eachOf, firstPolicy, notToldApart, policyOf, pullPolicies, type Search } from './space.ts';
-import type { Outcome, Slo, Trials } from './trial.ts';
+import { cameAsAsked, cameOf, type Outcome, type Slo, type Trials } from './trial.ts';
 
 /** A candidate's highest rate, and what is sure of it. */
 export interface Goodput {
@@ -162,12 +162,6 @@ async function fastest(
     perSecond = fast === null ? 2 * slow : Math.sqrt(slow * fast);
   }
 }
-
-/** Of the requests asked for, so many must come for a rate to be told as one that is borne: where conversations stay long, fewer do. */
-const CAME = 0.8;
-
-const cameOf = ({ asked, overMs }: Outcome): number => (1000 * asked) / overMs;
-const cameAsAsked = (outcome: Outcome): boolean => cameOf(outcome) >= CAME * outcome.perSecond;
 
 /**
  * By doubling or halving from a guess, then bisection until the two rates are that near. `decides`: what comes of it is told;

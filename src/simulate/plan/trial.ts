@@ -53,6 +53,19 @@ export interface Outcome extends Trial {
   met: boolean;
 }
 
+/**
+ * Of the requests asked for, so many must come for a rate to be told as one that is borne: where conversations stay long, fewer
+ * do. Gaps are drawn: of some hundred a tenth more or less may come.
+ */
+const CAME = 0.8;
+
+/** Requests a second, of those that count. */
+export const cameOf = ({ asked, overMs }: Pick<Outcome, 'asked' | 'overMs'>): number =>
+  (1000 * asked) / Math.max(1e-9, overMs);
+
+export const cameAsAsked = (outcome: Pick<Outcome, 'asked' | 'overMs' | 'perSecond'>): boolean =>
+  cameOf(outcome) >= CAME * outcome.perSecond;
+
 const WARM_UP_SHARE = 0.2;
 const BATCHES = 10;
 
