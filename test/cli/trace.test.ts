@@ -46,7 +46,7 @@ describe('kvferry trace', () => {
     [['info'], 'no trace is named'],
     [['convert', 't.jsonl'], 'trace convert has no file to write'],
     [['convert', 't.jsonl', './t.jsonl'], "'./t.jsonl' is the trace itself"],
-    [[], 'kvferry trace has nothing to do: wanted trace info FILE'],
+    [[], 'kvferry: trace has nothing to do: wanted trace info FILE'],
     [['info', 't.jsonl', '--trace', 'bad.jsonl'], '--trace is of no use to kvferry trace'],
     [['show', 't.jsonl'], "there is no 'trace show'"],
     [['info', 't.jsonl', '--trace-format', 'csv'], '--trace-format is'],

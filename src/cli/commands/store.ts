@@ -53,7 +53,7 @@ interface Namespace {
 
 async function storeCommand(config: RunConfig, { deps }: CommandContext, { args }: Asked): Promise<ExitCode> {
   const [what, where] = args;
-  if (what === undefined) throw new ConfigError(`kvferry store has nothing to do: ${WANTED}`);
+  if (what === undefined) throw new ConfigError(`store has nothing to do: ${WANTED}`);
   if (!isAction(what)) throw new ConfigError(`there is no 'store ${what}': ${WANTED}`);
   if (where === undefined) throw new ConfigError(`store ${what} has no folder: ${WANTED}`);
   const place = await placeAt(where, deps);

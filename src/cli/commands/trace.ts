@@ -36,7 +36,7 @@ async function trace(config: RunConfig, context: CommandContext, { args, given }
   ]);
   const [what, file, out] = args;
   const wanted = 'wanted trace info FILE or trace convert FILE OUT';
-  if (what === undefined) throw new ConfigError(`kvferry trace has nothing to do: ${wanted}`);
+  if (what === undefined) throw new ConfigError(`trace has nothing to do: ${wanted}`);
   if (what !== 'info' && what !== 'convert') throw new ConfigError(`there is no 'trace ${what}': ${wanted}`);
   if (file === undefined) throw new ConfigError(`no trace is named: wanted kvferry trace ${what} FILE`);
   const named = { ...config, trace: file };
