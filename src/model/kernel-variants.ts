@@ -179,6 +179,9 @@ export interface AttentionShape {
   maxModelLen: number;
 }
 
+/** Rows a subgroup serves at once. Of wide heads 8 are more than registers hold: half as fast, four times as long to compile. */
+export const mostTileRows = (headDim: number): number => (headDim > 128 ? 4 : 8);
+
 /** Makes none of them. */
 export function attentionVariants(
   library: KernelLibrary,
@@ -193,8 +196,7 @@ export function attentionVariants(
         : library.kernel('attention', { ...overrides, SPLIT, SUBGROUP: subgroup, ROWS: tileRows }),
     tileRows,
   });
-  // Of wide heads 8 rows are more than registers hold: half as fast, and four times as long to compile.
-  const manyRows = subgroup === null ? PORTABLE_TILE_ROWS : headDim > 128 ? 4 : 8;
+  const manyRows = subgroup === null ? PORTABLE_TILE_ROWS : mostTileRows(headDim);
   const fewRows =
     subgroup === null ? PORTABLE_TILE_ROWS : Math.min(manyRows, 2 ** Math.ceil(Math.log2(group)));
   const splitVariant = (): SplitAttention => ({
