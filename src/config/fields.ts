@@ -96,14 +96,18 @@ export function flag() {
   );
 }
 
-export function oneOf<const T extends readonly [string, ...string[]]>(choices: T) {
+type Choices = readonly [string, ...string[]];
+/** Written out: what TypeScript would infer is no type to whoever uses the library. */
+type Choice<T extends Choices> = z.ZodEnum<{ [K in T[number]]: K }>;
+
+export function oneOf<const T extends Choices>(choices: T): Choice<T> {
   return z.enum(choices, {
     error: ({ input }) => `one of ${choices.join(', ')}${didYouMean(input, choices)}`,
   });
 }
 
 /** Several of the choices, as a list or with commas between; repeated ones count once. */
-export function listOf<const T extends readonly [string, ...string[]]>(choices: T) {
+export function listOf<const T extends Choices>(choices: T): z.ZodPreprocess<z.ZodType<T[number][]>> {
   const wanted = `one or more of ${choices.join(', ')} with commas between`;
   const choice = z.enum(choices, { error: ({ input }) => `${wanted}${didYouMean(input, choices)}` });
   return z.preprocess(

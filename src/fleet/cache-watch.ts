@@ -1,16 +1,9 @@
 /** Who listens to the engines' prefix caches. The engines report only while somebody does. */
-import type { CacheEvent } from '../engine/cache-event.ts';
-import type { EngineEvent } from '../host/engine-api.ts';
+
+import type { EngineEvent } from '../host/engine-report.ts';
+import type { CacheEventBatch } from './notices.ts';
 import { ReportWatch } from './report-watch.ts';
 import type { ThreadEngine } from './thread-engine.ts';
-
-/** One engine's changes since its last batch, in order. */
-export interface CacheEventBatch {
-  engineId: string;
-  events: readonly CacheEvent[];
-  /** On the shared clock, milliseconds. */
-  atMs: number;
-}
 
 export class CacheWatch extends ReportWatch<CacheEventBatch> {
   /** It takes the place of one that ended, and what that one had cached is gone. */

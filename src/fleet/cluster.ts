@@ -7,11 +7,10 @@ import type { Mode } from '../config/modes.ts';
 import { written } from '../config/token-ids.ts';
 import type { Clock } from '../engine/types.ts';
 import { ConflictError, RequestError } from '../errors.ts';
-import type { EngineStats } from '../host/engine-api.ts';
-import type { MeasuredKernels } from '../measure/profile.ts';
+import type { EngineStats } from '../host/engine-report.ts';
+import type { MeasuredKernels, TimingMode } from '../measure/profile.ts';
 import type { SpanCounts } from '../measure/span-cost.ts';
 import type { Span } from '../measure/spans.ts';
-import type { TimingMode } from '../model/kernel-timing.ts';
 import type { TextModel } from '../model/load.ts';
 import { systemClock } from '../platform/clock.ts';
 import type { Platform } from '../platform/types.ts';
@@ -24,17 +23,17 @@ import { Router } from '../router/router.ts';
 import { type DrainRule, WAIT_30S } from '../router/scaling/drain.ts';
 import type { ScaleTarget } from '../router/scaling/plan.ts';
 import type { GeneratedToken, GenerateRequest } from '../router/turn-types.ts';
-import type { CacheEventBatch } from './cache-watch.ts';
 import { describe } from './describe.ts';
 import type { EnginePool } from './engine-pool.ts';
-import type { ClusterNotice } from './engine-watch.ts';
 import { kernelTimesOf, lookupIn, snapshotOf, tellWaiting } from './look.ts';
 import { Membership } from './membership.ts';
+import type { CacheEventBatch, ClusterNotice } from './notices.ts';
 import { changed, engineCore, fleetIn } from './options.ts';
 import type { LoadNews } from './report-watch.ts';
 import { policyOf } from './routing-in-force.ts';
 import { Routings } from './routings.ts';
 import { type MembershipNotice, type ScaleReport, scaleSpan } from './scale-report.ts';
+import type { ClusterSeams } from './seams.ts';
 import type { Seat } from './seats.ts';
 import { type ClusterParts, startParts } from './start.ts';
 import type { StoreThread } from './store-thread.ts';
@@ -44,7 +43,6 @@ import type {
   Cluster,
   ClusterInfo,
   ClusterOptions,
-  ClusterSeams,
   EngineLookup,
   EngineSnapshot,
   PolicyChange,

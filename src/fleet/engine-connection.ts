@@ -5,13 +5,13 @@
 import { engineEnded, fromWire } from '../errors.ts';
 import type {
   EngineApi,
-  EngineEvent,
   EngineStart,
   EngineStarted,
   InspectionApi,
   LabApi,
   ServingApi,
 } from '../host/engine-api.ts';
+import type { EngineEvent } from '../host/engine-report.ts';
 import { transfer, wrap } from '../host/rpc.ts';
 import type { Platform } from '../platform/types.ts';
 

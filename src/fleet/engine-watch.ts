@@ -1,30 +1,8 @@
 /** Everything that a cluster's engines say, and each turn as it is accepted, for whoever draws or records a cluster. */
 
 import { deathReason } from '../errors.ts';
-import type { EngineEvent } from '../host/engine-api.ts';
-import type { EngineRole } from '../router/engine-client.ts';
-import type { RequestNotice, TurnNotice } from '../router/router.ts';
-import type { TurnResult } from '../router/turn-types.ts';
-import type { MembershipNotice } from './scale-report.ts';
+import type { ClusterNotice } from './notices.ts';
 import type { ThreadEngine } from './thread-engine.ts';
-
-interface OfEngine {
-  engineId: string;
-  role: EngineRole;
-}
-
-export type ClusterNotice =
-  | ({ kind: 'turn' } & TurnNotice)
-  | { kind: 'turn ended'; result: TurnResult }
-  | ({ kind: 'request' } & RequestNotice)
-  | ({ kind: 'engine'; event: EngineEvent } & OfEngine)
-  /** `replaces`: whose place it takes; null for one of the first. */
-  | ({ kind: 'alive'; replaces: string | null } & OfEngine)
-  /** Not of one that was on its way out: that one is 'left'. `reason`: the message without the engine's name. */
-  | ({ kind: 'dead'; message: string; reason: string } & OfEngine)
-  | MembershipNotice
-  /** Something is wrong with the store; all goes on. One line. */
-  | { kind: 'store'; message: string };
 
 export class EngineWatch {
   readonly #listeners = new Set<(notice: ClusterNotice) => void>();

@@ -2,7 +2,7 @@
 import type { MeasuredKernels } from '../measure/profile.ts';
 import { droppedNote } from './dropped-note.ts';
 import type { EnginePool } from './engine-pool.ts';
-import type { ClusterNotice } from './engine-watch.ts';
+import type { ClusterNotice } from './notices.ts';
 import type { EngineLookup, EngineSnapshot } from './types.ts';
 
 export const lookupIn = (

@@ -1,6 +1,6 @@
 /** Who listens to what engines tell only while somebody wants it: their loads, their prefix caches. */
 import type { EngineLoad } from '../engine/inspect/engine-load.ts';
-import type { EngineEvent } from '../host/engine-api.ts';
+import type { EngineEvent } from '../host/engine-report.ts';
 import type { ThreadEngine } from './thread-engine.ts';
 
 export abstract class ReportWatch<News> {

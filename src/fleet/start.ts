@@ -9,11 +9,12 @@ import type { EnginePool } from './engine-pool.ts';
 import { checkMappings, checkMemory, checkRoom, sharedMemory } from './memory-needs.ts';
 import { engineSpecs } from './options.ts';
 import { type MadePolicy, policyOf } from './routing-in-force.ts';
+import type { ClusterSeams } from './seams.ts';
 import type { Seat } from './seats.ts';
 import type { StoreThread } from './store-thread.ts';
 import type { ThreadEngine } from './thread-engine.ts';
 import { startThreads } from './thread-pool.ts';
-import type { ClusterInfo, ClusterOptions, ClusterSeams } from './types.ts';
+import type { ClusterInfo, ClusterOptions } from './types.ts';
 
 export interface ClusterParts {
   options: ClusterOptions;

@@ -3,14 +3,8 @@ import { STORE_ADDRESS } from '../config/connectors.ts';
 import type { CacheLookup } from '../engine/inspect/cache-lookup.ts';
 import type { Clock, EngineRequest } from '../engine/types.ts';
 import { RequestError } from '../errors.ts';
-import type {
-  EngineEvent,
-  EngineStart,
-  EngineStarted,
-  InspectionApi,
-  LabApi,
-  ServingApi,
-} from '../host/engine-api.ts';
+import type { EngineStart, EngineStarted, InspectionApi, LabApi, ServingApi } from '../host/engine-api.ts';
+import type { EngineEvent } from '../host/engine-report.ts';
 import { transfer } from '../host/rpc.ts';
 import { type RawSpan, routerSpan } from '../measure/spans.ts';
 import type { Platform } from '../platform/types.ts';

@@ -10,25 +10,22 @@ import type { RoutingChoice } from '../config/routing.ts';
 import type { Handover, KvLayout } from '../config/run.ts';
 import type { EvictionName, Prefetch } from '../config/store.ts';
 import type { CacheLookup } from '../engine/inspect/cache-lookup.ts';
-import type { AdapterReport } from '../gpu/device.ts';
-import type { EngineBlocks, EngineStats } from '../host/engine-api.ts';
-import type { MeasuredKernels } from '../measure/profile.ts';
+import type { AdapterReport } from '../gpu/adapter-report.ts';
+import type { EngineBlocks, EngineStats } from '../host/engine-report.ts';
+import type { MeasuredKernels, TimingMode } from '../measure/profile.ts';
 import type { SpanCounts } from '../measure/span-cost.ts';
 import type { Span } from '../measure/spans.ts';
 import type { GemmTuning } from '../model/gemm-forms.ts';
-import type { TimingMode } from '../model/kernel-timing.ts';
 import type { EngineClient, EngineRole } from '../router/engine-client.ts';
 import type { DrainRule } from '../router/scaling/drain.ts';
 import type { ScaleTarget } from '../router/scaling/plan.ts';
 import type { GeneratedToken, GenerateRequest, PromptSource } from '../router/turn-types.ts';
 import type { StoreBlocks } from '../store/block-news.ts';
-import type { StoreStats } from '../store/host.ts';
 import type { StoreFolderStart, StoreServerStart } from '../store/lower-tiers.ts';
-import type { EngineWire } from '../transport/channel.ts';
+import type { StoreStats } from '../store/stats.ts';
 import type { FaultKind } from '../transport/faults.ts';
 import type { LinkSpec } from '../transport/link.ts';
-import type { CacheEventBatch } from './cache-watch.ts';
-import type { ClusterNotice } from './engine-watch.ts';
+import type { CacheEventBatch, ClusterNotice } from './notices.ts';
 import type { ScaleReport } from './scale-report.ts';
 import type { FleetOptions } from './seats.ts';
 
@@ -119,13 +116,6 @@ export interface ClusterOptions {
   /** Fills new blocks with NaN, so that reading what was never written shows. */
   poison: boolean;
   fault: InjectedFault | null;
-}
-
-/** Where what stands between router and engines, or between engines, can be put: faults, for one. All may be left out. */
-export interface ClusterSeams {
-  wire?: EngineWire;
-  /** What the router sees in place of an engine; asked once for each. */
-  client?: (engine: EngineClient) => EngineClient;
 }
 
 /** What can change while the engines stay: everything left out stays as it is. */

@@ -10,7 +10,7 @@ import { keptBy } from '../engine/kv-cache-spec.ts';
 import type { Clock } from '../engine/types.ts';
 import type { BlockPair } from '../transport/types.ts';
 import type { EngineParts } from './build-engine.ts';
-import type { EngineEvent } from './engine-api.ts';
+import type { EngineEvent } from './engine-report.ts';
 import type { EngineSpans } from './engine-spans.ts';
 
 export interface EnginePolicy {

@@ -1,7 +1,8 @@
 /** Shows an engine as it is: its part of the thread's interface that changes nothing. */
 import type { CacheLookup } from '../engine/inspect/cache-lookup.ts';
 import type { CacheReport } from './cache-report.ts';
-import type { EngineBlocks, EngineStats, InspectionApi } from './engine-api.ts';
+import type { InspectionApi } from './engine-api.ts';
+import type { EngineBlocks, EngineStats } from './engine-report.ts';
 import type { LoadReport } from './load-report.ts';
 import type { RunningEngine } from './running-engine.ts';
 

@@ -1,8 +1,7 @@
 /** What experiments and demonstrations do to an engine: its part of the thread's interface that serving does not need. */
 import { RequestError } from '../errors.ts';
 import { measureCeilings } from '../gpu/ceilings.ts';
-import type { MeasuredKernels } from '../measure/profile.ts';
-import type { TimingMode } from '../model/kernel-timing.ts';
+import type { MeasuredKernels, TimingMode } from '../measure/profile.ts';
 import { copyByHand, type HandCopy, type HandCopyPlan } from '../transport/by-hand.ts';
 import { claimPrefix } from '../transport/prefix-claim.ts';
 import type { BlockPair, RemoteAddress, TransferResult } from '../transport/types.ts';

@@ -3,7 +3,7 @@
 import type { EngineCore } from '../engine/engine-core.ts';
 import type { Clock } from '../engine/types.ts';
 import type { CacheReport } from './cache-report.ts';
-import type { EngineEvent } from './engine-api.ts';
+import type { EngineEvent } from './engine-report.ts';
 import type { EngineSpans } from './engine-spans.ts';
 import type { LoadReport } from './load-report.ts';
 

@@ -3,7 +3,7 @@ import type { Mode } from '../config/modes.ts';
 import type { SamplingParams } from '../engine/types.ts';
 import { InternalError } from '../errors.ts';
 import type { Cluster } from '../fleet/types.ts';
-import type { EngineStats } from '../host/engine-api.ts';
+import type { EngineStats } from '../host/engine-report.ts';
 import type { LogitKeeper } from '../measure/comparison.ts';
 import type { RunReport, TurnReport } from '../measure/report.ts';
 import { countsSince, spanCost } from '../measure/span-cost.ts';

@@ -1,5 +1,5 @@
 import type { ClusterInfo } from '../fleet/types.ts';
-import type { EngineStats } from '../host/engine-api.ts';
+import type { EngineStats } from '../host/engine-report.ts';
 import type { EngineRole } from '../router/engine-client.ts';
 
 /** Bytes of KV in use at once at most since the engines were last configured, summed over those of a role. */

@@ -97,3 +97,5 @@ export function engineProfile(measured: MeasuredKernels): EngineProfileReport {
     kernels: kernels.sort((a, b) => b.ms - a.ms),
   };
 }
+
+export type TimingMode = 'submits' | 'kernels';

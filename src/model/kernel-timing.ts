@@ -5,13 +5,11 @@
 import type { Clock } from '../engine/types.ts';
 import type { GpuDevice } from '../gpu/device.ts';
 import { ClockAlignment, PassTimer } from '../gpu/timestamps.ts';
-import type { KernelTotals } from '../measure/profile.ts';
+import type { KernelTotals, TimingMode } from '../measure/profile.ts';
 import { onGpu, type SpanSink } from '../measure/spans.ts';
 import { type CostShapes, kernelCost, kernelPlace } from './kernel-costs.ts';
 import type { Work } from './stage.ts';
 import type { Piece } from './step-inputs.ts';
-
-export type TimingMode = 'submits' | 'kernels';
 
 export interface KernelTimes {
   totals: readonly KernelTotals[];

@@ -5,7 +5,8 @@
 import type { ModelExecutor, SampledToken, ScheduledBatch } from '../engine/types.ts';
 import { invariant } from '../errors.ts';
 import type { GpuDevice } from '../gpu/device.ts';
-import { type KernelTimes, KernelTiming, type TimingMode } from './kernel-timing.ts';
+import type { TimingMode } from '../measure/profile.ts';
+import { type KernelTimes, KernelTiming } from './kernel-timing.ts';
 import { groupWindows } from './kv-groups.ts';
 import { tellPiece } from './piece-spans.ts';
 import { uploadPiece } from './piece-upload.ts';

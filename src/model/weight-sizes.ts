@@ -1,6 +1,6 @@
 /** What a model's weights take on a device, from its architecture alone: known before any is generated or read. */
 import { AdapterError } from '../errors.ts';
-import type { AdapterReport } from '../gpu/device.ts';
+import type { AdapterReport } from '../gpu/adapter-report.ts';
 import { type MatrixShape, matricesOf } from './matrices.ts';
 import { PANEL_COLUMNS } from './panels.ts';
 import { type Architecture, type Columns, pad4, type WeightDtype } from './types.ts';

@@ -6,7 +6,7 @@ import { STORE_ADDRESS } from '../config/connectors.ts';
 import { written } from '../config/token-ids.ts';
 import type { Clock } from '../engine/types.ts';
 import { messageOf } from '../errors.ts';
-import type { ClusterNotice } from '../fleet/engine-watch.ts';
+import type { ClusterNotice } from '../fleet/notices.ts';
 import type { Cluster } from '../fleet/types.ts';
 import type { Span, TurnSide } from '../measure/spans.ts';
 import { turnReport } from '../router/turn-report.ts';

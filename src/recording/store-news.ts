@@ -1,6 +1,6 @@
 /** What is new in a store's tiers and figures since they were last told of: looks at what has changed alone. */
 import type { StoreBlocks } from '../store/block-news.ts';
-import type { StoreStats } from '../store/host.ts';
+import type { StoreStats } from '../store/stats.ts';
 import type { BlockViews } from './block-views.ts';
 import { BlocksByHash } from './blocks-by-hash.ts';
 import type { SessionEvent, StoreFigures } from './events.ts';

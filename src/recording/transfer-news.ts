@@ -1,5 +1,5 @@
 /** What an engine says of copies of blocks, as events: between engines, and to the store and from it. */
-import type { EngineEvent } from '../host/engine-api.ts';
+import type { EngineEvent } from '../host/engine-report.ts';
 import type { TurnSide } from '../measure/spans.ts';
 import type { SessionEvent } from './events.ts';
 

@@ -7,7 +7,7 @@ import { STORE_ADDRESS } from '../config/connectors.ts';
 import type { StoreCounters } from '../connector/types.ts';
 import type { BlockStay } from '../engine/block-residency.ts';
 import type { RequestOutput } from '../engine/types.ts';
-import type { EngineEvent, EngineStats } from '../host/engine-api.ts';
+import type { EngineEvent, EngineStats } from '../host/engine-report.ts';
 import {
   defineEngineMetrics,
   defineResidencyMetrics,

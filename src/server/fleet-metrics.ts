@@ -1,6 +1,6 @@
 /** What the router decided, and who came and went: metrics of the router's port. */
 import { ROUTING_NAMES } from '../config/routing.ts';
-import type { ClusterNotice } from '../fleet/engine-watch.ts';
+import type { ClusterNotice } from '../fleet/notices.ts';
 import type { ThreadEngine } from '../fleet/thread-engine.ts';
 import type { AutoscaleDecision } from '../router/autoscale/loop.ts';
 import type { RoutedTurn } from '../router/decision.ts';

@@ -1,6 +1,6 @@
 /** The router's own metrics: what its clients saw. The engines behind it have theirs, on their ports. */
 
-import type { StoreStats } from '../store/host.ts';
+import type { StoreStats } from '../store/stats.ts';
 import {
   FINISHED_REASONS,
   ITL_BUCKETS,

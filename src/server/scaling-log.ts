@@ -1,6 +1,6 @@
 /** What is kept of a fleet's comings and goings, and of who decided them, for GET /fleet and the log. */
 import type { EngineCluster } from '../fleet/cluster.ts';
-import type { ClusterNotice } from '../fleet/engine-watch.ts';
+import type { ClusterNotice } from '../fleet/notices.ts';
 import { type AutoscaleDecision, reasonOf } from '../router/autoscale/loop.ts';
 import type { AutoscaleChoice } from '../router/autoscale/registry.ts';
 import type { ServerLog } from './log.ts';

@@ -3,8 +3,9 @@
  * there is one store). Names, units and buckets are vLLM's where it has them: kv_offload_* of the offloading connector and
  * kv_offload_tiering_* of its lower tiers (vllm/v1/kv_offload); no deprecated aliases.
  */
-import type { StoreStats } from '../store/host.ts';
+
 import type { LowerTierCounters } from '../store/lower-tiers.ts';
+import type { StoreStats } from '../store/stats.ts';
 import { FollowedCounts, type MetricKit } from './metric-kit.ts';
 
 const SIZE_BUCKETS = [1e6, 5e6, 10e6, 20e6, 40e6, 60e6, 80e6, 100e6, 150e6, 200e6];

@@ -1,5 +1,5 @@
 /** What happens to the engines of a fleet, simulated or real. */
-import type { ClusterNotice } from '../fleet/engine-watch.ts';
+import type { ClusterNotice } from '../fleet/notices.ts';
 import type { MembershipNotice } from '../fleet/scale-report.ts';
 import type { EngineRole } from '../router/engine-client.ts';
 

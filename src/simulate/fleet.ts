@@ -5,8 +5,8 @@
 import { deathReason, messageOf } from '../errors.ts';
 import { type AutoscaleWatcher, startAutoscaler } from '../fleet/autoscaled.ts';
 import { EnginePool } from '../fleet/engine-pool.ts';
-import type { ClusterNotice } from '../fleet/engine-watch.ts';
 import { Membership } from '../fleet/membership.ts';
+import type { ClusterNotice } from '../fleet/notices.ts';
 import { engineSpecs, fleetIn } from '../fleet/options.ts';
 import type { LoadNews } from '../fleet/report-watch.ts';
 import type { MembershipNotice, ScaleReport } from '../fleet/scale-report.ts';

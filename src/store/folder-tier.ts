@@ -2,6 +2,7 @@
  * The tier below a store's memory: a file a block, in a folder that outlives the process and may be another process's too.
  * Nothing here is worth a request: what cannot be read is a miss, what cannot be written is left out, and one line says so.
  */
+
 import type { BlockHash } from '../engine/block-hash.ts';
 import type { Clock } from '../engine/types.ts';
 import { ConfigError, messageOf } from '../errors.ts';
@@ -9,8 +10,9 @@ import type { StoreFolder } from '../platform/types.ts';
 import { type BlockFormat, type BlockName, decodeBlock, encodeBlock, fileBytesOf } from './block-file.ts';
 import { Lru } from './eviction/lru.ts';
 import { blockIn, fileOf, openStoreFolder } from './folder-names.ts';
-import type { LowerTierCounters, Tier } from './lower-tiers.ts';
+import type { Tier } from './lower-tiers.ts';
 import { bytesIn } from './slots.ts';
+import type { FolderCounters } from './stats.ts';
 import { WriteQueue } from './write-queue.ts';
 
 export interface FolderTierOptions {
@@ -32,11 +34,6 @@ export interface FolderTierOptions {
 }
 
 const FILES: BlockFormat = { nameOf: fileOf, encode: encodeBlock, decode: decodeBlock };
-
-export interface FolderCounters extends LowerTierCounters {
-  /** Blocks whose time had come. */
-  expired: number;
-}
 
 export class FolderTier implements Tier {
   readonly counters: FolderCounters = {

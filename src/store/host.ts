@@ -1,4 +1,5 @@
 /** A store in its thread: memory, catalog and transport, and its interface to the thread that started it. */
+
 import type { EvictionName, Prefetch } from '../config/store.ts';
 import type { CacheEvent } from '../engine/cache-event.ts';
 import type { Clock } from '../engine/types.ts';
@@ -9,13 +10,14 @@ import { createTransport, type PeerTransport } from '../transport/transport.ts';
 import type { EngineIdentity, RemoteAddress } from '../transport/types.ts';
 import { ArenaMemory } from './arena.ts';
 import { BlockNews, type StoreBlocks } from './block-news.ts';
-import { BlockCatalog, type CatalogCounters } from './catalog.ts';
-import { type FolderCounters, FolderTier } from './folder-tier.ts';
+import { BlockCatalog } from './catalog.ts';
+import { FolderTier } from './folder-tier.ts';
 import { LowerTiers, type StoreFolderStart, type StoreServerStart } from './lower-tiers.ts';
 import { StoreReport } from './report.ts';
-import { type ServerCounters, ServerTier } from './server-tier.ts';
-import { StoreService, type StoreServiceCounters } from './service.ts';
+import { ServerTier } from './server-tier.ts';
+import { StoreService } from './service.ts';
 import { slotBytes, slotsIn } from './slots.ts';
+import type { StoreStats } from './stats.ts';
 
 export interface StoreStart {
   /** The engines': what they and the store must agree on. The store's own address in it. */
@@ -31,20 +33,6 @@ export interface StoreStart {
   server?: StoreServerStart | null;
   /** Compare a checksum of each chunk at both ends. */
   checksum: boolean;
-}
-
-export interface StoreStats {
-  /** Blocks that there is room for, those that are there, and those that are read or written now. */
-  slots: number;
-  blocks: number;
-  inUse: number;
-  /** Of a block, of the largest KV cache group. */
-  blockBytes: number;
-  counters: CatalogCounters & StoreServiceCounters;
-  /** null: there is none. */
-  folder: { blocks: number; bytes: number; counters: FolderCounters } | null;
-  /** `blocks`: those of which this store knows that they are there; `resting`: it is not asked now. null: there is none. */
-  server: { blocks: number; resting: boolean; counters: ServerCounters } | null;
 }
 
 /** Calls go over comlink. Every one may reject with a KvferryError. */

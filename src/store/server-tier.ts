@@ -3,15 +3,17 @@
  * keeps is the server's own affair. Nothing here is worth a request: a server that does not answer in time has nothing, is let
  * be for a while, and one line says so.
  */
+
 import type { BlockHash } from '../engine/block-hash.ts';
 import type { Clock } from '../engine/types.ts';
 import { ConfigError, messageOf, TransferError } from '../errors.ts';
 import type { KeyValueServer } from '../platform/types.ts';
 import { type BlockFormat, decodeBlock, encodeBlock, HEAD_BYTES } from './block-file.ts';
 import { Lru } from './eviction/lru.ts';
-import type { LowerTierCounters, Tier } from './lower-tiers.ts';
+import type { Tier } from './lower-tiers.ts';
 import { BLOCK_KEYS, keyOf } from './server-keys.ts';
 import { bytesIn } from './slots.ts';
+import type { ServerCounters } from './stats.ts';
 import { WriteQueue } from './write-queue.ts';
 
 /** A question that was not answered by then is a miss: an engine waits 2 s for the store. */
@@ -38,13 +40,6 @@ export interface ServerTierOptions {
   onTrouble: (message: string) => void;
   /** Absent: values that other processes read too. */
   format?: BlockFormat;
-}
-
-export interface ServerCounters extends LowerTierCounters {
-  /** Times that the server was given up for a while. */
-  outages: number;
-  /** Values under a block's key that are longer than a block, or of another type: they were not read, and removed. */
-  foreign: number;
 }
 
 export class ServerTier implements Tier {

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { StoreLooks } from '../../demo/src/fleet/real/store-looks.ts';
 import { BlockNews, type StoreCell } from '../../src/store/block-news.ts';
-import type { StoreStats } from '../../src/store/host.ts';
+import type { StoreStats } from '../../src/store/stats.ts';
 
 test('cells come, change and go as the store tells, and another who looks changes nothing of that', async () => {
   const news = new BlockNews();

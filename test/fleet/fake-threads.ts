@@ -1,4 +1,5 @@
-import type { EngineEvent, EngineStart, EngineStarted, ServingApi } from '../../src/host/engine-api.ts';
+import type { EngineStart, EngineStarted, ServingApi } from '../../src/host/engine-api.ts';
+import type { EngineEvent } from '../../src/host/engine-report.ts';
 import { expose } from '../../src/host/rpc.ts';
 import type { Platform } from '../../src/platform/types.ts';
 

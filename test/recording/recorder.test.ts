@@ -1,12 +1,12 @@
 import { expect, it } from 'vitest';
 import type { BlockFact } from '../../src/engine/inspect/block-facts.ts';
-import type { ClusterNotice } from '../../src/fleet/engine-watch.ts';
+import type { ClusterNotice } from '../../src/fleet/notices.ts';
 import type { Cluster } from '../../src/fleet/types.ts';
 import { onHost, type Span } from '../../src/measure/spans.ts';
 import type { SessionEvent } from '../../src/recording/events.ts';
 import { Recorder } from '../../src/recording/recorder.ts';
 import { BlockNews, type StoreCell } from '../../src/store/block-news.ts';
-import type { StoreStats } from '../../src/store/host.ts';
+import type { StoreStats } from '../../src/store/stats.ts';
 import { emptyResult } from '../../src/transport/transfer.ts';
 import { TestClock } from '../clock.ts';
 

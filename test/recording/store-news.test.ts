@@ -6,7 +6,7 @@ import { BlockViews } from '../../src/recording/block-views.ts';
 import type { SessionEvent } from '../../src/recording/events.ts';
 import { StoreNews } from '../../src/recording/store-news.ts';
 import type { StoreBlocks, StoreCell } from '../../src/store/block-news.ts';
-import type { StoreStats } from '../../src/store/host.ts';
+import type { StoreStats } from '../../src/store/stats.ts';
 
 const BLOCK_SIZE = 2;
 

@@ -1,5 +1,5 @@
 import { beforeEach, expect, it } from 'vitest';
-import type { ClusterNotice } from '../../src/fleet/engine-watch.ts';
+import type { ClusterNotice } from '../../src/fleet/notices.ts';
 import type { RoutedCandidate, RoutedTurn } from '../../src/router/decision.ts';
 import type { TurnResult } from '../../src/router/turn-types.ts';
 import { FleetMetrics, type StayingEngine } from '../../src/server/fleet-metrics.ts';

@@ -1,6 +1,6 @@
 /** An engine's metrics against vLLM's list, and against what happened. */
 import { describe, expect, it } from 'vitest';
-import type { EngineStats } from '../../src/host/engine-api.ts';
+import type { EngineStats } from '../../src/host/engine-report.ts';
 import { EngineMetrics } from '../../src/server/engine-metrics.ts';
 import { buckets125, pythonFloat } from '../../src/server/metric-kit.ts';
 import { RouterMetrics } from '../../src/server/router-metrics.ts';

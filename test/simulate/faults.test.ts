@@ -4,7 +4,7 @@ import type { EngineRequest } from '../../src/engine/types.ts';
 import { FAULTS, type FaultKind } from '../../src/faults/schedule.ts';
 import { changed } from '../../src/fleet/options.ts';
 import type { ClusterOptions, PolicyChange } from '../../src/fleet/types.ts';
-import type { EngineStats } from '../../src/host/engine-api.ts';
+import type { EngineStats } from '../../src/host/engine-report.ts';
 import { type EpisodeDeps, runEpisode, type StormyCluster } from '../../src/lab/faults/episode.ts';
 import type { Script } from '../../src/lab/faults/script.ts';
 import { Answers } from '../../src/simulate/answers.ts';

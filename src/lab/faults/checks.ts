@@ -3,7 +3,7 @@ import type { Clock } from '../../engine/types.ts';
 import { messageOf } from '../../errors.ts';
 import type { EngineCluster } from '../../fleet/cluster.ts';
 import type { ThreadEngine } from '../../fleet/thread-engine.ts';
-import type { EngineStats } from '../../host/engine-api.ts';
+import type { EngineStats } from '../../host/engine-report.ts';
 import type { ViolationKind } from './types.ts';
 
 export type Found = { kind: ViolationKind; detail: string };

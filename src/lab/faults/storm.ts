@@ -7,7 +7,7 @@ import { FaultyClient } from '../../faults/client.ts';
 import { isMessageFault, type MessageFault } from '../../faults/messages.ts';
 import { type Fault, FaultClock, type FaultKind, type Stage } from '../../faults/schedule.ts';
 import type { EngineCluster } from '../../fleet/cluster.ts';
-import type { ClusterNotice } from '../../fleet/engine-watch.ts';
+import type { ClusterNotice } from '../../fleet/notices.ts';
 import type { LabApi } from '../../host/engine-api.ts';
 import type { EngineClient, EngineRole } from '../../router/engine-client.ts';
 

@@ -1,6 +1,7 @@
 /** What `kvferry verify` runs: checks with a name and a verdict, from several providers. */
 import type { RunConfig } from '../../config/run.ts';
-import type { Cluster, ClusterOptions, ClusterSeams } from '../../fleet/types.ts';
+import type { ClusterSeams } from '../../fleet/seams.ts';
+import type { Cluster, ClusterOptions } from '../../fleet/types.ts';
 import type { Architecture } from '../../model/types.ts';
 
 export interface CheckResult {

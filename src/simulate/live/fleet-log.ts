@@ -3,7 +3,7 @@
  * done to it by hand, and what came of its requests. Knows no engine.
  */
 import type { BlockFact } from '../../engine/inspect/block-facts.ts';
-import type { ClusterNotice } from '../../fleet/engine-watch.ts';
+import type { ClusterNotice } from '../../fleet/notices.ts';
 import type { Span } from '../../measure/spans.ts';
 import type { TurnResult } from '../../router/turn-types.ts';
 import type { Counting } from '../load.ts';

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { InternalError, TransferError } from '../../../src/errors.ts';
 import type { Fault } from '../../../src/faults/schedule.ts';
-import type { EngineStats } from '../../../src/host/engine-api.ts';
+import type { EngineStats } from '../../../src/host/engine-report.ts';
 import { type EpisodeDeps, runEpisode, type StormyCluster } from '../../../src/lab/faults/episode.ts';
 import { fewest } from '../../../src/lab/faults/shrink.ts';
 import type { GeneratedToken } from '../../../src/router/turn-types.ts';

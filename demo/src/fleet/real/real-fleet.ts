@@ -7,7 +7,7 @@ import type { RoutingName } from '../../../../src/config/routing.ts';
 import { EngineDeadError, KvferryError, messageOf } from '../../../../src/errors.ts';
 import { startAutoscaler } from '../../../../src/fleet/autoscaled.ts';
 import type { EngineCluster } from '../../../../src/fleet/cluster.ts';
-import type { ClusterNotice } from '../../../../src/fleet/engine-watch.ts';
+import type { ClusterNotice } from '../../../../src/fleet/notices.ts';
 import type { Span } from '../../../../src/measure/spans.ts';
 import { systemClock } from '../../../../src/platform/clock.ts';
 import { reasonOf } from '../../../../src/router/autoscale/loop.ts';

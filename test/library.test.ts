@@ -1,0 +1,40 @@
+import { execFile } from 'node:child_process';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const run = promisify(execFile);
+
+/** Within the package, where `kvferry` is what `package.json` exports: the built library and its types. */
+let folder: string;
+let example: string;
+beforeAll(async () => {
+  folder = await mkdtemp(path.join(root, 'dist', 'example-'));
+  const page = await readFile(path.join(root, 'docs', 'using.md'), 'utf8');
+  const [, code] = /## As a library\n\n```ts\n([\s\S]+?)```/.exec(page)!;
+  example = path.join(folder, 'example.mts');
+  await writeFile(example, code!);
+});
+afterAll(() => rm(folder, { recursive: true }));
+
+const compile = (options: readonly string[]) =>
+  run(path.join(root, 'node_modules', '.bin', 'tsc'), [
+    ...['--ignoreConfig', '--target', 'es2022', '--module', 'nodenext', ...options, example],
+  ]);
+
+/** Without a browser's types: those that are in reach of the library's must not need them. */
+it('has types that a strict compiler takes, all of them checked', async () => {
+  const strict = ['--strict', '--exactOptionalPropertyTypes', '--skipLibCheck', 'false', '--noEmit'];
+  const here = ['--lib', 'es2022', '--types', 'node'];
+  const told = await compile([...strict, ...here]).catch((error) => error);
+  expect(told.stdout).toBe('');
+});
+
+it('answers as the example says', async () => {
+  await compile(['--noCheck']);
+  const { stdout } = await run(process.execPath, [example.replace('.mts', '.mjs')]);
+  expect(stdout).toMatch(/\S[\s\S]*\n {"?/);
+});
