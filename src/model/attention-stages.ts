@@ -22,7 +22,7 @@ export interface AttentionStages {
   variantFor(piece: Piece): AttentionVariant;
   /** Multiply-adds of a (row, key) pair. */
   pairWork: number;
-  /** Of pieces of many rows. */
+  /** Of pieces of many rows; wants none. */
   manyKernel(): Kernel;
 }
 
@@ -120,6 +120,6 @@ export function createAttention(parts: {
     layerStages: (layer) => [attend(layer), ...(split ? [combine(layer, split)] : [])],
     variantFor,
     pairWork,
-    manyKernel: () => made(many, few).kernel,
+    manyKernel: () => (isMade(many.kernel) ? many : few).kernel,
   };
 }

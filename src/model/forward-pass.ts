@@ -32,8 +32,9 @@ export interface ForwardPass {
   /** Multiply-adds a row of the largest matrix of a layer, and a (row, key) pair of attention. */
   rowWork: number;
   pairWork: number;
+  /** Of those that are made; wants none. */
   gemmKernel(rows: number): Kernel;
-  /** Of pieces of many rows. */
+  /** Of pieces of many rows; wants none. */
   attentionKernel(): Kernel;
   stepUniform: GPUBuffer;
   destroy(): void;
@@ -220,7 +221,7 @@ export function createForwardPass(parts: ForwardPassParts): ForwardPass {
     tileRows: (piece) => attention.variantFor(piece).tileRows,
     rowWork: matrixWork(largest),
     pairWork: attention.pairWork,
-    gemmKernel: (rows) => madeGemmFor(gemm, rows, largest.columns4, want).kernel,
+    gemmKernel: (rows) => madeGemmFor(gemm, rows, largest.columns4, wantNone).kernel,
     attentionKernel: attention.manyKernel,
     stepUniform: step,
     destroy: () => {
@@ -228,6 +229,8 @@ export function createForwardPass(parts: ForwardPassParts): ForwardPass {
     },
   };
 }
+
+const wantNone: Want = () => {};
 
 type SizeOf = (piece: Piece) => { x: number; y: number; work: number };
 

@@ -27,8 +27,10 @@ export interface WarmedUp {
   pipelines: number;
 }
 
-/** Pieces of so few rows, decode steps, are one submit whatever the estimate says. */
+/** Decode steps of so few rows are one submit whatever the estimate says. */
 const ONE_SUBMIT_ROWS = 16;
+/** A piece has as many rows at the least, however slow the device, and then a multiple of them. */
+const LEAST_ROWS = 16;
 
 export class ModelRunner implements ModelExecutor {
   readonly #parts: RunnerParts;
@@ -178,7 +180,7 @@ export class ModelRunner implements ModelExecutor {
     const { pass } = this.#parts;
     uploadPiece(this.#parts, piece);
     const all = pass.dispatches(piece);
-    const submits = piece.numRows <= ONE_SUBMIT_ROWS ? [all] : this.#cut(all);
+    const submits = isSmallDecode(piece) ? [all] : this.#cut(all);
     const last = submits.pop()!;
     for (const part of submits) await this.#submit(part, piece);
     const { sampled, computedMs } = await this.#runLast(last, piece);
@@ -191,11 +193,13 @@ export class ModelRunner implements ModelExecutor {
   /** As much as one dispatch of a layer's largest kernel may take. */
   #pieceLimits(): PieceLimits {
     const { pass, pieceRows, logitRows, options } = this.#parts;
-    const gemmMs = pass.rowWork * this.#estimate.rate(pass.gemmKernel(pieceRows));
+    // Of two forms the one that runs is learned: a guess of the other would keep pieces as they are.
+    const rates = [LEAST_ROWS, pieceRows].map((rows) => this.#estimate.rate(pass.gemmKernel(rows)));
+    const gemmMs = pass.rowWork * Math.min(...rates);
     const pairMs = pass.pairWork * this.#estimate.rate(pass.attentionKernel());
-    const rows = Math.floor(options.maxSubmitMs / gemmMs / ONE_SUBMIT_ROWS) * ONE_SUBMIT_ROWS;
+    const rows = Math.floor(options.maxSubmitMs / gemmMs / LEAST_ROWS) * LEAST_ROWS;
     return {
-      rows: Math.min(Math.max(rows, ONE_SUBMIT_ROWS), pieceRows),
+      rows: Math.min(Math.max(rows, LEAST_ROWS), pieceRows),
       attendedKeys: Math.max(options.maxSubmitMs / pairMs, 1),
       logitRows,
     };
@@ -220,17 +224,14 @@ export class ModelRunner implements ModelExecutor {
     return parts;
   }
 
-  /** Runs a part of a piece, and learns from how long it took. */
+  /** Runs a part of a piece, and learns from how long it took: with a peer's copies that were ahead in the queue, so that it is corrected later. */
   async #submit(part: readonly Work[], piece: Piece, last: LastPart = {}): Promise<void> {
     const { clock } = this.#parts.options;
     const commands = [this.#takeEncoded(part) ?? this.#encode(part)];
     if (last.copy) commands.push(this.#encodeCopy(last.copy));
-    // A peer's copy may be ahead in the queue: its time is not this part's.
-    await this.#gpu.idle();
     const start = clock.now();
     const running = this.#gpu.run(commands, last.done);
-    if (piece.numRows <= ONE_SUBMIT_ROWS && !this.#timing)
-      this.#ahead = { part, commands: this.#encode(part) };
+    if (isSmallDecode(piece) && !this.#timing) this.#ahead = { part, commands: this.#encode(part) };
     await running;
     this.#estimate.learn(part.map(estimated), clock.now() - start);
     await this.#timing?.collect(part, piece, start);
@@ -303,5 +304,8 @@ const sameDispatches = (a: readonly Work[], b: readonly Work[]): boolean =>
       z === other.z
     );
   });
+
+const isSmallDecode = ({ numRows, spans }: Piece): boolean =>
+  numRows <= ONE_SUBMIT_ROWS && spans.every(({ rows }) => rows === 1);
 
 const estimated = ({ kernel, work }: Work): EstimatedWork => ({ key: kernel, work });

@@ -14,7 +14,7 @@ export interface EstimatedWork {
 const DISPATCH_MS = 0.01;
 /** Before anything was measured: a slow software adapter, so that the first submits are short. */
 const FIRST_GUESS = 1e-6;
-/** Dispatches shorter than this tell nothing about the rate: most of it is the way to the device and back. */
+/** Of dispatches shorter than this most is the way to the device and back: they tell only that the rate is no higher. */
 const MEASURABLE_MS = 2;
 /** Times that a dispatch is run to set a rate, unless it is too short for one. */
 const CALIBRATIONS = 3;
@@ -43,12 +43,15 @@ export class WorkEstimate {
 
   /**
    * Sets a rate from a dispatch that `time` runs alone, milliseconds. One that seems slow is run again, and the least time
-   * counts: a moment in which the thread stood still would cut all later work into small pieces.
+   * counts: a moment in which the thread stood still would cut all later work into small pieces. One that is too short to be
+   * measured bounds the rate: on a GPU all are, and the first guess would keep prompts in the smallest pieces.
    */
   async calibrate({ key, work }: EstimatedWork, time: () => Promise<number>): Promise<void> {
     let ms = await time();
     for (let again = 1; again < CALIBRATIONS && ms >= MEASURABLE_MS; again++) ms = Math.min(ms, await time());
-    if (work > 0 && ms >= MEASURABLE_MS) this.#rates.set(key, ms / work);
+    if (work <= 0 || ms <= 0) return;
+    const most = ms / work;
+    this.#rates.set(key, ms >= MEASURABLE_MS ? most : Math.min(this.rate(key), most));
   }
 
   /** Corrects the rates of what a submit held, each by its share of the estimate. */

@@ -61,3 +61,12 @@ it('an engine that ends while a kernel is made leaves nothing pending', async ()
   h.close();
   await h.runner.kernelsSettled();
 });
+
+it('an engine that decodes one sequence makes no kernel that it does not need', async () => {
+  h = await createHarness(weights, { kernels: 'one row', numBlocks: 12, maxModelLen: 64 });
+  for (let step = 0; step < 3; step++)
+    await h.runner.execute({ step, requests: [request('0', ids[0]!, step, step + 1, [1, 2])] });
+  await h.runner.kernelsSettled();
+  await h.runner.execute({ step: 3, requests: [request('0', ids[0]!, 3, 4, [1, 2])] });
+  expect(h.runner.firstUseCompilations()).toBe(0);
+});

@@ -11,8 +11,6 @@ it('sets a rate from a dispatch that took long enough, rises slowly and falls at
   const work = { key: {}, work: 1e6 };
   await estimate.calibrate(work, times(10));
   expect(estimate.milliseconds(work)).toBeCloseTo(10, 0);
-  await estimate.calibrate(work, times(0.5));
-  expect(estimate.milliseconds(work)).toBeCloseTo(10, 0);
   estimate.learn([work], 21);
   const up = estimate.milliseconds(work);
   expect(up).toBeGreaterThan(11);
@@ -30,6 +28,15 @@ it('sets no rate by a moment in which the thread stood still', async () => {
   const before = estimate.milliseconds(short);
   await estimate.calibrate(short, times(40, 0.3));
   expect(estimate.milliseconds(short)).toBe(before);
+});
+
+it('takes a dispatch that is too short to be measured for what it can have cost at most', async () => {
+  const estimate = new WorkEstimate();
+  const work = { key: {}, work: 2e6 };
+  const guess = estimate.rate(work.key);
+  await estimate.calibrate(work, times(0.2));
+  expect(estimate.rate(work.key)).toBeCloseTo(1e-7, 12);
+  expect(estimate.rate(work.key)).toBeLessThan(guess);
 });
 
 it('recovers from a rate that a busy moment made far too high', async () => {
