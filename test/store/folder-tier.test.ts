@@ -307,6 +307,10 @@ describe('a folder below a store', () => {
     await rm(path.join(directory, MARKER));
     await writeFile(path.join(directory, 'thesis.txt'), 'mine');
     await expect(open()).rejects.toThrow(/is no store of kvferry's/);
+    const folder = directoryFolder('/proc/kvferry');
+    await expect(open({ folder })).rejects.toThrow(
+      /cannot write to \/proc\/kvferry: .*; give another folder/,
+    );
   });
 
   it("removes nothing of a folder that is no store's, and in its own only what its writers left", async () => {
