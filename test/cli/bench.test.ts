@@ -249,6 +249,8 @@ describe('kvferry bench', () => {
     [['gen.json', '--preset', 'pr32553'], /--input-file and --preset are both given/],
     [['gen.json', '--scale', '1/0'], /--scale is '1\/0': wanted 1, or 1\/N/],
     [['gen.json', '--budget', 'soon'], /--budget is 'soon': wanted a time above 0/],
+    [['gen.json', '--num-clients', '0'], /1 or more; or leave it out for 1$/m],
+    [['--num-clients', '0'], /1 or more; or leave it out for 2$/m],
     [['gen.json', '--num-clients', '5'], /gen.json has 4 conversations and --num-clients is 5/],
     [['gen.json', '--max-active-conversations', '9'], /--max-active-conversations is 9, but gen.json has 4/],
     [['gen.json', '--limit-min-tokens', '5'], /give both, or neither/],

@@ -39,6 +39,7 @@ export const serveSpec: CommandSpec = {
   endsBySignal: true,
   // Whoever serves brings no conversation: the shipped one's settings are not for them.
   defaults: () => ({ turns: 5 }),
+  defaultNotes: { mode: 'bidirectional' },
   examples: [
     'kvferry serve --model nano',
     'kvferry serve --model nano --pull-policy cost-aware',
