@@ -285,7 +285,8 @@ function describeKey(key: RunKey, { lists, defaultNotes }: CommandSpec): string 
 
 function defaultOf(key: RunKey): string {
   const value = runConfigSchema.shape[key].parse(undefined);
-  if (value === null || typeof value === 'boolean' || Array.isArray(value)) return '';
+  if (value === null || typeof value === 'boolean') return '';
+  if (Array.isArray(value)) return value.length === 0 ? '' : ` (${value.join(', ')})`;
   const bytes = fieldMeta(key).value === 'BYTES' && typeof value === 'number';
   return ` (${bytes ? formatBytes(value).replace(' ', '') : String(value)})`;
 }

@@ -1,5 +1,6 @@
 /** `--explain-routing`: each decision of a run as a small table: who could have served, what was known of each, who did and why. */
 import type { RoutingReport, RunReport, TurnReport } from '../measure/report.ts';
+import { storedTokens } from '../measure/stored-tokens.ts';
 import { turnReport } from '../router/turn-report.ts';
 import type { TurnResult } from '../router/turn-types.ts';
 import { formatMs, WIDTH, wrap } from './format.ts';
@@ -9,23 +10,41 @@ import { left, renderTable, right, type TableStyle } from './table.ts';
 const MOST_CANDIDATES = 8;
 
 export function routingLines(run: RunReport, style: TableStyle): string[] {
-  return run.turns.flatMap((turn) => (turn.routing ? ['', ...decision(turn, turn.routing, style)] : []));
+  return run.turns.flatMap((turn) => turnRoutingLines(turn, style));
 }
 
-/** Of a turn that was just served. */
-export function turnRoutingLines(result: TurnResult, style: TableStyle): string[] {
-  const { conversationId, turn } = result;
-  const report = turnReport(conversationId, turn, result, [], null);
-  return report.routing ? ['', ...decision(report, report.routing, style)] : [];
+/** None of a turn that nothing routed. */
+export function turnRoutingLines(turn: TurnReport, style: TableStyle): string[] {
+  return turn.routing ? ['', ...decision(turn, turn.routing, style)] : [];
 }
+
+/** The same for machines. */
+export function routingFields({ conversation_id, turn, routing, ...rest }: TurnReport): object {
+  const { ttft_ms, local_hit_tokens, pulled_tokens, computed_tokens } = rest;
+  return {
+    conversation_id,
+    turn,
+    ...routing,
+    ttft_ms,
+    local_hit_tokens,
+    pulled_tokens,
+    computed_tokens,
+  };
+}
+
+/** Of one that was just served. */
+export const turnOf = (result: TurnResult): TurnReport =>
+  turnReport(result.conversationId, result.turn, result, [], null);
 
 function decision(turn: TurnReport, routing: RoutingReport, style: TableStyle): string[] {
   const { policy, prefill, decode, load, why, predicted_ttft_ms: predicted } = routing;
   const who = prefill === null ? `${decode} alone` : `${prefill} to ${decode}`;
   const from = load === null ? '' : `, with what ${load} holds`;
+  const stored = storedTokens(turn);
+  const fromStore = stored === 0 ? '' : `, ${stored} loaded from the store`;
   const truth = [
     `TTFT ${formatMs(turn.ttft_ms)}${predicted === null ? '' : `, predicted ${formatMs(predicted)}`}`,
-    `${turn.local_hit_tokens} tokens hit, ${turn.pulled_tokens} pulled, ${turn.computed_tokens} computed`,
+    `${turn.local_hit_tokens} tokens hit, ${turn.pulled_tokens - stored} pulled${fromStore}, ${turn.computed_tokens} computed`,
   ];
   const title = `${turn.conversation_id} turn ${turn.turn}: ${who}${from}. ${policy}: ${why}.`;
   return [

@@ -18,3 +18,10 @@ export function scalingLines(decision: AutoscaleDecision, style: TableStyle): st
     ...wrap(`${reasons.join('; ')}.`, WIDTH),
   ];
 }
+
+/** The same for machines. */
+export const scalingFields = ({ by, roles, target }: AutoscaleDecision): object => ({
+  by,
+  ...roles,
+  changes: target !== null,
+});

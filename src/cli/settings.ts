@@ -24,7 +24,8 @@ export async function readSettings(
       ? `'${key}' in ${configFile}`
       : optionName(key);
   const asked: Record<string, unknown> = { ...fromFile, ...options };
-  const own = await withFiles({ ...defaults?.(asked), ...asked }, deps);
+  const standIns = defaults?.(asked) ?? {};
+  const own = await withFiles({ ...standIns, ...asked }, deps);
   const given: Record<string, unknown> = {
     ...storeFromEnvironment(own.kvTransferConfig, deps.environment),
     ...own,
@@ -35,7 +36,7 @@ export async function readSettings(
     const single = { ...given };
     for (const [each, values] of Object.entries(lists)) single[each] = noneIsNull(each, values[0]);
     if (key) single[key] = noneIsNull(key, value);
-    return parseRunConfig(single, label, defaultNotes);
+    return parseRunConfig(single, label, { ...inWords(standIns), ...defaultNotes });
   };
   for (const key of keys) {
     const values = lists[key];
@@ -45,6 +46,14 @@ export async function readSettings(
   }
   return { config: parseWith(null, null), lists };
 }
+
+const inWords = (values: Readonly<Record<string, unknown>>): Record<string, string> =>
+  Object.fromEntries(
+    Object.entries(values).map(([key, value]) => [
+      key,
+      Array.isArray(value) ? value.join(', ') : String(value),
+    ]),
+  );
 
 /** What may be named by a file, except where a config file has it itself; and what such a file should hold. */
 const FILES = {

@@ -7,7 +7,7 @@ import { needBlocks } from '../lab/pools.ts';
 import type { Architecture } from '../model/types.ts';
 import { parseConversations } from '../workload/file.ts';
 import { madeLength, makeConversations } from '../workload/made.ts';
-import { shippedConversation } from '../workload/shipped.ts';
+import { SHIPPED_TOKENS, shippedConversation } from '../workload/shipped.ts';
 import type { Conversation } from '../workload/types.ts';
 import type { CliDeps } from './deps.ts';
 
@@ -26,10 +26,11 @@ export async function chooseConversations(
 }
 
 /**
- * Made conversations have a known length: refuses one that the context or a pool cannot hold. Text is measured by the
- * engine, which refuses in the same words. Throws ConfigError.
+ * Made conversations have a known length, and so has the shipped one as recall answers it: refuses one that the context or a
+ * pool cannot hold. Other text is measured by the engine, which refuses turn by turn. Throws ConfigError.
  */
 export function checkFits(config: RunConfig, options: ClusterOptions): void {
+  if (config.conversation === SHIPPED) checkShippedFits(config, options);
   if (config.conversation !== null) return;
   const tokens = madeLength(config);
   if (tokens > options.maxModelLen) {
@@ -43,15 +44,38 @@ export function checkFits(config: RunConfig, options: ClusterOptions): void {
       `${config.conversations} conversations are ${made} tokens to be made, more than ${MOST_MADE_TOKENS}: lower --conversations`,
     );
   }
+  const needed = poolFor(tokens, options);
+  needPools(options, { prefill: needed, decode: needed }, `the conversation grows to ${tokens} tokens`);
+}
+
+/** P has the longest prompt, D room for as long an answer to it as is allowed. Shorter answers make shorter prompts. */
+function checkShippedFits(config: RunConfig, options: ClusterOptions): void {
+  const { model, temperature, maxTokens } = config;
+  const { prompt, answer } = SHIPPED_TOKENS;
+  if (model !== 'recall' || temperature > 0 || maxTokens < answer) return;
+  // The last token generated never gets KV.
+  const most = Math.min(prompt + maxTokens, options.maxModelLen) - 1;
+  const needed = { prefill: poolFor(prompt, options), decode: poolFor(most, options) };
+  needPools(options, needed, `the conversation has prompts of up to ${prompt} tokens`);
+}
+
+/** Blocks of a pool that holds so many tokens of a request, and the null block. */
+function poolFor(tokens: number, options: ClusterOptions): number {
   const { blockSize, kvCacheGroups = FULL_GROUP, allFullKv = false } = options;
   const groups = keptBy(kvCacheGroups, allFullKv);
-  const needed = mostBlocksInAll(tokens, { cache: { blockSize, groups }, scheduler: options }) + 1;
-  const { prefill, decode } = options;
+  return mostBlocksInAll(tokens, { cache: { blockSize, groups }, scheduler: options }) + 1;
+}
+
+function needPools(
+  { prefill, decode, blockSize }: ClusterOptions,
+  needed: Readonly<Record<'prefill' | 'decode', number>>,
+  why: string,
+): void {
   needBlocks(
     { prefill: prefill.numBlocks, decode: decode.numBlocks },
     needed,
-    (option, numBlocks) =>
-      `${option} is ${numBlocks} blocks of ${options.blockSize} tokens, one of them the null block, and the conversation grows to ${tokens} tokens: give ${needed} or more`,
+    (option, numBlocks, wanted) =>
+      `${option} is ${numBlocks} blocks of ${blockSize} tokens, one of them the null block, and ${why}: give ${wanted} or more`,
   );
 }
 

@@ -119,7 +119,7 @@ const modes = {
   mode: listOf(MODES)
     .default([...RUN_MODES])
     .meta({
-      description: `Comma list of ${MODES.join(', ')}. Left out: the first three. decode-local: D prefills later turns itself.`,
+      description: `Comma list of ${MODES.join(', ')}. decode-local: D prefills later turns itself.`,
       value: 'MODES',
     }),
 };

@@ -10,7 +10,7 @@ const enginePort = (what: string, fallback: number) =>
   wholeNumbers('ports from 0 to 65535 with commas between', { min: 0, max: 65535 })
     .default([fallback])
     .meta({
-      description: `Port of the first ${what}, which the others' follow; or one for each, with commas between; 0 takes any free one (${fallback}).`,
+      description: `Port of the first ${what}, which the others' follow; or one for each, with commas between; 0 takes any free one.`,
       value: 'PORTS',
     });
 

@@ -14,8 +14,7 @@ export const sweep = {
   localHit: wholeNumbers('whole numbers of tokens, 0 or more, with commas between', { min: 0 })
     .default([0])
     .meta({
-      description:
-        'Comma list: tokens before these that P has in its own cache; whole blocks. Left out: none.',
+      description: 'Comma list: tokens before these that P has in its own cache; whole blocks.',
       value: 'TOKENS',
     }),
   newTokens: positive('tokens')

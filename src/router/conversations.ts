@@ -40,6 +40,8 @@ export interface Conversation {
   messages: readonly Message[] | null;
   /** The same for prompts that came as text. */
   text: string | null;
+  /** The model's special tokens were put around that text, which may have some of its own. */
+  specialTokens: boolean;
   /** Conversations with another salt share nothing. */
   cacheSalt: string | null;
   /** What D holds for the next turn's P. */
@@ -58,6 +60,7 @@ export interface TurnStart {
   historyIds: TokenIds;
   messages: readonly Message[] | null;
   text: string | null;
+  specialTokens: boolean;
   /** Prompt and output of the turn. */
   tokenIds: TokenIds;
   /** Who computed the prompt, and who generated: the same engine when monolithic. */
@@ -125,6 +128,7 @@ export class ConversationCache {
       historyIds: [],
       messages: null,
       text: null,
+      specialTokens: false,
       cacheSalt,
       kv: null,
       before: null,
@@ -136,7 +140,15 @@ export class ConversationCache {
   /** In the place of whatever has its id. */
   resume(id: string, { turns, tokenIds, messages }: ConversationHistory): void {
     this.#drop(id);
-    const nothing = { text: null, cacheSalt: null, kv: null, before: null, follows: null, ended: false };
+    const nothing = {
+      text: null,
+      specialTokens: false,
+      cacheSalt: null,
+      kv: null,
+      before: null,
+      follows: null,
+      ended: false,
+    };
     this.#keep({ id, turns, historyIds: tokenIds, messages, ...nothing });
   }
 
@@ -239,6 +251,7 @@ export class ConversationCache {
     const known = turn.historyIds !== null;
     conversation.messages = known ? messagesAfter(request, turn.text) : null;
     conversation.text = known && request.promptText !== undefined ? request.promptText + turn.text : null;
+    conversation.specialTokens = request.addSpecialTokens ?? false;
     conversation.kv = turn.kv;
     if (conversation.follows) {
       const { follows } = conversation;

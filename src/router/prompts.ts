@@ -76,13 +76,10 @@ export class PromptBuilder {
     addSpecialTokens: boolean,
   ): Promise<readonly number[]> {
     const around = (ids: readonly number[]) => this.#text.tokenizer.withSpecialTokens?.(ids) ?? ids;
-    if (goingOn?.text) {
-      const historyIds = written(goingOn.historyIds);
-      const [first] = around([]);
-      // The same text may have begun otherwise.
-      if (first === undefined || (historyIds[0] === first) === addSpecialTokens)
-        return [...historyIds, ...(await encode(text.slice(goingOn.text.length)))];
-    }
+    // The same text may have begun otherwise.
+    const alike = goingOn?.specialTokens === addSpecialTokens || around([]).length === 0;
+    if (goingOn?.text && alike)
+      return [...written(goingOn.historyIds), ...(await encode(text.slice(goingOn.text.length)))];
     const ids = await encode(text);
     return addSpecialTokens ? around(ids) : ids;
   }

@@ -20,8 +20,9 @@ export async function takeBack(
     );
   }
   const { before, kv, cacheSalt } = conversation;
-  const { turns, historyIds, messages, text, tokenIds, prefill, decode, heldTokens } = before;
-  Object.assign(conversation, { turns, historyIds, messages, text, before: null });
+  const { turns, historyIds, messages, text, specialTokens, ...turn } = before;
+  Object.assign(conversation, { turns, historyIds, messages, text, specialTokens, before: null });
+  const { tokenIds, prefill, decode, heldTokens } = turn;
   const useful = kv !== null && heldTokens > 0;
   conversation.kv = useful ? { ...kv, params: offerOnly(kv.params, heldTokens, blockSize) } : null;
   await decode.forgetPrefix(tokenIds, cacheSalt, before.decodeHitTokens);

@@ -109,6 +109,7 @@ export class ServedTurn {
       historyIds: conversation.historyIds,
       messages: conversation.messages,
       text: conversation.text,
+      specialTokens: conversation.specialTokens,
       tokenIds: joined(promptTokenIds, this.outputTokenIds),
       prefill,
       decode,

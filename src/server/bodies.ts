@@ -202,7 +202,8 @@ function asked(
   request: RequestFields,
   s: SamplingFields,
 ): Omit<Asked, 'prompts' | 'addSpecialTokens' | 'promptField' | 'topLogprobs'> {
-  if (request.stream_options != null && !request.stream) {
+  // As vLLM: an empty object is none.
+  if (Object.keys(request.stream_options ?? {}).length > 0 && !request.stream) {
     const message = 'stream_options are given and stream is not true: set it, or leave them out';
     throw new HttpError(400, message, 'stream_options');
   }

@@ -111,7 +111,7 @@ export const requestFields = {
   model: z.string(wanted('a string')).nullish(),
   stream: flag,
   stream_options: z
-    .object(
+    .looseObject(
       { include_usage: flag, continuous_usage_stats: flag },
       wanted('an object such as {"include_usage": true}'),
     )

@@ -6,6 +6,7 @@ import type { EngineCluster } from '../fleet/cluster.ts';
 import { fleetIn } from '../fleet/options.ts';
 import type { ScaleReport } from '../fleet/scale-report.ts';
 import type { ThreadEngine } from '../fleet/thread-engine.ts';
+import type { EngineClient } from '../router/engine-client.ts';
 import { WAIT_30S } from '../router/scaling/drain.ts';
 import type { EnginePorts } from './engine-ports.ts';
 import { checked } from './fields.ts';
@@ -23,16 +24,20 @@ const scaleBody = z.strictObject({
   drain_timeout: z.number({ error: 'seconds, 0 or more' }).min(0, 'seconds, 0 or more').optional(),
 });
 
+/** `clientOf`: how requests reach an engine. */
 export function mountFleet(
   app: Hono,
   cluster: EngineCluster,
   ports: EnginePorts,
   scalings: ScalingLog,
+  clientOf: (engine: ThreadEngine) => EngineClient,
 ): void {
   app.get('/fleet', async () => {
     const { rolesets, links } = fleetIn(cluster.settings);
     const { placement = 'pooled', link, mode } = cluster.settings;
-    const engines = await Promise.all(cluster.engines.map((engine) => engineRow(cluster, engine, ports)));
+    const engines = await Promise.all(
+      cluster.engines.map((engine) => engineRow(cluster, engine, ports, clientOf(engine).load.inFlight)),
+    );
     return jsonResponse({
       mode,
       mode_of_fleet: placement,
@@ -74,9 +79,10 @@ export function mountFleet(
   });
 }
 
-async function engineRow(cluster: EngineCluster, engine: ThreadEngine, ports: EnginePorts) {
+/** `inFlight`: as policies see it, with what an engine that hangs has not been given. */
+async function engineRow(cluster: EngineCluster, engine: ThreadEngine, ports: EnginePorts, inFlight: number) {
   const stats = engine.ended ? null : await engine.inspection.stats().catch(() => null);
-  const { name, role, combined, roleset, engineId, ended, load, startMs } = engine;
+  const { name, role, combined, roleset, engineId, ended, startMs } = engine;
   return {
     name,
     engine_id: engineId,
@@ -87,7 +93,7 @@ async function engineRow(cluster: EngineCluster, engine: ThreadEngine, ports: En
     reason: ended?.message ?? null,
     start_ms: Math.round(startMs),
     load: {
-      requests_in_flight: load.inFlight,
+      requests_in_flight: inFlight,
       requests_running: stats?.running ?? 0,
       requests_waiting: (stats?.waiting ?? 0) + (stats?.waitingForRemote ?? 0),
       kv_blocks: stats ? stats.numBlocks - 1 : 0,

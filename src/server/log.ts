@@ -20,14 +20,18 @@ export interface ServerLog {
   error(message: string): void;
 }
 
-export function createLog(format: 'text' | 'json', write: (line: string) => void): ServerLog {
-  const out = (level: 'info' | 'error', fields: Record<string, unknown>, text: () => string) => {
-    const time = new Date().toISOString();
-    write(
-      format === 'json'
-        ? JSON.stringify({ time, level, ...fields })
-        : `${time.slice(11, 23)} ${oneLine(text())}`,
-    );
+/** For who is told of decisions too. */
+export interface ExplainingLog extends ServerLog {
+  /** A decision: a table for eyes, a line for machines. */
+  explained(event: 'routing' | 'scaling', fields: object, lines: () => readonly string[]): void;
+}
+
+export function createLog(format: 'text' | 'json', write: (line: string) => void): ExplainingLog {
+  const json = (level: 'info' | 'error', fields: object) =>
+    write(JSON.stringify({ time: new Date().toISOString(), level, ...fields }));
+  const out = (level: 'info' | 'error', fields: object, text: () => string) => {
+    if (format === 'json') json(level, fields);
+    else write(`${new Date().toISOString().slice(11, 23)} ${oneLine(text())}`);
   };
   return {
     access(line) {
@@ -58,6 +62,10 @@ export function createLog(format: 'text' | 'json', write: (line: string) => void
     },
     note: (message) => out('info', { event: 'note', message }, () => message),
     error: (message) => out('error', { event: 'error', message }, () => `error: ${message}`),
+    explained(event, fields, lines) {
+      if (format === 'json') json('info', { event, ...fields });
+      else write(lines().join('\n'));
+    },
   };
 }
 

@@ -134,7 +134,7 @@ export async function startServer(
   };
   const admin = adminPort(() => {
     const app = adminApp([...observed], { ...options, hosts: namesOf(options.adminHost) });
-    if (engines) mountFleet(app, cluster, engines, scalings);
+    if (engines) mountFleet(app, cluster, engines, scalings, clientOf);
     if (faults) mountFaults(app, faults, () => cluster.engines.map(({ name }) => name));
     return app;
   });

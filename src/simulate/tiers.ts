@@ -49,7 +49,8 @@ export class SimulatedTiers {
 
   /** Throws ConfigError for a folder that has no room for a block. */
   constructor({ options, blockBytes, clock, costs }: TiersDeps) {
-    const below = { namespace: '', blockBytes, clock, onTrouble() {}, format: NAMES_ALONE };
+    const format = { ...NAMES_ALONE, fileBytes: () => fileBytesOf(blockBytes) };
+    const below = { namespace: '', blockBytes, clock, onTrouble() {}, format };
     const make = (medium: Medium): SimulatedTier => {
       const timed = new TimedMedium(clock, blockBytes, tierTimes(costs, medium));
       if (medium === 'server') {

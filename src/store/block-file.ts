@@ -45,6 +45,8 @@ export interface BlockFormat {
   encode(name: BlockName, kv: readonly Uint8Array[]): Uint8Array;
   /** `bytes`: of KV, as it must be. The KV, or what is wrong, in a few words. */
   decode(file: Uint8Array, name: BlockName, bytes: number): Uint8Array | { wrong: string };
+  /** What a file counts for, where it holds no bytes. */
+  fileBytes?(): number;
 }
 
 const DIGITS = /^[0-9a-f]{64}$/;

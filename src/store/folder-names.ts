@@ -48,7 +48,7 @@ export async function openStoreFolder(folder: StoreFolder, make: boolean): Promi
   }
   const text = JSON.stringify({ format: FORMAT_VERSION });
   await folder.write(MARKER, new TextEncoder().encode(text)).catch((error: Error) => {
-    throw new ConfigError(`the store cannot write to ${location}: ${error.message}`);
+    throw new ConfigError(`the store cannot write to ${location}: ${error.message}; give another folder`);
   });
   return [];
 }

@@ -44,7 +44,13 @@ export class FolderTier implements Tier {
   /** Files that are there: when each was written, on this machine's clock, and its size. */
   readonly #written = new Map<BlockHash, { atMs: number; bytes: number }>();
   #bytes = 0;
-  readonly #order: Lru;
+  /** Bytes that this model's blocks may have. */
+  readonly #room: number;
+  /** What they have, those on their way included: of each its file's. */
+  readonly #sizes = new Map<BlockHash, number>();
+  #taken = 0;
+  /** It is bytes that are bounded: blocks of different groups differ in size. */
+  readonly #order = new Lru({ capacity: Number.POSITIVE_INFINITY });
   readonly #queue: WriteQueue;
   /** Files that are being removed: whoever writes one anew waits for that. */
   readonly #removing = new Map<BlockHash, Promise<void>>();
@@ -54,10 +60,9 @@ export class FolderTier implements Tier {
   /** Of a folder that is open; `othersBytes`: of other stores' blocks in it. Throws ConfigError for a quota below one block. */
   constructor(options: FolderTierOptions, othersBytes = 0) {
     const { quotaBytes, blockBytes, format = FILES } = options;
-    const capacity = Math.max(1, Math.floor((quotaBytes - othersBytes) / fileBytesIn(options)));
+    this.#room = Math.max(fileBytesIn(options), quotaBytes - othersBytes);
     this.#options = options;
     this.#format = format;
-    this.#order = new Lru({ capacity, onEvicted: (hash) => this.#remove(hash) });
     const write = (hash: BlockHash, kv: readonly Uint8Array[]) => this.#write(hash, kv);
     this.#queue = new WriteQueue({ write, blockBytes, clock: options.clock, counters: this.counters });
   }
@@ -81,7 +86,7 @@ export class FolderTier implements Tier {
       const block = blockIn(file);
       if (block?.namespace !== namespace) continue;
       tier.#wrote(block.hash, file.modifiedMs, file.bytes);
-      tier.#order.put(block.hash);
+      tier.#enter(block.hash, file.bytes);
       tier.has(block.hash);
     }
     return tier;
@@ -151,7 +156,7 @@ export class FolderTier implements Tier {
     const { hash } = name;
     if (!file) {
       // Another process took it away.
-      this.#order.remove(hash);
+      this.#leave(hash);
       this.#forgotten(hash);
       return false;
     }
@@ -188,12 +193,12 @@ export class FolderTier implements Tier {
     const name = { namespace, hash };
     const file = this.#format.encode(name, kv);
     // Room first: the folder never has more than it may.
-    this.#order.put(hash);
+    this.#enter(hash, this.#format.fileBytes?.() ?? file.length);
     await this.#removing.get(hash);
     try {
       await folder.write(this.#format.nameOf(name)!, file);
     } catch (error) {
-      this.#order.remove(hash);
+      this.#leave(hash);
       this.#tell(
         'write',
         `${folder.location} cannot be written to (${messageOf(error)}): what is there is still read, and nothing is added until that works again`,
@@ -207,8 +212,25 @@ export class FolderTier implements Tier {
   }
 
   #forget(hash: BlockHash): void {
-    this.#order.remove(hash);
+    this.#leave(hash);
     this.#remove(hash);
+  }
+
+  /** In place of those that were not used longest. */
+  #enter(hash: BlockHash, bytes: number): void {
+    while (this.#taken + bytes > this.#room && this.#order.size > 0) {
+      const [oldest] = this.#order.keys();
+      this.#forget(oldest!);
+    }
+    this.#order.put(hash);
+    this.#sizes.set(hash, bytes);
+    this.#taken += bytes;
+  }
+
+  #leave(hash: BlockHash): void {
+    this.#order.remove(hash);
+    this.#taken -= this.#sizes.get(hash) ?? 0;
+    this.#sizes.delete(hash);
   }
 
   #wrote(hash: BlockHash, atMs: number, bytes: number): void {

@@ -7,6 +7,9 @@ import type { TextConversation } from './types.ts';
 
 const user = (content: string) => [{ role: 'user', content }];
 
+/** Tokens of its longest prompt and of its longest answer, where recall gives the likeliest ones. */
+export const SHIPPED_TOKENS = { prompt: 387, answer: 78 } as const;
+
 export const shippedConversation: TextConversation = {
   kind: 'text',
   id: 'shipped',

@@ -249,6 +249,10 @@ describe('kvferry bench', () => {
     [['gen.json', '--preset', 'pr32553'], /--input-file and --preset are both given/],
     [['gen.json', '--scale', '1/0'], /--scale is '1\/0': wanted 1, or 1\/N/],
     [['gen.json', '--budget', 'soon'], /--budget is 'soon': wanted a time above 0/],
+    [['gen.json', '--num-clients', '0'], /1 or more; or leave it out for 1$/m],
+    [['--num-clients', '0'], /1 or more; or leave it out for 2$/m],
+    // No preset is as if it were left out: the usual one is in force.
+    [['--config', 'null.json'], /'numClients' in null.json is null: wanted .* leave it out for 2$/m],
     [['gen.json', '--num-clients', '5'], /gen.json has 4 conversations and --num-clients is 5/],
     [['gen.json', '--max-active-conversations', '9'], /--max-active-conversations is 9, but gen.json has 4/],
     [['gen.json', '--limit-min-tokens', '5'], /give both, or neither/],
@@ -273,6 +277,7 @@ describe('kvferry bench', () => {
     const more = {
       'list.json': JSON.stringify([{ role: 'user', content: 'hi' }]),
       'short.json': JSON.stringify({ ...spec, text_files: ['/book.txt'] }),
+      'null.json': JSON.stringify({ preset: null, numClients: null }),
       '/book.txt': 'too short a text',
     };
     const { world, code } = await bench(options, {}, more);

@@ -78,6 +78,8 @@ describe('usage', () => {
       ['run', '--model', 'nano', '--p-blocks', '3'],
       /--p-blocks is 3 blocks of 16 tokens.*grows to 1024 tokens: give 65 or more/,
     ],
+    [['run', '--p-blocks', '25'], /--p-blocks is 25 blocks of 16 tokens.*up to 387 tokens: give 26 or more/],
+    [['run', '--d-blocks', '20'], /--d-blocks is 20 blocks of 16 tokens.*up to 387 tokens: give 34 or more/],
   ])('%j', async (argv, expected) => {
     expect(await complaint(argv)).toMatch(
       typeof expected === 'string' ? new RegExp(`^${literally(expected)}$`) : expected,

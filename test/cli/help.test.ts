@@ -88,6 +88,18 @@ describe('a command', () => {
   });
 });
 
+test('which modes there are without --mode is told of the command itself', async () => {
+  const ofMode = async (command: string) =>
+    / +--mode <MODES> +([\s\S]*?)\n(?: {2}--|\n)/
+      .exec(await help(command))![1]!
+      .replace(/\s+/g, ' ')
+      .trim();
+  const all = 'Comma list of monolithic, unidirectional, bidirectional, decode-local.';
+  const later = 'decode-local: D prefills later turns itself.';
+  expect(await ofMode('run')).toBe(`${all} ${later} (monolithic, unidirectional, bidirectional)`);
+  expect(await ofMode('serve')).toBe(`${all} ${later} Here left out: bidirectional.`);
+});
+
 test('a default number of bytes is shown as it would be typed', async () => {
   const world = fakeWorld();
   expect(await main(['serve', '--help'], world.deps)).toBe(0);

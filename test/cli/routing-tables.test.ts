@@ -31,6 +31,7 @@ const run = {
       local_hit_tokens: 64,
       pulled_tokens: 10,
       computed_tokens: 6,
+      transfer: { d_to_p: { bytes: 100 } },
       routing: {
         policy: 'least-ttft',
         way: 'pull',
@@ -65,6 +66,15 @@ test('a decision: candidates, what was known of them, who was chosen, and what c
   expect(text).not.toContain('prefill-3 ');
   expect(text).toContain('TTFT 30.0, predicted 25.0; 64 tokens hit, 10 pulled, 6 computed');
   expect(text).not.toContain('b turn 1');
+});
+
+test('what the store gave is told apart from what was pulled', () => {
+  const [turn] = run.turns;
+  const transfer = { store_to_p: { bytes: 400 }, d_to_p: { bytes: 100 } };
+  const both = { turns: [{ ...turn, transfer }] } as unknown as RunReport;
+  expect(routingLines(both, plainStyle).join(' ').replace(/\s+/g, ' ')).toContain(
+    '64 tokens hit, 2 pulled, 8 loaded from the store, 6 computed',
+  );
 });
 
 const described = { mean: 1234, p50: 1234, p90: 12_345, p99: 12_345 };

@@ -28,6 +28,14 @@ describe('kvferry run', () => {
     expect(world.clusters[0]?.ended).toEqual(['made-1', 'made-1', 'made-1']);
   });
 
+  test('one turn is told as one', async () => {
+    const world = fakeWorld();
+    expect(await main(['run', '--model', 'nano', '--turns', '1', '--mode', 'monolithic'], world.deps)).toBe(
+      0,
+    );
+    expect(world.err()).toMatch(/^monolithic: 1 turn in /m);
+  });
+
   test.each(['run', 'sweep', 'calibrate'])(
     '%s refuses what is about a store, and there is none',
     async (command) => {

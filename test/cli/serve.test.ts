@@ -1,6 +1,28 @@
 import { expect, test } from 'vitest';
 import { main } from '../../src/cli/app.ts';
+import type { TurnResult } from '../../src/router/turn-types.ts';
 import { fakeWorld } from './fake.ts';
+
+const RESULT = {
+  conversationId: 'a',
+  turn: 2,
+  ttftMs: 30,
+  outputTokenIds: [1],
+  prompt: { localHitTokens: 64, pulledTokens: 0, computedTokens: 6 },
+  transfer: { pToD: null, dToP: null },
+  routed: {
+    policy: 'random',
+    way: 'pull',
+    prefill: 'prefill-0',
+    decode: 'decode-0',
+    load: null,
+    why: 'drawn',
+    predictedTtftMs: null,
+    startMs: 0,
+    endMs: 1,
+    candidates: [],
+  },
+} as unknown as TurnResult;
 
 test('serve shows its URLs and a line to try, and ends well on a signal', async () => {
   const world = fakeWorld();
@@ -164,6 +186,52 @@ test('serve: who leaves when a client scales is drained as told, without an auto
   const ended = main(['serve', '--model', 'nano', '--drain', 'drop', '--drain-timeout', '5s'], world.deps);
   await expect.poll(() => world.out()).toContain('curl');
   expect(world.served[0]!.options.drain).toEqual({ drain: 'drop', holdsMs: 5000 });
+  world.interrupt();
+  expect(await ended).toBe(0);
+});
+
+test.each(['json', 'text'])('decisions are explained as the log is written: %s', async (format) => {
+  const world = fakeWorld();
+  const asked = ['--explain-routing', '--autoscale', 'k8s-hpa', '--explain-scaling', '--log-format', format];
+  const ended = main(['serve', '--model', 'nano', ...asked], world.deps);
+  await expect.poll(() => world.out()).toContain('curl');
+  const before = world.err().length;
+  const { onDecision } = world.served[0]!.server;
+  const role = { engines: 1, metric: 'requests', value: null, want: 2, why: 'busy' };
+  const decision = { by: 'k8s-hpa', atMs: 0, roles: { prefill: role, decode: role }, target: null } as const;
+  onDecision!({ kind: 'scaling', decision });
+  onDecision!({ kind: 'routing', result: RESULT });
+  onDecision!({ kind: 'routing', result: { ...RESULT, routed: null } });
+  const told = world.err().slice(before);
+  if (format === 'json') {
+    expect(
+      told
+        .trimEnd()
+        .split('\n')
+        .map((line) => JSON.parse(line)),
+    ).toEqual([
+      {
+        time: expect.any(String),
+        level: 'info',
+        event: 'scaling',
+        by: 'k8s-hpa',
+        prefill: role,
+        decode: role,
+        changes: false,
+      },
+      expect.objectContaining({
+        event: 'routing',
+        conversation_id: 'a',
+        policy: 'random',
+        decode: 'decode-0',
+        ttft_ms: 30,
+      }),
+    ]);
+  } else {
+    expect(told).toMatch(
+      /k8s-hpa: no change[\s\S]*a turn 2: prefill-0 to decode-0[\s\S]*It came out: TTFT 30/,
+    );
+  }
   world.interrupt();
   expect(await ended).toBe(0);
 });

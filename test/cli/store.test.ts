@@ -11,7 +11,7 @@ import { FolderTier } from '../../src/store/folder-tier.ts';
 import { ServerTier } from '../../src/store/server-tier.ts';
 import { TestClock } from '../clock.ts';
 import { REDIS, RedisServer, WITHOUT_REDIS } from '../store/redis-server.ts';
-import { fakeWorld } from './fake.ts';
+import { fakeWorld, widest } from './fake.ts';
 
 async function runCli(argv: readonly string[]) {
   const world = fakeWorld();
@@ -50,7 +50,10 @@ it('names a broken block, and fails', async () => {
   await writeFile(file, (await readFile(file)).fill(9, 100));
   const { code, stdout } = await runCli(['store', 'verify', directory]);
   expect(code).toBe(1);
-  expect(stdout).toMatch(/2222\.kv: its KV's checksum differs\n2 blocks of 3 whole; the others/);
+  expect(stdout).toMatch(/^a{12} +2{12} +its KV's checksum differs\n2 blocks of 3 whole; the others/m);
+  expect(widest(stdout)).toBeLessThanOrEqual(80);
+  const { broken } = JSON.parse((await runCli(['store', 'verify', directory, '--json'])).stdout);
+  expect(broken).toEqual([{ file: path.relative(directory, file), why: "its KV's checksum differs" }]);
 });
 
 describe.skipIf(REDIS === null)(`a server${WITHOUT_REDIS}`, () => {
@@ -99,8 +102,8 @@ describe.skipIf(REDIS === null)(`a server${WITHOUT_REDIS}`, () => {
     await client.lPush(keyOf('a', '3'), 'an item');
     const broken = await runCli(['store', 'verify', url]);
     expect(broken.code).toBe(1);
-    expect(broken.stdout).toMatch(/22: its KV's checksum differs$/m);
-    expect(broken.stdout).toMatch(/33: it is no string$/m);
+    expect(broken.stdout).toMatch(/ 2{12} +its KV's checksum differs$/m);
+    expect(broken.stdout).toMatch(/ 3{12} +it is no string$/m);
     expect(broken.stdout).toMatch(/2 blocks of 4 whole; the others/);
     expect((await runCli(['store', 'clear', url])).stdout).toBe('removed 4 blocks, 480 bytes\n');
     expect((await client.keys('*')).toSorted()).toEqual(others.toSorted());

@@ -22,3 +22,23 @@ it('a file may be new or known; a directory, and what lies in none, is refused',
     rmSync(folder, { recursive: true });
   }
 });
+
+it('a directory is made with those above it, or it is said where none can be', async () => {
+  const folder = mkdtempSync(path.join(os.tmpdir(), 'kvferry-'));
+  try {
+    const { makeDirectory } = await nodeDeps();
+    const deep = path.join(folder, 'a', 'b');
+    await Promise.all([makeDirectory(deep), makeDirectory(deep)]);
+    writeFileSync(path.join(deep, 'file'), '');
+    await makeDirectory(deep);
+    await expect(makeDirectory(path.join(deep, 'file', 'below'))).rejects.toThrow(
+      'a file of that name is in the way; give another path',
+    );
+    // Linux answers there as if what lies above were missing.
+    await expect(makeDirectory('/proc/kvferry/kv')).rejects.toThrow(
+      /cannot make the directory \/proc\/kvferry\/kv: .*; give another path/,
+    );
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});

@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
 import type { Message } from '../../src/router/turn-types.ts';
+import { SHIPPED_TOKENS, shippedConversation } from '../../src/workload/shipped.ts';
 import { generate, nixlWith, withCluster } from './cluster-fixture.ts';
 
 it('recall answers about the story it told, from KV that P pulled back from D', async () => {
@@ -20,6 +21,22 @@ it('recall answers about the story it told, from KV that P pulled back from D', 
     expect(answer.prompt.pulledTokens).toBe(history.length - 1);
     const found = /^Finn found a (\w+)\.$/.exec(answer.text)?.[1];
     expect(story.text).toContain(`found a ${found}.`);
+  });
+});
+
+it('the shipped conversation is as long as is said before engines start', async () => {
+  await withCluster({ model: 'recall', mode: 'monolithic' }, async (cluster) => {
+    const messages: Message[] = [];
+    const lengths = { prompt: 0, answer: 0 };
+    for (const turn of shippedConversation.turns) {
+      messages.push(...turn);
+      const sampling = { maxTokens: 128 };
+      const { result } = await generate(cluster, { conversationId: 'c', messages: [...messages], sampling });
+      messages.push({ role: 'assistant', content: result.text });
+      lengths.prompt = Math.max(lengths.prompt, result.promptTokenIds.length);
+      lengths.answer = Math.max(lengths.answer, result.outputTokenIds.length);
+    }
+    expect(lengths).toEqual(SHIPPED_TOKENS);
   });
 });
 

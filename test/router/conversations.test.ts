@@ -206,6 +206,14 @@ describe('a conversation without an id', () => {
     expect(cache.open(ask({ promptTokenIds: [1, 2, 4, 1] })).follows).toBeNull();
   });
 
+  test('it is known whether special tokens were put around its text', () => {
+    const { cache, turn } = world();
+    for (const addSpecialTokens of [true, false]) {
+      turn({ conversationId: 'a', promptText: 'ab', addSpecialTokens }, 'cd');
+      expect(cache.open({ conversationId: 'a', promptText: 'abcde' }).specialTokens).toBe(addSpecialTokens);
+    }
+  });
+
   test('never across salts, nor when it was not asked for', () => {
     const { cache, turn } = world();
     turn(ask({ promptText: 'ab', cacheSalt: 's' }), 'cd');

@@ -65,7 +65,7 @@ describe('a prompt', () => {
     expect(await build(asked, null, begun)).toEqual([9, ...codes('abcd')]);
     expect(await build({ promptText: 'abcd' }, null, begun)).toEqual(codes('abcd'));
     expect(await build(asked)).toEqual(codes('abcd'));
-    const with9 = { text: 'ab', historyIds: [9, 1, 2] };
+    const with9 = { text: 'ab', historyIds: [9, 1, 2], specialTokens: true };
     expect(await build(asked, with9, begun)).toEqual([9, 1, 2, ...codes('cd')]);
     // A history that began otherwise is another prompt.
     expect(await build({ promptText: 'abcd' }, with9, begun)).toEqual(codes('abcd'));
@@ -73,6 +73,10 @@ describe('a prompt', () => {
     expect(await build(asked, without, begun)).toEqual([9, ...codes('abcd')]);
     expect(await build({ promptText: 'abcd' }, without, begun)).toEqual([1, 2, ...codes('cd')]);
     expect(await build(asked, without)).toEqual([1, 2, ...codes('cd')]);
+    // A text may begin with them itself: what counts is what was asked for.
+    const itself = { text: 'ab', historyIds: [9, 2] };
+    expect(await build({ promptText: 'abcd' }, itself, begun)).toEqual([9, 2, ...codes('cd')]);
+    expect(await build(asked, itself, begun)).toEqual([9, ...codes('abcd')]);
   });
 
   it('of messages ends with the head of an answer, or as it is asked for', async () => {
@@ -113,7 +117,8 @@ describe('a turn taken back', () => {
       });
     const [prefill, decode] = [engine('p0', 'prefill'), engine('d0', 'decode')];
     const before = {
-      ...{ turns: 1, historyIds: [1, 2], messages: [user('a')], text: 'before', tokenIds: [1, 2, 3, 4] },
+      ...{ turns: 1, historyIds: [1, 2], messages: [user('a')], text: 'before', specialTokens: true },
+      tokenIds: [1, 2, 3, 4],
       ...{ prefill, decode, localHitTokens: 16, decodeHitTokens: 32, heldTokens: 20 },
     };
     const params = {
@@ -140,6 +145,7 @@ describe('a turn taken back', () => {
       historyIds: [1, 2],
       messages: [user('a')],
       text: 'before',
+      specialTokens: true,
       before: null,
     });
     // 20 tokens are in two blocks; what the holder knows of its tokens stays whole.

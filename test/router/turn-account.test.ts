@@ -56,7 +56,13 @@ const request = (changes: Partial<RouteRequest> = {}): RouteRequest => ({
 function served() {
   const cache = new ConversationCache({ now: () => 0, sleep: async () => {} });
   const conversation = cache.open({ conversationId: 'c' });
-  Object.assign(conversation, { turns: 2, historyIds: [1], messages: null, text: 'before' });
+  Object.assign(conversation, {
+    turns: 2,
+    historyIds: [1],
+    messages: null,
+    text: 'before',
+    specialTokens: true,
+  });
   return new ServedTurn({
     ...{ turnId: 't', conversation, promptTokenIds: [4, 5], heldTokens: 8, acceptedMs: 100, routed: null },
   });
@@ -94,7 +100,8 @@ describe('a served turn', () => {
     expect([turn.add(11, 'a', 130), turn.add(12, 'b', 140), turn.add(13, 'c', 160)]).toEqual([0, 1, 2]);
     expect(turn.held()).toEqual({ params, holder: d });
     expect(turn.start()).toEqual({
-      ...{ turns: 2, historyIds: [1], messages: null, text: 'before', tokenIds: [4, 5, 11, 12, 13] },
+      ...{ turns: 2, historyIds: [1], messages: null, text: 'before', specialTokens: true },
+      tokenIds: [4, 5, 11, 12, 13],
       ...{ prefill: p, decode: d, localHitTokens: 2, decodeHitTokens: 4, heldTokens: 8 },
     });
     const result = turn.result('length', true);

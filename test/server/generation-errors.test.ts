@@ -42,7 +42,7 @@ describe('errors', () => {
     ],
     [{ ...hello, messages: [{ role: 'user', content: 'x'.repeat(400) }] }, 'messages', /at least 100 tokens/],
     [{ ...hello, stream_options: { include_usage: true } }, 'stream_options', /stream is not true/],
-    [{ ...hello, stream: false, stream_options: {} }, 'stream_options', /stream is not true/],
+    [{ ...hello, stream: false, stream_options: { x: 1 } }, 'stream_options', /stream is not true/],
     [{ ...hello, kv_transfer_params: 'x' }, 'kv_transfer_params', /an object/],
   ];
 

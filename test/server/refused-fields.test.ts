@@ -96,6 +96,11 @@ test('what asks for nothing is taken, as clients and proxies send it', async () 
   );
 });
 
+test.each([null, {}])('stream_options that say nothing need no stream: %j', async (stream_options) => {
+  const app = stubApp(new StubService());
+  expect((await app.request(CHAT, post({ ...hello, stream: false, stream_options }))).status).toBe(200);
+});
+
 test('65 stops are told how many there may be', async () => {
   const response = await stubApp(new StubService()).request(
     CHAT,

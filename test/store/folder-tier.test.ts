@@ -86,6 +86,20 @@ describe('a folder below a store', () => {
     expect(await found(tier, 197, 198, 199, 1)).toEqual([197, 198, 199, null]);
   });
 
+  it('has as many small blocks as its quota holds: those of another group may be small', async () => {
+    const small = (n: number) => `${hash(n)}.1`;
+    const quotaBytes = 4 * (16 + HEAD_BYTES);
+    const tier = await open({ quotaBytes });
+    for (const n of [1, 2, 3, 4]) tier.write(small(n), [new Uint8Array(16)]);
+    await tier.flush();
+    expect([tier.blocks, tier.bytes]).toEqual([4, quotaBytes]);
+    // A large one takes the place of two.
+    await stored(tier, 1);
+    expect([tier.blocks, tier.bytes]).toEqual([3, BLOCK + HEAD_BYTES + 2 * (16 + HEAD_BYTES)]);
+    const again = await open({ quotaBytes });
+    expect([again.blocks, again.bytes]).toEqual([tier.blocks, tier.bytes]);
+  });
+
   it('counts the bytes that each block has: of another group they are fewer', async () => {
     const tier = await open();
     await stored(tier, 1);
@@ -307,6 +321,10 @@ describe('a folder below a store', () => {
     await rm(path.join(directory, MARKER));
     await writeFile(path.join(directory, 'thesis.txt'), 'mine');
     await expect(open()).rejects.toThrow(/is no store of kvferry's/);
+    const folder = directoryFolder('/proc/kvferry');
+    await expect(open({ folder })).rejects.toThrow(
+      /cannot write to \/proc\/kvferry: .*; give another folder/,
+    );
   });
 
   it("removes nothing of a folder that is no store's, and in its own only what its writers left", async () => {

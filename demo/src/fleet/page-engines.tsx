@@ -21,9 +21,12 @@ export function PageEngines({ fleet, session: { state, actions } }: { fleet: Fle
     const [held, before] = [fleet.held.peek(), costsHere.peek()];
     // It would take its part of the processor.
     fleet.hold(true);
-    await actions.measureCosts();
-    measuring.value = false;
-    fleet.hold(held);
+    try {
+      await actions.measureCosts();
+    } finally {
+      measuring.value = false;
+      fleet.hold(held);
+    }
     if (costsHere.value && costsHere.value !== before) fleet.measured();
   };
   return (

@@ -1,6 +1,6 @@
+import { storedTokens } from '../../../src/measure/stored-tokens.ts';
 import type { StoreView } from '../session/types.ts';
 import { bytes, plural } from '../views/format.ts';
-import { storedTokens } from '../views/sources.ts';
 import { askThreeTimes } from './ask.ts';
 import { ended } from './seen.ts';
 import type { LessonContent, Seen } from './types.ts';

@@ -1,12 +1,12 @@
 /** What was said so far: follows the newest turn, and every word can be pointed at, by the keyboard too. */
 import { type ReadonlySignal, useComputed } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
+import { storedTokens } from '../../../src/measure/stored-tokens.ts';
 import { type LitWords, litKey, litWords } from '../session/pointing.ts';
 import { beyond } from '../session/suggestions.ts';
 import type { Part, Pointed, Session, TurnView } from '../session/types.ts';
 import { ms } from '../views/format.ts';
 import { plainly } from '../views/plain-words.ts';
-import { storedTokens } from '../views/sources.ts';
 import { StageBar } from '../views/stage-bar.tsx';
 import { reader } from '../views/story.ts';
 import { Said, Words } from './words.tsx';

@@ -41,8 +41,10 @@ export function showFleet(show: boolean): void {
 /** Resolves as soon as it is so; `isSo` reads signals. */
 export function once(isSo: () => boolean): Promise<void> {
   return new Promise((resolve) => {
-    effect(() => {
-      if (isSo()) resolve();
+    effect(function (this: { dispose(): void }) {
+      if (!isSo()) return;
+      this.dispose();
+      resolve();
     });
   });
 }

@@ -1,11 +1,11 @@
 /** What just happened, in one headline, for somebody who sees this for the first time. Only what was measured. No DOM. */
 import { STORE_ADDRESS } from '../../../src/config/connectors.ts';
+import { storedTokens } from '../../../src/measure/stored-tokens.ts';
 import { isConversation } from '../session/conversation.ts';
 import type { Mode, Race, Stall, Status, TransferView, TurnView } from '../session/types.ts';
 import { ms, plural, rate, times } from './format.ts';
 import { MODES } from './modes.ts';
 import { plainly } from './plain-words.ts';
-import { storedTokens } from './sources.ts';
 import { stallVerdict } from './stall.ts';
 import { sameAnswer, verdictOf } from './verdict.ts';
 

@@ -19,7 +19,7 @@ import { agreement } from '../../report/verdict.ts';
 import type { Conversation } from '../../workload/types.ts';
 import type { Asked, CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
-import { formatSeconds, WIDTH, wrap } from '../format.ts';
+import { formatSeconds, plural, WIDTH, wrap } from '../format.ts';
 import { textOutput } from '../json-option.ts';
 import { prepareOutputs } from '../outputs.ts';
 import { NO_TIMESTAMPS, profileLines } from '../profile.ts';
@@ -181,11 +181,11 @@ async function runMode(
     onToken: (_, turn, tokens) => progress.update(done, `turn ${turn}, token ${tokens}`),
     onTurn(turn) {
       timelines.turnEnded(mode, turn);
-      progress.update(++done, `${done} of ${turns} turns`);
+      progress.update(++done, `${done} of ${plural(turns, 'turn')}`);
     },
   });
   progress.end();
-  progress.line(`${mode}: ${turns} turns in ${formatSeconds(report.summary.wall_ms)}`);
+  progress.line(`${mode}: ${plural(turns, 'turn')} in ${formatSeconds(report.summary.wall_ms)}`);
   return report;
 }
 
@@ -203,11 +203,13 @@ async function writeRecording(
     typeof value === 'number' ? Math.round(value * 1000) / 1000 : value,
   );
   await writeTextFile(config.record!, `${text}\n`);
-  progress.line(`recorded ${events.length} events to ${config.record}`);
+  progress.line(`recorded ${plural(events.length, 'event')} to ${config.record}`);
 }
 
 function checkTracing({ gantt }: RunConfig, conversations: readonly Conversation[]): void {
   const turns = Math.max(...conversations.map(({ turns }) => turns.length));
   if (typeof gantt === 'number' && gantt > turns)
-    throw new ConfigError(`--gantt is ${gantt}: the conversation has ${turns} turns; give one of them`);
+    throw new ConfigError(
+      `--gantt is ${gantt}: the conversation has ${plural(turns, 'turn')}; give one of them`,
+    );
 }

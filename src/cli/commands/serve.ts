@@ -3,15 +3,15 @@ import type { RunConfig, RunKey } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import { autoscaleChoice, clusterOptions } from '../../fleet/from-config.ts';
 import { fleetOf } from '../../fleet/seats.ts';
-import { createLog } from '../../server/log.ts';
+import { createLog, type ExplainingLog } from '../../server/log.ts';
 import type { RunningServer, ServerOptions } from '../../server/serve.ts';
 import type { Asked, CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { textOutput, writeJson } from '../json-option.ts';
 import { createProgress } from '../progress.ts';
 import { preparePullPolicy } from '../pull-policy.ts';
-import { turnRoutingLines } from '../routing-table.ts';
-import { scalingLines } from '../scaling-table.ts';
+import { routingFields, turnOf, turnRoutingLines } from '../routing-table.ts';
+import { scalingFields, scalingLines } from '../scaling-table.ts';
 import { wantOneRouting } from '../settings.ts';
 import { startingLine } from '../start-cluster.ts';
 import { plainStyle } from '../table.ts';
@@ -39,6 +39,7 @@ export const serveSpec: CommandSpec = {
   endsBySignal: true,
   // Whoever serves brings no conversation: the shipped one's settings are not for them.
   defaults: () => ({ turns: 5 }),
+  defaultNotes: { mode: 'bidirectional' },
   examples: [
     'kvferry serve --model nano',
     'kvferry serve --model nano --pull-policy cost-aware',
@@ -118,25 +119,23 @@ function serverOptions(config: RunConfig, deps: CommandContext['deps']): ServerO
     defaults: { temperature, topK, topP, maxTokens, seed },
     version: deps.version,
     log: config.accessLog ? log : { ...log, access: () => {}, ended: () => {} },
-    onDecision: (told) => explain(told, config, deps),
+    onDecision: (told) => explain(told, config, log),
   };
 }
 
-/** Onto stderr, where the log is. */
 function explain(
   told: Parameters<NonNullable<ServerOptions['onDecision']>>[0],
   { explainRouting, explainScaling }: RunConfig,
-  { stderr }: CommandContext['deps'],
+  log: ExplainingLog,
 ): void {
-  const lines =
-    told.kind === 'scaling'
-      ? explainScaling
-        ? scalingLines(told.decision, plainStyle)
-        : []
-      : explainRouting
-        ? turnRoutingLines(told.result, plainStyle)
-        : [];
-  if (lines.length > 0) stderr.write(`${lines.join('\n')}\n`);
+  if (told.kind === 'scaling') {
+    const { decision } = told;
+    if (explainScaling)
+      log.explained('scaling', scalingFields(decision), () => scalingLines(decision, plainStyle));
+  } else if (explainRouting && told.result.routed) {
+    const turn = turnOf(told.result);
+    log.explained('routing', routingFields(turn), () => turnRoutingLines(turn, plainStyle));
+  }
 }
 
 const listed = (names: string | null): string[] =>

@@ -3,11 +3,14 @@ import type { RunConfig } from '../../config/run.ts';
 import { isStoreUrl, withoutPassword, wrongInStoreUrl } from '../../config/store-url.ts';
 import { ConfigError } from '../../errors.ts';
 import { formatBytes } from '../../measure/format.ts';
+import type { BlockName } from '../../store/block-file.ts';
+import { blockIn } from '../../store/folder-names.ts';
 import { clearFolder, listFolder, verifyFolder } from '../../store/inspect-folder.ts';
 import { clearServer, listServer, verifyServer } from '../../store/inspect-server.ts';
+import { blockAt } from '../../store/server-keys.ts';
 import type { Asked, CommandSpec } from '../arguments.ts';
 import { type CliDeps, type CommandContext, EXIT, type ExitCode } from '../deps.ts';
-import { formatCount, plural } from '../format.ts';
+import { formatCount, plural, WIDTH, wrap } from '../format.ts';
 import { left, renderTable, right, styleOf } from '../table.ts';
 
 export const storeSpec: CommandSpec = {
@@ -37,9 +40,15 @@ interface Place {
   location: string;
   kind: 'folder' | 'server';
   list(): Promise<readonly Namespace[]>;
-  verify(): Promise<{ blocks: number; broken: readonly { where: string; why: string; entry: object }[] }>;
+  verify(): Promise<{ blocks: number; broken: readonly Broken[] }>;
   clear(): Promise<{ blocks: number; bytes: number }>;
   close(): void;
+}
+
+interface Broken {
+  block: BlockName;
+  why: string;
+  entry: object;
 }
 
 interface Namespace {
@@ -86,12 +95,26 @@ async function lookInto(place: Place, what: Action, config: RunConfig, deps: Cli
   const { blocks, broken } = await place.verify();
   const whole = `${plural(blocks - broken.length, 'block')} of ${formatCount(blocks)} whole`;
   await say({ blocks, broken: broken.map(({ entry }) => entry) }, [
-    ...broken.map((one) => `${one.where}: ${one.why}`),
-    broken.length === 0
-      ? `${whole}.`
-      : `${whole}; the others are removed when they are met, or by store clear.`,
+    ...brokenLines(broken, deps),
+    ...wrap(
+      broken.length === 0
+        ? `${whole}.`
+        : `${whole}; the others are removed when they are met, or by store clear. --json has their names in full.`,
+      WIDTH,
+    ),
   ]);
   return broken.length === 0 ? EXIT.good : EXIT.failed;
+}
+
+function brokenLines(broken: readonly Broken[], deps: CliDeps): string[] {
+  if (broken.length === 0) return [];
+  const columns = [left('model and adapter'), left('block'), left('what is wrong')];
+  const rows = broken.map(({ block, why }) => {
+    // A hash, and a group where there are several.
+    const [hash = '', ...group] = block.hash.split('.');
+    return [block.namespace.slice(0, 12), [hash.slice(0, 12), ...group].join('.'), why];
+  });
+  return renderTable(columns, rows, styleOf(deps.color));
 }
 
 function tableOf(namespaces: readonly Namespace[], deps: CliDeps): string[] {
@@ -117,7 +140,10 @@ async function placeAt(where: string, deps: CliDeps): Promise<Place> {
     list: () => listFolder(folder),
     async verify() {
       const { blocks, broken } = await verifyFolder(folder);
-      return { blocks, broken: broken.map((entry) => ({ where: entry.file, why: entry.why, entry })) };
+      return {
+        blocks,
+        broken: broken.map((entry) => ({ block: blockIn({ name: entry.file })!, why: entry.why, entry })),
+      };
     },
     clear: () => clearFolder(folder),
     close() {},
@@ -142,7 +168,10 @@ async function serverPlace(url: string, deps: CliDeps): Promise<Place> {
     list: () => listServer(look),
     async verify() {
       const { blocks, broken } = await verifyServer(look);
-      return { blocks, broken: broken.map((entry) => ({ where: entry.key, why: entry.why, entry })) };
+      return {
+        blocks,
+        broken: broken.map((entry) => ({ block: blockAt(entry.key)!, why: entry.why, entry })),
+      };
     },
     clear: () => clearServer(look),
     close: () => server.drop(),

@@ -11,7 +11,7 @@ import type { LinkSpec } from '../../transport/link.ts';
 import type { CommandContext } from '../deps.ts';
 import { createProgress, type Progress } from '../progress.ts';
 import { type PullPolicySetting, preparePullPolicy } from '../pull-policy.ts';
-import { turnRoutingLines } from '../routing-table.ts';
+import { turnOf, turnRoutingLines } from '../routing-table.ts';
 import { startCluster } from '../start-cluster.ts';
 import { plainStyle } from '../table.ts';
 import { checkCounts } from './settings.ts';
@@ -43,7 +43,7 @@ export async function benchEngines(
   if (config.explainRouting)
     cluster.onNotice((notice) => {
       if (notice.kind !== 'turn ended') return;
-      for (const line of turnRoutingLines(notice.result, plainStyle)) progress.line(line);
+      for (const line of turnRoutingLines(turnOf(notice.result), plainStyle)) progress.line(line);
     });
   try {
     const served = priced ? await withCosts(plans, cluster, pullPolicy, progress) : plans;

@@ -19,7 +19,7 @@ export function watchSession(
   return {
     trying: (conversations, turns) =>
       progress.line(
-        `trying ${plural(conversations, 'conversation')}, ${turns} turns each, to know what fits`,
+        `trying ${plural(conversations, 'conversation')}, ${plural(turns, 'turn')} each, to know what fits`,
       ),
     tried: ({ tookMs, cost, fitting, all, roundMs }) =>
       progress.line(

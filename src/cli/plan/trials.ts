@@ -12,6 +12,7 @@ import {
 } from '../../simulate/plan/trial.ts';
 import type { SimulationWorld } from '../../simulate/run.ts';
 import type { CliDeps } from '../deps.ts';
+import { plural } from '../format.ts';
 import type { Progress } from '../progress.ts';
 import { readCosts } from '../simulate/plan.ts';
 import { withThreads } from '../simulate/with-threads.ts';
@@ -71,7 +72,7 @@ export async function withTrials<T>(
   const jobs = config.jobs ?? deps.machine().cores;
   if (jobs === 1) {
     const world = prepared.world(signal, (done) =>
-      progress.update(trials.count, `${about.text}, ${done} requests`),
+      progress.update(trials.count, `${about.text}, ${plural(done, 'request')}`),
     );
     const trials = trialsWith({ simulate: (trial) => simulateTrial(trial, world), atOnce: 1 });
     return work(trials);

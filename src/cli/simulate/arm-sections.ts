@@ -5,7 +5,7 @@ import type { Piece, Section } from '../../report/document.ts';
 import { timelineSection } from '../../report/timeline.ts';
 import { formatCount } from '../format.ts';
 import { left, right } from '../table.ts';
-import { loadOverTime, MOST_LINES } from './load-over-time.ts';
+import { endMsOf, loadOverTime, MOST_LINES } from './load-over-time.ts';
 
 type Scaling = NonNullable<SimulatedArm['scaling']>;
 
@@ -28,7 +28,8 @@ function waySection({ label, engines }: SimulatedArm, timeline: TurnTimeline): S
 
 function scalingSection({ label, engines }: SimulatedArm, scaling: Scaling): Section {
   const { events, mean_engines: mean } = scaling;
-  const endMs = Math.max(...engines.flatMap(({ load, serves_ms }) => [serves_ms, load.at(-1)?.end_ms ?? 0]));
+  // One that joined at last had no load yet.
+  const endMs = Math.max(endMsOf(engines), ...engines.map(({ serves_ms }) => serves_ms));
   return {
     title: `${label}: who came and went`,
     ...(events.length === 0 && scaling.stayed && { intro: `Nothing changed: ${scaling.stayed}.` }),

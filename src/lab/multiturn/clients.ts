@@ -81,6 +81,9 @@ export async function serveConversations(
       maxRequests: null,
       earlyStop: false,
       auditor: null,
+      // Of a round that is cut short these would count.
+      onRequest: () => {},
+      onFailure: () => {},
     });
     await warmed.run(open, { turns: 1, maxActive: options.numClients });
   }
@@ -91,12 +94,21 @@ export async function serveConversations(
   return { requests: round.requests, errors: round.errors, runtimeMs: round.runtimeMs };
 }
 
-/** Requests of a round, if none fails and no client stops early. */
+/** Requests of a round that count, if none fails and no client stops early. */
 export function requestsOf(
   conversations: readonly BenchConversation[],
-  { maxRequests, maxTurns, numClients }: Pick<ClientOptions, 'maxRequests' | 'maxTurns' | 'numClients'>,
+  {
+    maxRequests,
+    maxTurns,
+    numClients,
+    warmupStep,
+  }: Pick<ClientOptions, 'maxRequests' | 'maxTurns' | 'numClients' | 'warmupStep'>,
 ): number {
-  const turns = conversations.reduce((sum, conversation) => sum + turnsOf({ conversation }, { maxTurns }), 0);
+  const warmed = warmupStep ? 1 : 0;
+  const turns = conversations.reduce(
+    (sum, conversation) => sum + turnsOf({ conversation }, { maxTurns }) - warmed,
+    0,
+  );
   return maxRequests === null ? turns : Math.min(turns, Math.floor(maxRequests / numClients) * numClients);
 }
 

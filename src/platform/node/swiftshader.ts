@@ -1,5 +1,5 @@
 /** The SwiftShader, and its Vulkan loader, that lie packed in @sparticuz/chromium. */
-import { constants, createReadStream, existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
+import { constants, createReadStream, existsSync, renameSync, rmSync } from 'node:fs';
 import { access } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import os from 'node:os';
@@ -9,13 +9,14 @@ import { pipeline } from 'node:stream/promises';
 import { createBrotliDecompress } from 'node:zlib';
 import { extract } from 'tar-stream';
 import { AdapterError } from '../../errors.ts';
+import { makeDirectory } from './make-directory.ts';
 import { packageRoot } from './paths.ts';
 import { writeEntry } from './untar.ts';
 
 async function cacheFolder(): Promise<string> {
   const beside = path.join(packageRoot, 'node_modules', '.cache');
   try {
-    mkdirSync(beside, { recursive: true });
+    await makeDirectory(beside);
     await access(beside, constants.W_OK);
     return path.join(beside, 'kvferry');
   } catch {
@@ -41,7 +42,7 @@ export async function unpackSwiftShader(): Promise<string> {
   if (existsSync(path.join(folder, 'libvk_swiftshader.so'))) return folder;
 
   const scratch = `${folder}.${process.pid}`;
-  mkdirSync(scratch, { recursive: true });
+  await makeDirectory(scratch);
   const unpack = extract();
   unpack.on('entry', (header, stream, next) =>
     writeEntry(scratch, header, stream as unknown as Readable, next),

@@ -5,10 +5,11 @@ import { drawnIds } from '../../../demo/src/views/direction.ts';
 import { measured } from '../../../demo/src/views/measured.ts';
 import { asMarkdown, numberRows } from '../../../demo/src/views/numbers.ts';
 import { stageOf } from '../../../demo/src/views/opening.ts';
-import { isFromStore, storedTokens } from '../../../demo/src/views/sources.ts';
+import { isFromStore } from '../../../demo/src/views/sources.ts';
 import { shownStages, stageTone } from '../../../demo/src/views/stage-names.ts';
 import { tell } from '../../../demo/src/views/story.ts';
 import { sameAnswer, verdictOf } from '../../../demo/src/views/verdict.ts';
+import { storedTokens } from '../../../src/measure/stored-tokens.ts';
 import { block, crossoverEvent, raceEvent, turn1, turn2 } from './fixture.ts';
 import { feed, fixtureState } from './fixture-state.ts';
 

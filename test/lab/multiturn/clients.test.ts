@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { InternalError, RequestError } from '../../../src/errors.ts';
-import { serveConversations } from '../../../src/lab/multiturn/clients.ts';
+import { requestsOf, serveConversations } from '../../../src/lab/multiturn/clients.ts';
 import type { AnsweredTurn, BenchTarget, TurnToSend } from '../../../src/lab/multiturn/target.ts';
+import type { MeasuredRequest } from '../../../src/measure/bench-summary.ts';
 import type { BenchConversation } from '../../../src/workload/types.ts';
 import { clientOptions } from './client-options.ts';
 
@@ -127,10 +128,24 @@ describe('clients', () => {
   test('the warm-up step serves first turns without counting them', async () => {
     const target = new FakeTarget();
     const list = [conversation('a', 2), conversation('b', 1)];
-    const served = await serveConversations(target, list, clientOptions({ warmupStep: true }));
+    // As a round that is cut short knows them.
+    const told: number[] = [];
+    const onRequest = ({ sample }: MeasuredRequest) => void told.push(sample.turn);
+    const options = clientOptions({ warmupStep: true, onRequest });
+    const served = await serveConversations(target, list, options);
+    expect(told).toEqual([2]);
+    expect(requestsOf(list, options)).toBe(1);
     expect(order(target)).toBe('a1 b1 a2');
     expect(served.requests.map(({ sample }) => sample.turn)).toEqual([2]);
     expect(target.sent[2]!.prompt).toEqual({ kind: 'tokens', tokenIds: [100, 10, 11, 101] });
+  });
+
+  test('what failed in the warm-up step is not counted either', async () => {
+    const told: string[] = [];
+    const options = clientOptions({ warmupStep: true, onFailure: (message) => void told.push(message) });
+    const target = new FakeTarget(({ turn }) => (turn === 1 ? new RequestError('full') : null));
+    const { errors } = await serveConversations(target, [conversation('a', 2)], options);
+    expect([told, errors.size]).toEqual([[], 0]);
   });
 
   test('limits of tokens: given, from the workload, none', async () => {

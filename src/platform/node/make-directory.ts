@@ -1,0 +1,20 @@
+/** A directory and those above it. Node's recursive mkdir never ends where one cannot be made in what exists, as in /proc. */
+import { mkdir, stat } from 'node:fs/promises';
+import path from 'node:path';
+
+export async function makeDirectory(directory: string): Promise<void> {
+  if (await isDirectory(directory)) return;
+  const parent = path.dirname(directory);
+  if (parent !== directory) await makeDirectory(parent);
+  await mkdir(directory).catch(async (error: NodeJS.ErrnoException) => {
+    // Another process may have made it.
+    if (await isDirectory(directory)) return;
+    throw error.code === 'ENOENT' ? new Error(`no directory can be made in ${parent}`) : error;
+  });
+}
+
+const isDirectory = (file: string): Promise<boolean> =>
+  stat(file).then(
+    (found) => found.isDirectory(),
+    () => false,
+  );
