@@ -3,7 +3,7 @@ import { STORE_ADDRESS } from '../config/connectors.ts';
 import { EngineDeadError } from '../errors.ts';
 import { proxy, transfer, wrap } from '../host/rpc.ts';
 import { fingerprint } from '../model/fingerprint.ts';
-import { isPreset } from '../model/presets.ts';
+import { loadCheckpoint } from '../model/load.ts';
 import type { FileSource, Platform } from '../platform/types.ts';
 import { namespaceOf } from '../store/block-file.ts';
 import type { StoreBlocks } from '../store/block-news.ts';
@@ -185,7 +185,8 @@ export async function startStore(
   if (!options.store) return null;
   try {
     const { identity, adapter } = engines.all[0]!.started;
-    const weights = isPreset(options.model) || !files ? null : await fingerprint(files);
+    const checkpoint = await loadCheckpoint(options.model, files);
+    const weights = checkpoint && files ? await fingerprint(files, checkpoint) : null;
     const namespace = namespaceOf({ ...identity, hashSeed: HASH_SEED, adapter: adapter.name, weights });
     const store = await StoreThread.start(platform, options.store, identity, options.checksum, namespace);
     await store.setLink(options.link);

@@ -2,23 +2,29 @@
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
 import type { FileSource } from '../platform/types.ts';
+import type { Checkpoint } from './hf-weights.ts';
+import type { StoredTensor } from './stored-tensor.ts';
 
-const SAMPLES = 16;
-const SAMPLE_BYTES = 16 * 1024;
+const SAMPLE_BYTES = 4096;
 
-/** Of config.json, and of the weights their lengths and samples from all over them. Hex. Throws ModelError. */
-export async function fingerprint(files: FileSource): Promise<string> {
+/**
+ * Of config.json, and of each tensor that an engine reads: its dtype, its shape, and its begin, middle and end. A model that was
+ * trained on differs everywhere in each matrix that it changed. Hex. Throws ModelError.
+ */
+export async function fingerprint(files: FileSource, { tensors }: Checkpoint): Promise<string> {
   const digest = sha256.create();
   digest.update(utf8ToBytes((await files.readText('config.json')) ?? ''));
-  const index = await files.readText('model.safetensors.index.json');
-  const named = index ? (JSON.parse(index) as { weight_map?: Record<string, string> }).weight_map : null;
-  const names = named ? [...new Set(Object.values(named))].toSorted() : ['model.safetensors'];
-  for (const name of names) {
-    const bytes = (await files.size(name)) ?? 0;
-    digest.update(utf8ToBytes(`${name} ${bytes}\n`));
-    const step = Math.max(SAMPLE_BYTES, Math.floor(bytes / SAMPLES));
-    for (let at = 0; at < bytes; at += step)
-      digest.update(await files.readBytes(name, at, Math.min(SAMPLE_BYTES, bytes - at)));
+  for (const name of [...tensors.keys()].toSorted()) {
+    const tensor = tensors.get(name)!;
+    digest.update(utf8ToBytes(`${name} ${tensor.dtype} ${tensor.shape.join()}\n`));
+    for (const sample of await Promise.all(samplesOf(files, tensor))) digest.update(sample);
   }
   return bytesToHex(digest.digest());
+}
+
+function samplesOf(files: FileSource, { file, fileOffset, byteLength }: StoredTensor): Promise<Uint8Array>[] {
+  const length = Math.min(SAMPLE_BYTES, byteLength);
+  const last = byteLength - length;
+  const places = new Set([0, Math.floor(last / 2), last]);
+  return [...places].map((at) => files.readBytes(file, fileOffset + at, length));
 }
