@@ -1,5 +1,6 @@
 /** The page's session on engines that only start: what is done where they cannot, and in place of a recording. */
 import { beforeEach, expect, it, vi } from 'vitest';
+import { fromHash } from '../../../demo/src/session/hash.ts';
 import { recordingOf } from '../../../demo/src/session/log.ts';
 import { defaultSettings, type Settings } from '../../../demo/src/session/settings.ts';
 import { turn1 } from '../views/fixture.ts';
@@ -109,4 +110,12 @@ it('all that an address cannot mean is said, in one note', async () => {
   expect(others).toEqual([]);
   for (const key of ['mode', 'threshold', 'link', 'dBlocks', 'seed'])
     expect(note!.message).toContain(`The address sets ${key} to`);
+});
+
+it('a pool has no more blocks than a page can draw, from an address neither', () => {
+  const { settings, problems } = fromHash('#pBlocks=4096&dBlocks=4097');
+  expect(settings).toMatchObject({ pBlocks: 4096, dBlocks: defaultSettings.dBlocks });
+  expect(problems).toEqual([
+    "The address sets dBlocks to '4097': wanted 2 to 4096 blocks (one is the null block).",
+  ]);
 });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Race, SessionEvent } from '../../../demo/src/session/types.ts';
+import type { Race, SessionEvent, Status } from '../../../demo/src/session/types.ts';
 import { blockInWords } from '../../../demo/src/views/describe-block.ts';
 import { drawnIds } from '../../../demo/src/views/direction.ts';
 import { measured } from '../../../demo/src/views/measured.ts';
@@ -12,10 +12,10 @@ import { sameAnswer, verdictOf } from '../../../demo/src/views/verdict.ts';
 import { block, crossoverEvent, raceEvent, turn1, turn2 } from './fixture.ts';
 import { feed, fixtureState } from './fixture-state.ts';
 
-const told = (events: readonly SessionEvent[]) => {
+const told = (events: readonly SessionEvent[], status?: Status) => {
   const state = fixtureState(events);
   return tell({
-    status: state.status.value,
+    status: status ?? state.status.value,
     mode: state.settings.value.mode,
     turns: state.turns.value,
     transfers: state.transfers.value,
@@ -81,10 +81,9 @@ describe('the headline', () => {
   });
 
   it('asks for a question where one can be asked', () => {
-    const detail = (phase: 'ready' | 'recorded') =>
-      told([...turn1, raceEvent, { kind: 'status', atMs: 6000, phase, message: '', progress: null }]).detail;
-    expect(detail('ready')).toContain('Now you: ask');
-    expect(detail('recorded')).not.toContain('ask');
+    const events = [...turn1, raceEvent];
+    expect(told(events).detail).toContain('Now you: ask');
+    expect(told(events, { phase: 'recorded', message: '', progress: null }).detail).not.toContain('ask');
   });
 
   it('does not call answers the same that are not', () => {
