@@ -33,7 +33,12 @@ export function TurnList({ session: { state, actions }, turns, conversations }: 
   }, [last?.turnId, last?.tokens, last?.endMs]);
   if (turns.length === 0) {
     const { phase } = state.status.value;
-    const how = phase === 'failed' ? '' : phase === 'recorded' ? 'Press Play.' : 'Ask below, or press Play.';
+    const how =
+      phase === 'failed' || state.playing.value
+        ? ''
+        : phase === 'recorded'
+          ? 'Press Play.'
+          : 'Ask below, or press Play.';
     return <p class="chat-empty">Nobody said anything yet. {how}</p>;
   }
   return (

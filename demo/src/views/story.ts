@@ -77,7 +77,7 @@ function opening({ status, mode, transfers }: StoryFacts): Story {
     headline,
     detail:
       status.phase === 'recorded'
-        ? 'A recorded run: press play, and watch the blocks of KV move.'
+        ? 'A recorded run: watch the blocks of KV move.'
         : 'Ask something, or press play, and watch the blocks of KV move.',
   };
 }
