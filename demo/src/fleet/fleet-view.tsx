@@ -5,7 +5,6 @@ import './styles/tiles.css';
 import './styles/store.css';
 import './styles/charts.css';
 import { useEffect, useMemo } from 'preact/hooks';
-import { saidMs } from '../session/reading.ts';
 import type { Session } from '../session/types.ts';
 import { Controls } from './controls.tsx';
 import { ExerciseView } from './exercise-view.tsx';
@@ -66,12 +65,7 @@ function Said({ fleet }: { fleet: Fleet }) {
       )}
       <div class="notes" role="log" aria-label="Notes of the fleet">
         {fleet.said.value.map((message) => (
-          <p
-            key={message}
-            class="note"
-            data-level="warning"
-            style={{ animationDuration: `${saidMs(message)}ms` }}
-          >
+          <p key={message} class="note" data-level="warning">
             {message}
           </p>
         ))}
