@@ -58,9 +58,9 @@ describe('with WebGPU', () => {
       const { page, errors } = await measuring();
       expect(page.workers()).toHaveLength(3);
       expect(await page.getByRole('progressbar', { name: 'Measuring' }).isVisible()).toBe(true);
-      expect(await page.getByRole('button', { name: 'Measuring…' }).isDisabled()).toBe(true);
-      await page.evaluate('kvferry.actions.stop()');
+      await page.getByRole('button', { name: 'Stop measuring' }).click();
       await untilReady(page);
+      expect(await page.getByRole('button', { name: "Take this computer's times" }).isEnabled()).toBe(true);
       expect((await readState(page)).turns).toEqual([]);
       await page.getByRole('button', { name: 'To P and D' }).click();
       await until(page, 'state.turns.value.some(({ result }) => result !== null)');
@@ -174,6 +174,7 @@ test('without WebGPU the fleet is simulated, and says why; more than there can b
     .toMatch(/^No real engines: This browser .*simulated instead/s);
   expect(await page.getByRole('button', { name: 'real', exact: true }).isDisabled()).toBe(true);
   await expect.poll(() => page.locator('.fleet-kind').innerText()).toContain('cannot run here');
+  await expect.poll(() => page.locator('.fleet-real').innerText()).toContain('cannot run here either');
   const notes = page.getByRole('log', { name: 'Notes of the fleet' });
   await expect.poll(() => notes.innerText()).toContain('prefill is 8: of real engines');
   expect(await settingsOf(page)).toMatchObject({ engines: 'simulated', prefill: 2 });

@@ -4,6 +4,7 @@ import { messageOf } from '../../../src/errors.ts';
 import type { LiveLook, TurnPath } from '../../../src/simulate/live/look.ts';
 import type { LiveNews, LiveOrder } from '../../../src/simulate/live/protocol.ts';
 import { costsHere } from '../session/costs.ts';
+import { saidMs } from '../session/reading.ts';
 import { fleetShown } from '../session/shown.ts';
 import { whatIsMissing } from '../session/support.ts';
 import { reducedMotion } from '../views/palette.ts';
@@ -27,9 +28,6 @@ import { type FleetThread, startThread } from './thread.ts';
 
 /** Between two looks, for those who want less motion. */
 const CALM_MS = 1000;
-
-/** What is said stays for so long. */
-const SAID_MS = 8000;
 
 /** As it was when it was left: who comes back finds it so, unless the address says otherwise. */
 let last = defaultFleet;
@@ -130,7 +128,7 @@ export class Fleet {
       this.say(messageOf(error));
       return;
     }
-    for (const problem of problems) this.say(problem);
+    if (problems.length > 0) this.say(problems.join(' '));
     if (change.engines) this.gaveWay.value = null;
     this.settings.value = settings;
     this.#write();
@@ -181,7 +179,7 @@ export class Fleet {
     this.said.value = [...this.said.value, message].slice(-3);
     setTimeout(() => {
       this.said.value = this.said.value.filter((each) => each !== message);
-    }, SAID_MS);
+    }, saidMs(message));
   }
 
   #simulated(): FleetThread {
@@ -276,7 +274,7 @@ export class Fleet {
       );
       this.settings.value = otherwise;
     }
-    for (const problem of problems) this.say(problem);
+    if (problems.length > 0) this.say(problems.join(' '));
   }
 
   #write(): void {

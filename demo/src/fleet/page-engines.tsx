@@ -29,12 +29,20 @@ export function PageEngines({ fleet, session: { state, actions } }: { fleet: Fle
     }
     if (costsHere.value && costsHere.value !== before) fleet.measured();
   };
+  if (fleet.missing.value !== null)
+    return (
+      <section class="panel fleet-real" aria-label="The page's own P and D">
+        <p class="field-help">This page's own P and D cannot run here either: nothing can be measured.</p>
+      </section>
+    );
   return (
     <section class="panel fleet-real" aria-label="The page's own P and D">
       <button
         type="button"
         onClick={() => {
-          void actions.configure({ prefill: p, decode: d, routing, seed });
+          const change = { prefill: p, decode: d, routing, seed };
+          // In place of a recording they begin.
+          void (state.replay.peek() ? actions.begin(change) : actions.configure(change));
           showFleet(false);
         }}
       >
@@ -46,9 +54,15 @@ export function PageEngines({ fleet, session: { state, actions } }: { fleet: Fle
       </p>
       {!fleet.isReal.value && (
         <>
-          <button type="button" disabled={!ready} onClick={() => void measure()}>
-            {measuring.value ? doing : "Take this computer's times"}
-          </button>
+          {measuring.value && phase === 'busy' ? (
+            <button type="button" onClick={() => actions.stop()}>
+              Stop measuring
+            </button>
+          ) : (
+            <button type="button" disabled={!ready} onClick={() => void measure()}>
+              {measuring.value ? doing : "Take this computer's times"}
+            </button>
+          )}
           {measuring.value && (
             <progress class="story-progress" value={progress ?? undefined} max={1} aria-label={doing} />
           )}

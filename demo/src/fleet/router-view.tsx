@@ -55,7 +55,11 @@ export function RouterView({ fleet }: { fleet: Fleet }) {
         </table>
         {chosen && <Candidates decision={chosen} />}
       </div>
-      {shown.value.length === 0 && <p class="quiet-text">Nobody has asked yet.</p>}
+      <p class="field-help">
+        {shown.value.length === 0
+          ? 'No turn was routed yet.'
+          : 'P0 → D0: P0 reads, and hands over to D0. With a D before that, P0 first pulls from it.'}
+      </p>
     </section>
   );
 }

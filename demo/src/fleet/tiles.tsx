@@ -153,7 +153,8 @@ const ENGINE: readonly Column<LiveEngine>[] = [
   { name: 'computes', cell: ({ busy }) => percent(busy) },
   {
     name: 'pool in use or held',
-    cell: ({ numBlocks, freeBlocks }) => `${numBlocks - freeBlocks} of ${numBlocks} blocks`,
+    cell: ({ state, numBlocks, freeBlocks }) =>
+      state === 'ended' ? 'none' : `${numBlocks - freeBlocks} of ${numBlocks} blocks`,
   },
 ];
 

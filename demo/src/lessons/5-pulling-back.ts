@@ -25,7 +25,7 @@ export const pullingBack: LessonContent = {
       },
       todo: 'Race it: the same turn, both ways',
       run: (actions) => actions.runRace(),
-      see: 'Both lanes under “The race”, with the winner and the margin. The answers must be the same.',
+      see: 'Both ways under “Compute again, or pull back?”, with the winner and the margin. The answers must be the same.',
       look: 'the race',
       happened: (seen) => raceWinner(seen) !== null,
     },

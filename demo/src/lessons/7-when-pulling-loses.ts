@@ -13,9 +13,9 @@ export const whenPullingLoses: LessonContent = {
       },
       todo: 'Race over the slow link',
       run: (actions) => actions.runRace(),
-      see: 'Pulling loses, and by how much. What is hatched, here and in the timeline, is the modelled link.',
+      see: 'Which way won, and by how much: over so slow a link pulling loses, unless this computer computes as slowly. What is hatched, here and in the timeline, is the modelled link.',
       look: 'the race',
-      happened: (seen) => raceWinner(seen) === 'recompute',
+      happened: (seen) => raceWinner(seen) !== null,
     },
     {
       predict: {

@@ -67,7 +67,7 @@ interface StepsProps {
 
 function Steps({ lesson, session, go }: StepsProps) {
   const { state } = session;
-  const replayed = state.replay.value !== null;
+  const replay = state.replay.value;
   const progress = useProgress(lesson, session);
   const at = useSignal(0);
   const last = at.value === lesson.tasks.length;
@@ -79,7 +79,10 @@ function Steps({ lesson, session, go }: StepsProps) {
         <p class="lesson-text">{lesson.text}</p>
         <p class="lesson-sets">
           Sets: {settingsInWords(lesson)}.{' '}
-          {replayed && 'This browser runs no engines: each step plays what was recorded of it.'}
+          {replay &&
+            (replay.canEnd
+              ? 'A recording is shown: each step plays what was recorded of it.'
+              : 'This browser runs no engines: each step plays what was recorded of it.')}
         </p>
         <ol class="lesson-dots" aria-label="Steps">
           {[...lesson.tasks.map((_, i) => `Step ${i + 1}`), 'Think'].map((name, i) => (

@@ -1,4 +1,5 @@
 /** Below the masthead: a recording's bar, and the last things worth saying. */
+import { saidMs } from '../session/reading.ts';
 import type { Session } from '../session/types.ts';
 import { plainly } from '../views/plain-words.ts';
 
@@ -14,6 +15,11 @@ export function Banner({ session }: { session: Session }) {
       {replay && (
         <p class="replay" role="note" aria-label="Recording">
           <strong class="replay-mark">Recorded</strong> <span class="replay-title">{replay.title}</span>
+          {replay.canEnd && (
+            <button type="button" onClick={() => void session.actions.endReplay()}>
+              Back to the engines
+            </button>
+          )}
         </p>
       )}
       {phase === 'failed' && (
@@ -38,7 +44,12 @@ function Notes({ session: { state } }: { session: Session }) {
   return (
     <div class="notes" role="log" aria-label="Notes">
       {shown.map((note) => (
-        <p key={note.id} class="note" data-level={note.level}>
+        <p
+          key={note.id}
+          class="note"
+          data-level={note.level}
+          style={{ animationDuration: `${saidMs(note.message)}ms` }}
+        >
           {plainly(note.message)}
         </p>
       ))}

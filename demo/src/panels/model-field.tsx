@@ -55,6 +55,8 @@ export function ModelField({ session: { state, actions } }: { session: Session }
               const files = [...(event.currentTarget.files ?? [])];
               const name = files[0]?.webkitRelativePath.split('/')[0] || 'the directory';
               if (files.length > 0) take(name, files);
+              // The same one, mended, can be chosen again.
+              event.currentTarget.value = '';
             }}
           />
         </label>

@@ -1,6 +1,7 @@
 /** All settings, other models, and the history's editor. */
 import { ROUTING_NAMES } from '../../../src/config/routing.ts';
 import { EVICTIONS } from '../../../src/config/store.ts';
+import { MOST_BLOCKS } from '../session/settings.ts';
 import type { Session, Settings } from '../session/types.ts';
 import { ChoiceField, NumberField, SwitchField } from './fields.tsx';
 import { ModelField } from './model-field.tsx';
@@ -116,7 +117,7 @@ export function SettingsPanel({ session }: { session: Session }) {
           label="P's pool, blocks"
           help="One of them is the null block."
           min={2}
-          max={4096}
+          max={MOST_BLOCKS}
           value={settings.pBlocks}
           onChange={(pBlocks) => set({ pBlocks })}
         />
@@ -124,7 +125,7 @@ export function SettingsPanel({ session }: { session: Session }) {
           label="D's pool, blocks"
           help="One of them is the null block."
           min={2}
-          max={4096}
+          max={MOST_BLOCKS}
           value={settings.dBlocks}
           onChange={(dBlocks) => set({ dBlocks })}
         />

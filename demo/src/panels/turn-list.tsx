@@ -32,7 +32,13 @@ export function TurnList({ session: { state, actions }, turns, conversations }: 
     if (current && follows.current) current.scrollTop = current.scrollHeight;
   }, [last?.turnId, last?.tokens, last?.endMs]);
   if (turns.length === 0) {
-    const how = state.replay.value ? 'Press Play.' : 'Ask below, or press Play.';
+    const { phase } = state.status.value;
+    const how =
+      phase === 'failed' || state.playing.value
+        ? ''
+        : phase === 'recorded'
+          ? 'Press Play.'
+          : 'Ask below, or press Play.';
     return <p class="chat-empty">Nobody said anything yet. {how}</p>;
   }
   return (

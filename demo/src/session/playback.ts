@@ -33,6 +33,7 @@ export class Playback {
   #follows = true;
   #playing = true;
   #recording: Recording | null = null;
+  #canEnd = false;
   #kept: Kept[] = [];
   #frame = 0;
   #lastFrameMs = 0;
@@ -94,23 +95,37 @@ export class Playback {
   /** Begins anew: what was drawn before is gone with the engines that it came from. */
   forget(): void {
     this.toNow();
+    this.#empty();
+  }
+
+  #empty(): void {
     this.#events = new Timeline();
     this.#kept = [];
     this.#next = 0;
   }
 
   /** From now on only this is shown. */
-  load(recording: Recording): void {
+  load(recording: Recording, canEnd = false): void {
     this.pause();
     this.#recording = recording;
-    this.#events = new Timeline();
+    this.#canEnd = canEnd;
+    this.#empty();
     for (const event of recording.events) this.#events.add(withoutOnlookers(event));
-    this.#kept = [];
-    this.#next = 0;
     this.#follows = false;
     this.#atMs = this.#events.startMs;
     clearState(this.#state);
     this.#applyDue();
+    this.#show();
+  }
+
+  /** Back to what happens now: nothing of the recording stays. */
+  unload(): void {
+    this.#recording = null;
+    this.#empty();
+    this.#catchUp();
+    clearState(this.#state);
+    this.#state.replay.value = null;
+    this.#state.playing.value = false;
     this.#show();
   }
 
@@ -293,7 +308,7 @@ export class Playback {
     };
     this.#state.time.value = time;
     if (this.#recording) {
-      this.#state.replay.value = { title: this.#recording.title };
+      this.#state.replay.value = { title: this.#recording.title, canEnd: this.#canEnd };
       this.#state.status.value = {
         phase: 'recorded',
         message: `Recorded: ${this.#recording.title}`,

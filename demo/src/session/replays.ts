@@ -1,5 +1,8 @@
 /** Recordings in place of engines: those that come with the page, where engines cannot run, and a visitor's own. */
 import { messageOf } from '../../../src/errors.ts';
+import { fromHash } from './hash.ts';
+import type { Settings } from './settings.ts';
+import type { Talk } from './talk.ts';
 import type { Workbench } from './workbench.ts';
 
 const SHIPPED_RECORDING = 'recordings/shipped.json';
@@ -7,13 +10,18 @@ const ofLesson = (lesson: number): string => `recordings/lesson-${lesson}.json`;
 
 export class Replays {
   readonly #bench: Workbench;
+  readonly #talk: Talk;
+  /** Engines can run here. */
+  #engines = true;
 
-  constructor(bench: Workbench) {
+  constructor(bench: Workbench, talk: Talk) {
     this.#bench = bench;
+    this.#talk = talk;
   }
 
   /** `missing`: why engines cannot run here. */
   async instead(missing: string): Promise<void> {
+    this.#engines = false;
     const { lesson } = this.#bench.settings;
     try {
       await this.#shipped(lesson === null ? SHIPPED_RECORDING : ofLesson(lesson));
@@ -38,11 +46,19 @@ export class Replays {
       const recording = parseRecording(await file.text(), file.name);
       await this.#bench.cancel();
       await this.#bench.engines.close();
-      this.#bench.playback.load(recording);
+      this.#bench.playback.load(recording, this.#engines);
       this.#bench.playback.play();
     } catch (error) {
       this.#bench.note('warning', messageOf(error));
     }
+  }
+
+  /** The engines come back, by what the address says and this change of it. */
+  async end(change: Partial<Settings>): Promise<void> {
+    await this.#talk.forget();
+    this.#bench.playback.unload();
+    this.#bench.setSettings({ ...fromHash(location.hash).settings, ...change });
+    await this.#bench.startEngines(this.#bench.settings);
   }
 
   async #shipped(name: string): Promise<void> {
@@ -51,10 +67,8 @@ export class Replays {
     const { parseRecording } = await import('./recordings.ts');
     const recording = parseRecording(await response.text(), name);
     const { lesson } = this.#bench.settings;
-    this.#bench.playback.load({
-      ...recording,
-      title: lesson === null ? 'both ways, then the same one way' : `what lesson ${lesson} shows`,
-    });
+    const title = lesson === null ? 'both ways, then the same one way' : `what lesson ${lesson} shows`;
+    this.#bench.playback.load({ ...recording, title });
     this.#bench.setSettings({ ...this.#bench.settings, lesson });
     // A lesson waits for its reader.
     if (lesson === null) this.#bench.playback.play();

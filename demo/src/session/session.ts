@@ -1,11 +1,11 @@
 /**
  * The page's session: what the controls and lessons may do. The state and the engines are workbench.ts, the conversation is
  * talk.ts, what becomes of the engines as settings change is changes.ts, what is shown of it when is playback.ts, recordings
- * in place of engines are replays.ts; here is which of them acts.
+ * in place of engines are replays.ts, what ends or empties engines on purpose is breaking.ts; here is which of them acts.
  */
 import { messageOf } from '../../../src/errors.ts';
+import { Breaking } from './breaking.ts';
 import { Changes, sameEngines } from './changes.ts';
-import type { Engines } from './engines.ts';
 import { fromHash, toHash } from './hash.ts';
 import { reloadIsolated } from './isolation.ts';
 import type { Measuring } from './measuring.ts';
@@ -19,8 +19,6 @@ import { Talk } from './talk.ts';
 import type { Pointed, Role, Session, SessionActions, SessionState } from './types.ts';
 import { Workbench } from './workbench.ts';
 
-type EngineHandle = ReturnType<NonNullable<Engines['running']>['cluster']['engine']>;
-
 export function createSession(): Session {
   const actions = new PageActions();
   actions.start();
@@ -32,13 +30,14 @@ class PageActions implements SessionActions {
   readonly #bench = new Workbench();
   readonly #talk = new Talk(this.#bench);
   readonly #changes = new Changes(this.#bench, this.#talk);
-  readonly #replays = new Replays(this.#bench);
+  readonly #replays = new Replays(this.#bench, this.#talk);
+  readonly #breaking = new Breaking(this.#bench);
   /** Its engines are there, or why not was said. */
   #started: Promise<void> = Promise.resolve();
 
   constructor() {
     this.state = this.#bench.state;
-    addEventListener('hashchange', () => this.#followHash());
+    addEventListener('hashchange', () => void this.#followHash());
   }
 
   start(): void {
@@ -111,6 +110,10 @@ class PageActions implements SessionActions {
     this.pause();
     const { replays, engines } = this.#bench;
     if (replays) {
+      if (this.state.replay.value?.canEnd) {
+        await this.#replays.end(change);
+        return;
+      }
       await this.configure({ lesson: change.lesson ?? null });
       if (change.lesson) await this.#replays.lesson(change.lesson);
       return;
@@ -120,7 +123,16 @@ class PageActions implements SessionActions {
     const before = this.#bench.settings;
     await this.#changes.apply(change, true);
     if (!sameEngines(before, this.#bench.settings)) return;
+    if (!engines.running) {
+      // They could not be started: once more.
+      await this.#bench.startEngines(this.#bench.settings);
+      return;
+    }
     await this.#bench.exclusive('Emptying both engines', () => engines.configure(this.#bench.settings));
+  }
+
+  endReplay(): Promise<void> {
+    return this.#replays.end({});
   }
 
   configure(change: Partial<Settings>): Promise<void> {
@@ -137,32 +149,20 @@ class PageActions implements SessionActions {
     this.#bench.note('info', this.#talk.edit(from, to) > 0 ? edited : `Nobody said '${from}' yet.`);
   }
 
-  async evictPrefill(): Promise<void> {
-    await this.#atEngine('prefill', async (engine) => {
-      const emptied = await engine.serving.resetPrefixCache();
-      if (emptied) this.#bench.note('info', "P's prefix cache is empty: the next turn finds nothing there.");
-      else this.#bench.note('warning', 'P keeps its cache while blocks are in use: let the turn end first.');
-    });
+  evictPrefill(): Promise<void> {
+    return this.#breaking.evictPrefill();
   }
 
-  async expireHold(): Promise<void> {
-    await this.#atEngine('decode', async (engine) => {
-      const ended = await engine.lab.expireHolds('decode');
-      const what = ended === 1 ? "D's hold ran out" : `${ended} of D's holds ran out`;
-      this.#bench.note(
-        'info',
-        ended > 0 ? `${what}: what P would pull is gone, and P will compute.` : 'D holds nothing for P now.',
-      );
-    });
+  expireHold(): Promise<void> {
+    return this.#breaking.expireHold();
   }
 
-  async kill(role: Role): Promise<void> {
-    if (this.#bench.refusesChange()) return;
-    this.#bench.state.playing.value = false;
-    const name = role === 'prefill' ? 'P' : 'D';
-    this.#bench.note('warning', `${name} was stopped without a word to the other engine.`);
-    const drawn = this.state.drawn[role].peek();
-    if (drawn) await this.#bench.engines.kill(drawn.engineId);
+  kill(role: Role): Promise<void> {
+    return this.#breaking.kill(role);
+  }
+
+  revive(): Promise<void> {
+    return this.#breaking.revive();
   }
 
   look(role: Role, engineId: string): void {
@@ -171,12 +171,6 @@ class PageActions implements SessionActions {
 
   point(at: Pointed | null): void {
     this.#bench.state.pointed.value = at;
-  }
-
-  async revive(): Promise<void> {
-    if (this.#bench.refusesChange()) return;
-    // Whatever is done builds first what ended.
-    await this.#bench.exclusive('Building what ended', async () => {});
   }
 
   async runRace(): Promise<void> {
@@ -271,22 +265,15 @@ class PageActions implements SessionActions {
     });
   }
 
-  async #atEngine(role: Role, act: (engine: EngineHandle) => Promise<void>): Promise<void> {
-    const { running } = this.#bench.engines;
-    if (this.#bench.refusesChange() || !running) return;
-    try {
-      for (const engine of running.cluster.engines)
-        if (engine.role === role && !engine.ended) await act(engine);
-      await running.recorder.poll();
-    } catch (error) {
-      this.#bench.note('warning', messageOf(error));
-    }
-  }
-
-  #followHash(): void {
+  async #followHash(): Promise<void> {
     if (location.hash === toHash(this.#bench.settings, location.hash)) return;
+    // Who comes from a fleet has engines built just now.
+    if (enginesNeeded.value) await this.#started;
     const { settings, problems } = fromHash(location.hash);
-    for (const problem of problems) this.#bench.note('warning', problem);
-    void this.configure(settings);
+    this.#bench.warn(problems);
+    const { lesson } = settings;
+    // A lesson begins as it does from the list: with nothing said.
+    if (lesson !== null && lesson !== this.#bench.settings.lesson) await this.begin(settings);
+    else await this.configure(settings);
   }
 }

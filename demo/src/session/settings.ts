@@ -24,6 +24,10 @@ export const SPEEDS = {
 } as const;
 export type Speed = keyof typeof SPEEDS;
 
+/** Each block is drawn and looked at: of many more a page stands still. */
+export const MOST_BLOCKS = 4096;
+const pool = wholeNumber(`2 to ${MOST_BLOCKS} blocks (one is the null block)`, { min: 2, max: MOST_BLOCKS });
+
 export const settingsSchema = z.strictObject({
   model: text("a preset or a model's URL").default('recall'),
   mode: oneOf(MODES).default('bidirectional'),
@@ -32,8 +36,8 @@ export const settingsSchema = z.strictObject({
   /** Engines of each kind: each a thread with a device of its own. */
   prefill: wholeNumber('1 to 3 engines', { min: 1, max: 3 }).default(1),
   decode: wholeNumber('1 to 3 engines', { min: 1, max: 3 }).default(1),
-  pBlocks: shape.pBlocks.unwrap().unwrap().default(64),
-  dBlocks: shape.dBlocks.unwrap().unwrap().default(64),
+  pBlocks: pool.default(64),
+  dBlocks: pool.default(64),
   blockSize: shape.blockSize,
   /** Who chooses among several; one policy, no mix. */
   routing: oneOf(ROUTING_NAMES).default('round-robin'),

@@ -143,6 +143,8 @@ export interface Note {
 
 export interface ReplayView {
   title: string;
+  /** A visitor's own, where engines can run. */
+  canEnd: boolean;
 }
 
 /** The clock of all that is shown. */
@@ -229,6 +231,8 @@ export interface SessionActions {
   configure(change: Partial<Settings>): Promise<void>;
   /** A new conversation with these settings, on empty engines; what plays stops. */
   begin(change: Partial<Settings>): Promise<void>;
+  /** Engines in place of a recording. */
+  endReplay(): Promise<void>;
   /** Removes all blocks that the store keeps in this browser's files; the conversation goes on. */
   emptyFolder(): Promise<void>;
   /** Changes what was said before: `from` becomes `to` in the history of the next turn. */

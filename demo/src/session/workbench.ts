@@ -37,7 +37,7 @@ export class Workbench {
       this.#originMs,
       () => this.#task !== null,
     );
-    for (const problem of problems) this.note('warning', problem);
+    this.warn(problems);
   }
 
   get settings(): Settings {
@@ -60,6 +60,11 @@ export class Workbench {
 
   note(level: 'info' | 'warning', message: string): void {
     this.emit({ kind: 'note', atMs: this.nowMs(), level, message });
+  }
+
+  /** All at once: of several notes the last ones alone are shown. */
+  warn(problems: readonly string[]): void {
+    if (problems.length > 0) this.note('warning', problems.join(' '));
   }
 
   status(phase: 'ready' | 'busy' | 'failed', message: string): void {

@@ -129,7 +129,7 @@ export function CrossoverView({ session: { state, actions } }: { session: Sessio
         )}
         {points.length === 0 && !crossover?.running && (
           <p class="crossover-empty">
-            Measures both ways at growing lengths, in less than a minute. Then drag the threshold.
+            Measures both ways at growing lengths, in a minute or so. Then drag the threshold.
           </p>
         )}
       </div>

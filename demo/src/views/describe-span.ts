@@ -1,9 +1,9 @@
 /** A stage in words: what, where, how long, how many bytes, and which clock said so. No DOM. */
-import { laneName, SPAN_NAMES, type SpanName } from '../../../src/measure/spans.ts';
+import { SPAN_NAMES, type SpanName } from '../../../src/measure/spans.ts';
 import type { Span } from '../session/types.ts';
 import type { DrawnIds } from './direction.ts';
 import { bytes, ms, plural, rate } from './format.ts';
-import { LANES, laneOf } from './lanes.ts';
+import { whereOf } from './lanes.ts';
 
 export const CLOCKS: Readonly<Record<Span['clock'], string>> = {
   gpu: 'GPU timestamps',
@@ -26,7 +26,6 @@ export interface SpanWords {
 
 export function describeSpan(span: Span, drawn: DrawnIds): SpanWords {
   const took = span.endMs - span.startMs;
-  const lane = laneOf(span, drawn);
   const moved = typeof span.args.bytes === 'number' && span.args.bytes > 0 ? span.args.bytes : null;
   const tokens = typeof span.args.tokens === 'number' ? span.args.tokens : null;
   const chunk = typeof span.args.chunk === 'number' ? span.args.chunk : null;
@@ -38,7 +37,7 @@ export function describeSpan(span: Span, drawn: DrawnIds): SpanWords {
   return {
     title: span.name,
     meaning: SPAN_NAMES[span.name as SpanName] ?? null,
-    where: lane === null ? laneName(span) : LANES[lane].label,
+    where: whereOf(span, drawn),
     took: ms(took),
     moved: moved === null ? null : `${bytes(moved)}, ${rate(moved, movingMs)}`,
     clock: CLOCKS[span.clock],

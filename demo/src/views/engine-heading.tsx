@@ -43,7 +43,9 @@ export function EngineHeading({
           ? plainly(engine?.message.value ?? 'stopped')
           : stats
             ? `${Math.max(0, stats.usedBlocks - coming)} of ${stats.usedBlocks + stats.freeBlocks} blocks used`
-            : 'starting'}
+            : state.status.value.phase === 'failed'
+              ? 'not running'
+              : 'starting'}
         {stats && stats.heldRequests > 0 && !dead ? `, ${plural(stats.heldRequests, 'hold')}` : ''}
       </p>
       {state.replay.value === null && <Breakage session={{ state, actions }} engine={role} />}

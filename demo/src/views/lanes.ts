@@ -34,6 +34,17 @@ export function laneOf({ lane, engineId, way }: Span, { prefill, decode }: Drawn
   return engineId === decode ? `D ${lane}` : null;
 }
 
+/** In words; an engine that is not drawn has its number, for there are several. */
+export function whereOf(span: Span, drawn: DrawnIds): string {
+  const lane = laneOf(span, drawn);
+  if (lane !== null) return LANES[lane].label;
+  const named = (engineId: string) =>
+    engineId.replace(/^(prefill|decode)-/, (_, role: string) => (role === 'prefill' ? 'P' : 'D'));
+  const { engineId, way } = span;
+  if (way && span.lane === 'link') return `${named(way.from)} → ${named(way.to)}`;
+  return `${named(engineId ?? 'router')} · ${span.lane === 'gpu' ? 'GPU' : span.lane}`;
+}
+
 /** A transfer's stages have the colour of its way, wherever they are done. */
 export function toneOf({ way }: Span, lane: Lane, { prefill }: DrawnIds): Tone {
   const { tone } = LANES[lane];

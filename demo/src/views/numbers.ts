@@ -4,7 +4,7 @@ import { isConversation } from '../session/conversation.ts';
 import type { Crossover, Machine, Race, TransferView, TurnView } from '../session/types.ts';
 import { crossover as crossing } from './crossover-math.ts';
 import { type Direction, directionOf } from './direction.ts';
-import { ms, rate, times } from './format.ts';
+import { ms, plural, rate, times } from './format.ts';
 import { measured, movedMs } from './measured.ts';
 import { verdictOf } from './verdict.ts';
 
@@ -80,7 +80,7 @@ function speedOf(transfers: readonly TransferView[], direction: Direction): stri
   );
   if (!last || last.endMs === null) return null;
   const took = movedMs(last);
-  return `${rate(last.bytes, took)} (${last.pairs.length} blocks in ${ms(took)}${last.chunks ? ', streamed' : ''}${last.throttled ? ', modelled link' : ''})`;
+  return `${rate(last.bytes, took)} (${plural(last.pairs.length, 'block')} in ${ms(took)}${last.chunks ? ', streamed' : ''}${last.throttled ? ', modelled link' : ''})`;
 }
 
 /** For a document or a mail. */

@@ -66,7 +66,8 @@ export class StagePicture {
   draw({ context, width, palette, elapsedMs }: Frame): boolean {
     const { transfers, slabs, drawn, turns, nowMs } = this.#state;
     const ids = drawnIds(this.#state);
-    const all = transfers.peek();
+    // While engines are built these are of engines that are gone.
+    const all = ids.prefill && ids.decode ? transfers.peek() : [];
     const list = all.filter((transfer) => {
       const direction = directionOf(transfer);
       return transfer.from === ids[holderOf(direction)] && transfer.to === ids[readerOf(direction)];

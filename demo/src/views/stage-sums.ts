@@ -1,9 +1,8 @@
 /** A turn's stages added up: what its table says. No DOM. */
 
-import { laneName } from '../../../src/measure/spans.ts';
 import type { Span, TurnView } from '../session/types.ts';
 import type { DrawnIds } from './direction.ts';
-import { LANES, laneNames, laneOf } from './lanes.ts';
+import { LANES, laneNames, whereOf } from './lanes.ts';
 
 export interface StageSum {
   name: string;
@@ -25,8 +24,7 @@ export function sumStages(
   for (const span of spans) {
     if (span.startMs < turn.startMs || (turn.endMs !== null && span.endMs > turn.endMs)) continue;
     const { name, clock } = span;
-    const lane = laneOf(span, drawn);
-    const where = lane === null ? laneName(span) : LANES[lane].label;
+    const where = whereOf(span, drawn);
     const key = `${where}\n${name}\n${clock}`;
     const sum = sums.get(key) ?? { name, where, clock, count: 0, ms: 0, bytes: 0 };
     sum.count++;
@@ -34,6 +32,8 @@ export function sumStages(
     if (typeof span.args.bytes === 'number') sum.bytes += span.args.bytes;
     sums.set(key, sum);
   }
-  const order = ({ where }: StageSum) => laneNames.findIndex((lane) => LANES[lane].label === where);
-  return [...sums.values()].sort((a, b) => order(a) - order(b));
+  // Engines that are not drawn come last.
+  const order = [...laneNames.map((lane): string => LANES[lane].label), ''];
+  const placeOf = ({ where }: StageSum) => order.indexOf(order.includes(where) ? where : '');
+  return [...sums.values()].sort((a, b) => placeOf(a) - placeOf(b));
 }

@@ -103,7 +103,7 @@ function Side({ name, title, about, stall, domain, atMs }: SideProps) {
           <span class="race-tokens">
             longest pause of {plural(figures.longestRunsMs.length, 'run')}:{' '}
             {ms(Math.min(...figures.longestRunsMs))} to {ms(Math.max(...figures.longestRunsMs))}; median of
-            all {ms(figures.typicalMs)}
+            all pauses {ms(figures.typicalMs)}
           </span>
         )}
         <span class="race-time number">{figures ? ms(figures.longestMs) : '–'}</span>

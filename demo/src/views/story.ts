@@ -31,7 +31,11 @@ export function tell(given: StoryFacts): Story {
   const facts = { ...given, turns: given.turns.filter(isConversation) };
   const { status, turns } = facts;
   if (status.phase === 'failed')
-    return { tone: 'bad', headline: 'This page cannot go on', detail: plainly(status.message) };
+    return {
+      tone: 'bad',
+      headline: 'This page cannot go on',
+      detail: `${plainly(status.message).replace(/\.$/, '')}. Reset tries once more; the settings have other models.`,
+    };
   const measured = stallStory(facts) ?? raceStory(facts);
   if (measured) return measured;
   const turn = turns.at(-1);
@@ -73,7 +77,7 @@ function opening({ status, mode, transfers }: StoryFacts): Story {
     headline,
     detail:
       status.phase === 'recorded'
-        ? 'A recorded run: press play, and watch the blocks of KV move.'
+        ? 'A recorded run: watch the blocks of KV move.'
         : 'Ask something, or press play, and watch the blocks of KV move.',
   };
 }
@@ -250,7 +254,7 @@ function stallStory({ stall, race, turns }: StoryFacts): Story | null {
   return { tone: tones[verdict.winner], headline: verdict.headline, detail: verdict.sentence };
 }
 
-function raceStory({ race, turns }: StoryFacts): Story | null {
+function raceStory({ race, turns, status }: StoryFacts): Story | null {
   if (!race || race.error) return null;
   const last = turns.at(-1);
   const started = race.pull.startedMs ?? race.recompute.startedMs;
@@ -270,7 +274,7 @@ function raceStory({ race, turns }: StoryFacts): Story | null {
     return {
       tone: 'pull',
       headline: `Pulling back saved ${ms(verdict.marginMs)}`,
-      detail: `Same turn, ${sameAnswer(race) ? 'same answer' : 'but not the same answer'}: first token after ${ms(pull)} with ${tokens} pulled, ${ms(recompute)} with them computed again (${times(recompute / pull)}).${runsOf(race)} Now you: ask about what it said.`,
+      detail: `Same turn, ${sameAnswer(race) ? 'same answer' : 'but not the same answer'}: first token after ${ms(pull)} with ${tokens} pulled, ${ms(recompute)} with them computed again (${times(recompute / pull)}).${runsOf(race)}${status.phase === 'recorded' ? '' : ' Now you: ask about what it said.'}`,
     };
   }
   return {

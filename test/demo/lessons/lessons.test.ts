@@ -150,4 +150,13 @@ describe('what was seen', () => {
     expect(raceWinner(lookAt(state, 0))).toBe('pull');
     expect(raceWinner(lookAt(state, 4700))).toBeNull();
   });
+
+  it('a race, whoever won: a slow computer wins over a slow link by pulling', () => {
+    const seen = lookAt(fixtureState([...turn1, raceEvent]), 0);
+    for (const number of [5, 7]) {
+      const race = lessonNumbered(number)!.tasks.find(({ look }) => look === 'the race')!;
+      expect(race.happened(seen)).toBe(true);
+      expect(race.predict.choices[race.predict.cameTrue(seen)!]).toBe('Pulling');
+    }
+  });
 });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Race, SessionEvent } from '../../../demo/src/session/types.ts';
+import type { Race, SessionEvent, Status } from '../../../demo/src/session/types.ts';
 import { blockInWords } from '../../../demo/src/views/describe-block.ts';
 import { drawnIds } from '../../../demo/src/views/direction.ts';
 import { measured } from '../../../demo/src/views/measured.ts';
@@ -13,10 +13,10 @@ import { storedTokens } from '../../../src/measure/stored-tokens.ts';
 import { block, crossoverEvent, raceEvent, turn1, turn2 } from './fixture.ts';
 import { feed, fixtureState } from './fixture-state.ts';
 
-const told = (events: readonly SessionEvent[]) => {
+const told = (events: readonly SessionEvent[], status?: Status) => {
   const state = fixtureState(events);
   return tell({
-    status: state.status.value,
+    status: status ?? state.status.value,
     mode: state.settings.value.mode,
     turns: state.turns.value,
     transfers: state.transfers.value,
@@ -81,6 +81,12 @@ describe('the headline', () => {
     expect(told([...turn1, ...turn2, lost]).headline).toBe('Pulling back cost 150 ms here');
   });
 
+  it('asks for a question where one can be asked', () => {
+    const events = [...turn1, raceEvent];
+    expect(told(events).detail).toContain('Now you: ask');
+    expect(told(events, { phase: 'recorded', message: '', progress: null }).detail).not.toContain('ask');
+  });
+
   it('does not call answers the same that are not', () => {
     const other = {
       ...raceEvent,
@@ -101,6 +107,20 @@ describe('the headline', () => {
     const its: SessionEvent = { ...started, atMs: 7000, turnId: 't3', conversation: 'race-pull' };
     expect(told([...turn1, ...turn2, raceEvent, own]).headline).toBe('P prepares turn 3');
     expect(told([...turn1, ...turn2, raceEvent, its]).headline).toBe('Pulling back saved 98 ms');
+  });
+
+  it('tells why there are no engines, and what to do', () => {
+    const failed: SessionEvent = {
+      kind: 'status',
+      atMs: 0,
+      phase: 'failed',
+      message: 'The server is away.',
+      progress: null,
+    };
+    expect(told([failed])).toMatchObject({
+      tone: 'bad',
+      detail: 'The server is away. Reset tries once more; the settings have other models.',
+    });
   });
 
   it('tells why a turn failed', () => {
@@ -190,6 +210,9 @@ describe('the class’s numbers', () => {
     expect(rows.get('computed again / pulled back')).toBe('3.58×');
     expect(rows.get('pull back D → P')).toBe('8.19 MB/s (7 blocks in 14 ms)');
     expect(rows.get('pulling wins from')).toBe('29 tokens');
+    const of1 = state.transfers.value.map((one) => ({ ...one, pairs: one.pairs.slice(0, 1) }));
+    const facts = { machine: null, turns: [], transfers: of1, race: null, crossover: null };
+    expect(asMarkdown(numberRows(facts))).toContain('(1 block in 14 ms)');
     expect(measured(state.crossover.value)).toHaveLength(5);
   });
 });

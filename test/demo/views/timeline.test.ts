@@ -177,7 +177,17 @@ describe('a stage in words', () => {
       moved: '2 MB, 500 MB/s',
       clock: 'host clock',
     });
-    expect(describeSpan(stage, { prefill: 'p', decode: 'another d' }).where).toBe('d host');
+  });
+
+  it('names engines that are not drawn by letter and number, below those that are', () => {
+    const others = { prefill: 'prefill-1', decode: 'decode-1' };
+    const where = (place: object) => describeSpan({ ...stage, ...place }, others).where;
+    expect(where(onGpu('decode-0'))).toBe('D0 · GPU');
+    expect(where(onHost('prefill-2'))).toBe('P2 · host');
+    expect(where(onLink({ from: 'decode-0', to: 'prefill-1' }))).toBe('D0 → P1');
+    const spans = ['decode-0', 'decode-1'].map((engineId) => ({ ...stage, ...onHost(engineId) }));
+    const sums = sumStages(spans, { startMs: 0, endMs: 9 }, others);
+    expect(sums.map((sum) => sum.where)).toEqual(['D · host', 'D0 · host']);
   });
 
   it('says of a modelled time that it was not measured', () => {

@@ -1,0 +1,121 @@
+/** The page's session on engines that only start: what is done where they cannot, and in place of a recording. */
+import { beforeEach, expect, it, vi } from 'vitest';
+import { fromHash } from '../../../demo/src/session/hash.ts';
+import { recordingOf } from '../../../demo/src/session/log.ts';
+import { defaultSettings, type Settings } from '../../../demo/src/session/settings.ts';
+import { turn1 } from '../views/fixture.ts';
+
+/** With which models engines were started, and how often they were emptied. */
+const engines = vi.hoisted(() => ({ started: [] as string[], emptied: 0, broken: false }));
+
+vi.mock('../../../demo/src/session/engines.ts', () => ({
+  Engines: class {
+    readonly shelf = { canOpen: () => true };
+    running: unknown = null;
+    canChangeTo = () => this.running !== null;
+    async start({ model }: Settings) {
+      this.running = null;
+      engines.started.push(model);
+      if (engines.broken) throw new Error('the server is away');
+      this.running = { recorder: { endConversation: async () => {} } };
+    }
+    async configure() {
+      engines.emptied++;
+    }
+    async revive() {}
+    async close() {
+      this.running = null;
+    }
+  },
+}));
+vi.mock('../../../demo/src/session/support.ts', () => ({ whatIsMissing: async () => null }));
+vi.mock('../../../demo/src/session/isolation.ts', () => ({ reloadIsolated: async () => false }));
+
+let follow: () => void;
+const page = { hash: '', pathname: '/', search: '' };
+
+beforeEach(() => {
+  Object.assign(engines, { started: [], emptied: 0, broken: false });
+  vi.stubGlobal('location', page);
+  vi.stubGlobal('history', {
+    replaceState: (_: unknown, __: string, url: string) => {
+      page.hash = url.slice(1);
+    },
+  });
+  vi.stubGlobal('addEventListener', (_: string, heard: () => void) => {
+    follow = heard;
+  });
+  vi.stubGlobal('requestAnimationFrame', () => 0);
+  vi.stubGlobal('cancelAnimationFrame', () => {});
+});
+
+/** A page that was opened by this address. */
+async function open(hash: string) {
+  page.hash = hash;
+  const { needEngines } = await import('../../../demo/src/session/shown.ts');
+  needEngines();
+  const { createSession } = await import('../../../demo/src/session/session.ts');
+  const session = createSession();
+  await vi.waitFor(() => expect(session.state.status.value.phase).toMatch(/ready|failed/));
+  return session;
+}
+
+const asFile = () => new File([JSON.stringify(recordingOf(turn1, 'mine'))], 'mine.json');
+
+it('engines that could not be started are started by a reset, which does not wait for them for ever', async () => {
+  engines.broken = true;
+  const { state, actions } = await open('#turns=0&model=tiny');
+  expect(state.status.value).toMatchObject({ phase: 'failed', message: 'the server is away' });
+  await actions.reset();
+  expect(state.status.value).toMatchObject({ phase: 'failed', message: 'the server is away' });
+  engines.broken = false;
+  await actions.reset();
+  expect(state.status.value.phase).toBe('ready');
+  expect(engines.started).toEqual(['tiny', 'tiny', 'tiny']);
+});
+
+it("a visitor's recording is left for engines as the address has them, with nothing of it kept", async () => {
+  const { state, actions } = await open('#turns=0&model=tiny&threshold=7');
+  await actions.loadRecording(asFile());
+  expect(state.replay.value).toEqual({ title: 'mine', canEnd: true });
+  actions.seek(Number.POSITIVE_INFINITY);
+  expect(state.turns.value).toHaveLength(1);
+  await actions.endReplay();
+  expect(state.replay.value).toBeNull();
+  expect(state.turns.value).toEqual([]);
+  expect(state.status.value.phase).toBe('ready');
+  expect(state.settings.value).toEqual({ ...defaultSettings, turns: 0, model: 'tiny', threshold: 7 });
+});
+
+it('a lesson runs on engines, though a recording was looked at', async () => {
+  const { state, actions } = await open('#turns=0');
+  await actions.loadRecording(asFile());
+  await actions.begin({ lesson: 3, turns: 0 });
+  expect(state.replay.value).toBeNull();
+  expect(state.settings.value.lesson).toBe(3);
+  expect(engines.started).toHaveLength(2);
+});
+
+it('an address that comes to name a lesson begins it, as the list does', async () => {
+  const { state } = await open('#turns=0');
+  page.hash = '#lesson=3';
+  follow();
+  await vi.waitFor(() => expect(engines.emptied).toBeGreaterThan(0));
+  expect(state.settings.value.lesson).toBe(3);
+});
+
+it('all that an address cannot mean is said, in one note', async () => {
+  const { state } = await open('#turns=0&mode=a&threshold=b&link=c&dBlocks=d&seed=e');
+  const [note, ...others] = state.notes.value;
+  expect(others).toEqual([]);
+  for (const key of ['mode', 'threshold', 'link', 'dBlocks', 'seed'])
+    expect(note!.message).toContain(`The address sets ${key} to`);
+});
+
+it('a pool has no more blocks than a page can draw, from an address neither', () => {
+  const { settings, problems } = fromHash('#pBlocks=4096&dBlocks=4097');
+  expect(settings).toMatchObject({ pBlocks: 4096, dBlocks: defaultSettings.dBlocks });
+  expect(problems).toEqual([
+    "The address sets dBlocks to '4097': wanted 2 to 4096 blocks (one is the null block).",
+  ]);
+});
