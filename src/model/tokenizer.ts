@@ -43,18 +43,21 @@ export class Tokenizer {
         },
       );
     }
-    const size = tokenizer.model?.vocab.length ?? 0;
+    const special = [...tokenizer.get_added_tokens_decoder().values()].filter((token) => token.special);
+    const marks = new Set(special.map((token) => token.id));
+    let size = tokenizer.model?.vocab.length ?? 0;
+    // They may have no row in the model (Gemma 3's of an image): a prompt that spells one is refused.
+    while (size > vocabSize && marks.has(size - 1)) size--;
     if (size > vocabSize) {
       throw new ModelError(
         `${where} has ${size} token ids but the model's vocabulary has ${vocabSize}: they are not of the same model`,
       );
     }
-    const special = [...tokenizer.get_added_tokens_decoder().values()].filter((token) => token.special);
     const named = ['eos_token', 'bos_token', 'pad_token'].flatMap((key) => {
       const id = tokenizer.token_to_id(tokenText(config[key]) ?? '');
       return id === undefined ? [] : [id];
     });
-    const specialIds = new Set([...special.map((token) => token.id), ...named]);
+    const specialIds = new Set([...marks, ...named]);
     return new Tokenizer(tokenizer, specialIds, json.normalizer != null);
   }
 

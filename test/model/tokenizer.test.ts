@@ -171,6 +171,18 @@ describe('a tokenizer', () => {
     );
   });
 
+  it('may have special tokens that the model has no row for, and no others', async () => {
+    const files = presetTokenizerFiles('nano');
+    const json = JSON.parse(files['tokenizer.json']!) as Record<string, unknown>;
+    const load = (special: boolean) => {
+      const flags = { special, normalized: false, single_word: false, lstrip: false, rstrip: false };
+      const text = JSON.stringify({ ...json, added_tokens: [{ id: 512, content: '<image>', ...flags }] });
+      return Tokenizer.load(memorySource('m', { ...files, 'tokenizer.json': text }), 512);
+    };
+    expect((await load(true)).encode('<image>')).toEqual([512]);
+    await expect(load(false)).rejects.toThrow("has 513 token ids but the model's vocabulary has 512");
+  });
+
   it('names what is wrong with its files', async () => {
     await expect(loadTokenizer('x', memorySource('m', {}))).rejects.toThrow('m has no config.json');
     await expect(Tokenizer.load(memorySource('m', {}), 8)).rejects.toThrow('m has no tokenizer.json');
