@@ -1,7 +1,7 @@
 /** The commands' dependencies in Node: the terminal, files, signals, and engines in worker threads. */
 import { once } from 'node:events';
 import { constants, createReadStream } from 'node:fs';
-import { access, mkdir, open, readFile, stat, writeFile } from 'node:fs/promises';
+import { access, open, readFile, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import pc from 'picocolors';
 import { redisUrl, withoutPassword } from '../config/store-url.ts';
@@ -15,6 +15,7 @@ import { systemClock } from '../platform/clock.ts';
 import type { ProbedAdapter } from '../platform/node/drivers.ts';
 import { withProbes } from '../platform/node/kept-probes.ts';
 import { loadAverage, thisMachine } from '../platform/node/machine.ts';
+import { makeFolder } from '../platform/node/make-folder.ts';
 import { packageRoot } from '../platform/node/paths.ts';
 import { directoryFolder } from '../platform/node/store-folder.ts';
 import { startTextThread } from '../platform/node/threads.ts';
@@ -41,9 +42,7 @@ export async function nodeDeps(): Promise<CliDeps> {
     checkWritable: (file) => checkWritable(file).catch((error) => refuse('write', file, error)),
     createTextFile,
     makeDirectory: async (directory) => {
-      await mkdir(directory, { recursive: true }).catch((error) =>
-        refuse('make the directory', directory, error),
-      );
+      await makeFolder(directory).catch((error) => refuse('make the directory', directory, error));
     },
     storeFolder: directoryFolder,
     // Its client is loaded where a server is asked for.

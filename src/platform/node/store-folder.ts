@@ -1,9 +1,10 @@
 /** A store's folder on disk: files come by rename, so that none is ever seen half written. */
 import { randomBytes } from 'node:crypto';
-import { mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { StoreFile, StoreFolder } from '../types.ts';
 import { FileReads, readWhole } from './file-reads.ts';
+import { makeFolder } from './make-folder.ts';
 
 /** What is being written, by whom; a name of this kind is no file yet. */
 const TEMPORARY = /\.\d+-[0-9a-f]{12}\.tmp$/;
@@ -50,7 +51,7 @@ export function directoryFolder(directory: string): StoreFolder {
       try {
         await write().catch(async (error: NodeJS.ErrnoException) => {
           if (error.code !== 'ENOENT') throw error;
-          await mkdir(path.dirname(file), { recursive: true });
+          await makeFolder(path.dirname(file));
           await write();
         });
         await rename(temporary, file);

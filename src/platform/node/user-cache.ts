@@ -1,7 +1,8 @@
 /** Small files in the user's cache folder: what would be found out again costs time only. */
-import { mkdir, rename, writeFile } from 'node:fs/promises';
+import { rename, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
+import { makeFolder } from './make-folder.ts';
 
 export function userCacheFile(name: string): string {
   const folder = process.env.XDG_CACHE_HOME || path.join(os.homedir(), '.cache');
@@ -13,7 +14,7 @@ export async function writeUserCache(file: string, content: unknown): Promise<bo
   // Whole or not at all: another process may read it.
   const scratch = `${file}.${process.pid}`;
   try {
-    await mkdir(path.dirname(file), { recursive: true });
+    await makeFolder(path.dirname(file));
     await writeFile(scratch, `${JSON.stringify(content, null, 2)}\n`);
     await rename(scratch, file);
     return true;
