@@ -98,6 +98,15 @@ describe('kvferry bench', () => {
     expect(report!.config).toMatchObject({ preset: 'pr32553', scale: '1/16', budget: '10m', threshold: 4 });
   });
 
+  test('says that a folder keeps KV from one mode to the next', async () => {
+    const notes = async (...more: string[]) => {
+      const asked = ['gen.json', '--rounds', '1', '--store-dir', 'kv', '--json', 'out.json', ...more];
+      return (await bench(asked)).report!.plan.notes;
+    };
+    expect(await notes()).toContainEqual(expect.stringMatching(/^--store-dir keeps KV from one mode/));
+    expect(await notes('--mode', 'bidirectional')).toEqual([]);
+  });
+
   test("P's prefix caching set by hand is the only experiment", async () => {
     const { report } = await bench([
       'gen.json',

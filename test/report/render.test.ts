@@ -63,6 +63,8 @@ describe('the page', () => {
     expect(documentFor(slow).headline).toBe(
       'bidirectional loses here: mean time to the first token 2.25x longer',
     );
+    const idle = { rounds: 3, requests: 9, pulled: 0, ttft: (mode: string) => mode.length };
+    expect(documentFor(benchReport(idle)).headline).toBe('Nothing was pulled: both ways did the same work');
     const run = await runReport(undefined, { pullsNothing: true });
     expect(documentFor(run).headline).toBe('Nothing was pulled: both ways did the same work');
     const wrong = await runReport(undefined, { wrong: { mode: 'bidirectional', what: 'logits' } });
