@@ -59,7 +59,7 @@ export function keptBelow({ config, runs }: Report): string | null {
   const loaded = runs.slice(1).some(({ summary }) => (summary.bytes_from_store ?? 0) > 0);
   if (place === null || !loaded) return null;
   const what = config.storeDir === null ? '--store-url' : '--store-dir';
-  return `The modes are not compared: ${what} keeps KV from one mode to the next, and later ones loaded what was there; leave it out, or give one --mode.`;
+  return `The times of the modes are not compared: ${what} keeps KV from one mode to the next, and later ones loaded what was there; leave it out, or give one --mode.`;
 }
 
 /** null without a store. */

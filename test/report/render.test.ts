@@ -80,7 +80,7 @@ describe('the page', () => {
     expect(savings(report)).toContain('spared P');
     expect(storeUse(report)).toMatch(/^Store, in bidirectional: 9\.00 MB saved and nothing loaded; what/);
     report.runs.at(-1)!.summary.bytes_from_store = 5e6;
-    expect(savings(report)).toMatch(/^The modes are not compared: --store-dir keeps KV/);
+    expect(savings(report)).toMatch(/^The times of the modes are not compared: --store-dir keeps KV/);
     expect(documentFor(report).headline).toMatch(/bidirectional: how it went$/);
   });
 
