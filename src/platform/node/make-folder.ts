@@ -3,17 +3,21 @@ import { mkdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 
 export async function makeFolder(folder: string): Promise<void> {
+  const around = path.dirname(path.resolve(folder));
   try {
-    await mkdir(folder);
+    await make(folder);
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    const around = path.dirname(path.resolve(folder));
-    if (code === 'ENOENT' && !(await isFolder(around))) {
-      await makeFolder(around);
-      await makeFolder(folder);
-    } else if (!(await isFolder(folder))) throw error;
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+    await makeFolder(around);
+    await make(folder);
   }
 }
+
+/** Another may have made it. */
+const make = (folder: string): Promise<void> =>
+  mkdir(folder).catch(async (error: unknown) => {
+    if (!(await isFolder(folder))) throw error;
+  });
 
 const isFolder = (name: string): Promise<boolean> =>
   stat(name).then(
