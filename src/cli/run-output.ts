@@ -26,7 +26,7 @@ import {
   withoutThreads,
 } from './format.ts';
 import { routingLines } from './routing-table.ts';
-import { LEGEND, MODE_SENTENCES, summaryTable, turnTable } from './run-tables.ts';
+import { hasStore, legend, MODE_SENTENCES, summaryTable, turnTable } from './run-tables.ts';
 import { type Printer, printer } from './table.ts';
 import { turnPicture } from './turn-picture.ts';
 
@@ -41,7 +41,7 @@ export function printReport(
   const { print, say, c, style } = printer(out, color);
   print(['']);
   say(`kvferry ${report.kvferry}: ${modelLine(report)} on ${adapterName(report)}`, c.bold);
-  print(LEGEND, c.dim);
+  print(legend(hasStore(report.runs)), c.dim);
   say(startUpLine(report), c.dim);
   if (report.link) say(linkLine(report.link), c.yellow);
   print(spokenLines(report, conversations, c));

@@ -14,11 +14,15 @@ export const MODE_SENTENCES: Record<RunReport['mode'], string> = {
 };
 
 /** For whoever sees these tables for the first time. */
-export const LEGEND = [
+export const legend = (stores: boolean): readonly string[] => [
   'P prefills prompts, D generates; each has its own device and KV cache.',
-  "prompt = hit (KV in P's own cache) + pulled (copied from D) + computed.",
-  'TTFT: ms to the first token. TPOT: ms per token after it. KV moved: MB, GB/s.',
-] as const;
+  `prompt = hit (KV in P's own cache) + pulled (${stores ? 'from D or the store' : 'copied from D'}) + computed.`,
+  `TTFT: ms to the first token. TPOT: ms per token after it. KV moved: MB${stores ? '' : ', GB/s'}.`,
+];
+
+/** Whether a mode had a store beside it. */
+export const hasStore = (runs: readonly RunReport[]): boolean =>
+  runs.some(({ summary }) => summary.bytes_from_store !== undefined);
 
 const ACCOUNT: readonly Column[] = [
   ...right('turn', 'prompt'),
@@ -39,7 +43,7 @@ export function turnTable(run: RunReport, style: TableStyle): string[] {
   const sends = run.mode !== 'monolithic';
   const pulls = run.mode === 'bidirectional';
   // With a store there is no room for rates: --json has them.
-  const stores = run.summary.bytes_from_store !== undefined;
+  const stores = hasStore([run]);
   const columns = stores
     ? [...ACCOUNT, ...packed('MB moved', 'P→D', 'D→P', 'store→P', 'store→D')]
     : [...ACCOUNT, ...(sends ? moved('P→D') : []), ...(pulls ? moved('D→P') : [])];
@@ -76,7 +80,7 @@ function whyNothing(turn: TurnReport): string {
 }
 
 export function summaryTable(runs: readonly RunReport[], style: TableStyle): string[] {
-  const stores = runs.some(({ summary }) => summary.bytes_from_store !== undefined);
+  const stores = hasStore(runs);
   const columns: Column[] = [
     left('mode'),
     ...(stores ? [{ head: 'turn 1', group: 'TTFT' }] : packed('TTFT turn 1', 'mean', 'p50')),

@@ -12,7 +12,7 @@ import { type Column, left, renderTable, right, type TableStyle } from './table.
 export function sweepLines(report: SweepReport, style: TableStyle): string[] {
   return [
     ...wrap(
-      `The same turn served both ways: P pulls D's KV of so many tokens, or computes it again; then ${plural(report.new_tokens, 'new token')}, hand-over, first token. TTFT in ms, medians of ${plural(report.rounds, 'round')} [quartiles]; ${report.model.name} on ${adapterName(report)}.`,
+      `The same turn served both ways: P pulls D's KV of so many tokens, or computes it again; then ${plural(report.new_tokens, 'new token')}, hand-over, first token. TTFT in ms, medians of ${plural(report.rounds, 'round')} [quartiles], alone: on one engine; ${report.model.name} on ${adapterName(report)}.`,
       WIDTH,
     ),
     ...report.series.flatMap((series) => ['', ...seriesLines(series, report.rounds, style)]),
@@ -46,7 +46,7 @@ function pointTable({ points }: SweepSeriesReport, rounds: number, style: TableS
     { head: 'tokens' },
     ...(has('pull') ? [{ head: 'pull' }] : []),
     ...(has('recompute') ? [{ head: 'recompute' }] : []),
-    ...(has('monolithic') ? [{ head: 'one engine' }] : []),
+    ...(has('monolithic') ? [{ head: 'alone' }] : []),
     ...(both ? [{ head: 'pull won' }] : []),
     ...(has('pull') ? [...right('MB', 'MB/s', 'copies')] : []),
   ];

@@ -2,13 +2,15 @@
 import type { Report, TurnReport } from '../measure/report.ts';
 import { foldStages } from '../measure/stages.ts';
 import { fill, fillLeft, formatMs, plural, WIDTH } from './format.ts';
+import { hasStore } from './run-tables.ts';
 
+/** `stored`: where some of it comes from a store. */
 const PARTS = [
-  { part: 'pull', mark: '▒', label: 'pull D→P' },
-  { part: 'prefill', mark: '█', label: 'prefill' },
-  { part: 'hand_over', mark: '░', label: 'hand over P→D' },
-  { part: 'first_decode_step', mark: '▓', label: 'first on D' },
-  { part: 'between', mark: '·', label: 'between' },
+  { part: 'pull', mark: '▒', label: 'pull D→P', stored: 'load, pull' },
+  { part: 'prefill', mark: '█', label: 'prefill', stored: 'prefill' },
+  { part: 'hand_over', mark: '░', label: 'hand over P→D', stored: 'hand over' },
+  { part: 'first_decode_step', mark: '▓', label: 'first on D', stored: 'first on D' },
+  { part: 'between', mark: '·', label: 'between', stored: 'between' },
 ] as const;
 
 const NAME = 16;
@@ -29,6 +31,7 @@ export function turnPicture(report: Report): string[] {
     );
     return same ? [{ mode, turn: same }] : [];
   });
+  const stores = hasStore(report.runs);
   const longest = Math.max(...served.map(({ turn }) => turn.ttft_ms));
   const perMs = (WIDTH - NAME - TIME) / longest;
   return [
@@ -39,7 +42,8 @@ export function turnPicture(report: Report): string[] {
         fill(bar(turn, perMs), WIDTH - NAME - TIME) +
         fillLeft(`${formatMs(turn.ttft_ms)} ms`, TIME),
     ),
-    ' '.repeat(NAME) + PARTS.map(({ mark, label }) => `${mark} ${label}`).join('  '),
+    ' '.repeat(NAME) +
+      PARTS.map(({ mark, label, stored }) => `${mark} ${stores ? stored : label}`).join('  '),
   ];
 }
 

@@ -213,15 +213,23 @@ function sentence(
         : issue.path.at(-1) === 'kv_connector_extra_config'
           ? extraKeysOf(child(issue.path.slice(0, -1).reduce<unknown>(child, input), 'kv_connector'))
           : Object.keys(kvTransferConfigSchema.shape);
-    return `${label(key)} has an unknown field '${unknown}'${inside ? ` in ${inside}` : ''}: wanted one of ${known.join(', ')}${didYouMean(unknown, known)}`;
+    const wanted =
+      known.length === 0
+        ? 'its settings are environment variables here (docs/store.md), and none is wanted'
+        : `wanted one of ${known.join(', ')}${didYouMean(unknown, known)}`;
+    return `${label(key)} has an unknown field '${unknown}'${inside ? ` in ${inside}` : ''}: ${wanted}`;
   }
   const found = shown(issue.path.reduce<unknown>(child, input));
   const name = key === null ? 'the configuration' : label(key);
   if (SECRET_KEYS.has(key ?? '')) return `${name} is not usable: wanted ${issue.message}; or leave it out`;
-  if (key === 'kvTransferConfig' && inside) return `${inside} in ${name} is ${found}: ${issue.message}`;
+  if (key === 'kvTransferConfig' && inside) return `${inside} in ${name} is ${found}: ${wantedBy(issue)}`;
   if (key === 'fleet' && inside) return `${inside} in ${name} is ${found}: wanted ${issue.message}`;
   return `${name} is ${found}: wanted ${issue.message}${key === null ? '' : leaveOut(key, fallbacks)}`;
 }
+
+/** Inside vLLM's JSON, whose schema has no words of its own for names. */
+const wantedBy = (issue: Issue): string =>
+  issue.code === 'invalid_value' ? `wanted one of ${issue.values.join(', ')}` : issue.message;
 
 /** A setting may be given as JSON text: what is inside is looked up there. */
 const child = (value: unknown, key: PropertyKey): unknown => {

@@ -3,7 +3,9 @@
  * in --kv-transfer-config. Those that mean nothing here are let be.
  */
 import { ConfigError } from '../errors.ts';
+import { LMCACHE_CHUNK } from './connectors.ts';
 import type { RunConfigInput } from './run-schema.ts';
+import { EVICTIONS, INGESTIONS } from './store.ts';
 import { withoutPassword, wrongInStoreUrl } from './store-url.ts';
 
 type Environment = (name: string) => string | null;
@@ -27,17 +29,23 @@ function aibrix(environment: Environment): RunConfigInput {
       `AIBRIX_KV_CACHE_OL_L2_CACHE_BACKEND is ${backend}: wanted ROCKSDB, in whose place is a folder (AIBRIX_KV_CACHE_OL_ROCKSDB_ROOT), or nothing`,
     );
   }
-  const policy = read('L1_CACHE_EVICTION_POLICY');
-  const ttl = read('ROCKSDB_TTL_S');
   return {
     store: bytesOf(read('L1_CACHE_CAPACITY_GB'), 'AIBRIX_KV_CACHE_OL_L1_CACHE_CAPACITY_GB') ?? UNLESS_TOLD,
-    storeEviction: (policy ?? 'S3FIFO').toLowerCase() as 's3fifo',
+    storeEviction: oneOf(
+      EVICTIONS,
+      read('L1_CACHE_EVICTION_POLICY')?.toLowerCase() ?? 's3fifo',
+      'AIBRIX_KV_CACHE_OL_L1_CACHE_EVICTION_POLICY',
+    ),
     ...(backend === ''
       ? {}
       : {
           storeDir: read('ROCKSDB_ROOT') ?? 'aibrix-kvcache',
-          storeTtl: Number(ttl ?? 600),
-          storeWrite: (read('L2_CACHE_INGESTION_TYPE') ?? 'HOT') as 'HOT',
+          storeTtl: secondsOf(read('ROCKSDB_TTL_S') ?? '600', 'AIBRIX_KV_CACHE_OL_ROCKSDB_TTL_S'),
+          storeWrite: oneOf(
+            INGESTIONS,
+            read('L2_CACHE_INGESTION_TYPE')?.toUpperCase() ?? 'HOT',
+            'AIBRIX_KV_CACHE_OL_L2_CACHE_INGESTION_TYPE',
+          ),
         }),
   };
 }
@@ -51,6 +59,23 @@ function lmcache(environment: Environment): RunConfigInput {
       `LMCACHE_REMOTE_URL is ${withoutPassword(remote)}, which ${wrong}: wanted redis://HOST:PORT; the other remote stores of LMCache's are not here`,
     );
   }
+  const file = read('CONFIG_FILE');
+  if (file !== null) {
+    throw new ConfigError(
+      `LMCACHE_CONFIG_FILE is ${file}, and only variables are read here: leave it out, and give its settings as LMCACHE_MAX_LOCAL_CPU_SIZE and the others of docs/store.md`,
+    );
+  }
+  const chunk = read('CHUNK_SIZE');
+  if (chunk !== null && Number(chunk) !== LMCACHE_CHUNK) {
+    throw new ConfigError(
+      `LMCACHE_CHUNK_SIZE is ${chunk}: wanted ${LMCACHE_CHUNK}, LMCache's default, or OffloadingConnector, whose block_size says it`,
+    );
+  }
+  const decoded = oneOf(
+    ['true', '1', 'false', '0'],
+    (read('SAVE_DECODE_CACHE') ?? 'false').toLowerCase(),
+    'LMCACHE_SAVE_DECODE_CACHE',
+  );
   const disk = read('LOCAL_DISK')?.replace(/^file:\/\//, '');
   const diskBytes = bytesOf(read('MAX_LOCAL_DISK_SIZE'), 'LMCACHE_MAX_LOCAL_DISK_SIZE');
   return {
@@ -59,8 +84,19 @@ function lmcache(environment: Environment): RunConfigInput {
     ...(remote === null ? {} : { storeUrl: remote }),
     ...(disk ? { storeDir: disk } : {}),
     ...(disk && diskBytes !== null ? { storeDirSize: diskBytes } : {}),
-    ...(/^true$/i.test(read('SAVE_DECODE_CACHE') ?? '') ? { offloadPromptOnly: false } : {}),
+    ...(decoded === 'true' || decoded === '1' ? { offloadPromptOnly: false } : {}),
   };
+}
+
+function oneOf<const T extends string>(wanted: readonly T[], found: string, name: string): T {
+  const known = wanted.find((each) => each === found);
+  if (known !== undefined) return known;
+  throw new ConfigError(`${name} is ${found}: wanted one of ${wanted.join(', ')}`);
+}
+
+function secondsOf(found: string, name: string): number {
+  if (Number(found) > 0) return Number(found);
+  throw new ConfigError(`${name} is ${found}: wanted a number of seconds above 0`);
 }
 
 function bytesOf(gigabytes: string | null, name: string): number | null {

@@ -17,6 +17,7 @@ export interface AutoscaledCluster extends Pick<EngineCluster, 'onLoad' | 'onNot
   readonly members: {
     /** As the router sees them. */
     readonly staying: readonly ViewedEngine[];
+    readonly changing: boolean;
     atClose(end: () => void): void;
   };
 }
@@ -53,6 +54,7 @@ export function startAutoscaler(
     signal: stop.signal,
     views: (nowMs) => views.of(cluster.members.staying, nowMs),
     scale: (target, why) => cluster.scale(target, undefined, why),
+    changing: () => cluster.members.changing,
     tell: (told) => {
       if (told.kind === 'decided') watcher.decided?.(told.decision, told.acts);
       else watcher.failed?.(messageOf(told.error));

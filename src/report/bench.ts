@@ -35,7 +35,7 @@ export function benchParts(report: BenchReport): DocumentParts {
   const where = target.kind === 'cluster' ? adapterName(report) : (target.url ?? 'a server');
   const recorder = report.recorder_overhead_percent;
   return {
-    headline: headline(report.comparison),
+    headline: headline(report),
     subtitle: `${target.model} on ${where}: ${plural(workload.conversations, 'conversation')}, ${plural(workload.requests, 'request')} a round and mode, ${workload.num_clients === 0 ? 'sent when the trace says' : plural(workload.num_clients, 'client')}, ${plural(plan.rounds, 'round')}.`,
     incomplete: report.complete ? null : (report.incomplete_reason ?? 'interrupted'),
     labels: [
@@ -64,12 +64,15 @@ export function benchParts(report: BenchReport): DocumentParts {
   };
 }
 
-function headline(comparison: BenchComparison | null): string {
+function headline({ comparison, modes }: BenchReport): string {
   if (!comparison) return 'One mode was measured';
   if (!comparison.tokens_identical) return 'The modes disagree: the figures below do not count';
   const { reference, candidate, ttft_ms } = comparison;
   const { ratio, low, high } = ttft_ms.mean;
   if (ratio === null) return `${candidate} beside ${reference}`;
+  const pulling = modes[candidate];
+  if (pulling?.mode === 'bidirectional' && pulling.pulled_tokens === 0 && reference === 'unidirectional')
+    return 'Nothing was pulled: both ways did the same work';
   return {
     ahead: `${candidate}: mean time to the first token ${ratio.toFixed(2)}x shorter`,
     behind: `${candidate} loses here: mean time to the first token ${(1 / ratio).toFixed(2)}x longer`,

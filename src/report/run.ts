@@ -26,7 +26,15 @@ import { keyFigures } from './key-figures.ts';
 import { profileSection } from './profile.ts';
 import { pullingWaterfall, STAGE_PARTS, stageMeaning } from './stage-parts.ts';
 import { timelineSection } from './timeline.ts';
-import { adapterName, isStreamed, STREAMED, savings, THROTTLED, windowSavings } from './verdict.ts';
+import {
+  adapterName,
+  isStreamed,
+  keptBelow,
+  STREAMED,
+  savings,
+  THROTTLED,
+  windowSavings,
+} from './verdict.ts';
 
 export function runParts(report: Report): DocumentParts {
   const { runs, link } = report;
@@ -67,7 +75,8 @@ function headline(report: Report): string {
   const { comparison } = report;
   if (comparison && !comparison.logits_identical) return 'The modes disagree: the figures below do not count';
   const gain = comparison?.ttft_later_turns_ms?.mean;
-  if (!gain || gain.ratio === null) return `${report.runs.map(({ mode }) => mode).join(', ')}: how it went`;
+  if (!gain || gain.ratio === null || keptBelow(report))
+    return `${report.runs.map(({ mode }) => mode).join(', ')}: how it went`;
   if (report.runs.every(({ summary }) => summary.pulled_tokens === 0))
     return 'Nothing was pulled: both ways did the same work';
   return {

@@ -31,8 +31,14 @@ export function savings(report: Report): string | null {
   const total = report.runs.find(({ mode }) => mode === 'unidirectional')?.summary.computed_tokens ?? 0;
   const saved = comparison.computed_tokens_saved ?? 0;
   if (report.runs.every(({ summary }) => summary.pulled_tokens === 0)) {
-    return `Nothing was pulled, so bidirectional and unidirectional did the same work: lower --threshold (now ${String(report.config.threshold)}) to pull.`;
+    const how =
+      report.config.pullPolicy === 'cost-aware'
+        ? 'no pull was predicted to be quicker.'
+        : `lower --threshold (now ${String(report.config.threshold)}) to pull.`;
+    return `Nothing was pulled, so bidirectional and unidirectional did the same work: ${how}`;
   }
+  const kept = keptBelow(report);
+  if (kept) return kept;
   const before = formatMs(mean('unidirectional'));
   const after = formatMs(mean('bidirectional'));
   const verdict = {
@@ -47,6 +53,15 @@ export function savings(report: Report): string | null {
   );
 }
 
+/** Where a later mode found below the store what the ones before it had saved: its times are another work's. */
+export function keptBelow({ config, runs }: Report): string | null {
+  const place = config.storeDir ?? config.storeUrl ?? null;
+  const loaded = runs.slice(1).some(({ summary }) => (summary.bytes_from_store ?? 0) > 0);
+  if (place === null || !loaded) return null;
+  const what = config.storeDir === null ? '--store-url' : '--store-dir';
+  return `The times of the modes are not compared: ${what} keeps KV from one mode to the next, and later ones loaded what was there; leave it out, or give one --mode.`;
+}
+
 /** null without a store. */
 export function storeUse({ runs, config }: Report): string | null {
   const used = runs.findLast(({ summary }) => summary.bytes_from_store !== undefined);
@@ -56,7 +71,9 @@ export function storeUse({ runs, config }: Report): string | null {
     config.offloadPromptOnly === false
       ? 'what D generated is in it too'
       : "what D generated is not in it (offload_prompt_only, vLLM's default; --no-offload-prompt-only saves that too)";
-  return `Store, in ${used.mode}: ${formatMb(to)} MB saved and ${formatMb(from)} MB loaded, ${formatMb(twice)} MB by two hops; ${what}.`;
+  const amount = (bytes: number): string => (bytes === 0 ? 'nothing' : `${formatMb(bytes)} MB`);
+  const hops = twice === 0 ? '' : `, ${amount(twice)} by two hops`;
+  return `Store, in ${used.mode}: ${amount(to)} saved and ${amount(from)} loaded${hops}; ${what}.`;
 }
 
 /** null for a model without windows, or one whose run kept everything. */

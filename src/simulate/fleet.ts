@@ -160,6 +160,9 @@ export class SimulatedFleet {
           catchUp();
           return members.staying;
         },
+        get changing() {
+          return members.changing;
+        },
         atClose() {},
       },
       onLoad: (listener: (news: LoadNews) => void) => {

@@ -1,4 +1,5 @@
 /** A store's folder as people ask for it: what is in it, whether it is whole, and its end. Needs no engine. */
+import { ConfigError, messageOf } from '../errors.ts';
 import type { StoreFile, StoreFolder } from '../platform/types.ts';
 import { decodeBlock, HEAD_BYTES } from './block-file.ts';
 import { blockIn, openStoreFolder } from './folder-names.ts';
@@ -39,8 +40,12 @@ export async function verifyFolder(
   const files = await blockFiles(folder);
   const broken: { file: string; why: string }[] = [];
   for (const file of files) {
-    const bytes = await folder.read(file.name);
+    const bytes = await folder.read(file.name).catch((error: Error) => ({ wrong: messageOf(error) }));
     if (!bytes) continue;
+    if ('wrong' in bytes) {
+      broken.push({ file: file.name, why: bytes.wrong });
+      continue;
+    }
     const kv = decodeBlock(bytes, blockIn(file)!, bytes.length - HEAD_BYTES);
     if ('wrong' in kv) broken.push({ file: file.name, why: kv.wrong });
   }
@@ -50,7 +55,13 @@ export async function verifyFolder(
 /** Removes every block; the folder stays a store's. */
 export async function clearFolder(folder: StoreFolder): Promise<{ blocks: number; bytes: number }> {
   const files = await blockFiles(folder);
-  for (const { name } of files) await folder.remove(name);
+  for (const [i, { name }] of files.entries()) {
+    await folder.remove(name).catch((error: Error) => {
+      throw new ConfigError(
+        `${folder.location} cannot be cleared, after ${i} of ${files.length} blocks: ${messageOf(error)}`,
+      );
+    });
+  }
   return { blocks: files.length, bytes: files.reduce((sum, { bytes }) => sum + bytes, 0) };
 }
 

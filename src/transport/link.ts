@@ -80,8 +80,9 @@ function linkError(text: string, what: string, typo?: string): ConfigError {
         .toSorted((a, b) => distance(a, typo) - distance(b, typo))
         .find((name) => distance(name, typo) <= 3)
     : undefined;
+  const hint = typo === 'none' ? 'leave it out for none, or ' : nearest ? `did you mean ${nearest}? ` : '';
   return new ConfigError(
-    `link '${text}': ${what}; ${nearest ? `did you mean ${nearest}? ` : ''}use ${names.join(', ')} or <bytes/s>[,<latency>], such as 10e6,1ms.`,
+    `link '${text}': ${what}; ${hint}use ${names.join(', ')} or <bytes/s>[,<latency>], such as 10e6,1ms.`,
   );
 }
 

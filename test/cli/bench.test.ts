@@ -98,6 +98,23 @@ describe('kvferry bench', () => {
     expect(report!.config).toMatchObject({ preset: 'pr32553', scale: '1/16', budget: '10m', threshold: 4 });
   });
 
+  test('counts on no more requests than its clients send', async () => {
+    const aRound = async (...more: string[]) => {
+      const { world } = await bench(['gen.json', '--rounds', '1', ...more]);
+      return Number(/about ([\d.]+) s a round/.exec(world.err())![1]);
+    };
+    expect(await aRound('--max-num-requests', '1')).toBeLessThan((await aRound()) / 2);
+  });
+
+  test('says that a folder keeps KV from one mode to the next', async () => {
+    const notes = async (...more: string[]) => {
+      const asked = ['gen.json', '--rounds', '1', '--store-dir', 'kv', '--json', 'out.json', ...more];
+      return (await bench(asked)).report!.plan.notes;
+    };
+    expect(await notes()).toContainEqual(expect.stringMatching(/^--store-dir keeps KV from one mode/));
+    expect(await notes('--mode', 'bidirectional')).toEqual([]);
+  });
+
   test("P's prefix caching set by hand is the only experiment", async () => {
     const { report } = await bench([
       'gen.json',

@@ -50,6 +50,19 @@ describe('kvferry calibrate', () => {
     for (const text of told(0.9)) expect(text).not.toContain('Do not rely on it');
   });
 
+  it('keeps the profile when its check is interrupted', async () => {
+    const world = fakeWorld();
+    const { writeTextFile } = world.deps;
+    world.deps.writeTextFile = async (...written) => {
+      await writeTextFile(...written);
+      world.interrupt();
+    };
+    const { code } = await kvferry('calibrate c.json --check', world);
+    expect(code).toBe(130);
+    expect(costProfileSchema.parse(JSON.parse(world.files.get('c.json')!)).model).toBe('nano');
+    expect(world.err()).toContain('c.json is written; the check did not end\n');
+  });
+
   it('compares the policies with --check', async () => {
     const { code, world } = await kvferry('calibrate --check --rounds 2 --json all.json');
     expect(code).toBe(0);

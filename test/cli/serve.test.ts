@@ -260,10 +260,10 @@ test.each([
   ],
   [['--autoscale', 'k8s-hpaa'], "--autoscale is 'k8s-hpaa': wanted one of aibrix-apa, aibrix-kpa, k8s-hpa"],
   [['--autoscale', 'aibrix-apa', '--min-decode', '5'], '--min-decode is 5 and --max-decode is 4'],
-  [['--autoscale', 'dynamo-sla'], '--autoscale dynamo-sla: prefillProfile'],
+  [['--autoscale', 'dynamo-sla'], '--autoscale dynamo-sla, prefillProfile is not given'],
   [
     ['--autoscale', 'aibrix-kpa', '--autoscale-config', '{"decode":{"targte":1}}'],
-    '--autoscale aibrix-kpa, decode: its parameters: Unrecognized key: "targte"',
+    "--autoscale aibrix-kpa, decode: no parameter is called 'targte' (did you mean target?): it has ",
   ],
 ])('serve refuses %j before anything starts', async (asked, message) => {
   const world = fakeWorld();

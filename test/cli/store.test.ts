@@ -56,6 +56,22 @@ it('names a broken block, and fails', async () => {
   expect(broken).toEqual([{ file: path.relative(directory, file), why: "its KV's checksum differs" }]);
 });
 
+it('says what cannot be read or removed, as a sentence', async () => {
+  const world = fakeWorld();
+  const { storeFolder } = world.deps;
+  const fail = async () => {
+    throw new Error('EROFS: read-only file system');
+  };
+  const read = (name: string) => (name.endsWith('.kv') ? fail() : storeFolder(directory).read(name));
+  world.deps.storeFolder = (where) => ({ ...storeFolder(where), read, remove: fail });
+  expect(await main(['store', 'clear', directory], world.deps)).toBe(2);
+  expect(world.err()).toContain(
+    `kvferry: ${directory} cannot be cleared, after 0 of 3 blocks: EROFS: read-only file system\n`,
+  );
+  expect(await main(['store', 'verify', directory], world.deps)).toBe(1);
+  expect(world.out()).toMatch(/1111  EROFS: read-only[\s\S]*\n0 blocks of 3 whole; /);
+});
+
 describe.skipIf(REDIS === null)(`a server${WITHOUT_REDIS}`, () => {
   let redis: RedisServer;
   beforeAll(async () => {

@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { main } from '../../src/cli/app.ts';
+import { sweepLines } from '../../src/cli/sweep-output.ts';
+import { styleOf } from '../../src/cli/table.ts';
 import { sweepReportSchema } from '../../src/measure/sweep-report.ts';
 import { fakeWorld } from './fake.ts';
 
@@ -44,6 +46,18 @@ describe('kvferry sweep', () => {
     expect(world.out()).toContain('Pulling always wins in the range measured');
     expect(world.out()).toContain('throttled (modelled link)');
     for (const line of world.out().split('\n')) expect(line.length).toBeLessThanOrEqual(80);
+  });
+
+  it('times and rates of three figures each leave the table 80 columns', async () => {
+    const { world } = await sweep('--context 16,64 --rounds 3 --json out.json');
+    const report = sweepReportSchema.parse(JSON.parse(world.files.get('out.json')!));
+    for (const { pull, recompute } of report.series[0]!.points) {
+      for (const times of [pull!, recompute!]) Object.assign(times, { median: 44.4, p25: 43.9, p75: 66 });
+      Object.assign(pull!, { bytes: 4096, gbps: 0.000924 });
+    }
+    const lines = sweepLines(report, styleOf(false));
+    expect(lines.join('\n')).toContain('44.4 [43.9, 66.0] 44.4 [43.9, 66.0]');
+    for (const line of lines) expect(line.length).toBeLessThanOrEqual(80);
   });
 
   it('measures what --mode names', async () => {

@@ -20,6 +20,13 @@ describe('kvferry trace', () => {
     });
   });
 
+  it('info: a trace of half a second is no second, and follows nobody', async () => {
+    const world = fakeWorld({}, { 't.jsonl': row(0, [0, 1]) + row(500, [4]) });
+    expect(await main(['trace', 'info', 't.jsonl'], world.deps)).toBe(0);
+    expect(world.out()).toContain('2 requests in 2 conversations: none goes on after another one.');
+    expect(world.out()).toContain('Over 0.5 s, 4.00 a second.');
+  });
+
   it("convert: Mooncake's format, scaled and cut", async () => {
     const world = fakeWorld({}, { 't.jsonl': TRACE });
     const args = [

@@ -23,9 +23,10 @@ const computed = turnReport({
   ttft_ms: 52,
   stages_ms: { prefill: 40, hand_over_scatter: 2, first_decode_step: 9, sampling_d: 0.5, other: 0.5 },
 });
+const summary = {};
 const runs = [
-  { mode: 'unidirectional', turns: [turnReport(), computed] },
-  { mode: 'bidirectional', turns: [turnReport(), pulled] },
+  { mode: 'unidirectional', turns: [turnReport(), computed], summary },
+  { mode: 'bidirectional', turns: [turnReport(), pulled], summary },
 ];
 
 it('draws the turn that pulled most, in every mode, with bars as long as their times', () => {
@@ -41,4 +42,11 @@ it('draws the turn that pulled most, in every mode, with bars as long as their t
 
 it('draws nothing where nothing was pulled', () => {
   expect(turnPicture({ runs: runs.slice(0, 1) } as unknown as Report)).toEqual([]);
+});
+
+it('what a store gave is no pull from D', () => {
+  const stored = runs.map((run) => ({ ...run, summary: { bytes_from_store: 0 } }));
+  const legend = turnPicture({ runs: stored } as unknown as Report).at(-1)!;
+  expect(legend).toContain('▒ load, pull  █');
+  expect(legend.length).toBeLessThanOrEqual(80);
 });

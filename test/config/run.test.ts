@@ -177,6 +177,18 @@ describe('one sentence for bad input', () => {
       message({ kvTransferConfig: { kv_connector_extra_config: { decoder_kv_blocks_ttl: -1 } } }),
     ).toMatch(/decoder_kv_blocks_ttl in 'kvTransferConfig' is -1: /);
   });
+
+  test('a connector that there is none of, and a setting that comes from the environment', () => {
+    expect(message({ kvTransferConfig: { kv_connector: 'SharedStorageConnector' } })).toMatch(
+      /^kv_connector in 'kvTransferConfig' is 'SharedStorageConnector': wanted one of NixlConnector, /,
+    );
+    const kv_connector_extra_config = { 'lmcache.chunk_size': 64 };
+    expect(
+      message({ kvTransferConfig: { kv_connector: 'LMCacheConnectorV1', kv_connector_extra_config } }),
+    ).toBe(
+      "'kvTransferConfig' has an unknown field 'lmcache.chunk_size' in kv_connector_extra_config: its settings are environment variables here (docs/store.md), and none is wanted",
+    );
+  });
 });
 
 describe('connectors with a store in kvTransferConfig', () => {

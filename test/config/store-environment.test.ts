@@ -68,8 +68,25 @@ describe('settings from the environment', () => {
     [
       'AIBrixPDReuseConnector',
       { AIBRIX_KV_CACHE_OL_L1_CACHE_EVICTION_POLICY: 'FIFO' },
-      /wanted one of s3fifo/,
+      /^AIBRIX_KV_CACHE_OL_L1_CACHE_EVICTION_POLICY is fifo: wanted one of s3fifo/,
     ],
+    [
+      'AIBrixPDReuseConnector',
+      { AIBRIX_KV_CACHE_OL_L2_CACHE_BACKEND: 'ROCKSDB', AIBRIX_KV_CACHE_OL_ROCKSDB_TTL_S: 'long' },
+      /^AIBRIX_KV_CACHE_OL_ROCKSDB_TTL_S is long: wanted a number of seconds/,
+    ],
+    [
+      'AIBrixPDReuseConnector',
+      { AIBRIX_KV_CACHE_OL_L2_CACHE_BACKEND: 'ROCKSDB', AIBRIX_KV_CACHE_OL_L2_CACHE_INGESTION_TYPE: 'NEW' },
+      /^AIBRIX_KV_CACHE_OL_L2_CACHE_INGESTION_TYPE is NEW: wanted one of ALL/,
+    ],
+    [
+      'LMCacheConnectorV1',
+      { LMCACHE_SAVE_DECODE_CACHE: 'maybe' },
+      /^LMCACHE_SAVE_DECODE_CACHE is maybe: wanted/,
+    ],
+    ['LMCacheConnectorV1', { LMCACHE_CHUNK_SIZE: '64' }, /^LMCACHE_CHUNK_SIZE is 64: wanted 256/],
+    ['LMCacheConnectorV1', { LMCACHE_CONFIG_FILE: 'a.yaml' }, /^LMCACHE_CONFIG_FILE is a.yaml, and only/],
     [
       'LMCacheConnectorV1',
       { LMCACHE_REMOTE_URL: 'lm://user:secret@x:65432' },

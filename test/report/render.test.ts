@@ -6,7 +6,7 @@ import { renderHtml } from '../../src/report/html/page.ts';
 import { renderJunit } from '../../src/report/junit.ts';
 import { renderMarkdown } from '../../src/report/markdown.ts';
 import { documentOf } from '../../src/report/render.ts';
-import { agreement, savings, windowSavings } from '../../src/report/verdict.ts';
+import { agreement, savings, storeUse, windowSavings } from '../../src/report/verdict.ts';
 import { benchReport, runReport } from './reports.ts';
 
 const EVIL = `<script>alert("x")</script><img src="https://e.vil/x.png" onerror='x'> | \`a\` *b*`;
@@ -63,11 +63,32 @@ describe('the page', () => {
     expect(documentFor(slow).headline).toBe(
       'bidirectional loses here: mean time to the first token 2.25x longer',
     );
+    const idle = { rounds: 3, requests: 9, pulled: 0, ttft: (mode: string) => mode.length };
+    expect(documentFor(benchReport(idle)).headline).toBe('Nothing was pulled: both ways did the same work');
     const run = await runReport(undefined, { pullsNothing: true });
     expect(documentFor(run).headline).toBe('Nothing was pulled: both ways did the same work');
     const wrong = await runReport(undefined, { wrong: { mode: 'bidirectional', what: 'logits' } });
     expect(documentFor(wrong).headline).toBe('The modes disagree: the figures below do not count');
     expect(documentFor(wrong).verdicts[0]).toMatchObject({ tone: 'bad' });
+  });
+
+  test('what a folder kept from one mode to the next is no gain of pulling', async () => {
+    const report = await runReport();
+    report.config.storeDir = './kv';
+    for (const { summary } of report.runs)
+      Object.assign(summary, { bytes_from_store: 0, bytes_to_store: 9e6 });
+    expect(savings(report)).toContain('spared P');
+    expect(storeUse(report)).toMatch(/^Store, in bidirectional: 9\.00 MB saved and nothing loaded; what/);
+    report.runs.at(-1)!.summary.bytes_from_store = 5e6;
+    expect(savings(report)).toMatch(/^The times of the modes are not compared: --store-dir keeps KV/);
+    expect(documentFor(report).headline).toMatch(/bidirectional: how it went$/);
+  });
+
+  test('by costs no threshold is to be lowered', async () => {
+    const report = await runReport(undefined, { pullsNothing: true });
+    expect(savings(report)).toContain('lower --threshold');
+    report.config.pullPolicy = 'cost-aware';
+    expect(savings(report)).toMatch(/same work: no pull was predicted to be quicker\.$/);
   });
 
   test('a tie is no win and no loss, in words and in colour', async () => {

@@ -172,6 +172,7 @@ describe('parseLink', () => {
     );
     expect(() => parseLink('10gb e')).toThrow(/did you mean 10gbe/);
     expect(() => parseLink('rdma-400')).toThrow(/did you mean rdma-400g/);
+    expect(() => parseLink('none')).toThrow(/nor a rate; leave it out for none, or use nvlink/);
     expect(() => parseLink('carrier pigeon')).not.toThrow(/did you mean/);
     for (const text of [
       '',

@@ -99,7 +99,14 @@ async function calibrateCommand(
           onProgress,
         }),
     );
-    const check = config.check ? await compare(cluster, profile, config, progress, { deps, signal }) : null;
+    // Before what takes longer: what was measured is kept whatever comes.
+    if (file !== undefined) await deps.writeTextFile(file, `${JSON.stringify(profile, null, 2)}\n`);
+    const check = config.check
+      ? await compare(cluster, profile, config, progress, { deps, signal }).catch((error: unknown) => {
+          if (file !== undefined) progress.line(`${file} is written; the check did not end`);
+          throw error;
+        })
+      : null;
     await cluster.checkIntegrity();
     const { least_tokens, most_tokens } = profile.fit;
     const thresholds = [...new Set([profile.recommended_threshold, 64, 0, null])];
@@ -107,7 +114,6 @@ async function calibrateCommand(
     const tables = textOutput(config, deps);
     tables.write(`${calibrationLines(profile, regret, check, styleOf(deps.color)).join('\n')}\n`);
     if (file !== undefined) {
-      await deps.writeTextFile(file, `${JSON.stringify(profile, null, 2)}\n`);
       tables.write('\n');
       const use = 'run --pull-policy cost-aware --cost-profile';
       tellUse(file, { use, model: config.model }, tables);

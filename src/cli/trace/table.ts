@@ -20,7 +20,7 @@ export function traceSentences(summary: TraceSummary, format: TraceFormat): stri
   const { requests, conversations, follow_ups, follow_up, reuse_bound, blocks } = summary;
   const follows =
     follow_ups === 0
-      ? 'No request goes on after another one.'
+      ? 'none goes on after another one.'
       : `${plural(follow_ups, 'turn')} (${formatPercent(follow_ups / requests)}) go on after another one, up to turn ${summary.deepest_turn}.`;
   const found = [
     `${plural(requests, 'request')} in ${plural(conversations, 'conversation')}: ${follows}`,
@@ -48,7 +48,10 @@ function timesOf(summary: TraceSummary, format: TraceFormat): string {
   const { requests, timed_requests, duration_s, requests_per_second, requests_per_timestamp } = summary;
   if (format === 'conversations') return 'No times: conversations begin by --conversation-rate.';
   if (duration_s === null) return 'No times.';
-  const over = `${formatCount(Math.round(duration_s))} s`;
+  // Of a short one the rate beside it would contradict whole seconds.
+  const seconds =
+    duration_s < 10 ? String(Number(duration_s.toPrecision(2))) : formatCount(Math.round(duration_s));
+  const over = `${seconds} s`;
   const times =
     timed_requests < requests
       ? `${formatCount(timed_requests)} of them have a time, over ${over}; the others come after an answer.`

@@ -20,7 +20,7 @@ import {
   UNSCALED_THRESHOLD,
 } from './experiments.ts';
 import { pathChoice } from './paths.ts';
-import { makeBenchReport, type Workload } from './report.ts';
+import { keptNotes, makeBenchReport, type Workload } from './report.ts';
 import type { ServeOptions } from './rounds.ts';
 import { runSession, type SessionWatcher } from './session.ts';
 import { activeOf, budgetMs, serveOptions } from './settings.ts';
@@ -109,7 +109,7 @@ export async function benchCluster(
     experiments: Object.fromEntries(experiments),
     conversations: session.conversations,
     rounds: Math.min(...[...session.rounds.values()].map((list) => list.length)),
-    notes: [...scaleNotes(config), ...session.notes],
+    notes: [...scaleNotes(config), ...keptNotes(config, plans), ...session.notes],
     incompleteReason: session.incompleteReason,
     integrity,
     recorderShare: recorder.share,

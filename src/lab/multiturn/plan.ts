@@ -97,13 +97,20 @@ export function whatFits(
   conversations: readonly BenchConversation[],
   experiments: readonly ExperimentPlan[],
   cost: Cost,
-  options: { numClients: number; rounds: number; leftMs: number },
+  options: {
+    numClients: number;
+    rounds: number;
+    leftMs: number;
+    /** Of their turns, those that clients serve before they stop. */
+    share: (conversations: readonly BenchConversation[]) => number;
+  },
 ): readonly BenchConversation[] {
-  const { numClients, rounds, leftMs } = options;
+  const { numClients, rounds, leftMs, share } = options;
   let some = conversations;
   for (const { count, turns } of cuts(conversations, numClients)) {
     some = shortened(conversations.slice(0, count), turns);
-    if (rounds * predictRoundMs(some, experiments, cost, numClients) <= PLANNED_SHARE * leftMs) break;
+    const roundMs = share(some) * predictRoundMs(some, experiments, cost, numClients);
+    if (rounds * roundMs <= PLANNED_SHARE * leftMs) break;
   }
   return some;
 }

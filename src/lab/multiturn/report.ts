@@ -5,6 +5,7 @@ import type { BenchMode, BenchReport, Experiment } from '../../measure/bench-rep
 import type { BenchConversation } from '../../workload/types.ts';
 import { makeHead, type ReportSource } from '../run-report.ts';
 import { requestsOf } from './clients.ts';
+import type { ExperimentPlan } from './experiments.ts';
 import { activeOf, budgetMs } from './settings.ts';
 
 /** The conversations of a benchmark, and where they come from. */
@@ -94,4 +95,13 @@ function mainExperiment(
     ([key, { samples: _, ...rest }]): [string, Omit<BenchMode, 'samples'>] => [key, rest],
   );
   return { modes: Object.fromEntries(modes), comparison: main?.comparison ?? null };
+}
+
+/** What lies below a store is not emptied between modes, as its memory is. */
+export function keptNotes({ storeDir, storeUrl }: RunConfig, plans: readonly ExperimentPlan[]): string[] {
+  if ((storeDir === null && storeUrl === null) || plans.every(({ arms }) => arms.length < 2)) return [];
+  const what = storeDir === null ? '--store-url' : '--store-dir';
+  return [
+    `${what} keeps KV from one mode and round to the next: what one saved the others load, so that their times do not compare the modes.`,
+  ];
 }

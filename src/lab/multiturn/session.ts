@@ -5,7 +5,7 @@
 import type { Cluster } from '../../fleet/types.ts';
 import { plural } from '../../measure/format.ts';
 import type { BenchConversation } from '../../workload/types.ts';
-import { countError, type ServedRound } from './clients.ts';
+import { countError, requestsOf, type ServedRound } from './clients.ts';
 import type { Arm, ExperimentPlan } from './experiments.ts';
 import { type Cost, fitCost, LEAST_ROUNDS, nextRound, predictRoundMs, whatFits } from './plan.ts';
 import { type ArmRound, type RoundWatcher, runArm, runRound, type ServeOptions } from './rounds.ts';
@@ -203,9 +203,16 @@ async function trial(
   }
   const cost = fitCost(served.flatMap(({ requests }) => requests));
   const rounds = Math.min(LEAST_ROUNDS, options.rounds ?? LEAST_ROUNDS);
+  const everything = { numClients, maxRequests: null, maxTurns: null, warmupStep: false };
+  // Turns of a warm-up take time as others do.
+  const share = (some: readonly BenchConversation[]): number =>
+    requestsOf(some, { ...options, warmupStep: false }) / requestsOf(some, everything);
   const chosen =
-    deadlineMs === null ? all : whatFits(all, experiments, cost, { numClients, rounds, leftMs: leftMs() });
-  const roundMs = predictRoundMs(chosen, experiments, cost, Math.min(numClients, options.maxActive));
+    deadlineMs === null
+      ? all
+      : whatFits(all, experiments, cost, { numClients, rounds, leftMs: leftMs(), share });
+  const roundMs =
+    share(chosen) * predictRoundMs(chosen, experiments, cost, Math.min(numClients, options.maxActive));
   watcher.tried({ tookMs: now() - begun, cost, fitting: chosen.length, all: all.length, roundMs });
   const fitting = deadlineMs === null ? rounds : Math.floor(leftMs() / roundMs);
   watcher.planned(options.rounds ?? Math.max(rounds, fitting), roundMs);

@@ -13,6 +13,7 @@ import type { TraceScale, TraceTurn } from '../../workload/traces/types.ts';
 import { finalIntegrity } from '../integrity.ts';
 import { ClusterTarget, servedBy } from '../multiturn/cluster-target.ts';
 import type { Arm, ExperimentPlan } from '../multiturn/experiments.ts';
+import { keptNotes } from '../multiturn/report.ts';
 import { type ArmRound, measured, type RoundWatcher } from '../multiturn/rounds.ts';
 import type { SessionWatcher } from '../multiturn/session.ts';
 import { summariseExperiment } from '../multiturn/summary.ts';
@@ -118,7 +119,7 @@ export async function replayTrace(
   const target = new ClusterTarget(cluster, { temperature, topK, topP, seed });
   const tokens = new TraceTokens(cluster.info.model.vocabSize, seed);
   const results = new Map<Arm, ArmRound[]>(plan.arms.map((arm) => [arm, []]));
-  const notes = [describeScale(trace.scale)];
+  const notes = [describeScale(trace.scale), ...keptNotes(config, [plan])];
   const rounds = config.rounds ?? 1;
   watcher.planned(rounds, null);
   await warmUp(cluster, target, plan, trace, { round: 0, tokens, signal, now, sleep, onRequest: () => {} });

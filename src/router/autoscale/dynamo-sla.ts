@@ -9,6 +9,11 @@ import type { EngineRole } from '../engine-client.ts';
 import type { Autoscaler, Bounds, FleetLoad, RoleLoad, ScaleDecision, ServedLoad } from './types.ts';
 
 const positive = () => z.number().positive();
+/** What one engine does, measured beforehand: sorted by tokens. */
+const profile = <Point extends z.ZodObject>(point: Point, example: object) => {
+  const error = `wanted what one engine does, in --autoscale-config, such as ${JSON.stringify([example])}`;
+  return z.array(point, { error }).min(1, { error });
+};
 export const dynamoSlaSchema = z.strictObject({
   ttftMs: positive().default(500),
   itlMs: positive().default(50),
@@ -21,13 +26,14 @@ export const dynamoSlaSchema = z.strictObject({
   loadIntervalSeconds: positive().default(5),
   /** Down when every engine is below so much of its SLO. */
   downShare: z.number().min(0).max(1).default(0.8),
-  /** What one engine does, measured beforehand: sorted by tokens. */
-  prefillProfile: z
-    .array(z.strictObject({ inputTokens: positive(), ttftMs: positive(), tokensPerSecond: positive() }))
-    .min(1),
-  decodeProfile: z
-    .array(z.strictObject({ contextTokens: positive(), itlMs: positive(), tokensPerSecond: positive() }))
-    .min(1),
+  prefillProfile: profile(
+    z.strictObject({ inputTokens: positive(), ttftMs: positive(), tokensPerSecond: positive() }),
+    { inputTokens: 512, ttftMs: 80, tokensPerSecond: 6400 },
+  ),
+  decodeProfile: profile(
+    z.strictObject({ contextTokens: positive(), itlMs: positive(), tokensPerSecond: positive() }),
+    { contextTokens: 512, itlMs: 8, tokensPerSecond: 900 },
+  ),
 });
 type Parameters = z.output<typeof dynamoSlaSchema>;
 type Engines = Readonly<Record<EngineRole, number>>;

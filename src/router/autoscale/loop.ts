@@ -101,6 +101,8 @@ export interface AutoscaleDriver {
   signal: AbortSignal;
   views: (nowMs: number) => readonly EngineView[];
   scale: (target: ScaleTarget, why: string) => Promise<unknown>;
+  /** Somebody else's change is under way. */
+  changing: () => boolean;
   /** `acts`: it is done now. `fails`: what it asked for could not be done, which is no end. */
   tell: (
     told: { kind: 'decided'; decision: AutoscaleDecision; acts: boolean } | { kind: 'fails'; error: unknown },
@@ -109,21 +111,21 @@ export interface AutoscaleDriver {
 
 /** Decides at every interval; what it wants while a change is under way is looked at again afterwards. */
 export async function drive(loop: AutoscaleLoop, driver: AutoscaleDriver): Promise<void> {
-  const { clock, signal, views, scale, tell } = driver;
-  let changing = false;
+  const { clock, signal, views, scale, changing, tell } = driver;
+  let own = false;
   for (;;) {
     await clock.sleep(loop.intervalMs, signal);
     if (signal.aborted) return;
     const nowMs = clock.now();
     const decision = loop.tick(nowMs, views(nowMs));
-    const acts = decision.target !== null && !changing;
-    tell({ kind: 'decided', decision, acts });
-    if (!decision.target || changing) continue;
-    changing = true;
+    const waits = own || changing();
+    tell({ kind: 'decided', decision, acts: decision.target !== null && !waits });
+    if (!decision.target || waits) continue;
+    own = true;
     scale(decision.target, reasonOf(decision))
       .catch((error: unknown) => tell({ kind: 'fails', error }))
       .finally(() => {
-        changing = false;
+        own = false;
       });
   }
 }

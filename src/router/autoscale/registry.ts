@@ -34,7 +34,7 @@ const USUAL = {
   decode: { metric: 'batch', target: 70 },
 } as const;
 
-const metric = z.enum(METRIC_NAMES, { error: `one of ${METRIC_NAMES.join(', ')}` });
+const metric = z.enum(METRIC_NAMES, { error: `wanted one of ${METRIC_NAMES.join(', ')}` });
 
 /** `metrics`: what each role goes by; null: by the times that turns took. */
 export interface MadeAutoscaler {
@@ -104,6 +104,17 @@ const eachOfThem = z.strictObject({ prefill: z.unknown(), decode: z.unknown() })
 function parsed<Schema extends z.ZodType>(name: string, schema: Schema, given: unknown): z.output<Schema> {
   const result = schema.safeParse(given);
   if (result.success) return result.data;
-  const { path, message } = result.error.issues[0]!;
-  throw new ConfigError(`--autoscale ${name}: ${path.join('.') || 'its parameters'}: ${message}`);
+  const issue = result.error.issues[0]!;
+  const where = `--autoscale ${name}${issue.path.length === 0 ? '' : `, ${issue.path.join('.')}`}`;
+  if (issue.code === 'unrecognized_keys') {
+    const unknown = issue.keys[0]!;
+    const known = schema instanceof z.ZodObject && issue.path.length === 0 ? Object.keys(schema.shape) : [];
+    const has = known.length === 0 ? '' : `: it has ${known.join(', ')}`;
+    throw new ConfigError(`${where}: no parameter is called '${unknown}'${didYouMean(unknown, known)}${has}`);
+  }
+  const found = issue.path.reduce<unknown>(
+    (value, key) => (value as Record<PropertyKey, unknown>)?.[key],
+    given,
+  );
+  throw new ConfigError(`${where} is ${JSON.stringify(found) ?? 'not given'}: ${issue.message}`);
 }

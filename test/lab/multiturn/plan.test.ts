@@ -29,7 +29,7 @@ const config = (change: Record<string, unknown> = {}) =>
 const size = sizeOf(conversations, 24, 16, 128, 1);
 const plans = planExperiments(config(), size, 16, false);
 const cost = { turnMs: 20, prefillMsPerToken: 1.5, decodeMsPerToken: 12 };
-const options = (leftMs: number) => ({ numClients: 2, rounds: 3, leftMs });
+const options = (leftMs: number, share = 1) => ({ numClients: 2, rounds: 3, leftMs, share: () => share });
 
 describe('experiments', () => {
   test('D has room for what is held of all, P too, but for the one in which it evicts', () => {
@@ -98,6 +98,8 @@ describe('what fits a budget', () => {
     expect(counts).toEqual(counts.toSorted((a, b) => a - b));
     expect(counts[0]).toBeLessThan(counts[2]!);
     expect(counts.at(-1)).toBe(24);
+    // Of which a hundredth is served.
+    expect(whatFits(conversations, plans, cost, options(100_000, 0.01))).toHaveLength(24);
   });
 
   test('first there are fewer conversations, then shorter ones, in turns; two turns at least', () => {

@@ -354,7 +354,7 @@ describe('dynamo-sla', () => {
 
 test('parameters that are wrong are named', () => {
   expect(() => makeAutoscaler('aibrix-apa', { prefill: { target: 0 }, decode: { target: 1 } })).toThrow(
-    '--autoscale aibrix-apa, prefill: target',
+    '--autoscale aibrix-apa, prefill, target is 0: ',
   );
   expect(() =>
     makeAutoscaler('k8s-hpa', { prefill: { target: 1, speed: 2 }, decode: { target: 1 } }),

@@ -118,18 +118,21 @@ describe('bounds', () => {
     ],
     [
       { parameters: { prefill: { metric: 'speed' } } },
-      'prefill, metric: its parameters: one of waiting, running',
+      '--autoscale aibrix-apa, prefill, metric is "speed": wanted one of waiting, running',
     ],
-    [{ parameters: { decode: { target: -1 } } }, '--autoscale aibrix-apa, decode: target'],
-    [{ parameters: { decode: 3 } }, '--autoscale aibrix-apa, decode: its parameters'],
-    [{ name: 'dynamo-sla' as const }, '--autoscale dynamo-sla: prefillProfile'],
+    [{ parameters: { decode: { target: -1 } } }, '--autoscale aibrix-apa, decode, target is -1: '],
+    [{ parameters: { decode: 3 } }, '--autoscale aibrix-apa, decode is 3: '],
+    [
+      { name: 'dynamo-sla' as const },
+      '--autoscale dynamo-sla, prefillProfile is not given: wanted what one engine does, in --autoscale-config, such as [{"inputTokens":',
+    ],
   ])('%j is refused in a sentence', (more, message) => {
     expect(() => new AutoscaleLoop(choice(more), 8)).toThrow(message);
   });
 });
 
 describe('the driver', () => {
-  const driven = (waiting: () => number) => {
+  const driven = (waiting: () => number, changing = () => false) => {
     const clock = new TestClock(0);
     const stop = new AbortController();
     const asked: [ScaleTarget, string][] = [];
@@ -146,6 +149,7 @@ describe('the driver', () => {
           asked.push([target, why]);
           ends.push({ resolve, reject });
         }),
+      changing,
       tell(each) {
         if (each.kind === 'fails') return void failures.push(each.error);
         told.push(each.decision);
@@ -176,6 +180,23 @@ describe('the driver', () => {
     ends[0]!.resolve();
     await pass(10_000);
     expect(asked).toHaveLength(2);
+    stop.abort();
+    await done;
+  });
+
+  it("waits for somebody else's change as for its own", async () => {
+    let others = true;
+    const { asked, acts, failures, pass, stop, done } = driven(
+      () => 15,
+      () => others,
+    );
+    await pass(20_000);
+    expect(acts).toEqual([false, false]);
+    others = false;
+    await pass(10_000);
+    expect(acts).toEqual([false, false, true]);
+    expect(asked).toHaveLength(1);
+    expect(failures).toEqual([]);
     stop.abort();
     await done;
   });
