@@ -112,13 +112,19 @@ export class GpuKvMemory implements BlockMemory {
   }
 
   async gather(group: number, blockIds: readonly BlockId[], revoked?: AbortSignal): Promise<GatheredBlocks> {
-    const byteLength = this.#checkedLength(group, blockIds);
+    this.#checkedLength(group, blockIds);
+    return this.#gather(blockIds, this.blockBytes[group]!, revoked);
+  }
+
+  /** `used`: bytes of each block. */
+  async #gather(blockIds: readonly BlockId[], used: number, revoked?: AbortSignal): Promise<GatheredBlocks> {
+    const byteLength = blockIds.length * used;
     const buffer = await this.#readback.acquire(byteLength);
     try {
       revoked?.throwIfAborted();
       const acquired = this.#clock.now();
       const encoder = this.#gpu.device.createCommandEncoder({ label: 'kv gather' });
-      const copies = this.#copies(blockIds, this.blockBytes[group]!);
+      const copies = this.#copies(blockIds, used);
       for (const { device, staged, bytes } of copies)
         encoder.copyBufferToBuffer(this.buffer, device, buffer, staged, bytes);
       this.#gpu.device.queue.submit([encoder.finish()]);
@@ -212,9 +218,10 @@ export class GpuKvMemory implements BlockMemory {
     this.#gpu.device.queue.submit([encoder.finish()]);
   }
 
-  /** A copy of one block's bytes. */
+  /** A copy of one block: of its whole page, whichever group has it. */
   async readBlock(id: BlockId): Promise<Uint8Array> {
-    const { bytes, release } = await this.gather(0, [id]);
+    this.#checkedLength(0, [id]);
+    const { bytes, release } = await this.#gather([id], this.pageBytes);
     const copy = bytes.slice();
     release();
     return copy;

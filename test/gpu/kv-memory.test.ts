@@ -97,6 +97,21 @@ it('copies a block as one piece a layer, each to a place of its own, and brings 
 });
 
 it.each([1, 4])(
+  'one block is read whole, though the first group does not fill it, in %i piece(s)',
+  async (pieces) => {
+    gpu = await openTestDevice();
+    const memory = new GpuKvMemory({
+      ...{ gpu, numBlocks: 40, blockBytes, pieces, kvDtype: 'f16', clock: systemClock },
+      groupBytes: [192, blockBytes],
+    });
+    const staged = await memory.stage(blockBytes);
+    staged.bytes.set(content([5]));
+    await staged.commit(1, [5]);
+    expect(await memory.readBlock(5)).toEqual(content([5]));
+  },
+);
+
+it.each([1, 4])(
   'copies of a group with fewer layers than a block holds only these, in %i piece(s)',
   async (pieces) => {
     gpu = await openTestDevice();
