@@ -40,6 +40,11 @@ fn ordered(v: f32) -> u32 {
   return select(bits | 0x80000000u, ~bits, (bits & 0x80000000u) != 0);
 }
 
+// Nothing orders it, so it is never chosen.
+fn is_number(v: f32) -> bool {
+  return (bitcast<u32>(v) & 0x7fffffffu) <= 0x7f800000u;
+}
+
 fn mix(x: u32) -> u32 {
   var h = (x ^ (x >> 16)) * 0x21f0aaadu;
   h = (h ^ (h >> 15)) * 0x735a2d97u;
@@ -67,7 +72,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     let bits = bitcast<u32>(v);
     let hash = mix(bits ^ mix(i));
     let key = ordered(v);
-    let better = (key > best.x || best.y == nothing) && allowed(row, i);
+    let better = (key > best.x || best.y == nothing) && is_number(v) && allowed(row, i);
     best = vec4(select(best.xy, vec2(key, i), better), best.z + hash, best.w + mix(hash + 0x9e3779b9u));
   }
   words[thread] = best;

@@ -4,7 +4,7 @@ var<workgroup> floats: array<f32, WORKGROUP>; // by thread
 
 fn weight(row: Row, token: u32, lowest: u32, highest: f32) -> f32 {
   let v = logits[base + token];
-  if (ordered(v) < lowest || !allowed(row, token)) {
+  if (ordered(v) < lowest || !is_number(v) || !allowed(row, token)) {
     return 0.0;
   }
   return exp((v - highest) / row.temperature);
@@ -16,7 +16,7 @@ fn kept(row: Row, lowest: u32, highest: f32, count: bool) -> f32 {
   for (var i = thread; i < params.vocab; i += WORKGROUP) {
     if (!count) {
       mine += weight(row, i, lowest, highest);
-    } else if (ordered(logits[base + i]) >= lowest && allowed(row, i)) {
+    } else if (ordered(logits[base + i]) >= lowest && is_number(logits[base + i]) && allowed(row, i)) {
       mine += 1.0;
     }
   }

@@ -24,7 +24,7 @@ import type {
   EngineRequest,
   ModelExecutor,
   RequestOutput,
-  SampledToken,
+  SampledRow,
   ScheduledBatch,
 } from './types.ts';
 
@@ -175,7 +175,7 @@ export class EngineCore {
   }
 
   /** Its second half, with what the batch's run gave. */
-  endStep(batch: ScheduledBatch, sampled: readonly SampledToken[]): RequestOutput[] {
+  endStep(batch: ScheduledBatch, sampled: readonly SampledRow[]): RequestOutput[] {
     try {
       const { onBatch, clock } = this.#deps;
       if (batch.requests.length > 0) onBatch?.(batch, clock.now() - this.#runsFromMs);

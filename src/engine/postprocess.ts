@@ -6,10 +6,18 @@ import { invariant } from '../errors.ts';
 import type { ConnectorOutput } from './kv-connector.ts';
 import type { Request } from './request.ts';
 import type { PolicyDeps } from './scheduler.ts';
-import type { FinishReason, RequestOutput, RequestStatus, SampledToken, ScheduledBatch } from './types.ts';
+import type {
+  FinishReason,
+  RequestOutput,
+  RequestStatus,
+  SampledRow,
+  SampledToken,
+  ScheduledBatch,
+} from './types.ts';
 
 type FailedLoad = ConnectorOutput['failedRecving'][number];
-type LoadError = NonNullable<NonNullable<RequestOutput['finish']>['error']>;
+/** Why a request ended in an error. */
+type EndError = NonNullable<NonNullable<RequestOutput['finish']>['error']>;
 type FinishedStatus = Extract<RequestStatus, `finished_${string}`>;
 
 const finishReasons: Record<FinishedStatus, FinishReason> = {
@@ -33,7 +41,7 @@ export class Postprocessor {
   }
 
   /** A batch ran. Requests that were aborted meanwhile are passed over. Their ends come with the outputs. */
-  updateFromOutput(batch: ScheduledBatch, output: readonly SampledToken[]): RequestOutput[] {
+  updateFromOutput(batch: ScheduledBatch, output: readonly SampledRow[]): RequestOutput[] {
     const { config, queues, cache, connector, counters } = this.#deps;
     let next = 0;
     const outputs: RequestOutput[] = [];
@@ -50,7 +58,12 @@ export class Postprocessor {
       next = index + 1;
       invariant(sampled, () => `the executor returned no token for ${requestId}`);
       const forced = request.sampling.forcedTokenIds?.at(request.numOutputTokens);
-      const token = forced === undefined ? sampled : withId(sampled, forced);
+      const tokenId = forced ?? sampled.tokenId;
+      if (tokenId === null) {
+        outputs.push(this.#finish(request, 'finished_error', [], noToken(requestId)));
+        continue;
+      }
+      const token = tokenId === sampled.tokenId ? (sampled as SampledToken) : withId(sampled, tokenId);
       if (!request.prompt) {
         const { noPull } = request.closePrompt();
         if (noPull) counters.noPulls[noPull.by]++;
@@ -82,7 +95,7 @@ export class Postprocessor {
   }
 
   /** No-op for an unknown or finished request. Blocks that a load still writes into stay until it ended. */
-  finishRequest(requestId: string, status: FinishedStatus, error: LoadError | null = null): void {
+  finishRequest(requestId: string, status: FinishedStatus, error: EndError | null = null): void {
     const request = this.#deps.queues.known.get(requestId);
     if (request && !request.isFinished) this.#endings.push(this.#finish(request, status, [], error));
   }
@@ -101,7 +114,7 @@ export class Postprocessor {
     else {
       const lost = `the KV of request ${requestId} did not arrive (${outcome}): ${message}`;
       // What is held no longer was named by whoever asked, as what never was.
-      const error: LoadError =
+      const error: EndError =
         outcome === 'refused'
           ? { code: 'refused', message }
           : { code: outcome === 'expired' ? 'refused' : 'transfer', message: lost };
@@ -146,7 +159,7 @@ export class Postprocessor {
     connector?.streams?.requestComputed(request, cache.blockIds(request));
   }
 
-  #finish(request: Request, status: FinishedStatus, tokens: SampledToken[], error: LoadError | null) {
+  #finish(request: Request, status: FinishedStatus, tokens: SampledToken[], error: EndError | null) {
     const { queues, cache, connector } = this.#deps;
     const loading = queues.loading.has(request);
     queues.remove(request);
@@ -173,7 +186,12 @@ export class Postprocessor {
   }
 }
 
-const withId = ({ requestId, logitsDigest, logits }: SampledToken, tokenId: number): SampledToken => {
+const noToken = (requestId: string): EndError => ({
+  code: 'internal',
+  message: `no token could be sampled for request ${requestId}: its logits are no numbers`,
+});
+
+const withId = ({ requestId, logitsDigest, logits }: SampledRow, tokenId: number): SampledToken => {
   return { requestId, tokenId, logitsDigest, logits };
 };
 

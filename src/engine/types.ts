@@ -86,6 +86,12 @@ export interface SampledToken {
   logits: Float32Array | null;
 }
 
+/** What a row gave. */
+export interface SampledRow extends Omit<SampledToken, 'tokenId'> {
+  /** null: no token could be sampled, since its logits are no numbers. */
+  tokenId: number | null;
+}
+
 /** What an engine did, or a request waited for, from when to when on the engine's clock. For spans only: nothing is decided by it. */
 export interface EngineActivity {
   /**
@@ -103,7 +109,7 @@ export interface EngineActivity {
 
 /** Runs a batch. Rows are computed in order; KV is written before anything reads it. One call at a time. */
 export interface ModelExecutor {
-  execute(batch: ScheduledBatch): Promise<SampledToken[]>;
+  execute(batch: ScheduledBatch): Promise<SampledRow[]>;
 }
 
 export type FinishReason = 'stop' | 'length' | 'abort' | 'error';
@@ -150,7 +156,7 @@ export interface RequestOutput {
   finish: null | {
     reason: FinishReason;
     /** Set when reason is 'error'. */
-    error: { code: Extract<ErrorCode, 'transfer' | 'refused'>; message: string } | null;
+    error: { code: Extract<ErrorCode, 'transfer' | 'refused' | 'internal'>; message: string } | null;
     kvTransferParams: KvTransferParams | null;
     numPreemptions: number;
   };

@@ -2,7 +2,7 @@
  * Runs scheduled batches on the device: uploads a piece's inputs, submits its kernels in parts of about maxSubmitMs, one
  * in flight, and reads back what was sampled. It decides nothing about requests, and allocates no block.
  */
-import type { ModelExecutor, SampledToken, ScheduledBatch } from '../engine/types.ts';
+import type { ModelExecutor, SampledRow, ScheduledBatch } from '../engine/types.ts';
 import { invariant } from '../errors.ts';
 import type { GpuDevice } from '../gpu/device.ts';
 import type { TimingMode } from '../measure/profile.ts';
@@ -121,7 +121,7 @@ export class ModelRunner implements ModelExecutor {
   }
 
   /** Throws EngineDeadError when the device is lost meanwhile. */
-  async execute(batch: ScheduledBatch): Promise<SampledToken[]> {
+  async execute(batch: ScheduledBatch): Promise<SampledRow[]> {
     invariant(!this.#busy, () => 'execute was called while a batch was running');
     const { limits } = this.#parts.options;
     const rows = batch.requests.reduce((sum, request) => sum + request.tokenIds.length, 0);
@@ -135,7 +135,7 @@ export class ModelRunner implements ModelExecutor {
     );
     this.#busy = true;
     try {
-      const sampled: SampledToken[] = [];
+      const sampled: SampledRow[] = [];
       let begunMs = this.#parts.options.clock.now();
       for (const piece of cutIntoPieces(batch, this.#shape, this.#pieceLimits())) {
         sampled.push(...(await this.#runPiece(piece, batch.step, begunMs)));
@@ -176,7 +176,7 @@ export class ModelRunner implements ModelExecutor {
     return this.#parts.later.settled();
   }
 
-  async #runPiece(piece: Piece, step: number, begunMs: number): Promise<SampledToken[]> {
+  async #runPiece(piece: Piece, step: number, begunMs: number): Promise<SampledRow[]> {
     const { pass } = this.#parts;
     uploadPiece(this.#parts, piece);
     const all = pass.dispatches(piece);
@@ -266,7 +266,7 @@ export class ModelRunner implements ModelExecutor {
   async #runLast(
     part: readonly Work[],
     piece: Piece,
-  ): Promise<{ sampled: SampledToken[]; computedMs: number }> {
+  ): Promise<{ sampled: SampledRow[]; computedMs: number }> {
     const { clock } = this.#parts.options;
     let computedMs = 0;
     const submit = async (last?: LastPart) => {

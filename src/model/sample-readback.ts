@@ -1,6 +1,5 @@
 /** Brings sampled tokens, their digests and, when kept, their logits back from the device; draws what the kernel cannot. */
-import type { SampledToken } from '../engine/types.ts';
-import { invariant } from '../errors.ts';
+import type { SampledRow } from '../engine/types.ts';
 import type { GpuDevice } from '../gpu/device.ts';
 import { StagingRing } from '../gpu/staging.ts';
 import type { Activations } from './activations.ts';
@@ -42,7 +41,7 @@ export class SampleReadback {
   async read(
     piece: Piece,
     run: (copy: (encoder: GPUCommandEncoder) => void, done: () => Promise<unknown>) => Promise<void>,
-  ): Promise<SampledToken[]> {
+  ): Promise<SampledRow[]> {
     const count = piece.samples.length;
     const wanted = piece.samples.some(({ sample }) => this.#isKept(sample) || isOnHost(sample));
     const logitBytes = wanted ? 4 * pad4(this.#vocabSize) * count : 0;
@@ -70,17 +69,14 @@ export class SampleReadback {
     return this.#keepLogits || sample.params.keepLogits === true;
   }
 
-  #parse({ samples }: Piece, mapped: ArrayBuffer): SampledToken[] {
+  #parse({ samples }: Piece, mapped: ArrayBuffer): SampledRow[] {
     const words = new Uint32Array(mapped, 0, 4 * samples.length);
     return samples.map(({ requestId, sample }, i) => {
       const [drawn, low, high] = [words[4 * i]!, words[4 * i + 1]!, words[4 * i + 2]!];
       const at = RESULT_BYTES * samples.length + 4 * pad4(this.#vocabSize) * i;
       const row = () => new Float32Array(mapped, at, this.#vocabSize);
-      const tokenId = isOnHost(sample) ? sampleOnHost(row(), sample) : drawn;
-      invariant(
-        tokenId !== null && tokenId < this.#vocabSize,
-        () => `${requestId}: no token could be sampled; its logits are no numbers`,
-      );
+      const onDevice = drawn < this.#vocabSize ? drawn : null;
+      const tokenId = isOnHost(sample) ? sampleOnHost(row(), sample) : onDevice;
       const logits = this.#isKept(sample) ? row().slice() : null;
       return { requestId, tokenId, logitsDigest: hex(high) + hex(low), logits };
     });

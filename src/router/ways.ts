@@ -238,6 +238,7 @@ function submitted(
 function throwIfFailed(engine: EngineClient, output: RequestOutput): void {
   if (output.finish?.reason !== 'error') return;
   const { code = 'transfer', message = 'the request failed' } = output.finish.error ?? {};
-  const ErrorOfKind = code === 'refused' ? RefusedError : TransferError;
+  const kinds = { refused: RefusedError, transfer: TransferError, internal: InternalError };
+  const ErrorOfKind = kinds[code];
   throw new ErrorOfKind(`${engine.engineId}: ${message}`);
 }

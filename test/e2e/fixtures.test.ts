@@ -152,8 +152,8 @@ describe('recall', slowAdapter, () => {
       while (found.length < answer.length) {
         const { tokenId } = await model.feed(next, length, blockIds);
         length += next.length;
-        found.push(tokenId);
-        next = [tokenId];
+        found.push(tokenId!);
+        next = [tokenId!];
       }
       expect(found).toEqual(answer);
     }

@@ -159,6 +159,30 @@ it('a stop that comes before minTokens is none, and the one that comes with them
   expect(engine.tokensOf('never')).toEqual([EOS]);
 });
 
+it('a row whose logits are no numbers ends its request, and no other of the step', async () => {
+  const engine: TestEngine = new TestEngine(engineConfig(), {
+    executor: {
+      execute: async (batch) =>
+        (await engine.model.execute(batch)).map((row) =>
+          row.requestId === 'broken' ? { ...row, tokenId: null } : row,
+        ),
+    },
+  });
+  engine.add(request('broken', tokens(5), { maxTokens: 3 }));
+  engine.add(request('sound', tokens(5, 1), { maxTokens: 3, ignoreEos: true }));
+  await engine.settle();
+  expect(engine.finishOf('broken')).toMatchObject({
+    reason: 'error',
+    error: {
+      code: 'internal',
+      message: expect.stringContaining('request broken: its logits are no numbers'),
+    },
+  });
+  expect(engine.tokensOf('broken')).toEqual([]);
+  expect(engine.tokensOf('sound')).toHaveLength(3);
+  expect(engine.core.hasWork()).toBe(false);
+});
+
 describe('KV that does not come', () => {
   const failed = async (outcome: 'refused' | 'expired' | 'dead' | 'failed') => {
     const engine = new ScriptedEngine();

@@ -94,6 +94,21 @@ describe('sampling', () => {
   });
 
   it.each([
+    ['greedy', {}],
+    ['temperature 1', { temperature: 1 }],
+    ['top-k 1', { temperature: 1, topK: 1 }],
+    ['top-p 0.1', { temperature: 1, topP: 0.1 }],
+  ])('%s never chooses what is no number, and nothing where all are none', async (_, params) => {
+    const one = new Float32Array(100).fill(Number.NaN);
+    one[9] = -3;
+    one[70] = -50;
+    const none = new Float32Array(100).fill(Number.NaN);
+    const [some, nothing] = await sample([one, none], [sampleOf(params), sampleOf(params)]);
+    expect(some!.token).toBe(9);
+    expect(nothing!.token).toBe(2 ** 32 - 1);
+  });
+
+  it.each([
     ['temperature 1', { temperature: 1 }],
     ['temperature 0.3', { temperature: 0.3 }],
     ['top-k 5', { temperature: 1.5, topK: 5 }],

@@ -204,7 +204,7 @@ it('draws by seed and output index, not by batch row; keeps forbidden tokens out
   expect(many[2]!.tokenId).toBe(alone!.tokenId);
   expect(new Set(many.map(({ logitsDigest }) => logitsDigest)).size).toBe(1);
   expect(new Set(many.map(({ tokenId }) => tokenId)).size).toBeGreaterThan(1);
-  const [kept] = await run([sample(5, 3, [alone!.tokenId])]);
+  const [kept] = await run([sample(5, 3, [alone!.tokenId!])]);
   expect(kept!.tokenId).not.toBe(alone!.tokenId);
 });
 

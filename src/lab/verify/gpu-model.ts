@@ -1,7 +1,7 @@
 /** A model on a device of this thread, without an engine around it: for checks that read logits and KV as they are. */
 import type { Arithmetic } from '../../config/arithmetic.ts';
 import { DEFAULT_SAMPLING } from '../../engine/sampling.ts';
-import type { BlockId, SampledToken } from '../../engine/types.ts';
+import type { BlockId, SampledRow } from '../../engine/types.ts';
 import { type ModelOnDevice, putOnDevice } from '../../model/on-device.ts';
 import type { Architecture, ModelWeights, WeightDtype } from '../../model/types.ts';
 import { systemClock } from '../../platform/clock.ts';
@@ -60,7 +60,7 @@ export class GpuModel {
     tokenIds: readonly number[],
     startPosition: number,
     blockIds: readonly BlockId[],
-  ): Promise<SampledToken> {
+  ): Promise<SampledRow> {
     const sample = { params: greedy, outputIndex: 0, forbiddenTokenIds: [] };
     const [sampled] = await this.#on.runner.execute({
       step: this.#steps++,
