@@ -1,6 +1,7 @@
 /**
  * What a kernel has to do for a piece, whatever its form: floating-point operations, and bytes when each operand is read,
- * and each result written, once. Only for profiles: nothing is scheduled by it.
+ * and each result written, once. Of few rows a product also does what stands beside it, which is little beside its weights, and
+ * not counted. Only for profiles: nothing is scheduled by it.
  */
 import { contextParts } from './kernel-variants.ts';
 import { windowOf } from './layer-attention.ts';
@@ -52,10 +53,15 @@ export function kernelCost(
   });
   switch (kernel) {
     case 'qkv':
-    case 'o':
     case 'gate up':
-    case 'down':
       return multiply(rows, matrices[kernel]);
+    case 'o':
+    case 'down': {
+      const { flops, bytes } = multiply(rows, matrices[kernel]);
+      // It is added to what is there, unless a norm follows.
+      const added = architecture.outputNorms ? 0 : rows * matrices[kernel].outputs;
+      return { flops: flops + added, bytes: bytes + added * F32 };
+    }
     case 'lm head':
       return multiply(logitRows, {
         ...matrices[kernel],
@@ -72,19 +78,24 @@ export function kernelCost(
       return pass(rows * numHeads * headDim * contextParts(piece.longestContext, window), 1, 3);
     case 'rope': {
       const values = rows * matrices.qkv.outputs;
-      return { flops: 3 * values, bytes: values * (F32 + kvBytes) };
+      const q = rows * numHeads * headDim;
+      return { flops: 3 * values, bytes: (values + q) * F32 + (values - q) * kvBytes };
     }
     case 'swiglu':
       return pass(rows * intermediateSize, 3, 5);
     case 'embedding':
       return { flops: 0, bytes: (rows * hiddenSize * (weightBytes + F32)) / shapes.vocabularyPieces };
     case 'final norm':
-      return pass(logitRows * hiddenSize, 4);
+      return pass(logitRows * hiddenSize, 2, 4);
+    case 'o norm':
+    case 'down norm':
+      // Added to the residual.
+      return pass(rows * hiddenSize, 3, 5);
     case 'sample':
       return pass(logitRows * vocabSize, 1, 4);
     default:
-      // Norms: the residual is added and written back, the normalised row is written.
-      return pass(rows * hiddenSize, 4);
+      // The other norms.
+      return pass(rows * hiddenSize, 2, 4);
   }
 }
 
