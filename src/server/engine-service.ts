@@ -8,14 +8,21 @@ import { readAnswer } from '../router/answer.ts';
 import type { EngineClient } from '../router/engine-client.ts';
 import { requestOutputs } from '../router/ways.ts';
 import type { HostNames } from './host-names.ts';
-import { comeBack, HttpError } from './http-error.ts';
+import { comeBack, HttpError, isComeBack } from './http-error.ts';
 import { atPeer, checkKvParams, seatOf } from './kv-params.ts';
 import type { AnswerPiece, EngineService, GenerationRequest, ServedModel, TextTools } from './service.ts';
 import { promptTokens } from './text-tools.ts';
 
 /** What of a body says whose blocks it was to read. */
 const refusedOffer = z.object({
-  kv_transfer_params: kvTransferParamsSchema,
+  kv_transfer_params: kvTransferParamsSchema.optional(),
+  // Where vLLM's /inference/v1/generate has them.
+  sampling_params: z
+    .object({
+      extra_args: z.object({ kv_transfer_params: kvTransferParamsSchema.optional() }).nullish(),
+    })
+    .nullish()
+    .catch(null),
   cache_salt: z
     .string()
     .nullish()
@@ -71,10 +78,11 @@ export class OneEngineService implements EngineService {
   }
 
   refused(body: unknown): void {
-    const offer = refusedOffer.safeParse(body).data;
-    if (!offer || (offer.kv_transfer_params.remote_token_ids ?? []).length > this.model.maxModelLen) return;
-    const kvTransferParams = atPeer(offer.kv_transfer_params, this.#peers());
-    const cacheSalt = offer.cache_salt;
+    const asked = refusedOffer.safeParse(body).data;
+    const offer = asked?.kv_transfer_params ?? asked?.sampling_params?.extra_args?.kv_transfer_params;
+    if (!asked || !offer || (offer.remote_token_ids ?? []).length > this.model.maxModelLen) return;
+    const kvTransferParams = atPeer(offer, this.#peers());
+    const cacheSalt = asked.cache_salt;
     this.engine()
       .serving.refuseRequest({ promptTokenIds: [], kvTransferParams, cacheSalt })
       .catch(() => {});
@@ -100,7 +108,8 @@ export class OneEngineService implements EngineService {
       throw comeBack(`engine ${this.name} is leaving the fleet: ask another`);
     const { requestId, sampling, cacheSalt, signal, skipSpecialTokens } = request;
     const { promptTokenIds, kvTransferParams } = await this.#checked(request).catch((error: unknown) => {
-      this.refused({ kv_transfer_params: request.kvTransferParams, cache_salt: cacheSalt });
+      if (!isComeBack(error))
+        this.refused({ kv_transfer_params: request.kvTransferParams, cache_salt: cacheSalt });
       throw error;
     });
     const stopping = new AbortController();

@@ -11,7 +11,7 @@ import { badWordsTokenIds } from './bad-words.ts';
 import type { Asked } from './bodies.ts';
 import { type Choice, choicesOf } from './choices.ts';
 import type { AnswerHead, Format } from './formats.ts';
-import { asHttpError, HttpError } from './http-error.ts';
+import { asHttpError, HttpError, isComeBack } from './http-error.ts';
 import { logprobsOf } from './logprobs.ts';
 import { merged } from './merged.ts';
 import type { RequestObserver, RequestRecord } from './observer.ts';
@@ -178,7 +178,13 @@ async function* pieceByPiece(
   let last: AnswerPiece | null = null;
   let failure: unknown = null;
   try {
-    const sampling = { ...choice.sampling, badWordsTokenIds: await badWords };
+    const badWordsTokenIds = await badWords.catch((error: unknown) => {
+      // No engine has heard of the blocks that it was to read.
+      if (service.kind === 'engine' && !isComeBack(error))
+        service.refused({ kv_transfer_params: asked.kvTransferParams, cache_salt: asked.cacheSalt });
+      throw error;
+    });
+    const sampling = { ...choice.sampling, badWordsTokenIds };
     const pieces = service.generate({
       ...asked,
       ...choice,

@@ -46,6 +46,9 @@ const RETRY_AFTER = '1';
 export const comeBack = (message: string): HttpError =>
   new HttpError(503, message, null, { 'Retry-After': RETRY_AFTER });
 
+/** Who asked is to come back, and will name the same blocks. */
+export const isComeBack = (error: unknown): boolean => error instanceof HttpError && error.status === 503;
+
 /** What was asked for cannot be: more engines than there is memory for, too. */
 const ASKED_FOR: ReadonlySet<string> = new Set(['request', 'config', 'model', 'adapter']);
 

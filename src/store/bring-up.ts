@@ -78,12 +78,14 @@ export class BringUp {
     const somewhere = heldPrefix(asked, (key) =>
       catalog.state(key) !== 'absent' || below.has(key) ? SOMEWHERE : null,
     );
-    for (const key of keysOf(somewhere, asked.hashes)) {
+    const wanted = keysOf(somewhere, asked.hashes);
+    // What is there is kept before room is made for the rest, or it would be what has to go.
+    kept.push(...wanted.filter((key) => catalog.state(key) === 'ready'));
+    catalog.prepareLoad(kept);
+    for (const key of wanted) {
       const state = catalog.state(key);
-      if (state === 'ready') {
-        catalog.prepareLoad([key]);
-        kept.push(key);
-      } else if (state === 'coming') raising.push(arrivals.of(key).then(() => {}));
+      if (state === 'ready') continue;
+      if (state === 'coming') raising.push(arrivals.of(key).then(() => {}));
       else {
         const slot = catalog.prepareStore(key);
         if (slot === null) break;

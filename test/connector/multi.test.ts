@@ -35,10 +35,11 @@ function clusterWith(
   offloading: Partial<OffloadingConfig> = {},
   sizes: Sizes = { prefixCaching: false },
   costProfile: CostProfile | null = null,
+  sizesOfD = sizes,
 ) {
   return new PolicyCluster(
     sizes,
-    sizes,
+    sizesOfD,
     {
       name: 'MultiConnector',
       multi: { composition, names },
@@ -250,3 +251,24 @@ it('whatever goes wrong in between: the tokens of one engine alone, and nothing 
     { numRuns: 60 },
   );
 });
+
+it.each(['pull', 'streamed'] as const)(
+  '%s: of a prompt that D has whole from the store P holds nothing, though it computes it later',
+  async (handover) => {
+    const sizes = { prefixCaching: true, maxNumSeqs: 1, maxNumBatchedTokens: 16, maxModelLen: 1024 };
+    const sizesOfD = { ...sizes, maxNumSeqs: 8, prefixCaching: false };
+    const names: Names = ['NixlConnector', 'OffloadingConnector'];
+    const cluster = clusterWith('compose', names, {}, sizes, null, sizesOfD);
+    cluster.handover = handover;
+    const prompt = tokens(48);
+    await cluster.finish(cluster.turn('a', prompt, { maxTokens: 3 }, null), { idleMs: 10 });
+    await cluster.settle();
+    // P is busy with another prompt when the same one comes again.
+    const other = cluster.turn('o', tokens(700, 9), { maxTokens: 2 }, null);
+    await Promise.resolve();
+    const again = cluster.turn('b', prompt, { maxTokens: 3 }, null);
+    await cluster.finish(Promise.all([other, again]), { idleMs: 10 });
+    await cluster.settle();
+    expect(cluster.p.holds.list().filter(({ direction }) => direction === 'prefill')).toEqual([]);
+  },
+);

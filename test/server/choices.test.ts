@@ -148,6 +148,19 @@ describe('several answers', () => {
     }
     expect([bodies.length, stub.requests.length]).toEqual([2, 0]);
   });
+
+  test('a word that cannot be forbidden: a 400, and the holder is told', async () => {
+    const stub = new StubService('engine');
+    const bodies: unknown[] = [];
+    stub.refused = (body?: unknown) => void bodies.push(body);
+    const kv_transfer_params = { do_remote_decode: true };
+    const response = await stubApp(stub).request(
+      COMPLETION,
+      post({ prompt: 'a', bad_words: [' '], kv_transfer_params }),
+    );
+    expect([response.status, stub.requests.length]).toEqual([400, 0]);
+    expect(bodies).toMatchObject([{ kv_transfer_params: { do_remote_decode: true } }]);
+  });
 });
 
 describe('ids and usage as they come', () => {

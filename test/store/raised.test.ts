@@ -2,7 +2,8 @@
 import { describe, expect, it } from 'vitest';
 import type { Prefetch } from '../../src/config/store.ts';
 import type { BlockHash } from '../../src/engine/block-hash.ts';
-import type { LowerTier, Raising } from '../../src/store/bring-up.ts';
+import { Arrivals } from '../../src/store/arrivals.ts';
+import { BringUp, type LowerTier, type Raising } from '../../src/store/bring-up.ts';
 import { BlockCatalog } from '../../src/store/catalog.ts';
 import { storeKey } from '../../src/store/keys.ts';
 import { StoreService } from '../../src/store/service.ts';
@@ -109,3 +110,25 @@ describe('how long who asks waits for what comes up', () => {
 });
 
 const settled = () => new Promise((resolve) => setImmediate(resolve));
+
+it('keeps what is in memory of a prefix while room is made for what went down of it', async () => {
+  const catalog = new BlockCatalog({ slots: 6, eviction: 'lru' });
+  const [text, other] = ['a', 'b'].map((name) =>
+    [0, 1, 2, 3].map((i) => `${name}${i}`.padEnd(64, '0') as BlockHash),
+  );
+  for (const hash of [...text!, ...other!]) {
+    catalog.prepareStore(keyOf(hash));
+    catalog.completeStore(keyOf(hash), true);
+  }
+  const inMemory = () => text!.map((hash) => catalog.state(keyOf(hash)) === 'ready');
+  expect(inMemory()).toEqual([false, false, true, true]);
+  const bringUp = new BringUp({
+    ...{ catalog, arrivals: new Arrivals(catalog), clock: new TestClock(), blockSize: 16 },
+    lower: { look: async () => ({ has: () => true, load: async () => true }), stored() {} },
+    prefetch: 'wait_complete',
+  });
+  const asked = { hashes: text!, groups: [{ kind: 'full' as const }], chunk: 1, blockSize: 16 };
+  const { kept, raised } = await bringUp.prefixOf(asked, null);
+  expect([kept.length, raised]).toEqual([4, 2]);
+  expect(inMemory()).toEqual([true, true, true, true]);
+});

@@ -96,7 +96,11 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
 
   onNewRequest(request: ConnectorRequest): void {
     const { requestId, kvTransferParams: params } = request;
-    if (isStreamedPrefill(params)) this.#computed.set(requestId, nothingComputed(request));
+    if (isStreamedPrefill(params)) {
+      this.#computed.set(requestId, nothingComputed(request));
+      // Its reader may be done, by a store, before it is scheduled.
+      this.#reqsInBatch.add(requestId);
+    }
     if (!params?.do_remote_prefill) return;
     const remote = remoteRequest(params);
     if ('missing' in remote) return;

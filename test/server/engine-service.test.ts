@@ -1,0 +1,73 @@
+/** Who is told that blocks are read by nobody, when an engine's own port refuses a request that names them. */
+import { expect, it } from 'vitest';
+import type { RefusedRequest } from '../../src/engine/kv-connector.ts';
+import { RequestError } from '../../src/errors.ts';
+import type { EngineCluster } from '../../src/fleet/cluster.ts';
+import { OneEngineService } from '../../src/server/engine-service.ts';
+import type { HostNames } from '../../src/server/host-names.ts';
+import { comeBack } from '../../src/server/http-error.ts';
+import type { GenerationRequest, ServedModel, TextTools } from '../../src/server/service.ts';
+
+const kvTransferParams = {
+  ...{ do_remote_prefill: true, remote_engine_id: 'prefill-0', remote_request_id: 'r' },
+  ...{ remote_host: 'h', remote_port: 1, remote_block_ids: [[1]] },
+  ...{ remote_num_tokens: 3, remote_token_ids: [1, 2, 3] },
+};
+
+/** decode-0's, beside prefill-0; its texts become no tokens. */
+function service(failure: Error = new RequestError('no')) {
+  const told: RefusedRequest[] = [];
+  const engine = {
+    ...{ name: 'decode-0', engineId: 'decode-0', ended: null },
+    serving: { refuseRequest: async (request: RefusedRequest) => void told.push(request) },
+  };
+  const peer = { name: 'prefill-0', engineId: 'prefill-0', address: { host: 'h', port: 1 } };
+  const settings = { maxNumSeqs: 4, connector: { loadFailurePolicy: 'fail' } };
+  const cluster = { engines: [engine, peer], settings, members: { isLeaving: () => false } };
+  const text = { encode: () => Promise.reject(failure) };
+  const model = { names: ['m'], maxModelLen: 64, vocabSize: 10, eosTokenIds: [] };
+  const one = new OneEngineService(
+    cluster as unknown as EngineCluster,
+    'decode-0',
+    model as unknown as ServedModel,
+    text as unknown as TextTools,
+    { has: () => true, askedUnder() {} } as unknown as HostNames,
+    () => {
+      throw new Error('no engine is to be asked');
+    },
+  );
+  return { one, told };
+}
+
+const asked = {
+  ...{ requestId: 'x', prompt: { kind: 'text', text: 'long' }, cacheSalt: null, kvTransferParams },
+  ...{ sampling: {}, stop: [], onWay() {}, onPrompt() {}, signal: new AbortController().signal },
+} as unknown as GenerationRequest;
+
+it.each([
+  ['is refused for good', new RequestError('too long'), 1],
+  ['is to come again', comeBack('32 long texts wait already'), 0],
+])('of a request that %s', async (_, failure, times) => {
+  const { one, told } = service(failure);
+  await expect(one.generate(asked).next()).rejects.toBe(failure);
+  expect(told).toHaveLength(times);
+});
+
+it.each([
+  ['at the top', { kv_transfer_params: kvTransferParams }],
+  [
+    'in extra_args',
+    { sampling_params: { temperature: -1, extra_args: { kv_transfer_params: kvTransferParams } } },
+  ],
+])('of a body refused at the door, with its parameters %s', async (_, body) => {
+  const { one, told } = service();
+  one.refused({ token_ids: [1], ...body });
+  expect(told).toMatchObject([{ kvTransferParams: { remote_request_id: 'r' } }]);
+});
+
+it('of a body that names nothing', () => {
+  const { one, told } = service();
+  for (const body of [{}, null, { sampling_params: 3 }, { sampling_params: { extra_args: null } }])
+    one.refused(body);
+  expect(told).toEqual([]);
+});
