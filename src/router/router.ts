@@ -257,8 +257,11 @@ export class Router {
   #finish(request: GenerateRequest, served: ServedTurn, end: AnswerEnd, atMs: number): TurnResult {
     const { conversation, promptTokenIds } = served.facts;
     const { text } = served;
-    const { keptTokens } = end;
     const before = served.start();
+    // An end token has no text: whoever goes on from text sends the template's end of the turn, or none.
+    const unsaid =
+      request.promptText !== undefined && end.reason === 'stop' && end.stopReason === null ? 1 : 0;
+    const keptTokens = end.keptTokens === null ? null : end.keptTokens - unsaid;
     const held = served.held();
     this.#deps.conversations.finish(conversation, request, {
       historyIds: historyOf(before.tokenIds, promptTokenIds.length, keptTokens),

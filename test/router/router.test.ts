@@ -32,7 +32,13 @@ const text: TurnText = {
   },
 };
 
-function world(mode: Mode, handover: Handover = 'pull', names = ['p0', 'd0'], policy = ROUND_ROBIN) {
+function world(
+  mode: Mode,
+  handover: Handover = 'pull',
+  names = ['p0', 'd0'],
+  policy = ROUND_ROBIN,
+  eosTokenIds: number[] = [],
+) {
   const engines = names.map((id) => new FakeEngine(id, id.startsWith('p') ? 'prefill' : 'decode'));
   let now = 0;
   const clock = { now: () => now++, sleep: async () => {} };
@@ -42,7 +48,7 @@ function world(mode: Mode, handover: Handover = 'pull', names = ['p0', 'd0'], po
   const told: RequestNotice[] = [];
   let ids = 0;
   const router = new Router({
-    text,
+    text: { ...text, architecture: { eosTokenIds } },
     prompts: new PromptBuilder(text),
     conversations,
     clock,
@@ -372,6 +378,28 @@ describe('a text that takes time to become tokens', () => {
     expect(at('d0').released).toEqual([]);
     const next = await ask({ conversationId: 'c', promptText: `${before}y` });
     expect(next.prompt.pulledTokens).toBeGreaterThan(0);
+  });
+});
+
+describe('a text that goes on from an answer which an end token ended', () => {
+  const idsOf = (text: string) => Array.from(text, (character) => character.charCodeAt(0));
+  const eos = answerOf(idsOf('ab'), 1);
+
+  test.each([
+    ['with its own end of the turn has one end', `${String.fromCharCode(eos)}cd`, [eos, ...idsOf('cd')]],
+    ['with plain text has none', 'cd', idsOf('cd')],
+  ])('%s', async (_, more, added) => {
+    const { at, ask } = world('monolithic', 'pull', ['p0', 'd0'], ROUND_ROBIN, [eos]);
+    const d = at('d0');
+    let tokens = 0;
+    d.pace = async () => {
+      if (++tokens === 2) d.stopped.push(d.requests[0]!.requestId);
+    };
+    const first = await ask({ promptText: 'ab' });
+    expect(first).toMatchObject({ finishReason: 'stop', stopReason: null, text: first.text[0] });
+    expect(first.outputTokenIds[1]).toBe(eos);
+    const next = await ask({ promptText: `ab${first.text}${more}` });
+    expect(next.promptTokenIds).toEqual([...idsOf('ab'), first.outputTokenIds[0], ...added]);
   });
 });
 
