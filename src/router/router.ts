@@ -183,17 +183,20 @@ export class Router {
   ): AsyncIterable<TimedOutput> {
     const alone = new Set<string>(plan?.way === 'alone' ? [plan.engineId] : []);
     const next = (): AsyncIterable<TimedOutput> | null => {
-      const { views } = this.#deps.routing(null);
-      const other = planAgain(views.of(this.#deps.engines(), this.#deps.clock.now()), alone);
+      const { clock, engines, placement, routing } = this.#deps;
+      const views = routing(null).views.of(engines(), clock.now());
+      const other = planAgain(asked.promptTokenIds.length, views, alone, placement);
       if (!other) return null;
       alone.add(other.engineId);
       again();
       watch.planned(other);
       return this.#go(served, { ...asked, remote: null }, other, watch, `-again${alone.size}`);
     };
-    const first = plan ? this.#go(served, asked, plan, watch, '') : next();
+    if (plan) return withFailover(this.#go(served, asked, plan, watch, ''), next);
+    const first = next();
     if (!first) throw new EngineDeadError('no engine is alive: wait until one is started again');
-    return withFailover(first, next);
+    const ended = 'no engine that is alive takes the turn: wait until those that ended are started again';
+    return withFailover(first, next, new EngineDeadError(ended));
   }
 
   async *#go(
