@@ -2,7 +2,7 @@
  * A turn whose engines or transfers fail goes another way. Tokens do not depend on the way, so what was given out before
  * a failure stands, and the next way goes on after it.
  */
-import { InternalError, invariant, KvferryError, RequestError } from '../errors.ts';
+import { InternalError, invariant, KvferryError, RefusedError, RequestError } from '../errors.ts';
 import type { TimedOutput } from './output-stream.ts';
 
 /**
@@ -31,6 +31,21 @@ export async function* withFailover(
       outputs = other;
     }
   }
+}
+
+/** Outputs of the first way; those of the other where the first is refused KV, and `mayTake` says that nothing came of it yet. */
+export async function* orWhenRefused(
+  first: AsyncIterable<TimedOutput>,
+  mayTake: () => boolean,
+  other: () => AsyncIterable<TimedOutput>,
+): AsyncGenerator<TimedOutput> {
+  try {
+    yield* first;
+    return;
+  } catch (error) {
+    if (!(error instanceof RefusedError && mayTake())) throw error;
+  }
+  yield* other();
 }
 
 async function* continued(outputs: AsyncIterable<TimedOutput>, given: number[]): AsyncGenerator<TimedOutput> {

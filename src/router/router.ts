@@ -8,7 +8,7 @@ import { type AnswerEnd, type AnswerToken, readAnswer } from './answer.ts';
 import { type Conversation, type ConversationCache, type HeldForNextTurn, release } from './conversations.ts';
 import type { RoutedTurn } from './decision.ts';
 import type { EngineClient } from './engine-client.ts';
-import { withFailover } from './failover.ts';
+import { orWhenRefused, withFailover } from './failover.ts';
 import type { TimedOutput } from './output-stream.ts';
 import { enginesOf, planAgain, type TurnPlan } from './plan.ts';
 import { type PlannerDeps, planned } from './planned.ts';
@@ -149,7 +149,7 @@ export class Router {
     };
     const outputs = request.failover
       ? this.#withFailover(served, asked, plan, watch, give)
-      : this.#go(served, asked, plan!, watch, '');
+      : this.#goOrCompute(served, asked, plan!, watch, offered?.givenBack ?? false);
     const answer = readAnswer(outputs, {
       decoder: text.tokenizer.streamDecoder({ skipSpecialTokens: request.skipSpecialTokens ?? false }),
       eosTokenIds: text.architecture.eosTokenIds,
@@ -160,7 +160,7 @@ export class Router {
       onlyEnd: request.onlyEnd ?? false,
     });
     const end = (failure: unknown): void => {
-      // P ended before it read: what was offered is good for the next turn.
+      // P ended, perhaps before it read: what was offered may be good for the next turn.
       if (!given && failure instanceof EngineDeadError && !served.prefilled && !offered!.holder.ended) {
         given = true;
         leaveHolder();
@@ -197,6 +197,27 @@ export class Router {
     if (!first) throw new EngineDeadError('no engine is alive: wait until one is started again');
     const ended = 'no engine that is alive takes the turn: wait until those that ended are started again';
     return withFailover(first, next, new EngineDeadError(ended));
+  }
+
+  /** `unsure`: what is offered may have been read by a P that ended; when it is gone, P computes. */
+  #goOrCompute(
+    served: ServedTurn,
+    asked: Omit<Turn, 'requestIds'>,
+    plan: TurnPlan,
+    watch: TurnWatch,
+    unsure: boolean,
+  ): AsyncIterable<TimedOutput> {
+    const first = this.#go(served, asked, plan, watch, '');
+    if (!unsure || plan.way === 'alone') return first;
+    const computed = { ...plan, load: null };
+    return orWhenRefused(
+      first,
+      () => !served.prefilled,
+      () => {
+        watch.planned(computed);
+        return this.#go(served, { ...asked, remote: null }, computed, watch, '-again');
+      },
+    );
   }
 
   async *#go(
@@ -258,16 +279,12 @@ export class Router {
 
   /** The conversation moves on, and the turn becomes its result. */
   #finish(request: GenerateRequest, served: ServedTurn, end: AnswerEnd, atMs: number): TurnResult {
-    const { conversation, promptTokenIds } = served.facts;
+    const { conversation } = served.facts;
     const { text } = served;
     const before = served.start();
-    // An end token has no text: whoever goes on from text sends the template's end of the turn, or none.
-    const unsaid =
-      request.promptText !== undefined && end.reason === 'stop' && end.stopReason === null ? 1 : 0;
-    const keptTokens = end.keptTokens === null ? null : end.keptTokens - unsaid;
     const held = served.held();
     this.#deps.conversations.finish(conversation, request, {
-      historyIds: historyOf(before.tokenIds, promptTokenIds.length, keptTokens),
+      historyIds: served.history(before.tokenIds, end, request.promptText !== undefined),
       text,
       kv: held && { params: held.params, holder: held.holder, atMs },
       before,
@@ -283,13 +300,6 @@ export class Router {
 /** A copy, with how busy its holder is. */
 const offerOf = ({ params, holder }: HeldForNextTurn): KvTransferParams =>
   Object.assign({}, params, { remote_num_requests: holder.load.inFlight });
-
-/** Prompt and what is kept of the answer, of all that they were; null where no ids stand for its text. */
-const historyOf = (tokenIds: TokenIds, numPrompt: number, keptTokens: number | null): TokenIds | null => {
-  if (keptTokens === null) return null;
-  const length = numPrompt + keptTokens;
-  return length === tokenIds.length ? tokenIds : tokenIds.slice(0, length);
-};
 
 const engineIdsOf = (plan: TurnPlan) =>
   plan.way === 'alone'
