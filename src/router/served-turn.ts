@@ -101,14 +101,10 @@ export class ServedTurn {
   }
 
   /** Of prompt and answer what is kept; null where no ids stand for its text. */
-  history(
-    tokenIds: TokenIds,
-    { reason, stopReason, keptTokens }: AnswerEnd,
-    byText: boolean,
-  ): TokenIds | null {
+  history(tokenIds: TokenIds, { keptTokens, unsaidEnd }: AnswerEnd, byText: boolean): TokenIds | null {
     if (keptTokens === null) return null;
-    // An end token has no text: whoever goes on from text sends the template's end of the turn, or none.
-    const unsaid = byText && reason === 'stop' && stopReason === null ? 1 : 0;
+    // Whoever goes on from text sends the template's end of the turn, or none.
+    const unsaid = byText && unsaidEnd ? 1 : 0;
     const length = this.facts.promptTokenIds.length + keptTokens - unsaid;
     return length === tokenIds.length ? tokenIds : tokenIds.slice(0, length);
   }
