@@ -8,7 +8,7 @@ import type { Clock } from '../engine/types.ts';
 import type { EngineClient } from '../router/engine-client.ts';
 import { seededGenerator } from '../seeded.ts';
 import { FaultyClient } from './client.ts';
-import type { MessageFault } from './messages.ts';
+import { type MessageFault, suits } from './messages.ts';
 import { FaultyWires } from './wire.ts';
 
 /** To the engine itself. */
@@ -67,8 +67,9 @@ export class FaultBoard {
 
   constructor(clock: Clock) {
     this.#clock = clock;
-    this.#wires = new FaultyWires((engineId) => {
-      const met = this.#draw(placeOf(engineId), SENT_FAULTS);
+    this.#wires = new FaultyWires((engineId, message) => {
+      const kinds = SENT_FAULTS.filter((fault) => suits(fault, message));
+      const met = this.#draw(placeOf(engineId), kinds);
       const late = () => clock.sleep(met!.delayMs, this.#over.signal);
       return met && { fault: met.fault, late, met: () => met.times++ };
     });

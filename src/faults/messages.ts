@@ -29,9 +29,15 @@ export function armFirst(directions: readonly FaultyDirection[], fault: MessageF
   );
 }
 
+/** `met` is called when it happened. */
+export interface MetFault {
+  fault: MessageFault;
+  met: () => void;
+}
+
 export class FaultyDirection {
   readonly #deliver: (message: PeerMessage) => void;
-  #armed: { fault: MessageFault; met: () => void }[] = [];
+  #armed: MetFault[] = [];
   /** In the order in which they will arrive, while messages are late. */
   #late: PeerMessage[] | null = null;
   #overtaken: PeerMessage | null = null;
@@ -60,12 +66,13 @@ export class FaultyDirection {
     for (const message of late) this.#deliver(message);
   }
 
-  pass(message: PeerMessage): void {
+  /** `drawn`: happens to this one if nothing armed does. */
+  pass(message: PeerMessage, drawn: MetFault | null = null): void {
     if (message.kind === 'welcome') this.#slab = { bytes: message.slab, slotBytes: message.slotBytes };
     const index = this.#armed.findIndex(({ fault }) => suits(fault, message));
-    const [armed] = index < 0 ? [] : this.#armed.splice(index, 1);
-    armed?.met();
-    switch (armed?.fault) {
+    const fault = index < 0 ? drawn : this.#armed.splice(index, 1)[0];
+    fault?.met();
+    switch (fault?.fault) {
       case 'delay':
         this.#late ??= [];
         break;
@@ -108,7 +115,8 @@ export class FaultyDirection {
   }
 }
 
-function suits(fault: MessageFault, message: PeerMessage): boolean {
+/** Whether it can be done to this message. */
+export function suits(fault: MessageFault, message: PeerMessage): boolean {
   if (fault === 'lose-notice') return isNotification(message);
   if (fault === 'flip') return message.kind === 'chunk';
   return true;

@@ -1,18 +1,18 @@
 /** Channels between engines' transports with faults in them: every message passes the thread that makes the wire. */
 import type { EngineWire } from '../transport/channel.ts';
 import type { PeerMessage } from '../transport/messages.ts';
-import { armFirst, FaultyDirection, type MessageFault } from './messages.ts';
+import { armFirst, FaultyDirection, type MessageFault, type MetFault } from './messages.ts';
 
 /** What happens to a message that was not chosen beforehand; `late`: when a late one, and what waits behind it, arrives. */
-type Chosen = { fault: MessageFault; late: () => Promise<void>; met: () => void } | null;
+type Chosen = (MetFault & { late: () => Promise<void> }) | null;
 
 export class FaultyWires {
-  readonly #choose: (sender: string) => Chosen;
+  readonly #choose: (sender: string, message: PeerMessage) => Chosen;
   /** By the engine that sends. */
   readonly #directions = new Map<string, Set<FaultyDirection>>();
 
-  /** `choose`: asked for every message, by the engine that sends it. */
-  constructor(choose: (sender: string) => Chosen = () => null) {
+  /** `choose`: asked for every message, by the engine that sends it; what it says can be done to that message. */
+  constructor(choose: (sender: string, message: PeerMessage) => Chosen = () => null) {
     this.#choose = choose;
   }
 
@@ -39,9 +39,9 @@ export class FaultyWires {
     const all = this.#directions.get(sender) ?? new Set();
     this.#directions.set(sender, all.add(direction));
     from.addEventListener('message', (event) => {
-      const chosen = this.#choose(sender);
-      if (chosen) direction.arm(chosen.fault, chosen.met);
-      direction.pass(event.data as PeerMessage);
+      const message = event.data as PeerMessage;
+      const chosen = this.#choose(sender, message);
+      direction.pass(message, chosen);
       if (chosen?.fault === 'delay') void chosen.late().then(() => direction.heal());
     });
     from.addEventListener('close', () => {

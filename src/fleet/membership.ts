@@ -33,7 +33,7 @@ export interface MembershipDeps<E extends Member = ThreadEngine> {
   /** The engine as the router knows it. */
   clientOf: (engine: E) => EngineClient;
   /** Throws AdapterError when so many more engines do not fit. */
-  checkRoom: (more: readonly Pick<Seat, 'role'>[]) => void;
+  checkRoom: (more: readonly Pick<Seat, 'name' | 'role' | 'roleset'>[]) => void;
   /** It can serve, and nobody knows of it yet. */
   joins: (engine: E, spec: Seat, replaced: E | null) => Promise<void>;
   /** What happened, when it has. */

@@ -44,17 +44,17 @@ export function checkMemory(options: Sizes, architecture: Architecture, free: nu
   );
 }
 
-/** So many more, beside what runs: nothing of it is freed for them. Throws AdapterError. */
+/** These more, beside what runs: nothing of it is freed for them. Throws AdapterError. */
 export function checkRoom(
   options: Sizes,
-  more: readonly Pick<Seat, 'role'>[],
+  more: readonly Seat[],
   architecture: Architecture,
   free: number | null,
 ): void {
   if (free === null) return;
   const count = (role: Seat['role']): number => more.filter((seat) => seat.role === role).length;
   const counts = { prefill: count('prefill'), decode: count('decode') };
-  const { total } = leastMemory({ ...options, fleet: plainFleet(counts) }, architecture);
+  const { total } = leastMemory({ ...options, fleet: { ...plainFleet(counts), seats: more } }, architecture);
   if (total <= free) return;
   const what = [`${counts.prefill} more P`, `${counts.decode} more D`].filter(
     (words) => !words.startsWith('0'),

@@ -37,6 +37,8 @@ export interface FleetOptions {
   /** Between seats whose nodes are told, for who joins later; null: the cluster's. */
   sameNode: LinkSpec | null;
   acrossNodes: LinkSpec | null;
+  /** What the file says of single places and pairs, for who takes such a place after it was left. */
+  listed: { seats: readonly Seat[]; links: readonly PairLink[] };
 }
 
 /** So many P and D, in one roleset. */
@@ -53,6 +55,7 @@ export function plainFleet(counts: Readonly<Record<EngineRole, number>>): FleetO
     links: [],
     sameNode: null,
     acrossNodes: null,
+    listed: { seats: [], links: [] },
   };
 }
 
@@ -62,18 +65,25 @@ const inOrder = <T extends Pick<Seat, 'role' | 'combined'>>(seats: readonly T[])
   return seats.toSorted((a, b) => order(a) - order(b));
 };
 
-/** With one more seat: on the node of those that do the same there, its links as nodes say. */
+/**
+ * With one more seat: what the file says of one of its name is its own; otherwise it stands on the node of those that do the
+ * same there, its links as nodes say.
+ */
 export function withSeat(
   fleet: FleetOptions,
   { name, role, roleset }: Pick<Seat, 'name' | 'role' | 'roleset'>,
 ): FleetOptions {
-  const { seats } = fleet;
+  const { seats, listed } = fleet;
   const beside = seats.find((seat) => seat.roleset === roleset && seat.role === role && !seat.combined);
+  const before = listed.seats.find((seat) => seat.name === name && seat.roleset === roleset);
   const taken = new Set(seats.map(({ index }) => index));
   let index = 0;
   while (taken.has(index)) index++;
-  const seat = { name, index, role, combined: false, roleset, node: beside?.node ?? null, own: {} };
-  const links = seats.flatMap((other) => nodeLink(fleet, seat, other) ?? []);
+  const node = (before ?? beside)?.node ?? null;
+  const seat = { name, index, role, combined: false, roleset, node, own: before?.own ?? {} };
+  const links = seats.flatMap(
+    (other) => pairOf(listed.links, name, other.name) ?? nodeLink(fleet, seat, other) ?? [],
+  );
   return { ...fleet, seats: inOrder([...seats, seat]), links: [...fleet.links, ...links] };
 }
 
@@ -121,7 +131,9 @@ function fleetFromFile(file: FleetFile): FleetOptions {
   const [sameNode, acrossNodes] = [file.sameNode, file.acrossNodes].map((link) =>
     link === undefined ? null : parseLink(link),
   ) as [LinkSpec | null, LinkSpec | null];
-  return { seats, rolesets, links: linksOf(file, seats, { sameNode, acrossNodes }), sameNode, acrossNodes };
+  const named = namedLinks(file, seats);
+  const links = allLinks(named, seats, { sameNode, acrossNodes });
+  return { seats, rolesets, links, sameNode, acrossNodes, listed: { seats, links: named } };
 }
 
 function checkRoleset(name: string, prefill: number, decode: number, both: number): void {
@@ -152,14 +164,9 @@ function seatOf(
   };
 }
 
-/** Pairs by name first; then by where both stand. */
-function linksOf(
-  { links }: FleetFile,
-  seats: readonly Seat[],
-  nodeLinks: Pick<FleetOptions, 'sameNode' | 'acrossNodes'>,
-): PairLink[] {
+function namedLinks({ links }: FleetFile, seats: readonly Seat[]): PairLink[] {
   const names = seats.map(({ name }) => name);
-  const found = new Map<string, PairLink>();
+  const found: PairLink[] = [];
   for (const { between, link } of links) {
     const [a, b] = between;
     for (const name of between) {
@@ -169,17 +176,26 @@ function linksOf(
       );
     }
     if (a === b) wrong(`a link is between ${a} and itself: name two engines`);
-    if (found.has(pairKey(a, b)))
-      wrong(`the link between ${a} and ${b} is given twice: leave one of them out`);
-    found.set(pairKey(a, b), { between, link: parseLink(link) });
+    if (pairOf(found, a, b)) wrong(`the link between ${a} and ${b} is given twice: leave one of them out`);
+    found.push({ between, link: parseLink(link) });
   }
-  for (const [i, one] of seats.entries()) {
-    for (const other of seats.slice(i + 1)) {
-      const link = nodeLink(nodeLinks, one, other);
-      if (link && !found.has(pairKey(one.name, other.name))) found.set(pairKey(one.name, other.name), link);
-    }
-  }
-  return [...found.values()];
+  return found;
+}
+
+/** Pairs by name first; then by where both stand. */
+function allLinks(
+  named: readonly PairLink[],
+  seats: readonly Seat[],
+  nodeLinks: Pick<FleetOptions, 'sameNode' | 'acrossNodes'>,
+): PairLink[] {
+  const byNode = seats.flatMap((one, i) =>
+    seats
+      .slice(i + 1)
+      .flatMap((other) =>
+        pairOf(named, one.name, other.name) ? [] : (nodeLink(nodeLinks, one, other) ?? []),
+      ),
+  );
+  return [...named, ...byNode];
 }
 
 function nodeLink(
@@ -194,9 +210,10 @@ function nodeLink(
 
 /** What lies between two seats where that is not the cluster's link; null: it is. */
 export const linkBetween = ({ links }: Pick<FleetOptions, 'links'>, a: string, b: string): LinkSpec | null =>
-  links.find(({ between }) => between.includes(a) && between.includes(b))?.link ?? null;
+  pairOf(links, a, b)?.link ?? null;
 
-const pairKey = (a: string, b: string): string => [a, b].toSorted().join(' ');
+const pairOf = (links: readonly PairLink[], a: string, b: string): PairLink | undefined =>
+  links.find(({ between }) => between.includes(a) && between.includes(b));
 
 function wrong(what: string): never {
   throw new ConfigError(`the fleet contradicts itself: ${what}`);

@@ -10,7 +10,7 @@ import { checkMappings, checkMemory, checkRoom, sharedMemory } from './memory-ne
 import { engineSpecs } from './options.ts';
 import { type MadePolicy, policyOf } from './routing-in-force.ts';
 import type { ClusterSeams } from './seams.ts';
-import type { Seat } from './seats.ts';
+import { type Seat, withSeat } from './seats.ts';
 import type { StoreThread } from './store-thread.ts';
 import type { ThreadEngine } from './thread-engine.ts';
 import { startThreads } from './thread-pool.ts';
@@ -28,7 +28,7 @@ export interface ClusterParts {
   /** null: none is wanted. */
   store: StoreThread | null;
   /** Throws AdapterError when so many more do not fit. */
-  checkRoom: (options: ClusterOptions, more: readonly Pick<Seat, 'role'>[]) => void;
+  checkRoom: (options: ClusterOptions, more: readonly Pick<Seat, 'name' | 'role' | 'roleset'>[]) => void;
 }
 
 /** Reads the tokenizer while the engines start. Throws KvferryError, with nothing left running. */
@@ -69,7 +69,9 @@ export async function startParts(
     return known;
   };
   const checkFleet: ClusterParts['checkRoom'] = (now, more) => {
-    checkRoom(now, more, architecture, platform.freeMemory());
+    const { seats } = more.reduce(withSeat, pool.fleet);
+    const joining = seats.filter(({ name }) => more.some((each) => each.name === name));
+    checkRoom(now, joining, architecture, platform.freeMemory());
     checkMappings(more.length, platform.freeMappings());
   };
   return { options, pool, text: text.value, info, policy, clock, clientOf, store, checkRoom: checkFleet };

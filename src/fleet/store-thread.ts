@@ -27,6 +27,8 @@ export class StoreThread {
   readonly #connected: ThreadEngine[] = [];
   /** The engines' own link lies before it. */
   readonly #remote: boolean;
+  /** Makes its channels, to engines that come later too. */
+  readonly #wire: EngineWire;
   #listener: ((message: string) => void) | null = null;
   /** What was said before anyone listened. */
   readonly #untold: string[] = [];
@@ -34,10 +36,11 @@ export class StoreThread {
   #ended: string | null = null;
   #closing = false;
 
-  private constructor(api: StoreApi, gone: Promise<void>, remote: boolean) {
+  private constructor(api: StoreApi, gone: Promise<void>, remote: boolean, wire: EngineWire) {
     this.#api = api;
     this.#gone = gone;
     this.#remote = remote;
+    this.#wire = wire;
   }
 
   /** Throws KvferryError, with no thread left running. */
@@ -47,6 +50,7 @@ export class StoreThread {
     identity: EngineIdentity,
     checksum: boolean,
     namespace: string,
+    wire: EngineWire = plainWire,
   ): Promise<StoreThread> {
     const thread = await platform.startStoreThread();
     let gone: () => void = () => {};
@@ -57,6 +61,7 @@ export class StoreThread {
         gone = resolve;
       }),
       options.remote ?? false,
+      wire,
     );
     thread.onExit((reason) => {
       store.#ended = reason;
@@ -111,13 +116,17 @@ export class StoreThread {
     };
   }
 
-  async connect(engine: ThreadEngine, wire: EngineWire = plainWire): Promise<void> {
+  async connect(engine: ThreadEngine): Promise<void> {
     if (this.#ended !== null) return;
-    const [port1, port2] = wire(engine.address, STORE_ADDRESS);
+    const [port1, port2] = this.#wire(engine.address, STORE_ADDRESS);
     await Promise.all([
       engine.serving.addPeer(STORE_ADDRESS, transfer(port1, [port1]), this.#remote ? null : THIS_MACHINE),
-      this.#api.addPeer(engine.address, transfer(port2, [port2])),
+      this.#ask((api) => api.addPeer(engine.address, transfer(port2, [port2]))),
     ]);
+    if (this.ended !== null) {
+      engine.serving.peerDied(STORE_ADDRESS.engineId).catch(() => {});
+      return;
+    }
     this.#connected.push(engine);
     engine.onDeath(() => {
       this.#connected.splice(this.#connected.indexOf(engine), 1);
@@ -188,9 +197,10 @@ export async function startStore(
     const checkpoint = await loadCheckpoint(options.model, files);
     const weights = checkpoint && files ? await fingerprint(files, checkpoint) : null;
     const namespace = namespaceOf({ ...identity, hashSeed: HASH_SEED, adapter: adapter.name, weights });
-    const store = await StoreThread.start(platform, options.store, identity, options.checksum, namespace);
+    const { store: wanted, checksum } = options;
+    const store = await StoreThread.start(platform, wanted, identity, checksum, namespace, wire);
     await store.setLink(options.link);
-    for (const engine of engines.all) await store.connect(engine, wire);
+    for (const engine of engines.all) await store.connect(engine);
     return store;
   } catch (error) {
     await engines.shutdown();

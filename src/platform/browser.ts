@@ -73,8 +73,13 @@ function threadOf(worker: Worker, start: Partial<WorkerStart>): EngineThread {
         port1.close();
         listener(reason);
       };
-      worker.addEventListener('error', (event) => end(event.message || 'its script could not be loaded'));
-      worker.addEventListener('messageerror', () => end('a message to it could not be read'));
+      // A thread of Node ends by an error; a worker lives on, and keeps its device, if nobody ends it.
+      const fail = (reason: string) => {
+        worker.terminate();
+        end(reason);
+      };
+      worker.addEventListener('error', (event) => fail(event.message || 'its script could not be loaded'));
+      worker.addEventListener('messageerror', () => fail('a message to it could not be read'));
       worker.addEventListener('message', (event) => {
         if (event.data === GOODBYE) end('it was closed');
       });

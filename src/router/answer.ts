@@ -21,9 +21,9 @@ export interface AnswerOptions {
   eosTokenIds: readonly number[];
   /** Strings that end the answer. */
   stop: readonly string[];
-  /** The stop string stays in the text. */
+  /** The stop string, or the stop token's text, stays in the text. */
   includeStop: boolean;
-  /** Stop strings count only in the text after so many tokens (vLLM's min_tokens). */
+  /** Stop strings that end in the text of the first so many tokens do not count (vLLM's min_tokens). */
   minTokens: number;
   /** The text holds a stop string: the engine should end the request. */
   onStop: () => void;
@@ -57,6 +57,8 @@ export interface AnswerEnd {
   stopReason: string | number | null;
   /** Leading output tokens whose text is exactly the answer's, an end token included; null: the answer ends inside a token. */
   keptTokens: number | null;
+  /** The last of these is an end token without text. */
+  unsaidEnd: boolean;
   prompt: PromptAccount | null;
   finish: NonNullable<RequestOutput['finish']>;
 }
@@ -83,8 +85,9 @@ export async function* readAnswer(
     for (const [i, token] of tokens.entries()) {
       if (last) break;
       const ends = i === tokens.length - 1 ? finish : null;
-      // The token that ends an answer is not part of it.
-      let said = ends?.reason === 'stop' ? text.skip() : text.push(token.tokenId);
+      // The token that ends an answer is no part of it, unless what stops it is asked for.
+      const skips = ends?.reason === 'stop' && !options.includeStop;
+      let said = skips ? text.skip() : text.push(token.tokenId);
       if (ends) said += text.end();
       const item = { token, text: said, index: index++, atMs, output };
       if (!ends && text.stoppedBy !== null) {
@@ -130,13 +133,15 @@ function endOf(
 ): AnswerEnd {
   if (text.stoppedBy !== null) {
     const { stoppedBy: stopReason, keptTokens } = text;
-    return { reason: 'stop', stopReason, keptTokens, prompt, finish };
+    return { reason: 'stop', stopReason, keptTokens, unsaidEnd: false, prompt, finish };
   }
   const atStopToken = finish.reason === 'stop' && !eosTokenIds.includes(lastTokenId);
+  const unsaid = finish.reason === 'stop' && text.lastIsSilent;
   return {
     reason: finish.reason,
     stopReason: atStopToken ? lastTokenId : null,
-    keptTokens: text.numTokens - (atStopToken ? 1 : 0),
+    keptTokens: text.numTokens - (atStopToken && unsaid ? 1 : 0),
+    unsaidEnd: unsaid && !atStopToken,
     prompt,
     finish,
   };
@@ -146,12 +151,16 @@ class AnswerText {
   /** The stop string that was found. */
   stoppedBy: string | null = null;
   numTokens = 0;
+  /** The last token has no text. */
+  lastIsSilent = false;
   readonly #options: AnswerOptions;
   readonly #longest: number;
   /** Decoded, not given out. */
   #held = '';
   /** Characters decoded before #held. */
   #given = 0;
+  /** Characters decoded in the first minTokens: no stop string ends there. */
+  #tooEarly = 0;
   /** Characters decoded after each token. */
   readonly #ends: number[] = [];
   /** Where the answer was cut, in characters of what was decoded. */
@@ -165,6 +174,7 @@ class AnswerText {
   /** A token without text. */
   skip(): string {
     this.numTokens++;
+    this.lastIsSilent = true;
     return '';
   }
 
@@ -172,10 +182,13 @@ class AnswerText {
     const index = this.numTokens++;
     const { decoder, stop, minTokens } = this.#options;
     const decoded = decoder.push(tokenId);
+    this.lastIsSilent = decoded === '';
     if (stop.length === 0) return decoded;
     this.#held += decoded;
     this.#ends.push(this.#given + this.#held.length);
-    return index < minTokens ? this.#give(this.#held.length) : this.#search(false);
+    if (index >= minTokens) return this.#search(false);
+    this.#tooEarly = this.#given + this.#held.length;
+    return this.#give(this.#held.length - this.#possibleStart());
   }
 
   /** Without stop strings. */
@@ -205,15 +218,12 @@ class AnswerText {
   }
 
   #search(atEnd: boolean): string {
-    let first = -1;
+    // As vLLM's: of several that are complete now the first that was asked for.
     for (const stop of this.#options.stop) {
-      const at = this.#held.indexOf(stop);
-      if (at < 0 || (first >= 0 && at >= first)) continue;
-      first = at;
+      const at = this.#held.indexOf(stop, Math.max(0, this.#tooEarly - this.#given - stop.length + 1));
+      if (at < 0) continue;
       this.stoppedBy = stop;
-    }
-    if (this.stoppedBy !== null) {
-      const length = first + (this.#options.includeStop ? this.stoppedBy.length : 0);
+      const length = at + (this.#options.includeStop ? stop.length : 0);
       this.#cut = this.#given + length;
       return this.#give(length);
     }

@@ -29,6 +29,8 @@ export interface HeldForNextTurn {
   params: KvTransferParams;
   holder: EngineClient;
   atMs: number;
+  /** It was offered before, to a P that ended: if that had read it, the holder has it no more. */
+  givenBack?: boolean;
 }
 
 export interface Conversation {
@@ -185,7 +187,8 @@ export class ConversationCache {
   giveBack(conversation: Conversation, held: HeldForNextTurn): void {
     const source = conversation.follows ?? conversation;
     const known = this.#conversations.get(source.id) === source;
-    if (known && !source.ended && source.kv === null && this.#isOffered(held)) source.kv = held;
+    if (known && !source.ended && source.kv === null && this.#isOffered(held))
+      source.kv = { ...held, givenBack: true };
     else release(held);
   }
 

@@ -49,11 +49,7 @@ export function place<T extends Placeable>(
   engines: readonly T[],
   { mode, rolesets }: Placement,
 ): Placed<T> {
-  const takes = ({ roleset }: T): boolean => {
-    const bounds = rolesets.find(({ name }) => name === roleset);
-    return !bounds || (promptTokens >= bounds.min && (bounds.max === null || promptTokens <= bounds.max));
-  };
-  const taking = rolesets.length === 0 ? engines : engines.filter(takes);
+  const taking = whoTakes(promptTokens, engines, rolesets);
   if (taking.length === 0) throw new RequestError(noBucket(promptTokens, rolesets));
   const serving = taking.filter(({ ended }) => !ended);
   if (mode === 'pooled' && !alone) {
@@ -73,6 +69,19 @@ export function place<T extends Placeable>(
   }
   if (wholeTurns.length > 0) return { prefill: wholeTurns, decode: wholeTurns, alone: true };
   return nobody(groups);
+}
+
+/** Those whose roleset's bounds take a prompt of so many tokens, ended ones included. */
+export function whoTakes<T extends Placeable>(
+  promptTokens: number,
+  engines: readonly T[],
+  rolesets: Placement['rolesets'],
+): readonly T[] {
+  if (rolesets.length === 0) return engines;
+  return engines.filter(({ roleset }) => {
+    const bounds = rolesets.find(({ name }) => name === roleset);
+    return !bounds || (promptTokens >= bounds.min && (bounds.max === null || promptTokens <= bounds.max));
+  });
 }
 
 /** The D that a replica's P may hand over to; pooled, any. */

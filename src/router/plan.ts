@@ -11,7 +11,7 @@ import type { PromptAccount } from '../engine/types.ts';
 import { RequestError } from '../errors.ts';
 import type { TurnSide } from '../measure/spans.ts';
 import type { EngineRole } from './engine-client.ts';
-import { ANYWHERE, type Placed, type Placement, partners, place } from './placement.ts';
+import { ANYWHERE, type Placed, type Placement, partners, place, whoTakes } from './placement.ts';
 
 /** What is known of an engine when a plan is made. */
 export interface EngineView {
@@ -165,16 +165,25 @@ function routed(
 }
 
 /**
- * After a failure: one engine alone, each tried once, those that decode first. null: none is left.
- * `tried`: ids of engines that already had the turn to themselves.
+ * After a failure: one engine alone, each tried once. Those of the prompt's rolesets first, of these those that decode, of
+ * these the one with the least to do. null: none is left. `tried`: ids of engines that already had the turn to themselves.
  */
 export function planAgain(
+  promptTokens: number,
   engines: readonly EngineView[],
   tried: ReadonlySet<string>,
+  { rolesets }: Placement = ANYWHERE,
 ): Extract<TurnPlan, { way: 'alone' }> | null {
-  const left = [...candidates('decode', engines), ...candidates('prefill', engines)];
-  const engine = left.find(({ ended, engineId }) => !ended && !tried.has(engineId));
-  return engine ? alone(engine, 'the engines or transfers of the first plan failed') : null;
+  const left = engines.filter(({ ended, engineId }) => !ended && !tried.has(engineId));
+  for (const among of [whoTakes(promptTokens, left, rolesets), left]) {
+    for (const role of ['decode', 'prefill'] as const) {
+      const [engine] = among
+        .filter((view) => view.role === role)
+        .sort((one, other) => one.inFlight - other.inFlight);
+      if (engine) return alone(engine, 'the engines or transfers of the first plan failed');
+    }
+  }
+  return null;
 }
 
 /** Ids of the engines that a plan needs. */
@@ -182,6 +191,3 @@ export const enginesOf = (plan: TurnPlan): readonly string[] =>
   plan.way === 'alone' ? [plan.engineId] : [plan.prefill, plan.decode];
 
 const alone = ({ engineId }: EngineView, why: string) => ({ way: 'alone' as const, engineId, why });
-
-const candidates = (role: EngineRole, engines: readonly EngineView[]): readonly EngineView[] =>
-  engines.filter((engine) => engine.role === role);

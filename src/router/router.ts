@@ -8,7 +8,7 @@ import { type AnswerEnd, type AnswerToken, readAnswer } from './answer.ts';
 import { type Conversation, type ConversationCache, type HeldForNextTurn, release } from './conversations.ts';
 import type { RoutedTurn } from './decision.ts';
 import type { EngineClient } from './engine-client.ts';
-import { withFailover } from './failover.ts';
+import { orWhenRefused, withFailover } from './failover.ts';
 import type { TimedOutput } from './output-stream.ts';
 import { enginesOf, planAgain, type TurnPlan } from './plan.ts';
 import { type PlannerDeps, planned } from './planned.ts';
@@ -149,7 +149,7 @@ export class Router {
     };
     const outputs = request.failover
       ? this.#withFailover(served, asked, plan, watch, give)
-      : this.#go(served, asked, plan!, watch, '');
+      : this.#goOrCompute(served, asked, plan!, watch, offered?.givenBack ?? false);
     const answer = readAnswer(outputs, {
       decoder: text.tokenizer.streamDecoder({ skipSpecialTokens: request.skipSpecialTokens ?? false }),
       eosTokenIds: text.architecture.eosTokenIds,
@@ -160,7 +160,7 @@ export class Router {
       onlyEnd: request.onlyEnd ?? false,
     });
     const end = (failure: unknown): void => {
-      // P ended before it read: what was offered is good for the next turn.
+      // P ended, perhaps before it read: what was offered may be good for the next turn.
       if (!given && failure instanceof EngineDeadError && !served.prefilled && !offered!.holder.ended) {
         given = true;
         leaveHolder();
@@ -183,17 +183,41 @@ export class Router {
   ): AsyncIterable<TimedOutput> {
     const alone = new Set<string>(plan?.way === 'alone' ? [plan.engineId] : []);
     const next = (): AsyncIterable<TimedOutput> | null => {
-      const { views } = this.#deps.routing(null);
-      const other = planAgain(views.of(this.#deps.engines(), this.#deps.clock.now()), alone);
+      const { clock, engines, placement, routing } = this.#deps;
+      const views = routing(null).views.of(engines(), clock.now());
+      const other = planAgain(asked.promptTokenIds.length, views, alone, placement);
       if (!other) return null;
       alone.add(other.engineId);
       again();
       watch.planned(other);
       return this.#go(served, { ...asked, remote: null }, other, watch, `-again${alone.size}`);
     };
-    const first = plan ? this.#go(served, asked, plan, watch, '') : next();
+    if (plan) return withFailover(this.#go(served, asked, plan, watch, ''), next);
+    const first = next();
     if (!first) throw new EngineDeadError('no engine is alive: wait until one is started again');
-    return withFailover(first, next);
+    const ended = 'no engine that is alive takes the turn: wait until those that ended are started again';
+    return withFailover(first, next, new EngineDeadError(ended));
+  }
+
+  /** `unsure`: what is offered may have been read by a P that ended; when it is gone, P computes. */
+  #goOrCompute(
+    served: ServedTurn,
+    asked: Omit<Turn, 'requestIds'>,
+    plan: TurnPlan,
+    watch: TurnWatch,
+    unsure: boolean,
+  ): AsyncIterable<TimedOutput> {
+    const first = this.#go(served, asked, plan, watch, '');
+    if (!unsure || plan.way === 'alone') return first;
+    const computed = { ...plan, load: null };
+    return orWhenRefused(
+      first,
+      () => !served.prefilled,
+      () => {
+        watch.planned(computed);
+        return this.#go(served, { ...asked, remote: null }, computed, watch, '-again');
+      },
+    );
   }
 
   async *#go(
@@ -255,13 +279,12 @@ export class Router {
 
   /** The conversation moves on, and the turn becomes its result. */
   #finish(request: GenerateRequest, served: ServedTurn, end: AnswerEnd, atMs: number): TurnResult {
-    const { conversation, promptTokenIds } = served.facts;
+    const { conversation } = served.facts;
     const { text } = served;
-    const { keptTokens } = end;
     const before = served.start();
     const held = served.held();
     this.#deps.conversations.finish(conversation, request, {
-      historyIds: historyOf(before.tokenIds, promptTokenIds.length, keptTokens),
+      historyIds: served.history(before.tokenIds, end, request.promptText !== undefined),
       text,
       kv: held && { params: held.params, holder: held.holder, atMs },
       before,
@@ -277,13 +300,6 @@ export class Router {
 /** A copy, with how busy its holder is. */
 const offerOf = ({ params, holder }: HeldForNextTurn): KvTransferParams =>
   Object.assign({}, params, { remote_num_requests: holder.load.inFlight });
-
-/** Prompt and what is kept of the answer, of all that they were; null where no ids stand for its text. */
-const historyOf = (tokenIds: TokenIds, numPrompt: number, keptTokens: number | null): TokenIds | null => {
-  if (keptTokens === null) return null;
-  const length = numPrompt + keptTokens;
-  return length === tokenIds.length ? tokenIds : tokenIds.slice(0, length);
-};
 
 const engineIdsOf = (plan: TurnPlan) =>
   plan.way === 'alone'

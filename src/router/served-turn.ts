@@ -8,6 +8,7 @@ import { type RawSpan, routerSpan, type Span, type TurnSide } from '../measure/s
 import { turnStages } from '../measure/stages.ts';
 import { noStages } from '../transport/transfer.ts';
 import type { TransferResult, TransferStages } from '../transport/types.ts';
+import type { AnswerEnd } from './answer.ts';
 import type { Conversation, TurnStart } from './conversations.ts';
 import { type RoutedTurn, routeSpan } from './decision.ts';
 import type { EngineClient } from './engine-client.ts';
@@ -97,6 +98,15 @@ export class ServedTurn {
       routerSpan('ttft', turnId, acceptedMs, this.#firstMs ?? acceptedMs, args),
       routerSpan('turn', turnId, acceptedMs, this.#lastMs, args),
     ];
+  }
+
+  /** Of prompt and answer what is kept; null where no ids stand for its text. */
+  history(tokenIds: TokenIds, { keptTokens, unsaidEnd }: AnswerEnd, byText: boolean): TokenIds | null {
+    if (keptTokens === null) return null;
+    // Whoever goes on from text sends the template's end of the turn, or none.
+    const unsaid = byText && unsaidEnd ? 1 : 0;
+    const length = this.facts.promptTokenIds.length + keptTokens - unsaid;
+    return length === tokenIds.length ? tokenIds : tokenIds.slice(0, length);
   }
 
   /** What the conversation is before this turn's end changes it. */

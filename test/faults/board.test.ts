@@ -85,6 +85,35 @@ describe('faults on a board', () => {
     await submitting;
   });
 
+  it('meet of the messages that they can be done to as many as their rate says, and none for a rate that is no more', async () => {
+    const board = new FaultBoard(new TestClock());
+    const at = (engineId: string, port: number) => ({ engineId, host: 'localhost', port });
+    const [ofP, ofD] = board.wire(at('prefill-0', 1), at('decode-0', 2));
+    const got: string[] = [];
+    ofD.onmessage = ({ data }) => void got.push(data.kind);
+    const notices = () => got.filter((kind) => kind === 'notification').length;
+    const rounds = async (count: number) => {
+      for (let round = 0; round < count; round++) {
+        for (let i = 0; i < 20; i++) ofP.postMessage({ kind: 'credit', epoch: 1, transferId: 't', index: i });
+        ofP.postMessage({ kind: 'notification' });
+      }
+      ofP.postMessage({ kind: 'nothing more' });
+      await expect.poll(() => got.at(-1)).toBe('nothing more');
+    };
+    await board.add([fault({ engine: 'prefill-0', fault: 'lose-notice', rate: 5 })], 3);
+    await rounds(400);
+    const lost = 400 - notices();
+    expect(lost / 400).toBeCloseTo(0.05, 1);
+    expect(lost).toBeGreaterThan(0);
+    expect(board.injected).toMatchObject([{ times: lost }]);
+    await board.add([fault({ engine: 'prefill-0', fault: 'lose-notice', rate: 0.0001 })], null);
+    got.length = 0;
+    await rounds(10);
+    expect(notices()).toBe(10);
+    ofP.close();
+    ofD.close();
+  });
+
   it('meet messages of whom they name, and nothing once they ended', async () => {
     const clock = new TestClock();
     const board = new FaultBoard(clock);

@@ -2,9 +2,9 @@ import { describe, expect, test } from 'vitest';
 import { parseRunConfig } from '../../src/config/run.ts';
 import { ConfigError } from '../../src/errors.ts';
 import { clusterOptions } from '../../src/fleet/from-config.ts';
-import { checkMemory, leastMemory, sharedMemory } from '../../src/fleet/memory-needs.ts';
+import { checkMemory, checkRoom, leastMemory, sharedMemory } from '../../src/fleet/memory-needs.ts';
 import { countEngines, engineCore, engineSpecs, engineStart } from '../../src/fleet/options.ts';
-import { linkBetween } from '../../src/fleet/seats.ts';
+import { linkBetween, withoutSeat, withSeat } from '../../src/fleet/seats.ts';
 import { presetArchitecture } from '../../src/model/presets.ts';
 import { kvBlockBytes } from '../../src/model/types.ts';
 
@@ -82,6 +82,35 @@ test('by a file: rolesets, pools of single engines, links of pairs', () => {
     [4, '100gbe'],
     [6, 'nvlink'],
   ]);
+});
+
+test('whoever takes a place that was left has what the file says of it, and another what its roleset has', () => {
+  const fleet = ofFile(file).fleet!;
+  const seatIn = (of: typeof fleet, name: string) => of.seats.find((seat) => seat.name === name)!;
+  const big = { role: 'prefill', roleset: 'big' } as const;
+  const left = withoutSeat(withoutSeat(fleet, 'prefill-0'), 'decode-0');
+  expect(left.links.every(({ between }) => !between.includes('decode-0'))).toBe(true);
+  const back = withSeat(left, { name: 'decode-0', role: 'decode', roleset: 'big' });
+  expect(linkBetween(back, 'decode-0', 'prefill-2')?.name).toBe('10e6,1ms');
+  expect(linkBetween(back, 'decode-0', 'both-0')?.name).toBe('100gbe');
+  const both = withSeat(back, { name: 'prefill-0', ...big });
+  expect(seatIn(both, 'prefill-0')).toMatchObject({
+    node: 'n1',
+    own: { numBlocks: 64, enablePrefixCaching: false },
+  });
+  for (const one of fleet.seats)
+    for (const other of fleet.seats.filter((seat) => seat !== one))
+      expect(linkBetween(both, one.name, other.name)).toEqual(linkBetween(fleet, one.name, other.name));
+  const joined = withSeat(both, { name: 'prefill-3', ...big });
+  expect(seatIn(joined, 'prefill-3')).toMatchObject({ node: 'n1', own: {} });
+  expect(linkBetween(joined, 'prefill-3', 'decode-0')?.name).toBe('nvlink');
+  // In another roleset the place is another one.
+  const elsewhere = withSeat(withoutSeat(fleet, 'prefill-0'), {
+    name: 'prefill-0',
+    role: 'prefill',
+    roleset: 'roleset-1',
+  });
+  expect(seatIn(elsewhere, 'prefill-0')).toMatchObject({ node: 'n2', own: {} });
 });
 
 test('a configuration with a fleet parses to itself', () => {
@@ -188,6 +217,17 @@ describe("D's pool, when nobody says how large", () => {
     expect((blocks(many) - forTwo) * bytesPerBlock).toBe(2 ** 26);
     expect((blocks({ ...many, decode: 4 }) - forTwo) * bytesPerBlock).toBe(2 ** 24);
   });
+});
+
+test('who joins needs room for the pool that the file gives its place', () => {
+  const all = ofFile({ rolesets: [{ name: 'a', prefill: 1, decode: [{}, { blocks: 60_000 }] }] });
+  const joining = (name: string) =>
+    withSeat(withoutSeat(all.fleet!, name), { name, role: 'decode', roleset: 'a' }).seats.filter(
+      (seat) => seat.name === name,
+    );
+  const free = leastMemory({ ...all, fleet: { ...all.fleet!, seats: joining('decode-2') } }, nano).total;
+  expect(() => checkRoom(all, joining('decode-2'), nano, free)).not.toThrow();
+  expect(() => checkRoom(all, joining('decode-1'), nano, free)).toThrow('1 more D of nano do not fit');
 });
 
 test('weights are shared where a copy of them fits beside all, and more than one engine wants them', () => {

@@ -23,6 +23,7 @@ async function answer(
     minTokens?: number;
     end?: FinishReason;
     last?: number;
+    eos?: number;
   } = {},
 ) {
   let stopped = 0;
@@ -42,7 +43,7 @@ async function answer(
   let index = 0;
   for await (const item of readAnswer(outputs(), {
     decoder: { push: (id) => words[id - 10] ?? '', end: () => '' },
-    eosTokenIds: [EOS],
+    eosTokenIds: [options.eos ?? EOS],
     stop: options.stop ?? [],
     includeStop: options.includeStop ?? false,
     minTokens: options.minTokens ?? 0,
@@ -54,14 +55,15 @@ async function answer(
     given.push(item.text);
     end = item.end;
   }
-  const { reason, stopReason, keptTokens } = end!;
-  return { given, text: given.join(''), reason, stopReason, keptTokens };
+  const { reason, stopReason, keptTokens, unsaidEnd } = end!;
+  return { given, text: given.join(''), reason, stopReason, keptTokens, unsaidEnd };
 }
 
 describe('text of an answer', () => {
   test('without stop strings every token gives its text at once', async () => {
     expect(await answer(['a', 'b', 'c'])).toEqual({
       ...{ given: ['a', 'b', 'c'], text: 'abc', reason: 'length', stopReason: null, keptTokens: 3 },
+      unsaidEnd: false,
     });
   });
 
@@ -76,6 +78,7 @@ describe('text of an answer', () => {
     expect(await answer(['x', 'E', 'N', 'x', 'E', 'ND', 'y', 'z'], { stop: ['END'] })).toEqual({
       given: ['x', '', '', 'ENx', '', ''],
       ...{ text: 'xENx', reason: 'stop', stopReason: 'END', keptTokens: 4 },
+      unsaidEnd: false,
     });
   });
 
@@ -100,6 +103,31 @@ describe('text of an answer', () => {
   test('not in the first minTokens', async () => {
     const late = await answer(['S', 'a', 'S', 'b', 'c'], { stop: ['S'], minTokens: 1 });
     expect(late).toMatchObject({ text: 'Sa', stopReason: 'S', keptTokens: 2 });
+  });
+
+  test('one that begins in the first minTokens and ends after them counts', async () => {
+    const across = await answer(['a', '##', '#', 'b', 'c'], { stop: ['###'], minTokens: 2 });
+    expect(across).toMatchObject({ given: ['a', '', ''], text: 'a', stopReason: '###', keptTokens: 1 });
+    const within = await answer(['a', '###', 'b', 'c'], { stop: ['###'], minTokens: 2 });
+    expect(within).toMatchObject({ text: 'a###bc', reason: 'length' });
+    const overlapping = await answer(['#', '#', '#', 'b', 'c'], { stop: ['##'], minTokens: 2 });
+    expect(overlapping).toMatchObject({ text: '#', stopReason: '##', keptTokens: 1 });
+  });
+
+  test('of several that one token completes the first of the list counts', async () => {
+    const both = await answer(['xab', 'c', 'd'], { stop: ['b', 'a'] });
+    expect(both).toMatchObject({ text: 'xa', stopReason: 'b' });
+  });
+
+  test('a stop token keeps its text where what stops is asked for; one without text stays out', async () => {
+    const kept = await answer(['a', 'b', 'c'], { end: 'stop', includeStop: true });
+    expect(kept).toMatchObject({ text: 'abc', stopReason: 12, keptTokens: 3, unsaidEnd: false });
+    const silent = await answer(['a', 'b', ''], { end: 'stop', includeStop: true });
+    expect(silent).toMatchObject({ text: 'ab', stopReason: 12, keptTokens: 2 });
+    const eos = await answer(['a', 'b', 'c'], { end: 'stop', last: EOS });
+    expect(eos).toMatchObject({ keptTokens: 3, unsaidEnd: true });
+    const said = await answer(['a', 'b'], { end: 'stop', eos: 11, includeStop: true });
+    expect(said).toMatchObject({ text: 'ab', stopReason: null, keptTokens: 2, unsaidEnd: false });
   });
 
   test('what was held back is given when the answer ends without the rest', async () => {

@@ -49,6 +49,14 @@ test('without another way the failure is thrown; a refusal is, whatever ways the
   await expect(served([way([], new RequestError('no')), way([1], null)])).rejects.toThrow(RequestError);
 });
 
+test('after a failure a refusal is the engine’s own: the next is asked, and the failure is told when none takes it', async () => {
+  const [dead, small] = [new EngineDeadError('dead'), new RequestError('too small')];
+  expect(await served([way([1], dead), way([], small), way([1, 2], null)])).toEqual([1, 2]);
+  await expect(served([way([1], dead), way([], small)])).rejects.toBe(dead);
+  const lost = new TransferError('lost');
+  await expect(served([way([1], dead), way([], small), way([], lost)])).rejects.toBe(lost);
+});
+
 test('another token in the same place is a fault, never an answer', async () => {
   const ways = [way([1, 2], new EngineDeadError('dead')), way([1, 7, 3], null)];
   await expect(served(ways)).rejects.toThrow(InternalError);

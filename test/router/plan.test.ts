@@ -66,11 +66,30 @@ test('after a failure each engine that serves is tried alone, once, those that d
   const engines = [view('p0'), view('d0', { ended: true }), view('d1')];
   const tried = new Set<string>();
   const order: string[] = [];
-  for (let next = planAgain(engines, tried); next; next = planAgain(engines, tried)) {
+  for (let next = planAgain(3, engines, tried); next; next = planAgain(3, engines, tried)) {
     order.push(next.engineId);
     tried.add(next.engineId);
   }
   expect(order).toEqual(['d1', 'p0']);
+});
+
+test('after a failure the prompt’s rolesets come first, then those that decode, then those with less to do', () => {
+  const rolesets = [
+    { name: 'a', min: 0, max: 2 },
+    { name: 'b', min: 3, max: null },
+  ];
+  const engines = [
+    view('d0', { roleset: 'a' }),
+    view('p1', { roleset: 'b' }),
+    view('d1', { roleset: 'b', inFlight: 2 }),
+    view('d2', { roleset: 'b', inFlight: 1 }),
+  ];
+  const tried = new Set<string>();
+  for (const expected of ['d2', 'd1', 'p1', 'd0', undefined]) {
+    const next = planAgain(3, engines, tried, { mode: 'pooled', rolesets });
+    expect(next?.engineId).toBe(expected);
+    if (next) tried.add(next.engineId);
+  }
 });
 
 test('a policy may have P compute what is held elsewhere', () => {

@@ -2,8 +2,10 @@
 import { describe, expect, test } from 'vitest';
 import type { Handover } from '../../src/config/cluster-schema.ts';
 import type { Mode } from '../../src/config/modes.ts';
+import { RequestError } from '../../src/errors.ts';
 import { routingSchema } from '../../src/measure/report.ts';
 import { ConversationCache } from '../../src/router/conversations.ts';
+import type { Placement } from '../../src/router/placement.ts';
 import type { RoutingEvent, RoutingPolicy } from '../../src/router/plan.ts';
 import { PromptBuilder, type TurnText } from '../../src/router/prompts.ts';
 import { type RequestNotice, Router } from '../../src/router/router.ts';
@@ -32,7 +34,13 @@ const text: TurnText = {
   },
 };
 
-function world(mode: Mode, handover: Handover = 'pull', names = ['p0', 'd0'], policy = ROUND_ROBIN) {
+function world(
+  mode: Mode,
+  handover: Handover = 'pull',
+  names = ['p0', 'd0'],
+  policy = ROUND_ROBIN,
+  { eosTokenIds = [], placement }: { eosTokenIds?: number[]; placement?: Placement } = {},
+) {
   const engines = names.map((id) => new FakeEngine(id, id.startsWith('p') ? 'prefill' : 'decode'));
   let now = 0;
   const clock = { now: () => now++, sleep: async () => {} };
@@ -42,7 +50,7 @@ function world(mode: Mode, handover: Handover = 'pull', names = ['p0', 'd0'], po
   const told: RequestNotice[] = [];
   let ids = 0;
   const router = new Router({
-    text,
+    text: { ...text, architecture: { eosTokenIds } },
     prompts: new PromptBuilder(text),
     conversations,
     clock,
@@ -54,6 +62,7 @@ function world(mode: Mode, handover: Handover = 'pull', names = ['p0', 'd0'], po
     onRequest: (notice) => told.push(notice),
     maxModelLen: MAX_MODEL_LEN,
     spans: new TurnSpans(),
+    ...(placement && { placement }),
   });
   const ask = async (request: Partial<GenerateRequest>) => {
     let final: TurnResult | null = null;
@@ -264,6 +273,33 @@ describe('with failover', () => {
     expect(at('p0').requests).toHaveLength(2);
   });
 
+  test('it stays among the rolesets that take its prompt', async () => {
+    const rolesets = [
+      { name: 'short', min: 0, max: 3 },
+      { name: 'long', min: 4, max: null },
+    ];
+    const placement = { mode: 'replica', rolesets } as const;
+    const names = ['p0', 'd0', 'p1', 'd1', 'd2'];
+    const { engines, at, converse } = world('unidirectional', 'pull', names, ROUND_ROBIN, { placement });
+    for (const [i, engine] of engines.entries()) Object.assign(engine, { roleset: i < 2 ? 'short' : 'long' });
+    at('d1').fails = () => 'ends';
+    const [result] = await converse(1, { failover: true });
+    expect(result!.outputTokenIds).toEqual(expected(result!));
+    expect([at('d0').requests, at('d2').requests].map(({ length }) => length)).toEqual([0, 1]);
+  });
+
+  test('an engine that is too small for a turn whose engine ended says nothing of the request', async () => {
+    const { at, ask } = world('bidirectional', 'pull', ['p0', 'p1', 'd0']);
+    const tooSmall = () => Promise.reject(new RequestError('needs more blocks than the pool has'));
+    at('d0').end();
+    at('p0').submit = tooSmall;
+    const result = await ask({ promptTokenIds: [1, 2, 3], failover: true });
+    expect(result.outputTokenIds).toEqual(expected(result));
+    at('p1').submit = tooSmall;
+    const again = ask({ promptTokenIds: [1, 2, 3], failover: true });
+    await expect(again).rejects.toThrow('no engine that is alive takes the turn');
+  });
+
   test('with no engine alive it says so', async () => {
     const { engines, ask } = world('bidirectional');
     for (const engine of engines) engine.end();
@@ -372,6 +408,28 @@ describe('a text that takes time to become tokens', () => {
     expect(at('d0').released).toEqual([]);
     const next = await ask({ conversationId: 'c', promptText: `${before}y` });
     expect(next.prompt.pulledTokens).toBeGreaterThan(0);
+  });
+});
+
+describe('a text that goes on from an answer which an end token ended', () => {
+  const idsOf = (text: string) => Array.from(text, (character) => character.charCodeAt(0));
+  const eos = answerOf(idsOf('ab'), 1);
+
+  test.each([
+    ['with its own end of the turn has one end', `${String.fromCharCode(eos)}cd`, [eos, ...idsOf('cd')]],
+    ['with plain text has none', 'cd', idsOf('cd')],
+  ])('%s', async (_, more, added) => {
+    const { at, ask } = world('monolithic', 'pull', ['p0', 'd0'], ROUND_ROBIN, { eosTokenIds: [eos] });
+    const d = at('d0');
+    let tokens = 0;
+    d.pace = async () => {
+      if (++tokens === 2) d.stopped.push(d.requests[0]!.requestId);
+    };
+    const first = await ask({ promptText: 'ab' });
+    expect(first).toMatchObject({ finishReason: 'stop', stopReason: null, text: first.text[0] });
+    expect(first.outputTokenIds.at(1)).toBe(eos);
+    const next = await ask({ promptText: `ab${first.text}${more}` });
+    expect(next.promptTokenIds).toEqual([...idsOf('ab'), first.outputTokenIds.at(0), ...added]);
   });
 });
 

@@ -13,6 +13,8 @@ const REQUIRED = ['config.json', 'tokenizer.json', 'tokenizer_config.json'];
 const OPTIONAL = ['generation_config.json', 'chat_template.jinja', 'special_tokens_map.json'];
 const WEIGHTS = 'model.safetensors';
 const INDEX = 'model.safetensors.index.json';
+/** HTTP statuses below 500 by which a server does not say that a file is not there: too slow, too early, too many requests. */
+const FAILED = new Set([408, 425, 429]);
 
 /** `known`: the names of its files; null to try all that it may have. Throws ModelError that names the file and what the server said. */
 export async function fetchModel(
@@ -25,7 +27,8 @@ export async function fetchModel(
   const files = new Map<string, Blob>();
   const take = async (name: string, required: boolean): Promise<Blob | null> => {
     if (!required && known && !known.includes(name)) return null;
-    const blob = await fetchFile(`${folder}/${name}`, name, required, onProgress, signal);
+    const wanted = required || known !== null;
+    const blob = await fetchFile(`${folder}/${name}`, name, wanted, onProgress, signal);
     if (blob) files.set(name, blob);
     return blob;
   };
@@ -69,6 +72,9 @@ async function fetchFile(
   const isPage = response.headers.get('content-type')?.startsWith('text/html') ?? false;
   if (!response.ok || isPage || !response.body) {
     await response.body?.cancel();
+    // A model without its list of end tokens, or its template, would be another one.
+    if (FAILED.has(response.status) || response.status >= 500)
+      throw new ModelError(`${url} could not be fetched (HTTP ${response.status}): try again later`);
     if (!required) return null;
     throw new ModelError(
       `${url} is not there (${isPage ? 'a page came instead' : `HTTP ${response.status}`}): wanted the address of a Hugging Face model directory, such as https://huggingface.co/HuggingFaceTB/SmolLM2-135M-Instruct/resolve/main`,
@@ -86,5 +92,10 @@ async function fetchFile(
       },
     }),
   );
-  return new Response(counted).blob();
+  try {
+    return await new Response(counted).blob();
+  } catch (error) {
+    signal?.throwIfAborted();
+    throw new ModelError(`${url} broke off after ${bytes} bytes: try again`, { cause: error });
+  }
 }

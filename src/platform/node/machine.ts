@@ -14,10 +14,11 @@ export function thisMachine() {
   };
 }
 
-/** Bytes that programs can still take without any being swapped out, and that this one may have (a container's limit). */
+/** Bytes that programs can still take without any being swapped out, and that this one may still have of a container's limit. */
 export function freeMemory(): number {
   const limit = process.constrainedMemory() ?? 0;
-  return limit > 0 ? Math.min(os.freemem(), limit) : os.freemem();
+  if (limit <= 0) return os.freemem();
+  return Math.min(os.freemem(), Math.max(0, limit - process.memoryUsage.rss()));
 }
 
 /** Stretches of memory that the kernel still lets this process map; null where it does not tell, as beside Linux. */

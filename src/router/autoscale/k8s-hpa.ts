@@ -54,8 +54,9 @@ export class KubernetesHpa implements RoleScaler {
   constructor(parameters: HpaParameters) {
     this.#parameters = parameters;
     const { scaleUpStabilizationSeconds, scaleDownStabilizationSeconds, periodSeconds } = parameters;
-    this.#recent = new BothWays(scaleUpStabilizationSeconds, scaleDownStabilizationSeconds);
-    this.#moved = new BothWays(periodSeconds, periodSeconds);
+    // Kubernetes counts what came after (now - window): ticks are as far apart as the period is long.
+    this.#recent = new BothWays(scaleUpStabilizationSeconds, scaleDownStabilizationSeconds, true);
+    this.#moved = new BothWays(periodSeconds, periodSeconds, true);
   }
 
   decide(nowMs: number, load: RoleLoad): ScaleDecision {

@@ -1,10 +1,13 @@
 /** Values of the last so many seconds. Times are in milliseconds. */
 export class TimeWindow {
   readonly #lengthMs: number;
+  readonly #open: boolean;
   readonly #values: { atMs: number; value: number }[] = [];
 
-  constructor(seconds: number) {
+  /** `open`: what is exactly as old as the window is not in it any more; what came just now always is. */
+  constructor(seconds: number, open = false) {
     this.#lengthMs = 1000 * seconds;
+    this.#open = open;
   }
 
   add(atMs: number, value: number): void {
@@ -31,9 +34,10 @@ export class TimeWindow {
     return this.#values.reduce((sum, { value }) => sum + value, 0);
   }
 
-  /** What is older than the window; what is as old as it is stays. */
   #forget(atMs: number): void {
-    while (this.#values.length > 0 && atMs - this.#values[0]!.atMs > this.#lengthMs) this.#values.shift();
+    const isOver = (age: number): boolean =>
+      age > this.#lengthMs || (this.#open && age > 0 && age === this.#lengthMs);
+    while (this.#values.length > 0 && isOver(atMs - this.#values[0]!.atMs)) this.#values.shift();
   }
 }
 
@@ -42,9 +46,9 @@ export class BothWays {
   readonly up: TimeWindow;
   readonly down: TimeWindow;
 
-  constructor(upSeconds: number, downSeconds: number) {
-    this.up = new TimeWindow(upSeconds);
-    this.down = new TimeWindow(downSeconds);
+  constructor(upSeconds: number, downSeconds: number, open = false) {
+    this.up = new TimeWindow(upSeconds, open);
+    this.down = new TimeWindow(downSeconds, open);
   }
 
   add(atMs: number, up: number, down: number): void {

@@ -1,8 +1,8 @@
 /**
  * Several policies as one, by weight, as AIBrix mixes strategies ("a:w,b:w"): each one's scores are min-max normalised to
  * [0, 1], 1 being its best; who has no score gets 0; weights are normalised to sum 1; the highest sum wins, the first of
- * equals. A policy without scores gives 1 to whom it chose. One engine alone serves where policies of more than half of
- * the weight say so; AIBrix knows no such choice.
+ * equals. A policy without scores gives 1 to whom it chose. One engine alone serves, P computes what is held elsewhere, and
+ * a turn is refused where policies of more than half of the weight say so; AIBrix knows no such choices.
  */
 import type { EngineView, Routing, RoutingPolicy, RoutingScore } from '../plan.ts';
 
@@ -22,12 +22,16 @@ export function mixed(parts: readonly Part[]): RoutingPolicy {
       }));
       const best = (side: RoutingScore['side']) => summed(side, candidates[side], routings);
       const [prefill, decode] = [best('prefill'), best('decode')];
-      const alone =
-        routings.reduce((sum, { routing, weight }) => sum + (routing.alone ? weight : 0), 0) > 0.5;
+      const most = (says: (routing: Routing) => unknown): boolean =>
+        routings.reduce((sum, { routing, weight }) => sum + (says(routing) ? weight : 0), 0) > 0.5;
+      const refuse = most(({ refused }) => refused !== undefined);
+      const refused = refuse && routings.flatMap(({ routing }) => routing.refused ?? [])[0];
       return {
         prefill: prefill.engine,
         decode: decode.engine,
-        alone,
+        alone: most(({ alone }) => alone),
+        recompute: most(({ recompute }) => recompute),
+        ...(refused && { refused }),
         why: `the highest sums of ${parts.map(({ name }) => name).join(' and ')}`,
         scores: [...prefill.scores, ...decode.scores],
       };

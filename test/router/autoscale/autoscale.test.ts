@@ -204,9 +204,9 @@ describe('k8s-hpa', () => {
       why: '2 an engine, target 10; 2 is not stable yet',
     });
     expect(decide(200, all(8, 5)).want).toBe(8);
-    // At 300 s the 8 is as old as the window; at 301 s what was wanted at 200 s is the most.
-    expect(decide(300, all(8, 2)).want).toBe(8);
-    expect(decide(301, all(8, 2)).want).toBe(4);
+    // At 300 s the 8 is as old as the window, and out of it: what was wanted at 200 s is the most.
+    expect(decide(299, all(8, 2)).want).toBe(8);
+    expect(decide(300, all(8, 2)).want).toBe(4);
   });
 
   test('up at once, by 4 or twice in 15 s', () => {
@@ -219,6 +219,13 @@ describe('k8s-hpa', () => {
     expect(decide(10, all(5, 500)).want).toBe(5);
     expect(decide(16, all(5, 500)).want).toBe(10);
     expect(decide(32, all(10, 500)).want).toBe(20);
+  });
+
+  test('up at each tick where ticks are as far apart as the period is long', () => {
+    const decide = byRole('k8s-hpa');
+    const wanted = [1];
+    for (const at of [0, 15, 30, 45]) wanted.push(decide(at, all(wanted.at(-1)!, 500)).want);
+    expect(wanted).toEqual([1, 5, 10, 20, 40]);
   });
 
   test('up only to the least of its window, where it has one', () => {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { ROUTING_NAMES } from '../../../src/config/routing.ts';
 import { parseRunConfig } from '../../../src/config/run.ts';
-import type { EngineView, RoutingPolicy, RoutingScore } from '../../../src/router/plan.ts';
+import type { EngineView, Routing, RoutingPolicy, RoutingScore } from '../../../src/router/plan.ts';
 import { mixed } from '../../../src/router/policies/mix.ts';
 import { makePolicy, POLICIES } from '../../../src/router/policies/registry.ts';
 import { DEPS, policyOf, routeRequest, view } from '../policies.ts';
@@ -137,6 +137,23 @@ describe('a mix', () => {
     const first = (decode: readonly EngineView[]) => decode[0]!;
     expect(mix([choosing(first, true), 1], [choosing(first), 1]).alone).toBe(false);
     expect(mix([choosing(first, true), 1.1], [choosing(first), 1]).alone).toBe(true);
+  });
+
+  test('the same of what P computes itself, and of a turn that is refused, by the first that says why', () => {
+    const first = choosing((decode) => decode[0]!);
+    const saying = (more: Partial<Routing>): RoutingPolicy => ({
+      route: (request, candidates) => ({ ...first.route(request, candidates), ...more }),
+    });
+    const computing = saying({ recompute: true });
+    expect(mix([computing, 1], [first, 1]).recompute).toBe(false);
+    expect(mix([computing, 2], [first, 1]).recompute).toBe(true);
+    expect(mix([saying({ refused: 'late' }), 1], [first, 1]).refused).toBeUndefined();
+    const both = mix([first, 1], [saying({ refused: 'late' }), 1], [saying({ refused: 'full' }), 1]);
+    expect(both.refused).toBe('late');
+    const mooncake = { ttftSloMs: 1 };
+    const slo = makePolicy({ name: 'mooncake:9,least-request:1', parameters: { mooncake } }, DEPS);
+    const late = slo.route(routeRequest(), { prefill: [view('p0')], decode: engines });
+    expect(late.refused).toMatch('and 1 are allowed');
   });
 
   test('as it is written on the command line', () => {
