@@ -127,7 +127,8 @@ function goodputOf(runs: readonly RunOutcome[], { ttftMs, tpotMs }: Slo): Simula
     for (let i = 0; i < count; i++)
       if (columns.ttftMs[i]! <= (ttftMs ?? Infinity) && (tpotOf(columns, i) ?? 0) <= (tpotMs ?? Infinity))
         good++;
-  const asked = sumOf(runs, ({ count, failed }) => count + failed);
+  // Those that still waited when a run was given up, too: they are the ones that it failed.
+  const asked = sumOf(runs, ({ count, failed, stopped }) => count + failed + (stopped?.open ?? 0));
   const share = asked > 0 ? good / asked : 0;
   return { slo_ttft_ms: ttftMs, slo_tpot_ms: tpotMs, share, requests_per_second: perSecondOf(runs, good) };
 }
