@@ -50,7 +50,7 @@ export function summarise(
     output_tokens: sum('outputTokens'),
     bytes_p_to_d: sum('bytesPToD'),
     bytes_d_to_p: sum('bytesDToP'),
-    engine_hours: sumOf(runs, (run) => sumOf(run.engines, (engine) => livedMs(engine, run))) / 3_600_000,
+    engine_hours: sumOf(runs, paidMs) / 3_600_000,
     transfers: transfersOf(runs),
     preemptions: sumOf(runs, ({ engines }) => sumOf(engines, (engine) => engine.preemptions)),
     verdict: worstOf(runs.map(({ verdict }) => verdict)),
@@ -100,9 +100,9 @@ const sumOf = <T>(values: readonly T[], of: (value: T) => number): number =>
 
 const totalOf = (values: Float64Array): number => values.reduce((sum, value) => sum + value, 0);
 
-/** Its start counts: whoever pays pays for that too. */
-const livedMs = ({ begunMs, endedMs }: EngineOutcome, { endMs }: Pick<RunOutcome, 'endMs'>): number =>
-  (endedMs ?? endMs) - begunMs;
+/** Starts count, over or not: whoever pays pays for them too. */
+const paidMs = ({ engines, startingMs, endMs }: RunOutcome): number =>
+  startingMs + sumOf(engines, ({ begunMs, endedMs }) => (endedMs ?? endMs) - begunMs);
 
 function tpots({ columns, count }: RunOutcome): number[] {
   const found: number[] = [];
