@@ -132,6 +132,11 @@ export const unusedByPlan = (config: RunConfig, stored: boolean): readonly (Unus
   { keys: OF_CLIENTS, why: 'to a plan: requests come at a --rate, whoever waits' },
   warmUps,
   { keys: OF_DEVICES, why: 'to a plan, which starts no engine' },
+  // The same requests again would be counted as other draws, and shares told as surer than they are.
+  config.trace !== null && {
+    keys: ['seeds'],
+    why: 'to a plan with --trace, of whose requests nothing is drawn: give a longer --sample, or',
+  },
   ofStore(stored),
   ofLinks(config),
 ];

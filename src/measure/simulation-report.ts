@@ -140,7 +140,9 @@ export const simulatedArmSchema = z.strictObject({
         requests_per_second: z.number(),
         good_share: share
           .nullable()
-          .describe('Of requests, within the SLO; null where no --slo-… was given.'),
+          .describe(
+            'Of requests, those at a stop included, within the SLO; null where no --slo-… was given.',
+          ),
         verdict: z.enum(VERDICTS),
       }),
     )
@@ -155,7 +157,9 @@ export const simulatedArmSchema = z.strictObject({
       requests_per_second: z.number(),
     })
     .nullable()
-    .describe('Of requests that kept within both; null where no --slo-… was given.'),
+    .describe(
+      'Of all requests, those at a stop included, that kept within both; null where no --slo-… was given.',
+    ),
   prompt_tokens: count,
   local_hit_tokens: count,
   pulled_tokens: count,

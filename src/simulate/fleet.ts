@@ -43,6 +43,8 @@ export interface SimulatedFleetDeps {
 export class SimulatedFleet {
   /** In the order in which they came, ended ones included. */
   readonly everyone: SimulatedEngine[];
+  /** Starts that are not over, and when each began. */
+  readonly starting = new Set<{ readonly begunMs: number }>();
   readonly lostKv = new LostKv();
   readonly events: FleetEvent[] = [];
   migratedTokens = 0;
@@ -64,7 +66,10 @@ export class SimulatedFleet {
     this.everyone = engineSpecs(options).map((seat) => deps.make(seat, 1, 0));
     this.#pool = new EnginePool(fleetIn(options), this.everyone, {
       start: async (seat, life) => {
+        const begun = { begunMs: clock.now() };
+        this.starting.add(begun);
         await clock.sleep(deps.startMs);
+        this.starting.delete(begun);
         const engine = deps.make(seat, life, deps.startMs);
         this.everyone.push(engine);
         return engine;

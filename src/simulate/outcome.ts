@@ -49,6 +49,8 @@ export interface RunOutcome {
   endMs: number;
   verdict: Verdict;
   engines: readonly EngineOutcome[];
+  /** That starts took which were not over at the end, all together. */
+  startingMs: number;
   transfers: Readonly<Record<string, number>>;
   /** null: there was none. */
   store: StoreOutcome | null;
@@ -95,6 +97,7 @@ export function outcomeOf({ cluster, happened, ...run }: SimulatedRun): RunOutco
     endMs: clock.now(),
     verdict: verdictOfRun(run),
     engines: cluster.engines.map(engineOutcome),
+    startingMs: [...fleet.starting].reduce((sum, { begunMs }) => sum + clock.now() - begunMs, 0),
     transfers: { ...cluster.transfers },
     store: cluster.store?.outcome(cluster.engines) ?? null,
     links: links.use(),

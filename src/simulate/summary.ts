@@ -50,7 +50,7 @@ export function summarise(
     output_tokens: sum('outputTokens'),
     bytes_p_to_d: sum('bytesPToD'),
     bytes_d_to_p: sum('bytesDToP'),
-    engine_hours: sumOf(runs, (run) => sumOf(run.engines, (engine) => livedMs(engine, run))) / 3_600_000,
+    engine_hours: sumOf(runs, paidMs) / 3_600_000,
     transfers: transfersOf(runs),
     preemptions: sumOf(runs, ({ engines }) => sumOf(engines, (engine) => engine.preemptions)),
     verdict: worstOf(runs.map(({ verdict }) => verdict)),
@@ -100,9 +100,9 @@ const sumOf = <T>(values: readonly T[], of: (value: T) => number): number =>
 
 const totalOf = (values: Float64Array): number => values.reduce((sum, value) => sum + value, 0);
 
-/** Its start counts: whoever pays pays for that too. */
-const livedMs = ({ begunMs, endedMs }: EngineOutcome, { endMs }: Pick<RunOutcome, 'endMs'>): number =>
-  (endedMs ?? endMs) - begunMs;
+/** Starts count, over or not: whoever pays pays for them too. */
+const paidMs = ({ engines, startingMs, endMs }: RunOutcome): number =>
+  startingMs + sumOf(engines, ({ begunMs, endedMs }) => (endedMs ?? endMs) - begunMs);
 
 function tpots({ columns, count }: RunOutcome): number[] {
   const found: number[] = [];
@@ -127,7 +127,8 @@ function goodputOf(runs: readonly RunOutcome[], { ttftMs, tpotMs }: Slo): Simula
     for (let i = 0; i < count; i++)
       if (columns.ttftMs[i]! <= (ttftMs ?? Infinity) && (tpotOf(columns, i) ?? 0) <= (tpotMs ?? Infinity))
         good++;
-  const asked = sumOf(runs, ({ count, failed }) => count + failed);
+  // Those that still waited when a run was given up, too: they are the ones that it failed.
+  const asked = sumOf(runs, ({ count, failed, stopped }) => count + failed + (stopped?.open ?? 0));
   const share = asked > 0 ? good / asked : 0;
   return { slo_ttft_ms: ttftMs, slo_tpot_ms: tpotMs, share, requests_per_second: perSecondOf(runs, good) };
 }

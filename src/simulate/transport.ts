@@ -183,7 +183,9 @@ export class SimulatedTransport implements ServingTransport {
   }
 
   async #readStream(request: ReadRequest): Promise<TransferResult> {
-    const { remote, remoteRequestId, claim, pairs, onChunk } = request;
+    const { remote, remoteRequestId, claim, onChunk } = request;
+    // By place in the prompt, of all groups at once: what has KV comes first.
+    const pairs = request.pairs.toSorted((a, b) => a.remote - b.remote);
     const signal = request.signal!;
     const { clock, costs, touch, catchUp } = this.#net.deps;
     const begunMs = clock.now();

@@ -116,6 +116,7 @@ async function serveReal(
     prefillBlocks: arm.prefill.numBlocks,
     decodeBlocks: arm.decode.numBlocks,
     ...(arm.routing ? { routing: arm.routing } : {}),
+    ...(arm.allFullKv === undefined ? {} : { allFullKv: arm.allFullKv }),
   });
   if (load.kind === 'trace') throw new ConfigError('a trace is not served to validate: leave --trace out');
   const collector = new Collector({ keyed: true });

@@ -3,10 +3,14 @@ import { expect, it } from 'vitest';
 import { certaintyOf } from '../../src/cli/plan/words.ts';
 import type { PlanReport } from '../../src/measure/plan-report.ts';
 
-const planOf = (chosen: { counted: number; counted_ms: number }) =>
+const planOf = (
+  chosen: { counted: number; counted_ms: number; low?: number },
+  ownRate: number | null = null,
+) =>
   ({
     chosen: { ...{ verdict: 'STABLE', low: 0.95, engines: 3, requests_per_second: 5 }, ...chosen },
     ...{ front: [], one_fewer: null, not_told_apart: [], goodput: null, seeds: 1 },
+    workload: { own_rate: ownRate },
     goal: { kind: 'fewest', requests_per_second: 5 },
     slo: { attainment: 0.9, ttft_ms: 500, tpot_ms: null },
   }) as unknown as PlanReport;
@@ -19,4 +23,12 @@ it('says where fewer requests came than were asked for, and only there', () => {
     'Its whole interval keeps it.',
     expect.stringMatching(/^Only 2 requests a second came of the 5 asked for.* longer --sample/),
   ]);
+});
+
+it('what would tell more: of a trace no other seeds, of whose requests nothing is drawn', () => {
+  const unsure = { counted: 430, counted_ms: 100_000, low: 0.85 };
+  expect(certaintyOf(planOf(unsure))).toEqual([
+    expect.stringContaining('A longer --sample or --seeds would tell.'),
+  ]);
+  expect(certaintyOf(planOf(unsure, 5))).toEqual([expect.stringContaining('A longer --sample would tell.')]);
 });

@@ -233,8 +233,14 @@ describe('kvferry plan', () => {
     expect(own.world.out()).toContain('the first 70 requests of 140');
     // 512 ms each, 16.8 a second: 8.6 P are busy, of which a sample of four seconds lets some be missing.
     expect(report.chosen!.prefill).toBeGreaterThanOrEqual(8);
-    const slow = await kvferry(`${argv} --sample 70 --rate 5`);
-    const slower = parsed(slow.world.files.get('out.json')).chosen!;
+    const slow = await kvferry(`${argv} --sample 70 --rate 5 --config c.json`, {
+      ...FILES,
+      'c.json': '{"seeds":4}',
+    });
+    const { seeds, chosen: found } = parsed(slow.world.files.get('out.json'));
+    const slower = found!;
+    // The same requests once more are no other draws.
+    expect(seeds).toBe(1);
     expect(slower.requests_per_second).toBe(5);
     expect(slower.prefill).toBeLessThan(report.chosen!.prefill);
     expect(slower.prefill).toBeGreaterThanOrEqual(3);
@@ -296,6 +302,7 @@ describe('kvferry plan', () => {
       '--store-dir is of no use without a store',
     ],
     ['--trace t.jsonl --slo-ttft 1s --scale 1/4', '--scale is of no use with --trace'],
+    ['--trace t.jsonl --slo-ttft 1s --seeds 4', '--seeds is of no use to a plan with --trace'],
     [`${small} --slo-ttft 1s --rate 5 --fleet-out /read-only/f.json`, 'cannot write /read-only/f.json'],
     ['w.json --slo-ttft 1s --rate 5 --costs mocker', "there are no costs 'mocker'"],
     [`${small} --slo-ttft 1s --rate 5 --p-blocks 2`, 'the longest conversation takes'],

@@ -117,6 +117,26 @@ describe('costs fitted to a report', () => {
     expect(Math.abs(ms / wanted - 1)).toBeLessThan(0.02);
   });
 
+  it('count those who pulled among the ones who decoded beside another', () => {
+    // Four to twelve side by side, of which three of four pulled what they had before.
+    const list = [4, 8, 12].flatMap((size, group) =>
+      samples(size * 3, 0).map((sample, i) => {
+        const ttft = TRUE.rest + TRUE.token * sample.input_num_tokens;
+        const tpot = TRUE.fixed + TRUE.decode * size;
+        return {
+          ...sample,
+          // Three times as many, one lot after the other; each lot begins to decode at once.
+          start_ms: 1e6 * group + 1e5 * Math.floor(i / size) - ttft,
+          ...{ ttft_ms: ttft, tpot_ms: tpot, latency_ms: ttft + 50 * tpot },
+          pulled_tokens: i % 4 === 0 ? 0 : 90,
+        };
+      }),
+    );
+    const { file, requests } = fitReport(reportOf(list), 'r.json', 1);
+    expect(requests.tpot).toBe(list.length / 4);
+    expect(file.step.ms_per_decode).toBeCloseTo(TRUE.decode, 1);
+  });
+
   it('of engines here have their steps too: those of a server are not told, which is said', () => {
     const here = (software: boolean, config: object): BenchReport =>
       ({

@@ -46,4 +46,22 @@ describe('a simulated model with windows', () => {
     expect(ttftMs[0]).toBeGreaterThan(30);
     expect(ttftMs[1]).toBeLessThan(10);
   });
+
+  it.each([
+    ['windows first', false, [...groups], [...Array(14).fill(4), 6, 2]],
+    ['windows last', false, groups.toReversed(), [...Array(14).fill(4), 6, 2]],
+    ['all KV kept', true, [...groups], [...Array(14).fill(8), 6, 2]],
+  ])('streams what each step computed, of every group (%s)', async (_, allFullKv, inOrder, chunks) => {
+    const moved: number[] = [];
+    const readMs = (bytes: number) => {
+      moved.push(bytes / BLOCK_BYTES);
+      return bytes / BLOCK_BYTES;
+    };
+    const stepMs = ({ prefillTokens }: { prefillTokens: number }) => 1 + 0.5 * prefillTokens;
+    const options = { maxNumBatchedTokens: 64, handover: 'streamed' as const, allFullKv };
+    const cluster = simulated({ blocks: 400, options }, { stepMs, readMs }, { groups: inOrder });
+    const promptTokenIds = Array.from({ length: 960 }, (_, i) => 8 + (i % 400));
+    await cluster.run(turn(cluster, { ...ask('a'), promptTokenIds }));
+    expect(moved).toEqual(chunks);
+  });
 });

@@ -5,11 +5,12 @@ import { Collector } from '../../src/simulate/collector.ts';
 import { exactly, poissonArrivals, serveArrivals, serveTurn } from '../../src/simulate/load.ts';
 import { outcomeOf } from '../../src/simulate/outcome.ts';
 import { SegmentedTokens } from '../../src/simulate/segmented-tokens.ts';
+import { summarise } from '../../src/simulate/summary.ts';
 import { Random } from '../../src/workload/random.ts';
 import { TraceTokens } from '../../src/workload/traces/tokens.ts';
 import type { Segment } from '../../src/workload/traces/types.ts';
 import type { BenchConversation } from '../../src/workload/types.ts';
-import { type Fleet, greedy, simulated, turn } from './simulated.ts';
+import { type Fleet, fleetOptions, greedy, simulated, turn } from './simulated.ts';
 
 const START_MS = 30_000;
 const costs = {
@@ -52,6 +53,22 @@ describe('an engine that joins', () => {
       ['prefill-1', 0, START_MS],
     ]);
   });
+});
+
+it('a start that is not over when the run is counts as engine-hours', async () => {
+  const cluster = simulated({}, costs);
+  const [askedMs, untilMs] = [4000, 20_000];
+  await cluster.run(
+    (async () => {
+      await cluster.clock.sleep(askedMs);
+      void cluster.fleet.scale({ decode: 2 });
+      await cluster.clock.sleep(untilMs - askedMs);
+    })(),
+  );
+  const run = { cluster, collector: new Collector(), happened: null, stopped: null, lastComesMs: null };
+  const slo = { ttftMs: null, tpotMs: null };
+  const arm = summarise({ label: 'arm', options: fleetOptions() }, [outcomeOf(run)], slo);
+  expect(arm.engine_hours * 3_600_000).toBeCloseTo(2 * untilMs + (untilMs - askedMs), 3);
 });
 
 describe('an engine that leaves', () => {

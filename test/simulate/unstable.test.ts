@@ -35,17 +35,23 @@ it('a trace that comes twice as fast as it is served is overloaded, though its l
   expect(await word(2)).toBe('OVERLOADED');
 });
 
-it('stops, and says when and with how many under way', async () => {
+it('stops, says when and with how many under way, and counts them among those that had to keep the SLO', async () => {
   const options = fleetOptions({ options: { mode: 'monolithic', maxNumSeqs: 1 } });
   const arrivals = (seed: number) => poissonArrivals([conversation], { perSecond: 1e6, count: 40_000, seed });
   const run = await simulateOnce(
     { label: 'arm', options, load: { kind: 'arrivals', arrivals, thinkMs: 0 } },
-    world,
+    // One of ten is served at once, the others wait.
+    { ...world, costs: { ...noCosts, stepMs: () => 0.01 } },
     0,
   );
-  const arm = summarise({ label: 'arm', options }, [outcomeOf(run)], { ttftMs: null, tpotMs: null });
+  const arm = summarise({ label: 'arm', options }, [outcomeOf(run)], { ttftMs: 60_000, tpotMs: null });
   expect(arm.verdict).toMatchObject({ word: 'OVERLOADED', score: 1 });
-  expect(arm.stopped!.open).toBeGreaterThan(10_000);
-  expect(arm.stopped!.open).toBeLessThan(20_000);
-  expect(arm.stopped!.at_ms).toBeLessThan(100);
+  const { open, at_ms } = arm.stopped!;
+  expect(open).toBeGreaterThan(10_000);
+  expect(open).toBeLessThan(20_000);
+  expect(at_ms).toBeLessThan(100);
+  expect(arm.requests).toBeGreaterThan(100);
+  const share = arm.requests / (arm.requests + open);
+  expect(arm.goodput!.share).toBe(share);
+  expect(arm.by_seed[0]!.good_share).toBe(share);
 });

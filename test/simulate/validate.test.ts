@@ -1,10 +1,14 @@
 import { describe, expect, it } from 'vitest';
+import { promisesRun } from '../../src/cli/simulate/promises-run.ts';
+import type { Cluster } from '../../src/fleet/types.ts';
 import type { TurnResult } from '../../src/router/turn-types.ts';
 import type { Chosen } from '../../src/simulate/chosen.ts';
 import { Collector } from '../../src/simulate/collector.ts';
+import { noCosts } from '../../src/simulate/costs/published.ts';
 import type { StepShape } from '../../src/simulate/costs/types.ts';
 import { poissonArrivals, serveArrivals } from '../../src/simulate/load.ts';
-import { chosenIn, compared, ranking } from '../../src/simulate/validate.ts';
+import type { SimulationWorld } from '../../src/simulate/run.ts';
+import { chosenIn, compared, ranking, validate } from '../../src/simulate/validate.ts';
 import { Random } from '../../src/workload/random.ts';
 import { fleetOptions, simulated } from './simulated.ts';
 
@@ -83,6 +87,32 @@ describe('a simulation beside real runs', () => {
     expect(ranking([a, wrong])).toEqual({ pairs: 1, alike: 0 });
     expect(ranking([a, alike])).toEqual({ pairs: 0, alike: 0 });
   });
+});
+
+it('serves an arm that keeps all KV on engines that do, and the others on engines that do not', async () => {
+  const kept: unknown[] = [];
+  const cluster: Pick<Cluster, 'configure'> = {
+    async configure({ allFullKv }) {
+      kept.push(allFullKv);
+    },
+  };
+  // Nobody asks: what the engines are set to is all that matters.
+  const plans = [false, true].map((allFullKv) => ({
+    label: String(allFullKv),
+    options: fleetOptions({ options: { allFullKv } }),
+    load: { kind: 'arrivals' as const, arrivals: () => [], thinkMs: 0 },
+  }));
+  const world = (): SimulationWorld => ({
+    ...{ costs: noCosts, groups: [{ kind: 'sliding', window: 64 }, { kind: 'full' }], blockBytes: 16_000 },
+    ...{ sharing: 'fcfs', check: false, runs: true, tokenIds: [8, 500], seed: 1, seeds: 1 },
+    ...{ slo: { ttftMs: null, tpotMs: null }, nextTask: promisesRun, onProgress() {} },
+    signal: new AbortController().signal,
+  });
+  await validate(cluster as Cluster, plans, world, {
+    ...{ runs: 1, seed: 1, signal: new AbortController().signal, onRun() {}, between: async () => {} },
+    clock: { now: () => 0, sleep: async () => {} },
+  });
+  expect(kept).toEqual([false, true, false, true]);
 });
 
 describe('who was chosen', () => {

@@ -89,7 +89,7 @@ async function plan(config: RunConfig, context: CommandContext, { lists, given }
   refuseUnused(given, unusedByPlan(config, stored));
   await checkFiles({ ...config, junit: null }, deps);
   if (config.fleetOut !== null) await deps.checkWritable(config.fleetOut);
-  const sized = withPools(config, storesOf(config, lists));
+  const sized = asSimulated(config, storesOf(config, lists));
   const prepared = await preparePlan(sized, deps);
   const { costs, workload } = prepared;
   const space = spaceOf(config, lists);
@@ -161,8 +161,10 @@ function checkPlan(config: RunConfig): void {
 }
 
 /** Large blocks are quicker to simulate: pools keep their tokens. */
-const withPools = (config: RunConfig, stores: Space['stores']): RunConfig => ({
+const asSimulated = (config: RunConfig, stores: Space['stores']): RunConfig => ({
   ...config,
+  // Nothing of a trace is drawn, whatever a config file says that other commands share.
+  seeds: config.trace === null ? config.seeds : 1,
   // The connectors are those of a fleet with a store, wherever one is tried.
   store: stores.find((bytes) => bytes !== null) ?? null,
   pBlocks: config.pBlocks ?? Math.ceil(POOL_TOKENS / config.blockSize),

@@ -105,14 +105,16 @@ const outcomeOf = ({ counted, counted_ms, requests_per_second }: PlanRow) => ({
   perSecond: requests_per_second,
 });
 
-function sureOfFewest(chosen: PlanRow, { front, one_fewer: fewer, slo }: PlanReport): string[] {
+function sureOfFewest(chosen: PlanRow, { front, one_fewer: fewer, slo, workload }: PlanReport): string[] {
   const wanted = slo.attainment;
   const told = [];
+  // Nothing of a trace is drawn, which has a rate of its own.
+  const more = workload.own_rate === null ? '--sample or --seeds' : '--sample';
   const surer = front.find(({ engines, low }) => engines > chosen.engines && low >= wanted);
   told.push(
     chosen.low >= wanted
       ? `Its whole interval keeps it.`
-      : `Not sure: its interval reaches below ${wantedOf(slo)}${surer ? `; with ${countsOf(surer)} all of it keeps it (${formatPercent(surer.low)} to ${formatPercent(surer.high)})` : '. A longer --sample or --seeds would tell'}.`,
+      : `Not sure: its interval reaches below ${wantedOf(slo)}${surer ? `; with ${countsOf(surer)} all of it keeps it (${formatPercent(surer.low)} to ${formatPercent(surer.high)})` : `. A longer ${more} would tell`}.`,
   );
   if (fewer)
     told.push(

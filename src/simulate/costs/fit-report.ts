@@ -27,12 +27,11 @@ const LEAST_REQUESTS = 8;
 /** `decodeEngines`: D engines that shared the requests. Throws ConfigError for a report that tells too little. */
 export function fitReport(report: BenchReport, source: string, decodeEngines: number): FittedReport {
   const notes: string[] = [];
-  const samples = plainSamples(report);
+  const { samples, beside } = plainSamples(report);
   if (samples.length < LEAST_REQUESTS)
     throw new ConfigError(
       `${source} has ${samples.length} requests that pulled nothing: wanted ${LEAST_REQUESTS} at least; run a longer benchmark`,
     );
-  const beside = neighbours(samples);
   const prefill = fitPrefill(samples, beside, source, notes);
   const decode = fitDecode(samples, beside, decodeEngines, notes);
   const { step } = decode;
@@ -78,16 +77,20 @@ function stepsOf({ target, config, adapter }: BenchReport, notes: string[]): num
   return null;
 }
 
-/** Of every mode of the first experiment, those whose KV was not fetched from elsewhere. */
-function plainSamples({ experiments }: BenchReport): BenchSample[] {
+/** Of every mode of the first experiment, those whose KV was not fetched from elsewhere; beside all others, which it may be. */
+function plainSamples({ experiments }: BenchReport): { samples: BenchSample[]; beside: Beside[] } {
   const [first] = Object.values(experiments);
   const modes = Object.values(first?.modes ?? {});
   // Modes ran one after the other: their clocks are kept apart by their place.
-  return modes.flatMap(({ samples }, mode) =>
-    samples
-      .filter(({ pulled_tokens }) => (pulled_tokens ?? 0) === 0)
-      .map((sample) => ({ ...sample, round: sample.round + 10_000 * mode })),
+  const all = modes.flatMap(({ samples }, mode) =>
+    samples.map((sample) => ({ ...sample, round: sample.round + 10_000 * mode })),
   );
+  const besideAll = neighbours(all);
+  const isPlain = (i: number): boolean => (all[i]!.pulled_tokens ?? 0) === 0;
+  return {
+    samples: all.filter((_, i) => isPlain(i)),
+    beside: besideAll.filter((_, i) => isPlain(i)),
+  };
 }
 
 interface Beside {

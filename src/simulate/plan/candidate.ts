@@ -24,6 +24,9 @@ export interface Policy {
 
 export type Candidate = Shape & Policy;
 
+/** Of each role: what a fleet may have. */
+export const MOST_OF_A_ROLE = 64;
+
 export const enginesOf = ({ prefill, decode }: Shape): number => prefill + decode;
 
 /** Equal for what is the same fleet under the same policy. */
@@ -76,10 +79,20 @@ export function optionsOf(one: Candidate, base: ClusterOptions): ClusterOptions 
 const withoutStore = (connector: ConnectorConfig): ConnectorConfig =>
   usesStore(connector) ? { ...connector, name: 'NixlConnector' } : connector;
 
-/** Ways to share so many engines out that are near one: as many P, one or `reach` more or fewer. */
+/** All ways to share so many engines out, fewest P first. */
+export function splitsOf(engines: number): Shape[] {
+  const least = Math.max(1, engines - MOST_OF_A_ROLE);
+  const most = Math.min(engines - 1, MOST_OF_A_ROLE);
+  return Array.from({ length: most - least + 1 }, (_, i) => ({
+    prefill: least + i,
+    decode: engines - least - i,
+  }));
+}
+
+/** Those that are near one: as many P, one or `reach` more or fewer; else the nearest that there is. */
 export function splitsNear({ prefill }: Shape, engines: number, reach: number): Shape[] {
-  const splits: Shape[] = [];
-  for (let p = Math.max(1, prefill - reach); p <= Math.min(engines - 1, prefill + reach); p++)
-    splits.push({ prefill: p, decode: engines - p });
-  return splits;
+  const away = (split: Shape): number => Math.abs(split.prefill - prefill);
+  const splits = splitsOf(engines);
+  const nearest = Math.max(reach, Math.min(...splits.map(away)));
+  return splits.filter((split) => away(split) <= nearest);
 }

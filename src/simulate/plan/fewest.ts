@@ -3,18 +3,17 @@
  * compares policies at that size, grows on where a longer sample does not bear it, and then asks every near split and good
  * policy of one engine less, until none keeps it.
  */
-import { type Candidate, distinct, enginesOf, type Policy, type Shape, splitsNear } from './candidate.ts';
-import { byGoodness, halve, type Round } from './halving.ts';
 import {
-  eachOf,
-  Front,
-  firstPolicy,
+  type Candidate,
+  distinct,
+  enginesOf,
   MOST_OF_A_ROLE,
-  notToldApart,
-  policyOf,
-  pullPolicies,
-  type Search,
-} from './space.ts';
+  type Policy,
+  type Shape,
+  splitsNear,
+} from './candidate.ts';
+import { byGoodness, halve, type Round } from './halving.ts';
+import { eachOf, Front, firstPolicy, notToldApart, policyOf, pullPolicies, type Search } from './space.ts';
 import type { Outcome } from './trial.ts';
 
 export interface Fewest {

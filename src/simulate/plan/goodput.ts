@@ -2,7 +2,7 @@
  * The highest rate at which so many engines keep an SLO. Candidates race: all at a rate that the first one bears, those that
  * bear it at twice that, and so on, until half are left; those for twice as many requests. The last ones are bisected.
  */
-import { type Candidate, distinct, keyOf, type Shape, splitsNear } from './candidate.ts';
+import { type Candidate, distinct, keyOf, type Shape, splitsNear, splitsOf } from './candidate.ts';
 import { byGoodness } from './halving.ts';
 import { eachOf, firstPolicy, notToldApart, policyOf, pullPolicies, type Search } from './space.ts';
 import { cameAsAsked, cameOf, type Outcome, type Slo, type Trials } from './trial.ts';
@@ -95,7 +95,7 @@ function alike(chosen: Goodput, other: Goodput): boolean {
 }
 
 function splits(engines: number): Shape[] {
-  const all = Array.from({ length: engines - 1 }, (_, i) => ({ prefill: i + 1, decode: engines - 1 - i }));
+  const all = splitsOf(engines);
   if (all.length <= MOST_SPLITS) return all;
   const step = (all.length - 1) / (MOST_SPLITS - 1);
   return Array.from({ length: MOST_SPLITS }, (_, i) => all[Math.round(i * step)]!);

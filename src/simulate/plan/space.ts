@@ -28,9 +28,6 @@ export interface Search {
   onRound(round: Round): void;
 }
 
-/** Of each role: what a fleet may have. */
-export const MOST_OF_A_ROLE = 64;
-
 export const firstPolicy = ({ routings, modes, thresholds, placements, stores }: Space): Policy => ({
   routing: routings[0]!,
   mode: modes[0]!,

@@ -1,11 +1,12 @@
 /** Searches whose answers a reader can work out. */
 import { describe, expect, it, vi } from 'vitest';
-import type { Candidate } from '../../../src/simulate/plan/candidate.ts';
+import { type Candidate, optionsOf, splitsNear } from '../../../src/simulate/plan/candidate.ts';
 import { fewestEngines } from '../../../src/simulate/plan/fewest.ts';
 import { bestGoodput } from '../../../src/simulate/plan/goodput.ts';
 import { halve, type Round } from '../../../src/simulate/plan/halving.ts';
-import { Front, firstPolicy } from '../../../src/simulate/plan/space.ts';
+import { Front, firstPolicy, type Search } from '../../../src/simulate/plan/space.ts';
 import type { Outcome, Slo, Trial, Trials } from '../../../src/simulate/plan/trial.ts';
+import { fleetOptions } from '../simulated.ts';
 import { drawnLoad, evenTrace, roundRobin, SERVICE_MS, searchOf } from './planned.ts';
 
 // Some dozen simulations each.
@@ -172,6 +173,35 @@ function knowing(bears: (candidate: Candidate) => number): Trials {
   const runAll = (trials: readonly Trial[]) => Promise.all(trials.map(run));
   return { slo: slo(250), run, runAll } as Partial<Trials> as Trials;
 }
+
+describe('a fleet of as many of a role as there may be', () => {
+  /** Of which each P bears ten a second, made as fleets are: one that cannot be throws. */
+  function asked(): Search {
+    const bears = (one: Candidate): number => {
+      optionsOf(one, fleetOptions());
+      return 10 * one.prefill;
+    };
+    return { ...searchOf(evenTrace(60, 10), slo(250), { maxEngines: 128 }), trials: knowing(bears) };
+  }
+
+  it('is not split or enlarged beyond that, for the fewest engines', async () => {
+    const { chosen } = await fewestEngines(asked(), 640);
+    expect(counts(chosen)).toEqual([64, 1]);
+  });
+
+  it.each([66, 128])('is not split beyond that, for the best rate of %d engines', async (engines) => {
+    const { chosen } = await bestGoodput(asked(), engines, 5);
+    expect(counts(chosen!.best)).toEqual([64, engines - 64]);
+  });
+
+  it('where no split is near, the nearest is', () => {
+    expect(splitsNear({ prefill: 1, decode: 64 }, 67, 1)).toEqual([{ prefill: 3, decode: 64 }]);
+    expect(splitsNear({ prefill: 1, decode: 3 }, 4, 1)).toEqual([
+      { prefill: 1, decode: 3 },
+      { prefill: 2, decode: 2 },
+    ]);
+  });
+});
 
 describe('the front', () => {
   const outcome = (prefill: number, share: number, [p50, p90]: [number, number], tpotMs = 5) =>
