@@ -98,6 +98,7 @@ export async function runSession(
     notes.push(...whatWasCut(all, conversations));
     experiments = options.fitPools(conversations);
     while (roundsMs.length < mostRounds) {
+      let some = conversations;
       if (roundsMs.length > 0) {
         const next = nextRound({
           roundsMs,
@@ -107,12 +108,7 @@ export async function runSession(
           rounds: mostRounds,
         });
         if (next.kind === 'end') break;
-        if (next.conversations < conversations.length) {
-          notes.push(
-            `From ${conversations.length} to ${plural(next.conversations, 'conversation')} after round ${roundsMs.length}, so that ${LEAST_ROUNDS} rounds fit; the others are not counted.`,
-          );
-          conversations = conversations.slice(0, next.conversations);
-        }
+        some = conversations.slice(0, next.conversations);
       }
       const begun = now();
       const round = roundsMs.length + 1;
@@ -120,7 +116,7 @@ export async function runSession(
         cluster,
         target,
         experiments,
-        conversations,
+        some,
         { ...options, signal, round },
         {
           armBegins(experiment, arm, ...rest) {
@@ -141,6 +137,18 @@ export async function runSession(
           },
         },
       );
+      // Not before: of a round that is given up nothing is left, and what rounds before it served counts whole.
+      if (some.length < conversations.length) {
+        notes.push(
+          `From ${conversations.length} to ${plural(some.length, 'conversation')} after round ${roundsMs.length}, so that ${LEAST_ROUNDS} rounds fit; the others are not counted, and rates and held blocks are of the rounds after it.`,
+        );
+        conversations = some;
+        for (const [arm, served] of results)
+          results.set(
+            arm,
+            served.map((each) => (each.round < round ? { ...each, cut: true } : each)),
+          );
+      }
       roundsMs.push(now() - begun);
       const expected = Math.max(...roundsMs);
       const over = roundsMs.length;
@@ -237,10 +245,10 @@ function keepWhole(
     const whole = wholeRounds > 0 ? rounds.filter(({ round }) => round <= wholeRounds) : rounds;
     results.set(
       arm,
-      whole.map((each) => ({
-        ...each,
-        requests: each.requests.filter(({ sample }) => kept.has(sample.conversation_id)),
-      })),
+      whole.map((each) => {
+        const requests = each.requests.filter(({ sample }) => kept.has(sample.conversation_id));
+        return { ...each, requests };
+      }),
     );
   }
 }
