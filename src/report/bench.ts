@@ -70,6 +70,8 @@ function headline(comparison: BenchComparison | null): string {
   const { reference, candidate, ttft_ms } = comparison;
   const { ratio, low, high } = ttft_ms.mean;
   if (ratio === null) return `${candidate} beside ${reference}`;
+  if (low === null || high === null)
+    return `${candidate}: mean TTFT ${ratio.toFixed(2)}x, too few requests to tell`;
   return {
     ahead: `${candidate}: mean time to the first token ${ratio.toFixed(2)}x shorter`,
     behind: `${candidate} loses here: mean time to the first token ${(1 / ratio).toFixed(2)}x longer`,
@@ -109,7 +111,7 @@ function experimentSection(experiment: Experiment): Section {
 }
 
 const isTie = ({ ratio, low, high }: Ratio): boolean =>
-  ratio !== null && outcomeOf({ ratio, low, high }) === 'tie';
+  ratio !== null && low !== null && high !== null && outcomeOf({ ratio, low, high }) === 'tie';
 
 const interval = (ratio: Ratio): string => {
   const { low, high } = ratio;

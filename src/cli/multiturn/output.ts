@@ -145,7 +145,7 @@ function printExperiment(experiment: Experiment, { print, say, c, style }: Print
 
 /** In words, what the interval of the mean's ratio says. */
 function howSure(outcome: Outcome, { low, high }: Ratio): string {
-  if (low === null || high === null) return 'nobody knows how sure that is';
+  if (low === null || high === null) return 'too few requests to tell how sure that is';
   const range = `between ${low.toFixed(2)} and ${high.toFixed(2)}`;
   return {
     ahead: `faster, ${range}`,
