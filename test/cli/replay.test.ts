@@ -1,8 +1,9 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { main } from '../../src/cli/app.ts';
 import { benchReportSchema } from '../../src/measure/bench-report.ts';
 import { simulationCostsSchema } from '../../src/simulate/costs/linear.ts';
 import { fakeWorld } from './fake.ts';
+import { FakeCluster } from './fake-cluster.ts';
 
 const row = (timestamp: number, hash_ids: number[]) =>
   `${JSON.stringify({ timestamp, input_length: 512 * hash_ids.length, output_length: 100, hash_ids })}\n`;
@@ -61,6 +62,37 @@ describe('kvferry replay', () => {
       'round_robin',
       'least_request',
     ]);
+  });
+
+  it('Ctrl-C in the first round: what the mode under way served is written', async () => {
+    const world = fakeWorld({}, { 't.jsonl': TRACE });
+    const { generate } = FakeCluster.prototype;
+    let count = 0;
+    // The warm-up has three.
+    const generated = vi.spyOn(FakeCluster.prototype, 'generate').mockImplementation(function (
+      this: FakeCluster,
+      request,
+    ) {
+      if (++count === 6) world.interrupt();
+      return generate.call(this, request);
+    });
+    const code = await main(['replay', 't.jsonl', '--mode', 'bidirectional', '--json', 'r.json'], world.deps);
+    generated.mockRestore();
+    const report = benchReportSchema.parse(JSON.parse(world.files.get('r.json')!));
+    expect([code, report.incomplete_reason]).toEqual([130, 'interrupted']);
+    expect(report.modes.bidirectional!.requests).toBe(2);
+  });
+
+  it('Ctrl-C in a later round: modes have the rounds that ended in both', async () => {
+    const world = fakeWorld({}, { 't.jsonl': TRACE });
+    const write = world.deps.stderr.write;
+    world.deps.stderr.write = (text) => {
+      write(text);
+      if (text.includes('round 2 of 3, prefix-caching, bidirectional')) world.interrupt();
+    };
+    expect(await main(['replay', 't.jsonl', '--rounds', '3', '--json', 'r.json'], world.deps)).toBe(130);
+    const { rounds, modes } = JSON.parse(world.files.get('r.json')!).experiments.replay;
+    expect([rounds, modes.unidirectional.requests, modes.bidirectional.requests]).toEqual([1, 3, 3]);
   });
 
   it.each([

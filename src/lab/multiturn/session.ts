@@ -3,10 +3,11 @@
  * overrun the budget is given up and not counted. Keeps what was served when it is interrupted.
  */
 import type { Cluster } from '../../fleet/types.ts';
+import type { MeasuredRequest } from '../../measure/bench-summary.ts';
 import { plural } from '../../measure/format.ts';
 import type { BenchConversation } from '../../workload/types.ts';
-import { countError, type ServedRound } from './clients.ts';
 import type { Arm, ExperimentPlan } from './experiments.ts';
+import { KeptRounds } from './kept-rounds.ts';
 import { type Cost, fitCost, LEAST_ROUNDS, nextRound, predictRoundMs, whatFits } from './plan.ts';
 import { type ArmRound, type RoundWatcher, runArm, runRound, type ServeOptions } from './rounds.ts';
 import type { BenchTarget } from './target.ts';
@@ -64,8 +65,9 @@ export async function runSession(
   watcher: SessionWatcher,
 ): Promise<SessionResult> {
   const { now, deadlineMs } = options;
-  const results = new Map<Arm, ArmRound[]>(
-    planned.flatMap(({ arms }) => arms.map((arm): [Arm, ArmRound[]] => [arm, []])),
+  const served = new KeptRounds(
+    planned.flatMap(({ arms }) => arms),
+    now,
   );
   const notes: string[] = [];
   const leftMs = (): number =>
@@ -77,18 +79,11 @@ export async function runSession(
   const mostRounds = options.rounds ?? (deadlineMs === null ? LEAST_ROUNDS : Number.POSITIVE_INFINITY);
   let conversations = all;
   let experiments = planned;
-  let underWay: ({ arm: Arm; begunMs: number } & Omit<ServedRound, 'runtimeMs'>) | null = null;
   const result = (incompleteReason: string | null): SessionResult => {
-    if (underWay && roundsMs.length === 0) {
-      const { arm, begunMs, requests, errors } = underWay;
-      const runtimeMs = now() - begunMs;
-      results.get(arm)!.push({ round: 1, requests, errors, runtimeMs, counters: null });
-    }
-    keepWhole(results, conversations, roundsMs.length);
     return {
       experiments,
       conversations,
-      rounds: results,
+      rounds: withoutOthers(served.whole(), conversations),
       incompleteReason,
       notes,
     };
@@ -120,19 +115,18 @@ export async function runSession(
         { ...options, signal, round },
         {
           armBegins(experiment, arm, ...rest) {
-            underWay = { arm, begunMs: now(), requests: [], errors: new Map() };
+            served.begins(arm);
             watcher.armBegins(experiment, arm, ...rest);
           },
           requestDone(request) {
-            underWay?.requests.push(request);
+            served.answered(request);
             watcher.requestDone(request);
           },
           requestFailed(message) {
-            if (underWay) countError(underWay.errors, message);
+            served.failed(message);
           },
           armEnds(experiment, arm, done) {
-            underWay = null;
-            results.get(arm)!.push(done);
+            served.ended(arm, done);
             watcher.armEnds(experiment, arm, done);
           },
         },
@@ -143,11 +137,7 @@ export async function runSession(
           `From ${conversations.length} to ${plural(some.length, 'conversation')} after round ${roundsMs.length}, so that ${LEAST_ROUNDS} rounds fit; the others are not counted, and rates and held blocks are of the rounds after it.`,
         );
         conversations = some;
-        for (const [arm, served] of results)
-          results.set(
-            arm,
-            served.map((each) => (each.round < round ? { ...each, cut: true } : each)),
-          );
+        served.cutBefore(round);
       }
       roundsMs.push(now() - begun);
       const expected = Math.max(...roundsMs);
@@ -234,21 +224,17 @@ function whatWasCut(all: readonly BenchConversation[], kept: readonly BenchConve
   return [];
 }
 
-/** Drops what has no counterpart: rounds that did not end in every arm, conversations that later rounds left out. */
-function keepWhole(
-  results: Map<Arm, ArmRound[]>,
+/** Drops conversations that later rounds left out. */
+function withoutOthers(
+  served: ReadonlyMap<Arm, readonly ArmRound[]>,
   conversations: readonly BenchConversation[],
-  wholeRounds: number,
-): void {
+): Map<Arm, readonly ArmRound[]> {
   const kept = new Set(conversations.map(({ id }) => id));
-  for (const [arm, rounds] of results) {
-    const whole = wholeRounds > 0 ? rounds.filter(({ round }) => round <= wholeRounds) : rounds;
-    results.set(
+  const among = ({ sample }: MeasuredRequest): boolean => kept.has(sample.conversation_id);
+  return new Map(
+    [...served].map(([arm, rounds]) => [
       arm,
-      whole.map((each) => {
-        const requests = each.requests.filter(({ sample }) => kept.has(sample.conversation_id));
-        return { ...each, requests };
-      }),
-    );
-  }
+      rounds.map((each) => ({ ...each, requests: each.requests.filter(among) })),
+    ]),
+  );
 }
