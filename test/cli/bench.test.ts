@@ -151,6 +151,19 @@ describe('kvferry bench', () => {
     expect(samples.map(({ output_num_tokens }) => output_num_tokens)).toEqual([6, 2]);
   });
 
+  test('pools and context are for answers as long as --limit-max-tokens makes them', async () => {
+    const limits = (tokens: number) => ['--limit-min-tokens', `${tokens}`, '--limit-max-tokens', `${tokens}`];
+    const { report } = await bench(['gen.json', '--rounds', '1', '--json', 'out.json', ...limits(200)]);
+    const { requests, output_tokens } = report!.workload;
+    expect(output_tokens).toBe(200 * requests);
+    // A conversation under way has three turns.
+    expect(16 * report!.experiments.no_prefix_caching!.d_blocks!).toBeGreaterThan(3 * 200);
+    const { code, world } = await bench(['gen.json', '--rounds', '1', ...limits(5000)]);
+    expect(code).toBe(2);
+    expect(world.err()).toContain('tokens and the context holds');
+    expect(world.clusters).toEqual([]);
+  });
+
   test('Ctrl-C: what was served is written, marked incomplete, exit 130', async () => {
     const world = fakeWorld({}, { 'gen.json': JSON.stringify(spec) });
     const write = world.deps.stderr.write;

@@ -101,7 +101,7 @@ export function requestsOf(
 }
 
 /** Turns that are used: two messages each. */
-const turnsOf = (
+export const turnsOf = (
   { conversation }: Pick<Open, 'conversation'>,
   { maxTurns }: Pick<ClientOptions, 'maxTurns'>,
 ): number =>

@@ -6,6 +6,7 @@ import type { Cluster } from '../../fleet/types.ts';
 import type { MeasuredRequest } from '../../measure/bench-summary.ts';
 import { plural } from '../../measure/format.ts';
 import type { BenchConversation } from '../../workload/types.ts';
+import { requestsOf } from './clients.ts';
 import type { Arm, ExperimentPlan } from './experiments.ts';
 import { KeptRounds } from './kept-rounds.ts';
 import { type Cost, fitCost, LEAST_ROUNDS, nextRound, predictRoundMs, whatFits } from './plan.ts';
@@ -18,6 +19,8 @@ export interface SessionOptions extends ServeOptions {
   /** When the time is over, by `now`; null without a budget. */
   deadlineMs: number | null;
   signal: AbortSignal;
+  /** As long as settings let them be. */
+  asServed(conversations: readonly BenchConversation[]): readonly BenchConversation[];
   /** The experiments for the conversations that fit. */
   fitPools(conversations: readonly BenchConversation[]): readonly ExperimentPlan[];
 }
@@ -201,9 +204,17 @@ async function trial(
   }
   const cost = fitCost(served.flatMap(({ requests }) => requests));
   const rounds = Math.min(LEAST_ROUNDS, options.rounds ?? LEAST_ROUNDS);
+  const predictMs = (some: readonly BenchConversation[]): number => {
+    const served = options.asServed(some);
+    const turns = served.reduce((sum, each) => sum + each.turns.length, 0);
+    const gapMs = options.requestRate > 0 ? 1000 / options.requestRate : 0;
+    const spaced = { ...cost, turnMs: cost.turnMs + gapMs };
+    const clients = Math.min(numClients, options.maxActive);
+    return (predictRoundMs(served, experiments, spaced, clients) * requestsOf(some, options)) / turns;
+  };
   const chosen =
-    deadlineMs === null ? all : whatFits(all, experiments, cost, { numClients, rounds, leftMs: leftMs() });
-  const roundMs = predictRoundMs(chosen, experiments, cost, Math.min(numClients, options.maxActive));
+    deadlineMs === null ? all : whatFits(all, predictMs, { numClients, rounds, leftMs: leftMs() });
+  const roundMs = predictMs(chosen);
   watcher.tried({ tookMs: now() - begun, cost, fitting: chosen.length, all: all.length, roundMs });
   const fitting = deadlineMs === null ? rounds : Math.floor(leftMs() / roundMs);
   watcher.planned(options.rounds ?? Math.max(rounds, fitting), roundMs);

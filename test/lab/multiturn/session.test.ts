@@ -53,6 +53,7 @@ async function session(change: Partial<SessionOptions>) {
     now: () => clock,
     rounds: null,
     deadlineMs: null,
+    asServed: (some) => some,
     fitPools: () => [plan],
     ...change,
   };
@@ -77,5 +78,15 @@ describe('a session with a budget', () => {
       expect(mode.requests_per_second).toBeCloseTo(1000 / REQUEST_MS, 2);
       expect(mode.output_tokens_per_second).toBeCloseTo(2000 / REQUEST_MS, 2);
     }
+  });
+
+  test('gaps between requests, and requests that are not sent, are part of what fits', async () => {
+    const sizeIn = async (change: Partial<SessionOptions>) => {
+      const { conversations } = await session({ deadlineMs: 4 * 60_000 + 8000, ...change });
+      return conversations.reduce((sum, { turns }) => sum + turns.length, 0);
+    };
+    expect(await sizeIn({})).toBe(30);
+    expect(await sizeIn({ requestRate: 0.1 })).toBeLessThan(10);
+    expect(await sizeIn({ requestRate: 0.1, maxRequests: 3 })).toBe(30);
   });
 });
