@@ -258,6 +258,12 @@ describe('kvferry bench', () => {
       ['gen.json', '--audit', '5%', '--pull-policy', 'cost-aware', '--mode', 'unidirectional,monolithic'],
       /--audit is 5% and --mode is unidirectional,monolithic: .* add it/,
     ],
+    [
+      ['gen.json', '--audit', '5%', '--routing', 'round-robin,llm-d', '--prefill', '2'],
+      /--audit is 5% and --routing is round-robin,llm-d: .* give one/,
+    ],
+    [['gen.json', '--audit', '5%', '--paths'], /--audit is 5% and --paths is given: .* leave it out/],
+    [['gen.json', '--slo-ttft', '1ms'], /--slo-ttft is of no use with one policy/],
     [['gen.json', '--audit', '5%', '--endpoint', 'http://x', '--model', 'm'], /and a server is measured/],
     [['gen.json', '--preset', 'pr32553'], /--input-file and --preset are both given/],
     [['gen.json', '--scale', '1/0'], /--scale is '1\/0': wanted 1, or 1\/N/],

@@ -103,6 +103,8 @@ describe('kvferry replay', () => {
       'a trace block of 24 tokens is no whole number of blocks of --block-size 16',
     ],
     [['t.jsonl', '--max-tokens', '7'], '--max-tokens is of no use to a trace'],
+    [['t.jsonl', '--slo-ttft', '1ms'], '--slo-ttft is of no use with one policy'],
+    [['t.jsonl', '--temperature', '1'], '--temperature is of no use to a trace, whose answers are given'],
     [['t.jsonl', '--store-place', 'remote'], '--store-place is of no use without a store'],
     [['t.jsonl', '--trace-scale', '1/3'], 'a trace block of 512 tokens divided by 3'],
     [
