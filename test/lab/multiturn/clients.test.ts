@@ -20,7 +20,7 @@ describe('clients', () => {
     expect(target.sent[0]).toMatchObject({ minTokens: 2, maxTokens: 2 });
     expect(served.requests[1]!.sample).toMatchObject({
       input_num_turns: 3,
-      input_num_tokens: 2,
+      input_num_tokens: 4,
       output_num_chunks: 1,
       tpot_ms: 3,
     });
@@ -78,6 +78,26 @@ describe('clients', () => {
     expect(order(target)).toBe('a1 b1 a2');
     expect(served.requests.map(({ sample }) => sample.turn)).toEqual([2]);
     expect(target.sent[2]!.prompt).toEqual({ kind: 'tokens', tokenIds: [100, 10, 11, 101] });
+  });
+
+  test('a conversation whose first turn fails in the warm-up step is dropped and counted, and no turn of it is one of the round', async () => {
+    const target = new FakeTarget(({ conversationId }) =>
+      conversationId === 'a' ? new RequestError('full') : null,
+    );
+    const told: string[] = [];
+    const served = await serveConversations(
+      target,
+      [conversation('a', 3), conversation('b', 2)],
+      clientOptions({ warmupStep: true, onRequest: ({ sample }) => told.push(`b${sample.turn}`) }),
+    );
+    expect(order(target)).toBe('a1 b1 b2');
+    expect([...served.errors]).toEqual([['full', 1]]);
+    expect(told).toEqual(['b2']);
+  });
+
+  test('where an answer does not tell, the prompt has the answers before it too', async () => {
+    const served = await serveConversations(new FakeTarget(), [conversation('a', 3)], clientOptions());
+    expect(served.requests.map(({ sample }) => sample.input_num_tokens)).toEqual([1, 4, 7]);
   });
 
   test('limits of tokens: given, from the workload, none', async () => {

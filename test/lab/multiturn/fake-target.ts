@@ -11,6 +11,21 @@ export const conversation = (id: string, turns: number): BenchConversation => ({
   })),
 });
 
+export const answeredTurn = (output: number[]): AnsweredTurn => ({
+  ttftMs: 5,
+  latencyMs: 8,
+  gapsMs: [3],
+  inputTokens: null,
+  outputTokens: output.length,
+  chunks: output.length,
+  output,
+  answer: { kind: 'tokens', tokenIds: output },
+  account: { localHitTokens: null, pulledTokens: null, computedTokens: null },
+  stagesMs: {},
+  bytesPToD: null,
+  bytesDToP: null,
+});
+
 /** Answers when told to, with two tokens that follow from the turn. */
 export class FakeTarget implements BenchTarget {
   readonly sent: TurnToSend[] = [];
@@ -31,20 +46,7 @@ export class FakeTarget implements BenchTarget {
     const error = this.#fails(turn);
     if (error) throw error;
     const output = [10 * turn.turn, 10 * turn.turn + 1];
-    return {
-      ttftMs: 5,
-      latencyMs: 8,
-      gapsMs: [3],
-      inputTokens: null,
-      outputTokens: 2,
-      chunks: 2,
-      output,
-      answer: { kind: 'tokens', tokenIds: output },
-      account: { localHitTokens: null, pulledTokens: null, computedTokens: null },
-      stagesMs: {},
-      bytesPToD: null,
-      bytesDToP: null,
-    };
+    return answeredTurn(output);
   }
 
   async endConversation(id: string): Promise<void> {
