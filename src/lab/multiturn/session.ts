@@ -2,9 +2,11 @@
  * A benchmark from the first estimate to the last round that its time allows. Ends at a round's end; a round that would
  * overrun the budget is given up and not counted. Keeps what was served when it is interrupted.
  */
+
 import type { Cluster } from '../../fleet/types.ts';
 import type { MeasuredRequest } from '../../measure/bench-summary.ts';
 import { plural } from '../../measure/format.ts';
+import { timerMs } from '../../platform/clock.ts';
 import type { BenchConversation } from '../../workload/types.ts';
 import { requestsOf } from './clients.ts';
 import type { Arm, ExperimentPlan } from './experiments.ts';
@@ -76,7 +78,8 @@ export async function runSession(
   const leftMs = (): number =>
     deadlineMs === null ? Number.POSITIVE_INFINITY : deadlineMs - CLOSING_MS - now();
   const time = new AbortController();
-  const timer = deadlineMs === null ? null : setTimeout(() => time.abort(OUT_OF_TIME), Math.max(0, leftMs()));
+  const timer =
+    deadlineMs === null ? null : setTimeout(() => time.abort(OUT_OF_TIME), timerMs(Math.max(0, leftMs())));
   const signal = AbortSignal.any([options.signal, time.signal]);
   const roundsMs: number[] = [];
   const mostRounds = options.rounds ?? (deadlineMs === null ? LEAST_ROUNDS : Number.POSITIVE_INFINITY);
