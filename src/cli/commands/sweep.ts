@@ -54,7 +54,6 @@ async function sweep(config: RunConfig, context: CommandContext, { lists, given 
   refuseUnused(given, unusedByEngines(config));
   const { deps, signal } = context;
   const { backend } = deps;
-  if (config.csv !== null) await deps.checkWritable(config.csv);
   const links = linksOf(lists);
   const architecture = await backend.architecture(config.model);
   const outputs = await prepareOutputs(config, 'sweep', architecture.name, deps);
