@@ -1,5 +1,6 @@
 import { describe, expect, it, vi } from 'vitest';
 import { main } from '../../src/cli/app.ts';
+import { RequestError } from '../../src/errors.ts';
 import { benchReportSchema } from '../../src/measure/bench-report.ts';
 import { simulationCostsSchema } from '../../src/simulate/costs/linear.ts';
 import { fakeWorld } from './fake.ts';
@@ -45,6 +46,16 @@ describe('kvferry replay', () => {
       'nothing was pulled, so the modes did the same work; no conversation has a second turn',
     );
     expect(out).not.toContain('lower --threshold');
+  });
+
+  it('fails when not one request was answered', async () => {
+    const world = fakeWorld({}, { 't.jsonl': TRACE });
+    const refused = vi.spyOn(FakeCluster.prototype, 'generate').mockImplementation(() => {
+      throw new RequestError('refused');
+    });
+    const code = await main(['replay', 't.jsonl'], world.deps);
+    refused.mockRestore();
+    expect(code).toBe(1);
   });
 
   it('compares policies when several are named', async () => {

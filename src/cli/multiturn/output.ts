@@ -206,3 +206,11 @@ function verdicts(report: BenchReport): { text: string; tone: Tone }[] {
   }
   return lines;
 }
+
+/** Something was served, and all modes agree. */
+export function benchPassed({ experiments, integrity }: BenchReport): boolean {
+  const all = Object.values(experiments);
+  const served = all.some(({ modes }) => Object.keys(modes).length > 0);
+  const agree = all.every(({ comparison }) => comparison?.tokens_identical !== false);
+  return served && agree && integrity?.ok !== false;
+}
