@@ -3,13 +3,17 @@
  * `--assert`, `--baseline`. All that can go wrong with these options is found before the work; what judges and draws a report
  * is loaded when it is wanted, which is after the work where nothing is asserted.
  */
-import type { RunConfig } from '../config/run.ts';
+import path from 'node:path';
+import { optionName, type RunConfig } from '../config/run.ts';
 import { ConfigError } from '../errors.ts';
 import type { ReportKind } from '../measure/report-head.ts';
 import type { CliDeps } from './deps.ts';
 import type { Outputs } from './judging.ts';
 
-const FILES = ['html', 'markdown', 'junit'] as const;
+const FILES = [
+  ...(['json', 'html', 'markdown', 'junit', 'csv'] as const),
+  ...(['record', 'traceOut', 'fleetOut', 'costsOut'] as const),
+];
 
 /** Throws ConfigError. `model` is null where only the report tells it. */
 export async function prepareOutputs(
@@ -24,17 +28,21 @@ export async function prepareOutputs(
   return { finish: async (report) => (prepared ?? (await judge())).finish(report) };
 }
 
-/** Two outputs to one file would lose the first. */
-export async function checkFiles(config: RunConfig, deps: CliDeps): Promise<void> {
+/** Two outputs to one file would lose the first. `named`: what an argument names, and what it is. Throws ConfigError. */
+export async function checkFiles(
+  config: RunConfig,
+  deps: CliDeps,
+  named: Readonly<Record<string, string>> = {},
+): Promise<void> {
   const taken = new Map<string, string>();
-  if (typeof config.json === 'string') taken.set(config.json, '--json');
-  for (const name of FILES) {
-    const file = config[name];
-    if (file === null) continue;
-    const other = taken.get(file);
+  const outputs = FILES.map((key) => [optionName(key), config[key]] as const);
+  for (const [option, file] of [...outputs, ...Object.entries(named)]) {
+    if (typeof file !== 'string') continue;
+    const place = path.resolve(file);
+    const other = taken.get(place);
     if (other !== undefined)
-      throw new ConfigError(`${other} and --${name} both write ${file}: give each a file of its own`);
-    taken.set(file, `--${name}`);
-    await deps.checkWritable(file);
+      throw new ConfigError(`${other} and ${option} both write ${file}: give each a file of its own`);
+    taken.set(place, option);
+    if (option !== '--json') await deps.checkWritable(file);
   }
 }

@@ -64,6 +64,13 @@ const ofStore = (stored: boolean): Unused | false =>
     why: 'without a store: give --store BYTES too, or',
   };
 
+/** Goodput is told of policies. */
+const ofPolicies = ({ routing }: RunConfig): Unused | false =>
+  routing.length === 1 && {
+    keys: keysOf(['slo']),
+    why: 'with one policy, as goodput is what policies are compared by: name several in --routing, or',
+  };
+
 /** `except`: keys of a fleet that changes by other means too. */
 const ofAutoscaler = ({ autoscale }: RunConfig, ...except: readonly RunKey[]): Unused | false =>
   autoscale === null && {
@@ -163,6 +170,8 @@ export const unusedByVerify = ({ faults, model }: RunConfig): readonly (Unused |
 
 export const unusedByReplay = (config: RunConfig): readonly (Unused | false)[] => [
   { keys: ['maxTokens'], why: 'to a trace, which says how long its answers are' },
+  { keys: ['temperature', 'topK', 'topP'], why: 'to a trace, whose answers are given' },
+  ofPolicies(config),
   ...unusedByEngines(config),
 ];
 
@@ -185,6 +194,7 @@ export const unusedByBench = (config: RunConfig): readonly (Unused | false)[] =>
       keys: ['mode'],
       why: 'with --paths, which are compared in place of modes',
     },
+    ofPolicies(config),
     ...unusedByEngines(config),
   ];
 };

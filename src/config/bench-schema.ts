@@ -126,7 +126,7 @@ export const bench = {
     }),
   limitMinTokens: limit().default(0).meta({
     description:
-      'Least tokens of an answer, with --limit-max-tokens. 0 follows the workload, -1 is no limit.',
+      'Least tokens of an answer, with --limit-max-tokens. 0 follows the workload, -1 is no limit but --max-tokens.',
     value: 'TOKENS',
   }),
   limitMaxTokens: limit().default(0).meta({

@@ -6,8 +6,9 @@
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
 import type { RandomGenerator } from 'pure-rand/types/RandomGenerator';
 import type { PullPolicyName } from '../config/kv-transfer.ts';
+import { FULL_GROUP, handedOverBlocks, keptBy, mostBlocksInAll } from '../engine/kv-cache-spec.ts';
 import { ConfigError, InternalError } from '../errors.ts';
-import type { Cluster } from '../fleet/types.ts';
+import type { Cluster, ClusterOptions } from '../fleet/types.ts';
 import type { TurnResult } from '../router/turn-types.ts';
 import { seededGenerator } from '../seeded.ts';
 import type { LinkSpec } from '../transport/link.ts';
@@ -71,25 +72,33 @@ export function sweepTurns({ links, localHits, contexts, rounds, ways }: SweepPl
 /** Throws ConfigError when a point does not fit the cluster. */
 export function checkPlan(
   plan: SweepPlan,
-  fits: { maxModelLen: number; blockSize: number; blocks: number },
+  options: Pick<
+    ClusterOptions,
+    'maxModelLen' | 'maxNumBatchedTokens' | 'blockSize' | 'kvCacheGroups' | 'allFullKv' | 'prefill' | 'decode'
+  >,
 ): void {
+  const { maxModelLen, blockSize, prefill, decode, kvCacheGroups = FULL_GROUP, allFullKv = false } = options;
   const longest = Math.max(...plan.contexts) + Math.max(...plan.localHits) + plan.newTokens + 2;
-  if (longest > fits.maxModelLen) {
+  if (longest > maxModelLen) {
     throw new ConfigError(
-      `the longest turn has ${longest} tokens and the context holds ${fits.maxModelLen}: lower --context, --local-hit or --new-tokens`,
+      `the longest turn has ${longest} tokens and the context holds ${maxModelLen}: lower --context, --local-hit or --new-tokens`,
     );
   }
-  const uneven = plan.localHits.find((tokens) => tokens % fits.blockSize !== 0);
+  const uneven = plan.localHits.find((tokens) => tokens % blockSize !== 0);
   if (uneven !== undefined) {
     throw new ConfigError(
-      `--local-hit is ${uneven} tokens, and a prefix cache keeps whole blocks of ${fits.blockSize}: give multiples of ${fits.blockSize}`,
+      `--local-hit is ${uneven} tokens, and a prefix cache keeps whole blocks of ${blockSize}: give multiples of ${blockSize}`,
     );
   }
   // D holds the last turn while it serves this one.
-  const needed = 2 * Math.ceil(longest / fits.blockSize) + 1;
-  if (needed > fits.blocks) {
+  const groups = keptBy(kvCacheGroups, allFullKv);
+  const all = Math.ceil(longest / blockSize);
+  const held = groups.reduce((sum, spec) => sum + Math.min(all, handedOverBlocks(spec, blockSize)), 0);
+  const needed = mostBlocksInAll(longest, { cache: { blockSize, groups }, scheduler: options }) + held + 1;
+  const blocks = Math.min(prefill.numBlocks, decode.numBlocks);
+  if (needed > blocks) {
     throw new ConfigError(
-      `a pool has ${fits.blocks} blocks and two turns of ${longest} tokens need ${needed}: give --p-blocks and --d-blocks that many, or lower --context`,
+      `a pool has ${blocks} blocks and two turns of ${longest} tokens need ${needed}: give --p-blocks and --d-blocks that many, or lower --context`,
     );
   }
 }

@@ -134,7 +134,12 @@ export function checkAssertion(assertion: Assertion, schema: PathSchema): void {
     if (operand.kind === 'value') return [operand.value === null ? 'null' : typeof operand.value];
     const checked = checkPath(schema, operand.steps);
     if ('problem' in checked) return refuse(checked.problem);
-    return operand.factor === null ? checked.types : ['number'];
+    if (operand.factor === null) return checked.types;
+    if (!checked.types.includes('number') && !checked.types.includes('anything'))
+      refuse(
+        `${showPath(operand.steps)} (${checked.types.join(' or ')}) is multiplied, which only a number can be`,
+      );
+    return ['number'];
   };
   const left = typesOf(assertion.left);
   const right = typesOf(assertion.right);

@@ -1,5 +1,4 @@
 /** The figures of a report that are worth holding against an earlier one's, whichever kind it is. */
-import { mean } from 'simple-statistics';
 import type { BenchReport } from './bench-report.ts';
 import type { Report } from './report.ts';
 import type { AnyReport } from './report-kinds.ts';
@@ -10,39 +9,43 @@ export interface Figure {
   /** The same in every report of the kind, e.g. 'bidirectional ttft_ms'. */
   name: string;
   unit: 'tokens' | 'bytes' | 'pipelines' | 'descriptors' | 'ms' | 'x' | 'tokens/s';
-  value: number;
+  /** null for a time, which is of `samples`. */
+  value: number | null;
   /** null for a count, which is exact. */
   better: 'lower' | 'higher' | null;
   /** A ratio of two times of one machine holds on another one too. */
   needsSameMachine: boolean;
-  /** Of the single requests, by a key that names the request; empty when the figure has none. */
-  samples: ReadonlyMap<string, number>;
-  /** Of each round; empty for a single one. */
-  roundMeans: readonly number[];
+  /** Of the single requests; empty when the figure has none. */
+  samples: readonly Sample[];
   /** 95%, as the report gives it. */
   interval: readonly [number, number] | null;
+  /** What it sums or compares, request by request: of others it is another figure. null where it is always of the same. */
+  of: readonly string[] | null;
 }
 
-const bare = { needsSameMachine: false, samples: new Map(), roundMeans: [], interval: null } as const;
+export interface Sample {
+  /** Names the request. */
+  key: string;
+  round: number;
+  ms: number;
+}
 
-const count = (name: string, unit: Figure['unit'], value: number): Figure => ({
+const bare = { needsSameMachine: false, samples: [], interval: null, of: null } as const;
+
+const count = (name: string, unit: Figure['unit'], value: number, of: Figure['of']): Figure => ({
   ...bare,
   name,
   unit,
   value,
   better: null,
+  of,
 });
 
-/** Of so many samples by name; none: no figure. `value`: where it is not the samples' mean. */
-function time(
-  name: string,
-  samples: ReadonlyMap<string, number>,
-  roundMeans: readonly number[] = [],
-  value = samples.size > 0 ? mean([...samples.values()]) : 0,
-): Figure[] {
-  if (samples.size === 0) return [];
-  return [{ ...bare, name, unit: 'ms', value, better: 'lower', needsSameMachine: true, samples, roundMeans }];
-}
+/** No samples: no figure. */
+const time = (name: string, samples: readonly Sample[]): Figure[] =>
+  samples.length === 0
+    ? []
+    : [{ ...bare, name, unit: 'ms', value: null, better: 'lower', needsSameMachine: true, samples }];
 
 const TOKENS = [
   'prompt_tokens',
@@ -56,10 +59,11 @@ const BYTES = ['bytes_p_to_d', 'bytes_d_to_p'] as const;
 /** What a server does not tell is null, and no figure. */
 function counts(
   mode: string,
-  of: Readonly<Record<(typeof TOKENS)[number] | (typeof BYTES)[number], number | null>>,
+  sums: Readonly<Record<(typeof TOKENS)[number] | (typeof BYTES)[number], number | null>>,
+  of: Figure['of'],
 ): Figure[] {
-  const known = (name: keyof typeof of, unit: Figure['unit']): Figure[] =>
-    of[name] === null ? [] : [count(`${mode} ${name}`, unit, of[name])];
+  const known = (name: keyof typeof sums, unit: Figure['unit']): Figure[] =>
+    sums[name] === null ? [] : [count(`${mode} ${name}`, unit, sums[name], of)];
   return [
     ...TOKENS.flatMap((name) => known(name, 'tokens')),
     ...BYTES.flatMap((name) => known(name, 'bytes')),
@@ -78,16 +82,17 @@ function runFigures({ runs, comparison }: Report): Figure[] {
       name: string = what,
       list: typeof turns = turns,
     ): Figure[] => {
-      const known = list.flatMap((turn): [string, number][] => {
+      const known = list.flatMap((turn): Sample[] => {
         const ms = turn[what];
-        return ms === null ? [] : [[turnKey(turn), ms]];
+        return ms === null ? [] : [{ key: turnKey(turn), round: 1, ms }];
       });
-      return time(`${mode} ${name}`, new Map(known));
+      return time(`${mode} ${name}`, known);
     };
+    const of = turns.map(turnKey);
     const later = turns.filter(({ turn }) => turn > 1);
     return [
-      ...counts(mode, summary),
-      count(`${mode} first_use_compilations`, 'pipelines', summary.first_use_compilations),
+      ...counts(mode, summary, of),
+      count(`${mode} first_use_compilations`, 'pipelines', summary.first_use_compilations, of),
       ...timed('ttft_ms'),
       ...timed('ttft_ms', 'ttft_later_turns_ms', later),
       ...timed('tpot_ms'),
@@ -97,58 +102,61 @@ function runFigures({ runs, comparison }: Report): Figure[] {
   const saved = comparison?.computed_tokens_saved;
   return saved === null || saved === undefined
     ? figures
-    : [...figures, count('computed_tokens_saved', 'tokens', saved)];
+    : [
+        ...figures,
+        count(
+          'computed_tokens_saved',
+          'tokens',
+          saved,
+          runs.flatMap(({ mode, turns }) => turns.map((turn) => `${mode} ${turnKey(turn)}`)),
+        ),
+      ];
 }
 
 function benchFigures({ experiments }: BenchReport): Figure[] {
-  return Object.entries(experiments).flatMap(([key, { modes, comparison }]) => [
-    ...Object.entries(modes).flatMap(([mode, measured]): Figure[] => {
-      const name = `${key} ${mode}`;
-      return [
-        ...counts(name, measured),
-        ...(['ttft_ms', 'tpot_ms', 'latency_ms'] as const).flatMap((what) =>
-          roundedTime(`${name} ${what}`, what, measured.samples),
-        ),
-      ];
-    }),
-    ...(comparison
-      ? (['mean', 'p50'] as const).flatMap((statistic): Figure[] => {
-          const { ratio, low, high } = comparison.ttft_ms[statistic];
-          if (ratio === null) return [];
-          const interval = low === null || high === null ? null : ([low, high] as const);
-          return [
-            {
-              ...bare,
-              name: `${key} comparison ttft_ms ${statistic} ratio`,
-              unit: 'x',
-              value: ratio,
-              better: 'higher',
-              interval,
-            },
-          ];
-        })
-      : []),
-  ]);
-}
-
-type Samples = BenchReport['experiments'][string]['modes'][string]['samples'];
-
-/** A request's time is its mean over the rounds. */
-function roundedTime(name: string, what: 'ttft_ms' | 'tpot_ms' | 'latency_ms', list: Samples): Figure[] {
-  if (list.length === 0) return [];
-  const means = (keyOf: (sample: Samples[number]) => string): Map<string, number> => {
-    const groups = new Map<string, number[]>();
-    for (const sample of list) {
-      const key = keyOf(sample);
-      const group = groups.get(key);
-      if (group) group.push(sample[what]);
-      else groups.set(key, [sample[what]]);
-    }
-    return new Map([...groups].map(([key, values]) => [key, mean(values)]));
-  };
-  const samples = means(turnKey);
-  const roundMeans = [...means(({ round }) => String(round)).values()];
-  return time(name, samples, roundMeans, mean(list.map((sample) => sample[what])));
+  return Object.entries(experiments).flatMap(([key, { modes, comparison }]) => {
+    const compared = [...new Set(Object.values(modes).flatMap(({ samples }) => samples.map(turnKey)))];
+    return [
+      ...Object.entries(modes).flatMap(([mode, measured]): Figure[] => {
+        const name = `${key} ${mode}`;
+        return [
+          ...counts(
+            name,
+            measured,
+            measured.samples.map((sample) => `${sample.round} ${turnKey(sample)}`),
+          ),
+          ...(['ttft_ms', 'tpot_ms', 'latency_ms'] as const).flatMap((what) =>
+            time(
+              `${name} ${what}`,
+              measured.samples.map((sample) => ({
+                key: turnKey(sample),
+                round: sample.round,
+                ms: sample[what],
+              })),
+            ),
+          ),
+        ];
+      }),
+      ...(comparison
+        ? (['mean', 'p50'] as const).flatMap((statistic): Figure[] => {
+            const { ratio, low, high } = comparison.ttft_ms[statistic];
+            if (ratio === null) return [];
+            const interval = low === null || high === null ? null : ([low, high] as const);
+            return [
+              {
+                ...bare,
+                name: `${key} comparison ttft_ms ${statistic} ratio`,
+                unit: 'x',
+                value: ratio,
+                better: 'higher',
+                interval,
+                of: compared,
+              },
+            ];
+          })
+        : []),
+    ];
+  });
 }
 
 function sweepFigures({ series }: SweepReport): Figure[] {
@@ -161,9 +169,9 @@ function sweepFigures({ series }: SweepReport): Figure[] {
         return [
           ...(pull
             ? [
-                count(`${point} pulled_tokens`, 'tokens', pull.pulled_tokens),
-                count(`${point} bytes`, 'bytes', pull.bytes),
-                count(`${point} descriptors`, 'descriptors', pull.descriptors),
+                count(`${point} pulled_tokens`, 'tokens', pull.pulled_tokens, null),
+                count(`${point} bytes`, 'bytes', pull.bytes, null),
+                count(`${point} descriptors`, 'descriptors', pull.descriptors, null),
                 ...byRound(`${point} pull ttft_ms`, pull.ttft_ms),
               ]
             : []),
@@ -188,4 +196,7 @@ function sweepFigures({ series }: SweepReport): Figure[] {
 }
 
 const byRound = (name: string, times: readonly number[]): Figure[] =>
-  time(name, new Map(times.map((ms, round) => [String(round), ms])), times);
+  time(
+    name,
+    times.map((ms, round) => ({ key: String(round), round, ms })),
+  );

@@ -9,10 +9,11 @@ import { z } from 'zod';
 import { changesResults } from '../config/run.ts';
 import { ConfigError } from '../errors.ts';
 import { seededGenerator } from '../seeded.ts';
-import { type Figure, figuresOf } from './baseline-figures.ts';
+import { type Figure, figuresOf, type Sample } from './baseline-figures.ts';
 import { outcomeOf } from './outcome.ts';
 import type { AnyReport } from './report-kinds.ts';
 import { quantile } from './statistics.ts';
+import { turnKey } from './turn-key.ts';
 
 /** As assertions see it: in snake_case, figures by name (`baseline.figures["bidirectional ttft_ms"]`). */
 export const baselineSchema = z.strictObject({
@@ -42,7 +43,7 @@ export const baselineSchema = z.strictObject({
         'noise', // a time that did not move beyond noise
         'better',
         'worse',
-        'not judged', // a time of another machine, or too few samples to tell
+        'not judged', // a time of another machine, too few samples to tell, or a count of other requests
       ]),
     }),
   ),
@@ -90,7 +91,7 @@ export function compareWithBaseline(report: AnyReport, earlier: AnyReport, file:
     created: earlier.created,
     kvferry: earlier.kvferry,
     same_machine: machines.length === 0,
-    differences: [...machines, ...settingDifferences(report, earlier)],
+    differences: [...machines, ...settingDifferences(report, earlier), ...loadDifferences(report, earlier)],
     changed_counts: countOf('changed'),
     better: countOf('better'),
     worse: countOf('worse'),
@@ -119,46 +120,97 @@ function settingDifferences(now: AnyReport, then: AnyReport): string[] {
     .map((key) => `another ${key}: ${show(now.config[key])}, before ${show(then.config[key])}`);
 }
 
+/** Requests that only one of the two answered: a budget, a limit or a failure cut the load. */
+function loadDifferences(now: AnyReport, then: AnyReport): string[] {
+  const before = servedBy(then);
+  return [...servedBy(now)].flatMap(([name, these]) => {
+    const others = before.get(name);
+    if (!others || sameSet(these, others)) return [];
+    const both = [...these].filter((request) => others.has(request)).length;
+    return `other requests of ${name}: ${these.size}, before ${others.size}, ${both} of them in both; times are of those that both have, and counts are not judged`;
+  });
+}
+
+/** Rounds count: a request of a round that the other report has not is another one. */
+function servedBy(report: AnyReport): Map<string, Set<string>> {
+  if (report.kind === 'run')
+    return new Map(report.runs.map(({ mode, turns }) => [mode, new Set(turns.map(turnKey))]));
+  if (report.kind !== 'bench') return new Map();
+  return new Map(
+    Object.entries(report.experiments).flatMap(([key, { modes }]) =>
+      Object.entries(modes).map(([mode, { samples }]): [string, Set<string>] => [
+        `${key} ${mode}`,
+        new Set(samples.map((sample) => `${sample.round} ${turnKey(sample)}`)),
+      ]),
+    ),
+  );
+}
+
+const sameSet = (a: ReadonlySet<string>, b: ReadonlySet<string>): boolean =>
+  a.size === b.size && [...a].every((each) => b.has(each));
+
 function moved(now: Figure, then: Figure, sameMachine: boolean): MovedFigure {
-  const ratio = then.value === 0 ? null : now.value / then.value;
-  const figure = {
-    name: now.name,
-    unit: now.unit,
-    before: then.value,
-    now: now.value,
-    ratio,
-    low: null,
-    high: null,
-  };
-  if (now.better === null) return { ...figure, movement: now.value === then.value ? 'same' : 'changed' };
-  const interval = intervalOf(now, then);
+  const [ours, theirs] = ofBoth(now.samples, then.samples);
+  const [value, before] = [now.value ?? meanOf(ours), then.value ?? meanOf(theirs)];
+  const ratio = before === 0 ? null : value / before;
+  const figure = { name: now.name, unit: now.unit, before, now: value, ratio, low: null, high: null };
+  if (now.of && then.of && !sameSet(new Set(now.of), new Set(then.of)))
+    return { ...figure, movement: 'not judged' };
+  if (now.better === null) return { ...figure, movement: value === before ? 'same' : 'changed' };
+  const interval = now.interval && then.interval ? apart(now.interval, then.interval) : paired(ours, theirs);
   if (ratio === null || interval === null) return { ...figure, movement: 'not judged' };
   const [low, high] = interval;
   if (!sameMachine && now.needsSameMachine) return { ...figure, low, high, movement: 'not judged' };
-  const beyond = Math.abs(Math.log(ratio)) > Math.log1p(Math.max(noiseOf(now), noiseOf(then)));
+  const noise = now.interval ? 0 : Math.max(noiseOf(ours), noiseOf(theirs));
+  const beyond = Math.abs(Math.log(ratio)) > Math.log1p(noise);
   if (!beyond || outcomeOf({ ratio, low, high }) === 'tie')
     return { ...figure, low, high, movement: 'noise' };
   return { ...figure, low, high, movement: ratio < 1 === (now.better === 'lower') ? 'better' : 'worse' };
 }
 
-const noiseOf = ({ roundMeans, interval }: Figure): number => {
-  if (interval) return 0;
-  if (roundMeans.length < 2) return SINGLE_RUN_NOISE;
-  return (Math.max(...roundMeans) - Math.min(...roundMeans)) / mean([...roundMeans]);
-};
+/** Of two sets of requests, those that are in both; all of either where none is. */
+function ofBoth(now: readonly Sample[], then: readonly Sample[]): [readonly Sample[], readonly Sample[]] {
+  const earlier = new Set(then.map(({ key }) => key));
+  const ours = now.filter(({ key }) => earlier.has(key));
+  if (ours.length === 0) return [now, then];
+  const shared = new Set(ours.map(({ key }) => key));
+  return [ours, then.filter(({ key }) => shared.has(key))];
+}
 
-/** Of now / before: from pairs of samples of the same request, or from the two reports' own intervals. */
-function intervalOf(now: Figure, then: Figure): [number, number] | null {
-  if (now.interval && then.interval) {
-    const [low, high] = [now.interval[0] / then.interval[1], now.interval[1] / then.interval[0]];
-    return Number.isFinite(low) && Number.isFinite(high) ? [low, high] : null;
+/** By request, or by round. */
+function meansBy(samples: readonly Sample[], name: 'key' | 'round'): Map<Sample['key' | 'round'], number> {
+  const groups = new Map<Sample['key' | 'round'], number[]>();
+  for (const sample of samples) {
+    const group = groups.get(sample[name]);
+    if (group) group.push(sample.ms);
+    else groups.set(sample[name], [sample.ms]);
   }
-  const pairs = [...now.samples].flatMap(([key, value]) => {
-    const other = then.samples.get(key);
+  return new Map([...groups].map(([key, times]) => [key, mean(times)]));
+}
+
+/** A request's time is its mean over the rounds, and the interval is drawn over requests: so is the figure. */
+const meanOf = (samples: readonly Sample[]): number => mean([...meansBy(samples, 'key').values()]);
+
+function noiseOf(samples: readonly Sample[]): number {
+  const means = [...meansBy(samples, 'round').values()];
+  if (means.length < 2) return SINGLE_RUN_NOISE;
+  return (Math.max(...means) - Math.min(...means)) / mean(means);
+}
+
+/** Of now / before, from the two reports' own intervals. */
+function apart(now: readonly [number, number], then: readonly [number, number]): [number, number] | null {
+  const [low, high] = [now[0] / then[1], now[1] / then[0]];
+  return Number.isFinite(low) && Number.isFinite(high) ? [low, high] : null;
+}
+
+/** The same from pairs of samples of one request. */
+function paired(now: readonly Sample[], then: readonly Sample[]): [number, number] | null {
+  const others = meansBy(then, 'key');
+  const pairs = [...meansBy(now, 'key')].flatMap(([key, value]) => {
+    const other = others.get(key);
     return other === undefined ? [] : [{ value, other }];
   });
-  if (pairs.length < LEAST_PAIRS) return null;
-  return bootstrapRatio(pairs);
+  return pairs.length < LEAST_PAIRS ? null : bootstrapRatio(pairs);
 }
 
 /** Ratio of sums over pairs drawn with replacement, percentiles 2.5 and 97.5; seeded, so that it repeats. */

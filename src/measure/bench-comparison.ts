@@ -37,6 +37,9 @@ export interface ModeRequests {
   requests: readonly MeasuredRequest[];
 }
 
+/** Fewer, drawn again and again, say nothing of how sure a figure is: one request alone would be sure of all. */
+export const LEAST_REQUESTS = 5;
+
 /** A request in both modes, one entry a round. */
 type Pairs = readonly (readonly [reference: MeasuredRequest, candidate: MeasuredRequest])[];
 
@@ -100,7 +103,8 @@ export function ratios(
 ): Record<ComparedStatistic, Ratio> {
   const found = statisticsOf(groups);
   const drawn = COMPARED_STATISTICS.map((): number[] => []);
-  for (let i = 0; i < resamples; i++) {
+  const sure = groups.length >= LEAST_REQUESTS;
+  for (let i = 0; sure && i < resamples; i++) {
     const again = groups.map(() => groups[Math.floor(random() * groups.length)]!);
     for (const [s, { reference, candidate }] of statisticsOf(again).entries())
       drawn[s]!.push(reference / candidate);
@@ -110,13 +114,13 @@ export function ratios(
     COMPARED_STATISTICS.map((name, s): [ComparedStatistic, Ratio] => {
       const { reference, candidate } = found[s]!;
       const usable = drawn[s]!.filter(Number.isFinite).toSorted((a, b) => a - b);
-      const known = candidate > 0 && usable.length > 0;
+      const known = sure && candidate > 0 && usable.length > 0;
       return [
         name,
         {
           reference,
           candidate,
-          ratio: known ? reference / candidate : null,
+          ratio: candidate > 0 ? reference / candidate : null,
           low: known ? sortedQuantile(usable, tail) : null,
           high: known ? sortedQuantile(usable, 1 - tail) : null,
         },

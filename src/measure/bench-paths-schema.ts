@@ -37,8 +37,11 @@ export type BenchPath = z.infer<typeof benchPathSchema>;
 
 export const intervalSchema = z.strictObject({
   value: z.number(),
-  low: z.number().describe('Lower end of the 95% interval, requests drawn with all their rounds.'),
-  high: z.number(),
+  low: z
+    .number()
+    .nullable()
+    .describe('Lower end of the 95% interval, requests drawn with all their rounds; null of too few.'),
+  high: z.number().nullable(),
 });
 export type Interval = z.infer<typeof intervalSchema>;
 

@@ -2,7 +2,7 @@
  * What the ways that KV can take cost and gain: bytes by edge and by hop, memory by tier, what was held and for how long,
  * and which way was quickest at which length of prompt. How they are served is not known here.
  */
-import { type BootstrapOptions, ratios } from './bench-comparison.ts';
+import { type BootstrapOptions, LEAST_REQUESTS, ratios } from './bench-comparison.ts';
 import type { BenchLength, BenchPath, Interval } from './bench-paths-schema.ts';
 import type { MeasuredRequest } from './bench-summary.ts';
 import { outcomeOf } from './outcome.ts';
@@ -73,8 +73,6 @@ export function summarisePath(facts: PathFacts): BenchPath {
 
 /** Prompts fall into so many classes of length at most, of as many requests each. */
 const MOST_CLASSES = 3;
-/** Fewer say nothing of how sure a figure is. */
-const LEAST_REQUESTS = 5;
 
 /** A request by every way: TTFT, milliseconds, one entry a round. */
 interface Served {
@@ -106,7 +104,7 @@ function ofClass(some: readonly Served[], keys: readonly string[], options: Boot
       return a.slice(0, b.length).map((ms, i) => [ms, b[i]!] as const);
     });
     const { ratio, low, high } = ratios(pairs, options).p50;
-    return { value: ratio ?? 1, low: low ?? 0, high: high ?? Number.MAX_VALUE };
+    return { value: ratio ?? 1, low, high };
   };
   const [first] = keys;
   const ranked = keys.toSorted((a, b) => median(times(a).flat()) - median(times(b).flat()));
@@ -127,8 +125,7 @@ function ofClass(some: readonly Served[], keys: readonly string[], options: Boot
     ),
     best,
     ahead_of: ahead,
-    sure:
-      ahead !== null && some.length >= LEAST_REQUESTS && outcomeOf(compared(ahead.times_faster)) === 'ahead',
+    sure: ahead !== null && outcomeOf(compared(ahead.times_faster)) === 'ahead',
   };
 }
 
@@ -157,6 +154,7 @@ export function medianOf(
   groups: readonly (readonly number[])[],
   { resamples, confidence, random }: BootstrapOptions,
 ): Interval {
+  if (groups.length < LEAST_REQUESTS) return { value: median(groups.flat()), low: null, high: null };
   const drawn = Array.from({ length: resamples }, () =>
     median(groups.flatMap(() => groups[Math.floor(random() * groups.length)]!)),
   ).toSorted((a, b) => a - b);

@@ -115,7 +115,9 @@ export const benchModeSchema = z.strictObject({
   bytes_p_to_d: count.nullable(),
   bytes_d_to_p: count.nullable(),
   stages_ms: z.record(z.string(), z.number()).describe('Mean by stage, over requests.'),
-  runtime_ms: ms.describe('First request to last token, summed over rounds.'),
+  runtime_ms: ms.describe(
+    'First request to last token, summed over rounds; not those before conversations were left out.',
+  ),
   requests_per_second: z.number(),
   output_tokens_per_second: z.number().describe("D's, all requests together."),
   held_for_p: heldSchema.nullable().describe('On D, for the next turn: what reuse costs in memory.'),

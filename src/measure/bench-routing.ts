@@ -55,7 +55,9 @@ export interface RoutingFacts {
   decode: readonly string[];
   sloTtftMs: number | null;
   sloTpotMs: number | null;
+  /** Of all rounds but these. */
   runtimeMs: number;
+  cutRounds?: ReadonlySet<number> | undefined;
 }
 
 export function routingOf(requests: readonly RoutedRequest[], facts: RoutingFacts): BenchRouting {
@@ -111,18 +113,19 @@ function balanceOf(tokens: ReadonlyMap<string, number>): Balance {
 
 function goodputOf(
   requests: readonly RoutedRequest[],
-  { sloTtftMs, sloTpotMs, runtimeMs }: RoutingFacts,
+  { sloTtftMs, sloTpotMs, runtimeMs, cutRounds }: RoutingFacts,
 ): BenchRouting['goodput'] {
   if (sloTtftMs === null && sloTpotMs === null) return null;
   const kept = requests.filter(
     ({ sample }) =>
       (sloTtftMs === null || sample.ttft_ms <= sloTtftMs) &&
       (sloTpotMs === null || sample.tpot_ms <= sloTpotMs),
-  ).length;
+  );
+  const timed = kept.filter(({ sample }) => !cutRounds?.has(sample.round));
   return {
     slo_ttft_ms: sloTtftMs,
     slo_tpot_ms: sloTpotMs,
-    share: requests.length > 0 ? kept / requests.length : 0,
-    requests_per_second: runtimeMs > 0 ? (1000 * kept) / runtimeMs : 0,
+    share: requests.length > 0 ? kept.length / requests.length : 0,
+    requests_per_second: runtimeMs > 0 ? (1000 * timed.length) / runtimeMs : 0,
   };
 }

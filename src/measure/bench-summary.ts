@@ -37,7 +37,9 @@ export interface ModeFacts {
   mode: string;
   label: string;
   threshold: number | null;
+  /** As all that is counted over time, not of `cutRounds`: they served more than the requests that are reported. */
   runtimeMs: number;
+  cutRounds?: ReadonlySet<number>;
   errors: ReadonlyMap<string, number>;
   blockBytes: number | null;
   heldForP: HeldBlocks | null;
@@ -56,7 +58,9 @@ export function summariseMode(requests: readonly MeasuredRequest[], facts: ModeF
   const samples = requests.map(({ sample }) => sample);
   const table = tableOf(samples);
   if (!table) return null;
-  const outputTokens = total(samples, (sample) => sample.output_num_tokens)!;
+  const outputOf = (some: readonly BenchSample[]): number =>
+    total(some, (sample) => sample.output_num_tokens)!;
+  const timed = samples.filter(({ round }) => !facts.cutRounds?.has(round));
   const seconds = facts.runtimeMs / 1000;
   return {
     mode: facts.mode,
@@ -75,13 +79,13 @@ export function summariseMode(requests: readonly MeasuredRequest[], facts: ModeF
     local_hit_tokens: total(samples, (sample) => sample.local_hit_tokens),
     pulled_tokens: total(samples, (sample) => sample.pulled_tokens),
     computed_tokens: total(samples, (sample) => sample.computed_tokens),
-    output_tokens: outputTokens,
+    output_tokens: outputOf(samples),
     bytes_p_to_d: total(requests, (request) => request.bytesPToD),
     bytes_d_to_p: total(requests, (request) => request.bytesDToP),
     stages_ms: meanStages(samples),
     runtime_ms: facts.runtimeMs,
-    requests_per_second: seconds > 0 ? samples.length / seconds : 0,
-    output_tokens_per_second: seconds > 0 ? outputTokens / seconds : 0,
+    requests_per_second: seconds > 0 ? timed.length / seconds : 0,
+    output_tokens_per_second: seconds > 0 ? outputOf(timed) / seconds : 0,
     held_for_p: heldOf(facts.heldForP, facts.blockBytes),
     held_for_d: heldOf(facts.heldForD, facts.blockBytes),
     ...(facts.peakKvBytes && { peak_kv_bytes: facts.peakKvBytes }),

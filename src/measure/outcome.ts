@@ -7,7 +7,7 @@ export type Outcome = 'ahead' | 'behind' | 'tie';
 
 export const TIE = 'no difference';
 
-/** reference / candidate, so above 1 the candidate is ahead; its interval where one is known. */
+/** reference / candidate, so above 1 the candidate is ahead; its interval where there is to be one: null is not known. */
 export interface Compared {
   ratio: number;
   low?: number | null;
@@ -16,9 +16,10 @@ export interface Compared {
 
 const reads1 = (ratio: number): boolean => ratio.toFixed(2) === '1.00';
 
-/** A tie is what would be shown as 1.00x, whichever way round, and what the interval does not tell from 1. */
+/** A tie is what would be shown as 1.00x, whichever way round, and what no interval tells from 1. */
 export function outcomeOf({ ratio, low, high }: Compared): Outcome {
-  const unsure = typeof low === 'number' && typeof high === 'number' && low <= 1 && high >= 1;
+  const unsure =
+    low === null || high === null || (low !== undefined && high !== undefined && low <= 1 && high >= 1);
   if (unsure || reads1(ratio) || reads1(1 / ratio)) return 'tie';
   return ratio > 1 ? 'ahead' : 'behind';
 }

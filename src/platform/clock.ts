@@ -1,8 +1,10 @@
 /** The one real clock. Policy takes a Clock; tests give it another. */
 import type { Clock } from '../engine/types.ts';
 
-/** A timer takes no more milliseconds: of more it makes one. */
-const LONGEST_MS = 2 ** 31 - 1;
+/** Timers beyond it end at once, in Node and in browsers: 24 days, which is as good as never. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
+export const timerMs = (ms: number): number => Math.min(ms, LONGEST_TIMER_MS);
 
 export const systemClock: Clock = {
   now: () => performance.timeOrigin + performance.now(),
@@ -12,8 +14,8 @@ export const systemClock: Clock = {
       let timer: ReturnType<typeof setTimeout>;
       const wait = (left: number): void => {
         timer = setTimeout(
-          () => (left > LONGEST_MS ? wait(left - LONGEST_MS) : done()),
-          Math.min(left, LONGEST_MS),
+          () => (left > LONGEST_TIMER_MS ? wait(left - LONGEST_TIMER_MS) : done()),
+          timerMs(left),
         );
       };
       wait(ms);

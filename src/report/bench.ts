@@ -73,6 +73,8 @@ function headline({ comparison, modes }: BenchReport): string {
   const pulling = modes[candidate];
   if (pulling?.mode === 'bidirectional' && pulling.pulled_tokens === 0 && reference === 'unidirectional')
     return 'Nothing was pulled: both ways did the same work';
+  if (low === null || high === null)
+    return `${candidate}: mean TTFT ${ratio.toFixed(2)}x, too few requests to tell`;
   return {
     ahead: `${candidate}: mean time to the first token ${ratio.toFixed(2)}x shorter`,
     behind: `${candidate} loses here: mean time to the first token ${(1 / ratio).toFixed(2)}x longer`,
@@ -112,7 +114,7 @@ function experimentSection(experiment: Experiment): Section {
 }
 
 const isTie = ({ ratio, low, high }: Ratio): boolean =>
-  ratio !== null && outcomeOf({ ratio, low, high }) === 'tie';
+  ratio !== null && low !== null && high !== null && outcomeOf({ ratio, low, high }) === 'tie';
 
 const interval = (ratio: Ratio): string => {
   const { low, high } = ratio;

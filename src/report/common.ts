@@ -100,9 +100,11 @@ export function baselineSentence({ figures, changed_counts, better, worse, same_
   const counts = figures.filter(({ movement }) => movement === 'same' || movement === 'changed').length;
   const times = figures.filter(({ movement }) => movement === 'noise').length + better + worse;
   const exact =
-    changed_counts === 0
-      ? `All ${counts} counts are the same`
-      : `${changed_counts} of ${counts} counts changed`;
+    counts === 0
+      ? 'No count is judged'
+      : changed_counts === 0
+        ? `All ${counts} counts are the same`
+        : `${changed_counts} of ${counts} counts changed`;
   if (times === 0) {
     return `${exact}; ${same_machine ? 'there are too few samples to judge a time' : 'times of another machine are not judged'}.`;
   }

@@ -7,7 +7,11 @@ import { type Cell, left, right, type TablePiece, under } from './document.ts';
 type Path = NonNullable<BenchMode['path']>;
 
 const shown = (interval: Interval | null | undefined, show: (value: number) => string): string =>
-  interval ? `${show(interval.value)} [${show(interval.low)}, ${show(interval.high)}]` : '';
+  !interval
+    ? ''
+    : interval.low === null || interval.high === null
+      ? show(interval.value)
+      : `${show(interval.value)} [${show(interval.low)}, ${show(interval.high)}]`;
 
 const times = (value: number): string => value.toFixed(2);
 

@@ -177,6 +177,12 @@ describe('kvferry bench --endpoint', () => {
     expect(world.out()).toContain('1 x the server answered 503: full');
   });
 
+  test('limits of weeks and months are none', async () => {
+    const { url } = await serve(streamed);
+    const { code, report } = await bench(url, '--request-timeout-sec', '5000000', '--budget', '1000h');
+    expect([code, report!.complete]).toEqual([0, true]);
+  });
+
   test('what failed before Ctrl-C is counted', async () => {
     let count = 0;
     const world = benchWorld();

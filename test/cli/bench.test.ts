@@ -168,6 +168,19 @@ describe('kvferry bench', () => {
     expect(samples.map(({ output_num_tokens }) => output_num_tokens)).toEqual([6, 2]);
   });
 
+  test('pools and context are for answers as long as --limit-max-tokens makes them', async () => {
+    const limits = (tokens: number) => ['--limit-min-tokens', `${tokens}`, '--limit-max-tokens', `${tokens}`];
+    const { report } = await bench(['gen.json', '--rounds', '1', '--json', 'out.json', ...limits(200)]);
+    const { requests, output_tokens } = report!.workload;
+    expect(output_tokens).toBe(200 * requests);
+    // A conversation under way has three turns.
+    expect(16 * report!.experiments.no_prefix_caching!.d_blocks!).toBeGreaterThan(3 * 200);
+    const { code, world } = await bench(['gen.json', '--rounds', '1', ...limits(5000)]);
+    expect(code).toBe(2);
+    expect(world.err()).toContain('tokens and the context holds');
+    expect(world.clusters).toEqual([]);
+  });
+
   test('Ctrl-C: what was served is written, marked incomplete, exit 130', async () => {
     const world = fakeWorld({}, { 'gen.json': JSON.stringify(spec) });
     const write = world.deps.stderr.write;
@@ -262,6 +275,12 @@ describe('kvferry bench', () => {
       ['gen.json', '--audit', '5%', '--pull-policy', 'cost-aware', '--mode', 'unidirectional,monolithic'],
       /--audit is 5% and --mode is unidirectional,monolithic: .* add it/,
     ],
+    [
+      ['gen.json', '--audit', '5%', '--routing', 'round-robin,llm-d', '--prefill', '2'],
+      /--audit is 5% and --routing is round-robin,llm-d: .* give one/,
+    ],
+    [['gen.json', '--audit', '5%', '--paths'], /--audit is 5% and --paths is given: .* leave it out/],
+    [['gen.json', '--slo-ttft', '1ms'], /--slo-ttft is of no use with one policy/],
     [['gen.json', '--audit', '5%', '--endpoint', 'http://x', '--model', 'm'], /and a server is measured/],
     [['gen.json', '--preset', 'pr32553'], /--input-file and --preset are both given/],
     [['gen.json', '--scale', '1/0'], /--scale is '1\/0': wanted 1, or 1\/N/],

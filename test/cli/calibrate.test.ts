@@ -88,6 +88,13 @@ describe('kvferry calibrate', () => {
     for (const wrong of ['NaN', 'undefined', 'Infinity']) expect(page).not.toContain(wrong);
   });
 
+  it('refuses one file for the profile and for costs before anything starts', async () => {
+    const { code, world } = await kvferry('calibrate c.json --costs-out ./c.json');
+    expect(code).toBe(2);
+    expect(world.err()).toContain('--costs-out and the profile both write c.json');
+    expect(world.clusters).toHaveLength(0);
+  });
+
   it('refuses a file that cannot be written before anything starts', async () => {
     for (const argv of ['calibrate /read-only/c.json', 'calibrate --html /read-only/c.html']) {
       const { code, world } = await kvferry(argv);

@@ -47,7 +47,8 @@ describe('--assert', () => {
     [['--html', '/read-only/x.html'], /cannot write \/read-only\/x.html/],
     [['--markdown', '/read-only/x.md'], /cannot write \/read-only\/x.md/],
     [['--junit', '/read-only/x.xml'], /cannot write \/read-only\/x.xml/],
-    [['--html', 'x', '--json', 'x'], /--json and --html both write x/],
+    [['--html', 'x', '--json', './x'], /--json and --html both write x/],
+    [['--record', 'x', '--trace-out', 'x'], /--record and --trace-out both write x/],
     [['--baseline', 'gone.json'], /cannot read gone.json/],
   ])('%j is found before anything starts', async (argv, expected) => {
     const world = fakeWorld();

@@ -1,8 +1,10 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { main } from '../../src/cli/app.ts';
+import { RequestError } from '../../src/errors.ts';
 import { benchReportSchema } from '../../src/measure/bench-report.ts';
 import { simulationCostsSchema } from '../../src/simulate/costs/linear.ts';
 import { fakeWorld } from './fake.ts';
+import { FakeCluster } from './fake-cluster.ts';
 
 const row = (timestamp: number, hash_ids: number[]) =>
   `${JSON.stringify({ timestamp, input_length: 512 * hash_ids.length, output_length: 100, hash_ids })}\n`;
@@ -46,6 +48,16 @@ describe('kvferry replay', () => {
     expect(out).not.toContain('lower --threshold');
   });
 
+  it('fails when not one request was answered', async () => {
+    const world = fakeWorld({}, { 't.jsonl': TRACE });
+    const refused = vi.spyOn(FakeCluster.prototype, 'generate').mockImplementation(() => {
+      throw new RequestError('refused');
+    });
+    const code = await main(['replay', 't.jsonl'], world.deps);
+    refused.mockRestore();
+    expect(code).toBe(1);
+  });
+
   it('compares policies when several are named', async () => {
     const { world, code } = await replay([
       't.jsonl',
@@ -63,6 +75,37 @@ describe('kvferry replay', () => {
     ]);
   });
 
+  it('Ctrl-C in the first round: what the mode under way served is written', async () => {
+    const world = fakeWorld({}, { 't.jsonl': TRACE });
+    const { generate } = FakeCluster.prototype;
+    let count = 0;
+    // The warm-up has three.
+    const generated = vi.spyOn(FakeCluster.prototype, 'generate').mockImplementation(function (
+      this: FakeCluster,
+      request,
+    ) {
+      if (++count === 6) world.interrupt();
+      return generate.call(this, request);
+    });
+    const code = await main(['replay', 't.jsonl', '--mode', 'bidirectional', '--json', 'r.json'], world.deps);
+    generated.mockRestore();
+    const report = benchReportSchema.parse(JSON.parse(world.files.get('r.json')!));
+    expect([code, report.incomplete_reason]).toEqual([130, 'interrupted']);
+    expect(report.modes.bidirectional!.requests).toBe(2);
+  });
+
+  it('Ctrl-C in a later round: modes have the rounds that ended in both', async () => {
+    const world = fakeWorld({}, { 't.jsonl': TRACE });
+    const write = world.deps.stderr.write;
+    world.deps.stderr.write = (text) => {
+      write(text);
+      if (text.includes('round 2 of 3, prefix-caching, bidirectional')) world.interrupt();
+    };
+    expect(await main(['replay', 't.jsonl', '--rounds', '3', '--json', 'r.json'], world.deps)).toBe(130);
+    const { rounds, modes } = JSON.parse(world.files.get('r.json')!).experiments.replay;
+    expect([rounds, modes.unidirectional.requests, modes.bidirectional.requests]).toEqual([1, 3, 3]);
+  });
+
   it.each([
     [[], 'no trace is named: wanted kvferry replay FILE'],
     [['none.jsonl'], 'cannot read none.jsonl'],
@@ -71,6 +114,8 @@ describe('kvferry replay', () => {
       'a trace block of 24 tokens is no whole number of blocks of --block-size 16',
     ],
     [['t.jsonl', '--max-tokens', '7'], '--max-tokens is of no use to a trace'],
+    [['t.jsonl', '--slo-ttft', '1ms'], '--slo-ttft is of no use with one policy'],
+    [['t.jsonl', '--temperature', '1'], '--temperature is of no use to a trace, whose answers are given'],
     [['t.jsonl', '--store-place', 'remote'], '--store-place is of no use without a store'],
     [['t.jsonl', '--trace-scale', '1/3'], 'a trace block of 512 tokens divided by 3'],
     [

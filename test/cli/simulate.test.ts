@@ -226,7 +226,8 @@ describe('kvferry simulate', () => {
     // Whoever left, and those that followed in the same conversations; others went another way.
     expect(errors.map(({ message }) => message)).toContain('its client left');
     expect(failed_requests).toBe(errors.reduce((sum, { count }) => sum + count, 0));
-    expect(scaling!.replaced).toBe(scaling!.died);
+    // Whoever follows one that died as the last turn ended is starting yet.
+    expect(scaling!.died - scaling!.replaced).toBeLessThanOrEqual(1);
     const happened = Object.values(faults!).reduce((sum, n) => sum + n, 0);
     const text = world.out().replaceAll('\n', ' ');
     expect(text).toContain(`${happened} of 45 faults happened: `);

@@ -69,7 +69,7 @@ it('says what cannot be read or removed, as a sentence', async () => {
     `kvferry: ${directory} cannot be cleared, after 0 of 3 blocks: EROFS: read-only file system\n`,
   );
   expect(await main(['store', 'verify', directory], world.deps)).toBe(1);
-  expect(world.out()).toMatch(/1111  EROFS: read-only[\s\S]*\n0 blocks of 3 whole; /);
+  expect(world.out()).toMatch(/1111 {2}EROFS: read-only[\s\S]*\n0 blocks of 3 whole; /);
 });
 
 describe.skipIf(REDIS === null)(`a server${WITHOUT_REDIS}`, () => {

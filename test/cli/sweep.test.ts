@@ -74,6 +74,16 @@ describe('kvferry sweep', () => {
     expect(sweepReportSchema.parse(JSON.parse(world.files.get('out.json')!)).series).toHaveLength(2);
   });
 
+  it('of a model with windows wants blocks of every group, which the pools have by default', async () => {
+    const world = fakeWorld();
+    const hybrid = (...args: string[]) =>
+      main(['sweep', '--model', 'tiny-hybrid', '--rounds', '1', ...args], world.deps);
+    expect(await hybrid('--context', '16,512', '--p-blocks', '75', '--d-blocks', '75')).toBe(2);
+    expect(world.err()).toContain('a pool has 75 blocks and two turns of 530 tokens need');
+    expect(world.clusters).toHaveLength(0);
+    expect(await hybrid('--context', '16,512')).toBe(0);
+  });
+
   it.each([
     ['--context 16,many', "--context is '16,many': wanted whole numbers of tokens"],
     ['--context 16 --block-size 16,17', "--block-size is '17': wanted one of 8, 16, 32, 64, 128 tokens"],

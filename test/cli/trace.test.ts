@@ -48,6 +48,29 @@ describe('kvferry trace', () => {
     expect(world.out()).toContain('wrote 2 requests to o.jsonl; an id stands for 16 tokens.');
   });
 
+  it('convert: blocks without ids, and ids too large for others, get ids that no other block has', async () => {
+    const line = (hash_ids?: number[]) =>
+      JSON.stringify({ timestamp: 0, input_length: 1024, output_length: 1, hash_ids });
+    const text = [line([0, 1]), line(), line([2 ** 53 - 2, 2 ** 53 - 3]), line([1, 0])].join('\n');
+    const world = fakeWorld({}, { 't.jsonl': text });
+    expect(await main(['trace', 'convert', 't.jsonl', 'o.jsonl'], world.deps)).toBe(0);
+    const ids = world.files
+      .get('o.jsonl')!
+      .trim()
+      .split('\n')
+      .map((each) => JSON.parse(each).hash_ids);
+    expect(ids).toEqual([
+      [0, 1],
+      [2, 3],
+      [4, 5],
+      [1, 0],
+    ]);
+    expect(await main(['trace', 'convert', 't.jsonl', 'o.jsonl', '--trace-scale', '1/32'], world.deps)).toBe(
+      2,
+    );
+    expect(world.err()).toContain('line 2 has no hash_ids and those before it have some: an id would');
+  });
+
   it.each([
     [['info', 'none.jsonl'], 'cannot read none.jsonl'],
     [['info'], 'no trace is named'],

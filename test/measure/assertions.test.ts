@@ -130,6 +130,10 @@ describe('before the run', () => {
       'comparison.tokens_identical >= 1',
       />= compares numbers, not comparison.tokens_identical \(boolean\) with 1/,
     ],
+    [
+      '2 * comparison.tokens_identical == 1',
+      /tokens_identical \(boolean\) is multiplied, which only a number/,
+    ],
     ['comparison.tokens_identical == 1', /can never be equal/],
     ["integrity.leftover_blocks == '0'", /can never be equal/],
     ['integrity.leftover_blocks == null', /can never be equal/],

@@ -134,6 +134,34 @@ describe('a benchmark against an earlier one', () => {
     expect(movement(moved, restless, name)).toBe('noise');
   });
 
+  test('of requests that only one answered, no time, count or ratio is judged, and it is said', () => {
+    const shape = { rounds: 3, ttft: (_: string, __: number, i: number) => 100 * (i + 1) };
+    const before = benchReport({ ...shape, requests: 6 });
+    const slower = (_: string, __: number, i: number) => 115 * (i + 1);
+    const now = benchReport({ rounds: 3, requests: 4, ttft: slower });
+    const { differences, figures, better, changed_counts } = compareWithBaseline(now, before, 'f');
+    const ttft = figures.find(({ name }) => name === 'prefix_caching_off bidirectional ttft_ms')!;
+    expect(ttft).toMatchObject({ movement: 'worse', before: 250, now: 287.5 });
+    expect(ttft.ratio).toBeCloseTo(1.15);
+    expect(ttft.low).toBeLessThanOrEqual(ttft.ratio! + 1e-9);
+    expect(ttft.high).toBeGreaterThanOrEqual(ttft.ratio! - 1e-9);
+    expect({ better, changed_counts }).toEqual({ better: 0, changed_counts: 0 });
+    const other = ['prompt_tokens', 'bytes_p_to_d'].map((what) => `prefix_caching_off bidirectional ${what}`);
+    for (const name of [...other, 'prefix_caching_off comparison ttft_ms mean ratio'])
+      expect(movement(now, before, name)).toBe('not judged');
+    expect(differences).toContain(
+      'other requests of prefix_caching_off bidirectional: 12, before 18, 12 of them in both; times are of those that both have, and counts are not judged',
+    );
+  });
+
+  test('another number of rounds: times and ratios are compared, sums are not', () => {
+    const now = benchReport({ ...steady, rounds: 2, ttft: (_, round, i) => 100 + i + 0.1 * round });
+    const before = benchReport({ ...steady, ttft: (_, round, i) => 50 + i + 0.1 * round });
+    expect(movement(now, before, 'prefix_caching_off bidirectional ttft_ms')).toBe('worse');
+    expect(movement(now, before, 'prefix_caching_off bidirectional prompt_tokens')).toBe('not judged');
+    expect(movement(now, before, 'prefix_caching_off comparison ttft_ms mean ratio')).toBe('noise');
+  });
+
   test('a ratio is judged by the intervals of both reports, on any machine', () => {
     const name = 'prefix_caching_off comparison ttft_ms mean ratio';
     const other = flat(100, 25);

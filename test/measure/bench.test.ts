@@ -143,6 +143,19 @@ describe('comparing pairs', () => {
     expect(comparePair(one, { mode: 'c', requests: [] }, options())).toBeNull();
   });
 
+  test('of too few requests nobody knows how sure a ratio is, however often they were served', () => {
+    const rounds = [
+      [100, 110],
+      [120, 80],
+      [90, 130],
+    ] as const;
+    const of = (requests: number) => ratios(Array(requests).fill(rounds), options());
+    expect(of(1).mean.ratio).toBeCloseTo(310 / 320);
+    expect(of(1).mean).toMatchObject({ low: null, high: null });
+    expect(of(4).p50).toMatchObject({ low: null, high: null });
+    expect(of(5).mean.low).not.toBeNull();
+  });
+
   test('the interval holds the truth about as often as it says', () => {
     // Independent exponential times of means 200 and 100; the true ratio of means is 2.
     const random = new Random(11);

@@ -23,6 +23,10 @@ describe('who is ahead', () => {
     expect(outcomeOf({ ratio: 1.004, low: 1.001, high: 1.007 })).toBe('tie');
   });
 
+  test('an interval that nobody knows tells nothing', () => {
+    expect(outcomeOf({ ratio: 1.7, low: null, high: null })).toBe('tie');
+  });
+
   test('one measurement may be off by its share, either way', () => {
     expect(outcomeOf(within(1.029, 0.03))).toBe('tie');
     expect(outcomeOf(within(1 / 1.029, 0.03))).toBe('tie');

@@ -131,6 +131,15 @@ describe('the page', () => {
     expect([places[0], places.at(-1)]).toEqual([0, 119]);
   });
 
+  test('of a handful of requests the headline gives no verdict', () => {
+    const few = benchReport({
+      rounds: 3,
+      requests: 4,
+      ttft: (mode) => (mode === 'bidirectional' ? 50 : 100),
+    });
+    expect(documentFor(few).headline).toBe('bidirectional: mean TTFT 2.00x, too few requests to tell');
+  });
+
   test('a p99 is compared of a hundred requests and more', () => {
     const ratios = (requests: number) => {
       const report = benchReport({

@@ -72,8 +72,7 @@ async function calibrateCommand(
 ): Promise<ExitCode> {
   refuseUnused(asked, unusedByEngines(config));
   const [file] = args;
-  for (const each of [file, config.costsOut]) if (each != null) await deps.checkWritable(each);
-  await checkFiles(config, deps);
+  await checkFiles(config, deps, file === undefined ? {} : { 'the profile': file });
   if (config.fromReport !== null) return fromReport(config.fromReport, file, config, deps);
   const architecture = await deps.backend.architecture(config.model);
   const adapter = await deps.backend.useAdapter(config.adapter);

@@ -88,7 +88,6 @@ async function plan(config: RunConfig, context: CommandContext, { lists, given }
   const stored = storesOf(config, lists).some((bytes) => bytes !== null);
   refuseUnused(given, unusedByPlan(config, stored));
   await checkFiles({ ...config, junit: null }, deps);
-  if (config.fleetOut !== null) await deps.checkWritable(config.fleetOut);
   const sized = asSimulated(config, storesOf(config, lists));
   const prepared = await preparePlan(sized, deps);
   const { costs, workload } = prepared;

@@ -10,7 +10,7 @@ import type { Asked, CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { formatSeconds, plural } from '../format.ts';
 import { textOutput } from '../json-option.ts';
-import { printBench } from '../multiturn/output.ts';
+import { benchPassed, printBench } from '../multiturn/output.ts';
 import { watchSession } from '../multiturn/watch.ts';
 import { prepareOutputs } from '../outputs.ts';
 import { createProgress } from '../progress.ts';
@@ -104,10 +104,7 @@ async function replay(config: RunConfig, context: CommandContext, { given }: Ask
     printBench(report, textOutput(config, deps), deps.color);
     const asserted = await outputs.finish(report);
     if (signal.aborted) return EXIT.interrupted;
-    const agree = Object.values(report.experiments).every(
-      ({ comparison }) => comparison?.tokens_identical !== false,
-    );
-    return agree && report.integrity?.ok !== false ? asserted : EXIT.failed;
+    return benchPassed(report) ? asserted : EXIT.failed;
   } finally {
     progress.end();
     await cluster.close();

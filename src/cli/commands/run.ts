@@ -86,9 +86,7 @@ async function run(config: RunConfig, { deps, signal }: CommandContext, { given 
     keepLogits: config.mode.length > 1 && keptBytes <= MOST_KEPT_LOGITS,
   };
 
-  if (config.record !== null) await deps.checkWritable(config.record);
   checkTracing(config, conversations);
-  if (config.traceOut !== null) await deps.checkWritable(config.traceOut);
   const outputs = await prepareOutputs(config, 'run', architecture.name, deps);
 
   const pullPolicy = await preparePullPolicy(config, { deps, signal });

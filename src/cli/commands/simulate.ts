@@ -100,7 +100,6 @@ async function simulate(config: RunConfig, context: CommandContext, { given }: A
   checkSimulation(config);
   refuseUnused(given, unusedBySimulate(config));
   await checkFiles({ ...config, junit: null }, deps);
-  if (config.traceOut !== null) await deps.checkWritable(config.traceOut);
   const measured = config.against === null ? null : await readMeasured(config.against, deps);
   const adapter = config.validate ? await deps.backend.useAdapter(config.adapter) : null;
   const prepared = await prepareSimulation(config, deps, adapter);

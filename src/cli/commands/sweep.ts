@@ -54,7 +54,6 @@ async function sweep(config: RunConfig, context: CommandContext, { lists, given 
   refuseUnused(given, unusedByEngines(config));
   const { deps, signal } = context;
   const { backend } = deps;
-  if (config.csv !== null) await deps.checkWritable(config.csv);
   const links = linksOf(lists);
   const architecture = await backend.architecture(config.model);
   const outputs = await prepareOutputs(config, 'sweep', architecture.name, deps);
@@ -105,10 +104,7 @@ function planOf(config: RunConfig, links: SweepPlan['links'], variants: readonly
     ways,
     seed: config.seed,
   };
-  for (const { options, blockSize } of variants) {
-    const blocks = Math.min(options.prefill.numBlocks, options.decode.numBlocks);
-    checkPlan(plan, { maxModelLen: options.maxModelLen, blockSize, blocks });
-  }
+  for (const { options } of variants) checkPlan(plan, options);
   return plan;
 }
 

@@ -80,13 +80,11 @@ async function convert(config: RunConfig, out: string, { deps, signal }: Command
   const writer = new MooncakeWriter(scale);
   const file = await deps.createTextFile(out);
   let written = 0;
-  let hashed = false;
   try {
     for await (const request of requests) {
       signal.throwIfAborted();
       const turn = maker.next(request);
       if (!turn) continue;
-      hashed = request.hashIds !== null;
       file.write(writer.line(turn, request));
       await file.drained();
       written++;
@@ -96,7 +94,7 @@ async function convert(config: RunConfig, out: string, { deps, signal }: Command
   }
   if (written === 0) throw new ConfigError(`${source} has no request that can be used`);
   const { say } = printer(textOutput(config, deps), deps.color);
-  const blockSize = writer.blockSize(hashed);
+  const blockSize = writer.blockSize;
   say(
     `wrote ${plural(written, 'request')} to ${out}; an id stands for ${blockSize} tokens. ${describeScale(scale)}`,
   );

@@ -145,7 +145,7 @@ function printExperiment(experiment: Experiment, { print, say, c, style }: Print
 
 /** In words, what the interval of the mean's ratio says. */
 function howSure(outcome: Outcome, { low, high }: Ratio): string {
-  if (low === null || high === null) return 'nobody knows how sure that is';
+  if (low === null || high === null) return 'too few requests to tell how sure that is';
   const range = `between ${low.toFixed(2)} and ${high.toFixed(2)}`;
   return {
     ahead: `faster, ${range}`,
@@ -205,4 +205,12 @@ function verdicts(report: BenchReport): { text: string; tone: Tone }[] {
     });
   }
   return lines;
+}
+
+/** Something was served, and all modes agree. */
+export function benchPassed({ experiments, integrity }: BenchReport): boolean {
+  const all = Object.values(experiments);
+  const served = all.some(({ modes }) => Object.keys(modes).length > 0);
+  const agree = all.every(({ comparison }) => comparison?.tokens_identical !== false);
+  return served && agree && integrity?.ok !== false;
 }

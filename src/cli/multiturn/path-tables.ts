@@ -27,23 +27,24 @@ const FIGURES =
 
 /** null where it is not known. */
 const intervalOf = ({ ratio: value, low, high }: Ratio): Interval | null =>
-  value === null || low === null || high === null ? null : { value, low, high };
+  value === null ? null : { value, low, high };
 
 function faster(than: Ratio): string {
   const found = intervalOf(than);
-  return found ? `${short(found.value)} ${range(found, short)}` : '-';
+  return found ? `${short(found.value)}${range(found, short)}` : '-';
 }
 
 /** Three figures. */
 const short = (value: number): string => value.toFixed(value < 10 ? 2 : value < 100 ? 1 : 0);
 
+/** Nothing of too few requests. */
 const range = ({ low, high }: Interval, show: (value: number) => string): string =>
-  `[${show(low)}, ${show(high)}]`;
+  low === null || high === null ? '' : ` [${show(low)}, ${show(high)}]`;
 
 /** Three of these fit beside each other. */
 function tight({ value, low, high }: Interval): string {
   const end = (n: number): string => n.toFixed(n < 100 ? 1 : 0);
-  return `${short(value)} [${end(low)},${end(high)}]`;
+  return low === null || high === null ? short(value) : `${short(value)} [${end(low)},${end(high)}]`;
 }
 
 export function waySpeedTable(experiment: Experiment, style: TableStyle): string[] {
@@ -62,7 +63,7 @@ export function waySpeedTable(experiment: Experiment, style: TableStyle): string
     const own = way.ttft_median_ms;
     return [
       way.label,
-      own ? `${formatMs(own.value)} ${range(own, formatMs)}` : '-',
+      own ? `${formatMs(own.value)}${range(own, formatMs)}` : '-',
       than ? faster(than.p50) : '',
       than ? faster(than.mean) : '',
       formatMs(way.table.tpot_ms.p50),
@@ -161,16 +162,18 @@ export function wayVerdicts(experiment: Experiment): { text: string; tone: Tone 
   const lengths = by_length.flatMap(({ from_tokens, to_tokens, best, ahead_of, sure }) => {
     if (!ahead_of) return [];
     const by = ahead_of.times_faster;
-    const margin = `${ratio(by.value)} ${range(by, (n) => n.toFixed(2))}`;
+    const margin = `${ratio(by.value)}${range(by, (n) => n.toFixed(2))}`;
     const pair = `${name(best)} ${sure ? 'before' : 'and'} ${name(ahead_of.way)}, ${margin}`;
-    return [`${from_tokens} to ${to_tokens} tokens: ${pair}${sure ? '' : ` (${TIE})`}`];
+    return [
+      `${from_tokens} to ${to_tokens} tokens: ${pair}${sure ? '' : ` (${by.low === null ? 'too few requests to tell' : TIE})`}`,
+    ];
   });
   const wins = by_length.some(({ sure }) => sure);
   const losses = Object.values(comparisons).flatMap(
     ({ candidate, reference, ttft_later_turns_ms: later }) => {
       const found = later && intervalOf(later.p50);
       if (!found || outcomeOf(compared(found)) !== 'behind') return [];
-      const text = `${title}: ${name(candidate)} loses to ${name(reference)}: median TTFT ${ratio(found.value)} ${range(found, (n) => n.toFixed(2))}.`;
+      const text = `${title}: ${name(candidate)} loses to ${name(reference)}: median TTFT ${ratio(found.value)}${range(found, (n) => n.toFixed(2))}.`;
       return [{ text, tone: TONE_OF.behind }];
     },
   );

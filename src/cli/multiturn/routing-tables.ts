@@ -146,10 +146,11 @@ export function routingVerdicts({
       const outcome = outcomeOf({ ratio: mean.ratio, low, high });
       const [name, other] = [modes[key]?.label ?? key, modes[reference]?.label ?? reference];
       const range = low === null || high === null ? '' : `, between ${low.toFixed(2)} and ${high.toFixed(2)}`;
+      const told = low === null ? 'too few requests to tell' : TIE;
       const said = {
         ahead: `is faster than ${other}`,
         behind: `is slower than ${other}`,
-        tie: `and ${other}: ${TIE}`,
+        tie: `and ${other}: ${told}`,
       }[outcome];
       return [{ text: `${name} ${said}: mean TTFT ${ratio(mean.ratio)}${range}.`, outcome }];
     },

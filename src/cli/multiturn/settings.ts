@@ -129,7 +129,7 @@ function checkPaths(config: RunConfig, numLinks: number): void {
 }
 
 /** Throws ConfigError for an audit where nothing is decided by cost. */
-function checkAudit({ audit, pullPolicy, mode, endpoint, url }: RunConfig): void {
+function checkAudit({ audit, pullPolicy, mode, endpoint, url, routing, paths }: RunConfig): void {
   if (shareOf(audit) === 0) return;
   const why = (found: string, todo: string): never => {
     throw new ConfigError(`--audit is ${audit} and ${found}: ${todo}, or leave --audit out`);
@@ -139,6 +139,9 @@ function checkAudit({ audit, pullPolicy, mode, endpoint, url }: RunConfig): void
       'a server is measured',
       'a turn can be taken back on engines of this process only; leave --endpoint out',
     );
+  if (paths !== null) why('--paths is given', 'ways are compared, and none of them is audited; leave it out');
+  if (routing.length > 1)
+    why(`--routing is ${routing.join(',')}`, 'policies are compared, and none of them is audited; give one');
   if (pullPolicy !== 'cost-aware')
     why(
       `--pull-policy is ${pullPolicy}`,

@@ -60,9 +60,11 @@ const shortLabel = (label: string): string => {
 };
 
 const interval = ({ ratio: value, low, high }: Ratio): string =>
-  value === null || low === null || high === null
+  value === null
     ? '-'
-    : `${value.toFixed(2)} [${low.toFixed(2)}, ${high.toFixed(2)}]`;
+    : low === null || high === null
+      ? value.toFixed(2)
+      : `${value.toFixed(2)} [${low.toFixed(2)}, ${high.toFixed(2)}]`;
 
 /** What a mode did, and what it cost: tokens, decode, steps of others, memory held for P. */
 export function costTable(modes: Experiment['modes'], style: TableStyle): string[] {

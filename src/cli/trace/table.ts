@@ -27,11 +27,15 @@ export function traceSentences(summary: TraceSummary, format: TraceFormat): stri
     timesOf(summary, format),
   ];
   if (follow_up) {
+    const lacks =
+      follow_up.generated_share === null
+        ? 'P lacks nothing'
+        : `of what P lacks, ${formatPercent(follow_up.generated_share)} is on D (median)`;
     const gap = follow_up.gap_s
       ? ` They come ${Math.round(follow_up.gap_s.p50)} s after it in the median, ${Math.round(follow_up.gap_s.p90)} s at p90.`
       : '';
     found.push(
-      `Such a turn holds ${Math.round(follow_up.generated_tokens)} tokens that D generated and ${Math.round(follow_up.new_tokens)} new ones (means): of what P lacks, ${formatPercent(follow_up.generated_share)} is on D (median).${gap}`,
+      `Such a turn holds ${Math.round(follow_up.generated_tokens)} tokens that D generated and ${Math.round(follow_up.new_tokens)} new ones (means): ${lacks}.${gap}`,
     );
   }
   if (blocks)

@@ -63,6 +63,10 @@ interface Open {
   conversation: BenchConversation;
   /** Index of the next turn. */
   next: number;
+  /** A request failed: it is dropped, as in vLLM. */
+  dropped: boolean;
+  /** What was asked and answered so far. */
+  tokens: number;
   tokenIds: readonly number[];
   messages: readonly Message[];
 }
@@ -73,7 +77,15 @@ export async function serveConversations(
   conversations: readonly BenchConversation[],
   options: ClientOptions,
 ): Promise<ServedRound> {
-  const open = conversations.map((conversation) => ({ conversation, next: 0, tokenIds: [], messages: [] }));
+  const open = conversations.map((conversation) => ({
+    conversation,
+    next: 0,
+    dropped: false,
+    tokens: 0,
+    tokenIds: [],
+    messages: [],
+  }));
+  const round = new Round(target, options);
   if (options.warmupStep) {
     const warmed = new Round(target, {
       ...options,
@@ -81,14 +93,13 @@ export async function serveConversations(
       maxRequests: null,
       earlyStop: false,
       auditor: null,
-      // Of a round that is cut short these would count.
       onRequest: () => {},
-      onFailure: () => {},
     });
     await warmed.run(open, { turns: 1, maxActive: options.numClients });
+    // Its turns are not measured; that one failed is told, as its conversation is not.
+    for (const [message, count] of warmed.errors) countError(round.errors, message, count);
   }
-  const round = new Round(target, options);
-  const left = open.filter((each) => each.next < turnsOf(each, options));
+  const left = open.filter((each) => !each.dropped && each.next < turnsOf(each, options));
   await round.run(left, { turns: null, maxActive: options.maxActive });
   for (const { conversation } of open) await target.endConversation(conversation.id);
   return { requests: round.requests, errors: round.errors, runtimeMs: round.runtimeMs };
@@ -113,7 +124,7 @@ export function requestsOf(
 }
 
 /** Turns that are used: two messages each. */
-const turnsOf = (
+export const turnsOf = (
   { conversation }: Pick<Open, 'conversation'>,
   { maxTurns }: Pick<ClientOptions, 'maxTurns'>,
 ): number =>
@@ -184,17 +195,16 @@ class Round {
       }
       const index = pick === 'random' ? random.int(0, active.length - 1) : active.length - 1;
       const [open] = active.splice(index, 1);
-      const answered = await this.#serve(open!, client, signal);
+      await this.#serve(open!, client, signal);
       const over =
         open!.next >= Math.min(turnsOf(open!, this.#options), share.turns ?? Number.POSITIVE_INFINITY);
-      if (answered && !over) active.unshift(open!);
+      if (!open!.dropped && !over) active.unshift(open!);
       else if (share.turns === null) await this.#target.endConversation(open!.conversation.id);
       if (requestRate > 0) await sleep(random.exponential(1000 / requestRate), signal);
     }
   }
 
-  /** False when the request failed: its conversation is dropped, as in vLLM. */
-  async #serve(open: Open, client: number, signal: AbortSignal): Promise<boolean> {
+  async #serve(open: Open, client: number, signal: AbortSignal): Promise<void> {
     const { auditor, now, onRequest, onFailure, round } = this.#options;
     const turn = open.conversation.turns[open.next]!;
     const prompt = promptOf(open, turn);
@@ -217,19 +227,18 @@ class Round {
       if (!(error instanceof RequestError)) throw error;
       countError(this.errors, error.message);
       onFailure?.(error.message);
-      return false;
+      open.dropped = true;
+      return;
     } finally {
       this.#endedMs = Math.max(this.#endedMs, now());
     }
     remember(open, prompt, answered);
-    const inputTokens = open.conversation.turns
-      .slice(0, open.next)
-      .reduce((sum, each) => sum + each.inputTokens, 0);
+    const inputTokens = open.tokens + turn.inputTokens;
+    open.tokens = inputTokens + answered.outputTokens;
     const sent = { round, conversationId: id, turn: open.next, client, startMs: beganMs - this.#beganMs };
     const request = measuredRequest({ ...sent, inputTokens }, answered);
     this.requests.push(request);
     onRequest(request);
-    return true;
   }
 
   #limits({ outputTokens }: BenchTurn): Pick<TurnToSend, 'minTokens' | 'maxTokens'> {

@@ -23,7 +23,7 @@ import { pathChoice } from './paths.ts';
 import { keptNotes, makeBenchReport, type Workload } from './report.ts';
 import type { ServeOptions } from './rounds.ts';
 import { runSession, type SessionWatcher } from './session.ts';
-import { activeOf, budgetMs, serveOptions } from './settings.ts';
+import { activeOf, asServed, budgetMs, serveOptions } from './settings.ts';
 import { summariseExperiment } from './summary.ts';
 
 /** Pools with room for all active conversations; the context must hold the longest. Throws ConfigError. */
@@ -35,7 +35,8 @@ export function planBench(
   links: readonly (LinkSpec | null)[] = [base.link],
 ): { options: ClusterOptions; plans: readonly ExperimentPlan[] } {
   const groups = base.kvCacheGroups?.length ?? 1;
-  const size = sizeOf(workload.conversations, activeOf(config), base.blockSize, config.maxTokens, groups);
+  const served = asServed(workload.conversations, config);
+  const size = sizeOf(served, activeOf(config), base.blockSize, config.maxTokens, groups);
   if (size.longest > base.maxModelLen) {
     throw new ConfigError(
       `the longest conversation has ${size.longest} tokens and the context holds ${base.maxModelLen}: raise --max-model-len, take another --model, or shrink the workload with --scale 1/N`,
@@ -90,8 +91,13 @@ export async function benchCluster(
       rounds: config.rounds,
       deadlineMs: budget === null ? null : begunMs + budget,
       signal,
+      asServed: (some) => asServed(some, config),
       fitPools: (some) =>
-        fitPools(plans, sizeOf(some, activeOf(config), blockSize, maxTokens, groups), config.numClients),
+        fitPools(
+          plans,
+          sizeOf(asServed(some, config), activeOf(config), blockSize, maxTokens, groups),
+          config.numClients,
+        ),
     },
     watcher,
   );

@@ -1,10 +1,12 @@
 /** The benchmark on a server: the same workloads and clients, one mode, the server's, as the client sees it. */
+
 import { percentages } from '../../config/bench-schema.ts';
 import type { RunConfig } from '../../config/run.ts';
 import { RequestError } from '../../errors.ts';
 import type { BenchReport } from '../../measure/bench-report.ts';
 import { summariseMode } from '../../measure/bench-summary.ts';
 import { plural } from '../../measure/format.ts';
+import { timerMs } from '../../platform/clock.ts';
 import type { ReportSource } from '../run-report.ts';
 import { countError, mergeErrors, requestsOf, type ServedRound, serveConversations } from './clients.ts';
 import type { EndpointTarget } from './endpoint-target.ts';
@@ -110,7 +112,7 @@ async function serveRounds(
   const budget = budgetMs(config);
   const time = new AbortController();
   const timer =
-    budget === null ? null : setTimeout(() => time.abort(), Math.max(0, begunMs + budget - now()));
+    budget === null ? null : setTimeout(() => time.abort(), timerMs(Math.max(0, begunMs + budget - now())));
   const served: ServedRound[] = [];
   let part: ServedRound = { requests: [], errors: new Map(), runtimeMs: 0 };
   let roundBegunMs = now();

@@ -2,9 +2,11 @@
  * An OpenAI-compatible server as a benchmark's target, by streaming: times are what a client sees. Chat completions with
  * vLLM's min_tokens; or completions of token ids. Every failure is this request's own.
  */
+
 import { createParser } from 'eventsource-parser';
 import { z } from 'zod';
 import { RequestError } from '../../errors.ts';
+import { timerMs } from '../../platform/clock.ts';
 import type { Vocabulary } from '../../workload/types.ts';
 import type { AnsweredTurn, BenchTarget, TurnToSend } from './target.ts';
 
@@ -68,7 +70,7 @@ export class EndpointTarget implements BenchTarget {
   async send(turn: TurnToSend): Promise<AnsweredTurn> {
     const { now, timeoutMs } = this.#options;
     const limit = Math.max(timeoutMs, (turn.maxTokens ?? 0) * TIMEOUT_MS_A_TOKEN);
-    const timeout = AbortSignal.timeout(limit);
+    const timeout = AbortSignal.timeout(timerMs(limit));
     const begunMs = now();
     const stream = new AnswerStream(begunMs, now);
     try {
@@ -243,7 +245,7 @@ export async function firstModel(
   { url, apiKey, timeoutMs, fetch }: Pick<EndpointOptions, 'url' | 'apiKey' | 'timeoutMs' | 'fetch'>,
   signal: AbortSignal,
 ): Promise<string> {
-  const timeout = AbortSignal.timeout(timeoutMs);
+  const timeout = AbortSignal.timeout(timerMs(timeoutMs));
   let response: Response;
   let body: unknown;
   try {

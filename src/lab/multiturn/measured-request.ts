@@ -24,8 +24,7 @@ export function measuredRequest(sent: SentTurn, answered: AnsweredTurn): Measure
       client: sent.client,
       start_ms: sent.startMs,
       ttft_ms: ttftMs,
-      // A chunk of a server is taken for a token, unless there are fewer chunks than tokens.
-      tpot_ms: chunks > 1 ? (latencyMs - ttftMs) / (outputTokens - Math.max(1, outputTokens / chunks)) : 0,
+      tpot_ms: chunks > 1 ? (latencyMs - ttftMs) / stepsOf(chunks, outputTokens) : 0,
       latency_ms: latencyMs,
       input_num_turns: 2 * sent.turn - 1,
       input_num_tokens: answered.inputTokens ?? sent.inputTokens,
@@ -44,3 +43,7 @@ export function measuredRequest(sent: SentTurn, answered: AnsweredTurn): Measure
     ...(answered.audit ? { audit: answered.audit } : {}),
   };
 }
+
+/** Steps after the first chunk's. A chunk is a step, or several where there are fewer chunks than tokens. */
+const stepsOf = (chunks: number, tokens: number): number =>
+  chunks > tokens ? chunks - 1 : tokens - Math.max(1, tokens / chunks);

@@ -95,22 +95,14 @@ export const predictRoundMs = (
 /** As much of the workload as fits so many rounds: the first of `cuts` that does, or the last. */
 export function whatFits(
   conversations: readonly BenchConversation[],
-  experiments: readonly ExperimentPlan[],
-  cost: Cost,
-  options: {
-    numClients: number;
-    rounds: number;
-    leftMs: number;
-    /** Of their turns, those that clients serve before they stop. */
-    share: (conversations: readonly BenchConversation[]) => number;
-  },
+  predictMs: (some: readonly BenchConversation[]) => number,
+  options: { numClients: number; rounds: number; leftMs: number },
 ): readonly BenchConversation[] {
-  const { numClients, rounds, leftMs, share } = options;
+  const { numClients, rounds, leftMs } = options;
   let some = conversations;
   for (const { count, turns } of cuts(conversations, numClients)) {
     some = shortened(conversations.slice(0, count), turns);
-    const roundMs = share(some) * predictRoundMs(some, experiments, cost, numClients);
-    if (rounds * roundMs <= PLANNED_SHARE * leftMs) break;
+    if (rounds * predictMs(some) <= PLANNED_SHARE * leftMs) break;
   }
   return some;
 }

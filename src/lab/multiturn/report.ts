@@ -6,7 +6,7 @@ import type { BenchConversation } from '../../workload/types.ts';
 import { makeHead, type ReportSource } from '../run-report.ts';
 import { requestsOf } from './clients.ts';
 import type { ExperimentPlan } from './experiments.ts';
-import { activeOf, budgetMs } from './settings.ts';
+import { activeOf, asServed, budgetMs } from './settings.ts';
 
 /** The conversations of a benchmark, and where they come from. */
 export interface Workload {
@@ -42,7 +42,8 @@ export function makeBenchReport(
   spentMs: number,
 ): BenchReport {
   const { experiments, conversations, incompleteReason, recorderShare } = served;
-  const turns = conversations.flatMap((conversation) => conversation.turns);
+  const asked = asServed(conversations, config);
+  const turns = asked.flatMap((conversation) => conversation.turns);
   return {
     ...makeHead('bench', source, served.adapter),
     complete: incompleteReason === null,
@@ -57,7 +58,7 @@ export function makeBenchReport(
       max_active_conversations: Math.min(activeOf(config), conversations.length),
       conversations: conversations.length,
       requests: requestsOf(conversations, { ...config, maxRequests: config.maxNumRequests }),
-      prompt_tokens: promptTokens(conversations),
+      prompt_tokens: promptTokens(asked),
       output_tokens: turns.reduce((sum, turn) => sum + (turn.outputTokens ?? 0), 0),
       generation: { ...workload.generation },
     },

@@ -20,6 +20,8 @@ export interface ArmRound {
   errors: ReadonlyMap<string, number>;
   runtimeMs: number;
   counters: ArmCounters | null;
+  /** It served more conversations than `requests` has, as later rounds left some out: its time and counters are of all. */
+  cut?: true;
   /** Where ways of KV are compared. */
   carried?: CarriedKv;
 }

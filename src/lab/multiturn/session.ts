@@ -2,11 +2,15 @@
  * A benchmark from the first estimate to the last round that its time allows. Ends at a round's end; a round that would
  * overrun the budget is given up and not counted. Keeps what was served when it is interrupted.
  */
+
 import type { Cluster } from '../../fleet/types.ts';
+import type { MeasuredRequest } from '../../measure/bench-summary.ts';
 import { plural } from '../../measure/format.ts';
+import { timerMs } from '../../platform/clock.ts';
 import type { BenchConversation } from '../../workload/types.ts';
-import { countError, requestsOf, type ServedRound } from './clients.ts';
+import { requestsOf } from './clients.ts';
 import type { Arm, ExperimentPlan } from './experiments.ts';
+import { KeptRounds } from './kept-rounds.ts';
 import { type Cost, fitCost, LEAST_ROUNDS, nextRound, predictRoundMs, whatFits } from './plan.ts';
 import { type ArmRound, type RoundWatcher, runArm, runRound, type ServeOptions } from './rounds.ts';
 import type { BenchTarget } from './target.ts';
@@ -17,6 +21,8 @@ export interface SessionOptions extends ServeOptions {
   /** When the time is over, by `now`; null without a budget. */
   deadlineMs: number | null;
   signal: AbortSignal;
+  /** As long as settings let them be. */
+  asServed(conversations: readonly BenchConversation[]): readonly BenchConversation[];
   /** The experiments for the conversations that fit. */
   fitPools(conversations: readonly BenchConversation[]): readonly ExperimentPlan[];
 }
@@ -64,31 +70,26 @@ export async function runSession(
   watcher: SessionWatcher,
 ): Promise<SessionResult> {
   const { now, deadlineMs } = options;
-  const results = new Map<Arm, ArmRound[]>(
-    planned.flatMap(({ arms }) => arms.map((arm): [Arm, ArmRound[]] => [arm, []])),
+  const served = new KeptRounds(
+    planned.flatMap(({ arms }) => arms),
+    now,
   );
   const notes: string[] = [];
   const leftMs = (): number =>
     deadlineMs === null ? Number.POSITIVE_INFINITY : deadlineMs - CLOSING_MS - now();
   const time = new AbortController();
-  const timer = deadlineMs === null ? null : setTimeout(() => time.abort(OUT_OF_TIME), Math.max(0, leftMs()));
+  const timer =
+    deadlineMs === null ? null : setTimeout(() => time.abort(OUT_OF_TIME), timerMs(Math.max(0, leftMs())));
   const signal = AbortSignal.any([options.signal, time.signal]);
   const roundsMs: number[] = [];
   const mostRounds = options.rounds ?? (deadlineMs === null ? LEAST_ROUNDS : Number.POSITIVE_INFINITY);
   let conversations = all;
   let experiments = planned;
-  let underWay: ({ arm: Arm; begunMs: number } & Omit<ServedRound, 'runtimeMs'>) | null = null;
   const result = (incompleteReason: string | null): SessionResult => {
-    if (underWay && roundsMs.length === 0) {
-      const { arm, begunMs, requests, errors } = underWay;
-      const runtimeMs = now() - begunMs;
-      results.get(arm)!.push({ round: 1, requests, errors, runtimeMs, counters: null });
-    }
-    keepWhole(results, conversations, roundsMs.length);
     return {
       experiments,
       conversations,
-      rounds: results,
+      rounds: withoutOthers(served.whole(), conversations),
       incompleteReason,
       notes,
     };
@@ -98,6 +99,7 @@ export async function runSession(
     notes.push(...whatWasCut(all, conversations));
     experiments = options.fitPools(conversations);
     while (roundsMs.length < mostRounds) {
+      let some = conversations;
       if (roundsMs.length > 0) {
         const next = nextRound({
           roundsMs,
@@ -107,12 +109,7 @@ export async function runSession(
           rounds: mostRounds,
         });
         if (next.kind === 'end') break;
-        if (next.conversations < conversations.length) {
-          notes.push(
-            `From ${conversations.length} to ${plural(next.conversations, 'conversation')} after round ${roundsMs.length}, so that ${LEAST_ROUNDS} rounds fit; the others are not counted.`,
-          );
-          conversations = conversations.slice(0, next.conversations);
-        }
+        some = conversations.slice(0, next.conversations);
       }
       const begun = now();
       const round = roundsMs.length + 1;
@@ -120,27 +117,34 @@ export async function runSession(
         cluster,
         target,
         experiments,
-        conversations,
+        some,
         { ...options, signal, round },
         {
           armBegins(experiment, arm, ...rest) {
-            underWay = { arm, begunMs: now(), requests: [], errors: new Map() };
+            served.begins(arm);
             watcher.armBegins(experiment, arm, ...rest);
           },
           requestDone(request) {
-            underWay?.requests.push(request);
+            served.answered(request);
             watcher.requestDone(request);
           },
           requestFailed(message) {
-            if (underWay) countError(underWay.errors, message);
+            served.failed(message);
           },
           armEnds(experiment, arm, done) {
-            underWay = null;
-            results.get(arm)!.push(done);
+            served.ended(arm, done);
             watcher.armEnds(experiment, arm, done);
           },
         },
       );
+      // Not before: of a round that is given up nothing is left, and what rounds before it served counts whole.
+      if (some.length < conversations.length) {
+        notes.push(
+          `From ${conversations.length} to ${plural(some.length, 'conversation')} after round ${roundsMs.length}, so that ${LEAST_ROUNDS} rounds fit; the others are not counted, and rates and held blocks are of the rounds after it.`,
+        );
+        conversations = some;
+        served.cutBefore(round);
+      }
       roundsMs.push(now() - begun);
       const expected = Math.max(...roundsMs);
       const over = roundsMs.length;
@@ -203,16 +207,19 @@ async function trial(
   }
   const cost = fitCost(served.flatMap(({ requests }) => requests));
   const rounds = Math.min(LEAST_ROUNDS, options.rounds ?? LEAST_ROUNDS);
-  const everything = { numClients, maxRequests: null, maxTurns: null, warmupStep: false };
-  // Turns of a warm-up take time as others do.
-  const share = (some: readonly BenchConversation[]): number =>
-    requestsOf(some, { ...options, warmupStep: false }) / requestsOf(some, everything);
+  const predictMs = (some: readonly BenchConversation[]): number => {
+    const served = options.asServed(some);
+    const turns = served.reduce((sum, each) => sum + each.turns.length, 0);
+    const gapMs = options.requestRate > 0 ? 1000 / options.requestRate : 0;
+    const spaced = { ...cost, turnMs: cost.turnMs + gapMs };
+    const clients = Math.min(numClients, options.maxActive);
+    // Turns of a warm-up take time as others do.
+    const asked = requestsOf(some, { ...options, warmupStep: false });
+    return (predictRoundMs(served, experiments, spaced, clients) * asked) / turns;
+  };
   const chosen =
-    deadlineMs === null
-      ? all
-      : whatFits(all, experiments, cost, { numClients, rounds, leftMs: leftMs(), share });
-  const roundMs =
-    share(chosen) * predictRoundMs(chosen, experiments, cost, Math.min(numClients, options.maxActive));
+    deadlineMs === null ? all : whatFits(all, predictMs, { numClients, rounds, leftMs: leftMs() });
+  const roundMs = predictMs(chosen);
   watcher.tried({ tookMs: now() - begun, cost, fitting: chosen.length, all: all.length, roundMs });
   const fitting = deadlineMs === null ? rounds : Math.floor(leftMs() / roundMs);
   watcher.planned(options.rounds ?? Math.max(rounds, fitting), roundMs);
@@ -233,21 +240,17 @@ function whatWasCut(all: readonly BenchConversation[], kept: readonly BenchConve
   return [];
 }
 
-/** Drops what has no counterpart: rounds that did not end in every arm, conversations that later rounds left out. */
-function keepWhole(
-  results: Map<Arm, ArmRound[]>,
+/** Drops conversations that later rounds left out. */
+function withoutOthers(
+  served: ReadonlyMap<Arm, readonly ArmRound[]>,
   conversations: readonly BenchConversation[],
-  wholeRounds: number,
-): void {
+): Map<Arm, readonly ArmRound[]> {
   const kept = new Set(conversations.map(({ id }) => id));
-  for (const [arm, rounds] of results) {
-    const whole = wholeRounds > 0 ? rounds.filter(({ round }) => round <= wholeRounds) : rounds;
-    results.set(
+  const among = ({ sample }: MeasuredRequest): boolean => kept.has(sample.conversation_id);
+  return new Map(
+    [...served].map(([arm, rounds]) => [
       arm,
-      whole.map((each) => ({
-        ...each,
-        requests: each.requests.filter(({ sample }) => kept.has(sample.conversation_id)),
-      })),
-    );
-  }
+      rounds.map((each) => ({ ...each, requests: each.requests.filter(among) })),
+    ]),
+  );
 }

@@ -1,13 +1,34 @@
 /** What a benchmark's settings come to. */
 import { durationMs, shareOf } from '../../config/bench-schema.ts';
 import type { RunConfig } from '../../config/run.ts';
+import type { BenchConversation } from '../../workload/types.ts';
 import { Auditor } from '../audit.ts';
+import { turnsOf } from './clients.ts';
 import type { ServeOptions } from './rounds.ts';
 
 export const budgetMs = (config: RunConfig): number | null =>
   config.budget === null ? null : durationMs(config.budget)!;
 
 export const activeOf = (config: RunConfig): number => config.maxActiveConversations ?? config.numClients;
+
+/** Conversations as long as they are served, in turns and answers: what pools, predictions and sums are of. */
+export function asServed(
+  conversations: readonly BenchConversation[],
+  {
+    limitMaxTokens: limit,
+    maxTokens,
+    maxTurns,
+  }: Pick<RunConfig, 'limitMaxTokens' | 'maxTokens' | 'maxTurns'>,
+): readonly BenchConversation[] {
+  const outputOf = (given: number | null): number | null =>
+    limit > 0 ? limit : limit < 0 ? maxTokens : given;
+  return conversations.map((conversation) => ({
+    ...conversation,
+    turns: conversation.turns
+      .slice(0, turnsOf({ conversation }, { maxTurns }))
+      .map((turn) => ({ ...turn, outputTokens: outputOf(turn.outputTokens) })),
+  }));
+}
 
 export function serveOptions(
   config: RunConfig,

@@ -44,6 +44,7 @@ export function summariseExperiment(
       sloTtftMs: config.sloTtft,
       sloTpotMs: config.sloTpot,
       runtimeMs: facts.runtimeMs,
+      cutRounds: facts.cutRounds,
     });
     return [[arm.key, { ...mode, routing }]];
   });
@@ -100,8 +101,9 @@ function pathOf(
   const later = [...laterTtfts(requests).values()];
   return {
     path: summarisePath({
-      ...{ name, requests, pBlocks, dBlocks, blockBytes: blockBytes! },
-      carried: rounds.flatMap(({ carried }) => carried ?? []),
+      ...{ name, pBlocks, dBlocks, blockBytes: blockBytes! },
+      requests: uncut(rounds).flatMap((round) => round.requests),
+      carried: uncut(rounds).flatMap(({ carried }) => carried ?? []),
       heldForPMs: heldForP?.blockMs ?? 0,
       heldForDMs: heldForD?.blockMs ?? 0,
     }),
@@ -157,14 +159,17 @@ function bootstrap(seed: number): BootstrapOptions {
 
 const NO_PULLS = ['policy', 'request', 'offer', 'transfer', 'preemption'] as const;
 
+/** Rates, and what engines counted, are of rounds that served what is reported and no more. */
 function armFacts(arm: Arm, rounds: readonly ArmRound[], config: RunConfig, blockBytes: number): ModeFacts {
-  const counters = rounds.flatMap((round) => (round.counters ? [round.counters] : []));
+  const timed = uncut(rounds);
+  const counters = timed.flatMap((round) => (round.counters ? [round.counters] : []));
   const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
   return {
     mode: arm.mode,
     label: arm.label,
     threshold: arm.threshold,
-    runtimeMs: sum(rounds.map(({ runtimeMs }) => runtimeMs)),
+    runtimeMs: sum(timed.map(({ runtimeMs }) => runtimeMs)),
+    cutRounds: new Set(rounds.flatMap(({ round, cut }) => (cut ? [round] : []))),
     errors: mergeErrors(rounds),
     blockBytes,
     heldForP: sumHeld(counters.map(({ heldForP }) => heldForP)),
@@ -180,10 +185,12 @@ function armFacts(arm: Arm, rounds: readonly ArmRound[], config: RunConfig, bloc
         NO_PULLS.map((by) => [by, sum(counters.map(({ noPulls }) => noPulls[by]))]),
       ),
     },
-    firstUseCompilations: sum(counters.map(({ firstUseCompilations }) => firstUseCompilations)),
+    firstUseCompilations: sum(rounds.map(({ counters }) => counters?.firstUseCompilations ?? 0)),
     warmupPercentages: percentages(config.warmupPercentages)!,
   };
 }
+
+const uncut = (rounds: readonly ArmRound[]): readonly ArmRound[] => rounds.filter(({ cut }) => !cut);
 
 const highest = (peaks: readonly ArmCounters['peakKvBytes'][]): ArmCounters['peakKvBytes'] => ({
   prefill: Math.max(...peaks.map(({ prefill }) => prefill)),

@@ -13,6 +13,7 @@ import type { TraceScale, TraceTurn } from '../../workload/traces/types.ts';
 import { finalIntegrity } from '../integrity.ts';
 import { ClusterTarget, servedBy } from '../multiturn/cluster-target.ts';
 import type { Arm, ExperimentPlan } from '../multiturn/experiments.ts';
+import { KeptRounds } from '../multiturn/kept-rounds.ts';
 import { keptNotes } from '../multiturn/report.ts';
 import { type ArmRound, measured, type RoundWatcher } from '../multiturn/rounds.ts';
 import type { SessionWatcher } from '../multiturn/session.ts';
@@ -107,7 +108,7 @@ export interface Replay {
   signal: AbortSignal;
 }
 
-/** On a cluster that was started as planned. When the signal aborts, the report has what was served. */
+/** On a cluster that was started as planned. When the signal aborts, the report has the whole rounds, or what there is of the first. */
 export async function replayTrace(
   cluster: Cluster,
   { config, trace, totals, plan, begunMs, signal }: Replay,
@@ -118,23 +119,31 @@ export async function replayTrace(
   const { temperature, topK, topP, seed } = config;
   const target = new ClusterTarget(cluster, { temperature, topK, topP, seed });
   const tokens = new TraceTokens(cluster.info.model.vocabSize, seed);
-  const results = new Map<Arm, ArmRound[]>(plan.arms.map((arm) => [arm, []]));
+  const served = new KeptRounds(plan.arms, now);
   const notes = [describeScale(trace.scale), ...keptNotes(config, [plan])];
-  const rounds = config.rounds ?? 1;
-  watcher.planned(rounds, null);
+  const planned = config.rounds ?? 1;
+  watcher.planned(planned, null);
   await warmUp(cluster, target, plan, trace, { round: 0, tokens, signal, now, sleep, onRequest: () => {} });
   const spansBefore = cluster.spanCounts();
   const servedFromMs = now();
   let incompleteReason: string | null = null;
-  for (let round = 1; round <= rounds && incompleteReason === null; round++) {
+  for (let round = 1; round <= planned && incompleteReason === null; round++) {
     for (const arm of round % 2 === 0 ? plan.arms.toReversed() : plan.arms) {
+      served.begins(arm);
       watcher.armBegins(plan, arm, round, totals.requests);
-      const serving = { round, tokens, signal, now, sleep, onRequest: watcher.requestDone };
+      const serving: TraceServing = {
+        ...{ round, tokens, signal, now, sleep },
+        onRequest(request) {
+          served.answered(request);
+          watcher.requestDone(request);
+        },
+        onFailure: (message) => served.failed(message),
+      };
       try {
         const done = await measured(cluster, target, plan, arm, round, async () =>
           serveTrace(target, new TraceFeed(await trace.open()), serving),
         );
-        results.get(arm)!.push(done);
+        served.ended(arm, done);
         watcher.armEnds(plan, arm, done);
         const behind = behindBy(done, totals);
         if (behind) notes.push(`${arm.label}, round ${round}: ${behind}`);
@@ -145,11 +154,12 @@ export async function replayTrace(
       }
     }
   }
+  const rounds = served.whole();
   await target.settled();
   const recorder = await spanCost(countsSince(spansBefore, cluster.spanCounts()), now() - servedFromMs, now);
   const integrity = signal.aborted ? null : await finalIntegrity(cluster);
   const { adapter, model, link } = cluster.info;
-  const experiment = summariseExperiment(plan, results, config, model.blockBytes, cluster.info.engines);
+  const experiment = summariseExperiment(plan, rounds, config, model.blockBytes, cluster.info.engines);
   const { lengthDivisor } = trace.scale;
   const modes = Object.entries(experiment.modes).map(
     ([key, { samples: _, ...rest }]) => [key, rest] as const,
@@ -210,7 +220,7 @@ async function warmUp(
 
 /** Latencies of an overloaded fleet tell how long the trace was, not how good the fleet is. */
 function behindBy({ requests, runtimeMs }: ArmRound, { lastMs }: TraceTotals): string | null {
-  const slowest = Math.max(0, ...requests.map(({ sample }) => sample.ttft_ms));
+  const slowest = requests.reduce((most, { sample }) => Math.max(most, sample.ttft_ms), 0);
   if (slowest < 10_000 || runtimeMs < 1.2 * lastMs) return null;
   return `the engines could not keep up: the last answer came ${Math.round((runtimeMs - lastMs) / 1000)} s after the last conversation had begun. Latencies are those of a growing queue; slow the trace down (--speed-up)`;
 }

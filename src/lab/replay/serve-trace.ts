@@ -3,7 +3,7 @@ import { RequestError } from '../../errors.ts';
 import type { MeasuredRequest } from '../../measure/bench-summary.ts';
 import type { DueTurn, TraceFeed } from '../../workload/traces/feed.ts';
 import type { TraceTokens } from '../../workload/traces/tokens.ts';
-import type { ServedRound } from '../multiturn/clients.ts';
+import { countError, type ServedRound } from '../multiturn/clients.ts';
 import { measuredRequest } from '../multiturn/measured-request.ts';
 import type { BenchTarget } from '../multiturn/target.ts';
 
@@ -15,13 +15,14 @@ export interface TraceServing {
   now(): number;
   sleep(ms: number, signal: AbortSignal): Promise<void>;
   onRequest(request: MeasuredRequest): void;
+  onFailure?(message: string): void;
 }
 
 /** Rejects with the signal's reason, or with what ended the benchmark; failed requests are counted and passed over. */
 export async function serveTrace(
   target: BenchTarget,
   feed: TraceFeed,
-  { round, tokens, signal, now, sleep, onRequest }: TraceServing,
+  { round, tokens, signal, now, sleep, onRequest, onFailure }: TraceServing,
 ): Promise<ServedRound> {
   const served: ServedRound = { requests: [], errors: new Map(), runtimeMs: 0 };
   const failed = new AbortController();
@@ -54,7 +55,8 @@ export async function serveTrace(
       onRequest(measured);
     } catch (error) {
       if (!(error instanceof RequestError)) throw error;
-      served.errors.set(error.message, (served.errors.get(error.message) ?? 0) + 1);
+      countError(served.errors, error.message);
+      onFailure?.(error.message);
     }
     feed.ended(index, sinceBegun());
     served.runtimeMs = sinceBegun();

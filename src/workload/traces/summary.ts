@@ -44,8 +44,8 @@ export interface TraceSummary {
     /** Tokens that D generated and that this prompt holds, and those that nobody had. Means. */
     generated_tokens: number;
     new_tokens: number;
-    /** Median share of the generated ones in what P has not computed before. */
-    generated_share: number;
+    /** Median share of the generated ones in what P has not computed before; null where P lacks nothing. */
+    generated_share: number | null;
   } | null;
 }
 
@@ -135,10 +135,13 @@ export class TraceMeter {
                   : { p50: quantileSorted(gaps, 0.5) / 1000, p90: quantileSorted(gaps, 0.9) / 1000 },
               generated_tokens: sum(this.#generated) / this.#generated.length,
               new_tokens: sum(this.#fresh) / this.#fresh.length,
-              generated_share: quantileSorted(
-                this.#shares.toSorted((a, b) => a - b),
-                0.5,
-              ),
+              generated_share:
+                this.#shares.length === 0
+                  ? null
+                  : quantileSorted(
+                      this.#shares.toSorted((a, b) => a - b),
+                      0.5,
+                    ),
             },
     };
   }

@@ -3,13 +3,12 @@
  * that NVIDIA's Dynamo and AIPerf know; what was only found is left to be found again.
  */
 
+import { ConfigError } from '../../errors.ts';
 import { contentKind } from './content.ts';
 import { MOONCAKE_BLOCK } from './formats/mooncake.ts';
 import { scaledBlock } from './scale.ts';
 import type { TraceRequest, TraceScale, TraceTurn } from './types.ts';
 
-/** Ids above are numbered anew: others read 32 bits. */
-const LARGEST_KEPT = 2 ** 32;
 /** Conversations whose ids are kept for a later turn. */
 const MOST_KEPT = 1 << 16;
 
@@ -24,39 +23,49 @@ interface MooncakeRow {
 
 export class MooncakeWriter {
   readonly #scale: TraceScale;
+  /** In the order in which they come: others read 32 bits, and blocks without an id get one that no other has. */
   readonly #renumbered = new Map<number, number>();
   /** Of the last prompt of each conversation. */
   readonly #kept = new Map<string, { key: number; tokens: number; ids: readonly number[] }>();
   #ids = 0;
+  #blockSize: number | null = null;
 
   constructor(scale: TraceScale) {
     this.#scale = scale;
   }
 
-  /** Tokens that an id of a line stands for: where the trace has no ids of its own, as many as in Mooncake's. */
-  blockSize(hashed: boolean): number {
-    return hashed ? scaledBlock(this.#scale) : MOONCAKE_BLOCK;
+  /** Tokens that an id stands for: where the trace has no ids of its own, as many as in Mooncake's. */
+  get blockSize(): number {
+    return this.#blockSize ?? MOONCAKE_BLOCK;
   }
 
-  /** A turn and the request that it was made of, in the trace's order; with the line's end. */
+  /**
+   * A turn and the request that it was made of, in the trace's order; with the line's end. Throws ConfigError where ids of one
+   * file would stand for different lengths.
+   */
   line(turn: TraceTurn, request: TraceRequest): string {
     const { arrival, conversationId } = turn;
     const { arrivalMs, origin, hashIds } = request;
+    const blockSize = hashIds ? scaledBlock(this.#scale) : MOONCAKE_BLOCK;
+    this.#blockSize ??= blockSize;
+    if (blockSize !== this.#blockSize)
+      throw new ConfigError(
+        `line ${request.line} has ${hashIds ? '' : 'no '}hash_ids and those before it have ${hashIds ? 'none' : 'some'}: an id would stand for ${this.#blockSize} tokens in some lines and for ${blockSize} in others; convert lines with hash_ids and lines without to files of their own`,
+      );
     // Scaled lengths are rounded: who goes on after whom could not be found again.
     const said = origin.kind !== 'unsaid' || this.#scale.lengthDivisor > 1;
     const row: MooncakeRow = {
       ...(arrivalMs === null ? {} : { timestamp: Math.round(arrivalMs / this.#scale.speedUp) }),
       input_length: turn.inputTokens,
       output_length: turn.outputTokens,
-      hash_ids: hashIds ? hashIds.map((id) => this.#kept32(id)) : this.#idsOf(turn),
+      hash_ids: hashIds ? hashIds.map((id) => this.#renumber(id)) : this.#idsOf(turn),
       ...(said ? { session_id: conversationId } : {}),
       ...(arrivalMs === null && arrival.kind === 'after' ? { delay: arrival.thinkMs } : {}),
     };
     return `${JSON.stringify(row)}\n`;
   }
 
-  #kept32(id: number): number {
-    if (id < LARGEST_KEPT) return id;
+  #renumber(id: number): number {
     const known = this.#renumbered.get(id) ?? this.#ids++;
     this.#renumbered.set(id, known);
     return known;

@@ -1,62 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { InternalError, RequestError } from '../../../src/errors.ts';
 import { requestsOf, serveConversations } from '../../../src/lab/multiturn/clients.ts';
-import type { AnsweredTurn, BenchTarget, TurnToSend } from '../../../src/lab/multiturn/target.ts';
 import type { MeasuredRequest } from '../../../src/measure/bench-summary.ts';
-import type { BenchConversation } from '../../../src/workload/types.ts';
 import { clientOptions } from './client-options.ts';
-
-const conversation = (id: string, turns: number): BenchConversation => ({
-  id,
-  turns: Array.from({ length: turns }, (_, turn) => ({
-    content: { kind: 'tokens', tokenIds: [100 + turn] },
-    inputTokens: 1,
-    outputTokens: 2,
-  })),
-});
-
-/** Answers when told to, with two tokens that follow from the turn. */
-class FakeTarget implements BenchTarget {
-  readonly sent: TurnToSend[] = [];
-  readonly ended: string[] = [];
-  underWay = 0;
-  most = 0;
-  readonly #fails: (turn: TurnToSend) => Error | null;
-
-  constructor(fails: (turn: TurnToSend) => Error | null = () => null) {
-    this.#fails = fails;
-  }
-
-  async send(turn: TurnToSend): Promise<AnsweredTurn> {
-    this.sent.push(turn);
-    this.most = Math.max(this.most, ++this.underWay);
-    await new Promise((resolve) => setImmediate(resolve));
-    this.underWay--;
-    const error = this.#fails(turn);
-    if (error) throw error;
-    const output = [10 * turn.turn, 10 * turn.turn + 1];
-    return {
-      ttftMs: 5,
-      latencyMs: 8,
-      gapsMs: [3],
-      inputTokens: null,
-      outputTokens: 2,
-      chunks: 2,
-      output,
-      answer: { kind: 'tokens', tokenIds: output },
-      account: { localHitTokens: null, pulledTokens: null, computedTokens: null },
-      stagesMs: {},
-      bytesPToD: null,
-      bytesDToP: null,
-    };
-  }
-
-  async endConversation(id: string): Promise<void> {
-    this.ended.push(id);
-  }
-
-  async settled(): Promise<void> {}
-}
+import { conversation, FakeTarget } from './fake-target.ts';
 
 const order = (target: FakeTarget) =>
   target.sent.map(({ conversationId, turn }) => `${conversationId}${turn}`).join(' ');
@@ -74,7 +21,7 @@ describe('clients', () => {
     expect(target.sent[0]).toMatchObject({ minTokens: 2, maxTokens: 2 });
     expect(served.requests[1]!.sample).toMatchObject({
       input_num_turns: 3,
-      input_num_tokens: 2,
+      input_num_tokens: 4,
       output_num_chunks: 1,
       tpot_ms: 3,
     });
@@ -140,12 +87,24 @@ describe('clients', () => {
     expect(target.sent[2]!.prompt).toEqual({ kind: 'tokens', tokenIds: [100, 10, 11, 101] });
   });
 
-  test('what failed in the warm-up step is not counted either', async () => {
+  test('a conversation whose first turn fails in the warm-up step is dropped and counted, and no turn of it is one of the round', async () => {
+    const target = new FakeTarget(({ conversationId }) =>
+      conversationId === 'a' ? new RequestError('full') : null,
+    );
     const told: string[] = [];
-    const options = clientOptions({ warmupStep: true, onFailure: (message) => void told.push(message) });
-    const target = new FakeTarget(({ turn }) => (turn === 1 ? new RequestError('full') : null));
-    const { errors } = await serveConversations(target, [conversation('a', 2)], options);
-    expect([told, errors.size]).toEqual([[], 0]);
+    const served = await serveConversations(
+      target,
+      [conversation('a', 3), conversation('b', 2)],
+      clientOptions({ warmupStep: true, onRequest: ({ sample }) => told.push(`b${sample.turn}`) }),
+    );
+    expect(order(target)).toBe('a1 b1 b2');
+    expect([...served.errors]).toEqual([['full', 1]]);
+    expect(told).toEqual(['b2']);
+  });
+
+  test('where an answer does not tell, the prompt has the answers before it too', async () => {
+    const served = await serveConversations(new FakeTarget(), [conversation('a', 3)], clientOptions());
+    expect(served.requests.map(({ sample }) => sample.input_num_tokens)).toEqual([1, 4, 7]);
   });
 
   test('limits of tokens: given, from the workload, none', async () => {

@@ -7,9 +7,11 @@ import {
   sizeOf,
 } from '../../../src/lab/multiturn/experiments.ts';
 import { fitCost, nextRound, predictRoundMs, whatFits } from '../../../src/lab/multiturn/plan.ts';
+import { asServed } from '../../../src/lab/multiturn/settings.ts';
 import type { MeasuredRequest } from '../../../src/measure/bench-summary.ts';
 import { generateConversations } from '../../../src/workload/generate.ts';
 import { pr32553 } from '../../../src/workload/pr32553.ts';
+import type { BenchConversation } from '../../../src/workload/types.ts';
 
 const conversations = generateConversations(pr32553, {
   scale: 16,
@@ -29,7 +31,8 @@ const config = (change: Record<string, unknown> = {}) =>
 const size = sizeOf(conversations, 24, 16, 128, 1);
 const plans = planExperiments(config(), size, 16, false);
 const cost = { turnMs: 20, prefillMsPerToken: 1.5, decodeMsPerToken: 12 };
-const options = (leftMs: number, share = 1) => ({ numClients: 2, rounds: 3, leftMs, share: () => share });
+const predictMs = (some: readonly BenchConversation[]) => predictRoundMs(some, plans, cost, 2);
+const options = (leftMs: number) => ({ numClients: 2, rounds: 3, leftMs });
 
 describe('experiments', () => {
   test('D has room for what is held of all, P too, but for the one in which it evicts', () => {
@@ -73,6 +76,19 @@ describe('experiments', () => {
   });
 });
 
+describe('lengths that settings change', () => {
+  const served = (change: Record<string, unknown>) => asServed(conversations, config(change));
+  const outputs = (change: Record<string, unknown>) =>
+    new Set(served(change).flatMap(({ turns }) => turns.map(({ outputTokens }) => outputTokens)));
+
+  test('answers have the limit, or --max-tokens without one; turns are as many as are asked for', () => {
+    expect(served({})).toEqual(conversations);
+    expect(outputs({ limitMinTokens: 100, limitMaxTokens: 200 })).toEqual(new Set([200]));
+    expect(outputs({ limitMinTokens: -1, limitMaxTokens: -1, maxTokens: 77 })).toEqual(new Set([77]));
+    expect(served({ maxTurns: 3 }).every(({ turns }) => turns.length === 2)).toBe(true);
+  });
+});
+
 describe('what fits a budget', () => {
   const request = (computed: number, ttftMs: number): MeasuredRequest =>
     ({ sample: { computed_tokens: computed, ttft_ms: ttftMs, tpot_ms: 12 } }) as MeasuredRequest;
@@ -90,7 +106,7 @@ describe('what fits a budget', () => {
 
   test('more time fits more conversations, and the prediction keeps within it', () => {
     const counts = [100, 300, 600, 1200, 3600].map((seconds) => {
-      const chosen = whatFits(conversations, plans, cost, options(seconds * 1000));
+      const chosen = whatFits(conversations, predictMs, options(seconds * 1000));
       if (chosen.length > 2)
         expect(3 * predictRoundMs(chosen, plans, cost, 2)).toBeLessThanOrEqual(seconds * 1000);
       return chosen.length;
@@ -98,13 +114,11 @@ describe('what fits a budget', () => {
     expect(counts).toEqual(counts.toSorted((a, b) => a - b));
     expect(counts[0]).toBeLessThan(counts[2]!);
     expect(counts.at(-1)).toBe(24);
-    // Of which a hundredth is served.
-    expect(whatFits(conversations, plans, cost, options(100_000, 0.01))).toHaveLength(24);
   });
 
   test('first there are fewer conversations, then shorter ones, in turns; two turns at least', () => {
     const shape = (leftMs: number) => {
-      const chosen = whatFits(conversations, plans, cost, options(leftMs));
+      const chosen = whatFits(conversations, predictMs, options(leftMs));
       return { count: chosen.length, turns: Math.max(...chosen.map((each) => each.turns.length)) };
     };
     expect(shape(1)).toEqual({ count: 2, turns: 2 });

@@ -6,6 +6,7 @@ import { lines } from '../../../src/workload/traces/text.ts';
 import { TurnMaker } from '../../../src/workload/traces/turns.ts';
 import type { TraceRequest } from '../../../src/workload/traces/types.ts';
 import { MooncakeWriter } from '../../../src/workload/traces/write.ts';
+import { request, turnsOf } from './made-trace.ts';
 
 async function* cut(text: string, size: number): AsyncGenerator<string> {
   for (let at = 0; at < text.length; at += size) yield text.slice(at, at + size);
@@ -360,5 +361,13 @@ describe('what there is to reuse', () => {
     });
     expect(summary.reuse_bound.from_prompts).toBeCloseTo((1024 + 512) / 4096);
     expect(summary.reuse_bound.from_answers).toBeCloseTo(512 / 4096);
+  });
+
+  it('turns that go on with nothing new have no share of what P lacks', () => {
+    const meter = new TraceMeter();
+    const origin = { kind: 'session', id: 's', delayMs: null } as const;
+    const again = [0, 1].map((index) => request(index, { hashIds: [1, 2], inputTokens: 32, origin }));
+    for (const [i, turn] of turnsOf(again).entries()) meter.add(turn, again[i]!);
+    expect(meter.summary().follow_up).toMatchObject({ new_tokens: 0, generated_share: null });
   });
 });

@@ -1,0 +1,52 @@
+/** What arms served, round by round; of rounds that were cut short as much as can be compared. */
+import type { MeasuredRequest } from '../../measure/bench-summary.ts';
+import { countError, type ServedRound } from './clients.ts';
+import type { Arm } from './experiments.ts';
+import type { ArmRound } from './rounds.ts';
+
+export class KeptRounds {
+  readonly #rounds: Map<Arm, ArmRound[]>;
+  readonly #now: () => number;
+  #underWay: ({ arm: Arm; begunMs: number } & Omit<ServedRound, 'runtimeMs'>) | null = null;
+
+  constructor(arms: readonly Arm[], now: () => number) {
+    this.#rounds = new Map(arms.map((arm) => [arm, []]));
+    this.#now = now;
+  }
+
+  begins(arm: Arm): void {
+    this.#underWay = { arm, begunMs: this.#now(), requests: [], errors: new Map() };
+  }
+
+  answered(request: MeasuredRequest): void {
+    this.#underWay?.requests.push(request);
+  }
+
+  failed(message: string): void {
+    if (this.#underWay) countError(this.#underWay.errors, message);
+  }
+
+  ended(arm: Arm, done: ArmRound): void {
+    this.#underWay = null;
+    this.#rounds.get(arm)!.push(done);
+  }
+
+  /** From this round on conversations are left out. */
+  cutBefore(round: number): void {
+    for (const [arm, rounds] of this.#rounds)
+      this.#rounds.set(
+        arm,
+        rounds.map((each) => (each.round < round ? { ...each, cut: true } : each)),
+      );
+  }
+
+  /** Rounds that ended in every arm, or there is no counterpart; where none did, what was served until now. */
+  whole(): Map<Arm, ArmRound[]> {
+    const whole = Math.min(...[...this.#rounds.values()].map((rounds) => rounds.length));
+    if (whole > 0) return new Map([...this.#rounds].map(([arm, rounds]) => [arm, rounds.slice(0, whole)]));
+    if (!this.#underWay) return this.#rounds;
+    const { arm, begunMs, requests, errors } = this.#underWay;
+    const served = { round: 1, requests, errors, runtimeMs: this.#now() - begunMs, counters: null };
+    return new Map([...this.#rounds, [arm, [served]]]);
+  }
+}

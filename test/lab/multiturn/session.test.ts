@@ -1,0 +1,92 @@
+import { describe, expect, test } from 'vitest';
+import { parseRunConfig } from '../../../src/config/run.ts';
+import type { Cluster } from '../../../src/fleet/types.ts';
+import type { Arm, ExperimentPlan } from '../../../src/lab/multiturn/experiments.ts';
+import { runSession, type SessionOptions } from '../../../src/lab/multiturn/session.ts';
+import { summariseExperiment } from '../../../src/lab/multiturn/summary.ts';
+import type { BenchTarget } from '../../../src/lab/multiturn/target.ts';
+import { clientOptions } from './client-options.ts';
+import { conversation, FakeTarget } from './fake-target.ts';
+
+const REQUEST_MS = 1000;
+
+const cluster = {
+  info: { engines: [], model: { blockBytes: 1 } },
+  configure: async () => {},
+  stats: async () => [],
+} as unknown as Cluster;
+
+const armOf = (mode: 'unidirectional' | 'bidirectional'): Arm => ({
+  key: mode,
+  label: mode,
+  mode,
+  threshold: 1,
+});
+const plan: ExperimentPlan = {
+  name: 'prefix-caching',
+  key: 'prefix_caching',
+  title: 'P keeps its KV between turns',
+  prefixCaching: true,
+  pBlocks: 9,
+  dBlocks: 9,
+  arms: [armOf('unidirectional'), armOf('bidirectional')],
+  published: null,
+};
+
+const silent = { trying() {}, tried() {}, planned() {}, armBegins() {}, requestDone() {}, armEnds() {} };
+
+/** A machine whose every request takes a second, by a clock of its own: ten conversations of three turns. */
+async function session(change: Partial<SessionOptions>) {
+  let clock = 0;
+  const fake = new FakeTarget();
+  const target: BenchTarget = {
+    send: (turn) => {
+      clock += REQUEST_MS;
+      return fake.send(turn);
+    },
+    endConversation: (id) => fake.endConversation(id),
+    settled: () => fake.settled(),
+  };
+  const all = Array.from({ length: 10 }, (_, i) => conversation(`c${i}`, 3));
+  const options: SessionOptions = {
+    ...clientOptions(),
+    now: () => clock,
+    rounds: null,
+    deadlineMs: null,
+    asServed: (some) => some,
+    fitPools: () => [plan],
+    ...change,
+  };
+  return runSession(cluster, target, [plan], all, options, silent);
+}
+
+const modesOf = (rounds: Awaited<ReturnType<typeof session>>['rounds']) =>
+  Object.values(summariseExperiment(plan, rounds, parseRunConfig({ model: 'nano' }), 1).modes);
+
+describe('a session with a budget', () => {
+  // Trial, a round of 10 conversations, and two of 5.
+  const deadlineMs = 4000 + 4000 + 60_000 + 66_000;
+
+  test('conversations that are left out are in no rate: requests and their time are of the same', async () => {
+    const { conversations, notes, rounds } = await session({ deadlineMs });
+    expect(conversations.length).toBeLessThan(10);
+    expect(notes.join(' ')).toContain('rates and held blocks are of the rounds after it');
+    const modes = modesOf(rounds);
+    expect(modes).toHaveLength(2);
+    for (const mode of modes) {
+      expect(mode.requests).toBe(3 * 3 * conversations.length);
+      expect(mode.requests_per_second).toBeCloseTo(1000 / REQUEST_MS, 2);
+      expect(mode.output_tokens_per_second).toBeCloseTo(2000 / REQUEST_MS, 2);
+    }
+  });
+
+  test('gaps between requests, and requests that are not sent, are part of what fits', async () => {
+    const sizeIn = async (change: Partial<SessionOptions>) => {
+      const { conversations } = await session({ deadlineMs: 4 * 60_000 + 8000, ...change });
+      return conversations.reduce((sum, { turns }) => sum + turns.length, 0);
+    };
+    expect(await sizeIn({})).toBe(30);
+    expect(await sizeIn({ requestRate: 0.1 })).toBeLessThan(10);
+    expect(await sizeIn({ requestRate: 0.1, maxRequests: 3 })).toBe(30);
+  });
+});
