@@ -1,5 +1,5 @@
 /** The SwiftShader, and its Vulkan loader, that lie packed in @sparticuz/chromium. */
-import { constants, createReadStream, existsSync, renameSync, rmSync } from 'node:fs';
+import { constants, createReadStream, existsSync, lstatSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { access } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import os from 'node:os';
@@ -12,16 +12,34 @@ import { AdapterError } from '../../errors.ts';
 import { makeDirectory } from './make-directory.ts';
 import { packageRoot } from './paths.ts';
 import { writeEntry } from './untar.ts';
+import { userCacheFile } from './user-cache.ts';
 
-async function cacheFolder(): Promise<string> {
-  const beside = path.join(packageRoot, 'node_modules', '.cache');
-  try {
-    await makeDirectory(beside);
-    await access(beside, constants.W_OK);
-    return path.join(beside, 'kvferry');
-  } catch {
-    return path.join(os.tmpdir(), 'kvferry-cache');
+/** Where it is unpacked to. `beside`: the first choice. Throws AdapterError where only a folder of somebody else's is left. */
+export async function cacheFolder(
+  beside = path.join(packageRoot, 'node_modules', '.cache', 'kvferry'),
+): Promise<string> {
+  for (const folder of [beside, path.dirname(userCacheFile('swiftshader'))]) {
+    try {
+      await makeDirectory(folder);
+      await access(folder, constants.W_OK);
+      return folder;
+    } catch {}
   }
+  return ownTemporaryFolder();
+}
+
+/** What lies there is loaded as a driver: in a folder that all share it must be nobody else's. */
+function ownTemporaryFolder(): string {
+  const uid = process.getuid?.();
+  const folder = path.join(os.tmpdir(), `kvferry-cache-${uid}`);
+  try {
+    mkdirSync(folder, { mode: 0o700 });
+  } catch {}
+  const found = lstatSync(folder, { throwIfNoEntry: false });
+  if (found?.isDirectory() && found.uid === uid && (found.mode & 0o022) === 0) return folder;
+  throw new AdapterError(
+    `${folder} is not this user's alone, or cannot be made, and SwiftShader is not loaded from there: remove it, or name a folder of your own by XDG_CACHE_HOME`,
+  );
 }
 
 /** Unpacks SwiftShader and its Vulkan loader once; returns their folder. Linux x64 only. */
@@ -47,11 +65,15 @@ export async function unpackSwiftShader(): Promise<string> {
   unpack.on('entry', (header, stream, next) =>
     writeEntry(scratch, header, stream as unknown as Readable, next),
   );
-  await pipeline(createReadStream(archive), createBrotliDecompress(), unpack);
   try {
-    renameSync(scratch, folder);
-  } catch {
-    // Another process was first; its copy is as good.
+    await pipeline(createReadStream(archive), createBrotliDecompress(), unpack);
+    try {
+      renameSync(scratch, folder);
+    } catch (error) {
+      // Another process was first; its copy is as good.
+      if (!existsSync(folder)) throw error;
+    }
+  } finally {
     rmSync(scratch, { recursive: true, force: true });
   }
   return folder;

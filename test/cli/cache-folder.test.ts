@@ -1,0 +1,41 @@
+/** Where SwiftShader is unpacked to, and so loaded from. */
+import { chmodSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { AdapterError } from '../../src/errors.ts';
+import { cacheFolder } from '../../src/platform/node/swiftshader.ts';
+
+let root: string;
+/** A file: nothing can be made below it, by root either. */
+let nowhere: string;
+
+beforeEach(() => {
+  root = mkdtempSync(path.join(os.tmpdir(), 'kvferry-'));
+  nowhere = path.join(root, 'file');
+  writeFileSync(nowhere, '');
+  vi.stubEnv('TMPDIR', root);
+});
+afterEach(() => {
+  vi.unstubAllEnvs();
+  rmSync(root, { recursive: true });
+});
+
+test('beside the package where that can be written, else in the user’s cache', async () => {
+  vi.stubEnv('XDG_CACHE_HOME', path.join(root, 'cache'));
+  const beside = path.join(root, 'node_modules', '.cache', 'kvferry');
+  expect(await cacheFolder(beside)).toBe(beside);
+  expect(await cacheFolder(path.join(nowhere, 'kvferry'))).toBe(path.join(root, 'cache', 'kvferry'));
+});
+
+test('in the folder that all share only where it is this user’s alone', async () => {
+  vi.stubEnv('XDG_CACHE_HOME', nowhere);
+  const folder = await cacheFolder(path.join(nowhere, 'kvferry'));
+  expect(path.dirname(folder)).toBe(root);
+  expect(statSync(folder).mode & 0o777).toBe(0o700);
+  chmodSync(folder, 0o777);
+  await expect(cacheFolder(path.join(nowhere, 'kvferry'))).rejects.toThrow(AdapterError);
+  rmSync(folder, { recursive: true });
+  writeFileSync(folder, '');
+  await expect(cacheFolder(path.join(nowhere, 'kvferry'))).rejects.toThrow("is not this user's alone");
+});
