@@ -172,7 +172,8 @@ export class SimulatedTransport implements ServingTransport {
       const { outcome, message } = gate ?? { outcome: 'dead' as const, message: 'nobody answers' };
       return emptyResult(outcome, message, clock.now() - begunMs);
     }
-    const arrived = await this.#move(holder, pairs, claim.prompt.numTokens);
+    const copyMs = this.#copyMs(remote.engineId, pairs, claim.prompt.numTokens);
+    const arrived = await this.#move(holder, pairs, copyMs, true);
     const spoilt = arrived ? await this.#lost(remote.engineId, this.identity.engineId, 'chunk') : null;
     catchUp(remote.engineId);
     gate.finished();
@@ -211,7 +212,11 @@ export class SimulatedTransport implements ServingTransport {
         const batch = pairs.slice(next).filter((pair) => pair.remote < ready.numBlocks);
         onChunk?.(batch.map((pair) => ({ ...pair, remote: ready.blockIds[pair.group]![pair.remote]! })));
         const fromMs = clock.now();
-        if (!(await this.#move(holder, batch, claim.prompt.numTokens)))
+        // What a READ takes whatever its size it takes once: chunks share all of it by their bytes.
+        const share = this.#bytesOf(batch) / this.#bytesOf(pairs);
+        const copyMs = share * this.#copyMs(remote.engineId, pairs, claim.prompt.numTokens);
+        const isLast = next + batch.length === pairs.length;
+        if (!(await this.#move(holder, batch, copyMs, isLast)))
           return emptyResult('dead', 'the holder ended', wall());
         const spoilt = await this.#lost(remote.engineId, this.identity.engineId, 'chunk');
         if (spoilt) return emptyResult('failed', spoilt, wall());
@@ -227,11 +232,15 @@ export class SimulatedTransport implements ServingTransport {
     }
   }
 
-  /** False: the holder or the reader ended before all was here. */
-  #move(holder: SimulatedTransport, pairs: readonly BlockPair[], promptTokens: number): Promise<boolean> {
+  /** False: the holder or the reader ended before all was here. `isLast`: of a READ's chunks, of which the next follows at once. */
+  #move(
+    holder: SimulatedTransport,
+    pairs: readonly BlockPair[],
+    copyMs: number,
+    isLast: boolean,
+  ): Promise<boolean> {
     const { link } = this.#net.deps;
     const bytes = this.#bytesOf(pairs);
-    const copyMs = this.#copyMs(holder.identity.engineId, { blocks: pairs.length, bytes }, promptTokens);
     const way = link(holder.identity.engineId, this.identity.engineId);
     const arrive = async (): Promise<true> => {
       await this.#device(holder.identity.engineId);
@@ -239,7 +248,7 @@ export class SimulatedTransport implements ServingTransport {
       const linked = way && this.#onLink(way, bytes);
       await this.#pause(copyMs);
       if (linked) await linked;
-      if (way && way.latencyMs > 0) await this.#pause(way.latencyMs);
+      if (way && isLast && way.latencyMs > 0) await this.#pause(way.latencyMs);
       await this.#device(this.identity.engineId);
       return true;
     };
@@ -270,19 +279,16 @@ export class SimulatedTransport implements ServingTransport {
     });
   }
 
-  /** A store's loads and saves where costs say nothing of them: as between engines. */
-  #copyMs(
-    holderId: string,
-    { blocks, bytes }: { blocks: number; bytes: number },
-    promptTokens: number,
-  ): number {
+  /** Of a READ. A store's loads and saves where costs say nothing of them: as between engines. */
+  #copyMs(holderId: string, pairs: readonly BlockPair[], promptTokens: number): number {
+    const bytes = this.#bytesOf(pairs);
     const { costs, computing } = this.#net.deps;
     const loads = holderId === STORE_ADDRESS.engineId;
     const saves = this.identity.engineId === STORE_ADDRESS.engineId;
     if (!loads && !saves) return costs.readMs(bytes, promptTokens) + (computing() ? costs.readBesideMs : 0);
     if (costs.store) return loads ? costs.store.loadMs(bytes) : costs.store.saveMs(bytes);
     const { blockBytes, blockSize } = this.identity;
-    return costs.readMs(bytes, (blocks / blockBytes.length) * blockSize);
+    return costs.readMs(bytes, (pairs.length / blockBytes.length) * blockSize);
   }
 
   /**

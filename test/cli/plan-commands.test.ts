@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { parseArguments } from '../../src/cli/arguments.ts';
 import { planSpec } from '../../src/cli/commands/plan.ts';
 import { simulateSpec } from '../../src/cli/commands/simulate.ts';
-import { commandsFor, modelNote } from '../../src/cli/plan/commands.ts';
+import { type Asking, commandsFor, modelNote } from '../../src/cli/plan/commands.ts';
 import type { PlanWorkload } from '../../src/cli/plan/workload.ts';
 import { readSettings } from '../../src/cli/settings.ts';
 import { OF_DEVICES, refuseUnused, unusedBySimulate, unusualOptions } from '../../src/cli/unused.ts';
@@ -56,6 +56,7 @@ const row = {
 };
 const WHAT = ['bench', 'w.json', '--scale', '1'] as const;
 const engine = { block_size: 128, p_blocks: 500, d_blocks: 600 };
+const pools = { pBlocks: null, dBlocks: null };
 const FLEET = JSON.stringify({ rolesets: [{ prefill: 2, decode: 1 }] });
 
 /** As a shell reads a line in which nothing but single quotes is special. */
@@ -84,7 +85,7 @@ describe('the commands of a plan', () => {
   ])('%s: a simulation has all that the plan was given', async (_name, settings, asked) => {
     const config = parseRunConfig(settings);
     const [simulate] = commandsFor({ ...row, store_bytes: 2 ** 26 }, config, {
-      ...{ asked, engine, file: 'a fleet.json' },
+      ...{ asked, engine, pools, file: 'a fleet.json' },
       onEngines: WHAT,
     });
     const again = await readBack(simulate!);
@@ -113,7 +114,7 @@ describe('the commands of a plan', () => {
     ['replica', { fleet: { rolesets: [{ prefill: 2 }, { prefill: 2 }] } }],
   ] as const)('%s: without a file of the fleet they run all the same', async (placement, engines) => {
     const config = parseRunConfig(SETTINGS);
-    const written = { asked: ['w.json', '--arrival-rate', '2'], onEngines: WHAT, engine, file: null };
+    const written = { asked: ['w.json', '--arrival-rate', '2'], onEngines: WHAT, engine, pools, file: null };
     const commands = commandsFor({ ...row, placement, store_bytes: 2 ** 26 }, config, written);
     const { prefill, decode, fleet } = await readBack(commands[0]!);
     const rolesets = fleet && { rolesets: fleet.rolesets.map((each) => ({ prefill: each.prefill.length })) };
@@ -122,7 +123,13 @@ describe('the commands of a plan', () => {
 
   it('a cluster gets the model, or what is to be put in the place of one that exists here only', () => {
     const exported = (model: string) => {
-      const written = { asked: ['w.json', '--arrival-rate', '2'], onEngines: WHAT, engine, file: null };
+      const written = {
+        asked: ['w.json', '--arrival-rate', '2'],
+        onEngines: WHAT,
+        engine,
+        pools,
+        file: null,
+      };
       const commands = commandsFor({ ...row, store_bytes: null }, parseRunConfig({ model }), written);
       return { line: commands[2], note: modelNote({ commands, model }) };
     };
@@ -140,7 +147,7 @@ describe('the commands of a plan', () => {
     const config = parseRunConfig({ ...SETTINGS, adapter: 'lavapipe', weightDtype: 'f32' });
     const asked = ['w.json', '--arrival-rate', '2'];
     const [simulate, bench] = commandsFor({ ...row, store_bytes: null }, config, {
-      ...{ asked, engine, file: 'f.json' },
+      ...{ asked, engine, pools, file: 'f.json' },
       onEngines: WHAT,
     });
     for (const option of [
@@ -157,7 +164,7 @@ describe('the commands of a plan', () => {
   });
 
   it('engines are asked what was planned for: a workload in its experiment, or the trace', () => {
-    const given = { asked: [], engine, file: 'f.json' };
+    const given = { asked: [], engine, pools, file: 'f.json' };
     const lineOf = (settings: RunConfigInput, onEngines: PlanWorkload['onEngines']) =>
       commandsFor({ ...row, store_bytes: null }, parseRunConfig(settings), { ...given, onEngines })[1];
     expect(lineOf({ model: 'nano' }, WHAT)).toMatch(
@@ -166,5 +173,18 @@ describe('the commands of a plan', () => {
     expect(lineOf(TRACED, ['replay', TRACED.trace])).toMatch(
       /^kvferry replay 'it'\\''s\.jsonl' --trace-format mooncake --trace-block-size 256 /,
     );
+  });
+
+  it('engines get the pools that a user gave, in blocks of that size, and no others', () => {
+    const lines = (pools: Asking['pools']) =>
+      commandsFor({ ...row, store_bytes: null }, parseRunConfig({}), {
+        ...{ asked: ['w.json'], onEngines: WHAT, engine, pools, file: null },
+      }).slice(0, 2);
+    const [simulate, bench] = lines({ pBlocks: 500, dBlocks: null });
+    expect(simulate).toContain('--block-size 128 --p-blocks 500 --d-blocks 600');
+    expect(bench).toContain('--block-size 128 --p-blocks 500');
+    expect(bench).not.toContain('--d-blocks');
+    expect(lines({ pBlocks: null, dBlocks: 600 })[1]).toContain('--block-size 128 --d-blocks 600');
+    expect(lines({ pBlocks: null, dBlocks: null })[1]).not.toMatch(/-blocks|--block-size/);
   });
 });

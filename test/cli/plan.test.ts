@@ -159,7 +159,7 @@ describe('kvferry plan', () => {
 
   it('writes a fleet that simulate and export take as it is', async () => {
     const { world } = await kvferry(
-      `plan ${small} --placement replica,pooled --slo-ttft 300ms --rate 20 --json out.json --fleet-out fleet.json`,
+      `plan ${small} --placement replica,pooled --slo-ttft 300ms --rate 20 --d-blocks 3000 --json out.json --fleet-out fleet.json`,
     );
     const text = world.files.get('fleet.json')!;
     const report = parsed(world.files.get('out.json'));
@@ -167,7 +167,9 @@ describe('kvferry plan', () => {
     const files = { ...FILES, 'fleet.json': text };
 
     // The command that it prints, on what it wrote, simulates what it was planned by.
-    const [simulate] = report.commands;
+    const [simulate, bench] = report.commands;
+    expect(bench).toContain(' --block-size 128 --d-blocks 3000');
+    expect(bench).not.toContain('--p-blocks');
     const again = await kvferry(`${simulate!.replace(/^kvferry /, '')} --json sim.json`, files);
     expect([again.code, again.world.err().includes('kvferry:')]).toEqual([0, false]);
     const [arm] = simulationReportSchema.parse(JSON.parse(again.world.files.get('sim.json')!)).arms;

@@ -104,7 +104,7 @@ async function plan(config: RunConfig, context: CommandContext, { lists, given }
       samples: samplesOf(longestOf(workload)),
       onRound: (round) => void rounds.push(round),
     };
-    return { search, result: await found(sized, search, workload) };
+    return { search, result: await found(sized, config, search, workload) };
   });
   const { trials } = search;
   const report: PlanReport = {
@@ -184,7 +184,12 @@ const spaceOf = (config: RunConfig, lists: Asked['lists']): Space => ({
   maxEngines: config.maxEngines,
 });
 
-async function found(config: RunConfig, search: Search, workload: PlanWorkload): Promise<Found> {
+async function found(
+  config: RunConfig,
+  { pBlocks, dBlocks }: RunConfig,
+  search: Search,
+  workload: PlanWorkload,
+): Promise<Found> {
   const result = await searched(config, search, workload);
   const { chosen } = result;
   return {
@@ -197,6 +202,7 @@ async function found(config: RunConfig, search: Search, workload: PlanWorkload):
             asked: workload.asked(chosen.with_warm_up, chosen.requests_per_second),
             onEngines: workload.onEngines,
             engine: engineOf(config),
+            pools: { pBlocks, dBlocks },
             file: config.fleetOut,
           }),
   };

@@ -27,6 +27,8 @@ export interface Asking {
   asked: readonly string[];
   onEngines: PlanWorkload['onEngines'];
   engine: PlanReport['engine'];
+  /** Sizes of pools as a user gave them; null: nobody did. */
+  pools: Pick<RunConfig, 'pBlocks' | 'dBlocks'>;
   /** Of --fleet-out; null: none is written. */
   file: string | null;
 }
@@ -34,7 +36,7 @@ export interface Asking {
 export function commandsFor(
   row: Chosen,
   config: RunConfig,
-  { asked, onEngines: [command, ...workload], engine, file }: Asking,
+  { asked, onEngines: [command, ...workload], engine, pools: given, file }: Asking,
 ): string[] {
   const fleet = [...enginesOf(row, file), '--routing', row.routing, '--mode-of-fleet', row.placement];
   const policy = [
@@ -47,6 +49,12 @@ export function commandsFor(
     ...['--block-size', String(engine.block_size)],
     ...['--p-blocks', String(engine.p_blocks), '--d-blocks', String(engine.d_blocks)],
   ];
+  // Roomy pools that nobody asked for are the simulation's; blocks that somebody counted are of that size.
+  const counted = [
+    ...(given.pBlocks === null ? [] : ['--p-blocks', String(given.pBlocks)]),
+    ...(given.dBlocks === null ? [] : ['--d-blocks', String(given.dBlocks)]),
+  ];
+  const poolsGiven = counted.length === 0 ? [] : ['--block-size', String(engine.block_size), ...counted];
   const stored = row.store_bytes === null ? [] : storeOptions(row.store_bytes, config);
   const slo = [
     ...(config.sloTtft === null ? [] : ['--slo-ttft', `${config.sloTtft}ms`]),
@@ -71,6 +79,7 @@ export function commandsFor(
       ...(command === 'replay' ? traceOptions(config) : experiment(config)),
       ...fleet,
       ...policy,
+      ...poolsGiven,
       ...stored,
       ...optionsOf(config, onDevices),
     ),

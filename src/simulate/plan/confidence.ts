@@ -37,12 +37,18 @@ export function shareInterval(batches: readonly Batch[]): Interval {
   };
 }
 
-/** Of 95%, of one's share less the other's, where both served the same arrivals: batch by batch. */
-export function differenceInterval(one: readonly Batch[], other: readonly Batch[]): Interval {
+/** Of 95%, of one's share less the other's. `inPairs`: both served the same arrivals, batch by batch. */
+export function differenceInterval(
+  one: readonly Batch[],
+  other: readonly Batch[],
+  inPairs: boolean,
+): Interval {
   const difference = shareOfBatches(one) - shareOfBatches(other);
-  const others = deviations(other);
-  const paired = deviations(one).map((deviation, i) => deviation - (others[i] ?? 0));
-  const half = studentT975(Math.max(1, used(one) - 1)) * Math.sqrt(varianceOf(paired));
+  const [ones, others] = [deviations(one), deviations(other)];
+  const variance = inPairs
+    ? varianceOf(ones.map((deviation, i) => deviation - (others[i] ?? 0)))
+    : varianceOf(ones) + varianceOf(others);
+  const half = studentT975(Math.max(1, used(one) - 1)) * Math.sqrt(variance);
   return { low: difference - half, high: difference + half };
 }
 

@@ -95,8 +95,8 @@ function beats(smaller: Outcome, larger: Outcome): boolean {
   return keeps && quicker('ttftMs') && quicker('tpotMs');
 }
 
-/** Of the same arrivals: that the one's share lies above the other's cannot be told. */
+/** That the one's share lies above the other's cannot be told. After a warm-up of another length other arrivals count. */
 export function notToldApart(one: Outcome, other: Outcome): boolean {
-  const { low, high } = differenceInterval(one.batches, other.batches);
+  const { low, high } = differenceInterval(one.batches, other.batches, one.withWarmUp === other.withWarmUp);
   return low <= 0 && high >= 0;
 }

@@ -72,8 +72,17 @@ describe('how sure a share is', () => {
     const one = hard.map((good) => ({ asked: 42, good }));
     const better = hard.map((good) => ({ asked: 42, good: good + 2 }));
     const shuffled = better.toReversed();
-    expect(differenceInterval(better, one).low).toBeGreaterThan(0);
-    expect(differenceInterval(one, one)).toEqual({ low: 0, high: 0 });
-    expect(differenceInterval(shuffled, one).low).toBeLessThan(0);
+    expect(differenceInterval(better, one, true).low).toBeGreaterThan(0);
+    expect(differenceInterval(one, one, true)).toEqual({ low: 0, high: 0 });
+    expect(differenceInterval(shuffled, one, true).low).toBeLessThan(0);
+    // Of other arrivals, which have nothing in common: as unsure as both are.
+    const { low, high } = differenceInterval(better, one, false);
+    expect(low).toBeLessThan(0);
+    expect((low + high) / 2).toBeCloseTo(2 / 42);
+    const width = (batches: Batch[]): number => {
+      const alone = differenceInterval(batches, [], true);
+      return alone.high - alone.low;
+    };
+    expect(high - low).toBeCloseTo(Math.hypot(width(better), width(one)));
   });
 });

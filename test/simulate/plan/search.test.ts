@@ -4,7 +4,7 @@ import { type Candidate, optionsOf, splitsNear } from '../../../src/simulate/pla
 import { fewestEngines } from '../../../src/simulate/plan/fewest.ts';
 import { bestGoodput } from '../../../src/simulate/plan/goodput.ts';
 import { halve, type Round } from '../../../src/simulate/plan/halving.ts';
-import { Front, firstPolicy, type Search } from '../../../src/simulate/plan/space.ts';
+import { Front, firstPolicy, notToldApart, type Search } from '../../../src/simulate/plan/space.ts';
 import type { Outcome, Slo, Trial, Trials } from '../../../src/simulate/plan/trial.ts';
 import { fleetOptions } from '../simulated.ts';
 import { drawnLoad, evenTrace, roundRobin, SERVICE_MS, searchOf } from './planned.ts';
@@ -225,6 +225,16 @@ describe('the front', () => {
     expect(prefills([three, outcome(4, 0.95, [100, 200], 4)])).toEqual([3, 4]);
     expect(prefills([outcome(2, 0.95, [100, 200]), outcome(2, 0.94, [90, 200])])).toEqual([2]);
   });
+});
+
+it('two that counted other arrivals are not held against each other in pairs', () => {
+  const outcome = (more: number, withWarmUp: number) =>
+    ({
+      batches: [10, 35, 20, 30, 15].map((good) => ({ asked: 40, good: good + more })),
+      withWarmUp,
+    }) as unknown as Outcome;
+  expect(notToldApart(outcome(2, 400), outcome(0, 400))).toBe(false);
+  expect(notToldApart(outcome(2, 400), outcome(0, 800))).toBe(true);
 });
 
 describe('the best rate', () => {
