@@ -179,8 +179,14 @@ export interface AttentionShape {
   maxModelLen: number;
 }
 
-/** Rows a subgroup serves at once. Of wide heads 8 are more than registers hold: half as fast, four times as long to compile. */
-export const mostTileRows = (headDim: number): number => (headDim > 128 ? 4 : 8);
+/**
+ * Rows a subgroup serves at once: of pieces of many rows, and of those with one row a sequence, which is `group` query heads of a
+ * KV head. Of wide heads 8 are more than registers hold: half as fast, four times as long to compile.
+ */
+export function tileRowsOf(headDim: number, group: number): { many: number; few: number } {
+  const many = headDim > 128 ? 4 : 8;
+  return { many, few: Math.min(many, 2 ** Math.ceil(Math.log2(group))) };
+}
 
 /** Makes none of them. */
 export function attentionVariants(
@@ -196,9 +202,8 @@ export function attentionVariants(
         : library.kernel('attention', { ...overrides, SPLIT, SUBGROUP: subgroup, ROWS: tileRows }),
     tileRows,
   });
-  const manyRows = subgroup === null ? PORTABLE_TILE_ROWS : mostTileRows(headDim);
-  const fewRows =
-    subgroup === null ? PORTABLE_TILE_ROWS : Math.min(manyRows, 2 ** Math.ceil(Math.log2(group)));
+  const { many: manyRows, few: fewRows } =
+    subgroup === null ? { many: PORTABLE_TILE_ROWS, few: PORTABLE_TILE_ROWS } : tileRowsOf(headDim, group);
   const splitVariant = (): SplitAttention => ({
     ...variant(fewRows, 1),
     combine: library.kernel('attentionCombine', { WORKGROUP: workgroup, PART: ATTENTION_PART }),

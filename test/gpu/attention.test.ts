@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { GpuDevice } from '../../src/gpu/device.ts';
 import type { KernelName, Overrides } from '../../src/gpu/kernels.ts';
 import { packUniform } from '../../src/gpu/uniforms.ts';
-import { mostTileRows } from '../../src/model/kernel-variants.ts';
+import { tileRowsOf } from '../../src/model/kernel-variants.ts';
 import { EVERY_KEY } from '../../src/model/layer-attention.ts';
 import { openTestDevice } from './adapter.ts';
 import { attention, maxError, randomValues, store } from './reference.ts';
@@ -45,18 +45,18 @@ interface Form {
 /** Keys a part: sequences here have several. */
 const PART = 32;
 
-/** Those that an engine may run heads of that width in. */
-function forms(headDim: number): Form[] {
+/** Those that an engine may run such heads in. */
+function forms({ headDim, group }: Pick<Case, 'headDim' | 'group'>): Form[] {
   const lanes = gpu.report.subgroupSize;
   const portable = { kernel: 'attentionPortable', overrides: {}, tileRows: 4 } as const;
   const list: Form[] = [false, true].map((split) => ({ ...portable, split }));
   if (lanes === null) return list;
-  for (const rows of [8, 4, 1]) {
-    if (rows > Math.min(lanes, mostTileRows(headDim))) continue;
-    const form = { kernel: 'attention', overrides: { SUBGROUP: lanes, ROWS: rows }, tileRows: rows } as const;
-    for (const split of [false, true]) list.push({ ...form, split });
-  }
-  return list;
+  const { many, few } = tileRowsOf(headDim, group);
+  const ofRows = (rows: number, split: boolean): Form[] =>
+    rows > lanes
+      ? []
+      : [{ kernel: 'attention', overrides: { SUBGROUP: lanes, ROWS: rows }, tileRows: rows, split }];
+  return [...list, ...ofRows(many, false), ...(few === many ? [] : ofRows(few, false)), ...ofRows(few, true)];
 }
 
 /** Parts are counted from the first that a row sees: with a window, only rows of one position can be split. */
@@ -194,7 +194,7 @@ describe('paged attention', () => {
     { headDim: 16, group: 1, kvHeads: 2, start: 199, rows: 1, kvDtype: 'f32', blockSize: 4, window: 64 },
     { headDim: 64, group: 3, kvHeads: 1, start: 127, rows: 1, kvDtype: 'f16', blockSize: 16, window: 500 },
   ] as Case[])('every form against float64: %o', { timeout: COMPILING_MS }, async (c) => {
-    for (const form of forms(c.headDim).filter((f) => serves(f, c))) {
+    for (const form of forms(c).filter((f) => serves(f, c))) {
       const { out, expected } = await attend(form, c);
       expect(maxError(out, expected), JSON.stringify(form)).toBeLessThan(2e-5);
     }
@@ -216,8 +216,8 @@ describe('paged attention', () => {
         },
       };
       const width = whole.headDim * whole.group;
-      for (const kernel of new Set(forms(whole.headDim).map((form) => form.kernel))) {
-        const [first, ...others] = forms(whole.headDim).filter((form) => form.kernel === kernel);
+      for (const kernel of new Set(forms(whole).map((form) => form.kernel))) {
+        const [first, ...others] = forms(whole).filter((form) => form.kernel === kernel);
         const { out, expected } = await attend(first!, whole);
         expect(maxError(out, expected), kernel).toBeLessThan(2e-5);
         for (const form of [first!, ...others]) {
@@ -251,9 +251,9 @@ describe('paged attention', () => {
       blockSize: 8,
     };
     const width = whole.headDim * whole.group;
-    for (const form of forms(whole.headDim)) {
+    for (const form of forms(whole)) {
       const { out } = await attend(form, whole);
-      const other = forms(whole.headDim).find((f) => f.kernel === form.kernel)!;
+      const other = forms(whole).find((f) => f.kernel === form.kernel)!;
       expect(out, JSON.stringify(form)).toEqual((await attend(other, whole)).out);
       for (const [start, rows] of [
         [0, 8],
