@@ -1,5 +1,4 @@
 /** Who listens to the engines' prefix caches. The engines report only while somebody does. */
-
 import type { EngineEvent } from '../host/engine-report.ts';
 import type { CacheEventBatch } from './notices.ts';
 import { ReportWatch } from './report-watch.ts';

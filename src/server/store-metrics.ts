@@ -3,7 +3,6 @@
  * there is one store). Names, units and buckets are vLLM's where it has them: kv_offload_* of the offloading connector and
  * kv_offload_tiering_* of its lower tiers (vllm/v1/kv_offload); no deprecated aliases.
  */
-
 import type { LowerTierCounters } from '../store/lower-tiers.ts';
 import type { StoreStats } from '../store/stats.ts';
 import { FollowedCounts, type MetricKit } from './metric-kit.ts';

@@ -172,8 +172,9 @@ export class SimulatedTransport implements ServingTransport {
       const { outcome, message } = gate ?? { outcome: 'dead' as const, message: 'nobody answers' };
       return emptyResult(outcome, message, clock.now() - begunMs);
     }
-    const copyMs = this.#copyMs(remote.engineId, pairs, claim.prompt.numTokens);
-    const arrived = await this.#move(holder, pairs, copyMs, true);
+    const whole = { blocks: pairs.length, bytes: this.#bytesOf(pairs) };
+    const copyMs = this.#copyMs(remote.engineId, whole, claim.prompt.numTokens);
+    const arrived = await this.#move(holder, whole.bytes, copyMs, true);
     const spoilt = arrived ? await this.#lost(remote.engineId, this.identity.engineId, 'chunk') : null;
     catchUp(remote.engineId);
     gate.finished();
@@ -200,6 +201,7 @@ export class SimulatedTransport implements ServingTransport {
     const own = this.identity.engineId;
     const stream = holder.handlersFor(own).streamGate!(remoteRequestId, claim, own);
     touch(remote.engineId);
+    const whole = { blocks: pairs.length, bytes: this.#bytesOf(pairs) };
     let chunks = 0;
     let movingMs = 0;
     try {
@@ -213,10 +215,11 @@ export class SimulatedTransport implements ServingTransport {
         onChunk?.(batch.map((pair) => ({ ...pair, remote: ready.blockIds[pair.group]![pair.remote]! })));
         const fromMs = clock.now();
         // What a READ takes whatever its size it takes once: chunks share all of it by their bytes.
-        const share = this.#bytesOf(batch) / this.#bytesOf(pairs);
-        const copyMs = share * this.#copyMs(remote.engineId, pairs, claim.prompt.numTokens);
+        const bytes = this.#bytesOf(batch);
+        const share = bytes / whole.bytes;
+        const copyMs = share * this.#copyMs(remote.engineId, whole, claim.prompt.numTokens);
         const isLast = next + batch.length === pairs.length;
-        if (!(await this.#move(holder, batch, copyMs, isLast)))
+        if (!(await this.#move(holder, bytes, copyMs, isLast)))
           return emptyResult('dead', 'the holder ended', wall());
         const spoilt = await this.#lost(remote.engineId, this.identity.engineId, 'chunk');
         if (spoilt) return emptyResult('failed', spoilt, wall());
@@ -233,14 +236,8 @@ export class SimulatedTransport implements ServingTransport {
   }
 
   /** False: the holder or the reader ended before all was here. `isLast`: of a READ's chunks, of which the next follows at once. */
-  #move(
-    holder: SimulatedTransport,
-    pairs: readonly BlockPair[],
-    copyMs: number,
-    isLast: boolean,
-  ): Promise<boolean> {
+  #move(holder: SimulatedTransport, bytes: number, copyMs: number, isLast: boolean): Promise<boolean> {
     const { link } = this.#net.deps;
-    const bytes = this.#bytesOf(pairs);
     const way = link(holder.identity.engineId, this.identity.engineId);
     const arrive = async (): Promise<true> => {
       await this.#device(holder.identity.engineId);
@@ -280,15 +277,18 @@ export class SimulatedTransport implements ServingTransport {
   }
 
   /** Of a READ. A store's loads and saves where costs say nothing of them: as between engines. */
-  #copyMs(holderId: string, pairs: readonly BlockPair[], promptTokens: number): number {
-    const bytes = this.#bytesOf(pairs);
+  #copyMs(
+    holderId: string,
+    { blocks, bytes }: { blocks: number; bytes: number },
+    promptTokens: number,
+  ): number {
     const { costs, computing } = this.#net.deps;
     const loads = holderId === STORE_ADDRESS.engineId;
     const saves = this.identity.engineId === STORE_ADDRESS.engineId;
     if (!loads && !saves) return costs.readMs(bytes, promptTokens) + (computing() ? costs.readBesideMs : 0);
     if (costs.store) return loads ? costs.store.loadMs(bytes) : costs.store.saveMs(bytes);
     const { blockBytes, blockSize } = this.identity;
-    return costs.readMs(bytes, (pairs.length / blockBytes.length) * blockSize);
+    return costs.readMs(bytes, (blocks / blockBytes.length) * blockSize);
   }
 
   /**

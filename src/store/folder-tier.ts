@@ -2,7 +2,6 @@
  * The tier below a store's memory: a file a block, in a folder that outlives the process and may be another process's too.
  * Nothing here is worth a request: what cannot be read is a miss, what cannot be written is left out, and one line says so.
  */
-
 import type { BlockHash } from '../engine/block-hash.ts';
 import type { Clock } from '../engine/types.ts';
 import { ConfigError, messageOf } from '../errors.ts';

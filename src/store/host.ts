@@ -1,5 +1,4 @@
 /** A store in its thread: memory, catalog and transport, and its interface to the thread that started it. */
-
 import type { EvictionName, Prefetch } from '../config/store.ts';
 import type { CacheEvent } from '../engine/cache-event.ts';
 import type { Clock } from '../engine/types.ts';

@@ -3,7 +3,6 @@
  * keeps is the server's own affair. Nothing here is worth a request: a server that does not answer in time has nothing, is let
  * be for a while, and one line says so.
  */
-
 import type { BlockHash } from '../engine/block-hash.ts';
 import type { Clock } from '../engine/types.ts';
 import { ConfigError, messageOf, TransferError } from '../errors.ts';

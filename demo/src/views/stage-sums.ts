@@ -33,7 +33,10 @@ export function sumStages(
     sums.set(key, sum);
   }
   // Engines that are not drawn come last.
-  const order = [...laneNames.map((lane): string => LANES[lane].label), ''];
-  const placeOf = ({ where }: StageSum) => order.indexOf(order.includes(where) ? where : '');
+  const order = laneNames.map((lane): string => LANES[lane].label);
+  const placeOf = ({ where }: StageSum) => {
+    const place = order.indexOf(where);
+    return place < 0 ? order.length : place;
+  };
   return [...sums.values()].sort((a, b) => placeOf(a) - placeOf(b));
 }

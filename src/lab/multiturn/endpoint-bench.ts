@@ -1,5 +1,4 @@
 /** The benchmark on a server: the same workloads and clients, one mode, the server's, as the client sees it. */
-
 import { percentages } from '../../config/bench-schema.ts';
 import type { RunConfig } from '../../config/run.ts';
 import { RequestError } from '../../errors.ts';

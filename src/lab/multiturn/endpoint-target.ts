@@ -2,7 +2,6 @@
  * An OpenAI-compatible server as a benchmark's target, by streaming: times are what a client sees. Chat completions with
  * vLLM's min_tokens; or completions of token ids. Every failure is this request's own.
  */
-
 import { createParser } from 'eventsource-parser';
 import { z } from 'zod';
 import { RequestError } from '../../errors.ts';

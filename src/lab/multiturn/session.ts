@@ -2,7 +2,6 @@
  * A benchmark from the first estimate to the last round that its time allows. Ends at a round's end; a round that would
  * overrun the budget is given up and not counted. Keeps what was served when it is interrupted.
  */
-
 import type { Cluster } from '../../fleet/types.ts';
 import type { MeasuredRequest } from '../../measure/bench-summary.ts';
 import { plural } from '../../measure/format.ts';
