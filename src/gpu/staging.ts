@@ -3,7 +3,9 @@
  * and stays so. A buffer has one user at a time; who finds all in use waits in line. It maps nothing: a user unmaps the
  * buffer before giving it back, or gives it back mapped where the next user expects that (uploads).
  */
+
 import { EngineDeadError } from '../errors.ts';
+import { roundUp } from './buffer-size.ts';
 import type { GpuDevice } from './device.ts';
 
 export interface StagingRingOptions {
@@ -74,7 +76,7 @@ export class StagingRing {
     const outgrown = this.#free.shift()!;
     this.#all.delete(outgrown);
     outgrown.destroy();
-    return this.#create((byteLength + 3) & ~3);
+    return this.#create(roundUp(byteLength, 4));
   }
 
   #create(size: number): GPUBuffer {

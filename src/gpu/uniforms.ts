@@ -2,6 +2,7 @@
  * Uniform blocks from one description: the fields of each kernel's Params, in the shader's order. Every field is a 32-bit
  * scalar, so an offset is four times the field's place. A test compares this table with the structs in shaders/.
  */
+import { roundUp } from './buffer-size.ts';
 
 type Field = 'u32' | 'f32';
 
@@ -45,7 +46,7 @@ export type UniformValues<N extends UniformName> = Record<keyof (typeof uniformL
 /** The bytes of one uniform block, padded to 16 as WGSL wants. */
 export function packUniform<N extends UniformName>(name: N, values: UniformValues<N>): ArrayBuffer {
   const fields = Object.entries(uniformLayouts[name]) as [keyof typeof values, Field][];
-  const view = new DataView(new ArrayBuffer((4 * fields.length + 15) & ~15));
+  const view = new DataView(new ArrayBuffer(roundUp(4 * fields.length, 16)));
   fields.forEach(([field, type], i) => {
     if (type === 'u32') view.setUint32(4 * i, values[field], true);
     else view.setFloat32(4 * i, values[field], true);

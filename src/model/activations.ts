@@ -1,4 +1,5 @@
 /** The buffers that a piece of a step is computed in, and those that carry its inputs and results. Sized once. */
+import { wholeVec4s } from '../gpu/buffer-size.ts';
 import type { GpuDevice } from '../gpu/device.ts';
 import { ropeOf } from './layer-attention.ts';
 import { matricesOf } from './matrices.ts';
@@ -36,7 +37,7 @@ export function createActivations(gpu: GpuDevice, architecture: Architecture, li
   const create = (label: string, bytes: number, usage: GPUBufferUsageFlags = 0): GPUBuffer => {
     const buffer = gpu.device.createBuffer({
       label,
-      size: Math.max(16, (bytes + 15) & ~15),
+      size: wholeVec4s(bytes),
       usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST | usage,
     });
     all.push(buffer);

@@ -1,4 +1,5 @@
 /** Weights on the device, layer by layer: matrices are made where the device takes them from, small ones are copied there. */
+import { wholeVec4s } from '../gpu/buffer-size.ts';
 import type { GpuDevice } from '../gpu/device.ts';
 import { type Allocate, type Matrix, type ModelWeights, pad4 } from './types.ts';
 import { PIECE_BYTES, vocabularyPieces } from './weight-sizes.ts';
@@ -59,7 +60,7 @@ class Scratch {
   take(bytes: number): Uint8Array<ArrayBuffer> | null {
     if (this.#taken + bytes > this.#memory.byteLength) return null;
     const place = new Uint8Array(this.#memory, this.#taken, bytes);
-    this.#taken += sizeFor(bytes);
+    this.#taken += wholeVec4s(bytes);
     this.#inUse++;
     return place;
   }
@@ -167,17 +168,15 @@ export async function uploadWeights(
 /** Lets what came meanwhile be answered: pipelines that are made beside this. */
 const nextTurn = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 0));
 
-const sizeFor = (bytes: number): number => Math.max(16, (bytes + 15) & ~15);
-
 function mappedBuffer(gpu: GpuDevice, label: string, bytes: number): GPUBuffer {
-  const size = sizeFor(bytes);
+  const size = wholeVec4s(bytes);
   return gpu.device.createBuffer({ label, size, usage: GPUBufferUsage.STORAGE, mappedAtCreation: true });
 }
 
 /** With zeros after the values. */
 function writtenBuffer(gpu: GpuDevice, values: Float32Array | Uint16Array): GPUBuffer {
   const bytes = new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
-  const size = sizeFor(bytes.length);
+  const size = wholeVec4s(bytes.length);
   const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST;
   const buffer = gpu.device.createBuffer({ size, usage });
   const padded = size === bytes.length ? bytes : new Uint8Array(size);

@@ -2,7 +2,9 @@
  * Weights that several engines start with, generated or read once among them: each makes what no other has begun, into memory
  * that all of them see, and takes the rest from there. Whoever cannot go on leaves the others to make it themselves.
  */
+
 import { invariant } from '../errors.ts';
+import { roundUp } from '../gpu/buffer-size.ts';
 import { matricesOf } from './matrices.ts';
 import {
   type Allocate,
@@ -52,7 +54,7 @@ interface Piece {
   fields: readonly Field[];
 }
 
-const aligned = (bytes: number): number => (bytes + 15) & ~15;
+const aligned = (bytes: number): number => roundUp(bytes, 16);
 const elementsOf = ({ rows, columns }: Pick<Field, 'rows' | 'columns'>): number =>
   columns === null ? rows : pad4(rows) * pad4(columns);
 const stateBytes = ({ numLayers }: Architecture): number => aligned(4 * (numLayers + 2));

@@ -128,7 +128,7 @@ export function emptyMatrix(
   return { dtype, rows, columns, data } as Matrix;
 }
 
-export const pad4 = (n: number): number => (n + 3) & ~3;
+export const pad4 = (n: number): number => 4 * Math.ceil(n / 4);
 
 /** Bytes of one block: blockSize tokens, all layers, K and V. */
 export function kvBlockBytes(architecture: Architecture, blockSize: number, kvDtype: WeightDtype): number {

@@ -1,6 +1,8 @@
 /** What a model's weights take on a device, from its architecture alone: known before any is generated or read. */
+
 import { AdapterError } from '../errors.ts';
 import type { AdapterReport } from '../gpu/adapter-report.ts';
+import { wholeVec4s } from '../gpu/buffer-size.ts';
 import { type MatrixShape, matricesOf } from './matrices.ts';
 import { PANEL_COLUMNS } from './panels.ts';
 import { type Architecture, type Columns, pad4, type WeightDtype } from './types.ts';
@@ -18,7 +20,6 @@ export interface WeightSizes {
 export const PIECE_BYTES = 2 ** 27;
 
 const elementBytes = (dtype: WeightDtype): number => (dtype === 'f16' ? 2 : 4);
-const bufferBytes = (bytes: number): number => Math.max(16, (bytes + 15) & ~15);
 
 /** The columns of each piece of the embedding, [hidden][vocab], and of the LM head: a single one where it fits, else whole panels. */
 export function vocabularyPieces(
@@ -39,9 +40,9 @@ export function vocabularyPieces(
 
 /** Matrices in `dtype`, rows and columns padded to 4; norms and biases in float32; each buffer a multiple of 16 bytes. */
 export function weightSizes(a: Architecture, dtype: WeightDtype): WeightSizes {
-  const vector = (length: number) => bufferBytes(4 * length);
+  const vector = (length: number) => wholeVec4s(4 * length);
   const bytesOf = ({ inputs, outputs }: MatrixShape) =>
-    bufferBytes(elementBytes(dtype) * pad4(inputs) * pad4(outputs));
+    wholeVec4s(elementBytes(dtype) * pad4(inputs) * pad4(outputs));
   const { 'lm head': head, ...ofLayer } = matricesOf(a);
   // Shaped as the LM head is, whether tied or not.
   const pieces = vocabularyPieces(a, dtype).map(({ count }) => bytesOf({ ...head, outputs: count }));

@@ -48,6 +48,15 @@ it.each([
   gpu.destroy();
 });
 
+it('sizes beyond 2 GiB are sizes too', () => {
+  const wide = { ...nano, intermediateSize: 2 ** 24 };
+  expect(weightSizes(wide, 'f16').largest).toEqual({
+    name: 'gate up',
+    bytes: 2 * nano.hiddenSize * 2 * 2 ** 24,
+  });
+  expect(weightSizes(wide, 'f16').total).toBeGreaterThan(2 ** 33);
+});
+
 it('an embedding too large for a binding lies in pieces, whose columns are those of the whole', async () => {
   expect(vocabularyPieces(nano, 'f16')).toEqual([{ first: 0, count: 512 }]);
   const gemma = presetArchitecture('gemma-3-270m');
