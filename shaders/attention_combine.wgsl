@@ -17,6 +17,24 @@ override PART: u32 = 256;     // keys a part
 @group(0) @binding(3) var<uniform> params: Params;
 @group(0) @binding(4) var<uniform> step: Step;
 
+// Relative to the highest score so far.
+struct Sums {
+  highest: f32,
+  total: f32,
+  sum: vec4f,
+}
+
+// `found`: a part's highest score and total weight. `is`: there is such a part.
+fn added(to: Sums, found: vec4f, sum: vec4f, is: bool) -> Sums {
+  if (!is) {
+    return to;
+  }
+  let top = max(to.highest, found.x);
+  let old = shrunk(to.highest, top);
+  let fresh = shrunk(found.x, top);
+  return Sums(top, fma(to.total, old, found.y * fresh), fma(to.sum, vec4f(old), sum * fresh));
+}
+
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(global_invocation_id) id: vec3<u32>) {
   let width = params.heads * params.dims4;
@@ -29,21 +47,30 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
     longest = max(longest, tokens[row].y);
   }
   let stride = params.dims4 + 1;
-  var at = head * min(longest / PART + 1, (params.window + PART - 2) / PART + 1) * stride;
-  var highest = lowest;
-  var total = 0.0;
-  var sum = vec4f();
+  let at = head * min(longest / PART + 1, (params.window + PART - 2) / PART + 1) * stride;
   let position = tokens[id.y].y;
   let first = position + 1 - min(position + 1, params.window);
-  for (var part = first / PART; part <= position / PART; part++) {
-    let found = parts[at + params.dims4];
-    let top = max(highest, found.x);
-    let old = shrunk(highest, top);
-    let fresh = shrunk(found.x, top);
-    highest = top;
-    total = fma(total, old, found.y * fresh);
-    sum = fma(sum, vec4f(old), parts[at + id.x % params.dims4] * fresh);
-    at += stride;
+  let count = position / PART - first / PART + 1;
+  let d = id.x % params.dims4;
+  var sums = Sums(lowest, 0.0, vec4f());
+  // Four at once on their way, or each would wait for the one before.
+  for (var part = 0u; part < count; part += 4) {
+    let at0 = at + part * stride;
+    let at1 = at + min(part + 1, count - 1) * stride;
+    let at2 = at + min(part + 2, count - 1) * stride;
+    let at3 = at + min(part + 3, count - 1) * stride;
+    let found0 = parts[at0 + params.dims4];
+    let found1 = parts[at1 + params.dims4];
+    let found2 = parts[at2 + params.dims4];
+    let found3 = parts[at3 + params.dims4];
+    let sum0 = parts[at0 + d];
+    let sum1 = parts[at1 + d];
+    let sum2 = parts[at2 + d];
+    let sum3 = parts[at3 + d];
+    sums = added(sums, found0, sum0, true);
+    sums = added(sums, found1, sum1, part + 1 < count);
+    sums = added(sums, found2, sum2, part + 2 < count);
+    sums = added(sums, found3, sum3, part + 3 < count);
   }
-  out[id.y * width + id.x] = sum / total;
+  out[id.y * width + id.x] = sums.sum / sums.total;
 }

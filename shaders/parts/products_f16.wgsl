@@ -8,6 +8,7 @@
 alias Input = vec3<u32>;  // four k of a row of a: halves, and bits of what they are to be multiplied by
 alias Weight = vec4h;     // four columns of a k
 alias Weights4 = mat4x4h; // the same of four k
+alias Column = vec4h;     // four k of a column
 
 fn to_input(x: vec4f) -> Input {
   let size = abs(x);
@@ -30,4 +31,14 @@ fn add_products(sum: vec4f, x: Input, w: Weights4) -> vec4f {
   let h = bitcast<vec4h>(x.xy);
   let four = fma(vec4h(h.w), w[3], fma(vec4h(h.z), w[2], fma(vec4h(h.y), w[1], h.x * w[0])));
   return fma(vec4f(four), vec4f(bitcast<f32>(x.z)), sum);
+}
+
+fn packed_column(halves: vec2<u32>) -> Column {
+  return packed_weight(halves);
+}
+
+fn add_column(sum: f32, x: Input, w: Column) -> f32 {
+  let h = bitcast<vec4h>(x.xy);
+  let four = fma(h.w, w.w, fma(h.z, w.z, fma(h.y, w.y, h.x * w.x)));
+  return fma(f32(four), bitcast<f32>(x.z), sum);
 }

@@ -10,6 +10,7 @@ import { uniformBuffer } from '../gpu/uniforms.ts';
 import { quantile } from '../measure/statistics.ts';
 import {
   choiceOf,
+  formOf,
   type GemmChoice,
   type GemmForm,
   gemmCandidates,
@@ -53,8 +54,7 @@ export async function tuneGemm(ground: TuningGround): Promise<GemmChoice> {
   try {
     const chosen = {} as Record<RowClass, GemmForm>;
     for (const rows of ROW_CLASSES) {
-      // The wide form reads pairs of vec4 columns.
-      const forms = candidates[rows].filter((form) => matrix.evenColumns || !form.startsWith('gemmWide'));
+      const forms = candidates[rows].filter((form) => matrix.serves(form));
       const works = await Promise.all(forms.map((form) => matrix.work(form, rows)));
       const place = works.length < 2 ? 0 : await fastestOf(await inSubmits(works), ground.clock);
       chosen[rows] = forms[place]!;
@@ -106,7 +106,6 @@ async function inSubmits(works: readonly Work[]): Promise<(() => Promise<number>
 /** A matrix of the model's size on a device, which forms can be run on. */
 class TunedMatrix {
   readonly form: AdapterForm;
-  readonly evenColumns: boolean;
   readonly #ground: TuningGround;
   readonly #library: KernelLibrary;
   readonly #columns4: number;
@@ -121,7 +120,6 @@ class TunedMatrix {
     this.#library = new KernelLibrary(gpu, readShader);
     const { k, n } = tunedMatrix(architecture);
     this.#columns4 = n / 4;
-    this.evenColumns = this.#columns4 % 2 === 0;
     const most = Math.max(...Object.values(MEASURED_ROWS));
     const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST;
     const zeros = (size: number) => this.#own(gpu.device.createBuffer({ size, usage }));
@@ -132,6 +130,13 @@ class TunedMatrix {
     gpu.zero(...this.#buffers);
     const params = this.#own(uniformBuffer(gpu.device, 'gemm', plainProduct(k / 4, n / 4)));
     this.#inputs = [inputs, weights, bias, bias, params];
+  }
+
+  /** Two forms read pairs of vec4 columns, one of them only halves. */
+  serves(form: GemmForm): boolean {
+    const { name } = formOf(form);
+    if (name === 'gemmStreamed' && this.#ground.weightDtype === 'f32') return false;
+    return this.#columns4 % 2 === 0 || (name !== 'gemmWide' && name !== 'gemmStreamed');
   }
 
   /** Compiles the form. */

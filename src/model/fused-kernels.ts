@@ -74,4 +74,5 @@ export function fusedKernels(
   return qkv && gateUp && { qkv, gateUp };
 }
 
-const fusible = (name: KernelName): boolean => name === 'gemmWide' || name === 'gemmPortable';
+const fusible = (name: KernelName): boolean =>
+  name === 'gemmWide' || name === 'gemmPortable' || name === 'gemmStreamed';

@@ -7,12 +7,13 @@
 export const ROW_CLASSES = ['1', '4', '16', 'more'] as const;
 export type RowClass = (typeof ROW_CLASSES)[number];
 
-export type GemmKernel = 'gemmWide' | 'gemm' | 'gemmPortable' | 'gemmTiled';
+export type GemmKernel = 'gemmWide' | 'gemm' | 'gemmPortable' | 'gemmTiled' | 'gemmStreamed' | 'gemmBlocked';
 
 /** A kernel and the rows it computes at once. */
 export const GEMM_FORMS = [
   ...['gemmWide 1', 'gemmWide 4', 'gemm 4', 'gemm 8', 'gemm 16'],
   ...['gemmPortable 1', 'gemmPortable 4', 'gemmPortable 8', 'gemmTiled 32', 'gemmTiled 64'],
+  ...['gemmStreamed 1', 'gemmStreamed 4', 'gemmStreamed 8', 'gemmBlocked 64'],
 ] as const satisfies readonly `${GemmKernel} ${number}`[];
 export type GemmForm = (typeof GEMM_FORMS)[number];
 
@@ -36,30 +37,47 @@ export interface GemmTuning {
 export interface GemmAdapter {
   /** Threads that share values without waiting; null: the portable forms. */
   subgroup: number | null;
+  /** A GPU: threads that wait for each other cost it little, and what is read must be on its way long before. */
+  waits: boolean;
 }
 
 /** What an adapter can run for each number of rows; the first is what it takes unmeasured. */
-export function gemmCandidates({ subgroup }: GemmAdapter): Readonly<Record<RowClass, readonly GemmForm[]>> {
-  return subgroup === null
-    ? {
-        1: ['gemmPortable 1'],
-        4: ['gemmPortable 4'],
-        16: ['gemmPortable 8', 'gemmTiled 32'],
-        more: ['gemmPortable 8', 'gemmTiled 32', 'gemmTiled 64'],
-      }
-    : {
-        1: ['gemmWide 1', 'gemmPortable 1'],
-        4: ['gemmWide 4', 'gemm 4', 'gemmPortable 4'],
-        16: ['gemm 16', 'gemm 8', 'gemmPortable 8', 'gemmTiled 32'],
-        more: ['gemm 16', 'gemmPortable 8', 'gemmTiled 32', 'gemmTiled 64'],
-      };
+export function gemmCandidates({
+  subgroup,
+  waits,
+}: GemmAdapter): Readonly<Record<RowClass, readonly GemmForm[]>> {
+  const own = waits ? WAITING : NONE;
+  const other = subgroup === null ? ANY : SHUFFLING;
+  return choiceOf((rows) => [...own[rows], ...other[rows]]);
 }
+
+type Candidates = Readonly<Record<RowClass, readonly GemmForm[]>>;
+
+const NONE: Candidates = { 1: [], 4: [], 16: [], more: [] };
+const WAITING: Candidates = {
+  1: ['gemmStreamed 1'],
+  4: ['gemmStreamed 4'],
+  16: ['gemmStreamed 8'],
+  more: ['gemmBlocked 64'],
+};
+const ANY: Candidates = {
+  1: ['gemmPortable 1'],
+  4: ['gemmPortable 4'],
+  16: ['gemmPortable 8', 'gemmTiled 32'],
+  more: ['gemmPortable 8', 'gemmTiled 32', 'gemmTiled 64'],
+};
+const SHUFFLING: Candidates = {
+  1: ['gemmWide 1', 'gemmPortable 1'],
+  4: ['gemmWide 4', 'gemm 4', 'gemmPortable 4'],
+  16: ['gemm 16', 'gemm 8', 'gemmPortable 8', 'gemmTiled 32'],
+  more: ['gemm 16', 'gemmPortable 8', 'gemmTiled 32', 'gemmTiled 64'],
+};
 
 export function defaultChoice(form: GemmAdapter): GemmChoice {
   return choiceOf((rows) => gemmCandidates(form)[rows][0]!);
 }
 
-export function choiceOf(pick: (rows: RowClass) => GemmForm): GemmChoice {
+export function choiceOf<T>(pick: (rows: RowClass) => T): Record<RowClass, T> {
   return { 1: pick('1'), 4: pick('4'), 16: pick('16'), more: pick('more') };
 }
 

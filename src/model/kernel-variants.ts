@@ -1,6 +1,6 @@
 /**
  * Which form of a kernel serves how many rows on this adapter. All forms of a kernel add in the same order, so the choice
- * changes speed and no bit. What is fast was measured on lavapipe (8 lanes) and SwiftShader (4 lanes).
+ * changes speed and no bit. What is fast was measured on lavapipe (8 lanes), SwiftShader (4 lanes) and an NVIDIA H100.
  */
 import { invariant, ModelError } from '../errors.ts';
 import { isMade, type Kernel, type KernelLibrary, type Overrides } from '../gpu/kernels.ts';
@@ -10,6 +10,7 @@ import {
   type GemmAdapter,
   type GemmChoice,
   type GemmForm,
+  type GemmKernel,
   mostRows,
   ROW_CLASSES,
 } from './gemm-forms.ts';
@@ -61,8 +62,10 @@ export interface AdapterForm extends GemmAdapter {
 
 /** Fixed in shaders/gemm_portable.wgsl: vec4 columns a thread. */
 const PORTABLE_COLUMNS = 2;
-/** Fixed in shaders/gemm_tiled.wgsl. */
+/** Fixed in shaders/gemm_tiled.wgsl, gemm_streamed.wgsl and gemm_blocked.wgsl. */
 const TILED_COLUMNS = 16;
+const STREAMED_COLUMNS = 8;
+const BLOCKED_COLUMNS = 32;
 /** Fixed in shaders/attention_portable.wgsl. */
 const PORTABLE_TILE_ROWS = 4;
 
@@ -74,6 +77,7 @@ export function adapterForm(subgroupSize: number | null, software: boolean): Ada
     reducing: software ? Math.max(16, subgroupSize ?? 0) : 256,
     columns: software ? 16 : 64,
     enoughWorkgroups: software ? 2 : 256,
+    waits: !software,
   };
 }
 
@@ -89,8 +93,9 @@ export function gemmVariants(
   choice: GemmChoice = defaultChoice(form),
 ): GemmVariant[] {
   return ROW_CLASSES.flatMap((rows) => {
-    const fallback = oddColumns ? withOddColumns(choice[rows]) : choice[rows];
-    return [...new Set([choice[rows], fallback])].map((chosen) => ({
+    const meant = weightsF32 ? withF32(choice[rows]) : choice[rows];
+    const fallback = oddColumns ? withOddColumns(meant) : meant;
+    return [...new Set([meant, fallback])].map((chosen) => ({
       ...gemmVariant(library, form, weightsF32, chosen),
       upTo: mostRows(rows),
     }));
@@ -113,26 +118,37 @@ export function gemmVariant(
     gemmWide: 2 * lanes,
     gemmPortable: PORTABLE_COLUMNS * columns,
     gemmTiled: TILED_COLUMNS,
+    gemmStreamed: STREAMED_COLUMNS,
+    gemmBlocked: BLOCKED_COLUMNS,
   };
-  const own: Overrides = needsLanes
-    ? { SUBGROUP: lanes }
-    : name === 'gemmPortable'
-      ? { WORKGROUP: columns }
-      : {};
-  const overrides = { ...own, ROWS: rows, WEIGHTS_F32: Number(weightsF32) };
+  const WEIGHTS_F32 = Number(weightsF32);
+  const overrides: Record<GemmKernel, Overrides> = {
+    gemm: { SUBGROUP: lanes, ROWS: rows, WEIGHTS_F32 },
+    gemmWide: { SUBGROUP: lanes, ROWS: rows, WEIGHTS_F32 },
+    gemmPortable: { WORKGROUP: columns, ROWS: rows, WEIGHTS_F32 },
+    gemmTiled: { ROWS: rows, WEIGHTS_F32 },
+    gemmStreamed: { ROWS: rows },
+    gemmBlocked: { WEIGHTS_F32 },
+  };
   return {
-    kernel: library.kernel(name, overrides),
+    kernel: library.kernel(name, overrides[name]),
     rows,
     columns4: sizes[name],
     upTo: Number.POSITIVE_INFINITY,
-    evenColumns: name === 'gemmWide',
+    evenColumns: name === 'gemmWide' || name === 'gemmStreamed',
   };
 }
 
 /** The form that takes its place where a matrix has an odd number of vec4 columns. */
 function withOddColumns(chosen: GemmForm): GemmForm {
   if (chosen === 'gemmWide 1') return 'gemmPortable 1';
-  return chosen === 'gemmWide 4' ? 'gemm 4' : chosen;
+  return chosen === 'gemmWide 4' ? 'gemm 4' : withF32(chosen);
+}
+
+/** The same where weights are f32. */
+function withF32(chosen: GemmForm): GemmForm {
+  const { name, rows } = formOf(chosen);
+  return name === 'gemmStreamed' ? (`gemmPortable ${rows}` as GemmForm) : chosen;
 }
 
 const serves = ({ evenColumns }: GemmVariant, columns4: number): boolean =>
@@ -188,22 +204,49 @@ export function tileRowsOf(headDim: number, group: number): { many: number; few:
   return { many, few: Math.min(many, 2 ** Math.ceil(Math.log2(group))) };
 }
 
+/** The same of attention_blocked.wgsl: queries fit 4 KiB of workgroup memory, and a tile of keys 8. */
+export function blockedTileOf(headDim: number, group: number): { many: number; few: number; keys: number } {
+  const most = (bytes: number, limit: number) =>
+    Math.min(limit, 2 ** Math.floor(Math.log2(bytes / (4 * headDim))));
+  const many = most(4096, 16);
+  return { many, few: Math.min(many, 2 ** Math.ceil(Math.log2(group))), keys: most(8192, 32) };
+}
+
+/** An adapter's attention: all its forms add in one order, which other adapters' forms need not. */
+function attentionForm(
+  { subgroup, waits }: AdapterForm,
+  headDim: number,
+  group: number,
+): {
+  name: 'attention' | 'attentionBlocked' | 'attentionPortable';
+  few: number;
+  many: number;
+  own: (rows: number) => Overrides;
+} {
+  if (waits) {
+    const { keys: KEYS, ...rows } = blockedTileOf(headDim, group);
+    return { name: 'attentionBlocked', ...rows, own: (ROWS) => ({ ROWS, KEYS }) };
+  }
+  if (subgroup === null) {
+    return { name: 'attentionPortable', few: PORTABLE_TILE_ROWS, many: PORTABLE_TILE_ROWS, own: () => ({}) };
+  }
+  const rows = tileRowsOf(headDim, group);
+  return { name: 'attention', ...rows, own: (ROWS) => ({ SUBGROUP: subgroup, ROWS }) };
+}
+
 /** Makes none of them. */
 export function attentionVariants(
   library: KernelLibrary,
-  { subgroup, workgroup, enoughWorkgroups }: AdapterForm,
+  form: AdapterForm,
   { headDim, blockSize, kvHeads, group, kvF32, maxModelLen }: AttentionShape,
 ): AttentionVariants {
-  const overrides = { HEAD_DIM: headDim, BLOCK_SIZE: blockSize, KV_F32: Number(kvF32), PART: ATTENTION_PART };
+  const { workgroup, enoughWorkgroups } = form;
+  const { name, own, few: fewRows, many: manyRows } = attentionForm(form, headDim, group);
+  const shape = { HEAD_DIM: headDim, BLOCK_SIZE: blockSize, KV_F32: Number(kvF32), PART: ATTENTION_PART };
   const variant = (tileRows: number, SPLIT: 0 | 1): AttentionVariant => ({
-    kernel:
-      subgroup === null
-        ? library.kernel('attentionPortable', { ...overrides, SPLIT })
-        : library.kernel('attention', { ...overrides, SPLIT, SUBGROUP: subgroup, ROWS: tileRows }),
+    kernel: library.kernel(name, { ...shape, SPLIT, ...own(tileRows) }),
     tileRows,
   });
-  const { many: manyRows, few: fewRows } =
-    subgroup === null ? { many: PORTABLE_TILE_ROWS, few: PORTABLE_TILE_ROWS } : tileRowsOf(headDim, group);
   const splitVariant = (): SplitAttention => ({
     ...variant(fewRows, 1),
     combine: library.kernel('attentionCombine', { WORKGROUP: workgroup, PART: ATTENTION_PART }),

@@ -89,7 +89,8 @@ describe('a fixture folder', slowAdapter, () => {
     );
     const { result, chunkDifference } = await check(folder('llama-gqa-tied'), both);
     expect(result.passed).toBe(true);
-    expect(chunkDifference).toMatch(/^one chunk: /);
+    // Which chunk has the changed rows depends on the forms that the adapter takes.
+    expect(chunkDifference).toMatch(/^(one chunk|chunks of [\d, ]+): /);
   });
 
   it('that is none gives one sentence', async () => {

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { GpuDevice } from '../../src/gpu/device.ts';
 import type { KernelName, Overrides } from '../../src/gpu/kernels.ts';
 import { packUniform } from '../../src/gpu/uniforms.ts';
-import { tileRowsOf } from '../../src/model/kernel-variants.ts';
+import { blockedTileOf, tileRowsOf } from '../../src/model/kernel-variants.ts';
 import { EVERY_KEY } from '../../src/model/layer-attention.ts';
 import { openTestDevice } from './adapter.ts';
 import { attention, maxError, randomValues, store } from './reference.ts';
@@ -49,7 +49,18 @@ const PART = 32;
 function forms({ headDim, group }: Pick<Case, 'headDim' | 'group'>): Form[] {
   const lanes = gpu.report.subgroupSize;
   const portable = { kernel: 'attentionPortable', overrides: {}, tileRows: 4 } as const;
-  const list: Form[] = [false, true].map((split) => ({ ...portable, split }));
+  // Of narrow heads a software adapter, which never takes it, compiles it for a quarter of a minute.
+  const blocked = gpu.report.software && headDim <= 64 ? null : blockedTileOf(headDim, group);
+  const ofBlocked = ({ many, few, keys: KEYS }: ReturnType<typeof blockedTileOf>): Form[] =>
+    [
+      { tileRows: many, split: false },
+      { tileRows: few, split: false },
+      { tileRows: few, split: true },
+    ].map((form) => ({ kernel: 'attentionBlocked', overrides: { ROWS: form.tileRows, KEYS }, ...form }));
+  const list: Form[] = [
+    ...[false, true].map((split) => ({ ...portable, split })),
+    ...(blocked ? ofBlocked(blocked) : []),
+  ];
   if (lanes === null) return list;
   const { many, few } = tileRowsOf(headDim, group);
   const ofRows = (rows: number, split: boolean): Form[] =>
@@ -240,32 +251,35 @@ describe('paged attention', () => {
     },
   );
 
-  it('gives a row the same bits whatever the chunk it came in, the rows beside it and the form', async () => {
-    const whole: Case = {
-      headDim: 64,
-      group: 2,
-      kvHeads: 1,
-      start: 0,
-      rows: 70,
-      kvDtype: 'f16',
-      blockSize: 8,
-    };
-    const width = whole.headDim * whole.group;
-    for (const form of forms(whole)) {
-      const { out } = await attend(form, whole);
-      const other = forms(whole).find((f) => f.kernel === form.kernel)!;
-      expect(out, JSON.stringify(form)).toEqual((await attend(other, whole)).out);
-      for (const [start, rows] of [
-        [0, 8],
-        [8, 5],
-        [13, 16],
-        [28, 1],
-        [31, 3],
-        [60, 10],
-      ] as const) {
-        const part = await attend(form, { ...whole, start, rows });
-        expect(part.out).toEqual(out.slice(start * width, (start + rows) * width));
+  it.each([64, 128])(
+    'of %i dimensions gives a row the same bits whatever the chunk it came in, the rows beside it and the form',
+    async (headDim) => {
+      const whole: Case = {
+        headDim,
+        group: 2,
+        kvHeads: 1,
+        start: 0,
+        rows: 70,
+        kvDtype: 'f16',
+        blockSize: 8,
+      };
+      const width = whole.headDim * whole.group;
+      for (const form of forms(whole)) {
+        const { out } = await attend(form, whole);
+        const other = forms(whole).find((f) => f.kernel === form.kernel)!;
+        expect(out, JSON.stringify(form)).toEqual((await attend(other, whole)).out);
+        for (const [start, rows] of [
+          [0, 8],
+          [8, 5],
+          [13, 16],
+          [28, 1],
+          [31, 3],
+          [60, 10],
+        ] as const) {
+          const part = await attend(form, { ...whole, start, rows });
+          expect(part.out).toEqual(out.slice(start * width, (start + rows) * width));
+        }
       }
-    }
-  });
+    },
+  );
 });

@@ -25,7 +25,8 @@ afterAll(() => {
   for (const device of Object.values(devices)) device?.destroy();
 });
 
-const [SUMS, WORKGROUP] = [16, 16];
+/** SUMS: at least a subgroup of any adapter. */
+const [SUMS, WORKGROUP] = [64, 16];
 const [INPUTS, INPUTS4, EPS] = [42, 11, 1e-5];
 const K = 4 * INPUTS4;
 const nothing = new Float32Array(4);
@@ -33,7 +34,7 @@ const nan = (values: number) => new Float32Array(values).fill(Number.NaN);
 const step = (rows: number) => packUniform('step', { rows, logit_rows: 0 });
 
 interface Form {
-  kernel: 'gemmWide' | 'gemmPortable';
+  kernel: 'gemmWide' | 'gemmPortable' | 'gemmStreamed';
   overrides: Overrides;
   rows: number;
   columns4: number;
@@ -43,6 +44,7 @@ function forms(): Form[] {
   const lanes = gpu.report.subgroupSize;
   return [1, 4].flatMap((rows): Form[] => [
     { kernel: 'gemmPortable', overrides: { WORKGROUP, ROWS: rows }, rows, columns4: 2 * WORKGROUP },
+    { kernel: 'gemmStreamed', overrides: { ROWS: rows }, rows, columns4: 8 },
     ...(lanes && lanes >= 8
       ? [
           {

@@ -1,7 +1,7 @@
 /** Engines that fuse kernels of few rows and such that do not: the same tokens, logits and KV, with fewer dispatches. */
 import { afterEach, beforeAll, expect, it } from 'vitest';
 import type { Arithmetic } from '../../src/config/arithmetic.ts';
-import { choiceOf, type GemmChoice } from '../../src/model/gemm-forms.ts';
+import { choiceOf, type GemmChoice, type GemmForm } from '../../src/model/gemm-forms.ts';
 import { presetArchitecture } from '../../src/model/presets.ts';
 import { SeededWeights } from '../../src/model/seeded-weights.ts';
 import type { Architecture } from '../../src/model/types.ts';
@@ -12,7 +12,7 @@ let h: Harness;
 afterEach(() => h.close());
 
 const nano: Architecture = { ...presetArchitecture('nano'), numLayers: 2 };
-const portable: GemmChoice = choiceOf((rows) =>
+const portable: GemmChoice = choiceOf<GemmForm>((rows) =>
   rows === '1' || rows === '4' ? `gemmPortable ${rows}` : 'gemmTiled 32',
 );
 const window = { kind: 'sliding', window: 20 } as const;

@@ -5,6 +5,7 @@ import {
   ATTENTION_PART,
   adapterForm,
   attentionParts,
+  blockedTileOf,
   checkKernelsServe,
   contextParts,
 } from '../../src/model/kernel-variants.ts';
@@ -47,6 +48,20 @@ it('attention is split where workgroups are few, and a window of one part never'
   expect(attentionParts({ ...step, workgroups: 2 }, 4, form)).toBe(1);
   expect(attentionParts({ ...step, window: 512 }, 4, form)).toBe(3);
   expect(attentionParts({ ...step, window: ATTENTION_PART }, 4, form)).toBe(1);
+});
+
+it('attention of a GPU fits the workgroup memory that every adapter has, and its threads the tile', () => {
+  for (let headDim = 4; headDim <= 256; headDim += 4) {
+    const { many: rows, keys } = blockedTileOf(headDim, 4);
+    const [dims4, quads, threads] = [headDim / 4, keys / 4, 128];
+    // As attention_blocked.wgsl and its parts have them: queries, weights, kept; partial, totals; places.
+    const vec4s = rows * (dims4 + 1) + rows * (quads + 1) + dims4 * (keys + 1);
+    expect(16 * vec4s + 4 * 2 * rows * quads + 4 * keys, `${headDim}`).toBeLessThanOrEqual(16_384);
+    expect(rows * quads, `${headDim}`).toBeLessThanOrEqual(threads);
+    expect(2 * Math.floor(threads / dims4), `${headDim}`).toBeGreaterThanOrEqual(rows);
+    expect(Math.ceil((keys * dims4) / threads), `${headDim}`).toBeLessThanOrEqual(4);
+    expect(ATTENTION_PART % keys).toBe(0);
+  }
 });
 
 it('heads that no kernel serves are named before anything is made, whatever the size of a block', async () => {

@@ -1,5 +1,7 @@
 /** Single kernels on a device of their own: dispatched once on plain arrays, their results read back. Judges nothing. */
+
 import type { Arithmetic } from '../../config/arithmetic.ts';
+import { wholeVec4s } from '../../gpu/buffer-size.ts';
 import { GpuDevice } from '../../gpu/device.ts';
 import { type Kernel, KernelLibrary, kernels } from '../../gpu/kernels.ts';
 import { type AdapterForm, adapterForm } from '../../model/kernel-variants.ts';
@@ -14,7 +16,7 @@ export interface KernelBench {
   arithmetic: Arithmetic;
   library: KernelLibrary;
   /** The form that the runner takes on this adapter, and the one that any adapter can take. */
-  forms: readonly AdapterForm[];
+  forms: readonly [AdapterForm, ...AdapterForm[]];
   /**
    * Inputs in binding order, an array for each binding, also for what is only written. Resolves to what the written
    * ones hold afterwards, in that order, padded to 16 bytes. Throws EngineDeadError for a dispatch that is not valid.
@@ -92,7 +94,7 @@ export function upload(gpu: GpuDevice, input: KernelInput, uniform: boolean): GP
       ? new Uint8Array(input)
       : new Uint8Array(input.buffer, input.byteOffset, input.byteLength);
   const buffer = gpu.device.createBuffer({
-    size: Math.max(16, (bytes.byteLength + 15) & ~15),
+    size: wholeVec4s(bytes.byteLength),
     usage: (uniform ? GPUBufferUsage.UNIFORM : GPUBufferUsage.STORAGE) | GPUBufferUsage.COPY_SRC,
     mappedAtCreation: true,
   });

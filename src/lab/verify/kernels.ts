@@ -1,5 +1,6 @@
 /** Check (a): each kernel, dispatched alone with random inputs, against float64; shapes of the user's model and odd ones. */
 import { unmeasured } from '../../config/arithmetic.ts';
+import type { AdapterForm } from '../../model/kernel-variants.ts';
 import type { Platform } from '../../platform/types.ts';
 import { attention } from './attention-kernel.ts';
 import { type KernelBench, withBench } from './kernel-bench.ts';
@@ -31,6 +32,7 @@ export function kernelChecks(platform: Platform): CheckProvider {
 
 /** The portable forms everywhere; the others where the runner takes them. */
 function checksFor(forms: KernelBench['forms']): KernelCheck[] {
+  const [chosen] = forms;
   return [
     embedding,
     rms,
@@ -39,16 +41,20 @@ function checksFor(forms: KernelBench['forms']): KernelCheck[] {
         ? [gemm('gemm_portable', 'gemmPortable', form), gemm('gemm_tiled', 'gemmTiled', form)]
         : [gemm('gemm', 'gemm', form), gemm('gemm_wide', 'gemmWide', form)],
     ),
+    ...(chosen.waits
+      ? [gemm('gemm_streamed', 'gemmStreamed', chosen), gemm('gemm_blocked', 'gemmBlocked', chosen)]
+      : []),
     rope,
-    ...forms.map((form) =>
-      form.subgroup === null
-        ? attention('attention_portable', 'attentionPortable', form)
-        : attention('attention', 'attention', form),
-    ),
+    ...(chosen.waits ? [attention('attention_blocked', 'attentionBlocked', chosen)] : forms.map(attentionOf)),
     activation,
     sample,
   ];
 }
+
+const attentionOf = (form: AdapterForm): KernelCheck =>
+  form.subgroup === null
+    ? attention('attention_portable', 'attentionPortable', form)
+    : attention('attention', 'attention', form);
 
 function judge(findings: readonly Finding[]): CheckResult {
   const share = ({ error, bound }: Finding): number => (error === 0 ? 0 : error / bound);
