@@ -25,6 +25,10 @@ export async function hasF16(): Promise<boolean> {
   return gpu.report.features.includes('shader-f16');
 }
 
+/** Whether kernels of GPUs are tried here: SwiftShader compiles them for long, and lavapipe tries them too. */
+export const triesGpuKernels = ({ report }: GpuDevice): boolean =>
+  !report.software || (report.subgroupSize ?? 0) >= 8;
+
 /** What this adapter can compute matrix products in, with a device for each. */
 export async function openEachArithmetic(): Promise<Record<Arithmetic, GpuDevice | null>> {
   const f16 = (await hasF16()) ? await openTestDevice(0, true, 'f16') : null;

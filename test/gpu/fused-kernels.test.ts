@@ -11,7 +11,7 @@ import { halfToFloat } from '../../src/model/half.ts';
 import { ropeThreads } from '../../src/model/kernel-variants.ts';
 import { plainProduct } from '../../src/model/matrices.ts';
 import { PANEL_COLUMNS } from '../../src/model/panels.ts';
-import { openEachArithmetic } from './adapter.ts';
+import { openEachArithmetic, triesGpuKernels } from './adapter.ts';
 import { inPanels, matmul, maxError, randomValues, store } from './reference.ts';
 import { runKernel } from './run-kernel.ts';
 
@@ -27,7 +27,7 @@ afterAll(() => {
 
 /** SUMS: at least a subgroup of any adapter. */
 const [SUMS, WORKGROUP] = [64, 16];
-const [INPUTS, INPUTS4, EPS] = [42, 11, 1e-5];
+const [INPUTS, INPUTS4, EPS] = [138, 35, 1e-5];
 const K = 4 * INPUTS4;
 const nothing = new Float32Array(4);
 const nan = (values: number) => new Float32Array(values).fill(Number.NaN);
@@ -42,9 +42,11 @@ interface Form {
 
 function forms(): Form[] {
   const lanes = gpu.report.subgroupSize;
+  // In f16 a software adapter compiles for minutes what differs in the products, which gemm.test.ts holds.
+  const ofGpus = triesGpuKernels(gpu) && !(gpu.report.software && gpu.report.arithmetic === 'f16');
   return [1, 4].flatMap((rows): Form[] => [
     { kernel: 'gemmPortable', overrides: { WORKGROUP, ROWS: rows }, rows, columns4: 2 * WORKGROUP },
-    { kernel: 'gemmStreamed', overrides: { ROWS: rows }, rows, columns4: 8 },
+    ...(ofGpus ? [{ kernel: 'gemmStreamed' as const, overrides: { ROWS: rows }, rows, columns4: 8 }] : []),
     ...(lanes && lanes >= 8
       ? [
           {

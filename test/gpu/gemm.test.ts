@@ -6,7 +6,7 @@ import type { KernelName, Overrides } from '../../src/gpu/kernels.ts';
 import { packUniform } from '../../src/gpu/uniforms.ts';
 import { plainProduct } from '../../src/model/matrices.ts';
 import { PANEL_COLUMNS } from '../../src/model/panels.ts';
-import { openEachArithmetic } from './adapter.ts';
+import { openEachArithmetic, triesGpuKernels } from './adapter.ts';
 import { f16Bound, inPanels, matmul, maxError, randomValues, store } from './reference.ts';
 import { runKernel } from './run-kernel.ts';
 
@@ -35,7 +35,6 @@ function forms(arithmetic: Arithmetic): Form[] {
     rows,
     columns4: 16,
   }));
-  const blocked = { arithmetic, kernel: 'gemmBlocked' as const, overrides: {}, rows: 64, columns4: 32 };
   const streamed = [1, 4, 8].map((rows) => ({
     arithmetic,
     kernel: 'gemmStreamed' as const,
@@ -43,6 +42,8 @@ function forms(arithmetic: Arithmetic): Form[] {
     rows,
     columns4: 8,
   }));
+  const blocked = { arithmetic, kernel: 'gemmBlocked' as const, overrides: {}, rows: 64, columns4: 32 };
+  const ofGpus: Form[] = triesGpuKernels(devices.f32!) ? [...streamed, blocked] : [];
   const portable = [1, 4, 8].map((rows) => ({
     arithmetic,
     kernel: 'gemmPortable' as const,
@@ -51,7 +52,7 @@ function forms(arithmetic: Arithmetic): Form[] {
     columns4: 32,
   }));
   const lanes = devices.f32!.report.subgroupSize;
-  if (lanes === null) return [...portable, ...tiled, blocked, ...streamed];
+  if (lanes === null) return [...portable, ...tiled, ...ofGpus];
   const shuffled = [1, 4, 8, 16].map((rows) => ({
     arithmetic,
     kernel: 'gemm' as const,
@@ -66,7 +67,7 @@ function forms(arithmetic: Arithmetic): Form[] {
     rows,
     columns4: 2 * lanes,
   }));
-  return [...portable, ...tiled, blocked, ...streamed, ...shuffled, ...wide];
+  return [...portable, ...tiled, ...ofGpus, ...shuffled, ...wide];
 }
 
 /** Two forms take columns by eights, one of them only halves. */
