@@ -101,10 +101,10 @@ function engineLines(
     (feature) => `${feature} ${adapter.features.includes(feature) ? 'yes' : 'no'}`,
   );
   const { limits } = adapter;
-  const kernels =
-    adapter.subgroupSize === null
-      ? 'portable forms: no subgroups of one fixed size'
-      : `subgroup forms: ${adapter.subgroupSize} lanes`;
+  const lanes = adapter.subgroupSize;
+  const software =
+    lanes === null ? 'portable forms: no subgroups of one fixed size' : `subgroup forms: ${lanes} lanes`;
+  const kernels = adapter.software ? software : 'forms for GPUs';
   const compile = engines.map(
     ({ engineId, pipelines, compileMs }) => `${engineId} ${pipelines} in ${formatSeconds(compileMs)}`,
   );

@@ -3,7 +3,6 @@
  * and stays so. A buffer has one user at a time; who finds all in use waits in line. It maps nothing: a user unmaps the
  * buffer before giving it back, or gives it back mapped where the next user expects that (uploads).
  */
-
 import { EngineDeadError } from '../errors.ts';
 import { roundUp } from './buffer-size.ts';
 import type { GpuDevice } from './device.ts';

@@ -2,7 +2,6 @@
  * Weights that several engines start with, generated or read once among them: each makes what no other has begun, into memory
  * that all of them see, and takes the rest from there. Whoever cannot go on leaves the others to make it themselves.
  */
-
 import { invariant } from '../errors.ts';
 import { roundUp } from '../gpu/buffer-size.ts';
 import { matricesOf } from './matrices.ts';

@@ -1,5 +1,4 @@
 /** What a model's weights take on a device, from its architecture alone: known before any is generated or read. */
-
 import { AdapterError } from '../errors.ts';
 import type { AdapterReport } from '../gpu/adapter-report.ts';
 import { wholeVec4s } from '../gpu/buffer-size.ts';

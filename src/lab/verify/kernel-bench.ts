@@ -1,5 +1,4 @@
 /** Single kernels on a device of their own: dispatched once on plain arrays, their results read back. Judges nothing. */
-
 import type { Arithmetic } from '../../config/arithmetic.ts';
 import { wholeVec4s } from '../../gpu/buffer-size.ts';
 import { GpuDevice } from '../../gpu/device.ts';
