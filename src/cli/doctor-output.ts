@@ -23,6 +23,8 @@ export interface DoctorFindings {
   choice: string;
   model: string;
   adapters: readonly AdapterFinding[];
+  /** The kernel has an NVIDIA driver. */
+  nvidia: boolean;
   /** null when no engine could start; `error` says why. */
   info: ClusterInfo | null;
   copyRates: readonly CopyRateFinding[] | null;
@@ -32,7 +34,7 @@ export interface DoctorFindings {
 type Colors = ReturnType<typeof pc.createColors>;
 
 /** Sentences, most important first; none when all is well. */
-export function advise({ adapters, info, error, choice }: DoctorFindings): string[] {
+export function advise({ adapters, nvidia, info, error, choice }: DoctorFindings): string[] {
   const found = (driver: string): boolean => adapters.some((a) => a.driver === driver && a.adapter !== null);
   const gpu = adapters.some(({ adapter }) => adapter && !adapter.software);
   const advice: string[] = [];
@@ -42,7 +44,9 @@ export function advise({ adapters, info, error, choice }: DoctorFindings): strin
   }
   if (!gpu) {
     advice.push(
-      "No GPU was found: figures will be the CPU's. For a GPU, install its Vulkan driver; vulkaninfo should list it.",
+      nvidia
+        ? "An NVIDIA card is here, and Vulkan does not find it: figures will be the CPU's. Install what its driver needs beside itself (Debian, Ubuntu: libvulkan1 libegl1 libgl1 libgles2), give a container the driver's graphics libraries (NVIDIA_DRIVER_CAPABILITIES=all), and name nvidia_icd.json in VK_DRIVER_FILES where it is in none of the loader's folders."
+        : "No GPU was found: figures will be the CPU's. For a GPU, install its Vulkan driver; vulkaninfo should list it.",
     );
   }
   if (!gpu && !found('lavapipe')) {

@@ -30,6 +30,8 @@ export interface CopyRateFinding {
 
 export interface DoctorProbes {
   adapters(): Promise<readonly AdapterFinding[]>;
+  /** Whether the kernel has an NVIDIA driver, be it that Vulkan finds it or not. */
+  nvidia(): boolean;
   /** The cluster is idle, and is closed afterwards. null: this build cannot measure it. */
   copyRates(cluster: Cluster): Promise<readonly CopyRateFinding[] | null>;
 }

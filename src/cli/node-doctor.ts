@@ -1,4 +1,5 @@
 /** What `kvferry doctor` asks this machine. */
+import { existsSync } from 'node:fs';
 import { EngineCluster } from '../fleet/cluster.ts';
 import type { CopyRate } from '../lab/copy-rates.ts';
 import { quantile } from '../measure/statistics.ts';
@@ -11,6 +12,7 @@ const COPY = { bytes: 4 * 2 ** 20, chunkBytes: DEFAULT_CHUNK_BYTES, rounds: 5 } 
 
 export const nodeDoctor: DoctorProbes = {
   adapters: probeAll,
+  nvidia: () => existsSync('/proc/driver/nvidia/version') || existsSync('/dev/nvidiactl'),
 
   async copyRates(cluster) {
     if (!(cluster instanceof EngineCluster)) return null;

@@ -247,6 +247,16 @@ describe('kvferry doctor', () => {
     expect(world.clusters[0]?.closed).toBe(1);
   });
 
+  test('an NVIDIA card that Vulkan does not find: what its driver lacks, as in a bare container', async () => {
+    const world = fakeWorld();
+    await main(['doctor'], world.deps);
+    expect(world.out()).not.toContain('NVIDIA');
+    world.deps.doctor.nvidia = () => true;
+    await main(['doctor'], world.deps);
+    expect(world.out()).toContain('VK_DRIVER_FILES');
+    expect(widest(world.out())).toBeLessThanOrEqual(80);
+  });
+
   test('a machine on which nothing starts: why, what to do, exit code 1', async () => {
     const world = fakeWorld({ adapterFails: new AdapterError('Dawn accepts no adapter') });
     expect(await main(['doctor', '--adapter', 'gpu', '--json', 'd.json'], world.deps)).toBe(1);

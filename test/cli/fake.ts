@@ -170,6 +170,7 @@ export function fakeWorld(troubles: FakeTroubles = {}, files: Record<string, str
           error: null,
         },
       ],
+      nvidia: () => false,
       copyRates: async () => [
         { direction: 'P→shared→D', bytes: 4e6, gbps: 1.25, byHandGbps: 0.9 },
         { direction: 'D→shared→P', bytes: 4e6, gbps: 1.5, byHandGbps: null },
