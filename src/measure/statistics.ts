@@ -1,5 +1,5 @@
 /** Summaries of samples. Quantiles interpolate linearly between order statistics, as pandas and NumPy do by default. */
-import { mean, sampleStandardDeviation } from 'simple-statistics';
+import { max, mean, sampleStandardDeviation } from 'simple-statistics';
 import type { Described } from './bench-report.ts';
 import type { Summary } from './report.ts';
 
@@ -30,7 +30,7 @@ export function summarise(samples: readonly number[]): Summary | null {
     mean: mean([...samples]),
     p50: quantile(samples, 0.5),
     p90: quantile(samples, 0.9),
-    max: Math.max(...samples),
+    max: max([...samples]),
   };
 }
 

@@ -3,7 +3,20 @@ import { compareRuns, LogitKeeper } from '../../src/measure/comparison.ts';
 import type { RunReport, TurnReport } from '../../src/measure/report.ts';
 import { quantile, summarise } from '../../src/measure/statistics.ts';
 import { summariseRun } from '../../src/measure/summary.ts';
+import { distribution } from '../../src/report/html/distribution.ts';
 import { turnReport } from './turns.ts';
+
+test('a summary and a chart of more samples than a call takes arguments', () => {
+  const many = Array.from({ length: 200_000 }, (_, i) => i);
+  expect(summarise(many)).toMatchObject({ mean: 99_999.5, p50: 99_999.5, max: 199_999 });
+  const drawn = distribution({
+    kind: 'distribution',
+    title: 'TTFT',
+    unit: 'ms',
+    series: [{ name: 'one', values: many }],
+  });
+  expect(JSON.stringify(drawn)).toContain('median');
+});
 
 describe('quantiles', () => {
   // pandas, DataFrame.quantile's documentation: a = [1, 2, 3, 4], b = [1, 10, 100, 100].

@@ -1,4 +1,5 @@
 /** Every sample as a dot, a lane for each series, with the quartiles below: what a mean alone hides. */
+import { extent } from 'simple-statistics';
 import { formatMs } from '../../measure/format.ts';
 import { quantile } from '../../measure/statistics.ts';
 import { type DistributionPiece, evenly } from '../document.ts';
@@ -30,13 +31,13 @@ export function distribution(piece: DistributionPiece): Markup {
 
 function draw({ unit }: DistributionPiece, series: DistributionPiece['series'], canvas: Canvas): Drawing {
   const all = series.flatMap(({ values }) => values);
-  const [min, max] = [Math.min(...all), Math.max(...all)];
+  const [least, most] = extent(all);
   const left = canvas.narrow ? 8 : labelRoom(series.map(({ name }) => name));
   const right = canvas.width - 12;
-  const isLog = min > 0 && max / min > 12;
+  const isLog = least > 0 && most / least > 12;
   const scale = isLog
-    ? logScale(min / 1.1, max * 1.05, left, right)
-    : linearScale(max * 1.05, left, right, canvas.narrow ? 4 : 8);
+    ? logScale(least / 1.1, most * 1.05, left, right)
+    : linearScale(most * 1.05, left, right, canvas.narrow ? 4 : 8);
   const row = canvas.narrow ? ROW + 16 : ROW;
   const bottom = series.length * row + 6;
   const lanes = series.map(({ name, values }, i) =>
@@ -57,6 +58,7 @@ function lane(
   unit: string,
   canvas: Canvas,
 ): Markup {
+  const [least, most] = extent([...values]);
   const [q1, median, q3] = [quantile(values, 0.25), quantile(values, 0.5), quantile(values, 0.75)];
   const dotsAt = top + (canvas.narrow ? 36 : 22);
   const boxAt = dotsAt + 17;
@@ -68,7 +70,7 @@ function lane(
   const label = canvas.narrow
     ? html`<text class="strong" x="0" y="${top + 14}">${name}</text><text class="muted" x="${canvas.width}" y="${top + 14}" text-anchor="end">median ${formatMs(median)} ${unit}</text>`
     : html`<text class="strong" x="0" y="${dotsAt + 2}">${name}</text><text class="muted" x="0" y="${dotsAt + 19}">median ${formatMs(median)}</text>`;
-  return html`<g><title>${title}</title>${label}${dots}<line class="whisker ${color}" x1="${x(Math.min(...values))}" x2="${x(Math.max(...values))}" y1="${boxAt}" y2="${boxAt}"/><rect class="${color}" x="${x(q1)}" y="${boxAt - 5}" width="${Math.max(1.5, x(q3) - x(q1))}" height="10" rx="2"/><line class="median" x1="${x(median)}" x2="${x(median)}" y1="${boxAt - 8}" y2="${boxAt + 8}"/></g>`;
+  return html`<g><title>${title}</title>${label}${dots}<line class="whisker ${color}" x1="${x(least)}" x2="${x(most)}" y1="${boxAt}" y2="${boxAt}"/><rect class="${color}" x="${x(q1)}" y="${boxAt - 5}" width="${Math.max(1.5, x(q3) - x(q1))}" height="10" rx="2"/><line class="median" x1="${x(median)}" x2="${x(median)}" y1="${boxAt - 8}" y2="${boxAt + 8}"/></g>`;
 }
 
 function thin(values: readonly number[]): readonly number[] {
