@@ -21,7 +21,7 @@ export function traceSentences(summary: TraceSummary, format: TraceFormat): stri
   const follows =
     follow_ups === 0
       ? 'none goes on after another one.'
-      : `${plural(follow_ups, 'turn')} (${formatPercent(follow_ups / requests)}) go on after another one, up to turn ${summary.deepest_turn}.`;
+      : `${plural(follow_ups, 'turn')} (${formatPercent(follow_ups / requests)}) ${follow_ups === 1 ? 'goes' : 'go'} on after another one, up to turn ${summary.deepest_turn}.`;
   const found = [
     `${plural(requests, 'request')} in ${plural(conversations, 'conversation')}: ${follows}`,
     timesOf(summary, format),

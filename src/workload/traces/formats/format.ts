@@ -81,7 +81,7 @@ export function wrongCount(
 ): string | null {
   const wanted = Math.ceil(inputTokens / traceBlockSize);
   if (hashIds.length === wanted) return null;
-  return `${hashIds.length} hash ids for ${inputTokens} tokens: wanted ${wanted}, one for each ${traceBlockSize} tokens (--trace-block-size says how many)`;
+  return `${hashIds.length} hash ${hashIds.length === 1 ? 'id' : 'ids'} for ${inputTokens} tokens: wanted ${wanted}, one for each ${traceBlockSize} tokens (--trace-block-size says how many)`;
 }
 
 /** Cells of a line of CSV by their headings, or what is wrong. Quotes around a cell are dropped; cells hold no commas. */
