@@ -11,7 +11,7 @@ describe('kvferry trace', () => {
     const world = fakeWorld({}, { 't.jsonl': TRACE });
     expect(await main(['trace', 'info', 't.jsonl', '--json', 'out.json'], world.deps)).toBe(0);
     expect(world.out()).toContain('t.jsonl: mooncake, 512 tokens a block.');
-    expect(world.out()).toContain('3 requests in 2 conversations: 1 turn (33.3%) go on after another');
+    expect(world.out()).toContain('3 requests in 2 conversations: 1 turn (33.3%) goes on after another');
     for (const line of world.out().split('\n')) expect(line.length).toBeLessThanOrEqual(80);
     expect(JSON.parse(world.files.get('out.json')!)).toMatchObject({
       requests: 3,

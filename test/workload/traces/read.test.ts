@@ -198,7 +198,7 @@ describe('what cannot be read', () => {
   const good = { timestamp: 0, input_length: 600, output_length: 5, hash_ids: [0, 1] };
 
   it.each([
-    [{ ...good, hash_ids: [0] }, 'trace, line 2: 1 hash ids for 600 tokens: wanted 2'],
+    [{ ...good, hash_ids: [0] }, 'trace, line 2: 1 hash id for 600 tokens: wanted 2'],
     [
       { ...good, input_length: -1 },
       'trace, line 2: input_length is -1: wanted a whole number of tokens, 1 or more',
