@@ -174,10 +174,12 @@ export class EngineCluster implements Cluster {
     this.#info = { ...this.#info, link: options.link };
     this.#changing++;
     try {
-      await this.#engines.each(({ serving }) => serving.releaseHolds('all'));
-      await this.#engines.each((engine, spec) => reconfigure(engine, spec, options));
-      await this.#store?.clear();
-      await this.#store?.setLink(options.link);
+      await this.members.inTurn(async () => {
+        await this.#engines.each(({ serving }) => serving.releaseHolds('all'));
+        await this.#engines.each((engine, spec) => reconfigure(engine, spec, options));
+        await this.#store?.clear();
+        await this.#store?.setLink(options.link);
+      });
     } finally {
       this.#changing--;
     }

@@ -86,7 +86,7 @@ export class Membership<E extends Member = ThreadEngine> {
       const joined: Joined[] = [];
       for (const seat of add) {
         if (this.#closed) throw new RequestError('the fleet was closed while it was being scaled');
-        const engine = await this.#inTurn(() => pool.add(seat, options().mode, this.#deps.joins));
+        const engine = await this.inTurn(() => pool.add(seat, options().mode, this.#deps.joins));
         const { engineId, role, name, startMs, started } = engine;
         joined.push({ engineId, role, name, startMs, loadMs: started.loadMs, compileMs: started.compileMs });
         tell({ kind: 'joined', ...joined.at(-1)! });
@@ -102,7 +102,7 @@ export class Membership<E extends Member = ThreadEngine> {
     const { pool, options, tell } = this.#deps;
     try {
       const stays = (engine: E) => !this.#leaving.has(engine);
-      return await this.#inTurn(() => pool.replaceDead(options().mode, this.#deps.joins, stays));
+      return await this.inTurn(() => pool.replaceDead(options().mode, this.#deps.joins, stays));
     } finally {
       tell({ kind: 'revived' });
     }
@@ -125,7 +125,7 @@ export class Membership<E extends Member = ThreadEngine> {
   async #leave(name: string, rule: DrainRule): Promise<Left> {
     const { pool, clock, conversations, turns, clientOf, tell, newId, onLost } = this.#deps;
     // One that is just being replaced is left to its successor: that one leaves then.
-    const engine = await this.#inTurn(async () => {
+    const engine = await this.inTurn(async () => {
       const found = pool.all.find((each) => each.name === name)!;
       this.#leaving.add(found);
       return found;
@@ -140,7 +140,7 @@ export class Membership<E extends Member = ThreadEngine> {
     const leaving = { client: clientOf(engine), remaining };
     const deps = { clock, conversations, turns, heir, newId, ...(onLost ? { onLost } : {}) };
     const report = await drained(leaving, rule, deps);
-    await this.#inTurn(() => pool.remove(engine));
+    await this.inTurn(() => pool.remove(engine));
     this.#leaving.delete(engine);
     const left = { engineId, role, name, ...report };
     tell({ kind: 'left', ...left });
@@ -158,8 +158,8 @@ export class Membership<E extends Member = ThreadEngine> {
     });
   }
 
-  /** After whatever is under way, however that ends. */
-  #inTurn<T>(change: () => Promise<T>): Promise<T> {
+  /** A change of engines, after whichever is under way, however that ends: none is built while another is changed. */
+  inTurn<T>(change: () => Promise<T>): Promise<T> {
     const next = this.#last.catch(() => {}).then(change);
     this.#last = next;
     return next;

@@ -100,6 +100,27 @@ test('whoever is just replaced, and is to leave, leaves as any other: its succes
   await members.close();
 });
 
+test('a change of all engines waits for one that is just put in the place of another, and finds it there', async () => {
+  const { members, threads, own, ids } = await world();
+  threads[2]!.end();
+  let ready: (() => void) | null = null;
+  own.gate = () =>
+    new Promise((resolve) => {
+      ready = resolve;
+    });
+  const revived = members.revive();
+  await expect.poll(() => ready).not.toBeNull();
+  const changed = members.inTurn(async () => ids());
+  const order = [revived.then(() => 'revived'), changed.then(() => 'changed')];
+  expect(await Promise.race([...order, new Promise((resolve) => setTimeout(resolve, 20, 'neither'))])).toBe(
+    'neither',
+  );
+  ready!();
+  expect(await Promise.race(order)).toBe('revived');
+  expect(await changed).toEqual(['prefill-0', 'decode-0', 'decode-1.2']);
+  await members.close();
+});
+
 test('what does not fit, or cannot be started, changes nothing', async () => {
   const { members, own, ids, running } = await world();
   own.room = () => {
