@@ -53,7 +53,7 @@ it.each([
 });
 
 it('a slow device computes even the smallest pieces of a prompt in several submits: a READ may come between', async () => {
-  const [pieces] = await piecesOf(wide, 48, { speed: 100, steps: 1 });
+  const [pieces] = await piecesOf(wide, 48, { speed: 2000, steps: 1 });
   for (const { args } of pieces!) {
     expect(args?.rows).toBeLessThanOrEqual(16);
     expect(args?.submits).toBeGreaterThan(1);
