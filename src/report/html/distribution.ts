@@ -31,7 +31,7 @@ export function distribution(piece: DistributionPiece): Markup {
 
 function draw({ unit }: DistributionPiece, series: DistributionPiece['series'], canvas: Canvas): Drawing {
   const all = series.flatMap(({ values }) => values);
-  const [least, most] = extent(all);
+  const [least, most] = all.length > 0 ? extent(all) : [0, 1];
   const left = canvas.narrow ? 8 : labelRoom(series.map(({ name }) => name));
   const right = canvas.width - 12;
   const isLog = least > 0 && most / least > 12;
