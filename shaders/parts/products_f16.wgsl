@@ -6,9 +6,8 @@
 // overflows before weights reach 8,000, small values lose what is 2^-25 of the largest beside them, and NaN stays NaN.
 
 alias Input = vec3<u32>;  // four k of a row of a: halves, and bits of what they are to be multiplied by
-alias Weight = vec4h;     // four columns of a k
+alias Weight = vec4h;     // four columns of a k, or four k of a column
 alias Weights4 = mat4x4h; // the same of four k
-alias Column = vec4h;     // four k of a column
 
 fn to_input(x: vec4f) -> Input {
   let size = abs(x);
@@ -33,11 +32,7 @@ fn add_products(sum: vec4f, x: Input, w: Weights4) -> vec4f {
   return fma(vec4f(four), vec4f(bitcast<f32>(x.z)), sum);
 }
 
-fn packed_column(halves: vec2<u32>) -> Column {
-  return packed_weight(halves);
-}
-
-fn add_column(sum: f32, x: Input, w: Column) -> f32 {
+fn add_column(sum: f32, x: Input, w: Weight) -> f32 {
   let h = bitcast<vec4h>(x.xy);
   let four = fma(h.w, w.w, fma(h.z, w.z, fma(h.y, w.y, h.x * w.x)));
   return fma(f32(four), bitcast<f32>(x.z), sum);

@@ -1,9 +1,8 @@
 // Products of the matrix kernels in f32: one fma a term, k ascends. All that products_f16.wgsl does otherwise is here.
 
 alias Input = vec4f;      // four k of a row of a
-alias Weight = vec4f;     // four columns of a k
+alias Weight = vec4f;     // four columns of a k, or four k of a column
 alias Weights4 = mat4x4f; // the same of four k
-alias Column = vec4f;     // four k of a column
 
 fn to_input(x: vec4f) -> Input {
   return x;
@@ -21,10 +20,6 @@ fn add_products(sum: vec4f, x: Input, w: Weights4) -> vec4f {
   return fma(vec4f(x.w), w[3], fma(vec4f(x.z), w[2], fma(vec4f(x.y), w[1], fma(vec4f(x.x), w[0], sum))));
 }
 
-fn packed_column(halves: vec2<u32>) -> Column {
-  return packed_weight(halves);
-}
-
-fn add_column(sum: f32, x: Input, w: Column) -> f32 {
+fn add_column(sum: f32, x: Input, w: Weight) -> f32 {
   return fma(x.w, w.w, fma(x.z, w.z, fma(x.y, w.y, fma(x.x, w.x, sum))));
 }

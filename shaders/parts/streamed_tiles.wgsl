@@ -73,14 +73,14 @@ fn keep(p: Part, scale: f32, half: u32, thread: u32) {
 
 // Written out, or each would wait for its loads: eight on their way at once.
 fn add_eight(sum: vec2f, row: u32, at: u32) -> vec2f {
-  let w0 = packed_column(weight_tile[at]);
-  let w1 = packed_column(weight_tile[at + STRIDE]);
-  let w2 = packed_column(weight_tile[at + 2 * STRIDE]);
-  let w3 = packed_column(weight_tile[at + 3 * STRIDE]);
-  let w4 = packed_column(weight_tile[at + 4 * STRIDE]);
-  let w5 = packed_column(weight_tile[at + 5 * STRIDE]);
-  let w6 = packed_column(weight_tile[at + 6 * STRIDE]);
-  let w7 = packed_column(weight_tile[at + 7 * STRIDE]);
+  let w0 = packed_weight(weight_tile[at]);
+  let w1 = packed_weight(weight_tile[at + STRIDE]);
+  let w2 = packed_weight(weight_tile[at + 2 * STRIDE]);
+  let w3 = packed_weight(weight_tile[at + 3 * STRIDE]);
+  let w4 = packed_weight(weight_tile[at + 4 * STRIDE]);
+  let w5 = packed_weight(weight_tile[at + 5 * STRIDE]);
+  let w6 = packed_weight(weight_tile[at + 6 * STRIDE]);
+  let w7 = packed_weight(weight_tile[at + 7 * STRIDE]);
   let x0 = a_tile[row];
   let x1 = a_tile[row + 1];
   let x2 = a_tile[row + 2];
@@ -103,7 +103,7 @@ fn add_eight(sum: vec2f, row: u32, at: u32) -> vec2f {
 }
 
 fn add_one(sum: vec2f, row: u32, at: u32) -> vec2f {
-  let w = packed_column(weight_tile[at]);
+  let w = packed_weight(weight_tile[at]);
   if (each == 1) {
     return vec2(add_column(sum.x, a_tile[row], w), 0);
   }

@@ -23,3 +23,7 @@ export type Prefetch = (typeof PREFETCHES)[number];
  * other.
  */
 export const STORE_PLACES = ['local', 'remote'] as const;
+
+/** The option that keeps KV below a store's memory, where one is given. */
+export const keptBy = ({ storeDir }: { storeDir?: string | null }): string =>
+  storeDir === null ? '--store-url' : '--store-dir';

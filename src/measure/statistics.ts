@@ -1,5 +1,5 @@
 /** Summaries of samples. Quantiles interpolate linearly between order statistics, as pandas and NumPy do by default. */
-import { max, mean, sampleStandardDeviation } from 'simple-statistics';
+import { mean, sampleStandardDeviation } from 'simple-statistics';
 import type { Described } from './bench-report.ts';
 import type { Summary } from './report.ts';
 
@@ -26,11 +26,12 @@ export function sortedQuantile(sorted: ArrayLike<number>, q: number): number {
 /** null without samples. */
 export function summarise(samples: readonly number[]): Summary | null {
   if (samples.length === 0) return null;
+  const sorted = samples.toSorted((a, b) => a - b);
   return {
     mean: mean([...samples]),
-    p50: quantile(samples, 0.5),
-    p90: quantile(samples, 0.9),
-    max: max([...samples]),
+    p50: sortedQuantile(sorted, 0.5),
+    p90: sortedQuantile(sorted, 0.9),
+    max: sorted.at(-1)!,
   };
 }
 

@@ -16,6 +16,7 @@ import {
   gemmCandidates,
   ROW_CLASSES,
   type RowClass,
+  wantsOf,
 } from './gemm-forms.ts';
 import { type AdapterForm, adapterForm, gemmVariant } from './kernel-variants.ts';
 import { matricesOf, plainProduct } from './matrices.ts';
@@ -132,11 +133,9 @@ class TunedMatrix {
     this.#inputs = [inputs, weights, bias, bias, params];
   }
 
-  /** Two forms read pairs of vec4 columns, one of them only halves. */
   serves(form: GemmForm): boolean {
-    const { name } = formOf(form);
-    if (name === 'gemmStreamed' && this.#ground.weightDtype === 'f32') return false;
-    return this.#columns4 % 2 === 0 || (name !== 'gemmWide' && name !== 'gemmStreamed');
+    const { evenColumns, halves } = wantsOf(formOf(form).name);
+    return !(halves && this.#ground.weightDtype === 'f32') && !(evenColumns && this.#columns4 % 2 !== 0);
   }
 
   /** Compiles the form. */

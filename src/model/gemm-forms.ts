@@ -23,6 +23,12 @@ export function formOf(form: GemmForm): { name: GemmKernel; rows: number } {
   return { name, rows: Number(rows) };
 }
 
+/** What a kernel wants of a matrix: pairs of vec4 columns, and weights as halves. */
+export const wantsOf = (name: GemmKernel): { evenColumns: boolean; halves: boolean } => ({
+  evenColumns: name === 'gemmWide' || name === 'gemmStreamed',
+  halves: name === 'gemmStreamed',
+});
+
 export type GemmChoice = Readonly<Record<RowClass, GemmForm>>;
 
 /** Where a choice comes from. */

@@ -13,6 +13,7 @@ import {
   type GemmKernel,
   mostRows,
   ROW_CLASSES,
+  wantsOf,
 } from './gemm-forms.ts';
 import { EVERY_KEY } from './layer-attention.ts';
 import type { Architecture } from './types.ts';
@@ -135,7 +136,7 @@ export function gemmVariant(
     rows,
     columns4: sizes[name],
     upTo: Number.POSITIVE_INFINITY,
-    evenColumns: name === 'gemmWide' || name === 'gemmStreamed',
+    evenColumns: wantsOf(name).evenColumns,
   };
 }
 
@@ -148,7 +149,7 @@ function withOddColumns(chosen: GemmForm): GemmForm {
 /** The same where weights are f32. */
 function withF32(chosen: GemmForm): GemmForm {
   const { name, rows } = formOf(chosen);
-  return name === 'gemmStreamed' ? (`gemmPortable ${rows}` as GemmForm) : chosen;
+  return wantsOf(name).halves ? (`gemmPortable ${rows}` as GemmForm) : chosen;
 }
 
 const serves = ({ evenColumns }: GemmVariant, columns4: number): boolean =>
@@ -201,15 +202,17 @@ export interface AttentionShape {
  */
 export function tileRowsOf(headDim: number, group: number): { many: number; few: number } {
   const many = headDim > 128 ? 4 : 8;
-  return { many, few: Math.min(many, 2 ** Math.ceil(Math.log2(group))) };
+  return { many, few: fewOf(many, group) };
 }
+
+const fewOf = (many: number, group: number): number => Math.min(many, 2 ** Math.ceil(Math.log2(group)));
 
 /** The same of attention_blocked.wgsl: queries fit 4 KiB of workgroup memory, and a tile of keys 8. */
 export function blockedTileOf(headDim: number, group: number): { many: number; few: number; keys: number } {
   const most = (bytes: number, limit: number) =>
     Math.min(limit, 2 ** Math.floor(Math.log2(bytes / (4 * headDim))));
   const many = most(4096, 16);
-  return { many, few: Math.min(many, 2 ** Math.ceil(Math.log2(group))), keys: most(8192, 32) };
+  return { many, few: fewOf(many, group), keys: most(8192, 32) };
 }
 
 /** An adapter's attention: all its forms add in one order, which other adapters' forms need not. */

@@ -1,4 +1,5 @@
 /** A decoder-only transformer, as numbers and as weights in the layout that the kernels read. */
+import { roundUp } from '../gpu/buffer-size.ts';
 
 export type RopeScaling =
   | { type: 'linear'; factor: number }
@@ -128,7 +129,7 @@ export function emptyMatrix(
   return { dtype, rows, columns, data } as Matrix;
 }
 
-export const pad4 = (n: number): number => 4 * Math.ceil(n / 4);
+export const pad4 = (n: number): number => roundUp(n, 4);
 
 /** Bytes of one block: blockSize tokens, all layers, K and V. */
 export function kvBlockBytes(architecture: Architecture, blockSize: number, kvDtype: WeightDtype): number {

@@ -1,4 +1,5 @@
 /** What a run comes to, in sentences: what was saved, on which adapter, whether the modes agree, and where they do not. */
+import { keptBy } from '../config/store.ts';
 import { formatBytes, formatCount, formatMb, formatMs, plural } from '../measure/format.ts';
 import { outcomeOf, SINGLE_NOISE, TIE, within } from '../measure/outcome.ts';
 import type { Disagreement, Report } from '../measure/report.ts';
@@ -58,8 +59,7 @@ export function keptBelow({ config, runs }: Report): string | null {
   const place = config.storeDir ?? config.storeUrl ?? null;
   const loaded = runs.slice(1).some(({ summary }) => (summary.bytes_from_store ?? 0) > 0);
   if (place === null || !loaded) return null;
-  const what = config.storeDir === null ? '--store-url' : '--store-dir';
-  return `The times of the modes are not compared: ${what} keeps KV from one mode to the next, and later ones loaded what was there; leave it out, or give one --mode.`;
+  return `The times of the modes are not compared: ${keptBy(config)} keeps KV from one mode to the next, and later ones loaded what was there; leave it out, or give one --mode.`;
 }
 
 /** null without a store. */

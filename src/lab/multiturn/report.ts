@@ -1,5 +1,6 @@
 /** From what was served to the benchmark's report, whatever served it. */
 import { type RunConfig, reportedSettings } from '../../config/run.ts';
+import { keptBy } from '../../config/store.ts';
 import type { Cluster } from '../../fleet/types.ts';
 import type { BenchMode, BenchReport, Experiment } from '../../measure/bench-report.ts';
 import type { BenchConversation } from '../../workload/types.ts';
@@ -99,10 +100,10 @@ function mainExperiment(
 }
 
 /** What lies below a store is not emptied between modes, as its memory is. */
-export function keptNotes({ storeDir, storeUrl }: RunConfig, plans: readonly ExperimentPlan[]): string[] {
+export function keptNotes(config: RunConfig, plans: readonly ExperimentPlan[]): string[] {
+  const { storeDir, storeUrl } = config;
   if ((storeDir === null && storeUrl === null) || plans.every(({ arms }) => arms.length < 2)) return [];
-  const what = storeDir === null ? '--store-url' : '--store-dir';
   return [
-    `${what} keeps KV from one mode and round to the next: what one saved the others load, so that their times do not compare the modes.`,
+    `${keptBy(config)} keeps KV from one mode and round to the next: what one saved the others load, so that their times do not compare the modes.`,
   ];
 }

@@ -1,7 +1,6 @@
 /** Embedding, RMSNorm, GEMM and SwiGLU against float64: kernels that treat every row alone. */
-import type { KernelName } from '../../gpu/kernels.ts';
 import { packUniform } from '../../gpu/uniforms.ts';
-import { formOf, GEMM_FORMS } from '../../model/gemm-forms.ts';
+import { formOf, GEMM_FORMS, type GemmKernel, wantsOf } from '../../model/gemm-forms.ts';
 import { type AdapterForm, gemmVariant } from '../../model/kernel-variants.ts';
 import { matricesOf, plainProduct } from '../../model/matrices.ts';
 import { denseMatrix, gatedActivation, linear, rmsNorm } from '../../model/oracle-math.ts';
@@ -130,15 +129,14 @@ export const rms: KernelCheck = {
 const BIASED = ['qkv', 'gate up'];
 
 /** `form`: every form of this name that may be chosen, whatever number of rows it is for. */
-export const gemm = (name: string, kernelName: KernelName, form: AdapterForm): KernelCheck => ({
+export const gemm = (name: string, kernelName: GemmKernel, form: AdapterForm): KernelCheck => ({
   name,
   async measure(bench, shape, random) {
     const findings: Finding[] = [];
     const { name, architecture } = shape;
     for (const [matrixName, { inputs, outputs }] of Object.entries(matricesOf(architecture))) {
       for (const dtype of DTYPES) {
-        // It is for halves only.
-        if (kernelName === 'gemmStreamed' && dtype === 'f32') continue;
+        if (wantsOf(kernelName).halves && dtype === 'f32') continue;
         const matrix = random.matrix(inputs, fewerColumns(inputs, outputs), dtype);
         const error = await gemmError(bench, kernelName, form, matrix, BIASED.includes(matrixName), random);
         const what = `${dtype}, ${inputs} x ${matrix.columns} of ${name}`;
@@ -152,7 +150,7 @@ export const gemm = (name: string, kernelName: KernelName, form: AdapterForm): K
 /** The largest over all variants and numbers of rows. */
 async function gemmError(
   bench: KernelBench,
-  kernelName: KernelName,
+  kernelName: GemmKernel,
   form: AdapterForm,
   matrix: Matrix,
   useBias: boolean,

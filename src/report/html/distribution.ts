@@ -1,7 +1,7 @@
 /** Every sample as a dot, a lane for each series, with the quartiles below: what a mean alone hides. */
 import { extent } from 'simple-statistics';
 import { formatMs } from '../../measure/format.ts';
-import { quantile } from '../../measure/statistics.ts';
+import { quantile, sortedQuantile } from '../../measure/statistics.ts';
 import { type DistributionPiece, evenly } from '../document.ts';
 import { html, type Markup } from './markup.ts';
 import {
@@ -58,8 +58,9 @@ function lane(
   unit: string,
   canvas: Canvas,
 ): Markup {
-  const [least, most] = extent([...values]);
-  const [q1, median, q3] = [quantile(values, 0.25), quantile(values, 0.5), quantile(values, 0.75)];
+  const sorted = values.toSorted((a, b) => a - b);
+  const at = (q: number): number => sortedQuantile(sorted, q);
+  const [q1, median, q3] = [at(0.25), at(0.5), at(0.75)];
   const dotsAt = top + (canvas.narrow ? 36 : 22);
   const boxAt = dotsAt + 17;
   const dots = pile(thin(values).map(x)).map(
@@ -70,7 +71,7 @@ function lane(
   const label = canvas.narrow
     ? html`<text class="strong" x="0" y="${top + 14}">${name}</text><text class="muted" x="${canvas.width}" y="${top + 14}" text-anchor="end">median ${formatMs(median)} ${unit}</text>`
     : html`<text class="strong" x="0" y="${dotsAt + 2}">${name}</text><text class="muted" x="0" y="${dotsAt + 19}">median ${formatMs(median)}</text>`;
-  return html`<g><title>${title}</title>${label}${dots}<line class="whisker ${color}" x1="${x(least)}" x2="${x(most)}" y1="${boxAt}" y2="${boxAt}"/><rect class="${color}" x="${x(q1)}" y="${boxAt - 5}" width="${Math.max(1.5, x(q3) - x(q1))}" height="10" rx="2"/><line class="median" x1="${x(median)}" x2="${x(median)}" y1="${boxAt - 8}" y2="${boxAt + 8}"/></g>`;
+  return html`<g><title>${title}</title>${label}${dots}<line class="whisker ${color}" x1="${x(at(0))}" x2="${x(at(1))}" y1="${boxAt}" y2="${boxAt}"/><rect class="${color}" x="${x(q1)}" y="${boxAt - 5}" width="${Math.max(1.5, x(q3) - x(q1))}" height="10" rx="2"/><line class="median" x1="${x(median)}" x2="${x(median)}" y1="${boxAt - 8}" y2="${boxAt + 8}"/></g>`;
 }
 
 function thin(values: readonly number[]): readonly number[] {

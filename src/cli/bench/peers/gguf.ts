@@ -4,6 +4,7 @@
  */
 import { closeSync, openSync, writeSync } from 'node:fs';
 import { ConfigError } from '../../../errors.ts';
+import { roundUp } from '../../../gpu/buffer-size.ts';
 import { elementPlace } from '../../../model/panels.ts';
 import type { Architecture, Matrix, ModelWeights } from '../../../model/types.ts';
 
@@ -162,7 +163,7 @@ function keyValues(a: Architecture): Buffer[] {
 }
 
 const range = (from: number, to: number): number[] => Array.from({ length: to - from }, (_, i) => from + i);
-const aligned = (bytes: number): number => Math.ceil(bytes / ALIGNMENT) * ALIGNMENT;
+const aligned = (bytes: number): number => roundUp(bytes, ALIGNMENT);
 const words = (value: number): Buffer => Buffer.from(Uint32Array.of(value).buffer);
 const floats = (value: number): Buffer => Buffer.from(Float32Array.of(value).buffer);
 const long = (value: number): Buffer => Buffer.from(BigUint64Array.of(BigInt(value)).buffer);
