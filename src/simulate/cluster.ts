@@ -29,14 +29,14 @@ import { SimulatedEngine } from './engine.ts';
 import { SimulatedFleet } from './fleet.ts';
 import { checkEngines, standsStill } from './invariants.ts';
 import { LinkTable } from './links.ts';
-import { type Computing, drawnTimes, machineOf } from './machine.ts';
-import type { SharedResource } from './resources.ts';
+import { drawnTimes, Machine } from './machine.ts';
+import { type SimulatedLink, SimulatedNet } from './net.ts';
 import { SimulatedRouting } from './routing.ts';
 import type { SimulationSettings } from './settings.ts';
 import type { StepDeps } from './steps.ts';
 import { SimulatedStore } from './store.ts';
 import { tokensOnly } from './text.ts';
-import { type SimulatedLink, SimulatedNet } from './transport.ts';
+import type { TransportNet } from './transport.ts';
 import { SimulatedWires } from './wires.ts';
 
 /** Events between two calls of `onProgress`. */
@@ -46,7 +46,7 @@ const LONGEST_WAIT_MS = 3_600_000;
 
 export class SimulatedCluster {
   readonly clock = new VirtualClock();
-  readonly net: SimulatedNet;
+  readonly net: TransportNet;
   readonly links: LinkTable;
   readonly fleet: SimulatedFleet;
   /** null: there is none beside the engines. */
@@ -59,7 +59,7 @@ export class SimulatedCluster {
   readonly #conversations: ConversationCache;
   readonly #router: Router;
   readonly routing: SimulatedRouting;
-  readonly #machine: SharedResource<Computing> | null;
+  readonly #machine: Machine | null;
   readonly #varies: () => StepDeps['varies'];
   readonly #claim: ClaimPrefix;
   readonly #spans = new TurnSpans();
@@ -89,7 +89,7 @@ export class SimulatedCluster {
     this.links = new LinkTable(this.clock, options.link, () => this.fleet.seats, settings.sharing);
     this.#claim = simulatedClaims(options.connector.nixl.tokenCheck);
     this.#varies = drawnTimes(costs.varies, settings.stepSeed ?? 0);
-    this.#machine = costs.speeds && machineOf(this.clock, costs.speeds);
+    this.#machine = costs.speeds && new Machine(this.clock, costs.speeds);
     const wires = settings.faults ? new SimulatedWires((engineId) => this.net.others(engineId)) : null;
     this.storm = wires && new Storm(this.clock, wires);
     this.net = new SimulatedNet({
@@ -98,7 +98,7 @@ export class SimulatedCluster {
       link: (from, to) => this.#linkOf(from, to),
       catchUp: (engineId) => this.#byId.get(engineId)?.catchUp(),
       deviceBusyMs: (engineId) => this.#byId.get(engineId)?.deviceBusyMs ?? 0,
-      computing: () => this.#machine?.busy ?? false,
+      machine: this.#machine,
       touch: (engineId) => {
         const engine = this.#byId.get(engineId);
         if (engine) this.#touch(engine);

@@ -27,10 +27,10 @@ import { EngineTrace } from './engine-trace.ts';
 import { EngineMeter } from './meter.ts';
 import { type EngineNews, Outbox } from './outbox.ts';
 import { EngineSteps, type StepDeps } from './steps.ts';
-import { type SimulatedNet, SimulatedTransport } from './transport.ts';
+import { SimulatedTransport, type TransportNet } from './transport.ts';
 
 export interface SimulatedEngineDeps extends StepDeps, Omit<EngineNews, 'onOutputs'> {
-  net: SimulatedNet;
+  net: TransportNet;
   answers: Answers;
   /** See Outbox. */
   onlyEnds: boolean;

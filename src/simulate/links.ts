@@ -3,8 +3,8 @@ import { type FleetOptions, linkBetween } from '../fleet/seats.ts';
 import type { ClusterOptions } from '../fleet/types.ts';
 import type { LinkSpec } from '../transport/link.ts';
 import type { VirtualClock } from './clock.ts';
+import type { SimulatedLink } from './net.ts';
 import { QueuedResource, type Resource, SharedResource } from './resources.ts';
-import type { SimulatedLink } from './transport.ts';
 
 /** How READs at the same time share a link: first come, first served, as the real transport's; or all at once. */
 export const LINK_SHARINGS = ['fcfs', 'fair'] as const;

@@ -11,14 +11,42 @@ export interface Computing {
   context: number;
 }
 
-/** On which each is as fast as it is beside those that compute at the moment. */
-export const machineOf = (clock: VirtualClock, speeds: SpeedOf): SharedResource<Computing> =>
-  new SharedResource(
-    clock,
-    (_all, { work, context }, count) =>
-      speeds(work, { prefill: count('prefill'), decode: count('decode') }, context),
-    ({ work }) => work,
-  );
+type OnMachine = Computing | { work: 'interruption' };
+
+/** Speed of steps that something else takes time from, as a share of without. */
+const INTERRUPTED = 0.5;
+
+/** Its steps are as fast as they are beside those that compute at the moment. */
+export class Machine {
+  readonly #shared: SharedResource<OnMachine>;
+
+  constructor(clock: VirtualClock, speeds: SpeedOf) {
+    this.#shared = new SharedResource<OnMachine>(
+      clock,
+      (_all, on, count) => {
+        if (on.work === 'interruption') return 1;
+        const beside = speeds(on.work, { prefill: count('prefill'), decode: count('decode') }, on.context);
+        return count('interruption') > 0 ? beside * INTERRUPTED : beside;
+      },
+      ({ work }) => work,
+    );
+  }
+
+  /** Any engine computes. */
+  get computing(): boolean {
+    return this.#shared.count('prefill') + this.#shared.count('decode') > 0;
+  }
+
+  /** `ms`: what the step takes alone. */
+  step(ms: number, whenDone: () => void, computing: Computing): { cancel(): void } {
+    return this.#shared.begin(ms, whenDone, computing);
+  }
+
+  /** Takes so many milliseconds from each step that is under way from now on, which go at half their speed for twice that. */
+  interrupt(ms: number): void {
+    if (ms > 0) this.#shared.begin(ms / (1 - INTERRUPTED), () => {}, { work: 'interruption' });
+  }
+}
 
 /** For each engine, how many times its time a step takes, by the seed: stretch after stretch, each to its end. */
 export function drawnTimes(

@@ -70,13 +70,13 @@ export class SharedResource<What = void> {
   #counted({ what }: Flow<What>, change: 1 | -1): void {
     if (!this.#kindOf) return;
     const kind = this.#kindOf(what);
-    this.#counts.set(kind, this.#count(kind) + change);
+    this.#counts.set(kind, this.count(kind) + change);
   }
 
-  readonly #count: CountOf = (kind) => this.#counts.get(kind) ?? 0;
+  readonly count: CountOf = (kind) => this.#counts.get(kind) ?? 0;
 
   #rateOf({ what }: Flow<What>): number {
-    return this.#rate(this.#flows.size, what, this.#count);
+    return this.#rate(this.#flows.size, what, this.count);
   }
 
   #advance(): void {

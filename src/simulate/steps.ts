@@ -12,10 +12,9 @@ import {
 } from './costs/types.ts';
 import { DecodeSteps } from './decode-steps.ts';
 import type { EngineTrace } from './engine-trace.ts';
-import type { Computing } from './machine.ts';
+import type { Machine } from './machine.ts';
 import type { EngineMeter } from './meter.ts';
 import type { Outbox } from './outbox.ts';
-import type { SharedResource } from './resources.ts';
 
 /** Fewer steps are not worth it. */
 const LEAST_RUN = 2;
@@ -23,8 +22,8 @@ const LEAST_RUN = 2;
 export interface StepDeps {
   clock: VirtualClock;
   costs: SimulationCosts;
-  /** What all engines compute on together, in milliseconds of one alone; null: each has its own. */
-  machine: SharedResource<Computing> | null;
+  /** What all engines compute on together; null: each has its own. */
+  machine: Machine | null;
   /** How many times its time a step takes. */
   varies: (shape: StepShape) => number;
   /** Decode steps in which nothing can change are taken at once. */
@@ -117,7 +116,7 @@ export class EngineSteps {
       return;
     }
     const computing = { work: workOf(shape), context: contextOf(shape) };
-    this.#stepping = machine.begin(ms, () => this.#stepDone(batch, shape), computing);
+    this.#stepping = machine.step(ms, () => this.#stepDone(batch, shape), computing);
   }
 
   #runStep(batch: ScheduledBatch, shape: StepShape): void {

@@ -15,7 +15,7 @@ import type { VirtualClock } from './clock.ts';
 import type { SimulationCosts } from './costs/types.ts';
 import type { StoreContent } from './live/look.ts';
 import { SimulatedTiers, type TierOutcome } from './tiers.ts';
-import { type SimulatedNet, SimulatedTransport } from './transport.ts';
+import { SimulatedTransport, type TransportNet } from './transport.ts';
 
 export interface SimulatedStoreDeps {
   options: StoreOptions;
@@ -23,7 +23,7 @@ export interface SimulatedStoreDeps {
   /** Bytes of a KV block in the pool. */
   blockBytes: number;
   groups: readonly KvCacheSpec[];
-  net: SimulatedNet;
+  net: TransportNet;
   clock: VirtualClock;
   costs: Pick<SimulationCosts, 'store' | 'source'>;
 }

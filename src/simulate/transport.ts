@@ -3,7 +3,6 @@
  * (gates, holds, streams, claims) is the real connector's. An engine that ends takes its READs with it.
  */
 
-import { STORE_ADDRESS } from '../config/connectors.ts';
 import type { BlockId, BlockIds } from '../engine/types.ts';
 import { ATTEMPTS } from '../transport/deadlines.ts';
 import { emptyResult } from '../transport/transfer.ts';
@@ -17,89 +16,23 @@ import type {
   TransferResult,
   TransportHandlers,
 } from '../transport/types.ts';
-import type { VirtualClock } from './clock.ts';
-import type { SimulationCosts } from './costs/types.ts';
-import type { Resource } from './resources.ts';
-import type { SimulatedWires } from './wires.ts';
+import { type CopyWork, copyWork } from './copy-work.ts';
+import type { SimulatedLink, SimulatedNet } from './net.ts';
 
-/** The way from one engine to another: null takes no more than the engines' own copies. */
-export interface SimulatedLink {
-  resource: Resource;
-  latencyMs: number;
-}
-
-export interface NetDeps {
-  clock: VirtualClock;
-  costs: Pick<SimulationCosts, 'readMs' | 'readBesideMs' | 'messageMs' | 'store'>;
-  /** The link in force from one engine to another, by their ids. */
-  link: (from: string, to: string) => SimulatedLink | null;
-  /** Call before what an engine is told or asked: it has done all that it did until now. */
-  catchUp: (engineId: string) => void;
-  /** How long an engine's device is still busy with what it was given before a copy. */
-  deviceBusyMs: (engineId: string) => number;
-  /** Any engine computes on a machine that all share. */
-  computing: () => boolean;
-  /** Something happened to an engine that may let it step. */
-  touch: (engineId: string) => void;
-  /** null: every message arrives once, when it is due. */
-  wires: SimulatedWires | null;
-  /** What is not answered for so long is asked for anew, milliseconds. */
-  silenceMs: number;
-}
-
-export interface NetCounts {
-  started: number;
-  /** However. */
-  ended: number;
-  bytes: number;
-}
-
-export class SimulatedNet {
-  readonly deps: NetDeps;
-  readonly counts: NetCounts = { started: 0, ended: 0, bytes: 0 };
-  readonly #nodes = new Map<string, SimulatedTransport>();
-
-  constructor(deps: NetDeps) {
-    this.deps = deps;
-  }
-
-  join(transport: SimulatedTransport): void {
-    this.#nodes.set(transport.identity.engineId, transport);
-  }
-
-  /** The engine ended: whoever reads from it hears of it, and it reads no more. */
-  leave(engineId: string): void {
-    this.#nodes.get(engineId)?.end();
-    this.#nodes.delete(engineId);
-    for (const node of this.#nodes.values()) {
-      const own = node.identity.engineId;
-      this.deps.catchUp(own);
-      node.handlersFor(engineId).onPeerGone?.(engineId);
-      this.deps.touch(own);
-    }
-  }
-
-  /** Whom the engine may send to. */
-  others(engineId: string): string[] {
-    return [...this.#nodes.keys()].filter((other) => other !== engineId);
-  }
-
-  node({ engineId }: Pick<RemoteAddress, 'engineId'>): SimulatedTransport | undefined {
-    return this.#nodes.get(engineId);
-  }
-}
+/** All of these that there are. */
+export type TransportNet = SimulatedNet<SimulatedTransport>;
 
 export class SimulatedTransport implements ServingTransport {
   readonly identity: EngineIdentity;
   readonly #handlers: Partial<TransportHandlers> = {};
   /** Of those with handlers of their own. */
   readonly #ofPeers = new Map<string, Partial<TransportHandlers>>();
-  readonly #net: SimulatedNet;
+  readonly #net: TransportNet;
   readonly #over = new AbortController();
   /** Told when its engine ends: whoever waits for something of it. */
   readonly #waiting = new Set<() => void>();
 
-  constructor(identity: EngineIdentity, net: SimulatedNet) {
+  constructor(identity: EngineIdentity, net: TransportNet) {
     this.identity = identity;
     this.#net = net;
     net.join(this);
@@ -155,7 +88,8 @@ export class SimulatedTransport implements ServingTransport {
     return result;
   }
 
-  async #readHeld({ remote, remoteRequestId, claim, pairs }: ReadRequest): Promise<TransferResult> {
+  async #readHeld(request: ReadRequest): Promise<TransferResult> {
+    const { remote, remoteRequestId, claim, pairs } = request;
     const { clock, costs, touch, catchUp } = this.#net.deps;
     const begunMs = clock.now();
     await this.#pause(costs.messageMs);
@@ -172,9 +106,7 @@ export class SimulatedTransport implements ServingTransport {
       const { outcome, message } = gate ?? { outcome: 'dead' as const, message: 'nobody answers' };
       return emptyResult(outcome, message, clock.now() - begunMs);
     }
-    const whole = { blocks: pairs.length, bytes: this.#bytesOf(pairs) };
-    const copyMs = this.#copyMs(remote.engineId, whole, claim.prompt.numTokens);
-    const arrived = await this.#move(holder, whole.bytes, copyMs, true);
+    const arrived = await this.#move(holder, this.#copiesOf(remote, request), true);
     const spoilt = arrived ? await this.#lost(remote.engineId, this.identity.engineId, 'chunk') : null;
     catchUp(remote.engineId);
     gate.finished();
@@ -201,7 +133,7 @@ export class SimulatedTransport implements ServingTransport {
     const own = this.identity.engineId;
     const stream = holder.handlersFor(own).streamGate!(remoteRequestId, claim, own);
     touch(remote.engineId);
-    const whole = { blocks: pairs.length, bytes: this.#bytesOf(pairs) };
+    const wholeBytes = this.#bytesOf(pairs);
     let chunks = 0;
     let movingMs = 0;
     try {
@@ -216,11 +148,11 @@ export class SimulatedTransport implements ServingTransport {
         const fromMs = clock.now();
         // What a READ takes whatever its size it takes once: chunks share all of it by their bytes.
         const bytes = this.#bytesOf(batch);
-        const share = bytes / whole.bytes;
-        const copyMs = share * this.#copyMs(remote.engineId, whole, claim.prompt.numTokens);
+        const whole = this.#copiesOf(remote, request);
+        const share = bytes / wholeBytes;
+        const work = { bytes, ms: share * whole.ms, fromStepsMs: share * whole.fromStepsMs };
         const isLast = next + batch.length === pairs.length;
-        if (!(await this.#move(holder, bytes, copyMs, isLast)))
-          return emptyResult('dead', 'the holder ended', wall());
+        if (!(await this.#move(holder, work, isLast))) return emptyResult('dead', 'the holder ended', wall());
         const spoilt = await this.#lost(remote.engineId, this.identity.engineId, 'chunk');
         if (spoilt) return emptyResult('failed', spoilt, wall());
         if (ready.revoked.aborted || signal.aborted) continue;
@@ -236,14 +168,15 @@ export class SimulatedTransport implements ServingTransport {
   }
 
   /** False: the holder or the reader ended before all was here. `isLast`: of a READ's chunks, of which the next follows at once. */
-  #move(holder: SimulatedTransport, bytes: number, copyMs: number, isLast: boolean): Promise<boolean> {
-    const { link } = this.#net.deps;
+  #move(holder: SimulatedTransport, { bytes, ms, fromStepsMs }: CopyWork, isLast: boolean): Promise<boolean> {
+    const { link, machine } = this.#net.deps;
     const way = link(holder.identity.engineId, this.identity.engineId);
     const arrive = async (): Promise<true> => {
       await this.#device(holder.identity.engineId);
       // The engines' copies and the link work on the bytes at the same time, chunk by chunk: the slower of the two counts.
       const linked = way && this.#onLink(way, bytes);
-      await this.#pause(copyMs);
+      machine?.interrupt(fromStepsMs);
+      await this.#pause(ms);
       if (linked) await linked;
       if (way && isLast && way.latencyMs > 0) await this.#pause(way.latencyMs);
       await this.#device(this.identity.engineId);
@@ -276,19 +209,9 @@ export class SimulatedTransport implements ServingTransport {
     });
   }
 
-  /** Of a READ. A store's loads and saves where costs say nothing of them: as between engines. */
-  #copyMs(
-    holderId: string,
-    { blocks, bytes }: { blocks: number; bytes: number },
-    promptTokens: number,
-  ): number {
-    const { costs, computing } = this.#net.deps;
-    const loads = holderId === STORE_ADDRESS.engineId;
-    const saves = this.identity.engineId === STORE_ADDRESS.engineId;
-    if (!loads && !saves) return costs.readMs(bytes, promptTokens) + (computing() ? costs.readBesideMs : 0);
-    if (costs.store) return loads ? costs.store.loadMs(bytes) : costs.store.saveMs(bytes);
-    const { blockBytes, blockSize } = this.identity;
-    return costs.readMs(bytes, (blocks / blockBytes.length) * blockSize);
+  #copiesOf(holder: RemoteAddress, { pairs, claim }: ReadRequest): CopyWork {
+    const whole = { blocks: pairs.length, bytes: this.#bytesOf(pairs), promptTokens: claim.prompt.numTokens };
+    return copyWork({ from: holder.engineId, to: this.identity }, whole, this.#net.deps);
   }
 
   /**

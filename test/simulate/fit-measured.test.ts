@@ -62,7 +62,7 @@ function stepsOf(
       submitMs: [0],
       beside: [{ engines: [{ engineId: 'p', role: 'prefill' as const, near: [1], far: [] }] }],
     },
-    readsBeside: [],
+    readsBeside: { reads: [], steps: [], decodes: [] },
     handOvers: [8, 16, 32].map((bytes) => ({ routerMs: 5, readMs: 1, aroundMs: 0, bytes })),
     ...others,
   };
@@ -141,7 +141,11 @@ describe('what lies between steps', () => {
   const { file } = stepsOf([8, 16, 32], [], {
     submitMs: [0.2],
     handOvers: [1e6, 2e6].map((bytes) => ({ ...handOver, readMs: 1 + bytes / 1e6, bytes })),
-    readsBeside: [4.5, 5, 20].map((readMs) => ({ readMs, bytes: 1e6, stepMs: 4 })),
+    readsBeside: {
+      reads: [4.5, 5, 20].map((readMs) => ({ readMs, bytes: 1e6, stepMs: 4 })),
+      steps: [],
+      decodes: [],
+    },
   });
 
   it("the router's own work comes before each of a turn's two requests, and an answer's way is a message", () => {
@@ -210,7 +214,7 @@ describe('speeds on a shared machine', () => {
     submitMs: [0],
     beside: groups.map((engines) => ({ engines })),
     handOvers: [8, 16].map((bytes) => ({ routerMs: 5, readMs: 1, aroundMs: 0, bytes })),
-    readsBeside: [],
+    readsBeside: { reads: [], steps: [], decodes: [] },
   });
 
   it('are told by whom of each role an engine has beside it, D beside D not as D beside P', () => {

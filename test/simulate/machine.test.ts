@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
+import { VirtualClock } from '../../src/simulate/clock.ts';
 import { linearCosts, simulationCostsSchema } from '../../src/simulate/costs/linear.ts';
-import { drawnTimes } from '../../src/simulate/machine.ts';
+import { drawnTimes, Machine } from '../../src/simulate/machine.ts';
 import { simulated } from './simulated.ts';
 
 const DECODE = { decodes: 1, decodeContext: 0, prefills: 0, prefillTokens: 0, prefillContext: 0 };
@@ -45,4 +46,25 @@ it('an engine at prompts is as fast as such are beside each other, whatever its 
   await cluster.run(turns, () => {});
   // Two prompts at a quarter of the speed, then two steps each of answers at the whole.
   for (const ended of await turns) expect(ended).toMatchObject({ ttftMs: 40, latencyMs: 60 });
+});
+
+it('what something else takes from steps it takes from all that are under way, and nothing computes by it', () => {
+  const clock = new VirtualClock();
+  const machine = new Machine(clock, () => 1);
+  const ended: [string, number][] = [];
+  const step = (what: string, ms: number) =>
+    machine.step(ms, () => ended.push([what, clock.now()]), { work: 'decode', context: 0 });
+  step('whole', 10);
+  clock.at(2, () => machine.interrupt(3));
+  // Half a millisecond of it is left.
+  clock.at(7, () => step('late', 4));
+  clock.at(30, () => machine.interrupt(1));
+  clock.at(31, () => expect(machine.computing).toBe(false));
+  expect(machine.computing).toBe(true);
+  while (clock.next());
+  expect(ended).toEqual([
+    ['late', 7 + 4 + 0.5],
+    ['whole', 10 + 3],
+  ]);
+  expect(clock.now()).toBe(32);
 });

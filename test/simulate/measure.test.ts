@@ -182,3 +182,19 @@ it('a READ takes longer while others compute on the machine that all share', asy
   })();
   expect(await fleet.run(work)).toEqual({ alone: 3, beside: 3 + 4 });
 });
+
+it.each([0, 3, 8])('what a READ takes from steps beside it is measured: %d ms', async (readFromStepsMs) => {
+  const options = fleetOptions({ decode: 2, options: { maxModelLen: 1024 } });
+  const fleet = simulated(
+    { options },
+    {
+      stepMs: ({ decodes, prefillTokens }) => 4 + decodes + 0.3 * prefillTokens,
+      ...{ readMs: () => 5, readBesideMs: 3, readFromStepsMs, pieceMs: 30 },
+      // P slows D down, and D each other.
+      speeds: (_work, { prefill, decode }) => 1 / (1 + 0.2 * prefill + 0.1 * decode),
+    },
+    { runs: false, onSpan: () => {} },
+  );
+  const { read } = (await measured(fleet, options, 2)).costs().file;
+  expect(Math.abs(read.from_steps_ms - readFromStepsMs)).toBeLessThan(0.5);
+});

@@ -50,3 +50,7 @@ export class Asker {
     return Array.from({ length: tokens }, () => this.#random.int(LOWEST_TOKEN_ID, this.#vocabSize - 1));
   }
 }
+
+/** Of an answer, by when its tokens came: a median would not see the few that waited long. */
+export const msPerToken = (tokenMs: readonly number[]): number =>
+  (tokenMs.at(-1)! - tokenMs[0]!) / (tokenMs.length - 1);

@@ -1,11 +1,7 @@
-/**
- * What engines on one machine do to each other: all of a group at work, against each of them alone, and READs between engines
- * that have others computing beside them.
- */
+/** What engines on one machine do to each other: all of a group at work, against each of them alone. */
 import { mean } from 'simple-statistics';
-import type { Cluster } from '../../fleet/types.ts';
 import type { EngineClient, EngineRole } from '../../router/engine-client.ts';
-import type { Asker } from './asker.ts';
+import { type Asker, msPerToken } from './asker.ts';
 
 /** One kind of work: how many tokens its rows have before them on average, and what a piece took, round by round. */
 export type Distance = 'near' | 'far';
@@ -15,14 +11,6 @@ export interface Beside {
   engines: readonly ({ engineId: string; role: EngineRole } & Record<Distance, number[]>)[];
 }
 
-/** A READ of a hand-over, while every D decoded. */
-export interface ReadBeside {
-  readMs: number;
-  bytes: number;
-  /** Between two of D's tokens at that time, on average. */
-  stepMs: number;
-}
-
 /** Tokens before a row, on average. */
 export const CONTEXT: Readonly<Record<Distance, number>> = { near: 64, far: 400 };
 /** P at prompts, D at answers: so many rows or tokens, so many times at least. */
@@ -30,12 +18,8 @@ const PROMPTS = { near: 128, far: 32, times: 2 };
 const ANSWER = { tokens: 32, times: 1 };
 /** Of a role, at work at once: what more of them do to each other goes on from there. */
 const MOST_BESIDE = 3;
-/** Prompts that are handed over while D decodes a long answer. */
-const READ_TOKENS = [48, 192];
-const LONG_ANSWER = 64;
 
 interface BesideDeps {
-  cluster: Cluster;
   ask: Asker;
   signal: AbortSignal;
   /** Tokens that a request may have. */
@@ -47,7 +31,6 @@ type Begins = Record<Distance, readonly number[] | null>;
 
 export class BesideMeter {
   readonly groups: readonly (Beside & { group: readonly EngineClient[] })[];
-  readonly reads: ReadBeside[] = [];
   readonly #deps: BesideDeps;
   readonly #byRole: Readonly<Record<EngineRole, readonly EngineClient[]>>;
 
@@ -72,8 +55,6 @@ export class BesideMeter {
         if (far.length > 0) engines[i]!.far.push(mean(far));
       }
     }
-    const reads = await this.#reads();
-    if (counts) this.reads.push(...reads);
   }
 
   /** By engine. D's near pieces too have their prompt there: while it is computed nobody is beside an answer. */
@@ -145,41 +126,7 @@ export class BesideMeter {
     const { tokenMs } = await ask.engine(engine, before ? 1 : context, answer, before ?? []);
     return msPerToken(tokenMs);
   }
-
-  /** Hand-overs of prompts, one after the other, while every D decodes. */
-  async #reads(): Promise<ReadBeside[]> {
-    const { ask, cluster, signal, room } = this.#deps;
-    const tokens = READ_TOKENS.filter((each) => each < room);
-    const answer = Math.min(LONG_ANSWER, room - CONTEXT.near - 1);
-    if (tokens.length === 0 || answer < 2) return [];
-    let decoding = true;
-    const answers = Promise.all(
-      this.#byRole.decode.map((engine) => ask.engine(engine, CONTEXT.near, answer)),
-    ).finally(() => {
-      decoding = false;
-    });
-    const seen: { readMs: number; bytes: number; endMs: number }[] = [];
-    const handOvers = (async () => {
-      for (let i = 0; decoding; i++) {
-        signal.throwIfAborted();
-        const { final, atMs } = await ask.cluster(cluster, tokens[i % tokens.length]!);
-        const { pToD } = final.transfer;
-        if (!pToD) return;
-        seen.push({ readMs: pToD.ms, bytes: pToD.bytes, endMs: atMs });
-      }
-    })();
-    const [decoded] = await Promise.all([answers, handOvers]);
-    const fromMs = Math.max(...decoded.map(({ tokenMs }) => tokenMs[0]!));
-    const untilMs = Math.min(...decoded.map(({ tokenMs }) => tokenMs.at(-1)!));
-    const stepMs = mean(decoded.map(({ tokenMs }) => msPerToken(tokenMs)));
-    return seen
-      .filter(({ endMs }, i) => i > 0 && seen[i - 1]!.endMs >= fromMs && endMs <= untilMs)
-      .map(({ readMs, bytes }) => ({ readMs, bytes, stepMs }));
-  }
 }
-
-const msPerToken = (tokenMs: readonly number[]): number =>
-  (tokenMs.at(-1)! - tokenMs[0]!) / (tokenMs.length - 1);
 
 /** Two at least, of as many P and D as there can be, and of fewer. */
 function groupsOf(byRole: Readonly<Record<EngineRole, readonly EngineClient[]>>): EngineClient[][] {

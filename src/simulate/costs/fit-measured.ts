@@ -6,9 +6,10 @@ import type { Cluster } from '../../fleet/types.ts';
 import { fitNonNegative, neverLess } from '../../measure/least-squares.ts';
 import { median, quantile } from '../../measure/statistics.ts';
 import type { EngineRole } from '../../router/engine-client.ts';
-import type { Beside, ReadBeside } from './beside.ts';
+import type { Beside } from './beside.ts';
 import { speedsOf } from './fit-speeds.ts';
 import { between, type SimulationCostsFile, stepMs } from './linear.ts';
+import { besideRead, type ReadBeside, type StepsBeside } from './read-beside.ts';
 import { type StepShape, shapeOf } from './types.ts';
 
 export interface MeasuredCosts {
@@ -50,7 +51,11 @@ interface MeasuredBesides {
   submitMs: readonly number[];
   handOvers: readonly HandOver[];
   beside: readonly Beside[];
-  readsBeside: readonly ReadBeside[];
+  readsBeside: {
+    reads: readonly ReadBeside[];
+    steps: readonly StepsBeside[];
+    decodes: readonly unknown[];
+  };
 }
 
 export function fitted(
@@ -70,6 +75,16 @@ export function fitted(
   // A turn's requests go to P and to D, and P's answer comes back: what is left is the router's own work before each of the two.
   const routerMs = median(handOvers.map(({ routerMs }) => routerMs));
   const ownMs = Math.max(0, routerMs - 3 * toEngineMs) / 2;
+  const step = stepOf(roles[0]!);
+  const decodeStep = roles.length > 1 ? stepOf('decode') : null;
+  const [one = 0, two = one] = (decodeStep ?? step).ms_by_decodes ?? [];
+  const aroundMs = median(handOvers.map((each) => each.aroundMs));
+  const speeds = speedsOf(beside);
+  const decodes = readsBeside.decodes.length;
+  const [besideD = 1, besideP = besideD] = speeds.decode[decodes - 1] ?? [];
+  const besideIt = besideRead((bytes) => fixedMs + msPerByte * bytes, readsBeside, {
+    ...{ rowMs: two - one, decodes, speedBesideP: besideP / besideD },
+  });
   const file: SimulationCostsFile = {
     kvferry_simulation_costs: 1,
     name: `${info.model.name} on ${info.adapter.name}`,
@@ -77,12 +92,13 @@ export function fitted(
     model: settings.model,
     about: `${points.length + handOvers.length} points, ${engines.length} engines of ${info.model.name}, at most ${settings.maxNumBatchedTokens} rows a step`,
     max_num_batched_tokens: settings.maxNumBatchedTokens,
-    step: stepOf(roles[0]!),
-    decode_step: roles.length > 1 ? stepOf('decode') : null,
+    step,
+    decode_step: decodeStep,
     read: {
-      fixed_ms: fixedMs + median(handOvers.map(({ aroundMs }) => aroundMs)),
+      fixed_ms: fixedMs + aroundMs,
       ms_per_byte: msPerByte,
-      beside_ms: besideMs((bytes) => fixedMs + msPerByte * bytes, readsBeside),
+      beside_ms: besideIt.readMs,
+      from_steps_ms: besideIt.fromStepsMs,
     },
     store: null,
     submit_ms: toEngineMs + ownMs,
@@ -95,7 +111,7 @@ export function fitted(
       long_prompts: points.some(isLong) ? { rows: LONG_ROWS, times: variesOf(points.filter(isLong)) } : null,
       decodes: variesOf(points.filter((point) => !hasPrompts(point))),
     },
-    speeds: speedsOf(beside),
+    speeds,
   };
   const errors = errorsOf(file, points);
   return {
@@ -169,16 +185,6 @@ function stepFit(points: readonly Point[]): SimulationCostsFile['step'] {
     ms_by_decodes: decodesMs,
     ms_by_rows: byRows,
   };
-}
-
-/**
- * What a READ takes more while D decodes, beside its wait for the step that D has begun, which takes half of one on average and is
- * simulated.
- */
-function besideMs(aloneMs: (bytes: number) => number, reads: readonly ReadBeside[]): number {
-  if (reads.length === 0) return 0;
-  const more = reads.map(({ readMs, bytes, stepMs }) => readMs - aloneMs(bytes) - stepMs / 2);
-  return Math.max(0, median(more));
 }
 
 type ByRows = NonNullable<SimulationCostsFile['step']['ms_by_rows']>;

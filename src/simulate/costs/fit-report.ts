@@ -48,7 +48,7 @@ export function fitReport(report: BenchReport, source: string, decodeEngines: nu
       max_num_batched_tokens: stepsOf(report, notes),
       step: { ...step, ...prefill.step, ms_by_decodes: null, ms_by_rows: null },
       decode_step: null,
-      read: { fixed_ms: 0, ms_per_byte: 0, beside_ms: 0 },
+      read: { fixed_ms: 0, ms_per_byte: 0, beside_ms: 0, from_steps_ms: 0 },
       store: null,
       submit_ms: 0,
       reply_ms: restMs,

@@ -105,6 +105,7 @@ export const simulationCostsSchema = z.strictObject({
   read: byBytes
     .extend({
       beside_ms: ms.default(0).describe('More, while engines compute on the machine that all share.'),
+      from_steps_ms: ms.default(0).describe('What it takes from each step on that machine.'),
     })
     .prefault({})
     .describe('A READ, beside what a modelled link takes.'),
@@ -186,6 +187,7 @@ export function linearCosts({
     stepMs: (shape, { role }) => stepMs((role === 'decode' && decode_step) || step, shape),
     readMs: (bytes) => msOf(read, bytes),
     readBesideMs: read.beside_ms,
+    readFromStepsMs: read.from_steps_ms,
     store: store && {
       loadMs: (bytes) => msOf(store.load, bytes),
       saveMs: (bytes) => msOf(store.save, bytes),

@@ -19,6 +19,7 @@ import {
   prefillSteps,
   ROLES,
 } from './fit-measured.ts';
+import { ReadBesideMeter } from './read-beside.ts';
 
 /** Short ones, where nobody says how many: a shared machine is now quicker, now slower for many seconds. */
 export const MEASURED_ROUNDS = 14;
@@ -53,6 +54,7 @@ export class CostMeter {
   /** Requests' ways to their engines. */
   readonly #submitMs: number[] = [];
   readonly #beside: BesideMeter;
+  readonly #reads: ReadBesideMeter;
   readonly #room: number;
   #rounds = 0;
 
@@ -76,8 +78,9 @@ export class CostMeter {
     this.#ask = new Asker(info.model.vocabSize, seed);
     this.#byRole = ROLES.map((role) => engines.filter((engine) => engine.role === role));
     const [prefills = [], decodes = []] = this.#byRole;
-    const besides = { cluster, ask: this.#ask, signal, room: room - blockSize };
+    const besides = { ask: this.#ask, signal, room: room - blockSize };
     this.#beside = new BesideMeter({ prefill: prefills, decode: decodes }, besides);
+    this.#reads = new ReadBesideMeter(decodes, { ...besides, cluster });
     this.#room = room;
   }
 
@@ -96,6 +99,7 @@ export class CostMeter {
     }
     await this.#measureHandOvers(counts);
     await this.#beside.round(counts);
+    await this.#reads.round(counts);
     this.#rounds++;
     await this.#cluster.configure({ mode });
   }
@@ -105,7 +109,7 @@ export class CostMeter {
       submitMs: this.#submitMs,
       handOvers: this.#handOvers,
       beside: this.#beside.groups,
-      readsBeside: this.#beside.reads,
+      readsBeside: this.#reads,
     });
   }
 

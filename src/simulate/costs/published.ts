@@ -11,6 +11,7 @@ export const noCosts: SimulationCosts = {
   stepMs: () => 0,
   readMs: () => 0,
   readBesideMs: 0,
+  readFromStepsMs: 0,
   store: null,
   submitMs: 0,
   replyMs: 0,

@@ -1,0 +1,29 @@
+/** What the engines' copies of a READ take, beside a modelled link. */
+import { STORE_ADDRESS } from '../config/connectors.ts';
+import type { EngineIdentity } from '../transport/types.ts';
+import type { NetDeps } from './net.ts';
+
+export interface CopyWork {
+  bytes: number;
+  ms: number;
+  /** What they take from each step beside them, on the machine that all share. */
+  fromStepsMs: number;
+}
+
+/** A store's loads and saves where costs say nothing of them: as between engines. */
+export function copyWork(
+  { from, to }: { from: string; to: EngineIdentity },
+  { blocks, bytes, promptTokens }: { blocks: number; bytes: number; promptTokens: number },
+  { costs, machine }: Pick<NetDeps, 'costs' | 'machine'>,
+): CopyWork {
+  const loads = from === STORE_ADDRESS.engineId;
+  const saves = to.engineId === STORE_ADDRESS.engineId;
+  if (!loads && !saves) {
+    const besideMs = machine?.computing ? costs.readBesideMs : 0;
+    return { bytes, ms: costs.readMs(bytes, promptTokens) + besideMs, fromStepsMs: costs.readFromStepsMs };
+  }
+  const { blockBytes, blockSize } = to;
+  const tokens = (blocks / blockBytes.length) * blockSize;
+  const known = costs.store && (loads ? costs.store.loadMs(bytes) : costs.store.saveMs(bytes));
+  return { bytes, ms: known ?? costs.readMs(bytes, tokens), fromStepsMs: 0 };
+}
