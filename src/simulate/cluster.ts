@@ -26,6 +26,7 @@ import { VirtualClock } from './clock.ts';
 import { ASSUMED_START_MS } from './costs/published.ts';
 import { simulatedClaims, simulatedHasher } from './digests.ts';
 import { SimulatedEngine } from './engine.ts';
+import { EventLoop } from './event-loop.ts';
 import { SimulatedFleet } from './fleet.ts';
 import { checkEngines, standsStill } from './invariants.ts';
 import { LinkTable } from './links.ts';
@@ -39,13 +40,9 @@ import { tokensOnly } from './text.ts';
 import type { TransportNet } from './transport.ts';
 import { SimulatedWires } from './wires.ts';
 
-/** Events between two calls of `onProgress`. */
-const PROGRESS_EVENTS = 4096;
-/** Longer than any READ is waited for. */
-const LONGEST_WAIT_MS = 3_600_000;
-
 export class SimulatedCluster {
   readonly clock = new VirtualClock();
+  readonly #loop: EventLoop;
   readonly net: TransportNet;
   readonly links: LinkTable;
   readonly fleet: SimulatedFleet;
@@ -66,10 +63,6 @@ export class SimulatedCluster {
   /** Engines as the router sees them. */
   readonly #clients = new WeakMap<SimulatedEngine, EngineClient>();
   #onStage: ((stage: Stage) => void) | null = null;
-  /** Engines to look after, in the order in which something happened to them. */
-  #touched: SimulatedEngine[] = [];
-  /** With all checks: those that were looked after since they were checked. */
-  readonly #changed = new Set<SimulatedEngine>();
   /** READs by how they ended. */
   readonly transfers: Record<TransferResult['outcome'], number> = {
     done: 0,
@@ -79,13 +72,17 @@ export class SimulatedCluster {
     failed: 0,
     dead: 0,
   };
-  events = 0;
 
   /** Throws ConfigError. */
   constructor(settings: SimulationSettings) {
     const { options, costs, blockBytes, autoscale = null } = settings;
     const { mode, handover } = options;
     this.#settings = settings;
+    this.#loop = new EventLoop({
+      ...{ clock: this.clock, nextTask: settings.nextTask },
+      standsStill: () => standsStill(this.engines, this.clock.now()),
+      check: settings.check ? (changed) => this.#check(changed) : null,
+    });
     this.links = new LinkTable(this.clock, options.link, () => this.fleet.seats, settings.sharing);
     this.#claim = simulatedClaims(options.connector.nixl.tokenCheck);
     this.#varies = drawnTimes(costs.varies, settings.stepSeed ?? 0);
@@ -101,7 +98,7 @@ export class SimulatedCluster {
       machine: this.#machine,
       touch: (engineId) => {
         const engine = this.#byId.get(engineId);
-        if (engine) this.#touch(engine);
+        if (engine) this.#loop.touch(engine);
       },
     });
     this.#groups = keptBy(settings.groups, options.allFullKv ?? false);
@@ -177,48 +174,18 @@ export class SimulatedCluster {
     this.#conversations.forget(conversationId);
   }
 
-  /**
-   * Lets time pass until the work is over, whose promises wait for nothing but this clock; rejects with what it rejects
-   * with. Throws InternalError when nothing is left to happen before that.
-   */
+  /** See EventLoop. */
   run<T>(work: Promise<T>, onProgress?: (nowMs: number) => Promise<void> | void): Promise<T> {
-    const { nextTask } = this.#settings;
-    return new Promise((resolve, reject) => {
-      let end: (() => void) | null = null;
-      work.then(
-        (value) => {
-          end = () => resolve(value);
-        },
-        (error: unknown) => {
-          end = () => reject(error);
-        },
-      );
-      // Over no promises of its own: each event would cost several.
-      const goOn = (): void => {
-        try {
-          if (this.#lookAfter()) nextTask(goOn);
-          else if (end) end();
-          else {
-            if (!this.clock.next()) standsStill(this.engines, this.clock.now());
-            const waits = ++this.events % PROGRESS_EVENTS === 0 && onProgress?.(this.clock.now());
-            if (waits) waits.then(() => nextTask(goOn), reject);
-            else nextTask(goOn);
-          }
-        } catch (error) {
-          reject(error);
-        }
-      };
-      nextTask(goOn);
-    });
+    return this.#loop.run(work, onProgress);
   }
 
-  /** Lets time pass until it is so, or nothing is to come, or a simulated hour went by. */
-  async until(isSo: () => boolean): Promise<void> {
-    const endMs = this.clock.now() + LONGEST_WAIT_MS;
-    do {
-      do await new Promise<void>(this.#settings.nextTask);
-      while (this.#lookAfter());
-    } while (!isSo() && this.clock.now() < endMs && this.clock.next());
+  /** See EventLoop. */
+  until(isSo: () => boolean): Promise<void> {
+    return this.#loop.until(isSo);
+  }
+
+  get events(): number {
+    return this.#loop.events;
   }
 
   /** Of those whose news a policy looks at, what they did until now is told. */
@@ -229,32 +196,13 @@ export class SimulatedCluster {
     return this.storm ? staying.map((engine) => this.#clientOf(engine)) : staying;
   }
 
-  #catchUp(): void {
-    for (const engine of this.fleet.staying) engine.catchUp();
+  #check(changed: ReadonlySet<SimulatedEngine>): void {
+    checkEngines(changed);
+    this.store?.checkIntegrity();
   }
 
-  /**
-   * Engines to which something happened get on, where they can. Call when all promises have run on, and again until it is
-   * false: an engine may have let a connector's run on, of which nobody tells. Then nothing more happens without time passing.
-   */
-  #lookAfter(): boolean {
-    const { check } = this.#settings;
-    if (this.#touched.length === 0) {
-      if (!check) return false;
-      checkEngines(this.#changed);
-      this.store?.checkIntegrity();
-      this.#changed.clear();
-      return false;
-    }
-    const touched = this.#touched;
-    this.#touched = [];
-    for (const engine of touched) engine.isTouched = false;
-    for (const engine of touched) {
-      engine.look();
-      engine.meter.look();
-      if (check) this.#changed.add(engine);
-    }
-    return true;
+  #catchUp(): void {
+    for (const engine of this.fleet.staying) engine.catchUp();
   }
 
   #make(seat: Seat, life: number, startMs: number): SimulatedEngine {
@@ -287,7 +235,7 @@ export class SimulatedCluster {
         costs.varies === null &&
         !(told && (options.signalAgeMs ?? 0) > 0) &&
         (!this.store || (options.connector.offloading?.promptOnly ?? true)),
-      touch: (touched) => this.#touch(touched),
+      touch: (touched) => this.#loop.touch(touched),
       onLoad: load || autoscale ? (news) => this.#tellLoad(engineId, news, load) : null,
       onCache: cache ? (events, atMs) => this.routing.views.cached({ engineId, events, atMs }) : null,
       onTransfer: (_requestId, { outcome }) => {
@@ -298,15 +246,9 @@ export class SimulatedCluster {
       onStage: faults ? (said) => this.#said(engine, said) : null,
     });
     this.#byId.set(engineId, engine);
-    this.#touch(engine);
+    this.#loop.touch(engine);
     this.store?.addEngine(engine.address);
     return engine;
-  }
-
-  #touch(engine: SimulatedEngine): void {
-    if (engine.isTouched) return;
-    engine.isTouched = true;
-    this.#touched.push(engine);
   }
 
   #clientOf(engine: SimulatedEngine): EngineClient {

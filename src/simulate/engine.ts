@@ -5,12 +5,10 @@
 
 import { STORE_ADDRESS } from '../config/connectors.ts';
 import type { EngineCoreConfig } from '../config/engine.ts';
-import { createConnector } from '../connector/registry.ts';
 import type { EngineConnector } from '../connector/types.ts';
 import type { BlockHasher } from '../engine/block-hash.ts';
 import { EngineCore, type EngineCoreDeps } from '../engine/engine-core.ts';
 import type { CacheLookup } from '../engine/inspect/cache-lookup.ts';
-import { filledBytes } from '../engine/kv-cache-spec.ts';
 import type { EngineRequest } from '../engine/types.ts';
 import { engineEnded, InternalError, RequestError } from '../errors.ts';
 import { FaultyClock } from '../faults/clock.ts';
@@ -23,11 +21,12 @@ import type { ClaimPrefix } from '../transport/prefix-claim.ts';
 import type { RemoteAddress, TransferResult } from '../transport/types.ts';
 import type { Answers } from './answers.ts';
 import type { Timer } from './clock.ts';
+import { connectorOf } from './engine-connector.ts';
 import { EngineTrace } from './engine-trace.ts';
 import { EngineMeter } from './meter.ts';
 import { type EngineNews, Outbox } from './outbox.ts';
 import { EngineSteps, type StepDeps } from './steps.ts';
-import { SimulatedTransport, type TransportNet } from './transport.ts';
+import type { TransportNet } from './transport.ts';
 
 export interface SimulatedEngineDeps extends StepDeps, Omit<EngineNews, 'onOutputs'> {
   net: TransportNet;
@@ -269,43 +268,22 @@ export class SimulatedEngine implements EngineClient, Member {
   }
 
   #connect(config: EngineCoreConfig): EngineConnector | null {
-    const { engineId, host, port, cache, connector } = config;
     const { net, claim, blockBytes, onTransfer, onStage } = this.#deps;
-    const { blockSize, groups } = cache;
-    const transport = new SimulatedTransport(
-      {
-        engineId,
-        host,
-        port,
-        compatibilityHash: 'simulated',
-        blockSize,
-        blockBytes: groups.map((spec) => filledBytes(spec, blockBytes)),
+    return connectorOf(config, {
+      ...{ net, claim, blockBytes, clock: this.#clock },
+      onPull: () => onStage?.('pull'),
+      onStored: (info) => this.#trace?.stored(info),
+      onTransfer: (info) => {
+        const { requestId, remote, result } = info;
+        this.#trace?.transferred(info);
+        const from = remote.engineId === STORE_ADDRESS.engineId ? 'loads' : 'transfers';
+        this.#outbox.transferred(requestId, result, from);
+        onTransfer(requestId, result);
+        onStage?.('transfer');
+        // Its end is reported next, however it came about.
+        this.#touch();
       },
-      net,
-    );
-    return (
-      connector &&
-      createConnector(connector, {
-        engine: config,
-        transport,
-        clock: this.#clock,
-        claim,
-        onHoldDropped() {},
-        onPull: () => onStage?.('pull'),
-        onChunk() {},
-        onStored: (info) => this.#trace?.stored(info),
-        onTransfer: (info) => {
-          const { requestId, remote, result } = info;
-          this.#trace?.transferred(info);
-          const from = remote.engineId === STORE_ADDRESS.engineId ? 'loads' : 'transfers';
-          this.#outbox.transferred(requestId, result, from);
-          onTransfer(requestId, result);
-          onStage?.('transfer');
-          // Its end is reported next, however it came about.
-          this.#touch();
-        },
-      })
-    );
+    });
   }
 
   /** On its way as long as a request is, so that what is asked keeps its order. */
