@@ -44,6 +44,9 @@ const configSchema = z.looseObject({
     .nullish(),
 });
 
+/** Prompts that are kept as text: a conversation's last one is what its next one begins with. */
+const MOST_KEPT = 64;
+
 /** Stands for an answer while a template is rendered around it; no template and no tokenizer treats it specially. */
 const ANSWER = 'kvferryAnswerGoesHere';
 
@@ -52,6 +55,8 @@ export class ChatTemplate {
   #variables: Readonly<Record<string, string>>;
   #endTokenIds: ReadonlySet<number>;
   #location: string;
+  /** With an answer's head, by their messages; the one that was asked for last is last. */
+  readonly #kept = new Map<string, string>();
 
   private constructor(
     template: Template | null,
@@ -126,7 +131,9 @@ export class ChatTemplate {
     encode: Encode,
     end: PromptEnd = 'generation_prompt',
   ): Promise<readonly number[]> {
-    return encode(this.renderPrompt(messages, end));
+    const prompt = this.renderPrompt(messages, end);
+    this.#keep(messages, end, prompt);
+    return encode(prompt);
   }
 
   /** historyIds, then the ids of what the template puts after the assistant's answer. Rejects as renderPrompt throws. */
@@ -141,6 +148,20 @@ export class ChatTemplate {
     // The model may have ended its turn itself; the template's end of the same turn must not be a second one.
     const closed = this.#isEnd(turn.historyIds.at(-1)) && this.#isEnd(tailIds[0]);
     return { promptTokenIds: [...turn.historyIds, ...tailIds.slice(closed ? 1 : 0)], keepsHistory: true };
+  }
+
+  #keep(messages: readonly ChatMessage[], end: PromptEnd, prompt: string): void {
+    if (end !== 'generation_prompt') return;
+    this.#kept.set(keyOf(messages), prompt);
+    if (this.#kept.size > MOST_KEPT) this.#kept.delete(this.#kept.keys().next().value!);
+  }
+
+  /** What a conversation's next prompt goes on from is hardly asked for again. */
+  #takeKept(messages: readonly ChatMessage[]): string | undefined {
+    const key = keyOf(messages);
+    const prompt = this.#kept.get(key);
+    this.#kept.delete(key);
+    return prompt;
   }
 
   /** Whole, or without the spaces around it that a template leaves out (transformers' continue_final_message). */
@@ -171,11 +192,16 @@ export class ChatTemplate {
       );
     }
     const asked = messagesBefore.slice(0, -1);
-    const before = this.renderPrompt(asked, 'generation_prompt');
     const marked = this.renderPrompt([...asked, { ...answer, content: ANSWER }, ...newMessages], end);
+    const kept = this.#takeKept(asked);
+    // A template may write the time.
+    const goesOn = kept !== undefined && marked.startsWith(kept + ANSWER);
+    const before = goesOn ? kept : this.renderPrompt(asked, 'generation_prompt');
     if (!marked.startsWith(before + ANSWER)) return null;
     const tail = marked.slice(before.length + ANSWER.length);
-    const whole = this.renderPrompt([...messagesBefore, ...newMessages], end);
+    const all = [...messagesBefore, ...newMessages];
+    const whole = this.renderPrompt(all, end);
+    this.#keep(all, end, whole);
     if (whole.length < before.length + tail.length) return null;
     if (!whole.startsWith(before) || !whole.endsWith(tail)) return null;
     const rendered = whole.slice(before.length, whole.length - tail.length);
@@ -183,3 +209,6 @@ export class ChatTemplate {
     return rendered.trim() === answer.content.trim() ? tail : null;
   }
 }
+
+const keyOf = (messages: readonly ChatMessage[]): string =>
+  JSON.stringify(messages.map(({ role, content }) => [role, content]));

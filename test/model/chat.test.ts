@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { type ChatMessage, ChatTemplate } from '../../src/model/chat.ts';
 import { loadTokenizer, memorySource } from '../../src/model/load.ts';
 import { presetTokenIds } from '../../src/model/presets.ts';
@@ -127,6 +127,22 @@ describe('other templates', () => {
       promptTokenIds: await last.chat.encodePrompt(whole, last.encode),
       keepsHistory: false,
     });
+  });
+
+  it('may write the time: history stays, whenever it was', async () => {
+    const { chat, encode } = await load(`{{ strftime_now('%Y') }}${loop("{{ m['content'] }}")}`);
+    vi.useFakeTimers({ toFake: ['Date'] });
+    try {
+      vi.setSystemTime(new Date('2026-06-01'));
+      const historyIds = await chat.encodePrompt(before.slice(0, -1), encode);
+      vi.setSystemTime(new Date('2027-06-01'));
+      const turn = { historyIds, messagesBefore: before, newMessages: [user('three')] };
+      const next = await chat.nextTurnPrompt(turn, encode);
+      expect(next.keepsHistory).toBe(true);
+      expect(next.promptTokenIds.slice(0, historyIds.length)).toEqual(historyIds);
+    } finally {
+      vi.useRealTimers();
+    }
   });
 
   it('are taken from a list by name, or from chat_template.jinja first', async () => {
