@@ -32,6 +32,8 @@ export interface CatalogCounters {
 
 interface Block {
   slot: number;
+  /** The block before it in its text, there or not; null: it is the first. */
+  parent: Key | null;
   /** Its bytes have come. */
   ready: boolean;
   /** Loads under way. */
@@ -126,16 +128,34 @@ export class BlockCatalog {
     }
   }
 
-  /** Room for one that is not there, until completeStore; null: all that there is is in use. */
-  prepareStore(key: Key): number | null {
+  /**
+   * A text goes on after this block: it and what is there before it are as new as what follows, which is not to take their
+   * room. Keeps, until completeLoad, and returns what of that is there to be read.
+   */
+  keepText(last: Key | null): Key[] {
+    const kept: Key[] = [];
+    let block: Block | undefined;
+    for (let key = last; key !== null; key = block.parent) {
+      block = this.#blocks.get(key);
+      if (!block) break;
+      this.#policy.renew(key);
+      if (!block.ready) continue;
+      block.readers++;
+      kept.push(key);
+    }
+    return kept;
+  }
+
+  /** Room for one that is not there, until completeStore; null: all that there is is in use. `parent`: the block before it. */
+  prepareStore(key: Key, parent: Key | null = null): number | null {
     invariant(!this.#blocks.has(key), () => `block ${key} is there, or on its way`);
-    if (!this.#policy.put(key)) {
+    if (!this.#policy.put(key, parent)) {
       this.counters.refused++;
       return null;
     }
     const slot = this.#free.pop();
     invariant(slot !== undefined, () => 'the eviction policy took in more keys than there are slots');
-    this.#blocks.set(key, { slot, ready: false, readers: 0 });
+    this.#blocks.set(key, { slot, parent, ready: false, readers: 0 });
     return slot;
   }
 

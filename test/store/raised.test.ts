@@ -23,7 +23,7 @@ function start(load: Raising['load'], prefetch?: Prefetch) {
     setHandlers: (given: Partial<TransportHandlers>) => Object.assign(handlers, given),
     notify: (_: unknown, message: PeerNotification) => say(message),
   };
-  const lower: LowerTier = { look: async () => ({ has: () => true, load }), stored() {} };
+  const lower: LowerTier = { look: async () => ({ has: () => true, load }), stored() {}, used() {} };
   const clock = new TestClock();
   const catalog = new BlockCatalog({ slots: 8, eviction: 'lru' });
   const service = new StoreService({
@@ -124,7 +124,7 @@ it('keeps what is in memory of a prefix while room is made for what went down of
   expect(inMemory()).toEqual([false, false, true, true]);
   const bringUp = new BringUp({
     ...{ catalog, arrivals: new Arrivals(catalog), clock: new TestClock(), blockSize: 16 },
-    lower: { look: async () => ({ has: () => true, load: async () => true }), stored() {} },
+    lower: { look: async () => ({ has: () => true, load: async () => true }), stored() {}, used() {} },
     prefetch: 'wait_complete',
   });
   const asked = { hashes: text!, groups: [{ kind: 'full' as const }], chunk: 1, blockSize: 16 };

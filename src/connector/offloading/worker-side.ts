@@ -100,14 +100,14 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
     for (const leaseId of metadata.released) this.#release(leaseId);
     for (const [requestId, load] of metadata.loads) void this.#load(requestId, load);
     for (const save of metadata.saves) {
-      const { requestId, number, hashes, groups = [...this.#bytesOf.keys()] } = save;
+      const { requestId, number, hashes, parent, groups = [...this.#bytesOf.keys()] } = save;
       const offerId = `${requestId}/${number}`;
       const offeredMs = clock.now();
       const deadlineMs = offeredMs + OFFER_PATIENCE_MS;
       this.storeCounters.offeredBlocks += hashes.length * groups.length;
       const revoked = new AbortController();
       this.#offers.set(offerId, { ...save, revoked, offeredMs, deadlineMs });
-      const some = save.groups ? { groups: save.groups } : {};
+      const some = { ...(parent ? { parent } : {}), ...(save.groups ? { groups: save.groups } : {}) };
       transport.notify(store, { kind: 'store_offer', offerId, number, hashes, ...some });
     }
     const sinceMs = clock.now();
