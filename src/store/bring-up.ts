@@ -71,7 +71,7 @@ export class BringUp {
     /** Nobody is left to let go of what comes later. */
     const came = (key: StoreKey) => {
       if (!awaited) return;
-      catalog.prepareLoad([key]);
+      catalog.keep([key]);
       up.add(key);
     };
     const all = asked.groups.flatMap((_, group) => asked.hashes.map((hash) => storeKey(hash, group)));
@@ -84,7 +84,7 @@ export class BringUp {
     lower.used(wanted);
     // What is there is kept before room is made for the rest, or it would be what has to go.
     kept.push(...wanted.filter((key) => catalog.state(key) === 'ready'));
-    catalog.prepareLoad(kept);
+    catalog.keep(kept);
     const before = new Map<number, StoreKey>();
     for (const key of wanted) {
       const { group } = partsOf(key);

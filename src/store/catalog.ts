@@ -47,6 +47,8 @@ export class BlockCatalog {
   readonly #policy: EvictionPolicy;
   readonly #blocks = new Map<Key, Block>();
   readonly #free: number[];
+  /** On their way, and worth keeping longer already: told when they have come. */
+  readonly #hotComing = new Set<Key>();
 
   constructor(deps: CatalogDeps) {
     this.slots = deps.slots;
@@ -112,6 +114,11 @@ export class BlockCatalog {
   /** Keeps these, which are there, until completeLoad; returns their slots. They count as used, the first key latest. */
   prepareLoad(keys: readonly Key[]): number[] {
     for (let i = keys.length - 1; i >= 0; i--) this.#policy.touch(keys[i]!);
+    return this.keep(keys);
+  }
+
+  /** The same, and it is no use of them. */
+  keep(keys: readonly Key[]): number[] {
     return keys.map((key) => {
       const block = this.#blocks.get(key);
       invariant(block?.ready, () => `block ${key} is loaded, and is not there`);
@@ -167,6 +174,7 @@ export class BlockCatalog {
       block.ready = true;
       this.counters.stored++;
       this.#deps.onChange?.('stored', key);
+      if (this.#hotComing.delete(key)) this.#deps.onHot?.(key, block.slot);
     } else this.#forget(key, block);
   }
 
@@ -205,11 +213,13 @@ export class BlockCatalog {
   #leave(key: Key, { slot, ready }: Block): void {
     if (ready) this.#deps.onChange?.('removed', key);
     this.#blocks.delete(key);
+    this.#hotComing.delete(key);
     this.#free.push(slot);
   }
 
   #hot(key: Key): void {
     const block = this.#blocks.get(key);
     if (block?.ready) this.#deps.onHot?.(key, block.slot);
+    else this.#hotComing.add(key);
   }
 }

@@ -65,6 +65,20 @@ describe('a catalog of blocks', () => {
     expect(catalog.inUse).toBe(0);
   });
 
+  test('a block that comes again soon after it left is told as hot once its bytes are there', () => {
+    const hot: [string, number][] = [];
+    const catalog = new BlockCatalog({
+      ...{ slots: 2, eviction: 's3fifo' },
+      onHot: (key, slot) => hot.push([key, slot]),
+    });
+    stored(catalog, 'a', 'b', 'c');
+    expect(catalog.state('a')).toBe('absent');
+    const slot = catalog.prepareStore('a')!;
+    expect(hot).toEqual([]);
+    catalog.completeStore('a', true);
+    expect(hot).toEqual([['a', slot]]);
+  });
+
   test('tells of an eviction while the bytes are still there', () => {
     const evicted: [string, number][] = [];
     const catalog = new BlockCatalog({
