@@ -94,9 +94,12 @@ export class BlockCatalog {
     return this.#policy.sizes ?? null;
   }
 
-  /** Those whose bytes are there, with their slots. */
+  /** Those whose bytes are there, with their slots: the first to go roughly first. */
   *ready(): Iterable<readonly [key: Key, slot: number]> {
-    for (const [key, { slot, ready }] of this.#blocks) if (ready) yield [key, slot];
+    for (const key of this.#policy.keys()) {
+      const { slot, ready } = this.#blocks.get(key)!;
+      if (ready) yield [key, slot];
+    }
   }
 
   /** Where its bytes are; null: they are not there. Changes nothing. */

@@ -110,8 +110,10 @@ export class LowerTiers implements LowerTier {
 
   /** Resolves when all is written that is to outlive the process. */
   async end(catalog: BlockCatalog): Promise<void> {
+    // As if they left memory: what was to stay longest comes last, and stays where not all of it fits.
+    const left = [...catalog.ready()];
     for (const { tier, ingestion } of this.#tiers) {
-      for (const [hash, slot] of ingestion === 'EVICTED' ? catalog.ready() : []) {
+      for (const [hash, slot] of ingestion === 'EVICTED' ? left : []) {
         tier.write(hash, this.#bytes(hash, slot));
         // So many at once as wait at most.
         if (tier.isFull) await tier.flush();

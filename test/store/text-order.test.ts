@@ -1,5 +1,6 @@
 /** A text without its beginning is of no use: what leaves a store of it is its end, whatever the order in which it came. */
 import { expect, it } from 'vitest';
+import type { Ingestion } from '../../src/config/store.ts';
 import type { BlockHash } from '../../src/engine/block-hash.ts';
 import type { StoreFolder } from '../../src/platform/types.ts';
 import { fileBytesOf } from '../../src/store/block-file.ts';
@@ -15,7 +16,7 @@ const textOf = (name: string, length: number): BlockHash[] =>
   Array.from({ length }, (_, i) => `${name}${i}`.padEnd(64, '0'));
 
 /** A store with room for so many blocks, in memory and, where it is told, in a folder that takes all that comes. */
-async function start(slots: number, folderBlocks: number | null = null) {
+async function start(slots: number, folderBlocks: number | null = null, ingestion: Ingestion = 'ALL') {
   const handlers: Partial<TransportHandlers> = {};
   const transport = {
     identity: { blockSize: 16, blockBytes: [BLOCK] },
@@ -42,7 +43,7 @@ async function start(slots: number, folderBlocks: number | null = null) {
           onTrouble: (message) => expect.fail(message),
         });
   const memory = { parts: () => [new Uint8Array(BLOCK)] };
-  const lower = tier && new LowerTiers([{ tier, ingestion: 'ALL' }], memory, clock);
+  const lower = tier && new LowerTiers([{ tier, ingestion }], memory, clock);
   const catalog = new BlockCatalog({ slots, eviction: 'lru', ...lower?.listeners });
   const service = new StoreService({
     transport: transport as unknown as ServingTransport,
@@ -51,7 +52,7 @@ async function start(slots: number, folderBlocks: number | null = null) {
   service.addEngine({ engineId: 'p', host: '', port: 0 });
   let number = 0;
   return {
-    tier,
+    ...{ tier, lower, catalog },
     /** As an engine that computes a prompt in chunks: each is offered by itself. */
     async offer(hashes: readonly BlockHash[], parent?: BlockHash) {
       number++;
@@ -110,4 +111,14 @@ it('of a text in the folder its end leaves first, and what is read of it from me
   await store.offer(third);
   expect(store.inFolder(text)).toEqual([true, true, true, true]);
   expect(store.inFolder(other)).toEqual([true, false, false]);
+});
+
+it('what stays at the end of a text that does not fit in the folder is its beginning', async () => {
+  const { tier, lower, catalog, inFolder, offer } = await start(8, 3, 'EVICTED');
+  const text = textOf('a', 5);
+  await offer(text.slice(0, 2));
+  await offer(text.slice(2), text[1]);
+  await lower!.end(catalog);
+  expect(tier!.blocks).toBe(3);
+  expect(inFolder(text)).toEqual([true, true, true, false, false]);
 });
