@@ -86,8 +86,8 @@ export class StoreService {
   readonly #leases = new Map<string, Lease>();
   readonly #arrivals: Arrivals;
   readonly #offersSeen: OffersSeen;
-  /** READs of offers under way, by their engine. */
-  readonly #reading = new Map<string, Set<AbortController>>();
+  /** READs of offers under way, by their engine and offer. */
+  readonly #reading = new Map<string, Map<string, AbortController>>();
 
   constructor({ transport, catalog, clock, lower = null, prefetch = 'wait_complete' }: StoreServiceDeps) {
     this.#transport = transport;
@@ -167,6 +167,8 @@ export class StoreService {
   async #take(from: string, offer: StoreOffer): Promise<void> {
     this.counters.offers++;
     this.#offersSeen.seen(from, offer.number);
+    // It came twice: an answer now would take from the first what it reads.
+    if (this.#reading.get(from)?.has(offer.offerId)) return;
     const remote = this.#engines.get(from);
     const taken = remote ? this.#roomFor(offer) : [];
     let came = false;
@@ -219,14 +221,14 @@ export class StoreService {
   async #read(remote: RemoteAddress, offerId: string, blocks: readonly Taken[]): Promise<boolean> {
     const reading = new AbortController();
     const { engineId } = remote;
-    const ofEngine = this.#reading.get(engineId) ?? new Set();
-    this.#reading.set(engineId, ofEngine.add(reading));
+    const ofEngine = this.#reading.get(engineId) ?? new Map<string, AbortController>();
+    this.#reading.set(engineId, ofEngine.set(offerId, reading));
     const pairs = blocks.map(({ group, place, slot }) => ({ group, remote: place, local: slot + 1 }));
     const { outcome } = await this.#transport.read({
       ...{ remote, remoteRequestId: offerId, claim: NO_CLAIM, pairs, requestId: offerId },
       ...{ streamed: true, signal: reading.signal },
     });
-    ofEngine.delete(reading);
+    ofEngine.delete(offerId);
     return outcome === 'done';
   }
 
@@ -260,7 +262,7 @@ export class StoreService {
     this.#engines.delete(engineId);
     this.#offersSeen.gone(engineId);
     for (const [name, { readerId }] of this.#leases) if (readerId === engineId) this.#endLease(name);
-    for (const reading of this.#reading.get(engineId) ?? []) reading.abort();
+    for (const reading of this.#reading.get(engineId)?.values() ?? []) reading.abort();
     this.#reading.delete(engineId);
   }
 

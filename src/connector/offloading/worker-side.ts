@@ -194,8 +194,10 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
 
   #answered(leaseId: string, blockIds: BlockIds): void {
     this.#asked.delete(leaseId);
-    if (this.#deps.answers.answer(leaseId, blockIds)) this.#reports.changed();
-    else if (blockIds[0] && blockIds[0].length > 0) this.#release(leaseId);
+    const { answers } = this.#deps;
+    if (answers.answer(leaseId, blockIds)) this.#reports.changed();
+    // Unless it came twice: then the request still goes by the first.
+    else if (blockIds[0] && blockIds[0].length > 0 && !answers.of(leaseId)) this.#release(leaseId);
   }
 
   #release(leaseId: string): void {
