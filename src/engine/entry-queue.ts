@@ -31,6 +31,17 @@ export class Queue {
     this.size++;
   }
 
+  /** It leaves just before the other, which is in this queue; the entry must be in none. */
+  pushBehind(entry: Entry, other: Entry): void {
+    entry.queue = this;
+    entry.newer = other;
+    entry.older = other.older;
+    if (other.older) other.older.newer = entry;
+    else this.#tail = entry;
+    other.older = entry;
+    this.size++;
+  }
+
   /** The entry must be in this queue. */
   remove(entry: Entry): void {
     const { newer, older } = entry;

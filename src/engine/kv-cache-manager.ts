@@ -7,7 +7,7 @@
 import type { CacheConfig, KvCacheSpec, SchedulerConfig } from '../config/engine.ts';
 import type { TokenIds } from '../config/token-ids.ts';
 import { invariant } from '../errors.ts';
-import { type BlockHash, type BlockHasher, extendHashes } from './block-hash.ts';
+import type { BlockHasher } from './block-hash.ts';
 import { BlockPool } from './block-pool.ts';
 import type { BlockResidency } from './block-residency.ts';
 import {
@@ -19,8 +19,8 @@ import {
   referencesOf,
 } from './block-table.ts';
 import type { CacheEvent } from './cache-event.ts';
+import { CachedPrefixes } from './cached-prefixes.ts';
 import { handedOverBlocks, mostBlocks, seesAll, skippedBlocks } from './kv-cache-spec.ts';
-import { longestHit } from './prefix-lookup.ts';
 import type { Request } from './request.ts';
 import { type BlockId, type BlockIds, NULL_BLOCK } from './types.ts';
 
@@ -49,15 +49,13 @@ export class KvCacheManager {
   peakUsed = 0;
   #onCacheEvent: ((event: CacheEvent) => void) | null = null;
   readonly #pool: BlockPool;
+  readonly #prefixes: CachedPrefixes;
   readonly #deps: KvCacheDeps;
   readonly #groups: CacheConfig['groups'];
   /** Some group gives blocks back while its request goes on. */
   readonly #hasWindows: boolean;
   /** By request id. */
   readonly #tables = new Map<string, Table>();
-  readonly #getCached = (hash: BlockHash, group: number): BlockId | null => this.#pool.getCached(hash, group);
-  /** The last hit, which is asked for again while the one that comes first waits for room. */
-  #lookedUp: { request: Request; numTokens: number; nameChanges: number; hit: PrefixHit } | null = null;
 
   constructor(deps: KvCacheDeps) {
     this.#deps = deps;
@@ -67,6 +65,7 @@ export class KvCacheManager {
     const { numBlocks, enablePrefixCaching } = deps.config;
     const residency = (enablePrefixCaching && deps.residency) || null;
     this.#pool = new BlockPool(numBlocks, residency);
+    this.#prefixes = new CachedPrefixes(deps.config, deps.hasher, this.#pool);
   }
 
   /** Told of every change of the prefix cache; null costs nothing. */
@@ -110,35 +109,17 @@ export class KvCacheManager {
 
   /** The longest cached prefix in full blocks, at most one token short of the whole: the last must run to give logits. */
   getComputedBlocks(request: Request): PrefixHit {
-    if (!this.#deps.config.enablePrefixCaching) return this.#noHit();
-    const { numTokens } = request;
-    const { nameChanges } = this.#pool;
-    const last = this.#lookedUp;
-    if (last?.request === request && last.numTokens === numTokens && last.nameChanges === nameChanges)
-      return last.hit;
-    const blocks = Math.floor((numTokens - 1) / this.blockSize);
-    const hit = this.#longestHit(request.hashesOfFirst(blocks), blocks);
-    this.#lookedUp = { request, numTokens, nameChanges, hit };
-    return hit;
+    return this.#prefixes.of(request);
   }
 
   /** What is cached of a sequence, its last block included; changes nothing. */
   lookupPrefix(tokenIds: TokenIds, cacheSalt: string | null): CachedPrefix {
-    if (!this.#deps.config.enablePrefixCaching) return { ...this.#noHit(), blockHashes: [] };
-    const hashes = this.#hashesOf(tokenIds, cacheSalt);
-    const hit = this.#longestHit(hashes, hashes.length);
-    return { ...hit, blockHashes: hashes.slice(0, hit.numTokens / this.blockSize) };
+    return this.#prefixes.lookup(tokenIds, cacheSalt);
   }
 
   /** The full blocks of this sequence beyond keepTokens lose their hashes: no prefix ends there any more. */
   forgetPrefix(tokenIds: TokenIds, cacheSalt: string | null, keepTokens: number): void {
-    const pool = this.#pool;
-    for (const hash of this.#hashesOf(tokenIds, cacheSalt).slice(Math.floor(keepTokens / this.blockSize))) {
-      for (const group of this.#groups.keys()) {
-        for (let id = pool.getCached(hash, group); id !== null; id = pool.getCached(hash, group))
-          pool.evict(id);
-      }
-    }
+    this.#prefixes.forget(tokenIds, cacheSalt, keepTokens);
   }
 
   /**
@@ -321,21 +302,5 @@ export class KvCacheManager {
     let free = 0;
     for (const id of ids) if (this.#pool.isFree(id)) free++;
     return free;
-  }
-
-  #noHit(): PrefixHit {
-    return { blockIds: byGroup(this.#groups, () => []), numTokens: 0 };
-  }
-
-  #longestHit(hashes: readonly BlockHash[], blocks: number): PrefixHit {
-    const blockIds = longestHit(this.#groups, hashes, blocks, this.blockSize, this.#getCached);
-    return { blockIds, numTokens: blockIds[0]!.length * this.blockSize };
-  }
-
-  #hashesOf(tokenIds: TokenIds, cacheSalt: string | null): BlockHash[] {
-    const { hasher, config } = this.#deps;
-    const hashes: BlockHash[] = [];
-    extendHashes(hashes, { tokenIds, cacheSalt }, { hasher, blockSize: config.blockSize }, Infinity);
-    return hashes;
   }
 }

@@ -66,7 +66,10 @@ export class Routings {
 
   follow(engine: ThreadEngine): void {
     engine.onDeath(() => {
-      for (const { views } of this.#all()) views.forget(engine.engineId);
+      for (const { views, policy } of this.#all()) {
+        views.forget(engine.engineId);
+        policy.forget?.(engine.engineId);
+      }
     });
   }
 

@@ -3,20 +3,12 @@
  * which are used once, and released when they are too old.
  */
 
-import type { KvTransferParams } from '../config/kv-transfer.ts';
-import { commonPrefixLength, type TokenIds } from '../config/token-ids.ts';
+import type { TokenIds } from '../config/token-ids.ts';
 import type { Clock } from '../engine/types.ts';
 import type { EngineClient } from './engine-client.ts';
+import { type HeldForNextTurn, offeredUntilMs, release } from './held.ts';
+import { goesOn, type History, messagesAfter } from './history.ts';
 import type { GenerateRequest, Message, PromptSource } from './turn-types.ts';
-
-/**
- * Blocks that are about to expire are not offered: P, which waits in a queue before it reads, refuses them 5 s before their
- * end. vLLM's disagg_proxy_multiturn.py offers for 450 s of D's 480; another TTL gets the same share.
- */
-const MARGIN_SHARE = 30 / 480;
-const LEAST_MARGIN_MS = 5000;
-/** For a holder that names no end. */
-const OFFERED_MS = 450_000;
 
 /**
  * Beyond these, the one that was not used for the longest time is forgotten, unless D still holds KV for its next turn; beyond
@@ -25,23 +17,9 @@ const OFFERED_MS = 450_000;
 const MOST_CONVERSATIONS = 1024;
 const MOST_HELD_CONVERSATIONS = 16 * MOST_CONVERSATIONS;
 
-export interface HeldForNextTurn {
-  params: KvTransferParams;
-  holder: EngineClient;
-  atMs: number;
-  /** It was offered before, to a P that ended: if that had read it, the holder has it no more. */
-  givenBack?: boolean;
-}
-
-export interface Conversation {
+export interface Conversation extends History {
   id: string;
   turns: number;
-  /** Prompt and output of the last turn. */
-  historyIds: TokenIds;
-  /** The messages that historyIds stands for, the last answer included; null when the prompts came in another form. */
-  messages: readonly Message[] | null;
-  /** The same for prompts that came as text. */
-  text: string | null;
   /** The model's special tokens were put around that text, which may have some of its own. */
   specialTokens: boolean;
   /** Conversations with another salt share nothing. */
@@ -312,56 +290,4 @@ export class ConversationCache {
     }
     return best;
   }
-}
-
-/** What a next turn's messages begin with; null when prompt and answer are no messages of this template's. */
-function messagesAfter({ messages, promptEnd }: GenerateRequest, text: string): readonly Message[] | null {
-  const last = messages?.at(-1);
-  if (!messages || !last) return null;
-  switch (promptEnd) {
-    case 'plain':
-      return null;
-    case 'continue':
-      if (last.role !== 'assistant') return null;
-      return [...messages.slice(0, -1), { ...last, content: last.content + text }];
-    default:
-      return [...messages, { role: 'assistant', content: text }];
-  }
-}
-
-function offeredUntilMs({ params, atMs }: HeldForNextTurn): number {
-  const { remote_blocks_expiry_time: expirySeconds } = params;
-  if (expirySeconds == null) return atMs + OFFERED_MS;
-  const ttlMs = expirySeconds * 1000 - atMs;
-  return atMs + ttlMs - Math.max(LEAST_MARGIN_MS, ttlMs * MARGIN_SHARE);
-}
-
-/** Frees at the holder; safe for one that ended and for blocks that are free already. */
-export function release({ holder, params }: HeldForNextTurn): void {
-  if (params.remote_request_id) void holder.release([params.remote_request_id]);
-}
-
-/** Whether the request's prompt begins with all of the conversation's last prompt and answer. */
-export function goesOn(
-  conversation: Conversation,
-  request: Pick<GenerateRequest, 'promptTokenIds' | 'messages' | 'promptText'>,
-): boolean {
-  const { messages, text, historyIds } = conversation;
-  if (request.messages) return messages !== null && extendsHistory(request.messages, messages);
-  if (request.promptText !== undefined) {
-    return text !== null && request.promptText.length > text.length && request.promptText.startsWith(text);
-  }
-  const prompt = request.promptTokenIds ?? [];
-  // The last token may be the end of the answer, which a caller need not repeat.
-  const least = historyIds.length - 1;
-  return least > 0 && prompt.length >= least && commonPrefixLength(historyIds, prompt) >= least;
-}
-
-function extendsHistory(messages: readonly Message[], before: readonly Message[]): boolean {
-  return (
-    messages.length > before.length &&
-    before.every(
-      (message, i) => messages[i]!.role === message.role && messages[i]!.content === message.content,
-    )
-  );
 }

@@ -120,6 +120,8 @@ export interface RoutingPolicy {
   route(request: RouteRequest, candidates: Candidates): Routing;
   /** Absent: it keeps no track. */
   observe?(event: RoutingEvent): void;
+  /** The engine has ended, and its id never comes back. Absent: it keeps nothing of engines that have no turns. */
+  forget?(engineId: string): void;
 }
 
 /**

@@ -2,9 +2,10 @@
 import type { Handover } from '../config/cluster-schema.ts';
 import type { Mode } from '../config/modes.ts';
 import type { Clock } from '../engine/types.ts';
-import { type Conversation, type HeldForNextTurn, release } from './conversations.ts';
+import type { Conversation } from './conversations.ts';
 import { DecidedBy, type RoutedTurn } from './decision.ts';
 import type { EngineClient } from './engine-client.ts';
+import { type HeldForNextTurn, release } from './held.ts';
 import type { Placement } from './placement.ts';
 import { enginesOf, planTurn, type RouteRequest, type RoutingPolicy, type TurnPlan } from './plan.ts';
 import type { GenerateRequest } from './turn-types.ts';

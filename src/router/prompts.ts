@@ -2,7 +2,8 @@
 import { type TokenIds, written } from '../config/token-ids.ts';
 import { RequestError } from '../errors.ts';
 import type { StreamDecoder } from './answer.ts';
-import { type Conversation, goesOn } from './conversations.ts';
+import type { Conversation } from './conversations.ts';
+import { goesOn } from './history.ts';
 import type { GenerateRequest, Message, PromptEnd, PromptSource } from './turn-types.ts';
 
 /** Text to ids, without special tokens. */

@@ -9,6 +9,7 @@ import type { ThreadEngine } from '../fleet/thread-engine.ts';
 import type { EngineClient } from '../router/engine-client.ts';
 import { WAIT_30S } from '../router/scaling/drain.ts';
 import type { EnginePorts } from './engine-ports.ts';
+import { statsInTime } from './engine-stats.ts';
 import { checked } from './fields.ts';
 import { HttpError } from './http-error.ts';
 import { bodyOf, jsonResponse } from './json.ts';
@@ -81,7 +82,9 @@ export function mountFleet(
 
 /** `inFlight`: as policies see it, with what an engine that hangs has not been given. */
 async function engineRow(cluster: EngineCluster, engine: ThreadEngine, ports: EnginePorts, inFlight: number) {
-  const stats = engine.ended ? null : await engine.inspection.stats().catch(() => null);
+  const stats = engine.ended ? null : await statsInTime(engine);
+  // Of one that has ended there is nothing; of one that does not answer it is not known.
+  const none = engine.ended ? 0 : null;
   const { name, role, combined, roleset, engineId, ended, startMs } = engine;
   return {
     name,
@@ -91,14 +94,15 @@ async function engineRow(cluster: EngineCluster, engine: ThreadEngine, ports: En
     url: ports.urls[name] ?? null,
     state: cluster.members.isLeaving(engine) ? 'leaving' : ended ? 'ended' : 'serving',
     reason: ended?.message ?? null,
+    answers: stats !== null,
     start_ms: Math.round(startMs),
     load: {
       requests_in_flight: inFlight,
-      requests_running: stats?.running ?? 0,
-      requests_waiting: (stats?.waiting ?? 0) + (stats?.waitingForRemote ?? 0),
-      kv_blocks: stats ? stats.numBlocks - 1 : 0,
-      kv_blocks_used: stats?.usedBlocks ?? 0,
-      held_requests: stats?.heldRequests ?? 0,
+      requests_running: stats?.running ?? none,
+      requests_waiting: stats ? stats.waiting + stats.waitingForRemote : none,
+      kv_blocks: stats ? stats.numBlocks - 1 : none,
+      kv_blocks_used: stats?.usedBlocks ?? none,
+      held_requests: stats?.heldRequests ?? none,
     },
   };
 }

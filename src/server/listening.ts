@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { serve as listen } from '@hono/node-server';
 import type { Hono } from 'hono';
 import type { Admission } from './admission.ts';
+import { inTime } from './in-time.ts';
 import { cannotListen } from './ports.ts';
 import { endSlowReaders } from './slow-readers.ts';
 
@@ -52,21 +53,11 @@ export async function closePorts(ports: readonly OpenPort[], graceMs: number): P
     server.closeIdleConnections();
   }
   const idle = Promise.all(ports.map(({ admission }) => admission?.close()));
-  if (!(await within(idle, graceMs))) {
+  if ((await inTime(idle, graceMs)) === null) {
     for (const { admission } of ports) admission?.abortAll();
-    await within(idle, FAREWELL_MS);
+    await inTime(idle, FAREWELL_MS);
   }
   // What was said last must leave before its connection does.
   await new Promise((resolve) => setTimeout(resolve, 20));
   for (const { server } of ports) server.closeAllConnections();
-}
-
-async function within(work: Promise<unknown>, ms: number): Promise<boolean> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<false>((resolve) => {
-    timer = setTimeout(() => resolve(false), ms);
-  });
-  const done = await Promise.race([work.then(() => true), late]);
-  clearTimeout(timer);
-  return done;
 }

@@ -4,6 +4,7 @@ import { engineSpecs, poolOf } from '../fleet/options.ts';
 import type { Cluster } from '../fleet/types.ts';
 import type { AutoscaleDecision } from '../router/autoscale/loop.ts';
 import { EngineMetrics } from './engine-metrics.ts';
+import { statsInTime } from './engine-stats.ts';
 import type { StayingEngine } from './fleet-metrics.ts';
 import type { Answered } from './http-metrics.ts';
 import { KvEventLog } from './kv-events.ts';
@@ -60,11 +61,7 @@ export function observeEngine(
     answered: (answered) => metrics.answered(answered),
     mountMetrics(app, isOperator) {
       app.get('/metrics', async (c) => {
-        const stats = await service
-          .engine()
-          .inspection.stats()
-          .catch(() => null);
-        metrics.setStats(stats);
+        metrics.setStats(await statsInTime(service.engine()));
         return exposition(c, metrics, isOperator(c));
       });
     },

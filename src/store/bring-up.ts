@@ -4,14 +4,16 @@ import type { Clock } from '../engine/types.ts';
 import type { Arrivals } from './arrivals.ts';
 import type { BlockCatalog } from './catalog.ts';
 import { type AskedPrefix, heldPrefix, keysOf } from './held-prefix.ts';
-import { type StoreKey, storeKey } from './keys.ts';
+import { partsOf, type StoreKey, storeKey } from './keys.ts';
 
 /** What lies below memory. No call rejects. */
 export interface LowerTier {
   /** What of the keys is there, and worth its while where a block's worth in milliseconds is known. */
   look(keys: readonly StoreKey[], worthMs: number | null): Promise<Raising>;
-  /** A block came from an engine. */
-  stored(key: StoreKey, slot: number): void;
+  /** A block came from an engine; `parent`: the one before it in its text. */
+  stored(key: StoreKey, slot: number, parent: StoreKey | null): void;
+  /** Blocks of a text were asked for, in its order, wherever they are. */
+  used(keys: readonly StoreKey[]): void;
 }
 
 /** Blocks that can be brought up, all of them begun at once. */
@@ -69,7 +71,7 @@ export class BringUp {
     /** Nobody is left to let go of what comes later. */
     const came = (key: StoreKey) => {
       if (!awaited) return;
-      catalog.prepareLoad([key]);
+      catalog.keep([key]);
       up.add(key);
     };
     const all = asked.groups.flatMap((_, group) => asked.hashes.map((hash) => storeKey(hash, group)));
@@ -79,15 +81,20 @@ export class BringUp {
       catalog.state(key) !== 'absent' || below.has(key) ? SOMEWHERE : null,
     );
     const wanted = keysOf(somewhere, asked.hashes);
+    lower.used(wanted);
     // What is there is kept before room is made for the rest, or it would be what has to go.
     kept.push(...wanted.filter((key) => catalog.state(key) === 'ready'));
-    catalog.prepareLoad(kept);
+    catalog.keep(kept);
+    const before = new Map<number, StoreKey>();
     for (const key of wanted) {
+      const { group } = partsOf(key);
+      const parent = before.get(group) ?? null;
+      before.set(group, key);
       const state = catalog.state(key);
       if (state === 'ready') continue;
       if (state === 'coming') raising.push(arrivals.of(key).then(() => {}));
       else {
-        const slot = catalog.prepareStore(key);
+        const slot = catalog.prepareStore(key, parent);
         if (slot === null) break;
         raised++;
         raising.push(this.#load(key, slot, below, came));

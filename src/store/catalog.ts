@@ -32,6 +32,8 @@ export interface CatalogCounters {
 
 interface Block {
   slot: number;
+  /** The block before it in its text, there or not; null: it is the first. */
+  parent: Key | null;
   /** Its bytes have come. */
   ready: boolean;
   /** Loads under way. */
@@ -45,6 +47,8 @@ export class BlockCatalog {
   readonly #policy: EvictionPolicy;
   readonly #blocks = new Map<Key, Block>();
   readonly #free: number[];
+  /** On their way, and worth keeping longer already: told when they have come. */
+  readonly #hotComing = new Set<Key>();
 
   constructor(deps: CatalogDeps) {
     this.slots = deps.slots;
@@ -90,9 +94,12 @@ export class BlockCatalog {
     return this.#policy.sizes ?? null;
   }
 
-  /** Those whose bytes are there, with their slots. */
+  /** Those whose bytes are there, with their slots: the first to go roughly first. */
   *ready(): Iterable<readonly [key: Key, slot: number]> {
-    for (const [key, { slot, ready }] of this.#blocks) if (ready) yield [key, slot];
+    for (const key of this.#policy.keys()) {
+      const { slot, ready } = this.#blocks.get(key)!;
+      if (ready) yield [key, slot];
+    }
   }
 
   /** Where its bytes are; null: they are not there. Changes nothing. */
@@ -110,6 +117,11 @@ export class BlockCatalog {
   /** Keeps these, which are there, until completeLoad; returns their slots. They count as used, the first key latest. */
   prepareLoad(keys: readonly Key[]): number[] {
     for (let i = keys.length - 1; i >= 0; i--) this.#policy.touch(keys[i]!);
+    return this.keep(keys);
+  }
+
+  /** The same, and it is no use of them. */
+  keep(keys: readonly Key[]): number[] {
     return keys.map((key) => {
       const block = this.#blocks.get(key);
       invariant(block?.ready, () => `block ${key} is loaded, and is not there`);
@@ -126,16 +138,34 @@ export class BlockCatalog {
     }
   }
 
-  /** Room for one that is not there, until completeStore; null: all that there is is in use. */
-  prepareStore(key: Key): number | null {
+  /**
+   * A text goes on after this block: it and what is there before it are as new as what follows, which is not to take their
+   * room. Keeps, until completeLoad, and returns what of that is there to be read.
+   */
+  keepText(last: Key | null): Key[] {
+    const kept: Key[] = [];
+    let block: Block | undefined;
+    for (let key = last; key !== null; key = block.parent) {
+      block = this.#blocks.get(key);
+      if (!block) break;
+      this.#policy.renew(key);
+      if (!block.ready) continue;
+      block.readers++;
+      kept.push(key);
+    }
+    return kept;
+  }
+
+  /** Room for one that is not there, until completeStore; null: all that there is is in use. `parent`: the block before it. */
+  prepareStore(key: Key, parent: Key | null = null): number | null {
     invariant(!this.#blocks.has(key), () => `block ${key} is there, or on its way`);
-    if (!this.#policy.put(key)) {
+    if (!this.#policy.put(key, parent)) {
       this.counters.refused++;
       return null;
     }
     const slot = this.#free.pop();
     invariant(slot !== undefined, () => 'the eviction policy took in more keys than there are slots');
-    this.#blocks.set(key, { slot, ready: false, readers: 0 });
+    this.#blocks.set(key, { slot, parent, ready: false, readers: 0 });
     return slot;
   }
 
@@ -147,6 +177,7 @@ export class BlockCatalog {
       block.ready = true;
       this.counters.stored++;
       this.#deps.onChange?.('stored', key);
+      if (this.#hotComing.delete(key)) this.#deps.onHot?.(key, block.slot);
     } else this.#forget(key, block);
   }
 
@@ -185,11 +216,13 @@ export class BlockCatalog {
   #leave(key: Key, { slot, ready }: Block): void {
     if (ready) this.#deps.onChange?.('removed', key);
     this.#blocks.delete(key);
+    this.#hotComing.delete(key);
     this.#free.push(slot);
   }
 
   #hot(key: Key): void {
     const block = this.#blocks.get(key);
     if (block?.ready) this.#deps.onHot?.(key, block.slot);
+    else this.#hotComing.add(key);
   }
 }

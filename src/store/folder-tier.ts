@@ -12,7 +12,7 @@ import { blockIn, fileOf, openStoreFolder } from './folder-names.ts';
 import type { Tier } from './lower-tiers.ts';
 import { bytesIn } from './slots.ts';
 import type { FolderCounters } from './stats.ts';
-import { WriteQueue } from './write-queue.ts';
+import { WriteQueue, type WriteQueueDeps, type Written } from './write-queue.ts';
 
 export interface FolderTierOptions {
   folder: StoreFolder;
@@ -62,7 +62,7 @@ export class FolderTier implements Tier {
     this.#room = Math.max(fileBytesIn(options), quotaBytes - othersBytes);
     this.#options = options;
     this.#format = format;
-    const write = (hash: BlockHash, kv: readonly Uint8Array[]) => this.#write(hash, kv);
+    const write: WriteQueueDeps['write'] = (hash, written) => this.#write(hash, written);
     this.#queue = new WriteQueue({ write, blockBytes, clock: options.clock, counters: this.counters });
   }
 
@@ -120,6 +120,11 @@ export class FolderTier implements Tier {
     return false;
   }
 
+  /** The first of a text latest: without it the rest is of no use. */
+  used(hashes: readonly BlockHash[]): void {
+    for (const hash of hashes.toReversed()) this.#order.touch(hash);
+  }
+
   async find(hashes: readonly BlockHash[]): Promise<ReadonlySet<BlockHash>> {
     return new Set(hashes.filter((hash) => this.has(hash)));
   }
@@ -130,8 +135,6 @@ export class FolderTier implements Tier {
     const begunMs = clock.now();
     const name = this.#format.nameOf({ namespace, hash });
     if (name === null || !this.has(hash)) return false;
-    // As it is asked for: reads that are under way at once end in any order.
-    this.#order.touch(hash);
     const wanted = bytesIn(into);
     const take = (file: Uint8Array | null) => this.#take({ namespace, hash }, file, into, wanted);
     try {
@@ -177,9 +180,9 @@ export class FolderTier implements Tier {
     return true;
   }
 
-  write(hash: BlockHash, kv: readonly Uint8Array[]): void {
+  write(hash: BlockHash, kv: readonly Uint8Array[], parent: BlockHash | null = null): void {
     if (this.has(hash) || this.#format.nameOf({ namespace: this.#options.namespace, hash }) === null) return;
-    this.#queue.add(hash, kv);
+    this.#queue.add(hash, { kv, parent });
   }
 
   async flush(): Promise<void> {
@@ -187,12 +190,12 @@ export class FolderTier implements Tier {
     await Promise.all(this.#removing.values());
   }
 
-  async #write(hash: BlockHash, kv: readonly Uint8Array[]): Promise<void> {
+  async #write(hash: BlockHash, { kv, parent }: Written): Promise<void> {
     const { folder, namespace, clock } = this.#options;
     const name = { namespace, hash };
     const file = this.#format.encode(name, kv);
     // Room first: the folder never has more than it may.
-    this.#enter(hash, this.#format.fileBytes?.() ?? file.length);
+    this.#enter(hash, this.#format.fileBytes?.() ?? file.length, parent);
     await this.#removing.get(hash);
     try {
       await folder.write(this.#format.nameOf(name)!, file);
@@ -216,12 +219,12 @@ export class FolderTier implements Tier {
   }
 
   /** In place of those that were not used longest. */
-  #enter(hash: BlockHash, bytes: number): void {
+  #enter(hash: BlockHash, bytes: number, parent: BlockHash | null = null): void {
     while (this.#taken + bytes > this.#room && this.#order.size > 0) {
       const [oldest] = this.#order.keys();
       this.#forget(oldest!);
     }
-    this.#order.put(hash);
+    this.#order.put(hash, parent);
     this.#sizes.set(hash, bytes);
     this.#taken += bytes;
   }

@@ -17,8 +17,10 @@ export interface Tier {
   find(hashes: readonly StoreKey[]): Promise<ReadonlySet<StoreKey>>;
   /** False: it is not there, or was not what it should have been. */
   read(hash: StoreKey, into: readonly Uint8Array[]): Promise<boolean>;
-  /** Later; the parts are copied now. No-op for what is there. */
-  write(hash: StoreKey, kv: readonly Uint8Array[]): void;
+  /** Later; the parts are copied now. No-op for what is there. `parent`: the block before it, if that is there to go by. */
+  write(hash: StoreKey, kv: readonly Uint8Array[], parent?: StoreKey | null): void;
+  /** As LowerTier has it; absent: what it keeps is its own affair. */
+  used?(hashes: readonly StoreKey[]): void;
   /** Resolves when nothing waits to be written. */
   flush(): Promise<void>;
 }
@@ -98,14 +100,20 @@ export class LowerTiers implements LowerTier {
     };
   }
 
-  stored(hash: StoreKey, slot: number): void {
-    this.#down('ALL', hash, slot);
+  stored(hash: StoreKey, slot: number, parent: StoreKey | null): void {
+    this.#down('ALL', hash, slot, parent);
+  }
+
+  used(hashes: readonly StoreKey[]): void {
+    for (const { tier } of this.#tiers) tier.used?.(hashes);
   }
 
   /** Resolves when all is written that is to outlive the process. */
   async end(catalog: BlockCatalog): Promise<void> {
+    // As if they left memory: what was to stay longest comes last, and stays where not all of it fits.
+    const left = [...catalog.ready()];
     for (const { tier, ingestion } of this.#tiers) {
-      for (const [hash, slot] of ingestion === 'EVICTED' ? catalog.ready() : []) {
+      for (const [hash, slot] of ingestion === 'EVICTED' ? left : []) {
         tier.write(hash, this.#bytes(hash, slot));
         // So many at once as wait at most.
         if (tier.isFull) await tier.flush();
@@ -114,9 +122,10 @@ export class LowerTiers implements LowerTier {
     }
   }
 
-  #down(ingestion: Ingestion, key: StoreKey, slot: number): void {
+  /** `parent`: not of what leaves memory, which is newer here than what left before it. */
+  #down(ingestion: Ingestion, key: StoreKey, slot: number, parent: StoreKey | null = null): void {
     for (const one of this.#tiers)
-      if (one.ingestion === ingestion) one.tier.write(key, this.#bytes(key, slot));
+      if (one.ingestion === ingestion) one.tier.write(key, this.#bytes(key, slot), parent);
   }
 
   #bytes(key: StoreKey, slot: number): Uint8Array[] {

@@ -13,7 +13,7 @@ import type { Tier } from './lower-tiers.ts';
 import { BLOCK_KEYS, keyOf } from './server-keys.ts';
 import { bytesIn } from './slots.ts';
 import type { ServerCounters } from './stats.ts';
-import { WriteQueue } from './write-queue.ts';
+import { WriteQueue, type WriteQueueDeps } from './write-queue.ts';
 
 /** A question that was not answered by then is a miss: an engine waits 2 s for the store. */
 const ANSWER_MS = 1_000;
@@ -64,7 +64,7 @@ export class ServerTier implements Tier {
     this.#options = options;
     this.#format = format;
     this.#known = new Lru({ capacity: MOST_KNOWN, onEvicted: (hash) => onChange?.('removed', hash) });
-    const write = (hash: BlockHash, kv: readonly Uint8Array[]) => this.#write(hash, kv);
+    const write: WriteQueueDeps['write'] = (hash, { kv }) => this.#write(hash, kv);
     this.#queue = new WriteQueue({ write, blockBytes, clock, counters: this.counters });
   }
 
@@ -141,7 +141,7 @@ export class ServerTier implements Tier {
     if (this.#queue.has(hash) || this.#known.has(hash)) return;
     if (this.#format.nameOf({ namespace, hash }) === null) return;
     if (this.isResting) this.counters.leftOut++;
-    else this.#queue.add(hash, kv);
+    else this.#queue.add(hash, { kv, parent: null });
   }
 
   async flush(): Promise<void> {

@@ -60,6 +60,8 @@ interface Lease {
 /** A block of an offer that is to be read. */
 interface Taken {
   key: StoreKey;
+  /** The block before it. */
+  parent: StoreKey | null;
   group: number;
   place: number;
   slot: number;
@@ -84,8 +86,8 @@ export class StoreService {
   readonly #leases = new Map<string, Lease>();
   readonly #arrivals: Arrivals;
   readonly #offersSeen: OffersSeen;
-  /** READs of offers under way, by their engine. */
-  readonly #reading = new Map<string, Set<AbortController>>();
+  /** READs of offers under way, by their engine and offer. */
+  readonly #reading = new Map<string, Map<string, AbortController>>();
 
   constructor({ transport, catalog, clock, lower = null, prefetch = 'wait_complete' }: StoreServiceDeps) {
     this.#transport = transport;
@@ -165,13 +167,15 @@ export class StoreService {
   async #take(from: string, offer: StoreOffer): Promise<void> {
     this.counters.offers++;
     this.#offersSeen.seen(from, offer.number);
+    // It came twice: an answer now would take from the first what it reads.
+    if (this.#reading.get(from)?.has(offer.offerId)) return;
     const remote = this.#engines.get(from);
     const taken = remote ? this.#roomFor(offer) : [];
     let came = false;
     if (remote && taken.length > 0) came = await this.#read(remote, offer.offerId, taken);
-    for (const { key, slot } of taken) {
+    for (const { key, slot, parent } of taken) {
       this.#catalog.completeStore(key, came);
-      if (came) this.#lower?.stored(key, slot);
+      if (came) this.#lower?.stored(key, slot, parent);
       this.#arrivals.ended(key);
     }
     this.counters[came ? 'taken' : 'lost'] += taken.length;
@@ -179,9 +183,24 @@ export class StoreService {
     this.#say(from, { kind: 'store_taken', offerId: offer.offerId, taken: read });
   }
 
-  /** By group. A block without those before it is of no use to anyone: the first without room ends it. */
-  #roomFor({ hashes, groups = [...this.#allOfGroups.keys()] }: StoreOffer): Taken[] {
+  /** By group, as a READ wants them. What is there of its text is not to go for it. */
+  #roomFor(offer: StoreOffer): Taken[] {
+    const { hashes, parent, groups = [...this.#allOfGroups.keys()] } = offer;
+    const catalog = this.#catalog;
+    const kept = groups.flatMap((group) => {
+      const absent = hashes.findIndex((hash) => catalog.state(storeKey(hash, group)) === 'absent');
+      const last = absent === 0 ? parent : hashes.at(absent < 0 ? -1 : absent - 1);
+      return last ? catalog.keepText(storeKey(last, group)) : [];
+    });
+    const taken = this.#takeRoom({ ...offer, groups });
+    catalog.completeLoad(kept);
+    return taken.toSorted((a, b) => a.group - b.group);
+  }
+
+  /** A block without those before it is of no use to anyone: the first without room ends it. */
+  #takeRoom({ hashes, parent, groups }: StoreOffer & { groups: readonly number[] }): Taken[] {
     const taken: Taken[] = [];
+    let before = parent;
     for (const [place, hash] of hashes.entries()) {
       for (const group of groups) {
         const key = storeKey(hash, group);
@@ -189,25 +208,27 @@ export class StoreService {
           this.counters.known++;
           continue;
         }
-        const slot = this.#catalog.prepareStore(key);
-        if (slot === null) return inGroups(taken);
-        taken.push({ key, group, place, slot });
+        const parentKey = before ? storeKey(before, group) : null;
+        const slot = this.#catalog.prepareStore(key, parentKey);
+        if (slot === null) return taken;
+        taken.push({ key, parent: parentKey, group, place, slot });
       }
+      before = hash;
     }
-    return inGroups(taken);
+    return taken;
   }
 
   async #read(remote: RemoteAddress, offerId: string, blocks: readonly Taken[]): Promise<boolean> {
     const reading = new AbortController();
     const { engineId } = remote;
-    const ofEngine = this.#reading.get(engineId) ?? new Set();
-    this.#reading.set(engineId, ofEngine.add(reading));
+    const ofEngine = this.#reading.get(engineId) ?? new Map<string, AbortController>();
+    this.#reading.set(engineId, ofEngine.set(offerId, reading));
     const pairs = blocks.map(({ group, place, slot }) => ({ group, remote: place, local: slot + 1 }));
     const { outcome } = await this.#transport.read({
       ...{ remote, remoteRequestId: offerId, claim: NO_CLAIM, pairs, requestId: offerId },
       ...{ streamed: true, signal: reading.signal },
     });
-    ofEngine.delete(reading);
+    ofEngine.delete(offerId);
     return outcome === 'done';
   }
 
@@ -241,7 +262,7 @@ export class StoreService {
     this.#engines.delete(engineId);
     this.#offersSeen.gone(engineId);
     for (const [name, { readerId }] of this.#leases) if (readerId === engineId) this.#endLease(name);
-    for (const reading of this.#reading.get(engineId) ?? []) reading.abort();
+    for (const reading of this.#reading.get(engineId)?.values() ?? []) reading.abort();
     this.#reading.delete(engineId);
   }
 
@@ -250,9 +271,6 @@ export class StoreService {
     if (remote) this.#transport.notify(remote, message);
   }
 }
-
-/** As a READ wants them. */
-const inGroups = (blocks: readonly Taken[]): Taken[] => blocks.toSorted((a, b) => a.group - b.group);
 
 const NOTHING_STREAMED: BlockStream = {
   ready: async () => ({ outcome: 'declined', message: 'a store computes nothing.' }),

@@ -13,11 +13,18 @@ const MOST_WAITING_BYTES = 16 * 2 ** 20;
 /** After a write that failed none is tried for so long. */
 const REST_MS = 10_000;
 
+/** A block to write. */
+export interface Written {
+  kv: readonly Uint8Array[];
+  /** The block before it in its text, as far as that is known. */
+  parent: BlockHash | null;
+}
+
 export interface WriteQueueDeps {
   /** Of KV, a block. */
   blockBytes: number;
   /** Rejects where it cannot be written. */
-  write: (hash: BlockHash, kv: readonly Uint8Array[]) => Promise<void>;
+  write: (hash: BlockHash, written: Written) => Promise<void>;
   clock: Pick<Clock, 'now'>;
   counters: WriteCounters;
 }
@@ -34,8 +41,8 @@ export interface WriteCounters {
 
 export class WriteQueue {
   readonly #deps: WriteQueueDeps;
-  readonly #waiting = new Map<BlockHash, readonly Uint8Array[]>();
-  readonly #writing = new Map<BlockHash, { kv: readonly Uint8Array[]; done: Promise<void> }>();
+  readonly #waiting = new Map<BlockHash, Written>();
+  readonly #writing = new Map<BlockHash, Written & { done: Promise<void> }>();
   #restUntilMs = 0;
 
   constructor(deps: WriteQueueDeps) {
@@ -53,22 +60,19 @@ export class WriteQueue {
 
   /** A block that is on its way, into these; false: it is not. */
   copy(hash: BlockHash, into: readonly Uint8Array[]): boolean {
-    const kv = this.#waiting.get(hash) ?? this.#writing.get(hash)?.kv;
-    if (!kv) return false;
-    for (const [group, part] of kv.entries()) into[group]!.set(part);
+    const written = this.#waiting.get(hash) ?? this.#writing.get(hash);
+    if (!written) return false;
+    for (const [group, part] of written.kv.entries()) into[group]!.set(part);
     return true;
   }
 
   /** Later; the parts are copied now. One that is on its way already must not be added. */
-  add(hash: BlockHash, kv: readonly Uint8Array[]): void {
+  add(hash: BlockHash, { kv, parent }: Written): void {
     if (this.isFull || this.#deps.clock.now() < this.#restUntilMs) {
       this.#deps.counters.leftOut++;
       return;
     }
-    this.#waiting.set(
-      hash,
-      kv.map((part) => part.slice()),
-    );
+    this.#waiting.set(hash, { kv: kv.map((part) => part.slice()), parent });
     this.#next();
   }
 
@@ -81,22 +85,22 @@ export class WriteQueue {
     if (this.#writing.size >= WRITERS) return;
     const [first] = this.#waiting;
     if (!first) return;
-    const [hash, kv] = first;
+    const [hash, written] = first;
     this.#waiting.delete(hash);
-    const done = this.#write(hash, kv).finally(() => {
+    const done = this.#write(hash, written).finally(() => {
       this.#writing.delete(hash);
       this.#next();
     });
-    this.#writing.set(hash, { kv, done });
+    this.#writing.set(hash, { ...written, done });
   }
 
-  async #write(hash: BlockHash, kv: readonly Uint8Array[]): Promise<void> {
+  async #write(hash: BlockHash, written: Written): Promise<void> {
     const { write, clock, counters } = this.#deps;
     const begunMs = clock.now();
     try {
-      await write(hash, kv);
+      await write(hash, written);
       counters.written++;
-      counters.writtenBytes += bytesIn(kv);
+      counters.writtenBytes += bytesIn(written.kv);
       counters.writeMs += clock.now() - begunMs;
     } catch {
       // Whoever writes tells why.

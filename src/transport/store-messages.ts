@@ -58,6 +58,8 @@ export interface StoreOffer {
   /** From 1 on, rising, of all offers of the engine. */
   number: number;
   hashes: readonly BlockHash[];
+  /** Of the block before the first; left out: it begins its text. */
+  parent?: BlockHash;
   /** Of which KV cache groups; left out: of all. */
   groups?: readonly number[];
 }

@@ -302,9 +302,10 @@ describe('of groups with a window', () => {
     expect(metadata().saves).toMatchObject([{ hashes: ['h0', 'h1', 'h2', 'h3', 'h4'], ...full }]);
     side.requestComputed(at(96), TABLE);
     expect(metadata().saves).toEqual([
-      { requestId: 'r', number: 2, hashes: ['h5'], blockIds: [[15], [55]], ...full },
+      { requestId: 'r', number: 2, hashes: ['h5'], parent: 'h4', blockIds: [[15], [55]], ...full },
       {
         ...{ requestId: 'r', number: 3, hashes: ['h3', 'h4', 'h5'], groups: [1], window: true },
+        parent: 'h2',
         blockIds: [
           [13, 14, 15],
           [53, 54, 55],
@@ -372,6 +373,7 @@ describe('what is offered', () => {
       {
         ...{ requestId: 'r', number: 1 },
         hashes: ['h2', 'h3'],
+        parent: 'h1',
         blockIds: [
           [12, 13],
           [52, 53],

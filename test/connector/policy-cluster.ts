@@ -333,7 +333,8 @@ export class StoreNode {
     });
     const lower: LowerTier | null = tiers
       ? {
-          stored: (hash, slot) => tiers.stored(hash, slot),
+          stored: (hash, slot, parent) => tiers.stored(hash, slot, parent),
+          used: (hashes) => tiers.used(hashes),
           async look(hashes, worthMs) {
             const found = await tiers.look(hashes, worthMs);
             return {

@@ -3,7 +3,9 @@ import { RoutingError } from '../../src/errors.ts';
 import { policyOf } from '../../src/fleet/routing-in-force.ts';
 import { Routings } from '../../src/fleet/routings.ts';
 import type { ClusterOptions } from '../../src/fleet/types.ts';
+
 import { Watches } from '../../src/fleet/watches.ts';
+import type { EngineView, RouteRequest } from '../../src/router/plan.ts';
 
 const options = { weightSeed: 0, blockSize: 16 } as ClusterOptions;
 
@@ -32,6 +34,32 @@ describe('policies that turns ask for', () => {
       mix(30),
       'llm-d',
     ]);
+  });
+
+  test('an engine that ends is forgotten by those that keep track of engines', async () => {
+    const { routings, ask } = await world();
+    await ask('sglang');
+    let end!: () => void;
+    routings.follow({ engineId: 'p0', onDeath: (listener: () => void) => (end = listener) } as never);
+    const { policy } = routings.of('sglang');
+    const engine = (engineId: string): EngineView => {
+      const role = engineId.startsWith('p') ? 'prefill' : 'decode';
+      return { engineId, role, combined: false, ended: false, inFlight: 0, signals: null };
+    };
+    const candidates = { prefill: [engine('p0'), engine('p1')], decode: [engine('d0')] };
+    const request: RouteRequest = {
+      ...{ number: 0, promptTokenIds: [1, 2, 3], nowMs: 0, conversationId: 'c', turnsBefore: 0, held: null },
+      mode: 'bidirectional',
+      handover: 'pull',
+      cachedTokens: () => 0,
+    };
+    policy.observe!({
+      ...{ kind: 'planned', number: 0, prefill: 'p0', decode: 'd0', promptTokens: 3 },
+      request,
+    });
+    expect(policy.route(request, candidates).why).toContain('was sent 3 of these tokens');
+    end();
+    expect(policy.route(request, candidates).why).toContain('the smallest tree');
   });
 
   test('one that a turn under way uses is not taken from it', async () => {

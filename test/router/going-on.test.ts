@@ -1,12 +1,8 @@
 /** Which conversation a prompt goes on from, and what becomes of it while it changes hands. */
 import { describe, expect, it, test } from 'vitest';
-import {
-  type Conversation,
-  ConversationCache,
-  goesOn,
-  type HeldForNextTurn,
-  type TurnStart,
-} from '../../src/router/conversations.ts';
+import { type Conversation, ConversationCache, type TurnStart } from '../../src/router/conversations.ts';
+import type { HeldForNextTurn } from '../../src/router/held.ts';
+import { goesOn } from '../../src/router/history.ts';
 import type { GenerateRequest, Message } from '../../src/router/turn-types.ts';
 import { FakeEngine } from './fake-engine.ts';
 

@@ -1,15 +1,14 @@
 /** GET /fleet, of engines that are in no threads. */
 import { Hono } from 'hono';
-import { expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { FaultBoard } from '../../src/faults/board.ts';
+import type { EngineClient } from '../../src/router/engine-client.ts';
 import { mountFleet } from '../../src/server/fleet-route.ts';
 import { TestClock } from '../clock.ts';
 import { FakeEngine } from '../router/fake-engine.ts';
 
-it('what waits for an engine that hangs is under way there, as it is to the policies', async () => {
-  const board = new FaultBoard(new TestClock());
-  const stats = async () => ({ running: 0, waiting: 0, waitingForRemote: 0, numBlocks: 9 });
-  const engine = Object.assign(new FakeEngine('decode-0', 'decode'), { inspection: { stats } });
+/** GET /fleet's row of the one engine there is. */
+function fleetOf(engine: FakeEngine, clientOf: (engine: EngineClient) => EngineClient = (one) => one) {
   const cluster = {
     settings: { mode: 'bidirectional', link: null, prefill: {}, decode: {} },
     engines: [engine],
@@ -17,13 +16,56 @@ it('what waits for an engine that hangs is under way there, as it is to the poli
   };
   const app = new Hono();
   const [ports, scalings] = [{ urls: {} }, { autoscale: null, events: [] }];
-  mountFleet(app, cluster as never, ports as never, scalings as never, board.client);
-  const inFlight = async () => {
+  mountFleet(app, cluster as never, ports as never, scalings as never, clientOf);
+  return async () => {
     const { engines } = (await (await app.request('/fleet')).json()) as {
-      engines: { load: { requests_in_flight: number } }[];
+      engines: { state: string; answers: boolean; load: { requests_in_flight: number } }[];
     };
-    return engines[0]!.load.requests_in_flight;
+    return engines[0]!;
   };
+}
+
+describe('an engine whose thread is stuck', () => {
+  beforeEach(() => void vi.useFakeTimers());
+  afterEach(() => void vi.useRealTimers());
+
+  it('is waited for a second, asked once, and shown with what is known of it', async () => {
+    let answer!: (stats: object) => void;
+    const stats = vi.fn(() => new Promise<object>((resolve) => (answer = resolve)));
+    const row = fleetOf(Object.assign(new FakeEngine('decode-0', 'decode'), { inspection: { stats } }));
+    for (let i = 0; i < 3; i++) {
+      const asked = row();
+      await vi.advanceTimersByTimeAsync(1000);
+      expect(await asked).toMatchObject({
+        ...{ state: 'serving', answers: false },
+        load: { requests_in_flight: 0, requests_running: null, kv_blocks: null, held_requests: null },
+      });
+    }
+    expect(stats).toHaveBeenCalledTimes(1);
+    const state = {
+      running: 2,
+      waiting: 1,
+      waitingForRemote: 1,
+      numBlocks: 9,
+      usedBlocks: 3,
+      heldRequests: 0,
+    };
+    answer(state);
+    await vi.advanceTimersByTimeAsync(0);
+    stats.mockResolvedValue(state);
+    expect(await row()).toMatchObject({
+      answers: true,
+      load: { requests_running: 2, requests_waiting: 2, kv_blocks: 8, kv_blocks_used: 3, held_requests: 0 },
+    });
+  });
+});
+
+it('what waits for an engine that hangs is under way there, as it is to the policies', async () => {
+  const board = new FaultBoard(new TestClock());
+  const stats = async () => ({ running: 0, waiting: 0, waitingForRemote: 0, numBlocks: 9 });
+  const engine = Object.assign(new FakeEngine('decode-0', 'decode'), { inspection: { stats } });
+  const row = fleetOf(engine, board.client);
+  const inFlight = async () => (await row()).load.requests_in_flight;
 
   await board.add([{ engine: 'decode-0', fault: 'hang', rate: 100, delayMs: 0 }], null);
   const submitted = board.client(engine).submit({

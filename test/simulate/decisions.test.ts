@@ -307,7 +307,7 @@ const stores: [string, Fleet][] = [
 const folders = INGESTIONS.map((ingestion): [string, Fleet] => [
   `a store with a folder below it, which gets ${ingestion}`,
   {
-    ...{ storeSlots: 60, folder: { slots: 75, ingestion } },
+    ...{ storeSlots: 60, folder: { slots: 60, ingestion } },
     connector: composed('compose', { promptOnly: false }),
     options: { prefill: uncached },
   },

@@ -46,6 +46,39 @@ describe('a catalog of blocks', () => {
     expect(catalog.prepareStore('d')).not.toBeNull();
   });
 
+  test.each(EVICTIONS)('%s: a text that goes on does not take the room of its own beginning', (eviction) => {
+    const catalog = new BlockCatalog({ slots: 3, eviction });
+    const follows = (key: string, parent: string) => {
+      const kept = catalog.keepText(parent);
+      const slot = catalog.prepareStore(key, parent);
+      if (slot !== null) catalog.completeStore(key, true);
+      catalog.completeLoad(kept);
+      return slot !== null;
+    };
+    stored(catalog, 'a', 'x');
+    expect(['b', 'c', 'd'].map((key, i) => follows(key, 'abc'[i]!))).toEqual([true, true, false]);
+    expect(['a', 'b', 'c', 'd', 'x'].filter((key) => catalog.state(key) === 'ready')).toEqual([
+      'a',
+      'b',
+      'c',
+    ]);
+    expect(catalog.inUse).toBe(0);
+  });
+
+  test('a block that comes again soon after it left is told as hot once its bytes are there', () => {
+    const hot: [string, number][] = [];
+    const catalog = new BlockCatalog({
+      ...{ slots: 2, eviction: 's3fifo' },
+      onHot: (key, slot) => hot.push([key, slot]),
+    });
+    stored(catalog, 'a', 'b', 'c');
+    expect(catalog.state('a')).toBe('absent');
+    const slot = catalog.prepareStore('a')!;
+    expect(hot).toEqual([]);
+    catalog.completeStore('a', true);
+    expect(hot).toEqual([['a', slot]]);
+  });
+
   test('tells of an eviction while the bytes are still there', () => {
     const evicted: [string, number][] = [];
     const catalog = new BlockCatalog({

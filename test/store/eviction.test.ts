@@ -39,6 +39,8 @@ const POLICIES: Record<
 const operation = fc.oneof(
   { weight: 6, arbitrary: fc.record({ do: fc.constant('ask' as const), key: fc.nat(30) }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('put' as const), key: fc.nat(30) }) },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant('follow' as const), key: fc.nat(30) }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('renew' as const), key: fc.nat(30) }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('remove' as const), key: fc.nat(30) }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('pin' as const), key: fc.nat(30) }) },
 );
@@ -65,7 +67,12 @@ describe.each(Object.entries(POLICIES))('%s', (_, [make, makeReference]) => {
             if (what === 'pin') {
               if (!pinned.delete(key)) pinned.add(key);
             } else if (what === 'remove') for (const one of [policy, reference]) one.remove(key);
-            else if (what === 'ask' && policy.has(key)) for (const one of [policy, reference]) one.touch(key);
+            else if (what === 'renew') for (const one of [policy, reference]) one.renew(key);
+            else if (what === 'follow') {
+              const parent = String((number + 15) % 31);
+              expect(policy.put(key, parent)).toBe(reference.put(key, parent));
+            } else if (what === 'ask' && policy.has(key))
+              for (const one of [policy, reference]) one.touch(key);
             else expect(policy.put(key)).toBe(reference.put(key));
             expect(policy.size).toBeLessThanOrEqual(capacity);
             expect([...policy.keys()]).toEqual([...reference.keys()]);
@@ -86,6 +93,31 @@ describe.each(Object.entries(POLICIES))('%s', (_, [make, makeReference]) => {
     inUse = false;
     expect(policy.put('d')).toBe(true);
     expect(policy.size).toBe(3);
+  });
+});
+
+describe.each(['lru', 'arc'])("%s and a text's order", (name) => {
+  const text = ['a', 'b', 'c', 'd'];
+  const putAll = (policy: EvictionPolicy, keys: readonly string[]) =>
+    keys.forEach((key, i) => void policy.put(key, keys[i - 1] ?? null));
+
+  test('its last key goes first', () => {
+    const gone: string[] = [];
+    const policy = POLICIES[name]![0]({ capacity: 5, onEvicted: (key) => gone.push(key) });
+    putAll(policy, text);
+    putAll(policy, ['v', 'w', 'x']);
+    expect(gone).toEqual(['d', 'c']);
+  });
+
+  test('it is as new as what goes on from it', () => {
+    const gone: string[] = [];
+    const policy = POLICIES[name]![0]({ capacity: 5, onEvicted: (key) => gone.push(key) });
+    putAll(policy, text.slice(0, 2));
+    putAll(policy, ['v', 'w']);
+    for (const key of ['b', 'a']) policy.renew(key);
+    policy.put('c', 'b');
+    putAll(policy, ['x', 'y', 'z']);
+    expect(gone).toEqual(['w', 'v', 'c']);
   });
 });
 

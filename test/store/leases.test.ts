@@ -4,7 +4,12 @@ import type { BlockHash } from '../../src/engine/block-hash.ts';
 import { BlockCatalog } from '../../src/store/catalog.ts';
 import { storeKey } from '../../src/store/keys.ts';
 import { StoreService } from '../../src/store/service.ts';
-import type { ReadClaim, ServingTransport, TransportHandlers } from '../../src/transport/types.ts';
+import type {
+  PeerNotification,
+  ReadClaim,
+  ServingTransport,
+  TransportHandlers,
+} from '../../src/transport/types.ts';
 import { settled, TestClock } from '../clock.ts';
 
 const TEN_MINUTES = 600_000;
@@ -12,12 +17,18 @@ const hashes = ['a', 'b'].map((digit) => digit.repeat(64)) as BlockHash[];
 const claim: ReadClaim = { held: { numTokens: 0, digest: '' }, prompt: { numTokens: 0, digest: '' } };
 
 /** A store with room for both blocks and no more, which has them. */
-function start() {
+function start(
+  own: {
+    notify?: (to: unknown, message: PeerNotification) => void;
+    read?: () => Promise<{ outcome: string }>;
+  } = {},
+) {
   const handlers: Partial<TransportHandlers> = {};
   const transport = {
     identity: { blockSize: 16, blockBytes: [16] },
     setHandlers: (given: Partial<TransportHandlers>) => Object.assign(handlers, given),
     notify() {},
+    ...own,
   };
   const clock = new TestClock();
   const catalog = new BlockCatalog({ slots: 2, eviction: 'lru' });
@@ -34,8 +45,12 @@ function start() {
     handlers.onNotification!('p', { kind: 'store_lookup', leaseId, hashes: asked, wait: false });
     await settled();
   };
+  const offer = async (offerId: string, number: number) => {
+    handlers.onNotification!('p', { kind: 'store_offer', offerId, number, hashes });
+    await settled();
+  };
   const mayRead = (leaseId: string) => handlers.gate!(leaseId, [[1, 2]], claim, 'p');
-  return { catalog, service, clock, lookup, mayRead };
+  return { catalog, service, clock, lookup, offer, mayRead };
 }
 
 it('a lease that nobody reads or releases ends after ten minutes, when the store is asked for anything', async () => {
@@ -49,6 +64,25 @@ it('a lease that nobody reads or releases ends after ten minutes, when the store
   expect(service.leases).toBe(2);
   expect(mayRead('lost')).toMatchObject({ allow: false, outcome: 'declined' });
   expect(mayRead('later')).toMatchObject({ allow: true });
+});
+
+it('an offer that comes twice is read once, and answered when it has been', async () => {
+  const sent: PeerNotification[] = [];
+  const ends: ((result: { outcome: string }) => void)[] = [];
+  const { catalog, offer } = start({
+    notify: (_, message) => void sent.push(message),
+    read: () => new Promise((resolve) => void ends.push(resolve)),
+  });
+  catalog.clear();
+  await offer('o/1', 1);
+  await offer('o/1', 1);
+  expect(sent).toEqual([]);
+  expect(ends).toHaveLength(1);
+  ends[0]!({ outcome: 'done' });
+  await settled();
+  const places = sent.map((one) => one.kind === 'store_taken' && one.taken.map(([, place]) => place));
+  expect(places).toEqual([[0, 1]]);
+  expect(catalog.counters.stored).toBe(4);
 });
 
 it('what is being read stays for as long as that takes', async () => {

@@ -15,7 +15,11 @@ const hashes = ['a', 'b', 'c'].map((digit) => digit.repeat(64)) as BlockHash[];
 const keyOf = (hash: BlockHash) => storeKey(hash, 0);
 
 /** A store that has all below its memory, from where blocks come as `load` says. */
-function start(load: Raising['load'], prefetch?: Prefetch) {
+function start(
+  load: Raising['load'],
+  prefetch?: Prefetch,
+  catalog = new BlockCatalog({ slots: 8, eviction: 'lru' }),
+) {
   const handlers: Partial<TransportHandlers> = {};
   let say!: (message: PeerNotification) => void;
   const transport = {
@@ -23,9 +27,8 @@ function start(load: Raising['load'], prefetch?: Prefetch) {
     setHandlers: (given: Partial<TransportHandlers>) => Object.assign(handlers, given),
     notify: (_: unknown, message: PeerNotification) => say(message),
   };
-  const lower: LowerTier = { look: async () => ({ has: () => true, load }), stored() {} };
+  const lower: LowerTier = { look: async () => ({ has: () => true, load }), stored() {}, used() {} };
   const clock = new TestClock();
-  const catalog = new BlockCatalog({ slots: 8, eviction: 'lru' });
   const service = new StoreService({
     transport: transport as unknown as ServingTransport,
     ...{ catalog, clock, lower, prefetch },
@@ -55,6 +58,19 @@ it('counts what came up for a lookup and was found by it, not what was there, no
   expect(await raisedBy([])).toEqual({ hits: 3 + 3, raised: 3 });
   expect(await raisedBy([hashes[2]!])).toEqual({ hits: 2 + 2, raised: 2 });
   expect(await raisedBy([hashes[0]!])).toEqual({ hits: 0, raised: 0 });
+});
+
+it('one lookup is one use of each block, in memory before or brought up for it', async () => {
+  const hot: string[] = [];
+  const catalog = new BlockCatalog({
+    ...{ slots: 20, eviction: 's3fifo-paper' },
+    onHot: (key) => hot.push(key),
+  });
+  const { lookup } = start(async () => true, undefined, catalog);
+  await lookup('once');
+  expect(hot).toEqual([]);
+  await lookup('twice');
+  expect(hot.toSorted()).toEqual(hashes.map(keyOf));
 });
 
 describe('how long who asks waits for what comes up', () => {
@@ -124,7 +140,7 @@ it('keeps what is in memory of a prefix while room is made for what went down of
   expect(inMemory()).toEqual([false, false, true, true]);
   const bringUp = new BringUp({
     ...{ catalog, arrivals: new Arrivals(catalog), clock: new TestClock(), blockSize: 16 },
-    lower: { look: async () => ({ has: () => true, load: async () => true }), stored() {} },
+    lower: { look: async () => ({ has: () => true, load: async () => true }), stored() {}, used() {} },
     prefetch: 'wait_complete',
   });
   const asked = { hashes: text!, groups: [{ kind: 'full' as const }], chunk: 1, blockSize: 16 };

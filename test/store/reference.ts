@@ -10,7 +10,8 @@ abstract class Lists implements EvictionPolicy {
   }
   abstract lists(): Key[][];
   abstract touch(key: Key): void;
-  abstract put(key: Key): boolean;
+  abstract put(key: Key, parent?: Key | null): boolean;
+  abstract renew(key: Key): void;
 
   get size(): number {
     return this.lists().flat().length;
@@ -36,6 +37,11 @@ const drop = (list: Key[], key: Key): boolean => {
   return at >= 0;
 };
 
+/** As the newest of the list, or as the next older than its parent. */
+function place(list: Key[], key: Key, parent: Key | null): void {
+  list.splice(parent === null ? 0 : list.indexOf(parent) + 1, 0, key);
+}
+
 export class LruReference extends Lists {
   list: Key[] = [];
   lists = () => [this.list];
@@ -44,15 +50,22 @@ export class LruReference extends Lists {
     if (drop(this.list, key)) this.list.unshift(key);
   }
 
-  put(key: Key): boolean {
-    if (!this.has(key) && this.list.length === this.deps.capacity) {
+  renew(key: Key): void {
+    this.touch(key);
+  }
+
+  put(key: Key, parent: Key | null = null): boolean {
+    if (this.has(key)) {
+      this.touch(key);
+      return true;
+    }
+    if (this.list.length === this.deps.capacity) {
       const victim = this.oldest(this.list);
       if (victim === undefined) return false;
       drop(this.list, victim);
       this.deps.onEvicted?.(victim);
     }
-    drop(this.list, key);
-    this.list.unshift(key);
+    place(this.list, key, parent);
     return true;
   }
 }
@@ -79,6 +92,8 @@ export class S3FifoReference extends Lists {
     this.hotness.set(key, hotness);
     if (counted && this.small.includes(key) && hotness === this.own.promotion) this.deps.onHot?.(key);
   }
+
+  renew(): void {}
 
   put(key: Key): boolean {
     for (const list of this.lists()) {
@@ -130,7 +145,11 @@ export class ArcReference extends Lists {
     if (drop(this.t1, key) || drop(this.t2, key)) this.t2.unshift(key);
   }
 
-  put(key: Key): boolean {
+  renew(key: Key): void {
+    for (const list of this.lists()) if (drop(list, key)) list.unshift(key);
+  }
+
+  put(key: Key, parent: Key | null = null): boolean {
     const c = this.deps.capacity;
     if (this.has(key)) {
       this.touch(key);
@@ -152,7 +171,7 @@ export class ArcReference extends Lists {
     }
     drop(this.b1, key);
     drop(this.b2, key);
-    (inB1 || inB2 ? this.t2 : this.t1).unshift(key);
+    place(inB1 || inB2 ? this.t2 : this.t1, key, parent);
     this.b1 = this.b1.slice(0, Math.max(0, c - this.t1.length));
     this.b2 = this.b2.slice(0, Math.max(0, 2 * c - this.size - this.b1.length));
     return true;

@@ -146,11 +146,16 @@ function found(name: EvictionName, slots: number, trace: readonly string[][]): n
   for (const keys of trace) {
     const there = heldOf(catalog, keys);
     catalog.prepareLoad(there);
-    for (const key of keys.slice(there.length)) {
-      if (catalog.state(key) === 'absent' && catalog.prepareStore(key) !== null)
-        catalog.completeStore(key, true);
-    }
     catalog.completeLoad(there);
+    const kept = catalog.keepText(there.at(-1) ?? null);
+    const put: string[] = [];
+    for (const [i, key] of keys.entries()) {
+      if (catalog.state(key) !== 'absent') continue;
+      if (catalog.prepareStore(key, keys[i - 1] ?? null) === null) break;
+      put.push(key);
+    }
+    for (const key of put) catalog.completeStore(key, true);
+    catalog.completeLoad(kept);
   }
   return catalog.counters.hits;
 }

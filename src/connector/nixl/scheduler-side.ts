@@ -18,24 +18,24 @@ import type {
 } from '../../engine/kv-connector.ts';
 import { type BlockIds, type Clock, type NoPull, NULL_BLOCK } from '../../engine/types.ts';
 import { type ClaimPrefix, claimPrefix, type PrefixClaim } from '../../transport/prefix-claim.ts';
-import type { HoldRef, ReadClaim } from '../../transport/types.ts';
+import type { ReadClaim } from '../../transport/types.ts';
 import type { CostAwarePolicy } from '../policy/cost-aware.ts';
 import { byCost, choosePolicy, type PullQuestion } from '../policy/pull-policy.ts';
 import { Heartbeats } from './heartbeats.ts';
-import type { ComputedBlocks, NixlMetadata, RecvRequest, SendRequest } from './metadata.ts';
+import type { ComputedBlocks, NixlMetadata, RecvRequest } from './metadata.ts';
 import {
   missing,
   offersBlocks,
   offersStream,
   pairBlocks,
   promptBlocks,
-  type RemoteRequest,
   remoteRequest,
   remoteTable,
   roleOf,
   toldTokens,
   usableTokens,
 } from './params.ts';
+import { PendingMetadata } from './pending-metadata.ts';
 
 export interface NixlSchedulerDeps {
   config: NixlConfig;
@@ -58,12 +58,6 @@ const nothingComputed = ({ promptTokenIds, cacheSalt }: ConnectorRequest): Compu
   return { blockIds: [], numTokens: 0, tokenIds: promptTokenIds, cacheSalt };
 };
 
-const NO_MAP = new Map<string, never>();
-const NO_SET: ReadonlySet<string> = new Set();
-
-/** Itself where there is something in it: what is told must not change later. */
-const told = <T extends { readonly size: number }>(own: T, none: T): T => (own.size > 0 ? own : none);
-
 const nothing = (noPull: NoPull | null): ExternalMatch => ({ tokens: 0, noPull });
 const unusable = (reason: string): ExternalMatch => nothing({ by: 'offer', reason });
 
@@ -76,13 +70,7 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
   readonly #held = new Map<string, PrefixClaim>();
   /** Requests whose remote blocks were pulled or given up: parameters serve one transfer. */
   readonly #remoteBlocksProcessed = new Set<string>();
-  #reqsToRecv = new Map<string, RecvRequest>();
-  #reqsToSend = new Map<string, SendRequest>();
-  #reqsInBatch = new Set<string>();
-  #reqsNotProcessed = new Set<string>();
-  #computed = new Map<string, ComputedBlocks>();
-  #reqsToCancel = new Set<string>();
-  #refused: { remote: RemoteRequest; hold: HoldRef }[] = [];
+  readonly #pending = new PendingMetadata();
   /** Own requests whose streamed pull is under way. */
   readonly #streaming = new Set<string>();
 
@@ -97,9 +85,9 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
   onNewRequest(request: ConnectorRequest): void {
     const { requestId, kvTransferParams: params } = request;
     if (isStreamedPrefill(params)) {
-      this.#computed.set(requestId, nothingComputed(request));
+      this.#pending.computed.set(requestId, nothingComputed(request));
       // Its reader may be done, by a store, before it is scheduled.
-      this.#reqsInBatch.add(requestId);
+      this.#pending.reqsInBatch.add(requestId);
     }
     if (!params?.do_remote_prefill) return;
     const remote = remoteRequest(params);
@@ -116,7 +104,7 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
     if ('missing' in remote) return;
     const { tokenIds, numTokens } = toldTokens(params, promptTokenIds);
     const held = this.#claim(tokenIds, numTokens, cacheSalt);
-    this.#refused.push({ remote, hold: { requestId: remote.requestId, held } });
+    this.#pending.refused.push({ remote, hold: { requestId: remote.requestId, held } });
   }
 
   getNumNewMatchedTokens(request: ConnectorRequest, numComputedTokens: number): ExternalMatch {
@@ -154,7 +142,7 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
     const { requestId, kvTransferParams: params } = request;
     const role = roleOf(params);
     if (!params || role === null) return;
-    if (role === 'prefill' || this.#deps.config.bidirectional) this.#reqsInBatch.add(requestId);
+    if (role === 'prefill' || this.#deps.config.bidirectional) this.#pending.reqsInBatch.add(requestId);
     if (this.#remoteBlocksProcessed.has(requestId)) return;
     this.#remoteBlocksProcessed.add(requestId);
     const pairs =
@@ -178,40 +166,20 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
     const { requestId, kvTransferParams, numComputedTokens: numTokens } = request;
     if (!isStreamedPrefill(kvTransferParams)) return;
     const blockIds = promptBlocks(ids, numTokens, this.#deps.blockSize);
-    this.#computed.set(requestId, { ...nothingComputed(request), blockIds, numTokens });
+    this.#pending.computed.set(requestId, { ...nothingComputed(request), blockIds, numTokens });
   }
 
   requestPreempted(request: ConnectorRequest): void {
     if (isStreamedPrefill(request.kvTransferParams))
-      this.#computed.set(request.requestId, nothingComputed(request));
+      this.#pending.computed.set(request.requestId, nothingComputed(request));
   }
 
   buildConnectorMeta(): NixlMetadata {
-    const metadata = {
-      reqsToRecv: told<NixlMetadata['reqsToRecv']>(this.#reqsToRecv, NO_MAP),
-      reqsToSend: told<NixlMetadata['reqsToSend']>(this.#reqsToSend, NO_MAP),
-      reqsInBatch: told<ReadonlySet<string>>(this.#reqsInBatch, NO_SET),
-      reqsNotProcessed: told<ReadonlySet<string>>(this.#reqsNotProcessed, NO_SET),
-      computed: told<NixlMetadata['computed']>(this.#computed, NO_MAP),
-      reqsToCancel: told<ReadonlySet<string>>(this.#reqsToCancel, NO_SET),
-      refused: this.#refused.length > 0 ? this.#refused : [],
-      heartbeats: this.#heartbeats.take(this.#deps.clock.now()),
-    };
-    // Most have nothing to tell in most steps.
-    if (this.#reqsToRecv.size > 0) this.#reqsToRecv = new Map();
-    if (this.#reqsToSend.size > 0) this.#reqsToSend = new Map();
-    if (this.#reqsInBatch.size > 0) this.#reqsInBatch = new Set();
-    if (this.#reqsNotProcessed.size > 0) this.#reqsNotProcessed = new Set();
-    if (this.#computed.size > 0) this.#computed = new Map();
-    if (this.#reqsToCancel.size > 0) this.#reqsToCancel = new Set();
-    if (this.#refused.length > 0) this.#refused = [];
-    return metadata;
+    return this.#pending.take(this.#heartbeats.take(this.#deps.clock.now()));
   }
 
   metaDueMs(): number | null {
-    const begun = this.#reqsToRecv.size + this.#reqsInBatch.size + this.#computed.size;
-    const ended = this.#reqsToSend.size + this.#reqsNotProcessed.size + this.#reqsToCancel.size;
-    return begun + ended + this.#refused.length > 0 ? this.#deps.clock.now() : this.#heartbeats.dueMs;
+    return this.#pending.isEmpty ? this.#heartbeats.dueMs : this.#deps.clock.now();
   }
 
   updateConnectorOutput(output: ConnectorOutput): void {
@@ -233,10 +201,10 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
     if (!params || role === null) return leavesNothing;
     this.#heartbeats.untrack(requestId);
     this.#deps.costAware?.ended(requestId, null);
-    this.#computed.delete(requestId);
-    if (this.#streaming.delete(requestId)) this.#reqsToCancel.add(requestId);
+    this.#pending.computed.delete(requestId);
+    if (this.#streaming.delete(requestId)) this.#pending.reqsToCancel.add(requestId);
     if (!this.#remoteBlocksProcessed.delete(requestId)) {
-      if (isStreamedPrefill(params)) this.#reqsNotProcessed.add(requestId);
+      if (isStreamedPrefill(params)) this.#pending.reqsNotProcessed.add(requestId);
       // Never scheduled: its holder would keep the blocks to the end of the lease.
       this.#recv(request, params, [], 0, 0);
       this.#held.delete(requestId);
@@ -245,7 +213,7 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
     this.#held.delete(requestId);
     if (role === 'decode' && !this.#deps.config.bidirectional) return leavesNothing;
     if (status !== 'finished_length_capped' && status !== 'finished_stopped') {
-      this.#reqsNotProcessed.add(requestId);
+      this.#pending.reqsNotProcessed.add(requestId);
       return leavesNothing;
     }
     return this.#hold(request, blockIds, role);
@@ -305,7 +273,7 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
       numTokens,
     };
     if (streamed) recv.streamed = true;
-    this.#reqsToRecv.set(requestId, recv);
+    this.#pending.reqsToRecv.set(requestId, recv);
   }
 
   #hold(request: ConnectorRequest, blockIds: BlockIds, role: 'prefill' | 'decode') {
@@ -314,14 +282,14 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
     const isPrefill = role === 'prefill';
     const remoteBlockIds = promptBlocks(blockIds, numComputedTokens, blockSize);
     if (remoteBlockIds.every((ids) => ids.length === 0)) {
-      this.#reqsNotProcessed.add(requestId);
+      this.#pending.reqsNotProcessed.add(requestId);
       return { delayFree: false, kvTransferParams: null };
     }
     const deadline = clock.now() + (isPrefill ? config.leaseMs : config.decoderTtlMs);
     // The sampled last token has no KV, so numComputedTokens is what a reader can use.
     const tokenIds = request.allTokenIds.slice(0, numComputedTokens);
     const { cacheSalt } = request;
-    this.#reqsToSend.set(requestId, {
+    this.#pending.reqsToSend.set(requestId, {
       blockIds: remoteBlockIds,
       tokenIds,
       cacheSalt,

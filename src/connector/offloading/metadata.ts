@@ -9,6 +9,8 @@ export interface Save {
   /** From 1 on, rising, of all that the engine offers. */
   number: number;
   hashes: readonly BlockHash[];
+  /** Of the block before the first; left out: it begins its text. */
+  parent?: BlockHash;
   blockIds: BlockIds;
   /** The groups that it is of; left out: all. */
   groups?: readonly number[];

@@ -4,6 +4,7 @@
  */
 import type { OffloadingConfig } from '../../config/connectors.ts';
 import type { KvCacheSpec } from '../../config/engine.ts';
+import type { BlockHash } from '../../engine/block-hash.ts';
 import type { ConnectorRequest } from '../../engine/kv-connector.ts';
 import type { BlockIds } from '../../engine/types.ts';
 import type { OffloadingMetadata } from './metadata.ts';
@@ -113,7 +114,8 @@ export class Saving {
   /** What of groups that keep everything is new; returns how many blocks there are. */
   #save(request: ConnectorRequest, progress: SaveProgress, blockIds: BlockIds): number {
     const computed = this.#savedBlocks(request, request.numComputedTokens);
-    const hashes = request.blockHashes(computed).slice(progress.known);
+    const all = request.blockHashes(computed);
+    const hashes = all.slice(progress.known);
     const { fullGroups } = this.#windows;
     const wanted = fullGroups?.length === 0 ? 0 : this.#wanted(hashes);
     if (wanted > 0) {
@@ -121,6 +123,7 @@ export class Saving {
       this.#pending.add({
         requestId: request.requestId,
         hashes: hashes.slice(0, wanted),
+        ...parentOf(all, first),
         blockIds: blockIds.map((ids) => ids.slice(first, end)),
         ...(fullGroups ? { groups: fullGroups } : {}),
       });
@@ -135,13 +138,16 @@ export class Saving {
     if (end <= progress.windowsKnown) return;
     progress.windowsKnown = end;
     const { requestId } = request;
-    const windows = this.#windows.endingAt(end, blockIds).map((one) => {
-      const hashes = request.blockHashes(end).slice(one.first);
-      return { ...one, hashes };
-    });
+    const all = request.blockHashes(end);
+    const windows = this.#windows
+      .endingAt(end, blockIds)
+      .map((one) => ({ ...one, hashes: all.slice(one.first) }));
     const wanted = windows.filter(({ hashes }) => this.#wanted(hashes) === hashes.length);
-    for (const { hashes, groups, blockIds: ids } of wanted)
-      this.#pending.add({ requestId, hashes, blockIds: ids, groups, window: true });
+    for (const { first, hashes, groups, blockIds: ids } of wanted)
+      this.#pending.add({
+        ...{ requestId, hashes, ...parentOf(all, first), blockIds: ids, groups },
+        window: true,
+      });
     if (wanted.length > 0) progress.offered = true;
     this.#windows.offered(request, wanted);
   }
@@ -160,3 +166,7 @@ export class Saving {
     this.#passed.add(requestId);
   }
 }
+
+/** Of the block at `first`. */
+const parentOf = (hashes: readonly BlockHash[], first: number): { parent?: BlockHash } =>
+  first > 0 ? { parent: hashes[first - 1]! } : {};

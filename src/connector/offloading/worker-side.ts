@@ -100,14 +100,14 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
     for (const leaseId of metadata.released) this.#release(leaseId);
     for (const [requestId, load] of metadata.loads) void this.#load(requestId, load);
     for (const save of metadata.saves) {
-      const { requestId, number, hashes, groups = [...this.#bytesOf.keys()] } = save;
+      const { requestId, number, hashes, parent, groups = [...this.#bytesOf.keys()] } = save;
       const offerId = `${requestId}/${number}`;
       const offeredMs = clock.now();
       const deadlineMs = offeredMs + OFFER_PATIENCE_MS;
       this.storeCounters.offeredBlocks += hashes.length * groups.length;
       const revoked = new AbortController();
       this.#offers.set(offerId, { ...save, revoked, offeredMs, deadlineMs });
-      const some = save.groups ? { groups: save.groups } : {};
+      const some = { ...(parent ? { parent } : {}), ...(save.groups ? { groups: save.groups } : {}) };
       transport.notify(store, { kind: 'store_offer', offerId, number, hashes, ...some });
     }
     const sinceMs = clock.now();
@@ -194,8 +194,10 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
 
   #answered(leaseId: string, blockIds: BlockIds): void {
     this.#asked.delete(leaseId);
-    if (this.#deps.answers.answer(leaseId, blockIds)) this.#reports.changed();
-    else if (blockIds[0] && blockIds[0].length > 0) this.#release(leaseId);
+    const { answers } = this.#deps;
+    if (answers.answer(leaseId, blockIds)) this.#reports.changed();
+    // Unless it came twice: then the request still goes by the first.
+    else if (blockIds[0] && blockIds[0].length > 0 && !answers.of(leaseId)) this.#release(leaseId);
   }
 
   #release(leaseId: string): void {

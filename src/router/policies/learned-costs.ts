@@ -105,6 +105,12 @@ export class LearnedCosts {
     this.#rest.observe([1, requests, aheadMs], Math.max(0, ms));
   }
 
+  /** The engine has ended: what was learned of its pairs is of no use. */
+  forget(engineId: string): void {
+    this.#factors.delete(engineId);
+    for (const readers of this.#factors.values()) readers.delete(engineId);
+  }
+
   #factor(from: string, to: string): number {
     return this.#factors.get(from)?.get(to) ?? 1;
   }

@@ -96,6 +96,10 @@ class LeastTtft implements RoutingPolicy {
     this.#tracker.observe(event);
   }
 
+  forget(engineId: string): void {
+    this.#tracker.costs.forget(engineId);
+  }
+
   #prefill(request: RouteRequest, engine: EngineView): Prefill {
     return { engine, ...this.#tracker.prefill(request, engine.engineId) };
   }

@@ -39,6 +39,9 @@ export function mixed(parts: readonly Part[]): RoutingPolicy {
     observe(event) {
       for (const { policy } of parts) policy.observe?.(event);
     },
+    forget(engineId) {
+      for (const { policy } of parts) policy.forget?.(engineId);
+    },
   };
 }
 

@@ -76,6 +76,10 @@ class Mooncake implements RoutingPolicy {
     this.#tracker.observe(event);
   }
 
+  forget(engineId: string): void {
+    this.#tracker.costs.forget(engineId);
+  }
+
   /** By the ratio, not by which is sooner. */
   #way(request: RouteRequest, { engineId }: EngineView): PrefillWay {
     const { held, cachedTokens, mode } = request;

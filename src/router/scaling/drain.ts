@@ -6,13 +6,9 @@
 import type { Drain } from '../../config/autoscale.ts';
 import type { Clock } from '../../engine/types.ts';
 import { RequestError } from '../../errors.ts';
-import {
-  type Conversation,
-  type ConversationCache,
-  type HeldForNextTurn,
-  release,
-} from '../conversations.ts';
+import type { Conversation, ConversationCache } from '../conversations.ts';
 import type { EngineClient } from '../engine-client.ts';
+import { type HeldForNextTurn, release } from '../held.ts';
 import type { TurnsAt } from '../turns-at.ts';
 import { migrate } from './migrate.ts';
 

@@ -6,8 +6,8 @@
 import { DEFAULT_SAMPLING } from '../../engine/sampling.ts';
 import type { Clock } from '../../engine/types.ts';
 import { KvferryError } from '../../errors.ts';
-import type { HeldForNextTurn } from '../conversations.ts';
 import type { EngineClient } from '../engine-client.ts';
+import type { HeldForNextTurn } from '../held.ts';
 import { requestOutputs } from '../ways.ts';
 
 /** null: it could not be taken over, and is lost. What the first holder kept is released either way by the caller. */

@@ -35,7 +35,12 @@ export class Arc implements EvictionPolicy {
     if (entry) this.#use(entry);
   }
 
-  put(key: Key): boolean {
+  renew(key: Key): void {
+    const entry = this.#kept(key);
+    if (entry) entry.queue!.toHead(entry);
+  }
+
+  put(key: Key, parent: Key | null = null): boolean {
     const known = this.#entries.get(key);
     if (known && this.#isKept(known)) {
       this.#use(known);
@@ -44,11 +49,12 @@ export class Arc implements EvictionPolicy {
     const { capacity } = this.#deps;
     if (known) this.#adapt(known);
     if (this.size >= capacity && !this.#evict(known?.queue === this.#frequentGhosts)) return false;
-    if (known) this.#use(known);
+    const before = parent === null ? null : this.#kept(parent);
+    if (known) this.#use(known, before);
     else {
       const entry = entryOf(key);
       this.#entries.set(key, entry);
-      this.#recent.push(entry);
+      place(entry, this.#recent, before);
     }
     // The paper's bounds: recent and its ghosts one capacity, all four two.
     while (this.#recentGhosts.size > 0 && this.#recent.size + this.#recentGhosts.size > capacity)
@@ -95,9 +101,9 @@ export class Arc implements EvictionPolicy {
   }
 
   /** Used again, or once more after it left. */
-  #use(entry: Entry): void {
+  #use(entry: Entry, before: Entry | null = null): void {
     entry.queue!.remove(entry);
-    this.#frequent.push(entry);
+    place(entry, this.#frequent, before);
   }
 
   #forgetOldest(ghosts: Queue): void {
@@ -113,4 +119,10 @@ export class Arc implements EvictionPolicy {
     const entry = this.#entries.get(key);
     return entry && this.#isKept(entry) ? entry : null;
   }
+}
+
+/** Into the queue: behind the one before it in its text, if that is there too. */
+function place(entry: Entry, queue: Queue, before: Entry | null): void {
+  if (before?.queue === queue) queue.pushBehind(entry, before);
+  else queue.push(entry);
 }

@@ -24,7 +24,11 @@ export class Lru implements EvictionPolicy {
     if (entry) this.#queue.toHead(entry);
   }
 
-  put(key: Key): boolean {
+  renew(key: Key): void {
+    this.touch(key);
+  }
+
+  put(key: Key, parent: Key | null = null): boolean {
     const known = this.#entries.get(key);
     if (known) {
       this.#queue.toHead(known);
@@ -39,7 +43,9 @@ export class Lru implements EvictionPolicy {
     }
     const entry = entryOf(key);
     this.#entries.set(key, entry);
-    this.#queue.push(entry);
+    const before = parent === null ? undefined : this.#entries.get(parent);
+    if (before) this.#queue.pushBehind(entry, before);
+    else this.#queue.push(entry);
     return true;
   }
 

@@ -68,6 +68,9 @@ export class S3Fifo implements EvictionPolicy {
     if (entry.queue === this.#small && entry.hotness === this.#parameters.promotion) this.#deps.onHot?.(key);
   }
 
+  /** It counts uses, not when they were. */
+  renew(): void {}
+
   put(key: Key): boolean {
     const known = this.#kept(key);
     if (known) {

@@ -20,8 +20,13 @@ export interface EvictionPolicy {
   has(key: Key): boolean;
   /** The key was used. No-op for one that is not there. */
   touch(key: Key): void;
-  /** Takes the key in; one that is there already is put anew. False, with the key not taken in, when none may go for it. */
-  put(key: Key): boolean;
+  /** A text goes on after it: it is as new as what follows, where that counts. Not one use more. No-op for one that is not there. */
+  renew(key: Key): void;
+  /**
+   * Takes the key in; one that is there already is put anew. False, with the key not taken in, when none may go for it.
+   * `parent`: the key before it in its text, without which it is of no use: who goes by the time of use lets it go first.
+   */
+  put(key: Key, parent?: Key | null): boolean;
   /** Forgets the key; it is told to nobody. */
   remove(key: Key): void;
   /** For pictures: how many keys each queue has, of a policy with several. */

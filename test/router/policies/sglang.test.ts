@@ -138,6 +138,17 @@ describe('the tree', () => {
     expect(tree.sizeOf('p0')).toBe(4);
   });
 
+  test('an engine that ended leaves it, and what others were sent stays', () => {
+    const tree = new PrefixTree();
+    tree.insert([1, 2, 3, 4], 'p0', 1);
+    tree.insert([1, 2, 5], 'p1', 2);
+    tree.insert([7, 8], 'p0', 3);
+    tree.forget('p0');
+    expect([tree.sizeOf('p0'), tree.sizeOf('p1')]).toEqual([0, 3]);
+    expect(tree.match([1, 2, 3, 4], all)).toEqual({ tokens: 2, engineId: 'p1' });
+    expect(tree.match([7, 8], all).tokens).toBe(0);
+  });
+
   test('the longest unused goes first, leaves before what they hang on', () => {
     const tree = new PrefixTree();
     tree.insert([1, 2, 3, 4], 'p0', 1);

@@ -112,6 +112,10 @@ class AibrixPd implements RoutingPolicy {
     }
   }
 
+  forget(engineId: string): void {
+    this.#prefillMs.delete(engineId);
+  }
+
   #prefillFastPath(
     engines: readonly EngineView[],
     draw: () => number,

@@ -67,6 +67,10 @@ class LlmD implements RoutingPolicy {
     for (const engineId of served) this.#sent.credit(promptTokenIds, engineId, nowMs);
   }
 
+  forget(engineId: string): void {
+    this.#lastColdMs.delete(engineId);
+  }
+
   #decide(request: RouteRequest, { engineId }: EngineView): { disaggregate: boolean; why: string } {
     const { decider, nonCachedTokens, promptTokens } = this.#parameters;
     if (decider === 'always-disagg-pd-decider') return { disaggregate: true, why: 'always disaggregated' };

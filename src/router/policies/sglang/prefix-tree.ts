@@ -91,6 +91,19 @@ export class PrefixTree {
     }
   }
 
+  /** The engine has ended: who was sent the same keeps it. */
+  forget(engineId: string): void {
+    this.#sizes.delete(engineId);
+    const leave = (parent: Node): void => {
+      for (const [first, node] of parent.children) {
+        if (!node.engines.delete(engineId)) continue;
+        if (node.engines.size === 0) parent.children.delete(first);
+        else leave(node);
+      }
+    };
+    leave(this.#root);
+  }
+
   #grow(engineId: string, tokens: number): void {
     const size = this.sizeOf(engineId) + tokens;
     if (size > 0) this.#sizes.set(engineId, size);

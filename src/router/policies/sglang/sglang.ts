@@ -82,6 +82,10 @@ class SglangPolicy implements RoutingPolicy {
     this.#tree.evict(maxTreeSize);
   }
 
+  forget(engineId: string): void {
+    this.#tree.forget(engineId);
+  }
+
   #cacheAware({ promptTokenIds }: RouteRequest, engines: readonly EngineView[], draw: () => number): Choice {
     const underWay = ({ inFlight }: EngineView) => inFlight;
     const unbalanced = this.#unbalanced(engines, underWay);

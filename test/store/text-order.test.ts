@@ -1,0 +1,124 @@
+/** A text without its beginning is of no use: what leaves a store of it is its end, whatever the order in which it came. */
+import { expect, it } from 'vitest';
+import type { Ingestion } from '../../src/config/store.ts';
+import type { BlockHash } from '../../src/engine/block-hash.ts';
+import type { StoreFolder } from '../../src/platform/types.ts';
+import { fileBytesOf } from '../../src/store/block-file.ts';
+import { BlockCatalog } from '../../src/store/catalog.ts';
+import { FolderTier } from '../../src/store/folder-tier.ts';
+import { LowerTiers } from '../../src/store/lower-tiers.ts';
+import { StoreService } from '../../src/store/service.ts';
+import type { ServingTransport, TransportHandlers } from '../../src/transport/types.ts';
+import { settled, TestClock } from '../clock.ts';
+
+const BLOCK = 16;
+const textOf = (name: string, length: number): BlockHash[] =>
+  Array.from({ length }, (_, i) => `${name}${i}`.padEnd(64, '0'));
+
+/** A store with room for so many blocks, in memory and, where it is told, in a folder that takes all that comes. */
+async function start(slots: number, folderBlocks: number | null = null, ingestion: Ingestion = 'ALL') {
+  const handlers: Partial<TransportHandlers> = {};
+  const transport = {
+    identity: { blockSize: 16, blockBytes: [BLOCK] },
+    setHandlers: (given: Partial<TransportHandlers>) => Object.assign(handlers, given),
+    notify() {},
+    read: async () => ({ outcome: 'done' }),
+  };
+  const clock = new TestClock();
+  const files = new Map<string, Uint8Array>();
+  const folder: StoreFolder = {
+    location: 'memory',
+    isEmpty: async () => files.size === 0,
+    list: async () => [],
+    read: async (name) => files.get(name) ?? null,
+    write: async (name, bytes) => void files.set(name, bytes),
+    remove: async (name) => void files.delete(name),
+  };
+  const tier =
+    folderBlocks === null
+      ? null
+      : await FolderTier.open({
+          ...{ folder, namespace: '0'.repeat(64), blockBytes: BLOCK, ttlMs: null, clock },
+          quotaBytes: folderBlocks * fileBytesOf(BLOCK),
+          onTrouble: (message) => expect.fail(message),
+        });
+  const memory = { parts: () => [new Uint8Array(BLOCK)] };
+  const lower = tier && new LowerTiers([{ tier, ingestion }], memory, clock);
+  const catalog = new BlockCatalog({ slots, eviction: 'lru', ...lower?.listeners });
+  const service = new StoreService({
+    transport: transport as unknown as ServingTransport,
+    ...{ catalog, clock, lower },
+  });
+  service.addEngine({ engineId: 'p', host: '', port: 0 });
+  let number = 0;
+  return {
+    ...{ tier, lower, catalog },
+    /** As an engine that computes a prompt in chunks: each is offered by itself. */
+    async offer(hashes: readonly BlockHash[], parent?: BlockHash) {
+      number++;
+      const offer = { kind: 'store_offer', offerId: `p/${number}`, number, hashes } as const;
+      handlers.onNotification!('p', parent ? { ...offer, parent } : offer);
+      await settled();
+      await tier?.flush();
+    },
+    async lookUp(hashes: readonly BlockHash[]) {
+      const leaseId = `p/${++number}`;
+      handlers.onNotification!('p', { kind: 'store_lookup', leaseId, hashes, wait: false });
+      await settled();
+      await tier?.flush();
+      handlers.onNotification!('p', { kind: 'store_release', leaseId });
+    },
+    inMemory: (hashes: readonly BlockHash[]) => hashes.map((hash) => catalog.state(hash) === 'ready'),
+    inFolder: (hashes: readonly BlockHash[]) => hashes.map((hash) => tier!.has(hash)),
+  };
+}
+
+it('of a text that was offered in pieces its end leaves first', async () => {
+  const store = await start(7);
+  const [text, other] = [textOf('a', 5), textOf('b', 4)];
+  await store.offer(text.slice(0, 2));
+  await store.offer(text.slice(2, 4), text[1]);
+  await store.offer(text.slice(4), text[3]);
+  await store.offer(other);
+  expect(store.inMemory(text)).toEqual([true, true, true, false, false]);
+});
+
+it('a text that goes on long after it was looked up is as new as its end', async () => {
+  const store = await start(8);
+  const [text, other, last] = [textOf('a', 4), textOf('b', 4), textOf('c', 3)];
+  await store.offer(text.slice(0, 3));
+  await store.offer(other);
+  await store.offer(text.slice(3), text[2]);
+  await store.offer(last);
+  expect(store.inMemory(text)).toEqual([true, true, true, true]);
+  expect(store.inMemory(other)).toEqual([true, false, false, false]);
+});
+
+it('a text longer than the store keeps its beginning there', async () => {
+  const store = await start(4);
+  const text = textOf('a', 6);
+  await store.offer(text.slice(0, 3));
+  await store.offer(text.slice(3), text[2]);
+  expect(store.inMemory(text)).toEqual([true, true, true, true, false, false]);
+});
+
+it('of a text in the folder its end leaves first, and what is read of it from memory counts as used there', async () => {
+  const store = await start(16, 7);
+  const [text, other, third] = [textOf('a', 4), textOf('b', 3), textOf('c', 2)];
+  await store.offer(text);
+  await store.offer(other);
+  await store.lookUp(text);
+  await store.offer(third);
+  expect(store.inFolder(text)).toEqual([true, true, true, true]);
+  expect(store.inFolder(other)).toEqual([true, false, false]);
+});
+
+it('what stays at the end of a text that does not fit in the folder is its beginning', async () => {
+  const { tier, lower, catalog, inFolder, offer } = await start(8, 3, 'EVICTED');
+  const text = textOf('a', 5);
+  await offer(text.slice(0, 2));
+  await offer(text.slice(2), text[1]);
+  await lower!.end(catalog);
+  expect(tier!.blocks).toBe(3);
+  expect(inFolder(text)).toEqual([true, true, true, false, false]);
+});
