@@ -30,6 +30,11 @@ export class Changes {
       return;
     }
     const { engines } = this.#bench;
+    const refusal = engines.shelf.refusalOf(settings.model);
+    if (refusal !== null) {
+      this.#bench.note('warning', refusal);
+      settings = { ...settings, model: before.model };
+    }
     const same = sameEngines(before, settings);
     if (!this.shown || (same && (before.seed === settings.seed || engines.canChangeTo(settings)))) {
       this.#bench.setSettings(settings);

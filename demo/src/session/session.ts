@@ -53,13 +53,10 @@ class PageActions implements SessionActions {
       await this.#replays.instead(missing.message);
       return;
     }
-    const { model } = this.#bench.settings;
-    if (!this.#bench.engines.shelf.canOpen(model)) {
+    const refusal = this.#bench.engines.shelf.refusalOf(this.#bench.settings.model);
+    if (refusal !== null) {
       this.#bench.setSettings({ ...this.#bench.settings, model: defaultSettings.model });
-      this.#bench.note(
-        'warning',
-        `The files of '${model}' are not in this page any more: drop them again. Until then it runs ${defaultSettings.model}.`,
-      );
+      this.#bench.note('warning', `${refusal} Until then it is ${defaultSettings.model}.`);
     }
     let goesOn = false;
     await this.#bench.startEngines(this.#bench.settings, async () => {

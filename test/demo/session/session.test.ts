@@ -10,7 +10,9 @@ const engines = vi.hoisted(() => ({ started: [] as string[], emptied: 0, broken:
 
 vi.mock('../../../demo/src/session/engines.ts', () => ({
   Engines: class {
-    readonly shelf = { canOpen: () => true };
+    readonly shelf = {
+      refusalOf: (model: string) => (model === 'foo' ? "There is no model 'foo': there are others." : null),
+    };
     running: unknown = null;
     canChangeTo = () => this.running !== null;
     async start({ model }: Settings) {
@@ -102,6 +104,23 @@ it('an address that comes to name a lesson begins it, as the list does', async (
   follow();
   await vi.waitFor(() => expect(engines.emptied).toBeGreaterThan(0));
   expect(state.settings.value.lesson).toBe(3);
+});
+
+it('an address that names no model says so, and leaves the engines as they are', async () => {
+  const first = await open('#turns=0&model=foo');
+  expect(first.state.notes.value.map(({ message }) => message)).toEqual([
+    "There is no model 'foo': there are others. Until then it is recall.",
+  ]);
+  const { state } = await open('#turns=0&model=tiny');
+  engines.started = [];
+  page.hash = '#turns=0&model=foo&maxTokens=8';
+  follow();
+  await vi.waitFor(() => expect(state.notes.value).not.toEqual([]));
+  expect(state.notes.value[0]!.message).toContain("no model 'foo'");
+  expect(state.settings.value).toMatchObject({ model: 'tiny', maxTokens: 8 });
+  expect(page.hash).toContain('model=tiny');
+  expect(engines.started).toEqual([]);
+  expect(state.status.value.phase).toBe('ready');
 });
 
 it('all that an address cannot mean is said, in one note', async () => {
