@@ -34,6 +34,8 @@ class PageActions implements SessionActions {
   readonly #breaking = new Breaking(this.#bench);
   /** Its engines are there, or why not was said. */
   #started: Promise<void> = Promise.resolve();
+  /** Somebody began something else meanwhile: nothing is played by itself any more. */
+  #begun = false;
 
   constructor() {
     this.state = this.#bench.state;
@@ -62,16 +64,16 @@ class PageActions implements SessionActions {
     await this.#bench.startEngines(this.#bench.settings, async () => {
       goesOn = await this.#talk.resume();
     });
-    const { turns } = this.#bench.settings;
-    if (!this.#bench.engines.running || turns === 0 || goesOn) return;
-    void this.#talkOnceSeen(turns);
+    if (!this.#bench.engines.running || goesOn) return;
+    void this.#talkOnceSeen();
   }
 
   /** Whoever wanted to measure only has not seen the engines yet, or comes while that goes on. */
-  async #talkOnceSeen(turns: number): Promise<void> {
+  async #talkOnceSeen(): Promise<void> {
     await once(() => !fleetShown.value);
     await this.#bench.idle();
-    if (!this.state.playing.value) await this.#talk.play(turns);
+    const { turns } = this.#bench.settings;
+    if (turns > 0 && !this.#begun && !this.state.playing.value) await this.#talk.play(turns);
   }
 
   async ask(question: string): Promise<void> {
@@ -104,6 +106,7 @@ class PageActions implements SessionActions {
   }
 
   async begin(change: Partial<Settings>): Promise<void> {
+    this.#begun = true;
     this.pause();
     const { replays, engines } = this.#bench;
     if (replays) {
@@ -220,6 +223,7 @@ class PageActions implements SessionActions {
   }
 
   loadRecording(file: File): Promise<void> {
+    this.#begun = true;
     return this.#replays.file(file);
   }
 

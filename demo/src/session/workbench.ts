@@ -35,7 +35,7 @@ export class Workbench {
     this.engines = new Engines(
       (event) => this.emit(event),
       this.#originMs,
-      () => this.#task !== null,
+      () => this.busy,
     );
     this.warn(problems);
   }
@@ -52,6 +52,10 @@ export class Workbench {
   /** A recording is shown: engines run no more. */
   get replays(): boolean {
     return this.playback.recording !== null;
+  }
+
+  get busy(): boolean {
+    return this.#task !== null;
   }
 
   emit(event: SessionEvent): void {
@@ -155,6 +159,8 @@ export class Workbench {
   }
 
   async #begin(run: (signal: AbortSignal) => Promise<void>): Promise<void> {
+    // Engines that two build at once would be there twice, half of them for ever.
+    while (this.#task) await this.#task.done;
     const abort = new AbortController();
     const done = (async () => {
       await run(abort.signal);

@@ -6,7 +6,14 @@ import { defaultSettings, type Settings } from '../../../demo/src/session/settin
 import { turn1 } from '../views/fixture.ts';
 
 /** With which models engines were started, and how often they were emptied. */
-const engines = vi.hoisted(() => ({ started: [] as string[], emptied: 0, broken: false }));
+const engines = vi.hoisted(() => ({
+  started: [] as string[],
+  emptied: 0,
+  broken: false,
+  /** Builds at once now, and at most. */
+  building: [0, 0] as [number, number],
+  set: [] as Settings[],
+}));
 
 vi.mock('../../../demo/src/session/engines.ts', () => ({
   Engines: class {
@@ -14,15 +21,20 @@ vi.mock('../../../demo/src/session/engines.ts', () => ({
       refusalOf: (model: string) => (model === 'foo' ? "There is no model 'foo': there are others." : null),
     };
     running: unknown = null;
-    canChangeTo = () => this.running !== null;
+    canChangeTo = ({ model }: Settings) => this.running !== null && model === engines.started.at(-1);
     async start({ model }: Settings) {
       this.running = null;
       engines.started.push(model);
+      engines.building[0]++;
+      engines.building[1] = Math.max(...engines.building);
+      await new Promise((resolve) => setTimeout(resolve, 5));
+      engines.building[0]--;
       if (engines.broken) throw new Error('the server is away');
       this.running = { recorder: { endConversation: async () => {} } };
     }
-    async configure() {
+    async configure(settings: Settings) {
       engines.emptied++;
+      engines.set.push(settings);
     }
     async revive() {}
     async close() {
@@ -37,7 +49,7 @@ let follow: () => void;
 const page = { hash: '', pathname: '/', search: '' };
 
 beforeEach(() => {
-  Object.assign(engines, { started: [], emptied: 0, broken: false });
+  Object.assign(engines, { started: [], emptied: 0, broken: false, building: [0, 0], set: [] });
   vi.stubGlobal('location', page);
   vi.stubGlobal('history', {
     replaceState: (_: unknown, __: string, url: string) => {
@@ -121,6 +133,17 @@ it('an address that names no model says so, and leaves the engines as they are',
   expect(page.hash).toContain('model=tiny');
   expect(engines.started).toEqual([]);
   expect(state.status.value.phase).toBe('ready');
+});
+
+it('changes that come at once are made one after the other: what is shown is what the engines have', async () => {
+  const { state, actions } = await open('#turns=0&model=nano');
+  await Promise.all([actions.configure({ mode: 'monolithic' }), actions.configure({ threshold: 5 })]);
+  expect(engines.set.at(-1)).toMatchObject({ mode: 'monolithic', threshold: 5 });
+  expect(state.notes.value).toEqual([]);
+  await Promise.all([actions.configure({ model: 'small' }), actions.configure({ model: 'tiny' })]);
+  expect(engines.started.at(-1)).toBe('tiny');
+  expect(engines.building).toEqual([0, 1]);
+  expect(state.settings.value.model).toBe('tiny');
 });
 
 it('all that an address cannot mean is said, in one note', async () => {
