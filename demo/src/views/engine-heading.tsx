@@ -40,7 +40,7 @@ export function EngineHeading({
       </h2>
       <p class="engine-figures">
         {dead
-          ? plainly(engine?.message.value ?? 'stopped')
+          ? `${plainly(engine?.message.value ?? 'stopped')}${state.status.value.phase === 'ready' ? '; the next question builds it anew' : ''}`
           : stats
             ? `${Math.max(0, stats.usedBlocks - coming)} of ${stats.usedBlocks + stats.freeBlocks} blocks used`
             : state.status.value.phase === 'failed'
