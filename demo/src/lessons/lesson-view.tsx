@@ -91,11 +91,11 @@ function Steps({ lesson, session, go }: StepsProps) {
       <div class="lesson-about">
         <p class="lesson-text">{lesson.text}</p>
         <p class="lesson-sets">
-          {replay ? 'It was recorded with: ' : 'To begin it starts a new conversation, with: '}
+          {replay ? 'It was recorded with: ' : 'Beginning it starts a new conversation, with: '}
           {settingsInWords(lesson)}.{' '}
           {!replay && 'All else is as the page has it at first, but for your model and how it is shown. '}
           {replay &&
-            (replay.canEnd
+            (replay.why === null
               ? 'A recording is shown: each step plays what was recorded of it.'
               : 'This browser runs no engines: each step plays what was recorded of it.')}
         </p>

@@ -110,12 +110,12 @@ class PageActions implements SessionActions {
     this.pause();
     const { replays, engines } = this.#bench;
     if (replays) {
-      if (this.state.replay.value?.canEnd) {
+      if (this.state.replay.value?.why === null) {
         await this.#replays.end(change);
         return;
       }
-      await this.configure({ lesson: change.lesson ?? null });
       if (change.lesson) await this.#replays.lesson(change.lesson);
+      else await this.configure({ lesson: null });
       return;
     }
     await this.#bench.cancel();

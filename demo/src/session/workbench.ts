@@ -5,10 +5,11 @@
 import { messageOf } from '../../../src/errors.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
 import type { SessionEvent } from '../../../src/recording/events.ts';
+import { lessonSettings } from '../lessons/list.ts';
 import { Engines } from './engines.ts';
 import { fromHash, toHash } from './hash.ts';
 import { Playback } from './playback.ts';
-import type { Settings } from './settings.ts';
+import { defaultSettings, type Settings } from './settings.ts';
 import { clearEngines, createState, type WritableState } from './state.ts';
 
 interface Task {
@@ -78,11 +79,15 @@ export class Workbench {
   /** Shows them, here and in the address; changes no engine. */
   setSettings(settings: Settings): void {
     this.emit({ kind: 'settings', atMs: this.nowMs(), settings: { ...settings } });
-    history.replaceState(
-      null,
-      '',
-      `${location.pathname}${location.search}${toHash(settings, location.hash)}`,
-    );
+    const asked = this.replays ? this.#besideRecording(settings) : settings;
+    history.replaceState(null, '', `${location.pathname}${location.search}${toHash(asked, location.hash)}`);
+  }
+
+  /** Of a recording's settings the address takes what is the onlooker's own, and keeps the rest for the engines. */
+  #besideRecording({ lesson, speed, projector }: Settings): Settings {
+    const kept = fromHash(location.hash).settings;
+    const base = lesson === kept.lesson ? kept : { ...defaultSettings, ...lessonSettings(lesson) };
+    return { ...base, speed, projector };
   }
 
   /** In a replay nothing can be changed: says so. */

@@ -25,6 +25,8 @@ export interface StoryFacts {
   storeTransfers: readonly TransferView[];
   race: Race | null;
   stall: Stall | null;
+  /** When the last conversation ended: this one began later. */
+  beganMs: number;
 }
 
 export function tell(given: StoryFacts): Story {
@@ -237,8 +239,8 @@ function compared(pulledTokens: number, { turns }: StoryFacts): string {
     : '';
 }
 
-function stallStory({ stall, race, turns }: StoryFacts): Story | null {
-  if (!stall || stall.error) return null;
+function stallStory({ stall, race, turns, beganMs }: StoryFacts): Story | null {
+  if (!stall || stall.error || stall.startedMs < beganMs) return null;
   const { startedMs } = stall;
   // What came later is the newer story.
   if ((turns.at(-1)?.startMs ?? 0) > startedMs || (race?.pull.startedMs ?? 0) > startedMs) return null;
@@ -254,12 +256,12 @@ function stallStory({ stall, race, turns }: StoryFacts): Story | null {
   return { tone: tones[verdict.winner], headline: verdict.headline, detail: verdict.sentence };
 }
 
-function raceStory({ race, turns, status }: StoryFacts): Story | null {
+function raceStory({ race, turns, status, beganMs }: StoryFacts): Story | null {
   if (!race || race.error) return null;
   const last = turns.at(-1);
   const started = race.pull.startedMs ?? race.recompute.startedMs;
-  // A turn that began after the race is the newer story.
-  if (last && started !== null && last.startMs > started) return null;
+  // A turn that began after the race is the newer story, and so is a new conversation.
+  if (started !== null && Math.max(last?.startMs ?? beganMs, beganMs) > started) return null;
   const verdict = verdictOf(race);
   const tokens = plural(race.pull.pulledTokens || race.historyTokens, 'token');
   if (!verdict) {

@@ -91,7 +91,7 @@ it('engines that could not be started are started by a reset, which does not wai
 it("a visitor's recording is left for engines as the address has them, with nothing of it kept", async () => {
   const { state, actions } = await open('#turns=0&model=tiny&threshold=7');
   await actions.loadRecording(asFile());
-  expect(state.replay.value).toEqual({ title: 'mine', canEnd: true });
+  expect(state.replay.value).toEqual({ title: 'mine', why: null });
   actions.seek(Number.POSITIVE_INFINITY);
   expect(state.turns.value).toHaveLength(1);
   await actions.endReplay();
@@ -99,6 +99,27 @@ it("a visitor's recording is left for engines as the address has them, with noth
   expect(state.turns.value).toEqual([]);
   expect(state.status.value.phase).toBe('ready');
   expect(state.settings.value).toEqual({ ...defaultSettings, turns: 0, model: 'tiny', threshold: 7 });
+});
+
+it('of a recording the address takes the pace alone: its settings are not those of the engines that follow', async () => {
+  const { state, actions } = await open('#turns=0&model=tiny&threshold=7');
+  const settings = { kind: 'settings' as const, atMs: 0, settings: { mode: 'monolithic', threshold: 3 } };
+  const file = new File([JSON.stringify(recordingOf([settings, ...turn1], 'mine'))], 'mine.json');
+  await actions.loadRecording(file);
+  expect(state.settings.value).toMatchObject({ mode: 'monolithic', threshold: 3 });
+  await actions.configure({ speed: '4/1' });
+  expect(state.settings.value).toMatchObject({ speed: '4/1' });
+  expect(page.hash).toBe('#model=tiny&threshold=7&turns=0&speed=4%2F1');
+  await actions.endReplay();
+  expect(state.settings.value).toMatchObject({ mode: 'bidirectional', threshold: 7, speed: '4/1' });
+});
+
+it('what is said of a file that is no recording goes when one is loaded', async () => {
+  const { state, actions } = await open('#turns=0');
+  await actions.loadRecording(new File(['x'], 'bad.json'));
+  expect(state.notes.value[0]!.message).toContain('bad.json is not JSON');
+  await actions.loadRecording(asFile());
+  expect(state.notes.value).toEqual([]);
 });
 
 it('a lesson runs on engines, though a recording was looked at', async () => {
