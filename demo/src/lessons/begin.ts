@@ -1,4 +1,5 @@
 /** How a lesson begins: its settings over the page's defaults, an empty conversation, nothing played by itself. */
+import { fromHash } from '../session/hash.ts';
 import { defaultSettings } from '../session/settings.ts';
 import type { SessionActions, SessionState, Settings } from '../session/types.ts';
 import { lessonSettings } from './list.ts';
@@ -27,5 +28,7 @@ export async function beginLesson(
   state: SessionState,
   actions: SessionActions,
 ): Promise<void> {
-  await actions.begin(settingsOf(lesson, state.settings.peek()));
+  // A recording's model is not the user's.
+  const now = state.replay.peek() ? fromHash(location.hash).settings : state.settings.peek();
+  await actions.begin(settingsOf(lesson, now));
 }
