@@ -45,7 +45,9 @@ export function EngineHeading({
             ? `${Math.max(0, stats.usedBlocks - coming)} of ${stats.usedBlocks + stats.freeBlocks} blocks used`
             : state.status.value.phase === 'failed'
               ? 'not running'
-              : 'starting'}
+              : state.replay.value
+                ? 'not started yet'
+                : 'starting'}
         {stats && stats.heldRequests > 0 && !dead ? `, ${plural(stats.heldRequests, 'hold')}` : ''}
       </p>
       {state.replay.value === null && <Breakage session={{ state, actions }} engine={role} />}

@@ -192,14 +192,14 @@ function ended(view: TurnView, pull: TransferView | null, facts: StoryFacts): St
     return {
       tone: 'store',
       headline: `${plural(stored, 'token')} came from the store${rest > 0 ? `, ${rest} from D` : ''}: ${who} did not compute them again`,
-      detail: `Loaded in ${ms(took)}${throttled ? ' over a modelled link' : ''}. ${who} computed only ${result.computed_tokens} of ${plural(result.prompt_tokens, 'prompt token')}. ${ttft}${compared(result.pulled_tokens, facts)}`,
+      detail: `Loaded in ${ms(took)}${throttled ? ' over a modelled link' : ''}. ${who} computed only ${result.computed_tokens} of ${plural(result.prompt_tokens, 'prompt token')}. ${ttft}${compared(view, result.pulled_tokens, facts)}`,
     };
   }
   if (result.pulled_tokens > 0 && pull) {
     return {
       tone: 'pull',
       headline: `${cameBack(pull)}: ${plural(result.pulled_tokens, 'token')} that P did not compute again`,
-      detail: `${pulledDetail(pull)} P computed only ${result.computed_tokens} of ${plural(result.prompt_tokens, 'prompt token')}. ${ttft}${compared(result.pulled_tokens, facts)}`,
+      detail: `${pulledDetail(pull)} P computed only ${result.computed_tokens} of ${plural(result.prompt_tokens, 'prompt token')}. ${ttft}${compared(view, result.pulled_tokens, facts)}`,
     };
   }
   if (turn === 1 && mode === 'monolithic') {
@@ -229,10 +229,14 @@ function ended(view: TurnView, pull: TransferView | null, facts: StoryFacts): St
 }
 
 /** Against a turn of this conversation in which P computed about as many tokens: measured, and named. */
-function compared(pulledTokens: number, { turns }: StoryFacts): string {
+function compared({ conversation }: TurnView, pulledTokens: number, { turns }: StoryFacts): string {
   const other = turns.findLast(
-    ({ result, turn }) =>
-      turn > 1 && result && result.pulled_tokens === 0 && result.computed_tokens >= pulledTokens,
+    ({ result, turn, conversation: its }) =>
+      its === conversation &&
+      turn > 1 &&
+      result &&
+      result.pulled_tokens === 0 &&
+      result.computed_tokens >= pulledTokens,
   );
   return other?.result
     ? ` Turn ${other.turn} computed ${other.result.computed_tokens} tokens: ${ms(other.result.ttft_ms)}.`

@@ -75,6 +75,26 @@ describe('the headline', () => {
     expect(detail).toContain('Copied in 14 ms');
   });
 
+  it('compares a turn with one of its own conversation alone', () => {
+    const state = fixtureState([...turn1, ...turn2]);
+    const facts = {
+      status: state.status.value,
+      mode: state.settings.value.mode,
+      transfers: state.transfers.value,
+      storeTransfers: [],
+      race: null,
+      stall: null,
+      beganMs: state.beganMs.value,
+    };
+    const [first, pulled] = state.turns.value;
+    const report = { ...first!.result!, pulled_tokens: 0, computed_tokens: 999 };
+    const other = { ...first!, turn: 2, result: report };
+    const tellWith = (conversation: string) =>
+      tell({ ...facts, turns: [{ ...other, conversation }, pulled!] }).detail;
+    expect(tellWith(pulled!.conversation)).toContain('Turn 2 computed 999 tokens');
+    expect(tellWith('another')).not.toContain('computed 999');
+  });
+
   it('is not that of a race that was run before the conversation began', () => {
     const over = { kind: 'conversation_ended' as const, atMs: 9000, conversation: 'talk' };
     expect(told([...turn1, ...turn2, raceEvent, over]).headline).toBe(
