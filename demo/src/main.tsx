@@ -16,7 +16,9 @@ import { watchShown } from './session/shown.ts';
 import { App } from './views/app.tsx';
 import { watchOpening } from './views/opening.ts';
 import { project, watchTheme } from './views/palette.ts';
+import { showKeptTheme } from './views/theme.ts';
 
+showKeptTheme();
 watchTheme();
 watchShown();
 const session = createSession();

@@ -171,7 +171,7 @@ test('a model that was dropped before a reload gives way to the shipped one, wit
   const { page } = await open('#model=dropped+mine&turns=0');
   const { settings, notes, alive } = await readState(page);
   expect(settings).toMatchObject({ model: 'recall' });
-  expect(notes.join(' ')).toContain('drop them again');
+  expect(notes.join(' ')).toContain('drop it again');
   expect(alive).toEqual({ prefill: true, decode: true });
 });
 

@@ -191,7 +191,8 @@ describe('without WebGPU', () => {
   test('says what is missing and replays a recorded run', async () => {
     const { page, errors } = await openPage(browser(), served().url);
     await until(page, "state.status.value.phase === 'recorded'");
-    expect((await readState(page)).notes.join(' ')).toMatch(/WebGPU/);
+    const why = page.locator('.banner-why');
+    await expect.poll(() => why.innerText()).toMatch(/WebGPU/);
     await expect.poll(() => page.getByText('Recorded', { exact: true }).isVisible()).toBe(true);
     await page.evaluate('kvferry.actions.pause(), kvferry.actions.seek(1e9)');
     const { turns, race, crossover, blockStates, replay, time } = await readState(page);
@@ -204,6 +205,7 @@ describe('without WebGPU', () => {
     expect(time.atMs).toBe(time.lengthMs);
     await page.evaluate('kvferry.actions.seek(0)');
     expect((await readState(page)).turns).toEqual([]);
+    expect(await why.innerText()).toMatch(/WebGPU/);
     await page.evaluate('kvferry.actions.step()');
     expect((await readState(page)).turns[0]!.answer).toContain('Ada');
     expect(await seriousFaults(page)).toEqual([]);

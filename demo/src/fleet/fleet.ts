@@ -61,6 +61,8 @@ export class Fleet {
   /** What is simulated, or runs, now. */
   #engines: FleetSettings['engines'] = 'simulated';
   #hidden = false;
+  /** Between watch() and its end: what is measured may come later, and must start nothing. */
+  #watched = false;
   #lookedMs = Number.NEGATIVE_INFINITY;
 
   constructor() {
@@ -74,6 +76,7 @@ export class Fleet {
       this.#pace();
     };
     const follow = () => this.#follow();
+    this.#watched = true;
     document.addEventListener('visibilitychange', seen);
     addEventListener('hashchange', follow);
     this.#write();
@@ -83,6 +86,7 @@ export class Fleet {
     });
     return () => {
       last = this.settings.value;
+      this.#watched = false;
       document.removeEventListener('visibilitychange', seen);
       removeEventListener('hashchange', follow);
       this.#thread?.end();
@@ -137,7 +141,8 @@ export class Fleet {
 
   /** Goes by the times that were measured last, from 0 s on. */
   measured(): void {
-    if (this.settings.value.costs === MEASURED) this.begin();
+    if (!this.#watched) last = { ...last, costs: MEASURED };
+    else if (this.settings.value.costs === MEASURED) this.begin();
     else this.set({ costs: MEASURED });
   }
 
@@ -176,7 +181,7 @@ export class Fleet {
   }
 
   say(message: string): void {
-    this.said.value = [...this.said.value, message].slice(-3);
+    this.said.value = [...this.said.value.filter((each) => each !== message), message].slice(-3);
     setTimeout(() => {
       this.said.value = this.said.value.filter((each) => each !== message);
     }, saidMs(message));

@@ -27,6 +27,17 @@ export function stateInWords({ state, why, running, waiting, loading }: LiveEngi
   return `${state === 'leaving' ? 'leaving: ' : ''}${does.join(', ')}`;
 }
 
+/** Who serves where nobody of a role is left, by the router's failover; null: there is one of each. */
+export function aloneInWords(engines: readonly Pick<LiveEngine, 'role' | 'state'>[]): string | null {
+  const left = (role: LiveEngine['role']): boolean =>
+    engines.some((engine) => engine.role === role && engine.state === 'serving');
+  const [p, d] = [left('prefill'), left('decode')];
+  if (engines.length === 0 || (p && d)) return null;
+  if (!p && !d) return 'No engine is left: nothing can be served, and every request fails.';
+  const [gone, serves] = p ? ['D', 'P'] : ['P', 'D'];
+  return `No ${gone} is left: ${serves} serves alone. It reads and writes, and nothing is handed over.`;
+}
+
 export function eventInWords({ event, engineId, detail }: LiveEvent): string {
   const who = engineId ? shortName(engineId) : '';
   switch (event) {

@@ -37,6 +37,10 @@ function Opened({ fleet, engineId }: { fleet: Fleet; engineId: string }) {
     picture.focus = id;
     redraw.current();
   };
+  const pointTo = (event: PointerEvent) => {
+    const bounds = (event.currentTarget as HTMLElement).getBoundingClientRect();
+    point(picture.at({ x: event.clientX - bounds.x, y: event.clientY - bounds.y }) ?? at.peek());
+  };
   const stored = (id: number) => picture.stored(id, (look.value?.store ?? null) !== null);
   const shown = at.value === null ? undefined : blocks[at.value];
   const gone =
@@ -59,10 +63,9 @@ function Opened({ fleet, engineId }: { fleet: Fleet; engineId: string }) {
         tabIndex={0}
         aria-label={`KV blocks of ${name}. Arrow keys go from block to block; Escape leaves.`}
         aria-describedby="fleet-block"
-        onPointerMove={(event) => {
-          const bounds = event.currentTarget.getBoundingClientRect();
-          point(picture.at({ x: event.clientX - bounds.x, y: event.clientY - bounds.y }) ?? at.peek());
-        }}
+        onPointerMove={pointTo}
+        // A finger that taps does not move.
+        onPointerDown={pointTo}
         onKeyDown={(event) => {
           if (event.key === 'Escape') point(null);
           if (!isArrowKey(event.key)) return;

@@ -5,7 +5,7 @@ import type { LiveEngine } from '../../../src/simulate/live/look.ts';
 import { Surface } from '../views/surface.tsx';
 import { drawPool, layoutPool } from './draw-pool.ts';
 import type { Fleet } from './fleet.ts';
-import { shortName, stateInWords } from './names.ts';
+import { aloneInWords, shortName, stateInWords } from './names.ts';
 import { OpenedView } from './opened-view.tsx';
 import { type Column, RowsTable } from './rows-table.tsx';
 import { REAL_MOST } from './settings.ts';
@@ -23,6 +23,7 @@ export function Tiles({ fleet }: { fleet: Fleet }) {
   const hasStore = (fleet.look.value?.store ?? null) !== null;
   const tiles = useRef<HTMLDivElement>(null);
   const dead = engines.some(({ state }) => state === 'ended');
+  const alone = aloneInWords(engines);
   return (
     <section class="panel fleet-engines" aria-label="The engines">
       <div class="fleet-roles" data-store={hasStore} ref={tiles}>
@@ -33,6 +34,7 @@ export function Tiles({ fleet }: { fleet: Fleet }) {
       </div>
       <Legend hasStore={hasStore} />
       <OpenedView fleet={fleet} />
+      <div role="status">{alone && <p class="problem">{alone}</p>}</div>
       {dead && (
         <p>
           <button type="button" onClick={() => fleet.revive()}>

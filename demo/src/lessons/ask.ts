@@ -3,10 +3,11 @@ import { systemClock } from '../../../src/platform/clock.ts';
 import { READING_MS } from '../session/reading.ts';
 import type { SessionActions, SessionState } from '../session/types.ts';
 
-/** The shipped conversation's next three turns; where they are shown slowly, with time to read between them. */
+/** The shipped conversation's next three turns, unless one is stopped; where they are shown slowly, with time to read between them. */
 export async function askThreeTimes(actions: SessionActions, state: SessionState): Promise<void> {
   for (let i = 0; i < 3; i++) {
     if (i > 0 && state.settings.peek().speed === 'slow') await systemClock.sleep(READING_MS);
     await actions.step();
+    if (!state.turns.peek().at(-1)?.result) return;
   }
 }

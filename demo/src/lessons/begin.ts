@@ -1,8 +1,7 @@
 /** How a lesson begins: its settings over the page's defaults, an empty conversation, nothing played by itself. */
+import { fromHash } from '../session/hash.ts';
 import { defaultSettings } from '../session/settings.ts';
 import type { SessionActions, SessionState, Settings } from '../session/types.ts';
-import { bytes } from '../views/format.ts';
-import { MODES } from '../views/modes.ts';
 import { lessonSettings } from './list.ts';
 import type { LessonHead } from './types.ts';
 
@@ -29,40 +28,7 @@ export async function beginLesson(
   state: SessionState,
   actions: SessionActions,
 ): Promise<void> {
-  await actions.begin(settingsOf(lesson, state.settings.peek()));
-}
-
-const NAMES: Partial<Record<keyof Settings, string>> = {
-  mode: 'mode',
-  prefixCaching: 'prefix caching on P',
-  threshold: 'threshold',
-  link: 'link',
-  tokenCheck: 'token check',
-  prefill: 'prefill engines',
-  decode: 'decode engines',
-  routing: 'routing',
-  pBlocks: 'P’s blocks',
-  dBlocks: 'D’s blocks',
-  maxTokens: 'most tokens of an answer',
-  store: 'store of',
-  offloadPromptOnly: 'prompts alone are saved',
-  path: 'way of KV',
-  conversations: 'conversations at once',
-  drain: 'what a leaving engine held',
-};
-
-/** What a lesson sets, for the reader. */
-export function settingsInWords({ settings }: LessonHead): string {
-  return (Object.entries(settings) as [keyof Settings, unknown][])
-    .map(([key, value]) => {
-      const plain = value === true ? 'on' : value === false || value === null ? 'off' : String(value);
-      const shown =
-        key === 'store'
-          ? bytes(Number(value))
-          : key === 'mode'
-            ? `“${MODES[value as Settings['mode']].name}”`
-            : plain;
-      return `${NAMES[key] ?? key} ${shown}`;
-    })
-    .join(', ');
+  // A recording's model is not the user's.
+  const now = state.replay.peek() ? fromHash(location.hash).settings : state.settings.peek();
+  await actions.begin(settingsOf(lesson, now));
 }

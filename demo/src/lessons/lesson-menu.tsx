@@ -19,7 +19,10 @@ export function LessonMenu({ session }: { session: Session }) {
       class="lesson-menu"
       ref={menu}
       onKeyDown={(event) => {
-        if (event.key === 'Escape') event.currentTarget.open = false;
+        if (event.key !== 'Escape') return;
+        event.currentTarget.open = false;
+        // What had the focus is not to be seen any more.
+        event.currentTarget.querySelector('summary')?.focus();
       }}
       onFocusOut={(event) => {
         const to = event.relatedTarget;

@@ -118,7 +118,7 @@ export function Step({ task, session: { state, actions }, progress, onNext }: St
         <button
           type="button"
           class="primary lesson-run"
-          disabled={!ready || running.value || predicted.value === null}
+          disabled={!ready || running.value || predicted.value === null || (replayed && seen.value)}
           onClick={() => void run()}
         >
           {task.todo}

@@ -1,11 +1,13 @@
 /** The lesson that runs, over the page's whole width: its text, its steps one after the other, a question at the end. */
 import { useSignal } from '@preact/signals';
-import { useEffect, useRef } from 'preact/hooks';
+import { useEffect, useMemo, useRef } from 'preact/hooks';
 import type { Session } from '../session/types.ts';
-import { beginLesson, settingsInWords } from './begin.ts';
+import { beginLesson } from './begin.ts';
+import { settingsInWords } from './in-words.ts';
 import { lessonNumbered, lessons } from './index.ts';
 import { Step, useProgress } from './lesson-step.tsx';
 import type { Lesson } from './types.ts';
+import { actionsWhile } from './while-shown.ts';
 
 /** null while no lesson runs. */
 export function LessonView({ session }: { session: Session }) {
@@ -67,6 +69,17 @@ interface StepsProps {
 
 function Steps({ lesson, session, go }: StepsProps) {
   const { state } = session;
+  const shown = useRef(true);
+  const own = useMemo(
+    (): Session => ({ state, actions: actionsWhile(() => shown.current, session.actions) }),
+    [session],
+  );
+  useEffect(
+    () => () => {
+      shown.current = false;
+    },
+    [],
+  );
   const replay = state.replay.value;
   const progress = useProgress(lesson, session);
   const at = useSignal(0);
@@ -78,9 +91,11 @@ function Steps({ lesson, session, go }: StepsProps) {
       <div class="lesson-about">
         <p class="lesson-text">{lesson.text}</p>
         <p class="lesson-sets">
-          Sets: {settingsInWords(lesson)}.{' '}
+          {replay ? 'It was recorded with: ' : 'Beginning it starts a new conversation, with: '}
+          {settingsInWords(lesson)}.{' '}
+          {!replay && 'All else is as the page has it at first, but for your model and how it is shown. '}
           {replay &&
-            (replay.canEnd
+            (replay.why === null
               ? 'A recording is shown: each step plays what was recorded of it.'
               : 'This browser runs no engines: each step plays what was recorded of it.')}
         </p>
@@ -105,7 +120,7 @@ function Steps({ lesson, session, go }: StepsProps) {
         <Step
           key={at.value}
           task={task}
-          session={session}
+          session={own}
           progress={progress[at.value]!}
           onNext={() => {
             at.value++;

@@ -15,13 +15,14 @@ export function Banner({ session }: { session: Session }) {
       {replay && (
         <p class="replay" role="note" aria-label="Recording">
           <strong class="replay-mark">Recorded</strong> <span class="replay-title">{replay.title}</span>
-          {replay.canEnd && (
+          {replay.why === null && (
             <button type="button" onClick={() => void session.actions.endReplay()}>
               Back to the engines
             </button>
           )}
         </p>
       )}
+      {replay?.why && <p class="banner-why">{replay.why}</p>}
       {phase === 'failed' && (
         <p class="banner-failed" role="alert">
           {message}
@@ -34,18 +35,18 @@ export function Banner({ session }: { session: Session }) {
 
 function Notes({ session: { state } }: { session: Session }) {
   const notes = state.notes.value;
-  const recorded = state.status.value.phase === 'recorded';
   const newest = notes.at(-1)?.atMs ?? 0;
-  // A recording's reason to be shown stays; what happened long before the newest note goes.
+  const began = state.beganMs.value;
+  // What happened long before the newest note goes, and what was said of a conversation that is over.
   const shown = notes
-    .filter((note) => note.level === 'warning' || !recorded)
-    .filter((note) => newest - note.atMs < NOTE_MS)
+    .filter(({ atMs, level }) => newest - atMs < NOTE_MS && (level === 'warning' || atMs >= began))
     .slice(-3);
   return (
     <div class="notes" role="log" aria-label="Notes">
       {shown.map((note) => (
         <p
-          key={note.id}
+          // Of a time that is shown again another may have its number.
+          key={`${note.id} ${note.atMs}`}
           class="note"
           data-level={note.level}
           style={{ animationDuration: `${saidMs(note.message)}ms` }}

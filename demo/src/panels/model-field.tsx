@@ -32,7 +32,11 @@ export function ModelField({ session: { state, actions } }: { session: Session }
         event.preventDefault();
         over.value = false;
         if (event.dataTransfer)
-          void readDrop(event.dataTransfer).then(({ name, files }) => take(name, files));
+          void readDrop(event.dataTransfer).then(
+            ({ name, files }) => take(name, files),
+            // What cannot be read has no files, as is said then.
+            () => take('what was dropped', []),
+          );
       }}
     >
       <ChoiceField

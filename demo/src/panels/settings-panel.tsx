@@ -13,6 +13,7 @@ const LINKS = [
   ['10e6,1ms', '10 MB/s, 1 ms'],
   ['1e6,5ms', '1 MB/s, 5 ms'],
   ['200e3,20ms', '200 kB/s, 20 ms'],
+  ['40e3,5ms', '40 kB/s, 5 ms'],
 ] as const;
 
 const STORES = [

@@ -16,6 +16,8 @@ const NAMES: Record<Speed, string> = {
 export function TimeBar({ session: { state, actions } }: { session: Session }) {
   const { atMs, lengthMs, follows, playing, speed } = state.time.value;
   const nothing = lengthMs <= 0;
+  // Of a recording that was shown to its end playing begins anew.
+  const over = follows || (state.replay.value !== null && atMs >= lengthMs);
   const whose = state.replay.value ? 'the recording' : 'the last turn';
   return (
     <section class="time-bar" aria-label="Time">
@@ -25,7 +27,7 @@ export function TimeBar({ session: { state, actions } }: { session: Session }) {
         </button>
       ) : (
         <button type="button" disabled={nothing} onClick={() => (follows ? again() : actions.playTime())}>
-          {follows ? 'Again' : 'Go on'}
+          {over ? 'Again' : 'Go on'}
         </button>
       )}
       <button type="button" disabled={nothing} title="To the next stage" onClick={() => actions.stepTime()}>

@@ -2,6 +2,7 @@
 import { useSignal } from '@preact/signals';
 import { fleetShown, showFleet } from '../session/shown.ts';
 import type { Session } from '../session/types.ts';
+import { chooseTheme, THEMES, type Theme, theme } from '../views/theme.ts';
 
 export function Tools({ session }: { session: Session }) {
   const { state, actions } = session;
@@ -82,21 +83,15 @@ function OfEngines({ session: { state, actions } }: { session: Session }) {
 }
 
 function ThemeSwitch() {
-  const now = useSignal(document.documentElement.dataset.theme ?? 'auto');
   return (
     <label class="theme">
       <span class="visually-hidden">Light or dark</span>
-      <select
-        value={now.value}
-        onChange={(event) => {
-          now.value = event.currentTarget.value;
-          if (now.value === 'auto') delete document.documentElement.dataset.theme;
-          else document.documentElement.dataset.theme = now.value;
-        }}
-      >
-        <option value="auto">Auto</option>
-        <option value="light">Light</option>
-        <option value="dark">Dark</option>
+      <select value={theme.value} onChange={(event) => chooseTheme(event.currentTarget.value as Theme)}>
+        {Object.entries(THEMES).map(([name, words]) => (
+          <option key={name} value={name}>
+            {words}
+          </option>
+        ))}
       </select>
     </label>
   );

@@ -34,11 +34,15 @@ export class Breaking {
 
   async kill(role: Role): Promise<void> {
     if (this.#bench.refusesChange()) return;
-    this.#bench.state.playing.value = false;
-    const name = role === 'prefill' ? 'P' : 'D';
-    this.#bench.note('warning', `${name} was stopped without a word to the other engine.`);
     const drawn = this.#bench.state.drawn[role].peek();
-    if (drawn) await this.#bench.engines.kill(drawn.engineId);
+    if (!drawn) return;
+    this.#bench.state.playing.value = false;
+    const { engineId } = drawn;
+    const others = [...this.#bench.state.engines.peek().values()].filter(
+      (engine) => engine.role === role && engine.engineId !== engineId && engine.alive.peek(),
+    );
+    this.#bench.note('warning', killedInWords(role, engineId, others.length, this.#bench.busy));
+    await this.#bench.engines.kill(engineId);
   }
 
   async revive(): Promise<void> {
@@ -58,4 +62,17 @@ export class Breaking {
       this.#bench.note('warning', messageOf(error));
     }
   }
+}
+
+/** `others`: of its role, alive. `busy`: something runs, which may have needed it. */
+export function killedInWords(role: Role, engineId: string, others: number, busy: boolean): string {
+  const letter = role === 'prefill' ? 'P' : 'D';
+  const number = /\d+/.exec(engineId)?.[0] ?? '';
+  const name = others > 0 ? `${letter}${number}` : letter;
+  const left = others > 0 ? '' : ` No ${letter} is left.`;
+  // Whatever is done builds first what ended, and again what ended meanwhile.
+  const then = busy
+    ? 'What runs may fail; then it is built anew.'
+    : 'The next question builds it anew first.';
+  return `${name} was stopped without a word to the others.${left} ${then}`;
 }

@@ -13,6 +13,9 @@ export class Changes {
   readonly #talk: Talk;
   /** Engines were looked at: before, settings only tell how they will be built. */
   shown = false;
+  /** Those before have come to the engines: of two at once one would be refused, and only shown. */
+  #last: Promise<void> = Promise.resolve();
+  #waiting = 0;
 
   constructor(bench: Workbench, talk: Talk) {
     this.#bench = bench;
@@ -30,6 +33,11 @@ export class Changes {
       return;
     }
     const { engines } = this.#bench;
+    const refusal = engines.shelf.refusalOf(settings.model);
+    if (refusal !== null) {
+      this.#bench.note('warning', refusal);
+      settings = { ...settings, model: before.model };
+    }
     const same = sameEngines(before, settings);
     if (!this.shown || (same && (before.seed === settings.seed || engines.canChangeTo(settings)))) {
       this.#bench.setSettings(settings);
@@ -41,11 +49,29 @@ export class Changes {
       await this.#scale(before);
       return;
     }
+    await this.#inTurn(() => this.#change(before, settings, anew));
+  }
+
+  async #change(before: Settings, settings: Settings, anew: boolean): Promise<void> {
+    const { engines } = this.#bench;
     await this.#bench.cancel();
     if (before.model !== settings.model) await this.#talk.forget();
     if (!engines.canChangeTo(settings)) await this.#bench.startEngines(settings);
     else if (!(await this.#reconfigure(before, settings))) return;
-    if (engines.running && !anew) await this.#takeAlong();
+    // The next change would only empty them again.
+    if (engines.running && !anew && this.#waiting === 0) await this.#takeAlong();
+  }
+
+  /** What runs is stopped now. */
+  async #inTurn(change: () => Promise<void>): Promise<void> {
+    this.#bench.stop();
+    this.#waiting++;
+    const done = this.#last.then(() => {
+      this.#waiting--;
+      return change();
+    });
+    this.#last = done.catch(() => {});
+    await done;
   }
 
   /** Engines come and go while a turn goes on: who leaves may wait for the next one. */
@@ -93,18 +119,21 @@ export class Changes {
   /** Removes what the store keeps in this browser's files. */
   async emptyFolder(): Promise<void> {
     const { engines, settings } = this.#bench;
-    if (settings.storeDir === null || this.#bench.refusesChange()) return;
-    try {
-      await this.#bench.cancel();
-      // What is still to be written is, before all of it goes.
-      await engines.close();
-      const { removeBlocks } = await import('./kept-blocks.ts');
-      await removeBlocks(settings.storeDir);
-    } catch (error) {
-      this.#bench.note('warning', messageOf(error));
-    }
-    await this.#bench.startEngines(settings);
-    if (engines.running) await this.#takeAlong();
+    const { storeDir } = settings;
+    if (storeDir === null || this.#bench.refusesChange()) return;
+    await this.#inTurn(async () => {
+      try {
+        await this.#bench.cancel();
+        // What is still to be written is, before all of it goes.
+        await engines.close();
+        const { removeBlocks } = await import('./kept-blocks.ts');
+        await removeBlocks(storeDir);
+      } catch (error) {
+        this.#bench.note('warning', messageOf(error));
+      }
+      await this.#bench.startEngines(this.#bench.settings);
+      if (engines.running) await this.#takeAlong();
+    });
   }
 }
 

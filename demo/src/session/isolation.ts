@@ -6,19 +6,21 @@ const TRIED = 'kvferry isolation';
 
 /** True when the page is about to load again. Never rejects. */
 export async function reloadIsolated(): Promise<boolean> {
-  if (globalThis.crossOriginIsolated) {
-    sessionStorage.removeItem(TRIED);
-    return false;
-  }
-  // Once only: a browser that refuses must not load this page for ever.
-  if (!globalThis.isSecureContext || !navigator.serviceWorker || sessionStorage.getItem(TRIED)) return false;
-  sessionStorage.setItem(TRIED, 'yes');
   try {
+    if (globalThis.crossOriginIsolated) {
+      sessionStorage.removeItem(TRIED);
+      return false;
+    }
+    // Once only: a browser that refuses must not load this page for ever.
+    if (!globalThis.isSecureContext || !navigator.serviceWorker || sessionStorage.getItem(TRIED))
+      return false;
+    sessionStorage.setItem(TRIED, 'yes');
     await navigator.serviceWorker.register('./isolation.js');
     await navigator.serviceWorker.ready;
     location.reload();
     return true;
   } catch {
+    // The browser refuses, or denies the storage that would know of the try.
     return false;
   }
 }

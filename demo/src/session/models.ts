@@ -1,6 +1,7 @@
 /** Where the page's models come from: presets need no files, recall lies beside the page, others are dropped or fetched. */
+import { didYouMean } from '../../../src/config/fields.ts';
 import { ModelError } from '../../../src/errors.ts';
-import { isPreset } from '../../../src/model/presets.ts';
+import { isPreset, presetNames } from '../../../src/model/presets.ts';
 import { blobSource, type ModelFiles } from '../../../src/platform/browser/blobs.ts';
 import { type FetchProgress, fetchModel } from '../../../src/platform/browser/fetch-model.ts';
 import type { FileSource } from '../../../src/platform/types.ts';
@@ -18,21 +19,20 @@ export class ModelShelf {
     if (isPreset(name)) return null;
     const known = this.files.get(name);
     if (known) return blobSource(name, known);
+    const refusal = this.refusalOf(name);
+    if (refusal !== null) throw new ModelError(refusal);
     const shipped = name === SHIPPED;
     const base = shipped ? new URL(`models/${SHIPPED}`, document.baseURI).href : name;
-    if (!/^https?:/.test(base)) {
-      throw new ModelError(
-        `'${name}' is no preset, and its files are not in this page: drop the directory here again, or give its address`,
-      );
-    }
     const files = await fetchModel(base, onProgress, shipped ? SHIPPED_FILES : null);
     this.files.set(name, files);
     return blobSource(name, files);
   }
 
-  /** A dropped directory is gone after a reload. */
-  canOpen(name: string): boolean {
-    return isPreset(name) || name === SHIPPED || this.files.has(name) || /^https?:/.test(name);
+  /** Why it cannot be had, and what can; null: it can. */
+  refusalOf(name: string): string | null {
+    if (isPreset(name) || name === SHIPPED || this.files.has(name) || /^https?:/.test(name)) return null;
+    const known = [SHIPPED, ...presetNames];
+    return `There is no model '${name}'${didYouMean(name, known)}: there are ${known.join(', ')}, and others by their address. A directory that was dropped here is gone after a reload: drop it again.`;
   }
 
   /** A dropped directory. Returns the name to ask for. Throws ModelError that says which files are missing. */

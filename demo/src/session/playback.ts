@@ -33,7 +33,8 @@ export class Playback {
   #follows = true;
   #playing = true;
   #recording: Recording | null = null;
-  #canEnd = false;
+  /** It is shown in place of engines; null: they could run. */
+  #why: string | null = null;
   #kept: Kept[] = [];
   #frame = 0;
   #lastFrameMs = 0;
@@ -104,11 +105,11 @@ export class Playback {
     this.#next = 0;
   }
 
-  /** From now on only this is shown. */
-  load(recording: Recording, canEnd = false): void {
+  /** From now on only this is shown. `why`: in place of engines, which cannot run; null: they could. */
+  load(recording: Recording, why: string | null = null): void {
     this.pause();
     this.#recording = recording;
-    this.#canEnd = canEnd;
+    this.#why = why;
     this.#empty();
     for (const event of recording.events) this.#events.add(withoutOnlookers(event));
     this.#follows = false;
@@ -308,7 +309,7 @@ export class Playback {
     };
     this.#state.time.value = time;
     if (this.#recording) {
-      this.#state.replay.value = { title: this.#recording.title, canEnd: this.#canEnd };
+      this.#state.replay.value = { title: this.#recording.title, why: this.#why };
       this.#state.status.value = {
         phase: 'recorded',
         message: `Recorded: ${this.#recording.title}`,

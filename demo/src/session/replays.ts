@@ -11,8 +11,8 @@ const ofLesson = (lesson: number): string => `recordings/lesson-${lesson}.json`;
 export class Replays {
   readonly #bench: Workbench;
   readonly #talk: Talk;
-  /** Engines can run here. */
-  #engines = true;
+  /** Why engines cannot run here; null: they can. */
+  #missing: string | null = null;
 
   constructor(bench: Workbench, talk: Talk) {
     this.#bench = bench;
@@ -21,11 +21,9 @@ export class Replays {
 
   /** `missing`: why engines cannot run here. */
   async instead(missing: string): Promise<void> {
-    this.#engines = false;
-    const { lesson } = this.#bench.settings;
+    this.#missing = missing;
     try {
-      await this.#shipped(lesson === null ? SHIPPED_RECORDING : ofLesson(lesson));
-      this.#bench.note('warning', missing);
+      await this.#shipped(this.#bench.settings.lesson);
     } catch (error) {
       this.#bench.status(
         'failed',
@@ -34,9 +32,13 @@ export class Replays {
     }
   }
 
-  /** Rejects when it cannot be loaded. */
-  lesson(lesson: number): Promise<void> {
-    return this.#shipped(ofLesson(lesson));
+  /** Where it cannot be loaded, what is shown stays. */
+  async lesson(lesson: number): Promise<void> {
+    try {
+      await this.#shipped(lesson);
+    } catch (error) {
+      this.#bench.note('warning', `${messageOf(error)}.`);
+    }
   }
 
   /** A visitor's own: the engines end. */
@@ -46,7 +48,7 @@ export class Replays {
       const recording = parseRecording(await file.text(), file.name);
       await this.#bench.cancel();
       await this.#bench.engines.close();
-      this.#bench.playback.load(recording, this.#engines);
+      this.#bench.playback.load(recording, this.#missing);
       this.#bench.playback.play();
     } catch (error) {
       this.#bench.note('warning', messageOf(error));
@@ -61,14 +63,15 @@ export class Replays {
     await this.#bench.startEngines(this.#bench.settings);
   }
 
-  async #shipped(name: string): Promise<void> {
+  /** null: no lesson's, but the one that opens the page. */
+  async #shipped(lesson: number | null): Promise<void> {
+    const name = lesson === null ? SHIPPED_RECORDING : ofLesson(lesson);
     const response = await fetch(name);
     if (!response.ok) throw new Error(`${name} could not be loaded: the server answered ${response.status}`);
     const { parseRecording } = await import('./recordings.ts');
     const recording = parseRecording(await response.text(), name);
-    const { lesson } = this.#bench.settings;
     const title = lesson === null ? 'both ways, then the same one way' : `what lesson ${lesson} shows`;
-    this.#bench.playback.load({ ...recording, title });
+    this.#bench.playback.load({ ...recording, title }, this.#missing);
     this.#bench.setSettings({ ...this.#bench.settings, lesson });
     // A lesson waits for its reader.
     if (lesson === null) this.#bench.playback.play();

@@ -34,6 +34,8 @@ class PageActions implements SessionActions {
   readonly #breaking = new Breaking(this.#bench);
   /** Its engines are there, or why not was said. */
   #started: Promise<void> = Promise.resolve();
+  /** Somebody began something else meanwhile: nothing is played by itself any more. */
+  #begun = false;
 
   constructor() {
     this.state = this.#bench.state;
@@ -53,28 +55,25 @@ class PageActions implements SessionActions {
       await this.#replays.instead(missing.message);
       return;
     }
-    const { model } = this.#bench.settings;
-    if (!this.#bench.engines.shelf.canOpen(model)) {
+    const refusal = this.#bench.engines.shelf.refusalOf(this.#bench.settings.model);
+    if (refusal !== null) {
       this.#bench.setSettings({ ...this.#bench.settings, model: defaultSettings.model });
-      this.#bench.note(
-        'warning',
-        `The files of '${model}' are not in this page any more: drop them again. Until then it runs ${defaultSettings.model}.`,
-      );
+      this.#bench.note('warning', `${refusal} Until then it is ${defaultSettings.model}.`);
     }
     let goesOn = false;
     await this.#bench.startEngines(this.#bench.settings, async () => {
       goesOn = await this.#talk.resume();
     });
-    const { turns } = this.#bench.settings;
-    if (!this.#bench.engines.running || turns === 0 || goesOn) return;
-    void this.#talkOnceSeen(turns);
+    if (!this.#bench.engines.running || goesOn) return;
+    void this.#talkOnceSeen();
   }
 
   /** Whoever wanted to measure only has not seen the engines yet, or comes while that goes on. */
-  async #talkOnceSeen(turns: number): Promise<void> {
+  async #talkOnceSeen(): Promise<void> {
     await once(() => !fleetShown.value);
     await this.#bench.idle();
-    if (!this.state.playing.value) await this.#talk.play(turns);
+    const { turns } = this.#bench.settings;
+    if (turns > 0 && !this.#begun && !this.state.playing.value) await this.#talk.play(turns);
   }
 
   async ask(question: string): Promise<void> {
@@ -107,15 +106,16 @@ class PageActions implements SessionActions {
   }
 
   async begin(change: Partial<Settings>): Promise<void> {
+    this.#begun = true;
     this.pause();
     const { replays, engines } = this.#bench;
     if (replays) {
-      if (this.state.replay.value?.canEnd) {
+      if (this.state.replay.value?.why === null) {
         await this.#replays.end(change);
         return;
       }
-      await this.configure({ lesson: change.lesson ?? null });
       if (change.lesson) await this.#replays.lesson(change.lesson);
+      else await this.configure({ lesson: null });
       return;
     }
     await this.#bench.cancel();
@@ -223,6 +223,7 @@ class PageActions implements SessionActions {
   }
 
   loadRecording(file: File): Promise<void> {
+    this.#begun = true;
     return this.#replays.file(file);
   }
 

@@ -1,6 +1,7 @@
 /** Session events into signals: the one place where the page's state changes, for engines and recordings alike. */
 import { batch, computed, type Signal, signal } from '@preact/signals';
 import { emptyBlock } from '../../../src/recording/empty-block.ts';
+import { isConversation } from './conversation.ts';
 import { defaultSettings, type Settings, settingsSchema } from './settings.ts';
 import { countBytes, isOfStore, withTransfer } from './transfers.ts';
 import { resumed, withTurn } from './turns.ts';
@@ -89,6 +90,7 @@ export function createState(
     store: signal<StoreView | null>(null),
     storeTransfers: signal<readonly TransferView[]>([]),
     slabs: signal<ReadonlyMap<string, SlabView>>(new Map()),
+    beganMs: signal(Number.NEGATIVE_INFINITY),
     turns: signal<readonly TurnView[]>([]),
     spans: signal<readonly Span[]>([]),
     notes: signal<readonly Note[]>([]),
@@ -111,6 +113,7 @@ export function clearState(state: WritableState): void {
     clearEngines(state);
     const { transfers, storeTransfers, turns, spans, notes } = state;
     for (const list of [transfers, storeTransfers, turns, spans, notes]) list.value = [];
+    state.beganMs.value = Number.NEGATIVE_INFINITY;
     state.race.value = null;
     state.stall.value = null;
     state.crossover.value = null;
@@ -122,7 +125,7 @@ export function keepState(state: WritableState): () => void {
   const { status, machine, engines, transfers, slabs, turns, spans, notes, race, stall, crossover } = state;
   const kept = [
     ...[status, machine, engines, transfers, slabs, turns, spans, notes],
-    ...[race, stall, crossover, state.store, state.storeTransfers],
+    ...[race, stall, crossover, state.store, state.storeTransfers, state.beganMs],
   ].map((one) => keepSignal(one as Signal<unknown>));
   const inEngines = [...engines.peek().values()].flatMap(({ alive, message, stats, blocks }) =>
     [alive, message, stats, blocks].map((one) => keepSignal(one as Signal<unknown>)),
@@ -239,6 +242,7 @@ function apply(state: WritableState, event: SessionEvent): void {
       state.turns.value = event.turns.map((turn) => resumed(event.conversation, turn, event.atMs));
       break;
     case 'conversation_ended':
+      if (isConversation(event)) state.beganMs.value = event.atMs;
       state.turns.value = state.turns.value.filter((turn) => turn.conversation !== event.conversation);
       break;
     default:

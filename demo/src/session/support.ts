@@ -22,7 +22,9 @@ export async function whatIsMissing(): Promise<Missing | null> {
         'This browser offers no WebGPU: use Chrome or Edge 113 or newer, Safari 26, or Firefox 141 on Windows; on Linux start Chrome with --enable-unsafe-webgpu --enable-features=Vulkan.',
     };
   }
-  const adapter = await navigator.gpu.requestAdapter({ powerPreference: 'high-performance' });
+  const adapter = await navigator.gpu
+    .requestAdapter({ powerPreference: 'high-performance' })
+    .catch(() => null);
   if (adapter) return null;
   return {
     what: 'adapter',

@@ -143,8 +143,8 @@ export interface Note {
 
 export interface ReplayView {
   title: string;
-  /** A visitor's own, where engines can run. */
-  canEnd: boolean;
+  /** Why it is shown in place of engines; null: they can run, and take its place. */
+  why: string | null;
 }
 
 /** The clock of all that is shown. */
@@ -189,6 +189,8 @@ export interface SessionState {
   storeTransfers: ReadonlySignal<readonly TransferView[]>;
   /** By the holder's id. */
   slabs: ReadonlySignal<ReadonlyMap<string, SlabView>>;
+  /** When the user's last conversation ended, if one did: what was measured before it is another's story. */
+  beganMs: ReadonlySignal<number>;
   /** Oldest first, since the last reset; the last one may be running. */
   turns: ReadonlySignal<readonly TurnView[]>;
   /** The last 4096, in order of arrival. */

@@ -5,10 +5,11 @@
 import { messageOf } from '../../../src/errors.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
 import type { SessionEvent } from '../../../src/recording/events.ts';
+import { lessonSettings } from '../lessons/list.ts';
 import { Engines } from './engines.ts';
 import { fromHash, toHash } from './hash.ts';
 import { Playback } from './playback.ts';
-import type { Settings } from './settings.ts';
+import { defaultSettings, type Settings } from './settings.ts';
 import { clearEngines, createState, type WritableState } from './state.ts';
 
 interface Task {
@@ -35,7 +36,7 @@ export class Workbench {
     this.engines = new Engines(
       (event) => this.emit(event),
       this.#originMs,
-      () => this.#task !== null,
+      () => this.busy,
     );
     this.warn(problems);
   }
@@ -52,6 +53,10 @@ export class Workbench {
   /** A recording is shown: engines run no more. */
   get replays(): boolean {
     return this.playback.recording !== null;
+  }
+
+  get busy(): boolean {
+    return this.#task !== null;
   }
 
   emit(event: SessionEvent): void {
@@ -74,11 +79,15 @@ export class Workbench {
   /** Shows them, here and in the address; changes no engine. */
   setSettings(settings: Settings): void {
     this.emit({ kind: 'settings', atMs: this.nowMs(), settings: { ...settings } });
-    history.replaceState(
-      null,
-      '',
-      `${location.pathname}${location.search}${toHash(settings, location.hash)}`,
-    );
+    const asked = this.replays ? this.#besideRecording(settings) : settings;
+    history.replaceState(null, '', `${location.pathname}${location.search}${toHash(asked, location.hash)}`);
+  }
+
+  /** Of a recording's settings the address takes what is the onlooker's own, and keeps the rest for the engines. */
+  #besideRecording({ lesson, speed, projector }: Settings): Settings {
+    const kept = fromHash(location.hash).settings;
+    const base = lesson === kept.lesson ? kept : { ...defaultSettings, ...lessonSettings(lesson) };
+    return { ...base, speed, projector };
   }
 
   /** In a replay nothing can be changed: says so. */
@@ -155,6 +164,8 @@ export class Workbench {
   }
 
   async #begin(run: (signal: AbortSignal) => Promise<void>): Promise<void> {
+    // Engines that two build at once would be there twice, half of them for ever.
+    while (this.#task) await this.#task.done;
     const abort = new AbortController();
     const done = (async () => {
       await run(abort.signal);

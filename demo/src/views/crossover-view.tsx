@@ -29,6 +29,7 @@ export function CrossoverView({ session: { state, actions } }: { session: Sessio
   const handleX = useSignal<number | null>(null);
   const crossover = state.crossover.value;
   const points = measured(crossover);
+  const recorded = state.replay.value !== null;
 
   // Its library is fetched beside what the page shows first.
   const fetched = useFetched(true, () => import('./crossover-chart.ts'));
@@ -89,17 +90,19 @@ export function CrossoverView({ session: { state, actions } }: { session: Sessio
     <section class="panel crossover" aria-label="Where pulling begins to win">
       <div class="panel-head">
         <h2>Where pulling begins to win</h2>
-        <button
-          type="button"
-          disabled={state.status.value.phase !== 'ready'}
-          onClick={() => void actions.runCrossover()}
-        >
-          {crossover?.running
-            ? `Measuring ${crossover.done} of ${crossover.total}`
-            : crossover
-              ? 'Measure again'
-              : 'Measure'}
-        </button>
+        {!recorded && (
+          <button
+            type="button"
+            disabled={state.status.value.phase !== 'ready'}
+            onClick={() => void actions.runCrossover()}
+          >
+            {crossover?.running
+              ? `Measuring ${crossover.done} of ${crossover.total}`
+              : crossover
+                ? 'Measure again'
+                : 'Measure'}
+          </button>
+        )}
       </div>
       <div class="crossover-chart">
         <div ref={holder} aria-hidden="true" />
@@ -123,13 +126,18 @@ export function CrossoverView({ session: { state, actions } }: { session: Sessio
             onPointerUp={() => {
               if (dragged.peek() !== null) settle(dragged.peek()!);
             }}
+            onPointerCancel={() => {
+              dragged.value = null;
+            }}
           >
             <span class="threshold-label">threshold {threshold.value}</span>
           </div>
         )}
         {points.length === 0 && !crossover?.running && (
           <p class="crossover-empty">
-            Measures both ways at growing lengths, in a minute or so. Then drag the threshold.
+            {recorded
+              ? 'Nothing of this was measured in the recording so far.'
+              : 'Measures both ways at growing lengths, in a minute or so. Then drag the threshold.'}
           </p>
         )}
       </div>

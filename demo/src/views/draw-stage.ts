@@ -31,10 +31,12 @@ export interface StageModel {
   slabs: Readonly<Record<Direction, SlabView | null>>;
   /** Slots in use, as shown. */
   slabFill: Readonly<Record<Direction, number>>;
-  /** The last transfer of each direction, under way or ended. */
+  /** The last transfer of each direction, under way or ended, of those that brought what the grids have. */
   last: Readonly<Record<Direction, TransferView | null>>;
   /** Whether there was one between any two engines. */
   elsewhere: Readonly<Record<Direction, boolean>>;
+  /** Somebody said something. */
+  asked: boolean;
   look(role: Role, block: BlockView): BlockLook;
   /** What a free block had until a moment ago. */
   glow(role: Role, block: BlockView): { block: BlockView; fade: number } | null;
@@ -217,14 +219,19 @@ function drawRate(
   const lineHeight = Math.max(15, palette.least + 3);
   // Across, the arrow lies between.
   const under = slots.y + slots.height + (lie === 'across' ? 14 : 4);
-  const lines = rateLines(model.last[direction], model.elsewhere[direction]);
+  const lines = rateLines(model, direction);
   lines.forEach((text, i) => {
     context.fillText(text, x, under + (i + 1) * lineHeight);
   });
 }
 
-function rateLines(transfer: TransferView | null, elsewhere: boolean): readonly string[] {
-  if (!transfer) return elsewhere ? ['between others,', 'not these two'] : ['nothing yet'];
+function rateLines(
+  { last, elsewhere, asked }: Pick<StageModel, 'last' | 'elsewhere' | 'asked'>,
+  direction: Direction,
+): readonly string[] {
+  const transfer = last[direction];
+  if (!transfer && elsewhere[direction]) return ['between others,', 'not these two'];
+  if (!transfer) return [asked ? 'none for this turn' : 'nothing yet'];
   const { pairs, chunks, bytes, bytesDone, endMs, outcome, throttled } = transfer;
   const blocks = format.plural(pairs.length, 'block');
   if (endMs === null)

@@ -4,6 +4,7 @@ import type { StallRun } from '../session/types.ts';
 import { line } from './draw-block.ts';
 import { font } from './fonts.ts';
 import { ms } from './format.ts';
+import { betterInk } from './ink.ts';
 import type { Palette } from './palette.ts';
 import { longestOf } from './stall.ts';
 import { type Domain, spanOf, tickStep, ticks, toX } from './time-scale.ts';
@@ -120,14 +121,15 @@ function drawPaste(
   if (atMs <= 0) return;
   const y = row + 8;
   const [from, to] = [x(0), x(Math.min(run.pastedFirstMs, atMs))];
-  context.globalAlpha = 0.8;
+  const opacity = 0.8;
+  context.globalAlpha = opacity;
   context.fillStyle = palette.p;
   context.fillRect(from, y, to - from, row - 4);
   context.globalAlpha = 1;
   const text = `${pastedTokens} tokens are read`;
   context.font = font(palette, 11);
   if (context.measureText(text).width < to - from - 10) {
-    context.fillStyle = palette.onAccent;
+    context.fillStyle = betterInk([palette.ink, palette.onAccent], palette.p, opacity, palette.surface);
     context.fillText(text, from + 6, y + (row - 4) / 2 + 0.5);
   }
   if (atMs < run.pastedFirstMs) return;

@@ -3,6 +3,8 @@ import type { TurnView } from '../session/types.ts';
 import { line } from './draw-block.ts';
 import { font } from './fonts.ts';
 import { ms as inMs } from './format.ts';
+import type { Box } from './geometry.ts';
+import { betterInk } from './ink.ts';
 import { LANES, type Tone } from './lanes.ts';
 import type { Palette } from './palette.ts';
 import { type Domain, tickStep, ticks, toX } from './time-scale.ts';
@@ -146,7 +148,8 @@ function drawBars(
     const height = layout.row - 2;
     const colour = toneColour(tone, palette);
     context.fillStyle = colour;
-    context.globalAlpha = span.clock === 'modelled' ? 0.25 : span.clock === 'gpu' ? 1 : 0.72;
+    const opacity = span.clock === 'modelled' ? 0.25 : span.clock === 'gpu' ? 1 : 0.72;
+    context.globalAlpha = opacity;
     context.fillRect(x, y, width, height);
     context.globalAlpha = 1;
     if (span.clock === 'modelled') hatch(context, x, y, width, height, colour);
@@ -154,25 +157,24 @@ function drawBars(
       context.fillStyle = palette.ink;
       context.fillRect(x, y, width, 1.5);
     }
-    if (width > 46) label(context, span.name, x, y, width, height, palette, span.clock === 'modelled');
+    if (width <= 46) continue;
+    const ink = betterInk([palette.ink, palette.onAccent], colour, opacity, palette.surface);
+    label(context, span.name, { x, y, width, height }, ink, palette);
   }
 }
 
 function label(
   context: CanvasRenderingContext2D,
   text: string,
-  x: number,
-  y: number,
-  width: number,
-  height: number,
+  { x, y, width, height }: Box,
+  ink: string,
   palette: Palette,
-  onLight: boolean,
 ): void {
   context.save();
   context.beginPath();
   context.rect(x, y, width - 3, height);
   context.clip();
-  context.fillStyle = onLight ? palette.ink : palette.onAccent;
+  context.fillStyle = ink;
   context.font = font(palette, 10);
   context.textAlign = 'left';
   context.textBaseline = 'middle';

@@ -40,12 +40,14 @@ export function EngineHeading({
       </h2>
       <p class="engine-figures">
         {dead
-          ? plainly(engine?.message.value ?? 'stopped')
+          ? `${plainly(engine?.message.value ?? 'stopped')}${state.status.value.phase === 'ready' ? '; the next question builds it anew' : ''}`
           : stats
             ? `${Math.max(0, stats.usedBlocks - coming)} of ${stats.usedBlocks + stats.freeBlocks} blocks used`
             : state.status.value.phase === 'failed'
               ? 'not running'
-              : 'starting'}
+              : state.replay.value
+                ? 'not started yet'
+                : 'starting'}
         {stats && stats.heldRequests > 0 && !dead ? `, ${plural(stats.heldRequests, 'hold')}` : ''}
       </p>
       {state.replay.value === null && <Breakage session={{ state, actions }} engine={role} />}

@@ -1,4 +1,4 @@
-/** Your numbers: the table of the class, for this machine, to take away. */
+/** The table of the class, for this machine or of a recording, to take away. */
 import { useComputed, useSignal } from '@preact/signals';
 import type { Session } from '../session/types.ts';
 import { asMarkdown, numberRows } from './numbers.ts';
@@ -13,12 +13,15 @@ export function NumbersView({ session: { state } }: { session: Session }) {
       transfers: state.transfers.value,
       race: state.race.value,
       crossover: state.crossover.value,
+      recorded: state.replay.value !== null,
     }),
   );
+  const recorded = state.replay.value !== null;
+  const title = recorded ? 'The recording’s numbers' : 'Your numbers';
   const said = useSignal('');
   const copy = async () => {
     try {
-      await navigator.clipboard.writeText(asMarkdown(rows.value));
+      await navigator.clipboard.writeText(asMarkdown(rows.value, recorded));
       said.value = 'Copied.';
     } catch {
       said.value = 'The browser did not allow it: mark the table and copy it by hand.';
@@ -28,14 +31,14 @@ export function NumbersView({ session: { state } }: { session: Session }) {
     }, SAID_MS);
   };
   return (
-    <section class="panel numbers" aria-label="Your numbers">
+    <section class="panel numbers" aria-label={title}>
       <div class="panel-head">
-        <h2>Your numbers</h2>
+        <h2>{title}</h2>
         <p class="numbers-said" aria-live="polite">
           {said.value}
         </p>
         <button type="button" onClick={() => void copy()}>
-          Copy my numbers
+          {recorded ? 'Copy these numbers' : 'Copy my numbers'}
         </button>
       </div>
       <table>
@@ -43,7 +46,7 @@ export function NumbersView({ session: { state } }: { session: Session }) {
           {rows.value.map(({ what, value, how }) => (
             <tr key={what}>
               <th scope="row">{what}</th>
-              <td>{value ?? <span class="numbers-how">not yet: {how}</span>}</td>
+              <td>{value ?? <span class="numbers-how">{how}</span>}</td>
             </tr>
           ))}
         </tbody>

@@ -12,7 +12,7 @@ export interface NumberRow {
   what: string;
   /** null while it was not measured. */
   value: string | null;
-  /** How to get it. */
+  /** Why there is no value yet: how to get it. */
   how: string;
 }
 
@@ -22,34 +22,47 @@ export interface NumberFacts {
   transfers: readonly TransferView[];
   race: Race | null;
   crossover: Crossover | null;
+  /** All of it is a recording's. */
+  recorded: boolean;
 }
 
-export function numberRows({ machine, turns, transfers, race, crossover }: NumberFacts): NumberRow[] {
+export function numberRows(facts: NumberFacts): NumberRow[] {
+  const rows = measuredRows(facts);
+  // Nobody can measure anything in it.
+  const how = 'not in the recording so far';
+  return facts.recorded ? rows.map((row) => ({ ...row, how })) : rows;
+}
+
+function measuredRows({ machine, turns, transfers, race, crossover }: NumberFacts): NumberRow[] {
   const own = turns.filter(isConversation).flatMap(({ result }) => result ?? []);
   const tpot = own.findLast(({ tpot_ms }) => tpot_ms !== null)?.tpot_ms ?? null;
   const crossed = crossing(measured(crossover));
   const ready = race && race.pull.ttftMs !== null && race.recompute.ttftMs !== null ? race : null;
   const ratio = ready ? ready.recompute.ttftMs! / ready.pull.ttftMs! : null;
   return [
-    { what: 'adapter', value: machine?.adapter.name ?? null, how: 'open the page' },
-    { what: 'model', value: machine?.model.name ?? null, how: 'open the page' },
-    { what: 'time between tokens on D', value: tpot === null ? null : ms(tpot), how: 'ask once' },
-    { what: 'hand-over P → D', value: speedOf(transfers, 'p_to_d'), how: 'ask once' },
-    { what: 'pull back D → P', value: speedOf(transfers, 'd_to_p'), how: 'ask three times, both ways' },
+    { what: 'adapter', value: machine?.adapter.name ?? null, how: 'not yet: open the page' },
+    { what: 'model', value: machine?.model.name ?? null, how: 'not yet: open the page' },
+    { what: 'time between tokens on D', value: tpot === null ? null : ms(tpot), how: 'not yet: ask once' },
+    { what: 'hand-over P → D', value: speedOf(transfers, 'p_to_d'), how: 'not yet: ask once' },
+    {
+      what: 'pull back D → P',
+      value: speedOf(transfers, 'd_to_p'),
+      how: 'not yet: ask three times, both ways',
+    },
     {
       what: 'first token, computed again',
       value: ready ? ms(ready.recompute.ttftMs!) : null,
-      how: 'race the next turn',
+      how: 'not yet: race the next turn',
     },
     {
       what: 'first token, pulled back',
       value: ready ? ms(ready.pull.ttftMs!) : null,
-      how: 'race the next turn',
+      how: 'not yet: race the next turn',
     },
     {
       what: 'tokens of history in the race',
       value: ready ? String(ready.historyTokens) : null,
-      how: 'race the next turn',
+      how: 'not yet: race the next turn',
     },
     {
       what: 'computed again / pulled back',
@@ -57,7 +70,7 @@ export function numberRows({ machine, turns, transfers, race, crossover }: Numbe
         ratio === null
           ? null
           : `${times(ratio)}${verdictOf(ready!)?.winner === 'neither' ? ', no difference' : ''}`,
-      how: 'race the next turn',
+      how: 'not yet: race the next turn',
     },
     {
       what: 'pulling wins from',
@@ -69,7 +82,7 @@ export function numberRows({ machine, turns, transfers, race, crossover }: Numbe
             : crossed === 'always'
               ? 'the shortest length measured'
               : 'no length measured',
-      how: 'measure where pulling begins to win',
+      how: 'not yet: measure where pulling begins to win',
     },
   ];
 }
@@ -84,9 +97,9 @@ function speedOf(transfers: readonly TransferView[], direction: Direction): stri
 }
 
 /** For a document or a mail. */
-export const asMarkdown = (rows: readonly NumberRow[]): string =>
+export const asMarkdown = (rows: readonly NumberRow[], recorded: boolean): string =>
   [
-    '| | this machine |',
+    `| | ${recorded ? 'a recording' : 'this machine'} |`,
     '|-|-|',
     ...rows.map(({ what, value }) => `| ${what} | ${value ?? 'not measured'} |`),
   ].join('\n');

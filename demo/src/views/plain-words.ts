@@ -20,7 +20,7 @@ const REASONS: readonly (readonly [RegExp, string])[] = [
   ],
   [
     /pull expired: request \S+ at the holder: its time to be read has passed/,
-    'D kept it for so long, and no longer (TTL)',
+    'D had freed it: its time to keep it was over (TTL)',
   ],
   [
     /pull declined: request \S+ at the holder: its blocks were freed because the pool was full/,

@@ -11,6 +11,7 @@ export function RaceView({ session: { state, actions } }: { session: Session }) 
     race !== null && race.error === null && !(race.pull.phase === 'done' && race.recompute.phase === 'done');
   const now = useNow(running, state.nowMs);
   const { phase } = state.status.value;
+  const recorded = state.replay.value !== null;
   return (
     <section class="panel race" aria-label="The race">
       <div class="panel-head">
@@ -21,26 +22,34 @@ export function RaceView({ session: { state, actions } }: { session: Session }) 
             {race.historyTokens > 0 && ` after ${plural(race.historyTokens, 'token')} of history`}
           </p>
         )}
-        <button
-          type="button"
-          class="primary"
-          disabled={phase !== 'ready' || state.turns.value.length === 0}
-          onClick={() => void actions.runRace()}
-        >
-          {race && !running ? 'Race again' : running ? 'Racing…' : 'Race the next turn'}
-        </button>
+        {!recorded && (
+          <button
+            type="button"
+            class="primary"
+            disabled={phase !== 'ready' || state.turns.value.length === 0}
+            onClick={() => void actions.runRace()}
+          >
+            {race && !running ? 'Race again' : running ? 'Racing…' : 'Race the next turn'}
+          </button>
+        )}
       </div>
-      {race ? <Course race={race} nowMs={now.value} /> : <BeforeRace asked={state.turns.value.length > 0} />}
+      {race ? (
+        <Course race={race} nowMs={now.value} />
+      ) : (
+        <BeforeRace asked={state.turns.value.length > 0} recorded={recorded} />
+      )}
     </section>
   );
 }
 
-function BeforeRace({ asked }: { asked: boolean }) {
+function BeforeRace({ asked, recorded }: { asked: boolean; recorded: boolean }) {
   return (
     <p class="quiet-text">
-      {asked
-        ? 'The same turn three times each way, on the same history: P computes again what D generated, or pulls the blocks back. Timed to the first token.'
-        : 'Needs a conversation with at least one answer: what D generated is what P lacks.'}
+      {recorded
+        ? 'No race was run in the recording so far.'
+        : asked
+          ? 'The same turn three times each way, on the same history: P computes again what D generated, or pulls the blocks back. Timed to the first token.'
+          : 'Needs a conversation with at least one answer: what D generated is what P lacks.'}
     </p>
   );
 }

@@ -2,7 +2,7 @@
 import { computed, type ReadonlySignal } from '@preact/signals';
 import { talksOf } from '../session/conversation.ts';
 import { isLit, type Lit, litBlocks } from '../session/pointing.ts';
-import type { BlockView, Role, SessionState, TurnView } from '../session/types.ts';
+import type { BlockView, Role, SessionState, TransferView, TurnView } from '../session/types.ts';
 import { Afterglow, FAINT } from './afterglow.ts';
 import { DIRECTIONS, type Direction, directionOf, drawnIds, holderOf, readerOf } from './direction.ts';
 import { drawStage, type Focus, type StageLayer, type StageModel } from './draw-stage.ts';
@@ -10,6 +10,7 @@ import { Flights } from './flights.ts';
 import type { Frame } from './frame.ts';
 import { cellAt, contains, layoutStage, neighbour, type StageLayout } from './geometry.ts';
 import { leastFont, reducedMotion } from './palette.ts';
+import { shownCopies } from './shown-copies.ts';
 import { SlabMeter } from './slab-meter.ts';
 import { isFromStore } from './sources.ts';
 import { wrongTokens } from './story.ts';
@@ -39,12 +40,15 @@ export class StagePicture {
   }
 
   watch(): void {
-    const { drawn, transfers, store, storeTransfers, slabs, time } = this.#state;
+    const { drawn, transfers, store, storeTransfers, slabs, time, turns, settings, status } = this.#state;
     for (const { value: engine } of [drawn.prefill, drawn.decode]) {
       engine?.blocks.value;
       engine?.alive.value;
     }
     transfers.value;
+    turns.value;
+    settings.value;
+    status.value;
     store.value;
     storeTransfers.value;
     slabs.value;
@@ -68,10 +72,12 @@ export class StagePicture {
     const ids = drawnIds(this.#state);
     // While engines are built these are of engines that are gone.
     const all = ids.prefill && ids.decode ? transfers.peek() : [];
-    const list = all.filter((transfer) => {
+    const between = (transfer: TransferView): boolean => {
       const direction = directionOf(transfer);
       return transfer.from === ids[holderOf(direction)] && transfer.to === ids[readerOf(direction)];
-    });
+    };
+    const list = all.filter(between);
+    const own = this.#own(all);
     const blocks = this.#blocks();
     const slabOf = (direction: Direction) => slabs.peek().get(ids[holderOf(direction)] ?? '') ?? null;
     const isAlive = (role: Role) => drawn[role].peek()?.alive.peek() ?? false;
@@ -122,13 +128,14 @@ export class StagePicture {
       slabs: { d_to_p: slabOf('d_to_p'), p_to_d: slabOf('p_to_d') },
       slabFill: { d_to_p: this.#slabs.d_to_p.shown, p_to_d: this.#slabs.p_to_d.shown },
       last: {
-        d_to_p: list.findLast((transfer) => directionOf(transfer) === 'd_to_p') ?? null,
-        p_to_d: list.findLast((transfer) => directionOf(transfer) === 'p_to_d') ?? null,
+        d_to_p: own.findLast((copy) => directionOf(copy) === 'd_to_p' && between(copy)) ?? null,
+        p_to_d: own.findLast((copy) => directionOf(copy) === 'p_to_d' && between(copy)) ?? null,
       },
       elsewhere: {
-        d_to_p: all.some((transfer) => directionOf(transfer) === 'd_to_p'),
-        p_to_d: all.some((transfer) => directionOf(transfer) === 'p_to_d'),
+        d_to_p: own.some((copy) => directionOf(copy) === 'd_to_p'),
+        p_to_d: own.some((copy) => directionOf(copy) === 'p_to_d'),
       },
+      asked: turns.peek().length > 0,
       look: (role, block) => ({
         role,
         newestTurn,
@@ -168,6 +175,14 @@ export class StagePicture {
     const next = neighbour(layout[from.role], from.id, key);
     if (next !== null) return { ...from, id: next };
     return crossed(layout, from, key) ?? from;
+  }
+
+  /** Those that brought what the grids have. */
+  #own(all: readonly TransferView[]): TransferView[] {
+    const { turns, settings, status, time } = this.#state;
+    // A turn that is shown again was in the mode of then.
+    const mode = time.peek().follows ? settings.peek().mode : null;
+    return shownCopies(all, { turns: turns.peek(), mode, idle: status.peek().phase === 'ready' });
   }
 
   #blocks(): Readonly<Record<Role, readonly BlockView[]>> {

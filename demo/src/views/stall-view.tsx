@@ -29,6 +29,7 @@ export function StallView({ session: { state, actions } }: { session: Session })
   const clock = useShownClock(verdict ? domain.value : null, speed);
   const running = stall !== null && stall.error === null && verdict === null;
   const { phase } = state.status.value;
+  const recorded = state.replay.value !== null;
   return (
     <section class="panel stall" aria-label="The stall">
       <div class="panel-head">
@@ -41,14 +42,16 @@ export function StallView({ session: { state, actions } }: { session: Session })
             Show it again
           </button>
         )}
-        <button
-          type="button"
-          class="primary"
-          disabled={phase !== 'ready' || running}
-          onClick={() => void actions.runStall()}
-        >
-          {running ? `Run ${runsOf(stall) + 1} of ${2 * RUNS}…` : 'Let two users ask'}
-        </button>
+        {!recorded && (
+          <button
+            type="button"
+            class="primary"
+            disabled={phase !== 'ready' || running}
+            onClick={() => void actions.runStall()}
+          >
+            {running ? `Run ${runsOf(stall) + 1} of ${2 * RUNS}…` : 'Let two users ask'}
+          </button>
+        )}
       </div>
       {stall ? (
         SIDES.map(([name, title, about]) => (
@@ -64,6 +67,7 @@ export function StallView({ session: { state, actions } }: { session: Session })
         ))
       ) : (
         <p class="quiet-text">
+          {recorded && 'Not in the recording so far. '}
           One user is being answered; another pastes a long text. Three times on one engine, three times on P
           and D: when does each token of the first come?
         </p>

@@ -13,6 +13,7 @@ export function StoryView({ session: { state } }: { session: Session }) {
       storeTransfers: state.storeTransfers.value,
       race: state.race.value,
       stall: state.stall.value,
+      beganMs: state.beganMs.value,
     }),
   );
   const { tone, headline, detail } = story.value;

@@ -25,6 +25,8 @@ export interface StoryFacts {
   storeTransfers: readonly TransferView[];
   race: Race | null;
   stall: Stall | null;
+  /** When the last conversation ended: this one began later. */
+  beganMs: number;
 }
 
 export function tell(given: StoryFacts): Story {
@@ -190,14 +192,14 @@ function ended(view: TurnView, pull: TransferView | null, facts: StoryFacts): St
     return {
       tone: 'store',
       headline: `${plural(stored, 'token')} came from the store${rest > 0 ? `, ${rest} from D` : ''}: ${who} did not compute them again`,
-      detail: `Loaded in ${ms(took)}${throttled ? ' over a modelled link' : ''}. ${who} computed only ${result.computed_tokens} of ${plural(result.prompt_tokens, 'prompt token')}. ${ttft}${compared(result.pulled_tokens, facts)}`,
+      detail: `Loaded in ${ms(took)}${throttled ? ' over a modelled link' : ''}. ${who} computed only ${result.computed_tokens} of ${plural(result.prompt_tokens, 'prompt token')}. ${ttft}${compared(view, result.pulled_tokens, facts)}`,
     };
   }
   if (result.pulled_tokens > 0 && pull) {
     return {
       tone: 'pull',
       headline: `${cameBack(pull)}: ${plural(result.pulled_tokens, 'token')} that P did not compute again`,
-      detail: `${pulledDetail(pull)} P computed only ${result.computed_tokens} of ${plural(result.prompt_tokens, 'prompt token')}. ${ttft}${compared(result.pulled_tokens, facts)}`,
+      detail: `${pulledDetail(pull)} P computed only ${result.computed_tokens} of ${plural(result.prompt_tokens, 'prompt token')}. ${ttft}${compared(view, result.pulled_tokens, facts)}`,
     };
   }
   if (turn === 1 && mode === 'monolithic') {
@@ -227,18 +229,22 @@ function ended(view: TurnView, pull: TransferView | null, facts: StoryFacts): St
 }
 
 /** Against a turn of this conversation in which P computed about as many tokens: measured, and named. */
-function compared(pulledTokens: number, { turns }: StoryFacts): string {
+function compared({ conversation }: TurnView, pulledTokens: number, { turns }: StoryFacts): string {
   const other = turns.findLast(
-    ({ result, turn }) =>
-      turn > 1 && result && result.pulled_tokens === 0 && result.computed_tokens >= pulledTokens,
+    ({ result, turn, conversation: its }) =>
+      its === conversation &&
+      turn > 1 &&
+      result &&
+      result.pulled_tokens === 0 &&
+      result.computed_tokens >= pulledTokens,
   );
   return other?.result
     ? ` Turn ${other.turn} computed ${other.result.computed_tokens} tokens: ${ms(other.result.ttft_ms)}.`
     : '';
 }
 
-function stallStory({ stall, race, turns }: StoryFacts): Story | null {
-  if (!stall || stall.error) return null;
+function stallStory({ stall, race, turns, beganMs }: StoryFacts): Story | null {
+  if (!stall || stall.error || stall.startedMs < beganMs) return null;
   const { startedMs } = stall;
   // What came later is the newer story.
   if ((turns.at(-1)?.startMs ?? 0) > startedMs || (race?.pull.startedMs ?? 0) > startedMs) return null;
@@ -254,12 +260,12 @@ function stallStory({ stall, race, turns }: StoryFacts): Story | null {
   return { tone: tones[verdict.winner], headline: verdict.headline, detail: verdict.sentence };
 }
 
-function raceStory({ race, turns, status }: StoryFacts): Story | null {
+function raceStory({ race, turns, status, beganMs }: StoryFacts): Story | null {
   if (!race || race.error) return null;
   const last = turns.at(-1);
   const started = race.pull.startedMs ?? race.recompute.startedMs;
-  // A turn that began after the race is the newer story.
-  if (last && started !== null && last.startMs > started) return null;
+  // A turn that began after the race is the newer story, and so is a new conversation.
+  if (started !== null && Math.max(last?.startMs ?? beganMs, beganMs) > started) return null;
   const verdict = verdictOf(race);
   const tokens = plural(race.pull.pulledTokens || race.historyTokens, 'token');
   if (!verdict) {

@@ -26,6 +26,7 @@ export class TimelinePicture {
   readonly #focus: Signal<Bar | null>;
   /** `key`: the engines that are drawn. */
   #placed: { of: readonly Span[]; key: string; lanes: readonly LaneBars[] } | null = null;
+  #since: { all: readonly Span[]; began: number; spans: readonly Span[] } | null = null;
   #rows: number[] = [];
   #chosen: Domain | null = null;
   #shown: Domain = { startMs: 0, endMs: 1000 };
@@ -44,6 +45,7 @@ export class TimelinePicture {
     this.#fit.value;
     this.#focus.value;
     this.#state.time.value;
+    this.#state.beganMs.value;
   }
 
   layout(width: number): TimelineLayout {
@@ -51,9 +53,18 @@ export class TimelinePicture {
     return layoutTimeline(width, this.#rows, leastFont.peek());
   }
 
+  /** Of this conversation, and of what was measured since it began: what was before is over, as its turns are. */
+  #spans(): readonly Span[] {
+    const all = this.#state.spans.peek();
+    const began = this.#state.beganMs.peek();
+    if (this.#since?.all !== all || this.#since.began !== began)
+      this.#since = { all, began, spans: all.filter(({ startMs }) => startMs >= began) };
+    return this.#since.spans;
+  }
+
   /** Lanes only grow, so that the page below does not jump while a turn runs. */
   #place(): readonly LaneBars[] {
-    const spans = this.#state.spans.peek();
+    const spans = this.#spans();
     const { prefill, decode } = drawnIds(this.#state);
     const key = `${prefill} ${decode}`;
     if (this.#placed?.of === spans && this.#placed.key === key) return this.#placed.lanes;
@@ -65,12 +76,12 @@ export class TimelinePicture {
   }
 
   draw({ context, width, palette }: Frame): boolean {
-    const { turns, nowMs, spans } = this.#state;
+    const { turns, nowMs } = this.#state;
     const lanes = this.#place();
     const fit = this.#fit.peek();
     this.#width = width;
     const wanted = fit === null ? this.#chosen : fitTo(fit, turns.peek(), nowMs());
-    this.#shown = wanted ?? wholeOf(spans.peek(), turns.peek());
+    this.#shown = wanted ?? wholeOf(this.#spans(), turns.peek());
     const model = {
       lanes,
       turns: turns.peek(),
@@ -88,7 +99,7 @@ export class TimelinePicture {
   }
 
   get #whole(): Domain {
-    return wholeOf(this.#state.spans.peek(), this.#state.turns.peek());
+    return wholeOf(this.#spans(), this.#state.turns.peek());
   }
 
   get domain(): Domain {

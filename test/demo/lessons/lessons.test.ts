@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { pulledAfterEviction } from '../../../demo/src/lessons/6-eviction.ts';
-import { beginLesson, settingsInWords, settingsOf } from '../../../demo/src/lessons/begin.ts';
+import { askThreeTimes } from '../../../demo/src/lessons/ask.ts';
+import { beginLesson, settingsOf } from '../../../demo/src/lessons/begin.ts';
+import { settingsInWords } from '../../../demo/src/lessons/in-words.ts';
 import { lessonNumbered, lessons } from '../../../demo/src/lessons/index.ts';
 import {
   editedAnswerHas,
@@ -12,11 +14,12 @@ import {
   recomputed,
 } from '../../../demo/src/lessons/seen.ts';
 import { OBJECTS } from '../../../demo/src/lessons/types.ts';
+import { actionsWhile } from '../../../demo/src/lessons/while-shown.ts';
 import { checkedSettings } from '../../../demo/src/session/hash.ts';
 import { defaultSettings } from '../../../demo/src/session/settings.ts';
 import type { SessionActions, SessionEvent, TurnReport } from '../../../demo/src/session/types.ts';
 import { raceEvent, turn1, turn2, turnReport } from '../views/fixture.ts';
-import { fixtureState } from '../views/fixture-state.ts';
+import { feed, fixtureState } from '../views/fixture-state.ts';
 
 /** Turns that ended, one after the other, in one conversation. */
 function conversation(reports: readonly Partial<TurnReport & { edited: boolean }>[]) {
@@ -64,7 +67,16 @@ describe('the lessons', () => {
       lesson: lesson.number,
       turns: 0,
     });
-    expect(settingsInWords(lesson)).toContain('mode');
+    const words = settingsInWords(lesson);
+    expect(words).toContain('mode');
+    // No setting's own name, nor a value as the address has it.
+    expect(words).not.toMatch(/\b[a-z]+[A-Z][a-z]|\b(true|false|null|undefined)\b|e3/);
+  });
+
+  it('say what they set in plain words', () => {
+    expect(settingsInWords(lessonNumbered(7)!)).toBe(
+      'the mode “Both ways”: P pulls back the KV that D generated; P pulls however few tokens D has for it (threshold 0); a modelled link between P and D, of 40 kB a second and 5 ms of delay',
+    );
   });
 
   it('inherit nothing from what was set before, but for the model', () => {
@@ -97,6 +109,40 @@ describe('the lessons', () => {
     });
     await beginLesson(lessonNumbered(2)!, fixtureState([]), actions);
     expect(called).toEqual(['begin']);
+  });
+});
+
+describe('a step that asks three times', () => {
+  const asking = (isAnswered: (count: number) => boolean) => {
+    const state = fixtureState([]);
+    let count = 0;
+    const step = async () => {
+      count++;
+      feed(state, isAnswered(count) ? turn1 : turn1.filter(({ kind }) => kind === 'turn_started'));
+    };
+    state.settings.value = { ...defaultSettings, speed: 'live' };
+    return { state, actions: { step } as SessionActions, asked: () => count };
+  };
+
+  it('does so', async () => {
+    const { state, actions, asked } = asking(() => true);
+    await askThreeTimes(actions, state);
+    expect(asked()).toBe(3);
+  });
+
+  it('asks no more once a turn was stopped', async () => {
+    const { state, actions, asked } = asking((count) => count < 2);
+    await askThreeTimes(actions, state);
+    expect(asked()).toBe(2);
+  });
+
+  it('asks nobody once its lesson was left', async () => {
+    const { state, actions, asked } = asking(() => true);
+    await askThreeTimes(
+      actionsWhile(() => asked() === 0, actions),
+      state,
+    );
+    expect(asked()).toBe(1);
   });
 });
 

@@ -6,21 +6,35 @@ import { defaultSettings, type Settings } from '../../../demo/src/session/settin
 import { turn1 } from '../views/fixture.ts';
 
 /** With which models engines were started, and how often they were emptied. */
-const engines = vi.hoisted(() => ({ started: [] as string[], emptied: 0, broken: false }));
+const engines = vi.hoisted(() => ({
+  started: [] as string[],
+  emptied: 0,
+  broken: false,
+  /** Builds at once now, and at most. */
+  building: [0, 0] as [number, number],
+  set: [] as Settings[],
+}));
 
 vi.mock('../../../demo/src/session/engines.ts', () => ({
   Engines: class {
-    readonly shelf = { canOpen: () => true };
+    readonly shelf = {
+      refusalOf: (model: string) => (model === 'foo' ? "There is no model 'foo': there are others." : null),
+    };
     running: unknown = null;
-    canChangeTo = () => this.running !== null;
+    canChangeTo = ({ model }: Settings) => this.running !== null && model === engines.started.at(-1);
     async start({ model }: Settings) {
       this.running = null;
       engines.started.push(model);
+      engines.building[0]++;
+      engines.building[1] = Math.max(...engines.building);
+      await new Promise((resolve) => setTimeout(resolve, 5));
+      engines.building[0]--;
       if (engines.broken) throw new Error('the server is away');
       this.running = { recorder: { endConversation: async () => {} } };
     }
-    async configure() {
+    async configure(settings: Settings) {
       engines.emptied++;
+      engines.set.push(settings);
     }
     async revive() {}
     async close() {
@@ -35,7 +49,7 @@ let follow: () => void;
 const page = { hash: '', pathname: '/', search: '' };
 
 beforeEach(() => {
-  Object.assign(engines, { started: [], emptied: 0, broken: false });
+  Object.assign(engines, { started: [], emptied: 0, broken: false, building: [0, 0], set: [] });
   vi.stubGlobal('location', page);
   vi.stubGlobal('history', {
     replaceState: (_: unknown, __: string, url: string) => {
@@ -77,7 +91,7 @@ it('engines that could not be started are started by a reset, which does not wai
 it("a visitor's recording is left for engines as the address has them, with nothing of it kept", async () => {
   const { state, actions } = await open('#turns=0&model=tiny&threshold=7');
   await actions.loadRecording(asFile());
-  expect(state.replay.value).toEqual({ title: 'mine', canEnd: true });
+  expect(state.replay.value).toEqual({ title: 'mine', why: null });
   actions.seek(Number.POSITIVE_INFINITY);
   expect(state.turns.value).toHaveLength(1);
   await actions.endReplay();
@@ -85,6 +99,27 @@ it("a visitor's recording is left for engines as the address has them, with noth
   expect(state.turns.value).toEqual([]);
   expect(state.status.value.phase).toBe('ready');
   expect(state.settings.value).toEqual({ ...defaultSettings, turns: 0, model: 'tiny', threshold: 7 });
+});
+
+it('of a recording the address takes the pace alone: its settings are not those of the engines that follow', async () => {
+  const { state, actions } = await open('#turns=0&model=tiny&threshold=7');
+  const settings = { kind: 'settings' as const, atMs: 0, settings: { mode: 'monolithic', threshold: 3 } };
+  const file = new File([JSON.stringify(recordingOf([settings, ...turn1], 'mine'))], 'mine.json');
+  await actions.loadRecording(file);
+  expect(state.settings.value).toMatchObject({ mode: 'monolithic', threshold: 3 });
+  await actions.configure({ speed: '4/1' });
+  expect(state.settings.value).toMatchObject({ speed: '4/1' });
+  expect(page.hash).toBe('#model=tiny&threshold=7&turns=0&speed=4%2F1');
+  await actions.endReplay();
+  expect(state.settings.value).toMatchObject({ mode: 'bidirectional', threshold: 7, speed: '4/1' });
+});
+
+it('what is said of a file that is no recording goes when one is loaded', async () => {
+  const { state, actions } = await open('#turns=0');
+  await actions.loadRecording(new File(['x'], 'bad.json'));
+  expect(state.notes.value[0]!.message).toContain('bad.json is not JSON');
+  await actions.loadRecording(asFile());
+  expect(state.notes.value).toEqual([]);
 });
 
 it('a lesson runs on engines, though a recording was looked at', async () => {
@@ -102,6 +137,34 @@ it('an address that comes to name a lesson begins it, as the list does', async (
   follow();
   await vi.waitFor(() => expect(engines.emptied).toBeGreaterThan(0));
   expect(state.settings.value.lesson).toBe(3);
+});
+
+it('an address that names no model says so, and leaves the engines as they are', async () => {
+  const first = await open('#turns=0&model=foo');
+  expect(first.state.notes.value.map(({ message }) => message)).toEqual([
+    "There is no model 'foo': there are others. Until then it is recall.",
+  ]);
+  const { state } = await open('#turns=0&model=tiny');
+  engines.started = [];
+  page.hash = '#turns=0&model=foo&maxTokens=8';
+  follow();
+  await vi.waitFor(() => expect(state.notes.value).not.toEqual([]));
+  expect(state.notes.value[0]!.message).toContain("no model 'foo'");
+  expect(state.settings.value).toMatchObject({ model: 'tiny', maxTokens: 8 });
+  expect(page.hash).toContain('model=tiny');
+  expect(engines.started).toEqual([]);
+  expect(state.status.value.phase).toBe('ready');
+});
+
+it('changes that come at once are made one after the other: what is shown is what the engines have', async () => {
+  const { state, actions } = await open('#turns=0&model=nano');
+  await Promise.all([actions.configure({ mode: 'monolithic' }), actions.configure({ threshold: 5 })]);
+  expect(engines.set.at(-1)).toMatchObject({ mode: 'monolithic', threshold: 5 });
+  expect(state.notes.value).toEqual([]);
+  await Promise.all([actions.configure({ model: 'small' }), actions.configure({ model: 'tiny' })]);
+  expect(engines.started.at(-1)).toBe('tiny');
+  expect(engines.building).toEqual([0, 1]);
+  expect(state.settings.value.model).toBe('tiny');
 });
 
 it('all that an address cannot mean is said, in one note', async () => {

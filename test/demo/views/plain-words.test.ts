@@ -18,7 +18,7 @@ it.each([
   ],
   [
     "pull expired: request 'chat-2#2.5-d-0123456789abcdef0123456789abcdef' at the holder: its time to be read has passed.",
-    'D kept it for so long, and no longer (TTL).',
+    'D had freed it: its time to keep it was over (TTL).',
   ],
   ['nothing that it knows', 'nothing that it knows'],
 ])('%s', (told, plain) => {

@@ -2,15 +2,13 @@ import { describe, expect, it } from 'vitest';
 import type { Race, SessionEvent, Status } from '../../../demo/src/session/types.ts';
 import { blockInWords } from '../../../demo/src/views/describe-block.ts';
 import { drawnIds } from '../../../demo/src/views/direction.ts';
-import { measured } from '../../../demo/src/views/measured.ts';
-import { asMarkdown, numberRows } from '../../../demo/src/views/numbers.ts';
 import { stageOf } from '../../../demo/src/views/opening.ts';
 import { isFromStore } from '../../../demo/src/views/sources.ts';
 import { shownStages, stageTone } from '../../../demo/src/views/stage-names.ts';
 import { tell } from '../../../demo/src/views/story.ts';
 import { sameAnswer, verdictOf } from '../../../demo/src/views/verdict.ts';
 import { storedTokens } from '../../../src/measure/stored-tokens.ts';
-import { block, crossoverEvent, raceEvent, turn1, turn2 } from './fixture.ts';
+import { block, raceEvent, turn1, turn2 } from './fixture.ts';
 import { feed, fixtureState } from './fixture-state.ts';
 
 const told = (events: readonly SessionEvent[], status?: Status) => {
@@ -23,6 +21,7 @@ const told = (events: readonly SessionEvent[], status?: Status) => {
     storeTransfers: state.storeTransfers.value,
     race: state.race.value,
     stall: state.stall.value,
+    beganMs: state.beganMs.value,
   });
 };
 const race = (raceEvent as Extract<SessionEvent, { kind: 'race' }>).race!;
@@ -59,6 +58,7 @@ describe('the headline', () => {
       storeTransfers: [],
       race: null,
       stall: null,
+      beganMs: state.beganMs.value,
     });
     expect(headline).toBe('Another conversation begins: one way');
   });
@@ -73,6 +73,33 @@ describe('the headline', () => {
     expect(headline).toBe('7 blocks came back from D to P: 112 tokens that P did not compute again');
     expect(detail).toContain('P computed only 14 of 126 prompt tokens');
     expect(detail).toContain('Copied in 14 ms');
+  });
+
+  it('compares a turn with one of its own conversation alone', () => {
+    const state = fixtureState([...turn1, ...turn2]);
+    const facts = {
+      status: state.status.value,
+      mode: state.settings.value.mode,
+      transfers: state.transfers.value,
+      storeTransfers: [],
+      race: null,
+      stall: null,
+      beganMs: state.beganMs.value,
+    };
+    const [first, pulled] = state.turns.value;
+    const report = { ...first!.result!, pulled_tokens: 0, computed_tokens: 999 };
+    const other = { ...first!, turn: 2, result: report };
+    const tellWith = (conversation: string) =>
+      tell({ ...facts, turns: [{ ...other, conversation }, pulled!] }).detail;
+    expect(tellWith(pulled!.conversation)).toContain('Turn 2 computed 999 tokens');
+    expect(tellWith('another')).not.toContain('computed 999');
+  });
+
+  it('is not that of a race that was run before the conversation began', () => {
+    const over = { kind: 'conversation_ended' as const, atMs: 9000, conversation: 'talk' };
+    expect(told([...turn1, ...turn2, raceEvent, over]).headline).toBe(
+      'P reads. D writes. Their memory is copied between them.',
+    );
   });
 
   it('says what the race showed, gain or loss', () => {
@@ -185,35 +212,6 @@ describe('a block in words', () => {
     expect(blockInWords(held, 'decode', 0, false)).toBe(
       'Block 4 of D: kept after its turn; computed by D; turn 1, said by the assistant; 16 tokens; held for P, 8 min longer; “a bear”.',
     );
-  });
-});
-
-describe('the class’s numbers', () => {
-  it('are empty until they were measured', () => {
-    const facts = { machine: null, turns: [], transfers: [], race: null, crossover: null };
-    expect(numberRows(facts).every(({ value }) => value === null)).toBe(true);
-    expect(asMarkdown(numberRows(facts))).toContain('not measured');
-  });
-
-  it('come from what happened', () => {
-    const state = fixtureState([...turn1, ...turn2, raceEvent, crossoverEvent]);
-    const rows = new Map(
-      numberRows({
-        machine: state.machine.value,
-        turns: state.turns.value,
-        transfers: state.transfers.value,
-        race: state.race.value,
-        crossover: state.crossover.value,
-      }).map(({ what, value }) => [what, value]),
-    );
-    expect(rows.get('first token, pulled back')).toBe('38 ms');
-    expect(rows.get('computed again / pulled back')).toBe('3.58×');
-    expect(rows.get('pull back D → P')).toBe('8.19 MB/s (7 blocks in 14 ms)');
-    expect(rows.get('pulling wins from')).toBe('29 tokens');
-    const of1 = state.transfers.value.map((one) => ({ ...one, pairs: one.pairs.slice(0, 1) }));
-    const facts = { machine: null, turns: [], transfers: of1, race: null, crossover: null };
-    expect(asMarkdown(numberRows(facts))).toContain('(1 block in 14 ms)');
-    expect(measured(state.crossover.value)).toHaveLength(5);
   });
 });
 

@@ -1,0 +1,54 @@
+/** What is said where engines were killed: who serves then, and that is so. */
+import { expect, onTestFinished, test } from 'vitest';
+import { aloneInWords } from '../../demo/src/fleet/names.ts';
+import { killedInWords } from '../../demo/src/session/breaking.ts';
+import { whileTesting } from '../while-testing.ts';
+import { launchBrowser } from './browser.ts';
+import { openPage, servePage, simulated } from './page.ts';
+
+const served = whileTesting(servePage);
+const browser = whileTesting(() => launchBrowser({ webgpu: false }));
+
+test('of the page’s engines: which one, whether others are left, and when it is built anew', () => {
+  expect(killedInWords('decode', 'decode-0', 0, false)).toBe(
+    'D was stopped without a word to the others. No D is left. The next question builds it anew first.',
+  );
+  expect(killedInWords('decode', 'decode-1.2', 1, true)).toBe(
+    'D1 was stopped without a word to the others. What runs may fail; then it is built anew.',
+  );
+});
+
+test('of a fleet: whose role is empty, and who serves', () => {
+  const fleet = (p: 'serving' | 'ended' | 'leaving', d: 'serving' | 'ended' | 'leaving') =>
+    aloneInWords([
+      { role: 'prefill', state: p },
+      { role: 'decode', state: d },
+    ]);
+  expect(aloneInWords([])).toBeNull();
+  expect(fleet('serving', 'serving')).toBeNull();
+  expect(fleet('serving', 'ended')).toMatch(/^No D is left: P serves alone/);
+  expect(fleet('leaving', 'serving')).toMatch(/^No P is left: D serves alone/);
+  expect(fleet('ended', 'ended')).toMatch(/^No engine is left: nothing can be served/);
+});
+
+test('a fleet whose D are all dead goes on with P alone, as it says; with nobody left it fails, as it says', async () => {
+  const { page } = await openPage(
+    browser(),
+    `${served().url}#view=fleet&fleet.rate=20&fleet.decode=1&fleet.prefill=1`,
+  );
+  onTestFinished(() => page.close());
+  const requests = () =>
+    page.evaluate<{ answered: number; failed: number }>('kvferryFleet.look.value.requests');
+  const said = page.getByRole('region', { name: 'The engines' }).getByRole('status');
+  await simulated(page, 2);
+  await page.getByRole('button', { name: 'Kill D0' }).click();
+  await expect.poll(() => said.innerText()).toContain('P serves alone');
+  const { answered } = await requests();
+  await expect.poll(async () => (await requests()).answered).toBeGreaterThan(answered + 5);
+  expect((await requests()).failed).toBe(0);
+  await page.getByRole('button', { name: 'Kill P0' }).click();
+  await expect.poll(() => said.innerText()).toContain('nothing can be served');
+  await expect.poll(async () => (await requests()).failed).toBeGreaterThan(2);
+  await page.getByRole('button', { name: 'Start others in the place of the dead' }).click();
+  await expect.poll(() => said.innerText(), { timeout: 30_000 }).toBe('');
+});

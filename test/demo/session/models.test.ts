@@ -1,0 +1,24 @@
+/** Which models the page can have, and what it says of others. */
+import { expect, it } from 'vitest';
+import { ModelShelf } from '../../../demo/src/session/models.ts';
+
+const files = ['config.json', 'tokenizer.json', 'tokenizer_config.json', 'model.safetensors'];
+
+it('a name that is no model is said to be none, with those that there are', async () => {
+  const shelf = new ModelShelf();
+  for (const name of ['recall', 'tiny', 'https://host/model']) expect(shelf.refusalOf(name)).toBeNull();
+  expect(shelf.refusalOf('foo')).toMatch(
+    /^There is no model 'foo': there are recall, nano, tiny, .* address/,
+  );
+  expect(shelf.refusalOf('tinny')).toContain("'tinny' (did you mean tiny?)");
+  await expect(shelf.open('foo', () => {})).rejects.toThrow("There is no model 'foo'");
+});
+
+it('a directory that was dropped is a model from then on', () => {
+  const shelf = new ModelShelf();
+  shelf.drop(
+    'foo',
+    files.map((name) => new File([], name)),
+  );
+  expect(shelf.refusalOf('foo')).toBeNull();
+});

@@ -1,0 +1,36 @@
+/** Light or dark is a visitor's choice: kept by the browser, and good without. */
+import { expect, onTestFinished, test } from 'vitest';
+import { whileTesting } from '../while-testing.ts';
+import { launchBrowser } from './browser.ts';
+import { openPage, servePage } from './page.ts';
+
+const served = whileTesting(servePage);
+const browser = whileTesting(launchBrowser);
+const isDark = "document.documentElement.dataset.theme === 'dark'";
+
+test('dark, once chosen, is dark after a reload, until it is as the system has it again', async () => {
+  const { page, errors } = await openPage(browser(), `${served().url}#view=fleet`);
+  onTestFinished(() => page.close());
+  const choice = page.getByLabel('Light or dark');
+  await choice.selectOption('dark');
+  await page.reload();
+  await expect.poll(() => choice.inputValue()).toBe('dark');
+  expect(await page.evaluate(isDark)).toBe(true);
+  await choice.selectOption('auto');
+  await page.reload();
+  await expect.poll(() => choice.inputValue()).toBe('auto');
+  expect(await page.evaluate(isDark)).toBe(false);
+  expect(errors).toEqual([]);
+});
+
+test('where a browser denies storage, the page works, and dark is dark as long as it is open', async () => {
+  const { page, errors } = await openPage(browser(), 'about:blank');
+  onTestFinished(() => page.close());
+  await page.addInitScript(`for (const name of ['localStorage', 'sessionStorage'])
+    Object.defineProperty(globalThis, name, { get() { throw new DOMException('denied', 'SecurityError'); } });`);
+  await page.goto(`${served().url}#view=fleet`);
+  await page.getByLabel('Light or dark').selectOption('dark');
+  expect(await page.evaluate(isDark)).toBe(true);
+  await page.waitForFunction('kvferryFleet.nowMs.value > 0');
+  expect(errors).toEqual([]);
+});

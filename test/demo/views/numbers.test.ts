@@ -1,0 +1,41 @@
+import { describe, expect, it } from 'vitest';
+import { measured } from '../../../demo/src/views/measured.ts';
+import { asMarkdown, numberRows } from '../../../demo/src/views/numbers.ts';
+import { crossoverEvent, raceEvent, turn1, turn2 } from './fixture.ts';
+import { fixtureState } from './fixture-state.ts';
+
+describe('the class’s numbers', () => {
+  it('are empty until they were measured', () => {
+    const facts = { machine: null, turns: [], transfers: [], race: null, crossover: null, recorded: false };
+    expect(numberRows(facts).every(({ value }) => value === null)).toBe(true);
+    expect(asMarkdown(numberRows(facts), false)).toContain('not measured');
+  });
+
+  it('of a recording are not to be measured', () => {
+    const facts = { machine: null, turns: [], transfers: [], race: null, crossover: null, recorded: true };
+    for (const { how } of numberRows(facts)) expect(how).toBe('not in the recording so far');
+    expect(asMarkdown(numberRows(facts), true)).toContain('| | a recording |');
+  });
+
+  it('come from what happened', () => {
+    const state = fixtureState([...turn1, ...turn2, raceEvent, crossoverEvent]);
+    const rows = new Map(
+      numberRows({
+        machine: state.machine.value,
+        turns: state.turns.value,
+        transfers: state.transfers.value,
+        race: state.race.value,
+        crossover: state.crossover.value,
+        recorded: false,
+      }).map(({ what, value }) => [what, value]),
+    );
+    expect(rows.get('first token, pulled back')).toBe('38 ms');
+    expect(rows.get('computed again / pulled back')).toBe('3.58×');
+    expect(rows.get('pull back D → P')).toBe('8.19 MB/s (7 blocks in 14 ms)');
+    expect(rows.get('pulling wins from')).toBe('29 tokens');
+    const of1 = state.transfers.value.map((one) => ({ ...one, pairs: one.pairs.slice(0, 1) }));
+    const facts = { machine: null, turns: [], transfers: of1, race: null, crossover: null, recorded: false };
+    expect(asMarkdown(numberRows(facts), false)).toContain('(1 block in 14 ms)');
+    expect(measured(state.crossover.value)).toHaveLength(5);
+  });
+});
