@@ -8,7 +8,8 @@ export type Chosen = (conversationId: string, turn: number) => RoutedTurn | null
 
 /** Turns of which nothing is known go where the policy says. */
 export const asChosen = (policy: RoutingPolicy, chosen: Chosen): RoutingPolicy => ({
-  ...policy,
+  observe: (event) => policy.observe?.(event),
+  forget: (engineId) => policy.forget?.(engineId),
   route(request, candidates) {
     const before = chosen(request.conversationId, request.turnsBefore + 1);
     return before ? routingOf(before, request, candidates) : policy.route(request, candidates);

@@ -146,7 +146,7 @@ export class SimulatedCluster {
       clientOf: (engine) => this.#clientOf(engine),
       catchUp: () => this.#catchUp(),
       onNotice: (notice) => {
-        if (notice.kind === 'left' || notice.kind === 'dead') this.routing.views.forget(notice.engineId);
+        if (notice.kind === 'left' || notice.kind === 'dead') this.routing.forget(notice.engineId);
       },
     });
     this.storm?.over(this.#harmed());

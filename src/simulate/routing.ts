@@ -50,6 +50,12 @@ export class SimulatedRouting {
     this.#inForce = this.#made(routing);
   }
 
+  /** The engine has ended, and its id never comes back. */
+  forget(engineId: string): void {
+    this.views.forget(engineId);
+    this.#inForce.policy.forget?.(engineId);
+  }
+
   #made(routing: RoutingChoice): RouterPolicy & { looksAt: Looks } {
     const made = makePolicy(routing, this.#deps);
     const policy = this.#chosen ? asChosen(made, this.#chosen) : made;

@@ -3,7 +3,6 @@ import { RoutingError } from '../../src/errors.ts';
 import { policyOf } from '../../src/fleet/routing-in-force.ts';
 import { Routings } from '../../src/fleet/routings.ts';
 import type { ClusterOptions } from '../../src/fleet/types.ts';
-
 import { Watches } from '../../src/fleet/watches.ts';
 import type { EngineView, RouteRequest } from '../../src/router/plan.ts';
 
