@@ -21,7 +21,7 @@ import { engineOf, type Found, goodputReport, planHead, roundsReport, rowOf } fr
 import { longestOf, preparePlan, withTrials } from '../plan/trials.ts';
 import type { PlanWorkload } from '../plan/workload.ts';
 import { createProgress } from '../progress.ts';
-import { refuseUnused, unusedByPlan } from '../unused.ts';
+import { NEVER_OF_PLAN, refuseUnused, unusedByPlan } from '../unused.ts';
 
 /** Tokens that an engine's pool holds where nobody says: Dynamo's mocker's 16384 blocks of 16. */
 const POOL_TOKENS = 262_144;
@@ -46,6 +46,7 @@ export const planSpec: CommandSpec = {
     'pages',
     'general',
   ],
+  refuses: NEVER_OF_PLAN,
   argument: 'inputFile',
   lists: ['threshold', 'store'],
   defaults(given) {

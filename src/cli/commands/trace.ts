@@ -22,7 +22,8 @@ export const traceSpec: CommandSpec = {
   description:
     "Show what a trace of requests is like (info FILE), or write it in Mooncake's format (convert FILE OUT), scaled if you say so.",
   groups: ['trace', 'pacing', 'general'],
-  defaultNotes: { trace: 'FILE stands after info or convert' },
+  // The file stands after info or convert.
+  refuses: ['trace'],
   examples: [
     'kvferry trace info conversation_trace.jsonl',
     'kvferry trace convert AzureLLMInferenceTrace_conv.csv azure.jsonl --limit 1000',
