@@ -50,6 +50,19 @@ describe('kvferry calibrate', () => {
     for (const text of told(0.9)) expect(text).not.toContain('Do not rely on it');
   });
 
+  it('says that nothing came of it when it is interrupted before it has measured', async () => {
+    const world = fakeWorld();
+    let times = 0;
+    const now = () => {
+      if (++times === 20) world.interrupt();
+      return times;
+    };
+    const argv = 'calibrate c.json --costs-out costs.json --model nano'.split(' ');
+    expect(await main(argv, { ...world.deps, now })).toBe(130);
+    expect(world.err()).toMatch(/No profile: \d+ of \d+ turns were measured/);
+    expect([...world.files.keys()]).toEqual([]);
+  });
+
   it('keeps the profile when its check is interrupted', async () => {
     const world = fakeWorld();
     const { writeTextFile } = world.deps;

@@ -17,6 +17,7 @@ import { calibrationDocument } from '../calibrate-document.ts';
 import { calibrationLines } from '../calibrate-output.ts';
 import { type CommandContext, EXIT, type ExitCode, type Output } from '../deps.ts';
 import { commandLines, formatSeconds, plural } from '../format.ts';
+import { tellingWhatIsLost } from '../interrupted.ts';
 import { textOutput, writeJson } from '../json-option.ts';
 import { checkFiles } from '../outputs.ts';
 import { writePages } from '../pages.ts';
@@ -84,19 +85,25 @@ async function calibrateCommand(
   progress.line(`starting ${countEngines(options)} with ${config.model} on ${adapter.name}`);
   const cluster = await deps.backend.startCluster(options);
   try {
-    const profile = await timed(
-      progress,
-      deps,
-      'calibrate',
-      calibrationTurns(cluster, given(config)),
-      (onProgress) =>
-        calibrate(cluster, {
-          ...given(config),
-          version: deps.version,
-          date: deps.today(),
-          signal,
-          onProgress,
-        }),
+    const turns = calibrationTurns(cluster, given(config));
+    let measured = 0;
+    const measuring = timed(progress, deps, 'calibrate', turns, (onProgress) =>
+      calibrate(cluster, {
+        ...given(config),
+        version: deps.version,
+        date: deps.today(),
+        signal,
+        onProgress(done, total, what) {
+          measured = done;
+          onProgress(done, total, what);
+        },
+      }),
+    );
+    const profile = await tellingWhatIsLost(
+      measuring,
+      { deps, signal },
+      () =>
+        `No profile: ${measured} of ${plural(turns, 'turn')} were measured, and costs are fitted to all of them. Nothing is written. Fewer --rounds take less time.`,
     );
     // Before what takes longer: what was measured is kept whatever comes.
     if (file !== undefined) await deps.writeTextFile(file, `${JSON.stringify(profile, null, 2)}\n`);
@@ -118,7 +125,11 @@ async function calibrateCommand(
       tellUse(file, { use, model: config.model }, tables);
     }
     if (config.costsOut !== null)
-      await simulationCosts(cluster, profile, config.costsOut, config, progress, { deps, signal });
+      await tellingWhatIsLost(
+        simulationCosts(cluster, profile, config.costsOut, config, progress, { deps, signal }),
+        { deps, signal },
+        () => `${config.costsOut} is not written: its times are fitted to all rounds.`,
+      );
     const report: CalibrationReport = { profile, expected_regret: regret.map(snake), check };
     await writeJson(report, config, deps);
     await writePages(calibrationDocument(profile, regret, check), config, deps);
