@@ -162,13 +162,16 @@ describe('kvferry bench --endpoint', () => {
     expect(world.err()).toMatch(message);
   });
 
-  test('some failures are counted, and the others go on', async () => {
+  test('some failures are counted, and the others go on; the exit code is what kvferry report says of it', async () => {
     let count = 0;
     const { url } = await serve((asked, response) =>
       count++ === 0 ? response.writeHead(503).end('full') : streamed(asked, response),
     );
     const { code, report, world } = await bench(url);
-    expect(code).toBe(0);
+    expect(code).toBe(1);
+    const again = await main(['report', 'out.json'], world.deps);
+    expect(again).toBe(1);
+    expect(world.out()).toContain('FAILED: every request was answered: 1 request failed');
     expect(report!.modes.server).toMatchObject({
       requests: 2,
       failed_requests: 1,
@@ -183,16 +186,19 @@ describe('kvferry bench --endpoint', () => {
     expect([code, report!.complete]).toEqual([0, true]);
   });
 
-  test('what failed before Ctrl-C is counted', async () => {
+  test('what failed before Ctrl-C is counted, and the time until the last answer: not what warmed up', async () => {
     let count = 0;
     const world = benchWorld();
     const { url } = await serve((asked, response) => {
       count++;
-      if (count === 1) response.writeHead(503).end('full');
-      else if (count === 2) streamed(asked, response);
+      // One that warms up, then what counts.
+      if (count === 2) response.writeHead(503).end('full');
+      else if (count <= 3) streamed(asked, response);
       else world.interrupt();
     });
-    const { code, report } = await benchIn(world, url);
+    const { code, report } = await benchIn(world, url, '--warmup-step');
+    const { runtime_ms, samples } = report!.experiments.server!.modes.server!;
+    expect(runtime_ms).toBeCloseTo(samples[0]!.start_ms + samples[0]!.latency_ms, 6);
     expect(code).toBe(130);
     expect(report).toMatchObject({ complete: false, incomplete_reason: 'interrupted' });
     const errors = [{ message: 'the server answered 503: full', count: 1 }];
