@@ -164,6 +164,14 @@ export const unusedByEngines = (config: RunConfig): readonly (Unused | false)[] 
   ofCosts(config),
 ];
 
+export const unusedByCalibrate = (config: RunConfig): readonly (Unused | false)[] => [
+  config.fromReport !== null && {
+    keys: keysOf(['machine', 'cluster', 'store', 'measuring', 'checking', 'pages']),
+    why: 'with --from-report, which starts no engine and measures nothing',
+  },
+  ...unusedByEngines(config),
+];
+
 export const unusedByServe = (config: RunConfig): readonly (Unused | false)[] => [
   ...unusedByEngines(config),
   // POST /fleet/scale drains as well.

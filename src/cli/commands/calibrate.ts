@@ -26,7 +26,7 @@ import { printFitted } from '../simulate/fitted.ts';
 import { printMeasured } from '../simulate/validate.ts';
 import { styleOf } from '../table.ts';
 import { createTimeLeft } from '../time-left.ts';
-import { refuseUnused, unusedByEngines } from '../unused.ts';
+import { refuseUnused, unusedByCalibrate } from '../unused.ts';
 import { quote } from '../vllm/shell.ts';
 
 export const calibrateSpec: CommandSpec = {
@@ -71,7 +71,7 @@ async function calibrateCommand(
   { deps, signal }: CommandContext,
   { args, given: asked }: Asked,
 ): Promise<ExitCode> {
-  refuseUnused(asked, unusedByEngines(config));
+  refuseUnused(asked, unusedByCalibrate(config));
   const [file] = args;
   await checkFiles(config, deps, file === undefined ? {} : { 'the profile': file });
   if (config.fromReport !== null) return fromReport(config.fromReport, file, config, deps);
@@ -115,7 +115,7 @@ async function calibrateCommand(
       : null;
     await cluster.checkIntegrity();
     const { least_tokens, most_tokens } = profile.fit;
-    const thresholds = [...new Set([profile.recommended_threshold, 64, 0, null])];
+    const thresholds = [...new Set([profile.recommended_threshold, config.threshold, 64, 0, null])];
     const regret = expectedRegret(profile, thresholds, least_tokens, most_tokens);
     const tables = textOutput(config, deps);
     tables.write(`${calibrationLines(profile, regret, check, styleOf(deps.color)).join('\n')}\n`);

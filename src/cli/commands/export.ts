@@ -49,9 +49,13 @@ export const exportSpec: CommandSpec = {
 async function exportCommand(
   config: RunConfig,
   { deps }: CommandContext,
-  { args }: Asked,
+  { args, given }: Asked,
 ): Promise<ExitCode> {
   const [what, dir] = args;
+  if (given.has('json') && (what === 'config' || what === 'tokenizer'))
+    throw new ConfigError(
+      `--json is of no use to export ${what}, which ${what === 'config' ? 'prints JSON: use > FILE' : 'writes the files that others load'}; leave it out`,
+    );
   if (what === 'config') {
     if (dir !== undefined)
       throw new ConfigError(`export config prints to stdout: leave '${dir}' out, and use > FILE`);
