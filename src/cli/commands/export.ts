@@ -15,6 +15,7 @@ import { allText, fileText } from '../export/files.ts';
 import { llmDFiles } from '../export/llm-d.ts';
 import { clusterPlan } from '../export/plan.ts';
 import { sglangFiles } from '../export/sglang.ts';
+import { workloadDefaults } from '../multiturn/settings.ts';
 import { vllmExport, vllmText } from '../vllm/export.ts';
 
 export const exportSpec: CommandSpec = {
@@ -37,6 +38,8 @@ export const exportSpec: CommandSpec = {
     'store',
     'general',
   ],
+  defaults: workloadDefaults,
+  defaultNotes: { threshold: '64, divided as --scale says' },
   examples: [
     'kvferry export tokenizer ./nano-tokenizer --model nano',
     'kvferry export config --threshold 0 > kvferry.json',
