@@ -90,10 +90,13 @@ async function convert(config: RunConfig, out: string, { deps, signal }: Command
       await file.drained();
       written++;
     }
-  } finally {
-    await file.close();
+    if (written === 0) throw new ConfigError(`${source} has no request that can be used`);
+  } catch (error) {
+    // Half a trace looks like a whole one.
+    await file.discard();
+    throw error;
   }
-  if (written === 0) throw new ConfigError(`${source} has no request that can be used`);
+  await file.close();
   const { say } = printer(textOutput(config, deps), deps.color);
   const blockSize = writer.blockSize;
   say(
