@@ -28,7 +28,7 @@ export function calibrationDocument(
     headline: recommendation(profile),
     subtitle: measuredOn(profile),
     verdicts: [
-      ...(doubt ? [{ tone: 'bad', text: doubt } as const] : []),
+      ...(doubt ? [doubt] : []),
       ...(check ? [checkVerdict(check)] : []),
       ...(link ? [{ tone: 'plain', text: `${THROTTLED}: ${link.name}` } as const] : []),
     ],

@@ -1,6 +1,6 @@
 /** A calibration as a terminal shows it: the costs, how well they fit, what thresholds lose, and policies side by side. */
 import type { CostProfile } from '../config/cost-profile.ts';
-import type { ExpectedRegret } from '../lab/fit-costs.ts';
+import { COMPUTED_TOKENS, type ExpectedRegret, logGrid, predictTtft } from '../lab/fit-costs.ts';
 import type { PolicyCheck } from '../lab/policy-check.ts';
 import type { Verdict } from '../report/document.ts';
 import { THROTTLED } from '../report/verdict.ts';
@@ -20,7 +20,7 @@ export function calibrationLines(
     ...costRows(profile).map(([name, text]) => `${fill(name, 11)}${text}`),
     '',
     ...wrap(`${recommendation(profile)}.`, WIDTH),
-    ...(doubt ? wrap(doubt, WIDTH) : []),
+    ...(doubt ? wrap(doubt.text, WIDTH) : []),
     '',
     ...regretLines(profile, regret, style),
     ...(check ? ['', ...checkLines(check, profile.link !== null, style)] : []),
@@ -84,11 +84,42 @@ export function recommendation({ recommended_threshold: threshold, fit }: CostPr
 
 /** Share of TTFT's variance below which a fit tells little more than the mean does. */
 const LEAST_EXPLAINED = 0.5;
+/** Median errors within which nine of ten turns are: about two deviations. */
+const ERRORS = 3;
+/** Lengths at which both ways are compared. */
+const COMPARED = 60;
 
-/** Why it should not be relied on; null: it may be. */
-export function doubtOf({ fit }: CostProfile): string | null {
+/**
+ * Why it should not be relied on, or how far; null: nothing speaks against it. Where TTFT hardly changes with the length, as
+ * behind a link whose latency is most of it, no fit explains much of its variance: what counts is whether each turn's error
+ * is small beside what the two ways differ by.
+ */
+export function doubtOf(profile: CostProfile): Verdict | null {
+  const { fit } = profile;
   if (fit.ttft_r2 >= LEAST_EXPLAINED) return null;
-  return `Do not rely on it: these costs explain little of what was measured (TTFT: R² ${fit.ttft_r2.toFixed(3)}, median error ${formatPercent(fit.ttft_median_error)}). Other programs may have had the processor: measure again.`;
+  const how = `TTFT: R² ${fit.ttft_r2.toFixed(3)}, median error ${formatPercent(fit.ttft_median_error)}`;
+  const lengths = [...new Set(logGrid(fit.least_tokens, fit.most_tokens, COMPARED))];
+  const near = lengths.filter((tokens) => {
+    const { pullMs, recomputeMs } = predictTtft(profile, tokens, COMPUTED_TOKENS);
+    const error = fit.ttft_median_error * Math.max(pullMs, recomputeMs);
+    return Math.abs(pullMs - recomputeMs) <= ERRORS * error;
+  });
+  if (2 * near.length > lengths.length)
+    return {
+      tone: 'bad',
+      text: `Do not rely on it: these costs explain little of what was measured (${how}), and the two ways differ by no more than that error. Other programs may have had the processor: measure again.`,
+    };
+  const little = `TTFT hardly changes with the length here (${how})`;
+  const [least, most] = [near[0], near.at(-1)];
+  if (least === undefined || most === undefined)
+    return {
+      tone: 'plain',
+      text: `${little}, but at every length measured the two ways differ by more than that error: which is quicker is told.`,
+    };
+  return {
+    tone: 'plain',
+    text: `${little}: from ${formatCount(least)} to ${plural(most, 'token')} the two ways are within that error of each other, and the threshold may lie anywhere between; beyond, which is quicker is told.`,
+  };
 }
 
 /** '64, vLLM's default, recommended'. */

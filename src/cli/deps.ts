@@ -22,6 +22,8 @@ export interface TextFile {
   /** Resolves when what was written has left memory, but for a little. */
   drained(): Promise<void>;
   close(): Promise<void>;
+  /** In place of close(): what did not come to its end is no file. */
+  discard(): Promise<void>;
 }
 
 export interface ChosenAdapter {

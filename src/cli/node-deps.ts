@@ -1,7 +1,7 @@
 /** The commands' dependencies in Node: the terminal, files, signals, and engines in worker threads. */
 import { once } from 'node:events';
 import { constants, createReadStream } from 'node:fs';
-import { access, open, readFile, stat, writeFile } from 'node:fs/promises';
+import { access, open, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import pc from 'picocolors';
 import { redisUrl, withoutPassword } from '../config/store-url.ts';
@@ -134,6 +134,12 @@ async function createTextFile(file: string): Promise<TextFile> {
     async close() {
       await new Promise<void>((resolve) => stream.end(() => resolve()));
       if (failure) refuse('write', file, failure);
+    },
+    async discard() {
+      await new Promise<void>((resolve) => stream.end(() => resolve()));
+      // Not a pipe or a device that was named.
+      const found = await stat(file).catch(() => null);
+      if (found?.isFile()) await rm(file, { force: true });
     },
   };
 }

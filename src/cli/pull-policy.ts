@@ -43,8 +43,7 @@ export async function preparePullPolicy(
         seed,
         signal,
         onProgress: (done, _, what) => progress.update(done, `${what}, ${left.after(done)}`),
-      });
-      progress.end();
+      }).finally(() => progress.end());
       return inForce;
     },
   };

@@ -19,15 +19,18 @@ export function turnRoutingLines(turn: TurnReport, style: TableStyle): string[] 
 }
 
 /** The same for machines. */
-export function routingFields({ conversation_id, turn, routing, ...rest }: TurnReport): object {
-  const { ttft_ms, local_hit_tokens, pulled_tokens, computed_tokens } = rest;
+export function routingFields(report: TurnReport): object {
+  const { conversation_id, turn, routing, ttft_ms, local_hit_tokens, pulled_tokens, computed_tokens } =
+    report;
+  const stored_tokens = storedTokens(report);
   return {
     conversation_id,
     turn,
     ...routing,
     ttft_ms,
     local_hit_tokens,
-    pulled_tokens,
+    pulled_tokens: pulled_tokens - stored_tokens,
+    stored_tokens,
     computed_tokens,
   };
 }

@@ -1,5 +1,6 @@
 /** A sweep as a terminal shows it: one table a series, the two curves, where they cross, and what thresholds come to. */
 import {
+  mixedWinners,
   noWinner,
   type SweepPointReport,
   type SweepReport,
@@ -108,6 +109,9 @@ function crossoverSentence({ crossover, points, link }: SweepSeriesReport): stri
   const label = link ? ` (${THROTTLED}: ${link.name})` : '';
   if (noWinner(points))
     return `Pulling makes no difference in the range measured, ${range}${label}: there is no crossover in it.`;
+  const mixed = crossover.kind === 'crosses' ? null : mixedWinners(points);
+  if (mixed !== null)
+    return `Pulling ${mixed} in the range measured, ${range}${label}: there is no crossover in it.`;
   switch (crossover.kind) {
     case 'pull_always_wins':
       return `Pulling always wins in the range measured, ${range}${label}: there is no crossover in it.`;

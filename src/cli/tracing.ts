@@ -10,7 +10,7 @@ import type { CliDeps, TextFile } from './deps.ts';
 export interface Tracing {
   /** Call when a mode begins; ends the one before. */
   mode(name: string): void;
-  /** Ends the trace file; lines of the Gantt chart, none when none was asked for. */
+  /** Ends the trace file; lines of the Gantt chart, none when none was asked for. Called again, the same. */
   end(): Promise<string[]>;
 }
 
@@ -42,18 +42,24 @@ export async function followSpans(
     const { name, startMs } = mode;
     writer?.add({ ...routerSpan('mode', name, startMs, systemClock.now(), { mode: name }), turns: [] });
   };
+  const finish = async (): Promise<string[]> => {
+    stop();
+    endMode();
+    writer?.end();
+    await file?.close();
+    // Of a cluster that died it cannot be taken back.
+    if (writer) await cluster.setTiming(null);
+    return drawn?.lines() ?? [];
+  };
+  let ended: Promise<string[]> | null = null;
   return {
     mode(name) {
       endMode();
       mode = { name, startMs: systemClock.now() };
     },
-    async end() {
-      stop();
-      endMode();
-      if (writer) await cluster.setTiming(null);
-      writer?.end();
-      await file?.close();
-      return drawn?.lines() ?? [];
+    end() {
+      ended ??= finish();
+      return ended;
     },
   };
 }

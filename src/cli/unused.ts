@@ -91,8 +91,9 @@ const ofLinks = ({ link, fleet }: RunConfig): Unused | false => {
   );
 };
 
+const WARM_UPS: readonly RunKey[] = ['warmupPercentages'];
 const warmUps: Unused = {
-  keys: ['warmupPercentages'],
+  keys: WARM_UPS,
   why: 'where nothing is warmed up: its tables are those of kvferry bench',
 };
 
@@ -132,6 +133,15 @@ export const unusedBySimulate = (config: RunConfig): readonly (Unused | false)[]
   ofLinks(config),
 ];
 
+/** Of a plan's groups, whatever else is given; the first two by checks of its own. */
+export const NEVER_OF_PLAN: readonly RunKey[] = [
+  'budget',
+  'experiments',
+  ...OF_CLIENTS,
+  ...WARM_UPS,
+  ...OF_DEVICES,
+];
+
 /** `stored`: a store is tried. */
 export const unusedByPlan = (config: RunConfig, stored: boolean): readonly (Unused | false)[] => [
   ofTrace(config),
@@ -154,6 +164,14 @@ export const unusedByEngines = (config: RunConfig): readonly (Unused | false)[] 
   ofCosts(config),
 ];
 
+export const unusedByCalibrate = (config: RunConfig): readonly (Unused | false)[] => [
+  config.fromReport !== null && {
+    keys: keysOf(['machine', 'cluster', 'store', 'measuring', 'checking', 'pages']),
+    why: 'with --from-report, which starts no engine and measures nothing',
+  },
+  ...unusedByEngines(config),
+];
+
 export const unusedByServe = (config: RunConfig): readonly (Unused | false)[] => [
   ...unusedByEngines(config),
   // POST /fleet/scale drains as well.
@@ -168,9 +186,12 @@ export const unusedByVerify = ({ faults, model }: RunConfig): readonly (Unused |
   faults !== null && model !== 'nano' && { keys: ['model'], why: 'with --faults, whose engines have nano' },
 ];
 
+const HOW_TO_SAMPLE: readonly RunKey[] = ['temperature', 'topK', 'topP'];
+export const NEVER_OF_REPLAY: readonly RunKey[] = ['maxTokens', ...HOW_TO_SAMPLE];
+
 export const unusedByReplay = (config: RunConfig): readonly (Unused | false)[] => [
   { keys: ['maxTokens'], why: 'to a trace, which says how long its answers are' },
-  { keys: ['temperature', 'topK', 'topP'], why: 'to a trace, whose answers are given' },
+  { keys: HOW_TO_SAMPLE, why: 'to a trace, whose answers are given' },
   ofPolicies(config),
   ...unusedByEngines(config),
 ];

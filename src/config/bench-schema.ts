@@ -62,7 +62,7 @@ export const bench = {
   }),
   preset: oneOf(['pr32553']).nullable().default(null).meta({
     description:
-      "pr32553: the published benchmark of vLLM's bidirectional transfer. Taken when no FILE is given, then with --scale 1/16 and --budget 10m.",
+      "pr32553: the published benchmark of vLLM's bidirectional transfer. Taken when no FILE is given: by bench and simulate with --scale 1/16, by bench with --budget 10m too.",
     value: 'NAME',
   }),
   scale: text(wantedScale)

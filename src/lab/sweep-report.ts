@@ -1,6 +1,6 @@
 /** From what a sweep measured to its report: medians, who won, the crossover, and what thresholds come to. */
 import type { KvLayout } from '../config/run.ts';
-import { type CurvePoint, crossover, thresholdCost } from '../measure/crossover.ts';
+import { type CurvePoint, crossover, recomputeOverPull, thresholdCost } from '../measure/crossover.ts';
 import { outcomeOf } from '../measure/outcome.ts';
 import { median, quantile } from '../measure/statistics.ts';
 import type { SweepPointReport, SweepSeriesReport } from '../measure/sweep-report.ts';
@@ -27,7 +27,7 @@ export function seriesReport(series: SweepSeries, settings: SeriesSettings): Swe
     block_size: settings.blockSize,
     layout: settings.layout,
     local_hit_tokens: localHitTokens,
-    points: points.map(pointReport),
+    points: points.map((point) => pointReport(point, settings.seed)),
     crossover: curve.length > 0 ? crossover(curve, settings.seed) : null,
     best_total_ms:
       curve.length > 0
@@ -57,17 +57,17 @@ function thresholdCostOf(curve: readonly CurvePoint[], threshold: number | null)
 
 const WINNER = { ahead: 'pull', behind: 'recompute', tie: 'neither' } as const;
 
-function pointReport({ contextTokens, promptTokens, samples }: SweepPoint): SweepPointReport {
+function pointReport(point: SweepPoint, seed: number): SweepPointReport {
+  const { contextTokens, promptTokens, samples } = point;
   const { pull, recompute, monolithic } = samples;
-  const both = pull.length > 0 && recompute.length > 0;
-  const middle = (list: readonly SweepSample[]): number => median(list.map(({ ttftMs }) => ttftMs));
+  const [both] = curveOf([point]);
   return {
     context_tokens: contextTokens,
     prompt_tokens: promptTokens,
     pull: pull.length > 0 ? { ...times(pull), ...moved(pull) } : null,
     recompute: recompute.length > 0 ? times(recompute) : null,
     monolithic: monolithic.length > 0 ? times(monolithic) : null,
-    winner: both ? WINNER[outcomeOf({ ratio: middle(recompute) / middle(pull) })] : null,
+    winner: both ? WINNER[outcomeOf(recomputeOverPull(both, seed))] : null,
     rounds_won_by_pull: both
       ? pull.filter(({ ttftMs }, round) => ttftMs < recompute[round]!.ttftMs).length
       : null,

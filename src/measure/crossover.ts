@@ -4,7 +4,8 @@
  */
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
 import { seededGenerator } from '../seeded.ts';
-import { median } from './statistics.ts';
+import { type Compared, SINGLE_NOISE, within } from './outcome.ts';
+import { median, quantile } from './statistics.ts';
 
 /** One length. Milliseconds by round: entry i of both was measured in round i. */
 export interface CurvePoint {
@@ -49,6 +50,20 @@ export function crossover(points: readonly CurvePoint[], seed = 0): Crossover {
     return Number.isFinite(value) ? value : null;
   };
   return { kind: 'crosses', tokens: found, low: at(0.025), high: at(0.975) };
+}
+
+/** How many times as long as pulling computing again takes there, by medians; the interval by bootstrap over rounds. */
+export function recomputeOverPull({ pullMs, recomputeMs }: CurvePoint, seed = 0): Compared {
+  const ratio = median(recomputeMs) / median(pullMs);
+  // One round tells nothing of how far others would be from it.
+  if (pullMs.length === 1) return within(ratio, SINGLE_NOISE);
+  const random = seededGenerator(seed);
+  const ratios = Array.from({ length: RESAMPLES }, () => {
+    const rounds = pullMs.map(() => uniformInt(random, 0, pullMs.length - 1));
+    const pick = (all: readonly number[]) => median(rounds.map((round) => all[round]!));
+    return pick(recomputeMs) / pick(pullMs);
+  });
+  return { ratio, low: quantile(ratios, 0.025), high: quantile(ratios, 0.975) };
 }
 
 /**

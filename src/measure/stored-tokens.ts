@@ -5,7 +5,11 @@ interface LoadedTurn {
 }
 
 /** Of the prompt's tokens that were loaded, those that the store gave; a token has as many bytes wherever it lies. */
-export function storedTokens({ pulled_tokens, transfer }: LoadedTurn): number {
-  const stored = transfer.store_to_p?.bytes ?? 0;
-  return stored === 0 ? 0 : Math.round((pulled_tokens * stored) / (stored + transfer.d_to_p.bytes));
-}
+export const storedTokens = ({ pulled_tokens, transfer }: LoadedTurn): number =>
+  shareOfStore(pulled_tokens, { store: transfer.store_to_p?.bytes ?? 0, engines: transfer.d_to_p.bytes });
+
+/** The same of any prompt; `read`: bytes, by whom they were read from. */
+export const shareOfStore = (
+  loaded: number,
+  { store, engines }: { store: number; engines: number },
+): number => (store === 0 ? 0 : Math.round((loaded * store) / (store + engines)));

@@ -32,7 +32,9 @@ const pointSchema = z.strictObject({
   winner: z
     .enum(['pull', 'recompute', 'neither'])
     .nullable()
-    .describe('By medians; neither where these differ by less than shows; null unless both were measured.'),
+    .describe(
+      'By the 95% interval of the ratio of medians, by bootstrap over rounds (of one round: by 3%); neither where it does not tell; null unless both were measured.',
+    ),
   rounds_won_by_pull: count.nullable(),
 });
 
@@ -93,6 +95,24 @@ export type SweepPointReport = z.infer<typeof pointSchema>;
 export function seriesName({ link, block_size, layout, local_hit_tokens }: SweepSeriesReport): string {
   const hit = local_hit_tokens > 0 ? `, ${local_hit_tokens} tokens hit on P` : '';
   return `${link ? link.name : 'no link'}, blocks of ${block_size}, ${layout}${hit}`;
+}
+
+/** 'wins at 4 of 6 lengths, makes no difference at 2'; null: all are alike. */
+export function mixedWinners(points: readonly SweepPointReport[]): string | null {
+  const decided = points.filter(({ winner }) => winner !== null);
+  const parts = (
+    [
+      ['pull', 'wins'],
+      ['neither', 'makes no difference'],
+      ['recompute', 'loses'],
+    ] as const
+  ).flatMap(([which, what]) => {
+    const lengths = decided.filter(({ winner }) => winner === which).length;
+    return lengths === 0 ? [] : [`${what} at ${lengths}`];
+  });
+  if (parts.length < 2) return null;
+  const [first, ...others] = parts;
+  return [`${first} of ${decided.length} lengths`, ...others].join(', ');
 }
 
 /** Pulling and computing again took the same wherever both were measured. */

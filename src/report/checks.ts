@@ -1,6 +1,7 @@
 /** What must hold of a report, each as one named check with its verdict: for JUnit, the page and the summary. */
 import type { AssertionResult } from '../measure/assertions.ts';
 import type { BenchReport } from '../measure/bench-report.ts';
+import { plural } from '../measure/format.ts';
 import type { Integrity, Report } from '../measure/report.ts';
 import type { AnyReport } from '../measure/report-kinds.ts';
 
@@ -61,14 +62,18 @@ function runChecks({ comparison, runs, windows }: Report): Check[] {
           group: 'agreement',
           name: 'every mode gives the same tokens',
           passed: comparison.tokens_identical,
-          message: comparison.tokens_identical ? `${comparison.compared_tokens} tokens compared` : where!,
+          message: comparison.tokens_identical
+            ? `${plural(comparison.compared_tokens, 'token')} compared`
+            : where!,
           seconds,
         },
         {
           group: 'agreement',
           name: 'every mode gives the same logits, bit for bit',
           passed: comparison.logits_identical,
-          message: comparison.logits_identical ? `${comparison.compared_tokens} digests compared` : where!,
+          message: comparison.logits_identical
+            ? `${plural(comparison.compared_tokens, 'digest')} compared`
+            : where!,
           seconds: null,
         },
       ]
@@ -86,7 +91,12 @@ function runChecks({ comparison, runs, windows }: Report): Check[] {
   return [
     ...agreement,
     ...windowsAgree,
-    check('integrity', COMPILED, compiled === 0, `${compiled} pipelines compiled after the warm-up`),
+    check(
+      'integrity',
+      COMPILED,
+      compiled === 0,
+      `${plural(compiled, 'pipeline')} compiled after the warm-up`,
+    ),
   ];
 }
 
@@ -103,7 +113,7 @@ function benchChecks({ experiments, complete, incomplete_reason }: BenchReport):
         passed: comparison.tokens_identical,
         message: place
           ? `${place.mode} differs in round ${place.round}, conversation ${place.conversation_id}, turn ${place.turn}, output token ${place.token_index + 1}`
-          : `${comparison.requests} requests compared`,
+          : `${plural(comparison.requests, 'request')} compared`,
         seconds: runtime / 1000,
       },
     ];
@@ -116,8 +126,18 @@ function benchChecks({ experiments, complete, incomplete_reason }: BenchReport):
   return [
     ...agreement,
     check('integrity', 'the benchmark ran to its end', complete, incomplete_reason ?? 'all rounds'),
-    check('integrity', 'every request was answered', failed === 0, `${failed} requests failed`),
-    check('integrity', COMPILED, compiled === 0, `${compiled} pipelines compiled after the warm-up`),
+    check(
+      'integrity',
+      'every request was answered',
+      failed === 0 && modes.length > 0,
+      modes.length > 0 ? `${plural(failed, 'request')} failed` : 'none was',
+    ),
+    check(
+      'integrity',
+      COMPILED,
+      compiled === 0,
+      `${plural(compiled, 'pipeline')} compiled after the warm-up`,
+    ),
   ];
 }
 
@@ -139,7 +159,7 @@ function integrityChecks({ leftover_blocks, problem }: Integrity): Check[] {
       'integrity',
       'no block is left in use',
       leftover_blocks === 0,
-      `${leftover_blocks} blocks in use once all conversations had ended`,
+      `${plural(leftover_blocks, 'block')} in use once all conversations had ended`,
     ),
   ];
 }

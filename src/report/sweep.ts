@@ -9,7 +9,13 @@ import {
   plural,
 } from '../measure/format.ts';
 import { TIE } from '../measure/outcome.ts';
-import { noWinner, type SweepReport, type SweepSeriesReport, seriesName } from '../measure/sweep-report.ts';
+import {
+  mixedWinners,
+  noWinner,
+  type SweepReport,
+  type SweepSeriesReport,
+  seriesName,
+} from '../measure/sweep-report.ts';
 import {
   type CurvePiece,
   type DocumentParts,
@@ -47,6 +53,8 @@ export function sweepParts(report: SweepReport): DocumentParts {
 function verdictOf({ crossover, points }: SweepSeriesReport): string {
   if (!crossover) return 'Only one way was measured';
   if (noWinner(points)) return 'Pulling makes no difference at any length measured';
+  const mixed = crossover.kind === 'crosses' ? null : mixedWinners(points);
+  if (mixed !== null) return `Pulling ${mixed}`;
   if (crossover.kind === 'pull_always_wins') return 'Pulling wins at every length measured';
   if (crossover.kind !== 'crosses') return 'Pulling loses at every length measured';
   const { tokens, low, high } = crossover;

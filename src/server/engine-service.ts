@@ -4,6 +4,7 @@ import { kvTransferParamsSchema } from '../config/kv-transfer.ts';
 import { EngineDeadError, InternalError } from '../errors.ts';
 import type { EngineCluster } from '../fleet/cluster.ts';
 import type { ThreadEngine } from '../fleet/thread-engine.ts';
+import { shareOfStore } from '../measure/stored-tokens.ts';
 import { readAnswer } from '../router/answer.ts';
 import type { EngineClient } from '../router/engine-client.ts';
 import { requestOutputs } from '../router/ways.ts';
@@ -118,7 +119,8 @@ export class OneEngineService implements EngineService {
       { requestId, promptTokenIds, sampling, kvTransferParams, cacheSalt },
       { signal, stopped: stopping.signal },
     );
-    const answer = readAnswer(outputs, {
+    const read = { store: 0, engines: 0 };
+    const answer = readAnswer(counted(outputs, read), {
       decoder: this.#cluster.text.tokenizer.streamDecoder({ skipSpecialTokens }),
       eosTokenIds: this.model.eosTokenIds,
       stop: request.stop,
@@ -137,8 +139,25 @@ export class OneEngineService implements EngineService {
       if (reason === 'abort') throw new HttpError(503, 'the request was ended by the server');
       if (reason === 'error' || !prompt)
         throw new InternalError(`${requestId} ended without a prompt account`);
-      const final = { finishReason: reason, stopReason, prompt, kvTransferParams: finish.kvTransferParams };
-      yield { ...piece, final };
+      const storedTokens = shareOfStore(prompt.pulledTokens, read);
+      const { kvTransferParams } = finish;
+      yield { ...piece, final: { finishReason: reason, stopReason, prompt, storedTokens, kvTransferParams } };
     }
+  }
+}
+
+/** The same outputs; with the last one `read` has the bytes that were read for the request. */
+async function* counted(
+  outputs: ReturnType<typeof requestOutputs>,
+  read: { store: number; engines: number },
+): typeof outputs {
+  for await (const told of outputs) {
+    if (told.output.finish) {
+      const sum = (results: typeof told.loads): number =>
+        results.reduce((bytes, result) => bytes + (result.outcome === 'done' ? result.bytes : 0), 0);
+      read.store = sum(told.loads);
+      read.engines = sum(told.transfers);
+    }
+    yield told;
   }
 }

@@ -227,6 +227,7 @@ async function* pieceByPiece(
         latencyMs: now() - accepted,
         outputTokens,
         prompt: last?.final?.prompt ?? null,
+        storedTokens: last?.final?.storedTokens ?? 0,
         reason: last?.final?.finishReason ?? (signal.aborted || !failure ? 'abort' : 'error'),
         maxTokens: choice.sampling.maxTokens,
       };

@@ -1,4 +1,5 @@
 /** What the server tells of its requests on stderr: a line each, for eyes or for machines. */
+import { plural } from '../measure/format.ts';
 import type { RequestRecord } from './observer.ts';
 
 export interface AccessLine {
@@ -40,7 +41,8 @@ export function createLog(format: 'text' | 'json', write: (line: string) => void
       out('info', fields, () => `${port} ${method} ${path} ${status} ${round(ms)} ms ${requestId}`);
     },
     ended(port, record) {
-      const { requestId, reason, prompt, outputTokens, latencyMs, firstTokenMs } = record;
+      const { requestId, reason, prompt, storedTokens, outputTokens, latencyMs, firstTokenMs } = record;
+      const pulledTokens = prompt && prompt.pulledTokens - storedTokens;
       const fields = {
         event: 'generated',
         port,
@@ -50,12 +52,13 @@ export function createLog(format: 'text' | 'json', write: (line: string) => void
         ttft_ms: firstTokenMs && round(firstTokenMs),
         ms: round(latencyMs),
         prompt_tokens: prompt?.promptTokens ?? null,
-        pulled_tokens: prompt?.pulledTokens ?? null,
+        pulled_tokens: pulledTokens,
+        stored_tokens: prompt && storedTokens,
         hit_tokens: prompt?.localHitTokens ?? null,
       };
       out('info', fields, () => {
         const tokens = prompt
-          ? `${prompt.promptTokens} prompt tokens (${prompt.localHitTokens} hit, ${prompt.pulledTokens} pulled), `
+          ? `${plural(prompt.promptTokens, 'prompt token')} (${prompt.localHitTokens} hit, ${pulledTokens} pulled${storedTokens > 0 ? `, ${storedTokens} from the store` : ''}), `
           : '';
         return `${port} ${requestId} ended: ${reason}, ${tokens}${outputTokens} generated, ${round(latencyMs)} ms`;
       });

@@ -11,6 +11,8 @@ export interface RequestRecord {
   outputTokens: number;
   /** Known at the end of an answer; null for one that did not come to it. */
   prompt: PromptAccount | null;
+  /** Of the prompt's pulled tokens those that a store gave. */
+  storedTokens: number;
   reason: 'stop' | 'length' | 'abort' | 'error';
   /** As asked for. */
   maxTokens: number;

@@ -1,5 +1,6 @@
 /** The router on a port: conversations, P and D behind one endpoint, and another way when an engine fails. */
 import type { EngineCluster } from '../fleet/cluster.ts';
+import { shareOfStore } from '../measure/stored-tokens.ts';
 import type { GenerateRequest } from '../router/turn-types.ts';
 import { HttpError } from './http-error.ts';
 import type {
@@ -50,10 +51,12 @@ export class ClusterService implements RouterService {
         yield { ...piece, final: null };
         continue;
       }
-      const { finishReason, stopReason = null, prompt } = final;
+      const { finishReason, stopReason = null, prompt, transfer } = final;
+      const read = { store: transfer.storeToP?.bytes ?? 0, engines: transfer.dToP?.bytes ?? 0 };
+      const storedTokens = shareOfStore(prompt.pulledTokens, read);
       if (finishReason === 'abort' || finishReason === 'error')
         throw new HttpError(503, 'the request was ended by the server');
-      yield { ...piece, final: { finishReason, stopReason, prompt, kvTransferParams: null } };
+      yield { ...piece, final: { finishReason, stopReason, prompt, storedTokens, kvTransferParams: null } };
     }
   }
 }

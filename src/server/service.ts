@@ -87,6 +87,8 @@ export interface AnswerEnd {
   stopReason: string | number | null;
   /** Of the engine that prefilled. */
   prompt: PromptAccount;
+  /** Of the prompt's pulled tokens those that a store gave. */
+  storedTokens: number;
   kvTransferParams: KvTransferParams | null;
 }
 

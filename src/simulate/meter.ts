@@ -91,13 +91,11 @@ export class EngineMeter {
   /** Call when something may have changed: what was there last is taken to have lasted until now. Of one that ended nothing is. */
   look(now: number = this.#clock.now()): void {
     if (this.endedMs !== null) return;
+    // First: a long time without a look then goes into few slices.
+    while (now > this.startedMs + MOST_SLICES * this.#sliceMs) this.#join();
     for (let from = this.#seenMs; from < now; ) {
-      const index = Math.floor((from - this.startedMs) / this.#sliceMs);
+      const index = Math.min(MOST_SLICES - 1, Math.floor((from - this.startedMs) / this.#sliceMs));
       const until = Math.min(now, this.startedMs + (index + 1) * this.#sliceMs);
-      if (index >= MOST_SLICES) {
-        this.#join();
-        continue;
-      }
       // Rounding may put a slice's end at its start: the next one takes it all.
       this.#add(index, Math.max(0, until - from));
       from = until > from ? until : now;

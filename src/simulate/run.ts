@@ -119,6 +119,8 @@ export async function simulateOnce(
   collector: Collector = new Collector(),
   whole = true,
 ): Promise<SimulatedRun> {
+  // While it runs one is looked for now and then: many short ones may be over before.
+  world.signal.throwIfAborted();
   const answers = new Answers(...world.tokenIds);
   const faults = world.faultPlan != null;
   const cluster = new SimulatedCluster({ stepSeed: seed, ...world, options, answers, faults });

@@ -33,13 +33,15 @@ export async function listFolder(folder: StoreFolder): Promise<FolderNamespace[]
   return [...found.values()].toSorted((a, b) => b.bytes - a.bytes);
 }
 
-/** Reads every block; removes nothing. */
+/** Reads every block; removes nothing. Rejects with the signal's reason. */
 export async function verifyFolder(
   folder: StoreFolder,
+  signal?: AbortSignal,
 ): Promise<{ blocks: number; broken: { file: string; why: string }[] }> {
   const files = await blockFiles(folder);
   const broken: { file: string; why: string }[] = [];
   for (const file of files) {
+    signal?.throwIfAborted();
     const bytes = await folder.read(file.name).catch((error: Error) => ({ wrong: messageOf(error) }));
     if (!bytes) continue;
     if ('wrong' in bytes) {
@@ -53,9 +55,13 @@ export async function verifyFolder(
 }
 
 /** Removes every block; the folder stays a store's. */
-export async function clearFolder(folder: StoreFolder): Promise<{ blocks: number; bytes: number }> {
+export async function clearFolder(
+  folder: StoreFolder,
+  signal?: AbortSignal,
+): Promise<{ blocks: number; bytes: number }> {
   const files = await blockFiles(folder);
   for (const [i, { name }] of files.entries()) {
+    signal?.throwIfAborted();
     await folder.remove(name).catch((error: Error) => {
       throw new ConfigError(
         `${folder.location} cannot be cleared, after ${i} of ${files.length} blocks: ${messageOf(error)}`,

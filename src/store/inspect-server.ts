@@ -16,6 +16,8 @@ export interface ServerLook {
   server: ListedServer;
   /** As Clock has it. */
   sleep: (ms: number, signal?: AbortSignal) => Promise<void>;
+  /** Ends whatever is done, with its reason. */
+  signal?: AbortSignal;
   /** Told after each few. */
   onProgress?: (blocks: number) => void;
 }
@@ -38,6 +40,7 @@ interface Found {
 export async function listServer(look: ServerLook): Promise<ServerNamespace[]> {
   const namespaces = new Map<string, ServerNamespace>();
   for await (const found of blocksOf(look)) {
+    look.signal?.throwIfAborted();
     for (const { namespace, bytes } of found) {
       const known = namespaces.get(namespace) ?? { namespace, blocks: 0, bytes: 0 };
       const sum = known.bytes + (bytes ?? 0);
@@ -55,6 +58,7 @@ export async function verifyServer(
   const broken: { key: string; why: string }[] = [];
   for await (const found of blocksOf(look)) {
     for (let i = 0; i < found.length; i += READERS) {
+      look.signal?.throwIfAborted();
       const some = found.slice(i, i + READERS);
       for (const [j, why] of (await Promise.all(some.map((one) => wrongWith(look, one)))).entries())
         if (why !== null) broken.push({ key: some[j]!.key, why });
@@ -70,6 +74,7 @@ export async function clearServer(look: ServerLook): Promise<{ blocks: number; b
   let blocks = 0;
   let total = 0;
   for await (const found of blocksOf(look)) {
+    look.signal?.throwIfAborted();
     await inTime(look, look.server.remove(found.map(({ key }) => key)));
     for (const { bytes } of found) total += bytes ?? 0;
     blocks += found.length;

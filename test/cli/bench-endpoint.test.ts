@@ -162,13 +162,16 @@ describe('kvferry bench --endpoint', () => {
     expect(world.err()).toMatch(message);
   });
 
-  test('some failures are counted, and the others go on', async () => {
+  test('some failures are counted, and the others go on; the exit code is what kvferry report says of it', async () => {
     let count = 0;
     const { url } = await serve((asked, response) =>
       count++ === 0 ? response.writeHead(503).end('full') : streamed(asked, response),
     );
     const { code, report, world } = await bench(url);
-    expect(code).toBe(0);
+    expect(code).toBe(1);
+    const again = await main(['report', 'out.json'], world.deps);
+    expect(again).toBe(1);
+    expect(world.out()).toContain('FAILED: every request was answered: 1 request failed');
     expect(report!.modes.server).toMatchObject({
       requests: 2,
       failed_requests: 1,
@@ -197,6 +200,21 @@ describe('kvferry bench --endpoint', () => {
     expect(report).toMatchObject({ complete: false, incomplete_reason: 'interrupted' });
     const errors = [{ message: 'the server answered 503: full', count: 1 }];
     expect(report!.modes.server).toMatchObject({ requests: 1, failed_requests: 1, errors });
+  });
+
+  test('the time of a round that Ctrl-C ends is until its last answer, without what warmed up', async () => {
+    let count = 0;
+    const world = benchWorld();
+    const { url } = await serve((asked, response) => {
+      count++;
+      if (count <= 3) streamed(asked, response);
+      else world.interrupt();
+    });
+    const { code, report } = await benchIn(world, url, '--warmup-step');
+    expect(code).toBe(130);
+    const { runtime_ms, samples } = report!.experiments.server!.modes.server!;
+    expect(samples).toHaveLength(1);
+    expect(runtime_ms).toBeCloseTo(samples[0]!.start_ms + samples[0]!.latency_ms, 6);
   });
 
   test('nothing but failures before the budget ended is an error that says so', async () => {

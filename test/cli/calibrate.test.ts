@@ -35,19 +35,45 @@ describe('kvferry calibrate', () => {
     expect(world.clusters[0]!.closed).toBe(1);
   });
 
-  it('says where its costs explain nothing, in the text and on the page', async () => {
+  it('says where its costs explain nothing, in the text and on the page; little variance alone is no bad fit', async () => {
     const { world } = await kvferry('calibrate c.json');
-    const { fit, ...profile } = costProfileSchema.parse(JSON.parse(world.files.get('c.json')!));
-    const told = (ttft_r2: number) => {
-      const fitted = { ...profile, fit: { ...fit, ttft_r2 } };
+    const { fit, pull, ...profile } = costProfileSchema.parse(JSON.parse(world.files.get('c.json')!));
+    const told = (ttft_r2: number, ttft_median_error: number, fixed_ms = pull.fixed_ms) => {
+      const fitted = {
+        ...{ ...profile, pull: { ...pull, fixed_ms } },
+        fit: { ...fit, ttft_r2, ttft_median_error },
+      };
       const { verdicts } = calibrationDocument(fitted, [], null);
       return [
         calibrationLines(fitted, [], null, plainStyle).join(' '),
         verdicts.map(({ text }) => text).join(),
       ];
     };
-    for (const text of told(-0.474)) expect(text).toContain('Do not rely on it');
-    for (const text of told(0.9)) expect(text).not.toContain('Do not rely on it');
+    for (const text of told(-0.474, 0.6)) expect(text).toContain('Do not rely on it');
+    for (const text of told(0.9, 0.6)) expect(text).not.toContain('Do not rely on it');
+    // A pull of 10 s against at most half a second of computing, each within 2%.
+    for (const text of told(0.1, 0.02, 10_000)) {
+      expect(text).not.toContain('Do not rely on it');
+      expect(text).toContain('at every length measured the two ways differ by more than that error');
+    }
+    // Computing takes 1 ms a token: the ways cross at some 100, and are near each other about there.
+    for (const text of told(0.1, 0.02, 100)) {
+      expect(text).not.toContain('Do not rely on it');
+      expect(text).toMatch(/from 9\d to 1[01]\d tokens the two ways are within that error/);
+    }
+  });
+
+  it('says that nothing came of it when it is interrupted before it has measured', async () => {
+    const world = fakeWorld();
+    let times = 0;
+    const now = () => {
+      if (++times === 20) world.interrupt();
+      return times;
+    };
+    const argv = 'calibrate c.json --costs-out costs.json --model nano'.split(' ');
+    expect(await main(argv, { ...world.deps, now })).toBe(130);
+    expect(world.err()).toMatch(/No profile: \d+ of \d+ turns were measured/);
+    expect([...world.files.keys()]).toEqual([]);
   });
 
   it('keeps the profile when its check is interrupted', async () => {
@@ -94,6 +120,21 @@ describe('kvferry calibrate', () => {
     expect(world.err()).toContain('--costs-out and the profile both write c.json');
     expect(world.clusters).toHaveLength(0);
   });
+
+  it('tells what the threshold in force is expected to lose too', async () => {
+    const { world } = await kvferry('calibrate --threshold 200 --json all.json');
+    const { expected_regret } = JSON.parse(world.files.get('all.json')!);
+    expect(expected_regret.map((row: { threshold: unknown }) => row.threshold)).toContain(200);
+  });
+
+  it.each(['--html c.html', '--check', '--rounds 3', '--link 10e6', '--block-size 32'])(
+    'refuses %s beside --from-report, which measures nothing',
+    async (option) => {
+      const world = fakeWorld();
+      expect(await main(`calibrate --from-report r.json ${option}`.split(' '), world.deps)).toBe(2);
+      expect(world.err()).toContain(`${option.split(' ')[0]} is of no use with --from-report`);
+    },
+  );
 
   it('refuses a file that cannot be written before anything starts', async () => {
     for (const argv of ['calibrate /read-only/c.json', 'calibrate --html /read-only/c.html']) {

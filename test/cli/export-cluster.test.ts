@@ -325,3 +325,8 @@ describe('export vllm of a fleet', () => {
     expect(text).toContain('--decoder-ports 8200 8201 8202');
   });
 });
+
+it('a name that is cut ends as Kubernetes wants it', async () => {
+  const [service] = await documents('aibrix', ['--served-model-name', `${'m'.repeat(31)}-xl`]);
+  expect(service.metadata.name).toBe(`kvferry-${'m'.repeat(31)}`);
+});

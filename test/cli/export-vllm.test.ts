@@ -199,6 +199,30 @@ describe('the script', () => {
     expect(script).toContain('knows no system messages');
   });
 
+  it("is the benchmark's experiment: the threshold is divided as lengths are, and clients are those given", async () => {
+    const given = [
+      '--model',
+      'qwen2.5-0.5b',
+      '--preset',
+      'pr32553',
+      '--scale',
+      '1/16',
+      '--mode',
+      'bidirectional',
+    ];
+    const of = async (...more: string[]) => {
+      const commands = runScript(await exported([...given, ...more]));
+      const kv = JSON.parse(wordAfter(commands[0]!.words, '--kv-transfer-config')!);
+      const benchmark = commands.at(-1)!.words;
+      const clients = ['--num-clients', '--max-active-conversations'].map((name) =>
+        wordAfter(benchmark, name),
+      );
+      return [kv.kv_connector_extra_config.kv_recompute_threshold, ...clients];
+    };
+    expect(await of()).toEqual([4, '2', '24']);
+    expect(await of('--num-clients', '6', '--threshold', '9')).toEqual([9, '6', '24']);
+  });
+
   it("passes the benchmark's own options on, negative limits too", async () => {
     const file = JSON.stringify([
       {

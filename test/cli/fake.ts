@@ -74,6 +74,7 @@ export function fakeWorld(troubles: FakeTroubles = {}, files: Record<string, str
         write: (text) => void parts.push(text),
         async drained() {},
         close: async () => void store.set(path, parts.join('')),
+        async discard() {},
       };
     },
     storeFolder: directoryFolder,

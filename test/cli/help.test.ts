@@ -53,6 +53,22 @@ describe('help', () => {
   });
 });
 
+const planning = ['plan', '--slo-ttft', '1s', '--rate', '1'];
+
+test.each([
+  [planning, '--num-clients', '3'],
+  [planning, '--warmup-percentages', '50%'],
+  [planning, '--adapter', 'gpu'],
+  [planning, '--budget', '1m'],
+  [planning, '--experiments', 'eviction'],
+  [['replay', 't.jsonl'], '--max-tokens', '5'],
+  [['replay', 't.jsonl'], '--top-k', '5'],
+  [['trace', 'info', 't.jsonl'], '--trace', 't.jsonl'],
+])('%j always refuses %s: help does not offer it', async (words, option, value) => {
+  expect(await main([...words, option, value], fakeWorld().deps)).toBe(2);
+  expect(await help(words[0]!)).not.toMatch(new RegExp(`^  ${option}(?: |$)`, 'm'));
+});
+
 describe('a command', () => {
   test('that fits is one line', () => {
     expect(commandLines('kvferry run --turns 3')).toEqual(['  kvferry run --turns 3']);

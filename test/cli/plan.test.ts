@@ -1,3 +1,4 @@
+import { PassThrough } from 'node:stream';
 import { describe, expect, it, vi } from 'vitest';
 import { parseAllDocuments } from 'yaml';
 import { main } from '../../src/cli/app.ts';
@@ -78,6 +79,30 @@ describe('kvferry plan', () => {
     expect(again.world.files.get('out.json')).toBe(world.files.get('out.json'));
     const other = await kvferry(`${argv} --seed 5`);
     expect(other.world.files.get('out.json')).not.toBe(world.files.get('out.json'));
+  });
+
+  it.each([
+    ['plan', `${small} --slo-ttft 300ms --rate 28`, 'No plan: 1 simulation had begun'],
+    ['simulate', 'w.json --costs ./mine.json --arrival-rate 5', 'No report: it is of whole simulations'],
+  ])('%s ends at Ctrl-C with its bar, and says that nothing came of it', async (command, argv, said) => {
+    const world = fakeWorld({}, FILES);
+    const drawn = { text: '' };
+    const progressStream = Object.assign(new PassThrough(), { isTTY: true, columns: 80 });
+    progressStream.on('data', (text) => {
+      if (drawn.text === '') world.interrupt();
+      drawn.text += text;
+    });
+    const deps = {
+      ...machineOf(world.deps, 1),
+      stderr: { ...world.deps.stderr, isTTY: true },
+      progressStream: progressStream as unknown as CliDeps['progressStream'],
+    };
+    expect(await main([command, ...argv.split(' '), '--json', 'out.json'], deps)).toBe(130);
+    expect(world.err()).toContain(said);
+    expect(world.files.has('out.json')).toBe(false);
+    expect(widest(world.err())).toBeLessThanOrEqual(80);
+    // The cursor is shown again once a bar has stopped, whose timer keeps the process.
+    await vi.waitFor(() => expect(drawn.text).toContain('\u001b[?25h'));
   });
 
   it.each([

@@ -257,6 +257,15 @@ describe('Ctrl-C', () => {
     expect(world.err()).not.toContain('bug');
   });
 
+  test('what was traced until then is a whole file', async () => {
+    const world = fakeWorld({ hangs: true });
+    const running = main([...short, '--trace-out', 'trace.json'], world.deps);
+    while (!world.err().includes('monolithic')) await new Promise((resolve) => setImmediate(resolve));
+    world.interrupt();
+    expect(await running).toBe(130);
+    expect(() => JSON.parse(world.files.get('trace.json')!)).not.toThrow();
+  });
+
   test('twice exits at once', async () => {
     const world = fakeWorld({ hangs: true });
     const running = main(short, world.deps);

@@ -52,6 +52,26 @@ test('serve shows its URLs and a line to try, and ends well on a signal', async 
   expect(world.stopped).toEqual([3000]);
 });
 
+test('with --log-format json what stands on stderr is JSON line by line, from the start on', async () => {
+  const world = fakeWorld();
+  const json = ['--log-format', 'json', '--explain-routing', '--pull-policy', 'cost-aware'];
+  const ended = main(['serve', '--model', 'nano', ...json], world.deps);
+  await expect.poll(() => world.out()).toContain('Ctrl-C ends it');
+  world.served[0]!.server.onDecision!({ kind: 'routing', result: RESULT });
+  const events = world
+    .err()
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+  expect(events[0]).toMatchObject({
+    event: 'note',
+    message: expect.stringContaining('starting P and D with nano'),
+  });
+  expect(events.at(-1)).toMatchObject({ event: 'routing', pulled_tokens: 0, stored_tokens: 0 });
+  world.interrupt();
+  expect(await ended).toBe(0);
+});
+
 test('each of several engines has a line, and no name runs into its URL', async () => {
   const world = fakeWorld();
   const start = world.deps.servers.start;

@@ -45,6 +45,32 @@ it('lists, checks and clears a folder', async () => {
   expect((await runCli(['store', 'ls', directory])).stdout).toMatch(/empty/);
 });
 
+it('ends at Ctrl-C between two blocks, and says what is left', async () => {
+  const of = async (what: 'verify' | 'clear', act: 'read' | 'remove') => {
+    const world = fakeWorld();
+    let blocks = 0;
+    world.deps.storeFolder = (place) => {
+      const folder = directoryFolder(place);
+      const acting = (name: string) => {
+        if (++blocks === 1) world.interrupt();
+        return folder[act](name);
+      };
+      return { ...folder, [act]: acting };
+    };
+    expect(await main(['store', what, directory], world.deps)).toBe(130);
+    expect(world.out()).toBe('');
+    return { blocks, said: world.err() };
+  };
+  expect(await of('verify', 'read')).toMatchObject({
+    said: expect.stringContaining('Not every block was read'),
+  });
+  expect(await of('clear', 'remove')).toMatchObject({
+    blocks: 1,
+    said: expect.stringContaining('Not every block is removed: run it again for the rest.'),
+  });
+  expect((await runCli(['store', 'verify', directory])).stdout).toBe('2 blocks of 2 whole.\n');
+});
+
 it('names a broken block, and fails', async () => {
   const file = path.join(directory, 'blocks', 'a'.repeat(64), '22', `${'2'.repeat(64)}.kv`);
   await writeFile(file, (await readFile(file)).fill(9, 100));

@@ -3,6 +3,7 @@ import { main } from '../../src/cli/app.ts';
 import { sweepLines } from '../../src/cli/sweep-output.ts';
 import { styleOf } from '../../src/cli/table.ts';
 import { sweepReportSchema } from '../../src/measure/sweep-report.ts';
+import { sweepParts } from '../../src/report/sweep.ts';
 import { fakeWorld } from './fake.ts';
 
 const sweep = async (argv: string, world = fakeWorld()) => ({
@@ -58,6 +59,15 @@ describe('kvferry sweep', () => {
     const lines = sweepLines(report, styleOf(false));
     expect(lines.join('\n')).toContain('44.4 [43.9, 66.0] 44.4 [43.9, 66.0]');
     for (const line of lines) expect(line.length).toBeLessThanOrEqual(80);
+  });
+
+  it('names no winner at a length where the rounds do not agree', async () => {
+    const { world } = await sweep('--context 16,64 --rounds 3 --json out.json');
+    const report = sweepReportSchema.parse(JSON.parse(world.files.get('out.json')!));
+    report.series[0]!.points[0]!.winner = 'neither';
+    const said = 'Pulling wins at 1 of 2 lengths, makes no difference at 1';
+    expect(sweepLines(report, styleOf(false)).join(' ')).toContain(`${said} in the range measured`);
+    expect(sweepParts(report).headline).toBe(said);
   });
 
   it('measures what --mode names', async () => {

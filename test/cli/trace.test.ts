@@ -1,5 +1,9 @@
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { main } from '../../src/cli/app.ts';
+import { nodeDeps } from '../../src/cli/node-deps.ts';
 import { fakeWorld } from './fake.ts';
 
 const row = (timestamp: number, hash_ids: number[]) =>
@@ -46,6 +50,24 @@ describe('kvferry trace', () => {
       '{"timestamp":4000,"input_length":64,"output_length":4,"hash_ids":[0,1,2,3],"session_id":"trace-0"}',
     );
     expect(world.out()).toContain('wrote 2 requests to o.jsonl; an id stands for 16 tokens.');
+  });
+
+  it('convert: where it fails, or is interrupted, half a trace is not left behind', async () => {
+    const folder = mkdtempSync(path.join(os.tmpdir(), 'kvferry-'));
+    try {
+      const [from, to] = [path.join(folder, 't.jsonl'), path.join(folder, 'o.jsonl')];
+      const line = (i: number) =>
+        JSON.stringify({ timestamp: i, input_length: 512, output_length: 2, hash_ids: [i] });
+      writeFileSync(from, `${Array.from({ length: 2000 }, (_, i) => line(i)).join('\n')}\nno JSON\n`);
+      const deps = await nodeDeps();
+      const { stderr, stdout } = fakeWorld().deps;
+      expect(await main(['trace', 'convert', from, to], { ...deps, stderr, stdout })).toBe(2);
+      expect(existsSync(to)).toBe(false);
+      expect(await main(['trace', 'convert', from, to, '--skip-bad'], { ...deps, stderr, stdout })).toBe(0);
+      expect(readFileSync(to, 'utf8').trim().split('\n')).toHaveLength(2000);
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
   });
 
   it('convert: blocks without ids, and ids too large for others, get ids that no other block has', async () => {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { type CurvePoint, crossover, thresholdCost } from '../../src/measure/crossover.ts';
+import { type CurvePoint, crossover, recomputeOverPull, thresholdCost } from '../../src/measure/crossover.ts';
+import { outcomeOf } from '../../src/measure/outcome.ts';
 
 const TOKENS = [8, 16, 32, 64, 128, 256, 512];
 
@@ -84,5 +85,24 @@ describe('what a threshold comes to', () => {
     expect(never.totalMs).toBeCloseTo(7 * 20 + 0.5 * TOKENS.reduce((a, b) => a + b), 9);
     // From the threshold on: 128 is pulled at 128, computed at 129.
     expect(thresholdCost(points, 128).totalMs).not.toBeCloseTo(thresholdCost(points, 129).totalMs, 1);
+  });
+});
+
+describe('who is ahead at one length', () => {
+  const told = (pullMs: number[], recomputeMs: number[]) =>
+    outcomeOf(recomputeOverPull({ tokens: 64, pullMs, recomputeMs }));
+
+  it('is told where the rounds agree', () => {
+    expect(told([20, 21, 20, 22, 21], [40, 41, 43, 40, 42])).toBe('ahead');
+    expect(told([40, 41, 43, 40, 42], [20, 21, 20, 22, 21])).toBe('behind');
+  });
+
+  it('is nobody where pulling won two rounds of five, though its median is the less', () => {
+    expect(told([20, 20, 30, 31, 24], [26, 27, 25, 26, 23])).toBe('tie');
+  });
+
+  it('is told of a single round where the two differ by more than one measurement does', () => {
+    expect(told([20], [30])).toBe('ahead');
+    expect(told([20], [20.4])).toBe('tie');
   });
 });

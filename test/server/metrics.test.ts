@@ -290,6 +290,7 @@ it("the router's tell what its clients saw", async () => {
     latencyMs: 180,
     outputTokens: 3,
     prompt: { promptTokens: 50, localHitTokens: 16, pulledTokens: 30, computedTokens: 4, noPull: null },
+    storedTokens: 0,
     reason: 'length',
     maxTokens: 3,
   });

@@ -78,6 +78,7 @@ export class StubService {
               finishReason: 'length' as const,
               stopReason: null,
               prompt: { ...account, computedTokens: ids.length - 3 },
+              storedTokens: 0,
               kvTransferParams: this.kvTransferParams,
             }
           : null;

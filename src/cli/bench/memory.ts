@@ -3,6 +3,7 @@
  * the devices' or the shared memory is another than after the tenth turn.
  */
 import { parseRunConfig } from '../../config/run.ts';
+import { ConfigError } from '../../errors.ts';
 import { EngineCluster } from '../../fleet/cluster.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';
 import { loadArchitecture } from '../../model/load.ts';
@@ -36,6 +37,11 @@ await runBench(async () => {
     model: 'nano',
     rounds: 1000,
   });
+  // Nothing would be held against anything.
+  if (options.rounds <= FIRST_MARK)
+    throw new ConfigError(
+      `--rounds is ${options.rounds}: wanted more than ${FIRST_MARK}, after which memory is to stay as it is`,
+    );
   const config = parseRunConfig({
     model: options.model,
     adapter: options.adapter,

@@ -17,6 +17,7 @@ import { calibrationDocument } from '../calibrate-document.ts';
 import { calibrationLines } from '../calibrate-output.ts';
 import { type CommandContext, EXIT, type ExitCode, type Output } from '../deps.ts';
 import { commandLines, formatSeconds, plural } from '../format.ts';
+import { tellingWhatIsLost } from '../interrupted.ts';
 import { textOutput, writeJson } from '../json-option.ts';
 import { checkFiles } from '../outputs.ts';
 import { writePages } from '../pages.ts';
@@ -25,7 +26,7 @@ import { printFitted } from '../simulate/fitted.ts';
 import { printMeasured } from '../simulate/validate.ts';
 import { styleOf } from '../table.ts';
 import { createTimeLeft } from '../time-left.ts';
-import { refuseUnused, unusedByEngines } from '../unused.ts';
+import { refuseUnused, unusedByCalibrate } from '../unused.ts';
 import { quote } from '../vllm/shell.ts';
 
 export const calibrateSpec: CommandSpec = {
@@ -70,7 +71,7 @@ async function calibrateCommand(
   { deps, signal }: CommandContext,
   { args, given: asked }: Asked,
 ): Promise<ExitCode> {
-  refuseUnused(asked, unusedByEngines(config));
+  refuseUnused(asked, unusedByCalibrate(config));
   const [file] = args;
   await checkFiles(config, deps, file === undefined ? {} : { 'the profile': file });
   if (config.fromReport !== null) return fromReport(config.fromReport, file, config, deps);
@@ -84,19 +85,25 @@ async function calibrateCommand(
   progress.line(`starting ${countEngines(options)} with ${config.model} on ${adapter.name}`);
   const cluster = await deps.backend.startCluster(options);
   try {
-    const profile = await timed(
-      progress,
-      deps,
-      'calibrate',
-      calibrationTurns(cluster, given(config)),
-      (onProgress) =>
-        calibrate(cluster, {
-          ...given(config),
-          version: deps.version,
-          date: deps.today(),
-          signal,
-          onProgress,
-        }),
+    const turns = calibrationTurns(cluster, given(config));
+    let measured = 0;
+    const measuring = timed(progress, deps, 'calibrate', turns, (onProgress) =>
+      calibrate(cluster, {
+        ...given(config),
+        version: deps.version,
+        date: deps.today(),
+        signal,
+        onProgress(done, total, what) {
+          measured = done;
+          onProgress(done, total, what);
+        },
+      }),
+    );
+    const profile = await tellingWhatIsLost(
+      measuring,
+      { deps, signal },
+      () =>
+        `No profile: ${measured} of ${plural(turns, 'turn')} were measured, and costs are fitted to all of them. Nothing is written. Fewer --rounds take less time.`,
     );
     // Before what takes longer: what was measured is kept whatever comes.
     if (file !== undefined) await deps.writeTextFile(file, `${JSON.stringify(profile, null, 2)}\n`);
@@ -108,7 +115,7 @@ async function calibrateCommand(
       : null;
     await cluster.checkIntegrity();
     const { least_tokens, most_tokens } = profile.fit;
-    const thresholds = [...new Set([profile.recommended_threshold, 64, 0, null])];
+    const thresholds = [...new Set([profile.recommended_threshold, config.threshold, 64, 0, null])];
     const regret = expectedRegret(profile, thresholds, least_tokens, most_tokens);
     const tables = textOutput(config, deps);
     tables.write(`${calibrationLines(profile, regret, check, styleOf(deps.color)).join('\n')}\n`);
@@ -118,7 +125,11 @@ async function calibrateCommand(
       tellUse(file, { use, model: config.model }, tables);
     }
     if (config.costsOut !== null)
-      await simulationCosts(cluster, profile, config.costsOut, config, progress, { deps, signal });
+      await tellingWhatIsLost(
+        simulationCosts(cluster, profile, config.costsOut, config, progress, { deps, signal }),
+        { deps, signal },
+        () => `${config.costsOut} is not written: its times are fitted to all rounds.`,
+      );
     const report: CalibrationReport = { profile, expected_regret: regret.map(snake), check };
     await writeJson(report, config, deps);
     await writePages(calibrationDocument(profile, regret, check), config, deps);

@@ -15,6 +15,7 @@ import { allText, fileText } from '../export/files.ts';
 import { llmDFiles } from '../export/llm-d.ts';
 import { clusterPlan } from '../export/plan.ts';
 import { sglangFiles } from '../export/sglang.ts';
+import { workloadDefaults } from '../multiturn/settings.ts';
 import { vllmExport, vllmText } from '../vllm/export.ts';
 
 export const exportSpec: CommandSpec = {
@@ -37,6 +38,8 @@ export const exportSpec: CommandSpec = {
     'store',
     'general',
   ],
+  defaults: workloadDefaults,
+  defaultNotes: { threshold: '64, divided as --scale says' },
   examples: [
     'kvferry export tokenizer ./nano-tokenizer --model nano',
     'kvferry export config --threshold 0 > kvferry.json',
@@ -49,9 +52,13 @@ export const exportSpec: CommandSpec = {
 async function exportCommand(
   config: RunConfig,
   { deps }: CommandContext,
-  { args }: Asked,
+  { args, given }: Asked,
 ): Promise<ExitCode> {
   const [what, dir] = args;
+  if (given.has('json') && (what === 'config' || what === 'tokenizer'))
+    throw new ConfigError(
+      `--json is of no use to export ${what}, which ${what === 'config' ? 'prints JSON: use > FILE' : 'writes the files that others load'}; leave it out`,
+    );
   if (what === 'config') {
     if (dir !== undefined)
       throw new ConfigError(`export config prints to stdout: leave '${dir}' out, and use > FILE`);

@@ -11,6 +11,7 @@ import type { Search, Space } from '../../simulate/plan/space.ts';
 import type { Asked, CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { formatSeconds, plural } from '../format.ts';
+import { tellingWhatIsLost } from '../interrupted.ts';
 import { textOutput, writeJson } from '../json-option.ts';
 import { checkFiles } from '../outputs.ts';
 import { writePages } from '../pages.ts';
@@ -21,7 +22,7 @@ import { engineOf, type Found, goodputReport, planHead, roundsReport, rowOf } fr
 import { longestOf, preparePlan, withTrials } from '../plan/trials.ts';
 import type { PlanWorkload } from '../plan/workload.ts';
 import { createProgress } from '../progress.ts';
-import { refuseUnused, unusedByPlan } from '../unused.ts';
+import { NEVER_OF_PLAN, refuseUnused, unusedByPlan } from '../unused.ts';
 
 /** Tokens that an engine's pool holds where nobody says: Dynamo's mocker's 16384 blocks of 16. */
 const POOL_TOKENS = 262_144;
@@ -46,6 +47,7 @@ export const planSpec: CommandSpec = {
     'pages',
     'general',
   ],
+  refuses: NEVER_OF_PLAN,
   argument: 'inputFile',
   lists: ['threshold', 'store'],
   defaults(given) {
@@ -96,9 +98,10 @@ async function plan(config: RunConfig, context: CommandContext, { lists, given }
   const progress = createProgress(deps);
   const begunMs = deps.now();
   const rounds: Round[] = [];
+  let simulations = 0;
   progress.begin('planning', null);
-  const world = { signal, deps, progress };
-  const { search, result } = await withTrials(sized, prepared, world, async (trials) => {
+  const world = { signal, deps, progress, onTrial: () => void simulations++ };
+  const searching = withTrials(sized, prepared, world, async (trials) => {
     const search: Search = {
       ...{ trials, space },
       samples: samplesOf(longestOf(workload)),
@@ -106,6 +109,12 @@ async function plan(config: RunConfig, context: CommandContext, { lists, given }
     };
     return { search, result: await found(sized, config, search, workload) };
   });
+  const { search, result } = await tellingWhatIsLost(
+    searching.finally(() => progress.end()),
+    context,
+    () =>
+      `No plan: ${plural(simulations, 'simulation')} had begun, and what to choose is known when all are over. Nothing is written. A shorter --sample takes less time, and so do fewer --engines, --routing and --threshold.`,
+  );
   const { trials } = search;
   const report: PlanReport = {
     ...planHead(sized, costs, workload, search, deps.version),
@@ -113,7 +122,6 @@ async function plan(config: RunConfig, context: CommandContext, { lists, given }
     rounds: roundsReport(rounds),
     ...{ simulations: trials.count, simulated_requests: trials.requests },
   };
-  progress.end();
   deps.stderr.write(
     `${plural(trials.requests, 'request')} simulated in ${formatSeconds(deps.now() - begunMs)}\n`,
   );

@@ -17,7 +17,7 @@ import { createProgress } from '../progress.ts';
 import { preparePullPolicy } from '../pull-policy.ts';
 import { startCluster } from '../start-cluster.ts';
 import { openNamedTrace } from '../trace/open.ts';
-import { refuseUnused, unusedByReplay } from '../unused.ts';
+import { NEVER_OF_REPLAY, refuseUnused, unusedByReplay } from '../unused.ts';
 
 export const replaySpec: CommandSpec = {
   usage: 'replay [trace]',
@@ -42,6 +42,7 @@ export const replaySpec: CommandSpec = {
     'outputs',
     'general',
   ],
+  refuses: NEVER_OF_REPLAY,
   argument: 'trace',
   defaults: ({ mode, routing }) => {
     const policies = routingChoices(routing);

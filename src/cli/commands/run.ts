@@ -28,7 +28,7 @@ import { preparePullPolicy } from '../pull-policy.ts';
 import { wantOneRouting } from '../settings.ts';
 import { startCluster } from '../start-cluster.ts';
 import { plainStyle } from '../table.ts';
-import { followSpans } from '../tracing.ts';
+import { followSpans, type Tracing } from '../tracing.ts';
 import { refuseUnused, unusedByEngines } from '../unused.ts';
 import { checkFits, chooseConversations, mostOutputTokens } from '../workload.ts';
 
@@ -94,6 +94,7 @@ async function run(config: RunConfig, { deps, signal }: CommandContext, { given 
 
   const progress = createProgress(deps);
   const cluster = await startCluster(options, adapter.name, pullPolicy, progress, { deps, signal });
+  let tracing: Tracing | null = null;
   try {
     cluster.onWaiting((_, reason) => progress.line(reason));
     const recorded =
@@ -101,7 +102,7 @@ async function run(config: RunConfig, { deps, signal }: CommandContext, { given 
         ? null
         : (await import('../../recording/recording.ts')).startRecording(cluster, config);
     const served = recorded?.cluster ?? cluster;
-    const tracing = await followSpans(cluster, config, deps);
+    tracing = await followSpans(cluster, config, deps);
     const timelines = new TimelineKeeper();
     cluster.onSpan((span) => timelines.add(span));
     const keeper = options.keepLogits ? new LogitKeeper() : null;
@@ -144,6 +145,8 @@ async function run(config: RunConfig, { deps, signal }: CommandContext, { given 
     return agreement(report).agree ? asserted : EXIT.failed;
   } finally {
     progress.end();
+    // Where something failed, what was traced until then is a whole file too.
+    await tracing?.end().catch(() => {});
     await cluster.close();
   }
 }

@@ -8,7 +8,7 @@ import type { RunningServer, ServerOptions } from '../../server/serve.ts';
 import type { Asked, CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { textOutput, writeJson } from '../json-option.ts';
-import { createProgress } from '../progress.ts';
+import { createProgress, type Progress } from '../progress.ts';
 import { preparePullPolicy } from '../pull-policy.ts';
 import { routingFields, turnOf, turnRoutingLines } from '../routing-table.ts';
 import { scalingFields, scalingLines } from '../scaling-table.ts';
@@ -65,7 +65,7 @@ async function serve(
   wantOneRouting(config);
   const options = clusterOptions(config, architecture, adapter.software);
   const pullPolicy = await preparePullPolicy(config, { deps, signal });
-  const progress = createProgress(deps);
+  const progress = config.logFormat === 'json' ? notedBy(serving.log) : createProgress(deps);
   progress.line(await startingLine(options, adapter.name, deps));
   const server = await deps.servers.start(options, serving, async (cluster) => {
     await pullPolicy.apply(cluster, progress);
@@ -81,6 +81,14 @@ async function serve(
   }
   return EXIT.good;
 }
+
+/** For machines that read the log there is nothing else on stderr. */
+const notedBy = ({ note }: ServerOptions['log']): Progress => ({
+  line: note,
+  begin: note,
+  update() {},
+  end() {},
+});
 
 /** A config file may list several: those are for `run` too, and the last of them is served. */
 function wantOneMode({ mode }: RunConfig, given: ReadonlySet<RunKey>): void {

@@ -13,6 +13,7 @@ import { summarise } from '../../simulate/summary.ts';
 import type { Asked, CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { formatSeconds, plural } from '../format.ts';
+import { tellingWhatIsLost } from '../interrupted.ts';
 import { textOutput, writeJson } from '../json-option.ts';
 import { benchDefaults, checkBench } from '../multiturn/settings.ts';
 import { checkFiles } from '../outputs.ts';
@@ -108,7 +109,13 @@ async function simulate(config: RunConfig, context: CommandContext, { given }: A
 
   const progress = createProgress(deps);
   const begunMs = deps.now();
-  const outcomes = await runJobs(config, prepared, signal, deps, progress);
+  const simulating = runJobs(config, prepared, signal, deps, progress);
+  const outcomes = await tellingWhatIsLost(
+    simulating,
+    context,
+    () =>
+      'No report: it is of whole simulations. Nothing is written. Fewer --arrivals, a --limit of the trace, or fewer --mode and --routing take less time.',
+  );
   const world = prepared.world(signal, () => {});
   const arms = planned.arms.map((arm, i) => summarise(arm, outcomes[i]!, world.slo));
   const simulatedMs = deps.now() - begunMs;

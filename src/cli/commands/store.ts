@@ -11,6 +11,7 @@ import { blockAt } from '../../store/server-keys.ts';
 import type { Asked, CommandSpec } from '../arguments.ts';
 import { type CliDeps, type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { formatCount, plural, WIDTH, wrap } from '../format.ts';
+import { tellingWhatIsLost } from '../interrupted.ts';
 import { left, renderTable, right, styleOf } from '../table.ts';
 
 export const storeSpec: CommandSpec = {
@@ -29,6 +30,13 @@ export const storeSpec: CommandSpec = {
 
 const ACTIONS = ['ls', 'verify', 'clear'] as const;
 type Action = (typeof ACTIONS)[number];
+
+/** Of each, what an interrupt leaves. */
+const ENDED_EARLY: Readonly<Record<Action, string>> = {
+  ls: 'Not all was looked at: nothing is told.',
+  verify: 'Not every block was read: nothing is told.',
+  clear: 'Not every block is removed: run it again for the rest.',
+};
 
 /** How often a server's blocks under way are told. */
 const TELL_EVERY_MS = 10_000;
@@ -60,14 +68,16 @@ interface Namespace {
   newestMs?: number;
 }
 
-async function storeCommand(config: RunConfig, { deps }: CommandContext, { args }: Asked): Promise<ExitCode> {
+async function storeCommand(config: RunConfig, context: CommandContext, { args }: Asked): Promise<ExitCode> {
+  const { deps, signal } = context;
   const [what, where] = args;
   if (what === undefined) throw new ConfigError(`store has nothing to do: ${WANTED}`);
   if (!isAction(what)) throw new ConfigError(`there is no 'store ${what}': ${WANTED}`);
   if (where === undefined) throw new ConfigError(`store ${what} has no folder: ${WANTED}`);
-  const place = await placeAt(where, deps);
+  const place = await placeAt(where, deps, signal);
   try {
-    return await lookInto(place, what, config, deps);
+    const looking = lookInto(place, what, config, deps);
+    return await tellingWhatIsLost(looking, context, () => ENDED_EARLY[what]);
   } finally {
     place.close();
   }
@@ -131,26 +141,26 @@ function tableOf(namespaces: readonly Namespace[], deps: CliDeps): string[] {
   return renderTable(columns, rows, styleOf(deps.color));
 }
 
-async function placeAt(where: string, deps: CliDeps): Promise<Place> {
-  if (isStoreUrl(where)) return serverPlace(where, deps);
+async function placeAt(where: string, deps: CliDeps, signal: AbortSignal): Promise<Place> {
+  if (isStoreUrl(where)) return serverPlace(where, deps, signal);
   const folder = deps.storeFolder(where);
   return {
     location: where,
     kind: 'folder',
     list: () => listFolder(folder),
     async verify() {
-      const { blocks, broken } = await verifyFolder(folder);
+      const { blocks, broken } = await verifyFolder(folder, signal);
       return {
         blocks,
         broken: broken.map((entry) => ({ block: blockIn({ name: entry.file })!, why: entry.why, entry })),
       };
     },
-    clear: () => clearFolder(folder),
+    clear: () => clearFolder(folder, signal),
     close() {},
   };
 }
 
-async function serverPlace(url: string, deps: CliDeps): Promise<Place> {
+async function serverPlace(url: string, deps: CliDeps, signal: AbortSignal): Promise<Place> {
   const location = withoutPassword(url);
   const wrong = wrongInStoreUrl(url);
   if (wrong !== null) throw new ConfigError(`the URL ${location} ${wrong}: wanted redis://HOST:PORT`);
@@ -161,7 +171,7 @@ async function serverPlace(url: string, deps: CliDeps): Promise<Place> {
     toldMs = deps.now();
     deps.stderr.write(`${plural(blocks, 'block')} so far\n`);
   };
-  const look = { server, sleep: deps.sleep, onProgress };
+  const look = { server, sleep: deps.sleep, signal, onProgress };
   return {
     location,
     kind: 'server',

@@ -22,7 +22,8 @@ export const traceSpec: CommandSpec = {
   description:
     "Show what a trace of requests is like (info FILE), or write it in Mooncake's format (convert FILE OUT), scaled if you say so.",
   groups: ['trace', 'pacing', 'general'],
-  defaultNotes: { trace: 'FILE stands after info or convert' },
+  // The file stands after info or convert.
+  refuses: ['trace'],
   examples: [
     'kvferry trace info conversation_trace.jsonl',
     'kvferry trace convert AzureLLMInferenceTrace_conv.csv azure.jsonl --limit 1000',
@@ -89,10 +90,13 @@ async function convert(config: RunConfig, out: string, { deps, signal }: Command
       await file.drained();
       written++;
     }
-  } finally {
-    await file.close();
+    if (written === 0) throw new ConfigError(`${source} has no request that can be used`);
+  } catch (error) {
+    // Half a trace looks like a whole one.
+    await file.discard();
+    throw error;
   }
-  if (written === 0) throw new ConfigError(`${source} has no request that can be used`);
+  await file.close();
   const { say } = printer(textOutput(config, deps), deps.color);
   const blockSize = writer.blockSize;
   say(

@@ -99,7 +99,9 @@ const objectName = (text: string): string =>
     .split('/')
     .at(-1)!
     .replace(/[^a-z0-9]+/g, '-')
-    .replace(/^-|-$/g, '')}`.slice(0, 40);
+    .replace(/^-/, '')}`
+    .slice(0, 40)
+    .replace(/-$/, '');
 
 function readParameters({ routingConfig }: RunConfig, policy: RoutingName): unknown {
   try {

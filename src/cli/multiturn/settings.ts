@@ -22,8 +22,6 @@ export const SERVERS_MODEL = 'auto';
 export function benchDefaults(given: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const remote = given.endpoint !== undefined || given.url !== undefined;
   const workload = given.inputFile === undefined && given.preset === undefined ? DEFAULT_PRESET : {};
-  const { preset, scale } = { ...workload, ...given } as { preset?: unknown; scale?: unknown };
-  const divisor = typeof scale === 'string' ? scaleDivisor(scale) : null;
   const ways = asksForWays(given);
   return {
     ...workload,
@@ -31,6 +29,15 @@ export function benchDefaults(given: Readonly<Record<string, unknown>>): Record<
     ...(ways && String(given.paths).includes('cost-aware') ? { pullPolicy: 'cost-aware' } : {}),
     model: remote ? SERVERS_MODEL : DEFAULT_MODEL,
     ...modesAndExperiments(given),
+    ...workloadDefaults({ ...workload, ...given }),
+  };
+}
+
+/** What follows from the preset and the scale: the clients that it was published with, and a threshold divided as lengths are. */
+export function workloadDefaults(given: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const { preset, scale } = given;
+  const divisor = typeof scale === 'string' ? scaleDivisor(scale) : null;
+  return {
     ...(preset === 'pr32553' && clientsOf(given)),
     ...(divisor !== null && { threshold: scaledThreshold(divisor) }),
   };

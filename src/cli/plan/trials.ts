@@ -54,7 +54,12 @@ const sloOf = ({ sloTtft: ttftMs, sloTpot: tpotMs, attainment }: RunConfig): Slo
 export async function withTrials<T>(
   config: RunConfig,
   prepared: PreparedPlan,
-  { signal, deps, progress }: { signal: AbortSignal; deps: CliDeps; progress: Progress },
+  {
+    signal,
+    deps,
+    progress,
+    onTrial,
+  }: { signal: AbortSignal; deps: CliDeps; progress: Progress; onTrial: () => void },
   work: (trials: Trials) => Promise<T>,
 ): Promise<T> {
   const about = { text: '' };
@@ -63,6 +68,7 @@ export async function withTrials<T>(
       ...how,
       slo: sloOf(config),
       onTrial({ candidate, sample }) {
+        onTrial();
         about.text = `${candidate.prefill} P + ${candidate.decode} D, ${candidate.routing.name}, of ${sample}`;
         progress.update(trials.count, about.text);
       },

@@ -30,8 +30,8 @@ export async function runJobs(
       const { label } = arms[job.arm]!;
       progress.begin(seeds > 1 ? `${label}, seed ${job.seed}` : label, prepared.workload.turns);
       const world = prepared.world(signal, (done, ms) => progress.update(done, formatSeconds(ms)));
-      keep(job, await simulateSeed(arms[job.arm]!, world, job.seed));
-      progress.end();
+      const simulated = simulateSeed(arms[job.arm]!, world, job.seed);
+      keep(job, await simulated.finally(() => progress.end()));
     }
     return outcomes;
   }

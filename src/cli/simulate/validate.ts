@@ -49,8 +49,7 @@ export async function validateArms(
     ...{ runs, seed: config.seed, signal, between },
     clock: { now: deps.now, sleep: (ms) => deps.sleep(ms) },
     onRun: (label, run) => progress.update(done++, `${label}, ${run === 0 ? 'warming up' : `run ${run}`}`),
-  });
-  progress.end();
+  }).finally(() => progress.end());
   return { arms, ranking: ranking(arms) };
 }
 

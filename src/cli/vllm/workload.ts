@@ -4,7 +4,7 @@ import { type RunConfig, SHIPPED } from '../../config/run.ts';
 import type { Distribution } from '../../workload/distributions.ts';
 import { parseAnswered, parseConversations, parseMessages } from '../../workload/file.ts';
 import { type GeneratorSpec, generateConversations, parseGenerator } from '../../workload/generate.ts';
-import { PR32553_CLIENTS, pr32553 } from '../../workload/pr32553.ts';
+import { pr32553 } from '../../workload/pr32553.ts';
 import { shippedConversation } from '../../workload/shipped.ts';
 import type { TextConversation } from '../../workload/types.ts';
 import type { CliDeps } from '../deps.ts';
@@ -130,10 +130,10 @@ function openAiList(conversations: readonly TextConversation[]) {
 }
 
 function benchmark(config: RunConfig, file: string, [min, max]: readonly [number, number]): VllmCommand {
-  const preset = config.preset === 'pr32553';
-  const clients = preset ? PR32553_CLIENTS.numClients : Math.max(config.numClients, config.concurrency);
+  // Conversations of run are served at once too.
+  const clients = config.preset ? config.numClients : Math.max(config.numClients, config.concurrency);
   const [servedName] = servedNames(config);
-  const active = config.maxActiveConversations ?? (preset ? PR32553_CLIENTS.maxActiveConversations : clients);
+  const active = config.maxActiveConversations ?? clients;
   return {
     what: "the benchmark (vLLM's benchmarks/multi_turn)",
     env: {},

@@ -47,6 +47,10 @@ export interface ServedRound {
   runtimeMs: number;
 }
 
+/** Of a round that was cut short: until the last answer that there is. */
+export const runtimeOf = (requests: readonly MeasuredRequest[]): number =>
+  requests.reduce((most, { sample }) => Math.max(most, sample.start_ms + sample.latency_ms), 0);
+
 /** Failed requests of all rounds by message. */
 export function mergeErrors(rounds: readonly { errors: ReadonlyMap<string, number> }[]): Map<string, number> {
   const all = new Map<string, number>();

@@ -7,7 +7,14 @@ import { summariseMode } from '../../measure/bench-summary.ts';
 import { plural } from '../../measure/format.ts';
 import { timerMs } from '../../platform/clock.ts';
 import type { ReportSource } from '../run-report.ts';
-import { countError, mergeErrors, requestsOf, type ServedRound, serveConversations } from './clients.ts';
+import {
+  countError,
+  mergeErrors,
+  requestsOf,
+  runtimeOf,
+  type ServedRound,
+  serveConversations,
+} from './clients.ts';
 import type { EndpointTarget } from './endpoint-target.ts';
 import { makeBenchReport, type Workload } from './report.ts';
 import type { ServeOptions } from './rounds.ts';
@@ -114,11 +121,9 @@ async function serveRounds(
     budget === null ? null : setTimeout(() => time.abort(), timerMs(Math.max(0, begunMs + budget - now())));
   const served: ServedRound[] = [];
   let part: ServedRound = { requests: [], errors: new Map(), runtimeMs: 0 };
-  let roundBegunMs = now();
   try {
     for (let round = 1; round <= rounds; round++) {
       part = { requests: [], errors: new Map(), runtimeMs: 0 };
-      roundBegunMs = now();
       watcher.roundBegins(round, rounds, total);
       const done = await serveConversations(target, conversations, {
         ...options,
@@ -140,7 +145,7 @@ async function serveRounds(
     const incomplete = signal.aborted
       ? 'interrupted'
       : `the budget ended in round ${served.length + 1} of ${rounds}`;
-    if (served.length === 0) served.push({ ...part, runtimeMs: now() - roundBegunMs });
+    if (served.length === 0) served.push({ ...part, runtimeMs: runtimeOf(part.requests) });
     return { served, incomplete };
   } finally {
     if (timer) clearTimeout(timer);

@@ -1,21 +1,19 @@
 /** What arms served, round by round; of rounds that were cut short as much as can be compared. */
 import type { MeasuredRequest } from '../../measure/bench-summary.ts';
-import { countError, type ServedRound } from './clients.ts';
+import { countError, runtimeOf, type ServedRound } from './clients.ts';
 import type { Arm } from './experiments.ts';
 import type { ArmRound } from './rounds.ts';
 
 export class KeptRounds {
   readonly #rounds: Map<Arm, ArmRound[]>;
-  readonly #now: () => number;
-  #underWay: ({ arm: Arm; begunMs: number } & Omit<ServedRound, 'runtimeMs'>) | null = null;
+  #underWay: ({ arm: Arm } & Omit<ServedRound, 'runtimeMs'>) | null = null;
 
-  constructor(arms: readonly Arm[], now: () => number) {
+  constructor(arms: readonly Arm[]) {
     this.#rounds = new Map(arms.map((arm) => [arm, []]));
-    this.#now = now;
   }
 
   begins(arm: Arm): void {
-    this.#underWay = { arm, begunMs: this.#now(), requests: [], errors: new Map() };
+    this.#underWay = { arm, requests: [], errors: new Map() };
   }
 
   answered(request: MeasuredRequest): void {
@@ -45,8 +43,8 @@ export class KeptRounds {
     const whole = Math.min(...[...this.#rounds.values()].map((rounds) => rounds.length));
     if (whole > 0) return new Map([...this.#rounds].map(([arm, rounds]) => [arm, rounds.slice(0, whole)]));
     if (!this.#underWay) return this.#rounds;
-    const { arm, begunMs, requests, errors } = this.#underWay;
-    const served = { round: 1, requests, errors, runtimeMs: this.#now() - begunMs, counters: null };
+    const { arm, requests, errors } = this.#underWay;
+    const served = { round: 1, requests, errors, runtimeMs: runtimeOf(requests), counters: null };
     return new Map([...this.#rounds, [arm, [served]]]);
   }
 }

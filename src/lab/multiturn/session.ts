@@ -69,10 +69,7 @@ export async function runSession(
   watcher: SessionWatcher,
 ): Promise<SessionResult> {
   const { now, deadlineMs } = options;
-  const served = new KeptRounds(
-    planned.flatMap(({ arms }) => arms),
-    now,
-  );
+  const served = new KeptRounds(planned.flatMap(({ arms }) => arms));
   const notes: string[] = [];
   const leftMs = (): number =>
     deadlineMs === null ? Number.POSITIVE_INFINITY : deadlineMs - CLOSING_MS - now();

@@ -119,7 +119,7 @@ export async function replayTrace(
   const { temperature, topK, topP, seed } = config;
   const target = new ClusterTarget(cluster, { temperature, topK, topP, seed });
   const tokens = new TraceTokens(cluster.info.model.vocabSize, seed);
-  const served = new KeptRounds(plan.arms, now);
+  const served = new KeptRounds(plan.arms);
   const notes = [describeScale(trace.scale), ...keptNotes(config, [plan])];
   const planned = config.rounds ?? 1;
   watcher.planned(planned, null);

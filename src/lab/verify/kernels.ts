@@ -1,5 +1,6 @@
 /** Check (a): each kernel, dispatched alone with random inputs, against float64; shapes of the user's model and odd ones. */
 import { unmeasured } from '../../config/arithmetic.ts';
+import { plural } from '../../measure/format.ts';
 import type { AdapterForm } from '../../model/kernel-variants.ts';
 import type { Platform } from '../../platform/types.ts';
 import { attention } from './attention-kernel.ts';
@@ -31,7 +32,7 @@ export function kernelChecks(platform: Platform): CheckProvider {
 }
 
 /** The portable forms everywhere; the others where the runner takes them. */
-function checksFor(forms: KernelBench['forms']): KernelCheck[] {
+export function checksFor(forms: KernelBench['forms']): KernelCheck[] {
   const [chosen] = forms;
   return [
     embedding,
@@ -57,15 +58,16 @@ const attentionOf = (form: AdapterForm): KernelCheck =>
     : attention('attention', 'attention', form);
 
 function judge(findings: readonly Finding[]): CheckResult {
+  if (findings.length === 0) return { ok: false, detail: 'there was nothing to compare' };
   const share = ({ error, bound }: Finding): number => (error === 0 ? 0 : error / bound);
   const worst = findings.reduce((a, b) => (share(b) > share(a) ? b : a));
-  const ok = findings.length > 0 && findings.every(({ error, bound }) => error <= bound);
+  const ok = findings.every(({ error, bound }) => error <= bound);
   const shown = (value: number): string => (Number.isInteger(value) ? `${value}` : value.toExponential(1));
   return {
     ok,
     detail:
       worst.error === 0
-        ? `${findings.length} cases, all exactly as float64 has them`
-        : `${findings.length} cases, at worst ${shown(worst.error)} (at most ${shown(worst.bound)}): ${worst.what}`,
+        ? `${plural(findings.length, 'case')}, all exactly as float64 has them`
+        : `${plural(findings.length, 'case')}, at worst ${shown(worst.error)} (at most ${shown(worst.bound)}): ${worst.what}`,
   };
 }

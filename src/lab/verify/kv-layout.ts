@@ -90,9 +90,11 @@ export function assemble(
   const layerBytes = 2 * layout.numKvHeads * layout.blockSize * headBytes(layout);
   const blocks = Array.from({ length: count }, () => new Uint8Array(layout.numLayers * layerBytes));
   const from = new Array<number>(layout.numLayers).fill(0);
-  groups.forEach(({ layers }, group) => {
+  groups.forEach(({ spec, layers }, group) => {
     const pages = byGroup[group] ?? [];
     const first = count - pages.length;
+    // What is missing would be compared with nothing.
+    invariant(first === 0 || spec.kind !== 'full', () => `${pages.length} blocks of ${count} are there`);
     layers.forEach((layer, place) => {
       from[layer] = first * layout.blockSize;
       pages.forEach((page, i) => {

@@ -139,6 +139,7 @@ export const gemm = (name: string, kernelName: GemmKernel, form: AdapterForm): K
         if (wantsOf(kernelName).halves && dtype === 'f32') continue;
         const matrix = random.matrix(inputs, fewerColumns(inputs, outputs), dtype);
         const error = await gemmError(bench, kernelName, form, matrix, BIASED.includes(matrixName), random);
+        if (error === null) continue;
         const what = `${dtype}, ${inputs} x ${matrix.columns} of ${name}`;
         findings.push({ what, error, bound: bench.arithmetic === 'f16' ? halvesBound(inputs) : BOUND });
       }
@@ -147,7 +148,7 @@ export const gemm = (name: string, kernelName: GemmKernel, form: AdapterForm): K
   },
 });
 
-/** The largest over all variants and numbers of rows. */
+/** The largest over all variants and numbers of rows; null: none of them takes such a matrix. */
 async function gemmError(
   bench: KernelBench,
   kernelName: GemmKernel,
@@ -155,7 +156,7 @@ async function gemmError(
   matrix: Matrix,
   useBias: boolean,
   random: RandomNumbers,
-): Promise<number> {
+): Promise<number | null> {
   const { rows: inputs, columns } = matrix;
   const a = random.values(MOST_ROWS * inputs);
   const bias = random.values(columns);
@@ -164,7 +165,7 @@ async function gemmError(
   const forms = GEMM_FORMS.filter((chosen) => formOf(chosen).name === kernelName);
   const variants = forms.map((chosen) => gemmVariant(bench.library, form, matrix.dtype === 'f32', chosen));
   await Promise.all(variants.map(({ kernel }) => bench.library.make(kernel)));
-  let error = 0;
+  let error: number | null = null;
   for (const { kernel, rows: tileRows, columns4: tileColumns4, evenColumns } of variants) {
     if (evenColumns && columns4 % 2 !== 0) continue;
     for (const rows of ROW_COUNTS) {
@@ -182,7 +183,7 @@ async function gemmError(
         [Math.ceil(columns4 / tileColumns4), Math.ceil(rows / tileRows)],
       );
       const expected = padded(all.subarray(0, rows * columns), columns);
-      error = Math.max(error, largestError(new Float32Array(out!), expected));
+      error = Math.max(error ?? 0, largestError(new Float32Array(out!), expected));
     }
   }
   return error;

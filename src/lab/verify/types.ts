@@ -19,7 +19,7 @@ export interface Check {
 }
 
 export const CHECK_GROUPS = {
-  a: 'each kernel against a float64 oracle',
+  a: 'kernels one by one against a float64 oracle',
   b: 'the modes give the same tokens and logits',
   c: "pulled blocks equal the holder's, byte for byte, and what a recompute gives",
   d: 'negative controls: damaged KV is noticed',

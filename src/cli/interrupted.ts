@@ -1,0 +1,17 @@
+/** Work whose result comes at its end only: who interrupts it is told what was done, and that nothing came of it. */
+import type { CommandContext } from './deps.ts';
+import { WIDTH, wrap } from './format.ts';
+
+/** Settles as `work` does. `lost`: what to say, in sentences. */
+export async function tellingWhatIsLost<T>(
+  work: Promise<T>,
+  { deps, signal }: CommandContext,
+  lost: () => string,
+): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    if (signal.aborted) for (const line of wrap(lost(), WIDTH)) deps.stderr.write(`${line}\n`);
+    throw error;
+  }
+}

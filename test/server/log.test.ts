@@ -1,0 +1,33 @@
+/** What a server's log says of a request. */
+import { expect, test } from 'vitest';
+import { createLog } from '../../src/server/log.ts';
+import type { RequestRecord } from '../../src/server/observer.ts';
+
+const record = (storedTokens: number): RequestRecord => ({
+  requestId: 'r',
+  firstTokenMs: 12,
+  decodeMs: 4,
+  latencyMs: 16,
+  outputTokens: 3,
+  prompt: { promptTokens: 50, localHitTokens: 16, pulledTokens: 30, computedTokens: 4, noPull: null },
+  storedTokens,
+  reason: 'length',
+  maxTokens: 3,
+});
+
+const told = (format: 'text' | 'json', storedTokens: number): string => {
+  const lines: string[] = [];
+  createLog(format, (line) => lines.push(line)).ended('router', record(storedTokens));
+  return lines.join('\n');
+};
+
+test('what a store gave is not told as pulled', () => {
+  expect(told('text', 0)).toContain('50 prompt tokens (16 hit, 30 pulled), 3 generated');
+  expect(told('text', 20)).toContain('50 prompt tokens (16 hit, 10 pulled, 20 from the store), 3 generated');
+  expect(JSON.parse(told('json', 20))).toMatchObject({
+    hit_tokens: 16,
+    pulled_tokens: 10,
+    stored_tokens: 20,
+  });
+  expect(JSON.parse(told('json', 0))).toMatchObject({ pulled_tokens: 30, stored_tokens: 0 });
+});
