@@ -13,9 +13,6 @@ export interface Computing {
 
 type OnMachine = Computing | { work: 'interruption' };
 
-/** Speed of steps that something else takes time from, as a share of without. */
-const INTERRUPTED = 0.5;
-
 /** Its steps are as fast as they are beside those that compute at the moment. */
 export class Machine {
   readonly #shared: SharedResource<OnMachine>;
@@ -24,9 +21,9 @@ export class Machine {
     this.#shared = new SharedResource<OnMachine>(
       clock,
       (_all, on, count) => {
-        if (on.work === 'interruption') return 1;
-        const beside = speeds(on.work, { prefill: count('prefill'), decode: count('decode') }, on.context);
-        return count('interruption') > 0 ? beside * INTERRUPTED : beside;
+        if (on.work === 'interruption') return 1 / count('interruption');
+        if (count('interruption') > 0) return 0;
+        return speeds(on.work, { prefill: count('prefill'), decode: count('decode') }, on.context);
       },
       ({ work }) => work,
     );
@@ -42,9 +39,9 @@ export class Machine {
     return this.#shared.begin(ms, whenDone, computing);
   }
 
-  /** Takes so many milliseconds from each step that is under way from now on, which go at half their speed for twice that. */
+  /** Steps stand still for so long; several interruptions take as long as all of them. */
   interrupt(ms: number): void {
-    if (ms > 0) this.#shared.begin(ms / (1 - INTERRUPTED), () => {}, { work: 'interruption' });
+    if (ms > 0) this.#shared.begin(ms, () => {}, { work: 'interruption' });
   }
 }
 

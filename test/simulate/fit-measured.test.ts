@@ -1,8 +1,9 @@
 /** Costs from what was measured: stairs stay stairs, and what several steps take beyond them is what they read of each other. */
 import { describe, expect, it } from 'vitest';
 import type { Cluster } from '../../src/fleet/types.ts';
-import { decodeShape, fitted, type Point, prefillSteps } from '../../src/simulate/costs/fit-measured.ts';
+import { fitted, type Point } from '../../src/simulate/costs/fit-measured.ts';
 import { linearCosts, simulationCostsSchema } from '../../src/simulate/costs/linear.ts';
+import { decodeShape, prefillSteps } from '../../src/simulate/costs/shapes.ts';
 
 const TILE = 32;
 const BATCH = 256;

@@ -48,7 +48,7 @@ it('an engine at prompts is as fast as such are beside each other, whatever its 
   for (const ended of await turns) expect(ended).toMatchObject({ ttftMs: 40, latencyMs: 60 });
 });
 
-it('what something else takes from steps it takes from all that are under way, and nothing computes by it', () => {
+it('steps stand still for what something else takes, one after the other, and nothing computes by it', () => {
   const clock = new VirtualClock();
   const machine = new Machine(clock, () => 1);
   const ended: [string, number][] = [];
@@ -56,15 +56,15 @@ it('what something else takes from steps it takes from all that are under way, a
     machine.step(ms, () => ended.push([what, clock.now()]), { work: 'decode', context: 0 });
   step('whole', 10);
   clock.at(2, () => machine.interrupt(3));
-  // Half a millisecond of it is left.
-  clock.at(7, () => step('late', 4));
+  clock.at(4, () => machine.interrupt(2));
+  clock.at(6, () => step('late', 4));
   clock.at(30, () => machine.interrupt(1));
-  clock.at(31, () => expect(machine.computing).toBe(false));
+  clock.at(30.5, () => expect(machine.computing).toBe(false));
   expect(machine.computing).toBe(true);
   while (clock.next());
   expect(ended).toEqual([
-    ['late', 7 + 4 + 0.5],
-    ['whole', 10 + 3],
+    ['late', 6 + 1 + 4],
+    ['whole', 10 + 3 + 2],
   ]);
-  expect(clock.now()).toBe(32);
+  expect(clock.now()).toBe(31);
 });

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../../src/errors.ts';
 import type { Cluster } from '../../src/fleet/types.ts';
 import { CostMeter } from '../../src/simulate/costs/measure.ts';
+import type { StepShape } from '../../src/simulate/costs/types.ts';
 import { fleetOptions, simulated } from './simulated.ts';
 
 const later = () => new Promise((resolve) => setTimeout(resolve, 0));
@@ -182,6 +183,21 @@ it('a READ takes longer while others compute on the machine that all share', asy
   })();
   expect(await fleet.run(work)).toEqual({ alone: 3, beside: 3 + 4 });
 });
+
+it.each([0, 2])(
+  'what a request that decodes adds to a step with prompts is measured: %d ms',
+  async (extraMs) => {
+    const options = fleetOptions({ options: { maxModelLen: 1024 } });
+    const stepMs = ({ decodes, prefills, prefillTokens }: StepShape): number => {
+      const rows = decodes + prefillTokens;
+      return prefills > 0 ? Math.max(5 + decodes, 3 + 0.5 * rows) + extraMs * decodes : 5 + decodes;
+    };
+    const fleet = simulated({ options }, { stepMs }, { runs: false });
+    const { step, decode_step } = (await measured(fleet, options, 2)).costs().file;
+    for (const { ms_per_decode_beside_prompts: ms } of [step, decode_step!])
+      expect(ms).toBeCloseTo(extraMs, 1);
+  },
+);
 
 it.each([0, 3, 8])('what a READ takes from steps beside it is measured: %d ms', async (readFromStepsMs) => {
   const options = fleetOptions({ decode: 2, options: { maxModelLen: 1024 } });

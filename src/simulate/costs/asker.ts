@@ -17,8 +17,17 @@ export class Asker {
     this.#random = new Random(seed, STREAM.measuring);
   }
 
-  /** One engine alone, which sends and pulls nothing. `before`: what its prompt begins with; `found`: tokens that it had. */
-  async engine(engine: EngineClient, tokens: number, maxTokens: number, before: readonly number[] = []) {
+  /**
+   * One engine alone, which sends and pulls nothing. `before`: what its prompt begins with; `onFirst`: called as its first token comes;
+   * `found`: tokens of the prompt that the engine had.
+   */
+  async engine(
+    engine: EngineClient,
+    tokens: number,
+    maxTokens: number,
+    before: readonly number[] = [],
+    onFirst: () => void = () => {},
+  ) {
     const requestId = `measured-${++this.#asked}`;
     const sampling = { ...DEFAULT_SAMPLING, maxTokens, ignoreEos: true };
     const promptTokenIds = [...before, ...this.prompt(tokens)];
@@ -29,6 +38,7 @@ export class Asker {
     for await (const { output, atMs } of stream) {
       ({ arrivalMs, queuedMs } = output.times);
       found = output.prompt?.localHitTokens ?? found;
+      if (tokenMs.length === 0 && output.tokens.length > 0) onFirst();
       for (const _token of output.tokens) tokenMs.push(atMs);
     }
     return { arrivalMs, queuedMs, tokenMs, found };

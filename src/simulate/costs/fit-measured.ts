@@ -10,7 +10,7 @@ import type { Beside } from './beside.ts';
 import { speedsOf } from './fit-speeds.ts';
 import { between, type SimulationCostsFile, stepMs } from './linear.ts';
 import { besideRead, type ReadBeside, type StepsBeside } from './read-beside.ts';
-import { type StepShape, shapeOf } from './types.ts';
+import type { StepShape } from './types.ts';
 
 export interface MeasuredCosts {
   file: SimulationCostsFile;
@@ -122,6 +122,10 @@ export function fitted(
   };
 }
 
+/** Steps with prompts of which some requests decode. */
+const isMixed = ({ steps }: Point): boolean =>
+  steps.some(({ decodes, prefills }) => decodes > 0 && prefills > 0);
+
 const hasPrompts = ({ steps }: Point): boolean => steps.some(({ prefills }) => prefills > 0);
 
 /** Rows of a step from which on moments in which it stands still are a smaller share of its time. */
@@ -163,7 +167,7 @@ const msOf = (point: Point): number => Math.max(1e-3, (hasPrompts(point) ? media
 
 /** Of one role: steps with prompts by their rows, and on a line as far as that goes; those of one row each by their number. */
 function stepFit(points: readonly Point[]): SimulationCostsFile['step'] {
-  const prompts = points.filter(hasPrompts);
+  const prompts = points.filter((point) => hasPrompts(point) && !isMixed(point));
   const line = fitNonNegative(
     prompts.map(({ steps }) => [
       steps.length,
@@ -174,17 +178,30 @@ function stepFit(points: readonly Point[]): SimulationCostsFile['step'] {
   );
   const [fixed, token, lineContext] = line.coefficients as [number, number, number];
   const { byRows, context } = stepsByRows(prompts, token, lineContext);
-  const { decodesMs, contextMs } = decodeSteps(points.filter((point) => !prompts.includes(point)));
-  return {
+  const { decodesMs, contextMs } = decodeSteps(points.filter((point) => !hasPrompts(point)));
+  const step = {
     fixed_ms: fixed,
     ms_per_prefill: 0,
     ms_per_prefill_token: token,
     ms_per_prefill_context: context,
     ms_per_decode: Math.max(0, (decodesMs.at(-1)! - decodesMs[0]!) / Math.max(1, decodesMs.length - 1)),
     ms_per_decode_context: contextMs,
+    ms_per_decode_beside_prompts: 0,
     ms_by_decodes: decodesMs,
     ms_by_rows: byRows,
   };
+  return { ...step, ms_per_decode_beside_prompts: besidePrompts(step, points.filter(isMixed)) };
+}
+
+/** What each request that decodes adds to a step with prompts, beyond its row. */
+function besidePrompts(step: SimulationCostsFile['step'], mixed: readonly Point[]): number {
+  let [xx, xy] = [0, 0];
+  for (const point of mixed) {
+    const shape = point.steps[0]!;
+    xx += shape.decodes ** 2;
+    xy += shape.decodes * (msOf(point) - stepMs(step, shape));
+  }
+  return xx > 0 ? Math.max(0, xy / xx) : 0;
 }
 
 type ByRows = NonNullable<SimulationCostsFile['step']['ms_by_rows']>;
@@ -267,19 +284,4 @@ function errorsOf(
 const afterPrefix = ({ steps }: Point): boolean => {
   const { prefillTokens, prefillContext } = steps[0]!;
   return prefillContext > tokenContext(0, prefillTokens);
-};
-
-/** A prompt of which the first `found` tokens have KV, as the scheduler cuts it. */
-export function prefillSteps(tokens: number, maxNumBatchedTokens: number, found = 0): StepShape[] {
-  const steps: StepShape[] = [];
-  for (let start = found; start < tokens; start += maxNumBatchedTokens) {
-    const length = Math.min(maxNumBatchedTokens, tokens - start);
-    const request = { startPosition: start, tokenIds: Array.from({ length }, () => 0) };
-    steps.push(shapeOf({ step: 0, requests: [{ ...request, requestId: '', blockIds: [], sample: null }] }));
-  }
-  return steps;
-}
-
-export const decodeShape = (count: number, context: number): StepShape => {
-  return { decodes: count, decodeContext: count * context, prefills: 0, prefillTokens: 0, prefillContext: 0 };
 };

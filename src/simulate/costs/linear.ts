@@ -36,6 +36,9 @@ const stepSchema = z.strictObject({
   ms_per_prefill_context: ms.default(0).describe('For each of these rows and each token before it.'),
   ms_per_decode: ms.default(0).describe('For each request with one row.'),
   ms_per_decode_context: ms.default(0).describe('For each token before such a row.'),
+  ms_per_decode_beside_prompts: ms
+    .default(0)
+    .describe('For each request with one row in a step with prompts, beyond its row.'),
   ms_by_decodes: z
     .array(ms)
     .min(1)
@@ -251,9 +254,10 @@ function speedIn(rows: z.infer<typeof byOthers>, own: number, others: number): n
 type StepCosts = z.infer<typeof stepSchema>;
 
 export function stepMs(costs: StepCosts, shape: StepShape): number {
-  const { decodeContext, prefills, prefillContext } = shape;
+  const { decodes, decodeContext, prefills, prefillContext } = shape;
   return (
     rowsMs(costs, shape) +
+    (prefills > 0 ? costs.ms_per_decode_beside_prompts * decodes : 0) +
     costs.ms_per_prefill * prefills +
     costs.ms_per_prefill_context * prefillContext +
     costs.ms_per_decode_context * decodeContext

@@ -10,16 +10,9 @@ import type { Cluster } from '../../fleet/types.ts';
 import type { EngineClient, EngineRole } from '../../router/engine-client.ts';
 import { Asker } from './asker.ts';
 import { BesideMeter } from './beside.ts';
-import {
-  decodeShape,
-  fitted,
-  type HandOver,
-  type MeasuredCosts,
-  type Point,
-  prefillSteps,
-  ROLES,
-} from './fit-measured.ts';
+import { fitted, type HandOver, type MeasuredCosts, type Point, ROLES } from './fit-measured.ts';
 import { ReadBesideMeter } from './read-beside.ts';
+import { decodeShape, mixedShape, prefillSteps } from './shapes.ts';
 
 /** Short ones, where nobody says how many: a shared machine is now quicker, now slower for many seconds. */
 export const MEASURED_ROUNDS = 14;
@@ -35,11 +28,20 @@ const FOUND: readonly (readonly [found: number, rows: readonly number[]])[] = [
 ];
 const HAND_OVERS = [16, 48, 96, 192, 384, 768];
 type Decodes = readonly [requests: number, context: number];
-const at24 = (requests: number): Decodes => [requests, 24];
+/** Tokens before what decodes, at first. */
+const DECODING = 24;
+const at24 = (requests: number): Decodes => [requests, DECODING];
 /** Steps by number are no line, since kernels take rows in groups: each by itself, and what context adds. These decide most tokens' times. */
 const FEW_DECODES: readonly Decodes[] = [...[1, 2, 3].map(at24), [1, 384], [2, 384], [4, 256]];
 const MORE_DECODES: readonly Decodes[] = [4, 5, 6, 7, 8].map(at24);
 const DECODED = 16;
+/** Prompts that come to an engine whose requests decode: so many of these, so many rows. */
+const MIXED: readonly (readonly [decodes: number, rows: number])[] = [
+  [2, 16],
+  [2, 48],
+  [5, 16],
+  [5, 48],
+];
 
 /** Measures round by round, so that what is to be compared with it can be measured in between, in the same state. */
 export class CostMeter {
@@ -96,6 +98,7 @@ export class CostMeter {
       await this.#measurePrefills(engine, counts);
       await this.#measureFound(engine, counts);
       await this.#measureDecodes(engine, counts);
+      await this.#measureMixed(engine, counts);
     }
     await this.#measureHandOvers(counts);
     await this.#beside.round(counts);
@@ -157,6 +160,37 @@ export class CostMeter {
       const steps = [decodeShape(count, context + DECODED / 2)];
       const what = `${count} decode at ${context} on ${nameOf(role)}`;
       if (counts && gaps.length > 0) this.#add({ what, role, steps }, mean(gaps), [gaps]);
+    }
+  }
+
+  /** Steps of both kinds: from the tokens before a prompt's to those that came with it. */
+  async #measureMixed(engine: EngineClient, counts: boolean): Promise<void> {
+    const { role } = engine;
+    for (const [count, rows] of this.#inTurn(MIXED)) {
+      if (!this.#fits([count + 2, DECODING])) continue;
+      this.#signal.throwIfAborted();
+      let lacking = count;
+      let begin!: () => void;
+      const allDecode = new Promise<void>((resolve) => {
+        begin = resolve;
+      });
+      const answers = Array.from({ length: count }, () => {
+        const first = () => {
+          if (--lacking === 0) begin();
+        };
+        return this.#ask.engine(engine, DECODING, DECODED, [], first);
+      });
+      const prompt = allDecode.then(() => this.#ask.engine(engine, rows, 1));
+      const [{ tokenMs: came }, ...answered] = await Promise.all([prompt, ...answers]);
+      const atMs = came[0]!;
+      const ms = answered.flatMap(({ tokenMs }) => {
+        const place = tokenMs.indexOf(atMs);
+        return place > 0 ? [atMs - tokenMs[place - 1]!] : [];
+      });
+      if (!counts || ms.length < count) continue;
+      const steps = [mixedShape(count, DECODING + 2, rows)];
+      const what = `prefill of ${rows} beside ${count} on ${nameOf(role)}`;
+      this.#add({ what, role, steps }, ms[0]!, [[ms[0]!]]);
     }
   }
 

@@ -1,7 +1,7 @@
 /** What the cost-aware policy begins with in a simulation: what the simulation's own costs say of prefills, pulls and loads. */
 import type { CostProfile } from '../../config/cost-profile.ts';
 import { fitNonNegative } from '../../measure/least-squares.ts';
-import { prefillSteps } from './fit-measured.ts';
+import { prefillSteps } from './shapes.ts';
 import type { SimulationCosts } from './types.ts';
 
 export interface ProfileDeps {
