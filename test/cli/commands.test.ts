@@ -140,14 +140,11 @@ describe('usage', () => {
     });
   });
 
-  test.each([['config'], ['tokenizer', 'dir']])(
-    'export %s refuses --json, which it would not write',
-    async (...words) => {
-      const world = fakeWorld();
-      expect(await main(['export', ...words, '--json', 'out.json'], world.deps)).toBe(2);
-      expect(world.err()).toContain(`--json is of no use to export ${words[0]}`);
-    },
-  );
+  test('export tokenizer refuses --json, which it would not write', async () => {
+    const world = fakeWorld();
+    expect(await main(['export', 'tokenizer', 'dir', '--json', 'out.json'], world.deps)).toBe(2);
+    expect(world.err()).toContain('--json is of no use to export tokenizer');
+  });
 
   test('what export config prints is a config file', async () => {
     const world = fakeWorld();

@@ -27,10 +27,9 @@ export interface NumberFacts {
 }
 
 export function numberRows(facts: NumberFacts): NumberRow[] {
-  const rows = measuredRows(facts);
-  // Nobody can measure anything in it.
-  const how = 'not in the recording so far';
-  return facts.recorded ? rows.map((row) => ({ ...row, how })) : rows;
+  // In a recording nobody can measure anything.
+  const why = (how: string): string => (facts.recorded ? 'not in the recording so far' : `not yet: ${how}`);
+  return measuredRows(facts).map((row) => ({ ...row, how: why(row.how) }));
 }
 
 function measuredRows({ machine, turns, transfers, race, crossover }: NumberFacts): NumberRow[] {
@@ -40,29 +39,29 @@ function measuredRows({ machine, turns, transfers, race, crossover }: NumberFact
   const ready = race && race.pull.ttftMs !== null && race.recompute.ttftMs !== null ? race : null;
   const ratio = ready ? ready.recompute.ttftMs! / ready.pull.ttftMs! : null;
   return [
-    { what: 'adapter', value: machine?.adapter.name ?? null, how: 'not yet: open the page' },
-    { what: 'model', value: machine?.model.name ?? null, how: 'not yet: open the page' },
-    { what: 'time between tokens on D', value: tpot === null ? null : ms(tpot), how: 'not yet: ask once' },
-    { what: 'hand-over P → D', value: speedOf(transfers, 'p_to_d'), how: 'not yet: ask once' },
+    { what: 'adapter', value: machine?.adapter.name ?? null, how: 'open the page' },
+    { what: 'model', value: machine?.model.name ?? null, how: 'open the page' },
+    { what: 'time between tokens on D', value: tpot === null ? null : ms(tpot), how: 'ask once' },
+    { what: 'hand-over P → D', value: speedOf(transfers, 'p_to_d'), how: 'ask once' },
     {
       what: 'pull back D → P',
       value: speedOf(transfers, 'd_to_p'),
-      how: 'not yet: ask three times, both ways',
+      how: 'ask three times, both ways',
     },
     {
       what: 'first token, computed again',
       value: ready ? ms(ready.recompute.ttftMs!) : null,
-      how: 'not yet: race the next turn',
+      how: 'race the next turn',
     },
     {
       what: 'first token, pulled back',
       value: ready ? ms(ready.pull.ttftMs!) : null,
-      how: 'not yet: race the next turn',
+      how: 'race the next turn',
     },
     {
       what: 'tokens of history in the race',
       value: ready ? String(ready.historyTokens) : null,
-      how: 'not yet: race the next turn',
+      how: 'race the next turn',
     },
     {
       what: 'computed again / pulled back',
@@ -70,7 +69,7 @@ function measuredRows({ machine, turns, transfers, race, crossover }: NumberFact
         ratio === null
           ? null
           : `${times(ratio)}${verdictOf(ready!)?.winner === 'neither' ? ', no difference' : ''}`,
-      how: 'not yet: race the next turn',
+      how: 'race the next turn',
     },
     {
       what: 'pulling wins from',
@@ -82,7 +81,7 @@ function measuredRows({ machine, turns, transfers, race, crossover }: NumberFact
             : crossed === 'always'
               ? 'the shortest length measured'
               : 'no length measured',
-      how: 'not yet: measure where pulling begins to win',
+      how: 'measure where pulling begins to win',
     },
   ];
 }

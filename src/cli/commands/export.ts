@@ -55,9 +55,10 @@ async function exportCommand(
   { args, given }: Asked,
 ): Promise<ExitCode> {
   const [what, dir] = args;
-  if (given.has('json') && (what === 'config' || what === 'tokenizer'))
+  // For a config it is one more setting.
+  if (given.has('json') && what === 'tokenizer')
     throw new ConfigError(
-      `--json is of no use to export ${what}, which ${what === 'config' ? 'prints JSON: use > FILE' : 'writes the files that others load'}; leave it out`,
+      '--json is of no use to export tokenizer, which writes the files that others load; leave it out',
     );
   if (what === 'config') {
     if (dir !== undefined)
