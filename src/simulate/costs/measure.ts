@@ -42,6 +42,8 @@ const MIXED: readonly (readonly [decodes: number, rows: number])[] = [
   [5, 16],
   [5, 48],
 ];
+/** Tokens of their answers, in the middle of which the prompt comes. */
+const MIXED_DECODED = 6;
 
 /** Measures round by round, so that what is to be compared with it can be measured in between, in the same state. */
 export class CostMeter {
@@ -178,7 +180,7 @@ export class CostMeter {
         const first = () => {
           if (--lacking === 0) begin();
         };
-        return this.#ask.engine(engine, DECODING, DECODED, [], first);
+        return this.#ask.engine(engine, DECODING, MIXED_DECODED, [], first);
       });
       const prompt = allDecode.then(() => this.#ask.engine(engine, rows, 1));
       const [{ tokenMs: came }, ...answered] = await Promise.all([prompt, ...answers]);
