@@ -3,6 +3,7 @@
  * to a number of tokens and how sure it is. Straight lines between the lengths; the interval by bootstrap over rounds.
  */
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
+import type { RandomGenerator } from 'pure-rand/types/RandomGenerator';
 import { seededGenerator } from '../seeded.ts';
 import { type Compared, SINGLE_NOISE, within } from './outcome.ts';
 import { median, quantile } from './statistics.ts';
@@ -37,10 +38,9 @@ export function crossover(points: readonly CurvePoint[], seed = 0): Crossover {
   const zeros = Array.from({ length: RESAMPLES }, () =>
     zero(
       tokens,
-      sorted.map(({ pullMs, recomputeMs }) => {
-        const rounds = pullMs.map(() => uniformInt(random, 0, pullMs.length - 1));
-        const pick = (all: readonly number[]) => median(rounds.map((round) => all[round]!));
-        return pick(recomputeMs) - pick(pullMs);
+      sorted.map((point) => {
+        const { pullMs, recomputeMs } = drawn(point, random);
+        return recomputeMs - pullMs;
       }),
     ),
   ).sort((a, b) => a - b);
@@ -53,17 +53,27 @@ export function crossover(points: readonly CurvePoint[], seed = 0): Crossover {
 }
 
 /** How many times as long as pulling computing again takes there, by medians; the interval by bootstrap over rounds. */
-export function recomputeOverPull({ pullMs, recomputeMs }: CurvePoint, seed = 0): Compared {
+export function recomputeOverPull(point: CurvePoint, seed = 0): Compared {
+  const { pullMs, recomputeMs } = point;
   const ratio = median(recomputeMs) / median(pullMs);
   // One round tells nothing of how far others would be from it.
   if (pullMs.length === 1) return within(ratio, SINGLE_NOISE);
   const random = seededGenerator(seed);
   const ratios = Array.from({ length: RESAMPLES }, () => {
-    const rounds = pullMs.map(() => uniformInt(random, 0, pullMs.length - 1));
-    const pick = (all: readonly number[]) => median(rounds.map((round) => all[round]!));
-    return pick(recomputeMs) / pick(pullMs);
+    const resampled = drawn(point, random);
+    return resampled.recomputeMs / resampled.pullMs;
   });
   return { ratio, low: quantile(ratios, 0.025), high: quantile(ratios, 0.975) };
+}
+
+/** Medians of as many rounds as there are, drawn with replacement. */
+function drawn(
+  { pullMs, recomputeMs }: CurvePoint,
+  random: RandomGenerator,
+): { pullMs: number; recomputeMs: number } {
+  const rounds = pullMs.map(() => uniformInt(random, 0, pullMs.length - 1));
+  const pick = (all: readonly number[]) => median(rounds.map((round) => all[round]!));
+  return { pullMs: pick(pullMs), recomputeMs: pick(recomputeMs) };
 }
 
 /**

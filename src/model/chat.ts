@@ -55,7 +55,7 @@ export class ChatTemplate {
   #variables: Readonly<Record<string, string>>;
   #endTokenIds: ReadonlySet<number>;
   #location: string;
-  /** With an answer's head, by their messages; the one that was asked for last is last. */
+  /** With an answer's head, by their messages; the first that came goes first. */
   readonly #kept = new Map<string, string>();
 
   private constructor(

@@ -86,7 +86,8 @@ export class EventLoop {
   #lookAfter(): boolean {
     const { check } = this.#deps;
     if (this.#touched.length === 0) {
-      check?.(this.#changed);
+      if (!check) return false;
+      check(this.#changed);
       this.#changed.clear();
       return false;
     }

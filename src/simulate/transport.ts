@@ -106,7 +106,8 @@ export class SimulatedTransport implements ServingTransport {
       const { outcome, message } = gate ?? { outcome: 'dead' as const, message: 'nobody answers' };
       return emptyResult(outcome, message, clock.now() - begunMs);
     }
-    const arrived = await this.#move(holder, this.#copiesOf(remote, request), true);
+    const work = this.#copiesOf(request, this.#bytesOf(pairs));
+    const arrived = await this.#move(holder, work, true);
     const spoilt = arrived ? await this.#lost(remote.engineId, this.identity.engineId, 'chunk') : null;
     catchUp(remote.engineId);
     gate.finished();
@@ -148,7 +149,7 @@ export class SimulatedTransport implements ServingTransport {
         const fromMs = clock.now();
         // What a READ takes whatever its size it takes once: chunks share all of it by their bytes.
         const bytes = this.#bytesOf(batch);
-        const whole = this.#copiesOf(remote, request);
+        const whole = this.#copiesOf(request, wholeBytes);
         const share = bytes / wholeBytes;
         const work = { bytes, ms: share * whole.ms, fromStepsMs: share * whole.fromStepsMs };
         const isLast = next + batch.length === pairs.length;
@@ -209,9 +210,9 @@ export class SimulatedTransport implements ServingTransport {
     });
   }
 
-  #copiesOf(holder: RemoteAddress, { pairs, claim }: ReadRequest): CopyWork {
-    const whole = { blocks: pairs.length, bytes: this.#bytesOf(pairs), promptTokens: claim.prompt.numTokens };
-    return copyWork({ from: holder.engineId, to: this.identity }, whole, this.#net.deps);
+  #copiesOf({ remote, pairs, claim }: ReadRequest, bytes: number): CopyWork {
+    const whole = { blocks: pairs.length, bytes, promptTokens: claim.prompt.numTokens };
+    return copyWork({ from: remote.engineId, to: this.identity }, whole, this.#net.deps);
   }
 
   /**

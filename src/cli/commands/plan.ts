@@ -98,10 +98,11 @@ async function plan(config: RunConfig, context: CommandContext, { lists, given }
   const progress = createProgress(deps);
   const begunMs = deps.now();
   const rounds: Round[] = [];
-  let simulations = 0;
+  let begun = (): number => 0;
   progress.begin('planning', null);
-  const world = { signal, deps, progress, onTrial: () => void simulations++ };
+  const world = { signal, deps, progress };
   const searching = withTrials(sized, prepared, world, async (trials) => {
+    begun = () => trials.begun;
     const search: Search = {
       ...{ trials, space },
       samples: samplesOf(longestOf(workload)),
@@ -113,7 +114,7 @@ async function plan(config: RunConfig, context: CommandContext, { lists, given }
     searching.finally(() => progress.end()),
     context,
     () =>
-      `No plan: ${plural(simulations, 'simulation')} had begun, and what to choose is known when all are over. Nothing is written. A shorter --sample takes less time, and so do fewer --engines, --routing and --threshold.`,
+      `No plan: ${plural(begun(), 'simulation')} had begun, and what to choose is known when all are over. Nothing is written. A shorter --sample takes less time, and so do fewer --engines, --routing and --threshold.`,
   );
   const { trials } = search;
   const report: PlanReport = {

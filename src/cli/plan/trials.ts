@@ -54,12 +54,7 @@ const sloOf = ({ sloTtft: ttftMs, sloTpot: tpotMs, attainment }: RunConfig): Slo
 export async function withTrials<T>(
   config: RunConfig,
   prepared: PreparedPlan,
-  {
-    signal,
-    deps,
-    progress,
-    onTrial,
-  }: { signal: AbortSignal; deps: CliDeps; progress: Progress; onTrial: () => void },
+  { signal, deps, progress }: { signal: AbortSignal; deps: CliDeps; progress: Progress },
   work: (trials: Trials) => Promise<T>,
 ): Promise<T> {
   const about = { text: '' };
@@ -68,7 +63,6 @@ export async function withTrials<T>(
       ...how,
       slo: sloOf(config),
       onTrial({ candidate, sample }) {
-        onTrial();
         about.text = `${candidate.prefill} P + ${candidate.decode} D, ${candidate.routing.name}, of ${sample}`;
         progress.update(trials.count, about.text);
       },

@@ -195,13 +195,17 @@ function stepFit(points: readonly Point[]): SimulationCostsFile['step'] {
 
 /** What each request that decodes adds to a step with prompts, beyond its row. */
 function besidePrompts(step: SimulationCostsFile['step'], mixed: readonly Point[]): number {
-  let [xx, xy] = [0, 0];
-  for (const point of mixed) {
+  const more = mixed.map((point) => {
     const shape = point.steps[0]!;
-    xx += shape.decodes ** 2;
-    xy += shape.decodes * (msOf(point) - stepMs(step, shape));
-  }
-  return xx > 0 ? Math.max(0, xy / xx) : 0;
+    return { x: shape.decodes, y: msOf(point) - stepMs(step, shape) };
+  });
+  return slopeOf(more) ?? 0;
+}
+
+/** Least squares of what rises from nothing, never less; null: there is nothing to tell it by. */
+function slopeOf(points: readonly { x: number; y: number; weight?: number }[]): number | null {
+  const xx = sum(points, ({ x, weight = 1 }) => weight * x * x);
+  return xx > 0 ? Math.max(0, sum(points, ({ x, y, weight = 1 }) => weight * x * y) / xx) : null;
 }
 
 type ByRows = NonNullable<SimulationCostsFile['step']['ms_by_rows']>;
@@ -223,17 +227,12 @@ function stepsByRows(
   if (single.length === 0) return { byRows: null, context: lineContext };
   const own = (rows: number): number => tokenContext(0, rows);
   const found = prompts.filter(afterPrefix);
-  let [xx, xy] = [0, 0];
-  for (const point of found.length > 0 ? found : prompts.filter(({ steps }) => steps.length > 1)) {
-    let [read, ms] = [0, msOf(point)];
-    for (const { prefillTokens, prefillContext } of point.steps) {
-      read += prefillContext - own(prefillTokens);
-      ms -= between(single, prefillTokens, slope);
-    }
-    xx += read * read;
-    xy += read * ms;
-  }
-  const context = xx > 0 ? Math.max(0, xy / xx) : lineContext;
+  const reading = found.length > 0 ? found : prompts.filter(({ steps }) => steps.length > 1);
+  const read = reading.map((point) => ({
+    x: sum(point.steps, ({ prefillTokens, prefillContext }) => prefillContext - own(prefillTokens)),
+    y: msOf(point) - sum(point.steps, ({ prefillTokens }) => between(single, prefillTokens, slope)),
+  }));
+  const context = slopeOf(read) ?? lineContext;
   return { byRows: single.map(([rows, ms]) => [rows, Math.max(0, ms - context * own(rows))]), context };
 }
 
@@ -254,13 +253,10 @@ function decodeSteps(points: readonly Point[]): { decodesMs: number[]; contextMs
     const context = sum(same, (point) => point.repeats * point.context) / repeats;
     alike.push({ same, context, ms: sum(same, (point) => point.repeats * point.ms) / repeats });
   }
-  let [xx, xy] = [0, 0];
-  for (const { same, context, ms } of alike)
-    for (const point of same) {
-      xx += point.repeats * (point.context - context) ** 2;
-      xy += point.repeats * (point.context - context) * (point.ms - ms);
-    }
-  const contextMs = xx > 0 ? Math.max(0, xy / xx) : 0;
+  const around = alike.flatMap(({ same, context, ms }) =>
+    same.map((point) => ({ x: point.context - context, y: point.ms - ms, weight: point.repeats })),
+  );
+  const contextMs = slopeOf(around) ?? 0;
   // A row more takes no less: what says so is noise.
   const decodesMs = neverLess(alike.map(({ context, ms }) => Math.max(0, ms - contextMs * context)));
   return { decodesMs, contextMs };

@@ -185,14 +185,12 @@ export class CostMeter {
       const prompt = allDecode.then(() => this.#ask.engine(engine, rows, 1));
       const [{ tokenMs: came }, ...answered] = await Promise.all([prompt, ...answers]);
       const atMs = came[0]!;
-      const ms = answered.flatMap(({ tokenMs }) => {
-        const place = tokenMs.indexOf(atMs);
-        return place > 0 ? [atMs - tokenMs[place - 1]!] : [];
-      });
-      if (!counts || ms.length < count) continue;
+      if (!counts || answered.some(({ tokenMs }) => tokenMs.indexOf(atMs) < 1)) continue;
+      const { tokenMs } = answered[0]!;
+      const ms = atMs - tokenMs[tokenMs.indexOf(atMs) - 1]!;
       const steps = [mixedShape(count, DECODING + 2, rows)];
       const what = `prefill of ${rows} beside ${count} on ${nameOf(role)}`;
-      this.#add({ what, role, steps }, ms[0]!, [[ms[0]!]]);
+      this.#add({ what, role, steps }, ms, [[ms]]);
     }
   }
 

@@ -168,6 +168,11 @@ export class Trials {
     this.#deps = deps;
   }
 
+  /** Simulations, those under way included. */
+  get begun(): number {
+    return this.#known.size;
+  }
+
   get slo(): Slo {
     return this.#deps.slo;
   }
