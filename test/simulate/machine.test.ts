@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { VirtualClock } from '../../src/simulate/clock.ts';
-import { linearCosts, simulationCostsSchema } from '../../src/simulate/costs/linear.ts';
+import { linearCosts, parseSimulationCosts, simulationCostsSchema } from '../../src/simulate/costs/linear.ts';
 import { drawnTimes, Machine } from '../../src/simulate/machine.ts';
 import { simulated } from './simulated.ts';
 
@@ -67,4 +67,14 @@ it('steps stand still for what something else takes, one after the other, and no
     ['whole', 10 + 3 + 2],
   ]);
   expect(clock.now()).toBe(31);
+});
+
+it.each([
+  ['a step', { step: { fixed_ms: 1e300 } }],
+  ['what a READ takes from steps', { step: {}, read: { from_steps_ms: 1e300 } }],
+])('%s of more than a day is refused: what goes on meanwhile would fill the memory', (_what, part) => {
+  const file = { kvferry_simulation_costs: 1, name: 'test', source: 'assumed', ...part };
+  expect(() => parseSimulationCosts(JSON.stringify(file), 'far.json')).toThrow(
+    /far.json holds no costs: .*<=86400000/,
+  );
 });

@@ -12,7 +12,9 @@ import {
   type Varies,
 } from './types.ts';
 
-const ms = z.number().nonnegative();
+/** What takes longer fills memory with what goes on meanwhile, such as heartbeats. */
+const LONGEST_MS = 86_400_000;
+const ms = z.number().nonnegative().max(LONGEST_MS);
 const byBytes = z.strictObject({ fixed_ms: ms.default(0), ms_per_byte: ms.default(0) });
 const medium = z
   .strictObject({
