@@ -18,15 +18,15 @@ export class Asker {
   }
 
   /**
-   * One engine alone, which sends and pulls nothing. `before`: what its prompt begins with; `onFirst`: called as its first token comes;
-   * `found`: tokens of the prompt that the engine had.
+   * One engine alone, which sends and pulls nothing. `before`: what its prompt begins with; `onTokens`: called as tokens come,
+   * with how many there are; `found`: tokens of the prompt that the engine had.
    */
   async engine(
     engine: EngineClient,
     tokens: number,
     maxTokens: number,
     before: readonly number[] = [],
-    onFirst: () => void = () => {},
+    onTokens: (count: number) => void = () => {},
   ) {
     const requestId = `measured-${++this.#asked}`;
     const sampling = { ...DEFAULT_SAMPLING, maxTokens, ignoreEos: true };
@@ -38,8 +38,8 @@ export class Asker {
     for await (const { output, atMs } of stream) {
       ({ arrivalMs, queuedMs } = output.times);
       found = output.prompt?.localHitTokens ?? found;
-      if (tokenMs.length === 0 && output.tokens.length > 0) onFirst();
       for (const _token of output.tokens) tokenMs.push(atMs);
+      if (output.tokens.length > 0) onTokens(tokenMs.length);
     }
     return { arrivalMs, queuedMs, tokenMs, found };
   }
@@ -64,3 +64,34 @@ export class Asker {
 /** Of an answer, by when its tokens came: a median would not see the few that waited long. */
 export const msPerToken = (tokenMs: readonly number[]): number =>
   (tokenMs.at(-1)! - tokenMs[0]!) / (tokenMs.length - 1);
+
+/** How many tokens each of some answers has. */
+export class TokensTold {
+  readonly #counts: number[];
+  #ended = false;
+  #wake = () => {};
+
+  constructor(answers: number) {
+    this.#counts = Array.from({ length: answers }, () => 0);
+  }
+
+  tell(answer: number, count: number): void {
+    this.#counts[answer] = count;
+    this.#wake();
+  }
+
+  end(): void {
+    this.#ended = true;
+    this.#wake();
+  }
+
+  /** Until each has so many more than now. @returns false: they ended before that. */
+  async more(tokens: number): Promise<boolean> {
+    const wanted = this.#counts.map((count) => count + tokens);
+    while (!this.#ended && this.#counts.some((count, i) => count < wanted[i]!))
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+    return !this.#ended;
+  }
+}

@@ -79,11 +79,8 @@ export function fitted(
   const decodeStep = roles.length > 1 ? stepOf('decode') : null;
   const [one = 0, two = one] = (decodeStep ?? step).ms_by_decodes ?? [];
   const aroundMs = median(handOvers.map((each) => each.aroundMs));
-  const speeds = speedsOf(beside);
-  const decodes = readsBeside.decodes.length;
-  const [besideD = 1, besideP = besideD] = speeds.decode[decodes - 1] ?? [];
   const besideIt = besideRead((bytes) => fixedMs + msPerByte * bytes, readsBeside, {
-    ...{ rowMs: two - one, decodes, speedBesideP: besideP / besideD },
+    ...{ rowMs: two - one, decodes: readsBeside.decodes.length },
   });
   const file: SimulationCostsFile = {
     kvferry_simulation_costs: 1,
@@ -111,7 +108,7 @@ export function fitted(
       long_prompts: points.some(isLong) ? { rows: LONG_ROWS, times: variesOf(points.filter(isLong)) } : null,
       decodes: variesOf(points.filter((point) => !hasPrompts(point))),
     },
-    speeds,
+    speeds: speedsOf(beside),
   };
   const errors = errorsOf(file, points);
   return {

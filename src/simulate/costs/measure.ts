@@ -8,7 +8,7 @@ import { FULL_GROUP } from '../../engine/kv-cache-spec.ts';
 import { ConfigError } from '../../errors.ts';
 import type { Cluster } from '../../fleet/types.ts';
 import type { EngineClient, EngineRole } from '../../router/engine-client.ts';
-import { Asker } from './asker.ts';
+import { Asker, TokensTold } from './asker.ts';
 import { BesideMeter } from './beside.ts';
 import { fitted, type HandOver, type MeasuredCosts, type Point, ROLES } from './fit-measured.ts';
 import { ReadBesideMeter } from './read-beside.ts';
@@ -171,17 +171,11 @@ export class CostMeter {
     for (const [count, rows] of this.#inTurn(MIXED)) {
       if (!this.#fits([count + 2, DECODING])) continue;
       this.#signal.throwIfAborted();
-      let lacking = count;
-      let begin!: () => void;
-      const allDecode = new Promise<void>((resolve) => {
-        begin = resolve;
-      });
-      const answers = Array.from({ length: count }, () => {
-        const first = () => {
-          if (--lacking === 0) begin();
-        };
-        return this.#ask.engine(engine, DECODING, MIXED_DECODED, [], first);
-      });
+      const told = new TokensTold(count);
+      const allDecode = told.more(1);
+      const answers = Array.from({ length: count }, (_, i) =>
+        this.#ask.engine(engine, DECODING, MIXED_DECODED, [], (tokens) => told.tell(i, tokens)),
+      );
       const prompt = allDecode.then(() => this.#ask.engine(engine, rows, 1));
       const [{ tokenMs: came }, ...answered] = await Promise.all([prompt, ...answers]);
       const atMs = came[0]!;

@@ -3,12 +3,14 @@ import { mean, sum } from 'simple-statistics';
 import type { Cluster } from '../../fleet/types.ts';
 import { median } from '../../measure/statistics.ts';
 import type { EngineClient } from '../../router/engine-client.ts';
-import { type Asker, msPerToken } from './asker.ts';
+import { type Asker, msPerToken, TokensTold } from './asker.ts';
 import { CONTEXT } from './beside.ts';
 
 /** Prompts that are handed over while D decodes a long answer. */
 const READ_TOKENS = [48, 192];
-const LONG_ANSWER = 64;
+const LONG_ANSWER = 96;
+/** Tokens of each D between two hand-overs: what steps take then is what those beside them are compared with. */
+const BETWEEN = 4;
 
 /** A READ of a hand-over, while every D decoded. */
 export interface ReadBeside {
@@ -59,15 +61,15 @@ export class ReadBesideMeter {
     const tokens = READ_TOKENS.filter((each) => each < room);
     const answer = Math.min(LONG_ANSWER, room - CONTEXT.near - 1);
     if (tokens.length === 0 || answer < 2) return;
-    let decoding = true;
+    const told = new TokensTold(this.decodes.length);
     const answers = Promise.all(
-      this.decodes.map((engine) => ask.engine(engine, CONTEXT.near, answer)),
-    ).finally(() => {
-      decoding = false;
-    });
+      this.decodes.map((engine, i) =>
+        ask.engine(engine, CONTEXT.near, answer, [], (count) => told.tell(i, count)),
+      ),
+    ).finally(() => told.end());
     const seen: (HandedOver & { readMs: number; bytes: number })[] = [];
     const handOvers = (async () => {
-      for (let i = 0; decoding; i++) {
+      for (let i = 0; await told.more(BETWEEN); i++) {
         signal.throwIfAborted();
         const { final, atMs } = await ask.cluster(cluster, tokens[i % tokens.length]!);
         const { pToD } = final.transfer;
@@ -131,30 +133,28 @@ interface BesideRead {
   fromStepsMs: number;
 }
 
-/**
- * `rowMs`: what one more decoding request adds to a step of the D that it was handed to, of so many; `speedBesideP`: of these, as
- * a share of without P.
- */
+/** `rowMs`: what one more decoding request adds to a step of the D that it was handed to, of so many. */
 export function besideRead(
   aloneMs: (bytes: number) => number,
   { reads, steps }: { reads: readonly ReadBeside[]; steps: readonly StepsBeside[] },
-  { rowMs, decodes, speedBesideP }: { rowMs: number; decodes: number; speedBesideP: number },
+  { rowMs, decodes }: { rowMs: number; decodes: number },
 ): BesideRead {
   if (reads.length === 0) return { readMs: 0, fromStepsMs: 0 };
   const more = reads.map(({ readMs, bytes, stepMs }) => readMs - aloneMs(bytes) - stepMs / 2);
-  const lostMs = lostToHandOver(steps, speedBesideP) - rowMs / Math.max(1, decodes);
+  const lostMs = lostToHandOver(steps) - rowMs / Math.max(1, decodes);
   return { readMs: Math.max(0, median(more)), fromStepsMs: Math.max(0, lostMs) };
 }
 
-/** Of each D's steps, milliseconds of D without P. */
-function lostToHandOver(all: readonly StepsBeside[], speedBesideP: number): number {
+/** Of each D's steps, milliseconds, against those before and after with neither prompts nor hand-overs beside them. */
+function lostToHandOver(all: readonly StepsBeside[]): number {
   const between = all.filter(({ handOvers }) => handOvers > 0);
-  // Of steps in all of whose time P computed.
-  const besideP = all.filter(({ handOvers, prefillMs, ms }) => handOvers === 0 && prefillMs > ms - 1e-6);
-  if (between.length === 0 || besideP.length === 0) return 0;
-  const stepMs = mean(besideP.map(({ ms }) => ms)) * speedBesideP;
-  const lost = between.map(
-    ({ steps, ms, prefillMs }) => ms - prefillMs * (1 - speedBesideP) - steps * stepMs,
-  );
+  const others = all.filter(({ handOvers }) => handOvers === 0);
+  const free = others.filter(({ prefillMs }) => prefillMs === 0);
+  if (between.length === 0 || free.length === 0) return 0;
+  const stepMs = mean(free.map(({ ms }) => ms));
+  const besideP = others.filter(({ prefillMs }) => prefillMs > 0);
+  const lostMs = ({ steps, ms }: StepsBeside) => ms - steps * stepMs;
+  const toP = sum(besideP.map(lostMs)) / Math.max(1e-6, sum(besideP.map(({ prefillMs }) => prefillMs)));
+  const lost = between.map((each) => lostMs(each) - each.prefillMs * toP);
   return sum(lost) / sum(between.map(({ handOvers }) => handOvers));
 }
