@@ -19,7 +19,7 @@ export interface HandCopyPlan {
   copies: number;
   /**
    * Two Int32: copies made by 'out' and by 'in', whose plans name as many copies. Whoever has made them goes on until the
-   * other one has, so that both run beside each other. null: alone.
+   * other one has, or has failed, so that both run beside each other. null: alone.
    */
   beside: SharedArrayBuffer | null;
 }
@@ -38,22 +38,32 @@ export interface HandCopy {
 export async function copyByHand(memory: BlockMemory, plan: HandCopyPlan, clock: Clock): Promise<HandCopy[]> {
   const made = plan.beside && new Int32Array(plan.beside);
   const [own, other] = plan.half === 'out' ? [0, 1] : [1, 0];
-  const copyChunk = plan.half === 'out' ? chunkOut : chunkIn;
   const copies: HandCopy[] = [];
-  do {
-    const startMs = clock.now();
-    let deviceMs = 0;
-    let slabMs = 0;
-    for (const chunk of chunks(memory, plan)) {
-      const begunMs = clock.now();
-      const ms = await copyChunk(memory, chunk, clock);
-      slabMs += ms;
-      deviceMs += clock.now() - begunMs - ms;
-    }
-    copies.push({ startMs, endMs: clock.now(), deviceMs, slabMs });
-    if (made) Atomics.add(made, own!, 1);
-  } while (copies.length < plan.copies || (made && Atomics.load(made, other!) < plan.copies));
+  try {
+    do {
+      copies.push(await copyOnce(memory, plan, clock));
+      if (made) Atomics.add(made, own!, 1);
+    } while (copies.length < plan.copies || (made && Atomics.load(made, other!) < plan.copies));
+  } catch (error) {
+    // The other one would go on for ever.
+    if (made) Atomics.store(made, own!, plan.copies);
+    throw error;
+  }
   return copies;
+}
+
+async function copyOnce(memory: BlockMemory, plan: HandCopyPlan, clock: Clock): Promise<HandCopy> {
+  const copyChunk = plan.half === 'out' ? chunkOut : chunkIn;
+  const startMs = clock.now();
+  let deviceMs = 0;
+  let slabMs = 0;
+  for (const chunk of chunks(memory, plan)) {
+    const begunMs = clock.now();
+    const ms = await copyChunk(memory, chunk, clock);
+    slabMs += ms;
+    deviceMs += clock.now() - begunMs - ms;
+  }
+  return { startMs, endMs: clock.now(), deviceMs, slabMs };
 }
 
 /** Those that lie within the time in which both halves ran. */

@@ -46,6 +46,22 @@ describe('a transfer by hand', () => {
     expect(out.length).toBeGreaterThan(3);
   });
 
+  it('ends when the other half fails, having made its own copies', async () => {
+    const delay = () => new Promise<void>((resolve) => setImmediate(resolve));
+    const from = new TestMemory({ blockBytes: [BLOCK], delay });
+    const to = new TestMemory({ blockBytes: [BLOCK], delay });
+    from.onGather = () => {
+      throw new Error('the device is gone');
+    };
+    const beside = new SharedArrayBuffer(8);
+    const [out, back] = await Promise.allSettled([
+      copyByHand(from, plan({ half: 'out', beside, copies: 3 }), realClock),
+      copyByHand(to, plan({ half: 'in', beside, copies: 3 }), realClock),
+    ]);
+    expect(out.status).toBe('rejected');
+    expect(back).toMatchObject({ status: 'fulfilled', value: { length: 3 } });
+  });
+
   it('counts what lies within the time in which both ran', () => {
     const copy = (startMs: number, endMs: number): HandCopy => ({ startMs, endMs, deviceMs: 1, slabMs: 1 });
     const out = [copy(0, 2), copy(2, 4), copy(4, 6)];
