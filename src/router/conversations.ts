@@ -16,6 +16,8 @@ import type { GenerateRequest, Message, PromptSource } from './turn-types.ts';
  */
 const MOST_CONVERSATIONS = 1024;
 const MOST_HELD_CONVERSATIONS = 16 * MOST_CONVERSATIONS;
+/** In their histories together, whatever is held: some 300 MB with their text, and more than engines on one device hold. */
+const MOST_TOKENS = 8 * 2 ** 20;
 
 export interface Conversation extends History {
   id: string;
@@ -66,7 +68,10 @@ export const isAnonymous = (id: string): boolean => /^anonymous-\d+$/.test(id);
 
 export class ConversationCache {
   /** Least recently used first. */
-  #conversations = new Map<string, Conversation>();
+  readonly #conversations = new Map<string, Conversation>();
+  /** Tokens in each one's history when it was last used, and in all. */
+  readonly #tokens = new Map<string, number>();
+  #allTokens = 0;
   /** Of turns under way, remembered or not. */
   readonly #underWay = new Set<Conversation>();
   /** What is held for these is just changing hands. */
@@ -251,14 +256,20 @@ export class ConversationCache {
   #drop(id: string): void {
     const conversation = this.#conversations.get(id);
     if (!conversation) return;
-    this.#conversations.delete(id);
+    this.#leave(id);
     if (conversation.kv) release(conversation.kv);
     conversation.kv = null;
   }
 
   /** Releases nothing. */
   clear(): void {
-    this.#conversations.clear();
+    for (const id of this.#conversations.keys()) this.#leave(id);
+  }
+
+  #leave(id: string): void {
+    this.#allTokens -= this.#tokens.get(id) ?? 0;
+    this.#tokens.delete(id);
+    this.#conversations.delete(id);
   }
 
   #anonymousId(): string {
@@ -266,11 +277,17 @@ export class ConversationCache {
   }
 
   #keep(conversation: Conversation): Conversation {
-    this.#conversations.delete(conversation.id);
-    this.#conversations.set(conversation.id, conversation);
+    const { id, historyIds } = conversation;
+    this.#leave(id);
+    this.#conversations.set(id, conversation);
+    // Those of a simulation are not written out.
+    const tokens = Array.isArray(historyIds) ? historyIds.length : 0;
+    this.#tokens.set(id, tokens);
+    this.#allTokens += tokens;
     for (const oldest of this.#conversations.values()) {
       const held = oldest.kv !== null && this.#isOffered(oldest.kv);
-      if (this.#conversations.size <= (held ? MOST_HELD_CONVERSATIONS : MOST_CONVERSATIONS)) break;
+      const most = held ? MOST_HELD_CONVERSATIONS : MOST_CONVERSATIONS;
+      if (this.#conversations.size <= most && this.#allTokens <= MOST_TOKENS) break;
       this.#drop(oldest.id);
     }
     return conversation;

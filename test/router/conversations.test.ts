@@ -135,6 +135,28 @@ test('of very many the one that was not used for the longest is forgotten, and w
   expect(released).toEqual(['hold-1']);
 });
 
+test('of long ones fewer are remembered, whatever is held', () => {
+  const { cache, turn, released } = world();
+  const historyIds = new Array<number>(4 * 2 ** 20).fill(1);
+  const long = (conversationId: string) => {
+    const request = { conversationId, promptText: 'x' };
+    cache.finish(cache.open(request), request, { historyIds, text: 'y', kv: null, before });
+  };
+  turn({ conversationId: 'short', promptText: 'x' }, 'y');
+  long('a');
+  long('a');
+  expect(cache.known('short')).not.toBeNull();
+  long('b');
+  expect([cache.known('short'), released]).toEqual([null, ['hold-1']]);
+  expect(cache.known('a')).not.toBeNull();
+  long('c');
+  expect(cache.known('a')).toBeNull();
+  cache.clear();
+  long('d');
+  long('e');
+  expect(cache.known('d')).not.toBeNull();
+});
+
 type World = ReturnType<typeof world>;
 
 test('a turn that goes on from a conversation without an id leaves another one of that id alone', () => {
