@@ -46,6 +46,8 @@ const configSchema = z.looseObject({
 
 /** Prompts that are kept as text: a conversation's last one is what its next one begins with. */
 const MOST_KEPT = 64;
+/** Of them and their messages together: 16 MiB at most. */
+const MOST_KEPT_CHARACTERS = 8 * 2 ** 20;
 
 /** Stands for an answer while a template is rendered around it; no template and no tokenizer treats it specially. */
 const ANSWER = 'kvferryAnswerGoesHere';
@@ -57,6 +59,7 @@ export class ChatTemplate {
   #location: string;
   /** With an answer's head, by their messages; the first that came goes first. */
   readonly #kept = new Map<string, string>();
+  #keptCharacters = 0;
 
   private constructor(
     template: Template | null,
@@ -152,16 +155,26 @@ export class ChatTemplate {
 
   #keep(messages: readonly ChatMessage[], end: PromptEnd, prompt: string): void {
     if (end !== 'generation_prompt') return;
-    this.#kept.set(keyOf(messages), prompt);
-    if (this.#kept.size > MOST_KEPT) this.#kept.delete(this.#kept.keys().next().value!);
+    const key = keyOf(messages);
+    this.#dropKept(key);
+    this.#kept.set(key, prompt);
+    this.#keptCharacters += key.length + prompt.length;
+    for (const first of this.#kept.keys()) {
+      if (this.#kept.size <= MOST_KEPT && this.#keptCharacters <= MOST_KEPT_CHARACTERS) break;
+      this.#dropKept(first);
+    }
+  }
+
+  #dropKept(key: string): string | undefined {
+    const prompt = this.#kept.get(key);
+    if (prompt !== undefined) this.#keptCharacters -= key.length + prompt.length;
+    this.#kept.delete(key);
+    return prompt;
   }
 
   /** What a conversation's next prompt goes on from is hardly asked for again. */
   #takeKept(messages: readonly ChatMessage[]): string | undefined {
-    const key = keyOf(messages);
-    const prompt = this.#kept.get(key);
-    this.#kept.delete(key);
-    return prompt;
+    return this.#dropKept(keyOf(messages));
   }
 
   /** Whole, or without the spaces around it that a template leaves out (transformers' continue_final_message). */

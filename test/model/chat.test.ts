@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { Template } from '@huggingface/jinja';
 import { describe, expect, it, vi } from 'vitest';
 import { type ChatMessage, ChatTemplate } from '../../src/model/chat.ts';
 import { loadTokenizer, memorySource } from '../../src/model/load.ts';
@@ -143,6 +144,27 @@ describe('other templates', () => {
     } finally {
       vi.useRealTimers();
     }
+  });
+
+  it('keep prompts as text for the turns that follow, of long ones no more than they have room for', async () => {
+    const { chat, encode } = await load(loop("{{ m['content'] }}"));
+    const rendered = vi.spyOn(Template.prototype, 'render');
+    /** Renderings that a turn takes when after its prompt these were asked for. */
+    const rendersAfter = async (others: readonly string[]) => {
+      const historyIds = await chat.encodePrompt(before.slice(0, -1), encode);
+      for (const other of others) await chat.encodePrompt([user(other)], () => []);
+      rendered.mockClear();
+      await chat.nextTurnPrompt({ historyIds, messagesBefore: before, newMessages: [user('three')] }, encode);
+      return rendered.mock.calls.length;
+    };
+    const long = 'x'.repeat(2 ** 20);
+    const texts = (count: number) => Array.from({ length: count }, (_, i) => `${i}${long}`);
+    expect(await rendersAfter([])).toBe(2);
+    expect(await rendersAfter(texts(3))).toBe(2);
+    expect(await rendersAfter(texts(4))).toBe(3);
+    expect(await rendersAfter([long.repeat(5)])).toBe(3);
+    expect(await rendersAfter(['a', 'b'])).toBe(2);
+    rendered.mockRestore();
   });
 
   it('are taken from a list by name, or from chat_template.jinja first', async () => {
