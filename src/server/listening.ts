@@ -3,8 +3,9 @@ import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { serve as listen } from '@hono/node-server';
 import type { Hono } from 'hono';
+import { systemClock } from '../platform/clock.ts';
+import { inTime } from '../transport/deadlines.ts';
 import type { Admission } from './admission.ts';
-import { inTime } from './in-time.ts';
 import { cannotListen } from './ports.ts';
 import { endSlowReaders } from './slow-readers.ts';
 
@@ -53,10 +54,10 @@ export async function closePorts(ports: readonly OpenPort[], graceMs: number): P
     server.closeIdleConnections();
   }
   const idle = Promise.all(ports.map(({ admission }) => admission?.close()));
-  if ((await inTime(idle, graceMs)) === null) {
+  await inTime(idle, graceMs, systemClock, () => {
     for (const { admission } of ports) admission?.abortAll();
-    await inTime(idle, FAREWELL_MS);
-  }
+    return inTime(idle, FAREWELL_MS, systemClock, () => {});
+  });
   // What was said last must leave before its connection does.
   await new Promise((resolve) => setTimeout(resolve, 20));
   for (const { server } of ports) server.closeAllConnections();

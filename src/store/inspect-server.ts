@@ -2,6 +2,7 @@
 import type { BlockHash } from '../engine/block-hash.ts';
 import { ConfigError, messageOf, TransferError } from '../errors.ts';
 import type { ListedServer } from '../platform/types.ts';
+import { inTime } from '../transport/deadlines.ts';
 import { decodeBlock, HEAD_BYTES } from './block-file.ts';
 import { BLOCK_KEYS, blockAt } from './server-keys.ts';
 
@@ -75,7 +76,7 @@ export async function clearServer(look: ServerLook): Promise<{ blocks: number; b
   let total = 0;
   for await (const found of blocksOf(look)) {
     look.signal?.throwIfAborted();
-    await inTime(look, look.server.remove(found.map(({ key }) => key)));
+    await answered(look, look.server.remove(found.map(({ key }) => key)));
     for (const { bytes } of found) total += bytes ?? 0;
     blocks += found.length;
     look.onProgress?.(blocks);
@@ -85,7 +86,7 @@ export async function clearServer(look: ServerLook): Promise<{ blocks: number; b
 
 async function wrongWith(look: ServerLook, { key, namespace, hash, bytes }: Found): Promise<string | null> {
   if (bytes !== null && bytes > MOST_BLOCK_BYTES) return `it has ${bytes} bytes, more than any block`;
-  const value = await inTime(look, look.server.get(key, MOST_BLOCK_BYTES));
+  const value = await answered(look, look.server.get(key, MOST_BLOCK_BYTES));
   // Its time came meanwhile, or another took it away.
   if (!value) return null;
   if ('wrong' in value) return value.wrong;
@@ -98,7 +99,7 @@ async function* blocksOf(look: ServerLook): AsyncIterable<Found[]> {
   const seen = new Set<string>();
   const scan = look.server.scan(BLOCK_KEYS)[Symbol.asyncIterator]();
   for (;;) {
-    const { done, value } = await inTime(look, scan.next());
+    const { done, value } = await answered(look, scan.next());
     if (done) return;
     const found: Found[] = [];
     for (const { key, bytes } of value) {
@@ -111,19 +112,15 @@ async function* blocksOf(look: ServerLook): AsyncIterable<Found[]> {
   }
 }
 
-async function inTime<T>({ server, sleep }: ServerLook, answer: Promise<T>): Promise<T> {
-  const over = new AbortController();
-  const late = sleep(PATIENCE_MS, over.signal).then(() => {
-    throw new TransferError(`no answer within ${PATIENCE_MS / 1000} s`);
-  });
+async function answered<T>(look: ServerLook, answer: Promise<T>): Promise<T> {
   try {
-    return await Promise.race([answer, late]);
+    return await inTime(answer, PATIENCE_MS, look, () => {
+      throw new TransferError(`no answer within ${PATIENCE_MS / 1000} s`);
+    });
   } catch (error) {
     if (error instanceof ConfigError) throw error;
     throw new TransferError(
-      `${server.location} does not serve (${messageOf(error)}): wanted a Redis or Valkey server; start it, or name another`,
+      `${look.server.location} does not serve (${messageOf(error)}): wanted a Redis or Valkey server; start it, or name another`,
     );
-  } finally {
-    over.abort();
   }
 }

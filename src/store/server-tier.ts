@@ -7,6 +7,7 @@ import type { BlockHash } from '../engine/block-hash.ts';
 import type { Clock } from '../engine/types.ts';
 import { ConfigError, messageOf, TransferError } from '../errors.ts';
 import type { KeyValueServer } from '../platform/types.ts';
+import { inTime } from '../transport/deadlines.ts';
 import { type BlockFormat, decodeBlock, encodeBlock, HEAD_BYTES } from './block-file.ts';
 import { Lru } from './eviction/lru.ts';
 import type { Tier } from './lower-tiers.ts';
@@ -204,20 +205,15 @@ export class ServerTier implements Tier {
 
   /** Rejects when there is no answer in time; then the server is let be for a while. */
   async #ask<T>(question: () => Promise<T>): Promise<T> {
-    const { clock } = this.#options;
-    const over = new AbortController();
-    const late = clock.sleep(ANSWER_MS, over.signal).then(() => {
-      throw new TransferError(`no answer within ${ANSWER_MS / 1000} s`);
-    });
     try {
-      const answer = await Promise.race([question(), late]);
+      const answer = await inTime(question(), ANSWER_MS, this.#options.clock, () => {
+        throw new TransferError(`no answer within ${ANSWER_MS / 1000} s`);
+      });
       if (!this.isResting) this.#answers();
       return answer;
     } catch (error) {
       this.#fails(error);
       throw error;
-    } finally {
-      over.abort();
     }
   }
 

@@ -11,6 +11,24 @@ export const ALIVE_SIGNS = 4;
 /** How often something is asked for, the first time included. */
 export const ATTEMPTS = 3;
 
+const LATE: unique symbol = Symbol('late');
+
+/** What the work gives; what `late` gives, or throws, when it takes longer than that: the work goes on then. */
+export async function inTime<T, L>(
+  work: Promise<T>,
+  ms: number,
+  clock: Pick<Clock, 'sleep'>,
+  late: () => L,
+): Promise<T | L> {
+  const over = new AbortController();
+  try {
+    const first = await Promise.race([work, clock.sleep(ms, over.signal).then((): typeof LATE => LATE)]);
+    return first === LATE ? late() : first;
+  } finally {
+    over.abort();
+  }
+}
+
 /**
  * Resolves true after two halves of `silenceMs` in which `news` did not change, so that a clock that jumps is not taken for
  * silence; false when the signal aborts first.
