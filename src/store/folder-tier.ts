@@ -9,6 +9,7 @@ import type { StoreFolder } from '../platform/types.ts';
 import { type BlockFormat, type BlockName, decodeBlock, encodeBlock, fileBytesOf } from './block-file.ts';
 import { Lru } from './eviction/lru.ts';
 import { blockIn, fileOf, openStoreFolder } from './folder-names.ts';
+import { partsOf } from './keys.ts';
 import type { Tier } from './lower-tiers.ts';
 import { bytesIn } from './slots.ts';
 import type { FolderCounters } from './stats.ts';
@@ -32,6 +33,9 @@ export interface FolderTierOptions {
   format?: BlockFormat;
 }
 
+/** Blocks of which is remembered that there was no room for them. */
+const MOST_CUT = 4096;
+
 const FILES: BlockFormat = { nameOf: fileOf, encode: encodeBlock, decode: decodeBlock };
 
 export class FolderTier implements Tier {
@@ -50,6 +54,8 @@ export class FolderTier implements Tier {
   #taken = 0;
   /** It is bytes that are bounded: blocks of different groups differ in size. */
   readonly #order = new Lru({ capacity: Number.POSITIVE_INFINITY });
+  /** Hashes of blocks for which there was no room: of their texts what follows has none either. */
+  readonly #cut = new Lru({ capacity: MOST_CUT });
   readonly #queue: WriteQueue;
   /** Files that are being removed: whoever writes one anew waits for that. */
   readonly #removing = new Map<BlockHash, Promise<void>>();
@@ -190,12 +196,12 @@ export class FolderTier implements Tier {
     await Promise.all(this.#removing.values());
   }
 
-  async #write(hash: BlockHash, { kv, parent }: Written): Promise<void> {
+  async #write(hash: BlockHash, { kv, parent }: Written): Promise<boolean> {
     const { folder, namespace, clock } = this.#options;
     const name = { namespace, hash };
     const file = this.#format.encode(name, kv);
     // Room first: the folder never has more than it may.
-    this.#enter(hash, this.#format.fileBytes?.() ?? file.length, parent);
+    if (!this.#enter(hash, this.#format.fileBytes?.() ?? file.length, parent)) return false;
     await this.#removing.get(hash);
     try {
       await folder.write(this.#format.nameOf(name)!, file);
@@ -211,6 +217,7 @@ export class FolderTier implements Tier {
       this.#wrote(hash, clock.now(), file.length);
       this.#options.onChange?.('stored', hash);
     } else this.#remove(hash);
+    return true;
   }
 
   #forget(hash: BlockHash): void {
@@ -218,15 +225,27 @@ export class FolderTier implements Tier {
     this.#remove(hash);
   }
 
-  /** In place of those that were not used longest. */
-  #enter(hash: BlockHash, bytes: number, parent: BlockHash | null = null): void {
+  /** In place of those that were not used longest. False: that would be its own text before it, without which it is of no use. */
+  #enter(hash: BlockHash, bytes: number, parent: BlockHash | null = null): boolean {
     while (this.#taken + bytes > this.#room && this.#order.size > 0) {
       const [oldest] = this.#order.keys();
+      if (parent !== null && this.#ends(hash, parent, oldest!)) {
+        this.#cut.put(partsOf(hash).hash);
+        return false;
+      }
       this.#forget(oldest!);
     }
+    this.#cut.remove(partsOf(hash).hash);
     this.#order.put(hash, parent);
     this.#sizes.set(hash, bytes);
     this.#taken += bytes;
+    return true;
+  }
+
+  /** Whether its text ends before it here. Of a group with a window nothing else need be there. */
+  #ends(hash: BlockHash, parent: BlockHash, oldest: BlockHash): boolean {
+    if (this.#order.has(parent)) return oldest === parent;
+    return [hash, parent].some((key) => this.#cut.has(partsOf(key).hash));
   }
 
   #leave(hash: BlockHash): void {

@@ -187,7 +187,7 @@ export class ServerTier implements Tier {
     return true;
   }
 
-  async #write(hash: BlockHash, kv: readonly Uint8Array[]): Promise<void> {
+  async #write(hash: BlockHash, kv: readonly Uint8Array[]): Promise<true> {
     const { server, namespace, ttlMs } = this.#options;
     const name = { namespace, hash };
     const refused = await this.#ask(() =>
@@ -201,6 +201,7 @@ export class ServerTier implements Tier {
       throw new TransferError(refused);
     }
     this.#know(hash);
+    return true;
   }
 
   /** Rejects when there is no answer in time; then the server is let be for a while. */

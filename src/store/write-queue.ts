@@ -23,8 +23,8 @@ export interface Written {
 export interface WriteQueueDeps {
   /** Of KV, a block. */
   blockBytes: number;
-  /** Rejects where it cannot be written. */
-  write: (hash: BlockHash, written: Written) => Promise<void>;
+  /** False: it is not to be there. Rejects where it cannot be written. */
+  write: (hash: BlockHash, written: Written) => Promise<boolean>;
   clock: Pick<Clock, 'now'>;
   counters: WriteCounters;
 }
@@ -98,7 +98,7 @@ export class WriteQueue {
     const { write, clock, counters } = this.#deps;
     const begunMs = clock.now();
     try {
-      await write(hash, written);
+      if (!(await write(hash, written))) return;
       counters.written++;
       counters.writtenBytes += bytesIn(written.kv);
       counters.writeMs += clock.now() - begunMs;

@@ -100,6 +100,20 @@ describe('a folder below a store', () => {
     expect([again.blocks, again.bytes]).toEqual([tier.blocks, tier.bytes]);
   });
 
+  it('takes a window of a text that is there in place of what is old, and none of a text that has no room', async () => {
+    const tier = await open({ quotaBytes: 3 * (BLOCK + HEAD_BYTES) });
+    await stored(tier, 9);
+    for (const n of [1, 2, 3, 4]) tier.write(hash(n), [kv(n)], n > 1 ? hash(n - 1) : null);
+    tier.write(`${hash(4)}.1`, [kv(4)], `${hash(3)}.1`);
+    await tier.flush();
+    expect(await found(tier, 9, 1, 2, 3, 4)).toEqual([null, 1, 2, 3, null]);
+    expect(tier.has(`${hash(4)}.1`)).toBe(false);
+    tier.write(`${hash(2)}.1`, [kv(2)], `${hash(1)}.1`);
+    await tier.flush();
+    expect(tier.has(`${hash(2)}.1`)).toBe(true);
+    expect(await found(tier, 1, 2, 3)).toEqual([1, 2, null]);
+  });
+
   it('counts the bytes that each block has: of another group they are fewer', async () => {
     const tier = await open();
     await stored(tier, 1);

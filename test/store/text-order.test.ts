@@ -102,6 +102,20 @@ it('a text longer than the store keeps its beginning there', async () => {
   expect(store.inMemory(text)).toEqual([true, true, true, true, false, false]);
 });
 
+it('a text longer than the folder keeps its beginning there, in the place of what was there before', async () => {
+  const { inFolder, offer, tier } = await start(16, 4);
+  const [text, other] = [textOf('a', 7), textOf('b', 2)];
+  await offer(other);
+  await offer(text.slice(0, 3));
+  await offer(text.slice(3, 5), text[2]);
+  await offer(text.slice(5), text[4]);
+  expect(inFolder(text)).toEqual([true, true, true, true, false, false, false]);
+  expect(inFolder(other)).toEqual([false, false]);
+  expect(tier!.counters).toMatchObject({ written: 6, leftOut: 0 });
+  await offer(textOf('c', 1));
+  expect(inFolder(text)).toEqual([true, true, true, false, false, false, false]);
+});
+
 it('of a text in the folder its end leaves first, and what is read of it from memory counts as used there', async () => {
   const store = await start(16, 7);
   const [text, other, third] = [textOf('a', 4), textOf('b', 3), textOf('c', 2)];
