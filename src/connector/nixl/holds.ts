@@ -1,22 +1,19 @@
 /**
  * The blocks that this engine keeps for readers after their requests ended, and until when: NIXL's rules for the holder
  * (lease, TTL, heartbeats, notifications), with pins: blocks under a READ stay until it ends, whatever else happens. Who
- * may read, renew or end a hold is decided here, by what the holder knows of its tokens, salt and blocks: parameters
- * come from clients, who may have made them up. Frees nothing itself: it reports whose hold has ended.
+ * may read (who-may-read.ts), renew or end a hold is decided by what the holder knows of its tokens, salt and blocks:
+ * parameters come from clients, who may have made them up. Frees nothing itself: it reports whose hold has ended.
  */
-import type { KvCacheSpec } from '../../config/engine.ts';
-import { byGroup } from '../../engine/block-table.ts';
-import { skippedBlocks } from '../../engine/kv-cache-spec.ts';
 import type { Pressure } from '../../engine/kv-connector.ts';
-import { type BlockIds, type Clock, NULL_BLOCK } from '../../engine/types.ts';
-import { type ClaimPrefix, type PrefixClaim, sameClaim } from '../../transport/prefix-claim.ts';
+import type { BlockIds, Clock } from '../../engine/types.ts';
+import { type PrefixClaim, sameClaim } from '../../transport/prefix-claim.ts';
 import type { HoldRef, ReadClaim, ReadGate } from '../../transport/types.ts';
 import { HoldMeter, type HoldUse } from '../hold-meter.ts';
 import type { ReaderHolds } from '../types.ts';
 import { Deadlines } from './deadlines.ts';
 import { type HoldEnd, HoldEnds, REFUSED, type Refusal, refusal } from './hold-ends.ts';
 import type { SendRequest } from './metadata.ts';
-import { promptBlocks } from './params.ts';
+import { mayName, provenBlocks, type ReadRules } from './who-may-read.ts';
 
 interface Hold extends SendRequest {
   requestId: string;
@@ -38,12 +35,8 @@ interface Hold extends SendRequest {
   ended: boolean;
 }
 
-export interface HoldTableDeps {
+export interface HoldTableDeps extends ReadRules {
   clock: Clock;
-  blockSize: number;
-  /** What each KV cache group keeps. */
-  groups: readonly KvCacheSpec[];
-  claim: ClaimPrefix;
   /** Milliseconds. A reader's heartbeats come every sixth of it; each extends by two thirds. */
   leaseMs: number;
   /** Called once a hold, and once a request id that was refused as a hold; null: for whom is not known. */
@@ -224,7 +217,7 @@ export class HoldTable implements ReaderHolds {
     if (!sameClaim(hold.held, claim.held)) return REFUSED;
     if (hold.deadline <= this.#deps.clock.now()) return refusal('expired', requestId);
     if (hold.pendingEnd) return refusal(hold.pendingEnd, requestId);
-    const blockIds = this.#blocksOf(hold, claim.prompt);
+    const blockIds = provenBlocks(hold, claim.prompt, this.#deps);
     if (!blockIds) return REFUSED;
     hold.readers += 1;
     hold.readerId = readerId;
@@ -240,32 +233,10 @@ export class HoldTable implements ReaderHolds {
   readonly gate: ReadGate = (requestId, blockIds, claim, readerId) => {
     const opened = this.open(requestId, claim, readerId);
     if (!opened.allow) return opened;
-    const asked = byGroup(opened.blockIds, (_ids, group) => blockIds[group] ?? []);
-    // A group that there is not is nothing that can be asked for.
-    const isKnown = blockIds.every((ids, group) => group < asked.length || ids.length === 0);
-    const isWhole = isKnown && this.#windowsToo(asked, claim.prompt.numTokens);
-    if (isWhole && areLast(asked, opened.blockIds)) return opened;
+    if (mayName(blockIds, opened.blockIds, claim.prompt.numTokens, this.#deps)) return opened;
     opened.finished();
     return REFUSED;
   };
-
-  /** Whether every windowed group is read as far back as the next token sees, unless the reader has that: never another group alone. */
-  #windowsToo(asked: BlockIds, numTokens: number): boolean {
-    const { blockSize, groups } = this.#deps;
-    const most = Math.max(...asked.map((ids) => ids.length));
-    return groups.every((spec, group) => {
-      const seen = Math.ceil(numTokens / blockSize) - skippedBlocks(spec, numTokens, blockSize);
-      return asked[group]!.length >= Math.min(most, seen);
-    });
-  }
-
-  /** Those of the prompt's first tokens; null when they are not the hold's first tokens too. */
-  #blocksOf({ tokenIds, cacheSalt, blockIds }: Hold, prompt: PrefixClaim): BlockIds | null {
-    const { numTokens } = prompt;
-    const { claim, blockSize } = this.#deps;
-    if (numTokens > tokenIds.length || !sameClaim(claim(tokenIds, numTokens, cacheSalt), prompt)) return null;
-    return promptBlocks(blockIds, numTokens, blockSize);
-  }
 
   #unpin(hold: Hold): void {
     hold.readers -= 1;
@@ -310,10 +281,3 @@ export class HoldTable implements ReaderHolds {
 
 /** P's for D: D's for P are dropped before. */
 const mayBeAbandoned = ({ direction, abandoned }: Hold): boolean => direction === 'prefill' && !abandoned;
-
-/** Whether these are, by group, the last of the sequence's blocks: a reader leaves out what it has from the start on. */
-const areLast = (asked: BlockIds, sequence: BlockIds): boolean =>
-  asked.every((ids, group) => {
-    const before = sequence[group]!.length - ids.length;
-    return ids.every((id, i) => id === sequence[group]![before + i] && id !== NULL_BLOCK);
-  });

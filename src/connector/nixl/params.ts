@@ -9,6 +9,7 @@ import { byGroup } from '../../engine/block-table.ts';
 import { skippedBlocks } from '../../engine/kv-cache-spec.ts';
 import { type BlockId, type BlockIds, NULL_BLOCK } from '../../engine/types.ts';
 import type { BlockPair, RemoteAddress } from '../../transport/types.ts';
+import type { SendRequest } from './metadata.ts';
 
 export type RemoteRequest = RemoteAddress & { requestId: string };
 
@@ -170,4 +171,26 @@ export function promptBlocks(blockIds: BlockIds, numTokens: number, blockSize: n
   return blockIds.every(({ length }) => length <= blocks)
     ? blockIds
     : byGroup(blockIds, (ids) => ids.slice(0, blocks));
+}
+
+/** What names a hold for its reader: blocks by group, without the nulls before a window. */
+export function paramsOf(
+  requestId: string,
+  { blockIds, tokenIds, deadline, direction }: SendRequest,
+  { engineId, host, port }: RemoteAddress,
+): KvTransferParams {
+  const isPrefill = direction === 'prefill';
+  return {
+    do_remote_prefill: isPrefill,
+    do_remote_decode: !isPrefill,
+    remote_block_ids: byGroup(blockIds, (ids) => ids.slice(ids.lastIndexOf(NULL_BLOCK) + 1)),
+    remote_engine_id: engineId,
+    remote_request_id: requestId,
+    remote_host: host,
+    remote_port: port,
+    tp_size: 1,
+    remote_num_tokens: tokenIds.length,
+    remote_blocks_expiry_time: isPrefill ? null : deadline / 1000,
+    remote_token_ids: tokenIds,
+  };
 }

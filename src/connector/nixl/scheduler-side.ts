@@ -7,7 +7,6 @@
 import { isStreamedPrefill } from '../../config/connectors.ts';
 import type { KvCacheSpec } from '../../config/engine.ts';
 import type { KvTransferParams, NixlConfig } from '../../config/kv-transfer.ts';
-import { byGroup } from '../../engine/block-table.ts';
 import type {
   ConnectorOutput,
   ConnectorRequest,
@@ -16,9 +15,9 @@ import type {
   KvConnectorScheduler,
   RefusedRequest,
 } from '../../engine/kv-connector.ts';
-import { type BlockIds, type Clock, type NoPull, NULL_BLOCK } from '../../engine/types.ts';
+import type { BlockIds, Clock, NoPull } from '../../engine/types.ts';
 import { type ClaimPrefix, claimPrefix, type PrefixClaim } from '../../transport/prefix-claim.ts';
-import type { ReadClaim } from '../../transport/types.ts';
+import type { ReadClaim, RemoteAddress } from '../../transport/types.ts';
 import type { CostAwarePolicy } from '../policy/cost-aware.ts';
 import { byCost, choosePolicy, type PullQuestion } from '../policy/pull-policy.ts';
 import { Heartbeats } from './heartbeats.ts';
@@ -28,6 +27,7 @@ import {
   offersBlocks,
   offersStream,
   pairBlocks,
+  paramsOf,
   promptBlocks,
   remoteRequest,
   remoteTable,
@@ -37,12 +37,9 @@ import {
 } from './params.ts';
 import { PendingMetadata } from './pending-metadata.ts';
 
-export interface NixlSchedulerDeps {
+/** Its own address is as peers know it: the side channel's. */
+export interface NixlSchedulerDeps extends RemoteAddress {
   config: NixlConfig;
-  engineId: string;
-  /** Side channel address, as peers know it. */
-  host: string;
-  port: number;
   blockSize: number;
   /** What each KV cache group keeps. */
   groups: readonly KvCacheSpec[];
@@ -277,38 +274,19 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
   }
 
   #hold(request: ConnectorRequest, blockIds: BlockIds, role: 'prefill' | 'decode') {
-    const { config, engineId, host, port, blockSize, clock } = this.#deps;
+    const { config, blockSize, clock } = this.#deps;
     const { requestId, numComputedTokens } = request;
-    const isPrefill = role === 'prefill';
     const remoteBlockIds = promptBlocks(blockIds, numComputedTokens, blockSize);
     if (remoteBlockIds.every((ids) => ids.length === 0)) {
       this.#pending.reqsNotProcessed.add(requestId);
       return { delayFree: false, kvTransferParams: null };
     }
-    const deadline = clock.now() + (isPrefill ? config.leaseMs : config.decoderTtlMs);
+    const deadline = clock.now() + (role === 'prefill' ? config.leaseMs : config.decoderTtlMs);
     // The sampled last token has no KV, so numComputedTokens is what a reader can use.
     const tokenIds = request.allTokenIds.slice(0, numComputedTokens);
     const { cacheSalt } = request;
-    this.#pending.reqsToSend.set(requestId, {
-      blockIds: remoteBlockIds,
-      tokenIds,
-      cacheSalt,
-      deadline,
-      direction: role,
-    });
-    const kvTransferParams: KvTransferParams = {
-      do_remote_prefill: isPrefill,
-      do_remote_decode: !isPrefill,
-      remote_block_ids: byGroup(remoteBlockIds, (ids) => ids.slice(ids.lastIndexOf(NULL_BLOCK) + 1)),
-      remote_engine_id: engineId,
-      remote_request_id: requestId,
-      remote_host: host,
-      remote_port: port,
-      tp_size: 1,
-      remote_num_tokens: numComputedTokens,
-      remote_blocks_expiry_time: isPrefill ? null : deadline / 1000,
-      remote_token_ids: tokenIds,
-    };
-    return { delayFree: true, kvTransferParams };
+    const send = { blockIds: remoteBlockIds, tokenIds, cacheSalt, deadline, direction: role };
+    this.#pending.reqsToSend.set(requestId, send);
+    return { delayFree: true, kvTransferParams: paramsOf(requestId, send, this.#deps) };
   }
 }
