@@ -1,7 +1,9 @@
 /**
  * A way to an engine's thread and back: typed calls, events, and how it ended. When the thread ends every open call is
- * rejected at once (comlink alone would leave them waiting for ever). Knows nothing of requests.
+ * rejected at once (comlink alone would leave them waiting for ever); one that is stuck is given up, which is the same to
+ * everybody. Knows nothing of requests.
  */
+import type { Clock } from '../engine/types.ts';
 import { engineEnded, fromWire } from '../errors.ts';
 import type {
   EngineApi,
@@ -13,7 +15,11 @@ import type {
 } from '../host/engine-api.ts';
 import type { EngineEvent } from '../host/engine-report.ts';
 import { transfer, wrap } from '../host/rpc.ts';
-import type { Platform } from '../platform/types.ts';
+import type { EngineThread, Platform } from '../platform/types.ts';
+import { silence } from '../transport/deadlines.ts';
+
+/** A thread that has not done by then what takes no time is stuck: many times what one takes that shares its processor with a hundred. */
+export const STUCK_MS = 60_000;
 
 export class EngineConnection {
   /** Calls reject with EngineDeadError when the engine ends before it answers. */
@@ -21,16 +27,20 @@ export class EngineConnection {
   readonly inspection: InspectionApi;
   readonly lab: LabApi;
   readonly #engineId: string;
+  readonly #thread: EngineThread;
+  readonly #clock: Clock;
   #death: Error | null = null;
   /** Why it cannot go on, told by the engine before its thread ends. */
   #cause: Error | null = null;
   readonly #deathListeners = new Set<(error: Error) => void>();
   readonly #eventListeners = new Set<(event: EngineEvent) => void>();
 
-  private constructor(engineId: string, port: MessagePort) {
+  private constructor(engineId: string, thread: EngineThread, clock: Clock) {
     this.#engineId = engineId;
+    this.#thread = thread;
+    this.#clock = clock;
     // All of its methods are asynchronous already: what comlink makes of them has the same type.
-    const api = wrap(port) as unknown as EngineApi;
+    const api = wrap(thread.port) as unknown as EngineApi;
     this.serving = this.#guarded(api.serving);
     this.inspection = this.#guarded(api.inspection);
     this.lab = this.#guarded(api.lab);
@@ -40,11 +50,12 @@ export class EngineConnection {
   static async open(
     platform: Platform,
     start: EngineStart,
+    clock: Clock,
     attach: (connection: EngineConnection) => void,
   ): Promise<EngineStarted> {
     const { engineId } = start.core;
     const thread = await platform.startEngineThread(engineId);
-    const connection = new EngineConnection(engineId, thread.port);
+    const connection = new EngineConnection(engineId, thread, clock);
     thread.onExit((reason) => connection.#die(reason));
     const events = new MessageChannel();
     events.port1.addEventListener('message', (event) => connection.#receive(event.data as EngineEvent));
@@ -59,7 +70,7 @@ export class EngineConnection {
     }
   }
 
-  /** Its thread is gone. */
+  /** Its thread is gone, or given up. */
   get dead(): boolean {
     return this.#death !== null;
   }
@@ -69,10 +80,11 @@ export class EngineConnection {
     return this.#death ?? this.#cause;
   }
 
-  /** Runs at once when the thread is gone already. */
-  onDeath(listener: (error: Error) => void): void {
+  /** Runs at once when the thread is gone already. Returns how to listen no longer. */
+  onDeath(listener: (error: Error) => void): () => void {
     if (this.#death) listener(this.#death);
     else this.#deathListeners.add(listener);
+    return () => void this.#deathListeners.delete(listener);
   }
 
   /** Everything that the engine says, as it comes. */
@@ -81,12 +93,30 @@ export class EngineConnection {
     return () => this.#eventListeners.delete(listener);
   }
 
-  /** Ends the engine cleanly; resolves when its thread is gone. Safe to call twice. */
+  /** Ends the engine cleanly; resolves when its thread is gone, or given up. Safe to call twice. */
   async shutdown(): Promise<void> {
     if (this.#death) return;
     const gone = new Promise<void>((resolve) => this.onDeath(() => resolve()));
     this.serving.shutdown().catch(() => {});
-    await gone;
+    await this.unlessStuck(gone);
+  }
+
+  /** What takes the thread no time: where it does not come, the thread is given up, at which it ends. */
+  async unlessStuck<T>(work: Promise<T>): Promise<T> {
+    const over = new AbortController();
+    void silence(this.#clock, STUCK_MS, () => 0, over.signal).then((stuck) => {
+      if (stuck) this.#giveUp();
+    });
+    try {
+      return await work;
+    } finally {
+      over.abort();
+    }
+  }
+
+  #giveUp(): void {
+    this.#thread.abandon();
+    this.#die(`its thread did not answer for ${STUCK_MS / 1000} s`);
   }
 
   #guarded<T extends object>(api: T): T {

@@ -1,7 +1,7 @@
 /** What a cluster is made of, started side by side: engines, and the text and policy of their router. */
 import type { Clock } from '../engine/types.ts';
 import { kvGroups, kvPageBytes } from '../model/kv-groups.ts';
-import { loadArchitecture, loadTokenizer, type TextModel } from '../model/load.ts';
+import { loadArchitecture, loadCheckpoint, loadTokenizer, type TextModel } from '../model/load.ts';
 import type { Platform } from '../platform/types.ts';
 import type { EngineClient } from '../router/engine-client.ts';
 import { describe } from './describe.ts';
@@ -47,9 +47,13 @@ export async function startParts(
   const { blockSize, kvDtype } = options;
   const blockBytes = kvPageBytes(kvGroups(architecture), architecture, blockSize, kvDtype);
   const policy = await policyOf(options, blockBytes);
+  const checking = loadCheckpoint(options.model, files);
   const [text, engines] = await Promise.allSettled([
     loadTokenizer(options.model, files),
-    startThreads(platform, clock, options, sharedMemory(options, architecture, free), wire),
+    checking.then((checkpoint) => {
+      const shared = sharedMemory(options, architecture, free);
+      return startThreads(platform, clock, options, { checkpoint, shared }, wire);
+    }),
   ]);
   if (text.status === 'rejected') {
     if (engines.status === 'fulfilled') await engines.value.shutdown();
@@ -57,9 +61,10 @@ export async function startParts(
   }
   if (engines.status === 'rejected') throw engines.reason;
   const pool = engines.value;
+  const model = { files, checkpoint: await checking };
   // Its code too is loaded where there is one.
   const store = options.store
-    ? await (await import('./store-thread.ts')).startStore(platform, options, pool, files, wire)
+    ? await (await import('./store-thread.ts')).startStore(platform, options, pool, model, clock, wire)
     : null;
   const info = describe(options, pool, text.value, clock.now() - begun);
   const clients = new WeakMap<ThreadEngine, EngineClient>();

@@ -1,17 +1,20 @@
-/** A store in a thread of its own: started beside the engines, connected to each, and done without when it ends. */
+/** A store in a thread of its own: started beside the engines, connected to each, and done without when it ends, or is stuck. */
 import { STORE_ADDRESS } from '../config/connectors.ts';
+import type { Clock } from '../engine/types.ts';
 import { EngineDeadError } from '../errors.ts';
 import { proxy, transfer, wrap } from '../host/rpc.ts';
 import { fingerprint } from '../model/fingerprint.ts';
-import { loadCheckpoint } from '../model/load.ts';
-import type { FileSource, Platform } from '../platform/types.ts';
+import type { Checkpoint } from '../model/hf-weights.ts';
+import type { EngineThread, FileSource, Platform } from '../platform/types.ts';
 import { namespaceOf } from '../store/block-file.ts';
 import type { StoreBlocks } from '../store/block-news.ts';
 import type { StoreApi, StoreStart } from '../store/host.ts';
 import type { StoreStats } from '../store/stats.ts';
 import { type EngineWire, plainWire } from '../transport/channel.ts';
+import { silence } from '../transport/deadlines.ts';
 import type { LinkSpec } from '../transport/link.ts';
 import type { EngineIdentity } from '../transport/types.ts';
+import { STUCK_MS } from './engine-connection.ts';
 import type { EnginePool } from './engine-pool.ts';
 import type { CacheEventBatch } from './notices.ts';
 import { HASH_SEED } from './options.ts';
@@ -21,9 +24,15 @@ import type { ClusterOptions, StoreOptions } from './types.ts';
 /** A modelled link lies between engines; the store is their own machine's memory. */
 const THIS_MACHINE: LinkSpec = { name: 'memory', bytesPerSecond: Number.POSITIVE_INFINITY, latencyMs: 0 };
 
+/** How often it is looked whether a store that is to end still answers. */
+const LOOK_MS = 1000;
+
 export class StoreThread {
   readonly #api: StoreApi;
-  readonly #gone: Promise<void>;
+  readonly #thread: EngineThread;
+  readonly #clock: Clock;
+  /** Aborts when its thread is gone, or given up. */
+  readonly #gone = new AbortController();
   readonly #connected: ThreadEngine[] = [];
   /** The engines' own link lies before it. */
   readonly #remote: boolean;
@@ -36,11 +45,14 @@ export class StoreThread {
   #ended: string | null = null;
   #closing = false;
 
-  private constructor(api: StoreApi, gone: Promise<void>, remote: boolean, wire: EngineWire) {
-    this.#api = api;
-    this.#gone = gone;
+  private constructor(thread: EngineThread, remote: boolean, wire: EngineWire, clock: Clock) {
+    // All of its methods are asynchronous already: what comlink makes of them has the same type.
+    this.#api = wrap(thread.port) as unknown as StoreApi;
+    this.#thread = thread;
     this.#remote = remote;
     this.#wire = wire;
+    this.#clock = clock;
+    thread.onExit((reason) => this.#end(reason));
   }
 
   /** Throws KvferryError, with no thread left running. */
@@ -50,25 +62,11 @@ export class StoreThread {
     identity: EngineIdentity,
     checksum: boolean,
     namespace: string,
+    clock: Clock,
     wire: EngineWire = plainWire,
   ): Promise<StoreThread> {
     const thread = await platform.startStoreThread();
-    let gone: () => void = () => {};
-    const store = new StoreThread(
-      // All of its methods are asynchronous already: what comlink makes of them has the same type.
-      wrap(thread.port) as unknown as StoreApi,
-      new Promise((resolve) => {
-        gone = resolve;
-      }),
-      options.remote ?? false,
-      wire,
-    );
-    thread.onExit((reason) => {
-      store.#ended = reason;
-      if (!store.#closing) store.#tell(`the store ended (${reason}): requests go on without it`);
-      for (const { serving } of store.#connected) serving.peerDied(STORE_ADDRESS.engineId).catch(() => {});
-      gone();
-    });
+    const store = new StoreThread(thread, options.remote ?? false, wire, clock);
     const { bytes, eviction, prefetch } = options;
     const folder = options.folder ? { ...options.folder, namespace } : null;
     const server = options.server ? { ...options.server, namespace } : null;
@@ -77,8 +75,9 @@ export class StoreThread {
       ...(prefetch ? { prefetch } : {}),
     };
     try {
-      await store.#ask((api) =>
-        api.start(
+      // It may have much to read.
+      await store.#unlessGone(
+        store.#api.start(
           start,
           proxy((message) => store.#tell(`store: ${message}`)),
           proxy((events, atMs) => {
@@ -95,7 +94,7 @@ export class StoreThread {
     return store;
   }
 
-  /** Why its thread is gone; null while it serves. */
+  /** Why its thread is gone, or given up; null while it serves. */
   get ended(): string | null {
     return this.#ended;
   }
@@ -144,12 +143,12 @@ export class StoreThread {
     await this.#ask((api) => api.serveAnyBlock());
   }
 
-  /** null when its thread is gone. */
+  /** null when its thread is gone, or goes before it answers. */
   stats(): Promise<StoreStats | null> {
     return this.#ask((api) => api.stats());
   }
 
-  /** As StoreApi has it; null when its thread is gone. */
+  /** As StoreApi has it; null as above. */
   blocks(since: number): Promise<StoreBlocks | null> {
     return this.#ask((api) => api.blocks(since));
   }
@@ -163,12 +162,22 @@ export class StoreThread {
     await this.#ask((api) => api.checkIntegrity());
   }
 
-  /** Resolves when its thread is gone. Safe to call twice. */
+  /** Resolves when its thread is gone, or given up. Safe to call twice. */
   async shutdown(): Promise<void> {
     if (this.#ended !== null) return;
     this.#closing = true;
     void this.#api.shutdown().catch(() => {});
-    await this.#gone;
+    // What it has to write may take long: it is waited for while it answers.
+    for (; this.#ended === null; await this.#clock.sleep(LOOK_MS, this.#gone.signal))
+      await this.stats().catch(() => null);
+  }
+
+  #end(reason: string): void {
+    if (this.#ended !== null) return;
+    this.#ended = reason;
+    if (!this.#closing) this.#tell(`the store ended (${reason}): requests go on without it`);
+    for (const { serving } of this.#connected) serving.peerDied(STORE_ADDRESS.engineId).catch(() => {});
+    this.#gone.abort();
   }
 
   #tell(message: string): void {
@@ -176,10 +185,31 @@ export class StoreThread {
     else this.#untold.push(message);
   }
 
-  /** null when its thread is gone, or goes before it answers: comlink alone would wait for ever. */
+  /** As #unlessGone; what takes it no time: where it does not come, the thread is given up. */
   async #ask<T>(call: (api: StoreApi) => Promise<T>): Promise<T | null> {
     if (this.#ended !== null) return null;
-    return Promise.race([call(this.#api), this.#gone.then(() => null)]);
+    const over = new AbortController();
+    void silence(this.#clock, STUCK_MS, () => 0, over.signal).then((stuck) => {
+      if (!stuck) return;
+      this.#thread.abandon();
+      this.#end(`its thread did not answer for ${STUCK_MS / 1000} s`);
+    });
+    try {
+      return await this.#unlessGone(call(this.#api));
+    } finally {
+      over.abort();
+    }
+  }
+
+  /** null when its thread goes before: comlink alone would wait for ever. */
+  #unlessGone<T>(answer: Promise<T>): Promise<T | null> {
+    const { signal } = this.#gone;
+    return new Promise((resolve, reject) => {
+      const gone = () => resolve(null);
+      signal.addEventListener('abort', gone, { once: true });
+      if (signal.aborted) gone();
+      answer.then(resolve, reject).finally(() => signal.removeEventListener('abort', gone));
+    });
   }
 }
 
@@ -188,17 +218,17 @@ export async function startStore(
   platform: Platform,
   options: ClusterOptions,
   engines: EnginePool,
-  files: FileSource | null,
+  { files, checkpoint }: { files: FileSource | null; checkpoint: Checkpoint | null },
+  clock: Clock,
   wire?: EngineWire,
 ): Promise<StoreThread | null> {
   if (!options.store) return null;
   try {
     const { identity, adapter } = engines.all[0]!.started;
-    const checkpoint = await loadCheckpoint(options.model, files);
     const weights = checkpoint && files ? await fingerprint(files, checkpoint) : null;
     const namespace = namespaceOf({ ...identity, hashSeed: HASH_SEED, adapter: adapter.name, weights });
     const { store: wanted, checksum } = options;
-    const store = await StoreThread.start(platform, wanted, identity, checksum, namespace, wire);
+    const store = await StoreThread.start(platform, wanted, identity, checksum, namespace, clock, wire);
     await store.setLink(options.link);
     for (const engine of engines.all) await store.connect(engine);
     return store;

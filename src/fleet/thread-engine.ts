@@ -55,7 +55,7 @@ export class ThreadEngine implements EngineClient {
   ): Promise<ThreadEngine> {
     const engine = new ThreadEngine(start.core, seat, clock);
     const begunMs = clock.now();
-    engine.started = await EngineConnection.open(platform, start, (connection) => {
+    engine.started = await EngineConnection.open(platform, start, clock, (connection) => {
       engine.#connection = connection;
       connection.onEvent((event) => engine.#receive(event));
       connection.onDeath((error) => engine.#failAll(error));
@@ -76,7 +76,7 @@ export class ThreadEngine implements EngineClient {
     return this.#connection.lab;
   }
 
-  /** Its thread is gone. */
+  /** Its thread is gone, or given up. */
   get dead(): boolean {
     return this.#connection.dead;
   }
@@ -89,8 +89,9 @@ export class ThreadEngine implements EngineClient {
     return { inFlight: this.#streams.size };
   }
 
-  onDeath(listener: (error: Error) => void): void {
-    this.#connection.onDeath(listener);
+  /** Returns how to listen no longer. */
+  onDeath(listener: (error: Error) => void): () => void {
+    return this.#connection.onDeath(listener);
   }
 
   /** Everything that the engine says, as it comes. */
@@ -139,9 +140,9 @@ export class ThreadEngine implements EngineClient {
     return this.inspection.lookup(tokenIds, cacheSalt);
   }
 
-  /** Of whoever asked: what has not ended, and what is kept for a reader. Nothing of an engine that ended. */
+  /** Of whoever asked: what has not ended, and what is kept for a reader. Nothing of an engine that ended; one whose thread is stuck has. */
   async remaining(): Promise<{ requests: number; holds: number }> {
-    const stats = await this.inspection.stats().catch(() => null);
+    const stats = await this.#connection.unlessStuck(this.inspection.stats()).catch(() => null);
     if (!stats) return { requests: 0, holds: 0 };
     const { running, waiting, waitingForRemote, heldRequests } = stats;
     return { requests: running + waiting + waitingForRemote, holds: heldRequests };
@@ -151,7 +152,12 @@ export class ThreadEngine implements EngineClient {
     if (!this.dead) await this.lab.forgetPrefix(tokenIds, cacheSalt, keep);
   }
 
-  /** Ends the engine cleanly; resolves when its thread is gone. Safe to call twice. */
+  /** Resolves when its thread answers, or it is dead: one that is stuck is given up. */
+  async answers(): Promise<void> {
+    await this.#connection.unlessStuck(this.serving.releaseHolds([])).catch(() => {});
+  }
+
+  /** Ends the engine cleanly; resolves when its thread is gone, or given up. Safe to call twice. */
   async shutdown(): Promise<void> {
     await this.#connection.shutdown();
   }
@@ -203,11 +209,13 @@ export async function connect(
       engine.serving.addPeer(other.address, transfer(port1, [port1]), link),
       other.serving.addPeer(engine.address, transfer(port2, [port2]), link),
     ]);
-    for (const [a, b] of [
-      [engine, other],
-      [other, engine],
-    ] as const) {
-      a.onDeath(() => void b.serving.peerDied(a.engineId).catch(() => {}));
-    }
+    const ends: (() => void)[] = [];
+    const tell = (dead: ThreadEngine, to: ThreadEngine) =>
+      dead.onDeath(() => {
+        // Of those that come and go the one that stays keeps nothing.
+        for (const end of ends) end();
+        to.serving.peerDied(dead.engineId).catch(() => {});
+      });
+    ends.push(tell(engine, other), tell(other, engine));
   }
 }

@@ -14,12 +14,20 @@ import type { Seat } from './seats.ts';
 import { connect, ThreadEngine } from './thread-engine.ts';
 import type { ClusterOptions } from './types.ts';
 
-/** `shared`: what the engines make their weights in. Throws KvferryError, with nothing left running. */
+/** What the first engines have in common. */
+interface Together {
+  /** null: a preset has none. */
+  checkpoint: Checkpoint | null;
+  /** What they make their weights in; null: each makes its own. */
+  shared: SharedMemory | null;
+}
+
+/** Throws KvferryError, with nothing left running. */
 export async function startThreads(
   platform: Platform,
   clock: Clock,
   options: ClusterOptions,
-  shared: SharedMemory | null = null,
+  { checkpoint, shared }: Together,
   wire?: EngineWire,
 ): Promise<EnginePool> {
   const fleet = fleetIn(options);
@@ -32,7 +40,7 @@ export async function startThreads(
     mode: Mode,
     source: Pick<EngineStart, 'checkpoint' | 'sharedWeights'>,
   ) => ThreadEngine.start(platform, { ...engineStart(options, spec, life, mode), ...source }, spec, clock);
-  const together = { checkpoint: await checkpointNow(), sharedWeights: shared?.memory ?? null };
+  const together = { checkpoint, sharedWeights: shared?.memory ?? null };
   const first = async (spec: Seat): Promise<ThreadEngine> => {
     try {
       return await start(spec, 1, options.mode, together);
@@ -54,6 +62,11 @@ export async function startThreads(
     // Files may have changed since: they are checked again.
     start: async (spec, life, mode) =>
       start(spec, life, mode, { checkpoint: await checkpointNow(), sharedWeights: null }),
-    connect: (engine, others, seats) => connect(engine, others, wire, seats),
+    connect: async (engine, others, seats) => {
+      // One that is stuck is not to keep others from joining.
+      await Promise.all(others.map((other) => other.answers()));
+      const alive = others.filter(({ dead }) => !dead);
+      await connect(engine, alive, wire, seats);
+    },
   });
 }

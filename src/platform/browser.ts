@@ -84,5 +84,9 @@ function threadOf(worker: Worker, start: Partial<WorkerStart>): EngineThread {
         if (event.data === GOODBYE) end('it was closed');
       });
     },
+    abandon() {
+      port1.close();
+      worker.terminate();
+    },
   };
 }

@@ -74,6 +74,11 @@ export interface EngineThread {
   readonly port: MessagePort;
   /** Called once, when the thread ended, cleanly or not. */
   onExit(listener: (reason: string) => void): void;
+  /**
+   * Nobody waits for it any more, stuck as it is. A browser ends it; in Node, where ending a thread with work on a device
+   * would end the process, it keeps no process alive.
+   */
+  abandon(): void;
 }
 
 export interface Platform {

@@ -3,6 +3,7 @@ import type { EnginePool } from '../../src/fleet/engine-pool.ts';
 import type { ThreadEngine } from '../../src/fleet/thread-engine.ts';
 import { startThreads } from '../../src/fleet/thread-pool.ts';
 import type { ClusterOptions } from '../../src/fleet/types.ts';
+import { loadCheckpoint } from '../../src/model/load.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 import { connectorDefaults } from '../connector/scripted.ts';
 import { directory, oddConfig, oddTensors } from '../model/checkpoint.ts';
@@ -16,11 +17,13 @@ const options = {
   mode: 'bidirectional',
   connector: connectorDefaults,
 } as ClusterOptions;
+/** Engines that share nothing. */
+const alone = { checkpoint: null, shared: null };
 const ids = (pool: EnginePool) => pool.all.map(({ engineId }) => engineId);
 
 test('seats have names, ports and roles of their own; a new life has another id at the same address', async () => {
   const { platform, threads } = platformOf();
-  const pool = await startThreads(platform, systemClock, options);
+  const pool = await startThreads(platform, systemClock, options, alone);
   expect(ids(pool)).toEqual(['prefill-0', 'decode-0', 'decode-1']);
   expect(pool.all.map(({ address }) => address.port)).toEqual([5600, 5601, 5602]);
   threads[1]!.end();
@@ -39,7 +42,7 @@ test('an engine that cannot be connected or prepared is ended again, and its sea
   const { platform, threads } = platformOf((name) => {
     if (refuses && name === 'prefill-0') throw new Error('the peer is just ending');
   });
-  const pool = await startThreads(platform, systemClock, options);
+  const pool = await startThreads(platform, systemClock, options, alone);
   threads[1]!.end();
   refuses = true;
   await expect(pool.replaceDead('bidirectional', async () => {})).rejects.toThrow('the peer is just ending');
@@ -57,7 +60,7 @@ test('an engine that cannot be connected or prepared is ended again, and its sea
 
 test('each asks those that serve: one that ended, or ends while it is asked, is left out', async () => {
   const { platform, threads } = platformOf();
-  const pool = await startThreads(platform, systemClock, options);
+  const pool = await startThreads(platform, systemClock, options, alone);
   threads[2]!.end();
   const asked: string[] = [];
   const answers = await pool.each(async (engine) => {
@@ -84,7 +87,7 @@ test('engines that start together share where weights are made; one that fails i
   const { platform, threads } = platformOf(undefined, (_, { sharedWeights }) =>
     given.push(sharedWeights?.byteLength),
   );
-  const pool = await startThreads(platform, systemClock, options, shared);
+  const pool = await startThreads(platform, systemClock, options, { ...alone, shared });
   threads[1]!.end();
   await pool.replaceDead('bidirectional', async () => {});
   // Who takes another's place makes its own.
@@ -94,7 +97,9 @@ test('engines that start together share where weights are made; one that fails i
   const failing = platformOf(undefined, (name) => {
     if (name === 'decode-0') throw new Error('no device');
   });
-  await expect(startThreads(failing.platform, systemClock, options, shared)).rejects.toThrow('no device');
+  await expect(startThreads(failing.platform, systemClock, options, { ...alone, shared })).rejects.toThrow(
+    'no device',
+  );
   expect(abandoned).toBe(1);
   expect(failing.threads.every(({ running }) => !running)).toBe(true);
 });
@@ -106,7 +111,9 @@ test("an engine is told of a checkpoint's tensors when it starts, as the files a
   });
   let tensors = oddTensors();
   const opened = { ...platform, openModel: async () => directory(oddConfig, tensors) };
-  const pool = await startThreads(opened, systemClock, { ...options, model: './odd' });
+  const checkpoint = await loadCheckpoint('./odd', await opened.openModel());
+  const odd = { ...options, model: './odd' };
+  const pool = await startThreads(opened, systemClock, odd, { ...alone, checkpoint });
   const { 'model.norm.weight': _, ...fewer } = tensors;
   expect(told).toEqual(Array.from({ length: 3 }, () => expect.arrayContaining(Object.keys(tensors))));
   threads[1]!.end();

@@ -1,5 +1,5 @@
 import type { EngineStart, EngineStarted, ServingApi } from '../../src/host/engine-api.ts';
-import type { EngineEvent } from '../../src/host/engine-report.ts';
+import type { EngineEvent, EngineStats } from '../../src/host/engine-report.ts';
 import { expose } from '../../src/host/rpc.ts';
 import type { Platform } from '../../src/platform/types.ts';
 
@@ -7,6 +7,9 @@ import type { Platform } from '../../src/platform/types.ts';
 export interface Thread {
   name: string;
   running: boolean;
+  /** It answers nobody from now on. */
+  stuck: boolean;
+  abandoned: boolean;
   end(): void;
   tell(event: EngineEvent): void;
 }
@@ -22,6 +25,8 @@ export function platformOf(
     const thread: Thread = {
       name,
       running: true,
+      stuck: false,
+      abandoned: false,
       tell: () => {},
       end() {
         this.running = false;
@@ -30,21 +35,31 @@ export function platformOf(
       },
     };
     threads.push(thread);
+    const answered = async <T>(answer: () => T): Promise<T> =>
+      thread.stuck ? new Promise(() => {}) : answer();
     const serving: Partial<ServingApi> = {
       async start(start, events) {
         starting(name, start);
         thread.tell = (event) => events.postMessage(event);
         return {} as EngineStarted;
       },
-      addPeer: async () => addPeer(name),
+      addPeer: () => answered(() => addPeer(name)),
+      addRequest: () => answered(() => {}),
+      releaseHolds: () => answered(() => {}),
       peerDied: async () => {},
-      shutdown: async () => thread.end(),
+      shutdown: () => answered(() => thread.end()),
     };
-    expose({ serving }, port2);
+    const nothing = { running: 0, waiting: 0, waitingForRemote: 0, heldRequests: 0 } as EngineStats;
+    expose({ serving, inspection: { stats: () => answered(() => nothing) } }, port2);
     return {
       port: port1,
       onExit(listener) {
         onExit = listener;
+      },
+      abandon() {
+        thread.abandoned = true;
+        thread.running = false;
+        port1.close();
       },
     };
   };

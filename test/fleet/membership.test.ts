@@ -1,4 +1,6 @@
 import { expect, test } from 'vitest';
+import { DEFAULT_SAMPLING } from '../../src/engine/sampling.ts';
+import type { Clock } from '../../src/engine/types.ts';
 import { AdapterError, ConflictError } from '../../src/errors.ts';
 import { Membership } from '../../src/fleet/membership.ts';
 import type { MembershipNotice } from '../../src/fleet/scale-report.ts';
@@ -8,6 +10,7 @@ import type { EngineStart } from '../../src/host/engine-api.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 import { ConversationCache } from '../../src/router/conversations.ts';
 import { TurnsAt } from '../../src/router/turns-at.ts';
+import { inNoTime, TestClock } from '../clock.ts';
 import { connectorDefaults } from '../connector/scripted.ts';
 import { platformOf } from './fake-threads.ts';
 
@@ -22,16 +25,19 @@ const options = {
 const rule = { drain: 'drop', holdsMs: 0 } as const;
 
 /** `own.gate`: waited for before an engine that comes later is ready to serve. */
-async function world(starting: (name: string, start: EngineStart) => void = () => {}) {
+async function world(
+  starting: (name: string, start: EngineStart) => void = () => {},
+  clock: Clock = systemClock,
+) {
   const { platform, threads } = platformOf(undefined, starting);
-  const pool = await startThreads(platform, systemClock, options);
+  const pool = await startThreads(platform, clock, options, { checkpoint: null, shared: null });
   const turns = new TurnsAt();
   const notices: MembershipNotice[] = [];
   const own = { gate: async (_: string) => {}, room: () => {} };
   const members = new Membership({
     pool,
-    clock: systemClock,
-    conversations: new ConversationCache(systemClock),
+    clock,
+    conversations: new ConversationCache(clock),
     turns,
     options: () => options,
     clientOf: (engine) => engine,
@@ -119,6 +125,43 @@ test('a change of all engines waits for one that is just put in the place of ano
   expect(await Promise.race(order)).toBe('revived');
   expect(await changed).toEqual(['prefill-0', 'decode-0', 'decode-1.2']);
   await members.close();
+});
+
+test('an engine whose thread is stuck leaves in bounded time: its requests fail, for others to serve', async () => {
+  const clock = new TestClock();
+  const { members, pool, threads, turns, ids, notices } = await world(undefined, clock);
+  const leave = turns.enter(['decode-0', 'decode-1']);
+  const stream = await pool.all[2]!.submit({
+    ...{ requestId: 'r', promptTokenIds: [1], sampling: DEFAULT_SAMPLING },
+    ...{ kvTransferParams: null, cacheSalt: null },
+  });
+  threads[2]!.stuck = true;
+  const failed = stream[Symbol.asyncIterator]().next().finally(leave);
+  const message = 'engine decode-1 ended: its thread did not answer for 60 s';
+  const isTold = expect(failed).rejects.toThrow(message);
+  const { left } = await inNoTime(clock, members.scale({ decode: 1 }, rule));
+  await isTold;
+  expect(left).toMatchObject([{ engineId: 'decode-1', ms: 60_000 }]);
+  expect(threads[2]!.abandoned).toBe(true);
+  expect(ids()).toEqual(['prefill-0', 'decode-0']);
+  expect(notices.map(({ kind }) => kind)).toEqual(['leaving', 'left']);
+  await members.close();
+});
+
+test('an engine whose thread is stuck keeps none from joining, nor the end of all', async () => {
+  const clock = new TestClock();
+  const { members, pool, threads, ids } = await world(undefined, clock);
+  threads[1]!.stuck = true;
+  await inNoTime(clock, members.scale({ decode: 3 }, rule));
+  expect(pool.all.map(({ dead }) => dead)).toEqual([false, true, false, false]);
+  expect(await members.revive()).toBe(1);
+  expect(ids()).toEqual(['prefill-0', 'decode-0.2', 'decode-1', 'decode-2']);
+  threads[0]!.stuck = true;
+  await inNoTime(clock, members.close());
+  expect(threads.filter(({ abandoned }) => abandoned).map(({ name }) => name)).toEqual([
+    'prefill-0',
+    'decode-0',
+  ]);
 });
 
 test('what does not fit, or cannot be started, changes nothing', async () => {

@@ -1,31 +1,45 @@
 /** A store's thread as its cluster sees it, over a thread that only answers. */
 import { expect, test } from 'vitest';
+import type { Clock } from '../../src/engine/types.ts';
+import { STUCK_MS } from '../../src/fleet/engine-connection.ts';
 import { StoreThread } from '../../src/fleet/store-thread.ts';
 import type { ThreadEngine } from '../../src/fleet/thread-engine.ts';
 import type { StoreOptions } from '../../src/fleet/types.ts';
 import { expose } from '../../src/host/rpc.ts';
+import { systemClock } from '../../src/platform/clock.ts';
 import type { Platform } from '../../src/platform/types.ts';
 import { type EngineWire, plainWire } from '../../src/transport/channel.ts';
 import type { EngineIdentity } from '../../src/transport/types.ts';
+import { inNoTime, TestClock } from '../clock.ts';
 
-/** `endsAsItIsAsked`: its thread ends in place of answering addPeer. */
-async function world(endsAsItIsAsked = false) {
+/** `asked`: what becomes of its thread when it is asked to add a peer. */
+async function world(asked: 'answers' | 'ends' | 'is stuck' = 'answers', clock: Clock = systemClock) {
   const { port1, port2 } = new MessageChannel();
   let exit: (reason: string) => void = () => {};
   const end = (reason: string) => {
     port1.close();
     exit(reason);
   };
+  let stuck = false;
   const addPeer = () => {
-    if (!endsAsItIsAsked) return Promise.resolve();
-    end('out of memory');
+    if (asked === 'answers') return Promise.resolve();
+    if (asked === 'ends') end('out of memory');
+    stuck = true;
     return new Promise(() => {});
   };
-  expose({ start: async () => {}, addPeer, shutdown: async () => end('it was closed') }, port2);
+  let writes = 0;
+  const stats = () => (stuck ? new Promise(() => {}) : Promise.resolve({}));
+  const shutdown = async () => {
+    if (stuck) return new Promise(() => {});
+    while (writes-- > 0) await clock.sleep(STUCK_MS);
+    end('it was closed');
+  };
+  expose({ start: async () => {}, addPeer, stats, shutdown }, port2);
   const onExit = (listener: typeof exit) => {
     exit = listener;
   };
-  const platform = { startStoreThread: async () => ({ port: port1, onExit }) } as Partial<Platform>;
+  const abandon = () => port1.close();
+  const platform = { startStoreThread: async () => ({ port: port1, onExit, abandon }) } as Partial<Platform>;
   const wired: string[] = [];
   const wire: EngineWire = (a, b) => {
     wired.push(`${a.engineId} ${b.engineId}`);
@@ -33,7 +47,7 @@ async function world(endsAsItIsAsked = false) {
   };
   const options = { bytes: 1, eviction: 'lru' } as unknown as StoreOptions;
   const identity = {} as EngineIdentity;
-  const store = await StoreThread.start(platform as Platform, options, identity, false, 'n', wire);
+  const store = await StoreThread.start(platform as Platform, options, identity, false, 'n', clock, wire);
   const died: string[] = [];
   const engine = (engineId: string) =>
     ({
@@ -42,7 +56,12 @@ async function world(endsAsItIsAsked = false) {
       serving: { addPeer: async () => {}, peerDied: async () => void died.push(engineId) },
       onDeath() {},
     }) as unknown as ThreadEngine;
-  return { store, engine, wired, died };
+  const troubles: string[] = [];
+  store.onTrouble((message) => troubles.push(message));
+  const hasToWrite = (blocks: number) => {
+    writes = blocks;
+  };
+  return { store, engine, wired, died, troubles, hasToWrite };
 }
 
 test('an engine that comes later is joined by the same wire', async () => {
@@ -54,8 +73,29 @@ test('an engine that comes later is joined by the same wire', async () => {
 });
 
 test('a store that ends while an engine is joined to it keeps nobody: the engine is told', async () => {
-  const { store, engine, died } = await world(true);
+  const { store, engine, died } = await world('ends');
   await store.connect(engine('decode-0'));
   expect(store.ended).toBe('out of memory');
   expect(died).toEqual(['decode-0']);
+});
+
+test('a store that is stuck while an engine is joined to it is given up: all go on without it', async () => {
+  const clock = new TestClock();
+  const { store, engine, died, troubles } = await world('is stuck', clock);
+  await inNoTime(clock, store.connect(engine('decode-0')));
+  expect(died).toEqual(['decode-0']);
+  const reason = 'its thread did not answer for 60 s';
+  expect(store.ended).toBe(reason);
+  expect(troubles).toEqual([`the store ended (${reason}): requests go on without it`]);
+  expect(await store.stats()).toBeNull();
+  await store.shutdown();
+});
+
+test('a store that has much to write at its end is waited for while it answers', async () => {
+  const clock = new TestClock(0);
+  const { store, hasToWrite, troubles } = await world('answers', clock);
+  hasToWrite(5);
+  await inNoTime(clock, store.shutdown());
+  expect([store.ended, troubles]).toEqual(['it was closed', []]);
+  expect(clock.now()).toBeGreaterThanOrEqual(5 * STUCK_MS);
 });

@@ -38,6 +38,7 @@ beforeEach(async () => {
           listener('it was closed');
         };
       },
+      abandon() {},
     }),
   } as Partial<Platform> as Platform;
   const core = { engineId: 'decode-0', host: 'h', port: 1 };

@@ -57,6 +57,10 @@ function threadOf(started: Started): EngineThread {
       if (started.ended === null) worker.once('exit', tell);
       else tell();
     },
+    abandon() {
+      port.close();
+      worker.unref();
+    },
   };
 }
 

@@ -14,7 +14,7 @@ import { migrate } from './migrate.ts';
 
 export interface DrainRule {
   drain: Drain;
-  /** How long what is held is waited for, at most; turns under way are waited for however long they take. */
+  /** How long what is held is waited for, at most; turns under way are waited for however long they take, while their engine answers. */
   holdsMs: number;
 }
 
@@ -23,7 +23,10 @@ export const WAIT_30S: DrainRule = { drain: 'wait', holdsMs: 30_000 };
 
 export interface Leaving {
   client: EngineClient;
-  /** Whoever asked for them: requests that have not ended, and ended ones whose blocks a reader may come for. */
+  /**
+   * Whoever asked for them: requests that have not ended, and ended ones whose blocks a reader may come for. Of one that does
+   * not answer nothing, and it has ended then: its turns go another way.
+   */
   remaining(): Promise<{ requests: number; holds: number }>;
 }
 
@@ -86,8 +89,7 @@ async function drain(
       if (!moved) deps.onLost?.(conversation, held.params.remote_num_tokens ?? 0);
       if (moved || conversation.kv !== held) continue;
       conversation.kv = null;
-      const { remote_request_id: id } = held.params;
-      await client.release(id ? [id] : []);
+      release(held);
     }
     const left = client.ended ? { requests: 0, holds: 0 } : await remaining();
     const needed = turns.at(engineId) > 0 || conversations.heldAt(engineId).length > 0 || left.requests > 0;

@@ -98,6 +98,13 @@ it('migrate: a turn that comes meanwhile waits for the new holder', async () => 
   expect(await report).toMatchObject({ migrated: { holds: 2, tokens: 12 } });
 });
 
+it('drop: an engine that does not answer keeps nobody who wants what it held released', async () => {
+  const { client, conversations, start } = world('drop');
+  client.release = () => new Promise(() => {});
+  expect(await start()).toMatchObject({ lost: { holds: 2, tokens: 12 } });
+  expect(conversations.heldAt('decode-0')).toEqual([]);
+});
+
 it('wait: until next turns have read all, or until its time is over', async () => {
   const { client, conversations, turns, start, pass } = world('wait');
   let ended = false;
