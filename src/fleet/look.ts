@@ -1,19 +1,31 @@
 /** What is seen of all engines that serve: nothing is changed by it. */
+import type { Clock } from '../engine/types.ts';
 import type { MeasuredKernels } from '../measure/profile.ts';
 import { droppedNote } from './dropped-note.ts';
 import type { EnginePool } from './engine-pool.ts';
+import { askInTime } from './in-time.ts';
 import type { ClusterNotice } from './notices.ts';
-import type { EngineLookup, EngineSnapshot } from './types.ts';
+import type { CacheAnswers, EngineSnapshot } from './types.ts';
 
-export const lookupIn = (
-  pool: EnginePool,
+/** `patienceMs`: null: each engine is waited for. */
+export async function lookupIn(
+  pool: Pick<EnginePool, 'each'>,
   tokenIds: readonly number[],
   cacheSalt: string | null,
-): Promise<EngineLookup[]> =>
-  pool.each(async (engine) => {
+  clock: Clock,
+  patienceMs: number | null,
+): Promise<Pick<CacheAnswers, 'engines' | 'unanswered'>> {
+  const unanswered: string[] = [];
+  const engines = await pool.each(async (engine) => {
     const { engineId, role } = engine;
-    return { engineId, role, ...(await engine.lookup(tokenIds, cacheSalt)) };
+    const ask = () => engine.lookup(tokenIds, cacheSalt);
+    const found = patienceMs === null ? await ask() : await askInTime(engine, ask, clock, patienceMs);
+    if (found) return [{ engineId, role, ...found }];
+    unanswered.push(engineId);
+    return [];
   });
+  return { engines: engines.flat(), unanswered };
+}
 
 export const snapshotOf = (pool: EnginePool): Promise<EngineSnapshot[]> =>
   pool.each(async ({ engineId, role, inspection }) => {

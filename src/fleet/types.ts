@@ -189,6 +189,13 @@ export interface EngineLookup extends CacheLookup {
   role: EngineRole;
 }
 
+export interface CacheAnswers {
+  promptTokens: number;
+  engines: readonly EngineLookup[];
+  /** Ids of engines that serve and did not answer: their threads are stuck. */
+  unanswered: readonly string[];
+}
+
 export interface EngineSnapshot {
   engineId: string;
   role: EngineRole;
@@ -230,9 +237,10 @@ export interface Cluster {
   storeBlocks(since: number): Promise<StoreBlocks | null>;
   /**
    * How much of a prompt each living engine has, in its prefix cache and in blocks that it holds. Schedules and runs
-   * nothing. Throws RequestError when the query names no prompt.
+   * nothing. Each is waited for so long, without a bound as long as it takes. Throws RequestError when the query names no
+   * prompt.
    */
-  queryCache(query: CacheQuery): Promise<{ promptTokens: number; engines: readonly EngineLookup[] }>;
+  queryCache(query: CacheQuery, patienceMs?: number | null): Promise<CacheAnswers>;
   /** Told what changes in the engines' prefix caches, step by step. Costs nothing while nobody listens. */
   onCacheEvent(listener: (batch: CacheEventBatch) => void): () => void;
   /** The same of the store's tiers, each event with its medium; never told where there is no store. */

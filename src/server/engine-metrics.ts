@@ -90,7 +90,7 @@ export class EngineMetrics {
     this.#counts.clear();
   }
 
-  /** Gauges as they are now, counters as far as the engine counted. null: the engine is dead, and has nothing. */
+  /** Gauges as they are now, counters as far as the engine counted. null: the engine has ended, and has nothing. */
   setStats(stats: EngineStats | null): void {
     const m = this.#m;
     const waiting = stats?.waiting ?? 0;

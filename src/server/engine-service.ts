@@ -3,13 +3,15 @@ import { z } from 'zod';
 import { kvTransferParamsSchema } from '../config/kv-transfer.ts';
 import { EngineDeadError, InternalError } from '../errors.ts';
 import type { EngineCluster } from '../fleet/cluster.ts';
+import { askInTime } from '../fleet/in-time.ts';
 import type { ThreadEngine } from '../fleet/thread-engine.ts';
 import { shareOfStore } from '../measure/stored-tokens.ts';
+import { systemClock } from '../platform/clock.ts';
 import { readAnswer } from '../router/answer.ts';
 import type { EngineClient } from '../router/engine-client.ts';
 import { requestOutputs } from '../router/ways.ts';
 import type { HostNames } from './host-names.ts';
-import { comeBack, HttpError, isComeBack } from './http-error.ts';
+import { comeBack, HttpError, isComeBack, noAnswer } from './http-error.ts';
 import { atPeer, checkKvParams, seatOf } from './kv-params.ts';
 import type { AnswerPiece, EngineService, GenerationRequest, ServedModel, TextTools } from './service.ts';
 import { promptTokens } from './text-tools.ts';
@@ -66,7 +68,10 @@ export class OneEngineService implements EngineService {
   }
 
   async resetPrefixCache(): Promise<boolean> {
-    return this.engine().serving.resetPrefixCache();
+    const engine = this.engine();
+    const reset = await askInTime(engine, () => engine.serving.resetPrefixCache(), systemClock);
+    if (reset === undefined) throw noAnswer(engine.engineId);
+    return reset;
   }
 
   unhealthy(): string | null {

@@ -3,13 +3,14 @@ import type { Hono } from 'hono';
 import { z } from 'zod';
 import { DRAINS } from '../config/autoscale.ts';
 import type { EngineCluster } from '../fleet/cluster.ts';
+import { statsInTime } from '../fleet/in-time.ts';
 import { fleetIn } from '../fleet/options.ts';
 import type { ScaleReport } from '../fleet/scale-report.ts';
 import type { ThreadEngine } from '../fleet/thread-engine.ts';
+import { systemClock } from '../platform/clock.ts';
 import type { EngineClient } from '../router/engine-client.ts';
 import { WAIT_30S } from '../router/scaling/drain.ts';
 import type { EnginePorts } from './engine-ports.ts';
-import { statsInTime } from './engine-stats.ts';
 import { checked } from './fields.ts';
 import { HttpError } from './http-error.ts';
 import { bodyOf, jsonResponse } from './json.ts';
@@ -82,7 +83,7 @@ export function mountFleet(
 
 /** `inFlight`: as policies see it, with what an engine that hangs has not been given. */
 async function engineRow(cluster: EngineCluster, engine: ThreadEngine, ports: EnginePorts, inFlight: number) {
-  const stats = engine.ended ? null : await statsInTime(engine);
+  const stats = engine.ended ? null : await statsInTime(engine, systemClock);
   // Of one that has ended there is nothing; of one that does not answer it is not known.
   const none = engine.ended ? 0 : null;
   const { name, role, combined, roleset, engineId, ended, startMs } = engine;

@@ -46,6 +46,10 @@ const RETRY_AFTER = '1';
 export const comeBack = (message: string): HttpError =>
   new HttpError(503, message, null, { 'Retry-After': RETRY_AFTER });
 
+/** Its thread is stuck, or has been busy for unusually long. */
+export const noAnswer = (engineId: string): HttpError =>
+  comeBack(`engine ${engineId} does not answer: come back, or ask another`);
+
 /** Who asked is to come back, and will name the same blocks. */
 export const isComeBack = (error: unknown): boolean => error instanceof HttpError && error.status === 503;
 

@@ -4,10 +4,12 @@
  */
 import type { Hono } from 'hono';
 import { z } from 'zod';
-import type { EngineLookup } from '../fleet/types.ts';
+import { ANSWER_MS, askInTime } from '../fleet/in-time.ts';
+import type { CacheAnswers, EngineLookup } from '../fleet/types.ts';
+import { systemClock } from '../platform/clock.ts';
 import { messageList, plainMessage } from './bodies.ts';
 import { addSpecialTokens, checked, requestFields, specialTokensOf, tokenIdList } from './fields.ts';
-import { HttpError } from './http-error.ts';
+import { HttpError, noAnswer } from './http-error.ts';
 import { bodyOf, jsonResponse } from './json.ts';
 import { overSignal } from './over.ts';
 import { sourceOf } from './router-service.ts';
@@ -45,11 +47,16 @@ export function mountKvQuery(app: Hono, service: PortService): void {
     checkSizes(body, service);
     const query = parseQuery(body);
     const over = overSignal(c);
-    const { promptTokens, engines } =
+    const { promptTokens, engines, unanswered } =
       service.kind === 'engine'
         ? await askEngine(service, query, over)
         : await askRouter(service, query, over);
-    return jsonResponse({ object: 'kv.query', prompt_tokens: promptTokens, engines: engines.map(shown) });
+    return jsonResponse({
+      object: 'kv.query',
+      prompt_tokens: promptTokens,
+      engines: engines.map(shown),
+      unanswered,
+    });
   });
 }
 
@@ -80,14 +87,13 @@ async function askEngine(
   service: EngineService,
   { promptField, cacheSalt, ...query }: Query,
   over: AbortSignal,
-) {
+): Promise<CacheAnswers> {
   const tokenIds = checkTokens(promptField, await promptTokens(service.text, query, over), service);
   const engine = service.engine();
-  const lookup = await engine.inspection.lookup(tokenIds, cacheSalt);
-  return {
-    promptTokens: tokenIds.length,
-    engines: [{ engineId: engine.engineId, role: engine.role, ...lookup }],
-  };
+  const { engineId, role } = engine;
+  const lookup = await askInTime(engine, () => engine.inspection.lookup(tokenIds, cacheSalt), systemClock);
+  if (!lookup) throw noAnswer(engineId);
+  return { promptTokens: tokenIds.length, engines: [{ engineId, role, ...lookup }], unanswered: [] };
 }
 
 async function askRouter(
@@ -98,7 +104,7 @@ async function askRouter(
   const encode = async (text: string) =>
     checkTokens(promptField, await service.text.encode(text, over), service);
   const asked = { conversationId, cacheSalt, findConversation: true, addSpecialTokens, encode };
-  return service.cluster.queryCache({ ...asked, ...sourceOf(prompt) });
+  return service.cluster.queryCache({ ...asked, ...sourceOf(prompt) }, ANSWER_MS);
 }
 
 function shown(lookup: EngineLookup) {

@@ -1,10 +1,11 @@
 /** What a port tells of itself beside serving: metrics, KV events, cache queries. */
 import type { Context, Hono } from 'hono';
+import { askInTime, statsInTime } from '../fleet/in-time.ts';
 import { engineSpecs, poolOf } from '../fleet/options.ts';
 import type { Cluster } from '../fleet/types.ts';
+import { systemClock } from '../platform/clock.ts';
 import type { AutoscaleDecision } from '../router/autoscale/loop.ts';
 import { EngineMetrics } from './engine-metrics.ts';
-import { statsInTime } from './engine-stats.ts';
 import type { StayingEngine } from './fleet-metrics.ts';
 import type { Answered } from './http-metrics.ts';
 import { KvEventLog } from './kv-events.ts';
@@ -61,7 +62,10 @@ export function observeEngine(
     answered: (answered) => metrics.answered(answered),
     mountMetrics(app, isOperator) {
       app.get('/metrics', async (c) => {
-        metrics.setStats(await statsInTime(service.engine()));
+        const engine = service.engine();
+        const stats = await statsInTime(engine, systemClock);
+        // Of one that does not answer they stay as they were: nothing of it is 0.
+        if (stats || engine.ended) metrics.setStats(stats);
         return exposition(c, metrics, isOperator(c));
       });
     },
@@ -93,7 +97,10 @@ export function observeRouter(
         const whole = isOperator(c);
         metrics.fleet.setEngines(staying());
         // Others see nothing of the store: what they ask leaves it alone.
-        if (whole) metrics.setStore(await cluster.storeStats());
+        if (whole) {
+          const stats = await askInTime(cluster, () => cluster.storeStats(), systemClock);
+          if (stats !== undefined) metrics.setStore(stats);
+        }
         return exposition(c, metrics, whole);
       });
     },

@@ -106,7 +106,7 @@ interface Service {
 }
 
 /** What a port tells of its engine. */
-export interface ServedEngine extends Pick<ThreadEngine, 'engineId' | 'role'> {
+export interface ServedEngine extends Pick<ThreadEngine, 'engineId' | 'role' | 'ended'> {
   inspection: Pick<InspectionApi, 'lookup' | 'stats'>;
 }
 
@@ -118,7 +118,7 @@ export interface EngineService extends Service {
   askedUnder(host: string): void;
   /** A body was refused at the door: a holder that its kv_transfer_params name is told to free, if they are its own. */
   refused(body: unknown): void;
-  /** False, and nothing done, while blocks are in use or held. */
+  /** False, and nothing done, while blocks are in use or held. Rejects with HttpError 503 when the engine does not answer. */
   resetPrefixCache(): Promise<boolean>;
 }
 

@@ -185,7 +185,7 @@ export class FakeCluster implements Cluster {
   }
 
   async queryCache() {
-    return { promptTokens: 0, engines: [] };
+    return { promptTokens: 0, engines: [], unanswered: [] };
   }
 
   async snapshot() {

@@ -1,5 +1,5 @@
 /** Who is told that blocks are read by nobody, when an engine's own port refuses a request that names them. */
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import type { RefusedRequest } from '../../src/engine/kv-connector.ts';
 import { RequestError } from '../../src/errors.ts';
 import type { EngineCluster } from '../../src/fleet/cluster.ts';
@@ -19,7 +19,10 @@ function service(failure: Error = new RequestError('no')) {
   const told: RefusedRequest[] = [];
   const engine = {
     ...{ name: 'decode-0', engineId: 'decode-0', ended: null },
-    serving: { refuseRequest: async (request: RefusedRequest) => void told.push(request) },
+    serving: {
+      refuseRequest: async (request: RefusedRequest) => void told.push(request),
+      resetPrefixCache: () => new Promise<boolean>(() => {}),
+    },
   };
   const peer = { name: 'prefill-0', engineId: 'prefill-0', address: { host: 'h', port: 1 } };
   const settings = { maxNumSeqs: 4, connector: { loadFailurePolicy: 'fail' } };
@@ -70,4 +73,19 @@ it('of a body that names nothing', () => {
   for (const body of [{}, null, { sampling_params: 3 }, { sampling_params: { extra_args: null } }])
     one.refused(body);
   expect(told).toEqual([]);
+});
+
+it('an engine whose thread is stuck keeps nobody who wants its cache reset', async () => {
+  vi.useFakeTimers();
+  try {
+    const reset = service().one.resetPrefixCache();
+    const refused = expect(reset).rejects.toMatchObject({
+      status: 503,
+      message: 'engine decode-0 does not answer: come back, or ask another',
+    });
+    await vi.advanceTimersByTimeAsync(1000);
+    await refused;
+  } finally {
+    vi.useRealTimers();
+  }
 });

@@ -1,5 +1,5 @@
 /** POST /kv/query: the answer is what a request that follows then hits. */
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { mountKvQuery } from '../../src/server/kv-query.ts';
 import { engineConfig, request, TestEngine, tokens } from '../engine/fakes.ts';
 import { appOf, engineService, post, routerService, text } from './ports.ts';
@@ -7,13 +7,14 @@ import { appOf, engineService, post, routerService, text } from './ports.ts';
 interface Answer {
   prompt_tokens: number;
   engines: { hit_tokens: number; block_hashes: string[]; held: unknown[] }[];
+  unanswered: string[];
   error: { message: string };
 }
 
 async function enginePort() {
   const engine = new TestEngine(engineConfig());
   const service = engineService(() => engine.core);
-  return { engine, app: appOf(service, (app) => mountKvQuery(app, service)) };
+  return { engine, service, app: appOf(service, (app) => mountKvQuery(app, service)) };
 }
 
 describe("an engine's port", () => {
@@ -85,6 +86,26 @@ describe("an engine's port", () => {
     expect(error.message).toMatch(message);
   });
 
+  it('of an engine whose thread is stuck answers 503 in bounded time, and asks it once', async () => {
+    const { app, engine, service } = await enginePort();
+    const lookup = vi.spyOn(service.engine().inspection, 'lookup').mockReturnValue(new Promise(() => {}));
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    try {
+      for (let i = 0; i < 2; i++) {
+        const asked = post(app, '/kv/query', { token_ids: tokens(50) });
+        await vi.advanceTimersByTimeAsync(1000);
+        const response = await asked;
+        expect(response.status).toBe(503);
+        const { error } = (await response.json()) as Answer;
+        expect(error.message).toBe('engine prefill-0 does not answer: come back, or ask another');
+      }
+    } finally {
+      vi.useRealTimers();
+    }
+    expect(lookup).toHaveBeenCalledTimes(1);
+    expect(engine.core.hasWork()).toBe(false);
+  });
+
   it('of a dead engine answers 503', async () => {
     const service = engineService(() => null);
     const app = appOf(service, (hono) => mountKvQuery(hono, service));
@@ -105,13 +126,14 @@ it("the router's port asks all engines, and names the conversation when it is gi
         { engineId: 'prefill-0', role: 'prefill' as const, ...lookup, held: [] },
         { engineId: 'decode-0', role: 'decode' as const, ...lookup, held },
       ];
-      return { promptTokens: 21, engines };
+      return { promptTokens: 21, engines, unanswered: ['decode-1'] };
     },
   });
   const app = appOf(service, (hono) => mountKvQuery(hono, service));
   const messages = [{ role: 'user', content: 'hello' }];
   const response = await post(app, '/kv/query', { messages, conversation_id: 'c', cache_salt: 's' });
-  const { engines } = (await response.json()) as Answer;
+  const { engines, unanswered } = (await response.json()) as Answer;
+  expect(unanswered).toEqual(['decode-1']);
   expect(engines[1]!.held).toEqual([
     { request_id: 'r', direction: 'decode', num_tokens: 20, block_ids: [[7, 8]], expires_at: 5.5 },
   ]);

@@ -46,6 +46,9 @@ export function engineService(core: () => EngineCore | null): EngineService {
   const engine: ServedEngine = {
     engineId: 'prefill-0',
     role: 'prefill',
+    get ended() {
+      return core() ? null : new EngineDeadError('prefill-0 ended');
+    },
     inspection: {
       lookup: async (tokenIds, salt) => alive().inspect.lookup(tokenIds, salt),
       stats: async () => {

@@ -1,0 +1,134 @@
+/** What a cluster shows of itself, and whom it tells of what: asked as often as one likes, it goes on as it would have. */
+import { written } from '../config/token-ids.ts';
+import type { Clock } from '../engine/types.ts';
+import type { EngineStats } from '../host/engine-report.ts';
+import type { MeasuredKernels, TimingMode } from '../measure/profile.ts';
+import type { SpanCounts } from '../measure/span-cost.ts';
+import type { Span } from '../measure/spans.ts';
+import type { TextModel } from '../model/load.ts';
+import { ConversationCache } from '../router/conversations.ts';
+import type { EngineRole } from '../router/engine-client.ts';
+import { PromptBuilder } from '../router/prompts.ts';
+import type { EnginePool } from './engine-pool.ts';
+import { kernelTimesOf, lookupIn, snapshotOf, tellWaiting } from './look.ts';
+import type { CacheEventBatch, ClusterNotice } from './notices.ts';
+import type { LoadNews } from './report-watch.ts';
+import type { ClusterParts } from './start.ts';
+import type { StoreThread } from './store-thread.ts';
+import type { ThreadEngine } from './thread-engine.ts';
+import type { CacheAnswers, CacheQuery, EngineSnapshot } from './types.ts';
+import { Watches } from './watches.ts';
+
+export abstract class ShownCluster {
+  /** Tokenizer, chat template and shape of the model. */
+  readonly text: TextModel;
+  /** For whoever looks under the hood; null: there is none. */
+  readonly store: StoreThread | null;
+  protected readonly pool: EnginePool;
+  protected readonly clock: Clock;
+  protected readonly prompts: PromptBuilder;
+  protected readonly conversations: ConversationCache;
+  protected readonly watches = new Watches();
+
+  constructor({ pool, text, clock, store }: Pick<ClusterParts, 'pool' | 'text' | 'clock' | 'store'>) {
+    this.pool = pool;
+    this.text = text;
+    this.clock = clock;
+    this.store = store;
+    this.prompts = new PromptBuilder(text);
+    this.conversations = new ConversationCache(clock);
+    store?.onTrouble((message) => this.watches.engines.tell({ kind: 'store', message }));
+    for (const engine of pool.all) this.watches.first(engine);
+  }
+
+  get engines(): readonly ThreadEngine[] {
+    return this.pool.all;
+  }
+
+  /** The role's first that serves, if one does: for whoever looks under the hood, or asks one engine alone. */
+  engine(role: EngineRole): ThreadEngine {
+    return this.pool.first(role);
+  }
+
+  encode(text: string): number[] {
+    return this.text.tokenizer.encode(text);
+  }
+
+  decode(tokenIds: readonly number[]): string {
+    return this.text.tokenizer.decode(tokenIds);
+  }
+
+  async stats(): Promise<readonly EngineStats[]> {
+    return this.pool.each(({ inspection }) => inspection.stats());
+  }
+
+  async storeStats() {
+    return (await this.store?.stats()) ?? null;
+  }
+
+  async storeBlocks(since: number) {
+    return (await this.store?.blocks(since)) ?? null;
+  }
+
+  async queryCache(query: CacheQuery, patienceMs: number | null = null): Promise<CacheAnswers> {
+    const { conversationId = null, cacheSalt = null } = query;
+    const conversation = this.conversations.find({ ...query, conversationId });
+    const tokenIds = await this.prompts.build(query, conversation);
+    const found = await lookupIn(this.pool, written(tokenIds), cacheSalt, this.clock, patienceMs);
+    return { promptTokens: tokenIds.length, ...found };
+  }
+
+  /** Prompt and answer of its last turn, and how many turns there were; null: nothing is remembered of it. */
+  historyOf(conversationId: string): { tokenIds: readonly number[]; turns: number } | null {
+    const known = this.conversations.known(conversationId);
+    return known && { tokenIds: written(known.historyIds), turns: known.turns };
+  }
+
+  async snapshot(): Promise<readonly EngineSnapshot[]> {
+    return snapshotOf(this.pool);
+  }
+
+  async checkIntegrity(): Promise<void> {
+    await this.pool.each(({ inspection }) => inspection.checkIntegrity());
+    await this.store?.checkIntegrity();
+  }
+
+  async setTiming(mode: TimingMode | null): Promise<boolean> {
+    const timed = await this.pool.each(({ lab }) => lab.setTiming(mode));
+    return timed.every(Boolean);
+  }
+
+  async takeKernelTimes(): Promise<readonly MeasuredKernels[]> {
+    return kernelTimesOf(this.pool);
+  }
+
+  spanCounts(): SpanCounts {
+    const messages = this.pool.all.map(({ spanMessages }) => spanMessages);
+    return { spans: this.watches.spans.count, messages: messages.reduce((sum, count) => sum + count, 0) };
+  }
+
+  onNotice(listener: (notice: ClusterNotice) => void): () => void {
+    return this.watches.engines.listen(listener);
+  }
+
+  onCacheEvent(listener: (batch: CacheEventBatch) => void): () => void {
+    return this.watches.caches.listen(listener);
+  }
+
+  onStoreEvent(listener: (batch: CacheEventBatch) => void): () => void {
+    return this.store?.onEvents(listener) ?? (() => {});
+  }
+
+  onSpan(listener: (span: Span) => void): () => void {
+    return this.watches.spans.listen(listener);
+  }
+
+  onWaiting(listener: (requestId: string, reason: string) => void): () => void {
+    return this.watches.engines.listen((notice) => tellWaiting(notice, listener));
+  }
+
+  /** Told how busy an engine is, after its steps. Costs nothing while nobody listens. */
+  onLoad(listener: (news: LoadNews) => void): () => void {
+    return this.watches.loads.listen(listener);
+  }
+}
