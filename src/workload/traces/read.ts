@@ -110,13 +110,14 @@ async function* requestsOf(
     if (drawn && index > 0) drawnMs += random.exponential(1000 / untimed.perSecond);
     const session: TraceOrigin = { kind: 'session', id: `conversation-${place}`, delayMs: untimed.thinkMs };
     for (const [turn, raw] of parsed.entries()) {
-      const { timeMs, inputTokens, outputTokens, hashIds } = raw;
+      const { timeMs, answeredMs = null, inputTokens, outputTokens, hashIds } = raw;
       if (timeMs !== null) firstMs ??= timeMs;
       const arrivalMs = timeMs === null ? null : timeMs - firstMs!;
       yield {
         index,
         line: place,
         arrivalMs: drawn ? (turn === 0 ? drawnMs : null) : arrivalMs,
+        answeredMs,
         inputTokens,
         outputTokens,
         hashIds,

@@ -53,6 +53,8 @@ export class TraceMeter {
   readonly #input: number[] = [];
   readonly #output: number[] = [];
   readonly #gapsMs: number[] = [];
+  /** By index, of those that have a time. */
+  readonly #arrivedMs: number[] = [];
   readonly #generated: number[] = [];
   readonly #fresh: number[] = [];
   readonly #shares: number[] = [];
@@ -85,6 +87,7 @@ export class TraceMeter {
       this.#timed++;
       if (arrivalMs !== this.#lastMs) this.#timestamps++;
       this.#lastMs = Math.max(this.#lastMs ?? 0, arrivalMs);
+      this.#arrivedMs[turn.index] = arrivalMs;
     }
     for (const id of hashIds ?? []) {
       this.#blocks++;
@@ -95,7 +98,8 @@ export class TraceMeter {
     this.#fromPrompts += prompts;
     this.#fromAnswers += answers;
     if (arrival.kind === 'at') return;
-    if (arrivalMs !== null) this.#gapsMs.push(arrival.thinkMs);
+    const beforeMs = this.#arrivedMs[arrival.index];
+    if (arrivalMs !== null && beforeMs !== undefined) this.#gapsMs.push(arrivalMs - beforeMs);
     this.#generated.push(answers);
     this.#fresh.push(inputTokens - prompts - answers);
     if (inputTokens > prompts) this.#shares.push(answers / (inputTokens - prompts));

@@ -21,6 +21,7 @@ interface Earlier extends Held {
   conversationId: string;
   turn: number;
   arrivalMs: number | null;
+  answeredMs: number | null;
   /** In the trace's lengths. */
   endTokens: number;
   /** Of its full blocks; null without hash ids. */
@@ -89,6 +90,7 @@ export class TurnMaker {
       tail: hashIds ? sliceSegments(prompt, fullBlocks * scaledBlock(scale), lengths.inputTokens) : prompt,
       answer,
       arrivalMs: request.arrivalMs,
+      answeredMs: request.answeredMs,
       endTokens: request.inputTokens + request.outputTokens,
       chain: chains && fullBlocks > 0 ? chains[fullBlocks - 1]! : null,
       place: '',
@@ -172,7 +174,7 @@ export class TurnMaker {
 const nameOf = ({ origin, index }: TraceRequest): string =>
   origin.kind === 'unsaid' ? `trace-${index}` : origin.id;
 
-/** The whole gap counts as thinking where the file does not say: nothing tells when the answer before it had ended. */
+/** Where the file does not say when the answer before it had ended, the whole gap counts as thinking. */
 function arrivalOf(
   { arrivalMs, origin }: TraceRequest,
   earlier: Earlier | null,
@@ -181,7 +183,9 @@ function arrivalOf(
   if (!earlier) return arrivalMs === null ? null : { kind: 'at', ms: arrivalMs / speedUp };
   const delayMs = origin.kind === 'session' ? origin.delayMs : null;
   const gapMs =
-    arrivalMs === null || earlier.arrivalMs === null ? null : Math.max(0, arrivalMs - earlier.arrivalMs);
+    arrivalMs === null || earlier.arrivalMs === null
+      ? null
+      : Math.max(0, arrivalMs - earlier.arrivalMs - (earlier.answeredMs ?? 0));
   const thinkMs = delayMs ?? gapMs;
   return thinkMs === null ? null : { kind: 'after', index: earlier.index, thinkMs: thinkMs / speedUp };
 }

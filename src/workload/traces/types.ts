@@ -11,6 +11,8 @@ export interface TraceRequest {
   line: number;
   /** Milliseconds since the first one; null for a turn that only follows another. */
   arrivalMs: number | null;
+  /** From its arrival to the last token of its answer; null: the file does not say. */
+  answeredMs: number | null;
   inputTokens: number;
   outputTokens: number;
   /** One for each block of the prompt, a last partial one included: equal ids are equal prefixes. null: the file has none. */

@@ -45,7 +45,7 @@ export class MooncakeWriter {
    */
   line(turn: TraceTurn, request: TraceRequest): string {
     const { arrival, conversationId } = turn;
-    const { arrivalMs, origin, hashIds } = request;
+    const { arrivalMs, answeredMs, origin, hashIds } = request;
     const blockSize = hashIds ? scaledBlock(this.#scale) : MOONCAKE_BLOCK;
     this.#blockSize ??= blockSize;
     if (blockSize !== this.#blockSize)
@@ -54,13 +54,16 @@ export class MooncakeWriter {
       );
     // Scaled lengths are rounded: who goes on after whom could not be found again.
     const said = origin.kind !== 'unsaid' || this.#scale.lengthDivisor > 1;
+    // Its time alone would say less than the file does: when the answer before it had ended.
+    const delayed =
+      arrivalMs === null || answeredMs !== null || (origin.kind === 'session' && origin.delayMs !== null);
     const row: MooncakeRow = {
       ...(arrivalMs === null ? {} : { timestamp: Math.round(arrivalMs / this.#scale.speedUp) }),
       input_length: turn.inputTokens,
       output_length: turn.outputTokens,
       hash_ids: hashIds ? hashIds.map((id) => this.#renumber(id)) : this.#idsOf(turn),
       ...(said ? { session_id: conversationId } : {}),
-      ...(arrivalMs === null && arrival.kind === 'after' ? { delay: arrival.thinkMs } : {}),
+      ...(delayed && arrival.kind === 'after' ? { delay: Math.round(1000 * arrival.thinkMs) / 1000 } : {}),
     };
     return `${JSON.stringify(row)}\n`;
   }

@@ -11,6 +11,7 @@ export function request(index: number, more: Partial<TraceRequest>): TraceReques
     index,
     line: index + 1,
     arrivalMs: 1000 * index,
+    answeredMs: null,
     inputTokens: 16,
     outputTokens: 4,
     hashIds: null,

@@ -45,6 +45,7 @@ describe('each format is known by its beginning and read as it is published', ()
         index: 0,
         line: 1,
         arrivalMs: 0,
+        answeredMs: null,
         inputTokens: 600,
         outputTokens: 5,
         hashIds: [0, 1],
@@ -97,6 +98,20 @@ describe('each format is known by its beginning and read as it is published', ()
     ]);
   });
 
+  it("Bailian's ids are of blocks: only those of equal beginnings are equal prefixes", async () => {
+    const row = (chat_id: number, hash_ids: number[]) => ({
+      ...{ chat_id, parent_chat_id: -1, timestamp: chat_id, hash_ids },
+      ...{ input_length: 16 * hash_ids.length, output_length: 1 },
+    });
+    const { requests } = await read(rows(row(0, [1, 2, 3]), row(1, [2, 3, 9]), row(2, [1, 2, 4])));
+    const [first, moved, alike] = requests.map(({ hashIds }) => hashIds!);
+    expect(first!.filter((id) => moved!.includes(id))).toEqual([]);
+    expect(first!.map((id, at) => alike![at] === id)).toEqual([true, true, false]);
+    const meter = new TraceMeter();
+    for (const [at, turn] of turnsOf(requests).entries()) meter.add(turn, requests[at]!);
+    expect(meter.summary().reuse_bound.from_prompts).toBeCloseTo(2 / 9);
+  });
+
   it("Azure's CSV: seven figures of a second", async () => {
     const text =
       'TIMESTAMP,ContextTokens,GeneratedTokens\r\n2023-11-16 18:15:46.6805900,374,44\r\n2023-11-16 18:15:50.9951690,396,109\r\n';
@@ -118,9 +133,9 @@ describe('each format is known by its beginning and read as it is published', ()
       '5.5,77,2.1,GPT-4,10,20,30,Conversation log\n9.5,,1.0,GPT-4,11,20,31,API log\n';
     const { format, requests } = await read(newer);
     expect(format).toBe('burstgpt');
-    expect(requests.map(({ arrivalMs, origin }) => [arrivalMs, origin])).toEqual([
-      [0, { kind: 'session', id: '77', delayMs: null }],
-      [4000, { kind: 'unsaid' }],
+    expect(requests.map(({ arrivalMs, answeredMs, origin }) => [arrivalMs, answeredMs, origin])).toEqual([
+      [0, 2100, { kind: 'session', id: '77', delayMs: null }],
+      [4000, 1000, { kind: 'unsaid' }],
     ]);
   });
 
@@ -204,6 +219,7 @@ describe('what cannot be read', () => {
       'trace, line 2: input_length is -1: wanted a whole number of tokens, 1 or more',
     ],
     [{ ...good, output_length: undefined }, 'trace, line 2: output_length is missing'],
+    [{ ...good, wait_for: ['a'] }, 'trace, line 2: it waits for other requests (wait_for)'],
     [{ ...good, hash_ids: [0, 'x'] }, 'trace, line 2: hash_ids is [0,"x"]: wanted a list of whole numbers'],
   ])('a line of Mooncake: %j', async (line, message) => {
     await expect(read(rows(good, line))).rejects.toThrow(message);
@@ -254,6 +270,14 @@ describe('what cannot be read', () => {
     [
       'TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.68,,2\n',
       'ContextTokens is empty: wanted',
+    ],
+    [
+      'Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type\n5,a,long,GPT-4,1,2,3,x\n',
+      'line 2: Elapsed time is long: wanted seconds, 0 or more',
+    ],
+    [
+      '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": null}]}',
+      'messages.1 is {"role":"assistant","content":null}: wanted what was said as text: {from, value}, or',
     ],
     ['{"messages": [{"role": "user", "content": "a"}]}', 'nothing in it is answered'],
   ])('%j', async (text, message) => {
@@ -331,6 +355,20 @@ describe('a trace written again', () => {
       delay: 250,
     });
   });
+
+  it('says when the answer before had ended where the file did', async () => {
+    const session = { session_id: 's', input_length: 512, output_length: 9, hash_ids: [0] };
+    const delayed = rows({ ...session, timestamp: 0 }, { ...session, timestamp: 9000, delay: 2500 });
+    const burst = [
+      'Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type',
+      '0,s,6.5,GPT-4,512,9,521,Conversation log',
+      '9,s,1,GPT-4,512,9,521,Conversation log',
+    ].join('\n');
+    for (const text of [delayed, burst]) {
+      const second = (await again(text)).split('\n')[1]!;
+      expect(JSON.parse(second)).toMatchObject({ session_id: 's', timestamp: 9000, delay: 2500 });
+    }
+  });
 });
 
 describe('what there is to reuse', () => {
@@ -361,6 +399,14 @@ describe('what there is to reuse', () => {
     });
     expect(summary.reuse_bound.from_prompts).toBeCloseTo((1024 + 512) / 4096);
     expect(summary.reuse_bound.from_answers).toBeCloseTo(512 / 4096);
+  });
+
+  it('the gap is from arrival to arrival, whatever of it one thought', () => {
+    const meter = new TraceMeter();
+    const origin = { kind: 'session', id: 's', delayMs: 500 } as const;
+    const requests = [0, 9].map((index) => request(index, { inputTokens: 32, origin }));
+    for (const [i, turn] of turnsOf(requests).entries()) meter.add(turn, requests[i]!);
+    expect(meter.summary().follow_up!.gap_s).toEqual({ p50: 9, p90: 9 });
   });
 
   it('turns that go on with nothing new have no share of what P lacks', () => {

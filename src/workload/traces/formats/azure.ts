@@ -9,7 +9,7 @@ export const azure: FormatReader = {
   traceBlockSize: 16,
   unit: 'line',
   parse(text) {
-    if (text.startsWith(HEADINGS[0]!)) return [];
+    if (/^timestamp\b/i.test(text)) return [];
     const row = cells(text, HEADINGS);
     if ('bad' in row) return { bad: row.bad! };
     const timeMs = timeOf(row.TIMESTAMP!);

@@ -1,5 +1,9 @@
-/** Alibaba's Qwen-Bailian JSONL: timestamp in s, lengths, an id for each 16 tokens, and which chat goes on after which. */
+/**
+ * Alibaba's Qwen-Bailian JSONL: timestamp in s, lengths, an id for each 16 tokens, and which chat goes on after which. An id is
+ * of the block's own content, wherever it stands.
+ */
 import { z } from 'zod';
+import { prefixHashes } from '../prefix-hashes.ts';
 import { type FormatReader, ids, parseObject, time, tokens, wrongCount } from './format.ts';
 
 const chatId = z.union([z.string(), z.number()], { error: 'a name or a number' });
@@ -29,7 +33,7 @@ export const bailian: FormatReader = {
         timeMs: 1000 * timestamp,
         inputTokens: input_length,
         outputTokens: output_length,
-        hashIds: hash_ids ?? null,
+        hashIds: hash_ids ? prefixHashes(hash_ids, 1) : null,
         origin: { kind: 'chat', id: String(chat_id), parent },
       },
     ];

@@ -1,11 +1,12 @@
 /**
- * BurstGPT's CSV: Timestamp in s, Model, Request tokens, Response tokens, Total tokens, Log Type; newer files have Session ID
- * and Elapsed time behind the first. A failed request has 0 response tokens.
+ * BurstGPT's CSV: Timestamp in s, Model, Request tokens, Response tokens, Total tokens, Log Type; newer files have behind the
+ * first Session ID and Elapsed time, in s until the whole answer was there. A failed request has 0 response tokens.
  */
-import { cells, type FormatReader, tokensIn } from './format.ts';
+import { cells, type FormatReader, secondsIn, tokensIn } from './format.ts';
 
 const FIRST = 'Timestamp';
-const MIDDLE = ['Session ID', 'Elapsed time'];
+const ELAPSED = 'Elapsed time';
+const MIDDLE = ['Session ID', ELAPSED];
 const REST = ['Model', 'Request tokens', 'Response tokens', 'Total tokens', 'Log Type'];
 const OLD = [FIRST, ...REST];
 const NEW = [FIRST, ...MIDDLE, ...REST];
@@ -15,11 +16,13 @@ export const burstgpt: FormatReader = {
   traceBlockSize: 16,
   unit: 'line',
   parse(text) {
-    if (text.startsWith(FIRST)) return [];
+    if (/^timestamp\b/i.test(text)) return [];
     const row = cells(text, text.split(',').length === OLD.length ? OLD : NEW);
     if ('bad' in row) return { bad: row.bad! };
-    const seconds = row[FIRST] === '' ? Number.NaN : Number(row[FIRST]);
-    if (!(seconds >= 0)) return { bad: `Timestamp is ${row[FIRST] || 'empty'}: wanted seconds, 0 or more` };
+    const seconds = secondsIn(row[FIRST]!, FIRST);
+    if (typeof seconds === 'object') return seconds;
+    const elapsed = row[ELAPSED] ? secondsIn(row[ELAPSED], ELAPSED) : undefined;
+    if (typeof elapsed === 'object') return elapsed;
     const inputTokens = tokensIn(row['Request tokens'], 'Request tokens');
     if (typeof inputTokens === 'object') return inputTokens;
     const outputTokens = tokensIn(row['Response tokens'], 'Response tokens');
@@ -28,6 +31,7 @@ export const burstgpt: FormatReader = {
     return [
       {
         timeMs: 1000 * seconds,
+        answeredMs: elapsed === undefined ? null : 1000 * elapsed,
         inputTokens,
         outputTokens,
         hashIds: null,

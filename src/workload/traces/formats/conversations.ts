@@ -5,20 +5,23 @@
 import { z } from 'zod';
 import { type FormatReader, type LineContext, type Parsed, parseObject, type RawRequest } from './format.ts';
 
-const said = z.union([
-  z
-    .object({ from: z.string(), value: z.string() })
-    .transform(({ from, value }) => ({ role: from, text: value })),
-  z
-    .object({
-      role: z.string(),
-      content: z.union([z.string(), z.array(z.object({ type: z.literal('text'), text: z.string() }))]),
-    })
-    .transform(({ role, content }) => ({
-      role,
-      text: typeof content === 'string' ? content : content.map((part) => part.text).join(''),
-    })),
-]);
+const said = z.union(
+  [
+    z
+      .object({ from: z.string(), value: z.string() })
+      .transform(({ from, value }) => ({ role: from, text: value })),
+    z
+      .object({
+        role: z.string(),
+        content: z.union([z.string(), z.array(z.object({ type: z.literal('text'), text: z.string() }))]),
+      })
+      .transform(({ role, content }) => ({
+        role,
+        text: typeof content === 'string' ? content : content.map((part) => part.text).join(''),
+      })),
+  ],
+  { error: 'what was said as text: {from, value}, or {role, content}' },
+);
 
 const conversation = z.object({
   conversations: z.array(said, { error: 'a list of {from, value}' }).optional(),

@@ -5,9 +5,11 @@ import { messageOf } from '../../../errors.ts';
 import type { TraceRequest } from '../types.ts';
 
 /** A request as it stands in a file: its time is on the file's own clock. */
-export type RawRequest = Omit<TraceRequest, 'index' | 'line' | 'arrivalMs'> & {
+export type RawRequest = Omit<TraceRequest, 'index' | 'line' | 'arrivalMs' | 'answeredMs'> & {
   /** Milliseconds; null: the file does not say. */
   timeMs: number | null;
+  /** From then to the last token of the answer; left out: the file does not say. */
+  answeredMs?: number | null;
 };
 
 /** What a line is: requests (none for a heading), or what is wrong with it. */
@@ -90,6 +92,13 @@ export function cells(text: string, headings: readonly string[]): Record<string,
   if (found.length !== headings.length)
     return { bad: `${found.length} cells: wanted ${headings.length} (${headings.join(', ')})` };
   return Object.fromEntries(headings.map((heading, i) => [heading, found[i]!]));
+}
+
+/** Seconds in a cell, or what is wrong. */
+export function secondsIn(cell: string, heading: string): number | { bad: string } {
+  const number = cell === '' ? Number.NaN : Number(cell);
+  if (Number.isFinite(number) && number >= 0) return number;
+  return { bad: `${heading} is ${cell === '' ? 'empty' : cell}: wanted seconds, 0 or more` };
 }
 
 /** A length in a cell, or what is wrong. */

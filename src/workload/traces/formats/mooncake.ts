@@ -17,12 +17,17 @@ const row = z
     session_id: z.union([z.string(), z.number()], { error: 'a name or a number' }).nullish(),
     delay: time.nullish(),
     delay_ms: time.nullish(),
+    wait_for: z.unknown().optional(),
   })
   .transform(({ input_length, input_tokens, output_length, output_tokens, ...rest }) => ({
     ...rest,
     inputTokens: input_length ?? input_tokens,
     outputTokens: output_length ?? output_tokens,
   }));
+
+/** As rows of Dynamo's agentic traces do, which say so beside their session. */
+const waitsForOthers = (waitFor: unknown): boolean =>
+  waitFor != null && !(Array.isArray(waitFor) && waitFor.length === 0);
 
 /** Tokens an id, where a file does not say. */
 export const MOONCAKE_BLOCK = 512;
@@ -35,6 +40,8 @@ export const mooncake: FormatReader = {
     const parsed = parseObject(text, row);
     if ('bad' in parsed) return parsed;
     const { inputTokens, outputTokens, session_id, ...rest } = parsed.value;
+    if (waitsForOthers(rest.wait_for))
+      return { bad: 'it waits for other requests (wait_for): traces of agents are not read here' };
     if (inputTokens === undefined) return { bad: 'input_length is missing' };
     if (outputTokens === undefined) return { bad: 'output_length is missing' };
     const hashIds = rest.hash_ids ?? null;
