@@ -63,6 +63,8 @@ export interface CliDeps extends ReportSource {
   readTextFile(path: string): Promise<string>;
   /** In pieces, for files that may be long. */
   readTextPieces(path: string): AsyncIterable<string>;
+  /** What tells a plain file from all others, by whatever path; null: there is none, or it is a pipe or a device. */
+  plainFileId(path: string): Promise<string | null>;
   writeTextFile(path: string, content: string): Promise<void>;
   checkWritable(path: string): Promise<void>;
   /** Written as it comes. Throws ConfigError; a later failure is thrown by close(). */

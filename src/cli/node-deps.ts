@@ -39,6 +39,10 @@ export async function nodeDeps(): Promise<CliDeps> {
     color: pc.isColorSupported && process.stdout.isTTY === true,
     readTextFile: (file) => readFile(file, 'utf8').catch((error) => refuse('read', file, error)),
     readTextPieces: (file) => piecesOf(file),
+    async plainFileId(file) {
+      const found = await stat(file, { bigint: true }).catch(() => null);
+      return found?.isFile() ? `${found.dev}:${found.ino}` : null;
+    },
     writeTextFile: (file, content) => writeFile(file, content).catch((error) => refuse('write', file, error)),
     checkWritable: (file) => checkWritable(file).catch((error) => refuse('write', file, error)),
     createTextFile,

@@ -11,6 +11,7 @@ import {
   runKeys,
   switchName,
 } from '../config/run.ts';
+import type { TraceFormat } from '../config/trace-formats.ts';
 import { ConfigError } from '../errors.ts';
 
 export interface Unused {
@@ -51,6 +52,13 @@ export const OF_DEVICES: readonly RunKey[] = [
 
 const ofTrace = ({ trace }: RunConfig): Unused | false =>
   trace === null && { keys: keysOf(['trace']), why: 'without a trace: give --trace FILE too, or' };
+
+/** Of a trace that is open: what is for those without times of their own. */
+export const ofTimes = (format: TraceFormat): Unused | false =>
+  format !== 'conversations' && {
+    keys: ['conversationRate', 'thinkTime'],
+    why: `to a trace of ${format}, which says itself when requests come`,
+  };
 
 const ofWorkload = ({ trace }: RunConfig): Unused | false =>
   trace !== null && {

@@ -1,4 +1,5 @@
 /** A world without terminal, files, GPU or threads for the commands. */
+import { normalize } from 'node:path';
 import type { CliDeps } from '../../src/cli/deps.ts';
 import { widthOf } from '../../src/cli/format.ts';
 import { withoutPassword } from '../../src/config/store-url.ts';
@@ -61,6 +62,7 @@ export function fakeWorld(troubles: FakeTroubles = {}, files: Record<string, str
       if (content === undefined) throw new ConfigError(`cannot read ${path}: there is no such file`);
       for (let at = 0; at < content.length; at += 100) yield content.slice(at, at + 100);
     },
+    plainFileId: async (path) => (store.has(normalize(path)) ? normalize(path) : null),
     async checkWritable(path) {
       if (path.startsWith('/read-only/'))
         throw new ConfigError(`cannot write ${path}: it is read-only; give another path`);

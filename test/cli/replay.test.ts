@@ -106,6 +106,14 @@ describe('kvferry replay', () => {
     expect([rounds, modes.unidirectional.requests, modes.bidirectional.requests]).toEqual([1, 3, 3]);
   });
 
+  it('refuses what can be read once only, before any engine starts', async () => {
+    const world = fakeWorld({}, { '/dev/fd/63': TRACE });
+    const deps = { ...world.deps, plainFileId: async () => null };
+    expect(await main(['replay', '/dev/fd/63'], deps)).toBe(2);
+    expect(world.err()).toContain('/dev/fd/63 is no plain file, and a trace is read again for each mode');
+    expect(world.clusters).toEqual([]);
+  });
+
   it.each([
     [[], 'no trace is named: wanted kvferry replay FILE'],
     [['none.jsonl'], 'cannot read none.jsonl'],
@@ -115,6 +123,7 @@ describe('kvferry replay', () => {
     ],
     [['t.jsonl', '--max-tokens', '7'], '--max-tokens is of no use to a trace'],
     [['t.jsonl', '--slo-ttft', '1ms'], '--slo-ttft is of no use with one policy'],
+    [['t.jsonl', '--think-time', '1s'], '--think-time is of no use to a trace of mooncake'],
     [['t.jsonl', '--temperature', '1'], '--temperature is of no use to a trace, whose answers are given'],
     [['t.jsonl', '--store-place', 'remote'], '--store-place is of no use without a store'],
     [['t.jsonl', '--trace-scale', '1/3'], 'a trace block of 512 tokens divided by 3'],

@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -70,6 +70,21 @@ describe('kvferry trace', () => {
     }
   });
 
+  it('convert: the trace under another name is the trace all the same, and stays', async () => {
+    const folder = mkdtempSync(path.join(os.tmpdir(), 'kvferry-'));
+    try {
+      const [from, to] = [path.join(folder, 't.jsonl'), path.join(folder, 'o.jsonl')];
+      writeFileSync(from, TRACE);
+      symlinkSync(from, to);
+      const { stderr, stdout } = fakeWorld().deps;
+      const deps = { ...(await nodeDeps()), stderr, stdout };
+      expect(await main(['trace', 'convert', from, to], deps)).toBe(2);
+      expect(readFileSync(from, 'utf8')).toBe(TRACE);
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+
   it('convert: blocks without ids, and ids too large for others, get ids that no other block has', async () => {
     const line = (hash_ids?: number[]) =>
       JSON.stringify({ timestamp: 0, input_length: 1024, output_length: 1, hash_ids });
@@ -101,6 +116,13 @@ describe('kvferry trace', () => {
     [[], 'kvferry: trace has nothing to do: wanted trace info FILE'],
     [['info', 't.jsonl', '--trace', 'bad.jsonl'], '--trace is of no use to kvferry trace'],
     [['show', 't.jsonl'], "there is no 'trace show'"],
+    [['info', 't.jsonl', '--speed-up', '2'], '--speed-up is of no use to trace info'],
+    [['info', 't.jsonl', '--trace-scale', '1/32'], '--trace-scale is of no use to trace info'],
+    [['info', 't.jsonl', '--think-time', '1s'], '--think-time is of no use to a trace of mooncake'],
+    [
+      ['convert', 't.jsonl', 'o.jsonl', '--conversation-rate', '3'],
+      '--conversation-rate is of no use to a trace of mooncake, which says itself when requests come',
+    ],
     [['info', 't.jsonl', '--trace-format', 'csv'], '--trace-format is'],
     [['info', 'bad.jsonl'], 'bad.jsonl, line 4: it is no JSON'],
     [['info', 't.jsonl', '--trace-block-size', '16', '--skip-bad'], 'has no request that can be used'],

@@ -2,6 +2,7 @@
 
 import { routingChoices } from '../../config/routing.ts';
 import type { RunConfig } from '../../config/run.ts';
+import type { TraceFormat } from '../../config/trace-formats.ts';
 import { ConfigError } from '../../errors.ts';
 import { clusterOptions, forMeasuring } from '../../fleet/from-config.ts';
 import { lookThrough, planReplay, type ReplayedTrace, replayTrace } from '../../lab/replay/replay.ts';
@@ -16,8 +17,8 @@ import { prepareOutputs } from '../outputs.ts';
 import { createProgress } from '../progress.ts';
 import { preparePullPolicy } from '../pull-policy.ts';
 import { startCluster } from '../start-cluster.ts';
-import { openNamedTrace } from '../trace/open.ts';
-import { NEVER_OF_REPLAY, refuseUnused, unusedByReplay } from '../unused.ts';
+import { type NamedTrace, openNamedTrace } from '../trace/open.ts';
+import { NEVER_OF_REPLAY, ofTimes, refuseUnused, unusedByReplay } from '../unused.ts';
 
 export const replaySpec: CommandSpec = {
   usage: 'replay [trace]',
@@ -72,7 +73,8 @@ async function replay(config: RunConfig, context: CommandContext, { given }: Ask
   const outputs = await prepareOutputs(config, 'bench', architecture.name, deps);
   const progress = createProgress(deps);
   const maxModelLen = config.maxModelLen ?? architecture.maxModelLen;
-  const { trace, passedOver } = await reopenable(config, maxModelLen, context);
+  const { trace, format, passedOver } = await reopenable(config, maxModelLen, context);
+  refuseUnused(given, [ofTimes(format)]);
   const totals = await lookThrough(trace);
   progress.line(
     `${trace.source}: ${plural(totals.requests, 'request')} in ${plural(totals.conversations, 'conversation')}, over ${formatSeconds(totals.lastMs)} at least`,
@@ -120,23 +122,31 @@ const roomFor = ({ maxModelLen }: RunConfig, longest: number, most: number): num
   maxModelLen ?? Math.min(most, Math.max(longest, LEAST_CONTEXT));
 const LEAST_CONTEXT = 256;
 
-/** Bad lines are told of once, however often it is read. */
+/** Bad lines are told of once, however often it is read. Throws ConfigError for what can be read once only. */
 async function reopenable(
   config: RunConfig,
   maxModelLen: number,
   { deps }: CommandContext,
-): Promise<{ trace: ReplayedTrace; passedOver: () => string | null }> {
+): Promise<{ trace: ReplayedTrace; format: TraceFormat; passedOver: () => string | null }> {
   const open = () =>
     openNamedTrace(config, deps, (traceBlockSize) => divisorFor(traceBlockSize, config.blockSize));
-  const { source, scale } = await open();
+  // What was opened to know its format is what is read first.
+  let opened: NamedTrace | null = await open();
+  const { source, scale, format } = opened;
+  if ((await deps.plainFileId(source)) === null)
+    throw new ConfigError(
+      `${source} is no plain file, and a trace is read again for each mode: write it to a file, and give that`,
+    );
   let passedOver: string | null = null;
   return {
     passedOver: () => passedOver,
+    format,
     trace: {
       source,
       scale,
       async open() {
-        const { requests, bad } = await open();
+        const { requests, bad } = opened ?? (await open());
+        opened = null;
         async function* turns() {
           yield* traceTurns(requests, { scale, maxModelLen, bad });
           passedOver = bad.describe();

@@ -1,5 +1,4 @@
 /** `kvferry trace`: what a trace is like, and the same trace in Mooncake's format. */
-import path from 'node:path';
 import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import { MOONCAKE_BLOCK } from '../../workload/traces/formats/mooncake.ts';
@@ -14,7 +13,7 @@ import { textOutput, writeJson } from '../json-option.ts';
 import { printer } from '../table.ts';
 import { openNamedTrace } from '../trace/open.ts';
 import { lengthTable, traceSentences } from '../trace/table.ts';
-import { refuseUnused } from '../unused.ts';
+import { ofTimes, refuseUnused } from '../unused.ts';
 
 export const traceSpec: CommandSpec = {
   usage: 'trace <what> <file> [out]',
@@ -43,17 +42,27 @@ async function trace(config: RunConfig, context: CommandContext, { args, given }
   const named = { ...config, trace: file };
   if (what === 'info') {
     if (out !== undefined) throw new ConfigError(`trace info writes no file: leave '${out}' out`);
-    return info(named, context);
+    refuseUnused(given, [
+      { keys: ['traceScale', 'speedUp'], why: 'to trace info, which shows a trace as it is' },
+    ]);
+    return info(named, context, given);
   }
   if (out === undefined)
     throw new ConfigError('trace convert has no file to write: wanted trace convert FILE OUT');
-  if (path.resolve(out) === path.resolve(file))
+  const { deps } = context;
+  const id = await deps.plainFileId(file);
+  if (id !== null && id === (await deps.plainFileId(out)))
     throw new ConfigError(`'${out}' is the trace itself, which is read as it is written: name another file`);
-  return convert(named, out, context);
+  return convert(named, out, context, given);
 }
 
-async function info(config: RunConfig, { deps, signal }: CommandContext): Promise<ExitCode> {
+async function info(
+  config: RunConfig,
+  { deps, signal }: CommandContext,
+  given: Asked['given'],
+): Promise<ExitCode> {
   const { format, requests, scale, bad, source } = await openNamedTrace(config, deps);
+  refuseUnused(given, [ofTimes(format)]);
   const maker = new TurnMaker({ scale, maxModelLen: null, bad });
   const meter = new TraceMeter();
   for await (const request of requests) {
@@ -74,9 +83,15 @@ async function info(config: RunConfig, { deps, signal }: CommandContext): Promis
   return EXIT.good;
 }
 
-async function convert(config: RunConfig, out: string, { deps, signal }: CommandContext): Promise<ExitCode> {
+async function convert(
+  config: RunConfig,
+  out: string,
+  { deps, signal }: CommandContext,
+  given: Asked['given'],
+): Promise<ExitCode> {
   await deps.checkWritable(out);
-  const { requests, scale, bad, source } = await openNamedTrace(config, deps);
+  const { format, requests, scale, bad, source } = await openNamedTrace(config, deps);
+  refuseUnused(given, [ofTimes(format)]);
   const maker = new TurnMaker({ scale, maxModelLen: null, bad });
   const writer = new MooncakeWriter(scale);
   const file = await deps.createTextFile(out);
