@@ -21,7 +21,15 @@ const ALIKE = {
     { prefill: 2, decode: 1 },
   ],
 };
-const FILES = { 'fleet.json': JSON.stringify(FLEET), 'alike.json': JSON.stringify(ALIKE) };
+/** Engines that do both, alone or beside a roleset of P and D. */
+const COMBINED = { rolesets: [{ both: 2 }] };
+const BESIDE = { rolesets: [{ prefill: 1, decode: 1 }, { both: 1 }] };
+const FILES = {
+  'fleet.json': JSON.stringify(FLEET),
+  'alike.json': JSON.stringify(ALIKE),
+  'combined.json': JSON.stringify(COMBINED),
+  'beside.json': JSON.stringify(BESIDE),
+};
 
 async function exported(target: string, args: readonly string[] = []) {
   const world = fakeWorld({}, FILES);
@@ -149,6 +157,12 @@ describe('export aibrix', () => {
     const [line] = prefill.template.spec.containers[0].args;
     expect(line).toContain('vllm serve Qwen/Qwen2.5-0.5B-Instruct');
     expect(line).toContain('"bidirectional_kv_xfer":false');
+  });
+
+  it('keeps all KV of layers with windows where the fleet does', async () => {
+    const [storm] = await documents('aibrix', ['--all-full-kv']);
+    for (const role of storm.spec.template.spec.roles)
+      expect(role.template.spec.containers[0].args[0]).toContain('--disable-hybrid-kv-cache-manager');
   });
 
   it('refuses a name that cannot be a label', async () => {
@@ -283,6 +297,28 @@ describe('what cannot be said', () => {
     ['sglang', ['--mode', 'bidirectional'], 'SGLang hands KV from P to D only'],
     ['aibrix', ['--link', '10gbe'], "Modelled links: a cluster's are what they are"],
     ['aibrix', ['--fleet', 'fleet.json'], 'AIBrix pairs P and D within a roleset only'],
+    ['aibrix', ['--fleet', 'fleet.json'], 'Engines of one role differ between rolesets'],
+    ['aibrix', ['--store', '64MiB', '--arithmetic', 'f16'], "--arithmetic, --store: of kvferry's engines"],
+    ['aibrix', ['--autoscale', 'aibrix-apa', '--drain', 'drop'], "--drain: of kvferry's engines"],
+    ['aibrix', ['--api-key', 'secret'], 'Keys are not printed'],
+    ['llm-d', ['--autoscale', 'k8s-hpa'], '--autoscale k8s-hpa and its bounds: replicas are as many as'],
+    [
+      'dynamo',
+      ['--served-model-name', 'one,two'],
+      'Several served model names are given: this is for the first, one',
+    ],
+    ['sglang', ['--all-full-kv'], '--all-full-kv: of vLLM, and not carried over'],
+    ['sglang', ['--temperature', '0.5'], 'and here by {"temperature":0.5,"top_p":1,"top_k":0}'],
+    ['vllm', ['--fleet', 'fleet.json'], "1 engine to do both: vLLM's proxy knows P and D only"],
+    ['vllm', ['--fleet', 'fleet.json'], "Prompt lengths by roleset: vLLM's proxy has no such bounds"],
+    ['vllm', ['--routing', 'llm-d'], `--routing (["llm-d"]): vLLM's proxy goes round robin`],
+    [
+      'vllm',
+      ['--mode-of-fleet', 'replica'],
+      '--mode-of-fleet ("replica"): vLLM\'s proxy pairs any P with any D',
+    ],
+    ['vllm', ['--autoscale', 'k8s-hpa'], '--autoscale ("k8s-hpa"): vLLM\'s proxy has the engines'],
+    ['vllm', ['--store', '64MiB'], "--store (67108864): vLLM's stores are connectors"],
   ])('%s %j', async (target, args, remark) => {
     const { text } = await exported(target, args);
     const remarks = text
@@ -291,6 +327,27 @@ describe('what cannot be said', () => {
       .join(' ')
       .replace(/\s*#\s+/g, ' ');
     expect(remarks).toContain(remark);
+  });
+
+  it.each(['llm-d', 'dynamo', 'sglang', 'vllm'])('%s: a fleet without P and D is refused', async (target) => {
+    const { code, world } = await exported(target, ['--fleet', 'combined.json', '--mode', 'bidirectional']);
+    expect([code, world.err()]).toEqual([2, expect.stringContaining('engines that do both only')]);
+    expect((await exported('aibrix', ['--fleet', 'combined.json'])).code).toBe(0);
+  });
+
+  it.each(['dynamo', 'sglang'])(
+    '%s: a roleset without P and D is left out, and that is said',
+    async (target) => {
+      const { code, text } = await exported(target, ['--fleet', 'beside.json', '--mode-of-fleet', 'replica']);
+      expect(code).toBe(0);
+      expect(text).toContain('Engines that do both:');
+      expect(text.match(/kind: DynamoGraphDeployment|launch_router/g)).toHaveLength(1);
+    },
+  );
+
+  it('no key is printed', async () => {
+    for (const target of ['aibrix', 'llm-d', 'dynamo', 'sglang'])
+      expect((await exported(target, ['--api-key', 'hushed'])).text).not.toContain('hushed');
   });
 
   it('a model that exists here only is refused, as for vLLM', async () => {
@@ -304,6 +361,8 @@ describe('what cannot be said', () => {
     expect(await main(['export', 'aibrixs'], world.deps)).toBe(2);
     expect(world.err()).toContain("there is no 'aibrixs' to export");
     expect(world.err()).toContain('did you mean aibrix?');
+    expect(await main(['export', 'constructor'], world.deps)).toBe(2);
+    expect(world.err()).toContain("there is no 'constructor' to export");
   });
 });
 

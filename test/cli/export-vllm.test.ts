@@ -248,6 +248,54 @@ describe('the script', () => {
     expect(readFileSync(path.join(directory, 'conversations.json'), 'utf8').trim()).toBe(file);
   });
 
+  it('puts what is in force into each connector of a MultiConnector', async () => {
+    const given = {
+      kv_connector: 'MultiConnector',
+      kv_connector_extra_config: {
+        composition: 'compose',
+        connectors: [
+          { kv_connector: 'NixlConnector', kv_connector_extra_config: { bidirectional_kv_xfer: true } },
+          { kv_connector: 'OffloadingConnector', kv_connector_extra_config: { cpu_bytes_to_use: 1000 } },
+        ],
+      },
+    };
+    const text = await exported([
+      ...['--model', 'smollm2-135m', '--mode', 'unidirectional,bidirectional', '--threshold', '128'],
+      ...['--kv-transfer-config', JSON.stringify(given)],
+    ]);
+    const both = [0, 3].map((at) =>
+      JSON.parse(wordAfter(runScript(text)[at]!.words, '--kv-transfer-config')!),
+    );
+    for (const [i, { kv_connector_extra_config: extra }] of both.entries())
+      expect(extra).toEqual({
+        connectors: [
+          {
+            kv_connector: 'NixlConnector',
+            kv_connector_extra_config: expect.objectContaining({
+              bidirectional_kv_xfer: i === 1,
+              kv_recompute_threshold: 128,
+            }),
+          },
+          {
+            kv_connector: 'OffloadingConnector',
+            kv_connector_extra_config: {
+              cpu_bytes_to_use: 1000,
+              eviction_policy: 'lru',
+              offload_prompt_only: true,
+            },
+          },
+        ],
+      });
+    expect(text.replace(/\s*#\s+/g, ' ')).toContain("composition compose is kvferry's own");
+    expect(text).not.toMatch(/^# - --store/m);
+  });
+
+  it('says nothing of all KV kept but the option that vLLM has for it', async () => {
+    const text = await exported(['--model', 'gemma-3-1b', '--all-full-kv']);
+    expect(text).toContain('--disable-hybrid-kv-cache-manager');
+    expect(text).not.toContain('--all-full-kv');
+  });
+
   it('names what stays behind, and what was given to vLLM as it is comes back', async () => {
     const config =
       '{"kv_connector":"NixlConnector","engine_id":"x","kv_connector_extra_config":{"backends":["UCX"]}}';

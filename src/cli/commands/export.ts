@@ -71,7 +71,8 @@ async function exportCommand(
       throw new ConfigError(`export vllm prints to stdout: leave '${dir}' out, and use > FILE`);
     return exportVllm(config, deps);
   }
-  if (what !== undefined && what in TARGETS) return exportCluster(what as Target, dir, config, deps);
+  if (what !== undefined && Object.hasOwn(TARGETS, what))
+    return exportCluster(what as Target, dir, config, deps);
   if (what !== 'tokenizer') {
     const found = what === undefined ? 'nothing to export is named' : `there is no '${what}' to export`;
     const known = ['tokenizer', 'config', 'vllm', ...Object.keys(TARGETS)];

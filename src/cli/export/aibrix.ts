@@ -16,6 +16,7 @@ import {
 import type { ExportFile } from './files.ts';
 import {
   type ClusterPlan,
+  lostByLikeness,
   PLAN_ROLES,
   type PlannedRole,
   type PlannedRoleset,
@@ -73,7 +74,7 @@ export function aibrixFiles(plan: ClusterPlan): ExportFile[] {
       remarks: [
         plan.autoscale && !plan.replicaMode
           ? `Metrics and targets are those of AIBrix's samples; bounds are those of --autoscale ${plan.autoscale.rule}, which is ${STRATEGIES[plan.autoscale.rule]} here.`
-          : `Metrics and targets are those of AIBrix's samples; from as many as the fleet has to ${MOST_TIMES} times as many.`,
+          : `Metrics and targets are those of AIBrix's samples; from as many as the fleet has to ${MOST_TIMES} times as many.${plan.autoscale ? ' Bounds of --autoscale are of roles, and rolesets scale whole here: they are left out.' : ''}`,
         'AIBrix takes the least of the last recommendations before it scales down: a longer window makes it more eager, not calmer.',
       ],
       content: { kind: 'yaml', documents: storms.flatMap((storm) => autoscalers(plan, storm)) },
@@ -226,6 +227,7 @@ function poolingRemarks({ replicaMode, rolesets }: ClusterPlan): string[] {
   if (replicaMode || rolesets.length === 1) return [];
   return [
     "Pooled: AIBrix pairs P and D within a roleset only, so all engines are one roleset's; bounds of prompt lengths by roleset are left out. --mode-of-fleet replica keeps them apart.",
+    ...lostByLikeness(rolesets),
   ];
 }
 

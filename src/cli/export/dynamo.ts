@@ -3,12 +3,14 @@ import { ENGINE_PORT, IMAGES_REMARK } from './containers.ts';
 import type { ExportFile } from './files.ts';
 import {
   type ClusterPlan,
+  lostAutoscaler,
   lostByPooling,
   type PlannedRole,
   type PlannedRoleset,
   pooled,
   roleOptions,
   transferOption,
+  withBothRoles,
 } from './plan.ts';
 
 const IMAGE = 'nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.3.0';
@@ -31,7 +33,7 @@ const ROUTER_MODES: Readonly<Record<string, string>> = {
 
 export function dynamoFiles(plan: ClusterPlan): ExportFile[] {
   // A graph has its own frontend: rolesets that stay apart are graphs of their own.
-  const graphs = plan.replicaMode ? plan.rolesets : [pooled(plan.rolesets)];
+  const graphs = withBothRoles(plan.replicaMode ? plan.rolesets : [pooled(plan.rolesets)], 'Dynamo');
   const name = (i: number): string => (graphs.length === 1 ? plan.name : `${plan.name}-${i}`);
   const mode = ROUTER_MODES[plan.routing.name];
   const { conditionalDisagg } = plan.parameters<DynamoParameters>('dynamo');
@@ -39,6 +41,7 @@ export function dynamoFiles(plan: ClusterPlan): ExportFile[] {
     'For the Dynamo operator with nvidia.com/v1beta1 (1.3): kubectl apply -f this file.',
     IMAGES_REMARK,
     ...plan.notes,
+    ...lostAutoscaler(plan),
     ...(plan.replicaMode
       ? graphs.length > 1
         ? [
@@ -54,7 +57,7 @@ export function dynamoFiles(plan: ClusterPlan): ExportFile[] {
           `conditionalDisagg ${conditionalDisagg}: D prefills what is short by itself; its settings are not in the frontend's environment.`,
         ]
       : []),
-    ...(graphs.some(({ roles }) => roles.both)
+    ...(plan.rolesets.some(({ roles }) => roles.both)
       ? [
           'Engines that do both: a graph with prefill workers sends every prompt to them first; they are left out.',
         ]

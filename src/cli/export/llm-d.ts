@@ -5,11 +5,14 @@ import { ENGINE_PORT, IMAGES_REMARK, nixlEnvironment, oneGpu, SIDE_CHANNEL_PORT 
 import type { ExportFile } from './files.ts';
 import {
   type ClusterPlan,
+  lostAutoscaler,
   lostByPooling,
   type PlannedRole,
+  type PlannedRoleset,
   pooled,
   roleOptions,
   transferOption,
+  withBothRoles,
 } from './plan.ts';
 
 const IMAGE = 'ghcr.io/llm-d/llm-d-cuda:latest';
@@ -17,12 +20,13 @@ const IMAGE = 'ghcr.io/llm-d/llm-d-cuda:latest';
 const BEHIND_SIDECAR = 8200;
 
 export function llmDFiles(plan: ClusterPlan): ExportFile[] {
-  const roleset = pooled(plan.rolesets);
+  const [roleset] = withBothRoles([pooled(plan.rolesets)], 'llm-d') as [PlannedRoleset];
   const { prefill, decode, both } = roleset.roles;
   const remarks = [
     'For llm-d-modelservice 0.4.12: helm install … -f values.yaml',
     IMAGES_REMARK,
     ...plan.notes,
+    ...lostAutoscaler(plan),
     ...lostByPooling(plan, 'llm-d'),
     ...(both
       ? [
@@ -41,8 +45,8 @@ export function llmDFiles(plan: ClusterPlan): ExportFile[] {
       servicePort: ENGINE_PORT,
       proxy: { enabled: true, connector: 'nixlv2', targetPort: BEHIND_SIDECAR, secure: false },
     },
-    decode: podsOf(plan, decode, BEHIND_SIDECAR),
-    prefill: podsOf(plan, prefill, ENGINE_PORT),
+    decode: podsOf(plan, decode!, BEHIND_SIDECAR),
+    prefill: podsOf(plan, prefill!, ENGINE_PORT),
   };
   const { config, remarks: routing } = pickerConfig(plan);
   return [
@@ -51,8 +55,7 @@ export function llmDFiles(plan: ClusterPlan): ExportFile[] {
   ];
 }
 
-function podsOf(plan: ClusterPlan, role: PlannedRole | undefined, port: number): object {
-  if (!role) return { create: false, replicas: 0 };
+function podsOf(plan: ClusterPlan, role: PlannedRole, port: number): object {
   return {
     create: true,
     replicas: role.replicas,

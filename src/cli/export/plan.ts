@@ -2,13 +2,22 @@
 import type { AutoscalerName } from '../../config/autoscale.ts';
 import type { Mode } from '../../config/modes.ts';
 import { type RoutingName, routingParts } from '../../config/routing.ts';
-import type { RunConfig } from '../../config/run.ts';
+import { isUnusual, type RunConfig, type RunKey, switchName } from '../../config/run.ts';
 import { ConfigError, messageOf } from '../../errors.ts';
 import { fleetOf, type Seat } from '../../fleet/seats.ts';
 import type { ClusterOptions } from '../../fleet/types.ts';
 import { isPreset } from '../../model/presets.ts';
 import { POLICIES } from '../../router/policies/registry.ts';
-import { servedNames, sharedOptions, transferConfig, vllmModel } from '../vllm/engines.ts';
+import { keysOf } from '../unused.ts';
+import {
+  carriedOfStore,
+  connectorNotes,
+  samplingOf,
+  servedNames,
+  sharedOptions,
+  transferConfig,
+  vllmModel,
+} from '../vllm/engines.ts';
 
 export type PlanRole = 'prefill' | 'decode' | 'both';
 export const PLAN_ROLES: readonly PlanRole[] = ['prefill', 'decode', 'both'];
@@ -44,6 +53,10 @@ export interface ClusterPlan {
   maxNumBatchedTokens: number | null;
   seed: number;
   dtype: string;
+  /** Of requests that do not say. */
+  sampling: Readonly<Record<string, number>>;
+  /** Settings that differ from their defaults and that only vLLM has, as options. */
+  vllmOnly: readonly string[];
   /** vLLM's --kv-transfer-config for a router that hands KV from P to D only. */
   transfer: Readonly<Record<string, unknown>>;
   routing: { name: string; parts: readonly RoutingName[] };
@@ -56,6 +69,28 @@ export interface ClusterPlan {
   } | null;
   /** What no target can say. */
   notes: readonly string[];
+}
+
+const VLLM_ONLY: readonly RunKey[] = ['allFullKv', 'kvCacheMetrics', 'kvTransferConfig', 'loadFailurePolicy'];
+
+/** What a plan has of how engines serve, or what its notes tell in words of their own. */
+// biome-ignore format: a table
+const SAID: ReadonlySet<RunKey> = new Set<RunKey>([
+  'model', 'weightDtype', 'seed', 'kvDtype', 'threshold', 'blockSize', 'pBlocks', 'dBlocks', 'allFullKv', 'ttl', 'lease',
+  'link', 'handover', 'prefixCaching', 'kvTransferConfig', 'loadFailurePolicy', 'maxNumBatchedTokens', 'maxNumSeqs',
+  'maxModelLen', 'autoscale', 'apiKey', 'adminKey', 'kvCacheMetrics', 'kvCacheMetricsSample', 'servedModelName',
+  // Where a pod's are is the manifest's.
+  'port', 'prefillPort', 'decodePort', 'adminPort', 'host', 'adminHost',
+]);
+const BOUNDS: readonly RunKey[] = ['minPrefill', 'maxPrefill', 'minDecode', 'maxDecode'];
+
+/** Options in force that nothing here stands for. */
+function leftBehind(config: RunConfig): string[] {
+  const said = new Set([...SAID, ...carriedOfStore(config), ...(config.autoscale ? BOUNDS : [])]);
+  const groups = ['machine', 'cluster', 'store', 'serving', 'scaling'] as const;
+  return keysOf(groups)
+    .filter((key) => !said.has(key) && isUnusual(key, config))
+    .map(switchName);
 }
 
 /** Throws ConfigError for a model that exists here only. */
@@ -78,6 +113,8 @@ export function clusterPlan(config: RunConfig, options: ClusterOptions): Cluster
     maxNumBatchedTokens: config.maxNumBatchedTokens,
     seed: config.seed,
     dtype: options.weightDtype === 'f16' ? 'float16' : 'float32',
+    sampling: samplingOf(config),
+    vllmOnly: VLLM_ONLY.filter((key) => isUnusual(key, config)).map(switchName),
     transfer: { ...transferConfig(config, 'unidirectional'), kv_role: 'kv_both' },
     routing: { name: name!, parts: routingParts(name!).map((part) => part.name) },
     parameters: (policy) => readParameters(config, policy) as never,
@@ -150,7 +187,19 @@ function rolesetsOf(
 
 function notesOf(config: RunConfig): string[] {
   const pulls = config.mode.some((mode: Mode) => mode === 'bidirectional');
+  const behind = leftBehind(config);
+  const names = servedNames(config);
   return [
+    ...(behind.length > 0
+      ? [`${behind.join(', ')}: of kvferry's engines and server, and not carried over.`]
+      : []),
+    ...(names.length > 1
+      ? [`Several served model names are given: this is for the first, ${names[0]}.`]
+      : []),
+    ...(config.apiKey !== null || config.adminKey !== null
+      ? ['Keys are not printed: give them to the pods as secrets (VLLM_API_KEY).']
+      : []),
+    ...connectorNotes(config),
     ...(config.model === 'recall' || !isPreset(config.model)
       ? [`${config.model} is a directory of this machine: mount it in the pods, and give its path there.`]
       : []),
@@ -187,21 +236,46 @@ export function pooled(rolesets: readonly PlannedRoleset[]): PlannedRoleset {
   return { name: 'all', roles, promptTokens: { min: 0, max: null } };
 }
 
-/** What pooling them lets go. */
-export function lostByPooling({ rolesets, replicaMode }: ClusterPlan, system: string): string[] {
-  if (rolesets.length === 1) return [];
-  const bounded = rolesets.some(({ promptTokens: { min, max } }) => min > 0 || max !== null);
+/** Where engines of one role are to be all alike, and are not. */
+export function lostByLikeness(rolesets: readonly PlannedRoleset[]): string[] {
   const differ = PLAN_ROLES.some((role) => {
     const kinds = rolesets
       .flatMap(({ roles }) => roles[role] ?? [])
       .map(({ replicas: _, ...own }) => JSON.stringify(own));
     return new Set(kinds).size > 1;
   });
+  return differ ? ['Engines of one role differ between rolesets: all are as those of the first.'] : [];
+}
+
+/** What pooling them lets go. */
+export function lostByPooling({ rolesets, replicaMode }: ClusterPlan, system: string): string[] {
+  if (rolesets.length === 1) return [];
+  const bounded = rolesets.some(({ promptTokens: { min, max } }) => min > 0 || max !== null);
   return [
     ...(replicaMode ? [`Replica mode: ${system} knows no rolesets; any P may serve any D.`] : []),
     ...(bounded ? [`Prompt lengths by roleset: ${system} has no such bounds.`] : []),
-    ...(differ ? ['Engines of one role differ between rolesets: all are as those of the first.'] : []),
+    ...lostByLikeness(rolesets),
   ];
+}
+
+/** For systems whose own autoscalers are not set up here. */
+export const lostAutoscaler = ({ autoscale }: ClusterPlan): string[] =>
+  autoscale
+    ? [
+        `--autoscale ${autoscale.rule} and its bounds: replicas are as many as the fleet has; who scales them is set up elsewhere.`,
+      ]
+    : [];
+
+/** Those with P and D, for systems that know no others. Throws ConfigError where there is none. */
+export function withBothRoles(
+  rolesets: readonly PlannedRoleset[],
+  system: string,
+): readonly PlannedRoleset[] {
+  const some = rolesets.filter(({ roles }) => roles.prefill && roles.decode);
+  if (some.length > 0) return some;
+  throw new ConfigError(
+    `the fleet has engines that do both only, and ${system} is told of P and D: give a roleset both, or export aibrix`,
+  );
 }
 
 /** `vllm serve`'s options for a role. */

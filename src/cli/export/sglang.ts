@@ -1,7 +1,15 @@
 /** SGLang: a line to launch each engine, and one for its gateway; rolesets that stay apart have a gateway each. */
 import { commandText } from '../vllm/shell.ts';
 import type { ExportFile } from './files.ts';
-import { type ClusterPlan, lostByPooling, type PlannedRole, type PlannedRoleset, pooled } from './plan.ts';
+import {
+  type ClusterPlan,
+  lostAutoscaler,
+  lostByPooling,
+  type PlannedRole,
+  type PlannedRoleset,
+  pooled,
+  withBothRoles,
+} from './plan.ts';
 
 const GATEWAY_PORT = 30_000;
 const FIRST_ENGINE_PORT = 30_100;
@@ -27,7 +35,7 @@ const SAME: Readonly<Record<string, string>> = {
 };
 
 export function sglangFiles(plan: ClusterPlan): ExportFile[] {
-  const groups = plan.replicaMode ? plan.rolesets : [pooled(plan.rolesets)];
+  const groups = withBothRoles(plan.replicaMode ? plan.rolesets : [pooled(plan.rolesets)], 'SGLang');
   const launched = { engines: 0 };
   const lines = groups.flatMap((roleset, i) => groupLines(plan, roleset, GATEWAY_PORT + i, launched));
   const known = plan.routing.name === 'sglang' || plan.routing.name in SAME;
@@ -38,6 +46,9 @@ export function sglangFiles(plan: ClusterPlan): ExportFile[] {
       ? ["Pulling D's KV back: SGLang hands KV from P to D only."]
       : []),
     'kv_recompute_threshold, leases and TTLs are of vLLM: SGLang hands over by its bootstrap server.',
+    ...(plan.vllmOnly.length > 0 ? [`${plan.vllmOnly.join(', ')}: of vLLM, and not carried over.`] : []),
+    `Requests that say nothing of sampling are sampled as the model's files say, and here by ${JSON.stringify(plan.sampling)}: let them say it.`,
+    ...lostAutoscaler(plan),
     ...(plan.replicaMode
       ? groups.length > 1
         ? [
@@ -45,7 +56,7 @@ export function sglangFiles(plan: ClusterPlan): ExportFile[] {
           ]
         : []
       : lostByPooling(plan, 'SGLang')),
-    ...(groups.some(({ roles }) => roles.both)
+    ...(plan.rolesets.some(({ roles }) => roles.both)
       ? ['Engines that do both: a gateway with --pd-disaggregation knows P and D only; they are left out.']
       : []),
     ...(known

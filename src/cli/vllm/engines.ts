@@ -1,7 +1,8 @@
 /** From a configuration to `vllm serve` lines: each of kvferry's settings that vLLM has too, under vLLM's name. */
-import { kvTransferConfigSchema, namedConnectors } from '../../config/kv-transfer.ts';
+import { nixlExtraSchema } from '../../config/kv-connectors.ts';
+import { type KvTransferConfig, kvTransferConfigSchema, namedConnectors } from '../../config/kv-transfer.ts';
 import type { Mode } from '../../config/modes.ts';
-import type { RunConfig } from '../../config/run.ts';
+import type { RunConfig, RunKey } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import { fleetOf, type Seat } from '../../fleet/seats.ts';
 import type { ClusterOptions } from '../../fleet/types.ts';
@@ -72,6 +73,10 @@ export function engineCommands(config: RunConfig, options: ClusterOptions, mode:
   }
   const transfer = ['--kv-transfer-config', JSON.stringify(transferConfig(config, mode))];
   const placed = placesOf(config);
+  if (placed.length === 0)
+    throw new ConfigError(
+      `the fleet has engines that do both only, and ${mode} wants P and D: give a roleset both, or take --mode monolithic`,
+    );
   return placed.map(({ role, own, port }, gpu): VllmCommand => {
     const alone = placed.filter((other) => other.role === role).length === 1;
     const number = alone ? '' : ` ${placed.slice(0, gpu).filter((other) => other.role === role).length}`;
@@ -125,9 +130,15 @@ export function proxyCommand(config: RunConfig): VllmCommand {
   };
 }
 
+/** Of requests that say nothing of it. */
+export const samplingOf = ({ temperature, topP, topK }: RunConfig): Readonly<Record<string, number>> => ({
+  temperature,
+  top_p: topP,
+  top_k: topK,
+});
+
 /** Of both roles. */
 export function sharedOptions(config: RunConfig, options: ClusterOptions): string[] {
-  const sampling = { temperature: config.temperature, top_p: config.topP, top_k: config.topK };
   const budget = config.maxNumBatchedTokens;
   return [
     ...['--block-size', String(options.blockSize)],
@@ -136,11 +147,12 @@ export function sharedOptions(config: RunConfig, options: ClusterOptions): strin
     ...(budget === null ? [] : ['--max-num-batched-tokens', String(budget)]),
     ...['--dtype', options.weightDtype === 'f16' ? 'float16' : 'float32'],
     ...['--seed', String(config.seed)],
+    ...(config.allFullKv ? ['--disable-hybrid-kv-cache-manager'] : []),
     ...(config.kvCacheMetrics
       ? ['--kv-cache-metrics', '--kv-cache-metrics-sample', String(config.kvCacheMetricsSample)]
       : []),
     // Requests that say nothing of sampling are sampled as here, not as the model's files suggest.
-    ...['--generation-config', 'vllm', '--override-generation-config', JSON.stringify(sampling)],
+    ...['--generation-config', 'vllm', '--override-generation-config', JSON.stringify(samplingOf(config))],
   ];
 }
 
@@ -156,24 +168,67 @@ function poolOptions(
       ? '--enable-prefix-caching'
       : '--no-enable-prefix-caching',
     ...(blocks === null ? [] : ['--num-gpu-blocks-override', String(blocks)]),
-    ...(config.allFullKv ? ['--disable-hybrid-kv-cache-manager'] : []),
   ];
 }
 
 /** What the user gave as --kv-transfer-config, with the settings in force put in. */
 export function transferConfig(config: RunConfig, mode: Mode): Record<string, unknown> {
-  const given = kvTransferConfigSchema.parse(config.kvTransferConfig ?? {});
-  const { engine_id: _, kv_connector_extra_config: extra, ...rest } = given;
-  const inForce = {
-    bidirectional_kv_xfer: mode === 'bidirectional',
-    kv_recompute_threshold: config.threshold,
-    decoder_kv_blocks_ttl: config.ttl,
-    kv_lease_duration: config.lease,
-  };
-  const { composition, nixl } = namedConnectors(given);
-  return {
-    ...rest,
-    kv_load_failure_policy: config.loadFailurePolicy,
-    kv_connector_extra_config: composition === null && nixl ? { ...nixl.extra, ...inForce } : extra,
-  };
+  const { engine_id: _, ...given } = kvTransferConfigSchema.parse(config.kvTransferConfig ?? {});
+  return { ...inForce(given, config, mode), kv_load_failure_policy: config.loadFailurePolicy };
+}
+
+type NamedConnector = Pick<KvTransferConfig, 'kv_connector' | 'kv_connector_extra_config'>;
+
+/** A connector with what is in force, or each of those that it is made of. */
+function inForce(one: NamedConnector, config: RunConfig, mode: Mode): NamedConnector {
+  const { kv_connector_extra_config: extra = {} } = one;
+  const withExtra = (more: Record<string, unknown>) => ({ ...one, kv_connector_extra_config: more });
+  switch (one.kv_connector) {
+    case 'NixlConnector':
+    case 'NixlPullConnector':
+      return withExtra({
+        ...nixlExtraSchema.parse(extra),
+        bidirectional_kv_xfer: mode === 'bidirectional',
+        kv_recompute_threshold: config.threshold,
+        decoder_kv_blocks_ttl: config.ttl,
+        kv_lease_duration: config.lease,
+      });
+    case 'OffloadingConnector':
+      return withExtra({
+        ...extra,
+        cpu_bytes_to_use: config.store,
+        offload_prompt_only: config.offloadPromptOnly,
+        ...(hasEviction(config) && { eviction_policy: config.storeEviction }),
+      });
+    case 'MultiConnector':
+      // How they share a load is a choice of ours only.
+      return withExtra({
+        connectors: (extra.connectors as NamedConnector[]).map((each) => inForce(each, config, mode)),
+      });
+    default:
+      return one;
+  }
+}
+
+/** Whether vLLM's store has it too. */
+const hasEviction = ({ storeEviction }: RunConfig): boolean =>
+  storeEviction === 'lru' || storeEviction === 'arc';
+
+const connectorsOf = ({ kvTransferConfig }: RunConfig) =>
+  namedConnectors(kvTransferConfigSchema.parse(kvTransferConfig ?? {}));
+
+/** What is left out of --kv-transfer-config. */
+export function connectorNotes(config: RunConfig): string[] {
+  const { composition } = connectorsOf(config);
+  if (composition === null || composition === 'first-hit') return [];
+  return [
+    `composition ${composition} is kvferry's own: vLLM's MultiConnector takes the first connector that has anything.`,
+  ];
+}
+
+/** Settings of a store that the connectors of --kv-transfer-config carry over. */
+export function carriedOfStore(config: RunConfig): readonly RunKey[] {
+  const { offloading } = connectorsOf(config);
+  if (offloading?.name !== 'OffloadingConnector') return [];
+  return ['store', 'offloadPromptOnly', ...(hasEviction(config) ? (['storeEviction'] as const) : [])];
 }

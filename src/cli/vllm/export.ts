@@ -1,18 +1,19 @@
 /** `kvferry export vllm`: the same experiment as commands for a vLLM cluster, and what of it vLLM cannot do. */
 import type { Mode } from '../../config/modes.ts';
 import {
+  type FieldGroup,
   fieldMeta,
+  isUnusual,
   optionName,
   type RunConfig,
   type RunKey,
   reportedSettings,
-  runConfigSchema,
   runKeys,
 } from '../../config/run.ts';
 import type { ClusterOptions } from '../../fleet/types.ts';
 import type { CliDeps } from '../deps.ts';
-import { WIDTH, wrap } from '../format.ts';
-import { engineCommands, proxyCommand, type VllmCommand } from './engines.ts';
+import { plural, WIDTH, wrap } from '../format.ts';
+import { carriedOfStore, connectorNotes, engineCommands, proxyCommand, type VllmCommand } from './engines.ts';
 import { commandText, writeFileText } from './shell.ts';
 import { vllmWorkload } from './workload.ts';
 
@@ -45,6 +46,13 @@ const REASONS: Partial<Record<RunKey, string>> = {
   corsOrigin: 'vLLM has --allowed-origins, of the engines, not of the proxy',
 };
 
+/** Of those without one of their own, by group. */
+const GROUP_REASONS: Partial<Record<FieldGroup, string>> = {
+  scaling: "vLLM's proxy has the engines that it was started with",
+  store:
+    "vLLM's stores are connectors: name one in --kv-transfer-config, such as OffloadingConnector with cpu_bytes_to_use",
+};
+
 /** Carried over by engines.ts and workload.ts, or without meaning outside a run of ours. */
 // biome-ignore format: a table
 const EXPORTED: ReadonlySet<RunKey> = new Set<RunKey>([
@@ -54,12 +62,15 @@ const EXPORTED: ReadonlySet<RunKey> = new Set<RunKey>([
   'outputTokens', 'conversations', 'concurrency', 'inputFile', 'preset', 'scale', 'numClients',
   'maxActiveConversations', 'maxNumRequests', 'maxTurns', 'requestRate', 'conversationSampling', 'warmupStep',
   'warmupPercentages', 'limitMinTokens', 'limitMaxTokens', 'earlyStop',
-  'port', 'prefillPort', 'decodePort', 'host', 'servedModelName', 'apiKey', 'adminKey', 'streamingKvParams',
+  'allFullKv', 'port', 'prefillPort', 'decodePort', 'host', 'servedModelName', 'apiKey', 'adminKey', 'streamingKvParams',
   'logFormat', 'kvCacheMetrics', 'kvCacheMetricsSample',
   'accessLog', 'grace', 'prefill', 'decode', 'fleet',
 ]);
 const CARRIED_GROUPS = new Set([
   'machine',
+  'fleet',
+  'routing',
+  'scaling',
   'cluster',
   'store',
   'sampling',
@@ -91,9 +102,30 @@ export async function vllmExport(
   };
 }
 
+/** Of a fleet's file what a proxy that pairs any P with any D does not know. */
+function fleetNotes({ fleet }: RunConfig): string[] {
+  if (!fleet) return [];
+  const { rolesets, links, sameNode, acrossNodes } = fleet;
+  const both = rolesets.reduce((sum, roleset) => sum + roleset.both.length, 0);
+  const bounded = rolesets.some(
+    ({ promptTokens }) => promptTokens && promptTokens.min + promptTokens.max > 0,
+  );
+  return [
+    ...(both > 0
+      ? [`${plural(both, 'engine')} to do both: vLLM's proxy knows P and D only, so that is left out.`]
+      : []),
+    ...(bounded ? ["Prompt lengths by roleset: vLLM's proxy has no such bounds."] : []),
+    ...(links.length > 0 || sameNode || acrossNodes
+      ? ["Modelled links between engines: vLLM's transfers are what the machines give."]
+      : []),
+  ];
+}
+
 function notes(config: RunConfig, modes: readonly Mode[]): string[] {
   const found = [
     "On several machines put each engine's address in the place of localhost and of VLLM_NIXL_SIDE_CHANNEL_HOST.",
+    ...fleetNotes(config),
+    ...connectorNotes(config),
   ];
   if (modes.includes('bidirectional')) {
     found.push(
@@ -117,16 +149,14 @@ function notes(config: RunConfig, modes: readonly Mode[]): string[] {
 }
 
 function notExported(config: RunConfig): VllmExport['not_exported'] {
-  const ours = runKeys.filter((key) => !EXPORTED.has(key) && CARRIED_GROUPS.has(fieldMeta(key).group));
-  const changed = ours.filter((key) => {
-    const fallback: unknown = runConfigSchema.shape[key].parse(undefined);
-    return key !== 'tokenCheck' && JSON.stringify(config[key]) !== JSON.stringify(fallback);
-  });
+  const exported = new Set([...EXPORTED, ...carriedOfStore(config), 'tokenCheck']);
+  const ours = runKeys.filter((key) => !exported.has(key) && CARRIED_GROUPS.has(fieldMeta(key).group));
+  const changed = ours.filter((key) => isUnusual(key, config));
   const shown = reportedSettings(config);
   const found = changed.map((key) => ({
     option: optionName(key),
     value: shown[key] as unknown,
-    reason: REASONS[key] ?? NO_COUNTERPART,
+    reason: REASONS[key] ?? GROUP_REASONS[fieldMeta(key).group] ?? NO_COUNTERPART,
   }));
   if (config.tokenCheck) {
     const reason = 'vLLM pulls without comparing tokens, as --no-token-check does';
