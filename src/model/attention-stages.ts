@@ -3,13 +3,8 @@ import { isMade, type Kernel, type KernelLibrary } from '../gpu/kernels.ts';
 import type { GpuKvMemory } from '../gpu/kv-memory.ts';
 import type { UniformName, UniformValues } from '../gpu/uniforms.ts';
 import type { Activations } from './activations.ts';
-import {
-  type AdapterForm,
-  type AttentionVariant,
-  type AttentionVariants,
-  attentionParts,
-  type Want,
-} from './kernel-variants.ts';
+import { type AttentionVariant, type AttentionVariants, attentionParts } from './attention-variants.ts';
+import type { AdapterForm, Want } from './kernel-variants.ts';
 import { type KvGroups, placeOf } from './kv-groups.ts';
 import { windowOf } from './layer-attention.ts';
 import type { Stage } from './stage.ts';

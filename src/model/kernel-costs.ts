@@ -3,7 +3,7 @@
  * and each result written, once. Of few rows a product also does what stands beside it, which is little beside its weights, and
  * not counted. Only for profiles: nothing is scheduled by it.
  */
-import { contextParts } from './kernel-variants.ts';
+import { contextParts } from './attention-variants.ts';
 import { windowOf } from './layer-attention.ts';
 import { type MatrixShape, matricesOf } from './matrices.ts';
 import { attendedKeys, type Piece } from './step-inputs.ts';

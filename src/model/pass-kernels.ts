@@ -3,15 +3,10 @@
  * not from weights.
  */
 import type { Kernel, KernelLibrary } from '../gpu/kernels.ts';
+import { type AttentionVariants, attentionVariants } from './attention-variants.ts';
 import { type FusedKernels, fusedKernels } from './fused-kernels.ts';
 import type { GemmChoice } from './gemm-forms.ts';
-import {
-  type AdapterForm,
-  type AttentionVariants,
-  attentionVariants,
-  type GemmVariant,
-  gemmVariants,
-} from './kernel-variants.ts';
+import { type AdapterForm, type GemmVariant, gemmVariants } from './kernel-variants.ts';
 import { matricesOf } from './matrices.ts';
 import { type Architecture, pad4 } from './types.ts';
 

@@ -13,9 +13,9 @@ import { uploadPiece } from './piece-upload.ts';
 import { createRunnerParts, type ModelRunnerOptions, type RunnerParts } from './runner-parts.ts';
 import { SampleReadback } from './sample-readback.ts';
 import type { Work } from './stage.ts';
-import { cutIntoPieces, type Piece, type PieceLimits, type PieceShape } from './step-inputs.ts';
+import { cutIntoPieces, type Piece, type PieceShape } from './step-inputs.ts';
+import { SubmitSizes } from './submit-sizes.ts';
 import { warmUpPieces } from './warm-up.ts';
-import { type EstimatedWork, WorkEstimate } from './work-estimate.ts';
 
 /** Bytes on the device. */
 export type MemoryBudget = Record<'weights' | 'kv' | 'activations' | 'staging', number>;
@@ -29,13 +29,11 @@ export interface WarmedUp {
 
 /** Decode steps of so few rows are one submit whatever the estimate says. */
 const ONE_SUBMIT_ROWS = 16;
-/** A piece has as many rows at the least, however slow the device, and then a multiple of them. */
-const LEAST_ROWS = 16;
 
 export class ModelRunner implements ModelExecutor {
   readonly #parts: RunnerParts;
   readonly #gpu: GpuDevice;
-  readonly #estimate = new WorkEstimate();
+  readonly #sizes: SubmitSizes;
   readonly #readback: SampleReadback;
   readonly #shape: PieceShape;
   #busy = false;
@@ -51,6 +49,7 @@ export class ModelRunner implements ModelExecutor {
     const { architecture } = options.weights;
     this.#parts = parts;
     this.#gpu = options.gpu;
+    this.#sizes = new SubmitSizes(parts);
     this.#shape = {
       blockSize: options.limits.blockSize,
       numBlocks: options.kv.numBlocks[0]!,
@@ -83,7 +82,7 @@ export class ModelRunner implements ModelExecutor {
     for (const piece of pieces) {
       uploadPiece(this.#parts, piece);
       for (const work of pass.firstLayer(piece)) {
-        await this.#estimate.calibrate(estimated(work), async () => {
+        await this.#sizes.calibrate(work, async () => {
           const start = options.clock.now();
           await this.#gpu.run([this.#encode([work])]);
           return options.clock.now() - start;
@@ -137,7 +136,7 @@ export class ModelRunner implements ModelExecutor {
     try {
       const sampled: SampledRow[] = [];
       let begunMs = this.#parts.options.clock.now();
-      for (const piece of cutIntoPieces(batch, this.#shape, this.#pieceLimits())) {
+      for (const piece of cutIntoPieces(batch, this.#shape, this.#sizes.pieceLimits())) {
         sampled.push(...(await this.#runPiece(piece, batch.step, begunMs)));
         begunMs = this.#parts.options.clock.now();
       }
@@ -180,7 +179,7 @@ export class ModelRunner implements ModelExecutor {
     const { pass } = this.#parts;
     uploadPiece(this.#parts, piece);
     const all = pass.dispatches(piece);
-    const submits = isSmallDecode(piece) ? [all] : this.#cut(all);
+    const submits = isSmallDecode(piece) ? [all] : this.#sizes.cut(all);
     const last = submits.pop()!;
     for (const part of submits) await this.#submit(part, piece);
     const { sampled, computedMs } = await this.#runLast(last, piece);
@@ -188,40 +187,6 @@ export class ModelRunner implements ModelExecutor {
     const timed = { begunMs, computedMs, endMs: clock.now(), submits: submits.length + 1 };
     if (onSpan) tellPiece(onSpan, engineId, piece, step, timed, this.#timing !== null);
     return sampled;
-  }
-
-  /** As much as one dispatch of a layer's largest kernel may take. */
-  #pieceLimits(): PieceLimits {
-    const { pass, pieceRows, logitRows, options } = this.#parts;
-    // Of two forms the one that runs is learned: a guess of the other would keep pieces as they are.
-    const rates = [LEAST_ROWS, pieceRows].map((rows) => this.#estimate.rate(pass.gemmKernel(rows)));
-    const gemmMs = pass.rowWork * Math.min(...rates);
-    const pairMs = pass.pairWork * this.#estimate.rate(pass.attentionKernel());
-    const rows = Math.floor(options.maxSubmitMs / gemmMs / LEAST_ROWS) * LEAST_ROWS;
-    return {
-      rows: Math.min(Math.max(rows, LEAST_ROWS), pieceRows),
-      attendedKeys: Math.max(options.maxSubmitMs / pairMs, 1),
-      logitRows,
-    };
-  }
-
-  /** Consecutive dispatches of about maxSubmitMs each. */
-  #cut(all: readonly Work[]): Work[][] {
-    const parts: Work[][] = [];
-    let open: Work[] = [];
-    let ms = 0;
-    for (const work of all) {
-      const more = this.#estimate.milliseconds(estimated(work));
-      if (open.length > 0 && ms + more > this.#parts.options.maxSubmitMs) {
-        parts.push(open);
-        open = [];
-        ms = 0;
-      }
-      open.push(work);
-      ms += more;
-    }
-    parts.push(open);
-    return parts;
   }
 
   /** Runs a part of a piece, and learns from how long it took: with a peer's copies that were ahead in the queue, so that it is corrected later. */
@@ -233,7 +198,7 @@ export class ModelRunner implements ModelExecutor {
     const running = this.#gpu.run(commands, last.done);
     if (isSmallDecode(piece) && !this.#timing) this.#ahead = { part, commands: this.#encode(part) };
     await running;
-    this.#estimate.learn(part.map(estimated), clock.now() - start);
+    this.#sizes.learn(part, clock.now() - start);
     await this.#timing?.collect(part, piece, start);
   }
 
@@ -307,5 +272,3 @@ const sameDispatches = (a: readonly Work[], b: readonly Work[]): boolean =>
 
 const isSmallDecode = ({ numRows, spans }: Piece): boolean =>
   numRows <= ONE_SUBMIT_ROWS && spans.every(({ rows }) => rows === 1);
-
-const estimated = ({ kernel, work }: Work): EstimatedWork => ({ key: kernel, work });

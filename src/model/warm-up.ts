@@ -1,7 +1,7 @@
 /** Made-up pieces that between them use every kernel that an engine begins with: one, a few and many rows, and one row of a long context. */
 import { DEFAULT_SAMPLING } from '../engine/sampling.ts';
 import { NULL_BLOCK } from '../engine/types.ts';
-import { ATTENTION_PART } from './kernel-variants.ts';
+import { ATTENTION_PART } from './attention-variants.ts';
 import type { KernelSet } from './pass-kernels.ts';
 import type { RunnerParts } from './runner-parts.ts';
 import type { Piece } from './step-inputs.ts';

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { GpuDevice } from '../../src/gpu/device.ts';
 import type { KernelName, Overrides } from '../../src/gpu/kernels.ts';
 import { packUniform } from '../../src/gpu/uniforms.ts';
-import { blockedTileOf, tileRowsOf } from '../../src/model/kernel-variants.ts';
+import { blockedTileOf, tileRowsOf } from '../../src/model/attention-variants.ts';
 import { EVERY_KEY } from '../../src/model/layer-attention.ts';
 import { openTestDevice, triesGpuKernels } from './adapter.ts';
 import { attention, maxError, randomValues, store } from './reference.ts';

@@ -3,12 +3,11 @@ import { expect, it } from 'vitest';
 import { ModelError } from '../../src/errors.ts';
 import {
   ATTENTION_PART,
-  adapterForm,
   attentionParts,
   blockedTileOf,
-  checkKernelsServe,
   contextParts,
-} from '../../src/model/kernel-variants.ts';
+} from '../../src/model/attention-variants.ts';
+import { adapterForm, checkKernelsServe } from '../../src/model/kernel-variants.ts';
 import { EVERY_KEY } from '../../src/model/layer-attention.ts';
 import { putOnDevice } from '../../src/model/on-device.ts';
 import { presetArchitecture, presetNames } from '../../src/model/presets.ts';

@@ -1,6 +1,6 @@
 /** Models with sliding windows, and vocabularies in pieces, through the runner: float64, and equal bits however computed. */
 import { afterEach, describe, expect, it } from 'vitest';
-import { ATTENTION_PART } from '../../src/model/kernel-variants.ts';
+import { ATTENTION_PART } from '../../src/model/attention-variants.ts';
 import { Oracle } from '../../src/model/oracle.ts';
 import { presetArchitecture } from '../../src/model/presets.ts';
 import { SeededWeights } from '../../src/model/seeded-weights.ts';

@@ -2,13 +2,13 @@
 import type { KernelName } from '../../gpu/kernels.ts';
 import { packUniform } from '../../gpu/uniforms.ts';
 import {
-  type AdapterForm,
   ATTENTION_PART,
   type AttentionVariant,
   attentionVariants,
   contextParts,
   type SplitAttention,
-} from '../../model/kernel-variants.ts';
+} from '../../model/attention-variants.ts';
+import type { AdapterForm } from '../../model/kernel-variants.ts';
 import { EVERY_KEY } from '../../model/layer-attention.ts';
 import { attend } from '../../model/oracle-math.ts';
 import { attentionTiles, type Piece } from '../../model/step-inputs.ts';

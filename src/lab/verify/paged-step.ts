@@ -1,5 +1,5 @@
 /** A step on sequences of several lengths in a paged cache, for checking the kernels that read and write it. */
-import { ATTENTION_PART } from '../../model/kernel-variants.ts';
+import { ATTENTION_PART } from '../../model/attention-variants.ts';
 import { cutIntoPieces, type Piece } from '../../model/step-inputs.ts';
 import type { KernelShape } from './kernel-cases.ts';
 

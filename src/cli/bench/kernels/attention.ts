@@ -1,7 +1,8 @@
 /** Paged attention: a prompt's rows, and one row at the end of a long context. */
 import { packUniform } from '../../../gpu/uniforms.ts';
+import { attentionParts, attentionVariants } from '../../../model/attention-variants.ts';
 import { floatToHalf, halfToFloat } from '../../../model/half.ts';
-import { type AdapterForm, attentionParts, attentionVariants } from '../../../model/kernel-variants.ts';
+import type { AdapterForm } from '../../../model/kernel-variants.ts';
 import { EVERY_KEY } from '../../../model/layer-attention.ts';
 import { attend } from '../../../model/oracle-math.ts';
 import { attentionTiles } from '../../../model/step-inputs.ts';
