@@ -44,6 +44,7 @@ describe('kernels', () => {
     ['embedding', 'embedding', 'select(halves.x, halves.y,', 'select(halves.y, halves.x,'],
     ['rms_norm', 'rms_norm', 'params.hidden, params.eps', '4 * params.hidden4, params.eps'],
     ['gemm_portable', 'parts/gemm_params', 'product + bias[n]', 'product'],
+    ['gemm, fused', 'parts/gated_store', 'gated(gate, up)', 'gated(up, gate)'],
     ['rope_kv_write', 'parts/rope_store', '-(high * sin)', 'high * sin'],
     ['attention_portable', 'attention_portable', 'exp(', 'exp2('],
     ['swiglu', 'parts/gated', 'exp(-slope)', 'exp2(-slope)'],

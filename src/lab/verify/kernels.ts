@@ -4,6 +4,7 @@ import { plural } from '../../measure/format.ts';
 import type { AdapterForm } from '../../model/kernel-variants.ts';
 import type { Platform } from '../../platform/types.ts';
 import { attention } from './attention-kernel.ts';
+import { fused } from './fused-kernels.ts';
 import { type KernelBench, withBench } from './kernel-bench.ts';
 import { type Finding, type KernelCheck, kernelShapes, RandomNumbers } from './kernel-cases.ts';
 import { rope } from './rope-kernel.ts';
@@ -31,7 +32,7 @@ export function kernelChecks(platform: Platform): CheckProvider {
   };
 }
 
-/** The portable forms everywhere; the others where the runner takes them. */
+/** The portable forms everywhere, but for fused ones, which take long to compile; the others where the runner takes them. */
 export function checksFor(forms: KernelBench['forms']): KernelCheck[] {
   const [chosen] = forms;
   return [
@@ -48,6 +49,7 @@ export function checksFor(forms: KernelBench['forms']): KernelCheck[] {
     rope,
     ...(chosen.waits ? [attention('attention_blocked', 'attentionBlocked', chosen)] : forms.map(attentionOf)),
     activation,
+    fused('gemm, fused', chosen),
     sample,
   ];
 }

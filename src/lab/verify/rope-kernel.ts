@@ -19,9 +19,9 @@ import { LAYER, LAYERS, pagedStep, placedRows, SEQUENCES } from './paged-step.ts
 
 const BOUND = 2e-5;
 /** A half keeps 11 bits; a device may round or cut. */
-const HALF_BOUND = 1e-3;
+export const HALF_BOUND = 1e-3;
 /** [position][cos, sin][head_dim / 2]. */
-function turnsTable(architecture: Architecture): Float32Array {
+export function turnsTable(architecture: Architecture): Float32Array {
   const frequencies = ropeFrequencies(architecture);
   const positions = Math.max(...SEQUENCES.map(({ start, rows }) => start + rows));
   return Float32Array.from(
@@ -67,7 +67,7 @@ async function ropeErrors(
     KV_F32: Number(kvDtype === 'f32'),
     QK_NORM: Number(qkNorm),
   });
-  const { piece, at, cacheSize } = pagedStep(shape);
+  const { piece, cacheSize } = pagedStep(shape);
   const rows = placedRows();
   const qkv = random.values(rows.length * columns * headDim);
   const norms = random.values(2 * headDim);
@@ -94,30 +94,47 @@ async function ropeErrors(
     ],
     [Math.ceil(ropeThreads(columns * headDim, headDim) / WORKGROUP), rows.length],
   );
-  const frequencies = ropeFrequencies(architecture);
-  const expectedQ = new Float64Array(qSize);
-  const expectedCache = Float64Array.from(untouched);
+  const expected = turnedRows(shape, Float64Array.from(qkv), qkNorm ? norms : null);
+  return {
+    q: largestError(new Float32Array(q!), expected.q),
+    cache: largestError(loaded(cache!, kvDtype, cacheSize), expected.cache),
+  };
+}
+
+/**
+ * What q, k and v of the paged step's rows, [rows][columns], become in float64: q as attention takes it, and the cache, NaN
+ * where nothing is written. `norms`: of each head of q and k first, [q, k][head dim].
+ */
+export function turnedRows(
+  shape: KernelShape,
+  qkv: Float64Array,
+  norms: Float32Array | null,
+): { q: Float64Array; cache: Float64Array } {
+  const { numHeads, numKvHeads, headDim, rmsNormEps } = shape.architecture;
+  const { at, cacheSize } = pagedStep(shape);
+  const columns = numHeads + 2 * numKvHeads;
+  const frequencies = ropeFrequencies(shape.architecture);
+  const rows = placedRows();
+  const q = new Float64Array(rows.length * numHeads * headDim);
+  const cache = new Float64Array(cacheSize).fill(Number.NaN);
   rows.forEach(({ sequence, position }, row) => {
     for (let column = 0; column < columns; column++) {
       const from = (row * columns + column) * headDim;
-      let head = Float64Array.from(qkv.subarray(from, from + headDim));
+      let head: Float64Array = qkv.slice(from, from + headDim);
       const isValue = column >= numHeads + numKvHeads;
       if (!isValue) {
-        const norm = column < numHeads ? norms.subarray(0, headDim) : norms.subarray(headDim);
-        if (qkNorm) head = rmsNorm(head, norm, rmsNormEps) as Float64Array<ArrayBuffer>;
+        const norm = norms?.subarray(column < numHeads ? 0 : headDim).subarray(0, headDim);
+        if (norm) head = rmsNorm(head, norm, rmsNormEps);
         rotate(head, position, frequencies);
       }
       if (column < numHeads) {
         const scaled = head.map((value) => value / Math.sqrt(headDim));
-        expectedQ.set(scaled, (row * numHeads + column) * headDim);
+        q.set(scaled, (row * numHeads + column) * headDim);
       } else {
         const kvHead = (column - numHeads) % numKvHeads;
-        expectedCache.set(head, at(sequence, isValue ? 1 : 0, kvHead, position));
+        cache.set(head, at(sequence, isValue ? 1 : 0, kvHead, position));
       }
     }
   });
-  return {
-    q: largestError(new Float32Array(q!), expectedQ),
-    cache: largestError(loaded(cache!, kvDtype, cacheSize), expectedCache),
-  };
+  return { q, cache };
 }

@@ -22,12 +22,12 @@ const BOUND = 2e-5;
  * Six roundings of each term, see products_f16.wgsl, of terms that add up to the root of their number: values are below 1
  * and weights below 1 / root. What is below the halves' range is in the rest.
  */
-const halvesBound = (terms: number): number => 6.1 * 2 ** -11 * Math.sqrt(terms);
+export const halvesBound = (terms: number): number => 6.1 * 2 ** -11 * Math.sqrt(terms);
 /** One, some, and more than any tile, none a multiple of a tile. */
 const ROW_COUNTS = [1, 5, 21];
 const MOST_ROWS = 21;
 /** Of a matrix that is tried; of larger ones the first columns. */
-const MAX_ELEMENTS = 2 ** 22;
+export const MAX_ELEMENTS = 2 ** 22;
 
 const step = (rows: number, logitRows = 0): ArrayBuffer =>
   packUniform('step', { rows, logit_rows: logitRows });
