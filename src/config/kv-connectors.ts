@@ -10,9 +10,15 @@ export const vllmFlag = z.union([
   z.enum(['True', 'False', 'true', 'false']).transform((s) => /true/i.test(s)),
 ]);
 
+const count = 'wanted a whole number, 0 or more';
+/** As a number, or as the text of one. */
+const vllmCount = z
+  .union([z.number(), z.string().regex(/^\d+$/).transform(Number)], { error: count })
+  .pipe(z.number().int({ error: count }).nonnegative({ error: count }));
+
 export const nixlExtraSchema = z.strictObject({
   bidirectional_kv_xfer: vllmFlag.default(false),
-  kv_recompute_threshold: z.coerce.number().int().nonnegative().default(64),
+  kv_recompute_threshold: vllmCount.default(64),
   /** Seconds D holds a finished request's blocks for P. */
   decoder_kv_blocks_ttl: z.number().positive().default(480),
   /** Seconds P holds blocks for D; renewed by heartbeats. */

@@ -178,6 +178,22 @@ describe('one sentence for bad input', () => {
     ).toMatch(/decoder_kv_blocks_ttl in 'kvTransferConfig' is -1: /);
   });
 
+  test('a threshold in it that is no number', () => {
+    const within = (kv_recompute_threshold: unknown) => ({
+      kvTransferConfig: { kv_connector_extra_config: { kv_recompute_threshold } },
+    });
+    for (const [value, shown] of [
+      [null, 'null'],
+      ['', "''"],
+      [true, 'true'],
+      [1.5, '1.5'],
+    ] as const)
+      expect(message(within(value))).toBe(
+        `kv_connector_extra_config.kv_recompute_threshold in 'kvTransferConfig' is ${shown}: wanted a whole number, 0 or more`,
+      );
+    expect(parseRunConfig(within('128')).threshold).toBe(128);
+  });
+
   test('a connector that there is none of, and a setting that comes from the environment', () => {
     expect(message({ kvTransferConfig: { kv_connector: 'SharedStorageConnector' } })).toMatch(
       /^kv_connector in 'kvTransferConfig' is 'SharedStorageConnector': wanted one of NixlConnector, /,
