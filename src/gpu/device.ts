@@ -4,7 +4,7 @@
  */
 
 import type { Arithmetic } from '../config/arithmetic.ts';
-import { AdapterError, ConfigError, EngineDeadError } from '../errors.ts';
+import { AdapterError, ConfigError, EngineDeadError, messageOf } from '../errors.ts';
 import { adapterName, isSoftwareAdapter } from './adapter-name.ts';
 import type { AdapterReport } from './adapter-report.ts';
 import { DeviceBytes } from './device-bytes.ts';
@@ -74,7 +74,7 @@ export class GpuDevice {
           'use fewer KV blocks, a smaller model, or another adapter (--adapter)',
       );
     }
-    const device = await adapter.requestDevice({
+    const requested = adapter.requestDevice({
       label: 'kvferry',
       requiredFeatures: [
         ...wantedFeatures.filter(
@@ -83,6 +83,12 @@ export class GpuDevice {
         ...(arithmetic === 'f16' ? ['shader-f16'] : []),
       ] as GPUFeatureName[],
       requiredLimits: Object.fromEntries(raisedLimits.map((limit) => [limit, adapter.limits[limit]])),
+    });
+    const device = await requested.catch((error: unknown) => {
+      throw new AdapterError(
+        `${report.name} gives no device (${messageOf(error)}): end what else uses it, or use another adapter (--adapter)`,
+        { cause: error },
+      );
     });
     return new GpuDevice(device, report);
   }

@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
-import { ConfigError, EngineDeadError } from '../../src/errors.ts';
+import { AdapterError, ConfigError, EngineDeadError } from '../../src/errors.ts';
+import { GpuDevice } from '../../src/gpu/device.ts';
 import { openTestDevice } from './adapter.ts';
 
 it('a device that ends while submits are under way ends them, asks nothing more, and tells when all has settled', async () => {
@@ -60,6 +61,22 @@ it('asks for f16 where it is to be computed in, and nowhere else; an adapter wit
       /^--arithmetic is f16, and .+ has no shader-f16: wanted f32 or auto/,
     );
   }
+});
+
+it('an adapter that gives no device is refused as an adapter, not as a fault of ours', async () => {
+  const adapter = {
+    info: { vendor: 'v', architecture: 'a', device: 'card', description: '' },
+    limits: { maxBufferSize: 2 ** 30, maxStorageBufferBindingSize: 2 ** 30 },
+    features: new Set(),
+    requestDevice: async () => {
+      throw new Error('out of memory');
+    },
+  };
+  const opened = GpuDevice.open({ requestAdapter: async () => adapter } as unknown as GPU, {
+    bufferBytes: 0,
+  });
+  await expect(opened).rejects.toThrow(AdapterError);
+  await expect(opened).rejects.toThrow('card gives no device (out of memory): end what else uses it');
 });
 
 it('asks for no subgroups, and reports none, where an engine is to do without', async () => {
