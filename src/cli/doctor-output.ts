@@ -54,7 +54,7 @@ export function advise({ adapters, nvidia, info, error, choice }: DoctorFindings
       'lavapipe is 3 to 4 times faster than SwiftShader: install Mesa 25 or newer (Debian 12: mesa-vulkan-drivers from bookworm-backports; its own Mesa 22 is refused).',
     );
   }
-  if (!found('swiftshader')) {
+  if (!gpu && !found('swiftshader')) {
     advice.push(
       'SwiftShader comes with npm on Linux x64: run npm ci again, with optional packages, if this is such a machine.',
     );

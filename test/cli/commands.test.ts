@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { main } from '../../src/cli/app.ts';
+import type { AdapterFinding } from '../../src/cli/doctor-types.ts';
 import { parseRunConfig } from '../../src/config/run.ts';
 import { AdapterError, InternalError } from '../../src/errors.ts';
 import type { CheckProvider } from '../../src/lab/verify/types.ts';
@@ -261,6 +262,17 @@ describe('kvferry doctor', () => {
     await main(['doctor'], world.deps);
     expect(world.out()).toContain('VK_DRIVER_FILES');
     expect(widest(world.out())).toBeLessThanOrEqual(80);
+  });
+
+  test('beside a GPU no software adapter is missed, as on a Mac, which has none', async () => {
+    const world = fakeWorld();
+    const [, { adapter }] = (await world.deps.doctor.adapters()) as [unknown, AdapterFinding];
+    const none = (driver: string) => ({ driver, adapter: null, error: 'not installed' });
+    const card = { driver: 'system', adapter: { ...adapter!, name: 'a card', software: false }, error: null };
+    world.deps.doctor.adapters = async () => [card, none('lavapipe'), none('swiftshader')];
+    expect(await main(['doctor'], world.deps)).toBe(0);
+    expect(world.out()).toContain('Nothing is missing');
+    expect(world.out()).not.toContain('npm ci');
   });
 
   test('a machine on which nothing starts: why, what to do, exit code 1', async () => {
