@@ -270,10 +270,14 @@ export class Recorder {
     if (told.some(({ kind }) => kind !== 'transfer_chunk')) void this.poll();
   }
 
-  /** A modelled link lies before every engine, and before the store where that is not this machine's memory. */
+  /**
+   * A modelled link lies before every engine, and before the store where that is not this machine's memory; or links lie
+   * between some engines, as for turns' reports.
+   */
   #throttled(holder: string): boolean {
     const { info, settings } = this.#cluster;
-    return info.link !== null && (holder !== STORE_ADDRESS.engineId || settings.store?.remote === true);
+    if (holder === STORE_ADDRESS.engineId) return info.link !== null && settings.store?.remote === true;
+    return info.link !== null || (settings.fleet?.links.length ?? 0) > 0;
   }
 
   /** A request that is of no turn that is remembered counts as its engine's role says. */

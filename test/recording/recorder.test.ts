@@ -35,7 +35,10 @@ const noStoreCounters: StoreStats['counters'] = {
 };
 
 /** A recorder of a cluster that says what it is told to say. */
-function recorded(store: { memory: StoreCell[]; folder: string[] | null; stats: StoreStats } | null = null) {
+function recorded(
+  store: { memory: StoreCell[]; folder: string[] | null; stats: StoreStats } | null = null,
+  settings: object = {},
+) {
   const storeNews = new BlockNews();
   const events: SessionEvent[] = [];
   const listeners = {
@@ -47,7 +50,7 @@ function recorded(store: { memory: StoreCell[]; folder: string[] | null; stats: 
   const blocks = { numBlocks: 8, facts: [fact], slab: { slotsInUse: 1, slots: 4, slotBytes: 64 } };
   const cluster = {
     mode: 'bidirectional',
-    settings: { blockSize: 2, store: store && {} },
+    settings: { blockSize: 2, store: store && {}, ...settings },
     storeBlocks: async (since: number) =>
       store && { ...storeNews.news(since, store.memory, store.folder), queues: null },
     storeStats: async () => store?.stats ?? null,
@@ -201,4 +204,16 @@ it('notes that a request waits, but not while the KV that it waits for is seen o
     { message: 'x: waits for blocks' },
     { message: 'x: waits for its turn' },
   ]);
+});
+
+it("a copy over a link between two engines alone is modelled, as in the turn's report", () => {
+  const between = ['x', 'y'];
+  const link = { name: 'l', bytesPerSecond: 1, latencyMs: 0 };
+  for (const links of [[], [{ between, link }]]) {
+    const { of, tell } = recorded(null, { fleet: { links } });
+    const result = emptyResult('done', '', 1);
+    const event = { kind: 'transfer', requestId: 'r1', remoteEngineId: 'x', result, atMs: 0 } as const;
+    tell({ kind: 'engine', ...D, event });
+    expect(of('transfer_ended')).toMatchObject([{ throttled: links.length > 0 }]);
+  }
 });
