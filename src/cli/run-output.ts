@@ -59,7 +59,7 @@ export function printReport(
     }
     if (run.summary.first_use_compilations > 0) {
       const count = plural(run.summary.first_use_compilations, 'pipeline');
-      say(`${count} compiled while this ran: its times include compiling.`, c.yellow);
+      say(`${count} compiled while this ran: its times include compiling.`, c.red);
     }
   }
   print(['', report.link ? `${c.bold('side by side')}, ${c.yellow(THROTTLED)}` : c.bold('side by side')]);

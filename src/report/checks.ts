@@ -31,6 +31,10 @@ export function checksOf(report: AnyReport, assertions: readonly AssertionResult
   ];
 }
 
+/** Whether the report is good by itself, whatever was asserted of it: what commands that make reports exit by. */
+export const ownChecksPass = (report: AnyReport): boolean =>
+  ownChecks(report).every(({ passed }) => passed);
+
 function ownChecks(report: AnyReport): Check[] {
   switch (report.kind) {
     case 'run':

@@ -16,6 +16,8 @@ export interface FakeTroubles {
   /** Never answers. */
   hangs?: boolean;
   adapterFails?: Error;
+  /** Every turn meets a pipeline that was not warmed up. */
+  compilesLate?: boolean;
   /** Damage that a fault option asks for stays without effect. */
   faultsVanish?: boolean;
 }
@@ -181,7 +183,9 @@ export class FakeCluster implements Cluster {
   }
 
   async stats(): Promise<readonly EngineStats[]> {
-    return [];
+    if (!this.#troubles.compilesLate) return [];
+    const facts = { engineId: 'decode-0', preemptions: 0, peakUsedBlocks: 1, usedBlocks: 0 };
+    return [{ ...facts, firstUseCompilations: this.#served } as EngineStats];
   }
 
   async queryCache() {

@@ -168,6 +168,16 @@ describe('kvferry run', () => {
     });
   });
 
+  test('what was compiled while it was timed fails the run, as report and JUnit say of it', async () => {
+    const world = fakeWorld({ compilesLate: true });
+    expect(await main([...short, '--json', 'out.json', '--junit', 'out.xml'], world.deps)).toBe(1);
+    expect(world.out()).toContain('3 pipelines compiled while this ran: its times include compiling.');
+    expect(world.files.get('out.xml')).toContain('failures="1"');
+    const again = fakeWorld({}, { 'out.json': world.files.get('out.json')! });
+    expect(await main(['report', 'out.json'], again.deps)).toBe(1);
+    expect(again.out()).toContain('FAILED: nothing was compiled while it was timed: 9 pipelines');
+  });
+
   test('a broken bookkeeping fails the run', async () => {
     const world = fakeWorld({ integrityFails: new InternalError('block 7 is used twice') });
     expect(await main(short, world.deps)).toBe(1);

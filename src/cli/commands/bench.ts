@@ -1,11 +1,12 @@
 /** `kvferry bench`: vLLM's multi-turn benchmark in every mode, round after round, and what pulling back gains and costs. */
 import type { RunConfig } from '../../config/run.ts';
+import { ownChecksPass } from '../../report/checks.ts';
 import type { Asked, CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { textOutput } from '../json-option.ts';
 import { benchEngines } from '../multiturn/cluster-bench.ts';
 import { benchServer } from '../multiturn/endpoint-bench.ts';
-import { benchPassed, printBench } from '../multiturn/output.ts';
+import { printBench } from '../multiturn/output.ts';
 import { benchDefaults, checkBench } from '../multiturn/settings.ts';
 import { prepareOutputs } from '../outputs.ts';
 import { linksOf } from '../settings.ts';
@@ -70,5 +71,5 @@ async function bench(config: RunConfig, context: CommandContext, { lists, given 
   printBench(report, textOutput(config, deps), deps.color);
   const asserted = await outputs.finish(report);
   if (signal.aborted) return EXIT.interrupted;
-  return benchPassed(report) ? asserted : EXIT.failed;
+  return ownChecksPass(report) ? asserted : EXIT.failed;
 }

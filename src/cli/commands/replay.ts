@@ -6,12 +6,13 @@ import type { TraceFormat } from '../../config/trace-formats.ts';
 import { ConfigError } from '../../errors.ts';
 import { clusterOptions, forMeasuring } from '../../fleet/from-config.ts';
 import { lookThrough, planReplay, type ReplayedTrace, replayTrace } from '../../lab/replay/replay.ts';
+import { ownChecksPass } from '../../report/checks.ts';
 import { traceTurns } from '../../workload/traces/turns.ts';
 import type { Asked, CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { formatSeconds, plural } from '../format.ts';
 import { textOutput } from '../json-option.ts';
-import { benchPassed, printBench } from '../multiturn/output.ts';
+import { printBench } from '../multiturn/output.ts';
 import { watchSession } from '../multiturn/watch.ts';
 import { prepareOutputs } from '../outputs.ts';
 import { createProgress } from '../progress.ts';
@@ -107,7 +108,7 @@ async function replay(config: RunConfig, context: CommandContext, { given }: Ask
     printBench(report, textOutput(config, deps), deps.color);
     const asserted = await outputs.finish(report);
     if (signal.aborted) return EXIT.interrupted;
-    return benchPassed(report) ? asserted : EXIT.failed;
+    return ownChecksPass(report) ? asserted : EXIT.failed;
   } finally {
     progress.end();
     await cluster.close();

@@ -15,7 +15,6 @@ import type { RunReport } from '../../measure/report.ts';
 import { withoutAudited } from '../../measure/summary.ts';
 import { TimelineKeeper } from '../../measure/turn-timeline.ts';
 import type { SessionEvent } from '../../recording/events.ts';
-import { agreement } from '../../report/verdict.ts';
 import type { Conversation } from '../../workload/types.ts';
 import type { Asked, CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
@@ -132,7 +131,10 @@ async function run(config: RunConfig, { deps, signal }: CommandContext, { given 
     const report = { ...made, ...(profile ? { profile } : {}), ...(windows ? { windows } : {}) };
     const tables = textOutput(config, deps);
     // Wanted at the end only: loaded now.
-    const { printReport } = await import('../run-output.ts');
+    const [{ printReport }, { ownChecksPass }] = await Promise.all([
+      import('../run-output.ts'),
+      import('../../report/checks.ts'),
+    ]);
     printReport(report, conversations, tables, deps.color);
     if (gantt.length > 0) tables.write(`\n${gantt.join('\n')}\n`);
     if (config.profile) {
@@ -142,7 +144,7 @@ async function run(config: RunConfig, { deps, signal }: CommandContext, { given 
     const asserted = await outputs.finish(report);
     if (!integrity.ok)
       throw new InternalError(integrity.problem ?? `${integrity.leftover_blocks} blocks are still in use`);
-    return agreement(report).agree ? asserted : EXIT.failed;
+    return ownChecksPass(report) ? asserted : EXIT.failed;
   } finally {
     progress.end();
     // Where something failed, what was traced until then is a whole file too.

@@ -2,7 +2,6 @@
 import type { BenchReport, Experiment, Ratio } from '../../measure/bench-report.ts';
 import { type Outcome, outcomeOf, TIE } from '../../measure/outcome.ts';
 import { benchAuditSentence } from '../../report/audit.ts';
-import { checksOf } from '../../report/checks.ts';
 import { TONE_OF, type Tone } from '../../report/document.ts';
 import { adapterName, isStreamed, STREAMED, THROTTLED, windowSavings } from '../../report/verdict.ts';
 import type { Output } from '../deps.ts';
@@ -100,7 +99,7 @@ function printExperiment(experiment: Experiment, { print, say, c, style }: Print
     if (mode.first_use_compilations)
       say(
         `${plural(mode.first_use_compilations, 'pipeline')} compiled meanwhile: times include it.`,
-        c.yellow,
+        c.red,
       );
   }
   if (waysOf(experiment).length > 0) {
@@ -207,7 +206,3 @@ function verdicts(report: BenchReport): { text: string; tone: Tone }[] {
   }
   return lines;
 }
-
-/** By what --junit and kvferry report tell of it too. */
-export const benchPassed = (report: BenchReport): boolean =>
-  checksOf(report, []).every(({ passed }) => passed);
