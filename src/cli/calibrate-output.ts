@@ -4,7 +4,7 @@ import { COMPUTED_TOKENS, type ExpectedRegret, logGrid, predictTtft } from '../l
 import type { PolicyCheck } from '../lab/policy-check.ts';
 import type { Verdict } from '../report/document.ts';
 import { THROTTLED } from '../report/verdict.ts';
-import { fill, formatCount, formatMs, formatPercent, plural, WIDTH, wrap } from './format.ts';
+import { fill, formatCount, formatInterval, formatMs, formatPercent, plural, WIDTH, wrap } from './format.ts';
 import { left, renderTable, right, type TableStyle } from './table.ts';
 
 export function calibrationLines(
@@ -184,7 +184,7 @@ function checkLines(check: PolicyCheck, throttled: boolean, style: TableStyle): 
       [
         ...check.totals.map(({ policy, totalMs, leastMs, mostMs, pulls, regretShare, choiceRegretShare }) => [
           POLICY_NAMES[policy](check.threshold),
-          `${formatMs(totalMs)} [${formatMs(leastMs)}, ${formatMs(mostMs)}]`,
+          formatInterval({ value: totalMs, low: leastMs, high: mostMs }, formatMs),
           formatPercent(regretShare),
           formatPercent(choiceRegretShare),
           `${pulls} of ${served}`,

@@ -7,7 +7,17 @@ import {
   type SweepSeriesReport,
 } from '../measure/sweep-report.ts';
 import { adapterName, THROTTLED } from '../report/verdict.ts';
-import { fill, fillLeft, formatCount, formatMb, formatMs, plural, WIDTH, wrap } from './format.ts';
+import {
+  fill,
+  fillLeft,
+  formatCount,
+  formatInterval,
+  formatMb,
+  formatMs,
+  plural,
+  WIDTH,
+  wrap,
+} from './format.ts';
 import { type Column, left, renderTable, right, type TableStyle } from './table.ts';
 
 export function sweepLines(report: SweepReport, style: TableStyle): string[] {
@@ -52,7 +62,9 @@ function pointTable({ points }: SweepSeriesReport, rounds: number, style: TableS
     ...(has('pull') ? [...right('MB', 'MB/s', 'copies')] : []),
   ];
   const spread = (times: { median: number; p25: number; p75: number } | null): string =>
-    times ? `${formatMs(times.median)} [${formatMs(times.p25)}, ${formatMs(times.p75)}]` : '-';
+    times
+      ? formatInterval({ value: times.median, low: times.p25, high: times.p75 }, formatMs)
+      : '-';
   const rows = points.map((point) => [
     String(point.context_tokens),
     ...(has('pull') ? [spread(point.pull)] : []),

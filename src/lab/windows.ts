@@ -3,7 +3,7 @@
  * memory, in bytes moved and in what they answered.
  */
 import type { Cluster, ClusterOptions } from '../fleet/types.ts';
-import type { BenchMode } from '../measure/bench-report.ts';
+import type { BenchMode } from '../measure/bench-mode-schema.ts';
 import { compareRuns } from '../measure/comparison.ts';
 import type { RunReport } from '../measure/report.ts';
 import type { WindowCosts, WindowsReport } from '../measure/windows-report.ts';

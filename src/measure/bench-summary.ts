@@ -5,7 +5,7 @@ import {
   type BenchSample,
   type BenchTable,
   type Described,
-} from './bench-report.ts';
+} from './bench-mode-schema.ts';
 import type { TurnAudit } from './report.ts';
 import { meanStages } from './stages.ts';
 import { describeSamples, sortedQuantile } from './statistics.ts';

@@ -44,6 +44,16 @@ export function formatBytes(bytes: number): string {
 /** A share, 1 of which is 100%. */
 export const formatPercent = (share: number): string => `${(100 * share).toFixed(1)}%`;
 
+/** '4.12 [3.90, 4.31]'; the value alone where its interval is not known. `ends`: how those of the interval are shown. */
+export function formatInterval(
+  { value, low, high }: { value: number; low: number | null; high: number | null },
+  show: (value: number) => string,
+  ends: (value: number) => string = show,
+): string {
+  if (low === null || high === null) return show(value);
+  return `${show(value)} [${ends(low)}, ${ends(high)}]`;
+}
+
 /** How far off, with the sign: 0.1 is +10%. */
 export const formatError = (error: number): string =>
   `${error >= 0 ? '+' : '−'}${formatPercent(Math.abs(error))}`;

@@ -3,7 +3,7 @@
  * time when: the same settings and seed give the same bytes.
  */
 import { z } from 'zod';
-import { describedSchema } from './bench-report.ts';
+import { describedSchema } from './bench-mode-schema.ts';
 
 const count = z.number().int().nonnegative();
 const ms = z.number().nonnegative();

@@ -1,13 +1,6 @@
 /** `kvferry bench`'s report as a document: each experiment with its tables, its charts and what reuse cost. */
-import {
-  BENCH_METRICS,
-  type BenchComparison,
-  type BenchMode,
-  type BenchReport,
-  COMPARED_STATISTICS,
-  type Experiment,
-  type Ratio,
-} from '../measure/bench-report.ts';
+import { BENCH_METRICS, type BenchMode } from '../measure/bench-mode-schema.ts';
+import { type BenchComparison, type BenchReport, COMPARED_STATISTICS, type Experiment, type Ratio } from '../measure/bench-report.ts';
 import { formatCount, formatMb, formatMs, formatSeconds, plural } from '../measure/format.ts';
 import { outcomeOf, TIE } from '../measure/outcome.ts';
 import { groupStages } from '../measure/stages.ts';

@@ -1,19 +1,17 @@
 /** The ways that KV can take, in a benchmark's report: speed, bytes by edge, memory by tier, and who wins at which length. */
+
+import type { BenchMode } from '../measure/bench-mode-schema.ts';
 import type { Interval } from '../measure/bench-paths-schema.ts';
-import type { BenchMode, Experiment } from '../measure/bench-report.ts';
-import { formatMb, formatMs } from '../measure/format.ts';
+import type { Experiment } from '../measure/bench-report.ts';
+import { formatInterval, formatMb, formatMs } from '../measure/format.ts';
 import { type Cell, left, right, type TablePiece, under } from './document.ts';
 
 type Path = NonNullable<BenchMode['path']>;
 
-const shown = (interval: Interval | null | undefined, show: (value: number) => string): string =>
-  !interval
-    ? ''
-    : interval.low === null || interval.high === null
-      ? show(interval.value)
-      : `${show(interval.value)} [${show(interval.low)}, ${show(interval.high)}]`;
-
 const times = (value: number): string => value.toFixed(2);
+
+/** Nothing of the way that others are compared with. */
+const timesCell = (faster: Interval | null): string => (faster ? formatInterval(faster, times) : '');
 
 export function wayTables(experiment: Experiment): TablePiece[] {
   const ways = Object.values(experiment.modes);
@@ -78,8 +76,11 @@ function lengths({ by_length = [], modes }: Experiment): TablePiece[] {
       rows: Object.keys(first.ways).map((key) => [
         { text: modes[key]?.label ?? key, strong: true },
         ...by_length.flatMap(({ ways, best, sure }): Cell[] => [
-          { text: shown(ways[key]!.ttft_ms, formatMs), tone: sure && key === best ? 'good' : 'plain' },
-          shown(ways[key]!.times_faster, times),
+          {
+            text: formatInterval(ways[key]!.ttft_ms, formatMs),
+            tone: sure && key === best ? 'good' : 'plain',
+          },
+          timesCell(ways[key]!.times_faster),
         ]),
       ]),
     },

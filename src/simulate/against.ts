@@ -1,6 +1,7 @@
 /** A simulation beside a benchmark's report of something real: figure by figure, with the sign of the error. Fits nothing. */
 import { ConfigError } from '../errors.ts';
-import type { BenchMode, BenchReport, Described } from '../measure/bench-report.ts';
+import type { BenchMode, Described } from '../measure/bench-mode-schema.ts';
+import type { BenchReport } from '../measure/bench-report.ts';
 import type { AgainstReport, SimulatedArm } from '../measure/simulation-report.ts';
 import { describeSamples } from '../measure/statistics.ts';
 

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { comparePair, compareTokens, ratios } from '../../src/measure/bench-comparison.ts';
-import { benchModeSchema, pairSchema } from '../../src/measure/bench-report.ts';
+import { benchModeSchema } from '../../src/measure/bench-mode-schema.ts';
+import { pairSchema } from '../../src/measure/bench-report.ts';
 import { type MeasuredRequest, summariseMode } from '../../src/measure/bench-summary.ts';
 import { describeSamples } from '../../src/measure/statistics.ts';
 import { Random } from '../../src/workload/random.ts';

@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { ConfigError, KvferryError } from '../../errors.ts';
 import { median } from '../../measure/statistics.ts';
-import { formatMs } from '../format.ts';
+import { formatInterval, formatMs } from '../format.ts';
 
 export interface BenchOptions {
   adapter: string;
@@ -73,7 +73,7 @@ export function benchOptions(
 
 /** The median of some times with the least and the most of them. */
 export const spread = (ms: readonly number[]): string =>
-  `${formatMs(median(ms))} [${formatMs(Math.min(...ms))}, ${formatMs(Math.max(...ms))}]`;
+  formatInterval({ value: median(ms), low: Math.min(...ms), high: Math.max(...ms) }, formatMs);
 
 /** Runs the benchmark; an error is one sentence on stderr. */
 export async function runBench(run: () => Promise<void>): Promise<void> {

@@ -1,11 +1,12 @@
 /** The ways that KV can take side by side: how fast, what went where, what it took in memory, and which wins at which length. */
 import { PATH_MEANINGS } from '../../config/paths.ts';
+import type { BenchMode } from '../../measure/bench-mode-schema.ts';
 import { compared } from '../../measure/bench-paths.ts';
 import type { Interval } from '../../measure/bench-paths-schema.ts';
-import type { BenchMode, Experiment, Ratio } from '../../measure/bench-report.ts';
+import type { Experiment, Ratio } from '../../measure/bench-report.ts';
 import { outcomeOf, TIE } from '../../measure/outcome.ts';
 import { TONE_OF, type Tone } from '../../report/document.ts';
-import { formatMb, formatMs, plural } from '../format.ts';
+import { formatInterval, formatMb, formatMs, plural } from '../format.ts';
 import { left, packed, renderTable, right, type TableStyle, under } from '../table.ts';
 import { ratio } from './tables.ts';
 
@@ -31,21 +32,18 @@ const intervalOf = ({ ratio: value, low, high }: Ratio): Interval | null =>
 
 function faster(than: Ratio): string {
   const found = intervalOf(than);
-  return found ? `${short(found.value)}${range(found, short)}` : '-';
+  return found ? formatInterval(found, short) : '-';
 }
 
 /** Three figures. */
 const short = (value: number): string => value.toFixed(value < 10 ? 2 : value < 100 ? 1 : 0);
 
-/** Nothing of too few requests. */
-const range = ({ low, high }: Interval, show: (value: number) => string): string =>
-  low === null || high === null ? '' : ` [${show(low)}, ${show(high)}]`;
+/** As sentences have it. */
+const timesFaster = (found: Interval): string => formatInterval(found, ratio, (n) => n.toFixed(2));
 
 /** Three of these fit beside each other. */
-function tight({ value, low, high }: Interval): string {
-  const end = (n: number): string => n.toFixed(n < 100 ? 1 : 0);
-  return low === null || high === null ? short(value) : `${short(value)} [${end(low)},${end(high)}]`;
-}
+const tight = (found: Interval): string =>
+  formatInterval(found, short, (n) => n.toFixed(n < 100 ? 1 : 0)).replace(', ', ',');
 
 export function waySpeedTable(experiment: Experiment, style: TableStyle): string[] {
   const later = 'times faster [95% interval]';
@@ -63,7 +61,7 @@ export function waySpeedTable(experiment: Experiment, style: TableStyle): string
     const own = way.ttft_median_ms;
     return [
       way.label,
-      own ? `${formatMs(own.value)}${range(own, formatMs)}` : '-',
+      own ? formatInterval(own, formatMs) : '-',
       than ? faster(than.p50) : '',
       than ? faster(than.mean) : '',
       formatMs(way.table.tpot_ms.p50),
@@ -162,8 +160,7 @@ export function wayVerdicts(experiment: Experiment): { text: string; tone: Tone 
   const lengths = by_length.flatMap(({ from_tokens, to_tokens, best, ahead_of, sure }) => {
     if (!ahead_of) return [];
     const by = ahead_of.times_faster;
-    const margin = `${ratio(by.value)}${range(by, (n) => n.toFixed(2))}`;
-    const pair = `${name(best)} ${sure ? 'before' : 'and'} ${name(ahead_of.way)}, ${margin}`;
+    const pair = `${name(best)} ${sure ? 'before' : 'and'} ${name(ahead_of.way)}, ${timesFaster(by)}`;
     return [
       `${from_tokens} to ${to_tokens} tokens: ${pair}${sure ? '' : ` (${by.low === null ? 'too few requests to tell' : TIE})`}`,
     ];
@@ -173,7 +170,7 @@ export function wayVerdicts(experiment: Experiment): { text: string; tone: Tone 
     ({ candidate, reference, ttft_later_turns_ms: later }) => {
       const found = later && intervalOf(later.p50);
       if (!found || outcomeOf(compared(found)) !== 'behind') return [];
-      const text = `${title}: ${name(candidate)} loses to ${name(reference)}: median TTFT ${ratio(found.value)}${range(found, (n) => n.toFixed(2))}.`;
+      const text = `${title}: ${name(candidate)} loses to ${name(reference)}: median TTFT ${timesFaster(found)}.`;
       return [{ text, tone: TONE_OF.behind }];
     },
   );

@@ -1,5 +1,6 @@
 /** Policies side by side: how fast, what it took, and what of that is sure. Lines of at most 80 columns. */
-import type { BenchMode, Experiment } from '../../measure/bench-report.ts';
+import type { BenchMode } from '../../measure/bench-mode-schema.ts';
+import type { Experiment } from '../../measure/bench-report.ts';
 import { outcomeOf, TIE } from '../../measure/outcome.ts';
 import { formatMs } from '../format.ts';
 import { left, packed, renderTable, right, type TableStyle } from '../table.ts';

@@ -1,13 +1,8 @@
 /** A benchmark's tables, lines of at most 80 columns. */
-import {
-  BENCH_METRICS,
-  type BenchMode,
-  type Described,
-  type Experiment,
-  type Ratio,
-} from '../../measure/bench-report.ts';
+import { BENCH_METRICS, type BenchMode, type Described } from '../../measure/bench-mode-schema.ts';
+import type { Experiment, Ratio } from '../../measure/bench-report.ts';
 import { ENOUGH_FOR_P99 } from '../../measure/statistics.ts';
-import { formatMs, plural } from '../format.ts';
+import { formatInterval, formatMs, plural } from '../format.ts';
 import { type Column, left, packed, renderTable, type TableStyle, under } from '../table.ts';
 
 /** vLLM's own table: a row a metric, describe()'s columns. */
@@ -60,11 +55,7 @@ const shortLabel = (label: string): string => {
 };
 
 const interval = ({ ratio: value, low, high }: Ratio): string =>
-  value === null
-    ? '-'
-    : low === null || high === null
-      ? value.toFixed(2)
-      : `${value.toFixed(2)} [${low.toFixed(2)}, ${high.toFixed(2)}]`;
+  value === null ? '-' : formatInterval({ value, low, high }, (n) => n.toFixed(2));
 
 /** What a mode did, and what it cost: tokens, decode, steps of others, memory held for P. */
 export function costTable(modes: Experiment['modes'], style: TableStyle): string[] {

@@ -5,7 +5,8 @@
 import { tokenContext } from '../../connector/policy/cost-model.ts';
 import { ConfigError } from '../../errors.ts';
 import { rowsAStep } from '../../fleet/from-config.ts';
-import type { BenchReport, BenchSample } from '../../measure/bench-report.ts';
+import type { BenchSample } from '../../measure/bench-mode-schema.ts';
+import type { BenchReport } from '../../measure/bench-report.ts';
 import { type Fit, fitNonNegative } from '../../measure/least-squares.ts';
 import type { SimulationCostsFile } from './linear.ts';
 

@@ -7,7 +7,7 @@ import { median, quantile } from '../../../measure/statistics.ts';
 import { systemClock } from '../../../platform/clock.ts';
 import { DEFAULT_CHUNK_BYTES } from '../../../transport/chunks.ts';
 import type { BlockPair } from '../../../transport/types.ts';
-import { formatBytes, formatMs } from '../../format.ts';
+import { formatBytes, formatInterval, formatMs } from '../../format.ts';
 import { plainStyle, renderTable, right } from '../../table.ts';
 import { halfMs } from './stages.ts';
 
@@ -187,16 +187,16 @@ export function decodeLines(measured: readonly DecodeBeside[], software: boolean
   const rows = measured.map(({ sequences, pulls }) => {
     const of = (value: (pull: PullBeside) => number): number => median(pulls.map(value));
     const delays = pulls.map(delayMs);
-    const [low, high] = [quantile(delays, 0.25), quantile(delays, 0.75)];
+    const delay = { value: median(delays), low: quantile(delays, 0.25), high: quantile(delays, 0.75) };
     return [
       String(sequences),
       formatMs(of(({ pullMs }) => pullMs)),
       formatMs(of(({ quietMs }) => median(quietMs))),
       of(({ besideMs }) => besideMs.length).toFixed(0),
       `${Math.round(of(slowDown) * 100)}%`,
-      `${formatMs(median(delays))} [${formatMs(low)}, ${formatMs(high)}]`,
+      formatInterval(delay, formatMs),
       formatMs(alone),
-      (median(delays) / alone).toFixed(2),
+      (delay.value / alone).toFixed(2),
     ];
   });
   const { bytes, pulls } = measured[0]!;
