@@ -4,7 +4,17 @@ import { COMPUTED_TOKENS, type ExpectedRegret, logGrid, predictTtft } from '../l
 import type { PolicyCheck } from '../lab/policy-check.ts';
 import type { Verdict } from '../report/document.ts';
 import { THROTTLED } from '../report/verdict.ts';
-import { fill, formatCount, formatInterval, formatMs, formatPercent, plural, WIDTH, wrap } from './format.ts';
+import {
+  fill,
+  formatCount,
+  formatFigures,
+  formatInterval,
+  formatMs,
+  formatPercent,
+  plural,
+  WIDTH,
+  wrap,
+} from './format.ts';
 import { left, renderTable, right, type TableStyle } from './table.ts';
 
 export function calibrationLines(
@@ -36,17 +46,17 @@ export function costRows(profile: CostProfile): [string, string][] {
   const ofGroup = (pull.ms_per_byte * block_bytes) / block_size;
   const whole = groups.filter(({ kind }) => kind === 'full').length;
   const perToken = ofGroup * groups.length;
-  const beyond = whole < groups.length ? `, ${(ofGroup * whole).toPrecision(3)} ms beyond the windows` : '';
+  const beyond = whole < groups.length ? `, ${formatFigures(ofGroup * whole)} ms beyond the windows` : '';
   const rate =
-    pull.ms_per_byte > 0 ? `${(1 / pull.ms_per_byte / 1000).toPrecision(3)} MB/s` : 'too quick to tell';
+    pull.ms_per_byte > 0 ? `${formatFigures(1 / pull.ms_per_byte / 1000)} MB/s` : 'too quick to tell';
   return [
     [
       'a pull',
-      `${formatMs(pull.overhead_ms + pull.fixed_ms)} ms + ${perToken.toPrecision(3)} ms a token${beyond} (${rate})`,
+      `${formatMs(pull.overhead_ms + pull.fixed_ms)} ms + ${formatFigures(perToken)} ms a token${beyond} (${rate})`,
     ],
     [
       'a prefill',
-      `${prefill.ms_per_token.toPrecision(3)} ms a token, ${(1000 * prefill.ms_per_token_context).toPrecision(3)} ms more for each 1,000 before it`,
+      `${formatFigures(prefill.ms_per_token)} ms a token, ${formatFigures(1000 * prefill.ms_per_token_context)} ms more for each 1,000 before it`,
     ],
     ...storeRows(profile),
     ['a turn', `${formatMs(prefill.fixed_ms)} ms besides (hand-over to D, its first step)`],
@@ -68,7 +78,7 @@ function storeRows({ store, block_bytes, block_size, kv_cache_groups: groups }: 
   ] as const;
   return tiers.flatMap(([name, cost]): [string, string][] => {
     if (!cost) return [];
-    const perToken = (cost.ms_per_byte * tokenBytes).toPrecision(3);
+    const perToken = formatFigures(cost.ms_per_byte * tokenBytes);
     return [
       [name, `${formatMs(cost.fixed_ms)} ms + ${perToken} ms a token (of ${plural(cost.samples, 'sample')})`],
     ];

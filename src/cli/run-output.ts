@@ -19,6 +19,7 @@ import {
   clipLines,
   fillLeft,
   formatBytes,
+  formatFigures,
   formatParameters,
   formatSeconds,
   plural,
@@ -108,7 +109,7 @@ function startUpLine({ start_up }: Report): string {
 }
 
 function linkLine({ name, bytes_per_second, latency_ms }: NonNullable<Report['link']>): string {
-  return `${THROTTLED}: ${name}, ${(bytes_per_second / 1e9).toPrecision(3)} GB/s, ${latency_ms} ms a chunk: times of transfers are the model's.`;
+  return `${THROTTLED}: ${name}, ${formatFigures(bytes_per_second / 1e9)} GB/s, ${latency_ms} ms a chunk: times of transfers are the model's.`;
 }
 
 /** What was said in the first conversation, a line each, where it is text. */

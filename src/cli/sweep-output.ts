@@ -11,6 +11,7 @@ import {
   fill,
   fillLeft,
   formatCount,
+  formatFigures,
   formatInterval,
   formatMb,
   formatMs,
@@ -62,9 +63,7 @@ function pointTable({ points }: SweepSeriesReport, rounds: number, style: TableS
     ...(has('pull') ? [...right('MB', 'MB/s', 'copies')] : []),
   ];
   const spread = (times: { median: number; p25: number; p75: number } | null): string =>
-    times
-      ? formatInterval({ value: times.median, low: times.p25, high: times.p75 }, formatMs)
-      : '-';
+    times ? formatInterval({ value: times.median, low: times.p25, high: times.p75 }, formatMs) : '-';
   const rows = points.map((point) => [
     String(point.context_tokens),
     ...(has('pull') ? [spread(point.pull)] : []),
@@ -78,12 +77,8 @@ function pointTable({ points }: SweepSeriesReport, rounds: number, style: TableS
 
 function movedCells({ pull }: SweepPointReport): string[] {
   if (!pull) return ['-', '-', '-'];
-  const rate = pull.gbps === null ? '-' : (pull.gbps * 1000).toPrecision(3).replace(/\.$/, '');
-  return [
-    formatMb(pull.bytes),
-    Number(rate) >= 1000 ? formatCount(Math.round(Number(rate))) : rate,
-    String(pull.descriptors),
-  ];
+  const rate = pull.gbps === null ? '-' : formatFigures(1000 * pull.gbps);
+  return [formatMb(pull.bytes), rate, String(pull.descriptors)];
 }
 
 const PLOT_WIDTH = 60;

@@ -60,6 +60,10 @@ export const formatError = (error: number): string =>
 
 export const formatCount = (n: number): string => String(n).replace(/\B(?=(\d{3})+$)/g, ',');
 
+/** Three figures, and no power of ten: 0.0123, 52.1, 1,250. */
+export const formatFigures = (value: number): string =>
+  value >= 999.5 ? formatCount(Math.round(value)) : value.toPrecision(3);
+
 /** `1 turn`, `2 turns`. */
 export const plural = (n: number, noun: string): string => `${formatCount(n)} ${noun}${n === 1 ? '' : 's'}`;
 

@@ -1,5 +1,5 @@
 /** `run --profile` as a section: each engine's kernels, and each kernel's layers. */
-import { formatCount, formatMs, formatPercent } from '../measure/format.ts';
+import { formatCount, formatFigures, formatMs, formatPercent } from '../measure/format.ts';
 import type { EngineProfileReport, ProfileReport } from '../measure/profile.ts';
 import { left, type Piece, right, type Section, type TablePiece } from './document.ts';
 
@@ -11,11 +11,11 @@ type Kernel = EngineProfileReport['kernels'][number];
 /** What the engine's figures are held against. */
 export function ceilingsSentence({ engine_id, clock_step_ns, ceilings }: EngineProfileReport): string {
   const step = clock_step_ns === null ? 'unknown' : `${clock_step_ns} ns`;
-  return `${engine_id}: smallest step of its clock ${step}; ceilings, measured just after: ${ceilings.gflops.toPrecision(3)} GFLOP/s of multiply-adds, ${ceilings.gbps.toPrecision(3)} GB/s of reads`;
+  return `${engine_id}: smallest step of its clock ${step}; ceilings, measured just after: ${formatFigures(ceilings.gflops)} GFLOP/s of multiply-adds, ${formatFigures(ceilings.gbps)} GB/s of reads`;
 }
 
 export const kernelRate = ({ bound, gflops, gbps }: Kernel): string =>
-  bound === 'arithmetic' ? `${gflops.toPrecision(3)} GFLOP/s` : `${gbps.toPrecision(3)} GB/s`;
+  bound === 'arithmetic' ? `${formatFigures(gflops)} GFLOP/s` : `${formatFigures(gbps)} GB/s`;
 
 export function profileSection({ mode, engines }: ProfileReport): Section {
   return {

@@ -2,6 +2,7 @@
 import {
   formatBytes,
   formatCount,
+  formatFigures,
   formatGbps,
   formatMb,
   formatMs,
@@ -78,7 +79,7 @@ function headline({ series }: SweepReport): string {
 function seriesSection(series: SweepSeriesReport): Section {
   const { link, throttled, best_total_ms, thresholds } = series;
   const rate = link
-    ? ` ${(link.bytes_per_second / 1e6).toPrecision(3)} MB/s, ${link.latency_ms} ms a chunk.`
+    ? ` ${formatFigures(link.bytes_per_second / 1e6)} MB/s, ${link.latency_ms} ms a chunk.`
     : '';
   const pieces: Piece[] = [curveOf(series), pointsTable(series)];
   if (best_total_ms !== null && thresholds.length > 0) pieces.push(thresholdTable(series));

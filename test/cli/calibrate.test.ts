@@ -63,6 +63,13 @@ describe('kvferry calibrate', () => {
     }
   });
 
+  it('rates of a quick machine are figures, not powers of ten', async () => {
+    const { world } = await kvferry('calibrate c.json');
+    const profile = costProfileSchema.parse(JSON.parse(world.files.get('c.json')!));
+    const quick = { ...profile, pull: { ...profile.pull, ms_per_byte: 4.5e-7 } };
+    expect(calibrationLines(quick, [], null, plainStyle).join('\n')).toContain('(2,222 MB/s)');
+  });
+
   it('says that nothing came of it when it is interrupted before it has measured', async () => {
     const world = fakeWorld();
     let times = 0;
