@@ -32,8 +32,7 @@ export function checksOf(report: AnyReport, assertions: readonly AssertionResult
 }
 
 /** Whether the report is good by itself, whatever was asserted of it: what commands that make reports exit by. */
-export const ownChecksPass = (report: AnyReport): boolean =>
-  ownChecks(report).every(({ passed }) => passed);
+export const ownChecksPass = (report: AnyReport): boolean => ownChecks(report).every(({ passed }) => passed);
 
 function ownChecks(report: AnyReport): Check[] {
   switch (report.kind) {
@@ -125,7 +124,8 @@ function benchChecks({ experiments, complete, incomplete_reason }: BenchReport):
   const modes = all.flatMap((experiment) => Object.values(experiment.modes));
   const sum = (value: (mode: (typeof modes)[number]) => number): number =>
     modes.reduce((total, mode) => total + value(mode), 0);
-  const failed = sum(({ failed_requests }) => failed_requests);
+  const audited = all.reduce((n, { audit }) => n + (audit?.failed_requests ?? 0), 0);
+  const failed = audited + sum(({ failed_requests }) => failed_requests);
   const compiled = sum(({ first_use_compilations }) => first_use_compilations ?? 0);
   return [
     ...agreement,

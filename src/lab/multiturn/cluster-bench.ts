@@ -24,7 +24,7 @@ import { keptNotes, makeBenchReport, type Workload } from './report.ts';
 import type { ServeOptions } from './rounds.ts';
 import { runSession, type SessionWatcher } from './session.ts';
 import { activeOf, asServed, budgetMs, serveOptions } from './settings.ts';
-import { summariseExperiment } from './summary.ts';
+import { summariseExperiment, unansweredArm } from './summary.ts';
 
 /** Pools with room for all active conversations; the context must hold the longest. Throws ConfigError. */
 export function planBench(
@@ -116,7 +116,7 @@ export async function benchCluster(
     conversations: session.conversations,
     rounds: Math.min(...[...session.rounds.values()].map((list) => list.length)),
     notes: [...scaleNotes(config), ...keptNotes(config, plans), ...session.notes],
-    incompleteReason: session.incompleteReason,
+    incompleteReason: session.incompleteReason ?? unansweredArm(session.experiments, session.rounds),
     integrity,
     recorderShare: recorder.share,
   };

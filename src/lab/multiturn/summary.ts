@@ -4,12 +4,13 @@ import type { RunConfig } from '../../config/run.ts';
 import type { Cluster } from '../../fleet/types.ts';
 import { auditTotals } from '../../measure/audit.ts';
 import { type BootstrapOptions, comparePair, compareTokens, ratios } from '../../measure/bench-comparison.ts';
+import type { BenchMode } from '../../measure/bench-mode-schema.ts';
 import { movingOf } from '../../measure/bench-moving.ts';
 import { byLength, laterTtfts, medianOf, regretOf, summarisePath } from '../../measure/bench-paths.ts';
-import type { BenchMode } from '../../measure/bench-mode-schema.ts';
 import type { BenchAudit, BenchPair, Experiment } from '../../measure/bench-report.ts';
 import { routingOf } from '../../measure/bench-routing.ts';
 import { type HeldBlocks, type ModeFacts, summariseMode } from '../../measure/bench-summary.ts';
+import { plural } from '../../measure/format.ts';
 import { Random } from '../../workload/random.ts';
 import { windowCosts } from '../windows.ts';
 import { mergeErrors } from './clients.ts';
@@ -85,6 +86,22 @@ export function summariseExperiment(
     ...(audited && { audit: auditOf(audited.rounds) }),
     published: plan.published && { source: plan.published.source, ttft_ms: { ...plan.published.ttft_ms } },
   };
+}
+
+/** Why an arm is in no table: its every request failed. The first such one in a sentence; null: there is none. */
+export function unansweredArm(
+  plans: readonly ExperimentPlan[],
+  rounds: ReadonlyMap<Arm, readonly ArmRound[]>,
+): string | null {
+  for (const { title, arms } of plans)
+    for (const arm of arms) {
+      const served = rounds.get(arm) ?? [];
+      const [failure] = mergeErrors(served);
+      if (!failure || served.some(({ requests }) => requests.length > 0)) continue;
+      const [message, times] = failure;
+      return `${title}, ${arm.label}: not one request was answered; ${plural(times, 'time')}: ${message}`;
+    }
+  return null;
 }
 
 const waysOf = (answered: ReturnType<typeof requestsOf>) =>

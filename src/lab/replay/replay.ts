@@ -17,7 +17,7 @@ import { KeptRounds } from '../multiturn/kept-rounds.ts';
 import { keptNotes } from '../multiturn/report.ts';
 import { type ArmRound, measured, type RoundWatcher } from '../multiturn/rounds.ts';
 import type { SessionWatcher } from '../multiturn/session.ts';
-import { summariseExperiment } from '../multiturn/summary.ts';
+import { summariseExperiment, unansweredArm } from '../multiturn/summary.ts';
 import { needBlocks } from '../pools.ts';
 import { makeHead, type ReportSource } from '../run-report.ts';
 import { serveTrace, type TraceServing } from './serve-trace.ts';
@@ -155,6 +155,7 @@ export async function replayTrace(
     }
   }
   const rounds = served.whole();
+  incompleteReason ??= unansweredArm([plan], rounds);
   await target.settled();
   const recorder = await spanCost(countsSince(spansBefore, cluster.spanCounts()), now() - servedFromMs, now);
   const integrity = signal.aborted ? null : await finalIntegrity(cluster);

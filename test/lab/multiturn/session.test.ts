@@ -3,7 +3,7 @@ import { parseRunConfig } from '../../../src/config/run.ts';
 import type { Cluster } from '../../../src/fleet/types.ts';
 import type { Arm, ExperimentPlan } from '../../../src/lab/multiturn/experiments.ts';
 import { runSession, type SessionOptions } from '../../../src/lab/multiturn/session.ts';
-import { summariseExperiment } from '../../../src/lab/multiturn/summary.ts';
+import { summariseExperiment, unansweredArm } from '../../../src/lab/multiturn/summary.ts';
 import type { BenchTarget } from '../../../src/lab/multiturn/target.ts';
 import { clientOptions } from './client-options.ts';
 import { conversation, FakeTarget } from './fake-target.ts';
@@ -89,4 +89,15 @@ describe('a session with a budget', () => {
     expect(await sizeIn({ requestRate: 0.1 })).toBeLessThan(10);
     expect(await sizeIn({ requestRate: 0.1, maxRequests: 3 })).toBe(30);
   });
+});
+
+test('a mode whose every request failed is in no table, but it is told of', async () => {
+  const { rounds } = await session({ rounds: 1 });
+  expect(unansweredArm([plan], rounds)).toBeNull();
+  const lost = { round: 1, requests: [], errors: new Map([['no room', 3]]), runtimeMs: 5, counters: null };
+  const without = new Map([...rounds, [plan.arms[1]!, [lost]] as const]);
+  expect(modesOf(without)).toHaveLength(1);
+  expect(unansweredArm([plan], without)).toBe(
+    'P keeps its KV between turns, bidirectional: not one request was answered; 3 times: no room',
+  );
 });
