@@ -4,7 +4,7 @@ import { ConfigError } from '../errors.ts';
 import { assertionSchema, checkAssertion, evaluateAssertion, parseAssertion } from '../measure/assertions.ts';
 import { compareWithBaseline, refuseOther } from '../measure/baseline.ts';
 import type { ReportKind } from '../measure/report-head.ts';
-import { type AnyReport, parseReport, schemaOf } from '../measure/report-kinds.ts';
+import { type AnyReport, commandOf, parseReport, schemaOf } from '../measure/report-kinds.ts';
 import { checksOf } from '../report/checks.ts';
 import { renderJunit } from '../report/junit.ts';
 import { documentOf } from '../report/render.ts';
@@ -62,7 +62,11 @@ export async function prepareJudging(
           ['adapter', report.adapter.name],
           ['processor', report.machine.cpu],
         ] as const;
-        const xml = renderJunit(checks, { suite: `kvferry ${kind}`, created: report.created, properties });
+        const xml = renderJunit(checks, {
+          suite: `kvferry ${commandOf(report)}`,
+          created: report.created,
+          properties,
+        });
         await deps.writeTextFile(config.junit, xml);
       }
       await writePages(documentOf(report, checks, baseline), config, deps);

@@ -5,6 +5,7 @@ import { auditSentence } from '../report/audit.ts';
 import {
   adapterName,
   agreement,
+  hasStore,
   isStreamed,
   STREAMED,
   savings,
@@ -27,7 +28,7 @@ import {
   withoutThreads,
 } from './format.ts';
 import { routingLines } from './routing-table.ts';
-import { hasStore, legend, MODE_SENTENCES, summaryTable, turnTable } from './run-tables.ts';
+import { legend, MODE_SENTENCES, summaryTable, turnTable } from './run-tables.ts';
 import { type Printer, printer } from './table.ts';
 import { turnPicture } from './turn-picture.ts';
 

@@ -1,5 +1,6 @@
 /** A run's tables: each turn of a mode, and the modes side by side. Lines of at most 80 columns. */
 import type { RunReport, TurnReport } from '../measure/report.ts';
+import { hasStore } from '../report/verdict.ts';
 import { formatCount, formatGbps, formatMb, formatMs } from './format.ts';
 import { type Column, left, packed, type Row, renderTable, right, type TableStyle } from './table.ts';
 
@@ -19,10 +20,6 @@ export const legend = (stores: boolean): readonly string[] => [
   `prompt = hit (KV in P's own cache) + pulled (${stores ? 'from D or the store' : 'copied from D'}) + computed.`,
   `TTFT: ms to the first token. TPOT: ms per token after it. KV moved: MB${stores ? '' : ', GB/s'}.`,
 ];
-
-/** Whether a mode had a store beside it. */
-export const hasStore = (runs: readonly RunReport[]): boolean =>
-  runs.some(({ summary }) => summary.bytes_from_store !== undefined);
 
 const ACCOUNT: readonly Column[] = [
   ...right('turn', 'prompt'),

@@ -1,8 +1,9 @@
 /** One turn as a picture: for each mode a bar, as long as its time to the first token, in the stages that it was spent on. */
 import type { Report, TurnReport } from '../measure/report.ts';
 import { foldStages } from '../measure/stages.ts';
+import { timedTurns } from '../measure/summary.ts';
+import { hasStore } from '../report/verdict.ts';
 import { fill, fillLeft, formatMs, plural, WIDTH } from './format.ts';
-import { hasStore } from './run-tables.ts';
 
 /** `stored`: where some of it comes from a store. */
 const PARTS = [
@@ -18,15 +19,16 @@ const TIME = 12;
 
 /** The turn that pulled the most, as every mode served it; no lines when nothing was pulled. */
 export function turnPicture(report: Report): string[] {
-  const pulling = report.runs
-    .flatMap(({ turns }) => turns)
+  const timedOf = timedTurns(report.runs);
+  const pulling = timedOf
+    .flat()
     .reduce<TurnReport | null>(
       (most, turn) => (turn.pulled_tokens > (most?.pulled_tokens ?? 0) ? turn : most),
       null,
     );
   if (!pulling) return [];
-  const served = report.runs.flatMap(({ mode, turns }) => {
-    const same = turns.find(
+  const served = report.runs.flatMap(({ mode }, i) => {
+    const same = timedOf[i]!.find(
       ({ conversation_id, turn }) => conversation_id === pulling.conversation_id && turn === pulling.turn,
     );
     return same ? [{ mode, turn: same }] : [];

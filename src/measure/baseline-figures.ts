@@ -1,14 +1,15 @@
 /** The figures of a report that are worth holding against an earlier one's, whichever kind it is. */
 import type { BenchReport } from './bench-report.ts';
-import type { Report } from './report.ts';
+import type { Report, TurnReport } from './report.ts';
 import type { AnyReport } from './report-kinds.ts';
+import { timedTurns } from './summary.ts';
 import { type SweepReport, seriesName } from './sweep-report.ts';
 import { turnKey } from './turn-key.ts';
 
 export interface Figure {
   /** The same in every report of the kind, e.g. 'bidirectional ttft_ms'. */
   name: string;
-  unit: 'tokens' | 'bytes' | 'pipelines' | 'descriptors' | 'ms' | 'x' | 'tokens/s';
+  unit: 'tokens' | 'bytes' | 'pipelines' | 'descriptors' | 'ms' | 'x';
   /** null for a time, which is of `samples`. */
   value: number | null;
   /** null for a count, which is exact. */
@@ -76,11 +77,13 @@ export function figuresOf(report: AnyReport): Figure[] {
 }
 
 function runFigures({ runs, comparison }: Report): Figure[] {
-  const figures = runs.flatMap(({ mode, turns, summary }): Figure[] => {
+  const timedOf = timedTurns(runs);
+  const figures = runs.flatMap(({ mode, turns, summary }, i): Figure[] => {
+    const all = timedOf[i]!;
     const timed = (
       what: 'ttft_ms' | 'tpot_ms' | 'latency_ms',
       name: string = what,
-      list: typeof turns = turns,
+      list: readonly TurnReport[] = all,
     ): Figure[] => {
       const known = list.flatMap((turn): Sample[] => {
         const ms = turn[what];
@@ -89,7 +92,7 @@ function runFigures({ runs, comparison }: Report): Figure[] {
       return time(`${mode} ${name}`, known);
     };
     const of = turns.map(turnKey);
-    const later = turns.filter(({ turn }) => turn > 1);
+    const later = all.filter(({ turn }) => turn > 1);
     return [
       ...counts(mode, summary, of),
       count(`${mode} first_use_compilations`, 'pipelines', summary.first_use_compilations, of),

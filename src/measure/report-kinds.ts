@@ -24,6 +24,10 @@ const WRITERS: Readonly<Record<ReportKind, string>> = {
   sweep: 'sweep',
 };
 
+/** Which of them made the report. */
+export const commandOf = (report: AnyReport): string =>
+  report.kind === 'bench' && report.workload.num_clients === 0 ? 'replay' : report.kind;
+
 const WANTED = 'wanted a file that --json of kvferry run, bench, replay or sweep wrote';
 
 /** What bench and replay wrote, of engines or of a server. Throws ConfigError. */

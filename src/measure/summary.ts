@@ -52,14 +52,16 @@ export function summariseRun(
   };
 }
 
-/** The runs with times over turns that were not audited, in any of them: the modes are compared over the same turns. */
-export function withoutAudited(runs: readonly RunReport[]): RunReport[] {
+/** By run the turns whose times count: not those that were audited in any, so that modes are compared over the same ones. */
+export function timedTurns(runs: readonly RunReport[]): (readonly TurnReport[])[] {
   const audited = new Set(runs.flatMap(({ turns }) => turns.filter(({ audit }) => audit).map(turnKey)));
-  if (audited.size === 0) return [...runs];
-  return runs.map((run) => {
-    const turns = run.turns.filter((turn) => !audited.has(turnKey(turn)));
-    return { ...run, summary: { ...run.summary, ...times(turns) } };
-  });
+  return runs.map(({ turns }) => turns.filter((turn) => !audited.has(turnKey(turn))));
+}
+
+/** The runs with their times over those. */
+export function withoutAudited(runs: readonly RunReport[]): RunReport[] {
+  const timed = timedTurns(runs);
+  return runs.map((run, i) => ({ ...run, summary: { ...run.summary, ...times(timed[i]!) } }));
 }
 
 function times(turns: readonly TurnReport[]) {

@@ -1,6 +1,12 @@
 /** `kvferry bench`'s report as a document: each experiment with its tables, its charts and what reuse cost. */
 import { BENCH_METRICS, type BenchMode } from '../measure/bench-mode-schema.ts';
-import { type BenchComparison, type BenchReport, COMPARED_STATISTICS, type Experiment, type Ratio } from '../measure/bench-report.ts';
+import {
+  type BenchComparison,
+  type BenchReport,
+  COMPARED_STATISTICS,
+  type Experiment,
+  type Ratio,
+} from '../measure/bench-report.ts';
 import { formatCount, formatMb, formatMs, formatSeconds, plural } from '../measure/format.ts';
 import { outcomeOf, TIE } from '../measure/outcome.ts';
 import { groupStages } from '../measure/stages.ts';
@@ -36,7 +42,7 @@ export function benchParts(report: BenchReport): DocumentParts {
       ...(isStreamed(report) ? [STREAMED] : []),
       ...(workload.scale === '1' ? [] : [`every length scaled by ${workload.scale}`]),
     ],
-    sections: Object.values(report.experiments).map(experimentSection),
+    sections: Object.values(report.experiments).map((each) => experimentSection(each, target)),
     facts: {
       kind: 'facts',
       title: 'Workload',
@@ -58,7 +64,11 @@ export function benchParts(report: BenchReport): DocumentParts {
 }
 
 function headline({ comparison, modes }: BenchReport): string {
-  if (!comparison) return 'One mode was measured';
+  if (!comparison) {
+    const measured = Object.keys(modes).length;
+    if (measured === 0) return 'Nothing was measured';
+    return measured === 1 ? 'One mode was measured' : 'No request was answered by two modes';
+  }
   if (!comparison.tokens_identical) return 'The modes disagree: the figures below do not count';
   const { reference, candidate, ttft_ms } = comparison;
   const { ratio, low, high } = ttft_ms.mean;
@@ -75,13 +85,13 @@ function headline({ comparison, modes }: BenchReport): string {
   }[outcomeOf({ ratio, low, high })];
 }
 
-function experimentSection(experiment: Experiment): Section {
+function experimentSection(experiment: Experiment, { kind }: BenchReport['target']): Section {
   const { title, comparison, modes, rounds, audit } = experiment;
   const windows = windowSavings(experiment.windows);
   const list = Object.values(modes);
   return {
     title,
-    intro: `${plural(rounds, 'round')}, the modes alternating; caches reset and holds drained in between.`,
+    intro: `${plural(rounds, 'round')}${kind === 'cluster' ? ', the modes alternating; caches reset and holds drained in between' : "; the server's caches stayed as they were in between"}.`,
     pieces: [
       ...(comparison ? [ratioFigures(comparison)] : []),
       modesTable(list),
@@ -120,12 +130,8 @@ const toneOf = ({ ratio, low, high }: Ratio): Tone =>
 
 const times = ({ ratio }: Ratio): string => (ratio === null ? '-' : `${ratio.toFixed(2)}x`);
 
-function ratioFigures({
-  ttft_ms,
-  tpot_ms,
-  latency_ms,
-  computed_tokens_saved,
-}: BenchComparison): FiguresPiece {
+function ratioFigures(comparison: BenchComparison): FiguresPiece {
+  const { reference, candidate, ttft_ms, tpot_ms, latency_ms, computed_tokens_saved } = comparison;
   const figure = (label: string, ratio: Ratio) => ({
     label,
     value: times(ratio),
@@ -145,7 +151,7 @@ function ratioFigures({
             {
               label: 'computed tokens saved',
               value: formatCount(computed_tokens_saved),
-              note: 'by the mode that pulls',
+              note: `by ${candidate} against ${reference}`,
             },
           ]),
     ],
@@ -210,7 +216,7 @@ function ratioTable(comparison: BenchComparison, { published }: Experiment): Tab
           : []),
       ];
     }),
-    note: `Above 1 ${comparison.candidate} is faster. Bootstrap over ${plural(comparison.requests, 'request')}, ${formatCount(comparison.bootstrap.resamples)} resamples.${published ? ` Published: ${published.source}.` : ''}`,
+    note: `Above 1 ${comparison.candidate} is faster. Bootstrap: requests drawn with all their rounds, ${plural(comparison.requests, 'pair')} of answers; ${formatCount(comparison.bootstrap.resamples)} resamples.${published ? ` Published: ${published.source}.` : ''}`,
   };
 }
 

@@ -85,7 +85,8 @@ export function baselineSection(baseline: Baseline): Section {
 }
 
 export const showFigure = (value: number, unit: string): string =>
-  ['ms', 'x', 'tokens/s'].includes(unit) ? formatMs(value) : formatCount(value);
+  // A crossover lies between whole tokens.
+  ['ms', 'x'].includes(unit) ? formatMs(value) : formatCount(Math.round(value));
 
 /** '+12%', '2.40x'. */
 export function changeOf({ before, now, ratio }: MovedFigure): string {

@@ -2,6 +2,7 @@
 import { formatBytes, formatCount, formatMs } from '../measure/format.ts';
 import { outcomeOf, SINGLE_NOISE, TIE, within } from '../measure/outcome.ts';
 import type { Report, RunReport } from '../measure/report.ts';
+import { storedTokens } from '../measure/stored-tokens.ts';
 import { type FiguresPiece, TONE_OF } from './document.ts';
 
 const find = (report: Report, mode: string): RunReport | undefined =>
@@ -15,7 +16,8 @@ export function keyFigures(report: Report): FiguresPiece | null {
   const { comparison } = report;
   const gain = comparison?.ttft_later_turns_ms;
   const without = find(report, 'unidirectional')?.summary;
-  const pulling = find(report, 'bidirectional')?.summary;
+  const pullingRun = find(report, 'bidirectional');
+  const pulling = pullingRun?.summary;
   if (!gain || gain.mean.ratio === null || !without || !pulling) return null;
   const ttft = (label: string, { reference, candidate, ratio }: typeof gain.mean) => {
     const outcome = ratio === null ? null : outcomeOf(within(ratio, SINGLE_NOISE));
@@ -28,6 +30,7 @@ export function keyFigures(report: Report): FiguresPiece | null {
   };
   const tpot = (pulling.tpot_ms?.mean ?? 0) / (without.tpot_ms?.mean ?? 0);
   const tpotOutcome = outcomeOf(within(1 / tpot, TPOT_NOISE));
+  const stored = pullingRun!.turns.reduce((sum, turn) => sum + storedTokens(turn), 0);
   const saved = comparison.computed_tokens_saved ?? 0;
   return {
     kind: 'figures',
@@ -43,7 +46,7 @@ export function keyFigures(report: Report): FiguresPiece | null {
       {
         label: 'KV pulled back',
         value: formatBytes(pulling.bytes_d_to_p),
-        note: `${formatCount(pulling.pulled_tokens)} tokens of D`,
+        note: `${formatCount(pulling.pulled_tokens - stored)} tokens of D`,
       },
       ...(Number.isFinite(tpot)
         ? [

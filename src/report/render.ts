@@ -1,6 +1,6 @@
 /** From any report to its document. */
 import type { Baseline } from '../measure/baseline.ts';
-import type { AnyReport } from '../measure/report-kinds.ts';
+import { type AnyReport, commandOf } from '../measure/report-kinds.ts';
 import { benchParts } from './bench.ts';
 import type { Check } from './checks.ts';
 import { baselineSection, checksSection, checkVerdicts, setUpSection } from './common.ts';
@@ -19,9 +19,10 @@ export function documentOf(
   baseline: Baseline | null,
 ): ReportDocument {
   const { headline, subtitle, incomplete, labels, sections, facts } = partsOf(report);
-  const { kvferry, kind, created } = report;
+  const { kvferry, created } = report;
+  const command = commandOf(report);
   return {
-    command: `kvferry ${kind}`,
+    command: `kvferry ${command}`,
     headline,
     subtitle,
     verdicts: [
@@ -35,6 +36,6 @@ export function documentOf(
       checksSection(checks),
       setUpSection(report, facts),
     ],
-    footer: `kvferry ${kvferry} ${kind}, ${created.slice(0, 19).replace('T', ' ')} UTC. Every time is a clock's, every byte counted where it was copied.`,
+    footer: `kvferry ${kvferry} ${command}, ${created.slice(0, 19).replace('T', ' ')} UTC. Every time is a clock's, every byte counted where it was copied.`,
   };
 }

@@ -10,8 +10,9 @@ import {
   plural,
 } from '../measure/format.ts';
 import { outcomeOf, SINGLE_NOISE, TIE, within } from '../measure/outcome.ts';
-import type { Report, TurnReport } from '../measure/report.ts';
+import type { Report, RunReport, TurnReport } from '../measure/report.ts';
 import { groupStages, meanStages, stageNames } from '../measure/stages.ts';
+import { timedTurns } from '../measure/summary.ts';
 import { auditSentence, auditTable } from './audit.ts';
 import {
   type DocumentParts,
@@ -28,16 +29,20 @@ import { pullingWaterfall, STAGE_PARTS, stageMeaning } from './stage-parts.ts';
 import { timelineSection } from './timeline.ts';
 import {
   adapterName,
+  hasStore,
   isStreamed,
   keptBelow,
   STREAMED,
   savings,
+  storeUse,
   THROTTLED,
   windowSavings,
 } from './verdict.ts';
 
 export function runParts(report: Report): DocumentParts {
   const { runs, link } = report;
+  const timedOf = timedTurns(runs);
+  const timed = runs.map(({ mode }, i) => ({ mode, turns: timedOf[i]! }));
   const conversations = new Set(runs.flatMap(({ turns }) => turns.map((turn) => turn.conversation_id))).size;
   const labels = [...(link ? [`${THROTTLED}: ${link.name}`] : []), ...(isStreamed(report) ? [STREAMED] : [])];
   return {
@@ -47,8 +52,8 @@ export function runParts(report: Report): DocumentParts {
     labels,
     sections: [
       sideBySide(report),
-      stagesSection(report),
-      ttftSection(report),
+      stagesSection(timed),
+      ttftSection(timed),
       ...(report.timeline ? [timelineSection(report.timeline, report.start_up.engines)] : []),
       turnsSection(report),
       ...auditSection(report),
@@ -87,8 +92,9 @@ function headline(report: Report): string {
 }
 
 function sideBySide(report: Report): Section {
-  const sentence = [savings(report), windowSavings(report.windows)].filter((one) => one !== null).join(' ');
-  const figures = keyFigures(report);
+  const sentences = [savings(report), windowSavings(report.windows), storeUse(report)];
+  const sentence = sentences.filter((one) => one !== null).join(' ');
+  const figures = keptBelow(report) ? null : keyFigures(report);
   return {
     title: 'Side by side',
     ...(sentence ? { intro: sentence } : {}),
@@ -97,6 +103,7 @@ function sideBySide(report: Report): Section {
 }
 
 function summaryTable({ runs }: Report): TablePiece {
+  const stores = hasStore(runs);
   return {
     kind: 'table',
     title: 'The modes',
@@ -106,7 +113,7 @@ function summaryTable({ runs }: Report): TablePiece {
       ...under('TTFT turns 2+, ms', 'p50', 'p90'),
       { head: 'TPOT, ms' },
       ...under('prompt tokens', 'pulled', 'computed'),
-      ...under('MB moved', 'P→D', 'D→P'),
+      ...under('MB moved', 'P→D', 'D→P', ...(stores ? ['store→', '→store'] : [])),
     ],
     rows: runs.map(({ mode, summary }) => [
       { text: mode, strong: true },
@@ -119,16 +126,21 @@ function summaryTable({ runs }: Report): TablePiece {
       formatCount(summary.computed_tokens),
       formatMb(summary.bytes_p_to_d),
       formatMb(summary.bytes_d_to_p),
+      ...(stores ? [formatMb(summary.bytes_from_store ?? 0), formatMb(summary.bytes_to_store ?? 0)] : []),
     ]),
     note: 'TTFT: from the router’s acceptance to the first token. TPOT: mean time between the tokens after it.',
   };
 }
 
-function stagesSection(report: Report): Section {
-  const later = report.runs.map((run) => {
-    const turns = run.turns.filter(({ turn }) => turn > 1);
-    return { mode: run.mode, stages: meanStages(turns.length > 0 ? turns : run.turns) };
-  });
+/** A mode with the turns whose times count. */
+type Timed = Pick<RunReport, 'mode'> & { turns: readonly TurnReport[] };
+
+function stagesSection(timed: readonly Timed[]): Section {
+  const hasLater = timed.some(({ turns }) => turns.some(({ turn }) => turn > 1));
+  const later = timed.map(({ mode, turns }) => ({
+    mode,
+    stages: meanStages(hasLater ? turns.filter(({ turn }) => turn > 1) : turns),
+  }));
   const of = (mode: string) => later.find((run) => run.mode === mode)?.stages;
   const [without, pulling] = [of('unidirectional'), of('bidirectional')];
   const used = new Set(later.flatMap(({ stages }) => Object.keys(stages)));
@@ -139,7 +151,7 @@ function stagesSection(report: Report): Section {
   const pieces: Piece[] = [
     {
       kind: 'stages',
-      title: 'Mean time to the first token, turns 2+',
+      title: `Mean time to the first token${hasLater ? ', turns 2+' : ''}`,
       unit: 'ms',
       parts: STAGE_PARTS,
       bars: later.map(({ mode, stages }) => ({ name: mode, values: groupStages(stages) })),
@@ -168,7 +180,7 @@ function stagesSection(report: Report): Section {
   };
 }
 
-function ttftSection({ runs }: Report): Section {
+function ttftSection(runs: readonly Timed[]): Section {
   const conversations = [...new Set(runs.flatMap(({ turns }) => turns.map((turn) => turn.conversation_id)))];
   const longest = Math.max(0, ...runs.flatMap(({ turns }) => turns.map(({ turn }) => turn)));
   const meanAt = (turns: readonly TurnReport[], turn: number): number[] => {
@@ -222,9 +234,10 @@ function auditSection({ runs, config }: Report): Section[] {
 const MOST_ROWS = 200;
 
 function turnsSection({ runs }: Report): Section {
+  const stores = hasStore(runs);
   return {
     title: 'Turn by turn',
-    intro: 'Prompt tokens are hit in P’s own cache, pulled from D, or computed; the three add up.',
+    intro: `Prompt tokens are hit in P’s own cache, pulled from D${stores ? ' or the store' : ''}, or computed; the three add up.`,
     pieces: runs.map(({ mode, turns }) => ({
       kind: 'table',
       title: mode,
@@ -233,7 +246,7 @@ function turnsSection({ runs }: Report): Section {
         left('turn'),
         ...under('prompt tokens', 'prompt', 'hit', 'pulled', 'computed'),
         ...right('TTFT, ms', 'TPOT, ms'),
-        ...under('MB moved', 'P→D', 'D→P'),
+        ...under('MB moved', 'P→D', 'D→P', ...(stores ? ['store→P', 'store→D'] : [])),
       ],
       rows: turns
         .slice(0, MOST_ROWS)
@@ -247,6 +260,9 @@ function turnsSection({ runs }: Report): Section {
           formatMs(turn.tpot_ms),
           formatMb(turn.transfer.p_to_d.bytes),
           formatMb(turn.transfer.d_to_p.bytes),
+          ...(stores
+            ? [turn.transfer.store_to_p, turn.transfer.store_to_d].map((one) => formatMb(one?.bytes ?? 0))
+            : []),
         ]),
       ...(turns.length > MOST_ROWS
         ? { note: `${formatCount(turns.length - MOST_ROWS)} more turns are in the JSON report.` }

@@ -2,7 +2,7 @@
 import { keptBy } from '../config/store.ts';
 import { formatBytes, formatCount, formatMb, formatMs, plural } from '../measure/format.ts';
 import { outcomeOf, SINGLE_NOISE, TIE, within } from '../measure/outcome.ts';
-import type { Disagreement, Report } from '../measure/report.ts';
+import type { Disagreement, Report, RunReport } from '../measure/report.ts';
 import type { BenchWindows, WindowsReport } from '../measure/windows-report.ts';
 
 export const THROTTLED = 'throttled (modelled link)';
@@ -61,6 +61,10 @@ export function keptBelow({ config, runs }: Report): string | null {
   if (place === null || !loaded) return null;
   return `The times of the modes are not compared: ${keptBy(config)} keeps KV from one mode to the next, and later ones loaded what was there; leave it out, or give one --mode.`;
 }
+
+/** Whether a mode had a store beside it. */
+export const hasStore = (runs: readonly RunReport[]): boolean =>
+  runs.some(({ summary }) => summary.bytes_from_store !== undefined);
 
 /** null without a store. */
 export function storeUse({ runs, config }: Report): string | null {

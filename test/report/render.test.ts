@@ -1,7 +1,9 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
+import { figuresOf } from '../../src/measure/baseline-figures.ts';
 import type { AnyReport } from '../../src/measure/report-kinds.ts';
 import { checksOf } from '../../src/report/checks.ts';
+import { showFigure } from '../../src/report/common.ts';
 import { renderHtml } from '../../src/report/html/page.ts';
 import { renderJunit } from '../../src/report/junit.ts';
 import { renderMarkdown } from '../../src/report/markdown.ts';
@@ -20,6 +22,7 @@ async function evilRun(): Promise<AnyReport> {
   return report;
 }
 
+const piecesOf = (report: AnyReport) => documentFor(report).sections.flatMap(({ pieces }) => pieces);
 const documentFor = (report: AnyReport) => documentOf(report, checksOf(report, []), null);
 const bench = () =>
   benchReport({
@@ -82,6 +85,7 @@ describe('the page', () => {
     report.runs.at(-1)!.summary.bytes_from_store = 5e6;
     expect(savings(report)).toMatch(/^The times of the modes are not compared: --store-dir keeps KV/);
     expect(documentFor(report).headline).toMatch(/bidirectional: how it went$/);
+    expect(piecesOf(report).filter(({ kind }) => kind === 'figures')).toEqual([]);
   });
 
   test('by costs no threshold is to be lowered', async () => {
@@ -129,6 +133,32 @@ describe('the page', () => {
     const places = [...text.matchAll(/^\| (\d+) \|/gm)].map(([, place]) => Number(place));
     expect(places).toHaveLength(24);
     expect([places[0], places.at(-1)]).toEqual([0, 119]);
+  });
+
+  test('of a server, of a replay, and of nothing it says what it is', () => {
+    const report = bench();
+    const introOf = () => documentFor(report).sections[0]!.intro;
+    expect(introOf()).toBe('3 rounds, the modes alternating; caches reset and holds drained in between.');
+    expect(documentFor(report).command).toBe('kvferry bench');
+    const [figures] = piecesOf(report);
+    expect(JSON.stringify(figures)).toContain('by bidirectional against unidirectional');
+    report.target.kind = 'endpoint';
+    report.workload.num_clients = 0;
+    expect(introOf()).toBe("3 rounds; the server's caches stayed as they were in between.");
+    expect(documentFor(report).command).toBe('kvferry replay');
+    report.comparison = null;
+    expect(documentFor(report).headline).toBe('No request was answered by two modes');
+    report.modes = {};
+    expect(documentFor(report).headline).toBe('Nothing was measured');
+  });
+
+  test('a request that failed in a round of audits failed too', () => {
+    const report = bench();
+    const audit = { requests: 3, failed_requests: 1, turns: [] };
+    const sums = { slower_choices: 0, regret_ms: 0, better_ttft_ms: 0 };
+    for (const experiment of Object.values(report.experiments)) experiment.audit = { ...audit, ...sums };
+    const failed = checksOf(report, []).filter(({ passed }) => !passed);
+    expect(failed.map(({ message }) => message)).toEqual(['1 request failed']);
   });
 
   test('of a handful of requests the headline gives no verdict', () => {
@@ -222,7 +252,39 @@ describe('what was asked beside the modes', () => {
     expect(text).toContain('2 turns served both ways; threshold took the slower way in 1, and lost 30.1 ms');
     expect(text).toContain('| made-1, 2 | pull | 80.0 | 50.0 | 30.0 |');
     expect(text).toContain('| made-1, 3 | pull | 80.1 | 80.0 | no difference |');
+    const turns = piecesOf(report).flatMap((piece) =>
+      piece.kind === 'distribution' ? piece.series.map(({ values }) => values.length) : [],
+    );
+    expect(turns, 'those that were not audited in any mode').toEqual([2, 2, 2]);
+    expect(figuresOf(report).find(({ name }) => name === 'monolithic ttft_ms')?.samples).toHaveLength(2);
   });
+
+  test('a store: what it gave is not called pulled from D', async () => {
+    const report = await runReport();
+    const both = report.runs.at(-1)!;
+    for (const { summary } of report.runs)
+      Object.assign(summary, { bytes_from_store: 0, bytes_to_store: 9e6 });
+    for (const { transfer } of both.turns) transfer.store_to_p = { ...transfer.d_to_p };
+    const text = renderMarkdown(documentFor(report));
+    expect(text).toContain('Store, in bidirectional: 9.00 MB saved and nothing loaded');
+    expect(text).toContain('pulled from D or the store, or computed');
+    const pulled = both.turns.reduce((sum, { pulled_tokens: n }) => sum + n - Math.round(n / 2), 0);
+    expect(text).toContain(`| ${pulled} tokens of D |`);
+  });
+});
+
+test('of first turns alone no time is called that of later ones', async () => {
+  const report = await runReport(['run', '--model', 'nano', '--turns', '1']);
+  const titles = piecesOf(report).flatMap((piece) => (piece.kind === 'stages' ? [piece.title] : []));
+  expect(titles).toEqual(['Mean time to the first token']);
+});
+
+test('a crossover, which lies between whole tokens, is shown beside a baseline as one', () => {
+  expect([showFigure(291.4321, 'tokens'), showFigure(1234567, 'bytes'), showFigure(1.5, 'x')]).toEqual([
+    '291',
+    '1,234,567',
+    '1.50',
+  ]);
 });
 
 test('what windows save is told with what was measured, and a difference is an alarm', async () => {

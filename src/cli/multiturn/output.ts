@@ -1,6 +1,7 @@
 /** What `kvferry bench` prints when it is done: workload, each experiment's tables, and what they come to. */
 import type { BenchReport, Experiment, Ratio } from '../../measure/bench-report.ts';
 import { type Outcome, outcomeOf, TIE } from '../../measure/outcome.ts';
+import { commandOf } from '../../measure/report-kinds.ts';
 import { benchAuditSentence } from '../../report/audit.ts';
 import { TONE_OF, type Tone } from '../../report/document.ts';
 import { adapterName, isStreamed, STREAMED, THROTTLED, windowSavings } from '../../report/verdict.ts';
@@ -34,7 +35,7 @@ export function printBench(report: BenchReport, out: Output, color: boolean): vo
   const { target } = report;
   print(['']);
   say(
-    `kvferry ${report.kvferry} ${report.workload.num_clients === 0 ? 'replay' : 'bench'}: ${target.model} ${target.kind === 'endpoint' ? `at ${target.url}` : `on ${adapterName(report)}`}, ${report.machine.cores} x ${report.machine.cpu}`,
+    `kvferry ${report.kvferry} ${commandOf(report)}: ${target.model} ${target.kind === 'endpoint' ? `at ${target.url}` : `on ${adapterName(report)}`}, ${report.machine.cores} x ${report.machine.cpu}`,
     c.bold,
   );
   say(workloadLine(report));
