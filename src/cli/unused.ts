@@ -172,6 +172,18 @@ export const unusedByEngines = (config: RunConfig): readonly (Unused | false)[] 
   ofCosts(config),
 ];
 
+export const unusedByRun = (config: RunConfig): readonly (Unused | false)[] => [
+  config.conversation === null && {
+    keys: ['maxTokens'],
+    why: 'to a made conversation, whose answers are all as long as --output-tokens says',
+  },
+  !config.mode.includes('bidirectional') && {
+    keys: ['audit'],
+    why: 'where nothing is pulled: add bidirectional to --mode, or',
+  },
+  ...unusedByEngines(config),
+];
+
 export const unusedByCalibrate = (config: RunConfig): readonly (Unused | false)[] => [
   config.fromReport !== null && {
     keys: keysOf(['machine', 'cluster', 'store', 'measuring', 'checking', 'pages']),
@@ -218,6 +230,10 @@ export const unusedByBench = (config: RunConfig): readonly (Unused | false)[] =>
     !remote && {
       keys: keysOf(['endpoint'], 'endpoint', 'url'),
       why: 'without a server: give --endpoint URL too, or',
+    },
+    config.inputFile === null && {
+      keys: ['maxTokens'],
+      why: 'to a preset, which says how long its answers are',
     },
     config.paths !== null && {
       keys: ['mode'],

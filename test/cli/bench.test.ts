@@ -280,6 +280,7 @@ describe('kvferry bench', () => {
       /--audit is 5% and --routing is round-robin,llm-d: .* give one/,
     ],
     [['gen.json', '--audit', '5%', '--paths'], /--audit is 5% and --paths is given: .* leave it out/],
+    [['--max-tokens', '5'], /--max-tokens is of no use to a preset/],
     [['gen.json', '--slo-ttft', '1ms'], /--slo-ttft is of no use with one policy/],
     [['gen.json', '--audit', '5%', '--endpoint', 'http://x', '--model', 'm'], /and a server is measured/],
     [['gen.json', '--preset', 'pr32553'], /--input-file and --preset are both given/],

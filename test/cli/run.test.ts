@@ -298,6 +298,19 @@ test('when nobody reads the output any more, the engines end without a word, and
   expect(world.err()).toBe(said);
 });
 
+test.each([
+  [['--max-tokens', '5'], '--max-tokens is of no use to a made conversation'],
+  [
+    ['--mode', 'unidirectional', '--audit', '20%'],
+    '--audit is of no use where nothing is pulled: add bidirectional',
+  ],
+])('what it would not use is refused: %j', async (options, sentence) => {
+  const world = fakeWorld();
+  expect(await main([...short, ...options], world.deps)).toBe(2);
+  expect(world.err()).toContain(sentence);
+  expect(world.clusters).toHaveLength(0);
+});
+
 test('several policies are for bench: run takes one, or a mix', async () => {
   const world = fakeWorld();
   expect(await main([...short, '--routing', 'random,least-request'], world.deps)).toBe(2);

@@ -25,7 +25,7 @@ async function closed(stream: Stream, argv: string, when: 'at once' | 'told some
   return { code, signal, other };
 }
 
-const run = (turns: number): string => `run --model nano --turns ${turns} --max-tokens 32`;
+const run = (turns: number): string => `run --model nano --turns ${turns}`;
 
 it('engines end, and the exit code says that the work was not done', async () => {
   const { code, signal, other } = await closed('stdout', run(3), 'at once');

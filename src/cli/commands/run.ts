@@ -28,7 +28,7 @@ import { wantOneRouting } from '../settings.ts';
 import { startCluster } from '../start-cluster.ts';
 import { plainStyle } from '../table.ts';
 import { followSpans, type Tracing } from '../tracing.ts';
-import { refuseUnused, unusedByEngines } from '../unused.ts';
+import { refuseUnused, unusedByRun } from '../unused.ts';
 import { checkFits, chooseConversations, mostOutputTokens } from '../workload.ts';
 
 export const runSpec: CommandSpec = {
@@ -70,7 +70,7 @@ export const runSpec: CommandSpec = {
 const MOST_KEPT_LOGITS = 32 * 2 ** 20;
 
 async function run(config: RunConfig, { deps, signal }: CommandContext, { given }: Asked): Promise<ExitCode> {
-  refuseUnused(given, unusedByEngines(config));
+  refuseUnused(given, unusedByRun(config));
   wantOneRouting(config);
   const { backend } = deps;
   const architecture = await backend.architecture(config.model);
