@@ -1,5 +1,6 @@
 /** What a benchmark says of pulls that did not happen, and beside published figures. */
 import { describe, expect, it } from 'vitest';
+import { printBench } from '../../src/cli/multiturn/output.ts';
 import { notPulled, publishedTable } from '../../src/cli/multiturn/tables.ts';
 import { plainStyle } from '../../src/cli/table.ts';
 import type { Experiment } from '../../src/measure/bench-report.ts';
@@ -33,6 +34,19 @@ describe('notPulled', () => {
     expect(notPulled(modesWith(pulled))).toEqual([]);
     expect(notPulled(modesWith({ pulled_tokens: 0 }))).toEqual([]);
   });
+});
+
+it('computing again is called cheaper only beside the mode that pulls', () => {
+  const ttft = (mode: string) => (mode === 'bidirectional' ? 90 : 40);
+  const report = benchReport({ rounds: 3, requests: 9, ttft });
+  const said = (): string => {
+    const parts: string[] = [];
+    printBench(report, { write: (text) => parts.push(text), isTTY: false, columns: 80 }, false);
+    return parts.join('').replaceAll('\n', ' ');
+  };
+  expect(said()).toContain('slower, between 0.44 and 0.44: here computing again was cheaper');
+  for (const { modes } of Object.values(report.experiments)) modes.bidirectional!.mode = 'decode-local';
+  expect(said()).toContain('slower, between 0.44 and 0.44.');
 });
 
 it('a p99 of ours is told from as many requests on as in the other tables', () => {

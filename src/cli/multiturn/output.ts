@@ -98,10 +98,7 @@ function printExperiment(experiment: Experiment, { print, say, c, style }: Print
       print(vllmTable(table, style));
     }
     if (mode.first_use_compilations)
-      say(
-        `${plural(mode.first_use_compilations, 'pipeline')} compiled meanwhile: times include it.`,
-        c.red,
-      );
+      say(`${plural(mode.first_use_compilations, 'pipeline')} compiled meanwhile: times include it.`, c.red);
   }
   if (waysOf(experiment).length > 0) {
     print(['', c.bold('ways side by side'), ...waySpeedTable(experiment, style)]);
@@ -145,12 +142,12 @@ function printExperiment(experiment: Experiment, { print, say, c, style }: Print
 }
 
 /** In words, what the interval of the mean's ratio says. */
-function howSure(outcome: Outcome, { low, high }: Ratio): string {
+function howSure(outcome: Outcome, { low, high }: Ratio, pulls: boolean): string {
   if (low === null || high === null) return 'too few requests to tell how sure that is';
   const range = `between ${low.toFixed(2)} and ${high.toFixed(2)}`;
   return {
     ahead: `faster, ${range}`,
-    behind: `slower, ${range}: here computing again was cheaper`,
+    behind: `slower, ${range}${pulls ? ': here computing again was cheaper' : ''}`,
     tie: `${TIE}, ${range}`,
   }[outcome];
 }
@@ -183,7 +180,7 @@ function verdicts(report: BenchReport): { text: string; tone: Tone }[] {
     const outcome = outcomeOf({ ratio: mean.ratio, low: mean.low, high: mean.high });
     const text =
       `${title}: ${name} has a mean TTFT of ${formatMs(mean.candidate)} ms against ${formatMs(mean.reference)} ms of ${comparison!.reference}: ` +
-      `${ratio(mean.ratio)}, p50 ${ratio(p50.ratio)}; ${howSure(outcome, mean)}.`;
+      `${ratio(mean.ratio)}, p50 ${ratio(p50.ratio)}; ${howSure(outcome, mean, candidate?.mode === 'bidirectional')}.`;
     return [{ text, tone: TONE_OF[outcome] }];
   });
   const wrong = compared.find(({ comparison }) => !comparison!.tokens_identical)?.comparison
