@@ -3,9 +3,11 @@
  * with what of them the host takes. Rounds alternate. No transfers.
  */
 import { ConfigError } from '../../errors.ts';
+import { isLavapipe } from '../../gpu/adapter-name.ts';
 import type { GpuDevice } from '../../gpu/device.ts';
 import { median } from '../../measure/statistics.ts';
 import { adapterForm } from '../../model/kernel-variants.ts';
+import { windowOf } from '../../model/layer-attention.ts';
 import { loadWeights } from '../../model/load.ts';
 import { matricesOf } from '../../model/matrices.ts';
 import type { Architecture, ModelWeights } from '../../model/types.ts';
@@ -13,7 +15,7 @@ import { systemClock } from '../../platform/clock.ts';
 import { nodePlatform, useAdapter } from '../../platform/node.ts';
 import { formatMs } from '../format.ts';
 import { left, plainStyle, renderTable, right } from '../table.ts';
-import { type DecodeCase, decode, engineAlone, longestOf, prefill, type StepTime } from './engine/alone.ts';
+import { type DecodeCase, decode, engineAlone, prefill, type StepTime } from './engine/alone.ts';
 import { COMPARISONS, type ComparisonName, comparedTable, compareEngines } from './engine/compare.ts';
 import { measureAttention } from './kernels/attention.ts';
 import { measureMatrix } from './kernels/matrices.ts';
@@ -29,10 +31,9 @@ const CASES: readonly DecodeCase[] = [
   { context: 512, sequences: 4 },
   { context: 4096, sequences: 1 },
 ];
-const LONGEST = longestOf(CASES);
 
 await runBench(async () => {
-  const options = benchOptions(
+  const options = await benchOptions(
     'bench:engine',
     'one engine alone: start, prefill and decode',
     { model: 'tiny', rounds: 5 },
@@ -50,9 +51,11 @@ await runBench(async () => {
   const weights = await loadWeights({ name: options.model, files, dtype: 'f16', seed: 0 });
   if (compare) {
     const comparison = COMPARISONS[compare as ComparisonName];
-    const figures = await compareEngines(weights, options.rounds, comparison);
+    const figures = await compareEngines(weights, options.rounds, comparison, isLavapipe(adapter));
     const head = `prefill and decode steps of ${options.model} on ${adapter.name}: ${compare}, medians`;
-    report(options, [head, '', ...comparedTable(figures, comparison)], { model: options.model, figures });
+    const { names } = comparison;
+    const about = { adapter: adapter.name, model: options.model, compare, names };
+    report(options, [head, '', ...comparedTable(figures, comparison)], { ...about, figures });
   } else {
     await measureEngine(options, adapter.name, weights, begun);
   }
@@ -66,11 +69,6 @@ async function measureEngine(
   begun: number,
 ): Promise<void> {
   const { architecture } = weights;
-  if (architecture.maxModelLen < LONGEST) {
-    throw new ConfigError(
-      `${options.model} goes up to ${architecture.maxModelLen} tokens: wanted ${LONGEST}`,
-    );
-  }
   const engine = await engineAlone(weights, { promptTokens: PROMPT, cases: CASES });
   const { gpu, runner } = engine;
   try {
@@ -147,14 +145,19 @@ async function kernelsAlone(gpu: GpuDevice, architecture: Architecture): Promise
   // A GPU is slow again after the host has made each kernel's operands: until it is not, and the best counts.
   const bench = workbench(gpu, gpu.report.software ? 1 : 9);
   const { numLayers, headDim, numHeads: heads, numKvHeads: kvHeads } = architecture;
-  let ms = 0;
+  let matricesMs = 0;
   for (const [name, { inputs: k, outputs: n }] of Object.entries(matricesOf(architecture))) {
     if (name === 'lm head') continue;
-    ms += Math.min(...(await measureMatrix(bench, form, { name, m: PROMPT, k, n })).ms);
+    matricesMs += Math.min(...(await measureMatrix(bench, form, { name, m: PROMPT, k, n })).ms);
   }
   const rows = { rows: PROMPT, context: PROMPT, headDim, heads, kvHeads };
-  ms += Math.min(...(await measureAttention(bench, form, rows)).ms);
-  return numLayers * ms;
+  const windows = Array.from({ length: numLayers }, (_, layer) => windowOf(architecture, layer));
+  let attentionMs = 0;
+  for (const window of new Set(windows)) {
+    const layers = windows.filter((each) => each === window).length;
+    attentionMs += layers * Math.min(...(await measureAttention(bench, form, { ...rows, window })).ms);
+  }
+  return numLayers * matricesMs + attentionMs;
 }
 
 function table(rows: readonly [string, readonly number[]][]): string[] {

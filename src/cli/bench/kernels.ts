@@ -22,7 +22,7 @@ import {
 } from './kernels/attention.ts';
 import { DECODE_CONTEXTS, type DecodeStepFigure, measureDecodeSteps } from './kernels/decode-step.ts';
 import { type MatrixCase, type MatrixFigure, matrixCases, measureMatrix } from './kernels/matrices.ts';
-import { type Workbench, workbench } from './kernels/workbench.ts';
+import { joined, type Workbench, workbench } from './kernels/workbench.ts';
 import { benchOptions, report, runBench } from './options.ts';
 
 /** Five layers in six have a window of 128 tokens. */
@@ -40,7 +40,7 @@ interface WindowFigure {
 const SPEED_COLUMNS: readonly Column[] = right('ms', 'GFLOP/s', 'of', 'GB/s', 'of', 'error');
 
 await runBench(async () => {
-  const options = benchOptions(
+  const options = await benchOptions(
     'bench:kernels',
     'each kernel alone, against the adapter and float64',
     { model: 'tiny', rounds: 7 },
@@ -93,6 +93,7 @@ await runBench(async () => {
         `kernels in the shapes of ${options.model} on ${adapter.name}`,
         `at most ${ceilings.gflops.toFixed(1)} GFLOP/s (multiply-adds in registers) and ${ceilings.readGbps.toFixed(2)} GB/s (plain reads)`,
         `the best of ${options.rounds} rounds, [the median in ms]; error against float64;`,
+        'ratio: of medians where those are shown, else of the best;',
         'of read: of the rate at which one dispatch reads the same bytes and does nothing else',
         '',
         ...matrixTable(matrices, ceilings),
@@ -143,11 +144,6 @@ async function compareHalves(
   } finally {
     gpu.destroy();
   }
-}
-
-/** The figure of the first turn, with the times of all. */
-function joined<K extends string, T extends { ms: number[] }>(turns: readonly Record<K, T>[], of: K): T {
-  return { ...turns[0]![of], ms: turns.flatMap((turn) => turn[of].ms) };
 }
 
 /** Both again and again, so that what else the machine does meets both. */
@@ -217,7 +213,7 @@ function halvesTable(figures: readonly HalvesFigure[]): string[] {
   const rows = figures.map(({ f32, f16 }) => {
     const [mine, other] = [median(f16.ms), median(f32.ms)];
     const { name, m, k, n, kernel } = f16;
-    const times = [formatMs(mine), formatMs(other), (mine / other).toFixed(2)];
+    const times = [middle(f16.ms), middle(f32.ms), (mine / other).toFixed(2)];
     return [name, `${m} x ${k} x ${n}`, kernel, ...times, f16.error.toExponential(0)];
   });
   return renderTable(columns, rows, plainStyle);

@@ -30,6 +30,8 @@ interface Figure {
   /** Milliseconds by round; null with a reason when it could not run. */
   ms: number[] | null;
   why: string | null;
+  /** It is not installed. */
+  missing: boolean;
   /** Ours is so many times faster: the median over the rounds of its time by ours. */
   ratio: number | null;
   /** Largest difference from float64, as a part of the larger of 1 and the value. */
@@ -37,7 +39,7 @@ interface Figure {
 }
 
 await runBench(async () => {
-  const options = benchOptions(
+  const options = await benchOptions(
     'bench:peers',
     'matrix products and a whole model, ours and of other libraries (optional installs)',
     {
@@ -54,7 +56,7 @@ await runBench(async () => {
     figures.push(...(await compare(shape, options.adapter, options.rounds)));
   }
   const models = await compareModels(options.model, options.adapter, options.rounds);
-  const missing = [...figures.map(({ ms }) => ms), ...models.map(({ answers }) => answers)].includes(null);
+  const missing = [...figures, ...models].some((each) => each.missing);
   report(
     options,
     [
@@ -73,8 +75,10 @@ await runBench(async () => {
           ]
         : []),
     ],
-    { adapter: adapter.name, rounds: options.rounds, figures, models },
+    { adapter: adapter.name, model: options.model, rounds: options.rounds, figures, models },
   );
+  const [ours] = models;
+  if (ours?.why) throw new InternalError(`our own engine failed: ${ours.why}`);
 });
 
 async function compare(shape: Shape, adapter: string, rounds: number): Promise<Figure[]> {
@@ -109,6 +113,7 @@ async function measure(
       contender,
       ms: [],
       why: null,
+      missing: false,
       ratio: null,
       error: 0,
       child,
@@ -118,6 +123,7 @@ async function measure(
     if (answer.kind === 'missing' || answer.kind === 'failed') {
       figure.ms = null;
       figure.why = answer.why;
+      figure.missing = answer.kind === 'missing';
     }
   }
   for (let round = 0; round < rounds; round++) {

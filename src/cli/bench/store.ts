@@ -29,7 +29,7 @@ const LOOKUP = 1000;
 const FOOTPRINTS = [0.01, 0.05, 0.2] as const;
 
 await runBench(async () => {
-  const options = benchOptions(
+  const options = await benchOptions(
     'bench:store',
     "a store's eviction policies, its folder, loads and saves; hits on a trace (--model none: without engines)",
     { model: 'tiny', rounds: 7 },
@@ -118,6 +118,13 @@ function heldOf(catalog: BlockCatalog, hashes: readonly string[]): readonly stri
 }
 
 function readTrace(path: string): string[][] {
+  const requests = parseTrace(path);
+  if (requests.every((keys) => keys.length === 0))
+    throw new ConfigError(`--trace ${path} has no request with hash_ids: wanted one at least`);
+  return requests;
+}
+
+function parseTrace(path: string): string[][] {
   try {
     return readFileSync(path, 'utf8')
       .split('\n')
@@ -136,7 +143,7 @@ function hitRates(trace: readonly string[][]) {
   const asked = trace.reduce((sum, keys) => sum + keys.length, 0);
   const rates = EVICTIONS.map((name) => ({
     name,
-    shares: FOOTPRINTS.map((share) => found(name, Math.round(different * share), trace) / asked),
+    shares: FOOTPRINTS.map((share) => found(name, Math.max(1, Math.round(different * share)), trace) / asked),
   }));
   return { different, asked, rates, unbounded: found('lru', different, trace) / asked };
 }

@@ -25,10 +25,14 @@ const DECODING = [1, 4] as const;
 const MAX_MODEL_LEN = 512;
 
 await runBench(async () => {
-  const options = benchOptions('bench:transfer', 'KV copied between P and D, against its slowest stage', {
-    model: 'tiny',
-    rounds: 7,
-  });
+  const options = await benchOptions(
+    'bench:transfer',
+    'KV copied between P and D, against its slowest stage',
+    {
+      model: 'tiny',
+      rounds: 7,
+    },
+  );
   const config = parseRunConfig({ model: options.model, adapter: options.adapter });
   const architecture = await loadArchitecture(config.model, await nodePlatform.openModel(config.model));
   const adapter = await useAdapter(config.adapter);

@@ -2,6 +2,7 @@
 import { EngineCore } from '../../../engine/engine-core.ts';
 import { FULL_GROUP } from '../../../engine/kv-cache-spec.ts';
 import { DEFAULT_SAMPLING } from '../../../engine/sampling.ts';
+import { ConfigError } from '../../../errors.ts';
 import type { GpuDevice } from '../../../gpu/device.ts';
 import type { RawSpan } from '../../../measure/spans.ts';
 import { type ModelOnDevice, type OnDeviceOptions, putOnDevice } from '../../../model/on-device.ts';
@@ -10,7 +11,10 @@ import type { ModelWeights } from '../../../model/types.ts';
 import { systemClock } from '../../../platform/clock.ts';
 import { nodePlatform } from '../../../platform/node.ts';
 
-/** Steps of a case in a round; the first, which prefills, is not counted. */
+/**
+ * Tokens of each sequence of a case in a round. Not counted: steps that prefill, the first that does not, and those in which some
+ * sequences, which were prefilled earlier, have ended.
+ */
 const DECODE_STEPS = 12;
 const BLOCK_SIZE = 16;
 
@@ -43,18 +47,21 @@ export interface AloneOptions extends Pick<OnDeviceOptions, 'fuse' | 'subgroups'
   cases: readonly DecodeCase[];
 }
 
-/** With room for all cases at once. Throws AdapterError or ModelError. */
+/** With room for all cases at once. Throws AdapterError or ModelError, or ConfigError where the model's context is too short. */
 export async function engineAlone(
   weights: ModelWeights,
   { promptTokens, cases, ...own }: AloneOptions,
 ): Promise<EngineAlone> {
-  const { vocabSize } = weights.architecture;
+  const { name, vocabSize, maxModelLen } = weights.architecture;
+  const longest = longestOf(cases);
+  if (maxModelLen < longest)
+    throw new ConfigError(`${name} goes up to ${maxModelLen} tokens: wanted ${longest}`);
   const tokens = cases.reduce((sum, { context, sequences }) => sum + sequences * (context + DECODE_STEPS), 0);
   const numBlocks = 1 + Math.ceil((tokens + 2 * promptTokens) / BLOCK_SIZE) + 16;
   const limits = {
     maxNumBatchedTokens: promptTokens,
     maxNumSeqs: 8,
-    maxModelLen: longestOf(cases),
+    maxModelLen: longest,
   };
   const spans: RawSpan[] = [];
   const onDevice = await putOnDevice(nodePlatform, weights, {
@@ -106,7 +113,7 @@ export async function engineAlone(
 }
 
 /** Tokens of the longest case, what it decodes included. */
-export const longestOf = (cases: readonly DecodeCase[]): number =>
+const longestOf = (cases: readonly DecodeCase[]): number =>
   Math.max(...cases.map(({ context }) => context)) + DECODE_STEPS;
 
 /** Milliseconds of a prompt that nothing of is cached. */
@@ -124,7 +131,7 @@ export async function prefill(
 
 /** `name`: another one in each round. */
 export async function decode(
-  { core, busy, vocabSize }: EngineAlone,
+  { core, busy, vocabSize }: Pick<EngineAlone, 'core' | 'busy' | 'vocabSize'>,
   { context, sequences }: DecodeCase,
   name: string,
 ): Promise<StepTime[]> {
@@ -132,14 +139,15 @@ export async function decode(
     add(core, `${name} ${context} ${s}`, promptOf(context, vocabSize, s), DECODE_STEPS);
   }
   const times: StepTime[] = [];
-  let outputs = 0;
+  const begun = new Set<string>();
   while (core.poll()) {
+    const onlyDecodes = begun.size === sequences;
     const [start, busyBefore, processor] = [systemClock.now(), busy(), process.cpuUsage()];
-    outputs += (await core.step()).length;
+    const outputs = await core.step();
     const ms = systemClock.now() - start;
     const { user, system } = process.cpuUsage(processor);
-    // All have their first token: from now on steps only decode.
-    if (outputs > sequences)
+    for (const { requestId } of outputs) begun.add(requestId);
+    if (onlyDecodes && outputs.length === sequences)
       times.push({ ms, hostMs: ms - (busy() - busyBefore), processorMs: (user + system) / 1000 });
   }
   return times.slice(1);

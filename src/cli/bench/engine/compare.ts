@@ -1,6 +1,6 @@
 /**
- * Two engines that differ in one thing, step for step in turn, with the driver's threads and without them: dispatches, time
- * by the clock, and processor time, which says more on a busy machine.
+ * Two engines that differ in one thing, step for step in turn, on lavapipe with the driver's threads and without them:
+ * dispatches, time by the clock, and processor time, which says more on a busy machine.
  */
 import { median } from '../../../measure/statistics.ts';
 import type { OnDeviceOptions } from '../../../model/on-device.ts';
@@ -27,15 +27,14 @@ const CASES: readonly DecodeCase[] = [64, 512].flatMap((context) =>
   [1, 4].map((sequences) => ({ context, sequences })),
 );
 const PROMPT = 512;
-/** Whether the driver has threads of its own. */
-const THREADS = [true, false];
 
 type Times = Pick<StepTime, 'ms' | 'processorMs'>;
 type Both<T> = readonly [T, T];
 
 export interface ComparedFigure {
   what: string;
-  driverThreads: boolean;
+  /** null: this driver's cannot be taken away. */
+  driverThreads: boolean | null;
   /** Of a decode step of one sequence; null: the adapter cannot time kernels, which is how they are counted. */
   dispatches: Both<number | null>;
   times: Both<readonly Times[]>;
@@ -45,9 +44,11 @@ export async function compareEngines(
   weights: ModelWeights,
   rounds: number,
   { options }: Comparison,
+  /** Whether the driver can do without threads of its own: lavapipe can. */
+  canDoWithout: boolean,
 ): Promise<ComparedFigure[]> {
   const figures: ComparedFigure[] = [];
-  for (const driverThreads of THREADS) {
+  for (const driverThreads of canDoWithout ? [true, false] : [null]) {
     const open = (own: Difference) =>
       engineAlone(weights, { ...own, driverThreads, promptTokens: PROMPT, cases: CASES });
     const engines: Both<EngineAlone> = [await open(options[0]), await open(options[1])];
@@ -62,7 +63,8 @@ export async function compareEngines(
       const prefills = figure(`prefill of ${PROMPT}`);
       const decodes = CASES.map(({ sequences, context }) => figure(`${sequences} at ${context}`));
       for (let round = 0; round < rounds; round++) {
-        process.stderr.write(`\rdriver threads ${driverThreads}: round ${round + 1} of ${rounds}`);
+        const threads = driverThreads === null ? '' : `driver threads ${driverThreads}: `;
+        process.stderr.write(`\r${threads}round ${round + 1} of ${rounds}`);
         const order = round % 2 ? ([0, 1] as const) : ([1, 0] as const);
         for (const side of order) prefills.times[side].push(await timePrefill(engines[side], round));
         for (const [i, each] of CASES.entries())
@@ -107,7 +109,7 @@ export function comparedTable(figures: readonly ComparedFigure[], { names }: Com
       return [formatMs(before), formatMs(after), (before / after).toFixed(2)];
     };
     return [
-      `${driverThreads ? 'yes' : 'no'}, ${what}`,
+      `${driverThreads === null ? '-' : driverThreads ? 'yes' : 'no'}, ${what}`,
       dispatches[0] === null ? '?' : `${dispatches[0]} to ${dispatches[1]}`,
       ...cells(({ ms }) => ms),
       ...cells(({ processorMs }) => processorMs),

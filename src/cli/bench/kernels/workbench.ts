@@ -84,3 +84,13 @@ export const probes = (count: number, many = 64): number[] =>
   Array.from({ length: Math.min(many, count) }, (_, i) =>
     Math.floor(((i + 0.5) * count) / Math.min(many, count)),
   );
+
+/** The figure of the quickest turn, since rates are those of the best round, with the times of all. */
+export function joined<K extends string, T extends { ms: number[] }>(
+  turns: readonly Record<K, T>[],
+  of: K,
+): T {
+  const figures = turns.map((turn) => turn[of]);
+  const quickest = figures.reduce((a, b) => (Math.min(...b.ms) < Math.min(...a.ms) ? b : a));
+  return { ...quickest, ms: figures.flatMap(({ ms }) => ms) };
+}

@@ -1,6 +1,8 @@
 /** Who answers a prompt with a whole model on the same machine, greedily. llama.cpp is looked for, not required. */
-import { ConfigError } from '../../../errors.ts';
+import { AdapterError, ConfigError } from '../../../errors.ts';
+import { isLavapipe } from '../../../gpu/adapter-name.ts';
 import { loadWeights } from '../../../model/load.ts';
+import { adapterInUse } from '../../../platform/node/adapters.ts';
 import { nodePlatform } from '../../../platform/node.ts';
 import { type Answer, AnswerTimes, answer, engineAlone } from '../engine/alone.ts';
 
@@ -30,6 +32,9 @@ async function ours(
   { model, promptTokens, sequences, answerTokens }: Question,
   driverThreads: boolean | null,
 ): Promise<AnswerPrompts> {
+  const adapter = adapterInUse();
+  if (driverThreads === false && !(adapter && isLavapipe(adapter)))
+    throw new AdapterError("only lavapipe's driver can do without threads of its own");
   const files = await nodePlatform.openModel(model);
   const weights = await loadWeights({ name: model, files, dtype: 'f16', seed: 0 });
   const cases = [{ context: promptTokens + answerTokens, sequences }];

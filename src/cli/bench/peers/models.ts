@@ -26,6 +26,8 @@ export interface ModelFigure {
   /** Tokens a second by round, decoding of one sequence and of four; null with a reason when it could not run. */
   answers: { prefill: number; decode1: number; decode4: number }[] | null;
   why: string | null;
+  /** It is not installed. */
+  missing: boolean;
   /** Of its greedy tokens, those that are ours at the same place. */
   sameTokens: number;
 }
@@ -44,7 +46,7 @@ export async function compareModels(model: string, adapter: string, rounds: numb
       const child = fork(fileURLToPath(new URL('model-child.js', import.meta.url)), {
         stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
       });
-      const entry: Running = { answerer, child, rounds: [], why: null };
+      const entry: Running = { answerer, child, rounds: [], why: null, missing: false };
       running.push(entry);
       const question = {
         model,
@@ -65,6 +67,7 @@ export async function compareModels(model: string, adapter: string, rounds: numb
         standStill(running, entry);
         const said: Answer[] = [];
         for (const count of AT_ONCE) {
+          if (entry.why !== null) break;
           const answer = await tell(entry, { kind: 'round', prompts: prompts.slice(0, count) });
           if (answer) said.push(answer);
         }
@@ -90,11 +93,13 @@ interface Running {
   child: ChildProcess;
   rounds: Round[];
   why: string | null;
+  missing: boolean;
 }
 
 async function tell(entry: Running, message: ToAnswerer): Promise<Answer | null> {
   const said = await ask<FromAnswerer>(entry.child, message);
   if (said.kind === 'missing' || said.kind === 'failed') entry.why = said.why;
+  if (said.kind === 'missing') entry.missing = true;
   return said.kind === 'done' ? said.answer : null;
 }
 
@@ -112,6 +117,7 @@ function figuresOf(running: readonly Running[]): ModelFigure[] {
       answerer: entry.answerer,
       answers: entry.why === null ? rates : null,
       why: entry.why,
+      missing: entry.missing,
       sameTokens: ours.filter((token, i) => token === theirs[i]).length,
     };
   });

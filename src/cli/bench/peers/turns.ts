@@ -12,7 +12,10 @@ export function ask<Answer>(child: ChildProcess, message: object): Promise<Answe
       child.off('exit', ended);
       resolve(answer as Answer);
     });
-    child.send(message);
+    // One that has ended already says so no more.
+    child.send(message, (error) => {
+      if (error) ended();
+    });
   });
 }
 

@@ -1,9 +1,9 @@
 /** A store beside engines: loads of 16 MiB beside transfers between engines, and what saving costs TTFT and TPOT. */
 import { STORE_ADDRESS } from '../../../config/connectors.ts';
 import { parseRunConfig } from '../../../config/run.ts';
-import { TransferError } from '../../../errors.ts';
+import { RequestError, TransferError } from '../../../errors.ts';
 import { EngineCluster } from '../../../fleet/cluster.ts';
-import { clusterOptions } from '../../../fleet/from-config.ts';
+import { clusterOptions, forMeasuring } from '../../../fleet/from-config.ts';
 import { measureCopyRate } from '../../../lab/copy-rates.ts';
 import { ClusterTarget } from '../../../lab/multiturn/cluster-target.ts';
 import { pathChoice } from '../../../lab/multiturn/paths.ts';
@@ -20,6 +20,7 @@ import { DEFAULT_CHUNK_BYTES } from '../../../transport/chunks.ts';
 import { generateConversations, parseGenerator } from '../../../workload/generate.ts';
 import { LOWEST_TOKEN_ID } from '../../../workload/made.ts';
 import { Random } from '../../../workload/random.ts';
+import { formatInterval, formatPercent } from '../../format.ts';
 import { type BenchOptions, spread } from '../options.ts';
 import { slowestStage } from '../transfer/stages.ts';
 
@@ -63,7 +64,7 @@ export async function measureWithEngines({
   const architecture = await loadArchitecture(model, await nodePlatform.openModel(model));
   const adapter = await useAdapter(wanted);
   const count = Math.round(LOAD_BYTES / kvBlockBytes(architecture, config.blockSize, config.kvDtype));
-  const options = clusterOptions(config, architecture, adapter.software);
+  const options = forMeasuring(clusterOptions(config, architecture, adapter.software));
   const pool = { numBlocks: count + 1, enablePrefixCaching: false };
   const cluster = await EngineCluster.start(nodePlatform, {
     ...{ ...options, prefill: pool, decode: pool, store: { bytes: 4 * LOAD_BYTES, eviction: 's3fifo' } },
@@ -124,7 +125,7 @@ async function measureSaving(cluster: EngineCluster, rounds: number, vocabSize: 
     for (const way of round % 2 === 0 ? ways : ways.toReversed()) {
       // Nothing is pulled back either: there is one turn.
       const arm = { mode: 'unidirectional' as const, threshold: 0, path: way.path };
-      const { requests, carried } = await runArm(cluster, target, pools, arm, conversations, {
+      const { requests, errors, carried } = await runArm(cluster, target, pools, arm, conversations, {
         ...{ round: Math.max(1, round), numClients: 2, maxActive: 2, maxRequests: null, maxTurns: null },
         ...{ requestRate: 0, pick: 'round_robin', warmupStep: false, earlyStop: false, auditor: null },
         ...{ limitTokens: { min: 0, max: 0 }, seed: 1, signal: new AbortController().signal },
@@ -134,6 +135,8 @@ async function measureSaving(cluster: EngineCluster, rounds: number, vocabSize: 
           onRequest() {},
         },
       });
+      const [failure] = errors.keys();
+      if (failure !== undefined) throw new RequestError(`${way.path.name}: ${failure}`);
       if (round === 0) continue;
       way.requests.push(...requests);
       savedBytes += carried!.pToStore + carried!.dToStore;
@@ -174,8 +177,9 @@ export function engineLines(found: StoreWithEngines): string[] {
 /** What saving adds, with its interval. */
 function costOf({ ratio, low, high }: Ratio): string {
   if (ratio === null || low === null || high === null) return 'not known';
-  const added = (value: number): string => `${(100 * (1 / value - 1)).toFixed(1)}%`;
-  const cost = 1 / ratio - 1;
-  const judged = cost <= SAVING_GOAL ? 'within' : 1 / high - 1 <= SAVING_GOAL ? 'not told from it' : 'MISSED';
-  return `${added(ratio)} [${added(high)}, ${added(low)}]: ${judged}`;
+  const added = (of: number): number => 1 / of - 1;
+  const cost = { value: added(ratio), low: added(high), high: added(low) };
+  const judged =
+    cost.value <= SAVING_GOAL ? 'within' : cost.low <= SAVING_GOAL ? 'not told from it' : 'MISSED';
+  return `${formatInterval(cost, formatPercent)}: ${judged}`;
 }

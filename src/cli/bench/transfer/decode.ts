@@ -1,6 +1,6 @@
 /** What a pull costs the holder: D decodes, P reads blocks from it meanwhile, and D's steps are timed by their outputs. */
 import { DEFAULT_SAMPLING } from '../../../engine/sampling.ts';
-import { TransferError } from '../../../errors.ts';
+import { fromWire, type KvferryError, TransferError } from '../../../errors.ts';
 import type { ThreadEngine } from '../../../fleet/thread-engine.ts';
 import { measureCopyRate } from '../../../lab/copy-rates.ts';
 import { median, quantile } from '../../../measure/statistics.ts';
@@ -41,6 +41,9 @@ const PULLS_A_ROUND = 8;
 const QUIET_STEPS = 12;
 /** Of the holder's stages alone, after each round. */
 const ALONE_ROUNDS = 3;
+/** Of a request, so that it goes on beside all pulls of a round. */
+const MOST_TOKENS = 400;
+const TOO_SLOW = `D generated ${MOST_TOKENS} tokens before ${PULLS_A_ROUND} pulls beside them were done: pulls are too slow for its steps`;
 /** The first steps after a prefill are no decode steps, or are slowed by what it left. */
 const SETTLING_STEPS = 3;
 
@@ -97,6 +100,8 @@ class Steps {
   readonly #atMs: number[] = [];
   #requestIds: string[] = [];
   #sequences = 0;
+  /** Why no more steps will come. */
+  #over: KvferryError | null = null;
   #wake: () => void = () => {};
   #stop: () => void = () => {};
 
@@ -107,9 +112,12 @@ class Steps {
   async begin(sequences: number, name: string): Promise<void> {
     this.#sequences = sequences;
     this.#stop = this.#engine.onEvent((event) => {
-      // A step with fewer outputs is one in which a prompt was still being computed.
-      if (event.kind !== 'outputs' || event.outputs.length < this.#sequences) return;
-      this.#atMs.push(event.atMs);
+      if (event.kind === 'dead') this.#over = fromWire(event.error);
+      if (event.kind === 'outputs') {
+        if (event.outputs.some(({ finish }) => finish)) this.#over = new TransferError(TOO_SLOW);
+        // A step with fewer outputs is one in which a prompt was still being computed.
+        if (event.outputs.length >= this.#sequences) this.#atMs.push(event.atMs);
+      }
       this.#wake();
     });
     const promptTokenIds = Array.from({ length: PROMPT_TOKENS }, (_, i) => 8 + ((i * 37) % 400));
@@ -120,7 +128,7 @@ class Steps {
         promptTokenIds,
         kvTransferParams: null,
         cacheSalt: null,
-        sampling: { ...DEFAULT_SAMPLING, maxTokens: 400, ignoreEos: true },
+        sampling: { ...DEFAULT_SAMPLING, maxTokens: MOST_TOKENS, ignoreEos: true },
       });
     }
   }
@@ -129,10 +137,11 @@ class Steps {
     return this.#atMs.length;
   }
 
-  /** Resolves after so many more steps. */
+  /** Resolves after so many more steps. Throws where the requests, or the engine, end before. */
   async more(steps: number): Promise<void> {
     const wanted = this.#atMs.length + steps;
     while (this.#atMs.length < wanted) {
+      if (this.#over) throw this.#over;
       await new Promise<void>((resolve) => {
         this.#wake = resolve;
       });

@@ -4,13 +4,13 @@
  */
 import { HANDOVERS, type Handover, parseRunConfig } from '../../../config/run.ts';
 import { EngineCluster } from '../../../fleet/cluster.ts';
-import { clusterOptions } from '../../../fleet/from-config.ts';
+import { clusterOptions, forMeasuring } from '../../../fleet/from-config.ts';
 import type { Span, SpanName, TurnSide } from '../../../measure/spans.ts';
 import { median } from '../../../measure/statistics.ts';
 import { loadArchitecture } from '../../../model/load.ts';
 import { nodePlatform, useAdapter } from '../../../platform/node.ts';
 import { parseLink } from '../../../transport/link.ts';
-import { formatMs } from '../../format.ts';
+import { formatFigures, formatMs } from '../../format.ts';
 import { left, plainStyle, renderTable, right } from '../../table.ts';
 import { benchOptions, report, runBench } from '../options.ts';
 
@@ -36,7 +36,7 @@ interface Case {
 
 await runBench(async () => {
   const what = 'what is left of a hand-over after the last chunk, pulled and streamed';
-  const options = benchOptions('bench:handover', what, { model: 'tiny', rounds: 5 });
+  const options = await benchOptions('bench:handover', what, { model: 'tiny', rounds: 5 });
   const config = parseRunConfig({
     model: options.model,
     adapter: options.adapter,
@@ -46,7 +46,7 @@ await runBench(async () => {
   });
   const architecture = await loadArchitecture(config.model, await nodePlatform.openModel(config.model));
   const adapter = await useAdapter(config.adapter);
-  const base = clusterOptions(config, architecture, adapter.software);
+  const base = forMeasuring(clusterOptions(config, architecture, adapter.software));
   const cluster = await EngineCluster.start(nodePlatform, {
     ...base,
     mode: 'unidirectional',
@@ -61,7 +61,7 @@ await runBench(async () => {
         const chunks = Math.ceil(promptTokens / CHUNK);
         const one: Case = { link, promptTokens, chunks, rounds: { pull: [], streamed: [] } };
         for (let round = 0; round < options.rounds; round++) {
-          for (const handover of HANDOVERS) {
+          for (const handover of round % 2 === 0 ? HANDOVERS : HANDOVERS.toReversed()) {
             await cluster.configure({ handover, link: link === null ? null : parseLink(link) });
             one.rounds[handover].push(await measure(cluster, promptTokens, round));
           }
@@ -121,7 +121,7 @@ function table(cases: readonly Case[]): string[] {
     const readMs = middle(pull, 'readMs');
     const leftMs = middle(streamed, 'leftMs');
     return [
-      link ?? 'none',
+      link === null ? 'none' : `${formatFigures(parseLink(link).bytesPerSecond / 1e6)} MB/s, modelled`,
       String(promptTokens),
       String(chunks),
       formatMs(readMs),
