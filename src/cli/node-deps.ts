@@ -1,7 +1,7 @@
 /** The commands' dependencies in Node: the terminal, files, signals, and engines in worker threads. */
 import { once } from 'node:events';
-import { constants, createReadStream } from 'node:fs';
-import { access, open, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { createReadStream } from 'node:fs';
+import { open, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import pc from 'picocolors';
 import { redisUrl, withoutPassword } from '../config/store-url.ts';
@@ -25,6 +25,7 @@ import type { Backend, CliDeps, TextFile } from './deps.ts';
 import { nodeDoctor } from './node-doctor.ts';
 import { processOutputs } from './node-output.ts';
 import { startSimulationThread } from './node-simulation.ts';
+import { checkWritable, refuse } from './user-files.ts';
 
 export async function nodeDeps(): Promise<CliDeps> {
   const { version } = JSON.parse(await readFile(path.join(packageRoot, 'package.json'), 'utf8')) as {
@@ -44,7 +45,7 @@ export async function nodeDeps(): Promise<CliDeps> {
       return found?.isFile() ? `${found.dev}:${found.ino}` : null;
     },
     writeTextFile: (file, content) => writeFile(file, content).catch((error) => refuse('write', file, error)),
-    checkWritable: (file) => checkWritable(file).catch((error) => refuse('write', file, error)),
+    checkWritable,
     createTextFile,
     makeDirectory: async (directory) => {
       await makeDirectory(path.resolve(directory)).catch((error) =>
@@ -203,26 +204,3 @@ const TOKENIZER_FILES = [
   'config.json',
   'chat_template.jinja',
 ];
-
-const REASONS: Record<string, string> = {
-  ENOENT: 'there is no such file or directory',
-  EACCES: 'permission denied',
-  EISDIR: 'it is a directory',
-  ENOTDIR: 'a part of the path is no directory',
-  EEXIST: 'a file of that name is in the way',
-};
-
-/** An existing file must be writable itself, a new one needs a folder that is. Rejects as opening it would. */
-async function checkWritable(file: string): Promise<void> {
-  const found = await stat(file).catch((error: NodeJS.ErrnoException) => {
-    if (error.code !== 'ENOENT') throw error;
-    return null;
-  });
-  if (found?.isDirectory()) throw Object.assign(new Error('it is a directory'), { code: 'EISDIR' });
-  await access(found ? file : path.dirname(path.resolve(file)), constants.W_OK);
-}
-
-function refuse(what: string, file: string, error: NodeJS.ErrnoException): never {
-  const reason = REASONS[error.code ?? ''] ?? error.message;
-  throw new ConfigError(`cannot ${what} ${file}: ${reason}; give another path`, { cause: error });
-}

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { growth, type MemoryMark } from '../../src/cli/bench/server-memory.ts';
+import { growth, type MemoryMark, memoryLines, noFault } from '../../src/cli/bench/server-memory.ts';
 
 const MIB = 2 ** 20;
 const before: MemoryMark = { requests: 0, live: 40 * MIB, gpu: 70 * MIB, shared: 4 * MIB, resident: null };
@@ -23,4 +23,11 @@ it('what grows in the second half of a load is a fault: any byte of a device, an
 it('what a short load leaves is not judged: code is still being compiled', () => {
   const short = { ...after, requests: 7000, live: 80 * MIB };
   expect(growth({ before, half, after: short })).toEqual([]);
+  expect(noFault({ before, half, after: short })).toMatch(/too few requests to tell whether memory grows$/);
+  expect(noFault({ before, half, after })).toMatch(/no growth of memory$/);
+});
+
+it('nothing is told of a request where there was none', () => {
+  expect(memoryLines({ before, half, after }).join()).toContain('(175 bytes a request at last)');
+  expect(memoryLines({ before, half, after: half }).join()).not.toMatch(/NaN|a request/);
 });

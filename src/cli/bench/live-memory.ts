@@ -92,9 +92,11 @@ function askEngines(channel: BroadcastChannel, round: number, roundMs: number): 
 
 /** The same of a process that answers this one. */
 export function askLiveMemory(child: ChildProcess): Promise<number> {
-  child.send(ASK);
   return new Promise((resolve, reject) => {
     const gone = () => reject(new EngineDeadError('the process ended before it told its memory'));
+    child.send(ASK, (error) => {
+      if (error) gone();
+    });
     child.once('exit', gone);
     child.once('message', (answer) => {
       child.off('exit', gone);

@@ -4,7 +4,6 @@
  * stays in use, or memory grows. Times are reported; they hold nothing up. With `--duration` a mixed load under faults in
  * its place: load/hour.ts.
  */
-import type { ChildProcess } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { durationMs } from '../../config/bench-schema.ts';
@@ -12,11 +11,11 @@ import { ConfigError } from '../../errors.ts';
 import { FAULTS, type FaultKind } from '../../faults/schedule.ts';
 import { quantile } from '../../measure/statistics.ts';
 import { bundled } from '../../platform/node/paths.ts';
+import { useAdapter } from '../../platform/node.ts';
 import { left, plainStyle, renderTable, right } from '../table.ts';
 import { type HourFigures, runHour } from './load/hour.ts';
 import {
   type Answer,
-  agent,
   badRequests,
   chatBody,
   memoryOf,
@@ -28,8 +27,8 @@ import {
   TTL_SECONDS,
   textOf,
 } from './load/requests.ts';
-import { type BenchOptions, benchOptions, report, runBench } from './options.ts';
-import { growth, memoryLines } from './server-memory.ts';
+import { type BenchOptions, benchOptions, refuseGiven, report, runBench } from './options.ts';
+import { growth, memoryLines, noFault } from './server-memory.ts';
 
 const RATE = 200;
 const GOOD_EVERY = 10;
@@ -65,11 +64,13 @@ await runBench(async () => {
   const what = `${RATE} requests a second at a server, one in ${GOOD_EVERY} good; a round is a second`;
   const own = {
     'duration TIME': 'in place of that a mixed load under faults for so long: 60m, 90s',
-    'seed N': 'of that load (1)',
+    'seed N': 'of what clients do and of the faults in that load (1)',
   };
-  const options = benchOptions('bench:serve', what, { model: 'nano', rounds: 60 }, own);
+  const options = await benchOptions('bench:serve', what, { model: 'nano', rounds: 60 }, own);
   if (options.own.duration !== undefined) return mixed(options);
-  const { child, urls } = await startServer(bundled('kvferry'), options);
+  refuseGiven(options, ['seed'], 'is of the load of --duration');
+  const adapter = await useAdapter(options.adapter);
+  const { child, urls, stop } = await startServer(bundled('kvferry'), options);
   try {
     const chat = `${urls.router}/v1/chat/completions`;
     const expected: string[] = [];
@@ -111,6 +112,7 @@ await runBench(async () => {
     const marks = { before, half, after: await memory.mark(total) };
     for (const fault of [...growth(marks), ...(await stillUsed(urls))]) tally.fault(fault);
     const figures = {
+      adapter: adapter.name,
       model: options.model,
       seconds,
       requests: total,
@@ -130,28 +132,19 @@ await runBench(async () => {
       options,
       [
         '',
-        `${figures.requests} requests in ${seconds.toFixed(1)} s at ${options.model}, one in ${GOOD_EVERY} good`,
+        `${figures.requests} requests in ${seconds.toFixed(1)} s at ${options.model} on ${adapter.name}, one in ${GOOD_EVERY} good`,
         `good: ${good.answered} answered right, ${good.refused_503} told to come back; half within ${shown(good.p50_ms)}, 99 % within ${shown(good.p99_ms)}`,
         `bad:  ${refused.answered} refused; half within ${shown(refused.p50_ms)}, 99 % within ${shown(refused.p99_ms)}`,
         ...memoryLines(marks),
-        faults.length === 0
-          ? 'no fault: no wrong answer, no 500, no block in use at the end, no growth of memory'
-          : faults.join('\n'),
+        faults.length === 0 ? noFault(marks) : faults.join('\n'),
       ],
       figures,
     );
     if (faults.length > 0) process.exitCode = 1;
   } finally {
-    await stop(child);
+    await stop();
   }
 });
-
-async function stop(child: ChildProcess): Promise<void> {
-  agent.destroy();
-  const ended = new Promise((resolve) => child.once('exit', resolve));
-  child.kill('SIGTERM');
-  await ended;
-}
 
 async function mixed(options: BenchOptions): Promise<void> {
   const { duration, seed: given = '1' } = options.own;
@@ -161,8 +154,10 @@ async function mixed(options: BenchOptions): Promise<void> {
     throw new ConfigError(`--duration is ${duration}: wanted a time above 0, such as 60m or 90s`);
   if (!Number.isInteger(seed) || seed < 0)
     throw new ConfigError(`--seed is ${given}: wanted a whole number from 0 on`);
+  refuseGiven(options, ['rounds'], 'is of no use with --duration');
+  const adapter = await useAdapter(options.adapter);
   const entry = fileURLToPath(new URL('./load/server.js', import.meta.url));
-  const { child, urls } = await startServer(entry, options);
+  const { child, urls, stop } = await startServer(entry, options);
   try {
     const figures = await runHour({
       urls,
@@ -174,14 +169,15 @@ async function mixed(options: BenchOptions): Promise<void> {
           `\r${Math.floor(seconds)} of ${ms / 1000} s: ${requests} requests, ${struck} faults put in, ${faults} found `,
         ),
     });
-    report(options, hourLines(figures, options.model), { model: options.model, ...figures });
+    const about = { adapter: adapter.name, model: options.model };
+    report(options, hourLines(figures, about), { ...about, ...figures });
     if (Object.keys(figures.faults).length > 0) process.exitCode = 1;
   } finally {
-    await stop(child);
+    await stop();
   }
 }
 
-function hourLines(figures: HourFigures, model: string): string[] {
+function hourLines(figures: HourFigures, about: { adapter: string; model: string }): string[] {
   const { seconds, seed, requests, clients, struck, memory, faults } = figures;
   const count = (n: number) => n.toLocaleString('en');
   const rows = Object.entries(clients).map(([kind, { right, told, left, p50_ms, p99_ms }]) => {
@@ -191,7 +187,7 @@ function hourLines(figures: HourFigures, model: string): string[] {
   const happened = Object.entries(struck).map(([kind, times]) => `${times} ${FAULTS[kind as FaultKind]}`);
   return [
     '',
-    `${count(requests)} requests in ${seconds.toFixed(0)} s at ${model}, seed ${seed}`,
+    `${count(requests)} requests in ${seconds.toFixed(0)} s at ${about.model} on ${about.adapter}, seed ${seed}`,
     ...renderTable(
       [left('a client that'), ...right('right', 'told to come back', 'left', 'half within', '99 %')],
       rows,
@@ -199,9 +195,7 @@ function hourLines(figures: HourFigures, model: string): string[] {
     ),
     `put in: ${happened.join(', ') || 'nothing'}`,
     ...memoryLines(memory),
-    ...(found.length > 0
-      ? found
-      : ['no fault: no wrong answer, no 500, no block in use at the end, no growth of memory']),
+    ...(found.length > 0 ? found : [noFault(memory)]),
   ];
 }
 

@@ -4,26 +4,53 @@ import { parseArgs } from 'node:util';
 import { ConfigError, KvferryError } from '../../errors.ts';
 import { median } from '../../measure/statistics.ts';
 import { formatInterval, formatMs } from '../format.ts';
+import { checkWritable } from '../user-files.ts';
 
 export interface BenchOptions {
+  /** What it runs on; '' where it runs no engine. */
   adapter: string;
   model: string;
+  /** 0 where it knows no rounds. */
   rounds: number;
   /** true: to stdout. A string: to that file. */
   json: boolean | string;
   /** Of the benchmark's own options, those that were given. */
   own: Readonly<Record<string, string | undefined>>;
+  /** Names of all that were given. */
+  given: readonly string[];
 }
 
-/** `own`: further options with what their value is called (`trace FILE`), and what help says of each. Prints help and ends when asked to. Throws ConfigError. */
-export function benchOptions(
+/** Which of the options that most have it takes, by their defaults, and what its example gives. */
+interface Offered {
+  /** With a model comes an adapter. */
+  model?: string;
+  rounds?: number;
+  example?: string;
+}
+
+/**
+ * `own`: further options with what their value is called (`trace FILE`), and what help says of each. Prints help and ends when
+ * asked to. Throws ConfigError, also where --json cannot be written.
+ */
+export async function benchOptions(
   name: string,
   what: string,
-  defaults: { model: string; rounds: number },
+  { model, rounds, example }: Offered,
   own: Readonly<Record<string, string>> = {},
-): BenchOptions {
-  const args = process.argv.slice(2);
-  const names = Object.keys(own).map((option) => option.split(' ')[0]!);
+  args: readonly string[] = process.argv.slice(2),
+): Promise<BenchOptions> {
+  const all: Readonly<Record<string, string>> = {
+    ...(model === undefined
+      ? {}
+      : {
+          'adapter NAME': 'auto, gpu, lavapipe, swiftshader or part of a name (auto)',
+          'model NAME': `a preset or a directory (${model})`,
+        }),
+    ...(rounds === undefined ? {} : { 'rounds N': `rounds to measure (${rounds})` }),
+    ...own,
+    'json [FILE]': 'the figures as JSON, to FILE or stdout',
+  };
+  const nameOf = (option: string): string => option.split(' ')[0]!;
   // --json may stand without a file: parseArgs wants a value.
   const bare = args.flatMap((arg, i) =>
     arg === '--json' && (args[i + 1] ?? '--').startsWith('--') ? ['--json='] : [arg],
@@ -33,42 +60,43 @@ export function benchOptions(
     ({ values } = parseArgs({
       args: bare,
       options: {
-        adapter: { type: 'string', default: 'auto' },
-        model: { type: 'string', default: defaults.model },
-        rounds: { type: 'string', default: String(defaults.rounds) },
-        json: { type: 'string' },
-        ...Object.fromEntries(names.map((option) => [option, { type: 'string' as const }])),
-        help: { type: 'boolean', default: false },
+        ...Object.fromEntries(
+          Object.keys(all).map((option) => [nameOf(option), { type: 'string' as const }]),
+        ),
+        help: { type: 'boolean' },
       },
     }));
   } catch (error) {
     throw new ConfigError(`${(error as Error).message.split('. ')[0]}; --help lists the options`);
   }
   if (values.help) {
-    process.stdout.write(
-      `${name}: ${what}\n\n  --adapter NAME   auto, gpu, lavapipe, swiftshader or part of a name (auto)\n` +
-        `  --model NAME     a preset or a directory (${defaults.model})\n` +
-        `  --rounds N       rounds to measure (${defaults.rounds})\n` +
-        '  --json [FILE]    the figures as JSON, to FILE or stdout\n' +
-        Object.entries(own)
-          .map(([option, says]) => `  --${option.padEnd(13)}  ${says}\n`)
-          .join('') +
-        '\n' +
-        `example: npm run ${name} -- --adapter lavapipe --json figures.json\n`,
-    );
+    const lines = Object.entries(all).map(([option, says]) => `  --${option.padEnd(13)}  ${says}`);
+    const usual = example ?? (model === undefined ? '' : '--adapter lavapipe');
+    const command = ['npm', 'run', name, '--', ...(usual ? [usual] : []), '--json figures.json'].join(' ');
+    process.stdout.write(`${name}: ${what}\n\n${lines.join('\n')}\n\nexample: ${command}\n`);
     process.exit(0);
   }
-  const rounds = Number(values.rounds);
-  if (!Number.isInteger(rounds) || rounds < 1) {
+  const wanted = values.rounds === undefined ? rounds : Number(values.rounds);
+  if (wanted !== undefined && (!Number.isInteger(wanted) || wanted < 1))
     throw new ConfigError(`--rounds is ${values.rounds}: wanted a whole number, 1 or more`);
-  }
+  const { json } = values;
+  if (typeof json === 'string' && json !== '') await checkWritable(json);
   return {
-    adapter: String(values.adapter),
-    model: String(values.model),
-    rounds,
-    json: values.json === undefined ? false : values.json === '' ? true : String(values.json),
-    own: Object.fromEntries(names.map((option) => [option, values[option] as string | undefined])),
+    adapter: model === undefined ? '' : String(values.adapter ?? 'auto'),
+    model: String(values.model ?? model ?? ''),
+    rounds: wanted ?? 0,
+    json: json === undefined ? false : json === '' ? true : String(json),
+    own: Object.fromEntries(
+      Object.keys(own).map((option) => [nameOf(option), values[nameOf(option)] as string | undefined]),
+    ),
+    given: Object.keys(values),
   };
+}
+
+/** Throws ConfigError where one of these was given. `why`: such as 'is of no use with --duration'. */
+export function refuseGiven({ given }: BenchOptions, names: readonly string[], why: string): void {
+  const found = names.find((name) => given.includes(name));
+  if (found) throw new ConfigError(`--${found} ${why}: leave it out`);
 }
 
 /** The median of some times with the least and the most of them. */

@@ -38,8 +38,7 @@ interface RoutingTime {
 }
 
 await runBench(async () => {
-  const options = benchOptions('bench:routing', 'one routing by each policy', {
-    model: 'none',
+  const options = await benchOptions('bench:routing', 'one routing by each policy', {
     rounds: 2000,
   });
   const times = ROUTING_NAMES.flatMap((name) =>

@@ -61,7 +61,7 @@ export function growth({ before, half, after }: MemoryMarks, replaced = 0): stri
     const most = Math.max(before[kind], half[kind]);
     if (after[kind] > most) faults.push(`${kind} memory went from ${most} to ${after[kind]} bytes`);
   }
-  if (after.requests - half.requests < FEWEST_REQUESTS) return faults;
+  if (isShort({ half, after })) return faults;
   const each = bytesLeft(half, after);
   if (each > MOST_PER_REQUEST) faults.push(`each request left ${each.toFixed(0)} bytes behind`);
   const most = (half.resident ?? 0) * (1 + MOST_RESIDENT_GROWTH) + replaced * MOST_PER_ENGINE;
@@ -70,12 +70,20 @@ export function growth({ before, half, after }: MemoryMarks, replaced = 0): stri
   return faults;
 }
 
+/** Compiling is most of what such a load leaves. */
+const isShort = ({ half, after }: Pick<MemoryMarks, 'half' | 'after'>): boolean =>
+  after.requests - half.requests < FEWEST_REQUESTS;
+
+/** What a load without a fault has shown. */
+export const noFault = (marks: MemoryMarks): string =>
+  `no fault: no wrong answer, no 500, no block in use at the end, ${isShort(marks) ? 'no more memory on the devices; too few requests to tell whether memory grows' : 'no growth of memory'}`;
+
 export function memoryLines({ before, half, after }: MemoryMarks): string[] {
   const list = (of: (mark: MemoryMark) => number | null) =>
     [before, half, after].map((mark) => (of(mark) === null ? '?' : mib(of(mark)!))).join(', ');
   return [
     'memory of the server before, half-way and after, MiB',
-    `  live, after a garbage collection: ${list(({ live }) => live)} (${bytesLeft(half, after).toFixed(0)} bytes a request at last)`,
+    `  live, after a garbage collection: ${list(({ live }) => live)}${after.requests > half.requests ? ` (${bytesLeft(half, after).toFixed(0)} bytes a request at last)` : ''}`,
     `  of the whole process: ${list(({ resident }) => resident)}`,
     `  on the devices: ${list(({ gpu }) => gpu)}; shared: ${list(({ shared }) => shared)}`,
   ];

@@ -17,7 +17,7 @@ import { verdictOf } from '../../simulate/verdict.ts';
 import { TraceFeed } from '../../workload/traces/feed.ts';
 import { TraceTokens } from '../../workload/traces/tokens.ts';
 import { promisesRun } from '../simulate/promises-run.ts';
-import { benchOptions, report, runBench } from './options.ts';
+import { benchOptions, refuseGiven, report, runBench } from './options.ts';
 import { madeTurns, readTurns } from './simulate/turns.ts';
 
 const BLOCK_SIZE = 128;
@@ -34,10 +34,10 @@ interface Part {
 }
 
 await runBench(async () => {
-  const options = benchOptions(
+  const options = await benchOptions(
     'bench:simulate',
     'requests simulated in a second of processor time, and how many times real time that is',
-    { model: 'none', rounds: 1 },
+    { example: '--requests 100000' },
     {
       'trace FILE': "Mooncake's JSONL or any other trace",
       'limit N': 'only the first so many of its requests (all)',
@@ -49,6 +49,8 @@ await runBench(async () => {
   const { own } = options;
   if (own.trace === undefined && own.requests === undefined)
     throw new ConfigError('--requests is not given: wanted a whole number from 1 on, or --trace FILE');
+  if (own.trace === undefined) refuseGiven(options, ['limit'], 'is of the requests of a --trace');
+  else refuseGiven(options, ['requests'], 'is in place of a --trace');
   const [prefill, decode] = [wholeOf(own, 'prefill', 4), wholeOf(own, 'decode', 4)];
   const limit = own.limit === undefined ? null : wholeOf(own, 'limit');
   const turns = own.trace === undefined ? null : await readTurns(own.trace, limit);

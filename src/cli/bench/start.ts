@@ -32,7 +32,7 @@ interface Start extends Record<Stage, number> {
 const COLD_ROUNDS = 2;
 
 await runBench(async () => {
-  const options = benchOptions('bench:start', 'from the start of the process to the first token', {
+  const options = await benchOptions('bench:start', 'from the start of the process to the first token', {
     model: 'tiny',
     rounds: 7,
   });

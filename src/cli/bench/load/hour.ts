@@ -57,6 +57,7 @@ const FAULTS = [
 ] as FaultKind[];
 
 export interface HourFigures {
+  /** Of load: engines mend in between, and after it. */
   seconds: number;
   seed: number;
   requests: number;
@@ -86,7 +87,6 @@ export function runHour(options: HourOptions): Promise<HourFigures> {
 
 class Hour {
   readonly #options: HourOptions;
-  readonly #random: RandomGenerator;
   readonly #chat: string;
   readonly #answers: string[] = [];
   /** Whole conversations, in messages. */
@@ -103,7 +103,6 @@ class Hour {
 
   constructor(options: HourOptions) {
     this.#options = options;
-    this.#random = seededGenerator(options.seed);
     this.#chat = `${options.urls.router}/v1/chat/completions`;
   }
 
@@ -111,23 +110,26 @@ class Hour {
     const { child, urls, seconds, seed, onProgress } = this.#options;
     await this.#learn();
     const memory = memoryOf(child, urls);
+    // Each draws by itself: who is ahead of whom changes nothing of what each does.
+    const [strikes, ...clients] = Array.from({ length: 1 + CLIENTS }, (_, i) => seededGenerator(seed, i));
     const begun = performance.now();
     const tell = setInterval(() => {
       const struck = sumOf(Object.values(this.#struck));
       onProgress(
-        (performance.now() - begun) / 1000,
+        Math.min(seconds, (performance.now() - begun) / 1000),
         this.#requests,
         struck,
         sumOf(Object.values(this.#faults)),
       );
     }, 1000);
-    const marks: MemoryMark[] = [await memory.mark(0)];
+    const marks: MemoryMark[] = [];
     let endedBefore = 0;
     try {
-      for (const part of [1, 2]) {
+      marks.push(await memory.mark(0));
+      for (let part = 0; part < 2; part++) {
         endedBefore = this.#ended();
-        this.#untilMs = begun + (part * 1000 * seconds) / 2;
-        await Promise.all([this.#strike(), ...Array.from({ length: CLIENTS }, () => this.#client())]);
+        this.#untilMs = performance.now() + (1000 * seconds) / 2;
+        await Promise.all([this.#strike(strikes!), ...clients.map((draws) => this.#client(draws))]);
         await sleep(MEND_MS);
         marks.push(await memory.mark(this.#requests));
       }
@@ -138,16 +140,16 @@ class Hour {
     const [before, half, after] = marks as [MemoryMark, MemoryMark, MemoryMark];
     const grown = growth({ before, half, after }, this.#ended() - endedBefore);
     for (const found of [...grown, ...(await stillUsed(urls))]) this.#fault(found);
-    const clients = Object.fromEntries(
+    const byKind = Object.fromEntries(
       [...this.#tallies].map(([kind, { right, told, left, ms }]) => {
         return [kind, { right, told, left, p50_ms: at(ms, 0.5), p99_ms: at(ms, 0.99) }];
       }),
     ) as HourFigures['clients'];
     return {
-      seconds: (performance.now() - begun) / 1000,
+      seconds,
       seed,
       requests: this.#requests,
-      clients,
+      clients: byKind,
       struck: this.#struck,
       memory: { before, half, after },
       faults: this.#faults,
@@ -168,10 +170,6 @@ class Hour {
     }
   }
 
-  #between(from: number, to: number): number {
-    return uniformInt(this.#random, from, to);
-  }
-
   /** Engines that were to end until now. */
   #ended(): number {
     return ENDING.reduce((sum, kind) => sum + (this.#struck[kind] ?? 0), 0);
@@ -181,20 +179,20 @@ class Hour {
     this.#faults[what] = (this.#faults[what] ?? 0) + 1;
   }
 
-  async #client(): Promise<void> {
+  async #client(draws: RandomGenerator): Promise<void> {
     while (performance.now() < this.#untilMs) {
-      const kind = MIX[this.#between(0, MIX.length - 1)]!;
+      const kind = MIX[uniformInt(draws, 0, MIX.length - 1)]!;
       try {
-        await this.#act(kind);
+        await this.#act(kind, draws);
       } catch (error) {
         this.#fault(`no answer: ${(error as Error).message}`);
       }
-      await sleep(this.#between(0, MOST_PAUSE_MS));
+      await sleep(uniformInt(draws, 0, MOST_PAUSE_MS));
     }
   }
 
-  async #act(kind: Kind): Promise<void> {
-    const i = this.#between(0, QUESTIONS - 1);
+  async #act(kind: Kind, draws: RandomGenerator): Promise<void> {
+    const i = uniformInt(draws, 0, QUESTIONS - 1);
     const ask = (more = {}) => send(this.#chat, chatBody([question(i)], more));
     switch (kind) {
       case 'asks':
@@ -204,8 +202,8 @@ class Hour {
           this.#streamed(answer, this.#answers[i]!),
         );
       case 'leaves': {
-        const leaveAfterMs = this.#between(0, 60);
-        const body = chatBody([question(i)], { stream: this.#between(0, 1) === 1 });
+        const leaveAfterMs = uniformInt(draws, 0, 60);
+        const body = chatBody([question(i)], { stream: uniformInt(draws, 0, 1) === 1 });
         return this.#judge(kind, await send(this.#chat, body, { leaveAfterMs }), () => true);
       }
       case 'converses':
@@ -278,16 +276,20 @@ class Hour {
     return came.error === 503 ? 'told' : false;
   }
 
-  async #strike(): Promise<void> {
+  async #strike(draws: RandomGenerator): Promise<void> {
     for (;;) {
       await sleep(
-        Math.min(this.#between(LEAST_CALM_MS, MOST_CALM_MS), Math.max(0, this.#untilMs - performance.now())),
+        Math.min(
+          uniformInt(draws, LEAST_CALM_MS, MOST_CALM_MS),
+          Math.max(0, this.#untilMs - performance.now()),
+        ),
       );
       if (performance.now() >= this.#untilMs) return;
-      const kind = FAULTS[this.#between(0, FAULTS.length - 1)]!;
-      const target = this.#between(0, 1) === 0 ? 'prefill' : 'decode';
+      const kind = FAULTS[uniformInt(draws, 0, FAULTS.length - 1)]!;
+      const target = uniformInt(draws, 0, 1) === 0 ? 'prefill' : 'decode';
       const strike: Strike = { kind, target };
-      this.#options.child.send(strike);
+      // A server that has ended says so itself.
+      this.#options.child.send(strike, () => {});
       this.#struck[kind] = (this.#struck[kind] ?? 0) + 1;
     }
   }

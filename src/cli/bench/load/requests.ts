@@ -1,6 +1,7 @@
 /** What bench:serve asks a server, good and bad, and how it starts one. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { Agent, request } from 'node:http';
+import { EngineDeadError } from '../../../errors.ts';
 import { ServerMemory } from '../server-memory.ts';
 
 const MAX_TOKENS = 8;
@@ -18,7 +19,7 @@ export interface Answer {
   left: boolean;
 }
 
-export const agent = new Agent({ keepAlive: true, maxSockets: 512 });
+const agent = new Agent({ keepAlive: true, maxSockets: 512 });
 
 /** `leaveAfterMs`: hangs up then, if the answer is not whole. */
 export function send(
@@ -125,11 +126,21 @@ export function streamedText({ body }: Answer): { text: string } | { error: numb
   return { error: null };
 }
 
-/** `entry`: of the process: the program, or something that takes its arguments. */
+export interface Server {
+  child: ChildProcess;
+  urls: Urls;
+  /** Resolves when its process has ended. */
+  stop(): Promise<void>;
+}
+
+/**
+ * `entry`: of the process: the program, or something that takes its arguments. A server that ends by itself ends this process
+ * too, with its last words: whoever asks it would only find that nobody answers.
+ */
 export async function startServer(
   entry: string,
   { model, adapter }: { model: string; adapter: string },
-): Promise<{ child: ChildProcess; urls: Urls }> {
+): Promise<Server> {
   const args = ['serve', '--json', '--model', model, '--adapter', adapter, '--no-access-log'];
   for (const port of ['port', 'prefill-port', 'decode-port', 'admin-port']) args.push(`--${port}`, '0');
   args.push('--ttl', String(TTL_SECONDS), '--threshold', '0', '--max-num-seqs', '16', '--max-queue', '16');
@@ -150,9 +161,21 @@ export async function startServer(
         // Not whole yet.
       }
     });
-    child.once('exit', (code) => reject(new Error(`the server ended with ${code}: ${errors}`)));
+    child.once('exit', (code) => reject(new EngineDeadError(`the server ended with ${code}: ${errors}`)));
   });
-  return { child, urls };
+  const died = (code: number | null): void => {
+    process.stderr.write(`\nthe server ended with ${code}: ${errors}\n`);
+    process.exit(1);
+  };
+  child.once('exit', died);
+  const stop = async (): Promise<void> => {
+    child.off('exit', died);
+    const ended = new Promise((resolve) => child.once('exit', resolve));
+    agent.destroy();
+    child.kill('SIGTERM');
+    await ended;
+  };
+  return { child, urls, stop };
 }
 
 /** A metric of an engine's port, summed over what has these labels. */

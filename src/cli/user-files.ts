@@ -1,0 +1,32 @@
+/** Files that a user names: what cannot be done with one, in a sentence. */
+import { constants } from 'node:fs';
+import { access, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { ConfigError } from '../errors.ts';
+
+const REASONS: Record<string, string> = {
+  ENOENT: 'there is no such file or directory',
+  EACCES: 'permission denied',
+  EISDIR: 'it is a directory',
+  ENOTDIR: 'a part of the path is no directory',
+  EEXIST: 'a file of that name is in the way',
+};
+
+/** Throws ConfigError. `what`: that failed, such as 'write'. */
+export function refuse(what: string, file: string, error: NodeJS.ErrnoException): never {
+  const reason = REASONS[error.code ?? ''] ?? error.message;
+  throw new ConfigError(`cannot ${what} ${file}: ${reason}; give another path`, { cause: error });
+}
+
+/** An existing file must be writable itself, a new one needs a folder that is. Throws ConfigError. */
+export const checkWritable = (file: string): Promise<void> =>
+  writable(file).catch((error) => refuse('write', file, error));
+
+async function writable(file: string): Promise<void> {
+  const found = await stat(file).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT') throw error;
+    return null;
+  });
+  if (found?.isDirectory()) throw Object.assign(new Error('it is a directory'), { code: 'EISDIR' });
+  await access(found ? file : path.dirname(path.resolve(file)), constants.W_OK);
+}
