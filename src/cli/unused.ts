@@ -167,7 +167,7 @@ export const unusedByPlan = (config: RunConfig, stored: boolean): readonly (Unus
 ];
 
 /** By all commands that start engines. */
-export const unusedByEngines = (config: RunConfig): readonly (Unused | false)[] => [
+const unusedByEngines = (config: RunConfig): readonly (Unused | false)[] => [
   ofStore(config.store !== null),
   ofCosts(config),
 ];

@@ -30,8 +30,6 @@ export async function calibrate(cluster: Cluster, options: CalibrationOptions): 
     ...(options.onProgress ? { onProgress: options.onProgress } : {}),
   };
   const { store, connector } = cluster.settings;
-  // A pull is to be a pull, whatever a store has.
-  if (store) await cluster.configure({ connector: { name: 'NixlConnector' } });
   const series = await sweepCluster(cluster, plan, hooks);
   const { name } = connector;
   const before = store ? { connector: { name } } : {};

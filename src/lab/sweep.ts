@@ -103,12 +103,14 @@ export function checkPlan(
   }
 }
 
-/** Leaves the cluster bidirectional with the last link. Rejects with the signal's reason when it aborts. */
+/** Leaves the cluster bidirectional with the last link, and without a store's connector. Rejects with the signal's reason when it aborts. */
 export async function sweepCluster(
   cluster: Cluster,
   plan: SweepPlan,
   hooks: SweepHooks = {},
 ): Promise<SweepSeries[]> {
+  // A pull is to be a pull, and what is computed again computed, whatever a store has.
+  if (cluster.settings.store) await cluster.configure({ connector: { name: 'NixlConnector' } });
   const random = seededGenerator(plan.seed);
   const total = sweepTurns(plan);
   let done = 0;

@@ -12,6 +12,17 @@ const sweep = async (argv: string, world = fakeWorld()) => ({
 });
 
 describe('kvferry sweep', () => {
+  it('has no store: what a config file says of one would load what is to be computed again', async () => {
+    const world = fakeWorld({}, { 'shared.json': '{"store": "64MiB"}' });
+    const { code } = await sweep('--context 16 --rounds 1 --config shared.json', world);
+    expect(code).toBe(0);
+    expect(world.clusters[0]!.options.connector.name).toBe('MultiConnector');
+    expect(world.clusters[0]!.settings.connector.name).toBe('NixlConnector');
+    const refused = await sweep('--store 64MiB');
+    expect(refused.code).toBe(2);
+    expect(refused.world.err()).toContain('--store');
+  });
+
   it('goes over links, contexts, block sizes and layouts, and writes table, CSV and JSON', async () => {
     const { code, world } = await sweep(
       '--context 64,16 --rounds 3 --link none,10e6,1ms,1gbe --block-size 16,32 --layout contiguous,layer-pieces --csv out.csv --json out.json --threshold 32',

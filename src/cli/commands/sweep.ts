@@ -15,25 +15,13 @@ import { linksOf } from '../settings.ts';
 import { sweepCsv, sweepLines } from '../sweep-output.ts';
 import { styleOf } from '../table.ts';
 import { createTimeLeft } from '../time-left.ts';
-import { refuseUnused, unusedByEngines } from '../unused.ts';
 
 export const sweepSpec: CommandSpec = {
   usage: 'sweep',
   run: sweep,
   description:
     'Serve the same turn pulled and recomputed, over context lengths, links, block sizes and layouts, and find where pulling begins to win.',
-  groups: [
-    'sweep',
-    'measuring',
-    'modes',
-    'machine',
-    'cluster',
-    'store',
-    'pages',
-    'junit',
-    'outputs',
-    'general',
-  ],
+  groups: ['sweep', 'measuring', 'modes', 'machine', 'cluster', 'pages', 'junit', 'outputs', 'general'],
   // Not what the shipped conversation is run with.
   defaults: ({ threshold }) => (threshold === undefined ? { threshold: '0,64' } : {}),
   lists: ['threshold', 'link', 'blockSize', 'layout'],
@@ -50,8 +38,7 @@ const ROUNDS = 5;
 /** A default sweep on a software adapter should take a minute. */
 const LONGEST_BY_DEFAULT = 512;
 
-async function sweep(config: RunConfig, context: CommandContext, { lists, given }: Asked): Promise<ExitCode> {
-  refuseUnused(given, unusedByEngines(config));
+async function sweep(config: RunConfig, context: CommandContext, { lists }: Asked): Promise<ExitCode> {
   const { deps, signal } = context;
   const { backend } = deps;
   const links = linksOf(lists);
