@@ -161,10 +161,12 @@ export async function startServer(
         // Not whole yet.
       }
     });
-    child.once('exit', (code) => reject(new EngineDeadError(`the server ended with ${code}: ${errors}`)));
+    child.once('exit', (code, by) =>
+      reject(new EngineDeadError(`the server ended with ${by ?? code}: ${errors}`)),
+    );
   });
-  const died = (code: number | null): void => {
-    process.stderr.write(`\nthe server ended with ${code}: ${errors}\n`);
+  const died = (code: number | null, by: string | null): void => {
+    process.stderr.write(`\nthe server ended with ${by ?? code}: ${errors}\n`);
     process.exit(1);
   };
   child.once('exit', died);
