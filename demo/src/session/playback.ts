@@ -3,28 +3,24 @@
  * a slow turn runs behind it, a scrubbed one stands still, and a recording has nothing else.
  */
 import type { Recording } from '../../../src/recording/events.ts';
+import { Frames } from './frames.ts';
+import { KeptPlaces } from './kept-places.ts';
 import { Timeline } from './played-events.ts';
 import { READING_MS } from './reading.ts';
 import { SPEEDS } from './settings.ts';
-import { applyEvent, clearState, keepState, type WritableState } from './state.ts';
+import { applyEvent, clearState, type WritableState } from './state.ts';
 import type { SessionEvent, TimeView } from './types.ts';
 
-/** A frame's longest share: after a pause of the browser nothing is skipped unseen. */
-const LONGEST_FRAME_MS = 250;
 /** What happens between turns is not worth a wait. */
 const LONGEST_GAP_MS = 1200;
-/** Places to come back to without playing everything again. */
-const MOST_KEPT = 40;
-
-interface Kept {
-  next: number;
-  atMs: number;
-  restore: () => void;
-}
+/** A race or a sweep takes a minute: nobody reads the time as it passes. */
+const MEASURED_SPEED = 4;
 
 export class Playback {
   readonly #state: WritableState;
   readonly #liveMs: () => number;
+  readonly #places: KeptPlaces;
+  readonly #frames = new Frames((elapsedMs) => this.#tick(elapsedMs));
   #events = new Timeline();
   /** Events before this one are in the state. */
   #next = 0;
@@ -35,9 +31,6 @@ export class Playback {
   #recording: Recording | null = null;
   /** It is shown in place of engines; null: they could run. */
   #why: string | null = null;
-  #kept: Kept[] = [];
-  #frame = 0;
-  #lastFrameMs = 0;
   /** Wall milliseconds for which the clock still stands. */
   #restMs = 0;
   #waiting: (() => void)[] = [];
@@ -45,6 +38,7 @@ export class Playback {
   constructor(state: WritableState, liveMs: () => number) {
     this.#state = state;
     this.#liveMs = liveMs;
+    this.#places = new KeptPlaces(state);
   }
 
   /** What is shown happened then. */
@@ -72,7 +66,7 @@ export class Playback {
     if (atOnce || this.#events.full) this.toNow();
     const places = this.#events.add(event);
     if (this.#follows) {
-      if (event.kind === 'turn_started') this.#keep(event.atMs);
+      if (event.kind === 'turn_started') this.#places.keep(this.#next, event.atMs);
       this.#next = this.#events.length;
       this.#apply(event);
       if (event.kind === 'turn_started' && this.#chosen !== 1 && this.#events.isShownSlowly(event.turnId))
@@ -101,7 +95,7 @@ export class Playback {
 
   #empty(): void {
     this.#events = new Timeline();
-    this.#kept = [];
+    this.#places.forget();
     this.#next = 0;
   }
 
@@ -134,7 +128,7 @@ export class Playback {
     if (this.#follows || this.#playing) return;
     if (this.#recording && this.#next >= this.#events.length) this.#goTo(this.#events.startMs);
     this.#playing = true;
-    this.#run();
+    this.#frames.run();
     this.#show();
   }
 
@@ -143,7 +137,7 @@ export class Playback {
     if (this.#follows && !this.#recording) this.#fallBehind(this.#liveMs());
     this.#playing = false;
     this.#restMs = 0;
-    cancelAnimationFrame(this.#frame);
+    this.#frames.stop();
     this.#show();
   }
 
@@ -192,29 +186,20 @@ export class Playback {
     this.#follows = false;
     this.#playing = true;
     this.#atMs = atMs;
-    this.#run();
+    this.#frames.run();
   }
 
   #catchUp(): void {
     if (this.#recording || this.#events.turnUnderWay) return;
     this.#follows = true;
     this.#playing = true;
-    cancelAnimationFrame(this.#frame);
+    this.#frames.stop();
     for (const resolve of this.#waiting.splice(0)) resolve();
   }
 
-  /** Runs on from where it stands. */
-  #run(): void {
-    this.#lastFrameMs = performance.now();
-    cancelAnimationFrame(this.#frame);
-    this.#frame = requestAnimationFrame(() => this.#tick());
-  }
-
-  #tick(): void {
-    if (!this.#playing || this.#follows) return;
-    const now = performance.now();
-    const elapsedMs = Math.min(now - this.#lastFrameMs, LONGEST_FRAME_MS);
-    this.#lastFrameMs = now;
+  /** True: it goes on. */
+  #tick(elapsedMs: number): boolean {
+    if (!this.#playing || this.#follows) return false;
     if (this.#restMs > 0) this.#restMs -= elapsedMs;
     else this.#move(elapsedMs);
     if (this.#next >= this.#events.length && !this.#events.turnUnderWay) {
@@ -222,7 +207,7 @@ export class Playback {
       else this.#catchUp();
     }
     this.#show();
-    if (this.#playing && !this.#follows) this.#frame = requestAnimationFrame(() => this.#tick());
+    return this.#playing && !this.#follows;
   }
 
   /** Onwards, but not past what ends the sight of a turn that ended, before it was read. */
@@ -240,7 +225,9 @@ export class Playback {
   /** Where the clock is after so many milliseconds of the wall's. */
   #moved(elapsedMs: number): number {
     const speed = this.#speed();
-    const moved = this.#atMs + elapsedMs * speed;
+    // However long a frame is, a turn that is to be followed is seen from its beginning.
+    const begins = this.#chosen === null ? this.#events.turnAfter(this.#atMs) : Number.POSITIVE_INFINITY;
+    const moved = Math.min(this.#atMs + elapsedMs * speed, begins);
     const next = this.#events.at(this.#next);
     if (!this.#recording && !next) return Math.min(moved, this.#liveMs());
     const gap = next && !this.#events.turnAt(this.#atMs) ? next.atMs - this.#atMs : 0;
@@ -258,17 +245,12 @@ export class Playback {
   #speed(): number {
     const turn = this.#events.turnAt(this.#atMs);
     if (this.#chosen !== null) return this.#chosen;
-    return turn ? this.#events.speedAt(turn, this.#atMs) : 1;
+    if (turn) return this.#events.speedAt(turn, this.#atMs);
+    return this.#recording && this.#events.isMeasuring(this.#atMs) ? MEASURED_SPEED : 1;
   }
 
   #goTo(atMs: number): void {
-    if (atMs < this.#atMs) {
-      const kept = this.#kept.findLast((place) => place.atMs <= atMs);
-      this.#kept = this.#kept.filter((place) => place.atMs <= atMs);
-      if (kept) kept.restore();
-      else clearState(this.#state);
-      this.#next = kept?.next ?? 0;
-    }
+    if (atMs < this.#atMs) this.#next = this.#places.backTo(atMs);
     this.#atMs = Number.isFinite(atMs) ? atMs : this.#events.endMs;
     this.#applyDue();
   }
@@ -277,7 +259,7 @@ export class Playback {
     for (;;) {
       const event = this.#events.at(this.#next);
       if (!event || this.#events.shownMs(event) > this.#atMs) return;
-      if (event.kind === 'turn_started') this.#keep(event.atMs);
+      if (event.kind === 'turn_started') this.#places.keep(this.#next, event.atMs);
       this.#next++;
       this.#apply(event);
     }
@@ -286,12 +268,6 @@ export class Playback {
   /** Live, settings are in force as soon as they are heard, whatever is shown: they are kept for a recording. */
   #apply(event: SessionEvent): void {
     if (this.#recording || event.kind !== 'settings') applyEvent(this.#state, event);
-  }
-
-  /** Before the event that comes next. */
-  #keep(atMs: number): void {
-    this.#kept.push({ next: this.#next, atMs, restore: keepState(this.#state) });
-    if (this.#kept.length > MOST_KEPT) this.#kept.shift();
   }
 
   #range(): { startMs: number; endMs: number } {

@@ -121,6 +121,19 @@ export class Timeline {
     );
   }
 
+  /** When the next turn begins; infinity where none does. */
+  turnAfter(atMs: number): number {
+    const starts = this.#turns.filter(({ slow, startMs }) => slow && startMs > atMs);
+    return Math.min(...starts.map(({ startMs }) => startMs));
+  }
+
+  /** Whether something is asked then that is no part of the conversation. */
+  isMeasuring(atMs: number): boolean {
+    return this.#turns.some(
+      ({ startMs, endMs, slow }) => !slow && startMs <= atMs && (endMs ?? Infinity) > atMs,
+    );
+  }
+
   /** 0 while it is not known how long the first token takes: then nothing moves. */
   speedAt({ startMs, firstMs, lastMs, tokens, endMs, stages }: Turn, atMs: number): number {
     const firstOrEnd = firstMs ?? endMs;

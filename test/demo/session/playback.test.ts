@@ -215,6 +215,42 @@ describe('what was told', () => {
     expect(stoodFor.get('0 turns, none')).toBeGreaterThanOrEqual(READING_MS - 50);
   });
 
+  it('shows each turn from its beginning, however long a frame is', () => {
+    const { playback, tell } = playing('live');
+    for (const event of events) tell(event);
+    const { playback: other, state } = playing('slow');
+    other.load(recordingOf(playback.told(), 'two turns'));
+    other.play();
+    const seen = new Set<number>();
+    while (state.time.value.playing) {
+      frame(200);
+      seen.add(other.nowMs());
+    }
+    expect([...seen]).toEqual(expect.arrayContaining([start, turn2[0]!.atMs]));
+  });
+
+  it('goes quickly over what was measured beside the conversation', () => {
+    const { playback, tell } = playing('live');
+    const raced = { ...turn1.find(({ kind }) => kind === 'turn_started')!, turnId: 'r1', atMs: 10_000 };
+    const over = { ...turn1.find(({ kind }) => kind === 'turn_ended')!, turnId: 'r1', atMs: 14_000 };
+    const race = { ...raced, conversation: 'race-pull' } as SessionEvent;
+    const tokens = [11_000, 12_000, 13_000].map(
+      (atMs, i): SessionEvent => ({ kind: 'token', atMs, turnId: 'r1', text: '', tokens: i + 1 }),
+    );
+    for (const event of [...turn1, race, ...tokens, over as SessionEvent]) tell(event);
+    const { playback: other, state } = playing('slow');
+    other.load(recordingOf(playback.told(), 'a turn and a race'));
+    other.play();
+    let tookMs = 0;
+    while (state.time.value.playing) {
+      const before = other.nowMs();
+      frame(10);
+      if (before >= 10_000) tookMs += 10;
+    }
+    expect(tookMs).toBeGreaterThan(950);
+    expect(tookMs).toBeLessThan(1050);
+  });
+
   it('is shown at the pace and size of text that who looks on chose, not who was recorded', () => {
     const { playback, tell } = playing('live');
     for (const event of events) tell(event);
