@@ -5,11 +5,13 @@ import './styles/tiles.css';
 import './styles/store.css';
 import './styles/charts.css';
 import { useEffect, useMemo } from 'preact/hooks';
+import { Note } from '../panels/note.tsx';
 import type { Session } from '../session/types.ts';
 import { Controls } from './controls.tsx';
 import { ExerciseView } from './exercise-view.tsx';
 import { Fleet } from './fleet.ts';
 import { LatencyView } from './latency-view.tsx';
+import { withShortNames } from './names.ts';
 import { PathView } from './path-view.tsx';
 import { RouterView } from './router-view.tsx';
 import { Tiles } from './tiles.tsx';
@@ -64,10 +66,8 @@ function Said({ fleet }: { fleet: Fleet }) {
         </p>
       )}
       <div class="notes" role="log" aria-label="Notes of the fleet">
-        {fleet.said.value.map((message) => (
-          <p key={message} class="note" data-level="warning">
-            {message}
-          </p>
+        {fleet.notes.said.value.map(({ id, message }) => (
+          <Note key={id} level="warning" message={withShortNames(message)} />
         ))}
       </div>
     </>

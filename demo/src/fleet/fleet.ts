@@ -4,12 +4,12 @@ import { messageOf } from '../../../src/errors.ts';
 import type { LiveLook, TurnPath } from '../../../src/simulate/live/look.ts';
 import type { LiveNews, LiveOrder } from '../../../src/simulate/live/protocol.ts';
 import { costsHere } from '../session/costs.ts';
-import { saidMs } from '../session/reading.ts';
 import { fleetShown } from '../session/shown.ts';
 import { whatIsMissing } from '../session/support.ts';
 import { reducedMotion } from '../views/palette.ts';
 import { fleetFromHash, hashWithFleet } from './address.ts';
 import { Exercise } from './exercise.ts';
+import { Notes } from './notes.ts';
 import { startReal } from './real/start-real.ts';
 import {
   checkFleet,
@@ -52,8 +52,7 @@ export class Fleet {
   readonly gaveWay = signal<string | null>(null);
   /** Whose blocks are looked into; null: nobody's. */
   readonly opened = signal<string | null>(null);
-  /** The last things worth saying. */
-  readonly said = signal<readonly string[]>([]);
+  readonly notes = new Notes();
   readonly exercise = new Exercise(this.settings);
   readonly nowMs: ReadonlySignal<number> = computed(() => this.look.value?.nowMs ?? 0);
   readonly isReal: ReadonlySignal<boolean> = computed(() => this.settings.value.engines === 'real');
@@ -122,17 +121,17 @@ export class Fleet {
     const parsed = fleetSchema.safeParse({ ...before, ...change });
     if (!parsed.success) {
       const { path, message } = parsed.error.issues[0]!;
-      this.say(`${String(path[0])} is to be ${String(change[path[0] as FleetKey])}: wanted ${message}`);
+      this.notes.say(`${String(path[0])} is to be ${String(change[path[0] as FleetKey])}: wanted ${message}`);
       return;
     }
     const { settings, problems } = withinReach(parsed.data);
     try {
       checkFleet(settings, loadOf(settings));
     } catch (error) {
-      this.say(messageOf(error));
+      this.notes.say(messageOf(error));
       return;
     }
-    if (problems.length > 0) this.say(problems.join(' '));
+    if (problems.length > 0) this.notes.say(problems.join(' '));
     if (change.engines) this.gaveWay.value = null;
     this.settings.value = settings;
     this.#write();
@@ -180,13 +179,6 @@ export class Fleet {
     this.path.value = null;
   }
 
-  say(message: string): void {
-    this.said.value = [...this.said.value.filter((each) => each !== message), message].slice(-3);
-    setTimeout(() => {
-      this.said.value = this.said.value.filter((each) => each !== message);
-    }, saidMs(message));
-  }
-
   #simulated(): FleetThread {
     return startThread(
       (news) => this.#heard(news),
@@ -227,13 +219,13 @@ export class Fleet {
       // It goes on until its answer ended.
       const path = this.path.value;
       if (path?.latencyMs === null) this.follow(path.decision.turnId);
-    } else if (news.kind === 'said') this.say(news.message);
+    } else if (news.kind === 'said') this.notes.say(news.message);
     else if (news.kind === 'path') {
       if (news.path) this.path.value = news.path;
       else {
         // One that has not ended would be asked for again and again.
         if (this.path.value?.latencyMs === null) this.path.value = null;
-        this.say('that turn is not remembered any more: choose a newer one');
+        this.notes.say('that turn is not remembered any more: choose a newer one');
       }
     }
   }
@@ -279,7 +271,7 @@ export class Fleet {
       );
       this.settings.value = otherwise;
     }
-    if (problems.length > 0) this.say(problems.join(' '));
+    if (problems.length > 0) this.notes.say(problems.join(' '));
   }
 
   #write(): void {

@@ -1,7 +1,7 @@
 /** Below the masthead: a recording's bar, and the last things worth saying. */
-import { saidMs } from '../session/reading.ts';
 import type { Session } from '../session/types.ts';
 import { plainly } from '../views/plain-words.ts';
+import { Note } from './note.tsx';
 
 /** Notes of so long ago are over. */
 const NOTE_MS = 20_000;
@@ -43,16 +43,9 @@ function Notes({ session: { state } }: { session: Session }) {
     .slice(-3);
   return (
     <div class="notes" role="log" aria-label="Notes">
-      {shown.map((note) => (
-        <p
-          // Of a time that is shown again another may have its number.
-          key={`${note.id} ${note.atMs}`}
-          class="note"
-          data-level={note.level}
-          style={{ animationDuration: `${saidMs(note.message)}ms` }}
-        >
-          {plainly(note.message)}
-        </p>
+      {shown.map(({ id, atMs, level, message }) => (
+        // Of a time that is shown again another may have its number.
+        <Note key={`${id} ${atMs}`} level={level} message={plainly(message)} />
       ))}
     </div>
   );
