@@ -3,7 +3,7 @@ import { useComputed } from '@preact/signals';
 import { ROUTING_NAMES, type RoutingName } from '../../../src/config/routing.ts';
 import type { ComparedPolicy, Comparison } from '../../../src/simulate/live/compare.ts';
 import { numberChanged } from '../panels/fields.tsx';
-import { ms, plural } from '../views/format.ts';
+import { ms, percent, plural } from '../views/format.ts';
 import { ChartHolder } from './chart-holder.tsx';
 import { ChartTable } from './chart-table.tsx';
 import type { Fleet } from './fleet.ts';
@@ -28,7 +28,7 @@ export function ExerciseView({ fleet }: { fleet: Fleet }) {
           </button>
         )}
         <button type="button" class="primary" disabled={runs !== null} onClick={() => exercise.begin()}>
-          {runs ? `Router ${runs.done + 1} of ${runs.policies}, ${Math.round(100 * runs.share)}%` : 'Compare'}
+          {runs ? `Router ${runs.done + 1} of ${runs.policies}, ${percent(runs.share)}` : 'Compare'}
         </button>
       </div>
       <p class="quiet-text">
@@ -110,7 +110,6 @@ function Result({ fleet, comparison }: { fleet: Fleet; comparison: Comparison })
   );
 }
 
-const percent = (share: number): string => `${Math.round(100 * share)}%`;
 const shown = (value: number | null): string => (value === null ? 'none' : ms(value));
 
 function Row({

@@ -2,6 +2,7 @@
 import { useRef } from 'preact/hooks';
 import type { EngineRole } from '../../../src/router/engine-client.ts';
 import type { LiveEngine } from '../../../src/simulate/live/look.ts';
+import { percent } from '../views/format.ts';
 import { Surface } from '../views/surface.tsx';
 import { drawPool, layoutPool } from './draw-pool.ts';
 import type { Fleet } from './fleet.ts';
@@ -127,7 +128,7 @@ function Tile({ fleet, engine: { engineId, role } }: { fleet: Fleet; engine: Liv
         }}
       />
       <span class="fleet-busy" aria-hidden="true">
-        <span style={{ width: `${Math.round(100 * engine.busy)}%` }} />
+        <span style={{ width: percent(engine.busy) }} />
       </span>
       <p class="fleet-does">{stateInWords(engine)}</p>
     </li>
@@ -146,8 +147,6 @@ function Legend({ hasStore }: { hasStore: boolean }) {
     </ul>
   );
 }
-
-const percent = (share: number): string => `${Math.round(100 * share)}%`;
 
 const ENGINE: readonly Column<LiveEngine>[] = [
   { name: 'engine', cell: ({ engineId }) => shortName(engineId) },

@@ -1,7 +1,7 @@
 /** The clock of all that is shown: how fast, how far, on, still, to the next stage, to now. */
 import { SPEEDS, type Speed } from '../session/settings.ts';
 import type { Session } from '../session/types.ts';
-import { ms } from '../views/format.ts';
+import { ms, slowerInWords } from '../views/format.ts';
 
 const NAMES: Record<Speed, string> = {
   slow: 'slow enough to follow',
@@ -18,6 +18,7 @@ export function TimeBar({ session: { state, actions } }: { session: Session }) {
   const nothing = lengthMs <= 0;
   // Of a recording that was shown to its end playing begins anew.
   const over = follows || (state.replay.value !== null && atMs >= lengthMs);
+  const slower = speed > 0 ? slowerInWords(1 / speed) : null;
   const whose = state.replay.value ? 'the recording' : 'the last turn';
   return (
     <section class="time-bar" aria-label="Time">
@@ -46,7 +47,7 @@ export function TimeBar({ session: { state, actions } }: { session: Session }) {
       />
       <span class="time-figures number">
         {ms(atMs)} of {ms(lengthMs)}
-        {speed > 0 && speed < 1 && `, ${Math.round(1 / speed)}× slower`}
+        {slower && `, ${slower}`}
         {speed > 1 && `, ${speed}× faster`}
       </span>
       {!follows && !state.replay.value && (

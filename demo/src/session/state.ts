@@ -242,7 +242,11 @@ function apply(state: WritableState, event: SessionEvent): void {
       state.turns.value = event.turns.map((turn) => resumed(event.conversation, turn, event.atMs));
       break;
     case 'conversation_ended':
-      if (isConversation(event)) state.beganMs.value = event.atMs;
+      if (isConversation(event)) {
+        state.beganMs.value = event.atMs;
+        // Where it failed it may not tell when.
+        if (state.race.value?.error) state.race.value = null;
+      }
       state.turns.value = state.turns.value.filter((turn) => turn.conversation !== event.conversation);
       break;
     default:

@@ -23,7 +23,15 @@ export const rate = (moved: number, inMs: number): string =>
 export const plural = (count: number, one: string, many = `${one}s`): string =>
   `${count.toLocaleString('en-US')} ${count === 1 ? one : many}`;
 
+export const percent = (share: number): string => `${Math.round(100 * share)}%`;
+
 export const times = (ratio: number): string => `${digits(ratio)}×`;
+
+/** '38× slower', '1.3× slower'; null where nobody would see a difference. */
+export function slowerInWords(factor: number): string | null {
+  const shown = factor < 2 ? Number(factor.toFixed(1)) : Math.round(factor);
+  return shown > 1 ? `${shown.toLocaleString('en-US')}× slower` : null;
+}
 
 /** '12 s', '3 min', for what is still to come. */
 export function remaining(untilMs: number): string {

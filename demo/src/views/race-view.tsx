@@ -3,10 +3,11 @@ import type { Race, RaceLane, Session } from '../session/types.ts';
 import { bytes, ms, plural } from './format.ts';
 import { StageBar, StageKey } from './stage-bar.tsx';
 import { useNow } from './use-frames.ts';
-import { sameAnswer, verdictOf } from './verdict.ts';
+import { isOfConversation, sameAnswer, verdictOf } from './verdict.ts';
 
 export function RaceView({ session: { state, actions } }: { session: Session }) {
-  const race = state.race.value;
+  const last = state.race.value;
+  const race = last && isOfConversation(last, state.beganMs.value) ? last : null;
   const running =
     race !== null && race.error === null && !(race.pull.phase === 'done' && race.recompute.phase === 'done');
   const now = useNow(running, state.nowMs);

@@ -7,7 +7,7 @@ import type { Session, Stall, StallRun } from '../session/types.ts';
 import { AsTable } from './as-table.tsx';
 import { DataTable } from './data-table.tsx';
 import { drawStall, layoutStall } from './draw-stall.ts';
-import { ms, plural } from './format.ts';
+import { ms, plural, slowerInWords } from './format.ts';
 import { leastFont, reducedMotion } from './palette.ts';
 import { figuresOf, sameCount, stallDomain, stallVerdict } from './stall.ts';
 import { Surface } from './surface.tsx';
@@ -22,11 +22,16 @@ const SIDES = [
 ] as const;
 
 export function StallView({ session: { state, actions } }: { session: Session }) {
-  const stall = state.stall.value;
-  const domain = useComputed(() => (state.stall.value ? stallDomain(state.stall.value) : null));
+  const ofConversation = useComputed(() => {
+    const last = state.stall.value;
+    return last && last.startedMs >= state.beganMs.value ? last : null;
+  });
+  const stall = ofConversation.value;
+  const domain = useComputed(() => ofConversation.value && stallDomain(ofConversation.value));
   const speed = SPEEDS[state.settings.value.speed];
   const verdict = stall && stallVerdict(stall);
   const clock = useShownClock(verdict ? domain.value : null, speed);
+  const slower = verdict && slowerInWords(clock.slower);
   const running = stall !== null && stall.error === null && verdict === null;
   const { phase } = state.status.value;
   const recorded = state.replay.value !== null;
@@ -34,10 +39,8 @@ export function StallView({ session: { state, actions } }: { session: Session })
     <section class="panel stall" aria-label="The stall">
       <div class="panel-head">
         <h2>Two users at once: who waits?</h2>
-        {clock.slower > 1 && verdict && (
-          <span class="quiet-text">shown {Math.round(clock.slower)}× slower</span>
-        )}
-        {verdict && (
+        {slower && <span class="quiet-text">shown {slower}</span>}
+        {verdict && !reducedMotion.value && (
           <button type="button" onClick={clock.again}>
             Show it again
           </button>

@@ -24,6 +24,18 @@ export function comparedRuns(
 const compared = (pull: RaceLane, recompute: RaceLane): Compared =>
   comparedRuns(recompute.ttftMs! / pull.ttftMs!, recompute.runsMs ?? [], pull.runsMs ?? []);
 
+/**
+ * Whether it was run since the conversation began, or is about to. Of turns that were recorded one lane is of the conversation
+ * before, which was in the other mode.
+ */
+export function isOfConversation(
+  { pull, recompute }: Pick<Race, 'pull' | 'recompute'>,
+  beganMs: number,
+): boolean {
+  const started = [pull, recompute].flatMap(({ startedMs }) => startedMs ?? []);
+  return started.length === 0 || Math.max(...started) >= beganMs;
+}
+
 /** null until both have finished. */
 export function verdictOf({ pull, recompute }: Pick<Race, 'pull' | 'recompute'>): Verdict | null {
   if (pull.phase !== 'done' || recompute.phase !== 'done') return null;
