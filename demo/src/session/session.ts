@@ -39,7 +39,7 @@ class PageActions implements SessionActions {
 
   constructor() {
     this.state = this.#bench.state;
-    addEventListener('hashchange', () => void this.#followHash());
+    addEventListener('hashchange', ({ oldURL }) => void this.#followHash(oldURL));
   }
 
   start(): void {
@@ -114,7 +114,9 @@ class PageActions implements SessionActions {
         await this.#replays.end(change);
         return;
       }
-      if (change.lesson) await this.#replays.lesson(change.lesson);
+      // The one that is shown is at its beginning at once: nobody sees its end before.
+      if (change.lesson && change.lesson === this.#bench.settings.lesson) this.#bench.playback.seek(0);
+      else if (change.lesson) await this.#replays.lesson(change.lesson);
       else await this.configure({ lesson: null });
       return;
     }
@@ -266,11 +268,14 @@ class PageActions implements SessionActions {
     });
   }
 
-  async #followHash(): Promise<void> {
+  async #followHash(before: string): Promise<void> {
     if (location.hash === toHash(this.#bench.settings, location.hash)) return;
     // Who comes from a fleet has engines built just now.
     if (enginesNeeded.value) await this.#started;
     const { settings, problems } = fromHash(location.hash);
+    // A recording's settings are not those of the address; between the fleet and P and D these stay as they are.
+    const own = (hash: string): string => toHash(fromHash(hash).settings, '');
+    if (this.#bench.replays && own(location.hash) === own(new URL(before).hash)) return;
     this.#bench.warn(problems);
     const { lesson } = settings;
     // A lesson begins as it does from the list: with nothing said.

@@ -45,7 +45,7 @@ vi.mock('../../../demo/src/session/engines.ts', () => ({
 vi.mock('../../../demo/src/session/support.ts', () => ({ whatIsMissing: async () => null }));
 vi.mock('../../../demo/src/session/isolation.ts', () => ({ reloadIsolated: async () => false }));
 
-let follow: () => void;
+let follow: (event: { oldURL: string }) => void;
 const page = { hash: '', pathname: '/', search: '' };
 
 beforeEach(() => {
@@ -56,7 +56,7 @@ beforeEach(() => {
       page.hash = url.slice(1);
     },
   });
-  vi.stubGlobal('addEventListener', (_: string, heard: () => void) => {
+  vi.stubGlobal('addEventListener', (_: string, heard: typeof follow) => {
     follow = heard;
   });
   vi.stubGlobal('requestAnimationFrame', () => 0);
@@ -72,6 +72,13 @@ async function open(hash: string) {
   const session = createSession();
   await vi.waitFor(() => expect(session.state.status.value.phase).toMatch(/ready|failed/));
   return session;
+}
+
+/** Somebody goes to this address, in the page. */
+function go(hash: string): void {
+  const oldURL = `http://localhost/${page.hash}`;
+  page.hash = hash;
+  follow({ oldURL });
 }
 
 const asFile = () => new File([JSON.stringify(recordingOf(turn1, 'mine'))], 'mine.json');
@@ -114,6 +121,22 @@ it('of a recording the address takes the pace alone: its settings are not those 
   expect(state.settings.value).toMatchObject({ mode: 'bidirectional', threshold: 7, speed: '4/1' });
 });
 
+it('a way to the fleet and back changes nothing of a recording, and nothing is said; what cannot be changed is said', async () => {
+  const { state, actions } = await open('#turns=0&model=tiny');
+  const settings = { kind: 'settings' as const, atMs: 0, settings: { threshold: 3 } };
+  await actions.loadRecording(
+    new File([JSON.stringify(recordingOf([settings, ...turn1], 'mine'))], 'mine.json'),
+  );
+  go('#turns=0&model=tiny&view=fleet&fleet.rate=20');
+  go('#turns=0&model=tiny');
+  await new Promise((resolve) => setTimeout(resolve, 0));
+  expect(state.notes.value).toEqual([]);
+  go('#turns=0&model=tiny&threshold=9');
+  await vi.waitFor(() => expect(state.notes.value).toHaveLength(1));
+  expect(state.notes.value[0]!.message).toContain('This is a recording');
+  expect(state.settings.value.threshold).toBe(3);
+});
+
 it('what is said of a file that is no recording goes when one is loaded', async () => {
   const { state, actions } = await open('#turns=0');
   await actions.loadRecording(new File(['x'], 'bad.json'));
@@ -133,8 +156,7 @@ it('a lesson runs on engines, though a recording was looked at', async () => {
 
 it('an address that comes to name a lesson begins it, as the list does', async () => {
   const { state } = await open('#turns=0');
-  page.hash = '#lesson=3';
-  follow();
+  go('#lesson=3');
   await vi.waitFor(() => expect(engines.emptied).toBeGreaterThan(0));
   expect(state.settings.value.lesson).toBe(3);
 });
@@ -146,8 +168,7 @@ it('an address that names no model says so, and leaves the engines as they are',
   ]);
   const { state } = await open('#turns=0&model=tiny');
   engines.started = [];
-  page.hash = '#turns=0&model=foo&maxTokens=8';
-  follow();
+  go('#turns=0&model=foo&maxTokens=8');
   await vi.waitFor(() => expect(state.notes.value).not.toEqual([]));
   expect(state.notes.value[0]!.message).toContain("no model 'foo'");
   expect(state.settings.value).toMatchObject({ model: 'tiny', maxTokens: 8 });
