@@ -16,9 +16,9 @@ import { watchShown } from './session/shown.ts';
 import { App } from './views/app.tsx';
 import { watchOpening } from './views/opening.ts';
 import { project, watchTheme } from './views/palette.ts';
-import { showKeptTheme } from './views/theme.ts';
+import { takeKeptTheme } from './views/theme.ts';
 
-showKeptTheme();
+takeKeptTheme();
 watchTheme();
 watchShown();
 const session = createSession();

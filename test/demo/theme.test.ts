@@ -21,6 +21,13 @@ test('dark, once chosen, is dark after a reload, until it is as the system has i
   await expect.poll(() => choice.inputValue()).toBe('auto');
   expect(await page.evaluate(isDark)).toBe(false);
   expect(errors).toEqual([]);
+  // Before any of the page's scripts has come: it does not flash.
+  await choice.selectOption('dark');
+  await page.route(/\.js$/, (route) => route.abort());
+  await page.reload();
+  expect(await page.evaluate('getComputedStyle(document.documentElement).backgroundColor')).toBe(
+    'rgb(18, 20, 23)',
+  );
 });
 
 test('where a browser denies storage, the page works, and dark is dark as long as it is open', async () => {

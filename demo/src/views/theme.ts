@@ -1,6 +1,7 @@
 /** Light, dark, or as the system has it: kept in this browser for the next time, where it keeps anything. */
 import { type ReadonlySignal, signal } from '@preact/signals';
 
+/** index.html reads it. */
 const KEY = 'kvferry theme';
 
 export const THEMES = { auto: 'Auto', light: 'Light', dark: 'Dark' } as const;
@@ -19,14 +20,9 @@ export function chooseTheme(wanted: Theme): void {
   }
 }
 
-/** Call once, before anything is drawn. */
-export function showKeptTheme(): void {
-  try {
-    const kept = localStorage.getItem(KEY) ?? '';
-    if (Object.hasOwn(THEMES, kept)) show(kept as Theme);
-  } catch {
-    // As above.
-  }
+/** Call once: the root has it from the first moment on. */
+export function takeKeptTheme(): void {
+  chosen.value = (document.documentElement.dataset.theme ?? 'auto') as Theme;
 }
 
 function show(wanted: Theme): void {
