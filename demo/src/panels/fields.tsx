@@ -30,7 +30,7 @@ export function NumberField(
     <Field label={label} help={help}>
       <input
         type="number"
-        inputMode="numeric"
+        inputMode={step < 1 ? 'decimal' : 'numeric'}
         min={min}
         max={max}
         step={step}

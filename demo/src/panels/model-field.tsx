@@ -64,24 +64,30 @@ export function ModelField({ session: { state, actions } }: { session: Session }
             }}
           />
         </label>
-        <label class="model-url">
-          <span class="visually-hidden">Address of a model directory</span>
-          <input
-            type="url"
-            placeholder={EXAMPLE}
-            value={url.value}
-            onInput={(event) => {
-              url.value = event.currentTarget.value;
-            }}
-          />
-        </label>
-        <button
-          type="button"
-          disabled={url.value.trim() === ''}
-          onClick={() => void actions.loadModel({ url: url.value })}
+        {/* What is no address is said by the page. */}
+        <form
+          class="model-address"
+          noValidate
+          onSubmit={(event) => {
+            event.preventDefault();
+            void actions.loadModel({ url: url.value });
+          }}
         >
-          Load
-        </button>
+          <label class="model-url">
+            <span class="visually-hidden">Address of a model directory</span>
+            <input
+              type="url"
+              placeholder={EXAMPLE}
+              value={url.value}
+              onInput={(event) => {
+                url.value = event.currentTarget.value;
+              }}
+            />
+          </label>
+          <button type="submit" disabled={url.value.trim() === ''}>
+            Load
+          </button>
+        </form>
       </div>
     </fieldset>
   );
