@@ -65,7 +65,12 @@ export class Engines {
     });
     const { prefill, decode } = cluster.settings;
     this.#largest = { prefill: prefill.numBlocks, decode: decode.numBlocks };
-    await cluster.configure({ ...policy(settings), ...(await this.#costs(cluster, settings)) });
+    try {
+      await cluster.configure({ ...policy(settings), ...(await this.#costs(cluster, settings)) });
+    } catch (error) {
+      await cluster.close();
+      throw error;
+    }
     const recorder = new Recorder(cluster, this.#emit, systemClock, this.#originMs);
     this.#running = { cluster, recorder };
     this.#started = settings;

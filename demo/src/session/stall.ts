@@ -93,7 +93,9 @@ export async function runStall({ engines, settings, signal, emit, now }: Measuri
         tokens.push(token);
         if (tokens.length === PASTE_AFTER) pasted = paste();
       }
-      if (!pasted) throw new Error('The first answer was over before anything could be pasted.');
+      // Without a token after the paste there is no pause to measure.
+      if (!pasted || tokens.length === PASTE_AFTER)
+        throw new Error('The first answer was over before anything could be pasted.');
       const { atMs, firstMs, promptTokens } = await pasted;
       const run: StallRun = {
         tokensMs: tokens.map((token) => token.atMs - atMs),

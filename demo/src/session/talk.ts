@@ -147,10 +147,14 @@ export class Talk {
     if (this.#chat.asked > 0) return this.#chat.messages;
     const conversation = new Conversation('race-story');
     const { recorder } = this.#bench.engines.running!;
-    for (const line of script.slice(0, 2)) {
-      await conversation.ask(recorder, this.#bench.settings, line, signal);
+    try {
+      for (const line of script.slice(0, 2)) {
+        await conversation.ask(recorder, this.#bench.settings, line, signal);
+      }
+    } finally {
+      // With its engine gone there is nothing left to release.
+      await recorder.endConversation(conversation.id).catch(() => {});
     }
-    await recorder.endConversation(conversation.id);
     return conversation.messages;
   }
 

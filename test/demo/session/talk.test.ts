@@ -8,6 +8,7 @@ import type { Workbench } from '../../../demo/src/session/workbench.ts';
 /** A bench whose engines answer with so many tokens, and what was told in which order. `fails` gets no answer. */
 function bench(tokens: number, conversations: number, fails = '', settings: Partial<Settings> = {}) {
   const told: string[] = [];
+  const endConversation = async (id: string) => void told.push(`end of ${id}`);
   async function* generate(_: unknown, { question }: { question: string }) {
     if (question === fails) throw new Error('D is gone');
     for (let i = 1; i <= tokens; i++) {
@@ -18,7 +19,7 @@ function bench(tokens: number, conversations: number, fails = '', settings: Part
   const stand = {
     settings: { ...defaultSettings, conversations, ...settings },
     state: { suggestions: {}, playing: {} },
-    engines: { running: { recorder: { generate, lastTurn: () => null, endConversation: async () => {} } } },
+    engines: { running: { recorder: { generate, lastTurn: () => null, endConversation } } },
     exclusive: (_: string, run: (signal: AbortSignal) => Promise<void>) => run(new AbortController().signal),
     setSettings: () => {},
     emit: () => {},
@@ -78,6 +79,12 @@ it('what goes wrong with the second user is told once the first was answered', a
   const { talk, told } = bench(8, 2, secondScript[0]);
   await expect(talk.step()).rejects.toThrow('D is gone');
   expect(told.at(-1)).toBe(`8 ${script[0]}`);
+});
+
+it('what is said to have something to race with is over with it, though an answer fails', async () => {
+  const { talk, told } = bench(8, 1, script[1]);
+  await expect(talk.history(new AbortController().signal)).rejects.toThrow('D is gone');
+  expect(told.at(-1)).toBe('end of race-story');
 });
 
 it('nobody else asks where there is one user', async () => {

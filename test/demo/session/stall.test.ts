@@ -1,0 +1,35 @@
+import { expect, it } from 'vitest';
+import type { Measuring } from '../../../demo/src/session/measuring.ts';
+import { defaultSettings } from '../../../demo/src/session/settings.ts';
+import { runStall } from '../../../demo/src/session/stall.ts';
+import type { SessionEvent } from '../../../demo/src/session/types.ts';
+
+/** Engines on which the first user is answered with so many tokens; and the error that was told. */
+async function stalled(tokens: number): Promise<string | null> {
+  const recorder = {
+    async *generate({ conversationId }: { conversationId: string }) {
+      const count = conversationId === 'stall-first' ? tokens : 2;
+      for (let i = 1; i <= count; i++)
+        yield { atMs: i, text: '1 ', final: i === count ? { promptTokenIds: [1, 2] } : null };
+    },
+    endConversation: async () => {},
+  };
+  let last: SessionEvent | null = null;
+  const measuring = {
+    engines: { configure: async () => {}, running: { recorder } },
+    settings: defaultSettings,
+    signal: new AbortController().signal,
+    emit: (event: SessionEvent) => {
+      last = event;
+    },
+    now: () => 0,
+  };
+  await runStall(measuring as unknown as Measuring).catch(() => {});
+  return (last as Extract<SessionEvent, { kind: 'stall' }> | null)!.stall!.error;
+}
+
+it('an answer that ends with the paste, or before it, has no pause: that is said, and nothing is waited for', async () => {
+  expect(await stalled(7)).toContain('over before anything could be pasted');
+  expect(await stalled(8)).toContain('over before anything could be pasted');
+  expect(await stalled(9)).toBeNull();
+});
