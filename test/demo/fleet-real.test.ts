@@ -25,13 +25,15 @@ describe('with WebGPU', () => {
   describe("beside the page's own engines", () => {
     test('starts none of them while a fleet is shown, and becomes the real one', async () => {
       const hash =
-        '#view=fleet&model=nano&turns=0&fleet.prefill=1&fleet.decode=1&fleet.routing=least-request';
+        '#view=fleet&model=nano&turns=0&fleet.prefill=1&fleet.decode=1&fleet.routing=least-request&fleet.mode=unidirectional';
       const { page, errors } = await openPage(withGpu(), `${served().url}${hash}`);
       await simulated(page, 0.5);
       expect(page.workers()).toHaveLength(1);
       await page.getByRole('button', { name: 'Run 1 P and 1 D for real' }).click();
       await untilReady(page);
-      expect((await readState(page)).settings).toMatchObject({ routing: 'least-request' });
+      expect((await readState(page)).settings).toMatchObject({
+        ...{ routing: 'least-request', mode: 'unidirectional' },
+      });
       expect(page.workers()).toHaveLength(2);
       await page.getByRole('button', { name: 'Fleet', exact: true }).click();
       const measure = page.getByRole('button', { name: "Take this computer's times" });
@@ -46,7 +48,7 @@ describe('with WebGPU', () => {
 
     /** The engines are there, and what they take is just measured. */
     const measuring = async (): Promise<OpenedPage> => {
-      const hash = '#view=fleet&model=nano&turns=1&fleet.prefill=1&fleet.decode=1';
+      const hash = '#view=fleet&model=nano&turns=1&maxTokens=8&speed=live&fleet.prefill=1&fleet.decode=1';
       const opened = await openPage(withGpu(), `${served().url}${hash}`);
       await simulated(opened.page, 0.5);
       await opened.page.getByRole('button', { name: "Take this computer's times" }).click();

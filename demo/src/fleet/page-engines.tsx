@@ -9,7 +9,7 @@ import type { Fleet } from './fleet.ts';
 const MOST_OF_THE_PAGE = 3;
 
 export function PageEngines({ fleet, session: { state, actions } }: { fleet: Fleet; session: Session }) {
-  const { prefill, decode, routing, seed } = fleet.settings.value;
+  const { prefill, decode, routing, mode, seed } = fleet.settings.value;
   const [p, d] = [Math.min(MOST_OF_THE_PAGE, prefill), Math.min(MOST_OF_THE_PAGE, decode)];
   const measuring = useSignal(false);
   const built = enginesNeeded.value;
@@ -40,7 +40,7 @@ export function PageEngines({ fleet, session: { state, actions } }: { fleet: Fle
       <button
         type="button"
         onClick={() => {
-          const change = { prefill: p, decode: d, routing, seed };
+          const change = { prefill: p, decode: d, routing, mode, seed };
           // In place of a recording they begin.
           void (state.replay.peek() ? actions.begin(change) : actions.configure(change));
           showFleet(false);

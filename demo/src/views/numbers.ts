@@ -1,11 +1,12 @@
 /** The class's table, filled in from what this page has measured. Nothing that was not measured has a number. No DOM. */
 
 import { isConversation } from '../session/conversation.ts';
-import type { Crossover, Machine, Race, TransferView, TurnView } from '../session/types.ts';
+import type { Crossover, Machine, Race, RaceLane, TransferView, TurnView } from '../session/types.ts';
 import { crossover as crossing } from './crossover-math.ts';
 import { type Direction, directionOf } from './direction.ts';
 import { ms, plural, rate, times } from './format.ts';
 import { measured, movedMs } from './measured.ts';
+import { shownStages } from './stage-names.ts';
 import { verdictOf } from './verdict.ts';
 
 export interface NumberRow {
@@ -38,6 +39,7 @@ function measuredRows({ machine, turns, transfers, race, crossover }: NumberFact
   const crossed = crossing(measured(crossover));
   const ready = race && race.pull.ttftMs !== null && race.recompute.ttftMs !== null ? race : null;
   const ratio = ready ? ready.recompute.ttftMs! / ready.pull.ttftMs! : null;
+  const raced = (lane: RaceLane): string => ms(lane.ttftMs!) + (isModelled(lane) ? MODELLED : '');
   return [
     { what: 'adapter', value: machine?.adapter.name ?? null, how: 'open the page' },
     { what: 'model', value: machine?.model.name ?? null, how: 'open the page' },
@@ -50,12 +52,12 @@ function measuredRows({ machine, turns, transfers, race, crossover }: NumberFact
     },
     {
       what: 'first token, computed again',
-      value: ready ? ms(ready.recompute.ttftMs!) : null,
+      value: ready && raced(ready.recompute),
       how: 'race the next turn',
     },
     {
       what: 'first token, pulled back',
-      value: ready ? ms(ready.pull.ttftMs!) : null,
+      value: ready && raced(ready.pull),
       how: 'race the next turn',
     },
     {
@@ -68,7 +70,7 @@ function measuredRows({ machine, turns, transfers, race, crossover }: NumberFact
       value:
         ratio === null
           ? null
-          : `${times(ratio)}${verdictOf(ready!)?.winner === 'neither' ? ', no difference' : ''}`,
+          : `${times(ratio)}${verdictOf(ready!)?.winner === 'neither' ? ', no difference' : ''}${isModelled(ready!.pull) ? MODELLED : ''}`,
       how: 'race the next turn',
     },
     {
@@ -86,13 +88,19 @@ function measuredRows({ machine, turns, transfers, race, crossover }: NumberFact
   ];
 }
 
+const MODELLED = ', modelled link';
+
+/** A part of its time was not measured. */
+const isModelled = ({ stagesMs }: RaceLane): boolean =>
+  shownStages(stagesMs).some(({ modelled }) => modelled);
+
 function speedOf(transfers: readonly TransferView[], direction: Direction): string | null {
   const last = transfers.findLast(
     (transfer) => directionOf(transfer) === direction && transfer.outcome === 'done' && transfer.bytes > 0,
   );
   if (!last || last.endMs === null) return null;
   const took = movedMs(last);
-  return `${rate(last.bytes, took)} (${plural(last.pairs.length, 'block')} in ${ms(took)}${last.chunks ? ', streamed' : ''}${last.throttled ? ', modelled link' : ''})`;
+  return `${rate(last.bytes, took)} (${plural(last.pairs.length, 'block')} in ${ms(took)}${last.chunks ? ', streamed' : ''}${last.throttled ? MODELLED : ''})`;
 }
 
 /** For a document or a mail. */

@@ -33,6 +33,15 @@ describe('the class’s numbers', () => {
     expect(rows.get('computed again / pulled back')).toBe('3.58×');
     expect(rows.get('pull back D → P')).toBe('8.19 MB/s (7 blocks in 14 ms)');
     expect(rows.get('pulling wins from')).toBe('29 tokens');
+    const { pull, recompute } = state.race.value!;
+    const slow = { ...pull, stagesMs: { ...pull.stagesMs, pull_link: 900 } };
+    const modelled = numberRows({
+      ...{ machine: null, turns: [], transfers: [], crossover: null, recorded: false },
+      race: { ...state.race.value!, pull: slow, recompute },
+    });
+    expect(modelled.map(({ value }) => value)).toContain('38 ms, modelled link');
+    expect(modelled.map(({ value }) => value)).toContain('3.58×, modelled link');
+    expect(modelled.map(({ value }) => value)).toContain('136 ms');
     const of1 = state.transfers.value.map((one) => ({ ...one, pairs: one.pairs.slice(0, 1) }));
     const facts = { machine: null, turns: [], transfers: of1, race: null, crossover: null, recorded: false };
     expect(asMarkdown(numberRows(facts), false)).toContain('(1 block in 14 ms)');
