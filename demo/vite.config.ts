@@ -132,7 +132,6 @@ export default defineConfig({
   define: { SHIPPED_FILES: JSON.stringify(models) },
   plugins: [staticFiles(), zodWithoutJsonSchema(), weighed()],
   server: { headers: isolation, fs: { allow: [project] } },
-  preview: { headers: isolation },
   worker: { format: 'es', plugins: () => [shortShaders(), zodWithoutJsonSchema()] },
   build: {
     ...{ target: 'es2022', outDir: 'dist', emptyOutDir: true, chunkSizeWarningLimit: 1000 },

@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { whileTesting } from '../while-testing.ts';
 import { seriousFaults } from './axe.ts';
 import { launchBrowser } from './browser.ts';
@@ -25,6 +25,8 @@ describe('a fleet from a link', () => {
     );
     await simulated(opened.page, 6);
   });
+  // It would go on computing beside the others.
+  afterAll(() => opened.page.close());
 
   test('runs in a thread of its own, without any engine, and what the address cannot mean is said', async () => {
     const { page } = opened;
@@ -249,6 +251,7 @@ test('between the fleet and P and D there is a way, there and back', async () =>
   expect(new URL(page.url()).hash).toBe('#speed=live&view=fleet');
   await page.goBack();
   await page.getByRole('region', { name: 'Conversation' }).waitFor();
+  expect((await readState(page)).notes).toEqual([]);
   await page.goForward();
   await simulated(page, 0.5);
   await page.evaluate('kvferryFleet.set({ rate: 33 })');

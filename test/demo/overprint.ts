@@ -9,12 +9,13 @@ interface DrawnText {
   height: number;
 }
 
-/** Before the page is opened: notes what is written on each canvas since it was last wiped, but for words inside a clip. */
+/** Before the page is opened: notes what is written on each canvas since it was last wiped, but for words inside a clip; and all that was ever written, after its font. */
 export async function watchCanvasText(context: BrowserContext): Promise<void> {
   await context.addInitScript(() => {
     const texts = new Map<HTMLCanvasElement, DrawnText[]>();
     const clips = new WeakMap<CanvasRenderingContext2D, boolean[]>();
-    Object.assign(globalThis, { canvasTexts: texts });
+    const drawnInFonts = new Set<string>();
+    Object.assign(globalThis, { canvasTexts: texts, drawnInFonts });
     const { prototype } = CanvasRenderingContext2D;
     const { clearRect, clip, fillText, restore, save } = prototype;
     const clipsOf = (one: CanvasRenderingContext2D) => {
@@ -39,6 +40,7 @@ export async function watchCanvasText(context: BrowserContext): Promise<void> {
       return (clip as (...all: unknown[]) => void).apply(this, given);
     };
     prototype.fillText = function (text, x, y, most) {
+      drawnInFonts.add(`${this.font} ${text}`);
       const size = this.measureText(text);
       const ascent = size.actualBoundingBoxAscent;
       const from = new DOMPoint(x - size.actualBoundingBoxLeft, y - ascent).matrixTransform(

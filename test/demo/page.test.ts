@@ -1,6 +1,6 @@
-/** The page in a real browser: engines on a software GPU, and without any. */
+/** The page in a real browser, with engines on a software GPU. */
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { lessons } from '../../demo/src/lessons/index.ts';
+import type { Race } from '../../demo/src/session/types.ts';
 import { whileTesting } from '../while-testing.ts';
 import { seriousFaults } from './axe.ts';
 import { launchBrowser } from './browser.ts';
@@ -14,7 +14,6 @@ import {
   servePlainly,
   until,
   untilReady,
-  walkStep,
 } from './page.ts';
 
 const served = whileTesting(servePage);
@@ -24,9 +23,33 @@ const browser = whileTesting(launchBrowser);
 describe('with WebGPU', () => {
   let opened: OpenedPage;
   beforeAll(async () => {
-    opened = await openPage(browser(), `${served().url}#speed=live`);
+    opened = await openPage(browser(), 'about:blank', { width: 1280, height: 800 });
+    // Layout shifts are told to whoever listens from the start.
+    await opened.page.addInitScript(() => {
+      const shifts: number[] = [];
+      Object.assign(globalThis, { shifts });
+      new PerformanceObserver((list) => {
+        for (const entry of list.getEntries()) shifts.push((entry as unknown as { value: number }).value);
+      }).observe({ type: 'layout-shift', buffered: true });
+    });
+    await opened.page.goto(served().url);
   });
   afterAll(() => opened.page.close());
+
+  // The opening, as a newcomer meets it: slow enough to be followed, in one view, without a jump.
+
+  test('shows a turn after it ran, its copy before its first token', async () => {
+    const { page } = opened;
+    await until(page, 'state.turns.value.length === 1');
+    await until(
+      page,
+      "!state.time.value.follows && state.transfers.value.some(({ side }) => side === 'decode')",
+    );
+    const { turns, time } = await readState(page);
+    expect(turns[0]!.tokens).toBe(0);
+    expect(time).toMatchObject({ follows: false, playing: true });
+    expect(time.speed).toBeLessThan(0.5);
+  });
 
   test('is isolated, and both workers get a device', async () => {
     const { page } = opened;
@@ -38,10 +61,64 @@ describe('with WebGPU', () => {
     expect(await page.evaluate('kvferry.state.machine.value.adapter.name')).toMatch(/swiftshader/i);
   });
 
-  test('plays the first turns by itself, and a block goes back from D to P', async () => {
+  test('then races one turn both ways, with one answer, and claims what three runs each way carry', async () => {
     const { page } = opened;
-    await until(page, 'state.turns.value.length === 3 && state.turns.value[2].endMs !== null');
+    await until(page, "state.race.value?.pull.phase === 'done' || state.race.value?.error", 120_000);
     await untilReady(page);
+    const race = await page.evaluate<Race>('kvferry.state.race.value');
+    expect(race).toMatchObject({ error: null, recompute: { pulledTokens: 0 } });
+    expect(race.pull.runsMs).toHaveLength(3);
+    expect(race.pull.pulledTokens).toBeGreaterThan(0);
+    expect(race.pull.answer).toBe(race.recompute.answer);
+    // What the race asked is no part of the conversation.
+    const { turns } = await readState(page);
+    expect(turns.every(({ conversation }) => conversation.startsWith('chat'))).toBe(true);
+  });
+
+  test('has stage, both bars of the race and the chat in one view', async () => {
+    const { page } = opened;
+    for (const selector of ['.engines .stage', '.race-lane:nth-child(2) .stage-bar', '.chat-composer']) {
+      const box = (await page.locator(selector).first().boundingBox())!;
+      expect(box.y, selector).toBeGreaterThanOrEqual(0);
+      expect(box.y + box.height, selector).toBeLessThanOrEqual(800);
+    }
+  });
+
+  test('shows all that is known of a block that is pointed at', async () => {
+    const { page } = opened;
+    const stage = page.locator('.engines .stage');
+    await stage.focus();
+    await page.keyboard.press('ArrowRight');
+    const inspector = page.locator('#block-inspector');
+    await expect.poll(() => inspector.locator('dt').allInnerTexts()).toContain('tokens');
+    const [box, facts] = [await inspector.boundingBox(), await inspector.locator('dl').boundingBox()];
+    expect(facts!.y + facts!.height).toBeLessThanOrEqual(box!.y + box!.height);
+    const cut = await inspector.evaluate((each) => each.scrollHeight - each.clientHeight);
+    expect(cut).toBeLessThanOrEqual(0);
+    await page.keyboard.press('Escape');
+  });
+
+  test('nothing jumped', async () => {
+    const shifts = await opened.page.evaluate<number[]>('globalThis.shifts');
+    expect(shifts.reduce((sum, shift) => sum + shift, 0)).toBeLessThan(0.05);
+  });
+
+  test('the last turn is shown again, held, and stepped by stage', async () => {
+    const { page } = opened;
+    await page.getByRole('button', { name: 'Next stage' }).click();
+    const begun = await readState(page);
+    expect(begun.turns.at(-1)).toMatchObject({ tokens: 0 });
+    expect(begun.time).toMatchObject({ follows: false, playing: false });
+    await page.getByRole('button', { name: 'Next stage' }).click();
+    expect((await readState(page)).time.atMs).toBeGreaterThan(begun.time.atMs);
+    await page.getByRole('button', { name: 'To now' }).click();
+    const { turns, time } = await readState(page);
+    expect(time.follows).toBe(true);
+    expect(turns.at(-1)!.result).not.toBeNull();
+  });
+
+  test('a block went back from D to P in its third turn', async () => {
+    const { page } = opened;
     const { turns, pulls } = await readState(page);
     expect(turns.map(({ error }) => error)).toEqual([null, null, null]);
     const { result } = turns[2]!;
@@ -78,6 +155,14 @@ describe('with WebGPU', () => {
     expect(await seriousFaults(opened.page)).toEqual([]);
   });
 
+  test('the conversation has its KV after the race: the next question, shown as it happens, pulls', async () => {
+    const { page } = opened;
+    await page.evaluate("kvferry.actions.configure({ speed: 'live' })");
+    const { result } = await ask(page, 'What color was the bear?');
+    expect(result).toMatchObject({ turn: 4 });
+    expect(result!.pulled_tokens).toBeGreaterThan(0);
+  });
+
   test('a threshold out of reach lets P compute, and says why', async () => {
     const { page } = opened;
     await openSettings(page);
@@ -91,20 +176,6 @@ describe('with WebGPU', () => {
     const turn = await ask(page, 'What did Gus find?');
     expect(turn.result).toMatchObject({ pulled_tokens: 0 });
     expect(turn.result!.no_pull_reason).toContain('threshold 100000');
-  });
-
-  test('the race runs one turn both ways, with one answer', async () => {
-    const { page } = opened;
-    await page.evaluate('void kvferry.actions.runRace()');
-    await until(page, "state.race.value?.pull.phase === 'done' || state.race.value?.error");
-    await untilReady(page);
-    const { race, turns } = await readState(page);
-    expect(race).toMatchObject({ error: null, recompute: { pulledTokens: 0 } });
-    const lanes = race as unknown as Record<'pull' | 'recompute', { pulledTokens: number; answer: string }>;
-    expect(lanes.pull.pulledTokens).toBeGreaterThan(0);
-    expect(lanes.pull.answer).toBe(lanes.recompute.answer);
-    // What the race asked is no part of the conversation.
-    expect(turns.every(({ conversation }) => conversation.startsWith('chat'))).toBe(true);
   });
 
   test('killing D in an answer ends the turn with a sentence, and the page goes on', async () => {
@@ -177,90 +248,10 @@ describe('the address', () => {
     );
     const { page: second } = await openPage(browser(), page.url());
     onTestFinished(() => second.context().close());
-    await untilReady(second);
+    await second.waitForFunction('globalThis.kvferry');
     expect((await readState(second)).settings).toEqual((await readState(page)).settings);
     expect(errors).toEqual([]);
   });
-});
-
-describe('without WebGPU', () => {
-  const browser = whileTesting(() => launchBrowser({ webgpu: false }));
-  /** What some lessons say of their last step, with what was recorded. */
-  const TOLD: Readonly<Record<number, string>> = { 10: 'tokens of both answers are the same' };
-
-  test('says what is missing and replays a recorded run', async () => {
-    const { page, errors } = await openPage(browser(), served().url);
-    await until(page, "state.status.value.phase === 'recorded'");
-    const why = page.locator('.banner-why');
-    await expect.poll(() => why.innerText()).toMatch(/WebGPU/);
-    await expect.poll(() => page.getByText('Recorded', { exact: true }).isVisible()).toBe(true);
-    await page.evaluate('kvferry.actions.pause(), kvferry.actions.seek(1e9)');
-    const { turns, race, crossover, blockStates, replay, time } = await readState(page);
-    expect(turns.length).toBeGreaterThan(5);
-    expect(turns.every(({ result }) => result !== null)).toBe(true);
-    expect(race!.pull.ttftMs).toBeGreaterThan(0);
-    expect(crossover!.points.length).toBeGreaterThan(2);
-    expect(blockStates.decode).toContain('cached');
-    expect(replay).toMatchObject({ title: expect.stringContaining('both ways') });
-    expect(time.atMs).toBe(time.lengthMs);
-    await page.evaluate('kvferry.actions.seek(0)');
-    expect((await readState(page)).turns).toEqual([]);
-    expect(await why.innerText()).toMatch(/WebGPU/);
-    await page.evaluate('kvferry.actions.step()');
-    expect((await readState(page)).turns[0]!.answer).toContain('Ada');
-    expect(await seriousFaults(page)).toEqual([]);
-    expect(errors).toEqual([]);
-  });
-
-  test('plays at a pace that can be followed, says in which mode, and that another conversation begins', async () => {
-    const { page } = await openPage(browser(), served().url);
-    onTestFinished(() => page.close());
-    await until(page, "state.status.value.phase === 'recorded' && state.turns.value.length === 1");
-    expect((await readState(page)).time.playing).toBe(true);
-    expect(await page.locator('.mode-now').innerText()).toBe('Mode: Both ways');
-    await page.evaluate('kvferry.actions.pauseTime(), kvferry.actions.seek(0)');
-    const headline = () => page.locator('.story-headline').innerText();
-    const told: string[] = [];
-    const paces: number[] = [];
-    for (let now = await readState(page); now.turns.length < 2; now = await readState(page)) {
-      told.push(await headline());
-      if (now.turns[0]?.result === null) paces.push(now.time.speed);
-      await page.evaluate('kvferry.actions.stepTime()');
-    }
-    expect(paces.length).toBeGreaterThan(2);
-    expect(Math.max(...paces)).toBeLessThan(0.5);
-    expect(told.join('; ')).toMatch(/P computes the prompt.*P hands .* over to D.*D wrote \d+ tokens/);
-    // Just before the second conversation's first turn.
-    await page.evaluate(`(() => {
-      const { actions, state } = kvferry;
-      for (let at = state.time.value.atMs; state.turns.value.length > 0; at += 0.25) actions.seek(at);
-    })()`);
-    await expect.poll(headline).toBe('Another conversation begins: one way');
-    expect(await page.locator('.mode-now').innerText()).toBe('Mode: One way');
-  });
-
-  test.each(lessons.map(({ number, title }) => [number, title] as const))(
-    'lesson %i is watched from a link: %s',
-    async (number, title) => {
-      const { page, errors } = await openPage(browser(), `${served().url}#lesson=${number}&speed=4/1`);
-      await until(page, "state.status.value.phase === 'recorded'");
-      const lesson = lessons[number - 1]!;
-      await expect
-        .poll(() => page.getByRole('region', { name: `Lesson ${number}: ${title}` }).count())
-        .toBe(1);
-      for (const i of lesson.tasks.keys()) {
-        await walkStep(page, lesson, i);
-        await until(page, '!state.time.value.playing');
-      }
-      // What it says is said of what was recorded.
-      expect(await page.locator('.lesson-task').innerText()).toContain(
-        TOLD[number] ?? lesson.tasks.at(-1)!.see,
-      );
-      expect(errors).toEqual([]);
-      await page.close();
-    },
-    200_000,
-  );
 });
 
 describe('a host that sets no headers', () => {

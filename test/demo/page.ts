@@ -5,7 +5,6 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import type { Browser, Page } from 'playwright-core';
-import { build, preview } from 'vite';
 import type { Lesson } from '../../demo/src/lessons/types.ts';
 import type { RecordedTurn } from '../../src/recording/events.ts';
 
@@ -26,7 +25,7 @@ function digestOfSources(): string {
   const add = (file: string): void => {
     hash.update(`${file}\n`).update(readFileSync(path.join(project, file)));
   };
-  for (const folder of ['demo', 'models', 'shaders', 'src'])
+  for (const folder of ['demo', 'models', 'shaders', 'src', 'workers'])
     for (const entry of readdirSync(path.join(project, folder), { recursive: true, withFileTypes: true })) {
       const file = path.relative(project, path.join(entry.parentPath, entry.name));
       if (entry.isFile() && !file.startsWith(path.join('demo', 'dist'))) add(file);
@@ -44,6 +43,8 @@ async function builtPage(): Promise<string> {
   const folder = path.join(cache, `page-${digest}`);
   if (existsSync(folder)) return folder;
   const outDir = `${folder}.${process.pid}`;
+  // Most files of tests find it made.
+  const { build } = await import('vite');
   const before = process.env.NODE_ENV;
   process.env.NODE_ENV = 'production';
   try {
@@ -66,39 +67,41 @@ async function builtPage(): Promise<string> {
   return folder;
 }
 
-/** Serves it on a free port. */
-export async function servePage(): Promise<ServedPage> {
-  const outDir = await builtPage();
-  const server = await preview({ configFile, logLevel: 'error', build: { outDir }, preview: { port: 0 } });
-  return {
-    url: server.resolvedUrls!.local[0]!,
-    close: () => server.close(),
-  };
-}
+/** With the headers that engines need. */
+export const servePage = (): Promise<ServedPage> =>
+  serve('/', {
+    'Cross-Origin-Opener-Policy': 'same-origin',
+    'Cross-Origin-Embedder-Policy': 'require-corp',
+  });
 
-/** The built page from a host that sets no headers, as GitHub Pages is, below a folder. */
-export async function servePlainly(): Promise<ServedPage> {
+/** From a host that sets no headers, as GitHub Pages is, below a folder. */
+export const servePlainly = (): Promise<ServedPage> => serve('/kvferry/', {});
+
+const TYPES: Readonly<Record<string, string>> = {
+  '.html': 'text/html',
+  '.js': 'text/javascript',
+  '.css': 'text/css',
+  '.json': 'application/json',
+};
+
+/** The built page on a free port. `base` begins and ends with a slash. */
+async function serve(base: string, headers: Readonly<Record<string, string>>): Promise<ServedPage> {
   const outDir = await builtPage();
-  const types: Record<string, string> = {
-    '.html': 'text/html',
-    '.js': 'text/javascript',
-    '.css': 'text/css',
-  };
   const server = createServer((request, response) => {
     const { pathname } = new URL(request.url ?? '/', 'http://localhost');
-    const name = pathname.replace(/^\/kvferry\//, '') || 'index.html';
-    const file = path.join(outDir, name);
-    if (!pathname.startsWith('/kvferry/') || !file.startsWith(outDir) || !existsSync(file)) {
+    const file = path.join(outDir, pathname.slice(base.length) || 'index.html');
+    if (!pathname.startsWith(base) || !file.startsWith(outDir) || !existsSync(file)) {
       response.writeHead(404).end();
       return;
     }
-    const type = types[path.extname(file)] ?? 'application/octet-stream';
-    response.writeHead(200, { 'Content-Type': type }).end(readFileSync(file));
+    const body = readFileSync(file);
+    const type = TYPES[path.extname(file)] ?? 'application/octet-stream';
+    response.writeHead(200, { ...headers, 'Content-Type': type, 'Content-Length': body.length }).end(body);
   });
   await new Promise<void>((resolve) => server.listen(0, 'localhost', resolve));
   const { port } = server.address() as AddressInfo;
   return {
-    url: `http://localhost:${port}/kvferry/`,
+    url: `http://localhost:${port}${base}`,
     async close() {
       server.closeAllConnections();
       await new Promise((resolve) => server.close(resolve));

@@ -1,5 +1,6 @@
 /** What a room needs: words and blocks that show each other, large text, and a hint for whoever says hello. */
-import { beforeAll, describe, expect, test } from 'vitest';
+import type { Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { whileTesting } from '../while-testing.ts';
 import { seriousFaults } from './axe.ts';
 import { launchBrowser } from './browser.ts';
@@ -9,16 +10,64 @@ import { ask, type OpenedPage, openPage, readState, servePage, untilReady } from
 const served = whileTesting(servePage);
 const browser = whileTesting(launchBrowser);
 
+/** A page of whose canvases it is known what is written on them. */
+async function openWatched(hash: string, viewport: { width: number; height: number }): Promise<OpenedPage> {
+  const opened = await openPage(browser(), 'about:blank', viewport);
+  await watchCanvasText(opened.page.context());
+  await opened.page.goto(`${served().url}${hash}`);
+  await untilReady(opened.page);
+  return opened;
+}
+
+/** As it was measured for the first lesson: what is looked at is how it is drawn. */
+const showStall = (page: Page) =>
+  page.evaluate(`(async () => {
+    const { events } = await (await fetch('recordings/lesson-1.json')).json();
+    const { stall } = events.findLast(({ kind }) => kind === 'stall');
+    kvferry.state.stall.value = { ...stall, startedMs: kvferry.state.nowMs() };
+  })()`);
+const words = (page: Page) =>
+  page.evaluate<string>('[...canvasTexts.values()].flat().map(({ text }) => text).join()');
+const canvases = (page: Page) =>
+  page.evaluate<number[]>(
+    "[...document.querySelectorAll('canvas')].filter((one) => one.checkVisibility()).map((one) => one.clientWidth)",
+  );
+
+async function drawAll(page: Page, width: number): Promise<void> {
+  const before = await canvases(page);
+  const resized = page.viewportSize()!.width !== width;
+  await page.setViewportSize({ width, height: 844 });
+  if (resized) await expect.poll(() => canvases(page)).not.toEqual(before);
+  for (const seen of ['.stall', '.crossover', '.timeline', '.engines .stage']) {
+    await page.locator(seen).scrollIntoViewIfNeeded();
+    // It is seen in the first, drawn in the next.
+    await page.evaluate(`new Promise((resolve) => {
+      const after = (frames) => (frames === 0 ? resolve() : requestAnimationFrame(() => after(frames - 1)));
+      after(4);
+    })`);
+  }
+  await expect.poll(() => words(page)).toMatch(/hand-over/);
+  for (const drawn of ['first user', 'tokens that D has', 'router', 'first token'])
+    expect(await words(page)).toContain(drawn);
+}
+
+async function allFits(page: Page, ...widths: number[]): Promise<void> {
+  for (const width of widths) {
+    await drawAll(page, width);
+    expect(await canvasFaults(page), `${width} pixels wide`).toEqual([]);
+  }
+}
+
 describe('a page that was asked twice', () => {
   let opened: OpenedPage;
   const inspector = () => opened.page.locator('#block-inspector');
   const lit = () => opened.page.locator('.word[data-lit="true"]').allInnerTexts();
   beforeAll(async () => {
-    opened = await openPage(browser(), `${served().url}#turns=0&speed=live`);
-    await untilReady(opened.page);
+    opened = await openWatched('#turns=0&speed=live', { width: 1280, height: 900 });
     await ask(opened.page, 'My name is Ada and my boat is mira.');
     await ask(opened.page, 'Tell me a story about Gus and a bear.');
   }, 120_000);
+  afterAll(() => opened.page.close());
 
   test('a word that is pointed at lights its blocks, and the inspector says which', async () => {
     const { page } = opened;
@@ -79,14 +128,9 @@ describe('a page that was asked twice', () => {
     expect(new URL(page.url()).hash).not.toContain('projector');
   });
 
-  test('nothing went wrong on the console', () => {
-    expect(opened.errors).toEqual([]);
-  });
-});
-
-describe('two users', () => {
-  test('ask one after the other, and each has a colour in the legend', async () => {
-    const { page } = await openPage(browser(), `${served().url}#turns=0&speed=live&conversations=2`);
+  test('two users ask one after the other, and each has a colour in the legend', async () => {
+    const { page } = opened;
+    await page.evaluate('kvferry.actions.begin({ conversations: 2 })');
     await untilReady(page);
     await page.evaluate('kvferry.actions.step()');
     await untilReady(page);
@@ -98,32 +142,38 @@ describe('two users', () => {
     expect(starts[1]![0]).toBeGreaterThan(starts[0]![1]);
     await page.getByText('What the marks mean').click();
     await expect.poll(() => page.locator('.legend').innerText()).toContain('conversation 2');
-    await page.close();
+  });
+
+  test('no word on a canvas lies over another or is cut off, on a phone or a desktop', async () => {
+    const { page } = opened;
+    await page.emulateMedia({ reducedMotion: 'reduce' });
+    await showStall(page);
+    await allFits(page, 390, 1280);
+  });
+
+  test('nothing went wrong on the console', () => {
+    expect(opened.errors).toEqual([]);
   });
 });
 
 describe('for a room', () => {
+  let page: Page;
+  beforeAll(async () => {
+    const hash = '#projector=true&turns=2&speed=live&store=1MiB&offloadPromptOnly=false';
+    ({ page } = await openWatched(hash, { width: 390, height: 844 }));
+    await page.emulateMedia({ reducedMotion: 'reduce' });
+  }, 120_000);
+  afterAll(() => page.close());
+
+  test('no word on a canvas lies over another or is cut off, on a phone or a desktop', async () => {
+    await showStall(page);
+    await allFits(page, 390, 1280, 390);
+  });
+
   test('no text is smaller than 18 pixels, on a canvas neither', async () => {
-    const context = await browser().newContext({ viewport: { width: 1280, height: 800 } });
-    await context.addInitScript(() => {
-      const drawn: string[] = [];
-      Object.assign(globalThis, { drawn });
-      const { fillText } = CanvasRenderingContext2D.prototype;
-      CanvasRenderingContext2D.prototype.fillText = function (...args) {
-        drawn.push(`${this.font} ${args[0]}`);
-        return fillText.apply(this, args);
-      };
-    });
-    const page = await context.newPage();
-    await page.goto(`${served().url}#projector=true&turns=0&speed=live`);
-    await untilReady(page);
     await ask(page, 'Hello');
     await page.getByText('What the marks mean').click();
-    await page.locator('.timeline').scrollIntoViewIfNeeded();
-    await page.locator('.crossover').scrollIntoViewIfNeeded();
-    await expect
-      .poll(() => page.evaluate<string[]>('globalThis.drawn').then((all) => all.join()))
-      .toMatch(/hand-over.*router.*tokens that D has/s);
+    await drawAll(page, 1280);
     const small = await page.evaluate<string[]>(`(() => {
       const words = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
       const small = [];
@@ -137,57 +187,15 @@ describe('for a room', () => {
       return small;
     })()`);
     expect(small).toEqual([]);
-    const fonts = await page.evaluate<string[]>('globalThis.drawn');
+    const drawn = await page.evaluate<string[]>('[...drawnInFonts]');
     // Nor are engines and requests told by their ids.
     const raw = /\b(prefill|decode)-\d|chat-\d+#|#\d+\.\d+/;
-    expect(fonts.filter((text) => raw.test(text))).toEqual([]);
+    expect(drawn.filter((text) => raw.test(text))).toEqual([]);
     await page.getByText('The last turn as a table').click();
     expect(await page.locator('body').innerText()).not.toMatch(raw);
     const sizeOf = (font: string) => Number(/([\d.]+)px/.exec(font)![1]);
-    expect(fonts.filter((font) => sizeOf(font) < 18)).toEqual([]);
+    expect(drawn.filter((font) => sizeOf(font) < 18)).toEqual([]);
     const wide = await page.evaluate('document.documentElement.scrollWidth - innerWidth');
     expect(wide).toBeLessThanOrEqual(0);
-    await context.close();
-  });
-
-  test('no word on a canvas lies over another or is cut off, on a phone or a desktop', async () => {
-    const context = await browser().newContext({
-      viewport: { width: 390, height: 844 },
-      reducedMotion: 'reduce',
-    });
-    await watchCanvasText(context);
-    const page = await context.newPage();
-    const canvases = () =>
-      page.evaluate<number[]>(
-        "[...document.querySelectorAll('canvas')].filter((one) => one.checkVisibility()).map((one) => one.clientWidth)",
-      );
-    const fitting = async (...widths: number[]) => {
-      for (const width of widths) {
-        const before = await canvases();
-        const resized = page.viewportSize()!.width !== width;
-        await page.setViewportSize({ width, height: 844 });
-        if (resized) await expect.poll(canvases).not.toEqual(before);
-        for (const seen of ['.stall', '.crossover', '.timeline', '.engines .stage']) {
-          await page.locator(seen).scrollIntoViewIfNeeded();
-          await page.waitForTimeout(300);
-        }
-        const words = () =>
-          page.evaluate<string>('[...canvasTexts.values()].flat().map(({ text }) => text).join()');
-        await expect.poll(words).toMatch(/hand-over/);
-        await expect.poll(words).toMatch(/first token/);
-        expect(await canvasFaults(page), `${width} pixels wide`).toEqual([]);
-      }
-    };
-    await page.goto(`${served().url}#projector=true&turns=2&speed=live&store=1MiB&offloadPromptOnly=false`);
-    await untilReady(page);
-    await page.evaluate('kvferry.actions.runStall()');
-    await untilReady(page);
-    await fitting(390, 1280, 390);
-    // Nor without a store, and in small print.
-    await page.evaluate('kvferry.actions.begin({ store: null, projector: false })');
-    await untilReady(page);
-    await ask(page, 'Hello');
-    await fitting(390, 1280);
-    await context.close();
   });
 });

@@ -1,6 +1,6 @@
 /** The store in the page: in a worker of its own, in memory and in the origin's private files. */
 import type { Page } from 'playwright-core';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import type { Race, StoreView, TransferView } from '../../demo/src/session/types.ts';
 import { whileTesting } from '../while-testing.ts';
 import { launchBrowser } from './browser.ts';
@@ -60,6 +60,7 @@ describe('a conversation', () => {
     opened = await openPage(browser(), `${served().url}#turns=0&speed=live&${STORE}`);
     await untilReady(opened.page);
   }, 120_000);
+  afterAll(() => opened.page.close());
 
   /** The third answer, given by engines that began anew. */
   let third: readonly number[];
@@ -152,6 +153,7 @@ describe('a conversation', () => {
 
 test('without private files the store is memory alone, and says so', async () => {
   const page = await browser().newPage();
+  onTestFinished(() => page.close());
   await page.route(/store-browser/, async (route) => {
     const response = await route.fetch();
     const none = "navigator.storage.getDirectory = () => Promise.reject(new Error('not here'));";
@@ -165,11 +167,12 @@ test('without private files the store is memory alone, and says so', async () =>
   expect((await store(page))!.figures.blocks).toBeGreaterThan(0);
 }, 60_000);
 
-test('what is raced against is computed, whatever a store has of it', async () => {
+test('what is raced against is computed, whatever a store has of it, and pulled, whatever the threshold is', async () => {
   const { page, errors } = await openPage(
     browser(),
-    `${served().url}#model=nano&turns=0&maxTokens=24&speed=live&${STORE}`,
+    `${served().url}#model=nano&turns=0&maxTokens=24&threshold=100000&speed=live&${STORE}`,
   );
+  onTestFinished(() => page.close());
   await untilReady(page);
   await ask(page, 'Hello there, who are you and what is this?');
   await page.evaluate('kvferry.actions.runRace()');

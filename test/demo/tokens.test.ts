@@ -60,6 +60,7 @@ test('two turns in every mode', async () => {
   const hash = new URLSearchParams({
     ...Object.fromEntries(Object.entries(SHARED).map(([key, value]) => [key, String(value)])),
     turns: '0',
+    speed: 'live',
   });
   const { page, errors } = await openPage(browser(), `${served().url}#${hash}`);
   await untilReady(page);

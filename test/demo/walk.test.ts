@@ -6,6 +6,7 @@ import { whileTesting } from '../while-testing.ts';
 import { seriousFaults } from './axe.ts';
 import { launchBrowser } from './browser.ts';
 import { type OpenedPage, openPage, readState, servePage, untilReady, walkStep } from './page.ts';
+import { looks } from './walked.ts';
 
 const served = whileTesting(servePage);
 const browser = whileTesting(launchBrowser);
@@ -28,15 +29,19 @@ test.each(lessons.map(({ number, title }) => [number, title] as const))(
     }
     const lesson = page.getByRole('region', { name: `Lesson ${number}: ${title}` });
     await lesson.waitFor();
+    await untilReady(page);
+    // What was measured for the lesson before is its own.
+    await expect.poll(() => page.locator('.race-lane, .stall-side').count()).toBe(0);
+    await looks[number]?.begun?.(page);
     for (const [i, { look, see }] of lessons[number - 1]!.tasks.entries()) {
-      await untilReady(page);
       await walkStep(page, lessons[number - 1]!, i);
       await expect.poll(() => lesson.innerText()).toContain(see);
       // Which prediction came true is told, and the object that the step speaks of is marked.
       await expect.poll(() => lesson.locator('.lesson-told').innerText()).toMatch(/As you said|It was/);
       await expect.poll(() => page.locator(`${OBJECTS[look]}[data-pointed]`).count()).toBe(1);
+      await untilReady(page);
+      await looks[number]?.seen[i]?.(page);
     }
-    await untilReady(page);
     await lesson.getByRole('button', { name: 'Think' }).click();
     await lesson.locator('summary').click();
     await expect.poll(() => lesson.locator('details p').innerText()).toBe(lessons[number - 1]!.answer);

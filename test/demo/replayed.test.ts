@@ -1,0 +1,115 @@
+/** The page in a browser without WebGPU: it says what is missing, and what was recorded is replayed. */
+import { expect, onTestFinished, test } from 'vitest';
+import { lessons } from '../../demo/src/lessons/index.ts';
+import { whileTesting } from '../while-testing.ts';
+import { seriousFaults } from './axe.ts';
+import { launchBrowser } from './browser.ts';
+import { type OpenedPage, openPage, readState, servePage, until, walkStep } from './page.ts';
+
+const served = whileTesting(servePage);
+const browser = whileTesting(() => launchBrowser({ webgpu: false }));
+
+/** What is recorded plays six times as fast: nothing else that is looked at here goes by this clock. */
+const QUICKLY = '{ const now = performance.now.bind(performance); performance.now = () => 6 * now(); }';
+
+async function openRecorded(lesson: number): Promise<OpenedPage> {
+  const opened = await openPage(browser(), 'about:blank');
+  await opened.page.addInitScript(QUICKLY);
+  await opened.page.goto(`${served().url}#lesson=${lesson}&speed=4/1`);
+  await until(opened.page, "state.status.value.phase === 'recorded'");
+  return opened;
+}
+
+/** What some lessons say of their last step, with what was recorded. */
+const TOLD: Readonly<Record<number, string>> = { 10: 'tokens of both answers are the same' };
+
+test('says what is missing and replays a recorded run', async () => {
+  const { page, errors } = await openPage(browser(), served().url);
+  onTestFinished(() => page.close());
+  await until(page, "state.status.value.phase === 'recorded'");
+  const why = page.locator('.banner-why');
+  await expect.poll(() => why.innerText()).toMatch(/WebGPU/);
+  await expect.poll(() => page.getByText('Recorded', { exact: true }).isVisible()).toBe(true);
+  await page.evaluate('kvferry.actions.pause(), kvferry.actions.seek(1e9)');
+  const { turns, race, crossover, blockStates, replay, time } = await readState(page);
+  expect(turns.length).toBeGreaterThan(5);
+  expect(turns.every(({ result }) => result !== null)).toBe(true);
+  expect(race!.pull.ttftMs).toBeGreaterThan(0);
+  expect(crossover!.points.length).toBeGreaterThan(2);
+  expect(blockStates.decode).toContain('cached');
+  expect(replay).toMatchObject({ title: expect.stringContaining('both ways') });
+  expect(time.atMs).toBe(time.lengthMs);
+  await page.evaluate('kvferry.actions.seek(0)');
+  expect((await readState(page)).turns).toEqual([]);
+  expect(await why.innerText()).toMatch(/WebGPU/);
+  await page.evaluate('kvferry.actions.step()');
+  expect((await readState(page)).turns[0]!.answer).toContain('Ada');
+  expect(await seriousFaults(page)).toEqual([]);
+  expect(errors).toEqual([]);
+});
+
+test('plays at a pace that can be followed, says in which mode, and that another conversation begins', async () => {
+  const { page } = await openPage(browser(), served().url);
+  onTestFinished(() => page.close());
+  await until(page, "state.status.value.phase === 'recorded' && state.turns.value.length === 1");
+  expect((await readState(page)).time.playing).toBe(true);
+  expect(await page.locator('.mode-now').innerText()).toBe('Mode: Both ways');
+  await page.evaluate('kvferry.actions.pauseTime(), kvferry.actions.seek(0)');
+  const headline = () => page.locator('.story-headline').innerText();
+  const told: string[] = [];
+  const paces: number[] = [];
+  for (let now = await readState(page); now.turns.length < 2; now = await readState(page)) {
+    told.push(await headline());
+    if (now.turns[0]?.result === null) paces.push(now.time.speed);
+    await page.evaluate('kvferry.actions.stepTime()');
+  }
+  expect(paces.length).toBeGreaterThan(2);
+  expect(Math.max(...paces)).toBeLessThan(0.5);
+  expect(told.join('; ')).toMatch(/P computes the prompt.*P hands .* over to D.*D wrote \d+ tokens/);
+  // Just before the second conversation's first turn.
+  await page.evaluate(`(() => {
+    const { actions, state } = kvferry;
+    for (let at = state.time.value.atMs; state.turns.value.length > 0; at += 0.25) actions.seek(at);
+  })()`);
+  await expect.poll(headline).toBe('Another conversation begins: one way');
+  expect(await page.locator('.mode-now').innerText()).toBe('Mode: One way');
+});
+
+test.each(lessons.map(({ number, title }) => [number, title] as const))(
+  'lesson %i is watched from a link: %s',
+  async (number, title) => {
+    const { page, errors } = await openRecorded(number);
+    const lesson = lessons[number - 1]!;
+    await expect.poll(() => page.getByRole('region', { name: `Lesson ${number}: ${title}` }).count()).toBe(1);
+    for (const i of lesson.tasks.keys()) {
+      await walkStep(page, lesson, i);
+      await until(page, '!state.time.value.playing');
+    }
+    // What it says is said of what was recorded.
+    expect(await page.locator('.lesson-task').innerText()).toContain(
+      TOLD[number] ?? lesson.tasks.at(-1)!.see,
+    );
+    // Begun again, nothing of it was seen.
+    await page.getByRole('button', { name: 'Begin again' }).click();
+    await expect.poll(() => page.locator('.lesson-dots [data-seen="true"]').count()).toBe(0);
+    expect(await page.locator('.lesson-choices button').first().isEnabled()).toBe(true);
+    expect(errors).toEqual([]);
+    await page.close();
+  },
+  200_000,
+);
+
+test('on a phone what a recorded lesson tells by the way lies on no block', async () => {
+  const { page } = await openRecorded(6);
+  onTestFinished(() => page.close());
+  await page.setViewportSize({ width: 390, height: 844 });
+  const lesson = lessons[5]!;
+  for (const i of lesson.tasks.keys()) {
+    await walkStep(page, lesson, i);
+    await until(page, '!state.time.value.playing');
+  }
+  const note = (await page.locator('.note:visible').boundingBox())!;
+  const blocks = (await page.locator('.engines .stage').boundingBox())!;
+  expect(note.width).toBe(390);
+  expect(blocks.y + blocks.height).toBeLessThanOrEqual(note.y);
+});
