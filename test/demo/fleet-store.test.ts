@@ -41,7 +41,9 @@ describe('a store', () => {
       return data.some((part) => part > 0);
     })()`;
     await expect.poll(() => page.evaluate(drawn), { interval: 100 }).toBe(true);
+    await page.evaluate('kvferryFleet.hold(true)');
     expect(await seriousFaults(page)).toEqual([]);
+    await page.evaluate('kvferryFleet.hold(false)');
   });
 
   test('is on the way of a turn', async () => {

@@ -25,7 +25,6 @@ describe('a fleet from a link', () => {
     );
     await simulated(opened.page, 6);
   });
-  // It would go on computing beside the others.
   afterAll(() => opened.page.close());
 
   test('runs in a thread of its own, without any engine, and what the address cannot mean is said', async () => {
@@ -142,6 +141,8 @@ describe('a fleet from a link', () => {
     const blocks = page.getByRole('region', { name: 'Blocks of P0' });
     await blocks.getByText('Blocks of P0 as a table').click();
     await expect.poll(() => blocks.getByRole('table').innerText()).toContain('turn 1');
+    // While it runs, all of it is drawn anew beside what is looked at.
+    await page.evaluate('kvferryFleet.hold(true)');
     expect(await seriousFaults(page)).toEqual([]);
     expect(await page.evaluate("kvferryDrawing.times()['fleet pools'].frames")).toBeGreaterThan(10);
     expect(errors).toEqual([]);
