@@ -35,7 +35,7 @@ import {
   validationReport,
 } from '../simulate/validate.ts';
 import { worldOf } from '../simulate/world.ts';
-import { refuseUnused, unusedBySimulate } from '../unused.ts';
+import { ofTimes, refuseUnused, unusedBySimulate } from '../unused.ts';
 
 export const simulateSpec: CommandSpec = {
   usage: 'simulate [file]',
@@ -104,7 +104,8 @@ async function simulate(config: RunConfig, context: CommandContext, { given }: A
   const measured = config.against === null ? null : await readMeasured(config.against, deps);
   const adapter = config.validate ? await deps.backend.useAdapter(config.adapter) : null;
   const prepared = await prepareSimulation(config, deps, adapter);
-  const { planned, workload } = prepared;
+  const { planned, workload, traceFormat } = prepared;
+  if (traceFormat) refuseUnused(given, [ofTimes(traceFormat)]);
   if (adapter) return againstReal(config, planned, adapter.name, context);
 
   const progress = createProgress(deps);

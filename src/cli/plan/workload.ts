@@ -1,5 +1,6 @@
 /** What a plan's fleets are asked, from the settings of a workload or a trace. */
 import type { RunConfig } from '../../config/run.ts';
+import type { TraceFormat } from '../../config/trace-formats.ts';
 import { ConfigError } from '../../errors.ts';
 import type { Architecture } from '../../model/types.ts';
 import type { SimulationCosts } from '../../simulate/costs/types.ts';
@@ -20,6 +21,8 @@ export interface PlanWorkload {
   sample: number;
   source: string;
   scale: string;
+  /** null: no trace, but a workload. */
+  traceFormat: TraceFormat | null;
   /** What a reader must know of the sample. */
   notes: string[];
   /** Requests a second that the sample has of itself; null: none. */
@@ -86,6 +89,7 @@ async function conversations(
     sample,
     source: workload.source,
     scale: workload.scale,
+    traceFormat: null,
     sampleRate: null,
     notes: short
       ? [`${workload.source} has ${plural(load.requests, 'request')}, fewer than a sample of ${sample}.`]
@@ -123,7 +127,7 @@ async function trace(
   architecture: Architecture,
   deps: CliDeps,
 ): Promise<PlanWorkload> {
-  const { planned, workload } = await planTrace(config, costs, architecture, deps);
+  const { planned, workload, traceFormat } = await planTrace(config, costs, architecture, deps);
   const { load } = planned.arms[0]!;
   if (load.kind !== 'trace') throw new TypeError('a trace says when what comes');
   const { turns, tokens } = load;
@@ -156,6 +160,7 @@ async function trace(
     sample,
     source: workload.source,
     scale: workload.scale,
+    traceFormat,
     notes,
     sampleRate,
     asked: (requests, perSecond) => [

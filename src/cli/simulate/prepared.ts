@@ -26,16 +26,20 @@ export async function prepareSimulation(
 ): Promise<PreparedSimulation> {
   const costs = await readCosts(config, deps);
   const architecture = await deps.backend.architecture(config.model);
-  const { planned: plain, workload } =
-    config.trace === null
-      ? await planWorkload(config, costs, architecture, adapter, deps)
-      : await planTrace(config, costs, architecture, deps);
+  const {
+    planned: plain,
+    workload,
+    traceFormat,
+  } = config.trace === null
+    ? await planWorkload(config, costs, architecture, adapter, deps)
+    : await planTrace(config, costs, architecture, deps);
   const planned = await withPullCosts(config, plain, deps);
   const faultPlan = config.faults === null ? null : { faults: config.faults, span: workload.turns };
   const autoscale = autoscaleChoice(config);
   return {
     planned,
     workload,
+    traceFormat,
     world: (signal, onProgress) => ({
       ...worldOf(config, planned, signal),
       ...{ faultPlan, autoscale, onProgress },
@@ -63,6 +67,7 @@ async function planWorkload(
       conversations: conversations.length,
       turns: turnsAsked(config, conversations),
     },
+    traceFormat: null,
   };
 }
 

@@ -1,5 +1,6 @@
 /** A trace in place of a workload: its turns in memory, and a fleet whose context holds them. */
 import type { RunConfig } from '../../config/run.ts';
+import type { TraceFormat } from '../../config/trace-formats.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';
 import { countEngines } from '../../fleet/options.ts';
 import type { Workload } from '../../lab/multiturn/report.ts';
@@ -19,6 +20,8 @@ export interface SimulatedTrace {
   planned: PlannedSimulation;
   /** For the report, which counts conversations and turns only. */
   workload: Pick<Workload, 'source' | 'scale'> & { conversations: number; turns: number };
+  /** null: no trace, but a workload. */
+  traceFormat: TraceFormat | null;
 }
 
 /** Throws ConfigError for a trace that cannot be served by this fleet. */
@@ -28,7 +31,7 @@ export async function planTrace(
   architecture: Architecture,
   deps: Pick<CliDeps, 'readTextPieces'>,
 ): Promise<SimulatedTrace> {
-  const { source, scale, requests, bad } = await openNamedTrace(config, deps);
+  const { source, scale, format, requests, bad } = await openNamedTrace(config, deps);
   const turns: TraceTurn[] = [];
   for await (const turn of traceTurns(requests, { scale, maxModelLen: config.maxModelLen, bad }))
     turns.push(turn);
@@ -71,6 +74,7 @@ export async function planTrace(
       conversations: totals.conversations,
       turns: totals.requests,
     },
+    traceFormat: format,
   };
 }
 
