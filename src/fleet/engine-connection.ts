@@ -16,10 +16,11 @@ import type {
 import type { EngineEvent } from '../host/engine-report.ts';
 import { transfer, wrap } from '../host/rpc.ts';
 import type { EngineThread, Platform } from '../platform/types.ts';
-import { silence } from '../transport/deadlines.ts';
+import { unlessSilent } from '../transport/deadlines.ts';
 
 /** A thread that has not done by then what takes no time is stuck: many times what one takes that shares its processor with a hundred. */
 export const STUCK_MS = 60_000;
+export const STUCK = `its thread did not answer for ${STUCK_MS / 1000} s`;
 
 export class EngineConnection {
   /** Calls reject with EngineDeadError when the engine ends before it answers. */
@@ -102,21 +103,11 @@ export class EngineConnection {
   }
 
   /** What takes the thread no time: where it does not come, the thread is given up, at which it ends. */
-  async unlessStuck<T>(work: Promise<T>): Promise<T> {
-    const over = new AbortController();
-    void silence(this.#clock, STUCK_MS, () => 0, over.signal).then((stuck) => {
-      if (stuck) this.#giveUp();
+  unlessStuck<T>(work: Promise<T>): Promise<T> {
+    return unlessSilent(work, STUCK_MS, this.#clock, () => {
+      this.#thread.abandon();
+      this.#die(STUCK);
     });
-    try {
-      return await work;
-    } finally {
-      over.abort();
-    }
-  }
-
-  #giveUp(): void {
-    this.#thread.abandon();
-    this.#die(`its thread did not answer for ${STUCK_MS / 1000} s`);
   }
 
   #guarded<T extends object>(api: T): T {

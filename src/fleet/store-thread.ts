@@ -11,10 +11,10 @@ import type { StoreBlocks } from '../store/block-news.ts';
 import type { StoreApi, StoreStart } from '../store/host.ts';
 import type { StoreStats } from '../store/stats.ts';
 import { type EngineWire, plainWire } from '../transport/channel.ts';
-import { silence } from '../transport/deadlines.ts';
+import { unlessSilent } from '../transport/deadlines.ts';
 import type { LinkSpec } from '../transport/link.ts';
 import type { EngineIdentity } from '../transport/types.ts';
-import { STUCK_MS } from './engine-connection.ts';
+import { STUCK, STUCK_MS } from './engine-connection.ts';
 import type { EnginePool } from './engine-pool.ts';
 import type { CacheEventBatch } from './notices.ts';
 import { HASH_SEED } from './options.ts';
@@ -188,17 +188,10 @@ export class StoreThread {
   /** As #unlessGone; what takes it no time: where it does not come, the thread is given up. */
   async #ask<T>(call: (api: StoreApi) => Promise<T>): Promise<T | null> {
     if (this.#ended !== null) return null;
-    const over = new AbortController();
-    void silence(this.#clock, STUCK_MS, () => 0, over.signal).then((stuck) => {
-      if (!stuck) return;
+    return unlessSilent(this.#unlessGone(call(this.#api)), STUCK_MS, this.#clock, () => {
       this.#thread.abandon();
-      this.#end(`its thread did not answer for ${STUCK_MS / 1000} s`);
+      this.#end(STUCK);
     });
-    try {
-      return await this.#unlessGone(call(this.#api));
-    } finally {
-      over.abort();
-    }
   }
 
   /** null when its thread goes before: comlink alone would wait for ever. */

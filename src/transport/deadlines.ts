@@ -29,6 +29,24 @@ export async function inTime<T, L>(
   }
 }
 
+/** What the work gives, however long it takes; `late` is called once when it has not come after `silenceMs`. */
+export async function unlessSilent<T>(
+  work: Promise<T>,
+  silenceMs: number,
+  clock: Clock,
+  late: () => void,
+): Promise<T> {
+  const over = new AbortController();
+  void silence(clock, silenceMs, () => 0, over.signal).then((isSilent) => {
+    if (isSilent) late();
+  });
+  try {
+    return await work;
+  } finally {
+    over.abort();
+  }
+}
+
 /**
  * Resolves true after two halves of `silenceMs` in which `news` did not change, so that a clock that jumps is not taken for
  * silence; false when the signal aborts first.
