@@ -22,7 +22,7 @@ import { engineOf, type Found, goodputReport, planHead, roundsReport, rowOf } fr
 import { longestOf, preparePlan, withTrials } from '../plan/trials.ts';
 import type { PlanWorkload } from '../plan/workload.ts';
 import { createProgress } from '../progress.ts';
-import { NEVER_OF_PLAN, ofTimes, refuseUnused, unusedByPlan } from '../unused.ts';
+import { NEVER_OF_PLAN, refuseUnused, unusedByPlan } from '../unused.ts';
 
 /** Tokens that an engine's pool holds where nobody says: Dynamo's mocker's 16384 blocks of 16. */
 const POOL_TOKENS = 262_144;
@@ -91,10 +91,8 @@ async function plan(config: RunConfig, context: CommandContext, { lists, given }
   refuseUnused(given, unusedByPlan(config, stored));
   await checkFiles({ ...config, junit: null }, deps);
   const sized = asSimulated(config, storesOf(config, lists));
-  const prepared = await preparePlan(sized, deps);
+  const prepared = await preparePlan(sized, deps, given);
   const { costs, workload } = prepared;
-  const { traceFormat } = workload;
-  if (traceFormat) refuseUnused(given, [ofTimes(traceFormat)]);
   const space = spaceOf(config, lists);
 
   const progress = createProgress(deps);

@@ -2,7 +2,6 @@
 
 import { routingChoices } from '../../config/routing.ts';
 import type { RunConfig } from '../../config/run.ts';
-import type { TraceFormat } from '../../config/trace-formats.ts';
 import { ConfigError } from '../../errors.ts';
 import { clusterOptions, forMeasuring } from '../../fleet/from-config.ts';
 import { lookThrough, planReplay, type ReplayedTrace, replayTrace } from '../../lab/replay/replay.ts';
@@ -18,8 +17,8 @@ import { prepareOutputs } from '../outputs.ts';
 import { createProgress } from '../progress.ts';
 import { preparePullPolicy } from '../pull-policy.ts';
 import { startCluster } from '../start-cluster.ts';
-import { type NamedTrace, openNamedTrace } from '../trace/open.ts';
-import { NEVER_OF_REPLAY, ofTimes, refuseUnused, unusedByReplay } from '../unused.ts';
+import { type Given, type NamedTrace, openNamedTrace } from '../trace/open.ts';
+import { NEVER_OF_REPLAY, refuseUnused, unusedByReplay } from '../unused.ts';
 
 export const replaySpec: CommandSpec = {
   usage: 'replay [trace]',
@@ -74,8 +73,7 @@ async function replay(config: RunConfig, context: CommandContext, { given }: Ask
   const outputs = await prepareOutputs(config, 'bench', architecture.name, deps);
   const progress = createProgress(deps);
   const maxModelLen = config.maxModelLen ?? architecture.maxModelLen;
-  const { trace, format, passedOver } = await reopenable(config, maxModelLen, context);
-  refuseUnused(given, [ofTimes(format)]);
+  const { trace, passedOver } = await reopenable(config, maxModelLen, context, given);
   const totals = await lookThrough(trace);
   progress.line(
     `${trace.source}: ${plural(totals.requests, 'request')} in ${plural(totals.conversations, 'conversation')}, over ${formatSeconds(totals.lastMs)} at least`,
@@ -128,12 +126,13 @@ async function reopenable(
   config: RunConfig,
   maxModelLen: number,
   { deps }: CommandContext,
-): Promise<{ trace: ReplayedTrace; format: TraceFormat; passedOver: () => string | null }> {
+  given: Given,
+): Promise<{ trace: ReplayedTrace; passedOver: () => string | null }> {
   const open = () =>
-    openNamedTrace(config, deps, (traceBlockSize) => divisorFor(traceBlockSize, config.blockSize));
-  // What was opened to know its format is what is read first.
+    openNamedTrace(config, deps, given, (traceBlockSize) => divisorFor(traceBlockSize, config.blockSize));
+  // What was opened to know its scale is what is read first.
   let opened: NamedTrace | null = await open();
-  const { source, scale, format } = opened;
+  const { source, scale } = opened;
   if ((await deps.plainFileId(source)) === null)
     throw new ConfigError(
       `${source} is no plain file, and a trace is read again for each mode: write it to a file, and give that`,
@@ -141,7 +140,6 @@ async function reopenable(
   let passedOver: string | null = null;
   return {
     passedOver: () => passedOver,
-    format,
     trace: {
       source,
       scale,

@@ -35,7 +35,7 @@ import {
   validationReport,
 } from '../simulate/validate.ts';
 import { worldOf } from '../simulate/world.ts';
-import { ofTimes, refuseUnused, unusedBySimulate } from '../unused.ts';
+import { refuseUnused, unusedBySimulate } from '../unused.ts';
 
 export const simulateSpec: CommandSpec = {
   usage: 'simulate [file]',
@@ -103,9 +103,8 @@ async function simulate(config: RunConfig, context: CommandContext, { given }: A
   await checkFiles({ ...config, junit: null }, deps);
   const measured = config.against === null ? null : await readMeasured(config.against, deps);
   const adapter = config.validate ? await deps.backend.useAdapter(config.adapter) : null;
-  const prepared = await prepareSimulation(config, deps, adapter);
-  const { planned, workload, traceFormat } = prepared;
-  if (traceFormat) refuseUnused(given, [ofTimes(traceFormat)]);
+  const prepared = await prepareSimulation(config, deps, given, adapter);
+  const { planned, workload } = prepared;
   if (adapter) return againstReal(config, planned, adapter.name, context);
 
   const progress = createProgress(deps);

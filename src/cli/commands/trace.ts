@@ -11,9 +11,9 @@ import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { plural } from '../format.ts';
 import { textOutput, writeJson } from '../json-option.ts';
 import { printer } from '../table.ts';
-import { openNamedTrace } from '../trace/open.ts';
+import { type Given, openNamedTrace } from '../trace/open.ts';
 import { lengthTable, traceSentences } from '../trace/table.ts';
-import { ofTimes, refuseUnused } from '../unused.ts';
+import { refuseUnused } from '../unused.ts';
 
 export const traceSpec: CommandSpec = {
   usage: 'trace <what> <file> [out]',
@@ -56,13 +56,8 @@ async function trace(config: RunConfig, context: CommandContext, { args, given }
   return convert(named, out, context, given);
 }
 
-async function info(
-  config: RunConfig,
-  { deps, signal }: CommandContext,
-  given: Asked['given'],
-): Promise<ExitCode> {
-  const { format, requests, scale, bad, source } = await openNamedTrace(config, deps);
-  refuseUnused(given, [ofTimes(format)]);
+async function info(config: RunConfig, { deps, signal }: CommandContext, given: Given): Promise<ExitCode> {
+  const { format, requests, scale, bad, source } = await openNamedTrace(config, deps, given);
   const maker = new TurnMaker({ scale, maxModelLen: null, bad });
   const meter = new TraceMeter();
   for await (const request of requests) {
@@ -87,11 +82,10 @@ async function convert(
   config: RunConfig,
   out: string,
   { deps, signal }: CommandContext,
-  given: Asked['given'],
+  given: Given,
 ): Promise<ExitCode> {
   await deps.checkWritable(out);
-  const { format, requests, scale, bad, source } = await openNamedTrace(config, deps);
-  refuseUnused(given, [ofTimes(format)]);
+  const { requests, scale, bad, source } = await openNamedTrace(config, deps, given);
   const maker = new TurnMaker({ scale, maxModelLen: null, bad });
   const writer = new MooncakeWriter(scale);
   const file = await deps.createTextFile(out);

@@ -17,6 +17,7 @@ import type { Progress } from '../progress.ts';
 import { readCosts } from '../simulate/plan.ts';
 import { withThreads } from '../simulate/with-threads.ts';
 import { worldOf } from '../simulate/world.ts';
+import type { Given } from '../trace/open.ts';
 import { type PlanWorkload, planWorkload } from './workload.ts';
 
 /** All that a plan's trials need, from its settings alone: the same in every thread. */
@@ -27,10 +28,10 @@ export interface PreparedPlan {
 }
 
 /** Throws ConfigError. */
-export async function preparePlan(config: RunConfig, deps: CliDeps): Promise<PreparedPlan> {
+export async function preparePlan(config: RunConfig, deps: CliDeps, given: Given): Promise<PreparedPlan> {
   const costs = await readCosts(config, deps);
   const architecture = await deps.backend.architecture(config.model);
-  const workload = await planWorkload(config, costs, architecture, deps);
+  const workload = await planWorkload(config, costs, architecture, deps, given);
   const { planned, load } = workload;
   return {
     costs,

@@ -1,6 +1,5 @@
 /** What a plan's fleets are asked, from the settings of a workload or a trace. */
 import type { RunConfig } from '../../config/run.ts';
-import type { TraceFormat } from '../../config/trace-formats.ts';
 import { ConfigError } from '../../errors.ts';
 import type { Architecture } from '../../model/types.ts';
 import type { SimulationCosts } from '../../simulate/costs/types.ts';
@@ -13,6 +12,7 @@ import { plural } from '../format.ts';
 import { loadWorkload } from '../multiturn/workload.ts';
 import { asTokens, type PlannedSimulation, planSimulation } from '../simulate/plan.ts';
 import { planTrace } from '../simulate/trace.ts';
+import type { Given } from '../trace/open.ts';
 
 export interface PlanWorkload {
   planned: PlannedSimulation;
@@ -21,8 +21,6 @@ export interface PlanWorkload {
   sample: number;
   source: string;
   scale: string;
-  /** null: no trace, but a workload. */
-  traceFormat: TraceFormat | null;
   /** What a reader must know of the sample. */
   notes: string[];
   /** Requests a second that the sample has of itself; null: none. */
@@ -33,16 +31,17 @@ export interface PlanWorkload {
   onEngines: readonly ['bench' | 'replay', ...string[]];
 }
 
-/** Throws ConfigError. */
+/** `given`: as for openNamedTrace. Throws ConfigError. */
 export async function planWorkload(
   config: RunConfig,
   costs: SimulationCosts,
   architecture: Architecture,
   deps: CliDeps,
+  given: Given,
 ): Promise<PlanWorkload> {
   return config.trace === null
     ? conversations(config, costs, architecture, deps)
-    : trace(config, costs, architecture, deps);
+    : trace(config, costs, architecture, deps, given);
 }
 
 /**
@@ -89,7 +88,6 @@ async function conversations(
     sample,
     source: workload.source,
     scale: workload.scale,
-    traceFormat: null,
     sampleRate: null,
     notes: short
       ? [`${workload.source} has ${plural(load.requests, 'request')}, fewer than a sample of ${sample}.`]
@@ -126,8 +124,9 @@ async function trace(
   costs: SimulationCosts,
   architecture: Architecture,
   deps: CliDeps,
+  given: Given,
 ): Promise<PlanWorkload> {
-  const { planned, workload, traceFormat } = await planTrace(config, costs, architecture, deps);
+  const { planned, workload } = await planTrace(config, costs, architecture, deps, given);
   const { load } = planned.arms[0]!;
   if (load.kind !== 'trace') throw new TypeError('a trace says when what comes');
   const { turns, tokens } = load;
@@ -160,7 +159,6 @@ async function trace(
     sample,
     source: workload.source,
     scale: workload.scale,
-    traceFormat,
     notes,
     sampleRate,
     asked: (requests, perSecond) => [

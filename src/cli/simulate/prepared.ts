@@ -9,6 +9,7 @@ import type { BenchConversation } from '../../workload/types.ts';
 import type { CliDeps } from '../deps.ts';
 import { checkCounts } from '../multiturn/settings.ts';
 import { loadWorkload } from '../multiturn/workload.ts';
+import type { Given } from '../trace/open.ts';
 import { planSimulation, readCosts } from './plan.ts';
 import { withPullCosts } from './pull-costs.ts';
 import { planTrace, type SimulatedTrace } from './trace.ts';
@@ -18,28 +19,25 @@ export interface PreparedSimulation extends SimulatedTrace {
   world: (signal: AbortSignal, onProgress: SimulationWorld['onProgress']) => SimulationWorld;
 }
 
-/** `adapter`: what real engines run on; null: there are none. Throws ConfigError. */
+/** `given`: as for openNamedTrace. `adapter`: what real engines run on; null: there are none. Throws ConfigError. */
 export async function prepareSimulation(
   config: RunConfig,
   deps: CliDeps,
+  given: Given,
   adapter: { software: boolean } | null = null,
 ): Promise<PreparedSimulation> {
   const costs = await readCosts(config, deps);
   const architecture = await deps.backend.architecture(config.model);
-  const {
-    planned: plain,
-    workload,
-    traceFormat,
-  } = config.trace === null
-    ? await planWorkload(config, costs, architecture, adapter, deps)
-    : await planTrace(config, costs, architecture, deps);
+  const { planned: plain, workload } =
+    config.trace === null
+      ? await planWorkload(config, costs, architecture, adapter, deps)
+      : await planTrace(config, costs, architecture, deps, given);
   const planned = await withPullCosts(config, plain, deps);
   const faultPlan = config.faults === null ? null : { faults: config.faults, span: workload.turns };
   const autoscale = autoscaleChoice(config);
   return {
     planned,
     workload,
-    traceFormat,
     world: (signal, onProgress) => ({
       ...worldOf(config, planned, signal),
       ...{ faultPlan, autoscale, onProgress },
@@ -67,7 +65,6 @@ async function planWorkload(
       conversations: conversations.length,
       turns: turnsAsked(config, conversations),
     },
-    traceFormat: null,
   };
 }
 

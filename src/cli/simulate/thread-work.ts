@@ -11,11 +11,11 @@ type Does<Work extends ThreadWork> = (job: ThreadJob<Work>) => Promise<ThreadRes
 
 const MAKERS: { [Work in ThreadWork]: (config: RunConfig, deps: CliDeps) => Promise<Does<Work>> } = {
   async simulate(config, deps) {
-    const { planned, world } = await prepareSimulation(config, deps);
+    const { planned, world } = await prepareSimulation(config, deps, NOTHING);
     return ({ arm, seed }) => simulateSeed(planned.arms[arm]!, world(NEVER, quietly), seed);
   },
   async plan(config, deps) {
-    const { world } = await preparePlan(config, deps);
+    const { world } = await preparePlan(config, deps, NOTHING);
     return (trial) => simulateTrial(trial, world(NEVER, quietly));
   },
 };
@@ -23,6 +23,8 @@ const MAKERS: { [Work in ThreadWork]: (config: RunConfig, deps: CliDeps) => Prom
 /** Whoever wants no more ends the thread. */
 const NEVER = new AbortController().signal;
 const quietly = (): void => {};
+/** The command has refused what is of no use. */
+const NOTHING: ReadonlySet<never> = new Set();
 
 /** Throws ConfigError. */
 export const workOf = <Work extends ThreadWork>(

@@ -1,6 +1,5 @@
 /** A trace in place of a workload: its turns in memory, and a fleet whose context holds them. */
 import type { RunConfig } from '../../config/run.ts';
-import type { TraceFormat } from '../../config/trace-formats.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';
 import { countEngines } from '../../fleet/options.ts';
 import type { Workload } from '../../lab/multiturn/report.ts';
@@ -13,15 +12,13 @@ import { TraceTokens } from '../../workload/traces/tokens.ts';
 import { traceTurns } from '../../workload/traces/turns.ts';
 import type { TraceTurn } from '../../workload/traces/types.ts';
 import type { CliDeps } from '../deps.ts';
-import { openNamedTrace } from '../trace/open.ts';
+import { type Given, openNamedTrace } from '../trace/open.ts';
 import { DEFAULT_BLOCKS, inArm, kvOf, type PlannedSimulation } from './plan.ts';
 
 export interface SimulatedTrace {
   planned: PlannedSimulation;
   /** For the report, which counts conversations and turns only. */
   workload: Pick<Workload, 'source' | 'scale'> & { conversations: number; turns: number };
-  /** null: no trace, but a workload. */
-  traceFormat: TraceFormat | null;
 }
 
 /** Throws ConfigError for a trace that cannot be served by this fleet. */
@@ -30,8 +27,9 @@ export async function planTrace(
   costs: SimulationCosts,
   architecture: Architecture,
   deps: Pick<CliDeps, 'readTextPieces'>,
+  given: Given,
 ): Promise<SimulatedTrace> {
-  const { source, scale, format, requests, bad } = await openNamedTrace(config, deps);
+  const { source, scale, requests, bad } = await openNamedTrace(config, deps, given);
   const turns: TraceTurn[] = [];
   for await (const turn of traceTurns(requests, { scale, maxModelLen: config.maxModelLen, bad }))
     turns.push(turn);
@@ -74,7 +72,6 @@ export async function planTrace(
       conversations: totals.conversations,
       turns: totals.requests,
     },
-    traceFormat: format,
   };
 }
 

@@ -5,7 +5,11 @@ import { ConfigError } from '../../errors.ts';
 import { BadLines } from '../../workload/traces/bad-lines.ts';
 import { type OpenTrace, openTrace } from '../../workload/traces/read.ts';
 import type { TraceScale } from '../../workload/traces/types.ts';
+import type { Asked } from '../arguments.ts';
 import type { CliDeps } from '../deps.ts';
+import { ofTimes, refuseUnused } from '../unused.ts';
+
+export type Given = Asked['given'];
 
 export interface NamedTrace extends OpenTrace {
   source: string;
@@ -13,10 +17,14 @@ export interface NamedTrace extends OpenTrace {
   bad: BadLines;
 }
 
-/** `divisor`: of lengths, where --trace-scale is not given. Throws ConfigError. */
+/**
+ * `given`: options, of which those for traces without times are refused where it has some. `divisor`: of lengths, where
+ * --trace-scale is not given. Throws ConfigError.
+ */
 export async function openNamedTrace(
   config: RunConfig,
   deps: Pick<CliDeps, 'readTextPieces'>,
+  given: Given,
   divisor: (traceBlockSize: number) => number = () => 1,
 ): Promise<NamedTrace> {
   const source = config.trace;
@@ -31,6 +39,7 @@ export async function openNamedTrace(
     untimed: { perSecond: config.conversationRate, thinkMs: config.thinkTime, seed: config.seed },
     bad,
   });
+  refuseUnused(given, [ofTimes(opened.format)]);
   const { traceBlockSize } = opened;
   const lengthDivisor =
     config.traceScale === null ? divisor(traceBlockSize) : scaleDivisor(config.traceScale)!;

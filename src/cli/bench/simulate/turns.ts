@@ -9,9 +9,8 @@ import { openNamedTrace } from '../../trace/open.ts';
 /** Rejects as reading does. `limit`: only the first so many; null: all. */
 export async function readTurns(file: string, limit: number | null): Promise<TraceTurn[]> {
   const readTextPieces = (name: string) => createReadStream(name, 'utf8') as AsyncIterable<string>;
-  const { requests, scale, bad } = await openNamedTrace(parseRunConfig({ trace: file, limit }), {
-    readTextPieces,
-  });
+  const config = parseRunConfig({ trace: file, limit });
+  const { requests, scale, bad } = await openNamedTrace(config, { readTextPieces }, new Set());
   const turns: TraceTurn[] = [];
   for await (const turn of traceTurns(requests, { scale, maxModelLen: null, bad })) turns.push(turn);
   return turns;
