@@ -1,4 +1,4 @@
-// Adds up what the test runs wrote: which failed, what was skipped and why, and one closing line.
+// Adds up what the test runs wrote: what failed, what was skipped and why, and one closing line.
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 
@@ -11,27 +11,39 @@ const indented = (message) =>
     .slice(0, 12)
     .map((line) => `  ${line}`)
     .join('\n');
+const read = (name) => JSON.parse(readFileSync(path.join(folder, name), 'utf8'));
 const total = { passed: 0, failed: 0, skipped: 0 };
-for (const file of readdirSync(folder).filter((name) => name.endsWith('.json'))) {
-  const report = JSON.parse(readFileSync(path.join(folder, file), 'utf8'));
+
+/** Something that failed: `messages` say how. */
+const failed = (adapter, what, messages) => {
+  total.failed++;
+  console.log(`failed on ${adapter}: ${what}`);
+  for (const message of messages) console.log(indented(message));
+};
+
+for (const name of readdirSync(folder).filter((name) => name.endsWith('.json'))) {
+  const adapter = path.basename(name, '.json');
+  const report = read(name);
   total.passed += report.numPassedTests;
-  total.failed +=
-    report.numFailedTests +
-    report.testResults.filter((r) => r.status === 'failed' && r.assertionResults.length === 0).length;
   total.skipped += report.numPendingTests + report.numTodoTests;
   for (const result of report.testResults) {
     for (const test of result.assertionResults) {
-      if (test.status === 'failed') {
-        console.log(`failed on ${path.basename(file, '.json')}: ${test.fullName}`);
-        for (const message of test.failureMessages) console.log(indented(message));
-      }
-      if (test.status === 'pending')
-        console.log(`skipped on ${path.basename(file, '.json')}: ${test.fullName}`);
+      if (test.status === 'failed') failed(adapter, test.fullName, test.failureMessages);
+      if (test.status === 'pending') console.log(`skipped on ${adapter}: ${test.fullName}`);
     }
   }
+  const errors = `${adapter}.errors`;
+  for (const { where, message } of existsSync(path.join(folder, errors)) ? read(errors) : [])
+    failed(adapter, `no test: ${where}`, [message]);
 }
-const skippedNote = path.join(folder, 'skipped');
-if (existsSync(skippedNote)) console.log(`skipped: ${readFileSync(skippedNote, 'utf8').trim()}`);
+const note = (name) =>
+  existsSync(path.join(folder, name)) ? readFileSync(path.join(folder, name), 'utf8').trim() : '';
+if (note('skipped') !== '') console.log(`skipped: ${note('skipped')}`);
+if (note('ended') !== '') {
+  console.log(note('ended'));
+  // A run that failed though nothing above says so: lint, types, a build.
+  if (total.failed === 0) total.failed++;
+}
 if (total.skipped > 0) console.log(`${total.skipped} skipped`);
 console.log(`${total.passed} passed, ${total.failed} failed`);
 process.exit(total.failed === 0 && total.passed > 0 ? 0 : 1);
