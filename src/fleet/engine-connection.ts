@@ -1,7 +1,7 @@
 /**
  * A way to an engine's thread and back: typed calls, events, and how it ended. When the thread ends every open call is
  * rejected at once (comlink alone would leave them waiting for ever); one that is stuck is given up, which is the same to
- * everybody. Knows nothing of requests.
+ * everybody, and is noticed while it owes an answer. Knows nothing of requests.
  */
 import type { Clock } from '../engine/types.ts';
 import { engineEnded, fromWire } from '../errors.ts';
@@ -17,10 +17,7 @@ import type { EngineEvent } from '../host/engine-report.ts';
 import { transfer, wrap } from '../host/rpc.ts';
 import type { EngineThread, Platform } from '../platform/types.ts';
 import { unlessSilent } from '../transport/deadlines.ts';
-
-/** A thread that has not done by then what takes no time is stuck: many times what one takes that shares its processor with a hundred. */
-export const STUCK_MS = 60_000;
-export const STUCK = `its thread did not answer for ${STUCK_MS / 1000} s`;
+import { STUCK, STUCK_MS, StuckWatch } from './stuck-watch.ts';
 
 export class EngineConnection {
   /** Calls reject with EngineDeadError when the engine ends before it answers. */
@@ -30,6 +27,7 @@ export class EngineConnection {
   readonly #engineId: string;
   readonly #thread: EngineThread;
   readonly #clock: Clock;
+  readonly #watch: StuckWatch;
   #death: Error | null = null;
   /** Why it cannot go on, told by the engine before its thread ends. */
   #cause: Error | null = null;
@@ -40,6 +38,7 @@ export class EngineConnection {
     this.#engineId = engineId;
     this.#thread = thread;
     this.#clock = clock;
+    this.#watch = new StuckWatch(clock, () => this.answers());
     // All of its methods are asynchronous already: what comlink makes of them has the same type.
     const api = wrap(thread.port) as unknown as EngineApi;
     this.serving = this.#guarded(api.serving);
@@ -110,14 +109,35 @@ export class EngineConnection {
     });
   }
 
+  /** Resolves when the thread answers, or is dead: one that is stuck is given up. */
+  async answers(): Promise<void> {
+    await this.unlessStuck(this.serving.releaseHolds([])).catch(() => {});
+  }
+
+  /** The engine owes more than the answer to a call, until `settle`: should its thread be stuck meanwhile, it is given up. */
+  owe(): void {
+    this.#watch.owe();
+  }
+
+  settle(): void {
+    this.#watch.settle();
+  }
+
   #guarded<T extends object>(api: T): T {
     const call = (name: PropertyKey, args: unknown[]): Promise<unknown> => {
       if (this.#death) return Promise.reject(this.#death);
+      // Weights that are read or made, kernels that are compiled: a start may be busy for long.
+      const watched = name !== 'start';
+      if (watched) this.#watch.owe();
       return new Promise((resolve, reject) => {
         this.#deathListeners.add(reject);
         (Reflect.get(api, name) as (...args: unknown[]) => Promise<unknown>)(...args)
           .then(resolve, reject)
-          .finally(() => this.#deathListeners.delete(reject));
+          .finally(() => {
+            this.#deathListeners.delete(reject);
+            this.#watch.heard();
+            if (watched) this.#watch.settle();
+          });
       });
     };
     return new Proxy({} as T, {
@@ -129,6 +149,7 @@ export class EngineConnection {
   }
 
   #receive(event: EngineEvent): void {
+    this.#watch.heard();
     if (event.kind === 'dead') this.#cause = fromWire(event.error);
     for (const listener of this.#eventListeners) listener(event);
     if (event.kind === 'dead') void this.shutdown();
@@ -137,6 +158,7 @@ export class EngineConnection {
   #die(reason: string): void {
     if (this.#death) return;
     this.#death = this.#cause ?? engineEnded(`engine ${this.#engineId}`, reason);
+    this.#watch.end();
     for (const listener of this.#deathListeners) listener(this.#death);
     this.#deathListeners.clear();
   }

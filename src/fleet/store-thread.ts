@@ -14,10 +14,10 @@ import { type EngineWire, plainWire } from '../transport/channel.ts';
 import { unlessSilent } from '../transport/deadlines.ts';
 import type { LinkSpec } from '../transport/link.ts';
 import type { EngineIdentity } from '../transport/types.ts';
-import { STUCK, STUCK_MS } from './engine-connection.ts';
 import type { EnginePool } from './engine-pool.ts';
 import type { CacheEventBatch } from './notices.ts';
 import { HASH_SEED } from './options.ts';
+import { STUCK, STUCK_MS } from './stuck-watch.ts';
 import type { ThreadEngine } from './thread-engine.ts';
 import type { ClusterOptions, StoreOptions } from './types.ts';
 

@@ -111,13 +111,14 @@ export class ThreadEngine implements EngineClient {
       throw new RequestError(`request ${requestId} has not ended at ${this.engineId}: choose another id`);
     const stream = new OutputStream(requestId);
     this.#streams.set(requestId, stream);
+    this.#connection.owe();
     try {
       const sentMs = this.#clock.now();
       if (work) this.#tellSpan(routerSpan(work.name, requestId, work.sinceMs, sentMs));
       const arrivalMs = request.arrivalMs ?? sentMs;
       await this.serving.addRequest({ ...request, arrivalMs }, sentMs);
     } catch (error) {
-      this.#streams.delete(requestId);
+      this.#close(requestId);
       throw error;
     }
     return stream;
@@ -128,7 +129,7 @@ export class ThreadEngine implements EngineClient {
   }
 
   async abort(requestId: string): Promise<void> {
-    this.#streams.delete(requestId);
+    this.#close(requestId);
     await this.serving.abortRequest(requestId).catch(() => {});
   }
 
@@ -154,7 +155,7 @@ export class ThreadEngine implements EngineClient {
 
   /** Resolves when its thread answers, or it is dead: one that is stuck is given up. */
   async answers(): Promise<void> {
-    await this.#connection.unlessStuck(this.serving.releaseHolds([])).catch(() => {});
+    await this.#connection.answers();
   }
 
   /** Ends the engine cleanly; resolves when its thread is gone, or given up. Safe to call twice. */
@@ -167,7 +168,7 @@ export class ThreadEngine implements EngineClient {
       case 'outputs':
         for (const output of event.outputs) {
           const stream = this.#streams.get(output.requestId);
-          if (output.finish) this.#streams.delete(output.requestId);
+          if (output.finish) this.#close(output.requestId);
           stream?.push(output, event.atMs);
         }
         break;
@@ -185,13 +186,20 @@ export class ThreadEngine implements EngineClient {
     }
   }
 
+  /** What its thread owed is there, or nobody waits for it. */
+  #close(requestId: string): void {
+    if (this.#streams.delete(requestId)) this.#connection.settle();
+  }
+
   #tellSpan(span: RawSpan): void {
     for (const listener of this.#spanListeners) listener(span);
   }
 
   #failAll(error: Error): void {
-    for (const stream of this.#streams.values()) stream.fail(error);
-    this.#streams.clear();
+    for (const [requestId, stream] of this.#streams) {
+      stream.fail(error);
+      this.#close(requestId);
+    }
   }
 }
 

@@ -1,8 +1,8 @@
 /** A store's thread as its cluster sees it, over a thread that only answers. */
 import { expect, test } from 'vitest';
 import type { Clock } from '../../src/engine/types.ts';
-import { STUCK_MS } from '../../src/fleet/engine-connection.ts';
 import { StoreThread } from '../../src/fleet/store-thread.ts';
+import { STUCK_MS } from '../../src/fleet/stuck-watch.ts';
 import type { ThreadEngine } from '../../src/fleet/thread-engine.ts';
 import type { StoreOptions } from '../../src/fleet/types.ts';
 import { expose } from '../../src/host/rpc.ts';
