@@ -31,10 +31,10 @@ function fleet(beside: (role: string) => Promise<void> | null) {
       const { maxTokens } = request.sampling;
       asked[role]++;
       if (asked.prefill > 80) throw new Error('P was asked on and on');
-      // D's long answer is asked for alone first, then with P's prompts beside it.
+      // D's long answers are asked for alone first, twice, then with P's prompts beside them.
       const isLong = maxTokens > 16;
       if (isLong) longAnswers++;
-      if (longAnswers > 1 && (isLong || request.promptTokenIds.length === 128)) await beside(role);
+      if (longAnswers > 2 && (isLong || request.promptTokenIds.length === 128)) await beside(role);
       await later();
       return (async function* () {
         for (let i = 0; i < maxTokens; i++)
