@@ -1,5 +1,6 @@
 /** Nothing of a simulation looks at the machine's clock, and the same seed gives the same run. */
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { describe, expect, it, vi } from 'vitest';
 import { OFFLOADING_DEFAULTS } from '../../src/config/connectors.ts';
 import type { AutoscaleChoice } from '../../src/router/autoscale/registry.ts';
 import { VirtualClock } from '../../src/simulate/clock.ts';
@@ -104,37 +105,48 @@ const fleets: [string, Fleet][] = [
   ],
 ];
 
-/** From now on whoever asks the machine for the time, or for a timer, gets an exception. */
-function withoutClocks(): void {
-  const never = (): never => {
-    throw new Error('the machine has no clock here');
+/** True in all that withoutClocks calls, and in what comes of it. */
+const hasNoClock = new AsyncLocalStorage<boolean>();
+
+/**
+ * What it gives: it gets an exception when it asks the machine for the time, or for a timer. What else goes on in the process,
+ * left by tests before it, has its clocks.
+ */
+async function withoutClocks<T>(simulate: () => Promise<T>): Promise<T> {
+  const check = (): void => {
+    if (hasNoClock.getStore()) throw new Error('the machine has no clock here');
   };
-  const RealDate = Date;
-  class NoDate extends RealDate {
-    static override now = never;
+  const refusing = <Clock extends object>(real: Clock): Clock =>
+    new Proxy(real, {
+      apply(called, self, args) {
+        check();
+        return Reflect.apply(called as (...args: unknown[]) => unknown, self, args);
+      },
+      get(of, name) {
+        if (name === 'now' || name === 'timeOrigin') check();
+        const value: unknown = Reflect.get(of, name, of);
+        return of === realPerformance && typeof value === 'function' ? value.bind(of) : value;
+      },
+    });
+  const { performance: realPerformance } = globalThis;
+  for (const name of ['Date', 'performance', 'setTimeout', 'setInterval'] as const)
+    vi.stubGlobal(name, refusing<object>(globalThis[name]));
+  try {
+    return await hasNoClock.run(true, simulate);
+  } finally {
+    vi.unstubAllGlobals();
+    // Every promise of the process costs more as long as it is there.
+    hasNoClock.disable();
   }
-  vi.stubGlobal('Date', NoDate);
-  vi.stubGlobal('performance', {
-    now: never,
-    get timeOrigin() {
-      return never();
-    },
-  });
-  vi.stubGlobal('setTimeout', never);
-  vi.stubGlobal('setInterval', never);
 }
 
 describe('time in a simulation', () => {
-  afterEach(() => vi.unstubAllGlobals());
-
   it.each(fleets)(
     '%s: no clock of the machine, the same again, and another for another seed',
     async (_name, fleet) => {
-      withoutClocks();
-      const first = await run(fleet, 3);
-      const again = await run(fleet, 3);
-      const other = await run(fleet, 4);
-      vi.unstubAllGlobals();
+      const [first, again, other] = await withoutClocks(
+        async () => [await run(fleet, 3), await run(fleet, 3), await run(fleet, 4)] as const,
+      );
       expect(first.endMs).toBeGreaterThan(500);
       for (const { counters } of first.tiers) {
         expect(counters.read).toBeGreaterThan(0);
@@ -186,10 +198,9 @@ describe('time in a simulation', () => {
       onProgress() {},
       ...changes,
     };
-    withoutClocks();
-    const first = await simulateSeed(plan, world, 3);
-    const again = await simulateSeed(plan, world, 3);
-    vi.unstubAllGlobals();
+    const [first, again] = await withoutClocks(
+      async () => [await simulateSeed(plan, world, 3), await simulateSeed(plan, world, 3)] as const,
+    );
     expect(again).toEqual(first);
     if (changes.autoscale) expect(first.scaling.events.map(({ event }) => event)).toContain('joined');
     if (changes.faultPlan) expect(first.faults!.length).toBeGreaterThan(5);
