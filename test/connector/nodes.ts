@@ -1,6 +1,6 @@
 /** Prefill and decode nodes for the worker side's tests: the real transport and worker side, memory instead of a GPU. */
 
-import { afterEach } from 'vitest';
+import { onTestFinished } from 'vitest';
 import type { NixlConfig } from '../../src/config/kv-transfer.ts';
 import type { NixlMetadata, RecvRequest, SendRequest } from '../../src/connector/nixl/metadata.ts';
 import { NixlWorkerSide } from '../../src/connector/nixl/worker-side.ts';
@@ -32,11 +32,7 @@ export interface Node extends TestEngine {
   chunks: (readonly [number, number])[][];
 }
 
-const open: TestEngine[] = [];
-afterEach(() => {
-  for (const { transport } of open.splice(0)) transport.close();
-});
-
+/** It ends with the test that made it. */
 export function makeNode(
   name: string,
   clock: TestClock,
@@ -55,7 +51,7 @@ export function makeNode(
     onChunk: ({ pairs }) => chunks.push(pairs.map(({ remote, local }) => [remote, local] as const)),
     onTransfer: (info) => transfers.push(info),
   });
-  open.push(engine);
+  onTestFinished(() => engine.transport.close());
   return { ...engine, worker, transfers, chunks };
 }
 
