@@ -1,5 +1,5 @@
 /** The page's session on engines that only start: what is done where they cannot, and in place of a recording. */
-import { beforeEach, expect, it, vi } from 'vitest';
+import { afterAll, beforeEach, expect, it, vi } from 'vitest';
 import { fromHash } from '../../../demo/src/session/hash.ts';
 import { recordingOf } from '../../../demo/src/session/log.ts';
 import { defaultSettings, type Settings } from '../../../demo/src/session/settings.ts';
@@ -62,6 +62,8 @@ beforeEach(() => {
   vi.stubGlobal('requestAnimationFrame', () => 0);
   vi.stubGlobal('cancelAnimationFrame', () => {});
 });
+// Not after each: what a test leaves under way has a page still.
+afterAll(() => void vi.unstubAllGlobals());
 
 /** A page that was opened by this address. */
 async function open(hash: string) {
