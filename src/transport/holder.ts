@@ -134,6 +134,8 @@ export class HolderHalf {
     const sending = new ChunkSending({ ...this.#deps, link: connection.link }, connection, read, signal);
     let end: Pick<ReadEndedMessage, 'outcome' | 'message'> = { outcome: 'done', message: '' };
     const over = new AbortController();
+    // Of one that was given up nobody wants to hear, however long a gather of it still takes.
+    signal.addEventListener('abort', () => over.abort(), { once: true });
     void this.#sayAlive(read, over.signal);
     try {
       end = (await opened.send(sending)) ?? end;

@@ -1,5 +1,6 @@
 /** How a READ ends when it does not end well: always with an outcome and a sentence, never with a rejection or a hang. */
 import { describe, expect, it } from 'vitest';
+import { TestClock } from '../clock.ts';
 import { CLAIM, connect, differing, makeEngine, pairsOf, range, read, turns } from './helpers.ts';
 import { openPair } from './pairs.ts';
 
@@ -196,6 +197,20 @@ describe('dead', () => {
     expect(holder.memory.gathersInFlight).toBe(0);
     expect((await result).outcome).toBe('dead');
     reader.transport.close();
+  });
+
+  it('is not said to be under way any more, though a gather of it never ends', async () => {
+    const clock = new TestClock();
+    const { reader, holder } = openPair({ clock });
+    holder.memory.onGather = () => new Promise(() => {});
+    const result = read(reader, holder, some);
+    await turns();
+    expect(holder.pins.held).toBe(1);
+    holder.transport.close();
+    expect((await result).outcome).toBe('dead');
+    await turns();
+    // Nobody sleeps.
+    expect(clock.skip()).toBe(false);
   });
 
   it('when the transport closes, now and later', async () => {
