@@ -12,6 +12,7 @@ const command = fc.oneof(
   fc.record({ kind: fc.constant('add' as const), ms: fc.nat(20) }),
   fc.record({ kind: fc.constant('move' as const), which: fc.nat(9), ms: fc.nat(20) }),
   fc.record({ kind: fc.constant('end' as const), which: fc.nat(9) }),
+  fc.record({ kind: fc.constant('remove' as const), which: fc.nat(9) }),
   fc.record({ kind: fc.constant('take' as const), ms: fc.nat(20) }),
 );
 
@@ -32,7 +33,11 @@ describe('Deadlines', () => {
             item.dueMs = step.ms;
             if (told) deadlines.add(item);
           } else if (step.kind === 'end' && item) item.dueMs = null;
-          else if (step.kind === 'take') {
+          else if (step.kind === 'remove' && item) {
+            deadlines.remove(item);
+            item.dueMs = null;
+          }
+          if (step.kind === 'take') {
             const due = items.filter(({ dueMs }) => dueMs !== null && dueMs <= step.ms);
             expect(
               deadlines
@@ -47,5 +52,21 @@ describe('Deadlines', () => {
         }
       }),
     );
+  });
+
+  it('keeps nothing of what was removed behind one that goes on', () => {
+    const asked: string[] = [];
+    const dueMs: Record<string, number> = { stays: 10, removed: 20 };
+    const deadlines = new Deadlines<string>((item) => {
+      asked.push(item);
+      return dueMs[item]!;
+    });
+    deadlines.add('stays');
+    deadlines.add('removed');
+    deadlines.remove('removed');
+    asked.length = 0;
+
+    expect(deadlines.take(30)).toEqual(['stays']);
+    expect(asked).toEqual(['stays']);
   });
 });

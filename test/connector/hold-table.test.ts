@@ -1,4 +1,6 @@
 /** The table of holds by itself: who is let in to which blocks, what is remembered of the ends, and what an operator can do. */
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from 'vitest';
 import { HoldEnds, REFUSED, REMEMBERED_ENDS } from '../../src/connector/nixl/hold-ends.ts';
 import { HoldTable, type HoldTableDeps } from '../../src/connector/nixl/holds.ts';
@@ -180,6 +182,25 @@ describe('the end of holds', () => {
     expect(holds.nextDeadline()).toBe(300);
     holds.release('early');
     expect(holds.nextDeadline()).toBe(900);
+  });
+
+  it('leaves nothing in memory until its time, behind an older one that stays', async () => {
+    setFlagsFromString('--expose-gc');
+    const collectGarbage = runInNewContext('gc') as () => void;
+    const { holds, hold } = table();
+    hold('stays', { deadline: 500_000 });
+    const read = (): WeakRef<object> => {
+      const tokenIds = range(0, 10);
+      hold('read', { deadline: 600_000, tokenIds });
+      holds.doneReading({ requestId: 'read', held: of(10).held });
+      return new WeakRef(tokenIds);
+    };
+    const tokenIds = read();
+    // What a WeakRef was made of stays for the rest of its task.
+    await new Promise((resolve) => setImmediate(resolve));
+    collectGarbage();
+    expect(tokenIds.deref()).toBeUndefined();
+    expect(holds.list()).toMatchObject([{ requestId: 'stays' }]);
   });
 
   it("under pressure is P's only where nobody gets on and a stream starves", () => {

@@ -7,15 +7,21 @@ import { Heap } from '../../engine/heap.ts';
 interface Entry<T> {
   atMs: number;
   item: T;
+  /** In the heap. */
+  place: number;
 }
 
 export class Deadlines<T> {
-  readonly #heap = new Heap<Entry<T>>((a, b) => a.atMs < b.atMs);
-  /** The earliest entry of each. */
-  readonly #known = new Map<T, number>();
+  readonly #heap = new Heap<Entry<T>>(
+    (a, b) => a.atMs < b.atMs,
+    (entry, place) => {
+      entry.place = place;
+    },
+  );
+  readonly #entries = new Map<T, Entry<T>>();
   readonly #dueMs: (item: T) => number | null;
 
-  /** `dueMs`: when it is due now; null: never any more, unless it is added again. */
+  /** `dueMs`: when it is due now; null: not before it is added again. */
   constructor(dueMs: (item: T) => number | null) {
     this.#dueMs = dueMs;
   }
@@ -23,17 +29,27 @@ export class Deadlines<T> {
   /** Also call when something may be due earlier than it was. */
   add(item: T): void {
     const atMs = this.#dueMs(item);
-    const known = this.#known.get(item);
-    if (atMs === null || (known !== undefined && known <= atMs)) return;
-    this.#known.set(item, atMs);
-    this.#heap.push({ atMs, item });
+    const known = this.#entries.get(item);
+    if (atMs === null || (known && known.atMs <= atMs)) return;
+    this.remove(item);
+    const entry = { atMs, item, place: 0 };
+    this.#entries.set(item, entry);
+    this.#heap.push(entry);
+  }
+
+  /** It is over: nothing of it is kept until its time. No-op for one that is not there. */
+  remove(item: T): void {
+    const entry = this.#entries.get(item);
+    if (!entry) return;
+    this.#entries.delete(item);
+    this.#heap.removeAt(entry.place);
   }
 
   /** When the next is due; null: none is. */
   nextMs(): number | null {
     for (let { first } = this.#heap; first; first = this.#heap.first) {
       if (this.#dueMs(first.item) === first.atMs) return first.atMs;
-      this.#take();
+      this.remove(first.item);
       this.add(first.item);
     }
     return null;
@@ -41,15 +57,12 @@ export class Deadlines<T> {
 
   /** Takes those out that are due, each once. */
   take(nowMs: number): T[] {
-    const taken = new Set<T>();
-    for (let next = this.nextMs(); next !== null && next <= nowMs; next = this.nextMs())
-      taken.add(this.#take());
-    return [...taken];
-  }
-
-  #take(): T {
-    const { atMs, item } = this.#heap.pop()!;
-    if (this.#known.get(item) === atMs) this.#known.delete(item);
-    return item;
+    const taken: T[] = [];
+    for (let next = this.nextMs(); next !== null && next <= nowMs; next = this.nextMs()) {
+      const { item } = this.#heap.first!;
+      this.remove(item);
+      taken.push(item);
+    }
+    return taken;
   }
 }

@@ -31,8 +31,6 @@ interface Hold extends SendRequest {
   abandoned: boolean;
   /** Made as the so-manieth. */
   order: number;
-  /** Nobody reads it any more. */
-  ended: boolean;
 }
 
 export interface HoldTableDeps extends ReadRules {
@@ -104,7 +102,6 @@ export class HoldTable implements ReaderHolds {
       abandonedMs,
       abandoned: false,
       order: this.#made++,
-      ended: false,
     };
     this.#holds.set(requestId, hold);
     this.#deadlines.add(hold);
@@ -254,9 +251,9 @@ export class HoldTable implements ReaderHolds {
     return null;
   }
 
-  /** null: it ended, or is being read. */
+  /** null: it is being read. */
   #dueMs(hold: Hold): number | null {
-    if (hold.readers > 0 || hold.ended) return null;
+    if (hold.readers > 0) return null;
     return mayBeAbandoned(hold) ? Math.min(hold.deadline, hold.abandonedMs) : hold.deadline;
   }
 
@@ -268,7 +265,7 @@ export class HoldTable implements ReaderHolds {
   #end(requestId: string, held: PrefixClaim, end: HoldEnd): void {
     const hold = this.#holds.get(requestId);
     if (hold) {
-      hold.ended = true;
+      this.#deadlines.remove(hold);
       this.#meters[hold.direction].end(hold.blockIds);
     }
     this.#holds.delete(requestId);
