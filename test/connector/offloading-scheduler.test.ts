@@ -482,6 +482,16 @@ describe('a request that ends', () => {
     expect(metadata().finished).toEqual(new Map([['r', 20]]));
   });
 
+  it('counts no block that its windows gave back before', () => {
+    const { side, metadata } = start({}, [FULL, { kind: 'sliding', window: 40 }]);
+    const { at } = requestOf(64);
+    const table = [TABLE[0]!, [0, 0, 0, ...TABLE[1]!.slice(3)]];
+    side.onNewRequest(at(0));
+    side.requestComputed(at(64), table);
+    side.requestFinished(at(64, 'finished_stopped'), table);
+    expect(metadata().finished).toEqual(new Map([['r', 17]]));
+  });
+
   it('keeps nothing where nothing was offered, and gives back what it asked for', () => {
     const { side, metadata } = start();
     const { at } = requestOf(64);

@@ -194,8 +194,7 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
     if (!ended || !hasBlocks) this.#saving.revoke(requestId);
     if (!ended) return { delayFree: false, kvTransferParams: null };
     const delayFree = progress.offered && hasBlocks;
-    const numBlocks = blockIds.reduce((sum, ids) => sum + ids.length, 0);
-    if (delayFree) this.#finished.set(requestId, numBlocks);
+    if (delayFree) this.#finished.set(requestId, numBlocksOf(blockIds));
     return { delayFree, kvTransferParams: this.#handover(request, tracked) };
   }
 
@@ -228,6 +227,10 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
     return handoverParams({ engineId, requestId, stored: tracked.stored ?? 0, lastOffer });
   }
 }
+
+/** Without the nulls before a window. */
+const numBlocksOf = (table: BlockIds): number =>
+  table.reduce((sum, ids) => sum + ids.filter((id) => id !== NULL_BLOCK).length, 0);
 
 const mostTokens = (given: number | null | undefined): number => given ?? Number.POSITIVE_INFINITY;
 
