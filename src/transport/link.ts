@@ -70,7 +70,9 @@ function parseRate(text: string, rate: string): number {
 function parseLatency(text: string, latency: string): number {
   const match = LATENCY.exec(latency);
   if (!match) throw linkError(text, `'${latency}' is no latency with a unit (ns, us, ms, s)`);
-  return Number(match[1]) * MILLISECONDS[match[2]!]!;
+  const ms = Number(match[1]) * MILLISECONDS[match[2]!]!;
+  if (!Number.isFinite(ms)) throw linkError(text, `nothing arrives with a latency of ${latency}`);
+  return ms;
 }
 
 function linkError(text: string, what: string, typo?: string): ConfigError {

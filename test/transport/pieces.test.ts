@@ -181,6 +181,7 @@ describe('parseLink', () => {
       '1e400',
       '10e6,5',
       '10e6,-1ms',
+      '10e6,1e999s',
       '10e6,1ms,2',
       'constructor',
       '1e6,x',
