@@ -261,6 +261,22 @@ describe('what a step takes', () => {
     expect(shown()).toEqual([['collect', 'd', { free: 7, held: 0 }]]);
   });
 
+  it('counts as held what is kept of every group, once, however many keep it', async () => {
+    const told: EngineActivity[] = [];
+    const groups = [{ kind: 'sliding', window: 16 }, { kind: 'full' }] as const;
+    const engine = new ScriptedEngine({ groups }, {}, { onActivity: (each) => told.push(each) });
+    const blocks = () => told.findLast(({ name }) => name === 'collect')?.blocks;
+    for (const [id, held] of [
+      ['a', 6],
+      ['b', 8],
+    ] as const) {
+      // Of four blocks all in the one group, the last two in the other; the first three are b's by a hit.
+      engine.add(prefillRequest(id, tokens(60), null));
+      await engine.settle();
+      expect(blocks()?.held, id).toBe(held);
+    }
+  });
+
   it('names who waits for KV, until it came', async () => {
     const engine = new ScriptedEngine();
     engine.add(decodeRequest('d', tokens(40)));

@@ -5,7 +5,7 @@
 import type { KvCacheManager } from '../kv-cache-manager.ts';
 import type { Request } from '../request.ts';
 import type { RequestQueues } from '../scheduler.ts';
-import type { Clock, EngineActivity, ScheduledBatch } from '../types.ts';
+import { type Clock, type EngineActivity, NULL_BLOCK, type ScheduledBatch } from '../types.ts';
 
 export type ActivitySink = (activity: EngineActivity) => void;
 
@@ -25,9 +25,12 @@ export class Activities {
   /** The step admits, loads or prefills something. */
   #telling = false;
   #lastFree: number | null = null;
+  /** By block: it was counted. */
+  readonly #counted: Uint8Array;
 
   constructor(deps: ActivitiesDeps) {
     this.#deps = deps;
+    this.#counted = new Uint8Array(deps.cache.numUsable + 1);
   }
 
   readonly now = (): number => this.#deps.clock.now();
@@ -85,14 +88,29 @@ export class Activities {
     }
     const free = cache.numFree;
     if (this.#telling || free !== this.#lastFree) {
-      const held = queues.held.reduce((sum, request) => sum + (cache.blockIds(request)[0]?.length ?? 0), 0);
-      tell({ name: 'collect', startMs: ranMs, endMs, step, requestIds, blocks: { free, held } });
+      const blocks = { free, held: this.#heldBlocks() };
+      tell({ name: 'collect', startMs: ranMs, endMs, step, requestIds, blocks });
     }
     this.#lastFree = free;
     for (const id of requestIds) {
       const request = queues.known.get(id);
       if (request && !request.isFinished) request.waitingSinceMs = endMs;
     }
+  }
+
+  /** Of all KV cache groups; one that several ended requests keep counts once. */
+  #heldBlocks(): number {
+    const { queues, cache } = this.#deps;
+    const counted = this.#counted.fill(0);
+    let held = 0;
+    for (const request of queues.held)
+      for (const ids of cache.blockIds(request))
+        for (const id of ids) {
+          if (id === NULL_BLOCK || counted[id] === 1) continue;
+          counted[id] = 1;
+          held++;
+        }
+    return held;
   }
 
   #tell(name: 'queue' | 'schedule', startMs: number, endMs: number, requests: readonly Request[]): void {
