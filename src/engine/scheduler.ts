@@ -214,12 +214,7 @@ export class Scheduler {
    */
   #wholeFits(request: Request, hit: PrefixHit, computed: number): boolean {
     const { cache, queues } = this.#deps;
-    let needed = cache.blocksToCome(request, hit, computed);
-    for (const admitted of queues.running)
-      needed += cache.blocksToCome(admitted, null, admitted.numComputedTokens);
-    for (const admitted of queues.loading)
-      needed += cache.blocksToCome(admitted, null, admitted.numComputedTokens);
-    return cache.canAllocate(needed);
+    return cache.canAllocate(cache.blocksToCome(request, hit, computed) + blocksOfAdmitted(queues, cache));
   }
 
   /**
@@ -287,4 +282,12 @@ export class Scheduler {
     }
     if (connector) externalPrefixCache.queries += request.numTokens - localHitTokens;
   }
+}
+
+/** Free blocks that those admitted take at most until all their tokens have KV. */
+export function blocksOfAdmitted({ running, loading }: RequestQueues, cache: KvCacheManager): number {
+  let needed = 0;
+  for (const request of running) needed += cache.blocksToCome(request, null, request.numComputedTokens);
+  for (const request of loading) needed += cache.blocksToCome(request, null, request.numComputedTokens);
+  return needed;
 }

@@ -307,6 +307,19 @@ it('a rate fades as time passes, and not backwards', () => {
 });
 
 describe('why a request waits', () => {
+  it('is told where free blocks are for those that came before', async () => {
+    const engine = new ScriptedEngine({ numBlocks: 11 });
+    // Two blocks come, four are to be computed.
+    engine.add(prefillRequest('p', tokens(96), tokens(32)));
+    engine.add(request('r', tokens(80, 1)));
+    await engine.step();
+    const { inspect } = engine.core;
+    expect(inspect.stats()).toMatchObject({ waiting: 1, waitingForRemote: 1, freeBlocks: 8 });
+    expect(inspect.waitingReason('r')).toBe(
+      'waits for 5 blocks, 8 of 10 are free: those admitted before will take 4',
+    );
+  });
+
   it('is told for those behind others, and for a place', async () => {
     const engine = new TestEngine(engineConfig({ maxNumSeqs: 1 }));
     for (const id of ['a', 'b', 'c', 'd'])

@@ -47,6 +47,7 @@ describe('beside a request that runs, one whose KV came', () => {
     engine.add(request('w', tokens(8, 2), { maxTokens: 1 }));
     await engine.step();
     expect(engine.core.inspect.requestState('w')!.status).toBe('waiting');
+    expect(engine.core.inspect.waitingReason('w')).toBe('waits behind 1 other request');
     await engine.settle();
     const rows = engine.model.batches.flatMap(({ requests }) => requests.map(({ requestId }) => requestId));
     expect(rows.indexOf('d')).toBeLessThan(rows.indexOf('w'));

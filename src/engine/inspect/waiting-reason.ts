@@ -1,7 +1,7 @@
 /** Says in words what keeps a request from running: for messages to the user. */
 import type { HeldBlocks } from '../kv-connector.ts';
 import type { Request } from '../request.ts';
-import type { PolicyDeps } from '../scheduler.ts';
+import { blocksOfAdmitted, type PolicyDeps } from '../scheduler.ts';
 import { NULL_BLOCK } from '../types.ts';
 
 /** null when the request is unknown or does not wait. */
@@ -25,7 +25,12 @@ export function waitingReason(
     const used = describeHolds(deps, holds) ?? 'other requests have them';
     return `waits for ${needed} blocks, ${cache.numFree} of ${cache.numUsable} are free: ${used}`;
   }
-  const before = queues.waiting.indexOf(request);
+  const toCome = hit ? blocksOfAdmitted(queues, cache) : 0;
+  if (needed + toCome > cache.numFree) {
+    return `waits for ${needed} blocks, ${cache.numFree} of ${cache.numUsable} are free: those admitted before will take ${toCome}`;
+  }
+  // Whose KV came goes first.
+  const before = [...queues.loaded, ...queues.waiting].indexOf(request);
   if (before > 0) return `waits behind ${before} other request${before === 1 ? '' : 's'}`;
   const { maxNumSeqs } = config.scheduler;
   if (queues.numAdmitted >= maxNumSeqs) return `waits for one of ${maxNumSeqs} running requests`;
