@@ -38,8 +38,10 @@ export interface MetFault {
 export class FaultyDirection {
   readonly #deliver: (message: PeerMessage) => void;
   #armed: MetFault[] = [];
-  /** In the order in which they will arrive, while messages are late. */
-  #late: PeerMessage[] | null = null;
+  /** In the order in which they will arrive: those that are late, and what waits behind them. */
+  #late: PeerMessage[] = [];
+  /** Of these, the ones that nobody has let go. */
+  readonly #held = new Set<PeerMessage>();
   #overtaken: PeerMessage | null = null;
   /** The slab through which the sender's chunks go; null before its handshake. */
   #slab: { bytes: SharedArrayBuffer; slotBytes: number } | null = null;
@@ -60,10 +62,17 @@ export class FaultyDirection {
   /** What is late or overtaken arrives now, and nothing more happens to later ones. */
   heal(): void {
     this.#armed = [];
-    const late = [...(this.#late ?? []), ...(this.#overtaken ? [this.#overtaken] : [])];
-    this.#late = null;
+    const late = [...this.#late, ...(this.#overtaken ? [this.#overtaken] : [])];
+    this.#late = [];
+    this.#held.clear();
     this.#overtaken = null;
     for (const message of late) this.#deliver(message);
+  }
+
+  /** A late one is late enough: it arrives after those before it, and what waits behind it up to the next late one. */
+  letGo(message: PeerMessage): void {
+    this.#held.delete(message);
+    while (this.#late.length > 0 && !this.#held.has(this.#late[0]!)) this.#deliver(this.#late.shift()!);
   }
 
   /** `drawn`: happens to this one if nothing armed does. */
@@ -74,7 +83,7 @@ export class FaultyDirection {
     fault?.met();
     switch (fault?.fault) {
       case 'delay':
-        this.#late ??= [];
+        this.#held.add(message);
         break;
       case 'lose':
       case 'lose-notice':
@@ -102,7 +111,7 @@ export class FaultyDirection {
   }
 
   #arrive(message: PeerMessage): void {
-    if (this.#late) this.#late.push(message);
+    if (this.#late.length > 0 || this.#held.has(message)) this.#late.push(message);
     else this.#deliver(message);
   }
 

@@ -3,7 +3,7 @@ import type { EngineWire } from '../transport/channel.ts';
 import type { PeerMessage } from '../transport/messages.ts';
 import { armFirst, FaultyDirection, type MessageFault, type MetFault } from './messages.ts';
 
-/** What happens to a message that was not chosen beforehand; `late`: when a late one, and what waits behind it, arrives. */
+/** What happens to a message that was not chosen beforehand; `late`: when a late one, and what waits behind it, may arrive. */
 type Chosen = (MetFault & { late: () => Promise<void> }) | null;
 
 export class FaultyWires {
@@ -42,7 +42,7 @@ export class FaultyWires {
       const message = event.data as PeerMessage;
       const chosen = this.#choose(sender, message);
       direction.pass(message, chosen);
-      if (chosen?.fault === 'delay') void chosen.late().then(() => direction.heal());
+      if (chosen?.fault === 'delay') void chosen.late().then(() => direction.letGo(message));
     });
     from.addEventListener('close', () => {
       all.delete(direction);

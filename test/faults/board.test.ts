@@ -136,10 +136,16 @@ describe('faults on a board', () => {
     await arrived([3], [2, 2]);
     ofD.postMessage(credit(4));
     await expect.poll(() => board.injected.at(-1)!.times).toBe(2);
-    board.clear();
-    await arrived([3, 4], [2, 2]);
+    clock.advance(30);
     ofD.postMessage(credit(5));
+    await expect.poll(() => board.injected.at(-1)!.times).toBe(3);
+    // Each by its own delay: what came before it is let go alone.
+    clock.advance(20);
+    await arrived([3, 4], [2, 2]);
+    board.clear();
     await arrived([3, 4, 5], [2, 2]);
+    ofD.postMessage(credit(6));
+    await arrived([3, 4, 5, 6], [2, 2]);
     ofP.close();
     ofD.close();
   });

@@ -72,6 +72,25 @@ describe('messages', () => {
     expect(arrived).toEqual([credit(1), credit(2), notice]);
   });
 
+  it('that are late by themselves arrive no sooner, and none before another that was sent before', () => {
+    const arrived: PeerMessage[] = [];
+    const direction = new FaultyDirection((message) => arrived.push(message));
+    const late = { fault: 'delay', met: () => {} } as const;
+    const [first, second, third] = [credit(1), credit(2), credit(3)];
+    direction.pass(first, late);
+    direction.pass(notice);
+    direction.pass(second, late);
+    direction.pass(third, late);
+    direction.letGo(first);
+    expect(arrived).toEqual([first, notice]);
+    direction.letGo(third);
+    expect(arrived).toEqual([first, notice]);
+    direction.letGo(second);
+    expect(arrived).toEqual([first, notice, second, third]);
+    direction.pass(notice);
+    expect(arrived).toHaveLength(5);
+  });
+
   it('a fault that meets no message has not happened', () => {
     const { met } = sent('lose-notice', [credit(1)]);
     expect(met()).toBe(0);
