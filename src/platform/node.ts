@@ -27,7 +27,8 @@ export const nodePlatform: Platform = {
 
   async openModel(nameOrLocation) {
     const shipped = path.join(packageRoot, 'models', nameOrLocation);
-    if (/^[\w.-]+$/.test(nameOrLocation) && existsSync(shipped)) return directorySource(shipped);
+    // '.' and '..' are the user's own.
+    if (/^\w[\w.-]*$/.test(nameOrLocation) && existsSync(shipped)) return directorySource(shipped);
     return existsSync(nameOrLocation) ? directorySource(path.resolve(nameOrLocation)) : null;
   },
 
