@@ -41,10 +41,20 @@ export const libraryFolders: readonly string[] = [
 /** glibc's RTLD_NODELETE: the library stays loaded although it is no addon, and Dawn then finds it by its name. */
 const RTLD_NODELETE = 0x1000;
 
+/** As manifests name them; Debian and Fedora also have those of 32-bit programs beside. */
+const MACHINES: Readonly<Record<string, string>> = { x64: 'x86_64', arm64: 'aarch64' };
+
+/** Of a folder's files the lavapipe manifest for this processor; one that names none is for all. */
+export function lavapipeManifest(files: readonly string[], arch: string = process.arch): string | undefined {
+  const machine = MACHINES[arch];
+  if (!machine) return files.find((file) => /^lvp_icd.*\.json$/.test(file));
+  return [`lvp_icd.${machine}.json`, 'lvp_icd.json'].find((file) => files.includes(file));
+}
+
 function findLavapipe(): string | null {
   for (const folder of icdFolders) {
     if (!existsSync(folder)) continue;
-    const name = readdirSync(folder).find((file) => /^lvp_icd.*\.json$/.test(file));
+    const name = lavapipeManifest(readdirSync(folder));
     if (name) return path.join(folder, name);
   }
   return null;
