@@ -16,6 +16,18 @@ export const CONNECTOR_NAMES = [
 ] as const;
 export type ConnectorName = (typeof CONNECTOR_NAMES)[number];
 
+export const isNixl = (name: ConnectorName): boolean =>
+  name === 'NixlConnector' || name === 'NixlPullConnector';
+
+/** Whether it saves to a store and loads from it. */
+export const usesStore = (connector: {
+  name: ConnectorName;
+  multi?: { names: readonly ConnectorName[] };
+}): boolean => {
+  const { name, multi } = connector;
+  return name === 'MultiConnector' ? (multi?.names ?? []).some((each) => !isNixl(each)) : !isNixl(name);
+};
+
 /** P's side of a streamed hand-over. */
 export const isStreamedPrefill = (
   params: { streamed?: boolean | null | undefined; do_remote_decode: boolean } | null,

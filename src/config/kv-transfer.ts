@@ -4,7 +4,7 @@
  */
 
 import { z } from 'zod';
-import { CONNECTOR_NAMES, type ConnectorName, type OffloadingConfig } from './connectors.ts';
+import { CONNECTOR_NAMES, type ConnectorName, isNixl, type OffloadingConfig } from './connectors.ts';
 import type { CostProfile } from './cost-profile.ts';
 import {
   COMPOSITIONS,
@@ -90,8 +90,6 @@ const extra = z.record(z.string(), z.unknown()).default({});
 const singleSchema = z
   .strictObject({ kv_connector: z.enum(SINGLE_NAMES), ...around, kv_connector_extra_config: extra })
   .superRefine(checkExtra);
-
-const isNixl = (name: ConnectorName): boolean => name === 'NixlConnector' || name === 'NixlPullConnector';
 
 const wantedConnectors =
   'wanted a list, such as [{"kv_connector":"NixlConnector"},{"kv_connector":"OffloadingConnector"}]';
@@ -195,10 +193,6 @@ export interface ConnectorConfig {
   /** Of a MultiConnector. */
   multi?: { composition: Composition; names: readonly SingleConnectorName[] };
 }
-
-/** Whether it saves to a store and loads from it. */
-export const usesStore = ({ name, multi }: Pick<ConnectorConfig, 'name' | 'multi'>): boolean =>
-  name === 'MultiConnector' ? (multi?.names ?? []).some((each) => !isNixl(each)) : !isNixl(name);
 
 export interface NixlConfig {
   bidirectional: boolean;

@@ -1,7 +1,7 @@
 /** From a cluster's options to what each engine is started with. */
 import { unmeasured } from '../config/arithmetic.ts';
+import { usesStore } from '../config/connectors.ts';
 import type { EngineCoreConfig } from '../config/engine.ts';
-import { usesStore } from '../config/kv-transfer.ts';
 import type { Mode } from '../config/modes.ts';
 import { ConfigError } from '../errors.ts';
 import type { EngineStart } from '../host/engine-api.ts';

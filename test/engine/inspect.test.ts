@@ -1,14 +1,17 @@
 /** What an engine shows of itself: what its blocks hold, what its steps take; and that its books are seen when they are wrong. */
 import { describe, expect, it } from 'vitest';
+import { STORE_PORT } from '../../src/config/connectors.ts';
+import type { KvTransferParams } from '../../src/config/kv-transfer.ts';
 import { createBlockHasher } from '../../src/engine/block-hash.ts';
 import { faded } from '../../src/engine/inspect/engine-load.ts';
 import { checkHolds, checkQueues } from '../../src/engine/inspect/integrity.ts';
+import { waitingReason } from '../../src/engine/inspect/waiting-reason.ts';
 import type { KvCacheManager } from '../../src/engine/kv-cache-manager.ts';
 import { Request } from '../../src/engine/request.ts';
 import { RequestQueues } from '../../src/engine/scheduler.ts';
 import type { EngineActivity, RequestStatus } from '../../src/engine/types.ts';
 import { TestClock } from '../clock.ts';
-import { decodeRequest, prefillRequest, ScriptedEngine } from '../connector/scripted.ts';
+import { connectorWith, decodeRequest, prefillRequest, ScriptedEngine } from '../connector/scripted.ts';
 import { engineConfig, request, TestEngine, tokens } from './fakes.ts';
 
 describe('books that do not add up', () => {
@@ -285,6 +288,21 @@ describe('what a step takes', () => {
     engine.receive('d');
     await engine.settle();
     expect(engine.core.inspect.waitingReason('d')).toBeNull();
+  });
+
+  it.each([
+    ["'prefill-engine' or the store", {}],
+    // P's hand-over by the store names P, and nothing of its own.
+    ['the store', { remote_port: STORE_PORT, remote_block_ids: [] }],
+  ] as const)('names beside a store %s', (from, params) => {
+    const multi = { composition: 'compose', names: ['NixlConnector', 'OffloadingConnector'] } as const;
+    const config = { ...engineConfig(), connector: connectorWith({ name: 'MultiConnector', multi }) };
+    const waiting = decodeRequest('d', tokens(40), 4, params as Partial<KvTransferParams>);
+    const d = new Request(waiting, 0, { hasher: createBlockHasher('test'), blockSize: 16 });
+    const queues = new RequestQueues();
+    queues.known.set('d', Object.assign(d, { status: 'waiting_for_remote_kvs' }));
+    const cache = {} as KvCacheManager;
+    expect(waitingReason('d', { queues, cache, config }, [])).toBe(`waits for KV from ${from}`);
   });
 
   it('does not say of a streamed load what only P knows', async () => {

@@ -1,4 +1,5 @@
 /** Says in words what keeps a request from running: for messages to the user. */
+import { isStoreHandover, usesStore } from '../../config/connectors.ts';
 import type { HeldBlocks } from '../kv-connector.ts';
 import type { Request } from '../request.ts';
 import { blocksOfAdmitted, type PolicyDeps } from '../scheduler.ts';
@@ -16,8 +17,7 @@ export function waitingReason(
   if (request.status === 'waiting_for_remote_kvs') {
     // P computes it: where P cannot, P says why.
     if (request.kvTransferParams?.streamed) return null;
-    const from = request.kvTransferParams?.remote_engine_id ?? 'a remote engine';
-    return `waits for KV from '${from}'`;
+    return `waits for KV from ${sourceOf(request, config)}`;
   }
   const hit = cache.hasBlocks(request) ? null : cache.getComputedBlocks(request);
   const needed = cache.blocksToCome(request, hit, hit?.numTokens ?? request.numComputedTokens);
@@ -35,6 +35,14 @@ export function waitingReason(
   const { maxNumSeqs } = config.scheduler;
   if (queues.numAdmitted >= maxNumSeqs) return `waits for one of ${maxNumSeqs} running requests`;
   return 'waits for the next step';
+}
+
+/** Beside a store nobody says which of the two it comes from, or whether from both. */
+function sourceOf({ kvTransferParams: params }: Request, { connector }: PolicyDeps['config']): string {
+  const peer = isStoreHandover(params) ? null : params?.remote_engine_id;
+  const hasStore = connector && usesStore(connector);
+  if (!peer) return hasStore ? 'the store' : 'a remote engine';
+  return hasStore ? `'${peer}' or the store` : `'${peer}'`;
 }
 
 /** '20 of 24 are held, for D engine decode-0 until 14:03:10 UTC'; null when nothing is. */

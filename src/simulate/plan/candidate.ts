@@ -1,6 +1,8 @@
 /** One fleet that could be: how many P and D, grouped how, routed by whom, with what pulled back. */
+
+import { usesStore } from '../../config/connectors.ts';
 import { type FleetFile, fleetFileSchema, type PlacementMode } from '../../config/fleet-schema.ts';
-import { type ConnectorConfig, usesStore } from '../../config/kv-transfer.ts';
+import type { ConnectorConfig } from '../../config/kv-transfer.ts';
 import type { Mode } from '../../config/modes.ts';
 import type { RoutingChoice } from '../../config/routing.ts';
 import { fleetOf } from '../../fleet/seats.ts';
