@@ -31,6 +31,8 @@ export class Request implements ConnectorRequest {
   numPreemptions = 0;
   /** It got blocks once, whatever became of them. */
   wasAdmitted = false;
+  /** The connector did not know, when it was asked last, what can be loaded of it. */
+  isUnanswered = false;
   /** Why a finished request's blocks stay: a load still writes into them, or a reader may fetch them. */
   heldFor: 'load' | 'reader' | null = null;
   /** Since when it waits for a step, on the engine's clock; null while it runs or its KV is on its way. For spans only. */

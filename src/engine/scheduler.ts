@@ -160,6 +160,7 @@ export class Scheduler {
     for (let index = 0; index < waiting.length && hasPlace(); ) {
       const request = waiting[index]!;
       const { hit, match } = this.#lookup(request);
+      request.isUnanswered = match === null;
       if (!match) {
         index++;
         continue;

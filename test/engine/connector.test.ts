@@ -72,6 +72,7 @@ describe('a connector that does not know yet', () => {
     engine.add(request('b', tokens(60), { maxTokens: 2 }));
     await engine.settle();
     expect(connector.asked).toBe(1);
+    expect(engine.core.inspect.waitingReason('b')).toBe('waits to hear what can be loaded of it');
     expect(engine.core.poll()).toBe(false);
     expect(engine.core.hasWork()).toBe(true);
 
@@ -84,6 +85,8 @@ describe('a connector that does not know yet', () => {
     connector.ready = true;
     await waiting;
     expect(engine.core.poll()).toBe(true);
+    await engine.step();
+    expect(engine.core.inspect.waitingReason('b')).not.toMatch(/hear/);
     await engine.settle();
     expect(engine.promptOf('b')).toMatchObject({ pulledTokens: 32, computedTokens: 28 });
   });

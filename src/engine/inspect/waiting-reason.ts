@@ -19,6 +19,7 @@ export function waitingReason(
     if (request.kvTransferParams?.streamed) return null;
     return `waits for KV from ${sourceOf(request, config)}`;
   }
+  if (request.isUnanswered) return 'waits to hear what can be loaded of it';
   const hit = cache.hasBlocks(request) ? null : cache.getComputedBlocks(request);
   const needed = cache.blocksToCome(request, hit, hit?.numTokens ?? request.numComputedTokens);
   if (needed > cache.numFree) {
