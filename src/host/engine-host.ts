@@ -30,7 +30,7 @@ export function hostEngine(deps: HostDeps): EngineApi {
   const serving = new EngineHost(deps, cacheReport, loadReport);
   return {
     serving,
-    inspection: new EngineInspection(serving, cacheReport, loadReport),
+    inspection: new EngineInspection(serving, cacheReport, loadReport, deps.clock),
     lab: new EngineLab(serving, deps),
   };
 }

@@ -1,5 +1,6 @@
 /** Shows an engine as it is: its part of the thread's interface that changes nothing. */
 import type { CacheLookup } from '../engine/inspect/cache-lookup.ts';
+import type { Clock } from '../engine/types.ts';
 import type { CacheReport } from './cache-report.ts';
 import type { InspectionApi } from './engine-api.ts';
 import type { EngineBlocks, EngineStats } from './engine-report.ts';
@@ -10,9 +11,11 @@ export class EngineInspection implements InspectionApi {
   readonly #engine: RunningEngine;
   readonly #cacheReport: CacheReport;
   readonly #loadReport: LoadReport;
+  readonly #clock: Clock;
 
-  constructor(engine: RunningEngine, cacheReport: CacheReport, loadReport: LoadReport) {
+  constructor(engine: RunningEngine, cacheReport: CacheReport, loadReport: LoadReport, clock: Clock) {
     this.#engine = engine;
+    this.#clock = clock;
     this.#cacheReport = cacheReport;
     this.#loadReport = loadReport;
   }
@@ -54,7 +57,7 @@ export class EngineInspection implements InspectionApi {
   }
 
   async reportLoad(wanted: boolean): Promise<void> {
-    this.#loadReport.want(wanted);
+    this.#loadReport.want(wanted, this.#clock.now());
     this.#engine.wake();
   }
 

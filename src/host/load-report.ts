@@ -15,15 +15,17 @@ const STILL: EngineRates = { promptTokensPerSecond: 0, generationTokensPerSecond
 
 export class LoadReport {
   #wanted = false;
+  #sinceMs = Number.NEGATIVE_INFINITY;
   #told: EngineLoad | null = null;
   #rates = STILL;
   #ratedMs = Number.NEGATIVE_INFINITY;
   /** Whose prompts were counted, until they end. */
   readonly #counted = new Set<string>();
 
-  /** The next take() tells, whatever was told before. */
-  want(wanted: boolean): void {
+  /** The next take() tells, whatever was told before. Prompts that were begun before `sinceMs` count for nobody. */
+  want(wanted: boolean, sinceMs: number = Number.NEGATIVE_INFINITY): void {
     this.#wanted = wanted;
+    this.#sinceMs = sinceMs;
     this.#told = null;
     this.#rates = STILL;
     this.#ratedMs = Number.NEGATIVE_INFINITY;
@@ -33,10 +35,10 @@ export class LoadReport {
   add(outputs: readonly RequestOutput[], atMs: number): void {
     if (!this.#wanted) return;
     let [promptTokens, tokens, ended] = [0, 0, 0];
-    for (const { requestId, prompt, finish, tokens: sampled } of outputs) {
+    for (const { requestId, prompt, times, finish, tokens: sampled } of outputs) {
       tokens += sampled.length;
       if (prompt && !this.#counted.has(requestId)) {
-        promptTokens += prompt.computedTokens;
+        if ((times.scheduledMs ?? atMs) >= this.#sinceMs) promptTokens += prompt.computedTokens;
         this.#counted.add(requestId);
       }
       if (!finish) continue;

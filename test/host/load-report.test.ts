@@ -9,11 +9,11 @@ const queues = (running: number) => () => ({
   freeBlocks: 5,
   numBlocks: 9,
 });
-const output = (requestId: string, tokens: number, ends = false): RequestOutput => ({
+const output = (requestId: string, tokens: number, ends = false, scheduledMs = 0): RequestOutput => ({
   requestId,
   tokens: Array.from({ length: tokens }, () => ({ requestId, tokenId: 1, logitsDigest: '', logits: null })),
   prompt: { promptTokens: 30, localHitTokens: 10, pulledTokens: 0, computedTokens: 20, noPull: null },
-  times: { arrivalMs: 0, queuedMs: 0, scheduledMs: 0 },
+  times: { arrivalMs: 0, queuedMs: 0, scheduledMs },
   finish: ends ? { reason: 'stop', error: null, kvTransferParams: null, numPreemptions: 0 } : null,
 });
 
@@ -48,4 +48,14 @@ test('a prompt counts once, each token and each end once, and all fade', () => {
   const later = report.take(queues(1), 2000, false)!;
   expect(later.promptTokensPerSecond).toBeCloseTo(40 / Math.E);
   expect(later.endedPerSecond).toBeCloseTo(1 / Math.E);
+});
+
+test('who listens from some time on hears of no prompt that was computed before', () => {
+  const report = new LoadReport();
+  report.want(true, 500);
+  report.add([output('before', 1, false, 499), output('since', 1, false, 500)], 600);
+  expect(report.take(queues(2), 600, false)).toMatchObject({
+    promptTokensPerSecond: 20,
+    generationTokensPerSecond: 2,
+  });
 });
