@@ -49,6 +49,10 @@ export class RequestQueues {
     return [...this.known.values()].filter((request) => request.heldFor !== null);
   }
 
+  get numHeld(): number {
+    return this.known.size - this.numAdmitted - this.waiting.length;
+  }
+
   add(request: Request): void {
     this.known.set(request.requestId, request);
     this.waiting.push(request);

@@ -264,6 +264,21 @@ describe('what a step takes', () => {
     expect(shown()).toEqual([['collect', 'd', { free: 7, held: 0 }]]);
   });
 
+  it('tells of a request that ends and keeps all that it had', async () => {
+    const told: EngineActivity[] = [];
+    const engine = new ScriptedEngine({}, {}, { onActivity: (each) => told.push(each) });
+    engine.add(decodeRequest('d', tokens(40)));
+    await engine.step();
+    engine.receive('d');
+    await engine.settle();
+    expect(engine.worker.sending.has('d')).toBe(true);
+    expect(told.at(-1)).toMatchObject({ name: 'collect', requestIds: ['d'], blocks: { held: 3 } });
+    const before = told.length;
+    engine.add(request('r', tokens(20, 1), { maxTokens: 1 }));
+    await engine.settle();
+    expect(told.slice(before).findLast(({ name }) => name === 'collect')!.blocks!.held).toBe(3);
+  });
+
   it('counts as held what is kept of every group, once, however many keep it', async () => {
     const told: EngineActivity[] = [];
     const groups = [{ kind: 'sliding', window: 16 }, { kind: 'full' }] as const;

@@ -25,6 +25,8 @@ export class Activities {
   /** The step admits, loads or prefills something. */
   #telling = false;
   #lastFree: number | null = null;
+  /** Ended requests that kept blocks then. */
+  #lastHeld = 0;
   /** By block: it was counted. */
   readonly #counted: Uint8Array;
 
@@ -87,11 +89,14 @@ export class Activities {
       tell({ name: 'step', startMs: this.#runMs, endMs: ranMs, step, requestIds, blocks: null });
     }
     const free = cache.numFree;
-    if (this.#telling || free !== this.#lastFree) {
+    const held = queues.numHeld;
+    // A request that ends and is held gives nothing back.
+    if (this.#telling || free !== this.#lastFree || held !== this.#lastHeld) {
       const blocks = { free, held: this.#heldBlocks() };
       tell({ name: 'collect', startMs: ranMs, endMs, step, requestIds, blocks });
     }
     this.#lastFree = free;
+    this.#lastHeld = held;
     for (const id of requestIds) {
       const request = queues.known.get(id);
       if (request && !request.isFinished) request.waitingSinceMs = endMs;

@@ -60,7 +60,7 @@ export class Inspector {
       running: queues.running.length,
       waiting: queues.waiting.length + queues.loaded.length,
       waitingForRemote: queues.loading.size,
-      heldRequests: queues.held.length,
+      heldRequests: queues.numHeld,
       freeBlocks,
       usedBlocks: cache.numUsable - freeBlocks,
       peakUsedBlocks: cache.peakUsed,
