@@ -174,6 +174,19 @@ describe('a block', () => {
   });
 });
 
+it('a block into which a load still writes is held for nobody when its request has ended', async () => {
+  const engine = new ScriptedEngine();
+  engine.add(decodeRequest('d', tokens(40)));
+  await engine.step();
+  engine.core.abortRequest('d');
+  await engine.step();
+  const uses = () => engine.core.inspect.blocks().map(({ use }) => use);
+  expect(uses()).toEqual(['arriving', 'arriving', 'arriving']);
+  engine.receive('d');
+  await engine.settle();
+  expect(uses()).toEqual(['left', 'left', 'left']);
+});
+
 it('blocks of an engine with groups name theirs, and those of a load that follows a hit', async () => {
   const engine = new ScriptedEngine({ groups: [{ kind: 'full' }, { kind: 'full' }] });
   engine.add(request('before', tokens(20), { maxTokens: 1 }));

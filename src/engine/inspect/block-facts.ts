@@ -105,7 +105,8 @@ function* blocksIn(blockIds: BlockIds): Generator<{ id: BlockId; index: number; 
 }
 
 function useOf(request: Request, index: number, blockSize: number): BlockFact['use'] {
-  if (request.isFinished) return 'held';
-  const pulled = index * blockSize >= request.localHitTokens;
-  return request.status === 'waiting_for_remote_kvs' && pulled ? 'arriving' : 'running';
+  // A load goes on when its request has ended.
+  const loads = request.status === 'waiting_for_remote_kvs' || request.heldFor === 'load';
+  if (loads && index * blockSize >= request.localHitTokens) return 'arriving';
+  return request.isFinished ? 'held' : 'running';
 }
