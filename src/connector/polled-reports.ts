@@ -2,9 +2,6 @@
 import type { ConnectorOutput } from '../engine/kv-connector.ts';
 import type { Clock } from '../engine/types.ts';
 
-/** Timers count 31 bits of milliseconds. */
-const LONGEST_SLEEP_MS = 2 ** 30;
-
 type FailedPull = ConnectorOutput['failedRecving'][number];
 
 const nothing = () => ({
@@ -68,10 +65,8 @@ export class Reports {
       this.#waiters.add(onWake);
       signal.addEventListener('abort', onWake);
       const deadline = this.#nextDeadline();
-      if (deadline !== null) {
-        const left = Math.min(deadline - this.#clock.now(), LONGEST_SLEEP_MS);
-        await this.#clock.sleep(left, wake.signal);
-      } else await new Promise((resolve) => wake.signal.addEventListener('abort', resolve));
+      if (deadline !== null) await this.#clock.sleep(deadline - this.#clock.now(), wake.signal);
+      else await new Promise((resolve) => wake.signal.addEventListener('abort', resolve));
       this.#waiters.delete(onWake);
       signal.removeEventListener('abort', onWake);
     }
