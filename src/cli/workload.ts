@@ -81,8 +81,13 @@ function needPools(
 
 /** Output tokens of all turns, at most. */
 export function mostOutputTokens(config: RunConfig, conversations: readonly Conversation[]): number {
-  return conversations.reduce(
-    (sum, c) => sum + c.turns.length * (c.kind === 'tokens' ? c.outputTokens : config.maxTokens),
-    0,
-  );
+  return conversations.reduce((sum, c) => sum + c.turns.length * answerOf(c, config), 0);
 }
+
+/** Output tokens of a turn, at most. */
+export function longestAnswer(config: RunConfig, conversations: readonly Conversation[]): number {
+  return Math.max(...conversations.map((c) => answerOf(c, config)));
+}
+
+const answerOf = (conversation: Conversation, { maxTokens }: RunConfig): number =>
+  conversation.kind === 'tokens' ? conversation.outputTokens : maxTokens;

@@ -9,7 +9,7 @@ import { driveMode } from '../../lab/drive.ts';
 import { finalIntegrity } from '../../lab/integrity.ts';
 import { profileKernels } from '../../lab/profile.ts';
 import { makeReport } from '../../lab/run-report.ts';
-import { compareWindows, hasWindows } from '../../lab/windows.ts';
+import { compareWindows, hasWindows, lacksForAllKv } from '../../lab/windows.ts';
 import { LogitKeeper } from '../../measure/comparison.ts';
 import type { RunReport } from '../../measure/report.ts';
 import { withoutAudited } from '../../measure/summary.ts';
@@ -29,7 +29,7 @@ import { startCluster } from '../start-cluster.ts';
 import { plainStyle } from '../table.ts';
 import { followSpans, type Tracing } from '../tracing.ts';
 import { refuseUnused, unusedByRun } from '../unused.ts';
-import { checkFits, chooseConversations, mostOutputTokens } from '../workload.ts';
+import { checkFits, chooseConversations, longestAnswer, mostOutputTokens } from '../workload.ts';
 
 export const runSpec: CommandSpec = {
   usage: 'run',
@@ -119,12 +119,18 @@ async function run(config: RunConfig, { deps, signal }: CommandContext, { given 
     // Once more, each kernel timed; what it measured otherwise is thrown away.
     const again = { keeper: null, timelines: new TimelineKeeper(), audits: null };
     const profile = config.profile ? await profileKernels(served, last, () => serve(last, again)) : null;
-    const windows = hasWindows(served.settings)
-      ? await compareWindows(served, runs.at(-1)!, () => {
-          progress.line('the same once more with all KV kept, to compare');
-          return serve(last, again);
-        })
-      : null;
+    const windowed = runs.at(-1)!;
+    const compares = hasWindows(served.settings);
+    const lacks =
+      compares && lacksForAllKv(served.settings, windowed.turns, longestAnswer(config, conversations));
+    if (lacks) progress.line(`not once more with all KV kept, to compare: that takes ${lacks}`);
+    const windows =
+      compares && !lacks
+        ? await compareWindows(served, windowed, () => {
+            progress.line('the same once more with all KV kept, to compare');
+            return serve(last, again);
+          })
+        : null;
     const integrity = await finalIntegrity(cluster);
     const timed = withoutAudited(runs);
     const made = makeReport(deps, config, cluster, timed, keeper, integrity, timelines.timeline);

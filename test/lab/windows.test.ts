@@ -1,0 +1,24 @@
+/** Whether what windows save can be compared with all KV kept: before it is tried, for a run that was served is not to be lost. */
+import { expect, it } from 'vitest';
+import { lacksForAllKv } from '../../src/lab/windows.ts';
+
+const window = { kind: 'sliding', slidingWindow: 32, numLayers: 1 } as never;
+const full = { kind: 'full', numLayers: 1 } as never;
+/** Blocks of 16 tokens in two groups: 320 tokens are 40 blocks, and the null block. */
+const pools = (prefill: number, decode: number) => ({
+  ...{ blockSize: 16, kvCacheGroups: [full, window], maxModelLen: 1024, maxNumBatchedTokens: 512 },
+  prefill: { numBlocks: prefill, enablePrefixCaching: true },
+  decode: { numBlocks: decode, enablePrefixCaching: true },
+});
+const turns = [100, 320, 50].map((prompt_tokens) => ({ prompt_tokens }));
+
+it('takes what the longest prompt takes in P, and in D what its answer takes beside it', () => {
+  // The last token of an answer has no KV.
+  expect(lacksForAllKv(pools(41, 45), turns, 33)).toBeNull();
+  expect(lacksForAllKv(pools(40, 45), turns, 33)).toBe('41 blocks, and --p-blocks is 40');
+  expect(lacksForAllKv(pools(41, 45), turns, 34)).toBe('47 blocks, and --d-blocks is 45');
+});
+
+it('takes no more than a context holds', () => {
+  expect(lacksForAllKv({ ...pools(41, 41), maxModelLen: 321 }, turns, 500)).toBeNull();
+});
