@@ -50,8 +50,8 @@ export interface Injected {
 /** An engine's name in its place, without the number of its life. */
 const placeOf = (engineId: string): string => engineId.replace(/\.\d+$/, '');
 
-/** A hundredth of a percent. */
-const FINEST = 10_000;
+/** Percent: what is rarer would never be drawn. */
+export const FINEST_RATE = 0.01;
 
 export class FaultBoard {
   readonly #clock: Clock;
@@ -144,7 +144,7 @@ export class FaultBoard {
       const { rate, fault } = injected;
       if (injected.engine !== engine || rate === null || !(kinds as readonly BoardFault[]).includes(fault))
         continue;
-      if (uniformInt(this.#random, 1, FINEST) > (rate * FINEST) / 100) continue;
+      if (uniformInt(this.#random, 1, 100 / FINEST_RATE) > Math.round(rate / FINEST_RATE)) continue;
       return injected as Injected & { fault: K };
     }
     return null;

@@ -1,7 +1,14 @@
 /** POST, GET and DELETE /faults: what goes wrong on purpose, of which engine and how often. The operator's, with --fault-endpoint alone. */
 import type { Hono } from 'hono';
 import { z } from 'zod';
-import { ENGINE_FAULTS, type FaultBoard, PORT_FAULTS, type PortFault, SENT_FAULTS } from '../faults/board.ts';
+import {
+  ENGINE_FAULTS,
+  type FaultBoard,
+  FINEST_RATE,
+  PORT_FAULTS,
+  type PortFault,
+  SENT_FAULTS,
+} from '../faults/board.ts';
 import { checked } from './fields.ts';
 import { HttpError } from './http-error.ts';
 import { bodyOf, jsonResponse } from './json.ts';
@@ -19,7 +26,7 @@ const faultSchema = z.strictObject(
     fault: z.enum(FAULT_NAMES, { error: `one of ${names}` }),
     rate: z
       .number({ error: 'percent' })
-      .gt(0, { error: 'percent above 0' })
+      .min(FINEST_RATE, { error: `at least ${FINEST_RATE} percent` })
       .max(100, { error: 'at most 100 percent' })
       .nullish(),
     delay_ms: z

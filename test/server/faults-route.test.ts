@@ -52,7 +52,7 @@ describe('/faults', () => {
     ],
     [{ faults: [{ engine: 'router', fault: 'kill' }] }, 'faults.0.engine', /kill is for prefill-0, decode-0/],
     [{ faults: [{ engine: 'decode-0', fault: 'explode' }] }, 'faults.0.fault', /one of kill, hang, slow/],
-    [{ faults: [{ engine: 'decode-0', fault: 'slow', rate: 0 }] }, 'faults.0.rate', /above 0/],
+    [{ faults: [{ engine: 'decode-0', fault: 'slow', rate: 0.004 }] }, 'faults.0.rate', /at least 0.01/],
     [{ faults: [{ engine: 'decode-0', fault: 'slow', rate: 101 }] }, 'faults.0.rate', /at most 100/],
     [{ faults: [{ engine: 'decode-0', fault: 'slow', delay: 1 }] }, 'faults.0', /delay is unknown/],
     [{ faults: [], seed: 0.5 }, 'seed', /whole number/],
