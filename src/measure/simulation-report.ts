@@ -121,7 +121,7 @@ export const simulatedArmSchema = z.strictObject({
   routing: z.string(),
   threshold: count.describe("P's kv_recompute_threshold."),
   seeds: count,
-  simulated_ms: ms.describe('First request to last token, summed over seeds.'),
+  simulated_ms: ms.describe('From its begin to the last answer, summed over seeds.'),
   requests: count.describe('That ended well.'),
   failed_requests: count,
   errors: z.array(z.strictObject({ message: z.string(), count })),
@@ -204,7 +204,9 @@ const againstSchema = z.strictObject({
     z.strictObject({
       label: z.string(),
       real: z.string().describe("The report's mode."),
-      requests: z.strictObject({ real: count, simulated: count }),
+      requests: z
+        .strictObject({ real: count, simulated: count })
+        .describe('Of one of its rounds, and of one seed, on average; so are all counts here.'),
       prompt_tokens: z
         .strictObject({ real: count.nullable(), simulated: count })
         .describe('Of these requests; null where a server does not say.'),

@@ -45,12 +45,22 @@ export function compareWithReport(
   return { source, arms: found };
 }
 
-const workOf = ({ requests, prompt_tokens }: SimulatedArm, real: BenchMode) => ({
-  requests: { real: real.requests, simulated: requests },
-  prompt_tokens: { real: real.prompt_tokens, simulated: prompt_tokens },
-});
+/** A benchmark serves its workload in every round, a simulation with every seed: of one of each. */
+const roundsOf = ({ samples }: BenchMode): number => new Set(samples.map(({ round }) => round)).size;
+
+function workOf({ requests, prompt_tokens, seeds }: SimulatedArm, real: BenchMode) {
+  const rounds = roundsOf(real);
+  return {
+    requests: { real: Math.round(real.requests / rounds), simulated: Math.round(requests / seeds) },
+    prompt_tokens: {
+      real: real.prompt_tokens === null ? null : Math.round(real.prompt_tokens / rounds),
+      simulated: Math.round(prompt_tokens / seeds),
+    },
+  };
+}
 
 function figuresOf(arm: SimulatedArm, real: BenchMode): Figure[] {
+  const pulled = real.pulled_tokens === null ? null : real.pulled_tokens / roundsOf(real);
   const tpots = real.samples.flatMap(({ latency_ms, ttft_ms, output_num_tokens }) =>
     output_num_tokens > 1 ? [(latency_ms - ttft_ms) / (output_num_tokens - 1)] : [],
   );
@@ -67,7 +77,7 @@ function figuresOf(arm: SimulatedArm, real: BenchMode): Figure[] {
       hitRate(real.local_hit_tokens, real.pulled_tokens, real.prompt_tokens),
       hitRate(arm.local_hit_tokens, arm.pulled_tokens, arm.prompt_tokens),
     ),
-    figure('pulled tokens', 'tokens', real.pulled_tokens, arm.pulled_tokens),
+    figure('pulled tokens', 'tokens', pulled, arm.pulled_tokens / arm.seeds),
   ].filter(({ real: known }) => known !== null);
 }
 

@@ -1,4 +1,5 @@
 /** Runs of one arm, each with a seed, summed up as a report has them. */
+import { engineSpecs } from '../fleet/options.ts';
 import type { ClusterOptions } from '../fleet/types.ts';
 import type { SimulatedArm } from '../measure/simulation-report.ts';
 import { describeSamples } from '../measure/statistics.ts';
@@ -55,7 +56,7 @@ export function summarise(
     preemptions: sumOf(runs, ({ engines }) => sumOf(engines, (engine) => engine.preemptions)),
     verdict: worstOf(runs.map(({ verdict }) => verdict)),
     stopped: stoppedOf(runs),
-    scaling: scalingOf(runs),
+    scaling: scalingOf(runs, engineSpecs(options).length),
     faults: faultsOf(runs),
     store: storeOf(runs),
     engines: first.engines.map(engineFacts),
@@ -143,8 +144,8 @@ function transfersOf(runs: readonly RunOutcome[]): Record<string, number> {
 const worstOf = (verdicts: readonly SimulatedArm['verdict'][]): SimulatedArm['verdict'] =>
   verdicts.reduce((worst, verdict) => (verdict.score > worst.score ? verdict : worst));
 
-/** null: who was there at the start was there all along, and nothing could have changed that. */
-function scalingOf(runs: readonly RunOutcome[]): SimulatedArm['scaling'] {
+/** null: who was there at the start, so many, was there all along, and nothing could have changed that. */
+function scalingOf(runs: readonly RunOutcome[], atStart: number): SimulatedArm['scaling'] {
   const [first] = runs as [RunOutcome];
   if (runs.every(({ scaling }) => scaling.stayed === null && scaling.events.length === 0)) return null;
   const happened = (which: string): number =>
@@ -169,9 +170,7 @@ function scalingOf(runs: readonly RunOutcome[]): SimulatedArm['scaling'] {
     joined: happened('joined'),
     left: happened('left'),
     died: happened('died'),
-    replaced:
-      sumOf(runs, ({ engines }) => engines.filter(({ servesMs }) => servesMs > 0).length) -
-      happened('joined'),
+    replaced: sumOf(runs, ({ engines }) => engines.length - atStart) - happened('joined'),
     mean_engines: { prefill: role('prefill'), decode: role('decode') },
     migrated_tokens: sumOf(runs, ({ scaling }) => scaling.migratedTokens),
     lost_tokens: sumOf(runs, ({ scaling }) => scaling.lostTokens),

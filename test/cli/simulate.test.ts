@@ -363,6 +363,15 @@ describe('kvferry simulate', () => {
     expect(world.err()).toContain(`unidirectional: ${workload.turns} to do`);
   });
 
+  it('where starts take no time, who takes the place of one that died counts too', async () => {
+    const argv = 'w.json --mode bidirectional --decode 2 --costs zero --faults 20 --json out.json';
+    const { world } = await simulate(argv, { 'w.json': small });
+    const { scaling, engines } = parsed(world.files.get('out.json')).arms[0]!;
+    expect(scaling!.died).toBeGreaterThan(0);
+    expect(engines.slice(3).some(({ serves_ms }) => serves_ms === 0)).toBe(true);
+    expect(scaling!.replaced).toBe(engines.length - 3);
+  });
+
   it('--against a report of other prompts says so, however many they are', async () => {
     const spec = { conversations: 3, turns: 3, input: 20, output: 10 };
     const files = {
@@ -377,8 +386,29 @@ describe('kvferry simulate', () => {
       (await simulate(`${workload} ${argv} --against r.json`, report)).world.out().replaceAll(/\s+/g, ' ');
     expect(await told('w.json')).toContain('against unidirectional of r.json');
     expect(await told('w.json')).not.toContain('not the same');
-    expect(await told('longer.json')).toContain('prompt tokens there and');
+    expect(await told('longer.json')).toContain('prompt tokens a round there and');
     expect(await told('longer.json')).toContain('here: not the same prompts.');
+  });
+
+  it('--against a report of several rounds compares what one round served, and one seed', async () => {
+    const files = { 'w.json': small };
+    const argv = '--mode bidirectional --threshold 8 --experiments prefix-caching';
+    const compared = async (rounds: number, seeds: number) => {
+      const measured = fakeWorld({}, files);
+      const bench = ['bench', 'w.json', ...argv.split(' '), '--rounds', String(rounds), '--json', 'r.json'];
+      await main(bench, measured.deps);
+      const given = `w.json ${argv} --against r.json --json out.json --seeds ${seeds}`;
+      const { world } = await simulate(given, { ...files, 'r.json': measured.files.get('r.json')! });
+      const [arm] = parsed(world.files.get('out.json')).against!.arms;
+      const pulled = arm!.figures.find(({ name }) => name === 'pulled tokens')!;
+      return { ...arm!.requests, pulled, said: world.out() };
+    };
+    const once = await compared(1, 1);
+    expect(once.real).toBe(once.simulated);
+    expect(once.pulled.simulated).toBeGreaterThan(0);
+    const often = await compared(3, 2);
+    expect(often).toMatchObject({ real: once.real, simulated: once.simulated, pulled: once.pulled });
+    expect(often.said).not.toContain('not the same workload');
   });
 
   it('--against a report of several experiments takes the one that it simulates', async () => {

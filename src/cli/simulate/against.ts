@@ -38,7 +38,7 @@ const SAME_PROMPTS = 0.1;
 /** null: as many requests were served, of about as many tokens. */
 export function otherWork({ requests, prompt_tokens }: AgainstReport['arms'][number]): string | null {
   const counts = ({ real, simulated }: { real: number; simulated: number }, what: string): string =>
-    `${formatCount(real)} ${what} there and ${formatCount(simulated)} here`;
+    `${formatCount(real)} ${what} a round there and ${formatCount(simulated)} here`;
   if (requests.real !== requests.simulated)
     return `${counts(requests, 'requests')}: not the same workload, or not all of it.`;
   const { real, simulated } = prompt_tokens;
