@@ -74,9 +74,11 @@ export class Recorder {
     this.#emit({ kind: 'machine', atMs: this.#now(), machine: machineOf(this.#cluster) });
   }
 
-  /** As the cluster's generate(), told as it happens. A failed turn is told and rethrown. */
+  /** As the cluster's generate(), told as it happens. A failure is rethrown, and told of a turn that had begun. */
   async *generate(request: GenerateRequest, asked: Asked): AsyncGenerator<GeneratedToken> {
     const conversation = request.conversationId;
+    const turnOf = () => (conversation === null ? undefined : this.#turnOf.get(conversation));
+    const before = turnOf();
     if (conversation !== null) this.#asked.set(conversation, asked);
     const digests: string[] = [];
     try {
@@ -84,7 +86,7 @@ export class Recorder {
         digests.push(token.logitsDigest);
         this.#tellToken(conversation, token);
         const { final } = token;
-        const of = conversation === null ? undefined : this.#turnOf.get(conversation);
+        const of = turnOf();
         if (final && of) {
           const text = request.messages ? final.text : null;
           const result = turnReport(final.conversationId, of.turn, final, digests, text);
@@ -96,10 +98,12 @@ export class Recorder {
         yield token;
       }
     } catch (error) {
-      const of = conversation === null ? undefined : this.#turnOf.get(conversation);
-      const message = messageOf(error);
-      if (of) this.#views.turnFailed(of.turnId);
-      if (of) this.#emit({ kind: 'turn_failed', atMs: this.#now(), turnId: of.turnId, message });
+      const of = turnOf();
+      // Refused before it began, it is no turn: the one before is what it was.
+      if (of && of !== before) {
+        this.#views.turnFailed(of.turnId);
+        this.#emit({ kind: 'turn_failed', atMs: this.#now(), turnId: of.turnId, message: messageOf(error) });
+      }
       throw error;
     }
   }

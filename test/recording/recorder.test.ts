@@ -5,6 +5,7 @@ import type { Cluster } from '../../src/fleet/types.ts';
 import { onHost, type Span } from '../../src/measure/spans.ts';
 import type { SessionEvent } from '../../src/recording/events.ts';
 import { Recorder } from '../../src/recording/recorder.ts';
+import type { GeneratedToken, GenerateRequest } from '../../src/router/turn-types.ts';
 import { BlockNews, type StoreCell } from '../../src/store/block-news.ts';
 import type { StoreStats } from '../../src/store/stats.ts';
 import { emptyResult } from '../../src/transport/transfer.ts';
@@ -61,6 +62,9 @@ function recorded(
       link: null,
     },
     decode: (ids: readonly number[]) => ids.join(' '),
+    generate: (_: GenerateRequest): AsyncGenerator<GeneratedToken> => {
+      throw new Error('nobody said what it generates');
+    },
     snapshot: async () => [P, D].map((engine) => ({ ...engine, blocks, stats })),
     onWaiting(listener: (requestId: string, reason: string) => void) {
       listeners.waiting = listener;
@@ -82,7 +86,7 @@ function recorded(
     0,
   );
   const of = (kind: SessionEvent['kind']) => events.filter((event) => event.kind === kind);
-  return { recorder, of, tell: (notice: ClusterNotice) => listeners.notice(notice), listeners };
+  return { recorder, of, tell: (notice: ClusterNotice) => listeners.notice(notice), listeners, cluster };
 }
 
 const turn = (turnId: string): ClusterNotice => ({
@@ -216,4 +220,23 @@ it("a copy over a link between two engines alone is modelled, as in the turn's r
     tell({ kind: 'engine', ...D, event });
     expect(of('transfer_ended')).toMatchObject([{ throttled: links.length > 0 }]);
   }
+});
+
+it('a turn that is refused before it begins leaves the one before as it was', async () => {
+  const { recorder, of, tell, cluster } = recorded();
+  const asking = async (turnId: string | null) => {
+    cluster.generate = async function* () {
+      if (turnId !== null) tell(turn(turnId));
+      yield await Promise.reject(new Error('no engine is alive'));
+    };
+    const request = { conversationId: 'c', promptTokenIds: [7, 8] } as GenerateRequest;
+    await recorder.generate(request, { question: 'why?', edited: false }).next();
+  };
+  const failed = () => of('turn_failed').map((event) => event.kind === 'turn_failed' && event.turnId);
+  await expect(asking('t1')).rejects.toThrow('no engine is alive');
+  expect(failed()).toEqual(['t1']);
+  await expect(asking(null)).rejects.toThrow('no engine is alive');
+  expect(failed()).toEqual(['t1']);
+  await expect(asking('t2')).rejects.toThrow('no engine is alive');
+  expect(failed()).toEqual(['t1', 't2']);
 });
