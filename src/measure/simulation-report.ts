@@ -121,7 +121,9 @@ export const simulatedArmSchema = z.strictObject({
   routing: z.string(),
   threshold: count.describe("P's kv_recompute_threshold."),
   seeds: count,
-  simulated_ms: ms.describe('From its begin to the last answer, summed over seeds.'),
+  simulated_ms: ms.describe(
+    'From its begin, or from the end of --warmup-step, to the last answer; summed over seeds.',
+  ),
   requests: count.describe('That ended well.'),
   failed_requests: count,
   errors: z.array(z.strictObject({ message: z.string(), count })),

@@ -53,6 +53,8 @@ export class Collector {
   /** Requests that came, whatever became of them. */
   arrived = 0;
   lastEndMs = 0;
+  /** When what counts began: after what only warmed up. */
+  fromMs = 0;
   /** Conversations that come by themselves: how many came, and are over; when the last one came, and who was there then; their turns, and thoughts between these, in all. */
   readonly conversations = { came: 0, over: 0, lastMs: 0, openAtLast: 0, turns: 0, thinkMs: 0 };
   /** Failed requests by message. */
@@ -86,6 +88,13 @@ export class Collector {
     invariant(!this.#open.has(conversationId), () => `two turns of ${conversationId} are under way`);
     this.#open.add(conversationId);
     this.arrived++;
+  }
+
+  /** A turn that came and is over only warmed up: nothing of it counts. */
+  warmedUp(conversationId: string, atMs: number): void {
+    this.#isOver(conversationId);
+    this.arrived--;
+    this.fromMs = Math.max(this.fromMs, atMs);
   }
 
   /** `thinkMs`: between two turns. */

@@ -150,21 +150,31 @@ function tokenIdsOf(content: BenchConversation['turns'][number]['content']): rea
   throw new TypeError('a simulated turn is token ids');
 }
 
+/** Of turns that only warm up; that one fails counts. */
+const warmingUp = (collector: Collector): Counting => ({
+  arrives: (conversationId) => collector.arrives(conversationId),
+  ends: (startMs, { conversationId, latencyMs }) => collector.warmedUp(conversationId, startMs + latencyMs),
+  fails: (...failed) => collector.fails(...failed),
+  conversationEnds() {},
+});
+
 /** The fleet as the benchmark's clients see it. */
 export class LoadTarget implements BenchTarget {
   readonly #cluster: Served;
-  readonly #collector: Collector;
+  readonly #counting: (turn: number) => Counting;
 
-  constructor(cluster: Served, collector: Collector) {
+  /** `warmupStep`: first turns are served beforehand, and do not count. */
+  constructor(cluster: Served, collector: Collector, warmupStep = false) {
     this.#cluster = cluster;
-    this.#collector = collector;
+    const first = warmupStep ? warmingUp(collector) : collector;
+    this.#counting = (turn) => (turn === 1 ? first : collector);
   }
 
-  async send({ conversationId, prompt, maxTokens, forced, signal }: TurnToSend): Promise<AnsweredTurn> {
+  async send({ conversationId, turn, prompt, maxTokens, forced, signal }: TurnToSend): Promise<AnsweredTurn> {
     if (prompt.kind !== 'tokens') throw new TypeError('a simulated turn is token ids');
     const sampling = { ...exactly(maxTokens), ...(forced && { forcedTokenIds: forced }) };
     const request = { conversationId, promptTokenIds: prompt.tokenIds, sampling, signal };
-    const result = await askedTurn(this.#cluster, request, this.#collector, signal);
+    const result = await askedTurn(this.#cluster, request, this.#counting(turn), signal);
     return answered(result);
   }
 

@@ -42,7 +42,8 @@ export interface RunOutcome {
   count: number;
   failed: number;
   errors: readonly (readonly [message: string, count: number])[];
-  /** Of the last answer. */
+  /** When what counts began, and of the last answer. */
+  fromMs: number;
   lastEndMs: number;
   stopped: SimulatedRun['stopped'];
   /** Of the run, some of which may be after that. */
@@ -92,6 +93,7 @@ export function outcomeOf({ cluster, happened, ...run }: SimulatedRun): RunOutco
     count: collector.count,
     failed: collector.failed,
     errors: [...collector.errors],
+    fromMs: collector.fromMs,
     lastEndMs: collector.lastEndMs,
     stopped,
     endMs: clock.now(),

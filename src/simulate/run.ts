@@ -77,8 +77,9 @@ export function serveLoad(
       // Real engines want them written out.
       ...(fleet instanceof SimulatedCluster && { listed: new ListedTokens(fleet.answers) }),
     });
-  return serveConversations(new LoadTarget(fleet, collector), load.conversations, {
-    ...load.clients,
+  const { clients } = load;
+  return serveConversations(new LoadTarget(fleet, collector, clients.warmupStep), load.conversations, {
+    ...clients,
     ...{ round: 1, auditor: null, seed, signal },
     now: () => fleet.clock.now(),
     sleep: (ms) => fleet.clock.sleep(ms),

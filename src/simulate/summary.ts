@@ -89,7 +89,8 @@ const seedFacts = (
 const all = (runs: readonly RunOutcome[], key: Column): number[] =>
   runs.flatMap(({ columns }) => [...columns[key]]);
 
-const simulatedMsOf = (runs: readonly RunOutcome[]): number => sumOf(runs, ({ lastEndMs }) => lastEndMs);
+const simulatedMsOf = (runs: readonly RunOutcome[]): number =>
+  sumOf(runs, ({ fromMs, lastEndMs }) => Math.max(0, lastEndMs - fromMs));
 
 function perSecondOf(runs: readonly RunOutcome[], n: number): number {
   const simulatedMs = simulatedMsOf(runs);

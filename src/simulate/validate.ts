@@ -151,7 +151,7 @@ function figuresOf(
     for (const q of [50, 90, 99])
       figures.set(`${name} p${q}`, { unit: 'ms', value: quantile(samples, q / 100) });
   }
-  const seconds = collector.lastEndMs / 1000;
+  const seconds = (collector.lastEndMs - collector.fromMs) / 1000;
   figures.set('requests', { unit: '/s', value: collector.count / seconds });
   const prompt = sum(collector.column('promptTokens'));
   figures.set('hit share', { unit: '%', value: (100 * sum(collector.column('localHitTokens'))) / prompt });

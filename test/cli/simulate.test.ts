@@ -353,6 +353,7 @@ describe('kvferry simulate', () => {
   it.each([
     ['--num-clients 3 --max-num-requests 8', 6],
     ['--num-clients 3 --max-turns 2', 12],
+    ['--num-clients 3 --warmup-step --max-num-requests 9', 9],
     ['--arrival-rate 5 --arrivals 30', null],
   ])('%s: tells how many turns are asked for, and of which its progress is', async (asking, turns) => {
     const argv = `w.json --mode unidirectional --costs zero --json out.json ${asking}`;
@@ -361,6 +362,21 @@ describe('kvferry simulate', () => {
     expect(workload.turns).toBe(arms[0]!.requests);
     expect(workload.turns).toBe(turns ?? workload.turns);
     expect(world.err()).toContain(`unidirectional: ${workload.turns} to do`);
+  });
+
+  it('--warmup-step: first turns are served beforehand, and neither they nor their time count', async () => {
+    const armOf = async (more: string) => {
+      const argv = `w.json --mode bidirectional --costs ./mine.json --json out.json${more}`;
+      const { world } = await simulate(argv, { 'w.json': small, './mine.json': mine });
+      return parsed(world.files.get('out.json')).arms[0]!;
+    };
+    const [all, later] = [await armOf(''), await armOf(' --warmup-step')];
+    expect(later.requests).toBe(all.requests - 12);
+    expect(later.ttft_ms!.count).toBe(later.requests);
+    const endMs = later.engines[0]!.load.at(-1)!.end_ms;
+    // One client asks for one after the other.
+    expect(later.simulated_ms).toBeCloseTo(later.latency_ms!.mean * later.requests, 3);
+    expect(later.simulated_ms).toBeLessThan(endMs - 12 * later.ttft_ms!.min);
   });
 
   it('where starts take no time, who takes the place of one that died counts too', async () => {

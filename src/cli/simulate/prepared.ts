@@ -74,7 +74,7 @@ function turnsAsked(
   conversations: readonly BenchConversation[],
 ): number {
   if (arrivalRate === null)
-    return requestsOf(conversations, { ...clients, warmupStep: false, maxRequests: clients.maxNumRequests });
+    return requestsOf(conversations, { ...clients, maxRequests: clients.maxNumRequests });
   const turns = (some: readonly BenchConversation[]): number =>
     some.reduce((sum, conversation) => sum + conversation.turns.length, 0);
   const count = arrivals ?? conversations.length;
