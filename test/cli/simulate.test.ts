@@ -208,6 +208,17 @@ describe('kvferry simulate', () => {
     expect(decisions).toBeGreaterThan(0);
   });
 
+  it('where engines died and were replaced, it is told all the same why an autoscaler changed nothing', async () => {
+    const argv =
+      'w.json --mode bidirectional --decode 2 --costs ./mine.json --arrival-rate 3 --arrivals 8 --autoscale k8s-hpa --faults 20 --start-up 1s --json out.json --html page.html';
+    const { world } = await simulate(argv, { 'w.json': small, './mine.json': mine });
+    const { events, stayed } = parsed(world.files.get('out.json')).arms[0]!.scaling!;
+    expect(new Set(events.map(({ event }) => event))).toEqual(new Set(['died']));
+    const why = `The autoscaler changed nothing: ${stayed}.`;
+    for (const shown of [world.out().replaceAll('\n', ' '), world.files.get('page.html')!])
+      expect(shown).toContain(why);
+  });
+
   it('things go wrong by one schedule: those who died are replaced, the rest is served', async () => {
     const argv =
       'w.json --mode bidirectional --prefill 2 --decode 2 --costs ./mine.json --arrival-rate 3 --arrivals 40 --p-blocks 400 --d-blocks 400 --faults 45 --start-up 1s --check --slo-ttft 300ms --json out.json --html page.html';

@@ -6,6 +6,7 @@ import { timelineSection } from '../../report/timeline.ts';
 import { formatCount } from '../format.ts';
 import { left, right } from '../table.ts';
 import { endMsOf, loadOverTime, MOST_LINES } from './load-over-time.ts';
+import { stayedSentence } from './output.ts';
 
 type Scaling = NonNullable<SimulatedArm['scaling']>;
 
@@ -28,11 +29,12 @@ function waySection({ label, engines }: SimulatedArm, timeline: TurnTimeline): S
 
 function scalingSection({ label, engines }: SimulatedArm, scaling: Scaling): Section {
   const { events, mean_engines: mean } = scaling;
+  const [stayed] = stayedSentence(scaling);
   // One that joined at last had no load yet.
   const endMs = Math.max(endMsOf(engines), ...engines.map(({ serves_ms }) => serves_ms));
   return {
     title: `${label}: who came and went`,
-    ...(events.length === 0 && scaling.stayed && { intro: `Nothing changed: ${scaling.stayed}.` }),
+    ...(stayed && { intro: stayed }),
     pieces: [
       {
         kind: 'figures',

@@ -65,12 +65,20 @@ export const workloadOf = ({
 export const timesOf = ({ costs: { source, name, about } }: Pick<SimulationReport, 'costs'>): string =>
   `Times ${source}: ${name}${about ? ` (${about})` : ''}`;
 
+type Scaling = NonNullable<SimulatedArm['scaling']>;
+
+/** Why an autoscaler left all as it was; those who died and were replaced it never decided about. */
+export function stayedSentence({ events, stayed }: Pick<Scaling, 'events' | 'stayed'>): string[] {
+  if (stayed === null || events.some(({ event }) => event === 'decided')) return [];
+  return [`${events.length === 0 ? 'Nothing changed' : 'The autoscaler changed nothing'}: ${stayed}.`];
+}
+
 /** Beyond these, what happened is left to the JSON. */
 const MOST_EVENTS = 12;
 
 function scalingLines(
   { seeds }: SimulatedArm,
-  { events, ...scaling }: NonNullable<SimulatedArm['scaling']>,
+  { events, ...scaling }: Scaling,
   starts: SimulationReport['starts'],
 ): string[] {
   const { decisions, joined, left: gone, mean_engines, lost_tokens, recomputed_tokens } = scaling;
@@ -83,7 +91,7 @@ function scalingLines(
         [formatSeconds(at_ms), event, engine_id, detail].filter(Boolean).join(' '),
       ),
     ...(more > 0 ? [`and ${plural(more, 'event')} more: see --json`] : []),
-    ...(events.length === 0 && scaling.stayed ? [`Nothing changed: ${scaling.stayed}.`] : []),
+    ...stayedSentence({ events, ...scaling }),
     `${seeds > 1 ? `Over ${seeds} seeds: ` : ''}${decisions > 0 ? `${plural(decisions, 'decision')}, ` : ''}${joined} joined, ${gone} left, ${died}; ${mean_engines.prefill.toFixed(2)} P and ${mean_engines.decode.toFixed(2)} D on average; a start takes ${formatSeconds(starts.ms)}${starts.assumed ? " (assumed: BLIS's default)" : ''}.`,
     `KV held for next turns: ${formatCount(scaling.migrated_tokens)} tokens taken over, ${formatCount(lost_tokens)} lost, ${formatCount(recomputed_tokens)} of them computed again.`,
   ];
