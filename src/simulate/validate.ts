@@ -206,15 +206,18 @@ function perRequest(real: readonly Collector[], simulated: readonly Collector[])
   return { mape, r: correlation(pairs) };
 }
 
-/** By request, over all runs. */
+/** By request, over the runs that served it: which comes last of a number of requests hangs on times. */
 function meanTtfts(runs: readonly Collector[]): ReadonlyMap<string, number> {
-  const means = new Map<string, number>();
+  const served = new Map<string, number[]>();
   for (const collector of runs) {
     const ttfts = collector.column('ttftMs');
-    for (const [i, key] of collector.keys!.entries())
-      means.set(key, (means.get(key) ?? 0) + ttfts[i]! / runs.length);
+    for (const [i, key] of collector.keys!.entries()) {
+      const others = served.get(key);
+      if (others) others.push(ttfts[i]!);
+      else served.set(key, [ttfts[i]!]);
+    }
   }
-  return means;
+  return new Map([...served].map(([key, ms]) => [key, mean(ms)]));
 }
 
 const routes = ({ keys, routed }: Collector): ReadonlyMap<string, RoutedTurn | null> =>

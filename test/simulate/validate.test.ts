@@ -41,6 +41,11 @@ const figure = (arm: ReturnType<typeof compared>, name: string) =>
   arm.figures.find((each) => each.name === name)!;
 
 describe('a simulation beside real runs', () => {
+  it('holds a request that some runs did not come to against those that did', () => {
+    const { perRequest } = compared('a', [run([100, 200]), run([100])], [run([100, 200])]);
+    expect(perRequest.mape).toBeCloseTo(0);
+  });
+
   it('is within 10%, or twice the spread of the real runs', () => {
     const steady = [run([100, 200]), run([102, 200])];
     expect(figure(compared('a', steady, [run([110, 210])]), 'TTFT mean')).toMatchObject({
