@@ -51,9 +51,13 @@ export class StormyLoad implements Served {
     return this.#cluster.endConversation(conversationId);
   }
 
-  /** Of an engine that hangs all wait on. */
+  /** The last one to come of those that wait; of an engine that hangs all wait on. */
   #leave(all: boolean): void {
-    if (!all) [...this.#open].at(-1)?.abort(new RequestError('its client left'));
+    const last = all ? undefined : [...this.#open].at(-1);
+    if (!last) return;
+    // Nobody leaves twice.
+    this.#open.delete(last);
+    last.abort(new RequestError('its client left'));
   }
 
   #fill(): void {

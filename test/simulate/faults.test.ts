@@ -7,8 +7,11 @@ import type { ClusterOptions, PolicyChange } from '../../src/fleet/types.ts';
 import type { EngineStats } from '../../src/host/engine-report.ts';
 import { type EpisodeDeps, runEpisode, type StormyCluster } from '../../src/lab/faults/episode.ts';
 import type { Script } from '../../src/lab/faults/script.ts';
+import type { Callers } from '../../src/lab/faults/storm.ts';
+import type { GenerateRequest } from '../../src/router/turn-types.ts';
 import { Answers } from '../../src/simulate/answers.ts';
 import type { SimulatedCluster } from '../../src/simulate/cluster.ts';
+import { StormyLoad } from '../../src/simulate/stormy-load.ts';
 import { Random } from '../../src/workload/random.ts';
 import { fleetOptions, simulated } from './simulated.ts';
 
@@ -121,4 +124,28 @@ describe('a storm of faults', () => {
   it('is the same for the same seed', async () => {
     expect(await episode(7)).toEqual(await episode(7));
   });
+});
+
+it('of clients who leave at the same moment each is another one', async () => {
+  let callers: Callers | null = null;
+  const fleet = { replaceTheDead() {} };
+  const storm = {
+    begin(_schedule: unknown, given: Callers) {
+      callers = given;
+    },
+  };
+  const signals: AbortSignal[] = [];
+  const generate = async function* ({ signal }: GenerateRequest) {
+    signals.push(signal!);
+    yield await new Promise<never>((_, reject) => {
+      signal!.addEventListener('abort', () => reject(signal!.reason));
+    });
+  };
+  const cluster = { clock: null, fleet, storm, generate } as unknown as SimulatedCluster;
+  const load = new StormyLoad(cluster, { faults: 1, span: 1 }, 0);
+  const asked = ['a', 'b'].map((conversationId) => load.generate({ conversationId, sampling: {} }).next());
+  const left = Promise.allSettled(asked);
+  for (const _turn of asked) callers!.leave(false);
+  expect(signals.map(({ aborted }) => aborted)).toEqual([true, true]);
+  expect((await left).map(({ status }) => status)).toEqual(['rejected', 'rejected']);
 });
