@@ -375,6 +375,20 @@ describe('kvferry simulate', () => {
     expect(world.err()).toContain(`unidirectional: ${workload.turns} to do`);
   });
 
+  it('interrupted while it looks closer: what was simulated is told and kept', async () => {
+    const world = fakeWorld({}, { 'w.json': small });
+    const { write } = world.deps.stderr;
+    world.deps.stderr.write = (text) => {
+      write(text);
+      if (text.includes('span by span')) world.interrupt();
+    };
+    const argv = 'simulate w.json --mode unidirectional --costs zero --json out.json --html page.html';
+    expect(await main(argv.split(' '), world.deps)).toBe(130);
+    expect(world.files.has('page.html')).toBe(false);
+    const [arm] = parsed(world.files.get('out.json')).arms;
+    expect(world.out()).toContain(`${arm!.requests} requests in`);
+  });
+
   it('--warmup-step: first turns are served beforehand, and neither they nor their time count', async () => {
     const armOf = async (more: string) => {
       const argv = `w.json --mode bidirectional --costs ./mine.json --json out.json${more}`;

@@ -119,7 +119,6 @@ async function simulate(config: RunConfig, context: CommandContext, { given }: A
   const world = prepared.world(signal, () => {});
   const arms = planned.arms.map((arm, i) => summarise(arm, outcomes[i]!, world.slo));
   const simulatedMs = deps.now() - begunMs;
-  const timelines = await followTurns(config, prepared, context, progress);
   const { costs } = planned;
   const report: SimulationReport = {
     kvferry: deps.version,
@@ -149,6 +148,8 @@ async function simulate(config: RunConfig, context: CommandContext, { given }: A
   if (report.against) printAgainst(report.against, textOutput(config, deps), deps.color);
   tellSpeed(arms, simulatedMs, deps);
   await writeJson(report, config, deps);
+  // What is known by now is told and kept, whatever comes of looking closer.
+  const timelines = await followTurns(config, prepared, context, progress);
   await writePages(simulationDocument(report, timelines), config, deps);
   return arms.every(({ requests }) => requests > 0) ? EXIT.good : EXIT.failed;
 }
