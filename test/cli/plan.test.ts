@@ -146,7 +146,7 @@ describe('kvferry plan', () => {
     const argv =
       'plan w.json --costs ./stored.json --sample 40 --routing round-robin --mode unidirectional --block-size 16 --no-prefix-caching';
     const { code, world } = await kvferry(
-      `${argv} --store none,256KiB,64MiB --slo-ttft 400ms --rate 3 --json out.json`,
+      `${argv} --store none,256KiB,64MiB --slo-ttft 400ms --rate 3 --json out.json --html page.html`,
       { 'w.json': turns, './stored.json': stored },
     );
     expect(world.err()).not.toContain('kvferry:');
@@ -158,7 +158,8 @@ describe('kvferry plan', () => {
     expect(commands[0]).toContain('--store 67108864 --store-eviction s3fifo');
     // Simulated, and on engines.
     for (const line of commands.slice(0, 2)) expect(line).toContain(' --no-prefix-caching');
-    expect(world.out()).toMatch(/a\s+store\s+of\s+none,\s+256 KiB,\s+64 MiB/);
+    for (const shown of [world.out(), world.files.get('page.html')!])
+      expect(shown).toMatch(/a\s+store\s+of\s+none,\s+256 KiB,\s+64 MiB/);
     expect(notes).toEqual([]);
   });
 

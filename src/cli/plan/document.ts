@@ -5,7 +5,7 @@ import { formatCount, formatMs, plural } from '../format.ts';
 import { timesOf } from '../simulate/output.ts';
 import { left, right, under } from '../table.ts';
 import { modelNote } from './commands.ts';
-import { answerOf, certaintyOf, countsOf, formatRate, goalOf, policyOf, wantedOf } from './words.ts';
+import { answerOf, certaintyOf, countsOf, formatRate, goalOf, policyOf, triedOf, wantedOf } from './words.ts';
 
 export function planDocument(report: PlanReport): ReportDocument {
   const { chosen, workload, goodput } = report;
@@ -125,16 +125,11 @@ function rowsTable(title: string, rows: readonly PlanRow[]): Piece {
   };
 }
 
-function searchSection({
-  rounds,
-  searched,
-  simulations,
-  simulated_requests,
-  not_told_apart,
-}: PlanReport): Section {
+function searchSection(report: PlanReport): Section {
+  const { rounds, simulations, simulated_requests, not_told_apart } = report;
   return {
     title: 'How it was found',
-    intro: `${plural(simulations, 'simulation')} of ${formatCount(simulated_requests)} requests in all, the same arrivals for every candidate. Routing: ${searched.routing.join(', ')}. Modes: ${searched.mode.join(', ')}. Thresholds: ${searched.threshold.join(', ')}. Placement: ${searched.placement.join(', ')}.`,
+    intro: `${plural(simulations, 'simulation')} of ${formatCount(simulated_requests)} requests in all, the same arrivals for every candidate. ${triedOf(report)}`,
     pieces: [
       ...(not_told_apart.length > 0 ? [rowsTable('Not told apart from the chosen one', not_told_apart)] : []),
       {

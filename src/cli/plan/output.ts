@@ -1,24 +1,22 @@
 /** What `kvferry plan` prints: the answer, how sure it is, the front, and what to do with it. */
 import type { PlanReport, PlanRow } from '../../measure/plan-report.ts';
 import type { Output } from '../deps.ts';
-import { clip, commandLines, formatBytes, formatCount, formatMs, plural } from '../format.ts';
+import { clip, commandLines, formatCount, formatMs, plural } from '../format.ts';
 import { timesOf } from '../simulate/output.ts';
 import { left, packed, printer, renderTable, right, type TableStyle } from '../table.ts';
 import { modelNote } from './commands.ts';
-import { answerOf, certaintyOf, formatRate, goalOf } from './words.ts';
+import { answerOf, certaintyOf, formatRate, goalOf, triedOf } from './words.ts';
 
 export function printPlan(report: PlanReport, out: Output, color: boolean): void {
   const { print, say, c, style } = printer(out, color);
-  const { workload, searched, engine } = report;
+  const { workload, engine } = report;
   print(['']);
   say(`kvferry ${report.kvferry} plan: ${goalOf(report)}`, c.bold);
   say(`${timesOf(report)}. Nothing was computed.`, c.yellow);
   say(
     `${workload.source}${workload.scale === '1' ? '' : `, lengths ${workload.scale}`}${workload.own_rate === null ? '' : `, by itself ${formatRate(workload.own_rate)} requests a second`}; KV of ${report.model}, pools of ${formatCount(engine.p_blocks)} and ${formatCount(engine.d_blocks)} blocks of ${engine.block_size} tokens.`,
   );
-  say(
-    `Tried: ${searched.routing.join(', ')}; ${searched.mode.join(', ')}; ${searched.mode.includes('bidirectional') ? `thresholds ${searched.threshold.join(', ')}; ` : ''}${searched.placement.join(', ')}${storesOf(searched.store)}.`,
-  );
+  say(triedOf(report));
   for (const note of report.notes) say(note, c.yellow);
   print(['']);
   say(answerOf(report), report.chosen ? c.green : c.red);
@@ -43,11 +41,6 @@ export function printPlan(report: PlanReport, out: Output, color: boolean): void
     c.dim,
   );
 }
-
-const storesOf = (stores: PlanReport['searched']['store']): string =>
-  stores.every((bytes) => bytes === null)
-    ? ''
-    : `; a store of ${stores.map((bytes) => (bytes === null ? 'none' : formatBytes(bytes))).join(', ')}`;
 
 const LONGEST_POLICY = 20;
 

@@ -33,6 +33,19 @@ export const goalOf = ({ goal, slo }: PlanReport): string =>
     ? `the fewest engines with which ${wantedOf(slo)} of ${formatRate(goal.requests_per_second)} requests a second keep ${sloOf(slo)}`
     : `the highest rate at which ${goal.engines} engines keep ${sloOf(slo)} for ${wantedOf(slo)} of requests`;
 
+/** What the search chose from. */
+export function triedOf({ searched }: PlanReport): string {
+  const { routing, mode, threshold, placement, store } = searched;
+  const stores = store.map((bytes) => (bytes === null ? 'none' : formatBytes(bytes))).join(', ');
+  const parts = [
+    ...[routing, mode].map((names) => names.join(', ')),
+    ...(mode.includes('bidirectional') ? [`thresholds ${threshold.join(', ')}`] : []),
+    placement.join(', '),
+    ...(store.every((bytes) => bytes === null) ? [] : [`a store of ${stores}`]),
+  ];
+  return `Tried: ${parts.join('; ')}.`;
+}
+
 const intervalOf = ({ low, high }: PlanRow): string =>
   `95% interval ${formatPercent(low)} to ${formatPercent(high)}`;
 
