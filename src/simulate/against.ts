@@ -1,9 +1,11 @@
 /** A simulation beside a benchmark's report of something real: figure by figure, with the sign of the error. Fits nothing. */
+import type { Mode } from '../config/modes.ts';
 import { ConfigError } from '../errors.ts';
 import type { BenchMode, Described } from '../measure/bench-mode-schema.ts';
 import type { BenchReport } from '../measure/bench-report.ts';
 import type { AgainstReport, SimulatedArm } from '../measure/simulation-report.ts';
 import { describeSamples } from '../measure/statistics.ts';
+import type { SimulatedArmPlan } from './run.ts';
 
 type Figure = AgainstReport['arms'][number]['figures'][number];
 
@@ -15,35 +17,51 @@ export interface Counterpart {
   label: string;
 }
 
-/** `counterparts`: one an arm. Throws ConfigError where the report has none of them. */
-export function compareWithReport(
-  arms: readonly SimulatedArm[],
-  counterparts: readonly Counterpart[],
+/** Of each arm its mode in the report, null: it has none. `counterparts`: one an arm. Throws ConfigError where it has none of any. */
+export function modesIn(
   report: BenchReport,
   source: string,
-): AgainstReport {
+  { arms, counterparts }: { arms: readonly SimulatedArmPlan[]; counterparts: readonly Counterpart[] },
+): (BenchMode | null)[] {
   const all = Object.values(report.experiments);
-  const modesIn = (key: string): BenchMode[] =>
-    // A report of one experiment is of whatever was to be compared: a server's, a trace's.
-    Object.values((report.experiments[key] ?? (all.length === 1 ? all[0] : undefined))?.modes ?? {});
-  const found = arms.flatMap((arm, i) => {
+  const found = arms.map(({ options }, i) => {
     const { experiment, label } = counterparts[i]!;
-    const modes = modesIn(experiment);
-    const mode = modes.find((each) => each.label === label) ?? (modes.length === 1 ? modes[0] : undefined);
+    // A report of one experiment is of whatever was to be compared: a server's, a trace's.
+    const { modes = {} } = report.experiments[experiment] ?? (all.length === 1 ? all[0] : undefined) ?? {};
+    const some = Object.values(modes);
+    return some.find((each) => each.label === label) ?? onlyMode(some, options.mode, report);
+  });
+  if (found.some((mode) => mode !== null)) return found;
+  const has = Object.entries(report.experiments).flatMap(([key, { modes }]) =>
+    Object.values(modes).map(({ label }) => (all.length > 1 ? `${label} in ${key}` : label)),
+  );
+  throw new ConfigError(
+    `${source} has ${has.join(', ') || 'no modes'}, and ${arms.map(({ label }) => label).join(', ')} are to be simulated: simulate what it has (--mode, --routing, --experiments)`,
+  );
+}
+
+/** `modes`: of each arm, as modesIn gives them. */
+export const compareWithReport = (
+  arms: readonly SimulatedArm[],
+  modes: readonly (BenchMode | null)[],
+  source: string,
+): AgainstReport => ({
+  source,
+  arms: arms.flatMap((arm, i) => {
+    const mode = modes[i];
     return mode
       ? [{ label: arm.label, real: mode.label, ...workOf(arm, mode), figures: figuresOf(arm, mode) }]
       : [];
-  });
-  if (found.length === 0) {
-    const has = Object.entries(report.experiments).flatMap(([key, { modes }]) =>
-      Object.values(modes).map(({ label }) => (all.length > 1 ? `${label} in ${key}` : label)),
-    );
-    throw new ConfigError(
-      `${source} has ${has.join(', ') || 'no modes'}, and ${arms.map(({ label }) => label).join(', ')} were simulated: simulate what it has (--mode, --routing, --experiments)`,
-    );
-  }
-  return { source, arms: found };
-}
+  }),
+});
+
+/** Of a server nobody knows its mode; of engines another mode is another experiment. */
+const onlyMode = (
+  [only, ...others]: readonly BenchMode[],
+  mode: Mode,
+  { target }: BenchReport,
+): BenchMode | null =>
+  only && others.length === 0 && (target.kind === 'endpoint' || only.mode === mode) ? only : null;
 
 /** A benchmark serves its workload in every round, a simulation with every seed: of one of each. */
 const roundsOf = ({ samples }: BenchMode): number => new Set(samples.map(({ round }) => round)).size;

@@ -431,6 +431,17 @@ describe('kvferry simulate', () => {
     expect(await told('longer.json')).toContain('here: not the same prompts.');
   });
 
+  it('--against engines of one mode leaves out arms of another', async () => {
+    const files = { 'w.json': small };
+    const measured = fakeWorld({}, files);
+    const bench = 'bench w.json --mode unidirectional --experiments prefix-caching --rounds 1 --json r.json';
+    await main(bench.split(' '), measured.deps);
+    const argv = 'w.json --mode unidirectional,bidirectional --against r.json --json out.json';
+    const { world } = await simulate(argv, { ...files, 'r.json': measured.files.get('r.json')! });
+    const { arms } = parsed(world.files.get('out.json')).against!;
+    expect(arms.map(({ label }) => label)).toEqual(['unidirectional']);
+  });
+
   it('--against a report of several rounds compares what one round served, and one seed', async () => {
     const files = { 'w.json': small };
     const argv = '--mode bidirectional --threshold 8 --experiments prefix-caching';

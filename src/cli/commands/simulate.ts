@@ -2,7 +2,7 @@
 import type { RunConfig } from '../../config/run.ts';
 import { forMeasuring } from '../../fleet/from-config.ts';
 import type { SimulatedArm, SimulationReport } from '../../measure/simulation-report.ts';
-import { compareWithReport } from '../../simulate/against.ts';
+import { compareWithReport, modesIn } from '../../simulate/against.ts';
 import type { MeasuredCosts } from '../../simulate/costs/fit-measured.ts';
 import { linearCosts } from '../../simulate/costs/linear.ts';
 import { CostMeter, MEASURED_ROUNDS } from '../../simulate/costs/measure.ts';
@@ -106,6 +106,7 @@ async function simulate(config: RunConfig, context: CommandContext, { given }: A
   const prepared = await prepareSimulation(config, deps, given, adapter);
   const { planned, workload } = prepared;
   if (adapter) return againstReal(config, planned, adapter.name, context);
+  const compared = measured && modesIn(measured, config.against!, planned);
 
   const progress = createProgress(deps);
   const begunMs = deps.now();
@@ -142,7 +143,7 @@ async function simulate(config: RunConfig, context: CommandContext, { given }: A
     },
     seed: config.seed,
     arms,
-    ...(measured && { against: compareWithReport(arms, planned.counterparts, measured, config.against!) }),
+    ...(compared && { against: compareWithReport(arms, compared, config.against!) }),
   };
   printSimulation(report, textOutput(config, deps), deps.color);
   if (report.against) printAgainst(report.against, textOutput(config, deps), deps.color);
