@@ -12,17 +12,24 @@ export interface PullPolicySetting {
   apply(cluster: Cluster, progress: Progress): Promise<CostProfile | null>;
 }
 
+/** Throws ConfigError for a profile that nothing would use. */
+export function refuseIdleProfile({
+  pullPolicy,
+  costProfile,
+}: Pick<RunConfig, 'pullPolicy' | 'costProfile'>): void {
+  if (pullPolicy === 'threshold' && costProfile !== null)
+    throw new ConfigError(
+      '--cost-profile is given and --pull-policy is threshold: give --pull-policy cost-aware, or leave the profile out',
+    );
+}
+
 /** Throws ConfigError for a file that is no profile, or one that nothing would use. */
 export async function preparePullPolicy(
   { pullPolicy, costProfile, seed }: RunConfig,
   { deps, signal }: CommandContext,
 ): Promise<PullPolicySetting> {
-  if (pullPolicy === 'threshold') {
-    if (costProfile === null) return { apply: async () => null };
-    throw new ConfigError(
-      '--cost-profile is given and --pull-policy is threshold: give --pull-policy cost-aware, or leave the profile out',
-    );
-  }
+  refuseIdleProfile({ pullPolicy, costProfile });
+  if (pullPolicy === 'threshold') return { apply: async () => null };
   const profile =
     costProfile === null
       ? null

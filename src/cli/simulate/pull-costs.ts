@@ -5,6 +5,7 @@ import { ConfigError } from '../../errors.ts';
 import type { ClusterOptions } from '../../fleet/types.ts';
 import { profileOf } from '../../simulate/costs/profile.ts';
 import type { CliDeps } from '../deps.ts';
+import { refuseIdleProfile } from '../pull-policy.ts';
 import type { PlannedSimulation } from './plan.ts';
 
 type Config = Pick<RunConfig, 'pullPolicy' | 'costProfile'>;
@@ -15,12 +16,8 @@ export async function withPullCosts(
   planned: PlannedSimulation,
   deps: Pick<CliDeps, 'readTextFile'>,
 ): Promise<PlannedSimulation> {
-  if (pullPolicy === 'threshold') {
-    if (costProfile === null) return planned;
-    throw new ConfigError(
-      '--cost-profile is given and --pull-policy is threshold: give --pull-policy cost-aware, or leave the profile out',
-    );
-  }
+  refuseIdleProfile({ pullPolicy, costProfile });
+  if (pullPolicy === 'threshold') return planned;
   const profile =
     costProfile === null
       ? fromCosts(planned)
