@@ -196,7 +196,8 @@ function curve({ title, x, y, series, marks = [] }: CurvePiece): string[] {
     [x.label, ...series.map(({ name }) => name)],
     evenly(places, MOST_POINTS).map((place) => [
       String(place),
-      ...series.map(({ points }) => formatMs(points.find((point) => point.x === place)?.y ?? null)),
+      // Of a step, which has two points at one place, what is so from then on.
+      ...series.map(({ points }) => formatMs(points.findLast((point) => point.x === place)?.y ?? null)),
     ]),
     [false, ...series.map(() => false)],
   );

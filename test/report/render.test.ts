@@ -135,6 +135,15 @@ describe('the page', () => {
     expect([places[0], places.at(-1)]).toEqual([0, 119]);
   });
 
+  test('of steps its table has what is so from then on', () => {
+    const points = [0, 0, 5, 5, 9].map((x, i) => ({ x, y: [0, 2, 2, 1, 1][i]! }));
+    const piece = { kind: 'curve', title: 'C', x: { label: 'x' }, y: { label: 'y' } } as const;
+    const frame = { command: 'c', headline: 'h', subtitle: 's', verdicts: [], footer: 'f' };
+    const pieces = [{ ...piece, series: [{ name: 'a', points }] }];
+    const text = renderMarkdown({ ...frame, sections: [{ title: 't', pieces }] });
+    expect(text.match(/^\| \d \|.*/gm)).toEqual(['| 0 | 2.00 |', '| 5 | 1.00 |', '| 9 | 1.00 |']);
+  });
+
   test('of a server, of a replay, and of nothing it says what it is', () => {
     const report = bench();
     const introOf = () => documentFor(report).sections[0]!.intro;

@@ -81,6 +81,9 @@ const eventTable = (events: Scaling['events']): Piece => ({
   folded: events.length > MOST_ROWS,
 });
 
+/** No more digits than a reader wants. */
+const secondsOf = (ms: number): number => Number((ms / 1000).toPrecision(4));
+
 /** As steps: how many serve from each change to the next. */
 function servingOver(engines: SimulatedArm['engines'], endMs: number): { x: number; y: number }[] {
   const changes = engines
@@ -94,11 +97,11 @@ function servingOver(engines: SimulatedArm['engines'], endMs: number): { x: numb
     const before = count;
     count += by;
     return [
-      { x: atMs / 1000, y: before },
-      { x: atMs / 1000, y: count },
+      { x: secondsOf(atMs), y: before },
+      { x: secondsOf(atMs), y: count },
     ];
   });
-  return [...points, { x: endMs / 1000, y: count }];
+  return [...points, { x: secondsOf(endMs), y: count }];
 }
 
 function loadSection(arm: SimulatedArm, firstSeed: number): Section {
