@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../../src/errors.ts';
 import type { Cluster } from '../../src/fleet/types.ts';
 import { CostMeter } from '../../src/simulate/costs/measure.ts';
-import type { StepShape } from '../../src/simulate/costs/types.ts';
+import type { StepPlace, StepShape } from '../../src/simulate/costs/types.ts';
 import { fleetOptions, simulated } from './simulated.ts';
 
 const later = () => new Promise((resolve) => setTimeout(resolve, 0));
@@ -120,6 +120,20 @@ it('a round measures every second size, two rounds all of them, and steps of few
   expect(two.rows.length - one.rows.length).toBe(Math.floor(two.rows.length / 2));
   expect(one.decodes!.slice(0, 3)).toEqual([2, 3, 4]);
   expect(two.decodes).toEqual([2, 3, 4, 5, 6, 7, 8, 9]);
+});
+
+it("an engine's first prompt after others were at work, which takes longer, is in no step's time", async () => {
+  const options = fleetOptions({ options: { maxModelLen: 1024 } });
+  let last = '';
+  const stepMs = ({ prefills }: StepShape, { role }: StepPlace): number => {
+    const comesAnew = last !== role && prefills > 0;
+    last = role;
+    return comesAnew ? 100 : 5;
+  };
+  const fleet = simulated({ options }, { stepMs }, { runs: false });
+  const { step, decode_step } = (await measured(fleet, options, 2)).costs().file;
+  for (const { ms_by_rows } of [step, decode_step!])
+    for (const [, ms] of ms_by_rows!) expect(ms).toBeCloseTo(5, 5);
 });
 
 describe('how engines slow each other', () => {
