@@ -93,6 +93,20 @@ describe('kvferry bench', () => {
     expect(world.out()).toMatch(/Every length is 1\/64/);
   });
 
+  test('the published figures, of pulling against not pulling, stand beside nothing else', async () => {
+    const { report, world } = await bench([
+      ...['--preset', 'pr32553', '--scale', '1/64', '--model', 'nano', '--rounds', '1', '--json', 'out.json'],
+      ...['--mode', 'bidirectional'],
+    ]);
+    const { comparison, published } = report!.experiments.prefix_caching!;
+    expect([comparison!.reference, comparison!.candidate, published]).toEqual([
+      'bidirectional',
+      'bidirectional_threshold_64',
+      null,
+    ]);
+    expect(world.out()).not.toContain('beside vLLM PR 32553');
+  });
+
   test('without a file it is the preset, on a budget', async () => {
     const { report } = await bench(['--rounds', '1', '--model', 'nano', '--json', 'out.json']);
     expect(report!.config).toMatchObject({ preset: 'pr32553', scale: '1/16', budget: '10m', threshold: 4 });

@@ -178,9 +178,10 @@ function verdicts(report: BenchReport): { text: string; tone: Tone }[] {
         },
       ];
     const outcome = outcomeOf({ ratio: mean.ratio, low: mean.low, high: mean.high });
+    const pulls = candidate?.mode === 'bidirectional' && comparison!.reference === 'unidirectional';
     const text =
       `${title}: ${name} has a mean TTFT of ${formatMs(mean.candidate)} ms against ${formatMs(mean.reference)} ms of ${comparison!.reference}: ` +
-      `${ratio(mean.ratio)}, p50 ${ratio(p50.ratio)}; ${howSure(outcome, mean, candidate?.mode === 'bidirectional')}.`;
+      `${ratio(mean.ratio)}, p50 ${ratio(p50.ratio)}; ${howSure(outcome, mean, pulls)}.`;
     return [{ text, tone: TONE_OF[outcome] }];
   });
   const wrong = compared.find(({ comparison }) => !comparison!.tokens_identical)?.comparison
