@@ -1,9 +1,8 @@
 /** Which conversations a run serves, and whether they fit the engines before any engine starts. */
 import { type RunConfig, SHIPPED } from '../config/run.ts';
-import { FULL_GROUP, keptBy, mostBlocksInAll } from '../engine/kv-cache-spec.ts';
 import { ConfigError } from '../errors.ts';
 import type { ClusterOptions } from '../fleet/types.ts';
-import { needBlocks } from '../lab/pools.ts';
+import { needBlocks, poolFor } from '../lab/pools.ts';
 import type { Architecture } from '../model/types.ts';
 import { parseConversations } from '../workload/file.ts';
 import { madeLength, makeConversations } from '../workload/made.ts';
@@ -57,13 +56,6 @@ function checkShippedFits(config: RunConfig, options: ClusterOptions): void {
   const most = Math.min(prompt + maxTokens, options.maxModelLen) - 1;
   const needed = { prefill: poolFor(prompt, options), decode: poolFor(most, options) };
   needPools(options, needed, `the conversation has prompts of up to ${prompt} tokens`);
-}
-
-/** Blocks of a pool that holds so many tokens of a request, and the null block. */
-function poolFor(tokens: number, options: ClusterOptions): number {
-  const { blockSize, kvCacheGroups = FULL_GROUP, allFullKv = false } = options;
-  const groups = keptBy(kvCacheGroups, allFullKv);
-  return mostBlocksInAll(tokens, { cache: { blockSize, groups }, scheduler: options }) + 1;
 }
 
 function needPools(

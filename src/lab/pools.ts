@@ -1,5 +1,19 @@
 /** Whether both pools have the blocks that something takes, before any engine starts. */
+import { FULL_GROUP, keptBy, mostBlocksInAll } from '../engine/kv-cache-spec.ts';
 import { ConfigError } from '../errors.ts';
+import type { ClusterOptions } from '../fleet/types.ts';
+
+export type PoolNeeds = Pick<
+  ClusterOptions,
+  'blockSize' | 'kvCacheGroups' | 'allFullKv' | 'maxModelLen' | 'maxNumBatchedTokens'
+>;
+
+/** Blocks of a pool that holds so many tokens of a request, and the null block. */
+export function poolFor(tokens: number, options: PoolNeeds): number {
+  const { blockSize, kvCacheGroups = FULL_GROUP, allFullKv = false } = options;
+  const groups = keptBy(kvCacheGroups, allFullKv);
+  return mostBlocksInAll(tokens, { cache: { blockSize, groups }, scheduler: options }) + 1;
+}
 
 type Pools = Readonly<Record<'prefill' | 'decode', number>>;
 

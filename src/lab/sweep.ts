@@ -6,13 +6,14 @@
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
 import type { RandomGenerator } from 'pure-rand/types/RandomGenerator';
 import type { PullPolicyName } from '../config/kv-transfer.ts';
-import { FULL_GROUP, handedOverBlocks, keptBy, mostBlocksInAll } from '../engine/kv-cache-spec.ts';
+import { FULL_GROUP, handedOverBlocks, keptBy } from '../engine/kv-cache-spec.ts';
 import { ConfigError, InternalError } from '../errors.ts';
 import type { Cluster, ClusterOptions } from '../fleet/types.ts';
 import type { TurnResult } from '../router/turn-types.ts';
 import { seededGenerator } from '../seeded.ts';
 import type { LinkSpec } from '../transport/link.ts';
 import { LOWEST_TOKEN_ID } from '../workload/made.ts';
+import { type PoolNeeds, poolFor } from './pools.ts';
 
 /** What a turn is served by: 'pull' is bidirectional, 'recompute' unidirectional's way, 'monolithic' one engine alone. */
 export type SweepWay = 'pull' | 'recompute' | 'monolithic';
@@ -72,10 +73,7 @@ export function sweepTurns({ links, localHits, contexts, rounds, ways }: SweepPl
 /** Throws ConfigError when a point does not fit the cluster. */
 export function checkPlan(
   plan: SweepPlan,
-  options: Pick<
-    ClusterOptions,
-    'maxModelLen' | 'maxNumBatchedTokens' | 'blockSize' | 'kvCacheGroups' | 'allFullKv' | 'prefill' | 'decode'
-  >,
+  options: PoolNeeds & Pick<ClusterOptions, 'prefill' | 'decode'>,
 ): void {
   const { maxModelLen, blockSize, prefill, decode, kvCacheGroups = FULL_GROUP, allFullKv = false } = options;
   const longest = Math.max(...plan.contexts) + Math.max(...plan.localHits) + plan.newTokens + 2;
@@ -94,7 +92,7 @@ export function checkPlan(
   const groups = keptBy(kvCacheGroups, allFullKv);
   const all = Math.ceil(longest / blockSize);
   const held = groups.reduce((sum, spec) => sum + Math.min(all, handedOverBlocks(spec, blockSize)), 0);
-  const needed = mostBlocksInAll(longest, { cache: { blockSize, groups }, scheduler: options }) + held + 1;
+  const needed = poolFor(longest, options) + held;
   const blocks = Math.min(prefill.numBlocks, decode.numBlocks);
   if (needed > blocks) {
     throw new ConfigError(

@@ -2,12 +2,12 @@
  * What sliding windows save: a mode that ran is run once more with every block of every layer kept, and both are compared, in
  * memory, in bytes moved and in what they answered.
  */
-import { FULL_GROUP, keptBy, mostBlocksInAll } from '../engine/kv-cache-spec.ts';
 import type { Cluster, ClusterOptions } from '../fleet/types.ts';
 import type { BenchMode } from '../measure/bench-mode-schema.ts';
 import { compareRuns } from '../measure/comparison.ts';
 import type { RunReport } from '../measure/report.ts';
 import type { WindowCosts, WindowsReport } from '../measure/windows-report.ts';
+import { type PoolNeeds, poolFor } from './pools.ts';
 
 /** Whether there is anything to compare: some layers have windows, and blocks leave them. */
 export const hasWindows = ({
@@ -16,20 +16,14 @@ export const hasWindows = ({
 }: Pick<ClusterOptions, 'allFullKv' | 'kvCacheGroups'>): boolean =>
   allFullKv !== true && (kvCacheGroups ?? []).some(({ kind }) => kind === 'sliding');
 
-type Pools = Pick<
-  ClusterOptions,
-  'blockSize' | 'kvCacheGroups' | 'maxModelLen' | 'maxNumBatchedTokens' | 'prefill' | 'decode'
->;
-
 /** The pool that has too few blocks for these turns with all KV kept, in words; null: both have enough. `outputTokens`: of a turn, at most. */
 export function lacksForAllKv(
-  options: Pools,
+  options: PoolNeeds & Pick<ClusterOptions, 'prefill' | 'decode'>,
   turns: readonly Pick<RunReport['turns'][number], 'prompt_tokens'>[],
   outputTokens: number,
 ): string | null {
-  const { blockSize, kvCacheGroups = FULL_GROUP, maxModelLen, prefill, decode } = options;
-  const cache = { blockSize, groups: keptBy(kvCacheGroups, true) };
-  const needed = (tokens: number) => mostBlocksInAll(tokens, { cache, scheduler: options }) + 1;
+  const { maxModelLen, prefill, decode } = options;
+  const needed = (tokens: number) => poolFor(tokens, { ...options, allFullKv: true });
   const prompt = Math.max(...turns.map((turn) => turn.prompt_tokens));
   // The last token generated never gets KV.
   const most = Math.min(prompt + outputTokens, maxModelLen) - 1;

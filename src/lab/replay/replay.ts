@@ -1,7 +1,6 @@
 /** A trace on real engines, in each mode or by each policy: looked through before they start, then served and reported. */
 
 import { type RunConfig, reportedSettings } from '../../config/run.ts';
-import { FULL_GROUP, keptBy, mostBlocksInAll } from '../../engine/kv-cache-spec.ts';
 import { routingChoice } from '../../fleet/from-config.ts';
 import type { Cluster, ClusterOptions } from '../../fleet/types.ts';
 import type { BenchReport } from '../../measure/bench-report.ts';
@@ -18,7 +17,7 @@ import { keptNotes } from '../multiturn/report.ts';
 import { type ArmRound, measured, type RoundWatcher } from '../multiturn/rounds.ts';
 import type { SessionWatcher } from '../multiturn/session.ts';
 import { summariseExperiment, unansweredArm } from '../multiturn/summary.ts';
-import { needBlocks } from '../pools.ts';
+import { needBlocks, poolFor } from '../pools.ts';
 import { makeHead, type ReportSource } from '../run-report.ts';
 import { serveTrace, type TraceServing } from './serve-trace.ts';
 
@@ -62,9 +61,8 @@ export function planReplay(
   options: ClusterOptions,
   { longest }: TraceTotals,
 ): ExperimentPlan {
-  const { prefill, decode, blockSize, kvCacheGroups = FULL_GROUP, allFullKv = false } = options;
-  const cache = { blockSize, groups: keptBy(kvCacheGroups, allFullKv) };
-  const needed = mostBlocksInAll(longest, { cache, scheduler: options }) + 1;
+  const { prefill, decode } = options;
+  const needed = poolFor(longest, options);
   needBlocks(
     { prefill: prefill.numBlocks, decode: decode.numBlocks },
     needed,
