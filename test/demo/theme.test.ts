@@ -38,6 +38,6 @@ test('where a browser denies storage, the page works, and dark is dark as long a
   await page.goto(`${served().url}#view=fleet`);
   await page.getByLabel('Light or dark').selectOption('dark');
   expect(await page.evaluate(isDark)).toBe(true);
-  await page.waitForFunction('kvferryFleet.nowMs.value > 0');
+  await page.waitForFunction('globalThis.kvferryFleet?.nowMs.value > 0');
   expect(errors).toEqual([]);
 });
