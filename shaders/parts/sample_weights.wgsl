@@ -2,23 +2,20 @@
 
 var<workgroup> floats: array<f32, WORKGROUP>; // by thread
 
-fn weight(row: Row, token: u32, lowest: u32, highest: f32) -> f32 {
+// 1 where counting; 0 of a token that may not be chosen.
+fn weight(row: Row, token: u32, lowest: u32, highest: f32, count: bool) -> f32 {
   let v = logits[base + token];
   if (ordered(v) < lowest || !is_number(v) || !allowed(row, token)) {
     return 0.0;
   }
-  return exp((v - highest) / row.temperature);
+  return select(exp((v - highest) / row.temperature), 1.0, count);
 }
 
 // The sum of weights, or the number, of allowed tokens with a key of at least `lowest`.
 fn kept(row: Row, lowest: u32, highest: f32, count: bool) -> f32 {
   var mine = 0.0;
   for (var i = thread; i < params.vocab; i += WORKGROUP) {
-    if (!count) {
-      mine += weight(row, i, lowest, highest);
-    } else if (ordered(logits[base + i]) >= lowest && is_number(logits[base + i]) && allowed(row, i)) {
-      mine += 1.0;
-    }
+    mine += weight(row, i, lowest, highest, count);
   }
   workgroupBarrier();
   floats[thread] = mine;
@@ -64,7 +61,7 @@ fn draw_token(row: Row, lowest: u32, highest: f32) -> u32 {
   let run = (params.vocab + WORKGROUP - 1) / WORKGROUP;
   var mine = 0.0;
   for (var i = thread * run; i < min(thread * run + run, params.vocab); i++) {
-    mine += weight(row, i, lowest, highest);
+    mine += weight(row, i, lowest, highest, false);
   }
   workgroupBarrier();
   floats[thread] = mine;
@@ -83,7 +80,7 @@ fn draw_token(row: Row, lowest: u32, highest: f32) -> u32 {
     if (floats[t] > 0 && (before + floats[t] > target_sum || token == nothing)) {
       var sum = before;
       for (var i = t * run; i < min(t * run + run, params.vocab); i++) {
-        let w = weight(row, i, lowest, highest);
+        let w = weight(row, i, lowest, highest, false);
         sum += w;
         if (w > 0) {
           token = i;
