@@ -105,7 +105,7 @@ describe('kvferry simulate', () => {
 
   it('policies side by side, with several seeds', async () => {
     const { world } = await simulate(
-      'w.json --prefill 2 --decode 2 --routing round-robin,prefix-cache --arrival-rate 4 --arrivals 12 --seeds 2 --check --json out.json --html page.html',
+      'w.json --prefill 2 --decode 2 --routing round-robin,prefix-cache --arrival-rate 4 --arrivals 12 --seeds 2 --check --p-blocks 400 --d-blocks 400 --json out.json --html page.html',
       { 'w.json': small },
     );
     const { arms, costs } = parsed(world.files.get('out.json'));

@@ -34,7 +34,7 @@ test('of a fleet: whose role is empty, and who serves', () => {
 test('a fleet whose D are all dead goes on with P alone, as it says; with nobody left it fails, as it says', async () => {
   const { page } = await openPage(
     browser(),
-    `${served().url}#view=fleet&fleet.rate=20&fleet.decode=1&fleet.prefill=1`,
+    `${served().url}#view=fleet&fleet.rate=20&fleet.decode=1&fleet.prefill=1&fleet.startUp=1`,
   );
   onTestFinished(() => page.close());
   const requests = () =>

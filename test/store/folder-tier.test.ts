@@ -387,7 +387,7 @@ describe('a folder below a store', () => {
         await tier.flush();
         process.stdout.write('.');
       }`;
-    for (let kill = 0; kill < 50; kill++) {
+    for (let kill = 0; kill < 20; kill++) {
       const child = spawn(process.execPath, ['--input-type=module', '-e', script, String(kill * 100)], {
         stdio: ['ignore', 'pipe', 'inherit'],
       });
