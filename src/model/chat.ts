@@ -77,8 +77,9 @@ export class ChatTemplate {
   static async load(files: FileSource, endTokenIds: readonly number[]): Promise<ChatTemplate> {
     const config = (await readJson(files, 'tokenizer_config.json', configSchema)) ?? {};
     const listed = config.chat_template;
+    const file = await files.readText('chat_template.jinja');
     const source =
-      (await files.readText('chat_template.jinja')) ??
+      file ??
       (Array.isArray(listed) ? listed.find(({ name }) => name === 'default')?.template : listed) ??
       null;
     const variables: Record<string, string> = {};
@@ -91,7 +92,7 @@ export class ChatTemplate {
       if (source !== null) template = new Template(source);
     } catch (error) {
       throw new ModelError(
-        `the chat template of ${pathOf(files, 'tokenizer_config.json')} cannot be read (${(error as Error).message}): correct it`,
+        `the chat template of ${pathOf(files, file === null ? 'tokenizer_config.json' : 'chat_template.jinja')} cannot be read (${(error as Error).message}): correct it`,
         { cause: error },
       );
     }

@@ -186,5 +186,8 @@ describe('other templates', () => {
     await expect(load('{% if %}')).rejects.toThrow(
       /the chat template of m\/tokenizer_config.json cannot be read/,
     );
+    await expect(load('C', { 'chat_template.jinja': '{% if %}' })).rejects.toThrow(
+      /the chat template of m\/chat_template.jinja cannot be read/,
+    );
   });
 });
