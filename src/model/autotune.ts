@@ -21,6 +21,7 @@ import {
 import { type AdapterForm, adapterForm, gemmVariant } from './kernel-variants.ts';
 import { matricesOf, plainProduct } from './matrices.ts';
 import { type Architecture, pad4, type WeightDtype } from './types.ts';
+import { checkLargestWeight } from './weight-sizes.ts';
 
 /** Rows that each class is measured at. */
 const MEASURED_ROWS: Readonly<Record<RowClass, number>> = { 1: 1, 4: 4, 16: 16, more: 64 };
@@ -48,7 +49,10 @@ export interface TuningGround {
   clock: Clock;
 }
 
-/** In the arithmetic that the device was opened for. Throws InternalError when a form does not compile. */
+/**
+ * In the arithmetic that the device was opened for. Throws AdapterError when the adapter has no room for the model's largest
+ * matrix, InternalError when a form does not compile.
+ */
 export async function tuneGemm(ground: TuningGround): Promise<GemmChoice> {
   const matrix = new TunedMatrix(ground);
   const candidates = gemmCandidates(matrix.form);
@@ -116,6 +120,7 @@ class TunedMatrix {
 
   constructor(ground: TuningGround) {
     const { gpu, readShader, architecture, weightDtype } = ground;
+    checkLargestWeight(architecture, weightDtype, gpu.report);
     this.#ground = ground;
     this.form = adapterForm(gpu.report.subgroupSize, gpu.report.software);
     this.#library = new KernelLibrary(gpu, readShader);

@@ -1,7 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { fastestOf } from '../../src/model/autotune.ts';
+import { AdapterError } from '../../src/errors.ts';
+import type { GpuDevice } from '../../src/gpu/device.ts';
+import { fastestOf, tuneGemm } from '../../src/model/autotune.ts';
 import { defaultChoice, GEMM_FORMS, gemmCandidates, ROW_CLASSES } from '../../src/model/gemm-forms.ts';
 import { adapterForm } from '../../src/model/kernel-variants.ts';
+import { presetArchitecture } from '../../src/model/presets.ts';
+import { systemClock } from '../../src/platform/clock.ts';
 
 /** A clock that only runs move, by as many milliseconds as they take. */
 function runsOf(times: readonly (readonly number[])[]) {
@@ -34,6 +38,18 @@ describe('autotune', () => {
     const { runs, clock, turns } = runsOf([[1000], [1000], [1000]]);
     await fastestOf(runs, clock);
     expect(turns).toEqual([4, 4, 4]);
+  });
+
+  it('says of a model that is too large for the adapter what is, before it makes anything', async () => {
+    const limits = { maxBufferSize: 2 ** 32, maxStorageBufferBindingSize: 2 ** 27 };
+    const gpu = { report: { name: 'Nobody', limits } } as unknown as GpuDevice;
+    const architecture = { ...presetArchitecture('nano'), hiddenSize: 4096, intermediateSize: 11_008 };
+    const readShader = () => Promise.reject(new Error('no kernel is wanted'));
+    const tuned = tuneGemm({ gpu, readShader, architecture, weightDtype: 'f16', clock: systemClock });
+    await expect(tuned).rejects.toThrow(AdapterError);
+    await expect(tuned).rejects.toThrow(
+      "nano does not fit Nobody: its weights 'gate up' have 180355072 bytes",
+    );
   });
 
   it('measures only forms that there are, those that an adapter takes unmeasured first', () => {
