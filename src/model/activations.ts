@@ -1,4 +1,5 @@
 /** The buffers that a piece of a step is computed in, and those that carry its inputs and results. Sized once. */
+import { AdapterError } from '../errors.ts';
 import { wholeVec4s } from '../gpu/buffer-size.ts';
 import type { GpuDevice } from '../gpu/device.ts';
 import { ropeOf } from './layer-attention.ts';
@@ -27,7 +28,18 @@ export interface ActivationLimits {
 
 export type Activations = ReturnType<typeof createActivations>;
 
-/** Activations are f32, [rows][width padded to 4]. */
+/** Throws AdapterError for what no kernel could be given. */
+function checkBinding({ report, device }: GpuDevice, label: string, bytes: number): void {
+  const { maxStorageBufferBindingSize, maxBufferSize } = device.limits;
+  const limit = Math.min(maxStorageBufferBindingSize, maxBufferSize);
+  if (bytes <= limit) return;
+  throw new AdapterError(
+    `${report.name} binds ${limit} bytes at most (maxStorageBufferBindingSize), and '${label}' takes ${bytes}: give less for ` +
+      '--max-model-len, --max-num-batched-tokens or --max-num-seqs, or use another adapter (--adapter)',
+  );
+}
+
+/** Activations are f32, [rows][width padded to 4]. Throws AdapterError when one of the buffers does not fit the adapter. */
 export function createActivations(gpu: GpuDevice, architecture: Architecture, limits: ActivationLimits) {
   const { hiddenSize, numHeads, headDim, intermediateSize, vocabSize } = architecture;
   const matrices = matricesOf(architecture);
@@ -35,6 +47,7 @@ export function createActivations(gpu: GpuDevice, architecture: Architecture, li
   /** Columns that pad a row are read, and written by nobody. */
   const empty: GPUBuffer[] = [];
   const create = (label: string, bytes: number, usage: GPUBufferUsageFlags = 0): GPUBuffer => {
+    checkBinding(gpu, label, bytes);
     const buffer = gpu.device.createBuffer({
       label,
       size: wholeVec4s(bytes),
@@ -97,9 +110,12 @@ function ropeTable(
 ): GPUBuffer {
   const frequencies = ropeFrequencies({ headDim: architecture.headDim, ...ropeOf(architecture, kind) });
   const half = frequencies.length;
+  const label = `rope turns, ${kind}`;
+  const size = 8 * half * positions;
+  checkBinding(gpu, label, size);
   const buffer = gpu.device.createBuffer({
-    label: `rope turns, ${kind}`,
-    size: 8 * half * positions,
+    label,
+    size,
     usage: GPUBufferUsage.STORAGE,
     mappedAtCreation: true,
   });

@@ -1,0 +1,19 @@
+import { expect, it } from 'vitest';
+import { AdapterError } from '../../src/errors.ts';
+import type { GpuDevice } from '../../src/gpu/device.ts';
+import { createActivations } from '../../src/model/activations.ts';
+import { presetArchitecture } from '../../src/model/presets.ts';
+
+it('says which buffer an adapter cannot bind, and what makes it smaller, before it is made', () => {
+  const limits = { maxBufferSize: 2 ** 32, maxStorageBufferBindingSize: 2 ** 27 };
+  const gpu = { report: { name: 'Nobody' }, device: { limits } } as unknown as GpuDevice;
+  const make = () =>
+    createActivations(gpu, presetArchitecture('nano'), {
+      ...{ rows: 16, logitRows: 1, groups: 1, tableEntries: 16, tiles: 16, forbidden: 1, attentionParts: 0 },
+      maxModelLen: 2 ** 20 + 1,
+    });
+  expect(make).toThrow(AdapterError);
+  expect(make).toThrow(
+    "Nobody binds 134217728 bytes at most (maxStorageBufferBindingSize), and 'rope turns, full' takes 134217856: give less for --max-model-len",
+  );
+});
