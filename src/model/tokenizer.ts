@@ -87,7 +87,10 @@ export class Tokenizer {
         this.#tokenizer.id_to_token(id) !== undefined &&
         !(options.skipSpecialTokens && this.#specialIds.has(id)),
     );
-    return known.length === 0 ? '' : this.#tokenizer.decode(known, { skip_special_tokens: false });
+    // What cleans up after WordPiece takes spaces away that a BPE's text has: Hugging Face too leaves it out there, whatever
+    // the config says (Llama 3's says true).
+    const asItIs = { skip_special_tokens: false, clean_up_tokenization_spaces: false };
+    return known.length === 0 ? '' : this.#tokenizer.decode(known, asItIs);
   }
 
   streamDecoder(options: { skipSpecialTokens?: boolean } = {}): StreamDecoder {

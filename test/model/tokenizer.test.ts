@@ -171,6 +171,19 @@ describe('a tokenizer', () => {
     );
   });
 
+  it('says what tokens spell where the config asks to clean up, and loses none of it in a stream', async () => {
+    const files = presetTokenizerFiles('nano');
+    const config = { ...JSON.parse(files['tokenizer_config.json']!), clean_up_tokenization_spaces: true };
+    const asked = { ...files, 'tokenizer_config.json': JSON.stringify(config) };
+    const tokenizer = await Tokenizer.load(memorySource('m', asked), 512);
+    for (const text of ["say 'maybe' !", "x != y , I do n't ."]) {
+      const ids = tokenizer.encode(text);
+      expect(tokenizer.decode(ids)).toBe(text);
+      const decoder = tokenizer.streamDecoder();
+      expect(ids.map((id) => decoder.push(id)).join('') + decoder.end()).toBe(text);
+    }
+  });
+
   it('may have special tokens that the model has no row for, and no others', async () => {
     const files = presetTokenizerFiles('nano');
     const json = JSON.parse(files['tokenizer.json']!) as Record<string, unknown>;
