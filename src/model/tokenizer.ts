@@ -1,5 +1,6 @@
 /** Text to token ids and back, by a directory's tokenizer.json. */
 import { Tokenizer as HuggingFaceTokenizer } from '@huggingface/tokenizers';
+import type { TokenIds } from '../config/token-ids.ts';
 import { ModelError } from '../errors.ts';
 import type { FileSource } from '../platform/types.ts';
 import { anyObject, pathOf, readJson, requireJson } from './json-file.ts';
@@ -93,9 +94,14 @@ export class Tokenizer {
     return known.length === 0 ? '' : this.#tokenizer.decode(known, asItIs);
   }
 
-  streamDecoder(options: { skipSpecialTokens?: boolean } = {}): StreamDecoder {
-    const decoder = streamDecoder((ids) => this.decode(ids));
-    if (!options.skipSpecialTokens) return decoder;
+  /** `after`: the prompt that the tokens go on from; absent: they begin a text. */
+  streamDecoder(options: { skipSpecialTokens?: boolean; after?: TokenIds } = {}): StreamDecoder {
+    const { skipSpecialTokens = false, after = [] } = options;
+    const last = [...after.slice(Math.max(0, after.length - TOKENS_BEFORE))].filter(
+      (id) => !(skipSpecialTokens && this.#specialIds.has(id)),
+    );
+    const decoder = streamDecoder((ids) => this.decode(ids), last);
+    if (!skipSpecialTokens) return decoder;
     return {
       push: (tokenId) => (this.#specialIds.has(tokenId) ? '' : decoder.push(tokenId)),
       end: decoder.end,
@@ -127,12 +133,16 @@ function longestToken(tokenizer: HuggingFaceTokenizer): number {
 /** No character of UTF-8 is spread over more tokens than it has bytes. */
 const MAX_CHARACTER_TOKENS = 4;
 
+/** Of a prompt, that its answer's first token is decoded with, as in vLLM. */
+const TOKENS_BEFORE = 5;
+
 /**
- * Decodes a window that begins with tokens already given out, since a token's text may depend on those before it, and
- * waits while the window ends in an incomplete character.
+ * Decodes a window that begins with tokens already given out, since a token's text may depend on those before it (a first
+ * word loses its space with Llama 2's tokenizer), and waits while the window ends in an incomplete character.
  */
-function streamDecoder(decode: (ids: readonly number[]) => string): StreamDecoder {
-  let given: number[] = [];
+function streamDecoder(decode: (ids: readonly number[]) => string, before: readonly number[]): StreamDecoder {
+  // A character that the prompt breaks off is nobody's text.
+  let given = decode(before).endsWith('\ufffd') ? [] : before;
   let pending: number[] = [];
   const advance = (count: number): string => {
     const now = pending.slice(0, count);

@@ -16,7 +16,8 @@ export interface TurnText {
     encode(text: string): number[];
     /** Of a whole prompt; left out: the model has none. */
     withSpecialTokens?(tokenIds: readonly number[]): readonly number[];
-    streamDecoder(options: { skipSpecialTokens: boolean }): StreamDecoder;
+    /** `after`: the prompt. */
+    streamDecoder(options: { skipSpecialTokens: boolean; after: TokenIds }): StreamDecoder;
   };
   chat: {
     /** Rejects with RequestError or ModelError. */

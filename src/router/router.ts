@@ -152,7 +152,10 @@ export class Router {
       ? this.#withFailover(served, asked, plan, watch, give)
       : this.#goOrCompute(served, asked, plan!, watch, offered?.givenBack ?? false);
     const answer = readAnswer(outputs, {
-      decoder: text.tokenizer.streamDecoder({ skipSpecialTokens: request.skipSpecialTokens ?? false }),
+      decoder: text.tokenizer.streamDecoder({
+        skipSpecialTokens: request.skipSpecialTokens ?? false,
+        after: promptTokenIds,
+      }),
       eosTokenIds: text.architecture.eosTokenIds,
       stop: request.stop ?? [],
       includeStop: request.includeStop ?? false,

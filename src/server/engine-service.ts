@@ -126,7 +126,7 @@ export class OneEngineService implements EngineService {
     );
     const read = { store: 0, engines: 0 };
     const answer = readAnswer(counted(outputs, read), {
-      decoder: this.#cluster.text.tokenizer.streamDecoder({ skipSpecialTokens }),
+      decoder: this.#cluster.text.tokenizer.streamDecoder({ skipSpecialTokens, after: promptTokenIds }),
       eosTokenIds: this.model.eosTokenIds,
       stop: request.stop,
       includeStop: request.includeStop,

@@ -184,6 +184,45 @@ describe('a tokenizer', () => {
     }
   });
 
+  it('keeps the space of the first word after a prompt', async () => {
+    const vocab = ['<unk>', '<s>', '▁it', '▁is', '▁so', '<0xE6>', '<0xBC>', '<0xA2>'];
+    const flags = { special: true, normalized: false, single_word: false, lstrip: false, rstrip: false };
+    const json = {
+      added_tokens: [{ id: 1, content: '<s>', ...flags }],
+      normalizer: null,
+      pre_tokenizer: null,
+      post_processor: null,
+      // Llama 2's.
+      decoder: {
+        type: 'Sequence',
+        decoders: [
+          { type: 'Replace', pattern: { String: '▁' }, content: ' ' },
+          { type: 'ByteFallback' },
+          { type: 'Fuse' },
+          { type: 'Strip', content: ' ', start: 1, stop: 0 },
+        ],
+      },
+      model: {
+        type: 'BPE',
+        unk_token: '<unk>',
+        byte_fallback: true,
+        vocab: Object.fromEntries(vocab.map((token, id) => [token, id])),
+        merges: [],
+      },
+    };
+    const source = memorySource('m', { 'tokenizer.json': JSON.stringify(json) });
+    const tokenizer = await Tokenizer.load(source, 8);
+    const said = (after: number[], ids: number[], skipSpecialTokens = true) => {
+      const decoder = tokenizer.streamDecoder({ skipSpecialTokens, after });
+      return ids.map((id) => decoder.push(id)).join('') + decoder.end();
+    };
+    expect(said([], [2, 3])).toBe('it is');
+    expect(said([1, 2], [3, 4])).toBe(' is so');
+    expect(said([1], [2, 3])).toBe('it is');
+    expect(said([1], [2, 3], false)).toBe(' it is');
+    expect(said([2, 5, 6], [7, 3])).toBe('\ufffd is');
+  });
+
   it('may have special tokens that the model has no row for, and no others', async () => {
     const files = presetTokenizerFiles('nano');
     const json = JSON.parse(files['tokenizer.json']!) as Record<string, unknown>;

@@ -17,12 +17,18 @@ import { policyOf, ROUND_ROBIN, routingOf } from './policies.ts';
 
 const MAX_MODEL_LEN = 1000;
 
+/** Prompts whose answers were decoded. */
+const decodedAfter: number[][] = [];
+
 /** Ids are characters. */
 const text: TurnText = {
   architecture: { eosTokenIds: [] },
   tokenizer: {
     encode: (written) => [...written].map((c) => c.charCodeAt(0)),
-    streamDecoder: () => ({ push: (id) => String.fromCharCode(id + 33), end: () => '' }),
+    streamDecoder: ({ after }) => {
+      decodedAfter.push([...after]);
+      return { push: (id) => String.fromCharCode(id + 33), end: () => '' };
+    },
   },
   chat: {
     encodePrompt: () => {
@@ -119,6 +125,13 @@ describe('a conversation of three turns', () => {
     expect(second!.kvTransferParams).toMatchObject({ remote_engine_id: 'd0', remote_request_id: held });
     const handedOver = at('d0').requests[1]!.kvTransferParams;
     expect(handedOver).toMatchObject({ do_remote_prefill: true, remote_request_id: second!.requestId });
+  });
+
+  test('each answer is decoded as what follows its prompt', async () => {
+    const { converse } = world('bidirectional');
+    decodedAfter.length = 0;
+    const results = await converse(2);
+    expect(decodedAfter).toEqual(results.map(({ promptTokenIds }) => promptTokenIds));
   });
 
   test('whose requests the engines get is told: the turn, and which side of it', async () => {
