@@ -119,6 +119,9 @@ export class ChatTemplate {
     try {
       return this.#template.render({
         ...this.#variables,
+        // Hugging Face names those too that there are none of: templates ask whether they are none.
+        tools: null,
+        documents: null,
         messages: messages.map(({ role, content }) => ({ role, content })),
         add_generation_prompt: addGenerationPrompt,
       });

@@ -177,6 +177,12 @@ describe('other templates', () => {
     expect(file.chat.renderPrompt([], 'plain')).toBe('J');
   });
 
+  it('find that there are no tools and no documents, as from Hugging Face', async () => {
+    const asks = (name: string) => `{% if ${name} is not none %}${name}{% endif %}`;
+    const { chat } = await load(`${asks('tools')}${asks('documents')}{{ messages[0].content }}`);
+    expect(chat.renderPrompt([user('x')], 'plain')).toBe('x');
+  });
+
   it('may be missing or broken, which is said', async () => {
     const { chat } = await load(null);
     expect(chat.exists).toBe(false);
