@@ -10,6 +10,7 @@ import {
   configSchema,
   type Family,
   familyOf,
+  familySchema,
   generationSchema,
   supportedArchitectures,
 } from './config-schema.ts';
@@ -25,21 +26,19 @@ const activations: Readonly<Record<string, Activation>> = {
 /** The architecture of a Hugging Face directory; needs config.json, takes end tokens from generation_config.json too. */
 export async function readArchitecture(files: FileSource): Promise<Architecture> {
   const where = pathOf(files, 'config.json');
+  const family = supported(await requireJson(files, 'config.json', familySchema), where);
   const config = await requireJson(files, 'config.json', configSchema);
   const generation = await readJson(files, 'generation_config.json', generationSchema);
-  const family = supported(config, where);
   refuseUnsupported(config, where);
   const numKvHeads = config.num_key_value_heads ?? config.num_attention_heads;
   const headDim = config.head_dim ?? config.hidden_size / config.num_attention_heads;
   checkHeads(config.num_attention_heads, numKvHeads, headDim, where);
   const attention = readAttention(config, family, where);
-  const eosTokenIds = [...new Set([config.eos_token_id ?? [], generation?.eos_token_id ?? []].flat())];
-  const bad = [...eosTokenIds, config.bos_token_id ?? 0].find((id) => id >= config.vocab_size);
-  if (bad !== undefined) {
-    throw new ModelError(
-      `${where}: token id ${bad} is outside of the vocabulary of ${config.vocab_size}: correct one of them`,
-    );
-  }
+  const named = [config.eos_token_id ?? [], config.bos_token_id ?? []].flat();
+  checkIds(named, config.vocab_size, where);
+  const generated = [generation?.eos_token_id ?? []].flat();
+  checkIds(generated, config.vocab_size, pathOf(files, 'generation_config.json'));
+  const eosTokenIds = [...new Set([config.eos_token_id ?? [], generated].flat())];
   const gemma = family === 'gemma3';
   const biased = config.attention_bias && family !== 'mistral';
   return {
@@ -70,7 +69,15 @@ export async function readArchitecture(files: FileSource): Promise<Architecture>
   };
 }
 
-function supported(config: Config, where: string): Family {
+function checkIds(ids: readonly number[], vocabSize: number, where: string): void {
+  const bad = ids.find((id) => id >= vocabSize);
+  if (bad === undefined) return;
+  throw new ModelError(
+    `${where}: token id ${bad} is outside of the vocabulary of ${vocabSize}: correct one of them`,
+  );
+}
+
+function supported(config: Pick<Config, 'architectures' | 'model_type'>, where: string): Family {
   const family = familyOf(config);
   if (family) return family;
   const found = config.architectures?.[0] ?? `model_type '${config.model_type ?? 'none'}'`;

@@ -105,6 +105,11 @@ const textSchema = z.looseObject({
 const mapSchema = z.record(z.string(), z.unknown());
 
 export const configSchema = z.preprocess(textPart, textSchema);
+/** What tells the family: a model of another one need not have the rest. */
+export const familySchema = z.preprocess(
+  textPart,
+  z.looseObject(textSchema.pick({ architectures: true, model_type: true }).shape),
+);
 export const generationSchema = z.looseObject({ eos_token_id: tokenIds });
 
 export type Config = z.infer<typeof configSchema>;

@@ -193,6 +193,19 @@ describe('config.json', () => {
     expect((error as Error).message).not.toContain('\n');
   });
 
+  it('names the architecture of a model that says its sizes in other words', async () => {
+    const gpt2 = { architectures: ['GPT2LMHeadModel'], model_type: 'gpt2', n_embd: 768, vocab_size: 50_257 };
+    await expect(read(gpt2)).rejects.toThrow(
+      'config.json: the architecture GPT2LMHeadModel is not supported: wanted one of LlamaForCausalLM',
+    );
+  });
+
+  it('names the file whose end token is none', async () => {
+    await expect(read(oddConfig, { eos_token_id: [0, 99] })).rejects.toThrow(
+      'some/model/generation_config.json: token id 99 is outside of the vocabulary of 7',
+    );
+  });
+
   const sliding = (window: number) => ({ kind: 'sliding', window });
   const full = { kind: 'full' };
 
