@@ -50,5 +50,5 @@ test('a fleet whose D are all dead goes on with P alone, as it says; with nobody
   await expect.poll(() => said.innerText()).toContain('nothing can be served');
   await expect.poll(async () => (await requests()).failed).toBeGreaterThan(2);
   await page.getByRole('button', { name: 'Start others in the place of the dead' }).click();
-  await expect.poll(() => said.innerText(), { timeout: 30_000 }).toBe('');
+  await expect.poll(() => said.innerText()).toBe('');
 });

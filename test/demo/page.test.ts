@@ -63,7 +63,7 @@ describe('with WebGPU', () => {
 
   test('then races one turn both ways, with one answer, and claims what three runs each way carry', async () => {
     const { page } = opened;
-    await until(page, "state.race.value?.pull.phase === 'done' || state.race.value?.error", 120_000);
+    await until(page, "state.race.value?.pull.phase === 'done' || state.race.value?.error");
     await untilReady(page);
     const race = await page.evaluate<Race>('kvferry.state.race.value');
     expect(race).toMatchObject({ error: null, recompute: { pulledTokens: 0 } });
@@ -259,9 +259,7 @@ describe('a host that sets no headers', () => {
 
   test('the page isolates itself and runs engines', async () => {
     const { page } = await openPage(browser(), `${plain().url}#model=nano&turns=0&speed=live`);
-    await page.waitForFunction('globalThis.crossOriginIsolated && globalThis.kvferry', null, {
-      timeout: 30_000,
-    });
+    await page.waitForFunction('globalThis.crossOriginIsolated && globalThis.kvferry');
     await untilReady(page);
     expect((await readState(page)).alive).toEqual({ prefill: true, decode: true });
   });

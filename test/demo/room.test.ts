@@ -66,7 +66,7 @@ describe('a page that was asked twice', () => {
     opened = await openWatched('#turns=0&speed=live', { width: 1280, height: 900 });
     await ask(opened.page, 'My name is Ada and my boat is mira.');
     await ask(opened.page, 'Tell me a story about Gus and a bear.');
-  }, 120_000);
+  });
   afterAll(() => opened.page.close());
 
   test('a word that is pointed at lights its blocks, and the inspector says which', async () => {
@@ -162,7 +162,7 @@ describe('for a room', () => {
     const hash = '#projector=true&turns=2&speed=live&store=1MiB&offloadPromptOnly=false';
     ({ page } = await openWatched(hash, { width: 390, height: 844 }));
     await page.emulateMedia({ reducedMotion: 'reduce' });
-  }, 120_000);
+  });
   afterAll(() => page.close());
 
   test('no word on a canvas lies over another or is cut off, on a phone or a desktop', async () => {

@@ -59,7 +59,7 @@ describe('a conversation', () => {
   beforeAll(async () => {
     opened = await openPage(browser(), `${served().url}#turns=0&speed=live&${STORE}`);
     await untilReady(opened.page);
-  }, 120_000);
+  });
   afterAll(() => opened.page.close());
 
   /** The third answer, given by engines that began anew. */
@@ -144,7 +144,7 @@ describe('a conversation', () => {
     expect(tokensOf(await ask(page, QUESTIONS[0]!))).toEqual(fourth);
     expect(page.workers()).toHaveLength(2);
     await page.close();
-  }, 60_000);
+  });
 
   test('nothing went wrong on the console', () => {
     expect(opened.errors).toEqual([]);
@@ -165,7 +165,7 @@ test('without private files the store is memory alone, and says so', async () =>
   await ask(page, 'Hello there, who are you and what is this?');
   expect((await store(page))!.figures).toMatchObject({ folder: null });
   expect((await store(page))!.figures.blocks).toBeGreaterThan(0);
-}, 60_000);
+});
 
 test('what is raced against is computed, whatever a store has of it, and pulled, whatever the threshold is', async () => {
   const { page, errors } = await openPage(
@@ -182,4 +182,4 @@ test('what is raced against is computed, whatever a store has of it, and pulled,
   expect(race.recompute.pulledTokens).toBe(0);
   expect(race.pull.bytesPulled).toBeGreaterThan(0);
   expect(errors).toEqual([]);
-}, 60_000);
+});

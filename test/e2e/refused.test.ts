@@ -26,4 +26,4 @@ it('says what is wrong and ends with 2, however far its threads were', async () 
     expect(said).toMatch(/^kvferry: --store-ttl is about a folder.*\n$/);
   }
   expect(ends).toHaveLength(AT_ONCE * EACH);
-}, 120_000);
+});
