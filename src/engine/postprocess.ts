@@ -108,6 +108,8 @@ export class Postprocessor {
     const { queues, config } = this.#deps;
     const { requestId, outcome, message } = failed;
     const request = queues.known.get(requestId);
+    // Whoever looks into the blocks that an ended one leaves sees what came.
+    if (request?.heldFor === 'load') request.shortenLoad(this.#validTokens(request, failed), null);
     if (!request || !queues.loading.has(request)) return;
     const policy = outcome === 'declined' ? 'recompute' : config.connector?.loadFailurePolicy;
     if (policy === 'recompute') this.#keepValidPrefix(request, failed);
@@ -118,6 +120,7 @@ export class Postprocessor {
         outcome === 'refused'
           ? { code: 'refused', message }
           : { code: outcome === 'expired' ? 'refused' : 'transfer', message: lost };
+      request.shortenLoad(this.#validTokens(request, failed), null);
       this.finishRequest(requestId, 'finished_error', error);
     }
   }
@@ -126,7 +129,17 @@ export class Postprocessor {
    * Keeps what came before the first invalid block. The block table stays whole: what is missing will be computed into it.
    * Where a windowed group has nothing before that, all is given back instead.
    */
-  #keepValidPrefix(request: Request, { outcome, message, invalidBlockIds }: FailedLoad): void {
+  #keepValidPrefix(request: Request, failed: FailedLoad): void {
+    const { cache } = this.#deps;
+    const kept = this.#validTokens(request, failed);
+    const noPull = { by: 'transfer', reason: `pull ${failed.outcome}: ${failed.message}` } as const;
+    // The blocks were taken for the windows that end where the load would have.
+    if (cache.sees(request, Math.min(kept, request.numTokens - 1), kept)) request.shortenLoad(kept, noPull);
+    else request.loseLoad(noPull);
+  }
+
+  /** Its first tokens that have KV: what was here, and what came before the first invalid block. */
+  #validTokens(request: Request, { invalidBlockIds }: FailedLoad): number {
     const { cache } = this.#deps;
     const invalid = invalidBlockIds.map((ids) => new Set(ids));
     const firsts = cache
@@ -134,11 +147,7 @@ export class Postprocessor {
       .map((ids, group) => ids.findIndex((id) => invalid[group]?.has(id)))
       .filter((index) => index >= 0);
     const valid = firsts.length > 0 ? Math.min(...firsts) * cache.blockSize : request.localHitTokens;
-    const kept = Math.max(request.localHitTokens, Math.min(request.numComputedTokens, valid));
-    const noPull = { by: 'transfer', reason: `pull ${outcome}: ${message}` } as const;
-    // The blocks were taken for the windows that end where the load would have.
-    if (cache.sees(request, Math.min(kept, request.numTokens - 1), kept)) request.shortenLoad(kept, noPull);
-    else request.loseLoad(noPull);
+    return Math.max(request.localHitTokens, Math.min(request.numComputedTokens, valid));
   }
 
   /** Nothing writes into the request's blocks any more: it goes on with what came, or starts over where nothing did. */

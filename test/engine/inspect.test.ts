@@ -187,6 +187,25 @@ it('a block into which a load still writes is held for nobody when its request h
   expect(uses()).toEqual(['left', 'left', 'left']);
 });
 
+it.each(['aborted before', 'lost by it'])(
+  'of a load that came in part only that is in blocks: %s',
+  async (end) => {
+    const engine = new ScriptedEngine();
+    engine.add(decodeRequest('d', tokens(40)));
+    await engine.step();
+    if (end === 'aborted before') engine.core.abortRequest('d');
+    await engine.step();
+    engine.worker.failRecving('d', 'failed', engine.blocks('d').slice(1) as number[]);
+    await engine.settle();
+    const left = engine.core.inspect.blocks().map(({ use, tokens: count }) => [use, count]);
+    expect(left).toEqual([
+      ['left', 16],
+      ['left', 0],
+      ['left', 0],
+    ]);
+  },
+);
+
 it('blocks of an engine with groups name theirs, and those of a load that follows a hit', async () => {
   const engine = new ScriptedEngine({ groups: [{ kind: 'full' }, { kind: 'full' }] });
   engine.add(request('before', tokens(20), { maxTokens: 1 }));
