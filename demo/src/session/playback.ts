@@ -69,8 +69,8 @@ export class Playback {
       if (event.kind === 'turn_started') this.#places.keep(this.#next, event.atMs);
       this.#next = this.#events.length;
       this.#apply(event);
-      if (event.kind === 'turn_started' && this.#chosen !== 1 && this.#events.isShownSlowly(event.turnId))
-        this.#fallBehind(event.atMs);
+      const slowly = event.kind === 'turn_started' && this.#events.isShownSlowly(event.turnId);
+      if (slowly && this.#chosen !== 1 && !this.#events.full) this.#fallBehind(event.atMs);
     } else {
       // What is told late, of a time that is shown already, is shown at once.
       for (const place of places) {
@@ -190,7 +190,8 @@ export class Playback {
   }
 
   #catchUp(): void {
-    if (this.#recording || this.#events.turnUnderWay) return;
+    // What is not kept any more cannot be shown later: it is shown as it happens.
+    if (this.#recording || (this.#events.turnUnderWay && !this.#events.full)) return;
     this.#follows = true;
     this.#playing = true;
     this.#frames.stop();

@@ -107,8 +107,9 @@ export class Timeline {
     return this.#turns.some(({ endMs }) => endMs === null);
   }
 
+  /** Nothing, once turns are not kept any more: who went back there would not come to now. */
   get lastTurn(): { startMs: number; endMs: number } {
-    const last = this.#turns.findLast(({ slow }) => slow);
+    const last = this.full ? undefined : this.#turns.findLast(({ slow }) => slow);
     return last ? { startMs: last.startMs, endMs: last.endMs ?? last.lastMs } : { startMs: 0, endMs: 0 };
   }
 

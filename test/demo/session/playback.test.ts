@@ -294,3 +294,20 @@ describe('a timeline', () => {
     expect(timeline.endMs).toBeLessThanOrEqual(end);
   });
 });
+describe('once nothing more is kept', () => {
+  it('turns are shown as they happen, to their end, and nobody goes back', () => {
+    const { state, tell } = playing('slow');
+    const [begin, ...rest] = turn2.filter(({ kind }) => /^t(urn|oken)/.test(kind));
+    tell(begin!);
+    for (let i = 0; i < 200_000; i++) tell({ kind: 'note', atMs: begin!.atMs, level: 'info', message: '' });
+    for (const event of rest) tell(event);
+    expect(state.turns.value.at(-1)!.endMs).not.toBeNull();
+    for (const event of [begin!, ...rest]) {
+      tell('turnId' in event ? { ...event, turnId: 'later' } : event);
+      expect(state.turns.value.at(-1)!.turnId).toBe('later');
+    }
+    expect(state.turns.value.at(-1)!.endMs).not.toBeNull();
+    expect(state.time.value).toMatchObject({ follows: true, lengthMs: 0 });
+  });
+});
+
