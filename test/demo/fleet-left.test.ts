@@ -4,7 +4,7 @@ import { expect, it, vi } from 'vitest';
 const workers = vi.hoisted(() => ({ started: 0 }));
 
 it('what was measured for it comes when it was left: nothing is begun, and who comes back finds it', async () => {
-  vi.stubGlobal('location', { hash: '#view=fleet', pathname: '/', search: '' });
+  vi.stubGlobal('location', { hash: '#view=fleet', href: 'http://localhost/#view=fleet' });
   vi.stubGlobal('history', { replaceState: () => {} });
   vi.stubGlobal('addEventListener', () => {});
   vi.stubGlobal('removeEventListener', () => {});

@@ -1,4 +1,6 @@
 /** The page in a real browser, with engines on a software GPU. */
+import path from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import type { Race } from '../../demo/src/session/types.ts';
 import { whileTesting } from '../while-testing.ts';
@@ -6,10 +8,12 @@ import { seriousFaults } from './axe.ts';
 import { launchBrowser } from './browser.ts';
 import {
   ask,
+  builtPage,
   type OpenedPage,
   openPage,
   openSettings,
   readState,
+  serveBelow,
   servePage,
   servePlainly,
   until,
@@ -251,6 +255,27 @@ describe('the address', () => {
     await second.waitForFunction('globalThis.kvferry');
     expect((await readState(second)).settings).toEqual((await readState(page)).settings);
     expect(errors).toEqual([]);
+  });
+
+  const below = whileTesting(() => serveBelow('//share/'));
+
+  test('may begin with two slashes: what changes stays there', async () => {
+    const { page, errors } = await openPage(browser(), `${below().url}?a=b#view=fleet`);
+    onTestFinished(() => page.context().close());
+    await page.waitForFunction('globalThis.kvferryFleet?.look.value');
+    await page.evaluate('kvferryFleet.set({ rate: 3 })');
+    expect(page.url()).toBe(`${below().url}?a=b#view=fleet&fleet.rate=3`);
+    await page.getByRole('button', { name: 'To P and D' }).click();
+    await page.evaluate('kvferry.actions.configure({ projector: true })');
+    expect(page.url()).toBe(`${below().url}?a=b#projector=true`);
+    expect(errors).toEqual([]);
+  });
+
+  test('of a file shows why there is nothing to see', async () => {
+    const page = await browser().newPage();
+    onTestFinished(() => page.context().close());
+    await page.goto(`${pathToFileURL(path.join(await builtPage(), 'index.html'))}#lesson=3`);
+    expect(await page.locator('body').innerText()).toMatch(/cannot run from a file.*npm run demo/);
   });
 });
 

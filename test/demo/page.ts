@@ -38,7 +38,7 @@ function digestOfSources(): string {
  * The folder of the page as `npm run build` makes it, made once for all files of tests. Vitest's NODE_ENV would bring the
  * libraries' development builds, which weigh more. Several test files may ask at once: the first to finish wins.
  */
-async function builtPage(): Promise<string> {
+export async function builtPage(): Promise<string> {
   const digest = digestOfSources();
   const folder = path.join(cache, `page-${digest}`);
   if (existsSync(folder)) return folder;
@@ -67,12 +67,14 @@ async function builtPage(): Promise<string> {
   return folder;
 }
 
-/** With the headers that engines need. */
-export const servePage = (): Promise<ServedPage> =>
-  serve('/', {
+/** With the headers that engines need, below this folder. */
+export const serveBelow = (base: string): Promise<ServedPage> =>
+  serve(base, {
     'Cross-Origin-Opener-Policy': 'same-origin',
     'Cross-Origin-Embedder-Policy': 'require-corp',
   });
+
+export const servePage = (): Promise<ServedPage> => serveBelow('/');
 
 /** From a host that sets no headers, as GitHub Pages is, below a folder. */
 export const servePlainly = (): Promise<ServedPage> => serve('/kvferry/', {});
@@ -88,7 +90,7 @@ const TYPES: Readonly<Record<string, string>> = {
 async function serve(base: string, headers: Readonly<Record<string, string>>): Promise<ServedPage> {
   const outDir = await builtPage();
   const server = createServer((request, response) => {
-    const { pathname } = new URL(request.url ?? '/', 'http://localhost');
+    const { pathname } = new URL(`http://localhost${request.url ?? '/'}`);
     const file = path.join(outDir, pathname.slice(base.length) || 'index.html');
     if (!pathname.startsWith(base) || !file.startsWith(outDir) || !existsSync(file)) {
       response.writeHead(404).end();

@@ -3,6 +3,7 @@ import { batch, computed, type ReadonlySignal, signal } from '@preact/signals';
 import { messageOf } from '../../../src/errors.ts';
 import type { LiveLook, TurnPath } from '../../../src/simulate/live/look.ts';
 import type { LiveNews, LiveOrder } from '../../../src/simulate/live/protocol.ts';
+import { addressWith } from '../session/address.ts';
 import { costsHere } from '../session/costs.ts';
 import { fleetShown } from '../session/shown.ts';
 import { whatIsMissing } from '../session/support.ts';
@@ -275,8 +276,7 @@ export class Fleet {
   }
 
   #write(): void {
-    const { pathname, search, hash } = location;
-    history.replaceState(null, '', `${pathname}${search}${hashWithFleet(hash, this.settings.value)}`);
+    history.replaceState(null, '', addressWith(hashWithFleet(location.hash, this.settings.value)));
   }
 
   #follow(): void {

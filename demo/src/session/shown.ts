@@ -3,6 +3,7 @@
  * engines are to be built, which takes time and memory: a fleet is simulated without.
  */
 import { effect, type ReadonlySignal, signal } from '@preact/signals';
+import { addressWith } from './address.ts';
 
 const inAddress = (): boolean => new URLSearchParams(location.hash.slice(1)).get('view') === 'fleet';
 
@@ -34,7 +35,7 @@ export function showFleet(show: boolean): void {
   const parts = [...new URLSearchParams(location.hash.slice(1))];
   const others = parts.filter(([key]) => key !== 'view' && !key.startsWith('fleet.'));
   const hash = new URLSearchParams(show ? [...others, ['view', 'fleet']] : others).toString();
-  history.pushState(null, '', `${location.pathname}${location.search}${hash && `#${hash}`}`);
+  history.pushState(null, '', addressWith(hash && `#${hash}`));
   shown.value = show;
 }
 

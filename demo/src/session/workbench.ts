@@ -6,6 +6,7 @@ import { messageOf } from '../../../src/errors.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
 import type { SessionEvent } from '../../../src/recording/events.ts';
 import { lessonSettings } from '../lessons/list.ts';
+import { addressWith } from './address.ts';
 import { Engines } from './engines.ts';
 import { fromHash, toHash } from './hash.ts';
 import { Playback } from './playback.ts';
@@ -80,7 +81,7 @@ export class Workbench {
   setSettings(settings: Settings): void {
     this.emit({ kind: 'settings', atMs: this.nowMs(), settings: { ...settings } });
     const asked = this.replays ? this.#besideRecording(settings) : settings;
-    history.replaceState(null, '', `${location.pathname}${location.search}${toHash(asked, location.hash)}`);
+    history.replaceState(null, '', addressWith(toHash(asked, location.hash)));
   }
 
   /** Of a recording's settings the address takes what is the onlooker's own, and keeps the rest for the engines. */

@@ -2,8 +2,9 @@
 import { afterAll, beforeEach, expect, it, vi } from 'vitest';
 import { fromHash } from '../../../demo/src/session/hash.ts';
 import { recordingOf } from '../../../demo/src/session/log.ts';
+import type { Measuring } from '../../../demo/src/session/measuring.ts';
 import { defaultSettings, type Settings } from '../../../demo/src/session/settings.ts';
-import { turn1 } from '../views/fixture.ts';
+import { crossoverEvent, turn1 } from '../views/fixture.ts';
 
 /** With which models engines were started, and how often they were emptied. */
 const engines = vi.hoisted(() => ({
@@ -19,6 +20,7 @@ vi.mock('../../../demo/src/session/engines.ts', () => ({
   Engines: class {
     readonly shelf = {
       refusalOf: (model: string) => (model === 'foo' ? "There is no model 'foo': there are others." : null),
+      drop: (name: string) => name,
     };
     running: unknown = null;
     canChangeTo = ({ model }: Settings) => this.running !== null && model === engines.started.at(-1);
@@ -37,23 +39,36 @@ vi.mock('../../../demo/src/session/engines.ts', () => ({
       engines.set.push(settings);
     }
     async revive() {}
+    async scale() {}
     async close() {
       this.running = null;
     }
   },
 }));
+vi.mock('../../../demo/src/session/crossover.ts', () => ({
+  runCrossover: async ({ emit, now }: Measuring) => emit({ ...crossoverEvent, atMs: now() }),
+}));
+vi.mock('../../../demo/src/session/stall.ts', () => ({
+  runStall: ({ signal }: Measuring) =>
+    new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
+}));
 vi.mock('../../../demo/src/session/support.ts', () => ({ whatIsMissing: async () => null }));
 vi.mock('../../../demo/src/session/isolation.ts', () => ({ reloadIsolated: async () => false }));
 
 let follow: (event: { oldURL: string }) => void;
-const page = { hash: '', pathname: '/', search: '' };
+const page = {
+  hash: '',
+  get href() {
+    return `http://localhost/${this.hash}`;
+  },
+};
 
 beforeEach(() => {
   Object.assign(engines, { started: [], emptied: 0, broken: false, building: [0, 0], set: [] });
   vi.stubGlobal('location', page);
   vi.stubGlobal('history', {
     replaceState: (_: unknown, __: string, url: string) => {
-      page.hash = url.slice(1);
+      page.hash = url.slice('http://localhost/'.length);
     },
   });
   vi.stubGlobal('addEventListener', (_: string, heard: typeof follow) => {
