@@ -1,4 +1,5 @@
 /** The page in a browser without WebGPU: it says what is missing, and what was recorded is replayed. */
+import type { Page } from 'playwright-core';
 import { expect, onTestFinished, test } from 'vitest';
 import { lessons } from '../../demo/src/lessons/index.ts';
 import { whileTesting } from '../while-testing.ts';
@@ -108,6 +109,76 @@ test.each(lessons.map(({ number, title }) => [number, title] as const))(
   },
   200_000,
 );
+
+/** Answers what matches once it is let go. Returns how. */
+async function heldBack(page: Page, what: string): Promise<() => void> {
+  let letGo = () => {};
+  const gate = new Promise<void>((resolve) => {
+    letGo = resolve;
+  });
+  await page.route(what, async (route) => {
+    await gate;
+    await route.continue();
+  });
+  return letGo;
+}
+
+test('a lesson that is chosen before the run has come is the one that is shown, and no engine is built', async () => {
+  const { page, errors } = await openPage(browser(), 'about:blank');
+  onTestFinished(() => page.close());
+  const letGo = await heldBack(page, '**/recordings/shipped.json');
+  const asked = page.waitForRequest('**/recordings/shipped.json');
+  await page.goto(served().url);
+  await asked;
+  await page.locator('.lesson-menu summary').click();
+  await page.getByRole('button', { name: `3. ${lessons[2]!.title}` }).click();
+  await until(page, "state.status.value.phase === 'recorded'");
+  const came = page.waitForResponse('**/recordings/shipped.json');
+  letGo();
+  await (await came).finished();
+  const { replay, settings, status } = await readState(page);
+  expect([replay!.title, settings.lesson, status.phase]).toEqual(['what lesson 3 shows', 3, 'recorded']);
+  expect(page.workers()).toHaveLength(0);
+  expect(errors).toEqual([]);
+});
+
+test('a run that could not be had is asked for again by Reset, and no engine is built', async () => {
+  const { page } = await openPage(browser(), 'about:blank');
+  onTestFinished(() => page.close());
+  await page.route('**/recordings/*', (route) => route.abort());
+  await page.goto(served().url);
+  await until(page, "state.status.value.phase === 'failed'");
+  await page.unroute('**/recordings/*');
+  await page.getByRole('button', { name: 'Reset' }).click();
+  await until(page, "state.status.value.phase === 'recorded'");
+  expect(page.workers()).toHaveLength(0);
+});
+
+test('a lesson that was left stays left, however often its recording is played', async () => {
+  const { page } = await openRecorded(3);
+  onTestFinished(() => page.close());
+  await page.getByRole('button', { name: 'Leave the lesson' }).click();
+  await page.evaluate('kvferry.actions.seek(1e9), kvferry.actions.reset()');
+  expect((await readState(page)).settings.lesson).toBeNull();
+});
+
+test('a step that was shown before its recording came is seen in it all the same', async () => {
+  const { page } = await openPage(browser(), 'about:blank');
+  onTestFinished(() => page.close());
+  const showView = await heldBack(page, '**/assets/lesson-view*');
+  const showRecording = await heldBack(page, '**/recordings/lesson-3.json');
+  await page.goto(`${served().url}#lesson=3&speed=4/1`);
+  await page.waitForFunction('globalThis.kvferry');
+  // A slow network: more time than the recording's first turn took to come.
+  await page.evaluate(
+    '{ const now = performance.now.bind(performance); performance.now = () => now() + 60_000; }',
+  );
+  showView();
+  await page.getByRole('region', { name: 'Lesson 3' }).waitFor();
+  showRecording();
+  await until(page, "state.status.value.phase === 'recorded'");
+  await walkStep(page, lessons[2]!, 0);
+});
 
 test('on a phone what a recorded lesson tells by the way lies on no block', async () => {
   const { page } = await openRecorded(6);

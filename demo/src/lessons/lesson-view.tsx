@@ -48,7 +48,13 @@ function Running({ lesson, session }: { lesson: Lesson; session: Session }) {
           </button>
         </div>
       </div>
-      <Steps key={attempt.value} lesson={lesson} session={session} go={go} />
+      {/* What was seen of engines was not seen of a recording that takes their place, whose clock is another. */}
+      <Steps
+        key={`${attempt.value} ${state.replay.value !== null}`}
+        lesson={lesson}
+        session={session}
+        go={go}
+      />
     </section>
   );
 }

@@ -5,6 +5,7 @@
 import type { Recording } from '../../../src/recording/events.ts';
 import { Frames } from './frames.ts';
 import { KeptPlaces } from './kept-places.ts';
+import { withoutLesson, withoutOnlookers } from './onlooker.ts';
 import { Timeline } from './played-events.ts';
 import { READING_MS } from './reading.ts';
 import { SPEEDS } from './settings.ts';
@@ -251,7 +252,10 @@ export class Playback {
   }
 
   #goTo(atMs: number): void {
-    if (atMs < this.#atMs) this.#next = this.#places.backTo(atMs);
+    if (atMs < this.#atMs) {
+      this.#next = this.#places.backTo(atMs);
+      if (this.#recording) this.#takeSettings();
+    }
     this.#atMs = Number.isFinite(atMs) ? atMs : this.#events.endMs;
     this.#applyDue();
   }
@@ -263,6 +267,14 @@ export class Playback {
       if (event.kind === 'turn_started') this.#places.keep(this.#next, event.atMs);
       this.#next++;
       this.#apply(event);
+    }
+  }
+
+  /** A recording's, as they were then: the kept state has none. */
+  #takeSettings(): void {
+    for (let place = 0; place < this.#next; place++) {
+      const event = this.#events.at(place)!;
+      if (event.kind === 'settings') applyEvent(this.#state, withoutLesson(event));
     }
   }
 
@@ -295,11 +307,4 @@ export class Playback {
       this.#state.playing.value = this.#playing;
     }
   }
-}
-
-/** Pace and size of text are who looks on's to choose, not of whom was recorded. */
-function withoutOnlookers(event: SessionEvent): SessionEvent {
-  if (event.kind !== 'settings') return event;
-  const { speed: _pace, projector: _size, ...settings } = event.settings;
-  return { ...event, settings };
 }

@@ -108,16 +108,9 @@ class PageActions implements SessionActions {
   async begin(change: Partial<Settings>): Promise<void> {
     this.#begun = true;
     this.pause();
-    const { replays, engines } = this.#bench;
-    if (replays) {
-      if (this.state.replay.value?.why === null) {
-        await this.#replays.end(change);
-        return;
-      }
-      // The one that is shown is at its beginning at once: nobody sees its end before.
-      if (change.lesson && change.lesson === this.#bench.settings.lesson) this.#bench.playback.seek(0);
-      else if (change.lesson) await this.#replays.lesson(change.lesson);
-      else await this.configure({ lesson: null });
+    const { replays, missing, engines } = this.#bench;
+    if (replays || missing !== null) {
+      await this.#replays.begin(change);
       return;
     }
     await this.#bench.cancel();

@@ -22,6 +22,10 @@ export class Workbench {
   readonly state: WritableState;
   readonly engines: Engines;
   readonly playback: Playback;
+  /** Why engines cannot run here; null: they can. */
+  missing: string | null = null;
+  /** Engines are in modes and numbers of a measurement's own. */
+  measures = false;
   readonly #originMs = systemClock.now();
   /** What runs now; null while the next thing can begin. */
   #task: Task | null = null;
@@ -93,8 +97,9 @@ export class Workbench {
 
   /** In a replay nothing can be changed: says so. */
   refusesChange(): boolean {
-    if (!this.replays) return false;
-    this.note('info', 'This is a recording: it can be played, paused and searched, but not changed.');
+    if (!this.replays && this.missing === null) return false;
+    const recorded = 'This is a recording: it can be played, paused and searched, but not changed.';
+    this.note('info', this.replays ? recorded : this.missing!);
     return true;
   }
 

@@ -262,6 +262,26 @@ describe('what was told', () => {
     expect(state.settings.value).toMatchObject({ speed: '4/1', projector: false, mode: 'unidirectional' });
   });
 
+  it('has at each place the settings of then, whichever way somebody came there', () => {
+    const settings = (atMs: number, mode: string): SessionEvent => {
+      return { kind: 'settings', atMs, settings: { mode } };
+    };
+    const second = turn2[0]!.atMs;
+    const recorded = [
+      settings(0, 'bidirectional'),
+      ...turn1,
+      settings(second - 1, 'unidirectional'),
+      ...turn2,
+    ];
+    const { playback, state } = playing('live');
+    playback.load(recordingOf(recorded, 'two modes'));
+    playback.seek(1e9);
+    expect(state.settings.value.mode).toBe('unidirectional');
+    playback.seek(firstToken);
+    expect(state.turns.value).toHaveLength(1);
+    expect(state.settings.value.mode).toBe('bidirectional');
+  });
+
   it('is not what is in force: settings stay while the last turn is searched', () => {
     const { state, playback, tell } = playing('live');
     for (const event of turn1) tell(event);
@@ -281,19 +301,6 @@ describe('what was told', () => {
   });
 });
 
-describe('a timeline', () => {
-  it('has spans at the time at which they began, though they are told later', () => {
-    const timeline = new Timeline();
-    for (const event of events) timeline.add(event);
-    let last = 0;
-    for (let i = 0; i < timeline.length; i++) {
-      const at = timeline.shownMs(timeline.at(i)!);
-      expect(at).toBeGreaterThanOrEqual(last);
-      last = at;
-    }
-    expect(timeline.endMs).toBeLessThanOrEqual(end);
-  });
-});
 describe('once nothing more is kept', () => {
   it('turns are shown as they happen, to their end, and nobody goes back', () => {
     const { state, tell } = playing('slow');
@@ -311,3 +318,16 @@ describe('once nothing more is kept', () => {
   });
 });
 
+describe('a timeline', () => {
+  it('has spans at the time at which they began, though they are told later', () => {
+    const timeline = new Timeline();
+    for (const event of events) timeline.add(event);
+    let last = 0;
+    for (let i = 0; i < timeline.length; i++) {
+      const at = timeline.shownMs(timeline.at(i)!);
+      expect(at).toBeGreaterThanOrEqual(last);
+      last = at;
+    }
+    expect(timeline.endMs).toBeLessThanOrEqual(end);
+  });
+});

@@ -162,6 +162,14 @@ it('what is said of a file that is no recording goes when one is loaded', async 
   expect(state.notes.value).toEqual([]);
 });
 
+it('a recording that is of no lesson is not shown as that of the lesson in which it was loaded', async () => {
+  const { state, actions } = await open('#lesson=3&model=tiny');
+  await actions.loadRecording(asFile());
+  expect(state.settings.value.lesson).toBeNull();
+  await actions.endReplay();
+  expect(state.settings.value.lesson).toBe(3);
+});
+
 it('a lesson runs on engines, though a recording was looked at', async () => {
   const { state, actions } = await open('#turns=0');
   await actions.loadRecording(asFile());
