@@ -45,7 +45,9 @@ export class Changes {
     }
     if (this.#bench.refusesChange()) return;
     this.#bench.setSettings(settings);
-    if (!anew && engines.canChangeTo(settings) && differInCount(before, settings)) {
+    // A measurement counts on its engines, and sets them itself: it is stopped.
+    const goOn = !anew && !this.#bench.measures;
+    if (goOn && engines.canChangeTo(settings) && differInCount(before, settings)) {
       await this.#scale(before);
       return;
     }
@@ -114,6 +116,15 @@ export class Changes {
           );
       },
     );
+  }
+
+  /** New engines with the same settings: the model of this name has other files now, or may be had now. Nothing is taken along. */
+  async rebuild(): Promise<void> {
+    await this.#inTurn(async () => {
+      await this.#bench.cancel();
+      await this.#talk.forget();
+      await this.#bench.startEngines(this.#bench.settings);
+    });
   }
 
   /** Removes what the store keeps in this browser's files. */

@@ -206,8 +206,12 @@ class PageActions implements SessionActions {
     try {
       const { shelf } = this.#bench.engines;
       const model = 'url' in source ? modelUrl(source.url) : shelf.drop(source.name, source.files);
+      const known = model === this.#bench.settings.model;
       // A model of random weights and one that talks have different things to be asked.
       await this.configure({ model, turns: 0 });
+      // Of the same name: what was dropped has other files, and what could not be had is asked for again.
+      if (known && ('files' in source || this.state.status.value.phase === 'failed'))
+        await this.#changes.rebuild();
     } catch (error) {
       this.#bench.note('warning', messageOf(error));
     }
@@ -250,9 +254,11 @@ class PageActions implements SessionActions {
     const { engines, settings } = bench;
     const tools = { emit: bench.emit.bind(bench), now: () => bench.nowMs() };
     await bench.exclusive(message, async (signal) => {
+      bench.measures = true;
       try {
         await run({ engines, settings, signal, ...tools });
       } finally {
+        bench.measures = false;
         await engines.configure(settings);
         // What was measured went over the same engines: the conversation gets its KV back.
         bench.status('busy', 'Computing the conversation again, which the measurement pushed out');

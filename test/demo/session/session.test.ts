@@ -213,6 +213,34 @@ it('changes that come at once are made one after the other: what is shown is wha
   expect(state.settings.value.model).toBe('tiny');
 });
 
+it('an address of a model that could not be had is asked again; there it is not fetched twice', async () => {
+  engines.broken = true;
+  const url = 'https://host/model';
+  const { state, actions } = await open(`#turns=0&model=${encodeURIComponent(url)}`);
+  expect(state.status.value.phase).toBe('failed');
+  engines.broken = false;
+  await actions.loadModel({ url });
+  expect(state.status.value.phase).toBe('ready');
+  await actions.loadModel({ url });
+  expect(engines.started).toEqual([url, url]);
+});
+
+it('files that are dropped are the model from then on, though those before had its name', async () => {
+  const { actions } = await open('#turns=0&model=tiny');
+  for (const _ of [1, 2]) await actions.loadModel({ name: 'the dropped files', files: [] });
+  expect(engines.started).toEqual(['tiny', 'the dropped files', 'the dropped files']);
+});
+
+it('a measurement ends where an engine is added: it would have set the engines back', async () => {
+  const { state, actions } = await open('#turns=0&model=tiny');
+  const stalled = actions.runStall();
+  await vi.waitFor(() => expect(state.status.value.phase).toBe('busy'));
+  await actions.configure({ decode: 2 });
+  await stalled;
+  expect(state.settings.value.decode).toBe(2);
+  expect(engines.set.at(-1)!.decode).toBe(2);
+});
+
 it('all that an address cannot mean is said, in one note', async () => {
   const { state } = await open('#turns=0&mode=a&threshold=b&link=c&dBlocks=d&seed=e');
   const [note, ...others] = state.notes.value;
