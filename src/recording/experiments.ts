@@ -56,6 +56,11 @@ export const crossoverSchema = z.strictObject({
   done: count.describe('Measurements made.'),
   total: count,
   crossoverTokens: z.number().nullable().describe('Where the two lines cross; null when they do not.'),
+  link: z
+    .string()
+    .nullable()
+    .exactOptional()
+    .describe('The modelled link between D and P; null: none. Left out: nobody knows.'),
   running: z.boolean(),
   error: z.string().nullable(),
 });

@@ -15,6 +15,7 @@ interface Served {
 export class RecordedRace {
   readonly #emit: (event: SessionEvent) => void;
   readonly #started = new Map<string, TurnStarted>();
+  #link: string | null = null;
   readonly #served = { bidirectional: new Map<string, Served>(), unidirectional: new Map<string, Served>() };
 
   constructor(emit: (event: SessionEvent) => void) {
@@ -22,6 +23,7 @@ export class RecordedRace {
   }
 
   hear(event: SessionEvent): void {
+    if (event.kind === 'machine') this.#link = event.machine.link?.name ?? null;
     if (event.kind === 'turn_started') this.#started.set(event.turnId, event);
     if (event.kind !== 'turn_ended') return;
     const started = this.#started.get(event.turnId);
@@ -52,7 +54,8 @@ export class RecordedRace {
     });
     points.sort((a, b) => a.tokens - b.tokens);
     const total = 2 * points.length;
-    return { points, done: total, total, crossoverTokens: null, running: false, error: null };
+    const link = this.#link;
+    return { points, done: total, total, crossoverTokens: null, link, running: false, error: null };
   }
 }
 

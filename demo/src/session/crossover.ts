@@ -35,7 +35,10 @@ export async function runCrossover({ engines, settings, signal, emit, now }: Mea
     const points = sizes.map((tokens) => {
       return { tokens, pullMs: middle('pullMs', tokens), recomputeMs: middle('recomputeMs', tokens) };
     });
-    const crossover: Crossover = { points, done, total, crossoverTokens: crossing(points), running, error };
+    const crossover: Crossover = {
+      ...{ points, done, total, crossoverTokens: crossing(points), running, error },
+      link: settings.link,
+    };
     emit({ kind: 'crossover', atMs: now(), crossover });
   };
   const begun = now();

@@ -111,12 +111,10 @@ export function clearState(state: WritableState): void {
   batch(() => {
     state.machine.value = null;
     clearEngines(state);
-    const { transfers, storeTransfers, turns, spans, notes } = state;
-    for (const list of [transfers, storeTransfers, turns, spans, notes]) list.value = [];
+    clearMeasured(state);
+    const { turns, spans, notes } = state;
+    for (const list of [turns, spans, notes]) list.value = [];
     state.beganMs.value = Number.NEGATIVE_INFINITY;
-    state.race.value = null;
-    state.stall.value = null;
-    state.crossover.value = null;
   });
 }
 
@@ -149,6 +147,14 @@ export function clearEngines(state: WritableState): void {
     state.engines.value = new Map();
     state.store.value = null;
     state.slabs.value = new Map();
+  });
+}
+
+/** What was measured on engines that others take the place of, perhaps with another model. */
+export function clearMeasured(state: WritableState): void {
+  batch(() => {
+    for (const list of [state.transfers, state.storeTransfers]) list.value = [];
+    for (const made of [state.race, state.stall, state.crossover]) made.value = null;
   });
 }
 

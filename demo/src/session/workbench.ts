@@ -11,7 +11,7 @@ import { Engines } from './engines.ts';
 import { fromHash, toHash } from './hash.ts';
 import { Playback } from './playback.ts';
 import { defaultSettings, type Settings } from './settings.ts';
-import { clearEngines, createState, type WritableState } from './state.ts';
+import { clearEngines, clearMeasured, createState, type WritableState } from './state.ts';
 
 interface Task {
   abort: AbortController;
@@ -95,7 +95,7 @@ export class Workbench {
     return { ...base, speed, projector };
   }
 
-  /** In a replay nothing can be changed: says so. */
+  /** Where no engines run nothing can be changed: says so. */
   refusesChange(): boolean {
     if (!this.replays && this.missing === null) return false;
     const recorded = 'This is a recording: it can be played, paused and searched, but not changed.';
@@ -109,6 +109,7 @@ export class Workbench {
       try {
         this.playback.forget();
         clearEngines(this.state);
+        clearMeasured(this.state);
         this.emit({ kind: 'settings', atMs: this.nowMs(), settings: { ...settings } });
         await this.engines.start(settings);
         await then();

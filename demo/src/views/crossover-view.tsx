@@ -90,6 +90,7 @@ export function CrossoverView({ session: { state, actions } }: { session: Sessio
     <section class="panel crossover" aria-label="Where pulling begins to win">
       <div class="panel-head">
         <h2>Where pulling begins to win</h2>
+        {crossover?.link && <span class="tag">over a modelled link</span>}
         {!recorded && (
           <button
             type="button"
@@ -144,6 +145,9 @@ export function CrossoverView({ session: { state, actions } }: { session: Sessio
       {fetched === 'lost' && <p class="problem">The chart could not be fetched: reload the page.</p>}
       {crossover?.error && <p class="problem">{crossover.error}</p>}
       <p class="crossover-verdict">{inWords(points, threshold.value)}</p>
+      {!recorded && points.length > 0 && crossover?.link !== state.settings.value.link && (
+        <p class="quiet-text">The link is another one now: measure again.</p>
+      )}
       <PointTable points={points} threshold={threshold.value} />
     </section>
   );

@@ -6,7 +6,7 @@ import { crossover as crossing } from './crossover-math.ts';
 import { type Direction, directionOf } from './direction.ts';
 import { ms, plural, rate, times } from './format.ts';
 import { measured, movedMs } from './measured.ts';
-import { shownStages } from './stage-names.ts';
+import { isModelled } from './stage-names.ts';
 import { verdictOf } from './verdict.ts';
 
 export interface NumberRow {
@@ -37,6 +37,7 @@ function measuredRows({ machine, turns, transfers, race, crossover }: NumberFact
   const own = turns.filter(isConversation).flatMap(({ result }) => result ?? []);
   const tpot = own.findLast(({ tpot_ms }) => tpot_ms !== null)?.tpot_ms ?? null;
   const crossed = crossing(measured(crossover));
+  const overLink = crossover?.link ? MODELLED : '';
   const ready = race && race.pull.ttftMs !== null && race.recompute.ttftMs !== null ? race : null;
   const ratio = ready ? ready.recompute.ttftMs! / ready.pull.ttftMs! : null;
   const raced = (lane: RaceLane): string => ms(lane.ttftMs!) + (isModelled(lane) ? MODELLED : '');
@@ -78,21 +79,19 @@ function measuredRows({ machine, turns, transfers, race, crossover }: NumberFact
       value:
         crossed === null
           ? null
-          : typeof crossed === 'number'
-            ? `${Math.round(crossed)} tokens`
-            : crossed === 'always'
-              ? 'the shortest length measured'
-              : 'no length measured',
+          : `${
+              typeof crossed === 'number'
+                ? `${Math.round(crossed)} tokens`
+                : crossed === 'always'
+                  ? 'the shortest length measured'
+                  : 'no length measured'
+            }${overLink}`,
       how: 'measure where pulling begins to win',
     },
   ];
 }
 
 const MODELLED = ', modelled link';
-
-/** A part of its time was not measured. */
-const isModelled = ({ stagesMs }: RaceLane): boolean =>
-  shownStages(stagesMs).some(({ modelled }) => modelled);
 
 function speedOf(transfers: readonly TransferView[], direction: Direction): string | null {
   const last = transfers.findLast(

@@ -37,6 +37,10 @@ export interface ShownStage {
   modelled: boolean;
 }
 
+/** A part of its time was not measured. */
+export const isModelled = ({ stagesMs }: { stagesMs: Readonly<Record<string, number>> }): boolean =>
+  shownStages(stagesMs).some(({ modelled }) => modelled);
+
 /** Parts of a turn that took time, in the order in which they come; what a modelled link took follows its copy. */
 export function shownStages(stagesMs: Readonly<Record<string, number>>): ShownStage[] {
   const order = ['load', ...STAGE_PARTS].flatMap((part) => [part, part + LINK]);

@@ -6,6 +6,7 @@ import type { Mode, Race, Stall, Status, TransferView, TurnView } from '../sessi
 import { ms, plural, rate, times } from './format.ts';
 import { MODES } from './modes.ts';
 import { plainly } from './plain-words.ts';
+import { isModelled } from './stage-names.ts';
 import { stallVerdict } from './stall.ts';
 import { sameAnswer, verdictOf } from './verdict.ts';
 
@@ -276,11 +277,12 @@ function raceStory({ race, turns, status, beganMs }: StoryFacts): Story | null {
     };
   }
   const [pull, recompute] = [race.pull.ttftMs!, race.recompute.ttftMs!];
+  const modelled = isModelled(race.pull);
   if (verdict.winner === 'pull') {
     return {
       tone: 'pull',
       headline: `Pulling back saved ${ms(verdict.marginMs)}`,
-      detail: `Same turn, ${sameAnswer(race) ? 'same answer' : 'but not the same answer'}: first token after ${ms(pull)} with ${tokens} pulled, ${ms(recompute)} with them computed again (${times(recompute / pull)}).${runsOf(race)}${status.phase === 'recorded' ? '' : ' Now you: ask about what it said.'}`,
+      detail: `Same turn, ${sameAnswer(race) ? 'same answer' : 'but not the same answer'}: first token after ${ms(pull)} with ${tokens} pulled${modelled ? ' over a modelled link' : ''}, ${ms(recompute)} with them computed again (${times(recompute / pull)}).${runsOf(race)}${status.phase === 'recorded' ? '' : ' Now you: ask about what it said.'}`,
     };
   }
   return {
@@ -289,7 +291,7 @@ function raceStory({ race, turns, status, beganMs }: StoryFacts): Story | null {
       verdict.winner === 'neither'
         ? 'No difference between pulling and computing'
         : `Pulling back cost ${ms(verdict.marginMs)} here`,
-    detail: `First token after ${ms(pull)} with ${tokens} pulled, ${ms(recompute)} with them computed again.${runsOf(race)} On this machine, at this length, copying is ${verdict.winner === 'neither' ? 'no faster' : 'the slower way'}.`,
+    detail: `First token after ${ms(pull)} with ${tokens} pulled, ${ms(recompute)} with them computed again.${runsOf(race)} ${modelled ? 'Over this modelled link' : 'On this machine'}, at this length, copying is ${verdict.winner === 'neither' ? 'no faster' : 'the slower way'}.`,
   };
 }
 

@@ -231,6 +231,14 @@ it('files that are dropped are the model from then on, though those before had i
   expect(engines.started).toEqual(['tiny', 'the dropped files', 'the dropped files']);
 });
 
+it('what was measured with a model is not shown beside another one', async () => {
+  const { state, actions } = await open('#turns=0&model=tiny');
+  await actions.runCrossover();
+  expect(state.crossover.value).not.toBeNull();
+  await actions.configure({ model: 'nano' });
+  expect(state.crossover.value).toBeNull();
+});
+
 it('a measurement ends where an engine is added: it would have set the engines back', async () => {
   const { state, actions } = await open('#turns=0&model=tiny');
   const stalled = actions.runStall();

@@ -42,6 +42,12 @@ describe('the class’s numbers', () => {
     expect(modelled.map(({ value }) => value)).toContain('38 ms, modelled link');
     expect(modelled.map(({ value }) => value)).toContain('3.58×, modelled link');
     expect(modelled.map(({ value }) => value)).toContain('136 ms');
+    const overLink = { ...state.crossover.value!, link: '40e3,5ms' };
+    const far = numberRows({
+      ...{ machine: null, turns: [], transfers: [], race: null, recorded: false },
+      crossover: overLink,
+    });
+    expect(far.map(({ value }) => value)).toContain('29 tokens, modelled link');
     const of1 = state.transfers.value.map((one) => ({ ...one, pairs: one.pairs.slice(0, 1) }));
     const facts = { machine: null, turns: [], transfers: of1, race: null, crossover: null, recorded: false };
     expect(asMarkdown(numberRows(facts), false)).toContain('(1 block in 14 ms)');

@@ -105,7 +105,23 @@ describe('the headline', () => {
   it('says what the race showed, gain or loss', () => {
     expect(told([...turn1, ...turn2, raceEvent]).headline).toBe('Pulling back saved 98 ms');
     const lost = { ...raceEvent, race: withTimes(200, 50) } as SessionEvent;
-    expect(told([...turn1, ...turn2, lost]).headline).toBe('Pulling back cost 150 ms here');
+    expect(told([...turn1, ...turn2, lost])).toMatchObject({
+      headline: 'Pulling back cost 150 ms here',
+      detail: expect.stringContaining('On this machine, at this length, copying is the slower way'),
+    });
+  });
+
+  it('blames no machine for a modelled link', () => {
+    for (const [pullMs, ms] of [
+      [200, 50],
+      [50, 200],
+    ] as const) {
+      const { pull, ...raced } = withTimes(pullMs, ms);
+      const race = { ...raced, pull: { ...pull, stagesMs: { pull: 10, pull_link: 190 } } };
+      const { detail } = told([...turn1, ...turn2, { ...raceEvent, race } as SessionEvent]);
+      expect(detail).toMatch(/modelled link/);
+      expect(detail).not.toContain('On this machine');
+    }
   });
 
   it('asks for a question where one can be asked', () => {
