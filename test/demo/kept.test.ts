@@ -86,6 +86,24 @@ describe('a conversation', () => {
     await page.evaluate('kvferry.actions.point(null)');
   });
 
+  test('counts down how long a block is held yet, though nothing else happens', async () => {
+    const { page } = opened;
+    await begin('{ ttl: 60 }');
+    await ask(page, 'My name is Ada.');
+    const isHeld = ({ heldUntilMs }: { heldUntilMs: number | null }) => heldUntilMs !== null;
+    await until(page, `state.drawn.decode.value.blocks.value.some(${isHeld})`);
+    const id = await page.evaluate(`kvferry.state.drawn.decode.value.blocks.value.findIndex(${isHeld})`);
+    await page.evaluate(`kvferry.actions.point({ at: 'block', role: 'decode', id: ${id} })`);
+    const held = () => page.locator('#block-inspector dd', { hasText: 'longer' }).innerText();
+    const aloud = () => page.locator('#block-inspector [aria-live]').innerText();
+    const [before, said] = [await held(), await aloud()];
+    await expect.poll(held).not.toBe(before);
+    // Who listens is not told each second.
+    expect(await aloud()).toBe(said);
+    await page.evaluate('kvferry.actions.point(null)');
+    await begin('{ ttl: 480 }');
+  });
+
   test('follows its newest turn after a question that fills the view', async () => {
     const { page } = opened;
     await ask(page, 'word '.repeat(60).trim());

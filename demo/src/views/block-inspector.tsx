@@ -11,6 +11,7 @@ import {
   whoseInWords,
 } from './describe-block.ts';
 import { isFromStore, madeFrom } from './sources.ts';
+import { useSeconds } from './use-frames.ts';
 
 interface Props {
   at: ReadonlySignal<Pointed | null>;
@@ -30,13 +31,7 @@ export function BlockInspector({ at, state }: Props) {
   return (
     <div class="inspector" id="block-inspector">
       {pointed?.at === 'block' && shown ? (
-        <BlockDetails
-          role={pointed.role}
-          block={shown}
-          nowMs={state.nowMs()}
-          stored={stored}
-          madeFrom={other}
-        />
+        <Counting role={pointed.role} block={shown} nowMs={state.nowMs} stored={stored} madeFrom={other} />
       ) : word ? (
         <p class="inspector-title">{word}</p>
       ) : (
@@ -52,6 +47,11 @@ export function BlockInspector({ at, state }: Props) {
       </p>
     </div>
   );
+}
+
+/** How long it is held yet goes on, though nothing else changes; said aloud it is once. */
+function Counting({ nowMs, ...details }: Omit<DetailsProps, 'nowMs'> & { nowMs: () => number }) {
+  return <BlockDetails {...details} nowMs={useSeconds(details.block.heldUntilMs !== null, nowMs)} />;
 }
 
 /** Where a word lies, in both engines. */

@@ -4,6 +4,7 @@ import { AsTable } from './as-table.tsx';
 import { DataTable } from './data-table.tsx';
 import { holdInWords, letterOf, type Stored, stateInWords, whoseInWords } from './describe-block.ts';
 import { isFromStore } from './sources.ts';
+import { useSeconds } from './use-frames.ts';
 
 export function BlockTable({ state }: { state: SessionState }) {
   return (
@@ -16,10 +17,10 @@ export function BlockTable({ state }: { state: SessionState }) {
 
 function Table({ state, engine: role }: { state: SessionState; engine: Role }) {
   const blocks = state.drawn[role].value?.blocks.value ?? [];
+  const held = blocks.some(({ heldUntilMs }) => heldUntilMs !== null);
+  const nowMs = useSeconds(held, state.nowMs);
   const stored = (id: number) => isFromStore(state, role, id);
-  return (
-    <BlockRows role={role} name={letterOf(role)} blocks={blocks} nowMs={state.nowMs()} stored={stored} />
-  );
+  return <BlockRows role={role} name={letterOf(role)} blocks={blocks} nowMs={nowMs} stored={stored} />;
 }
 
 export function BlockRows(props: {

@@ -1,4 +1,4 @@
-/** The session's clock as a signal that moves with each frame while something runs, and stands still otherwise. */
+/** The session's clock for views: it moves with each frame, or each second, while something runs, and stands still otherwise. */
 import { type ReadonlySignal, useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 
@@ -14,4 +14,18 @@ export function useNow(running: boolean, nowMs: () => number): ReadonlySignal<nu
     return () => cancelAnimationFrame(pending);
   }, [running, nowMs, now]);
   return now;
+}
+
+/** The clock for what counts down in words, as long as there is such a thing. */
+export function useSeconds(counts: boolean, nowMs: () => number): number {
+  const ticks = useSignal(0);
+  useEffect(() => {
+    if (!counts) return;
+    const timer = setInterval(() => {
+      ticks.value++;
+    }, 1000);
+    return () => clearInterval(timer);
+  }, [counts, ticks]);
+  ticks.value;
+  return nowMs();
 }
