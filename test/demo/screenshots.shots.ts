@@ -88,7 +88,10 @@ const views: View[] = [
 function walked(number: number) {
   return async (page: Page) => {
     await walkStep(page, lessons[number - 1]!, 0);
-    await until(page, "state.status.value.phase === 'ready' || !state.time.value.playing");
+    await until(
+      page,
+      "state.status.value.phase === 'ready' || (state.replay.value && !state.time.value.playing)",
+    );
   };
 }
 
@@ -133,7 +136,11 @@ test('screenshots', async () => {
       const { page } = await openPage(browser, `${served.url}${hash}`, SIZES[0]);
       if (fleet !== undefined) await simulated(page, fleet);
       else if (webgpu === false) await until(page, "state.status.value.phase === 'recorded'");
-      else await untilReady(page);
+      else {
+        // Engines are ready before what is played by itself begins.
+        await until(page, 'state.turns.value.length >= state.settings.value.turns');
+        await untilReady(page);
+      }
       await go?.(page);
       for (const size of SIZES) {
         await page.setViewportSize(size);
