@@ -8,7 +8,6 @@ import { ConfigError } from '../errors.ts';
 import { kvCacheSpecs, kvGroups, kvPageBytes } from '../model/kv-groups.ts';
 import type { Architecture } from '../model/types.ts';
 import { PIECE_BYTES, weightBytesADispatch } from '../model/weight-sizes.ts';
-import { type AutoscaleChoice, autoscalerOf } from '../router/autoscale/registry.ts';
 import { WAIT_30S } from '../router/scaling/drain.ts';
 import { parseLink } from '../transport/link.ts';
 import { type FleetOptions, fleetOf } from './seats.ts';
@@ -185,26 +184,4 @@ function connector(config: RunConfig): ConnectorConfig {
         }
       : { composition: composition ?? 'first-hit', names },
   };
-}
-
-/** null: nobody decides but who asks. Throws ConfigError. */
-export function autoscaleChoice(config: RunConfig): AutoscaleChoice | null {
-  const { autoscale: name, autoscaleConfig, autoscaleInterval } = config;
-  if (name === null) return null;
-  const { rolesets } = fleetOf(config);
-  if (rolesets.length > 1)
-    throw new ConfigError(
-      `--autoscale does not know which of ${rolesets.length} rolesets to scale: give a fleet of one, or scale by POST /fleet/scale`,
-    );
-  const choice = {
-    name,
-    parameters: autoscaleConfig ?? {},
-    intervalMs: autoscaleInterval,
-    bounds: {
-      prefill: { min: config.minPrefill, max: config.maxPrefill },
-      decode: { min: config.minDecode, max: config.maxDecode },
-    },
-  };
-  autoscalerOf(choice);
-  return choice;
 }

@@ -1,7 +1,8 @@
 /** `kvferry serve`: P, D and the router on HTTP ports, until a signal. */
 import type { RunConfig, RunKey } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
-import { autoscaleChoice, clusterOptions } from '../../fleet/from-config.ts';
+import { autoscaleChoice } from '../../fleet/autoscale-choice.ts';
+import { clusterOptions } from '../../fleet/from-config.ts';
 import { fleetOf } from '../../fleet/seats.ts';
 import { createLog, type ExplainingLog } from '../../server/log.ts';
 import type { RunningServer, ServerOptions } from '../../server/serve.ts';

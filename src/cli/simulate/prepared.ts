@@ -1,6 +1,6 @@
 /** All that a simulation of a user's needs, from its settings alone: the same in every thread. */
 import type { RunConfig } from '../../config/run.ts';
-import { autoscaleChoice } from '../../fleet/from-config.ts';
+import { autoscaleChoice } from '../../fleet/autoscale-choice.ts';
 import { requestsOf } from '../../lab/multiturn/clients.ts';
 import type { Architecture } from '../../model/types.ts';
 import type { SimulationCosts } from '../../simulate/costs/types.ts';

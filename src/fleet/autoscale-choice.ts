@@ -1,0 +1,27 @@
+/** Who scales a fleet, from a user's configuration. Apart from the rest of it: the page's engines are scaled by hand. */
+import type { RunConfig } from '../config/run.ts';
+import { ConfigError } from '../errors.ts';
+import { type AutoscaleChoice, autoscalerOf } from '../router/autoscale/registry.ts';
+import { fleetOf } from './seats.ts';
+
+/** null: nobody decides but who asks. Throws ConfigError. */
+export function autoscaleChoice(config: RunConfig): AutoscaleChoice | null {
+  const { autoscale: name, autoscaleConfig, autoscaleInterval } = config;
+  if (name === null) return null;
+  const { rolesets } = fleetOf(config);
+  if (rolesets.length > 1)
+    throw new ConfigError(
+      `--autoscale does not know which of ${rolesets.length} rolesets to scale: give a fleet of one, or scale by POST /fleet/scale`,
+    );
+  const choice = {
+    name,
+    parameters: autoscaleConfig ?? {},
+    intervalMs: autoscaleInterval,
+    bounds: {
+      prefill: { min: config.minPrefill, max: config.maxPrefill },
+      decode: { min: config.minDecode, max: config.maxDecode },
+    },
+  };
+  autoscalerOf(choice);
+  return choice;
+}
