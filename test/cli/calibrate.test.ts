@@ -158,6 +158,16 @@ describe('kvferry run with a policy and audits', () => {
     return world;
   };
 
+  it('takes the profile by the command that calibrate printed, whatever it was measured with', async () => {
+    const { world } = await kvferry(
+      'calibrate c.json --link 10e6,40ms --block-size 32 --kv-dtype f32 --layout layer-pieces',
+    );
+    const [, command] = /wrote c\.json:\n([\s\S]*)$/.exec(world.out())!;
+    const words = command!.replaceAll('\\\n', ' ').trim().split(/\s+/).slice(1);
+    expect(await main([...words, '--turns', '3'], world.deps)).toBe(0);
+    expect(world.clusters.at(-1)!.settings.connector.nixl.costProfile).toMatchObject({ block_size: 32 });
+  });
+
   it('takes the profile of this machine', async () => {
     const world = await withProfile();
     const { code } = await kvferry('run --turns 3 --pull-policy cost-aware --cost-profile c.json', world);

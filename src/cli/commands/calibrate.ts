@@ -1,6 +1,6 @@
 /** `kvferry calibrate`: what pulling and prefilling cost here, the threshold that follows, and a profile for the cost-aware policy. */
 import type { CostProfile } from '../../config/cost-profile.ts';
-import type { RunConfig } from '../../config/run.ts';
+import { isUnusual, optionName, type RunConfig, type RunKey } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import { clusterOptions, forMeasuring } from '../../fleet/from-config.ts';
 import { countEngines } from '../../fleet/options.ts';
@@ -122,7 +122,7 @@ async function calibrateCommand(
     if (file !== undefined) {
       tables.write('\n');
       const use = 'run --pull-policy cost-aware --cost-profile';
-      tellUse(file, { use, model: config.model }, tables);
+      tellUse(file, { use, model: config.model, settings: asMeasured(config) }, tables);
     }
     if (config.costsOut !== null)
       await tellingWhatIsLost(
@@ -194,12 +194,27 @@ async function simulationCosts(
 }
 
 /** That it was written, and the command that takes it: for that model alone, unless null. */
-function tellUse(file: string, { use, model }: { use: string; model: string | null }, out: Output): void {
+function tellUse(
+  file: string,
+  { use, model, settings = [] }: { use: string; model: string | null; settings?: readonly string[] },
+  out: Output,
+): void {
   // What looks like no file would be taken for a name of costs.
   const path = /[./\\]/.test(file) ? file : `./${file}`;
-  const command = `kvferry ${use} ${quote(path)}${model === null ? '' : ` --model ${quote(model)}`}`;
+  const words = [`kvferry ${use} ${quote(path)}`, ...(model === null ? [] : [`--model ${quote(model)}`])];
+  const command = [...words, ...settings].join(' ');
   for (const line of [`wrote ${file}:`, ...commandLines(command)]) out.write(`${line}\n`);
 }
+
+/** A profile that was measured with other ones is refused. */
+const OF_A_PROFILE: readonly RunKey[] = [
+  ...(['adapter', 'weightDtype', 'kvDtype', 'link', 'blockSize', 'layout', 'allFullKv'] as const),
+];
+
+const asMeasured = (config: RunConfig): string[] =>
+  OF_A_PROFILE.filter((key) => isUnusual(key, config)).map((key) =>
+    config[key] === true ? optionName(key) : `${optionName(key)} ${quote(String(config[key]))}`,
+  );
 
 const byBytes = ({ fixed_ms, ms_per_byte }: NonNullable<CostProfile['store']>['load']) => {
   return { fixed_ms, ms_per_byte };
