@@ -32,6 +32,7 @@ import {
   hasStore,
   isStreamed,
   keptBelow,
+  pulledNothingFromD,
   STREAMED,
   savings,
   storeUse,
@@ -84,6 +85,7 @@ function headline(report: Report): string {
     return `${report.runs.map(({ mode }) => mode).join(', ')}: how it went`;
   if (report.runs.every(({ summary }) => summary.pulled_tokens === 0))
     return 'Nothing was pulled: both ways did the same work';
+  if (pulledNothingFromD(report)) return 'Nothing was pulled from D: both ways did the same work';
   return {
     ahead: `Pulling KV back from D brings the first token ${gain.ratio.toFixed(2)}x sooner`,
     behind: `Here pulling KV back loses: the first token comes ${(1 / gain.ratio).toFixed(2)}x later`,
@@ -94,7 +96,7 @@ function headline(report: Report): string {
 function sideBySide(report: Report): Section {
   const sentences = [savings(report), windowSavings(report.windows), storeUse(report)];
   const sentence = sentences.filter((one) => one !== null).join(' ');
-  const figures = keptBelow(report) ? null : keyFigures(report);
+  const figures = keptBelow(report) || pulledNothingFromD(report) ? null : keyFigures(report);
   return {
     title: 'Side by side',
     ...(sentence ? { intro: sentence } : {}),

@@ -40,6 +40,8 @@ export function savings(report: Report): string | null {
   }
   const kept = keptBelow(report);
   if (kept) return kept;
+  if (pulledNothingFromD(report))
+    return 'Nothing was pulled from D: in both modes P loaded from the store or computed, so bidirectional and unidirectional did the same work.';
   const before = formatMs(mean('unidirectional'));
   const after = formatMs(mean('bidirectional'));
   const verdict = {
@@ -53,6 +55,10 @@ export function savings(report: Report): string | null {
     `${link ? `, ${THROTTLED}: ${link.name}` : ''}.`
   );
 }
+
+/** Whatever a store gave. */
+export const pulledNothingFromD = ({ runs }: Report): boolean =>
+  runs.every(({ summary }) => summary.bytes_d_to_p === 0);
 
 /** Where a later mode found below the store what the ones before it had saved: its times are another work's. */
 export function keptBelow({ config, runs }: Report): string | null {

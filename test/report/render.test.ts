@@ -88,6 +88,15 @@ describe('the page', () => {
     expect(piecesOf(report).filter(({ kind }) => kind === 'figures')).toEqual([]);
   });
 
+  test('what came from the store alone is no gain of pulling from D', async () => {
+    const report = await runReport();
+    for (const { summary } of report.runs) summary.bytes_d_to_p = 0;
+    expect(report.runs.at(-1)!.summary.pulled_tokens).toBeGreaterThan(0);
+    expect(savings(report)).toMatch(/^Nothing was pulled from D: .* did the same work\.$/);
+    expect(documentFor(report).headline).toBe('Nothing was pulled from D: both ways did the same work');
+    expect(piecesOf(report).filter(({ kind }) => kind === 'figures')).toEqual([]);
+  });
+
   test('by costs no threshold is to be lowered', async () => {
     const report = await runReport(undefined, { pullsNothing: true });
     expect(savings(report)).toContain('lower --threshold');
