@@ -52,6 +52,10 @@ function checkShippedFits(config: RunConfig, options: ClusterOptions): void {
   const { model, temperature, maxTokens } = config;
   const { prompt, answer } = SHIPPED_TOKENS;
   if (model !== 'recall' || temperature > 0 || maxTokens < answer) return;
+  if (prompt >= options.maxModelLen)
+    throw new ConfigError(
+      `the conversation has prompts of up to ${prompt} tokens and the context holds ${options.maxModelLen}: give --max-model-len ${prompt + 1} or more`,
+    );
   // The last token generated never gets KV.
   const most = Math.min(prompt + maxTokens, options.maxModelLen) - 1;
   const needed = { prefill: poolFor(prompt, options), decode: poolFor(most, options) };

@@ -251,6 +251,18 @@ describe('looking closer', () => {
   });
 });
 
+test.each(['10', '387'])(
+  'the shipped conversation is longer than a context of %s: found at the start',
+  async (tokens) => {
+    const world = fakeWorld();
+    expect(await main(['run', '--max-model-len', tokens], world.deps)).toBe(2);
+    expect(world.err()).toBe(
+      `kvferry: the conversation has prompts of up to 387 tokens and the context holds ${tokens}: give --max-model-len 388 or more\n`,
+    );
+    expect(world.clusters).toEqual([]);
+  },
+);
+
 describe('Ctrl-C', () => {
   test('ends the engines and exits 130, even when nothing answers', async () => {
     const world = fakeWorld({ hangs: true });
