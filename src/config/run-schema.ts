@@ -173,12 +173,14 @@ const junit = {
   }),
 };
 
+const wantedAssertion = "a comparison, such as 'comparison.tokens_identical == true'";
+
 /** What is asked of a report. */
 const outputs = {
   assert: z
     .preprocess(
       (value) => (typeof value === 'string' ? [value] : value),
-      z.array(z.string().min(1), { error: "a comparison, such as 'comparison.tokens_identical == true'" }),
+      z.array(z.string({ error: wantedAssertion }).min(1, wantedAssertion), { error: wantedAssertion }),
     )
     .default([])
     .meta({
@@ -201,11 +203,13 @@ const recording = {
   }),
 };
 
+const wantedJson = 'true, false or the name of a file';
+
 const general = {
   json: z
     .preprocess(
       (value) => (value === 'true' ? true : value === 'false' ? false : value),
-      z.union([z.boolean(), z.string().min(1)], { error: 'true, false or the name of a file' }),
+      z.union([z.boolean(), z.string().min(1, wantedJson)], { error: wantedJson }),
     )
     .default(false)
     .meta({

@@ -44,6 +44,8 @@ describe('--assert', () => {
     [['--assert', 'comparison.tokens_identical'], /is no operator/],
     [['--assert', 'baseline.worse == 0'], /names the baseline and there is none: give --baseline FILE/],
     [['--assert'], /--assert has no value/],
+    [['--assert', ''], /--assert is '': wanted a comparison, such as/],
+    [['--json='], /--json is '': wanted true, false or the name of a file; or leave it out/],
     [['--html', '/read-only/x.html'], /cannot write \/read-only\/x.html/],
     [['--markdown', '/read-only/x.md'], /cannot write \/read-only\/x.md/],
     [['--junit', '/read-only/x.xml'], /cannot write \/read-only\/x.xml/],
