@@ -16,12 +16,21 @@ describe('kvferry trace', () => {
     expect(await main(['trace', 'info', 't.jsonl', '--json', 'out.json'], world.deps)).toBe(0);
     expect(world.out()).toContain('t.jsonl: mooncake, 512 tokens a block.');
     expect(world.out()).toContain('3 requests in 2 conversations: 1 turn (33.3%) goes on after another');
+    expect(world.out().replaceAll('\n', ' ')).toMatch(
+      /A turn that goes on holds .* It comes 8 s after the one/,
+    );
     for (const line of world.out().split('\n')) expect(line.length).toBeLessThanOrEqual(80);
     expect(JSON.parse(world.files.get('out.json')!)).toMatchObject({
       requests: 3,
       follow_ups: 1,
       bad_lines: 0,
     });
+  });
+
+  it('info: thousands of tokens are told as in the table', async () => {
+    const world = fakeWorld({}, { 't.jsonl': row(0, [0, 1]) + row(8000, [0, 1, 2, 3, 4, 5]) });
+    expect(await main(['trace', 'info', 't.jsonl'], world.deps)).toBe(0);
+    expect(world.out().replaceAll('\n', ' ')).toContain('100 tokens that D generated and 1,948 new ones');
   });
 
   it('info: a trace of half a second is no second, and follows nobody', async () => {

@@ -32,10 +32,10 @@ export function traceSentences(summary: TraceSummary, format: TraceFormat): stri
         ? 'P lacks nothing'
         : `of what P lacks, ${formatPercent(follow_up.generated_share)} is on D (median)`;
     const gap = follow_up.gap_s
-      ? ` They come ${Math.round(follow_up.gap_s.p50)} s after it in the median, ${Math.round(follow_up.gap_s.p90)} s at p90.`
+      ? ` It comes ${Math.round(follow_up.gap_s.p50)} s after the one before in the median, ${Math.round(follow_up.gap_s.p90)} s at p90.`
       : '';
     found.push(
-      `Such a turn holds ${Math.round(follow_up.generated_tokens)} tokens that D generated and ${Math.round(follow_up.new_tokens)} new ones (means): ${lacks}.${gap}`,
+      `A turn that goes on holds ${formatCount(Math.round(follow_up.generated_tokens))} tokens that D generated and ${formatCount(Math.round(follow_up.new_tokens))} new ones (means): ${lacks}.${gap}`,
     );
   }
   if (blocks)
