@@ -2,6 +2,7 @@
 import { ConfigError, KvferryError, messageOf } from '../errors.ts';
 import { type CommandSpec, type Parsed, parseArguments } from './arguments.ts';
 import { type CliDeps, type CommandContext, EXIT, type ExitCode } from './deps.ts';
+import { Interrupted } from './interrupted.ts';
 import { printable, printableOutput } from './printable.ts';
 import { readSettings } from './settings.ts';
 import { unusualOptions } from './unused.ts';
@@ -33,7 +34,7 @@ export async function main(argv: readonly string[], world: CliDeps): Promise<Exi
   const stopListening = deps.onInterrupt(() => {
     if (interrupt.signal.aborted) deps.exitNow(EXIT.interrupted);
     deps.stderr.write('\ninterrupted: ending what runs (Ctrl-C again ends at once)\n');
-    interrupt.abort(new Error('interrupted'));
+    interrupt.abort(new Interrupted('interrupted'));
   });
   let cutShort: ExitCode = EXIT.interrupted;
   const stopWatching = deps.onOutputLost(() => {

@@ -8,6 +8,7 @@ import { DRAIN_MS, runFaults } from '../lab/faults/run.ts';
 import type { FaultReport, Violation } from '../lab/faults/types.ts';
 import { type CommandContext, EXIT, type ExitCode } from './deps.ts';
 import { commandLines, formatSeconds, plural, WIDTH, wrap } from './format.ts';
+import { tellingWhatIsLost } from './interrupted.ts';
 import { textOutput, writeJson } from './json-option.ts';
 import { createProgress } from './progress.ts';
 import { left, renderTable, styleOf } from './table.ts';
@@ -35,8 +36,9 @@ export async function verifyFaults(
   const begunMs = now();
   progress.begin('faults', faults);
   let report: FaultReport;
+  const over = { faults: 0, episodes: 0, violations: [] as readonly Violation[] };
   try {
-    report = await runFaults({
+    const breaking = runFaults({
       faults,
       seed: config.seed,
       kinds: FAULT_KINDS,
@@ -47,12 +49,24 @@ export async function verifyFaults(
       signal,
       cluster: clusterOptions(config, await backend.architecture('nano'), adapter.software),
       start: (options, seams) => backend.startCluster(options, seams),
-      onEpisode: (happened, episodes, violations) =>
+      onEpisode(happened, episodes, violations) {
+        // One that was broken off has broken nothing.
+        if (!signal.aborted) Object.assign(over, { faults: happened, episodes, violations: [...violations] });
         progress.update(
           Math.min(happened, faults),
           `${plural(episodes, 'episode')}, ${violations.length} broken`,
-        ),
+        );
+      },
     });
+    report = await tellingWhatIsLost(breaking, { deps, signal }, () => {
+      const said = `${plural(over.faults, 'fault')} in ${plural(over.episodes, 'episode')}`;
+      return `No verdict: ${said} were over, ${plural(over.violations.length, 'rule')} broken in them.`;
+    });
+  } catch (error) {
+    // What broke is not lost with the rest.
+    for (const violation of over.violations)
+      for (const line of broken(violation, config.adapter)) deps.stderr.write(`${line}\n`);
+    throw error;
   } finally {
     progress.end();
   }

@@ -2,6 +2,9 @@
 import type { CommandContext } from './deps.ts';
 import { WIDTH, wrap } from './format.ts';
 
+/** Why a command's signal was aborted: by its user, who hears of it. Whoever reads no more does not. */
+export class Interrupted extends Error {}
+
 /** Settles as `work` does. `lost`: what to say, in sentences. */
 export async function tellingWhatIsLost<T>(
   work: Promise<T>,
@@ -11,7 +14,8 @@ export async function tellingWhatIsLost<T>(
   try {
     return await work;
   } catch (error) {
-    if (signal.aborted) for (const line of wrap(lost(), WIDTH)) deps.stderr.write(`${line}\n`);
+    if (signal.reason instanceof Interrupted)
+      for (const line of wrap(lost(), WIDTH)) deps.stderr.write(`${line}\n`);
     throw error;
   }
 }

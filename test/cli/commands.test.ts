@@ -306,6 +306,37 @@ describe('kvferry verify', () => {
     for (const { closed } of world.clusters) expect(closed).toBe(1);
   });
 
+  test('interrupted: what was found until then is told', async () => {
+    const world = fakeWorld();
+    const checks = [
+      { name: 'good', ok: true },
+      { name: 'bad', ok: false },
+      { name: 'endless', ok: null },
+    ];
+    const kernels: CheckProvider = async () =>
+      checks.map(({ name, ok }) => ({
+        ...{ group: 'a', name },
+        async run(_, signal) {
+          if (ok === null) world.interrupt();
+          signal.throwIfAborted();
+          return { ok: ok === true, detail: '' };
+        },
+      }));
+    world.deps.verify = { kernels, pulledBlocks: passing('c'), fixture: null };
+    expect(await main(['verify', '--model', 'nano'], world.deps)).toBe(130);
+    expect(world.err()).toContain('No verdict: 2 checks ended before. FAILED: bad.\n');
+  });
+
+  test('interrupted among faults: it says how far it came', async () => {
+    const world = fakeWorld();
+    world.deps.backend.startCluster = async () => {
+      world.interrupt();
+      throw new Error('interrupted');
+    };
+    expect(await main(['verify', '--faults', '9'], world.deps)).toBe(130);
+    expect(world.err()).toContain('No verdict: 0 faults in 0 episodes were over, 0 rules broken in them.\n');
+  });
+
   test('picks of faults are refused without faults', async () => {
     const world = fakeWorld();
     expect(await main(['verify', '--model', 'nano', '--fault-picks', '1,2'], world.deps)).toBe(2);

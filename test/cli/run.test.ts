@@ -274,6 +274,7 @@ describe('Ctrl-C', () => {
     expect(world.clusters[0]?.closed).toBe(1);
     expect(world.exits).toEqual([]);
     expect(world.err()).not.toContain('bug');
+    expect(world.err()).toContain('No report: it is made when all is served.\n');
   });
 
   test('what was traced until then is a whole file', async () => {

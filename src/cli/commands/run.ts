@@ -19,6 +19,7 @@ import type { Conversation } from '../../workload/types.ts';
 import type { Asked, CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { formatSeconds, plural, WIDTH, wrap } from '../format.ts';
+import { tellingWhatIsLost } from '../interrupted.ts';
 import { textOutput } from '../json-option.ts';
 import { prepareOutputs } from '../outputs.ts';
 import { NO_TIMESTAMPS, profileLines } from '../profile.ts';
@@ -33,7 +34,12 @@ import { checkFits, chooseConversations, longestAnswer, mostOutputTokens } from 
 
 export const runSpec: CommandSpec = {
   usage: 'run',
-  run,
+  run: (config, context, asked) =>
+    tellingWhatIsLost(
+      run(config, context, asked),
+      context,
+      () => 'No report: it is made when all is served.',
+    ),
   description:
     'Serve a multi-turn conversation in the three modes, and show what reuse saves against recompute.',
   groups: [

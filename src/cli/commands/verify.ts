@@ -9,7 +9,8 @@ import { CHECK_GROUPS, type CheckGroup } from '../../lab/verify/types.ts';
 import type { Asked, CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { verifyFaults } from '../fault-run.ts';
-import { formatSeconds, WIDTH, wrap } from '../format.ts';
+import { formatSeconds, plural, WIDTH, wrap } from '../format.ts';
+import { tellingWhatIsLost } from '../interrupted.ts';
 import { textOutput, writeJson } from '../json-option.ts';
 import { checkFiles } from '../outputs.ts';
 import { writePages } from '../pages.ts';
@@ -58,8 +59,13 @@ async function verify(
   ] as const;
   let verdicts: Verdict[];
   let done = 0;
+  const ended: Verdict[] = [];
+  const lost = (): string => {
+    const broken = ended.filter(({ status }) => status === 'failed').map(({ name }) => name);
+    return `No verdict: ${plural(ended.length, 'check')} ended before. ${broken.length === 0 ? 'None of them failed' : `FAILED: ${broken.join('; ')}`}.`;
+  };
   try {
-    verdicts = await runChecks(
+    const checking = runChecks(
       plans,
       { config, backend: deps.backend, software: adapter.software },
       {
@@ -74,10 +80,12 @@ async function verify(
         say: (what) => progress.update(done, what),
         ended(verdict) {
           done++;
+          ended.push(verdict);
           progress.update(done, verdict.name);
         },
       },
     );
+    verdicts = await tellingWhatIsLost(checking, { deps, signal }, lost);
   } finally {
     progress.end();
   }
