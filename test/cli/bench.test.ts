@@ -125,8 +125,21 @@ describe('kvferry bench', () => {
       const asked = ['gen.json', '--rounds', '1', '--store-dir', 'kv', '--json', 'out.json', ...more];
       return (await bench(asked)).report!.plan.notes;
     };
-    expect(await notes()).toContainEqual(expect.stringMatching(/^--store-dir keeps KV from one mode/));
-    expect(await notes('--mode', 'bidirectional')).toEqual([]);
+    const said = expect.stringMatching(/^--store-dir keeps KV from one mode/);
+    expect(await notes()).toContainEqual(said);
+    expect(await notes('--mode', 'bidirectional')).not.toContainEqual(said);
+  });
+
+  test('says where the pool that should be too small is not', async () => {
+    const asked = ['gen.json', '--rounds', '1', '--num-clients', '2', '--json', 'out.json'];
+    const small = await bench(asked);
+    expect(small.world.out()).toContain("== P's pool is small, with room for all active conversations");
+    expect(small.report!.plan.notes).toContainEqual(
+      expect.stringMatching(/^No more conversations are active/),
+    );
+    const tight = await bench([...asked, '--max-active-conversations', '4']);
+    expect(tight.world.out()).toContain("== P's pool is too small for all active conversations");
+    expect(tight.report!.plan.notes).toEqual([]);
   });
 
   test("P's prefix caching set by hand is the only experiment", async () => {

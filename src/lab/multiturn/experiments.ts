@@ -33,6 +33,8 @@ export interface ExperimentPlan {
   /** In reports: snake_case. */
   key: string;
   title: string;
+  /** The pool that should be too small has room for all: as many conversations are under way as there are clients. */
+  roomy?: boolean;
   prefixCaching: boolean;
   pBlocks: number;
   dBlocks: number;
@@ -127,9 +129,9 @@ export function planExperiments(
       published: config.preset === 'pr32553' && config.routing.length === 1 ? publishedFor(name) : null,
     };
   });
-  return config.paths === null
-    ? plans
-    : plans.flatMap((plan) => overLinks(plan, config.paths!, config, links));
+  const all =
+    config.paths === null ? plans : plans.flatMap((plan) => overLinks(plan, config.paths!, config, links));
+  return all.map((plan) => (plan.name === 'eviction' ? named(plan, size) : plan));
 }
 
 /** What D keeps for others is to be paid for in the memory that all ways have: D's pool is then as small as P's. */
@@ -162,7 +164,7 @@ export function fitPools(
   numClients: number,
 ): readonly ExperimentPlan[] {
   return plans.map((plan) =>
-    plan.name === 'eviction' ? tight(plan, evictingPool(size, numClients, plan.pBlocks)) : plan,
+    plan.name === 'eviction' ? named(tight(plan, evictingPool(size, numClients, plan.pBlocks)), size) : plan,
   );
 }
 
@@ -172,6 +174,16 @@ const tight = (plan: ExperimentPlan, blocks: number): ExperimentPlan => ({
   pBlocks: blocks,
   dBlocks: plan.link === undefined ? plan.dBlocks : Math.min(blocks, plan.dBlocks),
 });
+
+/** By what its pool is to these conversations; one block is the null block. */
+function named(plan: ExperimentPlan, { activeBlocks }: WorkloadSize): ExperimentPlan {
+  const roomy = plan.pBlocks > activeBlocks;
+  const title = Object.entries(ROOMY).reduce(
+    (text, [tight, room]) => (roomy ? text.replace(tight, room) : text.replace(room, tight)),
+    plan.title,
+  );
+  return { ...plan, roomy, title };
+}
 
 /** Too small for all, large enough for what runs at the same time. */
 const evictingPool = (
@@ -188,6 +200,12 @@ const TITLES: Record<ExperimentName, string> = {
 };
 
 const TIGHT = 'both pools are too small for all active conversations';
+
+/** What each is called where it has room. */
+const ROOMY: Readonly<Record<string, string>> = {
+  [TITLES.eviction]: "P's pool is small, with room for all active conversations",
+  [TIGHT]: 'both pools are small, with room for all active conversations',
+};
 
 const publishedFor = (name: ExperimentName): ExperimentPlan['published'] =>
   name === 'eviction'

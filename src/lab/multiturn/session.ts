@@ -94,6 +94,7 @@ export async function runSession(
     conversations = await trial(cluster, target, planned, all, { ...options, signal }, watcher, leftMs);
     notes.push(...whatWasCut(all, conversations));
     experiments = options.fitPools(conversations);
+    if (experiments.some(({ roomy }) => roomy)) notes.push(NOT_TIGHT);
     while (roundsMs.length < mostRounds) {
       let some = conversations;
       if (roundsMs.length > 0) {
@@ -221,6 +222,9 @@ async function trial(
   watcher.planned(options.rounds ?? Math.max(rounds, fitting), roundMs);
   return chosen;
 }
+
+const NOT_TIGHT =
+  'No more conversations are active than there are clients, and a pool that lets those compute has room for all: nothing is evicted. For that give --max-active-conversations above --num-clients, and a --budget in which so many fit.';
 
 function whatWasCut(all: readonly BenchConversation[], kept: readonly BenchConversation[]): string[] {
   const why = `more does not fit ${LEAST_ROUNDS} rounds in the budget`;

@@ -73,6 +73,23 @@ describe('experiments', () => {
     expect(fitted[2]!.pBlocks).toBeLessThan(few.activeBlocks);
     expect(fitted[0]).toBe(plans[0]);
     expect(fitted[2]!.arms).toBe(plans[2]!.arms);
+    expect(fitted[2]).toMatchObject({ roomy: false, title: plans[2]!.title });
+  });
+
+  test('of as many conversations as clients all have room, and it is not called too small', () => {
+    const two = sizeOf(conversations.slice(0, 2), 24, 16, 128, 1);
+    const ways = planExperiments(config({ paths: ['recompute', 'pull'] }), size, 16, false, [null]);
+    const titles = [plans, ways].map((all) => fitPools(all, two, 2).at(-1));
+    expect(plans[2]!.title).toBe("P's pool is too small for all active conversations");
+    expect(titles).toMatchObject([
+      { roomy: true, title: "P's pool is small, with room for all active conversations" },
+      {
+        roomy: true,
+        title: "both pools are small, with room for all active conversations; memory's speed",
+      },
+    ]);
+    const one = fitPools(plans, two, 1)[2]!;
+    expect(one).toMatchObject({ roomy: false, title: plans[2]!.title });
   });
 });
 
