@@ -278,7 +278,7 @@ test('those who want less motion see it once a second', async () => {
     })`);
   await expect.poll(() => looks(600)).toBeGreaterThan(3);
   await page.emulateMedia({ reducedMotion: 'reduce' });
-  expect(await looks(600)).toBeLessThanOrEqual(2);
+  await expect.poll(() => looks(600)).toBeLessThanOrEqual(2);
   await page.close();
 });
 
