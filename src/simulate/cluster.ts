@@ -95,6 +95,7 @@ export class SimulatedCluster {
       link: (from, to) => this.#linkOf(from, to),
       catchUp: (engineId) => this.#byId.get(engineId)?.catchUp(),
       deviceBusyMs: (engineId) => this.#byId.get(engineId)?.deviceBusyMs ?? 0,
+      roleOf: (engineId) => this.#byId.get(engineId)?.role ?? null,
       machine: this.#machine,
       touch: (engineId) => {
         const engine = this.#byId.get(engineId);

@@ -14,13 +14,15 @@ export interface CopyWork {
 export function copyWork(
   { from, to }: { from: string; to: EngineIdentity },
   { blocks, bytes, promptTokens }: { blocks: number; bytes: number; promptTokens: number },
-  { costs, machine }: Pick<NetDeps, 'costs' | 'machine'>,
+  { costs, machine, roleOf }: Pick<NetDeps, 'costs' | 'machine' | 'roleOf'>,
 ): CopyWork {
   const loads = from === STORE_ADDRESS.engineId;
   const saves = to.engineId === STORE_ADDRESS.engineId;
   if (!loads && !saves) {
     const besideMs = machine?.computing ? costs.readBesideMs : 0;
-    return { bytes, ms: costs.readMs(bytes, promptTokens) + besideMs, fromStepsMs: costs.readFromStepsMs };
+    const pulls = roleOf(from) === 'decode' && roleOf(to.engineId) === 'prefill';
+    const fromStepsMs = pulls ? costs.pullFromStepsMs : costs.readFromStepsMs;
+    return { bytes, ms: costs.readMs(bytes, promptTokens) + besideMs, fromStepsMs };
   }
   const { blockBytes, blockSize } = to;
   const tokens = (blocks / blockBytes.length) * blockSize;

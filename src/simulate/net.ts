@@ -1,4 +1,5 @@
 /** Who is there of simulated engines, for each other's notifications and READs. */
+import type { EngineRole } from '../router/engine-client.ts';
 import type { EngineIdentity, RemoteAddress, TransportHandlers } from '../transport/types.ts';
 import type { VirtualClock } from './clock.ts';
 import type { SimulationCosts } from './costs/types.ts';
@@ -14,7 +15,12 @@ export interface SimulatedLink {
 
 export interface NetDeps {
   clock: VirtualClock;
-  costs: Pick<SimulationCosts, 'readMs' | 'readBesideMs' | 'readFromStepsMs' | 'messageMs' | 'store'>;
+  costs: Pick<
+    SimulationCosts,
+    'readMs' | 'readBesideMs' | 'readFromStepsMs' | 'pullFromStepsMs' | 'messageMs' | 'store'
+  >;
+  /** What an engine is there for; null: it is not there, or is no engine. */
+  roleOf: (engineId: string) => EngineRole | null;
   /** The link in force from one engine to another, by their ids. */
   link: (from: string, to: string) => SimulatedLink | null;
   /** Call before what an engine is told or asked: it has done all that it did until now. */

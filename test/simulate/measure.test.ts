@@ -27,6 +27,7 @@ function fleet(beside: (role: string) => Promise<void> | null) {
   let longAnswers = 0;
   const engine = (role: 'prefill' | 'decode') => ({
     role,
+    async forgetPrefix() {},
     async submit(request: { sampling: { maxTokens: number }; promptTokenIds: readonly number[] }) {
       const { maxTokens } = request.sampling;
       asked[role]++;
@@ -49,7 +50,7 @@ function fleet(beside: (role: string) => Promise<void> | null) {
     configure: async () => {},
     endConversation: async () => {},
     async *generate() {
-      yield { final: { ttftMs: 1, transfer: { pToD: null } } };
+      yield { final: { ttftMs: 1, outputTokenIds: [], transfer: { pToD: null } } };
     },
   };
   return { cluster: cluster as unknown as Cluster, asked };
@@ -213,18 +214,27 @@ it.each([0, 2])(
   },
 );
 
-it.each([0, 3, 8])('what a READ takes from steps beside it is measured: %d ms', async (readFromStepsMs) => {
-  const options = fleetOptions({ decode: 2, options: { maxModelLen: 1024 } });
-  const fleet = simulated(
-    { options },
-    {
-      stepMs: ({ decodes, prefillTokens }) => 4 + decodes + 0.3 * prefillTokens,
-      ...{ readMs: () => 5, readBesideMs: 3, readFromStepsMs, pieceMs: 30 },
-      // P slows D down, and D each other.
-      speeds: (_work, { prefill, decode }) => 1 / (1 + 0.2 * prefill + 0.1 * decode),
-    },
-    { runs: false, onSpan: () => {} },
-  );
-  const { read } = (await measured(fleet, options, 2)).costs().file;
-  expect(Math.abs(read.from_steps_ms - readFromStepsMs)).toBeLessThan(0.5);
-});
+it.each([
+  [0, 0],
+  [3, 3],
+  [8, 2],
+  [2, 6],
+])(
+  'what a READ takes from steps beside it is measured: %d ms, and %d where P pulls',
+  async (readFromStepsMs, pullFromStepsMs) => {
+    const options = fleetOptions({ decode: 2, options: { maxModelLen: 1024 } });
+    const fleet = simulated(
+      { options },
+      {
+        stepMs: ({ decodes, prefillTokens }) => 4 + decodes + 0.3 * prefillTokens,
+        ...{ readMs: () => 5, readBesideMs: 3, readFromStepsMs, pullFromStepsMs, pieceMs: 30 },
+        // P slows D down, and D each other.
+        speeds: (_work, { prefill, decode }) => 1 / (1 + 0.2 * prefill + 0.1 * decode),
+      },
+      { runs: false, onSpan: () => {} },
+    );
+    const { read } = (await measured(fleet, options, 4)).costs().file;
+    expect(Math.abs(read.from_steps_ms - readFromStepsMs)).toBeLessThan(0.5);
+    expect(Math.abs(read.pull_from_steps_ms! - pullFromStepsMs)).toBeLessThan(0.5);
+  },
+);

@@ -102,7 +102,7 @@ export function printMeasured(
   const steps = (each: typeof step): string =>
     `${prompts(each)}, ${(each.ms_by_decodes ?? []).map((ms) => ms.toFixed(2)).join(', ')} ms where 1, 2, … decode`;
   say(
-    `Measured here: a step ${decode_step ? `on P ${steps(step)}, on D ${steps(decode_step)}` : steps(step)}; a READ ${formatMs(read.fixed_ms)} ms + ${(read.ms_per_byte * 1e6).toFixed(2)} a MB${read.beside_ms > 0 ? `, and ${formatMs(read.beside_ms)} more while others compute` : ''}${read.from_steps_ms > 0 ? `; it takes ${formatMs(read.from_steps_ms)} ms from the steps beside it` : ''}.`,
+    `Measured here: a step ${decode_step ? `on P ${steps(step)}, on D ${steps(decode_step)}` : steps(step)}; a READ ${formatMs(read.fixed_ms)} ms + ${(read.ms_per_byte * 1e6).toFixed(2)} a MB${read.beside_ms > 0 ? `, and ${formatMs(read.beside_ms)} more while others compute` : ''}${read.from_steps_ms > 0 ? `; it takes ${formatMs(read.from_steps_ms)} ms from the steps beside it${read.pull_from_steps_ms === null ? '' : `, ${formatMs(read.pull_from_steps_ms)} where P pulls`}` : ''}.`,
   );
   for (const sentence of speeds === null ? [] : sentencesOf(speeds)) say(sentence);
   say(

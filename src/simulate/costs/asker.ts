@@ -3,9 +3,18 @@ import { DEFAULT_SAMPLING } from '../../engine/sampling.ts';
 import { InternalError } from '../../errors.ts';
 import type { Cluster } from '../../fleet/types.ts';
 import type { EngineClient } from '../../router/engine-client.ts';
+import type { TurnResult } from '../../router/turn-types.ts';
 import { STREAM } from '../../seeded.ts';
 import { LOWEST_TOKEN_ID } from '../../workload/made.ts';
 import { Random } from '../../workload/random.ts';
+
+/** A turn that ended at `atMs`, of a conversation that goes on until who asked ends it. */
+export interface TurnAsked {
+  conversationId: string;
+  promptTokenIds: readonly number[];
+  final: TurnResult;
+  atMs: number;
+}
 
 export class Asker {
   readonly #random: Random;
@@ -44,15 +53,34 @@ export class Asker {
     return { arrivalMs, queuedMs, tokenMs, found };
   }
 
-  async cluster(cluster: Cluster, tokens: number) {
-    const conversationId = `measured-${++this.#asked}`;
+  /** A conversation of one turn, with one token for an answer. */
+  async cluster(cluster: Cluster, tokens: number): Promise<TurnAsked> {
+    const asked = await this.begin(cluster, tokens);
+    await cluster.endConversation(asked.conversationId);
+    return asked;
+  }
+
+  /** A conversation's first turn, with one token for an answer. */
+  begin(cluster: Cluster, tokens: number): Promise<TurnAsked> {
+    return this.#turn(cluster, `measured-${++this.#asked}`, this.prompt(tokens), {});
+  }
+
+  /** Its next one, with so many new tokens; P pulls all that it lacks and D has. */
+  goOn(cluster: Cluster, { conversationId, promptTokenIds, final }: TurnAsked, tokens: number) {
+    const prompt = [...promptTokenIds, ...final.outputTokenIds, ...this.prompt(tokens)];
+    return this.#turn(cluster, conversationId, prompt, { pull: 'always' });
+  }
+
+  async #turn(
+    cluster: Cluster,
+    conversationId: string,
+    promptTokenIds: readonly number[],
+    how: { pull?: 'always' },
+  ): Promise<TurnAsked> {
     const sampling = { maxTokens: 1, ignoreEos: true, temperature: 0 };
-    const promptTokenIds = this.prompt(tokens);
-    for await (const { final, atMs } of cluster.generate({ conversationId, promptTokenIds, sampling })) {
-      if (!final) continue;
-      await cluster.endConversation(conversationId);
-      return { final, atMs };
-    }
+    const turn = { conversationId, promptTokenIds, sampling, ...how };
+    for await (const { final, atMs } of cluster.generate(turn))
+      if (final) return { conversationId, promptTokenIds, final, atMs };
     throw new InternalError('a turn ended without a result');
   }
 

@@ -96,6 +96,7 @@ export function fitted(
       ms_per_byte: msPerByte,
       beside_ms: besideIt.readMs,
       from_steps_ms: besideIt.fromStepsMs,
+      pull_from_steps_ms: besideIt.pullFromStepsMs,
     },
     store: null,
     submit_ms: toEngineMs + ownMs,

@@ -55,7 +55,7 @@ export function fitReport(report: BenchReport, source: string, decodeEngines: nu
         ms_by_rows: null,
       },
       decode_step: null,
-      read: { fixed_ms: 0, ms_per_byte: 0, beside_ms: 0, from_steps_ms: 0 },
+      read: { fixed_ms: 0, ms_per_byte: 0, beside_ms: 0, from_steps_ms: 0, pull_from_steps_ms: null },
       store: null,
       submit_ms: 0,
       reply_ms: restMs,

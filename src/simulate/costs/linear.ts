@@ -111,6 +111,10 @@ export const simulationCostsSchema = z.strictObject({
     .extend({
       beside_ms: ms.default(0).describe('More, while engines compute on the machine that all share.'),
       from_steps_ms: ms.default(0).describe('What it takes from each step on that machine.'),
+      pull_from_steps_ms: ms
+        .nullable()
+        .default(null)
+        .describe('The same where P pulls what D has; null: as any other.'),
     })
     .prefault({})
     .describe('A READ, beside what a modelled link takes.'),
@@ -193,6 +197,7 @@ export function linearCosts({
     readMs: (bytes) => msOf(read, bytes),
     readBesideMs: read.beside_ms,
     readFromStepsMs: read.from_steps_ms,
+    pullFromStepsMs: read.pull_from_steps_ms ?? read.from_steps_ms,
     store: store && {
       loadMs: (bytes) => msOf(store.load, bytes),
       saveMs: (bytes) => msOf(store.save, bytes),

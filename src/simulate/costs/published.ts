@@ -12,6 +12,7 @@ export const noCosts: SimulationCosts = {
   readMs: () => 0,
   readBesideMs: 0,
   readFromStepsMs: 0,
+  pullFromStepsMs: 0,
   store: null,
   submitMs: 0,
   replyMs: 0,

@@ -3,7 +3,7 @@ import { mean, sum } from 'simple-statistics';
 import type { Cluster } from '../../fleet/types.ts';
 import { median } from '../../measure/statistics.ts';
 import type { EngineClient } from '../../router/engine-client.ts';
-import { type Asker, msPerToken, TokensTold } from './asker.ts';
+import { type Asker, msPerToken, TokensTold, type TurnAsked } from './asker.ts';
 import { CONTEXT } from './beside.ts';
 
 /** Prompts that are handed over while D decodes a long answer. */
@@ -11,6 +11,10 @@ const READ_TOKENS = [48, 192];
 const LONG_ANSWER = 96;
 /** Tokens of each D between two hand-overs: what steps take then is what those beside them are compared with. */
 const BETWEEN = 4;
+/** Conversations that go on, for P to pull what D has of them; as many as there is room for. */
+const GO_ON = 6;
+/** New tokens of such a turn. */
+const NEW_TOKENS = 4;
 
 /** A READ of a hand-over, while every D decoded. */
 export interface ReadBeside {
@@ -27,12 +31,16 @@ export interface StepsBeside {
   /** Milliseconds in which P was at prompts. */
   prefillMs: number;
   handOvers: number;
+  /** Of those, the ones before which P had pulled. */
+  pulls: number;
 }
 
-/** When P computed a prompt, and from then on its hand-over, to D's token. */
+/** READs of a turn, from the first one to D's token, and when P computed the prompt: before them, or after it had pulled. */
 interface HandedOver {
   prefillMs: readonly [from: number, to: number];
+  fromMs: number;
   toMs: number;
+  pulled: boolean;
 }
 
 interface ReadMeterDeps {
@@ -49,18 +57,57 @@ export class ReadBesideMeter {
   /** D that decode meanwhile. */
   readonly decodes: readonly EngineClient[];
   readonly #deps: ReadMeterDeps;
+  #rounds = 0;
 
   constructor(decodes: readonly EngineClient[], deps: ReadMeterDeps) {
     this.decodes = decodes;
     this.#deps = deps;
   }
 
-  /** Hand-overs of prompts, one after the other, while every D decodes. `counts`: false for a round that only warms up. */
+  /**
+   * Hand-overs of prompts, one after the other, while every D decodes; in every second round of conversations first that go on.
+   * `counts`: false for a round that only warms up.
+   */
   async round(counts: boolean): Promise<void> {
-    const { ask, cluster, signal, room } = this.#deps;
+    const { ask, cluster, room } = this.#deps;
     const tokens = READ_TOKENS.filter((each) => each < room);
     const answer = Math.min(LONG_ANSWER, room - CONTEXT.near - 1);
     if (tokens.length === 0 || answer < 2) return;
+    const goOn = this.#rounds++ % 2 === 0;
+    await cluster.configure({ mode: goOn ? 'bidirectional' : 'unidirectional' });
+    const begun = goOn ? await this.#begun(tokens, room - CONTEXT.near - answer) : [];
+    const next = (i: number): Promise<TurnAsked> => {
+      const before = begun[i];
+      return before
+        ? ask.goOn(cluster, before, NEW_TOKENS)
+        : ask.cluster(cluster, tokens[i % tokens.length]!);
+    };
+    try {
+      await this.#handOver(next, answer, counts);
+    } finally {
+      for (const { conversationId } of begun) await cluster.endConversation(conversationId);
+    }
+  }
+
+  /** First turns of conversations whose KV D keeps, and no P. */
+  async #begun(tokens: readonly number[], room: number): Promise<TurnAsked[]> {
+    const { ask, cluster, signal } = this.#deps;
+    const begun: TurnAsked[] = [];
+    for (let left = room; begun.length < GO_ON; ) {
+      const length = tokens[begun.length % tokens.length]!;
+      left -= length + NEW_TOKENS + 2 * cluster.settings.blockSize;
+      if (left < 0) break;
+      signal.throwIfAborted();
+      const turn = await ask.begin(cluster, length);
+      begun.push(turn);
+      for (const engine of cluster.engines)
+        if (engine.role === 'prefill') await engine.forgetPrefix(turn.promptTokenIds, null, 0);
+    }
+    return begun;
+  }
+
+  async #handOver(next: (i: number) => Promise<TurnAsked>, answer: number, counts: boolean): Promise<void> {
+    const { ask, signal } = this.#deps;
     const told = new TokensTold(this.decodes.length);
     const answers = Promise.all(
       this.decodes.map((engine, i) =>
@@ -71,14 +118,27 @@ export class ReadBesideMeter {
     const handOvers = (async () => {
       for (let i = 0; await told.more(BETWEEN); i++) {
         signal.throwIfAborted();
-        const { final, atMs } = await ask.cluster(cluster, tokens[i % tokens.length]!);
-        const { pToD } = final.transfer;
+        const { final, atMs } = await next(i);
+        const { pToD, dToP } = final.transfer;
         if (!pToD) return;
         const { prefill = 0, ...stages } = final.stagesMs;
-        const before = sum(BEFORE_PREFILL.map((stage) => stages[stage] ?? 0));
-        const fromMs = atMs - final.ttftMs + before;
+        const pulling = Object.entries(stages).filter(([stage]) => stage.startsWith('pull_'));
+        const before = sum([
+          ...BEFORE_PREFILL.map((stage) => stages[stage] ?? 0),
+          ...pulling.map(([, ms]) => ms),
+        ]);
+        const askedMs = atMs - final.ttftMs;
+        const prefillMs = [askedMs + before, askedMs + before + prefill] as const;
+        const pulled = dToP !== null;
         const { ms, bytes } = pToD;
-        seen.push({ readMs: ms, bytes, prefillMs: [fromMs, fromMs + prefill], toMs: atMs });
+        seen.push({
+          readMs: ms,
+          bytes,
+          prefillMs,
+          fromMs: pulled ? askedMs : prefillMs[1],
+          toMs: atMs,
+          pulled,
+        });
       }
     })();
     const [decoded] = await Promise.all([answers, handOvers]);
@@ -86,7 +146,9 @@ export class ReadBesideMeter {
     const fromMs = Math.max(...decoded.map(({ tokenMs }) => tokenMs[0]!));
     const untilMs = Math.min(...decoded.map(({ tokenMs }) => tokenMs.at(-1)!));
     const stepMs = mean(decoded.map(({ tokenMs }) => msPerToken(tokenMs)));
-    const whole = seen.filter(({ toMs }, i) => i > 0 && seen[i - 1]!.toMs >= fromMs && toMs <= untilMs);
+    const whole = seen.filter(
+      ({ toMs, pulled }, i) => !pulled && i > 0 && seen[i - 1]!.toMs >= fromMs && toMs <= untilMs,
+    );
     this.reads.push(...whole.map(({ readMs, bytes }) => ({ readMs, bytes, stepMs })));
     for (const { tokenMs } of decoded) {
       const together = tokenMs.filter((ms) => ms >= fromMs && ms <= untilMs);
@@ -101,12 +163,12 @@ const BEFORE_PREFILL = ['router', 'queue_p', 'lookup_p', 'schedule_p'];
 /** By when an answer's tokens came. What hand-overs came between that were there before its first or after its last is left out. */
 function stepsBeside(tokenMs: readonly number[], handed: readonly HandedOver[]): StepsBeside[] {
   const [firstMs, lastMs] = [tokenMs[0]!, tokenMs.at(-1)!];
-  const cut = ({ prefillMs: [, fromMs], toMs }: HandedOver): boolean => fromMs < firstMs || toMs > lastMs;
+  const cut = ({ fromMs, toMs }: HandedOver): boolean => fromMs < firstMs || toMs > lastMs;
   const groups: (StepsBeside & { last: HandedOver | null; whole: boolean })[] = [];
   for (const [i, toMs] of tokenMs.entries()) {
     const fromMs = tokenMs[i - 1];
     if (fromMs === undefined || toMs <= fromMs) continue;
-    const touched = handed.filter((each) => each.prefillMs[1] < toMs && each.toMs > fromMs);
+    const touched = handed.filter((each) => each.fromMs < toMs && each.toMs > fromMs);
     const prefillMs = handed.reduce((ms, { prefillMs: [from, to] }) => {
       return ms + Math.max(0, Math.min(to, toMs) - Math.max(from, fromMs));
     }, 0);
@@ -119,18 +181,26 @@ function stepsBeside(tokenMs: readonly number[], handed: readonly HandedOver[]):
       before.ms += toMs - fromMs;
       before.prefillMs += prefillMs;
       before.handOvers += touched.length - 1;
+      before.pulls += pullsOf(touched.slice(1));
       before.whole &&= whole;
       before.last = last;
-    } else groups.push({ steps: 1, ms: toMs - fromMs, prefillMs, handOvers: touched.length, last, whole });
+    } else {
+      const came = { handOvers: touched.length, pulls: pullsOf(touched) };
+      groups.push({ steps: 1, ms: toMs - fromMs, prefillMs, ...came, last, whole });
+    }
   }
   return groups.filter(({ whole }) => whole).map(({ last: _last, whole: _whole, ...steps }) => steps);
 }
+
+const pullsOf = (handed: readonly HandedOver[]): number => handed.filter(({ pulled }) => pulled).length;
 
 interface BesideRead {
   /** More for a READ, beside its wait for the step that D has begun, which takes half of one on average and is simulated. */
   readMs: number;
   /** Of each step beside it. */
   fromStepsMs: number;
+  /** The same where P pulled; null: none was seen. */
+  pullFromStepsMs: number | null;
 }
 
 /** `rowMs`: what one more decoding request adds to a step of the D that it was handed to, of so many. */
@@ -139,22 +209,39 @@ export function besideRead(
   { reads, steps }: { reads: readonly ReadBeside[]; steps: readonly StepsBeside[] },
   { rowMs, decodes }: { rowMs: number; decodes: number },
 ): BesideRead {
-  if (reads.length === 0) return { readMs: 0, fromStepsMs: 0 };
+  if (reads.length === 0) return { readMs: 0, fromStepsMs: 0, pullFromStepsMs: null };
   const more = reads.map(({ readMs, bytes, stepMs }) => readMs - aloneMs(bytes) - stepMs / 2);
-  const lostMs = lostToHandOver(steps) - rowMs / Math.max(1, decodes);
-  return { readMs: Math.max(0, median(more)), fromStepsMs: Math.max(0, lostMs) };
+  const { handOverMs, pullMs } = lostToReads(steps);
+  return {
+    readMs: Math.max(0, median(more)),
+    fromStepsMs: Math.max(0, handOverMs - rowMs / Math.max(1, decodes)),
+    pullFromStepsMs: pullMs === null ? null : Math.max(0, pullMs),
+  };
 }
 
-/** Of each D's steps, milliseconds, against those before and after with neither prompts nor hand-overs beside them. */
-function lostToHandOver(all: readonly StepsBeside[]): number {
+/**
+ * Of each D's steps, milliseconds, against those before and after with neither prompts nor READs beside them. A turn that P pulls
+ * for is handed over too: what it takes more is the pull's.
+ */
+function lostToReads(all: readonly StepsBeside[]): { handOverMs: number; pullMs: number | null } {
   const between = all.filter(({ handOvers }) => handOvers > 0);
   const others = all.filter(({ handOvers }) => handOvers === 0);
   const free = others.filter(({ prefillMs }) => prefillMs === 0);
-  if (between.length === 0 || free.length === 0) return 0;
+  if (between.length === 0 || free.length === 0) return { handOverMs: 0, pullMs: null };
   const stepMs = mean(free.map(({ ms }) => ms));
   const besideP = others.filter(({ prefillMs }) => prefillMs > 0);
   const lostMs = ({ steps, ms }: StepsBeside) => ms - steps * stepMs;
   const toP = sum(besideP.map(lostMs)) / Math.max(1e-6, sum(besideP.map(({ prefillMs }) => prefillMs)));
-  const lost = between.map((each) => lostMs(each) - each.prefillMs * toP);
-  return sum(lost) / sum(between.map(({ handOvers }) => handOvers));
+  const lostOf = (some: readonly StepsBeside[]) =>
+    sum(some.map((each) => lostMs(each) - each.prefillMs * toP));
+  const handOversOf = (some: readonly StepsBeside[]) => sum(some.map(({ handOvers }) => handOvers));
+  const [pulled, handed] = [
+    between.filter(({ pulls }) => pulls > 0),
+    between.filter(({ pulls }) => pulls === 0),
+  ];
+  if (handed.length === 0) return { handOverMs: 0, pullMs: null };
+  const handOverMs = lostOf(handed) / handOversOf(handed);
+  if (pulled.length === 0) return { handOverMs, pullMs: null };
+  const pullsMs = lostOf(pulled) - handOverMs * handOversOf(pulled);
+  return { handOverMs, pullMs: pullsMs / sum(pulled.map(({ pulls }) => pulls)) };
 }

@@ -71,8 +71,9 @@ export interface SimulationCosts {
   readMs(bytes: number, promptTokens: number): number;
   /** What it takes more while engines compute on the machine that all share, milliseconds. */
   readBesideMs: number;
-  /** What it takes from each step on that machine, milliseconds. */
+  /** What it takes from each step on that machine, milliseconds; and one by which P pulls what D has. */
   readFromStepsMs: number;
+  pullFromStepsMs: number;
   /**
    * Between an engine and a store, milliseconds: a load; and a save, from its offer on. null: they say nothing of a store, and
    * both take what a READ between engines takes.
