@@ -75,7 +75,7 @@ export class ReadBesideMeter {
     if (tokens.length === 0 || answer < 2) return;
     const goOn = this.#rounds++ % 2 === 0;
     await cluster.configure({ mode: goOn ? 'bidirectional' : 'unidirectional' });
-    const begun = goOn ? await this.#begun(tokens, room - CONTEXT.near - answer) : [];
+    const begun: TurnAsked[] = [];
     const next = (i: number): Promise<TurnAsked> => {
       const before = begun[i];
       return before
@@ -83,16 +83,16 @@ export class ReadBesideMeter {
         : ask.cluster(cluster, tokens[i % tokens.length]!);
     };
     try {
+      if (goOn) await this.#begin(begun, tokens, room - CONTEXT.near - answer);
       await this.#handOver(next, answer, counts);
     } finally {
       for (const { conversationId } of begun) await cluster.endConversation(conversationId);
     }
   }
 
-  /** First turns of conversations whose KV D keeps, and no P. */
-  async #begun(tokens: readonly number[], room: number): Promise<TurnAsked[]> {
+  /** Adds first turns of conversations whose KV D keeps, and no P. */
+  async #begin(begun: TurnAsked[], tokens: readonly number[], room: number): Promise<void> {
     const { ask, cluster, signal } = this.#deps;
-    const begun: TurnAsked[] = [];
     for (let left = room; begun.length < GO_ON; ) {
       const length = tokens[begun.length % tokens.length]!;
       left -= length + NEW_TOKENS + 2 * cluster.settings.blockSize;
@@ -103,7 +103,6 @@ export class ReadBesideMeter {
       for (const engine of cluster.engines)
         if (engine.role === 'prefill') await engine.forgetPrefix(turn.promptTokenIds, null, 0);
     }
-    return begun;
   }
 
   async #handOver(next: (i: number) => Promise<TurnAsked>, answer: number, counts: boolean): Promise<void> {
