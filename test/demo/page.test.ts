@@ -264,10 +264,10 @@ describe('the address', () => {
     onTestFinished(() => page.context().close());
     await page.waitForFunction('globalThis.kvferryFleet?.look.value');
     await page.evaluate('kvferryFleet.set({ rate: 3 })');
-    expect(page.url()).toBe(`${below().url}?a=b#view=fleet&fleet.rate=3`);
+    await expect.poll(() => page.url()).toBe(`${below().url}?a=b#view=fleet&fleet.rate=3`);
     await page.getByRole('button', { name: 'To P and D' }).click();
     await page.evaluate('kvferry.actions.configure({ projector: true })');
-    expect(page.url()).toBe(`${below().url}?a=b#projector=true`);
+    await expect.poll(() => page.url()).toBe(`${below().url}?a=b#projector=true`);
     expect(errors).toEqual([]);
   });
 
