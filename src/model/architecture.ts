@@ -14,7 +14,7 @@ import {
   generationSchema,
   supportedArchitectures,
 } from './config-schema.ts';
-import { pathOf, readJson, requireJson } from './json-file.ts';
+import { parseJson, pathOf, readJson, requireText } from './json-file.ts';
 import type { Activation, Architecture } from './types.ts';
 
 const activations: Readonly<Record<string, Activation>> = {
@@ -26,8 +26,9 @@ const activations: Readonly<Record<string, Activation>> = {
 /** The architecture of a Hugging Face directory; needs config.json, takes end tokens from generation_config.json too. */
 export async function readArchitecture(files: FileSource): Promise<Architecture> {
   const where = pathOf(files, 'config.json');
-  const family = supported(await requireJson(files, 'config.json', familySchema), where);
-  const config = await requireJson(files, 'config.json', configSchema);
+  const text = await requireText(files, 'config.json');
+  const family = supported(parseJson(text, where, familySchema), where);
+  const config = parseJson(text, where, configSchema);
   const generation = await readJson(files, 'generation_config.json', generationSchema);
   refuseUnsupported(config, where);
   const numKvHeads = config.num_key_value_heads ?? config.num_attention_heads;

@@ -14,11 +14,16 @@ export async function readJson<T>(files: FileSource, name: string, schema: z.Zod
 }
 
 export async function requireJson<T>(files: FileSource, name: string, schema: z.ZodType<T>): Promise<T> {
-  const value = await readJson(files, name, schema);
-  if (value === null) {
+  return parseJson(await requireText(files, name), pathOf(files, name), schema);
+}
+
+/** Throws ModelError when there is no such file. */
+export async function requireText(files: FileSource, name: string): Promise<string> {
+  const text = await files.readText(name);
+  if (text === null) {
     throw new ModelError(`${files.location} has no ${name}: wanted a Hugging Face model directory with one`);
   }
-  return value;
+  return text;
 }
 
 /** `where` names the text in errors. */
