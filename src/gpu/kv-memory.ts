@@ -9,6 +9,7 @@ import { ConfigError, invariant } from '../errors.ts';
 import { DEFAULT_CHUNK_BYTES } from '../transport/chunks.ts';
 import { mergeRuns } from '../transport/merge-runs.ts';
 import type { BlockMemory, GatheredBlocks, StagedBlocks } from '../transport/types.ts';
+import { mostBound } from './buffer-size.ts';
 import type { GpuDevice } from './device.ts';
 import { StagingRing } from './staging.ts';
 
@@ -58,7 +59,7 @@ export class GpuKvMemory implements BlockMemory {
       () => `a block of ${blockBytes} bytes in ${this.#pieces} piece(s) is no multiple of 16 bytes`,
     );
     const size = numBlocks * blockBytes;
-    const limit = Math.min(gpu.device.limits.maxStorageBufferBindingSize, gpu.device.limits.maxBufferSize);
+    const limit = mostBound(gpu.device);
     if (size > limit) {
       throw new ConfigError(
         `${numBlocks} KV blocks of ${blockBytes} bytes are ${size} bytes, and ${gpu.report.name} binds ${limit} at most ` +

@@ -1,6 +1,6 @@
 /** The buffers that a piece of a step is computed in, and those that carry its inputs and results. Sized once. */
 import { AdapterError } from '../errors.ts';
-import { wholeVec4s } from '../gpu/buffer-size.ts';
+import { mostBound, wholeVec4s } from '../gpu/buffer-size.ts';
 import type { GpuDevice } from '../gpu/device.ts';
 import { ropeOf } from './layer-attention.ts';
 import { matricesOf } from './matrices.ts';
@@ -30,8 +30,7 @@ export type Activations = ReturnType<typeof createActivations>;
 
 /** Throws AdapterError for what no kernel could be given. */
 function checkBinding({ report, device }: GpuDevice, label: string, bytes: number): void {
-  const { maxStorageBufferBindingSize, maxBufferSize } = device.limits;
-  const limit = Math.min(maxStorageBufferBindingSize, maxBufferSize);
+  const limit = mostBound(device);
   if (bytes <= limit) return;
   throw new AdapterError(
     `${report.name} binds ${limit} bytes at most (maxStorageBufferBindingSize), and '${label}' takes ${bytes}: give less for ` +
