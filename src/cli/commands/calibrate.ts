@@ -207,9 +207,15 @@ function tellUse(
 }
 
 /** A profile that was measured with other ones is refused. */
-const OF_A_PROFILE: readonly RunKey[] = [
-  ...(['adapter', 'weightDtype', 'kvDtype', 'link', 'blockSize', 'layout', 'allFullKv'] as const),
-];
+const OF_A_PROFILE = [
+  'adapter',
+  'weightDtype',
+  'kvDtype',
+  'link',
+  'blockSize',
+  'layout',
+  'allFullKv',
+] as const satisfies readonly RunKey[];
 
 const asMeasured = (config: RunConfig): string[] =>
   OF_A_PROFILE.filter((key) => isUnusual(key, config)).map((key) =>

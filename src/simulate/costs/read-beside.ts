@@ -1,6 +1,7 @@
 /** READs between engines while others compute: what they take more then, and what they take from steps beside them. */
 import { mean, sum } from 'simple-statistics';
 import type { Cluster } from '../../fleet/types.ts';
+import { foldStages } from '../../measure/stages.ts';
 import { median } from '../../measure/statistics.ts';
 import type { EngineClient } from '../../router/engine-client.ts';
 import { type Asker, msPerToken, TokensTold, type TurnAsked } from './asker.ts';
@@ -121,11 +122,8 @@ export class ReadBesideMeter {
         const { pToD, dToP } = final.transfer;
         if (!pToD) return;
         const { prefill = 0, ...stages } = final.stagesMs;
-        const pulling = Object.entries(stages).filter(([stage]) => stage.startsWith('pull_'));
-        const before = sum([
-          ...BEFORE_PREFILL.map((stage) => stages[stage] ?? 0),
-          ...pulling.map(([, ms]) => ms),
-        ]);
+        const { pull = 0 } = foldStages(stages);
+        const before = pull + sum(BEFORE_PREFILL.map((stage) => stages[stage] ?? 0));
         const askedMs = atMs - final.ttftMs;
         const prefillMs = [askedMs + before, askedMs + before + prefill] as const;
         const pulled = dToP !== null;
