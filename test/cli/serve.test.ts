@@ -52,6 +52,17 @@ test('serve shows its URLs and a line to try, and ends well on a signal', async 
   expect(world.stopped).toEqual([3000]);
 });
 
+test('whose chunks may have bits flipped by its endpoint compares their checksums, and only then', async () => {
+  for (const given of [[], ['--fault-endpoint']]) {
+    const world = fakeWorld();
+    const ended = main(['serve', '--model', 'nano', ...given], world.deps);
+    await expect.poll(() => world.out()).toContain('Ctrl-C ends it');
+    expect(world.served[0]!.options.checksum).toBe(given.length > 0);
+    world.interrupt();
+    expect(await ended).toBe(0);
+  }
+});
+
 test('with --log-format json what stands on stderr is JSON line by line, from the start on', async () => {
   const world = fakeWorld();
   const json = ['--log-format', 'json', '--explain-routing', '--pull-policy', 'cost-aware'];

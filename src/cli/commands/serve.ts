@@ -65,6 +65,8 @@ async function serve(
   const adapter = await backend.useAdapter(config.adapter);
   wantOneRouting(config);
   const options = clusterOptions(config, architecture, adapter.software);
+  // A bit that is flipped on purpose is to be found, and not answered with.
+  options.checksum = config.faultEndpoint;
   const pullPolicy = await preparePullPolicy(config, { deps, signal });
   const progress = config.logFormat === 'json' ? notedBy(serving.log) : createProgress(deps);
   progress.line(await startingLine(options, adapter.name, deps));
