@@ -79,6 +79,22 @@ describe('a catalog of blocks', () => {
     expect(hot).toEqual([['a', slot]]);
   });
 
+  test.each(EVICTIONS)(
+    '%s: a block that is used again is told as hot, once, and one that is not never is',
+    (eviction) => {
+      const hot: [string, number][] = [];
+      const catalog = new BlockCatalog({ slots: 4, eviction, onHot: (key, slot) => hot.push([key, slot]) });
+      stored(catalog, 'a', 'b');
+      const slots = [0, 1, 2].flatMap(() => {
+        const loaded = catalog.prepareLoad(['a']);
+        catalog.completeLoad(['a']);
+        catalog.completeLoad(catalog.keepText('b'));
+        return loaded;
+      });
+      expect(hot).toEqual([['a', slots[0]]]);
+    },
+  );
+
   test('tells of an eviction while the bytes are still there', () => {
     const evicted: [string, number][] = [];
     const catalog = new BlockCatalog({

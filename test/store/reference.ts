@@ -44,21 +44,26 @@ function place(list: Key[], key: Key, parent: Key | null): void {
 
 export class LruReference extends Lists {
   list: Key[] = [];
+  used = new Set<Key>();
   lists = () => [this.list];
 
   touch(key: Key): void {
-    if (drop(this.list, key)) this.list.unshift(key);
+    if (!this.has(key)) return;
+    this.renew(key);
+    if (!this.used.has(key)) this.deps.onHot?.(key);
+    this.used.add(key);
   }
 
   renew(key: Key): void {
-    this.touch(key);
+    if (drop(this.list, key)) this.list.unshift(key);
   }
 
   put(key: Key, parent: Key | null = null): boolean {
     if (this.has(key)) {
-      this.touch(key);
+      this.renew(key);
       return true;
     }
+    this.used.delete(key);
     if (this.list.length === this.deps.capacity) {
       const victim = this.oldest(this.list);
       if (victim === undefined) return false;
@@ -142,7 +147,9 @@ export class ArcReference extends Lists {
   lists = () => [this.t1, this.t2];
 
   touch(key: Key): void {
-    if (drop(this.t1, key) || drop(this.t2, key)) this.t2.unshift(key);
+    const first = drop(this.t1, key);
+    if (first || drop(this.t2, key)) this.t2.unshift(key);
+    if (first) this.deps.onHot?.(key);
   }
 
   renew(key: Key): void {
@@ -172,6 +179,7 @@ export class ArcReference extends Lists {
     drop(this.b1, key);
     drop(this.b2, key);
     place(inB1 || inB2 ? this.t2 : this.t1, key, parent);
+    if (inB1 || inB2) this.deps.onHot?.(key);
     this.b1 = this.b1.slice(0, Math.max(0, c - this.t1.length));
     this.b2 = this.b2.slice(0, Math.max(0, 2 * c - this.size - this.b1.length));
     return true;

@@ -100,10 +100,12 @@ export class Arc implements EvictionPolicy {
     return true;
   }
 
-  /** Used again, or once more after it left. */
+  /** Used again, or once more after it left. Hot is what comes to `frequent`. */
   #use(entry: Entry, before: Entry | null = null): void {
+    const isHot = entry.queue !== this.#frequent;
     entry.queue!.remove(entry);
     place(entry, this.#frequent, before);
+    if (isHot) this.#deps.onHot?.(entry.key);
   }
 
   #forgetOldest(ghosts: Queue): void {

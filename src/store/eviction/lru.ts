@@ -1,4 +1,4 @@
-/** Least recently used goes first. vLLM's eviction_policy "lru". */
+/** Least recently used goes first. vLLM's eviction_policy "lru"; as in AIBrix's LRU a key is hot from its first use on. */
 import { type Entry, entryOf, Queue } from '../../engine/entry-queue.ts';
 import type { EvictionDeps, EvictionPolicy, Key } from './types.ts';
 
@@ -21,11 +21,16 @@ export class Lru implements EvictionPolicy {
 
   touch(key: Key): void {
     const entry = this.#entries.get(key);
-    if (entry) this.#queue.toHead(entry);
+    if (!entry) return;
+    this.#queue.toHead(entry);
+    if (entry.hotness > 0) return;
+    entry.hotness++;
+    this.#deps.onHot?.(key);
   }
 
   renew(key: Key): void {
-    this.touch(key);
+    const entry = this.#entries.get(key);
+    if (entry) this.#queue.toHead(entry);
   }
 
   put(key: Key, parent: Key | null = null): boolean {

@@ -10,7 +10,7 @@ export interface EvictionDeps {
   mayGo?: (key: Key) => boolean;
   /** Told of a key that had to go, after it went. */
   onEvicted?: (key: Key) => void;
-  /** Told, once for each stay, of a key that was found worth keeping; policies that know no such thing never tell. */
+  /** Told, once for each stay, of a key that was found worth keeping: it was used again, or came again soon after it left. */
   onHot?: (key: Key) => void;
 }
 
