@@ -62,6 +62,8 @@ export class FaultBoard {
   #random = seededGenerator(0);
   /** Aborts when all of it ends. */
   #over = new AbortController();
+  /** By place: aborts when the engine that is there now is killed. */
+  readonly #lives = new Map<string, AbortController>();
   /** Ends the engine in this place. */
   kill: (engine: string) => Promise<void> = async () => {};
 
@@ -105,7 +107,7 @@ export class FaultBoard {
       const same = ({ engine, fault }: Injected) => engine === added.engine && fault === added.fault;
       const once = added.rate === null;
       this.#injected = [...this.#injected.filter((old) => !same(old)), { ...added, times: once ? 1 : 0 }];
-      if (once) await this.kill(added.engine);
+      if (once) await this.#endLife(added.engine);
     }
   }
 
@@ -124,13 +126,27 @@ export class FaultBoard {
 
   /** What holds back each output of a request that reaches the engine now. */
   #fateAt(engine: string): () => Promise<void> {
-    if (this.#met(engine, ['kill'])) void this.kill(engine).catch(() => {});
+    if (this.#met(engine, ['kill'])) void this.#endLife(engine).catch(() => {});
     const { signal } = this.#over;
-    if (this.#met(engine, ['hang'])) return () => ended(signal);
+    if (this.#met(engine, ['hang'])) {
+      const life = this.#lives.get(engine) ?? new AbortController();
+      this.#lives.set(engine, life);
+      return () => Promise.race([ended(signal), ended(life.signal)]);
+    }
     const slow = this.#met(engine, ['slow']);
     return async () => {
       if (slow) await this.#clock.sleep(slow.delayMs, signal);
     };
+  }
+
+  /** Who waits for an engine that hangs hears of its end, as of any other's. */
+  async #endLife(engine: string): Promise<void> {
+    try {
+      await this.kill(engine);
+    } finally {
+      this.#lives.get(engine)?.abort();
+      this.#lives.delete(engine);
+    }
   }
 
   #met<K extends BoardFault>(engine: string, kinds: readonly K[]): (Injected & { fault: K }) | null {

@@ -85,6 +85,23 @@ describe('faults on a board', () => {
     await submitting;
   });
 
+  it('that hang end for whoever waits when the engine is killed, as the engine does', async () => {
+    const board = new FaultBoard(new TestClock());
+    const inner = new FakeEngine('decode-0', 'decode');
+    board.kill = async () => inner.end();
+    await board.add([fault({ fault: 'hang' })], null);
+    const submitting = board.client(inner).submit({
+      requestId: 'a',
+      promptTokenIds: [1],
+      sampling: { maxTokens: 1 } as never,
+      kvTransferParams: null,
+      cacheSalt: null,
+    });
+    const failed = expect(submitting).rejects.toThrow('decode-0 ended');
+    await board.add([fault({ fault: 'kill', rate: null })], null);
+    await failed;
+  });
+
   it('meet of the messages that they can be done to as many as their rate says, and none for a rate that is no more', async () => {
     const board = new FaultBoard(new TestClock());
     const at = (engineId: string, port: number) => ({ engineId, host: 'localhost', port });
