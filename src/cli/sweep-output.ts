@@ -129,7 +129,10 @@ function crossoverSentence({ crossover, points, link }: SweepSeriesReport): stri
         crossover.low === null ? `below ${formatCount(least)}` : formatCount(Math.round(crossover.low));
       const high =
         crossover.high === null ? `above ${formatCount(most)}` : formatCount(Math.round(crossover.high));
-      return `Crossover at ${plural(Math.round(crossover.tokens), 'token')} (95% interval: ${low} to ${high}): below it pulling loses, above it pulling wins${label}.`;
+      const sure = points.some(({ pull }) => pull && pull.ttft_ms.length > 1)
+        ? `95% interval: ${low} to ${high}`
+        : 'of one round, which does not tell how sure that is';
+      return `Crossover at ${plural(Math.round(crossover.tokens), 'token')} (${sure}): below it pulling loses, above it pulling wins${label}.`;
     }
   }
 }

@@ -16,7 +16,7 @@ export interface CurvePoint {
 }
 
 export type Crossover =
-  /** Tokens from which pulling wins. low, high: 95% interval; null where it reaches beyond what was measured. */
+  /** Tokens from which pulling wins. low, high: 95% interval; null where it reaches beyond what was measured, and of one round. */
   | { kind: 'crosses'; tokens: number; low: number | null; high: number | null }
   | { kind: 'pull_always_wins' }
   | { kind: 'pull_always_loses' };
@@ -33,6 +33,8 @@ export function crossover(points: readonly CurvePoint[], seed = 0): Crossover {
   );
   if (found === Number.NEGATIVE_INFINITY) return { kind: 'pull_always_wins' };
   if (found === Number.POSITIVE_INFINITY) return { kind: 'pull_always_loses' };
+  // Drawn again and again, one round would be sure of itself.
+  if (isOneRound(sorted)) return { kind: 'crosses', tokens: found, low: null, high: null };
 
   const random = seededGenerator(seed);
   const zeros = Array.from({ length: RESAMPLES }, () =>
@@ -51,6 +53,9 @@ export function crossover(points: readonly CurvePoint[], seed = 0): Crossover {
   };
   return { kind: 'crosses', tokens: found, low: at(0.025), high: at(0.975) };
 }
+
+const isOneRound = (points: readonly CurvePoint[]): boolean =>
+  points.every(({ pullMs }) => pullMs.length === 1);
 
 /** How many times as long as pulling computing again takes there, by medians; the interval by bootstrap over rounds. */
 export function recomputeOverPull(point: CurvePoint, seed = 0): Compared {

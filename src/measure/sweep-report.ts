@@ -42,8 +42,11 @@ const crossoverSchema = z.union([
   z.strictObject({
     kind: z.literal('crosses'),
     tokens: z.number().describe('From so many tokens on pulling wins.'),
-    low: z.number().nullable().describe('95% interval; null: below the least context measured.'),
-    high: z.number().nullable().describe('null: above the largest context measured.'),
+    low: z
+      .number()
+      .nullable()
+      .describe('95% interval; null: below the least context measured, or of one round.'),
+    high: z.number().nullable().describe('null: above the largest context measured, or of one round.'),
   }),
   z.strictObject({
     kind: z.enum(['pull_always_wins', 'pull_always_loses']).describe('In the range measured.'),

@@ -57,6 +57,15 @@ describe('crossover', () => {
     if (found.kind === 'crosses') expect(found.low).toBeGreaterThan(256);
   });
 
+  it('has no interval of one round, which says nothing of others', () => {
+    const once = curve(40, wobble(6)).map(({ tokens, pullMs, recomputeMs }) => ({
+      tokens,
+      pullMs: pullMs.slice(0, 1),
+      recomputeMs: recomputeMs.slice(0, 1),
+    }));
+    expect(crossover(once)).toMatchObject({ kind: 'crosses', low: null, high: null });
+  });
+
   it('is not fooled by one noisy length on the wrong side', () => {
     const points = curve(40).map((point) =>
       point.tokens === 16 ? { ...point, recomputeMs: point.pullMs.map((ms) => ms + 1) } : point,
