@@ -22,7 +22,7 @@ export const benchRoutingSchema = z.strictObject({
     .strictObject({
       slo_ttft_ms: z.number().nullable(),
       slo_tpot_ms: z.number().nullable(),
-      share: z.number().describe('Of requests that kept within both.'),
+      share: z.number().describe('Of requests, failed ones too, that kept within both.'),
       requests_per_second: z.number(),
     })
     .nullable()
@@ -55,6 +55,8 @@ export interface RoutingFacts {
   decode: readonly string[];
   sloTtftMs: number | null;
   sloTpotMs: number | null;
+  /** Requests without an answer: no SLO was kept. */
+  failed: number;
   /** Of all rounds but these. */
   runtimeMs: number;
   cutRounds?: ReadonlySet<number> | undefined;
@@ -113,7 +115,7 @@ function balanceOf(tokens: ReadonlyMap<string, number>): Balance {
 
 function goodputOf(
   requests: readonly RoutedRequest[],
-  { sloTtftMs, sloTpotMs, runtimeMs, cutRounds }: RoutingFacts,
+  { sloTtftMs, sloTpotMs, failed, runtimeMs, cutRounds }: RoutingFacts,
 ): BenchRouting['goodput'] {
   if (sloTtftMs === null && sloTpotMs === null) return null;
   const kept = requests.filter(
@@ -122,10 +124,11 @@ function goodputOf(
       (sloTpotMs === null || sample.tpot_ms <= sloTpotMs),
   );
   const timed = kept.filter(({ sample }) => !cutRounds?.has(sample.round));
+  const asked = requests.length + failed;
   return {
     slo_ttft_ms: sloTtftMs,
     slo_tpot_ms: sloTpotMs,
-    share: requests.length > 0 ? kept.length / requests.length : 0,
+    share: asked > 0 ? kept.length / asked : 0,
     requests_per_second: runtimeMs > 0 ? (1000 * timed.length) / runtimeMs : 0,
   };
 }

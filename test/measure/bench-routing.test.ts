@@ -38,6 +38,7 @@ const facts = {
   decode: ['d0', 'd1'],
   sloTtftMs: null,
   sloTpotMs: null,
+  failed: 0,
   runtimeMs: 2000,
 };
 
@@ -82,4 +83,7 @@ test('goodput counts who kept within both, exactly at them too', () => {
   const within = { ...facts, sloTtftMs: 50, sloTpotMs: 10 };
   expect(routingOf(requests, within).goodput).toMatchObject({ share: 0.5, requests_per_second: 1 });
   expect(routingOf(requests, { ...within, sloTpotMs: null }).goodput!.share).toBe(0.75);
+  // Who was not answered has kept nothing: a policy does not get better by failing.
+  expect(routingOf(requests, { ...within, failed: 4 }).goodput).toMatchObject({ share: 0.25 });
+  expect(routingOf([], { ...within, failed: 4 }).goodput).toMatchObject({ share: 0 });
 });

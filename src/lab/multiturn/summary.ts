@@ -45,6 +45,7 @@ export function summariseExperiment(
       decode: idsOf('decode'),
       sloTtftMs: config.sloTtft,
       sloTpotMs: config.sloTpot,
+      failed: failures(rounds),
       runtimeMs: facts.runtimeMs,
       cutRounds: facts.cutRounds,
     });
