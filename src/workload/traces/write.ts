@@ -27,6 +27,8 @@ export class MooncakeWriter {
   readonly #renumbered = new Map<number, number>();
   /** Of the last prompt of each conversation. */
   readonly #kept = new Map<string, { key: number; tokens: number; ids: readonly number[] }>();
+  /** Conversations whose last answer had ended when the trace says. */
+  readonly #answered = new Set<string>();
   #ids = 0;
   #blockSize: number | null = null;
 
@@ -55,8 +57,11 @@ export class MooncakeWriter {
     // Scaled lengths are rounded: who goes on after whom could not be found again.
     const said = origin.kind !== 'unsaid' || this.#scale.lengthDivisor > 1;
     // Its time alone would say less than the file does: when the answer before it had ended.
+    const afterAnswer = this.#answered.delete(conversationId);
+    if (answeredMs !== null) this.#answered.add(conversationId);
+    if (this.#answered.size > MOST_KEPT) this.#answered.delete(this.#answered.values().next().value!);
     const delayed =
-      arrivalMs === null || answeredMs !== null || (origin.kind === 'session' && origin.delayMs !== null);
+      arrivalMs === null || afterAnswer || (origin.kind === 'session' && origin.delayMs !== null);
     const row: MooncakeRow = {
       ...(arrivalMs === null ? {} : { timestamp: Math.round(arrivalMs / this.#scale.speedUp) }),
       input_length: turn.inputTokens,

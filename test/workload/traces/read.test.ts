@@ -359,12 +359,14 @@ describe('a trace written again', () => {
   it('says when the answer before had ended where the file did', async () => {
     const session = { session_id: 's', input_length: 512, output_length: 9, hash_ids: [0] };
     const delayed = rows({ ...session, timestamp: 0 }, { ...session, timestamp: 9000, delay: 2500 });
-    const burst = [
-      'Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type',
-      '0,s,6.5,GPT-4,512,9,521,Conversation log',
-      '9,s,1,GPT-4,512,9,521,Conversation log',
-    ].join('\n');
-    for (const text of [delayed, burst]) {
+    // Its own end says nothing of the one before.
+    const burst = (elapsed: string) =>
+      [
+        'Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type',
+        '0,s,6.5,GPT-4,512,9,521,Conversation log',
+        `9,s,${elapsed},GPT-4,512,9,521,Conversation log`,
+      ].join('\n');
+    for (const text of [delayed, burst('1'), burst('')]) {
       const second = (await again(text)).split('\n')[1]!;
       expect(JSON.parse(second)).toMatchObject({ session_id: 's', timestamp: 9000, delay: 2500 });
     }
