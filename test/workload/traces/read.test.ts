@@ -67,6 +67,28 @@ describe('each format is known by its beginning and read as it is published', ()
     ]);
   });
 
+  it('what a row lacks may stand as null', async () => {
+    const none = { created_time: null, input_tokens: null, output_tokens: null, hash_ids: null };
+    const text = rows(
+      { ...none, session_id: 'a', timestamp: 5, input_length: 10, output_length: 5 },
+      { ...none, session_id: 'a', timestamp: null, delay: 1500, input_length: 20, output_length: 5 },
+    );
+    expect((await read(text)).requests.map(({ arrivalMs, hashIds }) => [arrivalMs, hashIds])).toEqual([
+      [0, null],
+      [null, null],
+    ]);
+    const chat = { chat_id: 1, parent_chat_id: null, timestamp: 0, input_length: 9, output_length: 3 };
+    expect((await read(rows({ ...chat, hash_ids: null }))).requests[0]).toMatchObject({
+      hashIds: null,
+      origin: { parent: null },
+    });
+    const served = { input_toks: 3, output_toks: 4, arrival_time_ns: 0, input_tok_ids: null };
+    expect((await read(rows(served))).requests[0]).toMatchObject({ hashIds: null });
+    await expect(read(rows({ ...none, timestamp: 0, input_length: null, output_length: 5 }))).rejects.toThrow(
+      'input_length is missing',
+    );
+  });
+
   it("Bailian's JSONL: seconds, blocks of 16, parents", async () => {
     const text = rows(
       {

@@ -10,11 +10,11 @@ const chatId = z.union([z.string(), z.number()], { error: 'a name or a number' }
 
 const row = z.object({
   chat_id: chatId,
-  parent_chat_id: chatId.default(-1),
+  parent_chat_id: chatId.nullish(),
   timestamp: time,
   input_length: tokens,
   output_length: tokens,
-  hash_ids: ids('a list of whole numbers, 0 or more').optional(),
+  hash_ids: ids('a list of whole numbers, 0 or more').nullish(),
 });
 
 export const bailian: FormatReader = {
@@ -27,7 +27,7 @@ export const bailian: FormatReader = {
     const { chat_id, parent_chat_id, timestamp, input_length, output_length, hash_ids } = parsed.value;
     const wrong = hash_ids && wrongCount(hash_ids, input_length, context);
     if (wrong) return { bad: wrong };
-    const parent = String(parent_chat_id) === '-1' ? null : String(parent_chat_id);
+    const parent = parent_chat_id == null || String(parent_chat_id) === '-1' ? null : String(parent_chat_id);
     return [
       {
         timeMs: 1000 * timestamp,

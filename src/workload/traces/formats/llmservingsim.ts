@@ -7,7 +7,7 @@ const row = z.object({
   input_toks: tokens,
   output_toks: tokens,
   arrival_time_ns: time,
-  input_tok_ids: ids('a list of token ids').optional(),
+  input_tok_ids: ids('a list of token ids').nullish(),
 });
 
 export const llmservingsim: FormatReader = {

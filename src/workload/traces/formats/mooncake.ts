@@ -7,13 +7,14 @@ import { type FormatReader, ids, parseObject, time, tokens, wrongCount } from '.
 
 const row = z
   .object({
-    timestamp: time.optional(),
-    created_time: time.optional(),
-    input_length: tokens.optional(),
-    input_tokens: tokens.optional(),
-    output_length: tokens.optional(),
-    output_tokens: tokens.optional(),
-    hash_ids: ids('a list of whole numbers, 0 or more').optional(),
+    // What a row lacks may stand as null: so pandas writes columns that not every row has.
+    timestamp: time.nullish(),
+    created_time: time.nullish(),
+    input_length: tokens.nullish(),
+    input_tokens: tokens.nullish(),
+    output_length: tokens.nullish(),
+    output_tokens: tokens.nullish(),
+    hash_ids: ids('a list of whole numbers, 0 or more').nullish(),
     session_id: z.union([z.string(), z.number()], { error: 'a name or a number' }).nullish(),
     delay: time.nullish(),
     delay_ms: time.nullish(),
@@ -42,8 +43,8 @@ export const mooncake: FormatReader = {
     const { inputTokens, outputTokens, session_id, ...rest } = parsed.value;
     if (waitsForOthers(rest.wait_for))
       return { bad: 'it waits for other requests (wait_for): traces of agents are not read here' };
-    if (inputTokens === undefined) return { bad: 'input_length is missing' };
-    if (outputTokens === undefined) return { bad: 'output_length is missing' };
+    if (inputTokens == null) return { bad: 'input_length is missing' };
+    if (outputTokens == null) return { bad: 'output_length is missing' };
     const hashIds = rest.hash_ids ?? null;
     const wrong = hashIds && wrongCount(hashIds, inputTokens, context);
     if (wrong) return { bad: wrong };
