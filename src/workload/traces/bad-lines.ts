@@ -1,4 +1,4 @@
-/** Lines of a trace that cannot be used: the first ends the reading, or all are passed over, counted and named. */
+/** Lines (or conversations) of a trace that cannot be used: the first ends the reading, or all are passed over, counted and named. */
 import { ConfigError } from '../../errors.ts';
 
 const MOST_NAMED = 5;
@@ -8,6 +8,8 @@ export class BadLines {
   readonly #skip: boolean;
   readonly #named: string[] = [];
   #count = 0;
+  /** What places are counted in. */
+  unit: 'line' | 'conversation' = 'line';
 
   constructor(source: string, skip: boolean) {
     this.#source = source;
@@ -21,9 +23,11 @@ export class BadLines {
   /** Throws ConfigError unless bad lines are passed over. */
   refuse(line: number, what: string): void {
     if (!this.#skip)
-      throw new ConfigError(`${this.#source}, line ${line}: ${what}; --skip-bad passes over such lines`);
+      throw new ConfigError(
+        `${this.#source}, ${this.unit} ${line}: ${what}; --skip-bad passes over such ${this.unit}s`,
+      );
     this.#count++;
-    if (this.#named.length < MOST_NAMED) this.#named.push(`line ${line}: ${what}`);
+    if (this.#named.length < MOST_NAMED) this.#named.push(`${this.unit} ${line}: ${what}`);
   }
 
   /** For reports; null: there were none. */
@@ -31,7 +35,7 @@ export class BadLines {
     if (this.#count === 0) return null;
     const more = this.#count - this.#named.length;
     const rest = more > 0 ? `; and ${more} more` : '';
-    const lines = this.#count === 1 ? '1 bad line' : `${this.#count} bad lines`;
-    return `${lines} passed over: ${this.#named.join('; ')}${rest}.`;
+    const all = this.#count === 1 ? `1 bad ${this.unit}` : `${this.#count} bad ${this.unit}s`;
+    return `${all} passed over: ${this.#named.join('; ')}${rest}.`;
   }
 }

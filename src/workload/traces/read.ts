@@ -61,6 +61,7 @@ export async function openTrace(chunks: Chunks, options: ReadOptions): Promise<O
   const format = options.format ?? formatOf(head, options.source);
   const reader = readers[format];
   const traceBlockSize = options.traceBlockSize ?? reader.traceBlockSize;
+  if (reader.unit === 'object') options.bad.unit = 'conversation';
   async function* whole(): AsyncGenerator<string> {
     yield head;
     if (!done) yield* { [Symbol.asyncIterator]: () => iterator };

@@ -280,6 +280,14 @@ describe('what cannot be read', () => {
     ]);
     expect(bad.count).toBe(7);
     expect(bad.describe()).toMatch(/^7 bad lines passed over: line 2: it is no JSON.*; and 2 more\.$/);
+    // Their places are not those of lines.
+    const list = `[\n${rows({ messages: [] }).trim()},\n\n{}]`;
+    await expect(read(list)).rejects.toThrow(
+      'trace, conversation 1: nothing in it is answered; --skip-bad passes over such conversations',
+    );
+    expect((await read(list, { skipBad: true })).bad.describe()).toMatch(
+      /^2 bad conversations passed over: conversation 1: nothing in it is answered; conversation 2: it has neither/,
+    );
   });
 
   it.each([
