@@ -108,17 +108,24 @@ export class Recorder {
     }
   }
 
-  /**
-   * A conversation's last turn once more, for its KV alone: engines that were emptied have it again. Its blocks and copies
-   * are told, and no turn: nothing new was said. Rejects as the cluster's generate() does.
-   */
+  /** A conversation's last turn once more, for its KV alone: engines that were emptied have it again. Rejects as again(). */
   async retell(conversation: string, request: GenerateRequest): Promise<void> {
+    for await (const _ of this.again(conversation, request));
+  }
+
+  /**
+   * A conversation's last turn once more. Its blocks and copies are told, and no turn: nothing new was said. Throws as the
+   * cluster's generate() does.
+   */
+  async *again(conversation: string, request: GenerateRequest): AsyncGenerator<GeneratedToken> {
     const asked = this.#asked.get(conversation);
     this.#asked.delete(conversation);
     this.#retold.add(conversation);
     try {
-      for await (const { tokenId } of this.#cluster.generate({ ...request, conversationId: conversation }))
-        this.#views.token(this.#turnOf.get(conversation)!.turnId, tokenId);
+      for await (const token of this.#cluster.generate({ ...request, conversationId: conversation })) {
+        this.#views.token(this.#turnOf.get(conversation)!.turnId, token.tokenId);
+        yield token;
+      }
       await this.poll();
     } finally {
       this.#retold.delete(conversation);

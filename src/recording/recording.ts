@@ -30,6 +30,8 @@ export function startRecording(cluster: Cluster, config: RunConfig): RecordedClu
   const stop = new AbortController();
   const recorder = new Recorder(cluster, emit, systemClock, originMs);
   const finished = new Set<string>();
+  /** Whose last turn was taken back, as an audit does: what is asked next is that turn once more. */
+  const takenBack = new Set<string>();
   emit({ kind: 'settings', atMs: now(), settings: settingsOf(cluster, config) });
   emit({ kind: 'status', atMs: now(), phase: 'ready', message: 'Ready', progress: null });
   const polling = (async () => {
@@ -40,7 +42,16 @@ export function startRecording(cluster: Cluster, config: RunConfig): RecordedClu
   })();
 
   const own: Partial<Cluster> = {
-    generate: (request) => recorder.generate(request, { question: questionOf(request), edited: false }),
+    generate(request) {
+      const { conversationId } = request;
+      if (conversationId !== null && takenBack.delete(conversationId))
+        return recorder.again(conversationId, request);
+      return recorder.generate(request, { question: questionOf(request), edited: false });
+    },
+    async rewind(conversation, prefillKeeps) {
+      await cluster.rewind(conversation, prefillKeeps);
+      takenBack.add(conversation);
+    },
     // What was said stays in sight until the next mode begins.
     async endConversation(conversation) {
       finished.add(conversation);
@@ -48,9 +59,8 @@ export function startRecording(cluster: Cluster, config: RunConfig): RecordedClu
     },
     async setMode(mode: Mode) {
       await cluster.setMode(mode);
-      for (const conversation of finished) {
-        emit({ kind: 'conversation_ended', atMs: now(), conversation });
-      }
+      // In the next mode they begin anew: their turns count from 1 again.
+      for (const conversation of finished) await recorder.endConversation(conversation);
       finished.clear();
       emit({ kind: 'settings', atMs: now(), settings: { mode } });
       await recorder.poll();

@@ -1,5 +1,7 @@
 /** A cluster that answers by arithmetic. */
 import type { Mode } from '../../src/config/modes.ts';
+import type { TokenIds } from '../../src/config/token-ids.ts';
+import type { ClusterNotice } from '../../src/fleet/notices.ts';
 import { changed, engineSpecs } from '../../src/fleet/options.ts';
 import type { Cluster, ClusterInfo, ClusterOptions, PolicyChange } from '../../src/fleet/types.ts';
 import type { EngineStats } from '../../src/host/engine-report.ts';
@@ -33,6 +35,7 @@ export class FakeCluster implements Cluster {
   readonly #troubles: FakeTroubles;
   readonly #turns = new Map<string, number>();
   readonly #spanListeners = new Set<(span: Span) => void>();
+  readonly #noticeListeners = new Set<(notice: ClusterNotice) => void>();
   #served = 0;
   /** Tokens that D holds after each turn of a conversation. */
   readonly #held = new Map<string, number[]>();
@@ -126,7 +129,7 @@ export class FakeCluster implements Cluster {
     const pulled = offered && !this.#troubles.pullsNothing ? offer : 0;
     held[turn - 1] = prompt.length + length - 1;
     const ttftMs = 10 + (prompt.length - pulled);
-    this.#tellTurn(id, turn, ttftMs);
+    this.#tellTurn(id, turn, ttftMs, prompt);
     for (const [index, tokenId] of ids.entries()) {
       yield {
         tokenId,
@@ -196,8 +199,9 @@ export class FakeCluster implements Cluster {
     return [];
   }
 
-  onNotice(): () => void {
-    return () => {};
+  onNotice(listener: (notice: ClusterNotice) => void): () => void {
+    this.#noticeListeners.add(listener);
+    return () => this.#noticeListeners.delete(listener);
   }
 
   onStoreEvent(): () => void {
@@ -247,9 +251,11 @@ export class FakeCluster implements Cluster {
     return () => this.#spanListeners.delete(listener);
   }
 
-  #tellTurn(conversationId: string, turn: number, ttftMs: number): void {
+  #tellTurn(conversationId: string, turn: number, ttftMs: number, promptTokenIds: TokenIds): void {
     const id = `${conversationId}#${turn}.${++this.#served}`;
     const begun = 1000 * this.#served;
+    const notice = { conversationId, turn, promptTokenIds, turnId: id, atMs: begun, routed: null };
+    for (const listener of this.#noticeListeners) listener({ kind: 'turn', ...notice });
     const args = { conversationId, turn };
     const spans = [
       routerSpan('accept', `${id} at P`, begun, begun + 1),
