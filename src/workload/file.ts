@@ -7,11 +7,12 @@ import { parseJson } from '../config/fields.ts';
 import { ConfigError } from '../errors.ts';
 import type { AnsweredConversation, Message, TextConversation } from './types.ts';
 
+/** Parts are joined as vLLM and `kvferry serve` join them. */
 const contentSchema = z.union([
   z.string(),
   z
     .array(z.object({ type: z.literal('text'), text: z.string() }))
-    .transform((parts) => parts.map((p) => p.text).join('')),
+    .transform((parts) => parts.map((p) => p.text).join('\n')),
 ]);
 const messageSchema = z.object({ role: z.string().min(1), content: z.unknown() });
 const messagesSchema = z.array(messageSchema);

@@ -37,7 +37,7 @@ describe('a conversation from a file', () => {
       { type: 'text', text: 'a' },
       { type: 'text', text: 'b' },
     ];
-    expect(read([{ role: 'user', content }])[0]?.turns).toEqual([[user('ab')]]);
+    expect(read([{ role: 'user', content }])[0]?.turns).toEqual([[user('a\nb')]]);
   });
 
   test.each([

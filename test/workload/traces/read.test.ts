@@ -216,10 +216,11 @@ describe('each format is known by its beginning and read as it is published', ()
       id: '1',
       messages: [
         { role: 'user', content: 'a b' },
-        { role: 'assistant', content: [{ type: 'text', text: 'c' }] },
+        { role: 'assistant', content: ['c', 'd'].map((text) => ({ type: 'text', text })) },
       ],
     });
-    expect((await read(vllm)).requests).toMatchObject([{ inputTokens: 2, outputTokens: 1 }]);
+    const countTokens = (said: string) => said.split(/\s/).length;
+    expect((await read(vllm, { countTokens })).requests).toMatchObject([{ inputTokens: 2, outputTokens: 2 }]);
   });
 
   it.each([1, 3, 1000])(

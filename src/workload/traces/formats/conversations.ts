@@ -17,7 +17,7 @@ const said = z.union(
       })
       .transform(({ role, content }) => ({
         role,
-        text: typeof content === 'string' ? content : content.map((part) => part.text).join(''),
+        text: typeof content === 'string' ? content : content.map((part) => part.text).join('\n'),
       })),
   ],
   { error: 'what was said as text: {from, value}, or {role, content}' },
