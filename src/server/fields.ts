@@ -50,7 +50,13 @@ export const samplingFields = {
     .nullish(),
   /** -1 and 0 are all tokens. */
   top_k: whole(-1, 'a whole number; -1 or 0 for all tokens').nullish(),
-  seed: z.number(wanted('a whole number')).int(wanted('a whole number')).nullish(),
+  /** Of 64 bits, as OpenAI's clients draw it: beyond 53 neighbours are one seed. */
+  seed: z
+    .number(wanted('a whole number'))
+    .refine((seed) => Number.isInteger(seed), wanted('a whole number'))
+    .refine((seed) => Math.abs(seed) <= 2 ** 63, wanted('a whole number of 64 bits'))
+    .transform((seed) => seed % 2 ** 53)
+    .nullish(),
   stop: z
     .union(
       [stopText, shortList(stopText, 'a list of strings', MOST_STOPS, `at most ${MOST_STOPS} strings`)],

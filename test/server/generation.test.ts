@@ -291,6 +291,20 @@ describe('what a request asks for', () => {
     expect((await app.request(CHAT, post({ ...hello, ...others }))).status).toBe(200);
   });
 
+  test('a seed may be any whole number of 64 bits', async () => {
+    const stub = new StubService();
+    const app = stubApp(stub);
+    for (const seed of ['9223372036854775807', '-9007199254740994', '9007199254740994', '-5'])
+      await app.request(CHAT, {
+        ...post({}),
+        body: JSON.stringify({ ...hello, seed: 0 }).replace('"seed":0', `"seed":${seed}`),
+      });
+    expect(stub.requests.map(({ sampling }) => sampling.seed)).toEqual([0, -2, 2, -5]);
+    const refused = await app.request(CHAT, post({ ...hello, seed: 1e20 }));
+    expect(refused.status).toBe(400);
+    expect(await refused.text()).toContain('wanted a whole number of 64 bits');
+  });
+
   test('text parts are one text, and no content is an empty one', async () => {
     const stub = new StubService();
     const messages = [
