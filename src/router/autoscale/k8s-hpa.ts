@@ -50,6 +50,7 @@ export class KubernetesHpa implements RoleScaler {
   readonly #recent: BothWays;
   /** Engines that were added, and taken away, in the period. */
   readonly #moved: BothWays;
+  #isFirst = true;
 
   constructor(parameters: HpaParameters) {
     this.#parameters = parameters;
@@ -74,19 +75,29 @@ export class KubernetesHpa implements RoleScaler {
 
   /** Not above the least of the window before a step up, not below the most of that before a step down. */
   #stabilized(nowMs: number, n: number, { want, why }: ScaleDecision): ScaleDecision {
+    this.#begin(nowMs, n);
     this.#recent.add(nowMs, want, want);
     const [up, down] = [this.#recent.up.least(), this.#recent.down.most()];
     const stable = n < up ? up : n > down ? down : n;
     return stable === want ? { want, why } : { want: stable, why: `${why}; ${want} is not stable yet` };
   }
 
+  /** What it begins with counts as recommended then: nobody is taken away before the window after that is over. */
+  #begin(nowMs: number, n: number): void {
+    if (!this.#isFirst) return;
+    this.#isFirst = false;
+    const { scaleUpStabilizationSeconds, scaleDownStabilizationSeconds } = this.#parameters;
+    if (scaleUpStabilizationSeconds > 0) this.#recent.up.add(nowMs, n);
+    if (scaleDownStabilizationSeconds > 0) this.#recent.down.add(nowMs, n);
+  }
+
   #byRate(nowMs: number, n: number, { want, why }: ScaleDecision): ScaleDecision {
     const { scaleUpPods, scaleUpPercent, scaleDownPercent } = this.#parameters;
     this.#moved.add(nowMs, 0, 0);
-    const before = n - this.#moved.up.sum();
+    const before = n - this.#moved.up.sum() + this.#moved.down.sum();
     const most = Math.max(before + scaleUpPods, Math.ceil(before * (1 + scaleUpPercent / 100)));
     if (want > n && want > most) return { want: Math.max(n, most), why: `${why}; not more at once` };
-    const least = Math.floor((n + this.#moved.down.sum()) * (1 - scaleDownPercent / 100));
+    const least = Math.floor(before * (1 - scaleDownPercent / 100));
     if (want < n && want < least) return { want: Math.min(n, least), why: `${why}; not fewer at once` };
     return { want, why };
   }

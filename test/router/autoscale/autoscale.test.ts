@@ -230,9 +230,23 @@ describe('k8s-hpa', () => {
 
   test('up only to the least of its window, where it has one', () => {
     const decide = byRole('k8s-hpa', { scaleUpStabilizationSeconds: 30 });
-    expect(decide(0, all(4, 12)).want).toBe(5);
-    expect(decide(10, all(4, 20)).want).toBe(5);
+    // It begins with 4.
+    expect(decide(0, all(4, 12)).want).toBe(4);
+    expect(decide(10, all(4, 20)).want).toBe(4);
     expect(decide(31, all(4, 20)).want).toBe(8);
+  });
+
+  test('what it begins with stays for the window before a step down', () => {
+    const decide = byRole('k8s-hpa');
+    const want = (seconds: number) => decide(seconds, all(4, 1)).want;
+    expect([0, 15, 299, 300].map(want)).toEqual([4, 4, 4, 1]);
+  });
+
+  test('who left in the period leaves room for as many more', () => {
+    const decide = byRole('k8s-hpa', { scaleDownStabilizationSeconds: 0, periodSeconds: 60 });
+    expect(decide(0, all(6, 1)).want).toBe(1);
+    // 6 began the period: twice as many may be there.
+    expect(decide(30, all(1, 500)).want).toBe(12);
   });
 
   test('down by a share at most, where one is given', () => {
