@@ -1,6 +1,7 @@
 /** What a plan prints is what a user types: read back, a simulation has every setting that the plan's own had. */
 import { describe, expect, it } from 'vitest';
 import { parseArguments } from '../../src/cli/arguments.ts';
+import { exportSpec } from '../../src/cli/commands/export.ts';
 import { planSpec } from '../../src/cli/commands/plan.ts';
 import { simulateSpec } from '../../src/cli/commands/simulate.ts';
 import { type Asking, commandsFor, modelNote } from '../../src/cli/plan/commands.ts';
@@ -161,6 +162,24 @@ describe('the commands of a plan', () => {
     expect(bench).toMatch(/^kvferry bench w\.json --scale 1 --fleet f\.json/);
     expect(simulate).not.toContain('--adapter');
     for (const line of [simulate, bench]) expect(line).not.toContain('--store');
+  });
+
+  it('a cluster gets the same fleet: what it pulls, caches and holds, and what else was given', async () => {
+    const settings = { ...SETTINGS, kvTransferConfig: null, pBlocks: 500, model: 'qwen2.5-0.5b' };
+    const written = { asked: [], onEngines: WHAT, engine, pools: { pBlocks: 500, dBlocks: null } };
+    const lines = commandsFor({ ...row, store_bytes: 2 ** 26 }, parseRunConfig(settings), {
+      ...written,
+      file: 'f.json',
+    });
+    const parsed = parseArguments(words(lines[2]!).slice(1), [exportSpec]);
+    if (parsed.kind !== 'command') throw new Error(`no command: ${lines[2]}`);
+    const files = { readTextFile: async () => FLEET, environment: () => null };
+    const { config } = await readSettings(parsed.settings, null, files, parsed.spec);
+    expect(config).toMatchObject({
+      ...{ mode: ['bidirectional'], threshold: 99, prefixCaching: false, pBlocks: 500, dBlocks: null },
+      ...{ blockSize: 128, maxNumSeqs: 32, maxNumBatchedTokens: 4096, ttl: 60, lease: 7, store: 2 ** 26 },
+      ...{ routing: ['prefix-cache'], routingConfig: SETTINGS.routingConfig, modeOfFleet: 'replica' },
+    });
   });
 
   it('engines are asked what was planned for: a workload in its experiment, or the trace', () => {

@@ -42,9 +42,9 @@ export function commandsFor(
   const policy = [
     ...['--mode', row.mode],
     ...(row.threshold === null ? [] : ['--threshold', String(row.threshold)]),
-    ...['--model', config.model],
     ...(config.prefixCaching ? [] : ['--no-prefix-caching']),
   ];
+  const model = ['--model', config.model];
   const pools = [
     ...['--block-size', String(engine.block_size)],
     ...['--p-blocks', String(engine.p_blocks), '--d-blocks', String(engine.d_blocks)],
@@ -56,6 +56,7 @@ export function commandsFor(
   ];
   const poolsGiven = counted.length === 0 ? [] : ['--block-size', String(engine.block_size), ...counted];
   const stored = row.store_bytes === null ? [] : storeOptions(row.store_bytes, config);
+  const served = [...poolsGiven, ...stored, ...optionsOf(config, onDevices)];
   const slo = [
     ...(config.sloTtft === null ? [] : ['--slo-ttft', `${config.sloTtft}ms`]),
     ...(config.sloTpot === null ? [] : ['--slo-tpot', `${config.sloTpot}ms`]),
@@ -67,6 +68,7 @@ export function commandsFor(
       ...asked,
       ...fleet,
       ...policy,
+      ...model,
       ...pools,
       ...stored,
       ...slo,
@@ -79,11 +81,17 @@ export function commandsFor(
       ...(command === 'replay' ? traceOptions(config) : experiment(config)),
       ...fleet,
       ...policy,
-      ...poolsGiven,
-      ...stored,
-      ...optionsOf(config, onDevices),
+      ...model,
+      ...served,
     ),
-    line('export', targetOf(row), ...fleet, '--model', isHereOnly(config.model) ? MODEL : config.model),
+    line(
+      'export',
+      targetOf(row),
+      ...fleet,
+      ...policy,
+      ...served,
+      ...['--model', isHereOnly(config.model) ? MODEL : config.model],
+    ),
   ];
 }
 
