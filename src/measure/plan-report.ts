@@ -29,6 +29,10 @@ export const planRowSchema = z.strictObject({
     'The same, with those before them, until as many conversations were there as will be.',
   ),
   counted: count.describe('Those that came after the warm-up, a fifth of the time at least, over all seeds.'),
+  due: z
+    .number()
+    .nonnegative()
+    .describe('That would have come in that time if no answer took any: by the rate, or as a trace says.'),
   share: share.describe('That kept the SLO.'),
   low: share.describe('Of its 95% interval, by batches of neighbouring requests.'),
   high: share,

@@ -4,11 +4,11 @@ import { certaintyOf } from '../../src/cli/plan/words.ts';
 import type { PlanReport } from '../../src/measure/plan-report.ts';
 
 const planOf = (
-  chosen: { counted: number; counted_ms: number; low?: number },
+  chosen: { counted: number; counted_ms: number; due?: number; low?: number },
   ownRate: number | null = null,
 ) =>
   ({
-    chosen: { ...{ verdict: 'STABLE', low: 0.95, engines: 3, requests_per_second: 5 }, ...chosen },
+    chosen: { ...{ verdict: 'STABLE', low: 0.95, engines: 3, requests_per_second: 5, due: 500 }, ...chosen },
     ...{ front: [], one_fewer: null, not_told_apart: [], goodput: null, seeds: 1 },
     workload: { own_rate: ownRate },
     goal: { kind: 'fewest', requests_per_second: 5 },
@@ -22,6 +22,13 @@ it('says where fewer requests came than were asked for, and only there', () => {
   expect(certaintyOf(planOf({ counted: 200, counted_ms: 100_000 }))).toEqual([
     'Its whole interval keeps it.',
     expect.stringMatching(/^Only 2 requests a second came of the 5 asked for.* longer --sample/),
+  ]);
+});
+
+it('says where a trace is slower in its sample, which no conversation makes so', () => {
+  expect(certaintyOf(planOf({ counted: 200, due: 200, counted_ms: 100_000 }, 5))).toEqual([
+    'Its whole interval keeps it.',
+    expect.stringMatching(/^Only 2 requests a second came of the 5 .*: this part of the trace is slower/),
   ]);
 });
 

@@ -98,6 +98,7 @@ export function rowOf(outcome: Outcome): PlanRow {
     sample: outcome.sample,
     with_warm_up: outcome.withWarmUp,
     counted: outcome.asked,
+    due: outcome.due,
     share: outcome.share,
     ...interval,
     missed: outcome.missed,

@@ -96,11 +96,7 @@ export function certaintyOf(report: PlanReport): string[] {
       : [
           `${chosen.verdict}: what waits grew until the sample's end. Give a longer --sample before you rely on it.`,
         ]),
-    ...(!cameAsAsked(outcomeOf(chosen))
-      ? [
-          `Only ${formatRate(cameOf(outcomeOf(chosen)))} requests a second came of the ${formatRate(chosen.requests_per_second)} asked for, in the time that counts: where conversations stay long, fewer were there than will be. Give a longer --sample before you rely on it.`,
-        ]
-      : []),
+    ...fewerCame(chosen),
     ...(slo.ttft_ms !== null && chosen.counted_ms / seeds < BRIEF * slo.ttft_ms
       ? [
           `The requests that count came within ${(chosen.counted_ms / seeds / 1000).toFixed(1)} s, fewer than ${BRIEF} times the SLO's TTFT: a queue that grows may not show. Give a longer --sample.`,
@@ -112,11 +108,21 @@ export function certaintyOf(report: PlanReport): string[] {
 const BRIEF = 10;
 
 /** What came of it, as a trial tells it. */
-const outcomeOf = ({ counted, counted_ms, requests_per_second }: PlanRow) => ({
-  asked: counted,
-  overMs: counted_ms,
-  perSecond: requests_per_second,
-});
+const outcomeOf = ({ counted, due, counted_ms }: PlanRow) => ({ asked: counted, due, overMs: counted_ms });
+
+/** Why the rate that is told is none that was simulated. */
+function fewerCame(chosen: PlanRow): string[] {
+  const outcome = outcomeOf(chosen);
+  const asked = chosen.requests_per_second;
+  const isSlower = !cameAsAsked({ ...outcome, due: (asked * outcome.overMs) / 1000 });
+  const why = !cameAsAsked(outcome)
+    ? 'where conversations stay long, fewer were there than will be'
+    : isSlower && 'this part of the trace is slower than all of it';
+  if (!why) return [];
+  return [
+    `Only ${formatRate(cameOf(outcome))} requests a second came of the ${formatRate(asked)} asked for, in the time that counts: ${why}. Give a longer --sample before you rely on it.`,
+  ];
+}
 
 function sureOfFewest(chosen: PlanRow, { front, one_fewer: fewer, slo, workload }: PlanReport): string[] {
   const wanted = slo.attainment;

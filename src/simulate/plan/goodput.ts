@@ -5,7 +5,7 @@
 import { type Candidate, distinct, keyOf, type Shape, splitsNear, splitsOf } from './candidate.ts';
 import { byGoodness } from './halving.ts';
 import { eachOf, firstPolicy, notToldApart, policyOf, pullPolicies, type Search } from './space.ts';
-import { cameAsAsked, cameOf, type Outcome, type Slo, type Trials } from './trial.ts';
+import { cameAsAsked, type Outcome, type Slo, type Trials } from './trial.ts';
 
 /** A candidate's highest rate, and what is sure of it. */
 export interface Goodput {
@@ -183,9 +183,8 @@ async function goodputOf(
     return outcome;
   };
   const below = (outcome: Outcome): number => {
-    const half = outcome.perSecond / 2;
-    const came = cameOf(outcome);
-    return decides && came > 0 ? Math.min(half, came) : half;
+    const { perSecond, asked, due } = outcome;
+    return decides && asked > 0 ? Math.min(perSecond / 2, (perSecond * asked) / due) : perSecond / 2;
   };
   let best = await at(guess);
   let above: Outcome | null = best.met ? null : best;

@@ -59,3 +59,13 @@ export function rateOf(turns: readonly TraceTurn[]): number | null {
   const overMs = lastComesMs(turns);
   return overMs > 0 ? (1000 * turns.length) / overMs : null;
 }
+
+/** When each would come if no answer took any time. */
+export function soonestMs(turns: readonly TraceTurn[]): number[] {
+  const byIndex = new Map<number, number>();
+  return turns.map(({ index, arrival }) => {
+    const ms = arrival.kind === 'at' ? arrival.ms : (byIndex.get(arrival.index) ?? 0) + arrival.thinkMs;
+    byIndex.set(index, ms);
+    return ms;
+  });
+}

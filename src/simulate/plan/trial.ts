@@ -9,7 +9,7 @@ import type { Slo as Limits } from '../summary.ts';
 import type { Verdict } from '../verdict.ts';
 import { type Candidate, keyOf, optionsOf } from './candidate.ts';
 import { type Batch, type Interval, shareInterval, shareOfBatches } from './confidence.ts';
-import type { PlannedLoad } from './load.ts';
+import { type PlannedLoad, soonestMs } from './load.ts';
 
 export interface Slo extends Limits {
   /** Share of requests that must keep both. */
@@ -44,6 +44,8 @@ export interface Outcome extends Trial {
   tpotMs: Quantiles | null;
   /** Requests a second that kept the SLO. */
   goodPerSecond: number;
+  /** How many would have come in that time if no answer took any: by the rate, or as a trace says. */
+  due: number;
   /** How long they came for, milliseconds. */
   overMs: number;
   verdict: Verdict['word'];
@@ -54,7 +56,7 @@ export interface Outcome extends Trial {
 }
 
 /**
- * Of the requests asked for, so many must come for a rate to be told as one that is borne: where conversations stay long, fewer
+ * Of the requests that are due, so many must come for a rate to be told as one that is borne: where conversations stay long, fewer
  * do. Gaps are drawn: of some hundred a tenth more or less may come.
  */
 const CAME = 0.8;
@@ -63,8 +65,7 @@ const CAME = 0.8;
 export const cameOf = ({ asked, overMs }: Pick<Outcome, 'asked' | 'overMs'>): number =>
   (1000 * asked) / Math.max(1e-9, overMs);
 
-export const cameAsAsked = (outcome: Pick<Outcome, 'asked' | 'overMs' | 'perSecond'>): boolean =>
-  cameOf(outcome) >= CAME * outcome.perSecond;
+export const cameAsAsked = ({ asked, due }: Pick<Outcome, 'asked' | 'due'>): boolean => asked >= CAME * due;
 
 const WARM_UP_SHARE = 0.2;
 const BATCHES = 10;
@@ -88,7 +89,7 @@ export interface TrialRun {
 
 /** As long as a conversation stays, some of the warm-up may be missing: of those who stay longest there are few. */
 const NEARLY_ALL = 0.8;
-/** Of the requests that were asked for: where fewer come, conversations still gather. Gaps are drawn, so some may be missing. */
+/** Of the requests that are due: where fewer come, conversations still gather. Gaps are drawn, so some may be missing. */
 const NEARLY_AS_OFTEN = 0.9;
 /** Answers take longer once all are there: a warm-up is so many times as long as conversations stayed without. */
 const LONGER_THEN = 1.5;
@@ -113,7 +114,7 @@ export async function simulateTrial(trial: Trial, world: TrialWorld): Promise<Tr
     const { outcome } = run;
     const stays = run.stayMs / sampleMs;
     const isBrief = NEARLY_ALL * stays <= WARM_UP_SHARE;
-    const cameOften = 1000 * outcome.asked >= NEARLY_AS_OFTEN * trial.perSecond * outcome.overMs;
+    const cameOften = outcome.asked >= NEARLY_AS_OFTEN * outcome.due;
     const isUp = isBrief || (NEARLY_ALL * stays <= warmUps && cameOften);
     const kept = outcome.share >= slo.attainment;
     if (isShort && !isUp) return { outcome: { ...outcome, met: kept }, requests };
@@ -131,6 +132,11 @@ async function simulateWarm(
   const withWarmUp = (1 + warmUps) * trial.sample;
   const asked = load.sample(withWarmUp, trial.perSecond);
   const plan = { label: '', options: optionsOf(trial.candidate, base), load: asked };
+  const dueMs = asked.kind === 'trace' ? soonestMs(asked.turns) : null;
+  const dueIn = (fromMs: number, untilMs: number): number =>
+    dueMs
+      ? dueMs.reduce((count, ms) => count + Number(ms >= fromMs && ms <= untilMs), 0)
+      : (trial.perSecond * (untilMs - fromMs)) / 1000;
   const seen: Seen[] = [];
   const all = { requests: 0, stayMs: 0 };
   for (let i = 0; i < simulation.seeds; i++) {
@@ -138,7 +144,7 @@ async function simulateWarm(
     all.requests += run.collector.arrived;
     const { collector } = run;
     all.stayMs += collector.stayMsSince((warmUps / (1 + warmUps)) * collector.conversations.lastMs);
-    seen.push(lookAt(run, slo, warmUps / (1 + warmUps)));
+    seen.push(lookAt(run, slo, warmUps / (1 + warmUps), dueIn));
   }
   return {
     outcome: outcomeOf(trial, withWarmUp, seen, slo),
@@ -210,6 +216,7 @@ interface Seen {
   missed: Outcome['missed'];
   ttfts: number[];
   tpots: number[];
+  due: number;
   overMs: number;
   score: number;
   verdict: Outcome['verdict'];
@@ -217,7 +224,12 @@ interface Seen {
 }
 
 /** `warmUpShare`: of the time in which they come. */
-function lookAt(run: SimulatedRun, slo: Slo, warmUpShare: number): Seen {
+function lookAt(
+  run: SimulatedRun,
+  slo: Slo,
+  warmUpShare: number,
+  dueIn: (fromMs: number, untilMs: number) => number,
+): Seen {
   const { cluster, collector, lastComesMs } = run;
   const untilMs = lastComesMs ?? collector.conversations.lastMs;
   const fromMs = Math.max(warmUpShare, WARM_UP_SHARE) * untilMs;
@@ -247,7 +259,8 @@ function lookAt(run: SimulatedRun, slo: Slo, warmUpShare: number): Seen {
     batch.asked += Math.floor(((i + 1) * failed) / BATCHES) - Math.floor((i * failed) / BATCHES);
   });
   const { word: verdict, score } = verdictOfRun(run, warmUpShare > 0 ? fromMs : null);
-  return { batches, missed, ttfts, tpots, overMs, score, verdict, busy: busyOf(cluster) };
+  const due = dueIn(fromMs, untilMs);
+  return { batches, missed, ttfts, tpots, due, overMs, score, verdict, busy: busyOf(cluster) };
 }
 
 function busyOf({ engines }: SimulatedRun['cluster']): Outcome['busy'] {
@@ -282,6 +295,7 @@ function outcomeOf(trial: Trial, withWarmUp: number, seen: readonly Seen[], slo:
     ttftMs: quantilesOf(seen.flatMap(({ ttfts }) => ttfts)),
     tpotMs: quantilesOf(seen.flatMap(({ tpots }) => tpots)),
     goodPerSecond: overMs > 0 ? (1000 * good) / overMs : 0,
+    due: sum(({ due }) => due),
     overMs,
     verdict,
     busy: {

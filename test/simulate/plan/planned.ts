@@ -31,10 +31,17 @@ const costs = linearCosts(
 );
 
 /** One turn each, all different, at even gaps: `perSecond` by itself. */
-export function evenTrace(requests: number, perSecond: number, outputTokens = 4): PlannedLoad {
-  const turns = Array.from({ length: requests }, (_, index) => ({
+export const evenTrace = (requests: number, perSecond: number, outputTokens = 4): PlannedLoad =>
+  traceAt(
+    Array.from({ length: requests }, (_, i) => (1000 * (i + 1)) / perSecond),
+    outputTokens,
+  );
+
+/** The same at times of its own. */
+export function traceAt(timesMs: readonly number[], outputTokens = 4): PlannedLoad {
+  const turns = timesMs.map((ms, index) => ({
     ...{ index, line: index + 1, conversationId: `c${index}`, turn: 1 },
-    arrival: { kind: 'at', ms: (1000 * (index + 1)) / perSecond } as const,
+    arrival: { kind: 'at', ms } as const,
     ...{ inputTokens: TOKENS, outputTokens },
     prompt: [{ key: index, from: 0, length: TOKENS }],
     answer: [{ key: 1_000_000 + index, from: 0, length: outputTokens }],

@@ -7,7 +7,7 @@ import { halve, type Round } from '../../../src/simulate/plan/halving.ts';
 import { Front, firstPolicy, notToldApart, type Search } from '../../../src/simulate/plan/space.ts';
 import type { Outcome, Slo, Trial, Trials } from '../../../src/simulate/plan/trial.ts';
 import { fleetOptions } from '../simulated.ts';
-import { drawnLoad, evenTrace, roundRobin, SERVICE_MS, searchOf } from './planned.ts';
+import { drawnLoad, evenTrace, roundRobin, SERVICE_MS, searchOf, traceAt } from './planned.ts';
 
 // Some dozen simulations each.
 vi.setConfig({ testTimeout: 180_000 });
@@ -162,7 +162,7 @@ function knowing(bears: (candidate: Candidate) => number): Trials {
     const good = Math.round(100 * share);
     return {
       ...trial,
-      ...{ withWarmUp: trial.sample, share, interval: { low: share, high: share }, asked: 1000 },
+      ...{ withWarmUp: trial.sample, share, interval: { low: share, high: share }, asked: 1000, due: 1000 },
       batches: Array.from({ length: 10 }, () => ({ asked: 100, good })),
       missed: { ttft: 1000 - 10 * good, tpot: 0, failed: 0 },
       ...{ ttftMs: null, tpotMs: null, goodPerSecond: 0, overMs: 1, verdict: 'STABLE' },
@@ -280,6 +280,15 @@ describe('the best rate', () => {
       expect(best.met).toBe(true);
       expect((1000 * best.asked) / best.overMs).toBeGreaterThan(0.8 * best.perSecond);
     }
+  });
+
+  it('finds one for a trace that begins slower than it goes on', async () => {
+    // 100 ms apart, then 20: 27 a second in all, and ten in the sample.
+    const times = Array.from({ length: 300 }, (_, i) => 100 * Math.min(i + 1, 60) + 20 * Math.max(0, i - 59));
+    const { chosen } = await bestGoodput(searchOf(traceAt(times), slo(250), {}, 60), 2, 10);
+    expect(chosen!.best.due).toBe(chosen!.best.asked);
+    // A P takes ten prompts a second: the whole trace may go on 2.8 times as fast as that.
+    expect(chosen!.best.perSecond).toBeGreaterThan(20);
   });
 
   it('says what is closest where no rate keeps the SLO', async () => {
