@@ -9,7 +9,7 @@ import type { EngineRole } from '../engine-client.ts';
 import type { Autoscaler, Bounds, FleetLoad, RoleLoad, ScaleDecision, ServedLoad } from './types.ts';
 
 const positive = () => z.number().positive();
-/** What one engine does, measured beforehand: sorted by tokens. */
+/** What one engine does, measured beforehand, in any order. */
 const profile = <Point extends z.ZodObject>(point: Point, example: object) => {
   const error = `wanted what one engine does, in --autoscale-config, such as ${JSON.stringify([example])}`;
   return z.array(point, { error }).min(1, { error });
@@ -169,9 +169,11 @@ function together(all: readonly ServedLoad[]): ServedLoad {
   };
 }
 
-/** The first that reaches it, else the last. */
-const nearest = <T>(points: readonly T[], of: (point: T) => number, value: number): T =>
-  points.find((point) => of(point) >= value) ?? points.at(-1)!;
+/** The least that reaches it, else the most. */
+function nearest<T>(points: readonly T[], of: (point: T) => number, value: number): T {
+  const rising = points.toSorted((a, b) => of(a) - of(b));
+  return rising.find((point) => of(point) >= value) ?? rising.at(-1)!;
+}
 
 /** The highest throughput within the latency; where none is, the one that comes nearest. */
 function fastest<T extends { itlMs: number; tokensPerSecond: number }>(

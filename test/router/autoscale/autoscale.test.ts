@@ -299,6 +299,10 @@ describe('dynamo-sla', () => {
   ])('throughput, %s', (_, more, expected) => {
     // Prompts of 1000 are profiled at 100 ms: measured 400, no correction.
     expect(enginesForThroughput({ ...served, ...more }, 180, parameters)).toEqual(expected);
+    const { prefillProfile, decodeProfile } = parameters;
+    const turned = { prefillProfile: prefillProfile.toReversed(), decodeProfile: decodeProfile.toReversed() };
+    const unsorted = { ...parameters, ...turned };
+    expect(enginesForThroughput({ ...served, ...more }, 180, unsorted)).toEqual(expected);
   });
 
   test.each([
