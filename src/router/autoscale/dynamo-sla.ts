@@ -157,15 +157,22 @@ const each = (wanted: Engines, why: (role: EngineRole) => string): Record<Engine
 
 /** By requests. */
 function together(all: readonly ServedLoad[]): ServedLoad {
-  const requests = all.reduce((sum, served) => sum + served.requests, 0);
-  const mean = (value: (served: ServedLoad) => number) =>
-    all.reduce((sum, served) => sum + served.requests * value(served), 0) / Math.max(1, requests);
+  const sum = (some: readonly ServedLoad[], value: (served: ServedLoad) => number) =>
+    some.reduce((total, served) => total + value(served), 0);
+  const mean = (value: (served: ServedLoad) => number, some = all) =>
+    sum(some, (served) => served.requests * value(served)) /
+    Math.max(
+      1,
+      sum(some, ({ requests }) => requests),
+    );
+  // Answers of one token tell nothing of the time to a second one.
+  const longer = all.filter(({ itlMs }) => itlMs > 0);
   return {
-    requests,
+    requests: sum(all, ({ requests }) => requests),
     meanInputTokens: mean((served) => served.meanInputTokens),
     meanOutputTokens: mean((served) => served.meanOutputTokens),
     ttftMs: mean((served) => served.ttftMs),
-    itlMs: mean((served) => served.itlMs),
+    itlMs: mean((served) => served.itlMs, longer),
   };
 }
 

@@ -18,6 +18,7 @@ export interface ServedLoad {
   meanInputTokens: number;
   meanOutputTokens: number;
   ttftMs: number;
+  /** 0: every answer was a single token. */
   itlMs: number;
 }
 

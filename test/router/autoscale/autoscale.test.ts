@@ -375,6 +375,16 @@ describe('dynamo-sla', () => {
     // Nothing came for an interval: the floor is gone.
     expect(wants(scaler, 360, p2, d5)).toEqual([1, 4]);
   });
+
+  test('answers of one token say nothing of the time a token takes, whenever they came', () => {
+    const scaler = makeAutoscaler('dynamo-sla', given);
+    const [p, d] = [role(1, 450), role(1, 45)];
+    wants(scaler, 0, p, d);
+    const slow = { ...served, meanInputTokens: 1000, itlMs: 60 };
+    wants(scaler, 5, p, d, { served: { ...slow, meanOutputTokens: 1, itlMs: 0 } });
+    // 3600 * 100.5 / 180 = 2010 tokens/s at 500: 1.5 times the profiled 40 ms, so within 33.
+    expect(wants(scaler, 180, p, d, { served: slow })[1]).toBe(5);
+  });
 });
 
 test('parameters that are wrong are named', () => {
