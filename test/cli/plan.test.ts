@@ -288,6 +288,15 @@ describe('kvferry plan', () => {
     expect(world.files.has('fleet.json')).toBe(false);
   });
 
+  it('an SLO that a number of engines keeps at no rate: so many were tried, and idle ones do not keep it either', async () => {
+    const { code, world } = await kvferry(`plan ${small} --slo-ttft 10ms --engines 3 --json out.json`);
+    expect(code).toBe(1);
+    expect(parsed(world.files.get('out.json')).idle!.met).toBe(false);
+    expect(world.out().replaceAll('\n', ' ')).toMatch(
+      /keeps TTFT 10 ms for 90% of requests \(3 engines\)\..*More engines do not help/,
+    );
+  });
+
   it('a load that is unstable: says so', async () => {
     const { code, world } = await kvferry(
       `plan ${small.replace('--sample 100', '--sample 400')} --slo-ttft 300ms --rate 200 --max-engines 4`,

@@ -236,13 +236,17 @@ async function searched(
       front: front.map(rowOf),
     };
   }
-  const { chosen, closest, rivals, front } = await bestGoodput(search, engines, load.ownRate ?? engines);
+  const { chosen, closest, idle, rivals, front } = await bestGoodput(
+    search,
+    engines,
+    load.ownRate ?? engines,
+  );
   return {
     goal: { kind: 'goodput', engines },
     chosen: chosen && rowOf(chosen.best),
     goodput: chosen && goodputReport(chosen),
     closest: closest && rowOf(closest),
-    idle: null,
+    idle: idle && rowOf(idle),
     not_told_apart: rivals.map(({ best }) => rowOf(best)),
     one_fewer: null,
     front: front.map(({ best }) => rowOf(best)),

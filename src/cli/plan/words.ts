@@ -59,22 +59,29 @@ export function answerOf(report: PlanReport): string {
   return `${formatRate(goodput.requests_per_second)} requests a second with ${countsOf(chosen)}, ${policyOf(chosen)}. ${kept}.`;
 }
 
-function nothingOf({ closest, idle, slo, searched }: PlanReport): string {
-  const what = `Nothing that was tried keeps ${sloOf(slo)} for ${wantedOf(slo)} of requests (up to ${searched.max_engines} engines).`;
+function nothingOf({ closest, idle, slo, searched, goal }: PlanReport): string {
+  const tried = goal.kind === 'fewest' ? `up to ${searched.max_engines}` : String(goal.engines);
+  const what = `Nothing that was tried keeps ${sloOf(slo)} for ${wantedOf(slo)} of requests (${tried} engines).`;
   if (!closest) return what;
   const nearest = `Closest: ${countsOf(closest)}, ${policyOf(closest)}, at ${formatRate(closest.requests_per_second)} requests a second: ${formatPercent(closest.share)}, p90 of TTFT ${quantile(closest.ttft_ms)} and of TPOT ${quantile(closest.tpot_ms)}.`;
-  return [what, nearest, whyOf(closest, idle, slo)].join(' ');
+  return [what, nearest, whyOf(closest, idle, slo, goal)].join(' ');
 }
 
 const quantile = (of: PlanRow['ttft_ms']): string => (of ? `${formatMs(of.p90)} ms` : 'unknown');
 
-function whyOf(closest: PlanRow, idle: PlanRow | null, slo: PlanReport['slo']): string {
+function whyOf(
+  closest: PlanRow,
+  idle: PlanRow | null,
+  slo: PlanReport['slo'],
+  goal: PlanReport['goal'],
+): string {
   if (idle && !idle.met)
     return `More engines do not help: even with almost no load only ${formatPercent(idle.share)} keep it, p90 of TTFT ${quantile(idle.ttft_ms)} and of TPOT ${quantile(idle.tpot_ms)}. Relax the SLO, or use faster engines (--costs).`;
+  const way = goal.kind === 'fewest' ? 'raise --max-engines, or lower the rate' : 'give more --engines';
   if (closest.verdict === 'OVERLOADED')
-    return 'The load is unstable: OVERLOADED, far more comes than is served. Raise --max-engines, or lower the rate.';
+    return `The load is unstable: OVERLOADED, far more comes than is served: ${way}.`;
   const worse = closest.missed.ttft >= closest.missed.tpot ? slo.ttft_ms : slo.tpot_ms;
-  return worse === null ? '' : 'With little load it is kept: raise --max-engines, or lower the rate.';
+  return worse === null ? '' : `With little load it is kept: ${way}.`;
 }
 
 /** How sure the answer is, a sentence each. */

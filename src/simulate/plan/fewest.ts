@@ -13,7 +13,17 @@ import {
   splitsNear,
 } from './candidate.ts';
 import { byGoodness, halve, type Round } from './halving.ts';
-import { eachOf, Front, firstPolicy, notToldApart, policyOf, pullPolicies, type Search } from './space.ts';
+import {
+  eachOf,
+  Front,
+  firstPolicy,
+  idleOf,
+  notToldApart,
+  policyOf,
+  pullPolicies,
+  roughly,
+  type Search,
+} from './space.ts';
 import type { Outcome } from './trial.ts';
 
 export interface Fewest {
@@ -36,7 +46,6 @@ const GAIN = 0.01;
 const UNHURRIED = 0.8;
 /** Roles that were doubled in vain, one after the other: more of the same will not help. */
 const VAIN = 3;
-const IDLE_SHARE = 1 / 50;
 /** Policies that go on to smaller fleets. */
 const POLICIES_KEPT = 3;
 /** Fleets larger than the chosen one, for the front. */
@@ -52,7 +61,7 @@ export async function fewestEngines(search: Search, perSecond: number): Promise<
     return front.ranked(enginesOf(candidates[0]!));
   };
   const grown = await grownBySome(search, perSecond);
-  if (!grown.met) return nothing(search, perSecond, grown, [grown]);
+  if (!grown.met) return nothing(search, grown, [grown]);
   const { candidate: shape } = await trim(search, perSecond, grown);
 
   const base = policyOf(shape);
@@ -71,7 +80,7 @@ export async function fewestEngines(search: Search, perSecond: number): Promise<
       policy: policyOf(candidate),
       sample: longest,
     });
-    if (!larger.met) return nothing(search, perSecond, larger, front.rows);
+    if (!larger.met) return nothing(search, larger, front.rows);
     const enough = await trim(search, perSecond, larger);
     front.add([enough]);
     known = await nextTo(enginesOf(enough.candidate), enough.candidate, policiesOf(known));
@@ -102,19 +111,10 @@ function policiesOf(known: readonly Outcome[]): Policy[] {
   return [...policies.values()].slice(0, POLICIES_KEPT);
 }
 
-async function nothing(
-  { trials, samples }: Search,
-  perSecond: number,
-  closest: Outcome,
-  front: Outcome[],
-): Promise<Fewest> {
-  const { candidate } = closest;
-  const idle = await trials.run({ candidate, perSecond: perSecond * IDLE_SHARE, sample: roughly(samples) });
+async function nothing(search: Search, closest: Outcome, front: Outcome[]): Promise<Fewest> {
+  const idle = await idleOf(search, closest);
   return { chosen: null, closest, idle, rivals: [], oneFewer: null, front };
 }
-
-/** Requests that tell about how large a fleet must be. */
-const roughly = (samples: readonly number[]): number => samples[Math.min(1, samples.length - 1)]!;
 
 /** By the first policy, or, where no number of engines keeps the SLO by it, by the one that is best then. */
 async function grownBySome(search: Search, perSecond: number): Promise<Outcome> {

@@ -4,7 +4,7 @@
  */
 import { type Candidate, distinct, keyOf, type Shape, splitsNear, splitsOf } from './candidate.ts';
 import { byGoodness } from './halving.ts';
-import { eachOf, firstPolicy, notToldApart, policyOf, pullPolicies, type Search } from './space.ts';
+import { eachOf, firstPolicy, idleOf, notToldApart, policyOf, pullPolicies, type Search } from './space.ts';
 import { cameAsAsked, type Outcome, type Slo, type Trials } from './trial.ts';
 
 /** A candidate's highest rate, and what is sure of it. */
@@ -23,6 +23,8 @@ export interface Goodput {
 export interface BestGoodput {
   chosen: Goodput | null;
   closest: Outcome | null;
+  /** That one with almost no load. */
+  idle: Outcome | null;
   rivals: Goodput[];
   /** Of each number of engines, where no fewer bear as much; those below the given one are simulated more shortly. */
   front: Goodput[];
@@ -48,7 +50,10 @@ export async function bestGoodput(search: Search, engines: number, guess: number
     return ranked([...known.values()], trials.slo)[0]!;
   };
   let best = await compare('P and D', eachOf(splits(engines), [base]), guess);
-  if (!best.best.met) return { chosen: null, closest: best.best, rivals: [], front: [] };
+  if (!best.best.met) {
+    const idle = await idleOf(search, best.best);
+    return { chosen: null, closest: best.best, idle, rivals: [], front: [] };
+  }
   const near = splitsNear(best.best.candidate, engines, 1);
   const routings = space.routings.map((routing) => ({ ...base, routing }));
   if (routings.length > 1) best = await compare('who routes', eachOf(near, routings), best.best.perSecond);
@@ -59,7 +64,7 @@ export async function bestGoodput(search: Search, engines: number, guess: number
   const smaller = await smallerFleets(search, engines, best);
   const rates = smaller.map((fleet) => fleet.best.perSecond);
   const front = [...smaller.filter((_, i) => rates[i]! > Math.max(0, ...rates.slice(0, i))), best];
-  return { chosen: best, closest: null, rivals, front };
+  return { chosen: best, closest: null, idle: null, rivals, front };
 }
 
 const ranked = (some: readonly Goodput[], slo: Slo): Goodput[] =>

@@ -28,6 +28,15 @@ export interface Search {
   onRound(round: Round): void;
 }
 
+const IDLE_SHARE = 1 / 50;
+
+/** What came nearest, with almost no load: what no number of engines can better. */
+export const idleOf = ({ trials, samples }: Search, { candidate, perSecond }: Outcome): Promise<Outcome> =>
+  trials.run({ candidate, perSecond: perSecond * IDLE_SHARE, sample: roughly(samples) });
+
+/** Requests that tell about how large a fleet must be. */
+export const roughly = (samples: readonly number[]): number => samples[Math.min(1, samples.length - 1)]!;
+
 export const firstPolicy = ({ routings, modes, thresholds, placements, stores }: Space): Policy => ({
   routing: routings[0]!,
   mode: modes[0]!,
