@@ -117,36 +117,35 @@ export function planExperiments(
       `${option} is ${blocks} and the longest conversation takes ${size.longestBlocks} blocks of ${config.blockSize} tokens, besides the null block: give ${size.longestBlocks + 1} or more`,
   );
   const withCache = names.includes('prefix-caching') ? 'prefix-caching' : names[0]!;
-  const plans = names.map((name): ExperimentPlan => {
-    return {
+  const plans = names.map(
+    (name): Untitled => ({
       name,
       key: name.replaceAll('-', '_'),
-      title: TITLES[name],
       prefixCaching: name !== 'no-prefix-caching',
       pBlocks: name === 'eviction' ? evictingPool(size, clients, pBlocks) : pBlocks,
       dBlocks,
       arms: armsOf(config, { extra: name === withCache, scale, windows }),
       published: config.preset === 'pr32553' && config.routing.length === 1 ? publishedFor(name) : null,
-    };
-  });
+    }),
+  );
   const all =
     config.paths === null ? plans : plans.flatMap((plan) => overLinks(plan, config.paths!, config, links));
-  return all.map((plan) => (plan.name === 'eviction' ? named(plan, size) : plan));
+  return all.map((plan) => titled(plan, size));
 }
+
+type Untitled = Omit<ExperimentPlan, 'title' | 'roomy'>;
 
 /** What D keeps for others is to be paid for in the memory that all ways have: D's pool is then as small as P's. */
 function overLinks(
-  plan: ExperimentPlan,
+  plan: Untitled,
   paths: readonly PathName[],
   config: RunConfig,
   links: readonly (LinkSpec | null)[],
-): ExperimentPlan[] {
-  const evicts = plan.name === 'eviction';
+): Untitled[] {
   return links.map((link) => ({
     ...plan,
     key: link ? `${plan.key}_${link.name.replace(/[^a-z0-9]+/gi, '_')}` : plan.key,
-    title: `${evicts ? TIGHT : plan.title}; ${link ? `modelled link ${link.name}` : "memory's speed"}`,
-    dBlocks: evicts ? Math.min(plan.pBlocks, plan.dBlocks) : plan.dBlocks,
+    dBlocks: plan.name === 'eviction' ? Math.min(plan.pBlocks, plan.dBlocks) : plan.dBlocks,
     link,
     arms: paths.map((name): Arm => {
       const path = pathChoice(name, config);
@@ -164,7 +163,7 @@ export function fitPools(
   numClients: number,
 ): readonly ExperimentPlan[] {
   return plans.map((plan) =>
-    plan.name === 'eviction' ? named(tight(plan, evictingPool(size, numClients, plan.pBlocks)), size) : plan,
+    plan.name === 'eviction' ? titled(tight(plan, evictingPool(size, numClients, plan.pBlocks)), size) : plan,
   );
 }
 
@@ -175,14 +174,15 @@ const tight = (plan: ExperimentPlan, blocks: number): ExperimentPlan => ({
   dBlocks: plan.link === undefined ? plan.dBlocks : Math.min(blocks, plan.dBlocks),
 });
 
-/** By what its pool is to these conversations; one block is the null block. */
-function named(plan: ExperimentPlan, { activeBlocks }: WorkloadSize): ExperimentPlan {
+/** Of the experiment that is to evict: by what its pools are to these conversations; one block is the null block. */
+function titled(plan: Untitled, { activeBlocks }: WorkloadSize): ExperimentPlan {
+  const { name, link } = plan;
+  const over = link === undefined ? '' : `; ${link ? `modelled link ${link.name}` : "memory's speed"}`;
+  if (name !== 'eviction') return { ...plan, title: `${TITLES[name]}${over}` };
   const roomy = plan.pBlocks > activeBlocks;
-  const title = Object.entries(ROOMY).reduce(
-    (text, [tight, room]) => (roomy ? text.replace(tight, room) : text.replace(room, tight)),
-    plan.title,
-  );
-  return { ...plan, roomy, title };
+  const pools = link === undefined ? "P's pool is" : 'both pools are';
+  const size = roomy ? 'small, with room' : 'too small';
+  return { ...plan, roomy, title: `${pools} ${size} for all active conversations${over}` };
 }
 
 /** Too small for all, large enough for what runs at the same time. */
@@ -193,18 +193,9 @@ const evictingPool = (
 ): number =>
   Math.min(most, Math.max(numClients * longestBlocks + 1, Math.floor(EVICTION_SHARE * activeBlocks)));
 
-const TITLES: Record<ExperimentName, string> = {
+const TITLES: Record<Exclude<ExperimentName, 'eviction'>, string> = {
   'no-prefix-caching': 'P keeps nothing between turns',
   'prefix-caching': 'P keeps its KV between turns',
-  eviction: "P's pool is too small for all active conversations",
-};
-
-const TIGHT = 'both pools are too small for all active conversations';
-
-/** What each is called where it has room. */
-const ROOMY: Readonly<Record<string, string>> = {
-  [TITLES.eviction]: "P's pool is small, with room for all active conversations",
-  [TIGHT]: 'both pools are small, with room for all active conversations',
 };
 
 const publishedFor = (name: ExperimentName): ExperimentPlan['published'] =>
