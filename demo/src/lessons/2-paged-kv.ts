@@ -3,7 +3,7 @@ import { hit } from './seen.ts';
 import type { LessonContent } from './types.ts';
 
 export const pagedKv: LessonContent = {
-  text: 'For each token the model keeps a key and a value (KV) in every layer. They lie in blocks of 16 tokens, anywhere in the pool, found through a block table. A full block has a name: the hash of its tokens and of all before them. When another prompt begins with the same tokens, its blocks are found by name and not computed again.',
+  text: 'For each token the model keeps a key and a value (KV) in every layer. They lie in blocks of the same size (16 tokens, unless you set another), anywhere in the pool, found through a block table. A full block has a name: the hash of its tokens and of all before them. When another prompt begins with the same tokens, its blocks are found by name and not computed again.',
   tasks: [
     {
       predict: {
@@ -18,7 +18,7 @@ export const pagedKv: LessonContent = {
       happened: (seen) => hit(seen),
     },
   ],
-  question: 'Why is the number of tokens that P finds in its cache always a multiple of 16?',
+  question: 'Why is the number of tokens that P finds in its cache always a multiple of the block size?',
   answer:
     'Only full blocks have a name. A block that is half full would get another name with every token, so its tokens are computed again.',
 };

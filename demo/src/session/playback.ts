@@ -6,7 +6,7 @@ import type { Recording } from '../../../src/recording/events.ts';
 import { Frames } from './frames.ts';
 import { KeptPlaces } from './kept-places.ts';
 import { withoutLesson, withoutOnlookers } from './onlooker.ts';
-import { Timeline } from './played-events.ts';
+import { MOST_EVENTS, Timeline } from './played-events.ts';
 import { READING_MS } from './reading.ts';
 import { SPEEDS } from './settings.ts';
 import { applyEvent, clearState, type WritableState } from './state.ts';
@@ -22,7 +22,7 @@ export class Playback {
   readonly #liveMs: () => number;
   readonly #places: KeptPlaces;
   readonly #frames = new Frames((elapsedMs) => this.#tick(elapsedMs));
-  #events = new Timeline();
+  #events = new Timeline(MOST_EVENTS);
   /** Events before this one are in the state. */
   #next = 0;
   #atMs = 0;
@@ -83,9 +83,9 @@ export class Playback {
     this.#show();
   }
 
-  /** Everything since the engines were built, for a recording. */
-  told(): SessionEvent[] {
-    return this.#events.told();
+  /** Everything since the engines were built, for a recording; `cut`: what came later is not kept. */
+  told(): { events: SessionEvent[]; cut: boolean } {
+    return { events: this.#events.told(), cut: this.#events.full };
   }
 
   /** Begins anew: what was drawn before is gone with the engines that it came from. */
@@ -94,8 +94,8 @@ export class Playback {
     this.#empty();
   }
 
-  #empty(): void {
-    this.#events = new Timeline();
+  #empty(events = new Timeline(MOST_EVENTS)): void {
+    this.#events = events;
     this.#places.forget();
     this.#next = 0;
   }
@@ -105,7 +105,8 @@ export class Playback {
     this.pause();
     this.#recording = recording;
     this.#why = why;
-    this.#empty();
+    // All of it is in memory already.
+    this.#empty(new Timeline());
     for (const event of recording.events) this.#events.add(withoutOnlookers(event));
     this.#follows = false;
     this.#atMs = this.#events.startMs;

@@ -12,8 +12,8 @@ const TOKEN_SHOWN_MS = 60;
 const SLOWEST = 1 / 1000;
 /** Finer than any clock of an event. */
 const JUST_BEFORE_MS = 1e-6;
-/** An hour of chatting; then nothing more is kept, and what there is stays. */
-const MOST_EVENTS = 200_000;
+/** Of a session, an hour of chatting; then nothing more is kept, and what there is stays. */
+export const MOST_EVENTS = 200_000;
 
 interface Turn {
   turnId: string;
@@ -36,13 +36,18 @@ export class Timeline {
   readonly #changes: { atMs: number; ends: boolean }[] = [];
   /** Of copies. */
   readonly #ends: { requestId: string; atMs: number }[] = [];
+  readonly #most: number;
+
+  constructor(most = Number.POSITIVE_INFINITY) {
+    this.#most = most;
+  }
 
   get length(): number {
     return this.#events.length;
   }
 
   get full(): boolean {
-    return this.#events.length >= MOST_EVENTS;
+    return this.#events.length >= this.#most;
   }
 
   get startMs(): number {

@@ -10,6 +10,7 @@ import { addressWith } from './address.ts';
 import { Engines } from './engines.ts';
 import { fromHash, toHash } from './hash.ts';
 import { Playback } from './playback.ts';
+import { MOST_EVENTS } from './played-events.ts';
 import { defaultSettings, type Settings } from './settings.ts';
 import { clearEngines, clearMeasured, createState, type WritableState } from './state.ts';
 
@@ -158,13 +159,14 @@ export class Workbench {
     const { model, mode } = this.settings;
     const turns = this.state.turns.value.length;
     const title = `${model}, ${mode}, ${turns} ${turns === 1 ? 'turn' : 'turns'}`;
-    const told = this.playback.told();
+    const { events, cut } = this.playback.told();
     try {
       const { download, recordingOf } = await import('./log.ts');
       download(
         `kvferry-${model.replace(/[^\w.-]+/g, '-')}-${mode}.json`,
-        JSON.stringify(recordingOf(told, title), toMicroseconds),
+        JSON.stringify(recordingOf(events, title), toMicroseconds),
       );
+      if (cut) this.note('warning', CUT);
     } catch (error) {
       this.note('warning', messageOf(error));
     }
@@ -200,6 +202,8 @@ export class Workbench {
     }
   }
 }
+
+const CUT = `The recording ends after its first ${MOST_EVENTS} events, about an hour of talk. The page loaded again begins another.`;
 
 /** Times to the microsecond: no clock here knows more, and a recording is a third smaller. */
 const toMicroseconds = (_: string, value: unknown): unknown =>

@@ -171,7 +171,7 @@ describe('what was told', () => {
     for (const event of events) tell(event);
     const shown = ({ turns, transfers, spans }: typeof state) =>
       JSON.stringify([turns.value, transfers.value, spans.value.length]);
-    const recording = recordingOf(playback.told(), 'two turns');
+    const recording = recordingOf(playback.told().events, 'two turns');
     expect(recording.events.length).toBeLessThanOrEqual(events.length + 1);
     const other = playing('live');
     other.playback.load(recording);
@@ -183,7 +183,7 @@ describe('what was told', () => {
   it('is played as it was, or four times as fast', () => {
     const { playback, tell } = playing('live');
     for (const event of events) tell(event);
-    const recording = recordingOf(playback.told(), 'two turns');
+    const recording = recordingOf(playback.told().events, 'two turns');
     const took = (speed: 'live' | '4/1') => {
       const { playback: other, state } = playing(speed);
       other.load(recording);
@@ -202,7 +202,7 @@ describe('what was told', () => {
     const over = { kind: 'conversation_ended' as const, atMs: second[0]!.atMs - 1, conversation: 'talk' };
     for (const event of [...turn1, over, ...second]) tell(event);
     const { playback: other, state } = playing('slow');
-    other.load(recordingOf(playback.told(), 'two conversations'));
+    other.load(recordingOf(playback.told().events, 'two conversations'));
     other.play();
     const stoodFor = new Map<string, number>();
     while (state.time.value.playing) {
@@ -219,7 +219,7 @@ describe('what was told', () => {
     const { playback, tell } = playing('live');
     for (const event of events) tell(event);
     const { playback: other, state } = playing('slow');
-    other.load(recordingOf(playback.told(), 'two turns'));
+    other.load(recordingOf(playback.told().events, 'two turns'));
     other.play();
     const seen = new Set<number>();
     while (state.time.value.playing) {
@@ -239,7 +239,7 @@ describe('what was told', () => {
     );
     for (const event of [...turn1, race, ...tokens, over as SessionEvent]) tell(event);
     const { playback: other, state } = playing('slow');
-    other.load(recordingOf(playback.told(), 'a turn and a race'));
+    other.load(recordingOf(playback.told().events, 'a turn and a race'));
     other.play();
     let tookMs = 0;
     while (state.time.value.playing) {
@@ -254,7 +254,7 @@ describe('what was told', () => {
   it('is shown at the pace and size of text that who looks on chose, not who was recorded', () => {
     const { playback, tell } = playing('live');
     for (const event of events) tell(event);
-    const told = recordingOf(playback.told(), 'two turns');
+    const told = recordingOf(playback.told().events, 'two turns');
     const settings = { speed: 'live', projector: true, mode: 'unidirectional' };
     const first = { kind: 'settings' as const, atMs: told.events[0]!.atMs, settings };
     const { playback: other, state } = playing('4/1');
@@ -296,14 +296,14 @@ describe('what was told', () => {
     const { playback, tell, state } = playing('live');
     for (const event of turn1) tell(event);
     playback.forget();
-    expect(playback.told()).toEqual([]);
+    expect(playback.told().events).toEqual([]);
     expect(state.time.value.follows).toBe(true);
   });
 });
 
 describe('once nothing more is kept', () => {
   it('turns are shown as they happen, to their end, and nobody goes back', () => {
-    const { state, tell } = playing('slow');
+    const { state, playback, tell } = playing('slow');
     const [begin, ...rest] = turn2.filter(({ kind }) => /^t(urn|oken)/.test(kind));
     tell(begin!);
     for (let i = 0; i < 200_000; i++) tell({ kind: 'note', atMs: begin!.atMs, level: 'info', message: '' });
@@ -315,6 +315,15 @@ describe('once nothing more is kept', () => {
     }
     expect(state.turns.value.at(-1)!.endMs).not.toBeNull();
     expect(state.time.value).toMatchObject({ follows: true, lengthMs: 0 });
+    expect(playback.told()).toMatchObject({ events: { length: 200_000 }, cut: true });
+  });
+
+  it('a recording made elsewhere is played to its end all the same', () => {
+    const { state, playback } = playing('slow');
+    const many = Array.from({ length: 200_000 }, () => ({ ...turn1[0]!, atMs: turn1[0]!.atMs }));
+    playback.load(recordingOf([...many, ...turn1], 'a long one'));
+    playback.seek(end);
+    expect(state.turns.value.at(-1)?.endMs).toBeGreaterThan(0);
   });
 });
 
