@@ -154,8 +154,13 @@ function readRope(
 }
 
 function readScaling(rope: RopeConfig, where: string): RopeScaling | null {
-  const type = rope.rope_type ?? rope.type ?? 'default';
+  const type = rope.rope_type ?? rope.type ?? (rope.factor === undefined ? 'default' : null);
   if (type === 'default') return null;
+  if (type === null) {
+    throw new ModelError(
+      `${where}: RoPE has factor ${rope.factor} and no rope_type: wanted 'linear', 'llama3', or 'default' with none`,
+    );
+  }
   if (type !== 'llama3' && type !== 'linear') {
     throw new ModelError(
       `${where}: rope_type '${type}' is not supported: wanted 'default', 'linear' or 'llama3'`,

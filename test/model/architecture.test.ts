@@ -139,6 +139,7 @@ describe('config.json', () => {
       { rope_scaling: { type: 'yarn', factor: 2 } },
       /rope_type 'yarn' is not supported: wanted 'default', 'linear' or 'llama3'/,
     ],
+    [{ rope_scaling: { factor: 2 } }, /RoPE has factor 2 and no rope_type: wanted/],
     [{ rope_scaling: { type: 'linear' } }, /rope_type 'linear' needs factor: there is none/],
     [{ rope_scaling: { rope_type: 'llama3', factor: 2 } }, /rope_type 'llama3' needs low_freq_factor/],
     [{ partial_rotary_factor: 0.5 }, /partial_rotary_factor 0.5 is not supported/],
