@@ -208,6 +208,19 @@ describe('kvferry bench', () => {
     expect(world.clusters).toEqual([]);
   });
 
+  test('where no mode served a round, there is no table to read, and a sentence says so', async () => {
+    const world = fakeWorld({}, { 'gen.json': JSON.stringify(spec) });
+    const write = world.deps.stderr.write;
+    world.deps.stderr.write = (text) => {
+      write(text);
+      if (text.includes('trying')) world.interrupt();
+    };
+    expect(await main(['bench', 'gen.json'], world.deps)).toBe(130);
+    expect(world.out()).toContain('INCOMPLETE: interrupted');
+    expect(world.out()).toContain('nothing was measured');
+    expect(world.out()).not.toContain('==');
+  });
+
   test('Ctrl-C: what was served is written, marked incomplete, exit 130', async () => {
     const world = fakeWorld({}, { 'gen.json': JSON.stringify(spec) });
     const write = world.deps.stderr.write;

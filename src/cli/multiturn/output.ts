@@ -44,11 +44,15 @@ export function printBench(report: BenchReport, out: Output, color: boolean): vo
   if (isStreamed(report)) say(STREAMED, c.yellow);
   if (!report.complete) say(`INCOMPLETE: ${report.incomplete_reason}.`, c.red);
 
-  for (const experiment of Object.values(report.experiments)) printExperiment(experiment, printing);
+  const experiments = Object.values(report.experiments);
+  if (experiments.every(({ modes }) => Object.keys(modes).length === 0)) {
+    say('No round was served to its end: nothing was measured.', c.red);
+    return;
+  }
+  for (const experiment of experiments) printExperiment(experiment, printing);
 
   print(['']);
   say(LEGEND, c.dim);
-  const experiments = Object.values(report.experiments);
   if (experiments.some((experiment) => waysOf(experiment).length > 0)) say(waysLegend(experiments), c.dim);
   if (target.kind === 'cluster') say(WHAT_DIFFERS, c.dim);
   const recorder = report.recorder_overhead_percent;

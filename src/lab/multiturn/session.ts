@@ -151,7 +151,7 @@ export async function runSession(
       watcher.planned(planned, planned > fitting ? leftMs() / (planned - over) : expected);
     }
     if (deadlineMs === null || roundsMs.length >= Math.min(LEAST_ROUNDS, mostRounds)) return result(null);
-    return result(`the budget had time for ${plural(roundsMs.length, 'round')} of ${LEAST_ROUNDS}`);
+    return result(outOfTime(roundsMs.length));
   } catch (error) {
     if (options.signal.aborted) return result('interrupted');
     if (!time.signal.aborted) throw error;
@@ -160,12 +160,15 @@ export async function runSession(
       `Round ${whole + 1} was given up when the time was over${whole > 0 ? '; it is not counted' : ''}.`,
     );
     if (whole >= LEAST_ROUNDS) return result(null);
-    return result(`the budget had time for ${plural(whole, 'whole round')} of ${LEAST_ROUNDS}`);
+    return result(outOfTime(whole));
   } finally {
     if (timer) clearTimeout(timer);
     await target.settled();
   }
 }
+
+const outOfTime = (rounds: number): string =>
+  `the budget had time for ${plural(rounds, 'whole round')} of ${LEAST_ROUNDS}: give a larger --budget, or fewer requests (--max-num-requests)`;
 
 const OUT_OF_TIME = new Error('the budget is used up');
 
