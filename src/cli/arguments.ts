@@ -176,9 +176,8 @@ const isRepeatable = (key: string): boolean =>
 function checkKey(key: string, spec: CommandSpec, specs: readonly CommandSpec[]): string {
   if (!(key in runConfigSchema.shape)) {
     const known = ['config', ...runKeys].map(optionName);
-    throw new ConfigError(
-      `there is no option ${optionName(key)}${didYouMean(optionName(key), known) || '; --help lists them'}`,
-    );
+    const name = key.length === 1 ? `-${key}` : optionName(key);
+    throw new ConfigError(`there is no option ${name}${didYouMean(name, known) || '; --help lists them'}`);
   }
   const { group } = fieldMeta(key as RunKey);
   if (spec.groups.includes(group)) return key;

@@ -23,6 +23,7 @@ describe('usage', () => {
     ],
     [['run', '--treshold', '5'], 'kvferry: there is no option --treshold (did you mean --threshold?)'],
     [['run', '--zzzzzz'], 'kvferry: there is no option --zzzzzz; --help lists them'],
+    [['run', '-x'], 'kvferry: there is no option -x; --help lists them'],
     [
       ['run', '--threshold', '-5'],
       "kvferry: --threshold is '-5': wanted a whole number of tokens, 0 or more; or leave it out for 64",
