@@ -12,11 +12,8 @@ override ROWS: u32 = 8;     // flattened rows a subgroup, at most 8 and SUBGROUP
 override lane_dims4: u32 = (HEAD_DIM / 4 + SUBGROUP - 1) / SUBGROUP; // vec4s of the output a lane owns, at most 8
 
 @compute @workgroup_size(SUBGROUP)
-fn main(
-  @builtin(workgroup_id) workgroup: vec3<u32>,
-  @builtin(num_workgroups) workgroups: vec3<u32>,
-  @builtin(local_invocation_index) lane: u32,
-) {
+fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(num_workgroups) workgroups: vec3<u32>,
+  @builtin(local_invocation_index) lane: u32) {
   let tile = tiles[workgroup.x];
   let kv_head = workgroup.y;
   // Lane r knows row r's place in q and out, in heads, and its position. Rows past the end repeat the last one.
@@ -33,11 +30,17 @@ fn main(
   for (var r = 0u; r < ROWS; r++) {
     position[r] = subgroupShuffle(my_position, r);
     whole_highest[r] = lowest;
-    let q_at = subgroupShuffle(my_head, r) * dims4;
+  }
+  // By a row that no compiler knows: unrolled it took as long to compile as all else.
+  var loaded: array<vec4f, 64>;
+  for (var row = tile.z; row < tile.z + tile.w; row++) {
+    let q_at = subgroupShuffle(my_head, row - tile.z) * dims4;
+    let to = (row - tile.z) * lane_dims4;
     for (var i = 0u; i < lane_dims4; i++) {
-      query[r * lane_dims4 + i] = q[q_at + min(lane * lane_dims4 + i, dims4 - 1)];
+      loaded[to + i] = q[q_at + min(lane * lane_dims4 + i, dims4 - 1)];
     }
   }
+  query = loaded;
   let first = first_key(tokens[tile.y + tile.z / params.group].y);
   let last = tokens[tile.y + (tile.z + tile.w - 1) / params.group].y;
   let first_part = first / PART + workgroup.z;

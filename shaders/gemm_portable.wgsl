@@ -50,10 +50,8 @@ fn add_rows(sum: Rows, x: Inputs, at: u32, c: u32) -> Rows {
   return more;
 }
 
-fn finish_one(row: u32, rows: u32, group: u32, thread: u32, left: vec4f, right: vec4f) {
-  if (row < rows) {
-    finish(row, group, thread, left, right);
-  }
+fn by_row(v: Rows) -> array<vec4f, 8> {
+  return array(v.r0, v.r1, v.r2, v.r3, v.r4, v.r5, v.r6, v.r7);
 }
 
 @compute @workgroup_size(WORKGROUP)
@@ -99,16 +97,14 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     left_at += 4 * own.y;
     right_at += 4 * beside.y;
   }
-  finish_one(row, rows, group.x, thread, left_sum.r0, right_sum.r0);
-  if (ROWS > 1) {
-    finish_one(row + 1, rows, group.x, thread, left_sum.r1, right_sum.r1);
-    finish_one(row + 2, rows, group.x, thread, left_sum.r2, right_sum.r2);
-    finish_one(row + 3, rows, group.x, thread, left_sum.r3, right_sum.r3);
+  if (ROWS == 1) {
+    finish(row, group.x, thread, left_sum.r0, right_sum.r0);
+    return;
   }
-  if (ROWS > 4) {
-    finish_one(row + 4, rows, group.x, thread, left_sum.r4, right_sum.r4);
-    finish_one(row + 5, rows, group.x, thread, left_sum.r5, right_sum.r5);
-    finish_one(row + 6, rows, group.x, thread, left_sum.r6, right_sum.r6);
-    finish_one(row + 7, rows, group.x, thread, left_sum.r7, right_sum.r7);
+  // Not written out: stores are what takes longest to compile.
+  let left = by_row(left_sum);
+  let right = by_row(right_sum);
+  for (var r = 0u; r < min(ROWS, rows - row); r++) {
+    finish(row + r, group.x, thread, left[r], right[r]);
   }
 }

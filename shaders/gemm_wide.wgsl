@@ -41,13 +41,14 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   let rows = select(step.rows, step.logit_rows, params.count == 1);
   let n = columns_of(group.x, lane);
   let first = group.y * ROWS;
+  let end = min(first + ROWS, rows);
   // Lanes take rows in turn, then the next k4: lane = k4 * ROWS + row.
   let a_row = min(first + lane % ROWS, rows - 1) * params.inputs4;
   var scale = 1.0;
   if (NORM) {
-    for (var r = 0u; r < ROWS; r++) {
-      let found = row_scale(min(first + r, rows - 1) * params.inputs4, lane);
-      scale = select(scale, found, lane % ROWS == r);
+    for (var row = first; row < end; row++) {
+      let found = row_scale(row * params.inputs4, lane);
+      scale = select(scale, found, lane % ROWS == row - first);
     }
   }
   var low: array<vec4f, 4>;
@@ -70,9 +71,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
       }
     }
   }
-  for (var r = 0u; r < ROWS; r++) {
-    if (first + r < rows) {
-      finish(first + r, group.x, lane, low[r], high[r]);
-    }
+  // A loop that is not unrolled, as in gemm.wgsl.
+  var lows = low;
+  var highs = high;
+  for (var row = first; row < end; row++) {
+    finish(row, group.x, lane, lows[row % ROWS], highs[row % ROWS]);
   }
 }

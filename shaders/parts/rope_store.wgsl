@@ -41,14 +41,15 @@ fn store_part(row: u32, head: u32, i: u32, v: vec4f) {
 
 // vec4s i and i + half4 of a head, those of q and k rotated.
 fn store_turned(row: u32, head: u32, i: u32, low: vec4f, high: vec4f) {
-  if (is_value(head)) {
-    store_part(row, head, i, low);
-    store_part(row, head, i + half4, high);
-    return;
+  var first = low;
+  var second = high;
+  if (!is_value(head)) {
+    let turn = tokens[row].y * dims4 + i;
+    let cos = turns[turn];
+    let sin = turns[turn + half4];
+    first = fma(low, cos, -(high * sin));
+    second = fma(high, cos, low * sin);
   }
-  let turn = tokens[row].y * dims4 + i;
-  let cos = turns[turn];
-  let sin = turns[turn + half4];
-  store_part(row, head, i, fma(low, cos, -(high * sin)));
-  store_part(row, head, i + half4, fma(high, cos, low * sin));
+  store_part(row, head, i, first);
+  store_part(row, head, i + half4, second);
 }

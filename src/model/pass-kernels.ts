@@ -75,7 +75,7 @@ export function createPassKernels(
       QK_NORM: Number(architecture.qkNorm),
     }),
     swiglu: library.kernel('swiglu', { WORKGROUP, GELU: Number(architecture.activation === 'gelu') }),
-    sample: library.kernel('sample', { WORKGROUP }),
+    sample: library.kernel('sample', { WORKGROUP: form.reducing }),
   };
 }
 

@@ -78,13 +78,13 @@ describe('a fixture folder', slowAdapter, () => {
   it('shows rows that come out otherwise in a chunk', async () => {
     const portable = withShader(
       'gemm_portable',
-      'left_sum.r1, right_sum.r1);',
-      'left_sum.r1 * 1.0001, right_sum.r1 * 1.0001);',
+      'finish(row + r, group.x, thread, left[r], right[r]);',
+      'finish(row + r, group.x, thread, left[r] * select(1.0, 1.0001, r == 1u), right[r]);',
     );
     const both = withShader(
       'gemm',
-      'store(first + r, n, sum[r]);',
-      'store(first + r, n, sum[r] * select(1.0, 1.0001, r == 1u));',
+      'store(row, n, sums[row % ROWS]);',
+      'store(row, n, sums[row % ROWS] * select(1.0, 1.0001, row % ROWS == 1u));',
       portable,
     );
     const { result, chunkDifference } = await check(folder('llama-gqa-tied'), both);
