@@ -244,6 +244,10 @@ describe('what cannot be read', () => {
     [{ ...good, output_length: undefined }, 'trace, line 2: output_length is missing'],
     [{ ...good, wait_for: ['a'] }, 'trace, line 2: it waits for other requests (wait_for)'],
     [{ ...good, hash_ids: [0, 'x'] }, 'trace, line 2: hash_ids is [0,"x"]: wanted a list of whole numbers'],
+    [
+      { ...good, hash_ids: [2 ** 60] },
+      'trace, line 2: hash_ids is [1152921504606847000]: wanted a list of whole numbers from 0 to 2^53',
+    ],
   ])('a line of Mooncake: %j', async (line, message) => {
     await expect(read(rows(good, line))).rejects.toThrow(message);
   });
