@@ -118,6 +118,24 @@ describe('costs fitted to a report', () => {
     expect(Math.abs(ms / wanted - 1)).toBeLessThan(0.02);
   });
 
+  it('are of modes that hand over, where there are some: other modes have no hand-over in their times', () => {
+    const of = (...modes: string[]): BenchReport => {
+      const arm = (mode: string) => ({
+        mode,
+        samples: groups().map((one) =>
+          mode === 'unidirectional' ? one : { ...one, ttft_ms: one.ttft_ms - TRUE.rest },
+        ),
+      });
+      return {
+        ...reportOf([]),
+        experiments: { a: { modes: Object.fromEntries(modes.map((mode) => [mode, arm(mode)])) } },
+      } as unknown as BenchReport;
+    };
+    const alone = fitReport(of('unidirectional'), 'r.json', 1);
+    expect(fitReport(of('unidirectional', 'decode-local', 'monolithic'), 'r.json', 1)).toEqual(alone);
+    expect(fitReport(of('monolithic'), 'r.json', 1).file.reply_ms).toBeLessThan(alone.file.reply_ms);
+  });
+
   it('count those who pulled among the ones who decoded beside another', () => {
     // Four to twelve side by side, of which three of four pulled what they had before.
     const list = [4, 8, 12].flatMap((size, group) =>

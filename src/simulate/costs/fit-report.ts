@@ -84,10 +84,15 @@ function stepsOf({ target, config, adapter }: BenchReport, notes: string[]): num
   return null;
 }
 
-/** Of every mode of the first experiment, those whose KV was not fetched from elsewhere; beside all others, which it may be. */
+/**
+ * Of every mode of the first experiment that hands over, those whose KV was not fetched from elsewhere; beside all others,
+ * which it may be. Where none does, of all: one engine alone is fitted as it is.
+ */
 function plainSamples({ experiments }: BenchReport): { samples: BenchSample[]; beside: Beside[] } {
   const [first] = Object.values(experiments);
-  const modes = Object.values(first?.modes ?? {});
+  const every = Object.values(first?.modes ?? {});
+  const handingOver = every.filter(({ mode }) => mode !== 'monolithic' && mode !== 'decode-local');
+  const modes = handingOver.length > 0 ? handingOver : every;
   // Modes ran one after the other: their clocks are kept apart by their place.
   const all = modes.flatMap(({ samples }, mode) =>
     samples.map((sample) => ({ ...sample, round: sample.round + 10_000 * mode })),
