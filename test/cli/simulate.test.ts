@@ -304,6 +304,10 @@ describe('kvferry simulate', () => {
     expect(arms[0]!.pulled_tokens).toBeGreaterThan(store.loaded_tokens / 2);
     expect(world.out()).toMatch(/Store: [^;]* evicted; of blocks asked for,\s+found \d+%\s+of /);
     expect(widest(world.out())).toBeLessThanOrEqual(80);
+    const seeds = await simulate(`${argv} --costs ./timed.json --seeds 2`, files);
+    expect(seeds.world.out().replaceAll(/\s+/g, ' ')).toMatch(
+      /blocks in the end of the first seed \([^)]*\); of all 2: \d+ evicted/,
+    );
     const assumed = await simulate(
       `${argv.replace('--threshold 8 ', '')} --costs ./mine.json --pull-policy cost-aware`,
       files,

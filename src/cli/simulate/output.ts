@@ -47,7 +47,7 @@ export function printSimulation(report: SimulationReport, out: Output, color: bo
       `${arms.length > 1 ? `${arm.label}: ` : ''}${verdictLine(arm, workload)}`,
       tone[verdictTone(arm, workload)],
     );
-    if (arm.store) say(storeLine(arm.store));
+    if (arm.store) say(storeLine(arm.store, arm.seeds));
     if (arm.faults) say(faultLine(arm.faults, (workload.faults ?? 0) * arm.seeds));
     for (const { message, count } of arm.errors) say(`${plural(count, 'request')} failed: ${message}`, c.red);
     const unasked = unaskedTurns(arm, workload);
@@ -141,17 +141,15 @@ function faultLine(faults: NonNullable<SimulatedArm['faults']>, planned: number)
   return `${total} of ${plural(planned, 'fault')} happened${total === 0 ? '' : `: ${times.join(', ')}`}${rest}.`;
 }
 
-function storeLine({
-  slots,
-  blocks,
-  block_bytes,
-  lookups,
-  hits,
-  ...store
-}: NonNullable<SimulatedArm['store']>) {
+/** `seeds`: how many there were. What is there in the end is told of the first, all else of all. */
+function storeLine(
+  { slots, blocks, block_bytes, lookups, hits, ...store }: NonNullable<SimulatedArm['store']>,
+  seeds: number,
+): string {
   const found = lookups > 0 ? `${Math.round((100 * hits) / lookups)}% of ${formatCount(lookups)}` : 'none';
-  const there = `${formatCount(blocks)} of ${formatCount(slots)} blocks in the end (${megabytes(blocks * block_bytes)}), ${formatCount(store.evicted)} evicted`;
-  return `Store: ${there}; of blocks asked for, found ${found}${byTier(store.tiers)}; ${formatCount(store.loaded_tokens)} tokens loaded; by two hops ${megabytes(store.two_hop_bytes)}.`;
+  const there = `${formatCount(blocks)} of ${formatCount(slots)} blocks in the end${seeds > 1 ? ' of the first seed' : ''} (${megabytes(blocks * block_bytes)})`;
+  const all = seeds > 1 ? `; of all ${seeds}: ` : ', ';
+  return `Store: ${there}${all}${formatCount(store.evicted)} evicted; of blocks asked for, found ${found}${byTier(store.tiers)}; ${formatCount(store.loaded_tokens)} tokens loaded; by two hops ${megabytes(store.two_hop_bytes)}.`;
 }
 
 function byTier(tiers: NonNullable<SimulatedArm['store']>['tiers']): string {
