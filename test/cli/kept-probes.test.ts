@@ -1,10 +1,11 @@
-import { mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { AdapterError, ConfigError } from '../../src/errors.ts';
 import type { ProbedAdapter } from '../../src/platform/node/drivers.ts';
 import { keepProbe, keptProbe, machineNow, withProbes } from '../../src/platform/node/kept-probes.ts';
+import { userCacheFile } from '../../src/platform/node/user-cache.ts';
 
 const adapter: ProbedAdapter = {
   driver: 'system',
@@ -57,6 +58,11 @@ describe('what a probe found', () => {
     expect(await keepProbe('system', 'm', adapter, file)).toBe(false);
   });
 
+  it('is left where it cannot be removed: why nothing started is what is told', async () => {
+    mkdirSync(file, { recursive: true });
+    await expect(withProbes(() => Promise.reject(new AdapterError('gone')), file)).rejects.toThrow('gone');
+  });
+
   it.each([
     'no JSON',
     'null',
@@ -88,5 +94,28 @@ describe.runIf(process.platform === 'linux')('the machine is another', () => {
     again();
     vi.stubEnv('VK_DRIVER_FILES', '/nowhere.json');
     again();
+  });
+
+  it('without what this user cannot look at: drivers of others, and links that lead nowhere', () => {
+    const none = machineNow([folder]);
+    symlinkSync('loop.json', path.join(folder, 'loop.json'));
+    const library = path.join(folder, 'loop.json', 'libvulkan_some.so');
+    writeFileSync(path.join(folder, 'some_icd.json'), JSON.stringify({ ICD: { library_path: library } }));
+    expect(machineNow([folder])).not.toBe(none);
+    expect(machineNow([path.join(folder, 'some_icd.json')])).toBe(none);
+  });
+});
+
+describe('the cache folder', () => {
+  it('of a user without a home is where nothing can be kept', async () => {
+    vi.stubEnv('XDG_CACHE_HOME', '');
+    const home = vi.spyOn(os, 'homedir').mockImplementation(() => {
+      throw new Error('no such file or directory');
+    });
+    try {
+      expect(userCacheFile('some.json')).toBe('/.cache/kvferry/some.json');
+    } finally {
+      home.mockRestore();
+    }
   });
 });

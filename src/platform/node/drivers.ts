@@ -51,10 +51,18 @@ export function lavapipeManifest(files: readonly string[], arch: string = proces
   return [`lvp_icd.${machine}.json`, 'lvp_icd.json'].find((file) => files.includes(file));
 }
 
+/** Names in a folder; none where this user may not look, or there is no such folder. */
+export function namesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch {
+    return [];
+  }
+}
+
 function findLavapipe(): string | null {
   for (const folder of icdFolders) {
-    if (!existsSync(folder)) continue;
-    const name = lavapipeManifest(readdirSync(folder));
+    const name = lavapipeManifest(namesIn(folder));
     if (name) return path.join(folder, name);
   }
   return null;

@@ -2,13 +2,13 @@
  * What the probe of a driver found, kept between runs: a start then begins without another process. It counts while the
  * machine's drivers and devices are as they were. Linux only, where both can be seen in files.
  */
-import { existsSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, statSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { AdapterError } from '../../errors.ts';
-import { type Driver, icdFolders, libraryFolders, type ProbedAdapter } from './drivers.ts';
+import { type Driver, icdFolders, libraryFolders, namesIn, type ProbedAdapter } from './drivers.ts';
 import { packageRoot } from './paths.ts';
-import { userCacheFile, writeUserCache } from './user-cache.ts';
+import { homeFolder, userCacheFile, writeUserCache } from './user-cache.ts';
 
 type Kept = Partial<Record<Driver, { machine: string; adapter: ProbedAdapter }>>;
 
@@ -16,7 +16,7 @@ const VERSION = 1;
 const keptFile = (): string => userCacheFile('adapters.json');
 /** Of the environment: what a Vulkan loader or lavapipe goes by. */
 const SETTINGS = /^(VK_|LP_|XDG_DATA_|LD_LIBRARY_PATH$|KVFERRY_DAWN_ADAPTER$)/;
-const manifestFolders = [...icdFolders, path.join(os.homedir(), '.local', 'share', 'vulkan', 'icd.d')];
+const manifestFolders = [...icdFolders, path.join(homeFolder(), '.local', 'share', 'vulkan', 'icd.d')];
 const GPU_DEVICES = /^(nvidia|kfd|dxg|mali)/;
 
 /** null: not known of this machine as it is. */
@@ -42,9 +42,16 @@ export async function withProbes<T>(start: () => Promise<T>, file = keptFile()):
   try {
     return await start();
   } catch (error) {
-    if (error instanceof AdapterError) rmSync(file, { force: true });
+    if (error instanceof AdapterError) forget(file);
     throw error;
   }
+}
+
+/** As far as it can be written there: why nothing started counts more. */
+function forget(file: string): void {
+  try {
+    rmSync(file, { force: true });
+  } catch {}
 }
 
 /** A file that is missing, or not as it was written, counts as empty. */
@@ -80,12 +87,16 @@ function driverPackages(): unknown {
   return [dependencies.webgpu, dependencies['@sparticuz/chromium']];
 }
 
-const list = (folder: string): string[] => (existsSync(folder) ? readdirSync(folder).toSorted() : []);
+const list = (folder: string): string[] => namesIn(folder).toSorted();
 
-/** null: there is none. */
+/** null: there is none, or none that this user can reach, and so no loader. */
 function stamp(file: string): string | null {
-  const found = statSync(file, { throwIfNoEntry: false });
-  return found ? `${found.mtimeMs} ${found.size}` : null;
+  try {
+    const { mtimeMs, size } = statSync(file);
+    return `${mtimeMs} ${size}`;
+  } catch {
+    return null;
+  }
 }
 
 /** That a driver's manifest names. */

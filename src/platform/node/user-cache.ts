@@ -4,8 +4,17 @@ import os from 'node:os';
 import path from 'node:path';
 import { makeDirectory } from './make-directory.ts';
 
+/** '/', as containers have it, for a user without one: no HOME, and unknown to the system. */
+export function homeFolder(): string {
+  try {
+    return os.homedir();
+  } catch {
+    return '/';
+  }
+}
+
 export function userCacheFile(name: string): string {
-  const folder = process.env.XDG_CACHE_HOME || path.join(os.homedir(), '.cache');
+  const folder = process.env.XDG_CACHE_HOME || path.join(homeFolder(), '.cache');
   return path.join(folder, 'kvferry', name);
 }
 
