@@ -4,6 +4,7 @@ import { figuresOf } from '../../src/measure/baseline-figures.ts';
 import type { AnyReport } from '../../src/measure/report-kinds.ts';
 import { checksOf } from '../../src/report/checks.ts';
 import { showFigure } from '../../src/report/common.ts';
+import type { CurvePiece } from '../../src/report/document.ts';
 import { renderHtml } from '../../src/report/html/page.ts';
 import { renderJunit } from '../../src/report/junit.ts';
 import { renderMarkdown } from '../../src/report/markdown.ts';
@@ -48,6 +49,33 @@ describe('the page', () => {
   test('what a user wrote stands there escaped', async () => {
     const page = renderHtml(documentFor(await evilRun()));
     expect(page).toContain('&#60;script&#62;alert(&#34;x&#34;)&#60;/script&#62;');
+  });
+
+  test.each([
+    [
+      [256, 384],
+      ['300', '400'],
+    ],
+    [[300], ['280', '300', '320']],
+    [
+      [8, 512],
+      ['10', '20', '50', '100', '200', '500'],
+    ],
+  ])('a logarithmic axis has numbers on it, with points at %j', (places, ticks) => {
+    const points = places.map((x) => ({ x, y: x }));
+    const piece: CurvePiece = {
+      kind: 'curve',
+      title: 'TTFT',
+      x: { label: 'tokens', log: true },
+      y: { label: 'ms' },
+      series: [{ name: 'pull', points }],
+    };
+    const document = { ...documentFor(bench()), sections: [{ title: 'A sweep', pieces: [piece] }] };
+    const [, wide = ''] = renderHtml(document).split('<svg');
+    const below = [...wide.matchAll(/class="tick"[^>]*text-anchor="middle">([^<]*)</g)].map(
+      ([, text]) => text,
+    );
+    expect(below).toEqual(ticks);
   });
 
   test('its policy allows its own style and nothing else', async () => {

@@ -32,28 +32,38 @@ export interface Scale {
   ticks: readonly number[];
 }
 
-/** 1, 2 or 5 times a power of ten apart; `wanted` is about how many. */
+/** 1, 2 or 5 times a power of ten, so that about `wanted` of them span so much. */
+function stepOf(span: number, wanted: number): number {
+  const rough = span / Math.max(1, wanted);
+  const power = 10 ** Math.floor(Math.log10(rough));
+  return [1, 2, 5, 10].map((n) => n * power).find((size) => size >= rough * 0.999)!;
+}
+
+/** `wanted`: about how many ticks. */
 export function linearScale(max: number, from: number, to: number, wanted: number): Scale {
   const top = max > 0 ? max : 1;
-  const rough = top / Math.max(1, wanted);
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((n) => n * power).find((size) => size >= rough * 0.999)!;
+  const step = stepOf(top, wanted);
   const scale = (value: number): number => from + ((to - from) * value) / top;
   const ticks = Array.from({ length: Math.floor(top / step + 1e-9) + 1 }, (_, i) => i * step);
   return Object.assign(scale, { ticks });
 }
 
-/** Ticks at powers of ten, and at 2 and 5 times them where the range is short. */
+/** Ticks at powers of ten, at 2 and 5 times them where the range is short, and at even steps where it has hardly any of these. */
 export function logScale(min: number, max: number, from: number, to: number): Scale {
   const [low, high] = [Math.log10(min), Math.log10(max <= min ? min * 10 : max)];
   const scale = (value: number): number => from + ((to - from) * (Math.log10(value) - low)) / (high - low);
   const steps = high - low > 2.5 ? [1] : [1, 2, 5];
-  const ticks: number[] = [];
+  let ticks: number[] = [];
   for (let power = Math.floor(low); power <= Math.ceil(high); power++) {
     for (const n of steps) {
       const tick = n * 10 ** power;
       if (tick >= min * 0.999 && tick <= max * 1.001) ticks.push(tick);
     }
+  }
+  if (ticks.length < 2) {
+    const step = stepOf(10 ** high - min, 3);
+    const first = Math.ceil(min / step);
+    ticks = Array.from({ length: Math.floor(10 ** high / step) - first + 1 }, (_, i) => (first + i) * step);
   }
   return Object.assign(scale, { ticks });
 }
