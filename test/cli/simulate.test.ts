@@ -408,6 +408,13 @@ describe('kvferry simulate', () => {
     expect(later.simulated_ms).toBeLessThan(endMs - 12 * later.ttft_ms!.min);
   });
 
+  it('where nothing takes time there is no rate, in a page as in a terminal', async () => {
+    const argv = 'w.json --mode unidirectional --costs zero --slo-ttft 300ms --markdown page.md';
+    const { world } = await simulate(argv, { 'w.json': small });
+    expect(world.out()).toMatch(/unidirectional +0\.00.* - +- +100%\n/);
+    expect(world.files.get('page.md')).toMatch(/\*\*unidirectional\*\* .* \| - \| 100\.0% \| - \|/);
+  });
+
   it('where starts take no time, who takes the place of one that died counts too', async () => {
     const argv = 'w.json --mode bidirectional --decode 2 --costs zero --faults 20 --json out.json';
     const { world } = await simulate(argv, { 'w.json': small });

@@ -8,7 +8,15 @@ import { formatCount, formatMs, formatPercent, plural } from '../format.ts';
 import { left, right, under } from '../table.ts';
 import { figureCells, otherWork } from './against.ts';
 import { armSections } from './arm-sections.ts';
-import { tierTimesLine, timesOf, unaskedTurns, verdictLine, verdictTone, workloadOf } from './output.ts';
+import {
+  rateIn,
+  tierTimesLine,
+  timesOf,
+  unaskedTurns,
+  verdictLine,
+  verdictTone,
+  workloadOf,
+} from './output.ts';
 import { ALIKE, seedFigures, seedsAreAlike } from './seeds.ts';
 
 /** `timelines`: of each arm one turn, span by span; null: none was followed. */
@@ -44,8 +52,8 @@ function speedSection({ arms, seed }: SimulationReport): Section {
   const rows = arms.map(({ label, ttft_ms: ttft, tpot_ms: tpot, goodput, ...arm }) => [
     { text: label, strong: true },
     ...[ttft?.mean, ttft?.p50, ttft?.p90, ttft?.p99, tpot?.p50, tpot?.p90].map((ms) => formatMs(ms ?? null)),
-    arm.requests_per_second.toFixed(2),
-    ...(slo ? [formatPercent(goodput?.share ?? 0), (goodput?.requests_per_second ?? 0).toFixed(2)] : []),
+    rateIn(arm, arm.requests_per_second),
+    ...(slo ? [formatPercent(goodput?.share ?? 0), rateIn(arm, goodput?.requests_per_second ?? 0)] : []),
     ...[arm.local_hit_tokens, arm.pulled_tokens, arm.computed_tokens].map(formatCount),
   ]);
   return {

@@ -173,6 +173,10 @@ export function tierTimesLine({ tier, read, write }: TierTimes): string {
 
 const megabytes = (bytes: number): string => `${(bytes / 1e6).toFixed(1)} MB`;
 
+/** Where nothing takes time there is no rate. */
+export const rateIn = ({ simulated_ms }: Pick<SimulatedArm, 'simulated_ms'>, perSecond: number): string =>
+  simulated_ms > 0 ? perSecond.toFixed(2) : '-';
+
 function speedTable(arms: readonly SimulatedArm[], style: TableStyle): string[] {
   const good = arms.some(({ goodput }) => goodput);
   const columns = [
@@ -182,9 +186,8 @@ function speedTable(arms: readonly SimulatedArm[], style: TableStyle): string[] 
   ];
   const cells = ({ ttft_ms: ttft, tpot_ms: tpot, goodput, ...arm }: SimulatedArm): string[] => [
     ...[ttft?.mean, ttft?.p50, ttft?.p90, ttft?.p99, tpot?.p50, tpot?.p90].map((ms) => formatMs(ms ?? null)),
-    // Where nothing takes time there is no rate.
-    arm.simulated_ms > 0 ? arm.requests_per_second.toFixed(2) : '-',
-    ...(goodput ? [goodput.requests_per_second.toFixed(2), `${Math.round(100 * goodput.share)}%`] : []),
+    rateIn(arm, arm.requests_per_second),
+    ...(goodput ? [rateIn(arm, goodput.requests_per_second), `${Math.round(100 * goodput.share)}%`] : []),
   ];
   return armTable(columns, arms, cells, style);
 }
