@@ -1,6 +1,5 @@
 /** The commands' dependencies in Node: the terminal, files, signals, and engines in worker threads. */
 import { once } from 'node:events';
-import { createReadStream } from 'node:fs';
 import { open, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import pc from 'picocolors';
@@ -25,7 +24,7 @@ import type { Backend, CliDeps, TextFile } from './deps.ts';
 import { nodeDoctor } from './node-doctor.ts';
 import { processOutputs } from './node-output.ts';
 import { startSimulationThread } from './node-simulation.ts';
-import { checkWritable, refuse } from './user-files.ts';
+import { checkWritable, piecesOf, refuse } from './user-files.ts';
 
 export async function nodeDeps(): Promise<CliDeps> {
   const { version } = JSON.parse(await readFile(path.join(packageRoot, 'package.json'), 'utf8')) as {
@@ -39,7 +38,7 @@ export async function nodeDeps(): Promise<CliDeps> {
     progressStream: process.stderr.isTTY ? process.stderr : null,
     color: pc.isColorSupported && process.stdout.isTTY === true,
     readTextFile: (file) => readFile(file, 'utf8').catch((error) => refuse('read', file, error)),
-    readTextPieces: (file) => piecesOf(file),
+    readTextPieces: piecesOf,
     async plainFileId(file) {
       const found = await stat(file, { bigint: true }).catch(() => null);
       return found?.isFile() ? `${found.dev}:${found.ino}` : null;
@@ -110,15 +109,6 @@ export async function nodeDeps(): Promise<CliDeps> {
 async function faultBoard() {
   const { FaultBoard } = await import('../faults/board.ts');
   return new FaultBoard(systemClock);
-}
-
-async function* piecesOf(file: string): AsyncGenerator<string> {
-  try {
-    for await (const piece of createReadStream(file, { encoding: 'utf8', highWaterMark: 1 << 18 }))
-      yield piece;
-  } catch (error) {
-    refuse('read', file, error as NodeJS.ErrnoException);
-  }
 }
 
 async function createTextFile(file: string): Promise<TextFile> {

@@ -1,5 +1,5 @@
 /** Files that a user names: what cannot be done with one, in a sentence. */
-import { constants } from 'node:fs';
+import { constants, createReadStream } from 'node:fs';
 import { access, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { ConfigError } from '../errors.ts';
@@ -16,6 +16,16 @@ const REASONS: Record<string, string> = {
 export function refuse(what: string, file: string, error: NodeJS.ErrnoException): never {
   const reason = REASONS[error.code ?? ''] ?? error.message;
   throw new ConfigError(`cannot ${what} ${file}: ${reason}; give another path`, { cause: error });
+}
+
+/** Its text, as it is read. Throws ConfigError. */
+export async function* piecesOf(file: string): AsyncGenerator<string> {
+  try {
+    for await (const piece of createReadStream(file, { encoding: 'utf8', highWaterMark: 1 << 18 }))
+      yield piece;
+  } catch (error) {
+    refuse('read', file, error as NodeJS.ErrnoException);
+  }
 }
 
 /** An existing file must be writable itself, a new one needs a folder that is. Throws ConfigError. */

@@ -1,16 +1,15 @@
 /** Turns for timing a simulation: a trace's, read at once; or made ones, as they are asked for. */
-import { createReadStream } from 'node:fs';
 import { parseRunConfig } from '../../../config/run.ts';
 import { Random } from '../../../workload/random.ts';
 import { traceTurns } from '../../../workload/traces/turns.ts';
 import type { Segment, TraceTurn } from '../../../workload/traces/types.ts';
 import { openNamedTrace } from '../../trace/open.ts';
+import { piecesOf } from '../../user-files.ts';
 
-/** Rejects as reading does. `limit`: only the first so many; null: all. */
+/** Throws ConfigError. `limit`: only the first so many; null: all. */
 export async function readTurns(file: string, limit: number | null): Promise<TraceTurn[]> {
-  const readTextPieces = (name: string) => createReadStream(name, 'utf8') as AsyncIterable<string>;
   const config = parseRunConfig({ trace: file, limit });
-  const { requests, scale, bad } = await openNamedTrace(config, { readTextPieces }, new Set());
+  const { requests, scale, bad } = await openNamedTrace(config, { readTextPieces: piecesOf }, new Set());
   const turns: TraceTurn[] = [];
   for await (const turn of traceTurns(requests, { scale, maxModelLen: null, bad })) turns.push(turn);
   return turns;
