@@ -92,7 +92,13 @@ describe.runIf(process.platform === 'linux')('the machine is another', () => {
     again();
     utimesSync(library, 1, 1);
     again();
-    vi.stubEnv('VK_DRIVER_FILES', '/nowhere.json');
+    const named = path.join(folder, 'deeper', 'named_icd.json');
+    vi.stubEnv('VK_DRIVER_FILES', named);
+    again();
+    mkdirSync(path.dirname(named));
+    writeFileSync(named, JSON.stringify({ ICD: { library_path: './libvulkan_named.so' } }));
+    again();
+    writeFileSync(path.join(folder, 'deeper', 'libvulkan_named.so'), 'another');
     again();
   });
 
@@ -119,3 +125,19 @@ describe('the cache folder', () => {
     }
   });
 });
+
+it.runIf(process.platform === 'linux')(
+  'a lavapipe that VK_DRIVER_FILES names is used itself, and not the one in the folders of the system',
+  async () => {
+    vi.stubEnv('XDG_CACHE_HOME', folder);
+    vi.stubEnv('VK_DRIVER_FILES', '/opt/mesa/lvp_icd.json');
+    vi.stubEnv('VK_ICD_FILENAMES', undefined);
+    const own = { ...adapter, name: 'lavapipe (Mesa 26.0.0)', software: true };
+    await keepProbe('system', machineNow(), own);
+    // What was chosen is chosen once a process.
+    vi.resetModules();
+    const { useAdapter } = await import('../../src/platform/node/adapters.ts');
+    expect(await useAdapter('auto')).toEqual(own);
+    expect(process.env.VK_DRIVER_FILES).toBe('/opt/mesa/lvp_icd.json');
+  },
+);

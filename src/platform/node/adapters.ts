@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { distance } from 'fastest-levenshtein';
 import { AdapterError } from '../../errors.ts';
 import { isLavapipe } from '../../gpu/adapter-name.ts';
-import { type Driver, driverPresent, type ProbedAdapter, selectDriver } from './drivers.ts';
+import { type Driver, driverPresent, driversNamed, type ProbedAdapter, selectDriver } from './drivers.ts';
 import { keepProbe, keptProbe, machineNow } from './kept-probes.ts';
 import { bundled } from './paths.ts';
 
@@ -106,9 +106,11 @@ async function choose(choice: string): Promise<ProbeResult> {
   if (choice !== 'auto') return probeDriver('system', choice);
   const system = await probeDriver('system');
   if (system.adapter && !system.adapter.software) return system;
-  // Alone as well: then the loader opens no other driver.
-  if (system.adapter && isLavapipe(system.adapter) && driverPresent('lavapipe')) {
-    return { driver: 'lavapipe', adapter: { ...system.adapter, driver: 'lavapipe' }, error: null };
+  if (system.adapter && isLavapipe(system.adapter)) {
+    if (driversNamed().length > 0) return system;
+    // Alone as well: then the loader opens no other driver.
+    if (driverPresent('lavapipe'))
+      return { driver: 'lavapipe', adapter: { ...system.adapter, driver: 'lavapipe' }, error: null };
   }
   const lavapipe = await probeDriver('lavapipe');
   if (lavapipe.adapter) return lavapipe;

@@ -83,6 +83,12 @@ export function driverPresent(driver: Driver): boolean {
   return true;
 }
 
+/** Manifests, or folders of them, that the user has the loader take in place of the system's: a lavapipe there may be another. */
+export function driversNamed(): string[] {
+  const { VK_DRIVER_FILES, VK_ICD_FILENAMES } = process.env;
+  return (VK_DRIVER_FILES || VK_ICD_FILENAMES || '').split(path.delimiter).filter(Boolean);
+}
+
 /**
  * Makes this process use the driver. Call before the addon is loaded by any thread; once a process.
  * Throws AdapterError when the driver is not on this machine.

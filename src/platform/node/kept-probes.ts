@@ -6,7 +6,14 @@ import { existsSync, readFileSync, rmSync, statSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { AdapterError } from '../../errors.ts';
-import { type Driver, icdFolders, libraryFolders, namesIn, type ProbedAdapter } from './drivers.ts';
+import {
+  type Driver,
+  driversNamed,
+  icdFolders,
+  libraryFolders,
+  namesIn,
+  type ProbedAdapter,
+} from './drivers.ts';
 import { packageRoot } from './paths.ts';
 import { homeFolder, userCacheFile, writeUserCache } from './user-cache.ts';
 
@@ -67,7 +74,9 @@ function readKept(file: string): Kept {
 /** All that decides what a probe finds; null where that is not known. Changes with a driver's update, too. */
 export function machineNow(folders: readonly string[] = manifestFolders): string | null {
   if (process.platform !== 'linux') return null;
-  const drivers = folders.flatMap((folder) => list(folder).map((name) => path.join(folder, name)));
+  const named = driversNamed();
+  const inside = (folder: string): string[] => list(folder).map((name) => path.join(folder, name));
+  const drivers = [...named, ...[...folders, ...named].flatMap(inside)];
   const settings = Object.entries(process.env).filter(([name]) => SETTINGS.test(name));
   return JSON.stringify({
     packages: driverPackages(),
