@@ -81,6 +81,21 @@ describe('kvferry sweep', () => {
     expect(sweepParts(report).headline).toBe(said);
   });
 
+  it.each([
+    [1, 'of one round, which does not tell how sure that is', 'of one round, which does not tell how sure'],
+    [3, '95%: below the least to above the largest', '95% interval: below 16 to above 64'],
+  ])(
+    'of %i rounds says how sure a crossover is, on the page as in the terminal',
+    async (rounds, page, terminal) => {
+      const { world } = await sweep(`--context 16,64 --rounds ${rounds} --json out.json`);
+      const report = sweepReportSchema.parse(JSON.parse(world.files.get('out.json')!));
+      report.series[0]!.points[0]!.winner = 'recompute';
+      report.series[0]!.crossover = { kind: 'crosses', tokens: 30, low: null, high: null };
+      expect(sweepParts(report).headline).toBe(`Pulling wins from 30 tokens on (${page})`);
+      expect(sweepLines(report, styleOf(false)).join(' ')).toContain(`Crossover at 30 tokens (${terminal}`);
+    },
+  );
+
   it('measures what --mode names', async () => {
     const { world } = await sweep('--context 16,32 --rounds 1 --mode unidirectional --json out.json');
     const { series } = sweepReportSchema.parse(JSON.parse(world.files.get('out.json')!));
