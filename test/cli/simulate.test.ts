@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { main } from '../../src/cli/app.ts';
+import type { CliDeps } from '../../src/cli/deps.ts';
 import { formatMs, formatPercent } from '../../src/cli/format.ts';
 import { FAULTS, type FaultKind } from '../../src/faults/schedule.ts';
 import type { BenchReport } from '../../src/measure/bench-report.ts';
@@ -406,6 +407,21 @@ describe('kvferry simulate', () => {
     // One client asks for one after the other.
     expect(later.simulated_ms).toBeCloseTo(later.latency_ms!.mean * later.requests, 3);
     expect(later.simulated_ms).toBeLessThan(endMs - 12 * later.ttft_ms!.min);
+  });
+
+  it('where the system has no room for so many threads, those that were started end, and the option is named', async () => {
+    const world = fakeWorld({}, { 'w.json': small });
+    let [running, started] = [0, 0];
+    const startSimulationThread: CliDeps['startSimulationThread'] = () => {
+      if (started === 2) throw new Error('EAGAIN');
+      started++;
+      running++;
+      return { run: () => new Promise(() => {}), end: async () => void running-- };
+    };
+    const argv = 'simulate w.json --mode unidirectional --arrival-rate 2 --seeds 4 --jobs 4';
+    expect(await main(argv.split(' '), { ...world.deps, startSimulationThread })).toBe(2);
+    expect(world.err()).toContain('of 4 threads 2 could be started (EAGAIN): give fewer --jobs');
+    expect({ running, started }).toEqual({ running: 0, started: 2 });
   });
 
   it('where nothing takes time there is no rate, in a page as in a terminal', async () => {
