@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import type { SamplingParams } from '../engine/types.ts';
 import type { Message, PromptEnd } from '../router/turn-types.ts';
+import { messageText } from '../workload/message-text.ts';
 import {
   addSpecialTokens,
   checked,
@@ -245,8 +246,7 @@ function asked(
 }
 
 export function plainMessage({ role, content }: z.output<typeof message>): Message {
-  const text = Array.isArray(content) ? content.map((part) => part.text).join('\n') : (content ?? '');
-  return { role, content: text };
+  return { role, content: messageText(content ?? '') };
 }
 
 /** Throws HttpError 400. */

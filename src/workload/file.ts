@@ -5,15 +5,12 @@
 import { z } from 'zod';
 import { parseJson } from '../config/fields.ts';
 import { ConfigError } from '../errors.ts';
+import { messageText } from './message-text.ts';
 import type { AnsweredConversation, Message, TextConversation } from './types.ts';
 
-/** Parts are joined as vLLM and `kvferry serve` join them. */
-const contentSchema = z.union([
-  z.string(),
-  z
-    .array(z.object({ type: z.literal('text'), text: z.string() }))
-    .transform((parts) => parts.map((p) => p.text).join('\n')),
-]);
+const contentSchema = z
+  .union([z.string(), z.array(z.object({ type: z.literal('text'), text: z.string() }))])
+  .transform(messageText);
 const messageSchema = z.object({ role: z.string().min(1), content: z.unknown() });
 const messagesSchema = z.array(messageSchema);
 const conversationSchema = z.object({

@@ -3,6 +3,7 @@
  * the other or in a list. They have no times: the first turns arrive as the reader is told. Only lengths are taken.
  */
 import { z } from 'zod';
+import { messageText } from '../../message-text.ts';
 import { type FormatReader, type LineContext, type Parsed, parseObject, type RawRequest } from './format.ts';
 
 const said = z.union(
@@ -15,10 +16,7 @@ const said = z.union(
         role: z.string(),
         content: z.union([z.string(), z.array(z.object({ type: z.literal('text'), text: z.string() }))]),
       })
-      .transform(({ role, content }) => ({
-        role,
-        text: typeof content === 'string' ? content : content.map((part) => part.text).join('\n'),
-      })),
+      .transform(({ role, content }) => ({ role, text: messageText(content) })),
   ],
   { error: 'what was said as text: {from, value}, or {role, content}' },
 );
