@@ -5,6 +5,7 @@ import {
   type SweepPointReport,
   type SweepReport,
   type SweepSeriesReport,
+  sureness,
 } from '../measure/sweep-report.ts';
 import { adapterName, THROTTLED } from '../report/verdict.ts';
 import {
@@ -129,9 +130,7 @@ function crossoverSentence({ crossover, points, link }: SweepSeriesReport): stri
         crossover.low === null ? `below ${formatCount(least)}` : formatCount(Math.round(crossover.low));
       const high =
         crossover.high === null ? `above ${formatCount(most)}` : formatCount(Math.round(crossover.high));
-      const sure = points.some(({ pull }) => pull && pull.ttft_ms.length > 1)
-        ? `95% interval: ${low} to ${high}`
-        : 'of one round, which does not tell how sure that is';
+      const sure = sureness(points, `95% interval: ${low} to ${high}`);
       return `Crossover at ${plural(Math.round(crossover.tokens), 'token')} (${sure}): below it pulling loses, above it pulling wins${label}.`;
     }
   }

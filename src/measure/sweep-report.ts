@@ -123,3 +123,9 @@ export function noWinner(points: readonly SweepPointReport[]): boolean {
   const decided = points.filter(({ winner }) => winner !== null);
   return decided.length > 0 && decided.every(({ winner }) => winner === 'neither');
 }
+
+/** How sure a crossover is: the interval as the caller writes it, unless one round is all there was. */
+export const sureness = (points: readonly SweepPointReport[], interval: string): string =>
+  points.some(({ pull }) => pull && pull.ttft_ms.length > 1)
+    ? interval
+    : 'of one round, which does not tell how sure that is';

@@ -16,6 +16,7 @@ import {
   type SweepReport,
   type SweepSeriesReport,
   seriesName,
+  sureness,
 } from '../measure/sweep-report.ts';
 import {
   type CurvePiece,
@@ -59,10 +60,8 @@ function verdictOf({ crossover, points }: SweepSeriesReport): string {
   if (crossover.kind === 'pull_always_wins') return 'Pulling wins at every length measured';
   if (crossover.kind !== 'crosses') return 'Pulling loses at every length measured';
   const { tokens, low, high } = crossover;
-  const sure = points.some(({ pull }) => pull && pull.ttft_ms.length > 1)
-    ? `95%: ${low === null ? 'below the least' : Math.round(low)} to ${high === null ? 'above the largest' : Math.round(high)}`
-    : 'of one round, which does not tell how sure that is';
-  return `Pulling wins from ${formatCount(Math.round(tokens))} tokens on (${sure})`;
+  const interval = `95%: ${low === null ? 'below the least' : Math.round(low)} to ${high === null ? 'above the largest' : Math.round(high)}`;
+  return `Pulling wins from ${formatCount(Math.round(tokens))} tokens on (${sureness(points, interval)})`;
 }
 
 function headline({ series }: SweepReport): string {
