@@ -210,11 +210,7 @@ describe('kvferry bench', () => {
 
   test('where no mode served a round, there is no table to read, and a sentence says so', async () => {
     const world = fakeWorld({}, { 'gen.json': JSON.stringify(spec) });
-    const write = world.deps.stderr.write;
-    world.deps.stderr.write = (text) => {
-      write(text);
-      if (text.includes('trying')) world.interrupt();
-    };
+    world.interruptAt('trying');
     expect(await main(['bench', 'gen.json'], world.deps)).toBe(130);
     expect(world.out()).toContain('INCOMPLETE: interrupted');
     expect(world.out()).toContain('nothing was measured');
@@ -223,11 +219,7 @@ describe('kvferry bench', () => {
 
   test('Ctrl-C: what was served is written, marked incomplete, exit 130', async () => {
     const world = fakeWorld({}, { 'gen.json': JSON.stringify(spec) });
-    const write = world.deps.stderr.write;
-    world.deps.stderr.write = (text) => {
-      write(text);
-      if (text.includes('round 1 of 3, prefix-caching, unidirectional')) world.interrupt();
-    };
+    world.interruptAt('round 1 of 3, prefix-caching, unidirectional');
     const code = await main(['bench', 'gen.json', '--json', 'out.json'], world.deps);
     expect(code).toBe(130);
     const report = benchReportSchema.parse(JSON.parse(world.files.get('out.json')!));

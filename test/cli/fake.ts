@@ -20,6 +20,8 @@ export interface FakeWorld {
   clusters: FakeCluster[];
   /** Presses Ctrl-C. */
   interrupt(): void;
+  /** Presses it when such a text stands on stderr. */
+  interruptAt(text: string): void;
   /** Closes the pipe that the output goes to. */
   unread(): void;
   exits: number[];
@@ -181,6 +183,9 @@ export function fakeWorld(troubles: FakeTroubles = {}, files: Record<string, str
     },
     verify: { kernels: null, pulledBlocks: null, fixture: null },
   };
+  const interrupt = (): void => {
+    for (const listener of [...listeners]) listener();
+  };
   return {
     deps,
     out: () => written.out,
@@ -188,8 +193,13 @@ export function fakeWorld(troubles: FakeTroubles = {}, files: Record<string, str
     files: store,
     directories,
     clusters,
-    interrupt: () => {
-      for (const listener of [...listeners]) listener();
+    interrupt,
+    interruptAt: (awaited) => {
+      const { write } = deps.stderr;
+      deps.stderr.write = (text) => {
+        write(text);
+        if (text.includes(awaited)) interrupt();
+      };
     },
     unread: () => {
       for (const listener of [...readers]) listener();

@@ -96,11 +96,7 @@ describe('kvferry replay', () => {
 
   it('Ctrl-C in a later round: modes have the rounds that ended in both', async () => {
     const world = fakeWorld({}, { 't.jsonl': TRACE });
-    const write = world.deps.stderr.write;
-    world.deps.stderr.write = (text) => {
-      write(text);
-      if (text.includes('round 2 of 3, prefix-caching, bidirectional')) world.interrupt();
-    };
+    world.interruptAt('round 2 of 3, prefix-caching, bidirectional');
     expect(await main(['replay', 't.jsonl', '--rounds', '3', '--json', 'r.json'], world.deps)).toBe(130);
     const { rounds, modes } = JSON.parse(world.files.get('r.json')!).experiments.replay;
     expect([rounds, modes.unidirectional.requests, modes.bidirectional.requests]).toEqual([1, 3, 3]);

@@ -382,11 +382,7 @@ describe('kvferry simulate', () => {
 
   it('interrupted while it looks closer: what was simulated is told and kept', async () => {
     const world = fakeWorld({}, { 'w.json': small });
-    const { write } = world.deps.stderr;
-    world.deps.stderr.write = (text) => {
-      write(text);
-      if (text.includes('span by span')) world.interrupt();
-    };
+    world.interruptAt('span by span');
     const argv = 'simulate w.json --mode unidirectional --costs zero --json out.json --html page.html';
     expect(await main(argv.split(' '), world.deps)).toBe(130);
     expect(world.files.has('page.html')).toBe(false);
