@@ -25,8 +25,6 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(num_workgroups) wo
   var whole_highest: array<f32, 8>;
   var whole_total: array<f32, 8>;
   var whole: array<vec4f, 64>;
-  // A row's q is spread over the lanes, in order: for every key it comes from there, not from memory.
-  var query: array<vec4f, 64>;
   for (var r = 0u; r < ROWS; r++) {
     position[r] = subgroupShuffle(my_position, r);
     whole_highest[r] = lowest;
@@ -35,12 +33,12 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(num_workgroups) wo
   var loaded: array<vec4f, 64>;
   for (var row = tile.z; row < tile.z + tile.w; row++) {
     let q_at = subgroupShuffle(my_head, row - tile.z) * dims4;
-    let to = (row - tile.z) * lane_dims4;
     for (var i = 0u; i < lane_dims4; i++) {
-      loaded[to + i] = q[q_at + min(lane * lane_dims4 + i, dims4 - 1)];
+      loaded[(row - tile.z) * lane_dims4 + i] = q[q_at + min(lane * lane_dims4 + i, dims4 - 1)];
     }
   }
-  query = loaded;
+  // A row's q is spread over the lanes, in order: for every key it comes from there, not from memory.
+  var query = loaded;
   let first = first_key(tokens[tile.y + tile.z / params.group].y);
   let last = tokens[tile.y + (tile.z + tile.w - 1) / params.group].y;
   let first_part = first / PART + workgroup.z;
