@@ -8,6 +8,7 @@ import { inTime } from '../transport/deadlines.ts';
 import type { Admission } from './admission.ts';
 import { cannotListen } from './ports.ts';
 import { endSlowReaders } from './slow-readers.ts';
+import { endWithConnection } from './waiting-responses.ts';
 
 export interface OpenPort {
   server: Server;
@@ -40,6 +41,7 @@ export function listenOn(
     const server = listen({ fetch: app.fetch, hostname: host, port }) as Server;
     server.keepAliveTimeout = KEEP_ALIVE_MS;
     endSlowReaders(server, writeTimeoutMs);
+    endWithConnection(server);
     server.once('error', (error: NodeJS.ErrnoException) => reject(cannotListen(host, port, error)));
     server.once('listening', () => resolve(server));
   });

@@ -1,0 +1,58 @@
+/** Over sockets: requests that wait behind another one of their connection, and end with it. */
+import { once } from 'node:events';
+import type { Server } from 'node:http';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+import { afterEach, expect, test } from 'vitest';
+import { Admission } from '../../src/server/admission.ts';
+import { listenOn } from '../../src/server/listening.ts';
+import { stubApp } from './ask.ts';
+import { StubService } from './stub.ts';
+
+let server: Server;
+let socket: Socket;
+afterEach(() => {
+  socket.destroy();
+  server.closeAllConnections();
+  server.close();
+});
+
+/** Sends these bodies at once by one connection. */
+async function pipelined(stub: StubService, admission: Admission, bodies: readonly object[]): Promise<void> {
+  const app = stubApp(stub, { admission });
+  server = await listenOn(app, { host: '127.0.0.1', port: 0, writeTimeoutMs: 60_000 });
+  socket = connect((server.address() as AddressInfo).port, '127.0.0.1');
+  await once(socket, 'connect');
+  const texts = bodies.map((body) => JSON.stringify(body));
+  const head = 'POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n';
+  socket.write(texts.map((text) => `${head}Content-Length: ${text.length}\r\n\r\n${text}`).join(''));
+}
+
+/** Of 1 token never comes to it, of more ends at once. */
+function firstNeverEnds(): StubService {
+  const stub = new StubService();
+  stub.pace = () =>
+    stub.requests.at(-1)!.sampling.maxTokens === 1 ? new Promise(() => {}) : Promise.resolve();
+  return stub;
+}
+
+const first = { prompt: [1], max_tokens: 1 };
+
+test.each([true, false])('stream %j: answers that wait to be sent free their places', async (stream) => {
+  const stub = firstNeverEnds();
+  const admission = new Admission(8, 0);
+  await pipelined(stub, admission, [first, ...Array(3).fill({ prompt: [1], max_tokens: 2, stream })]);
+  await expect.poll(() => stub.tokens).toBe(6);
+  socket.destroy();
+  await expect.poll(() => stub.aborted).toBe(1);
+  // Waits for those that are inside.
+  await admission.close();
+});
+
+test('answers under way are aborted', async () => {
+  const stub = new StubService();
+  stub.pace = () => new Promise(() => {});
+  await pipelined(stub, new Admission(8, 0), [first, first, { ...first, stream: true }]);
+  await expect.poll(() => stub.requests.length).toBe(3);
+  socket.destroy();
+  await expect.poll(() => stub.aborted).toBe(3);
+});
