@@ -96,8 +96,15 @@ const isUsage = (error: unknown): boolean =>
 function explain(error: unknown, debug: boolean, deps: CliDeps): void {
   const known = error instanceof KvferryError && error.code !== 'internal';
   const message = printable(messageOf(error));
-  deps.stderr.write(`kvferry: ${message}${known || debug ? '' : ' (this is a bug; --debug shows where)'}\n`);
+  const why = known ? '' : (systemLimit(message) ?? (debug ? '' : ' (this is a bug; --debug shows where)'));
+  deps.stderr.write(`kvferry: ${message}${why}\n`);
   for (let cause: unknown = error; debug && cause instanceof Error; cause = cause.cause) {
     deps.stderr.write(`${printable(cause.stack ?? cause.message)}\n`);
   }
 }
+
+/** What Node calls by a code that few know; the code stands in the message, which is all that comes from a thread. */
+const systemLimit = (message: string): string | null =>
+  /\b(EMFILE|ENFILE)\b/.test(message)
+    ? ': the system lets this program open no more files; raise its limit (ulimit -n)'
+    : null;

@@ -4,7 +4,7 @@
  * not do: where a tokenizer may be cut without another answer is its own affair.
  */
 import type { Worker } from 'node:worker_threads';
-import { InternalError } from '../errors.ts';
+import { InternalError, messageOf } from '../errors.ts';
 import { comeBack } from './http-error.ts';
 
 /** Texts that wait for their turn: the next is told to come back. */
@@ -28,7 +28,7 @@ export class TextThread {
     this.#start = start;
   }
 
-  /** Rejects with the signal's reason, HttpError 503 when too many wait, or InternalError when the thread ended. */
+  /** Rejects with the signal's reason, HttpError 503 when too many wait, or InternalError when the thread ended or could not be started. */
   encode(text: string, signal: AbortSignal): Promise<readonly number[]> {
     if (signal.aborted) return Promise.reject(signal.reason);
     if (this.#closed) return Promise.reject(comeBack('the server is stopping'));
@@ -67,7 +67,12 @@ export class TextThread {
   #next(): void {
     const job = this.#jobs[0];
     if (!job) return;
-    this.#worker ??= this.#listen(this.#start());
+    try {
+      this.#worker ??= this.#listen(this.#start());
+    } catch (error) {
+      this.#failAll(`could not be started: ${messageOf(error)}`);
+      return;
+    }
     this.#worker.postMessage(job.text);
   }
 
@@ -84,11 +89,13 @@ export class TextThread {
     });
     worker.once('exit', () => {
       this.#worker = null;
-      const waited = this.#jobs;
-      this.#jobs = [];
-      for (const { failed } of waited)
-        failed(new InternalError(`the thread that makes tokens of long texts ended: ${reason}`));
+      this.#failAll(`ended: ${reason}`);
     });
     return worker;
+  }
+
+  #failAll(what: string): void {
+    for (const { failed } of this.#jobs.splice(0))
+      failed(new InternalError(`the thread that makes tokens of long texts ${what}`));
   }
 }

@@ -182,6 +182,14 @@ describe('kvferry run', () => {
     expect(world.clusters[0]?.closed).toBe(1);
   });
 
+  test('a limit of the system is no bug', async () => {
+    const said = "EMFILE: too many open files, open 'copy.wgsl'";
+    const world = fakeWorld({ startFails: new InternalError(said) });
+    expect(await main(short, world.deps)).toBe(1);
+    expect(world.err()).toContain(`kvferry: ${said}: the system lets this program open no more files`);
+    expect(world.err()).not.toContain('bug');
+  });
+
   test('engines that do not start, adapters that are not there: one sentence, exit code 1', async () => {
     const dead = fakeWorld({ startFails: new EngineDeadError('engine prefill-0 ended: out of memory') });
     expect(await main(short, dead.deps)).toBe(1);

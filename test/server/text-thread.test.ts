@@ -96,6 +96,19 @@ describe('the queue of long texts', () => {
     started[1]!.answer();
     expect(await next).toEqual([99]);
   });
+
+  test('where no thread can be started the text fails, and the next is tried', async () => {
+    const fake = new FakeThread();
+    const start = vi.fn<() => Worker>().mockReturnValue(fake as unknown as Worker);
+    start.mockImplementationOnce(() => {
+      throw new Error('EAGAIN');
+    });
+    const thread = new TextThread(start);
+    await expect(thread.encode('a', open)).rejects.toThrow('could not be started: EAGAIN');
+    const next = thread.encode('c', open);
+    fake.answer();
+    expect(await next).toEqual([99]);
+  });
 });
 
 describe('the real thread', () => {

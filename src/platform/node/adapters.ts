@@ -2,6 +2,7 @@
  * Which adapters this machine has, and which one a run uses. Probing happens in child processes, since a driver is chosen for
  * good; what it found is kept.
  */
+import type { ExecFileException } from 'node:child_process';
 import { promisify } from 'node:util';
 import { distance } from 'fastest-levenshtein';
 import { AdapterError } from '../../errors.ts';
@@ -13,6 +14,9 @@ import { bundled } from './paths.ts';
 export type ProbeResult =
   | { driver: Driver; adapter: ProbedAdapter; error: null }
   | { driver: Driver; adapter: null; error: string };
+
+/** A driver takes a second or two on a busy machine. */
+const PROBE_MS = 60_000;
 
 /** Probes of the default adapter, by driver. */
 const probes = new Map<Driver, Promise<ProbeResult>>();
@@ -48,7 +52,7 @@ async function probe(driver: Driver, name: string | null): Promise<ProbeResult> 
     const { stdout } = await promisify(execFile)(
       process.execPath,
       [bundled('probe-child'), driver, name ?? ''],
-      { timeout: 60_000 },
+      { timeout: PROBE_MS },
     );
     const line = stdout.trim().split('\n').at(-1) ?? '';
     const answer = JSON.parse(line) as { adapter: ProbedAdapter | null; error: string | null };
@@ -56,9 +60,16 @@ async function probe(driver: Driver, name: string | null): Promise<ProbeResult> 
     const [error = 'Dawn accepts no adapter of this driver'] = answer.error?.split('\n') ?? [];
     return { driver, adapter: null, error };
   } catch (error) {
-    const message = error instanceof Error ? error.message.split('\n')[0] : String(error);
-    return { driver, adapter: null, error: `the probe failed: ${message}` };
+    return { driver, adapter: null, error: `the probe failed: ${howProbeEnded(error as ExecFileException)}` };
   }
+}
+
+/** Drivers end it in ways of their own, and a process that may start few threads ends early, or never. */
+function howProbeEnded({ killed, signal, code, stderr, message }: ExecFileException): string {
+  if (killed) return `it gave no answer within ${PROBE_MS / 1000} s`;
+  if (signal) return `it was ended by ${signal}`;
+  const said = stderr?.trim().split('\n').at(-1);
+  return typeof code === 'number' && said ? said : message.split('\n')[0]!;
 }
 
 /** Of every driver, as it is now, whatever was kept. */

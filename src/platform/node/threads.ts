@@ -1,5 +1,12 @@
 /** Threads in Node: engines', and one for long texts. Engines' may be started before they are asked for: their modules then load beside others. */
-import { MessageChannel, type MessagePort as NodePort, SHARE_ENV, Worker } from 'node:worker_threads';
+import {
+  MessageChannel,
+  type MessagePort as NodePort,
+  SHARE_ENV,
+  Worker,
+  type WorkerOptions,
+} from 'node:worker_threads';
+import { EngineDeadError, messageOf } from '../../errors.ts';
 import type { EngineThread } from '../types.ts';
 import { bundled } from './paths.ts';
 
@@ -17,13 +24,18 @@ const ahead: Started[] = [];
 /** 1 while a thread changes what its driver reads of the environment (gpu.ts). */
 const driverTurn = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
 
-/** Threads that load their modules and wait. They keep no process alive, and touch no device before they are used. */
+/**
+ * Threads that load their modules and wait. They keep no process alive, and touch no device before they are used. Fewer where
+ * the system has no room: whoever takes one that is not there is told.
+ */
 export function startThreadsAhead(count: number): void {
-  for (let i = 0; i < count; i++) {
-    const started = start('engine-node', 'engine');
-    started.worker.unref();
-    ahead.push(started);
-  }
+  try {
+    for (let i = 0; i < count; i++) {
+      const started = start('engine-node', 'engine');
+      started.worker.unref();
+      ahead.push(started);
+    }
+  } catch {}
 }
 
 /**
@@ -36,13 +48,14 @@ export async function endThreadsAhead(): Promise<void> {
   await Promise.all(unused.map(({ worker, loaded }) => loaded.then(() => worker.terminate())));
 }
 
+/** Throws EngineDeadError where the system has no room for a thread. */
 export function takeEngineThread(): EngineThread {
   const started = ahead.shift() ?? start('engine-node', 'engine');
   started.worker.ref();
   return threadOf(started);
 }
 
-/** A thread for a store. */
+/** A thread for a store. Throws EngineDeadError where the system has no room for one. */
 export const startStoreThread = (): EngineThread => threadOf(start('store-node', 'store'));
 
 function threadOf(started: Started): EngineThread {
@@ -72,7 +85,7 @@ export function startTextThread(model: string): Worker {
 function start(entry: string, name: string): Started {
   const { port1, port2 } = new MessageChannel();
   // The adapter may be chosen later, by environment variables.
-  const worker = new Worker(bundled(entry), {
+  const worker = newWorker(entry, {
     name,
     env: SHARE_ENV,
     workerData: { port: port2, driverTurn },
@@ -91,4 +104,15 @@ function start(entry: string, name: string): Started {
     started.ended = reason ?? (code === 0 ? 'it was closed' : `its thread ended with code ${code}`);
   });
   return started;
+}
+
+function newWorker(entry: string, options: WorkerOptions): Worker {
+  try {
+    return new Worker(bundled(entry), options);
+  } catch (error) {
+    throw new EngineDeadError(
+      `the system starts no more threads for this program (${messageOf(error)}): raise what limits them (ulimit -u, a container's pids), or start fewer engines`,
+      { cause: error },
+    );
+  }
 }
