@@ -151,19 +151,13 @@ function scalingOf(runs: readonly RunOutcome[], atStart: number): SimulatedArm['
   if (runs.every(({ scaling }) => scaling.stayed === null && scaling.events.length === 0)) return null;
   const happened = (which: string): number =>
     sumOf(runs, ({ scaling }) => scaling.events.filter(({ event }) => event === which).length);
+  const ms = sumOf(runs, ({ endMs }) => endMs);
   const role = (of: EngineOutcome['role']): number => {
-    const livedOf = (run: RunOutcome): number =>
-      sumOf(
-        run.engines.filter((engine) => engine.role === of),
-        (engine) => (engine.endedMs ?? run.endMs) - engine.servesMs,
-      );
-    return (
-      sumOf(runs, livedOf) /
-      Math.max(
-        Number.MIN_VALUE,
-        sumOf(runs, ({ endMs }) => endMs),
-      )
-    );
+    const total = (value: (engine: EngineOutcome, run: RunOutcome) => number): number =>
+      sumOf(runs, (run) => sumOf(run.engines, (engine) => (engine.role === of ? value(engine, run) : 0)));
+    // Where nothing takes time: those that were there at its end.
+    if (ms === 0) return total(({ endedMs }) => (endedMs === null ? 1 : 0)) / runs.length;
+    return total(({ endedMs, servesMs }, { endMs }) => (endedMs ?? endMs) - servesMs) / ms;
   };
   return {
     decisions: sumOf(runs, ({ scaling }) => scaling.decisions),

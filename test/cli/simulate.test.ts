@@ -427,6 +427,13 @@ describe('kvferry simulate', () => {
     expect(world.files.get('page.md')).toMatch(/\*\*unidirectional\*\* .* \| - \| 100\.0% \| - \|/);
   });
 
+  it('where nothing takes time the engines that were there are told, not none', async () => {
+    const argv =
+      'w.json --mode unidirectional --decode 2 --costs zero --autoscale k8s-hpa --seeds 2 --json out.json';
+    const { world } = await simulate(argv, { 'w.json': small });
+    expect(world.out()).toContain('1.00 P and 2.00 D on average');
+  });
+
   it('where starts take no time, who takes the place of one that died counts too', async () => {
     const argv = 'w.json --mode bidirectional --decode 2 --costs zero --faults 20 --json out.json';
     const { world } = await simulate(argv, { 'w.json': small });
