@@ -14,7 +14,7 @@ import { type FleetOptions, fleetOf } from './seats.ts';
 import type { ClusterOptions, StoreOptions } from './types.ts';
 
 /** Longest sequence when the user names none: longer ones cost memory that most runs never use. */
-const DEFAULT_MAX_MODEL_LEN = 8192;
+export const DEFAULT_MAX_MODEL_LEN = 8192;
 
 /** Most memory that the default pools of all D give to holds for P: little beside what models take, some hundred turns of a small one. */
 const MOST_HOLD_BYTES = 2 ** 26;

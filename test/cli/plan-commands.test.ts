@@ -56,6 +56,7 @@ const row = {
   ...({ mode: 'bidirectional', threshold: 99 } as const),
 };
 const WHAT = ['bench', 'w.json', '--scale', '1'] as const;
+const longest = 900;
 const engine = { block_size: 128, p_blocks: 500, d_blocks: 600 };
 const pools = { pBlocks: null, dBlocks: null };
 const FLEET = JSON.stringify({ rolesets: [{ prefill: 2, decode: 1 }] });
@@ -86,7 +87,7 @@ describe('the commands of a plan', () => {
   ])('%s: a simulation has all that the plan was given', async (_name, settings, asked) => {
     const config = parseRunConfig(settings);
     const [simulate] = commandsFor({ ...row, store_bytes: 2 ** 26 }, config, {
-      ...{ asked, engine, pools, file: 'a fleet.json' },
+      ...{ asked, longest, engine, pools, file: 'a fleet.json' },
       onEngines: WHAT,
     });
     const again = await readBack(simulate!);
@@ -115,7 +116,14 @@ describe('the commands of a plan', () => {
     ['replica', { fleet: { rolesets: [{ prefill: 2 }, { prefill: 2 }] } }],
   ] as const)('%s: without a file of the fleet they run all the same', async (placement, engines) => {
     const config = parseRunConfig(SETTINGS);
-    const written = { asked: ['w.json', '--arrival-rate', '2'], onEngines: WHAT, engine, pools, file: null };
+    const written = {
+      asked: ['w.json', '--arrival-rate', '2'],
+      onEngines: WHAT,
+      longest,
+      engine,
+      pools,
+      file: null,
+    };
     const commands = commandsFor({ ...row, placement, store_bytes: 2 ** 26 }, config, written);
     const { prefill, decode, fleet } = await readBack(commands[0]!);
     const rolesets = fleet && { rolesets: fleet.rolesets.map((each) => ({ prefill: each.prefill.length })) };
@@ -127,6 +135,7 @@ describe('the commands of a plan', () => {
       const written = {
         asked: ['w.json', '--arrival-rate', '2'],
         onEngines: WHAT,
+        longest,
         engine,
         pools,
         file: null,
@@ -148,7 +157,7 @@ describe('the commands of a plan', () => {
     const config = parseRunConfig({ ...SETTINGS, adapter: 'lavapipe', weightDtype: 'f32' });
     const asked = ['w.json', '--arrival-rate', '2'];
     const [simulate, bench] = commandsFor({ ...row, store_bytes: null }, config, {
-      ...{ asked, engine, pools, file: 'f.json' },
+      ...{ asked, longest, engine, pools, file: 'f.json' },
       onEngines: WHAT,
     });
     for (const option of [
@@ -166,7 +175,7 @@ describe('the commands of a plan', () => {
 
   it('a cluster gets the same fleet: what it pulls, caches and holds, and what else was given', async () => {
     const settings = { ...SETTINGS, kvTransferConfig: null, pBlocks: 500, model: 'qwen2.5-0.5b' };
-    const written = { asked: [], onEngines: WHAT, engine, pools: { pBlocks: 500, dBlocks: null } };
+    const written = { asked: [], onEngines: WHAT, longest, engine, pools: { pBlocks: 500, dBlocks: null } };
     const lines = commandsFor({ ...row, store_bytes: 2 ** 26 }, parseRunConfig(settings), {
       ...written,
       file: 'f.json',
@@ -183,7 +192,7 @@ describe('the commands of a plan', () => {
   });
 
   it('engines are asked what was planned for: a workload in its experiment, or the trace', () => {
-    const given = { asked: [], engine, pools, file: 'f.json' };
+    const given = { asked: [], longest, engine, pools, file: 'f.json' };
     const lineOf = (settings: RunConfigInput, onEngines: PlanWorkload['onEngines']) =>
       commandsFor({ ...row, store_bytes: null }, parseRunConfig(settings), { ...given, onEngines })[1];
     expect(lineOf({ model: 'nano' }, WHAT)).toMatch(
@@ -197,7 +206,7 @@ describe('the commands of a plan', () => {
   it('engines get the pools that a user gave, in blocks of that size, and no others', () => {
     const lines = (pools: Asking['pools']) =>
       commandsFor({ ...row, store_bytes: null }, parseRunConfig({}), {
-        ...{ asked: ['w.json'], onEngines: WHAT, engine, pools, file: null },
+        ...{ asked: ['w.json'], onEngines: WHAT, longest, engine, pools, file: null },
       }).slice(0, 2);
     const [simulate, bench] = lines({ pBlocks: 500, dBlocks: null });
     expect(simulate).toContain('--block-size 128 --p-blocks 500 --d-blocks 600');
@@ -205,5 +214,19 @@ describe('the commands of a plan', () => {
     expect(bench).not.toContain('--d-blocks');
     expect(lines({ pBlocks: null, dBlocks: 600 })[1]).toContain('--block-size 128 --d-blocks 600');
     expect(lines({ pBlocks: null, dBlocks: null })[1]).not.toMatch(/-blocks|--block-size/);
+  });
+
+  it('engines hold the longest conversation, where it is longer than what they hold by themselves', () => {
+    const given = { asked: [], engine, pools, file: 'f.json' };
+    const lengths = (settings: RunConfigInput, tokens: number, onEngines: PlanWorkload['onEngines'] = WHAT) =>
+      commandsFor({ ...row, store_bytes: null }, parseRunConfig(settings), {
+        ...{ ...given, onEngines, longest: tokens },
+      }).map((line) => / --max-model-len (\d+)/.exec(line)?.[1] ?? null);
+    const real = { model: 'qwen2.5-0.5b' };
+    expect(lengths(real, 8192)).toEqual([null, null, null]);
+    expect(lengths(real, 9000)).toEqual([null, '9000', '9000']);
+    expect(lengths({ ...real, maxModelLen: 10_000 }, 9000)).toEqual(['10000', '10000', '10000']);
+    expect(lengths({ ...real, trace: 't.jsonl' }, 9000, ['replay', 't.jsonl'])).toEqual([null, null, '9000']);
+    expect(lengths({ model: 'tiny' }, 9000)).toEqual([null, null, '9000']);
   });
 });

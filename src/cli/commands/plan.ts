@@ -210,6 +210,7 @@ async function found(
         : commandsFor(chosen, config, {
             asked: workload.asked(chosen.with_warm_up, chosen.requests_per_second),
             onEngines: workload.onEngines,
+            longest: workload.longest,
             engine: engineOf(config),
             pools: { pBlocks, dBlocks },
             file: config.fleetOut,

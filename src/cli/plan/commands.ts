@@ -1,5 +1,6 @@
 /** The commands that take a planned fleet, as a user would type them. */
 import { isUnusual, type RunConfig, type RunKey, switchName } from '../../config/run.ts';
+import { DEFAULT_MAX_MODEL_LEN } from '../../fleet/from-config.ts';
 import type { PlanReport, PlanRow } from '../../measure/plan-report.ts';
 import { fleetFile } from '../../simulate/plan/candidate.ts';
 import { keysOf, OF_DEVICES } from '../unused.ts';
@@ -26,6 +27,7 @@ export interface Asking {
   /** What a simulation is asked, as the plan's was. */
   asked: readonly string[];
   onEngines: PlanWorkload['onEngines'];
+  longest: PlanWorkload['longest'];
   engine: PlanReport['engine'];
   /** Sizes of pools as a user gave them; null: nobody did. */
   pools: Pick<RunConfig, 'pBlocks' | 'dBlocks'>;
@@ -36,7 +38,7 @@ export interface Asking {
 export function commandsFor(
   row: Chosen,
   config: RunConfig,
-  { asked, onEngines: [command, ...workload], engine, pools: given, file }: Asking,
+  { asked, onEngines: [command, ...workload], longest, engine, pools: given, file }: Asking,
 ): string[] {
   const fleet = [...enginesOf(row, file), '--routing', row.routing, '--mode-of-fleet', row.placement];
   const policy = [
@@ -57,6 +59,11 @@ export function commandsFor(
   const poolsGiven = counted.length === 0 ? [] : ['--block-size', String(engine.block_size), ...counted];
   const stored = row.store_bytes === null ? [] : storeOptions(row.store_bytes, config);
   const served = [...poolsGiven, ...stored, ...optionsOf(config, onDevices)];
+  // A simulated context holds what comes; engines refuse what is longer than theirs.
+  const context =
+    config.maxModelLen === null && longest > DEFAULT_MAX_MODEL_LEN
+      ? ['--max-model-len', String(longest)]
+      : [];
   const slo = [
     ...(config.sloTtft === null ? [] : ['--slo-ttft', `${config.sloTtft}ms`]),
     ...(config.sloTpot === null ? [] : ['--slo-tpot', `${config.sloTpot}ms`]),
@@ -83,6 +90,8 @@ export function commandsFor(
       ...policy,
       ...model,
       ...served,
+      // A replay makes room by itself, and models that exist here only have none to make.
+      ...(command === 'replay' || isHereOnly(config.model) ? [] : context),
     ),
     line(
       'export',
@@ -90,6 +99,7 @@ export function commandsFor(
       ...fleet,
       ...policy,
       ...served,
+      ...context,
       ...['--model', isHereOnly(config.model) ? MODEL : config.model],
     ),
   ];

@@ -10,7 +10,7 @@ import type { BenchConversation } from '../../workload/types.ts';
 import type { CliDeps } from '../deps.ts';
 import { plural } from '../format.ts';
 import { loadWorkload } from '../multiturn/workload.ts';
-import { asTokens, type PlannedSimulation, planSimulation } from '../simulate/plan.ts';
+import { asTokens, longestOf, type PlannedSimulation, planSimulation } from '../simulate/plan.ts';
 import { planTrace } from '../simulate/trace.ts';
 import type { Given } from '../trace/open.ts';
 
@@ -21,6 +21,8 @@ export interface PlanWorkload {
   sample: number;
   source: string;
   scale: string;
+  /** Tokens of the longest prompt and its answer. */
+  longest: number;
   /** What a reader must know of the sample. */
   notes: string[];
   /** Requests a second that the sample has of itself; null: none. */
@@ -86,6 +88,7 @@ async function conversations(
     planned,
     load,
     sample,
+    longest: longestOf(workload.conversations),
     source: workload.source,
     scale: workload.scale,
     sampleRate: null,
@@ -157,6 +160,10 @@ async function trace(
     planned,
     load: traceLoad(turns, tokens),
     sample,
+    longest: turns.reduce(
+      (most, { inputTokens, outputTokens }) => Math.max(most, inputTokens + outputTokens),
+      0,
+    ),
     source: workload.source,
     scale: workload.scale,
     notes,

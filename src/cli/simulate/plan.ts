@@ -173,7 +173,8 @@ function askedBy({ arrivalRate, arrivals, numClients, maxActiveConversations }: 
   return `${plural(numClients, 'client')}${active}`;
 }
 
-const longestOf = (conversations: readonly BenchConversation[]): number =>
+/** Tokens of the longest conversation: of its last prompt, and the answer to that. */
+export const longestOf = (conversations: readonly BenchConversation[]): number =>
   conversations.reduce(
     (most, { turns }) =>
       Math.max(
