@@ -60,7 +60,7 @@ export class KubernetesHpa implements RoleScaler {
     this.#moved = new BothWays(periodSeconds, periodSeconds, true);
   }
 
-  decide(nowMs: number, load: RoleLoad): ScaleDecision {
+  decide(nowMs: number, load: RoleLoad, changing: boolean): ScaleDecision {
     const { target, minEngines, maxEngines } = this.#parameters;
     const n = load.engines;
     const wanted = hpaEngines(load, this.#parameters);
@@ -69,7 +69,7 @@ export class KubernetesHpa implements RoleScaler {
       load.values.length > 0 ? `${Number(mean.toPrecision(4))} an engine, target ${target}` : 'no metrics';
     const stable = this.#stabilized(nowMs, n, { want: wanted, why });
     const decision = within(minEngines, maxEngines, this.#byRate(nowMs, n, stable));
-    this.#moved.add(nowMs, Math.max(0, decision.want - n), Math.max(0, n - decision.want));
+    if (!changing) this.#moved.add(nowMs, Math.max(0, decision.want - n), Math.max(0, n - decision.want));
     return decision;
   }
 

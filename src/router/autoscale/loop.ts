@@ -51,13 +51,13 @@ export class AutoscaleLoop {
     this.#served.add(result, atMs);
   }
 
-  /** `views`: of engines that may get turns; those that do both are left out. In time's order. */
-  tick(nowMs: number, views: readonly EngineView[]): AutoscaleDecision {
+  /** `views`: of engines that may get turns; those that do both are left out. `changing`: see FleetLoad. In time's order. */
+  tick(nowMs: number, views: readonly EngineView[], changing = false): AutoscaleDecision {
     const pairs = views.filter(({ ended, combined }) => !ended && !combined);
     this.#served.keep(new Set(views.map(({ engineId }) => engineId)));
     const load = (role: EngineRole): RoleLoad => this.#load(role, pairs, nowMs);
     const loads = { prefill: load('prefill'), decode: load('decode') };
-    const decided = this.#made.autoscaler.decide({ nowMs, ...loads, served: this.#served.take() });
+    const decided = this.#made.autoscaler.decide({ nowMs, ...loads, served: this.#served.take(), changing });
     const role = (each: EngineRole): RoleDecision => {
       const { min, max } = this.#choice.bounds[each];
       const { engines, values } = loads[each];
@@ -117,8 +117,8 @@ export async function drive(loop: AutoscaleLoop, driver: AutoscaleDriver): Promi
     await clock.sleep(loop.intervalMs, signal);
     if (signal.aborted) return;
     const nowMs = clock.now();
-    const decision = loop.tick(nowMs, views(nowMs));
     const waits = own || changing();
+    const decision = loop.tick(nowMs, views(nowMs), waits);
     tell({ kind: 'decided', decision, acts: decision.target !== null && !waits });
     if (!decision.target || waits) continue;
     own = true;

@@ -28,6 +28,8 @@ export interface FleetLoad {
   decode: RoleLoad;
   /** null: nothing was served since the last tick. */
   served: ServedLoad | null;
+  /** A change is under way, such as a start that takes its time: what is decided now is not done. */
+  changing: boolean;
 }
 
 /** Both included. */
@@ -50,13 +52,13 @@ export interface Autoscaler {
 
 /** A rule for one role by itself. */
 export interface RoleScaler {
-  decide(nowMs: number, load: RoleLoad): ScaleDecision;
+  decide(nowMs: number, load: RoleLoad, changing: boolean): ScaleDecision;
 }
 
 export const eachRole = (scalers: Readonly<Record<EngineRole, RoleScaler>>): Autoscaler => ({
-  decide: ({ nowMs, prefill, decode }) => ({
-    prefill: scalers.prefill.decide(nowMs, prefill),
-    decode: scalers.decode.decide(nowMs, decode),
+  decide: ({ nowMs, prefill, decode, changing }) => ({
+    prefill: scalers.prefill.decide(nowMs, prefill, changing),
+    decode: scalers.decode.decide(nowMs, decode, changing),
   }),
 });
 

@@ -19,6 +19,7 @@ const at = (seconds: number, prefill: RoleLoad, more: Partial<FleetLoad> = {}): 
   prefill,
   decode: role(1),
   served: null,
+  changing: false,
   ...more,
 });
 /** Of the P role by itself; D has no metrics and stays. */
@@ -27,7 +28,8 @@ const byRole = (name: (typeof AUTOSCALERS)[number], parameters: object = {}) => 
     prefill: { target: 10, maxEngines: 100, ...parameters },
     decode: { target: 10 },
   });
-  return (seconds: number, load: RoleLoad) => scaler.decide(at(seconds, load)).prefill;
+  return (seconds: number, load: RoleLoad, changing = false) =>
+    scaler.decide(at(seconds, load, { changing })).prefill;
 };
 const RATES = { maxScaleUpRate: 2, maxScaleDownRate: 2, scaleUpTolerance: 0.1, scaleDownTolerance: 0.1 };
 
@@ -226,6 +228,14 @@ describe('k8s-hpa', () => {
     const wanted = [1];
     for (const at of [0, 15, 30, 45]) wanted.push(decide(at, all(wanted.at(-1)!, 500)).want);
     expect(wanted).toEqual([1, 5, 10, 20, 40]);
+  });
+
+  test('who is still starting moved once, however often it looks meanwhile', () => {
+    const decide = byRole('k8s-hpa');
+    expect(decide(0, all(4, 500)).want).toBe(8);
+    for (const seconds of [5, 10, 15, 20]) decide(seconds, all(4, 500), true);
+    // It is more than a period ago.
+    expect(decide(25, all(8, 500)).want).toBe(16);
   });
 
   test('up only to the least of its window, where it has one', () => {

@@ -132,7 +132,7 @@ describe('bounds', () => {
 });
 
 describe('the driver', () => {
-  const driven = (waiting: () => number, changing = () => false) => {
+  const driven = (waiting: () => number, changing = () => false, rule = choice()) => {
     const clock = new TestClock(0);
     const stop = new AbortController();
     const asked: [ScaleTarget, string][] = [];
@@ -140,7 +140,7 @@ describe('the driver', () => {
     const acts: boolean[] = [];
     const failures: unknown[] = [];
     const ends: { resolve: () => void; reject: (error: Error) => void }[] = [];
-    const done = drive(new AutoscaleLoop(choice(), 8), {
+    const done = drive(new AutoscaleLoop(rule, 8), {
       clock,
       signal: stop.signal,
       views: () => [engine('p0', { waiting: waiting() }), engine('d0', { running: 5 })],
@@ -197,6 +197,22 @@ describe('the driver', () => {
     expect(acts).toEqual([false, false, true]);
     expect(asked).toHaveLength(1);
     expect(failures).toEqual([]);
+    stop.abort();
+    await done;
+  });
+
+  it('what is not done because of it has moved nobody', async () => {
+    let others = true;
+    const rule = choice({ name: 'k8s-hpa', intervalMs: 5000 });
+    const { asked, pass, stop, done } = driven(
+      () => 30,
+      () => others,
+      rule,
+    );
+    await pass(10_000);
+    others = false;
+    await pass(5000);
+    expect(asked.map(([target]) => target)).toEqual([{ prefill: 3 }]);
     stop.abort();
     await done;
   });
