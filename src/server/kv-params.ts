@@ -44,10 +44,16 @@ export function checkKvParams(given: Record<string, unknown>, rule: ParamsRule):
   return checkRemote(params, rule);
 }
 
-/** As the engines know the peer that is named, whatever name of this machine a proxy wrote over its host. */
+/** As the engines know the peer that is named, whatever name of this machine, or port, a proxy wrote over its own. */
 export function atPeer<P extends KvTransferParams>(params: P, peers: readonly ThreadEngine[]): P {
   const peer = peers.find((engine) => engine.engineId === params.remote_engine_id);
-  return peer && params.remote_host != null ? { ...params, remote_host: peer.address.host } : params;
+  if (!peer) return params;
+  const { host, port } = peer.address;
+  return {
+    ...params,
+    ...(params.remote_host != null && { remote_host: host }),
+    ...(params.remote_port != null && { remote_port: port }),
+  };
 }
 
 /** An engine's name in its seat, without the number of its life. */

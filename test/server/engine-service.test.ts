@@ -68,6 +68,12 @@ it.each([
   expect(told).toMatchObject([{ kvTransferParams: { remote_request_id: 'r' } }]);
 });
 
+it('where the engine is that a body names is known here, whatever the body says', () => {
+  const { one, told } = service();
+  one.refused({ kv_transfer_params: { ...kvTransferParams, remote_host: 'proxy', remote_port: 9 } });
+  expect(told).toMatchObject([{ kvTransferParams: { remote_host: 'h', remote_port: 1 } }]);
+});
+
 it('of a body that names nothing', () => {
   const { one, told } = service();
   for (const body of [{}, null, { sampling_params: 3 }, { sampling_params: { extra_args: null } }])
