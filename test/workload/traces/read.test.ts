@@ -246,7 +246,7 @@ describe('what cannot be read', () => {
     [{ ...good, hash_ids: [0, 'x'] }, 'trace, line 2: hash_ids is [0,"x"]: wanted a list of whole numbers'],
     [
       { ...good, hash_ids: [2 ** 60] },
-      'trace, line 2: hash_ids is [1152921504606847000]: wanted a list of whole numbers from 0 to 2^53',
+      'trace, line 2: hash_ids is [1152921504606847000]: wanted a list of whole numbers from 0 to 2^53 - 1',
     ],
   ])('a line of Mooncake: %j', async (line, message) => {
     await expect(read(rows(good, line))).rejects.toThrow(message);

@@ -14,7 +14,7 @@ const row = z.object({
   timestamp: time,
   input_length: tokens,
   output_length: tokens,
-  hash_ids: ids('a list of whole numbers from 0 to 2^53').nullish(),
+  hash_ids: ids('a list of whole numbers from 0 to 2^53 - 1').nullish(),
 });
 
 export const bailian: FormatReader = {

@@ -14,7 +14,7 @@ const row = z
     input_tokens: tokens.nullish(),
     output_length: tokens.nullish(),
     output_tokens: tokens.nullish(),
-    hash_ids: ids('a list of whole numbers from 0 to 2^53').nullish(),
+    hash_ids: ids('a list of whole numbers from 0 to 2^53 - 1').nullish(),
     session_id: z.union([z.string(), z.number()], { error: 'a name or a number' }).nullish(),
     delay: time.nullish(),
     delay_ms: time.nullish(),
