@@ -46,6 +46,21 @@ describe('the page', () => {
     expect(page).not.toContain('Infinity');
   });
 
+  test('a long name keeps to its room beside bars and dots, a short one has its own width', () => {
+    const long = 'bidirectional, least-request:1,prefix-cache:2';
+    const pressed = (name: string): number => {
+      const report = bench();
+      for (const { modes } of Object.values(report.experiments)) Object.values(modes)[0]!.label = name;
+      return (
+        renderHtml(documentFor(report)).split(`lengthAdjust="spacingAndGlyphs">${name}</text>`).length - 1
+      );
+    };
+    // Of each such picture there is a wide one and a narrow one.
+    const pictures = piecesOf(bench()).filter(({ kind }) => kind === 'distribution' || kind === 'stages');
+    expect(pressed(long)).toBe(2 * pictures.length);
+    expect(pressed('short')).toBe(0);
+  });
+
   test('what a user wrote stands there escaped', async () => {
     const page = renderHtml(documentFor(await evilRun()));
     expect(page).toContain('&#60;script&#62;alert(&#34;x&#34;)&#60;/script&#62;');

@@ -8,9 +8,12 @@ import {
   type Canvas,
   chart,
   type Drawing,
+  GAP,
   labelRoom,
   linearScale,
   logScale,
+  nameAt,
+  roomBeside,
   seriesClass,
   xAxis,
 } from './svg.ts';
@@ -41,7 +44,7 @@ function draw({ unit }: DistributionPiece, series: DistributionPiece['series'], 
   const row = canvas.narrow ? ROW + 16 : ROW;
   const bottom = series.length * row + 6;
   const lanes = series.map(({ name, values }, i) =>
-    lane(name, values, i * row, seriesClass(name, i), scale, unit, canvas),
+    lane(name, values, i * row, seriesClass(name, i), scale, unit, canvas, left),
   );
   return {
     height: bottom + 38,
@@ -57,6 +60,7 @@ function lane(
   x: (value: number) => number,
   unit: string,
   canvas: Canvas,
+  left: number,
 ): Markup {
   const sorted = values.toSorted((a, b) => a - b);
   const at = (q: number): number => sortedQuantile(sorted, q);
@@ -68,9 +72,10 @@ function lane(
       html`<circle class="${color}" cx="${at}" cy="${dotsAt - level * 4}" r="3.2" fill-opacity="0.62"/>`,
   );
   const title = `${name}: quartiles ${formatMs(q1)}, ${formatMs(median)}, ${formatMs(q3)} ${unit}`;
+  const middle = `median ${formatMs(median)} ${unit}`;
   const label = canvas.narrow
-    ? html`<text class="strong" x="0" y="${top + 14}">${name}</text><text class="muted" x="${canvas.width}" y="${top + 14}" text-anchor="end">median ${formatMs(median)} ${unit}</text>`
-    : html`<text class="strong" x="0" y="${dotsAt + 2}">${name}</text><text class="muted" x="0" y="${dotsAt + 19}">median ${formatMs(median)}</text>`;
+    ? html`${nameAt(name, top + 14, roomBeside(middle, canvas))}<text class="muted" x="${canvas.width}" y="${top + 14}" text-anchor="end">${middle}</text>`
+    : html`${nameAt(name, dotsAt + 2, left - GAP)}<text class="muted" x="0" y="${dotsAt + 19}">median ${formatMs(median)}</text>`;
   return html`<g><title>${title}</title>${label}${dots}<line class="whisker ${color}" x1="${x(at(0))}" x2="${x(at(1))}" y1="${boxAt}" y2="${boxAt}"/><rect class="${color}" x="${x(q1)}" y="${boxAt - 5}" width="${Math.max(1.5, x(q3) - x(q1))}" height="10" rx="2"/><line class="median" x1="${x(median)}" x2="${x(median)}" y1="${boxAt - 8}" y2="${boxAt + 8}"/></g>`;
 }
 

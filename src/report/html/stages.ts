@@ -6,9 +6,12 @@ import {
   type Canvas,
   chart,
   type Drawing,
+  GAP,
   labelRoom,
   legend,
   linearScale,
+  nameAt,
+  roomBeside,
   seriesClass,
   textWidth,
   xAxis,
@@ -40,8 +43,8 @@ function drawStages({ parts, bars, unit }: StagesPiece, canvas: Canvas): Drawing
     });
     const sum = `${formatMs(at)} ${unit}`;
     const labels = canvas.narrow
-      ? html`<text class="strong" x="0" y="${top - 7}">${name}</text><text class="strong" x="${canvas.width}" y="${top - 7}" text-anchor="end">${sum}</text>`
-      : html`<text class="strong" x="0" y="${top + 17}">${name}</text><text class="strong" x="${scale(at) + 8}" y="${top + 17}">${sum}</text>`;
+      ? html`${nameAt(name, top - 7, roomBeside(sum, canvas))}<text class="strong" x="${canvas.width}" y="${top - 7}" text-anchor="end">${sum}</text>`
+      : html`${nameAt(name, top + 17, left - GAP)}<text class="strong" x="${scale(at) + 8}" y="${top + 17}">${sum}</text>`;
     return html`${labels}${cut}`;
   });
   const used = parts.filter(({ key }) => bars.some(({ values }) => scale(values[key] ?? 0) - left >= 0.15));

@@ -152,8 +152,21 @@ export function seriesClasses(names: readonly string[]): string[] {
 
 /** Units at the left for names of so many characters, in letters that are bold. */
 export const labelRoom = (names: readonly string[]): number =>
-  Math.min(MOST_ROOM, Math.max(LEAST_ROOM, ...names.map((name) => textWidth(name) * BOLDER + 12)));
+  Math.min(MOST_ROOM, Math.max(LEAST_ROOM, ...names.map((name) => boldWidth(name) + GAP)));
 
 const LEAST_ROOM = 128;
 const MOST_ROOM = 280;
 const BOLDER = 1.08;
+/** Between a name and what stands beside it. */
+export const GAP = 12;
+
+/** A name at the left, pressed together where it is longer than that: else it would lie over what stands beside it. */
+export function nameAt(name: string, y: number, room: number): Markup {
+  const long = boldWidth(name) > room;
+  return html`<text class="strong" x="0" y="${y}"${long ? html` textLength="${room}" lengthAdjust="spacingAndGlyphs"` : nothing}>${name}</text>`;
+}
+
+const boldWidth = (text: string): number => textWidth(text) * BOLDER;
+
+/** Units for a name that has a bold text at the other end of its line. */
+export const roomBeside = (text: string, { width }: Canvas): number => width - boldWidth(text) - GAP;

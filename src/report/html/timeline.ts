@@ -2,7 +2,17 @@
 import { formatMs } from '../../measure/format.ts';
 import type { TimelinePiece } from '../document.ts';
 import { html, type Markup } from './markup.ts';
-import { type Canvas, chart, type Drawing, labelRoom, legend, linearScale, xAxis } from './svg.ts';
+import {
+  type Canvas,
+  chart,
+  type Drawing,
+  GAP,
+  labelRoom,
+  legend,
+  linearScale,
+  nameAt,
+  xAxis,
+} from './svg.ts';
 
 const BAR = 14;
 
@@ -28,7 +38,7 @@ function draw({ lanes, marks, endMs }: TimelinePiece, canvas: Canvas): Drawing {
       const what = `${bar.label}: ${formatMs(bar.endMs - bar.startMs)} ms from ${formatMs(bar.startMs)}${bar.modelled ? ', modelled' : ''}${bar.detail ? `, ${bar.detail}` : ''}`;
       return html`<rect class="g-${bar.group}${bar.modelled ? ' modelled' : ''}" x="${scale(bar.startMs)}" y="${y}" width="${width}" height="${BAR}" rx="1.5"><title>${what}</title></rect>`;
     });
-    return html`<line class="grid" x1="0" x2="${right}" y1="${at - 1}" y2="${at - 1}"/><text class="strong" x="0" y="${at + (canvas.narrow ? 13 : 15)}">${name}</text>${drawnBars}`;
+    return html`<line class="grid" x1="0" x2="${right}" y1="${at - 1}" y2="${at - 1}"/>${nameAt(name, at + (canvas.narrow ? 13 : 15), canvas.narrow ? canvas.width : left - GAP)}${drawnBars}`;
   });
   const lines = marks.map(({ atMs, label }) => {
     const x = scale(atMs);
