@@ -5,6 +5,7 @@ import path from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { AdapterError } from '../../src/errors.ts';
 import { cacheFolder } from '../../src/platform/node/swiftshader.ts';
+import { userCacheFile } from '../../src/platform/node/user-cache.ts';
 
 let root: string;
 /** A file: nothing can be made below it, by root either. */
@@ -26,6 +27,12 @@ test('beside the package where that can be written, else in the user’s cache',
   const beside = path.join(root, 'node_modules', '.cache', 'kvferry');
   expect(await cacheFolder(beside)).toBe(beside);
   expect(await cacheFolder(path.join(nowhere, 'kvferry'))).toBe(path.join(root, 'cache', 'kvferry'));
+});
+
+test.each(['cache', './cache', ''])('XDG_CACHE_HOME is %j: no folder wherever one is just now', (named) => {
+  vi.stubEnv('XDG_CACHE_HOME', named);
+  vi.stubEnv('HOME', root);
+  expect(userCacheFile('adapters.json')).toBe(path.join(root, '.cache', 'kvferry', 'adapters.json'));
 });
 
 test('in the folder that all share only where it is this user’s alone', async () => {

@@ -14,7 +14,9 @@ export function homeFolder(): string {
 }
 
 export function userCacheFile(name: string): string {
-  const folder = process.env.XDG_CACHE_HOME || path.join(homeFolder(), '.cache');
+  const named = process.env.XDG_CACHE_HOME ?? '';
+  // By XDG's rule a relative one counts for nothing: it would be another folder wherever a command is called.
+  const folder = path.isAbsolute(named) ? named : path.join(homeFolder(), '.cache');
   return path.join(folder, 'kvferry', name);
 }
 
