@@ -102,9 +102,10 @@ const sumOf = <T>(values: readonly T[], of: (value: T) => number): number =>
 
 const totalOf = (values: Float64Array): number => values.reduce((sum, value) => sum + value, 0);
 
-/** Starts count, over or not: whoever pays pays for them too. */
-const paidMs = ({ engines, startingMs, endMs }: RunOutcome): number =>
-  startingMs + sumOf(engines, ({ begunMs, endedMs }) => (endedMs ?? endMs) - begunMs);
+/** Starts count, over or not: whoever pays pays for them too. What came before the requests that count does not. */
+const paidMs = ({ engines, startingMs, fromMs, endMs }: RunOutcome): number =>
+  startingMs +
+  sumOf(engines, ({ begunMs, endedMs }) => Math.max(0, (endedMs ?? endMs) - Math.max(fromMs, begunMs)));
 
 function tpots({ columns, count }: RunOutcome): number[] {
   const found: number[] = [];

@@ -403,6 +403,8 @@ describe('kvferry simulate', () => {
     // One client asks for one after the other.
     expect(later.simulated_ms).toBeCloseTo(later.latency_ms!.mean * later.requests, 3);
     expect(later.simulated_ms).toBeLessThan(endMs - 12 * later.ttft_ms!.min);
+    // Of two engines.
+    expect(later.engine_hours * 3_600_000).toBeCloseTo(2 * later.simulated_ms, 3);
   });
 
   it('where the system has no room for so many threads, those that were started end, and the option is named', async () => {
