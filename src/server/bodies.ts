@@ -109,6 +109,7 @@ const generateSchema = z.object(
 
 /** What a request asks for, whichever endpoint it came to. */
 export interface Asked {
+  /** null: not named, or as '', which to vLLM is the same. */
   model: string | null;
   /** One, or several that are answered beside each other. */
   prompts: readonly Prompt[];
@@ -216,7 +217,7 @@ function asked(
   if (s.top_k != null) sampling.topK = Math.max(0, s.top_k);
   if (s.seed != null) sampling.seed = s.seed;
   return {
-    model: request.model ?? null,
+    model: request.model || null,
     maxTokensField: 'max_tokens',
     nField: 'n',
     maxTokens: s.max_tokens ?? null,

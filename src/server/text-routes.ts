@@ -3,6 +3,7 @@ import { setImmediate as letOthers } from 'node:timers/promises';
 import type { Context, Hono } from 'hono';
 import { Admission } from './admission.ts';
 import { askedByDetokenize, askedByTokenize } from './bodies.ts';
+import { checkModel } from './generation.ts';
 import { bodyOf, jsonResponse } from './json.ts';
 import { overSignal } from './over.ts';
 import type { PortService } from './service.ts';
@@ -26,11 +27,16 @@ export function mountTextRoutes(app: Hono, service: PortService, most: number): 
       }
     });
   route('/tokenize', (body, over) => tokenized(service, askedByTokenize(body), over));
-  route('/detokenize', async (body) => ({ prompt: service.text.decode(askedByDetokenize(body).tokens) }));
+  route('/detokenize', async (body) => {
+    const { model, tokens } = askedByDetokenize(body);
+    checkModel(model || null, service);
+    return { prompt: service.text.decode(tokens) };
+  });
 }
 
 async function tokenized(service: PortService, asked: ReturnType<typeof askedByTokenize>, over: AbortSignal) {
   const { text, model } = service;
+  checkModel(asked.model || null, service);
   const encoded = asked.messages
     ? await text.encodeMessages(asked.messages, asked.end, over)
     : await text.encode(asked.prompt!, over);

@@ -46,6 +46,20 @@ describe('errors', () => {
     [{ ...hello, kv_transfer_params: 'x' }, 'kv_transfer_params', /an object/],
   ];
 
+  test.each<[string, object]>([
+    [CHAT, hello],
+    ['/v1/completions', { prompt: 'a', max_tokens: 1 }],
+    ['/inference/v1/generate', { token_ids: [1], sampling_params: { max_tokens: 1 } }],
+    ['/tokenize', { prompt: 'a' }],
+    ['/detokenize', { tokens: [97] }],
+  ])("%s of another model is a 404; none, '' and null are the server's", async (path, body) => {
+    const app = stubApp(new StubService());
+    const other = await app.request(path, post({ ...body, model: 'another' }));
+    expect([other.status, await other.json()]).toMatchObject([404, { error: { param: 'model' } }]);
+    for (const model of [undefined, null, '', 'nano', 'alias'])
+      expect((await app.request(path, post({ ...body, model }))).status, `${model}`).toBe(200);
+  });
+
   test.each(bad)('%j', async (body, param, message) => {
     const response = await stubApp(new StubService()).request(CHAT, post(body));
     const { error } = (await response.json()) as { error: { message: string } };
