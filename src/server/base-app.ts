@@ -37,7 +37,9 @@ export function baseApp(
     await next();
     const { method, path } = c.req;
     const { status } = c.res;
-    const requestId = requestIdOf(c);
+    // A body may have named it.
+    const requestId = c.res.headers.get('X-Request-Id') ?? requestIdOf(c);
+    c.res.headers.set('X-Request-Id', requestId);
     const known = app.routes.some((route) => route.path === path && route.method !== 'ALL');
     answered({ method, path: known ? path : null, status });
     log?.access({ port, method, path, status, ms: performance.now() - begun, requestId });

@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { serve } from '@hono/node-server';
 import { Hono } from 'hono';
 import { describe, expect, test } from 'vitest';
+import { createLog } from '../../src/server/log.ts';
 import { CHAT, hello, post, stubApp } from './ask.ts';
 import { StubService } from './stub.ts';
 
@@ -66,6 +67,28 @@ describe('ids of clients', () => {
     const inBody = await app.request(CHAT, post({ ...hello, request_id: id }));
     const inHeader = await app.request(CHAT, post(hello, { 'X-Request-Id': id }));
     for (const response of [inBody, inHeader]) expect(response.headers.get('X-Request-Id')).toBe(id);
+  });
+
+  test('every answer has one, and the log has the same', async () => {
+    const logged: string[] = [];
+    const log = createLog('json', (line) => logged.push(line));
+    const app = stubApp(new StubService(), { log });
+    const told = async (path: string, init: RequestInit = {}) => {
+      const response = await app.request(path, init);
+      await response.text();
+      return response.headers.get('X-Request-Id');
+    };
+    const ids = [
+      await told('/health'),
+      await told('/v1/models', { headers: { 'X-Request-Id': 'mine' } }),
+      await told('/tokenize', post({ prompt: 'a' })),
+      await told(CHAT, post({ ...hello, request_id: 'in the body', stream: true })),
+      await told('/nowhere'),
+    ];
+    const made = expect.stringMatching(/^[0-9a-f]{32}$/);
+    expect(ids).toEqual([made, 'mine', made, 'in the body', made]);
+    const requests = logged.map((line) => JSON.parse(line)).filter(({ event }) => event === 'request');
+    expect(requests.map(({ request_id }) => request_id)).toEqual(ids);
   });
 });
 
