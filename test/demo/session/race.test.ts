@@ -1,0 +1,50 @@
+import { expect, it } from 'vitest';
+import type { Measuring } from '../../../demo/src/session/measuring.ts';
+import { runRace } from '../../../demo/src/session/race.ts';
+import { defaultSettings } from '../../../demo/src/session/settings.ts';
+import type { Race, SessionEvent } from '../../../demo/src/session/types.ts';
+
+/** On engines whose measured turns take so long, in this order: computed, pulled, pulled, computed, computed, pulled. */
+async function raced(timesMs: readonly number[]): Promise<Race> {
+  let asked = 0;
+  const recorder = {
+    async *generate() {
+      // Each is asked for after one that says the history again.
+      const ttftMs = timesMs[(asked++ - 1) / 2] ?? 1;
+      yield {
+        text: 'amber',
+        final: {
+          ...{ text: 'amber', ttftMs, stagesMs: { p_prefill: ttftMs } },
+          ...{ promptTokenIds: [1, 2], outputTokenIds: [3], prompt: { pulledTokens: 0, computedTokens: 2 } },
+          transfer: { dToP: null },
+        },
+      };
+    },
+    lastTurn: () => null,
+    endConversation: async () => {},
+  };
+  let last: SessionEvent | null = null;
+  const measuring = {
+    engines: { configure: async () => {}, running: { recorder } },
+    settings: defaultSettings,
+    signal: new AbortController().signal,
+    emit: (event: SessionEvent) => {
+      last = event;
+    },
+    now: () => 0,
+  };
+  const history = [
+    { role: 'user', content: 'Tell me a story.' },
+    { role: 'assistant', content: 'The end.' },
+  ];
+  await runRace({ ...(measuring as unknown as Measuring), history, question: 'Who came?' });
+  return (last as Extract<SessionEvent, { kind: 'race' }> | null)!.race!;
+}
+
+it('where the time went is told of the run whose time is shown, whichever ran last', async () => {
+  const { recompute, pull } = await raced([10, 4, 9, 30, 20, 2]);
+  expect(recompute).toMatchObject({
+    ...{ phase: 'done', ttftMs: 20, runsMs: [10, 30, 20], stagesMs: { p_prefill: 20 } },
+  });
+  expect(pull).toMatchObject({ phase: 'done', ttftMs: 4, runsMs: [4, 9, 2], stagesMs: { p_prefill: 4 } });
+});
