@@ -118,6 +118,17 @@ export class Changes {
     );
   }
 
+  /** Engines with nothing in them: those that are there, once all that was changed before has come to them, or new ones. */
+  async empty(): Promise<void> {
+    await this.#inTurn(async () => {
+      await this.#bench.cancel();
+      const { engines, settings } = this.#bench;
+      // They could not be started: once more.
+      if (!engines.running) await this.#bench.startEngines(settings);
+      else await this.#bench.exclusive('Emptying both engines', () => engines.configure(settings));
+    });
+  }
+
   /** New engines with the same settings: the model of this name has other files now, or may be had now. Nothing is taken along. */
   async rebuild(): Promise<void> {
     await this.#inTurn(async () => {

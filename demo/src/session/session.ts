@@ -108,7 +108,7 @@ class PageActions implements SessionActions {
   async begin(change: Partial<Settings>): Promise<void> {
     this.#begun = true;
     this.pause();
-    const { replays, missing, engines } = this.#bench;
+    const { replays, missing } = this.#bench;
     if (replays || missing !== null) {
       await this.#replays.begin(change);
       return;
@@ -117,13 +117,7 @@ class PageActions implements SessionActions {
     await this.#talk.forget();
     const before = this.#bench.settings;
     await this.#changes.apply(change, true);
-    if (!sameEngines(before, this.#bench.settings)) return;
-    if (!engines.running) {
-      // They could not be started: once more.
-      await this.#bench.startEngines(this.#bench.settings);
-      return;
-    }
-    await this.#bench.exclusive('Emptying both engines', () => engines.configure(this.#bench.settings));
+    if (sameEngines(before, this.#bench.settings)) await this.#changes.empty();
   }
 
   endReplay(): Promise<void> {

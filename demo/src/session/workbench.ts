@@ -111,7 +111,8 @@ export class Workbench {
         this.playback.forget();
         clearEngines(this.state);
         clearMeasured(this.state);
-        this.emit({ kind: 'settings', atMs: this.nowMs(), settings: { ...settings } });
+        // For a recording; what was set meanwhile is shown already, and comes to the engines after these.
+        this.emit({ kind: 'settings', atMs: this.nowMs(), settings: { ...this.settings } });
         await this.engines.start(settings);
         await then();
         this.status('ready', 'Ready');

@@ -213,6 +213,22 @@ it('changes that come at once are made one after the other: what is shown is wha
   expect(state.settings.value.model).toBe('tiny');
 });
 
+it('what changes while others are still to come stays: engines that are built for a change before show the last one', async () => {
+  const { state, actions } = await open('#turns=0&model=nano');
+  await Promise.all([actions.configure({ model: 'small' }), actions.configure({ threshold: 9 })]);
+  expect(engines.set.at(-1)).toMatchObject({ model: 'small', threshold: 9 });
+  expect(state.settings.value).toMatchObject({ model: 'small', threshold: 9 });
+  expect(page.hash).toBe('#model=small&threshold=9&turns=0');
+});
+
+it('whoever begins anew twice begins anew, and is not told that something runs', async () => {
+  const { state, actions } = await open('#turns=0&model=nano');
+  await Promise.all([actions.begin({ mode: 'monolithic' }), actions.begin({}), actions.begin({})]);
+  expect(state.notes.value).toEqual([]);
+  expect(engines.set.at(-1)).toMatchObject({ mode: 'monolithic' });
+  expect(state.status.value.phase).toBe('ready');
+});
+
 it('an address of a model that could not be had is asked again; there it is not fetched twice', async () => {
   engines.broken = true;
   const url = 'https://host/model';
