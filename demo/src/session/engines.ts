@@ -31,6 +31,8 @@ export class Engines {
   #largest = { prefill: 0, decode: 0 };
   #lastPollMs = 0;
   readonly #profiles = new Map<string, CostProfile>();
+  /** Until engines that are being added serve: a cluster takes on one change at a time. */
+  #joining: Promise<unknown> = Promise.resolve();
 
   constructor(emit: (event: SessionEvent) => void, originMs: number, isBusy: () => boolean) {
     this.#emit = emit;
@@ -97,6 +99,7 @@ export class Engines {
   async configure(settings: Settings, change: PolicyChange | null = null): Promise<void> {
     const running = this.#running;
     if (!running) return;
+    await this.#joining;
     await this.revive();
     await this.#count(running, settings);
     const costs = change && 'costProfile' in change ? {} : await this.#costs(running.cluster, settings);
@@ -108,8 +111,7 @@ export class Engines {
 
   /** As many as the settings say, before all of them are emptied: nothing is worth a wait. */
   async #count({ cluster }: { cluster: EngineCluster }, { prefill, decode }: Settings): Promise<void> {
-    const have = (role: EngineRole) => cluster.engines.filter((engine) => engine.role === role).length;
-    if (have('prefill') === prefill && have('decode') === decode) return;
+    if (countOf(cluster, 'prefill') === prefill && countOf(cluster, 'decode') === decode) return;
     this.#progress(`Going over to ${prefill} P and ${decode} D`, null);
     await cluster.scale({ prefill, decode }, { drain: 'drop', holdsMs: 0 });
   }
@@ -118,9 +120,20 @@ export class Engines {
   async scale({ prefill, decode, drain }: Settings): Promise<void> {
     const running = this.#running;
     if (!running) return;
-    await running.cluster.scale({ prefill, decode }, { ...WAIT_30S, drain });
-    running.recorder.machine();
-    await running.recorder.poll();
+    const { cluster, recorder } = running;
+    const scaled = this.#joining.then(() => cluster.scale({ prefill, decode }, { ...WAIT_30S, drain }));
+    // Who leaves may wait long: meanwhile the cluster says so.
+    if (prefill > countOf(cluster, 'prefill') || decode > countOf(cluster, 'decode'))
+      this.#joining = scaled.catch(() => {});
+    try {
+      await scaled;
+    } catch (error) {
+      // Others took their place, as many as wanted.
+      if (running !== this.#running) return;
+      throw error;
+    }
+    recorder.machine();
+    await recorder.poll();
   }
 
   /** Builds engines that ended anew. */
@@ -182,6 +195,9 @@ export class Engines {
     void this.#running.recorder.poll();
   }
 }
+
+const countOf = ({ engines }: EngineCluster, role: EngineRole): number =>
+  engines.filter((engine) => engine.role === role).length;
 
 function runConfig(settings: Settings) {
   const { mode, ...rest } = settings;

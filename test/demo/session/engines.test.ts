@@ -1,31 +1,107 @@
 /** The page's engines on a cluster that only says what is done to it. */
-import { expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { Engines } from '../../../demo/src/session/engines.ts';
 import { defaultSettings } from '../../../demo/src/session/settings.ts';
 
-const cluster = vi.hoisted(() => ({ closed: 0 }));
+const cluster = vi.hoisted(() => ({
+  closed: 0,
+  refuses: true,
+  engines: [] as { engineId: string; role: string }[],
+  /** Lets those that are being added serve; null: none are. */
+  join: null as ((error?: Error) => void) | null,
+  configured: [] as number[],
+}));
 
 vi.mock('../../../demo/src/session/start-cluster.ts', () => ({
   startCluster: async () => ({
     settings: { prefill: { numBlocks: 128 }, decode: { numBlocks: 128 } },
+    engines: cluster.engines,
     configure: async () => {
-      throw new Error('the pool is too small to measure in');
+      if (cluster.refuses) throw new Error('the pool is too small to measure in');
+      if (cluster.join) throw new Error('the fleet is being scaled');
+      cluster.configured.push(cluster.engines.length);
+    },
+    scale: async ({ decode }: { decode: number }) => {
+      if (cluster.join) throw new Error('the fleet is being scaled');
+      await new Promise<void>((resolve, reject) => {
+        cluster.join = (error) => (error ? reject(error) : resolve());
+      }).finally(() => {
+        cluster.join = null;
+      });
+      cluster.engines.splice(1);
+      for (let i = 0; i < decode; i++) cluster.engines.push({ engineId: `decode-${i}`, role: 'decode' });
     },
     close: async () => {
       cluster.closed++;
+      cluster.join?.(new Error('the fleet was closed while it was being scaled'));
     },
   }),
 }));
+vi.mock('../../../src/recording/recorder.ts', () => ({
+  Recorder: class {
+    async poll() {}
+    machine() {}
+    detach() {}
+  },
+}));
 
-it('of a start that fails once they are built nothing is left running', async () => {
-  vi.useFakeTimers();
-  const engines = new Engines(
+// Nobody looks at their blocks.
+beforeAll(() => void vi.stubGlobal('setInterval', () => 0));
+afterAll(() => void vi.unstubAllGlobals());
+
+const quiet = () =>
+  new Engines(
     () => {},
     0,
     () => false,
   );
+
+/** One P and one D that run. */
+async function started(): Promise<Engines> {
+  const engines = quiet();
+  const [p, d] = [
+    { engineId: 'prefill-0', role: 'prefill' },
+    { engineId: 'decode-0', role: 'decode' },
+  ];
+  Object.assign(cluster, { refuses: false, join: null, configured: [] });
+  cluster.engines.splice(0, Number.POSITIVE_INFINITY, p, d);
+  await engines.start({ ...defaultSettings, model: 'nano' });
+  cluster.configured = [];
+  return engines;
+}
+const joined = async (): Promise<void> => {
+  await vi.waitFor(() => expect(cluster.join).not.toBeNull());
+  cluster.join!();
+};
+
+it('of a start that fails once they are built nothing is left running', async () => {
+  vi.useFakeTimers();
+  const engines = quiet();
+  cluster.refuses = true;
   await expect(engines.start({ ...defaultSettings, model: 'nano' })).rejects.toThrow('too small');
   expect(engines.running).toBeNull();
   expect(cluster.closed).toBe(1);
   vi.useRealTimers();
+});
+
+it('another one, or another setting, that is wanted while an engine joins has its turn afterwards', async () => {
+  const engines = await started();
+  const two = engines.scale({ ...defaultSettings, decode: 2 });
+  const three = engines.scale({ ...defaultSettings, decode: 3 });
+  const emptied = engines.configure({ ...defaultSettings, model: 'nano', decode: 3 });
+  await joined();
+  await two;
+  expect(cluster.engines).toHaveLength(3);
+  await joined();
+  await Promise.all([three, emptied]);
+  expect(cluster.engines).toHaveLength(4);
+  expect(cluster.configured).toEqual([4]);
+});
+
+it('where an engine joins as all of them end nothing went wrong: others are built, as many as wanted', async () => {
+  const engines = await started();
+  const two = engines.scale({ ...defaultSettings, decode: 2 });
+  await vi.waitFor(() => expect(cluster.join).not.toBeNull());
+  await engines.close();
+  await two;
 });
