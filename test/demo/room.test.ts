@@ -151,6 +151,21 @@ describe('a page that was asked twice', () => {
     await allFits(page, 390, 1280);
   });
 
+  test('what the first user counts can be read to its end, on a phone too', async () => {
+    const { page } = opened;
+    const counts = page.locator('.stall-said');
+    for (const width of [390, 1280]) {
+      await page.setViewportSize({ width, height: 844 });
+      await expect
+        .poll(() => counts.allInnerTexts())
+        .toEqual([expect.stringMatching(/50\.$/), expect.stringMatching(/50\.$/)]);
+      const cut = await counts.evaluateAll((all) =>
+        all.map((one) => Math.max(one.scrollHeight - one.clientHeight, one.scrollWidth - one.clientWidth)),
+      );
+      expect(cut).toEqual([0, 0]);
+    }
+  });
+
   test('nothing went wrong on the console', () => {
     expect(opened.errors).toEqual([]);
   });

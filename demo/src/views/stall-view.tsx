@@ -146,10 +146,15 @@ interface CountProps {
   atMs: ReadonlySignal<number>;
 }
 
-/** What the first user has read by then. */
+/** What the first user has read by then; what is to come has its room already, so that nothing below moves. */
 function Count({ pieces, run, atMs }: CountProps) {
   const many = run?.tokensMs.filter((at) => at <= atMs.value).length ?? 0;
-  return <p class="stall-said">{pieces.slice(0, many).join('')}</p>;
+  return (
+    <p class="stall-said">
+      {pieces.slice(0, many).join('')}
+      <span class="stall-to-come">{pieces.slice(many).join('')}</span>
+    </p>
+  );
 }
 
 function RunTable({ stall }: { stall: Stall }) {
