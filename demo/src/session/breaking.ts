@@ -14,22 +14,24 @@ export class Breaking {
   }
 
   async evictPrefill(): Promise<void> {
-    await this.#atEngine('prefill', async (engine) => {
-      const emptied = await engine.serving.resetPrefixCache();
-      if (emptied) this.#bench.note('info', "P's prefix cache is empty: the next turn finds nothing there.");
-      else this.#bench.note('warning', 'P keeps its cache while blocks are in use: let the turn end first.');
-    });
+    const emptied = await this.#ofEach('prefill', (engine) => engine.serving.resetPrefixCache());
+    if (emptied?.every(Boolean))
+      this.#bench.note('info', "P's prefix cache is empty: the next turn finds nothing there.");
+    else if (emptied)
+      this.#bench.note('warning', 'P keeps its cache while blocks are in use: let the turn end first.');
   }
 
   async expireHold(): Promise<void> {
-    await this.#atEngine('decode', async (engine) => {
-      const ended = await engine.lab.expireHolds('decode');
-      const what = ended === 1 ? "D's hold ran out" : `${ended} of D's holds ran out`;
-      this.#bench.note(
-        'info',
-        ended > 0 ? `${what}: what P would pull is gone, and P will compute.` : 'D holds nothing for P now.',
-      );
-    });
+    const ended = await this.#ofEach('decode', (engine) => engine.lab.expireHolds('decode'));
+    if (!ended) return;
+    const inStore = this.#bench.state.store.peek() !== null;
+    this.#bench.note(
+      'info',
+      expiredInWords(
+        ended.reduce((sum, count) => sum + count, 0),
+        inStore,
+      ),
+    );
   }
 
   async kill(role: Role): Promise<void> {
@@ -51,17 +53,28 @@ export class Breaking {
     await this.#bench.exclusive('Building what ended', async () => {});
   }
 
-  async #atEngine(role: Role, act: (engine: EngineHandle) => Promise<void>): Promise<void> {
+  /** What is done to every engine of the role that lives; null: it was not, as is said. */
+  async #ofEach<T>(role: Role, act: (engine: EngineHandle) => Promise<T>): Promise<T[] | null> {
     const { running } = this.#bench.engines;
-    if (this.#bench.refusesChange() || !running) return;
+    if (this.#bench.refusesChange() || !running) return null;
     try {
+      const done: T[] = [];
       for (const engine of running.cluster.engines)
-        if (engine.role === role && !engine.ended) await act(engine);
+        if (engine.role === role && !engine.ended) done.push(await act(engine));
       await running.recorder.poll();
+      return done;
     } catch (error) {
       this.#bench.note('warning', messageOf(error));
+      return null;
     }
   }
+}
+
+/** So many holds of all D ran out. `inStore`: P may find there what it can pull no more. */
+function expiredInWords(holds: number, inStore: boolean): string {
+  if (holds === 0) return 'D holds nothing for P now.';
+  const what = holds === 1 ? "D's hold ran out" : `${holds} of D's holds ran out`;
+  return `${what}: what P would pull is gone, and P will compute${inStore ? ' what the store does not have' : ''}.`;
 }
 
 /** `others`: of its role, alive. `busy`: something runs, which may have needed it. */
