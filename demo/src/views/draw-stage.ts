@@ -5,7 +5,7 @@ import { type BlockLook, drawBlock, drawBlockFocus, roundRect } from './draw-blo
 import { type Flight, pointOnWay, progressOf } from './flights.ts';
 import { font } from './fonts.ts';
 import * as format from './format.ts';
-import { type Box, cellBox, type StageLayout } from './geometry.ts';
+import { type Box, cellBox, type StageLayout, WAY_WIDTH } from './geometry.ts';
 import { movedMs } from './measured.ts';
 import type { Palette } from './palette.ts';
 
@@ -155,7 +155,7 @@ function drawChannel(
       context.fill();
     }
   }
-  drawArrow(context, layout, channel, slots, direction, colour);
+  drawArrow(context, layout, channel, slots, direction, colour, palette.least);
   drawRate(context, layout, channel, slots, direction, model, palette);
 }
 
@@ -167,6 +167,7 @@ function drawArrow(
   slots: Box,
   direction: Direction,
   colour: string,
+  least: number,
 ): void {
   const towardsP = direction === 'd_to_p';
   context.strokeStyle = colour;
@@ -184,7 +185,9 @@ function drawArrow(
     context.lineTo(to, y);
     context.lineTo(to + back, y + 4);
   } else {
-    const x = ways === 'stacked' ? channel.x : slots.x - 12;
+    // Left of the slots, and of large words about them.
+    const left = Math.min(slots.x - 12, channel.x + (channel.width - WAY_WIDTH * least) / 2);
+    const x = ways === 'stacked' ? channel.x : Math.max(channel.x, left);
     const [from, to] = towardsP
       ? [channel.y + channel.height, channel.y]
       : [channel.y, channel.y + channel.height];

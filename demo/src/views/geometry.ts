@@ -108,7 +108,7 @@ const PADDING = 4;
 const SLAB_ACROSS = 136;
 const SLAB_DOWN = 118;
 /** One way's words need so much, times the least size of text. */
-const WAY_WIDTH = 10.5;
+export const WAY_WIDTH = 10.5;
 const WAY_HEIGHT = 6;
 
 interface Counts {

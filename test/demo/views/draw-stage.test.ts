@@ -1,0 +1,59 @@
+import { expect, it } from 'vitest';
+import { drawStage, type StageModel } from '../../../demo/src/views/draw-stage.ts';
+import { layoutStage } from '../../../demo/src/views/geometry.ts';
+import type { Palette } from '../../../demo/src/views/palette.ts';
+
+const nothing: StageModel = {
+  blocks: { prefill: [], decode: [] },
+  alive: { prefill: true, decode: true },
+  flights: [],
+  awaited: { prefill: new Set(), decode: new Set() },
+  slabs: { d_to_p: null, p_to_d: null },
+  slabFill: { d_to_p: 0, p_to_d: 0 },
+  last: { d_to_p: null, p_to_d: null },
+  elsewhere: { d_to_p: false, p_to_d: false },
+  asked: false,
+  look: () => {
+    throw new Error('there is no block');
+  },
+  glow: () => null,
+  focus: null,
+  layer: null,
+  lit: () => false,
+};
+
+/** Where each way's arrow stands, and the middle of its words. */
+function drawn(width: number, least: number): { arrowX: number; wordsX: number }[] {
+  const starts: number[] = [];
+  const words: number[] = [];
+  const context = new Proxy({} as CanvasRenderingContext2D, {
+    get: (_, name) => {
+      if (name === 'moveTo') return (x: number) => starts.push(x);
+      if (name === 'fillText')
+        return (text: string, x: number) => {
+          if (/^(back|hand-over): /.test(text)) words.push(x);
+        };
+      return () => {};
+    },
+    set: () => true,
+  });
+  const layout = layoutStage(width, { prefill: 64, decode: 64 }, least);
+  expect(layout).toMatchObject({ direction: 'down', ways: 'beside' });
+  const palette = new Proxy({ least } as Palette, {
+    get: (given, name) => (name === 'least' ? given.least : '#000'),
+  });
+  drawStage(context, layout, nothing, palette);
+  // An arrow is its line, then its head, which begins 4 pixels to the left.
+  return words.map((wordsX, i) => ({ arrowX: starts[2 * i]!, wordsX }));
+}
+
+it('an arrow stands beside its words, however large they are', () => {
+  // “hand-over: P → D”, as wide as it is in so large letters.
+  for (const [least, half] of [
+    [0, 52],
+    [18, 78],
+  ] as const)
+    for (const width of [390, 580, 610])
+      for (const { arrowX, wordsX } of drawn(width, least))
+        expect(wordsX - half, `${width} wide, letters of ${least}`).toBeGreaterThan(arrowX + 4);
+});
