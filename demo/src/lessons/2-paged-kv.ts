@@ -1,5 +1,5 @@
 import { askThreeTimes } from './ask.ts';
-import { hit } from './seen.ts';
+import { askedThrice, hit } from './seen.ts';
 import type { LessonContent } from './types.ts';
 
 export const pagedKv: LessonContent = {
@@ -15,7 +15,7 @@ export const pagedKv: LessonContent = {
       run: askThreeTimes,
       see: 'In P, pale blocks stay behind after each turn: free, but still found by name. On the next turn they get a ring: found, not computed. Point at one to see its tokens and its hash.',
       look: 'the blocks of P and D',
-      happened: (seen) => hit(seen),
+      happened: (seen) => askedThrice(seen) && hit(seen),
     },
   ],
   question: 'Why is the number of tokens that P finds in its cache always a multiple of the block size?',

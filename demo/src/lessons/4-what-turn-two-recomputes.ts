@@ -1,5 +1,5 @@
 import { askThreeTimes } from './ask.ts';
-import { recomputed } from './seen.ts';
+import { askedThrice, recomputed } from './seen.ts';
 import type { LessonContent } from './types.ts';
 
 export const whatTurnTwoRecomputes: LessonContent = {
@@ -15,7 +15,7 @@ export const whatTurnTwoRecomputes: LessonContent = {
       run: askThreeTimes,
       see: 'The third question is short, but P computes many tokens for it: the story. Compare “computed” under the third answer with the length of its question.',
       look: 'the chat',
-      happened: (seen) => recomputed(seen),
+      happened: (seen) => askedThrice(seen) && recomputed(seen),
     },
   ],
   question: 'Who already has the KV that P computes here, and what happens to it?',

@@ -1,5 +1,5 @@
 import { askThreeTimes } from './ask.ts';
-import { pulled, raced, raceWinner } from './seen.ts';
+import { askedThrice, pulled, raced, raceWinner } from './seen.ts';
 import type { LessonContent } from './types.ts';
 
 export const pullingBack: LessonContent = {
@@ -15,7 +15,7 @@ export const pullingBack: LessonContent = {
       run: askThreeTimes,
       see: 'Orange blocks go from D back to P before P begins. P then computes little more than the new question.',
       look: 'the blocks of P and D',
-      happened: (seen) => pulled(seen),
+      happened: (seen) => askedThrice(seen) && pulled(seen),
     },
     {
       predict: {

@@ -1,5 +1,5 @@
 import { askThreeTimes } from './ask.ts';
-import { ended, hit } from './seen.ts';
+import { askedThrice, ended, hit } from './seen.ts';
 import type { LessonContent, Seen } from './types.ts';
 
 /** After P's cache was emptied, a turn found nothing there, and pulled. */
@@ -27,7 +27,7 @@ export const eviction: LessonContent = {
       run: askThreeTimes,
       see: 'Rings in P: blocks found in its own cache. P pulls only what it does not have: the answers.',
       look: 'the blocks of P and D',
-      happened: (seen) => hit(seen),
+      happened: (seen) => askedThrice(seen) && hit(seen),
     },
     {
       predict: {

@@ -1,5 +1,5 @@
 import { askThreeTimes } from './ask.ts';
-import { ended, raced, raceWinner } from './seen.ts';
+import { askedThrice, ended, raced, raceWinner } from './seen.ts';
 import type { LessonContent } from './types.ts';
 
 export const whenPullingLoses: LessonContent = {
@@ -30,7 +30,8 @@ export const whenPullingLoses: LessonContent = {
       },
       see: 'Nothing is pulled any more: the account says why, with both numbers.',
       look: 'the chat',
-      happened: (seen) => ended(seen).some(({ result }) => /threshold/.test(result.no_pull_reason ?? '')),
+      happened: (seen) =>
+        askedThrice(seen) && ended(seen).some(({ result }) => /threshold/.test(result.no_pull_reason ?? '')),
     },
   ],
   question: 'With the link off, from how many tokens on does pulling win on your machine?',

@@ -1,13 +1,13 @@
 import type { TransferView } from '../session/types.ts';
 import { askThreeTimes } from './ask.ts';
-import { ended } from './seen.ts';
+import { askedThrice, ended } from './seen.ts';
 import type { LessonContent, Seen } from './types.ts';
 
 /** Hand-overs of the conversation's turns that were seen to their end, oldest first. */
 function handOvers(seen: Seen): TransferView[] {
   const turns = ended(seen);
   const [first, last] = [turns.at(0), turns.at(-1)];
-  if (!first || !last || turns.length < 3) return [];
+  if (!first || !last || !askedThrice(seen)) return [];
   return seen.state.transfers.value.filter(
     ({ side, startMs, outcome }) =>
       side === 'decode' && outcome === 'done' && startMs >= first.startMs && startMs <= last.endMs!,

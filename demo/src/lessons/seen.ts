@@ -14,6 +14,9 @@ export function lookAt(state: SessionState, sinceMs: number, earlier: readonly T
 export const ended = ({ turns }: Pick<Seen, 'turns'>): (TurnView & { result: TurnReport })[] =>
   turns.filter((turn): turn is TurnView & { result: TurnReport } => turn.result !== null);
 
+/** The third answer is there: what a step that asks three times speaks of. */
+export const askedThrice = (seen: Pick<Seen, 'turns'>): boolean => ended(seen).length >= 3;
+
 export const pulled = (seen: Pick<Seen, 'turns'>): boolean =>
   ended(seen).some(({ result }) => result.pulled_tokens > 0);
 

@@ -1,16 +1,16 @@
-/** What the shipped recordings of the last lessons show, step by step: what came true, and which figures are told. */
+/** What the shipped recordings of the lessons show, step by step: what came true, which figures are told, and of how many turns. */
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, it } from 'vitest';
-import { lessonNumbered } from '../../../demo/src/lessons/index.ts';
-import { lookAt } from '../../../demo/src/lessons/seen.ts';
+import { lessonNumbered, lessons } from '../../../demo/src/lessons/index.ts';
+import { ended, lookAt } from '../../../demo/src/lessons/seen.ts';
 import type { SessionEvent, TurnView } from '../../../demo/src/session/types.ts';
 import { feed, fixtureState } from '../views/fixture-state.ts';
 
 const recordings = path.join(import.meta.dirname, '../../../demo/recordings');
 
-/** Of each step, as soon as it is seen: the choice that came true, and the figures. */
-function told(number: number): { came: number | null; figures: string | null }[] {
+/** Of each step, as soon as it is seen: the choice that came true, the figures, and the answers that are there. */
+function told(number: number): { came: number | null; figures: string | null; answers: number }[] {
   const file = readFileSync(path.join(recordings, `lesson-${number}.json`), 'utf8');
   const { events } = JSON.parse(file) as { events: SessionEvent[] };
   const state = fixtureState([]);
@@ -26,7 +26,7 @@ function told(number: number): { came: number | null; figures: string | null }[]
     const came = task.predict.cameTrue(look());
     const figures = task.figures?.(look()) ?? null;
     earlier = look().turns;
-    return { came, figures };
+    return { came, figures, answers: ended({ turns: earlier }).length };
   });
 }
 
@@ -48,4 +48,14 @@ it('a new D is given all of a conversation; what a leaving D drops is computed, 
   expect(moved).toMatchObject({ came: 0 });
   expect(moved!.figures).toMatch(/KV of [1-9]\d* tokens moved, of 0 lost/);
   expect(moved!.figures).not.toContain(' 0 tokens pulled');
+});
+
+it('a step that asks three times is seen once the third answer is there, of which it speaks', () => {
+  const thrice = lessons.flatMap(({ number, tasks }) =>
+    told(number).flatMap(({ answers }, i) =>
+      /three times/i.test(tasks[i]!.todo) ? [`${number}, step ${i + 1}: ${answers}`] : [],
+    ),
+  );
+  expect(thrice).toHaveLength(9);
+  expect(thrice.filter((step) => !step.endsWith(': 3'))).toEqual([]);
 });
