@@ -7,6 +7,7 @@ import { type BlockHash, type BlockHashing, extendHashes, keptHashes } from './b
 import { type GrowingTokens, growingTokens } from './growing-tokens.ts';
 import { mostBlocksInAll } from './kv-cache-spec.ts';
 import type { ConnectorRequest } from './kv-connector.ts';
+import { samplingProblem } from './sampling.ts';
 import type {
   EngineRequest,
   NoPull,
@@ -223,7 +224,7 @@ export function checkRequest(
   config: EngineCoreConfig,
   numUsableBlocks: number,
 ): void {
-  const { requestId, promptTokenIds, sampling } = request;
+  const { requestId, promptTokenIds, sampling, cacheSalt } = request;
   const { maxModelLen } = config.scheduler;
   const { blockSize } = config.cache;
   const promptLength = promptTokenIds.length;
@@ -238,21 +239,14 @@ export function checkRequest(
     if (bad !== undefined) refuse(`${holds} ${bad}, which is no token id${vocabulary}`);
   };
   checkIds(promptTokenIds, 'the prompt holds');
+  if (cacheSalt !== null && typeof cacheSalt !== 'string')
+    refuse(`cacheSalt is ${cacheSalt}: give a string, or null`);
+  const problem = samplingProblem(sampling);
+  if (problem !== null) refuse(problem);
   checkIds(sampling.forcedTokenIds ?? NONE, 'the answer is to hold');
   checkIds(sampling.allowedTokenIds ?? NONE, 'allowedTokenIds holds');
-  if (!Number.isInteger(sampling.maxTokens) || sampling.maxTokens < 1) {
-    refuse(`maxTokens is ${sampling.maxTokens}: ask for at least 1 token`);
-  }
-  if (!Number.isInteger(sampling.minTokens) || sampling.minTokens < 0) {
-    refuse(`minTokens is ${sampling.minTokens}: give a whole number from 0 on`);
-  }
-  if (sampling.minTokens > sampling.maxTokens) {
-    refuse(`minTokens ${sampling.minTokens} is more than maxTokens ${sampling.maxTokens}: lower it`);
-  }
-  if (sampling.allowedTokenIds?.length === 0) refuse('allowedTokenIds is []: allow at least one token');
-  if (sampling.badWordsTokenIds?.some((word) => word.length === 0)) {
-    refuse('badWordsTokenIds holds [], which every output ends with: leave it out');
-  }
+  checkIds(sampling.stopTokenIds, 'stopTokenIds holds');
+  checkIds(sampling.badWordsTokenIds?.flat() ?? NONE, 'badWordsTokenIds holds');
   const long = tooLong(promptLength, maxModelLen);
   if (long !== null) refuse(long);
   // The last token generated never gets KV.

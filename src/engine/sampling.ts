@@ -1,4 +1,4 @@
-/** What a request is sampled with when it says nothing: greedy, up to 128 tokens. */
+/** What a request is sampled with: when it says nothing greedy, up to 128 tokens; and what it cannot be. */
 import type { SamplingParams } from './types.ts';
 
 export const DEFAULT_SAMPLING: SamplingParams = {
@@ -12,6 +12,36 @@ export const DEFAULT_SAMPLING: SamplingParams = {
   ignoreEos: false,
 };
 
-/** With the defaults for what is left out. */
-export const withDefaults = (sampling: Partial<SamplingParams> | undefined): SamplingParams =>
-  Object.assign({}, DEFAULT_SAMPLING, sampling);
+const NAMES = Object.keys(DEFAULT_SAMPLING) as (keyof SamplingParams)[];
+
+/** With the defaults for what is left out, or undefined. */
+export function withDefaults(sampling: Partial<SamplingParams> | undefined): SamplingParams {
+  const all: SamplingParams = Object.assign({}, DEFAULT_SAMPLING, sampling);
+  for (const name of NAMES)
+    if (all[name] === undefined) Object.assign(all, { [name]: DEFAULT_SAMPLING[name] });
+  return all;
+}
+
+const isWhole = (value: number, least: number): boolean => Number.isInteger(value) && value >= least;
+
+/** What is wrong, and what to do, but for tokens that the vocabulary has not; null: nothing. */
+export function samplingProblem(sampling: SamplingParams): string | null {
+  const { maxTokens, minTokens, temperature, topK, topP, seed, stopTokenIds, badWordsTokenIds } = sampling;
+  if (!isWhole(maxTokens, 1)) return `maxTokens is ${maxTokens}: ask for at least 1 token`;
+  if (!isWhole(minTokens, 0)) return `minTokens is ${minTokens}: give a whole number from 0 on`;
+  if (minTokens > maxTokens) return `minTokens ${minTokens} is more than maxTokens ${maxTokens}: lower it`;
+  if (!(Number.isFinite(temperature) && temperature >= 0))
+    return `temperature is ${temperature}: give a number from 0 on, 0 is greedy`;
+  if (!isWhole(topK, 0)) return `topK is ${topK}: give a whole number, 0 considers every token`;
+  if (!(Number.isFinite(topP) && topP > 0 && topP <= 1))
+    return `topP is ${topP}: give a number above 0, up to 1`;
+  if (!Number.isInteger(seed)) return `seed is ${seed}: give a whole number`;
+  if (sampling.allowedTokenIds?.length === 0) return 'allowedTokenIds is []: allow at least one token';
+  if (!Array.isArray(stopTokenIds)) return `stopTokenIds is ${stopTokenIds}: give a list of token ids`;
+  if (badWordsTokenIds === undefined) return null;
+  if (!Array.isArray(badWordsTokenIds) || !badWordsTokenIds.every(Array.isArray))
+    return 'badWordsTokenIds is no list of lists: give sequences of token ids';
+  if (badWordsTokenIds.some((word) => word.length === 0))
+    return 'badWordsTokenIds holds [], which every output ends with: leave it out';
+  return null;
+}

@@ -107,11 +107,31 @@ describe('a request that is refused', () => {
     [{ minTokens: -1 }, 'minTokens is -1'],
     [{ minTokens: 1.5 }, 'minTokens is 1.5'],
     [{ maxTokens: 1.5 }, 'maxTokens is 1.5'],
+    [{ temperature: -1 }, 'temperature is -1'],
+    [{ temperature: Number.NaN }, 'temperature is NaN'],
+    [{ temperature: Number.POSITIVE_INFINITY }, 'temperature is Infinity'],
+    [{ topK: -1 }, 'topK is -1'],
+    [{ topK: 1.5 }, 'topK is 1.5'],
+    [{ topP: 0 }, 'topP is 0'],
+    [{ topP: 1.5 }, 'topP is 1.5'],
+    [{ topP: Number.NaN }, 'topP is NaN'],
+    [{ seed: 0.5 }, 'seed is 0.5'],
+    [{ stopTokenIds: [7, -1] }, 'stopTokenIds holds -1'],
+    // What only a caller without types can send, and would end the engine for all.
+    [{ stopTokenIds: null as never }, 'stopTokenIds is null'],
+    [{ badWordsTokenIds: null as never }, 'badWordsTokenIds is no list of lists'],
+    [{ badWordsTokenIds: [7] as never }, 'badWordsTokenIds is no list of lists'],
+    [{ badWordsTokenIds: [[7, -1]] }, 'badWordsTokenIds holds -1'],
     [{ badWordsTokenIds: [[7], []] }, 'badWordsTokenIds holds []'],
     [{ allowedTokenIds: [] }, 'allowedTokenIds is []'],
     [{ forcedTokenIds: [0.5] }, 'the answer is to hold 0.5'],
   ])('%j: %s', (sampling, told) => {
     expect(() => door().add(request('a', tokens(5), sampling))).toThrow(told);
+  });
+
+  it('for a salt that is no string, as of a caller without types', () => {
+    const salted = request('a', tokens(5), {}, { cacheSalt: 5 as never });
+    expect(() => door().add(salted)).toThrow('cacheSalt is 5: give a string');
   });
 
   it('is not one that just fits', async () => {
