@@ -2,7 +2,7 @@
 import { unmeasured } from '../config/arithmetic.ts';
 import { usesStore } from '../config/connectors.ts';
 import type { EngineCoreConfig } from '../config/engine.ts';
-import type { Mode } from '../config/modes.ts';
+import { MODES, type Mode } from '../config/modes.ts';
 import { ConfigError } from '../errors.ts';
 import type { EngineStart } from '../host/engine-api.ts';
 import type { KernelSet } from '../model/pass-kernels.ts';
@@ -139,6 +139,10 @@ export function changed(
   change: PolicyChange,
 ): ClusterOptions {
   const { nixl } = options.connector;
+  const { mode = options.mode } = change;
+  // A program without types would measure another mode than it names.
+  if (!MODES.includes(mode))
+    throw new ConfigError(`there is no mode '${mode}': wanted one of ${MODES.join(', ')}`);
   const pool = (role: EngineRole, blocks: number): number => {
     const room = atStart[role].numBlocks;
     if (Number.isInteger(blocks) && blocks >= 2 && blocks <= room) return blocks;
@@ -152,7 +156,7 @@ export function changed(
     );
   return {
     ...options,
-    mode: change.mode ?? options.mode,
+    mode,
     link: change.link === undefined ? options.link : change.link,
     handover: change.handover ?? options.handover,
     ...(change.allFullKv === undefined ? {} : { allFullKv: change.allFullKv }),

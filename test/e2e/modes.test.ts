@@ -114,6 +114,7 @@ describe('a conversation in the three modes', () => {
     await turn2({ prefillBlocks: 8, decodeBlocks: 8 });
     expect((await cluster.stats()).map(({ numBlocks }) => numBlocks)).toEqual([8, 8]);
     await expect(cluster.configure({ prefillBlocks: 129 })).rejects.toThrow('was started with 128 KV blocks');
+    await expect(cluster.setMode('both' as never)).rejects.toThrow("there is no mode 'both'");
     expect(new Set(seen.map((tokens) => tokens.join())).size).toBe(1);
   });
 
