@@ -79,6 +79,7 @@ export class EngineCluster extends ShownCluster implements Cluster {
       joins: (engine, spec, replaced) => this.#joins(engine, spec, replaced),
       tell: (notice) => this.#memberNotice(notice),
       newId: unguessable,
+      onMove: ({ id }, requestId) => tell({ kind: 'moves', conversationId: id, requestId }),
     });
     this.#info = info;
     this.#routings = new Routings(pool, this.watches, policy, options);

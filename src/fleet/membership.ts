@@ -42,6 +42,8 @@ export interface MembershipDeps<E extends Member = ThreadEngine> {
   newId: (name: string) => string;
   /** What a leaving engine held for a next turn is lost. */
   onLost?: (conversation: Conversation, tokens: number) => void;
+  /** Another one takes it over, by this request. */
+  onMove?: (conversation: Conversation, requestId: string) => void;
 }
 
 export class Membership<E extends Member = ThreadEngine> {
@@ -123,7 +125,7 @@ export class Membership<E extends Member = ThreadEngine> {
   }
 
   async #leave(name: string, rule: DrainRule): Promise<Left> {
-    const { pool, clock, conversations, turns, clientOf, tell, newId, onLost } = this.#deps;
+    const { pool, clock, conversations, turns, clientOf, tell, newId, onLost, onMove } = this.#deps;
     // One that is just being replaced is left to its successor: that one leaves then.
     const engine = await this.inTurn(async () => {
       const found = pool.all.find((each) => each.name === name)!;
@@ -138,7 +140,8 @@ export class Membership<E extends Member = ThreadEngine> {
     };
     const remaining = () => engine.remaining();
     const leaving = { client: clientOf(engine), remaining };
-    const deps = { clock, conversations, turns, heir, newId, ...(onLost ? { onLost } : {}) };
+    const told = { ...(onLost ? { onLost } : {}), ...(onMove ? { onMove } : {}) };
+    const deps = { clock, conversations, turns, heir, newId, ...told };
     const report = await drained(leaving, rule, deps);
     await this.inTurn(() => pool.remove(engine));
     this.#leaving.delete(engine);

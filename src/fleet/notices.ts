@@ -23,6 +23,8 @@ export type ClusterNotice =
   | ({ kind: 'turn' } & TurnNotice)
   | { kind: 'turn ended'; result: TurnResult }
   | ({ kind: 'request' } & RequestNotice)
+  /** A request by which an engine takes over what a leaving one holds for the conversation's next turn. */
+  | { kind: 'moves'; conversationId: string; requestId: string }
   | ({ kind: 'engine'; event: EngineEvent } & OfEngine)
   /** `replaces`: whose place it takes; null for one of the first. */
   | ({ kind: 'alive'; replaces: string | null } & OfEngine)

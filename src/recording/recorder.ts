@@ -171,6 +171,12 @@ export class Recorder {
       case 'request':
         this.#views.requestStarted(notice.requestId, notice);
         break;
+      case 'moves': {
+        // What it has then is what the last turn left.
+        const turnId = this.#turnOf.get(notice.conversationId)?.turnId ?? '';
+        this.#views.requestStarted(notice.requestId, { turnId, side: 'decode' });
+        break;
+      }
       case 'alive': {
         const { engineId, role } = notice;
         this.#blocks.startedAnew(engineId);

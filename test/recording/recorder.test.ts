@@ -128,6 +128,23 @@ it('knows by notice whose request filled a block or reads one, whatever it is ca
   expect(of('transfer_started').at(-1)).toMatchObject({ side: 'decode' });
 });
 
+it("knows what another engine took over for a conversation's next turn: what its last turn left", async () => {
+  const { recorder, of, tell, cluster } = recorded();
+  cluster.generate = async function* () {
+    tell(turn('t'));
+    yield { index: 0, tokenId: 9, text: 'so', logitsDigest: '', atMs: 0, final: null } as GeneratedToken;
+  };
+  const request = { conversationId: 'c', promptTokenIds: [7, 8] } as GenerateRequest;
+  for await (const _ of recorder.generate(request, { question: 'why?', edited: false }));
+  tell({ kind: 'moves', requestId: 'of nobody', conversationId: 'another' });
+  tell({ kind: 'moves', requestId: 'r1', conversationId: 'c' });
+  await recorder.poll();
+  expect(of('blocks').at(-2)).toMatchObject({
+    engineId: 'x',
+    changed: [{ id: 3, conversation: 'c', turn: 1, text: '7 8' }],
+  });
+});
+
 it('tells all of an engine again that took the place of one', async () => {
   const { recorder, of, tell } = recorded();
   await recorder.poll();

@@ -39,6 +39,8 @@ export interface DrainDeps {
   newId: (name: string) => string;
   /** What it held for the conversation's next turn is lost. */
   onLost?: (conversation: Conversation, tokens: number) => void;
+  /** The heir is about to get this request, which takes it over. */
+  onMove?: (conversation: Conversation, requestId: string) => void;
 }
 
 export interface DrainReport {
@@ -104,13 +106,14 @@ async function drain(
 /** False: it is lost, and nobody holds it any more. A turn that comes meanwhile waits for the outcome. */
 async function takenOver(
   conversation: Conversation,
-  { clock, conversations, heir, newId }: DrainDeps,
+  { clock, conversations, heir, newId, onMove }: DrainDeps,
   signal: AbortSignal,
 ): Promise<boolean> {
   const to = heir();
   if (!to) return false;
   return conversations.move(conversation, async (held) => {
     const requestId = newId(`${conversation.id}-moves`);
+    onMove?.(conversation, requestId);
     const taken = await migrate(held, to, conversation.cacheSalt, requestId, clock, signal);
     // The reader told its holder, if that went well.
     release(held);

@@ -30,24 +30,35 @@ function world(drain: Drain, holdsMs = 1000) {
   };
   holds('a', 5);
   holds('b', 7);
+  const moves: string[] = [];
   const start = () =>
     drained(
       { client, remaining: async () => left },
       { drain, holdsMs },
-      { clock, conversations, turns, heir: () => (heir.ended ? null : heir), newId: (name) => `${name}!` },
+      {
+        ...{
+          clock,
+          conversations,
+          turns,
+          heir: () => (heir.ended ? null : heir),
+          newId: (name) => `${name}!`,
+        },
+        onMove: ({ id }, requestId) => moves.push(`${id} by ${requestId}`),
+      },
     );
   const pass = async (ms: number): Promise<void> => {
     for (const end = clock.now() + ms; clock.now() < end; clock.advance(20)) await settled();
     await settled();
   };
-  return { clock, client, heir, conversations, turns, left, holds, start, pass };
+  return { clock, client, heir, conversations, turns, left, holds, moves, start, pass };
 }
 
 const none = { holds: 0, tokens: 0 };
 
 it('migrate: another D holds the same tokens for the same conversations, and the first holds nothing', async () => {
-  const { client, heir, conversations, start } = world('migrate');
+  const { client, heir, conversations, moves, start } = world('migrate');
   const report = await start();
+  expect(moves).toEqual(heir.requests.map(({ requestId }, i) => `${'ab'[i]} by ${requestId}`));
   expect(report).toEqual({ ms: 0, migrated: { holds: 2, tokens: 12 }, lost: none });
   expect(heir.requests.map(({ promptTokenIds }) => promptTokenIds.length)).toEqual([5, 7]);
   expect(heir.requests[0]!.sampling).toMatchObject({ maxTokens: 1 });
