@@ -99,7 +99,7 @@ async function readDrop(data: DataTransfer): Promise<{ name: string; files: File
   const loose = [...data.files];
   const entries = [...data.items].map((item) => item.webkitGetAsEntry());
   const directory = entries.find((entry): entry is FileSystemDirectoryEntry => entry?.isDirectory ?? false);
-  if (!directory) return { name: 'the dropped files', files: loose };
+  if (!directory) return { name: 'what was dropped', files: loose };
   const files: File[] = [];
   const reader = directory.createReader();
   for (;;) {
