@@ -3,6 +3,7 @@ import { ConfigError, KvferryError, messageOf } from '../errors.ts';
 import { type CommandSpec, type Parsed, parseArguments } from './arguments.ts';
 import { type CliDeps, type CommandContext, EXIT, type ExitCode } from './deps.ts';
 import { Interrupted } from './interrupted.ts';
+import { keepInputs } from './outputs.ts';
 import { printable, printableOutput } from './printable.ts';
 import { readSettings } from './settings.ts';
 import { unusualOptions } from './unused.ts';
@@ -84,6 +85,7 @@ async function dispatch(parsed: Parsed, context: CommandContext): Promise<ExitCo
   const { spec, args, settings, configFile } = parsed;
   const { config, lists } = await readSettings(settings, configFile, deps, spec);
   // Found out before the work, not after it.
+  await keepInputs(config, deps, [configFile]);
   if (typeof config.json === 'string') await deps.checkWritable(config.json);
   const given = unusualOptions(Object.keys(settings), config);
   return spec.run(config, context, { args, lists, given });

@@ -46,3 +46,31 @@ export async function checkFiles(
     if (option !== '--json') await deps.checkWritable(file);
   }
 }
+
+/**
+ * What is read would be gone once something else is written over it. A baseline may: the next run then goes by this one.
+ * `read`: what an argument or --config names. Throws ConfigError.
+ */
+export async function keepInputs(
+  config: RunConfig,
+  deps: Pick<CliDeps, 'plainFileId'>,
+  read: readonly (string | null | undefined)[],
+): Promise<void> {
+  const { inputFile, conversation, trace, costs, fromReport, costProfile, against } = config;
+  // Names of what the program brings along.
+  const own = [conversation === 'shipped' ? null : conversation, /[./\\]/.test(costs) ? costs : null];
+  const inputs = new Map<string, string>();
+  for (const file of [...read, ...own, inputFile, trace, fromReport, costProfile, against]) {
+    const id = typeof file === 'string' ? await deps.plainFileId(file) : null;
+    if (id !== null) inputs.set(id, file!);
+  }
+  for (const key of FILES) {
+    const file = config[key];
+    const id = typeof file === 'string' && inputs.size > 0 ? await deps.plainFileId(file) : null;
+    const input = id === null ? undefined : inputs.get(id);
+    if (input !== undefined)
+      throw new ConfigError(
+        `${optionName(key)} would be written over ${input}, which is read: name another file`,
+      );
+  }
+}

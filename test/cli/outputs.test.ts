@@ -145,6 +145,38 @@ describe('kvferry report', () => {
   });
 });
 
+describe('what is read', () => {
+  const files = { 'w.json': '{}', 't.jsonl': '{}', 'mine.json': '{}', 'all.json': '{}' };
+  test.each([
+    ['simulate w.json --json ./w.json', '--json would be written over w.json, which is read'],
+    ['bench w.json --html w.json', '--html would be written over w.json'],
+    ['simulate --trace t.jsonl --markdown t.jsonl', '--markdown would be written over t.jsonl'],
+    ['replay t.jsonl --json t.jsonl', '--json would be written over t.jsonl'],
+    ['trace info t.jsonl --json t.jsonl', '--json would be written over t.jsonl'],
+    ['simulate --costs ./mine.json --json mine.json', '--json would be written over ./mine.json'],
+    ['run --config all.json --json all.json', '--json would be written over all.json'],
+    ['run --conversation w.json --record w.json', '--record would be written over w.json'],
+  ])('%s: is not written over', async (argv, said) => {
+    const world = fakeWorld({}, files);
+    expect(await main(argv.split(' '), world.deps)).toBe(2);
+    expect(world.err()).toContain(said);
+    expect(Object.fromEntries(world.files)).toEqual(files);
+  });
+
+  test('nor is what is written first by what is written then', async () => {
+    const world = fakeWorld({}, files);
+    expect(await main('trace convert t.jsonl out.jsonl --json ./out.jsonl'.split(' '), world.deps)).toBe(2);
+    expect(world.err()).toContain('--json and OUT both write out.jsonl');
+  });
+
+  test('a baseline may be: the next run goes by this one', async () => {
+    const world = fakeWorld({}, { 'before.json': await saved() });
+    const argv = [...RUN, '--baseline', 'before.json', '--json', 'before.json'];
+    expect(await main(argv, world.deps)).toBe(0);
+    expect(world.files.get('before.json')).toContain('"baseline"');
+  });
+});
+
 test.each([
   ['run', RUN],
   ['sweep', ['sweep', '--model', 'nano', '--context', '16,32', '--rounds', '1']],

@@ -10,6 +10,7 @@ import type { Asked, CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { plural } from '../format.ts';
 import { textOutput, writeJson } from '../json-option.ts';
+import { checkFiles, keepInputs } from '../outputs.ts';
 import { printer } from '../table.ts';
 import { type Given, openNamedTrace } from '../trace/open.ts';
 import { lengthTable, traceSentences } from '../trace/table.ts';
@@ -40,6 +41,7 @@ async function trace(config: RunConfig, context: CommandContext, { args, given }
   if (what !== 'info' && what !== 'convert') throw new ConfigError(`there is no 'trace ${what}': ${wanted}`);
   if (file === undefined) throw new ConfigError(`no trace is named: wanted kvferry trace ${what} FILE`);
   const named = { ...config, trace: file };
+  await keepInputs(named, context.deps, []);
   if (what === 'info') {
     if (out !== undefined) throw new ConfigError(`trace info writes no file: leave '${out}' out`);
     refuseUnused(given, [
@@ -84,7 +86,7 @@ async function convert(
   { deps, signal }: CommandContext,
   given: Given,
 ): Promise<ExitCode> {
-  await deps.checkWritable(out);
+  await checkFiles(config, deps, { OUT: out });
   const { requests, scale, bad, source } = await openNamedTrace(config, deps, given);
   const maker = new TurnMaker({ scale, maxModelLen: null, bad });
   const writer = new MooncakeWriter(scale);
