@@ -58,7 +58,9 @@ export async function main(argv: readonly string[], world: CliDeps): Promise<Exi
   }
 }
 
-async function parse(argv: readonly string[]): Promise<Parsed> {
+async function parse(given: readonly string[]): Promise<Parsed> {
+  // As other programs have it; no command of ours is called so.
+  const argv = given[0] === 'help' ? [...given.slice(1), '--help'] : given;
   const [word = ''] = argv;
   if (Object.hasOwn(commands, word)) {
     const spec = await commands[word]!();

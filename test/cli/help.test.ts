@@ -25,6 +25,12 @@ describe('help', () => {
     expect(specs.size).toBeGreaterThan(10);
   });
 
+  test.each([[[]], [['simulate']]])('is also asked for as a command: help %j', async (words) => {
+    const world = fakeWorld();
+    expect(await main(['help', ...words], world.deps)).toBe(0);
+    expect(world.out()).toBe(await help(...words));
+  });
+
   test('fits 80 columns, whole and of every command, and has each section once', async () => {
     expect(widest(await help())).toBeLessThanOrEqual(WIDTH);
     for (const name of specs.keys()) {
