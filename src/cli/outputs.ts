@@ -5,6 +5,7 @@
  */
 import path from 'node:path';
 import { optionName, type RunConfig } from '../config/run.ts';
+import { isCostsFile } from '../config/simulate-schema.ts';
 import { ConfigError } from '../errors.ts';
 import type { ReportKind } from '../measure/report-head.ts';
 import type { CliDeps } from './deps.ts';
@@ -58,7 +59,7 @@ export async function keepInputs(
 ): Promise<void> {
   const { inputFile, conversation, trace, costs, fromReport, costProfile, against } = config;
   // Names of what the program brings along.
-  const own = [conversation === 'shipped' ? null : conversation, /[./\\]/.test(costs) ? costs : null];
+  const own = [conversation === 'shipped' ? null : conversation, isCostsFile(costs) ? costs : null];
   const inputs = new Map<string, string>();
   for (const file of [...read, ...own, inputFile, trace, fromReport, costProfile, against]) {
     const id = typeof file === 'string' ? await deps.plainFileId(file) : null;

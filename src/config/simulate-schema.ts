@@ -57,3 +57,6 @@ export const simulation = {
     value: null,
   }),
 };
+
+/** Whether --costs names a file, and not what the program brings along. */
+export const isCostsFile = (costs: string): boolean => /[./\\]/.test(costs);

@@ -64,7 +64,7 @@ export function fakeWorld(troubles: FakeTroubles = {}, files: Record<string, str
       if (content === undefined) throw new ConfigError(`cannot read ${path}: there is no such file`);
       for (let at = 0; at < content.length; at += 100) yield content.slice(at, at + 100);
     },
-    plainFileId: async (path) => (store.has(normalize(path)) ? normalize(path) : null),
+    plainFileId: async (path) => (store.has(path) || store.has(normalize(path)) ? normalize(path) : null),
     async checkWritable(path) {
       if (path.startsWith('/read-only/'))
         throw new ConfigError(`cannot write ${path}: it is read-only; give another path`);

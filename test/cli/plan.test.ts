@@ -137,6 +137,23 @@ describe('kvferry plan', () => {
     },
   );
 
+  it('what can be read once only is read once, by one job; of several it is said before any starts', async () => {
+    const argv = `plan ${small} --slo-ttft 300ms --rate 12`.split(' ');
+    const pipe = (read: Set<string>, deps: CliDeps): CliDeps => ({
+      ...deps,
+      plainFileId: async () => null,
+      async readTextFile(file) {
+        if (read.has(file)) return '';
+        read.add(file);
+        return deps.readTextFile(file);
+      },
+    });
+    const [one, two] = [fakeWorld({}, FILES), fakeWorld({}, FILES)];
+    expect(await main([...argv, '--jobs', '1'], pipe(new Set(), one.deps))).toBe(0);
+    expect(await main([...argv, '--jobs', '2'], pipe(new Set(), two.deps))).toBe(2);
+    expect(two.err()).toContain('w.json is no plain file, and each thread reads it: give --jobs 1');
+  });
+
   it('sizes of a store are tried side by side, and the commands have the chosen one', async () => {
     // Turns that go on: what P does not find, it computes, and it keeps nothing itself.
     const turns = JSON.stringify(

@@ -70,12 +70,21 @@ async function conversations(
   deps: CliDeps,
 ): Promise<PlanWorkload> {
   const vocabulary = await deps.backend.tokenizer(config.model);
-  const few = await loadWorkload(config, deps, vocabulary, false);
+  // Of a pipe there is nothing to read a second time.
+  const texts = new Map<string, Promise<string>>();
+  const files = {
+    readTextFile(file: string): Promise<string> {
+      const text = texts.get(file) ?? deps.readTextFile(file);
+      texts.set(file, text);
+      return text;
+    },
+  };
+  const few = await loadWorkload(config, files, vocabulary, false);
   const turns = few.conversations.reduce((sum, each) => sum + each.turns.length, 0);
   const sample = sampleOf(config, promptTokens(few.conversations) / turns);
   const needed = ((1 + MOST_WARM_UPS) * sample * few.conversations.length) / turns;
   const arrivals = Math.max(few.conversations.length, Math.ceil(needed));
-  const drawn = await loadWorkload({ ...config, arrivals }, deps, vocabulary, false);
+  const drawn = await loadWorkload({ ...config, arrivals }, files, vocabulary, false);
   const workload = { ...drawn, conversations: drawn.conversations.map((each) => asTokens(each, vocabulary)) };
   // How often they come is the plan's to say: here only that they come by themselves.
   const open = { ...config, arrivalRate: 1, arrivals };

@@ -3,6 +3,7 @@ import { scaleDivisor } from '../../config/bench-schema.ts';
 import type { KvCacheSpec } from '../../config/engine.ts';
 import { didYouMean } from '../../config/fields.ts';
 import { type RunConfig, switchName } from '../../config/run.ts';
+import { isCostsFile } from '../../config/simulate-schema.ts';
 import { ConfigError } from '../../errors.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';
 import { countEngines } from '../../fleet/options.ts';
@@ -59,7 +60,7 @@ export async function readCosts(
 async function costsOf(name: string, deps: Pick<CliDeps, 'readTextFile'>): Promise<SimulationCosts> {
   const named = NAMED_COSTS[name];
   if (named) return named;
-  if (!/[./\\]/.test(name)) {
+  if (!isCostsFile(name)) {
     const names = Object.keys(NAMED_COSTS);
     throw new ConfigError(
       `there are no costs '${name}'${didYouMean(name, names)}: wanted ${names.join(', ')}, or a file of costs`,
