@@ -99,12 +99,14 @@ export class Membership<E extends Member = ThreadEngine> {
     }
   }
 
-  /** Puts engines in the places of those that ended, and are not on their way out; returns how many. */
+  /** Puts engines in the places of those that ended, and are not on their way out; returns how many. Once all was closed, none. */
   async revive(): Promise<number> {
     const { pool, options, tell } = this.#deps;
     try {
       const stays = (engine: E) => !this.#leaving.has(engine);
-      return await this.inTurn(() => pool.replaceDead(options().mode, this.#deps.joins, stays));
+      return await this.inTurn(async () =>
+        this.#closed ? 0 : pool.replaceDead(options().mode, this.#deps.joins, stays),
+      );
     } finally {
       tell({ kind: 'revived' });
     }

@@ -254,7 +254,7 @@ export interface Cluster {
   onNotice(listener: (notice: ClusterNotice) => void): () => void;
   /** Throws InternalError when an engine's bookkeeping does not add up. */
   checkIntegrity(): Promise<void>;
-  /** Builds engines that ended anew, with empty caches; returns how many. */
+  /** Builds engines that ended anew, with empty caches; returns how many. After close() none, whoever asks. */
   revive(): Promise<number>;
   /**
    * So many engines from now on, while turns go on: a new one gets turns once it is warm; a leaving one gets no more, ends

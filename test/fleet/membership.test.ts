@@ -200,3 +200,14 @@ test('closed while an engine is being started: it ends too, and none is started 
   expect(threads).toHaveLength(4);
   expect(running()).toEqual([]);
 });
+
+test('closed: no engine is put in the place of those that ended by it', async () => {
+  const { members, threads, running } = await world();
+  const closing = members.close();
+  const revived = [members.revive()];
+  await closing;
+  revived.push(members.revive());
+  expect(await Promise.all(revived)).toEqual([0, 0]);
+  expect(threads).toHaveLength(3);
+  expect(running()).toEqual([]);
+});
