@@ -28,5 +28,9 @@ function timeOf(text: string): number | null {
   const found = TIMESTAMP.exec(text);
   if (!found) return null;
   const [year, month, day, hour, minute, second] = found.slice(1, 7).map(Number);
-  return Date.UTC(year!, month! - 1, day, hour, minute, second) + 1000 * Number(found[7] ?? 0);
+  const ms = Date.UTC(year!, month! - 1, day, hour, minute, second);
+  // A 13th month is taken for one of the next year: days that stand before their month would be other days.
+  const [date, time] = [found.slice(1, 4).join('-'), found.slice(4, 7).join(':')];
+  if (!new Date(ms).toISOString().startsWith(`${date}T${time}`)) return null;
+  return ms + 1000 * Number(found[7] ?? 0);
 }

@@ -54,6 +54,8 @@ export function parseObject<S extends z.ZodType>(
   } catch (error) {
     return { bad: `it is no JSON (${messageOf(error)})` };
   }
+  if (typeof json !== 'object' || json === null || Array.isArray(json))
+    return { bad: `it is ${shown(json)}: wanted an object, a request a line` };
   const result = schema.safeParse(json);
   if (result.success) return { value: result.data };
   const { path, message } = result.error.issues[0]!;
