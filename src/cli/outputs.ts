@@ -29,6 +29,12 @@ export async function prepareOutputs(
   return { finish: async (report) => (prepared ?? (await judge())).finish(report) };
 }
 
+/** Each by its option, or by what it is. */
+const outputsOf = (config: RunConfig, named: Readonly<Record<string, string>>) => [
+  ...FILES.map((key) => [optionName(key), config[key]] as const),
+  ...Object.entries(named),
+];
+
 /** Two outputs to one file would lose the first. `named`: what an argument names, and what it is. Throws ConfigError. */
 export async function checkFiles(
   config: RunConfig,
@@ -36,8 +42,7 @@ export async function checkFiles(
   named: Readonly<Record<string, string>> = {},
 ): Promise<void> {
   const taken = new Map<string, string>();
-  const outputs = FILES.map((key) => [optionName(key), config[key]] as const);
-  for (const [option, file] of [...outputs, ...Object.entries(named)]) {
+  for (const [option, file] of outputsOf(config, named)) {
     if (typeof file !== 'string') continue;
     const place = path.resolve(file);
     const other = taken.get(place);
@@ -50,12 +55,13 @@ export async function checkFiles(
 
 /**
  * What is read would be gone once something else is written over it. A baseline may: the next run then goes by this one.
- * `read`: what an argument or --config names. Throws ConfigError.
+ * `read`: what an argument or --config names; `named`: as for checkFiles. Throws ConfigError.
  */
 export async function keepInputs(
   config: RunConfig,
   deps: Pick<CliDeps, 'plainFileId'>,
   read: readonly (string | null | undefined)[],
+  named: Readonly<Record<string, string>> = {},
 ): Promise<void> {
   const { inputFile, conversation, trace, costs, fromReport, costProfile, against } = config;
   // Names of what the program brings along.
@@ -65,13 +71,10 @@ export async function keepInputs(
     const id = typeof file === 'string' ? await deps.plainFileId(file) : null;
     if (id !== null) inputs.set(id, file!);
   }
-  for (const key of FILES) {
-    const file = config[key];
+  for (const [option, file] of outputsOf(config, named)) {
     const id = typeof file === 'string' && inputs.size > 0 ? await deps.plainFileId(file) : null;
     const input = id === null ? undefined : inputs.get(id);
     if (input !== undefined)
-      throw new ConfigError(
-        `${optionName(key)} would be written over ${input}, which is read: name another file`,
-      );
+      throw new ConfigError(`${option} would be written over ${input}, which is read: name another file`);
   }
 }

@@ -155,6 +155,8 @@ describe('what is read', () => {
     ['trace info t.jsonl --json t.jsonl', '--json would be written over t.jsonl'],
     ['simulate --costs ./mine.json --json mine.json', '--json would be written over ./mine.json'],
     ['run --config all.json --json all.json', '--json would be written over all.json'],
+    ['report all.json --html all.json', '--html would be written over all.json'],
+    ['calibrate all.json --from-report ./all.json', 'the profile would be written over ./all.json'],
     ['run --conversation w.json --record w.json', '--record would be written over w.json'],
   ])('%s: is not written over', async (argv, said) => {
     const world = fakeWorld({}, files);

@@ -19,7 +19,7 @@ import { type CommandContext, EXIT, type ExitCode, type Output } from '../deps.t
 import { commandLines, formatSeconds, plural } from '../format.ts';
 import { tellingWhatIsLost } from '../interrupted.ts';
 import { textOutput, writeJson } from '../json-option.ts';
-import { checkFiles } from '../outputs.ts';
+import { checkFiles, keepInputs } from '../outputs.ts';
 import { writePages } from '../pages.ts';
 import { createProgress, type Progress } from '../progress.ts';
 import { printFitted } from '../simulate/fitted.ts';
@@ -73,7 +73,9 @@ async function calibrateCommand(
 ): Promise<ExitCode> {
   refuseUnused(asked, unusedByCalibrate(config));
   const [file] = args;
-  await checkFiles(config, deps, file === undefined ? {} : { 'the profile': file });
+  const named: Record<string, string> = file === undefined ? {} : { 'the profile': file };
+  await checkFiles(config, deps, named);
+  await keepInputs(config, deps, [], named);
   if (config.fromReport !== null) return fromReport(config.fromReport, file, config, deps);
   const architecture = await deps.backend.architecture(config.model);
   const adapter = await deps.backend.useAdapter(config.adapter);

@@ -9,7 +9,7 @@ import type { Asked, CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
 import { WIDTH, wrap } from '../format.ts';
 import { textOutput } from '../json-option.ts';
-import { prepareOutputs } from '../outputs.ts';
+import { keepInputs, prepareOutputs } from '../outputs.ts';
 
 export const reportSpec: CommandSpec = {
   usage: 'report <file>',
@@ -31,6 +31,7 @@ async function reportCommand(
   const [file] = args;
   if (file === undefined)
     throw new ConfigError('no report is named: wanted kvferry report FILE, a file that --json wrote');
+  await keepInputs(config, deps, [file]);
   const report = parseReport(await deps.readTextFile(file), file);
   const outputs = await prepareOutputs(config, report.kind, modelOf(report), deps);
   const checks = checksOf(report, []);
