@@ -139,5 +139,10 @@ it.runIf(process.platform === 'linux')(
     const { useAdapter } = await import('../../src/platform/node/adapters.ts');
     expect(await useAdapter('auto')).toEqual(own);
     expect(process.env.VK_DRIVER_FILES).toBe('/opt/mesa/lvp_icd.json');
+    for (const same of ['auto', 'lavapipe', 'Mesa 26']) expect(await useAdapter(same)).toEqual(own);
+    for (const another of ['swiftshader', 'gpu', 'nvidia'])
+      await expect(useAdapter(another)).rejects.toThrow(
+        `this process has lavapipe (Mesa 26.0.0), and a driver is chosen for good: start another process for the adapter ${another}`,
+      );
   },
 );

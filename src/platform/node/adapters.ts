@@ -81,16 +81,24 @@ export async function probeAll(): Promise<ProbeResult[]> {
 }
 
 let chosen: ProbedAdapter | null = null;
+/** By which word. */
+let chosenAs: string | null = null;
 
 /** What useAdapter chose for this process; null before. */
 export const adapterInUse = (): ProbedAdapter | null => chosen;
 
 /**
  * Chooses the adapter for this process and sets it up: 'auto' takes a real GPU, else a lavapipe that Dawn accepts, else
- * SwiftShader. Any other word is part of an adapter's name. Throws AdapterError that says what was found.
+ * SwiftShader. Any other word is part of an adapter's name. Throws AdapterError that says what was found, and for another
+ * one than the process has.
  */
 export async function useAdapter(choice: string): Promise<ProbedAdapter> {
-  if (chosen) return chosen;
+  if (chosen) {
+    if (choice === chosenAs || isMeantBy(choice, chosen)) return chosen;
+    throw new AdapterError(
+      `this process has ${chosen.name}, and a driver is chosen for good: start another process for the adapter ${choice}, or ask for auto`,
+    );
+  }
   const result = await choose(choice);
   if (!result.adapter) throw new AdapterError(explain(choice, result.error));
   if (choice !== 'auto' && !['gpu', 'lavapipe', 'swiftshader'].includes(choice)) {
@@ -98,7 +106,15 @@ export async function useAdapter(choice: string): Promise<ProbedAdapter> {
   }
   await selectDriver(result.driver);
   chosen = result.adapter;
+  chosenAs = choice;
   return chosen;
+}
+
+/** Nothing is probed: in this process its driver alone would be found. */
+function isMeantBy(choice: string, { name, software }: ProbedAdapter): boolean {
+  if (choice === 'auto') return true;
+  if (choice === 'gpu') return !software;
+  return name.toLowerCase().includes(choice.toLowerCase());
 }
 
 async function choose(choice: string): Promise<ProbeResult> {
