@@ -163,3 +163,30 @@ export function parseJson(text: string, file: string, wanted: string): unknown {
     throw new ConfigError(`${file} is no JSON (${messageOf(error)}): ${wanted}`, { cause: error });
   }
 }
+
+/** The "wanted" half where a schema has no words of its own, as those of vLLM's JSON and of policies' parameters have not. */
+export function wantedBy(issue: z.core.$ZodIssue): string {
+  if (!/^(Too|Invalid)/.test(issue.message)) return issue.message;
+  switch (issue.code) {
+    case 'invalid_value':
+      return `wanted one of ${issue.values.join(', ')}`;
+    case 'too_small':
+      return `wanted ${issue.inclusive ? `${issue.minimum} or more` : `above ${issue.minimum}`}`;
+    case 'too_big':
+      return `wanted ${issue.inclusive ? `${issue.maximum} or less` : `below ${issue.maximum}`}`;
+    case 'invalid_type':
+      return `wanted ${TYPES[issue.expected] ?? issue.expected}`;
+    default:
+      return issue.message;
+  }
+}
+
+const TYPES: Readonly<Record<string, string>> = {
+  int: 'a whole number',
+  number: 'a number',
+  string: 'a text',
+  boolean: 'true or false',
+  object: 'an object',
+  record: 'an object',
+  array: 'a list',
+};

@@ -5,7 +5,7 @@
 import type { z } from 'zod';
 import { ConfigError } from '../errors.ts';
 import { parsedJson } from './cluster-schema.ts';
-import { didYouMean, nearest } from './fields.ts';
+import { didYouMean, nearest, wantedBy } from './fields.ts';
 import { fleetFields } from './fleet-schema.ts';
 import type { NixlExtra } from './kv-connectors.ts';
 import { extraKeysOf, kvTransferConfigSchema, namedConnectors } from './kv-transfer.ts';
@@ -226,10 +226,6 @@ function sentence(
   if (key === 'fleet' && inside) return `${inside} in ${name} is ${found}: wanted ${issue.message}`;
   return `${name} is ${found}: wanted ${issue.message}${key === null ? '' : leaveOut(key, fallbacks)}`;
 }
-
-/** Inside vLLM's JSON, whose schema has no words of its own for names. */
-const wantedBy = (issue: Issue): string =>
-  issue.code === 'invalid_value' ? `wanted one of ${issue.values.join(', ')}` : issue.message;
 
 /** A setting may be given as JSON text: what is inside is looked up there. */
 const child = (value: unknown, key: PropertyKey): unknown => {

@@ -1,7 +1,7 @@
 /** Every autoscaler by its name, and what a user's choice makes of them. */
 import { z } from 'zod';
 import type { AutoscalerName } from '../../config/autoscale.ts';
-import { didYouMean } from '../../config/fields.ts';
+import { didYouMean, wantedBy } from '../../config/fields.ts';
 import { ConfigError } from '../../errors.ts';
 import type { EngineRole } from '../engine-client.ts';
 import { AibrixApa, AibrixKpa, apaSchema, kpaSchema } from './aibrix.ts';
@@ -116,5 +116,5 @@ function parsed<Schema extends z.ZodType>(name: string, schema: Schema, given: u
     (value, key) => (value as Record<PropertyKey, unknown>)?.[key],
     given,
   );
-  throw new ConfigError(`${where} is ${JSON.stringify(found) ?? 'not given'}: ${issue.message}`);
+  throw new ConfigError(`${where} is ${JSON.stringify(found) ?? 'not given'}: ${wantedBy(issue)}`);
 }

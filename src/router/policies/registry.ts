@@ -1,8 +1,8 @@
 /** Every routing policy by its name (src/config/routing.ts), and what a user's choice makes of them. */
 import { ZodError } from 'zod';
-import { didYouMean } from '../../config/fields.ts';
+import { didYouMean, wantedBy } from '../../config/fields.ts';
 import { ROUTING_NAMES, type RoutingChoice, type RoutingName, routingParts } from '../../config/routing.ts';
-import { ConfigError } from '../../errors.ts';
+import { ConfigError, messageOf } from '../../errors.ts';
 import type { RoutingPolicy } from '../plan.ts';
 import { aibrixPd } from './aibrix-pd/aibrix-pd.ts';
 import type { PolicyDefinition, RoutingDeps } from './definition.ts';
@@ -80,7 +80,7 @@ function create(
       );
     }
     throw new ConfigError(
-      `--routing-config: ${[name, ...(issue?.path ?? [])].join('.')} is not what it takes: ${issue?.message}`,
+      `--routing-config: ${[name, ...(issue?.path ?? [])].join('.')} is not what it takes: ${issue ? wantedBy(issue) : messageOf(error)}`,
     );
   }
 }

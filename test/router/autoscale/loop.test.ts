@@ -120,8 +120,12 @@ describe('bounds', () => {
       { parameters: { prefill: { metric: 'speed' } } },
       '--autoscale aibrix-apa, prefill, metric is "speed": wanted one of waiting, running',
     ],
-    [{ parameters: { decode: { target: -1 } } }, '--autoscale aibrix-apa, decode, target is -1: '],
-    [{ parameters: { decode: 3 } }, '--autoscale aibrix-apa, decode is 3: '],
+    [
+      { parameters: { decode: { target: -1 } } },
+      '--autoscale aibrix-apa, decode, target is -1: wanted above 0',
+    ],
+    [{ parameters: { decode: { maxEngines: 1.5 } } }, 'decode, maxEngines is 1.5: wanted a whole number'],
+    [{ parameters: { decode: 3 } }, '--autoscale aibrix-apa, decode is 3: wanted an object'],
     [
       { name: 'dynamo-sla' as const },
       '--autoscale dynamo-sla, prefillProfile is not given: wanted what one engine does, in --autoscale-config, such as [{"inputTokens":',

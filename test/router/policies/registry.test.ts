@@ -44,8 +44,9 @@ describe('what is refused', () => {
     expect(refusal('random', { 'prefix-cache': { imbalanc: 3 } })).toContain('(did you mean imbalance?)');
     expect(refusal('random', { 'prefix-cach': {} })).toContain('(did you mean prefix-cache?)');
     expect(refusal('prefix-cache', { 'prefix-cache': { imbalance: 'much' } })).toContain(
-      'prefix-cache.imbalance is not what it takes',
+      'prefix-cache.imbalance is not what it takes: wanted a number',
     );
+    expect(refusal('prefix-cache', { 'prefix-cache': { imbalance: -1 } })).toContain('wanted 0 or more');
   });
 
   test.each([
