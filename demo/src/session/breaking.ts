@@ -1,5 +1,6 @@
 /** What is done to the engines on purpose: emptied, their holds ended, killed, and built anew. */
 import { messageOf } from '../../../src/errors.ts';
+import { systemClock } from '../../../src/platform/clock.ts';
 import type { Engines } from './engines.ts';
 import type { Role } from './types.ts';
 import type { Workbench } from './workbench.ts';
@@ -39,6 +40,7 @@ export class Breaking {
     const drawn = this.#bench.state.drawn[role].peek();
     if (!drawn) return;
     this.#bench.state.playing.value = false;
+    await this.#seeNow();
     const { engineId } = drawn;
     const others = [...this.#bench.state.engines.peek().values()].filter(
       (engine) => engine.role === role && engine.engineId !== engineId && engine.alive.peek(),
@@ -53,10 +55,17 @@ export class Breaking {
     await this.#bench.exclusive('Building what ended', async () => {});
   }
 
+  /** Whatever turn is shown yet: what becomes of its engines is to be seen, and it may have ended long ago. */
+  async #seeNow(): Promise<void> {
+    this.#bench.playback.toNow();
+    await systemClock.sleep(0);
+  }
+
   /** What is done to every engine of the role that lives; null: it was not, as is said. */
   async #ofEach<T>(role: Role, act: (engine: EngineHandle) => Promise<T>): Promise<T[] | null> {
     const { running } = this.#bench.engines;
     if (this.#bench.refusesChange() || !running) return null;
+    await this.#seeNow();
     try {
       const done: T[] = [];
       for (const engine of running.cluster.engines)

@@ -83,6 +83,12 @@ export class Playback {
     this.#show();
   }
 
+  /** What is said to whoever looks on, at once: of a turn that is shown later than it ran it is no part. */
+  say(event: SessionEvent): void {
+    if (this.#follows || this.#recording) this.hear(event);
+    else applyEvent(this.#state, event);
+  }
+
   /** Everything since the engines were built, for a recording; `cut`: what came later is not kept. */
   told(): { events: SessionEvent[]; cut: boolean } {
     return { events: this.#events.told(), cut: this.#events.full };

@@ -70,7 +70,7 @@ export class Workbench {
   }
 
   note(level: 'info' | 'warning', message: string): void {
-    this.emit({ kind: 'note', atMs: this.nowMs(), level, message });
+    this.playback.say({ kind: 'note', atMs: this.nowMs(), level, message });
   }
 
   /** All at once: of several notes the last ones alone are shown. */

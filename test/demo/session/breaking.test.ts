@@ -5,15 +5,37 @@ import type { Workbench } from '../../../demo/src/session/workbench.ts';
 /** On engines of which each D holds so much for P, and each P can be emptied or not; and what was said. */
 function broken({ holds = [1], emptied = [true], store = false }) {
   const said: string[] = [];
+  /** Of a turn that ended is shown yet how it ran. */
+  let behind = true;
   const engines = [
     ...holds.map((count) => ({ role: 'decode', lab: { expireHolds: async () => count } })),
     ...emptied.map((done) => ({ role: 'prefill', serving: { resetPrefixCache: async () => done } })),
   ];
+  const drawn = { engineId: 'decode-0', role: 'decode' };
   const bench = {
-    engines: { running: { cluster: { engines }, recorder: { poll: async () => {} } } },
-    state: { store: { peek: () => (store ? {} : null) } },
+    engines: {
+      running: { cluster: { engines }, recorder: { poll: async () => {} } },
+      kill: async () => expect(behind).toBe(false),
+    },
+    state: {
+      store: { peek: () => (store ? {} : null) },
+      engines: { peek: () => new Map([[drawn.engineId, drawn]]) },
+      drawn: { decode: { peek: () => drawn } },
+      playing: { value: true },
+    },
+    playback: {
+      toNow: () => {
+        behind = false;
+      },
+    },
+    get busy() {
+      return behind;
+    },
     refusesChange: () => false,
-    note: (_: string, message: string) => said.push(message),
+    note: (_: string, message: string) => {
+      expect(behind).toBe(false);
+      said.push(message);
+    },
   };
   return { breaking: new Breaking(bench as unknown as Workbench), said };
 }
@@ -43,5 +65,13 @@ it('says where there is nothing to run out, and where one P keeps what it has', 
   expect(said).toEqual([
     'D holds nothing for P now.',
     'P keeps its cache while blocks are in use: let the turn end first.',
+  ]);
+});
+
+it('what is done to an engine is seen at once, though a turn that ended is shown yet', async () => {
+  const { breaking, said } = broken({});
+  await breaking.kill('decode');
+  expect(said).toEqual([
+    'D was stopped without a word to the others. No D is left. The next question builds it anew first.',
   ]);
 });

@@ -119,6 +119,19 @@ describe('slow', () => {
 });
 
 describe('held', () => {
+  it('hides nothing that is said to whoever looks on: it is there at once, and no part of the turn', () => {
+    const { state, playback, tell } = playing('slow');
+    for (const event of turn1) tell(event);
+    expect(state.time.value.follows).toBe(false);
+    playback.say({ kind: 'note', atMs: end, level: 'warning', message: 'that is no model' });
+    expect(state.notes.value.map(({ message }) => message)).toEqual(['that is no model']);
+    playback.toNow();
+    expect(state.notes.value).toHaveLength(1);
+    expect(playback.told().events.filter(({ kind }) => kind === 'note')).toEqual([]);
+    playback.say({ kind: 'note', atMs: end, level: 'info', message: "P's cache is empty" });
+    expect(playback.told().events.filter(({ kind }) => kind === 'note')).toHaveLength(1);
+  });
+
   it('goes back and forth over the last turn, and shows the same each time', () => {
     const { state, playback, tell } = playing('live');
     for (const event of events) tell(event);
