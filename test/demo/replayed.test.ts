@@ -180,6 +180,20 @@ test('a step that was shown before its recording came is seen in it all the same
   await walkStep(page, lessons[2]!, 0);
 });
 
+test('a lesson is gone through by the keyboard: the focus goes on with its reader', async () => {
+  const { page } = await openRecorded(3);
+  onTestFinished(() => page.close());
+  const focused = () => page.evaluate<string>("document.activeElement.textContent ?? ''");
+  await page.getByRole('button', { name: lessons[2]!.tasks[0].predict.choices[2]! }).focus();
+  await page.keyboard.press('Enter');
+  await page.keyboard.press('Tab');
+  expect(await focused()).toBe(lessons[2]!.tasks[0].todo);
+  await page.keyboard.press('Enter');
+  await expect.poll(focused).toBe('Go on');
+  await page.keyboard.press('Enter');
+  await expect.poll(focused).toBe(lessons[2]!.question);
+});
+
 test('on a phone what a recorded lesson tells by the way lies on no block', async () => {
   const { page } = await openRecorded(6);
   onTestFinished(() => page.close());

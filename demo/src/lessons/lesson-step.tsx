@@ -1,6 +1,6 @@
 /** One step of a lesson: predict, run, see. It points at the object that it speaks of. */
 import { effect, type Signal, signal, useSignal } from '@preact/signals';
-import { useEffect, useMemo } from 'preact/hooks';
+import { useEffect, useMemo, useRef } from 'preact/hooks';
 import type { Session, TurnView } from '../session/types.ts';
 import { lookAt } from './seen.ts';
 import { type Lesson, OBJECTS, type PageObject, type Seen, type Task } from './types.ts';
@@ -72,6 +72,7 @@ export function Step({ task, session: { state, actions }, progress, onNext }: St
   const replayed = state.replay.value !== null;
   const ready = replayed ? !state.time.value.playing : state.status.value.phase === 'ready';
   usePointer(task.look);
+  const { ran, goOn } = useFocusAfterwards(seen.value);
   const run = async () => {
     showObject(task.look);
     if (state.replay.peek() !== null) {
@@ -119,7 +120,10 @@ export function Step({ task, session: { state, actions }, progress, onNext }: St
           type="button"
           class="primary lesson-run"
           disabled={!ready || running.value || predicted.value === null || (replayed && seen.value)}
-          onClick={() => void run()}
+          onClick={(event) => {
+            ran.current = document.activeElement === event.currentTarget;
+            void run();
+          }}
         >
           {task.todo}
         </button>
@@ -134,7 +138,7 @@ export function Step({ task, session: { state, actions }, progress, onNext }: St
             <Told task={task} progress={progress} />
             <p class="lesson-see">{task.see}</p>
             {said.value.figures && <p class="lesson-figures">{said.value.figures}</p>}
-            <button type="button" class="lesson-on" onClick={onNext}>
+            <button type="button" class="lesson-on" ref={goOn} onClick={onNext}>
               Go on
             </button>
           </>
@@ -169,6 +173,19 @@ function usePointer(object: PageObject): void {
     element?.setAttribute('data-pointed', '');
     return () => element?.removeAttribute('data-pointed');
   });
+}
+
+/** A button that cannot be pressed while its step runs loses the focus: whoever runs it by the keyboard goes on from the step. */
+function useFocusAfterwards(seen: boolean) {
+  /** By a button that had the focus. */
+  const ran = useRef(false);
+  const goOn = useRef<HTMLButtonElement>(null);
+  useEffect(() => {
+    if (!seen || !ran.current) return;
+    ran.current = false;
+    if (document.activeElement === document.body) goOn.current?.focus({ preventScroll: true });
+  }, [seen]);
+  return { ran, goOn };
 }
 
 function showObject(object: PageObject): void {

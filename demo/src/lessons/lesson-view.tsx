@@ -89,11 +89,19 @@ function Steps({ lesson, session, go }: StepsProps) {
   const replay = state.replay.value;
   const progress = useProgress(lesson, session);
   const at = useSignal(0);
+  const body = useRef<HTMLDivElement>(null);
+  const wentOn = useRef(false);
+  // The button that was pressed is gone: the focus goes on with the reader.
+  useEffect(() => {
+    if (wentOn.current && document.activeElement === document.body)
+      body.current?.querySelector<HTMLElement>(FIRST)?.focus({ preventScroll: true });
+    wentOn.current = false;
+  }, [at.value]);
   const last = at.value === lesson.tasks.length;
   const next = lessons[lesson.number];
   const task = lesson.tasks[at.value];
   return (
-    <div class="lesson-body">
+    <div class="lesson-body" ref={body}>
       <div class="lesson-about">
         <p class="lesson-text">{lesson.text}</p>
         <p class="lesson-sets">
@@ -129,6 +137,7 @@ function Steps({ lesson, session, go }: StepsProps) {
           session={own}
           progress={progress[at.value]!}
           onNext={() => {
+            wentOn.current = true;
             at.value++;
           }}
         />
@@ -143,6 +152,9 @@ function Steps({ lesson, session, go }: StepsProps) {
     </div>
   );
 }
+
+/** What a step, or the end, begins with. */
+const FIRST = '.lesson-task button:enabled, .lesson-question summary';
 
 function Question({ question, answer }: { question: string; answer: string }) {
   return (
