@@ -1,8 +1,10 @@
 // out[row][n] (+)= bias[n] + sum over k of a[row][k] * weights[k][n], for many rows on a GPU: tiles in workgroup memory as in
 // gemm_tiled.wgsl, larger, the next one on its way while one is summed up. A thread computes 4 rows of 8 columns.
-// One order of sums: k ascends, four at a time, as in gemm.wgsl.
-// Parts: gemm_inputs, products, gemm_params, panels, step.
+// One order of sums with gemm_split.wgsl (k_parts.wgsl); WHOLE: that of gemm.wgsl, k after k.
+// Parts: gemm_inputs, k_parts, products, gemm_params, panels, step.
 // Ends: gemm_store.
+
+override WHOLE: bool = false; // sum up in one part
 
 const ROWS = 64u; // of a tile; its columns are 32 vec4s
 
@@ -39,6 +41,9 @@ fn main(
   let at = place(min(32 * group.x + index % 32, params.columns4 - 1));
   var left: array<vec4f, 4>;
   var right: array<vec4f, 4>;
+  var whole_left: array<vec4f, 4>;
+  var whole_right: array<vec4f, 4>;
+  let size = part_size(params.inputs4);
   var next = fetch(0, at, a_row, index);
   for (var k = 0u; k < params.inputs4; k += 4) {
     a_tile[index] = to_input(next.a);
@@ -56,16 +61,24 @@ fn main(
         right[r] = add_products(right[r], x, v);
       }
     }
+    if ((!WHOLE && (k + 4) % size == 0) || k + 4 >= params.inputs4) {
+      for (var r = 0u; r < 4; r++) {
+        whole_left[r] = select(whole_left[r] + left[r], left[r], WHOLE);
+        whole_right[r] = select(whole_right[r] + right[r], right[r], WHOLE);
+        left[r] = vec4f();
+        right[r] = vec4f();
+      }
+    }
     workgroupBarrier();
   }
   let n = 32 * group.x + thread.x;
   for (var r = 0u; r < 4; r++) {
     let row = first + 16 * r + thread.y;
     if (row < rows && n < params.columns4) {
-      store(row, n, left[r]);
+      store(row, n, whole_left[r]);
     }
     if (row < rows && n + 16 < params.columns4) {
-      store(row, n + 16, right[r]);
+      store(row, n + 16, whole_right[r]);
     }
   }
 }

@@ -31,9 +31,3 @@ fn add_products(sum: vec4f, x: Input, w: Weights4) -> vec4f {
   let four = fma(vec4h(h.w), w[3], fma(vec4h(h.z), w[2], fma(vec4h(h.y), w[1], h.x * w[0])));
   return fma(vec4f(four), vec4f(bitcast<f32>(x.z)), sum);
 }
-
-fn add_column(sum: f32, x: Input, w: Weight) -> f32 {
-  let h = bitcast<vec4h>(x.xy);
-  let four = fma(h.w, w.w, fma(h.z, w.z, fma(h.y, w.y, h.x * w.x)));
-  return fma(f32(four), bitcast<f32>(x.z), sum);
-}

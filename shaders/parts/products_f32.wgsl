@@ -19,7 +19,3 @@ fn packed_weight(halves: vec2<u32>) -> Weight {
 fn add_products(sum: vec4f, x: Input, w: Weights4) -> vec4f {
   return fma(vec4f(x.w), w[3], fma(vec4f(x.z), w[2], fma(vec4f(x.y), w[1], fma(vec4f(x.x), w[0], sum))));
 }
-
-fn add_column(sum: f32, x: Input, w: Weight) -> f32 {
-  return fma(x.w, w.w, fma(x.z, w.z, fma(x.y, w.y, fma(x.x, w.x, sum))));
-}

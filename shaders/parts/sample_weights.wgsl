@@ -1,6 +1,13 @@
 // Choosing among a row's weights: which tokens top-k and top-p keep, and which of them the draw falls on.
 
-var<workgroup> floats: array<f32, WORKGROUP>; // by thread
+// A thread's sum, where what the threads found of the row has been read: workgroup memory has room for no other array.
+fn sum_of(t: u32) -> f32 {
+  return bitcast<f32>(words[t].x);
+}
+
+fn set_sum(sum: f32) {
+  words[thread].x = bitcast<u32>(sum);
+}
 
 // 1 where counting; 0 of a token that may not be chosen.
 fn weight(row: Row, token: u32, lowest: u32, highest: f32, count: bool) -> f32 {
@@ -18,15 +25,15 @@ fn kept(row: Row, lowest: u32, highest: f32, count: bool) -> f32 {
     mine += weight(row, i, lowest, highest, count);
   }
   workgroupBarrier();
-  floats[thread] = mine;
+  set_sum(mine);
   workgroupBarrier();
   for (var half = WORKGROUP / 2; half > 0; half /= 2) {
     if (thread < half) {
-      floats[thread] += floats[thread + half];
+      set_sum(sum_of(thread) + sum_of(thread + half));
     }
     workgroupBarrier();
   }
-  return workgroupUniformLoad(&floats[0]);
+  return bitcast<f32>(workgroupUniformLoad(&words[0]).x);
 }
 
 // The least key that top-k and then top-p keep: of each the largest of which at least so much is kept as it wants, found by
@@ -64,20 +71,20 @@ fn draw_token(row: Row, lowest: u32, highest: f32) -> u32 {
     mine += weight(row, i, lowest, highest, false);
   }
   workgroupBarrier();
-  floats[thread] = mine;
+  set_sum(mine);
   workgroupBarrier();
   if (thread > 0) {
     return nothing;
   }
   var total = 0.0;
   for (var t = 0u; t < WORKGROUP; t++) {
-    total += floats[t];
+    total += sum_of(t);
   }
   let target_sum = row.draw * total;
   var before = 0.0;
   var token = nothing;
   for (var t = 0u; t < WORKGROUP; t++) {
-    if (floats[t] > 0 && (before + floats[t] > target_sum || token == nothing)) {
+    if (sum_of(t) > 0 && (before + sum_of(t) > target_sum || token == nothing)) {
       var sum = before;
       for (var i = t * run; i < min(t * run + run, params.vocab); i++) {
         let w = weight(row, i, lowest, highest, false);
@@ -93,7 +100,7 @@ fn draw_token(row: Row, lowest: u32, highest: f32) -> u32 {
         break;
       }
     }
-    before += floats[t];
+    before += sum_of(t);
   }
   return token;
 }

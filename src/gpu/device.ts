@@ -22,8 +22,9 @@ export interface DeviceNeeds {
 
 const wantedFeatures = ['subgroups', 'timestamp-query'] as const;
 
-/** Only sizes are asked for: kernels keep to the default 8 storage buffers, workgroup storage and invocations. */
-const raisedLimits = ['maxBufferSize', 'maxStorageBufferBindingSize'] as const;
+/** Kernels keep to the default 8 storage buffers and to the default workgroup storage. */
+const raisedSizes = ['maxBufferSize', 'maxStorageBufferBindingSize'] as const;
+const raisedThreads = ['maxComputeInvocationsPerWorkgroup', 'maxComputeWorkgroupSizeX'] as const;
 
 export class GpuDevice {
   readonly device: GPUDevice;
@@ -67,7 +68,7 @@ export class GpuDevice {
       );
     }
     const needed = { maxBufferSize: bufferBytes, maxStorageBufferBindingSize: storageBindingBytes };
-    for (const limit of raisedLimits) {
+    for (const limit of raisedSizes) {
       if (needed[limit] <= adapter.limits[limit]) continue;
       throw new AdapterError(
         `${report.name}: ${limit} is ${adapter.limits[limit]} bytes, and ${needed[limit]} are needed: ` +
@@ -82,7 +83,9 @@ export class GpuDevice {
         ),
         ...(arithmetic === 'f16' ? ['shader-f16'] : []),
       ] as GPUFeatureName[],
-      requiredLimits: Object.fromEntries(raisedLimits.map((limit) => [limit, adapter.limits[limit]])),
+      requiredLimits: Object.fromEntries(
+        [...raisedSizes, ...raisedThreads].map((limit) => [limit, adapter.limits[limit]]),
+      ),
     });
     const device = await requested.catch((error: unknown) => {
       throw new AdapterError(

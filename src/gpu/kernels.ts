@@ -27,9 +27,9 @@ const toQkv = [...productInputs, 'read', 'read', 'write', 'write', 'uniform'] as
 const gemm = { parts: ['gemm_inputs', ...product], ends: ['gemm_store'], bindings: toOut } as const;
 const wide = { shader: 'gemm_wide', parts: [...product, 'row_scale_lanes', 'squares'] } as const;
 const portable = { shader: 'gemm_portable', parts: [...gemm.parts, 'row_scale', 'squares'] } as const;
-const streamed = {
-  shader: 'gemm_streamed',
-  parts: ['streamed_tiles', ...product, 'row_scale', 'squares'],
+const split = {
+  shader: 'gemm_split',
+  parts: ['split_sums', 'k_parts', ...product, 'row_scale', 'squares'],
 } as const;
 const gated = ['gated_store', 'gated'] as const;
 const qkv = ['qkv_store', 'rope_store'] as const;
@@ -50,14 +50,14 @@ export const kernels = {
     bindings: ['read', 'read', 'read', 'write', 'uniform', 'uniform'],
   },
   gemm: { shader: 'gemm', ...gemm },
-  gemmBlocked: { shader: 'gemm_blocked', ...gemm },
+  gemmBlocked: { ...gemm, shader: 'gemm_blocked', parts: ['gemm_inputs', 'k_parts', ...product] },
   gemmTiled: { shader: 'gemm_tiled', ...gemm },
   gemmWide: { ...wide, ends: ['wide_columns', 'gemm_store'], bindings: toOut },
   gemmWideGated: { ...wide, ends: ['wide_pairs', ...gated], bindings: toOut },
   gemmWideQkv: { ...wide, ends: ['wide_pairs', ...qkv], bindings: toQkv },
-  gemmStreamed: { ...streamed, ends: ['streamed_columns', 'gemm_store'], bindings: toOut },
-  gemmStreamedGated: { ...streamed, ends: ['streamed_pairs', ...gated], bindings: toOut },
-  gemmStreamedQkv: { ...streamed, ends: ['streamed_pairs', ...qkv], bindings: toQkv },
+  gemmSplit: { ...split, ends: ['split_columns', 'gemm_store'], bindings: toOut },
+  gemmSplitGated: { ...split, ends: ['split_pairs', ...gated], bindings: toOut },
+  gemmSplitQkv: { ...split, ends: ['split_pairs', ...qkv], bindings: toQkv },
   gemmPortable: { ...portable, ends: ['portable_columns', 'gemm_store'], bindings: toOut },
   gemmPortableGated: { ...portable, ends: ['portable_pairs', ...gated], bindings: toOut },
   gemmPortableQkv: { ...portable, ends: ['portable_pairs', ...qkv], bindings: toQkv },

@@ -18,7 +18,7 @@ import {
   type RowClass,
   wantsOf,
 } from './gemm-forms.ts';
-import { type AdapterForm, adapterForm, gemmVariant } from './kernel-variants.ts';
+import { type AdapterForm, adapterForm, gemmFor, gemmForms } from './kernel-variants.ts';
 import { matricesOf, plainProduct } from './matrices.ts';
 import { type Architecture, pad4, type WeightDtype } from './types.ts';
 import { checkLargestWeight } from './weight-sizes.ts';
@@ -62,7 +62,8 @@ export async function tuneGemm(ground: TuningGround): Promise<GemmChoice> {
       const forms = candidates[rows].filter((form) => matrix.serves(form));
       const works = await Promise.all(forms.map((form) => matrix.work(form, rows)));
       const place = works.length < 2 ? 0 : await fastestOf(await inSubmits(works), ground.clock);
-      chosen[rows] = forms[place]!;
+      // None of its own takes f32 weights: another stands in for it.
+      chosen[rows] = forms[place] ?? candidates[rows][0]!;
     }
     return choiceOf((rows) => chosen[rows]);
   } finally {
@@ -147,7 +148,8 @@ class TunedMatrix {
   async work(chosen: GemmForm, rowClass: RowClass): Promise<Work> {
     const { gpu, weightDtype, clock } = this.#ground;
     const rows = MEASURED_ROWS[rowClass];
-    const { kernel, ...tile } = gemmVariant(this.#library, this.form, weightDtype === 'f32', chosen);
+    const variants = gemmForms(this.#library, this.form, weightDtype === 'f32', chosen);
+    const { kernel, ...tile } = gemmFor(variants, rows, this.#columns4);
     await this.#library.make(kernel);
     const step = this.#own(uniformBuffer(gpu.device, 'step', { rows, logit_rows: 0 }));
     const bindGroup = this.#library.bind(kernel, 'autotune', [...this.#inputs, step, this.#out]);

@@ -54,6 +54,7 @@ export function fusedKernels(
     const whole = pairs && outputs % PANEL_COLUMNS === 0;
     const variants = bases.map((base) => ({
       ...base,
+      leastColumns4: 0,
       kernel: library.kernel((whole ? `${base.kernel.name}${end}` : base.kernel.name) as KernelName, {
         ...base.kernel.overrides,
         ...normed,
@@ -75,4 +76,4 @@ export function fusedKernels(
 }
 
 const fusible = (name: KernelName): boolean =>
-  name === 'gemmWide' || name === 'gemmPortable' || name === 'gemmStreamed';
+  name === 'gemmWide' || name === 'gemmPortable' || name === 'gemmSplit';

@@ -1,19 +1,19 @@
 /**
- * The forms of the matrix kernel that can be chosen between, by how many rows there are. All add in one order, so that a
- * choice changes speed and no bit. What is fast on an adapter is measured by autotune.ts; here is what can be measured.
+ * The forms of the matrix kernel that can be chosen between, by how many rows there are. All that an adapter may take add in one
+ * order, so that a choice changes speed and no bit. What is fast on an adapter is measured by autotune.ts; here is what can be measured.
  */
 
 /** Up to 1, 4 or 16 rows, or more. */
 export const ROW_CLASSES = ['1', '4', '16', 'more'] as const;
 export type RowClass = (typeof ROW_CLASSES)[number];
 
-export type GemmKernel = 'gemmWide' | 'gemm' | 'gemmPortable' | 'gemmTiled' | 'gemmStreamed' | 'gemmBlocked';
+export type GemmKernel = 'gemmWide' | 'gemm' | 'gemmPortable' | 'gemmTiled' | 'gemmSplit' | 'gemmBlocked';
 
 /** A kernel and the rows it computes at once. */
 export const GEMM_FORMS = [
   ...['gemmWide 1', 'gemmWide 4', 'gemm 4', 'gemm 8', 'gemm 16'],
   ...['gemmPortable 1', 'gemmPortable 4', 'gemmPortable 8', 'gemmTiled 32', 'gemmTiled 64'],
-  ...['gemmStreamed 1', 'gemmStreamed 4', 'gemmStreamed 8', 'gemmBlocked 64'],
+  ...['gemmSplit 1', 'gemmSplit 4', 'gemmBlocked 64'],
 ] as const satisfies readonly `${GemmKernel} ${number}`[];
 export type GemmForm = (typeof GEMM_FORMS)[number];
 
@@ -25,8 +25,8 @@ export function formOf(form: GemmForm): { name: GemmKernel; rows: number } {
 
 /** What a kernel wants of a matrix: pairs of vec4 columns, and weights as halves. */
 export const wantsOf = (name: GemmKernel): { evenColumns: boolean; halves: boolean } => ({
-  evenColumns: name === 'gemmWide' || name === 'gemmStreamed',
-  halves: name === 'gemmStreamed',
+  evenColumns: name === 'gemmWide' || name === 'gemmSplit',
+  halves: name === 'gemmSplit',
 });
 
 export type GemmChoice = Readonly<Record<RowClass, GemmForm>>;
@@ -52,18 +52,17 @@ export function gemmCandidates({
   subgroup,
   waits,
 }: GemmAdapter): Readonly<Record<RowClass, readonly GemmForm[]>> {
-  const own = waits ? WAITING : NONE;
-  const other = subgroup === null ? ANY : SHUFFLING;
-  return choiceOf((rows) => [...own[rows], ...other[rows]]);
+  if (waits) return WAITING;
+  return subgroup === null ? ANY : SHUFFLING;
 }
 
 type Candidates = Readonly<Record<RowClass, readonly GemmForm[]>>;
 
-const NONE: Candidates = { 1: [], 4: [], 16: [], more: [] };
+/** They sum along k in parts, which the others do not. */
 const WAITING: Candidates = {
-  1: ['gemmStreamed 1'],
-  4: ['gemmStreamed 4'],
-  16: ['gemmStreamed 8'],
+  1: ['gemmSplit 1'],
+  4: ['gemmSplit 4', 'gemmSplit 1'],
+  16: ['gemmSplit 4', 'gemmBlocked 64'],
   more: ['gemmBlocked 64'],
 };
 const ANY: Candidates = {

@@ -10,7 +10,6 @@ import {
   type GemmAdapter,
   type GemmChoice,
   type GemmForm,
-  type GemmKernel,
   mostRows,
   ROW_CLASSES,
   wantsOf,
@@ -25,8 +24,12 @@ export interface GemmVariant {
   columns4: number;
   /** It is for up to so many rows. */
   upTo: number;
-  /** It wants an even number of vec4 columns. */
-  evenColumns: boolean;
+  /** Which matrices it may compute, by their vec4 columns: forms for even and for odd ones may add in different orders. */
+  parity: 'even' | 'odd' | 'any';
+  /** It is quick for matrices of at least so many vec4 columns, */
+  leastColumns4: number;
+  /** and where it has at least so many workgroups. */
+  leastWorkgroups: number;
 }
 
 /** Takes note of a kernel that a step would rather have had. */
@@ -37,6 +40,8 @@ export interface AdapterForm extends GemmAdapter {
   workgroup: number;
   /** The same where threads wait for each other, which costs a software adapter time. */
   reducing: number;
+  /** The same for a row's sampling, which one workgroup does: a GPU waits for each load, so the more the better. */
+  sampling: number;
   /** The same along a matrix's columns, of which a GPU wants a whole wave to be busy and a software adapter many pieces. */
   columns: number;
   /** With so many workgroups of attention the adapter is busy: splitting contexts would only add work. */
@@ -45,17 +50,26 @@ export interface AdapterForm extends GemmAdapter {
 
 /** Fixed in shaders/gemm_portable.wgsl: vec4 columns a thread. */
 const PORTABLE_COLUMNS = 2;
-/** Fixed in shaders/gemm_tiled.wgsl, gemm_streamed.wgsl and gemm_blocked.wgsl. */
+/** Fixed in shaders/gemm_tiled.wgsl and gemm_blocked.wgsl. */
 const TILED_COLUMNS = 16;
-const STREAMED_COLUMNS = 8;
 const BLOCKED_COLUMNS = 32;
+/** Eights of columns a workgroup of shaders/gemm_split.wgsl: as many as lie together, where that gives workgroups enough. */
+const SPLIT_EIGHTS = [8, 4] as const;
+const ENOUGH_SPLIT_WORKGROUPS = 128;
+/** With fewer gemm_blocked.wgsl takes as long as with so many, since most of a GPU has nothing to do. */
+const ENOUGH_BLOCKED_WORKGROUPS = 48;
+const OF_FEW_WORKGROUPS: GemmForm = 'gemmSplit 4';
+/** What a thread of shaders/sample.wgsl keeps in workgroup memory takes 16 bytes, of 16 KiB that there are everywhere. */
+const MOST_SAMPLING_THREADS = 1024;
 
-/** With few lanes a shuffle costs more than the loads it saves. */
-export function adapterForm(subgroupSize: number | null, software: boolean): AdapterForm {
+/** With few lanes a shuffle costs more than the loads it saves. mostThreads: that a workgroup may have, 256 everywhere. */
+export function adapterForm(subgroupSize: number | null, software: boolean, mostThreads = 256): AdapterForm {
+  const reducing = software ? Math.max(16, subgroupSize ?? 0) : 256;
   return {
     subgroup: subgroupSize !== null && subgroupSize >= 8 && subgroupSize <= 64 ? subgroupSize : null,
     workgroup: software ? 64 : 256,
-    reducing: software ? Math.max(16, subgroupSize ?? 0) : 256,
+    reducing,
+    sampling: software ? reducing : 2 ** Math.floor(Math.log2(Math.min(mostThreads, MOST_SAMPLING_THREADS))),
     columns: software ? 16 : 64,
     enoughWorkgroups: software ? 2 : 256,
     waits: !software,
@@ -63,62 +77,94 @@ export function adapterForm(subgroupSize: number | null, software: boolean): Ada
 }
 
 /**
- * In order of preference: the first that serves is the one to take (gemmFor). oddColumns: some matrix has an odd number of
- * vec4 columns; without one, forms that only such a matrix would need are not compiled.
+ * In order of preference: the first that serves is the one to take (gemmFor). columns4: of all matrices; forms that none of them
+ * takes are not among them, and so not compiled.
  */
 export function gemmVariants(
   library: KernelLibrary,
   form: AdapterForm,
   weightsF32: boolean,
-  oddColumns: boolean,
+  columns4: readonly number[],
   choice: GemmChoice = defaultChoice(form),
 ): GemmVariant[] {
+  const odd = columns4.some((columns) => columns % 2 !== 0);
   return ROW_CLASSES.flatMap((rows) => {
     const meant = weightsF32 ? withF32(choice[rows]) : choice[rows];
-    const fallback = oddColumns ? withOddColumns(meant) : meant;
-    return [...new Set([meant, fallback])].map((chosen) => ({
-      ...gemmVariant(library, form, weightsF32, chosen),
-      upTo: mostRows(rows),
-    }));
+    const forms = [
+      meant,
+      ...(inParts(form, weightsF32) && meant === 'gemmBlocked 64' ? [OF_FEW_WORKGROUPS] : []),
+    ];
+    const variants = [
+      ...forms.flatMap((chosen) => taken(gemmForms(library, form, weightsF32, chosen), columns4)),
+      ...(odd ? gemmForms(library, form, weightsF32, withOddColumns(meant), true) : []),
+    ];
+    return variants.map((variant) => ({ ...variant, upTo: mostRows(rows) }));
   });
 }
 
-/** One form, for any number of rows; not made. Throws InternalError when the adapter cannot run it. */
-export function gemmVariant(
+/** Of a form's variants those that some matrix takes, and the last one, which serves any. */
+const taken = (variants: readonly GemmVariant[], columns4: readonly number[]): GemmVariant[] => {
+  const first = columns4.map((columns) => variants.find((variant) => columns >= variant.leastColumns4));
+  return variants.filter((variant) => first.includes(variant) || variant === variants.at(-1));
+};
+
+/**
+ * One form, for any number of rows and not made: as it is for matrices of many columns, then of fewer. `odd`: for those of an odd
+ * number of vec4 columns. Throws InternalError when the adapter cannot run it.
+ */
+export function gemmForms(
   library: KernelLibrary,
-  { subgroup, columns }: AdapterForm,
+  { subgroup, columns, waits }: AdapterForm,
   weightsF32: boolean,
   chosen: GemmForm,
-): GemmVariant {
+  odd = false,
+): GemmVariant[] {
   const { name, rows } = formOf(chosen);
   const lanes = subgroup ?? 0;
   const needsLanes = name === 'gemm' || name === 'gemmWide';
   invariant(!needsLanes || subgroup !== null, () => `${chosen} needs subgroups of one size`);
-  const sizes = {
-    gemm: lanes,
-    gemmWide: 2 * lanes,
-    gemmPortable: PORTABLE_COLUMNS * columns,
-    gemmTiled: TILED_COLUMNS,
-    gemmStreamed: STREAMED_COLUMNS,
-    gemmBlocked: BLOCKED_COLUMNS,
-  };
   const WEIGHTS_F32 = Number(weightsF32);
-  const overrides: Record<GemmKernel, Overrides> = {
-    gemm: { SUBGROUP: lanes, ROWS: rows, WEIGHTS_F32 },
-    gemmWide: { SUBGROUP: lanes, ROWS: rows, WEIGHTS_F32 },
-    gemmPortable: { WORKGROUP: columns, ROWS: rows, WEIGHTS_F32 },
-    gemmTiled: { ROWS: rows, WEIGHTS_F32 },
-    gemmStreamed: { ROWS: rows },
-    gemmBlocked: { WEIGHTS_F32 },
-  };
-  return {
-    kernel: library.kernel(name, overrides[name]),
+  const parts = inParts({ waits }, weightsF32) && !odd;
+  const variant = (
+    columns4: number,
+    overrides: Overrides,
+    { leastColumns4 = 0, leastWorkgroups = 0 } = {},
+  ): GemmVariant => ({
+    kernel: library.kernel(name, overrides),
     rows,
-    columns4: sizes[name],
+    columns4,
     upTo: Number.POSITIVE_INFINITY,
-    evenColumns: wantsOf(name).evenColumns,
-  };
+    parity: odd ? 'odd' : wantsOf(name).evenColumns || parts ? 'even' : 'any',
+    leastColumns4,
+    leastWorkgroups,
+  });
+  switch (name) {
+    case 'gemm':
+      return [variant(lanes, { SUBGROUP: lanes, ROWS: rows, WEIGHTS_F32 })];
+    case 'gemmWide':
+      return [variant(2 * lanes, { SUBGROUP: lanes, ROWS: rows, WEIGHTS_F32 })];
+    case 'gemmPortable':
+      return [variant(PORTABLE_COLUMNS * columns, { WORKGROUP: columns, ROWS: rows, WEIGHTS_F32 })];
+    case 'gemmTiled':
+      return [variant(TILED_COLUMNS, { ROWS: rows, WEIGHTS_F32 })];
+    case 'gemmBlocked':
+      return [
+        variant(
+          BLOCKED_COLUMNS,
+          { WEIGHTS_F32, WHOLE: Number(!parts) },
+          { leastWorkgroups: parts ? ENOUGH_BLOCKED_WORKGROUPS : 0 },
+        ),
+      ];
+    case 'gemmSplit':
+      return SPLIT_EIGHTS.map((eights, i) => {
+        const leastColumns4 = i + 1 < SPLIT_EIGHTS.length ? 2 * eights * ENOUGH_SPLIT_WORKGROUPS : 0;
+        return variant(2 * eights, { ROWS: rows, EIGHTS: eights }, { leastColumns4 });
+      });
+  }
 }
+
+/** A GPU's forms for halves and even columns sum along k in parts. */
+const inParts = ({ waits }: Pick<AdapterForm, 'waits'>, weightsF32: boolean): boolean => waits && !weightsF32;
 
 /** The form that takes its place where a matrix has an odd number of vec4 columns. */
 function withOddColumns(chosen: GemmForm): GemmForm {
@@ -132,11 +178,17 @@ function withF32(chosen: GemmForm): GemmForm {
   return wantsOf(name).halves ? (`gemmPortable ${rows}` as GemmForm) : chosen;
 }
 
-const serves = ({ evenColumns }: GemmVariant, columns4: number): boolean =>
-  !evenColumns || columns4 % 2 === 0;
+const serves = ({ parity }: GemmVariant, columns4: number): boolean =>
+  parity === 'any' || (parity === 'even') === (columns4 % 2 === 0);
 
-const meantFor = (variants: readonly GemmVariant[], rows: number, columns4: number) =>
-  variants.find((form) => rows <= form.upTo && serves(form, columns4));
+const isQuick = (variant: GemmVariant, rows: number, columns4: number): boolean =>
+  columns4 >= variant.leastColumns4 &&
+  Math.ceil(columns4 / variant.columns4) * Math.ceil(rows / variant.rows) >= variant.leastWorkgroups;
+
+const meantFor = (variants: readonly GemmVariant[], rows: number, columns4: number) => {
+  const serving = variants.filter((form) => rows <= form.upTo && serves(form, columns4));
+  return serving.find((form) => isQuick(form, rows, columns4)) ?? serving[0];
+};
 
 /** The form for so many rows of a matrix, made or not. */
 export function gemmFor(variants: readonly GemmVariant[], rows: number, columns4: number): GemmVariant {

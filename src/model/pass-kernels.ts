@@ -51,7 +51,7 @@ export function createPassKernels(
   const group = numHeads / numKvHeads;
   const norm = (ADD: number, GATHER: number) =>
     library.kernel('rmsNorm', { SUMS: form.reducing, ADD, GATHER });
-  const gemm = gemmVariants(library, form, weightsF32, hasOddColumns(architecture), choice ?? undefined);
+  const gemm = gemmVariants(library, form, weightsF32, columnsOf(architecture), choice ?? undefined);
   return {
     gemm,
     fused: fuse ? fusedKernels(library, form, gemm, { architecture, blockSize, kvF32 }) : null,
@@ -75,7 +75,7 @@ export function createPassKernels(
       QK_NORM: Number(architecture.qkNorm),
     }),
     swiglu: library.kernel('swiglu', { WORKGROUP, GELU: Number(architecture.activation === 'gelu') }),
-    sample: library.kernel('sample', { WORKGROUP: form.reducing }),
+    sample: library.kernel('sample', { WORKGROUP: form.sampling }),
   };
 }
 
@@ -105,5 +105,6 @@ export function kernelsOf(set: KernelSet, all: PassKernels): { own: Kernel[]; sh
   return { own: [...new Set(own)].filter((kernel) => !shared.includes(kernel)), shared };
 }
 
-const hasOddColumns = (architecture: Architecture): boolean =>
-  Object.values(matricesOf(architecture)).some(({ outputs }) => (pad4(outputs) / 4) % 2 !== 0);
+/** Of each matrix, in vec4. */
+export const columnsOf = (architecture: Architecture): number[] =>
+  Object.values(matricesOf(architecture)).map(({ outputs }) => pad4(outputs) / 4);

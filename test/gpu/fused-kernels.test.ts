@@ -34,7 +34,7 @@ const nan = (values: number) => new Float32Array(values).fill(Number.NaN);
 const step = (rows: number) => packUniform('step', { rows, logit_rows: 0 });
 
 interface Form {
-  kernel: 'gemmWide' | 'gemmPortable' | 'gemmStreamed';
+  kernel: 'gemmWide' | 'gemmPortable' | 'gemmSplit';
   overrides: Overrides;
   rows: number;
   columns4: number;
@@ -48,7 +48,9 @@ function forms({ again = false } = {}): Form[] {
   const ofGpus = triesGpuKernels(gpu) && !isSlow;
   return [1, 4].flatMap((rows): Form[] => [
     { kernel: 'gemmPortable', overrides: { WORKGROUP, ROWS: rows }, rows, columns4: 2 * WORKGROUP },
-    ...(ofGpus ? [{ kernel: 'gemmStreamed' as const, overrides: { ROWS: rows }, rows, columns4: 8 }] : []),
+    ...(ofGpus
+      ? [{ kernel: 'gemmSplit' as const, overrides: { ROWS: rows, EIGHTS: 4 }, rows, columns4: 8 }]
+      : []),
     ...(lanes && lanes >= 8
       ? [
           {

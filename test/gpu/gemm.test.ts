@@ -26,8 +26,8 @@ interface Form {
   columns4: number;
 }
 
-/** Every form that some adapter may choose, as far as this one runs it. */
-function forms(arithmetic: Arithmetic): Form[] {
+/** Every form that some adapter may choose and that sums along k in one go, as far as this one runs it. */
+function formsInOne(arithmetic: Arithmetic): Form[] {
   const tiled = [32, 64].map((rows) => ({
     arithmetic,
     kernel: 'gemmTiled' as const,
@@ -35,15 +35,8 @@ function forms(arithmetic: Arithmetic): Form[] {
     rows,
     columns4: 16,
   }));
-  const streamed = [1, 4, 8].map((rows) => ({
-    arithmetic,
-    kernel: 'gemmStreamed' as const,
-    overrides: { ROWS: rows },
-    rows,
-    columns4: 8,
-  }));
-  const blocked = { arithmetic, kernel: 'gemmBlocked' as const, overrides: {}, rows: 64, columns4: 32 };
-  const ofGpus: Form[] = triesGpuKernels(devices.f32!) ? [...streamed, blocked] : [];
+  const whole = { kernel: 'gemmBlocked' as const, overrides: { WHOLE: 1 }, rows: 64, columns4: 32 };
+  const ofGpus: Form[] = triesGpuKernels(devices.f32!) ? [{ arithmetic, ...whole }] : [];
   const portable = [1, 4, 8].map((rows) => ({
     arithmetic,
     kernel: 'gemmPortable' as const,
@@ -70,10 +63,34 @@ function forms(arithmetic: Arithmetic): Form[] {
   return [...portable, ...tiled, ...ofGpus, ...shuffled, ...wide];
 }
 
+/** Those that sum along k in parts. */
+function formsInParts(arithmetic: Arithmetic): Form[] {
+  if (!triesGpuKernels(devices.f32!)) return [];
+  const split = [
+    [1, 4],
+    [4, 4],
+    [1, 8],
+    [4, 8],
+  ].map(([rows, eights]) => ({
+    arithmetic,
+    kernel: 'gemmSplit' as const,
+    overrides: { ROWS: rows!, EIGHTS: eights! },
+    rows: rows!,
+    columns4: 2 * eights!,
+  }));
+  return [...split, { arithmetic, kernel: 'gemmBlocked', overrides: { WHOLE: 0 }, rows: 64, columns4: 32 }];
+}
+
+/** Those of a group give the same bits. */
+const groups = (arithmetic: Arithmetic): Form[][] =>
+  [formsInOne(arithmetic), formsInParts(arithmetic)].filter((forms) => forms.length > 0);
+
+const forms = (arithmetic: Arithmetic): Form[] => groups(arithmetic).flat();
+
 /** Two forms take columns by eights, one of them only halves. */
 const serves = ({ kernel }: Form, dtype: string, n: number): boolean =>
-  (kernel !== 'gemmStreamed' || dtype === 'f16') &&
-  (n % 8 === 0 || (kernel !== 'gemmWide' && kernel !== 'gemmStreamed'));
+  (kernel !== 'gemmSplit' || dtype === 'f16') &&
+  (n % 8 === 0 || (kernel !== 'gemmWide' && kernel !== 'gemmSplit'));
 
 async function multiply(
   form: Form,
@@ -91,7 +108,7 @@ async function multiply(
   const [out] = await runKernel(
     devices[form.arithmetic]!,
     form.kernel,
-    { ...form.overrides, ...(form.kernel !== 'gemmStreamed' && { WEIGHTS_F32: Number(dtype === 'f32') }) },
+    { ...form.overrides, ...(form.kernel !== 'gemmSplit' && { WEIGHTS_F32: Number(dtype === 'f32') }) },
     [
       a,
       inPanels(w.data, k, n, 4 * panel4),
@@ -136,6 +153,7 @@ describe.each(ARITHMETICS)('gemm in %s', (arithmetic) => {
     ['f32', 7, 36, 104, false],
     ['f16', 9, 20, 232, true],
     ['f16', 2, 332, 40, true],
+    ['f16', 9, 1092, 40, true],
   ] as const)(
     '%s weights, %i x %i x %i, bias %s: every form, against float64',
     async (dtype, m, k, n, useBias) => {
@@ -156,13 +174,15 @@ describe.each(ARITHMETICS)('gemm in %s', (arithmetic) => {
   it('adds to what is there, after the bias: the same bits in every form', async () => {
     const [m, k, n] = [5, 44, 72];
     const residual = randomValues(m * n, 4);
-    const all = forms(arithmetic);
-    const plain = await multiply(all[0]!, 'f16', m, k, n, true);
-    const sums = plain.out.map((value, i) => value + residual[i]!);
-    for (const form of all) {
-      const { out, expected } = await multiply(form, 'f16', m, k, n, true, PANEL_COLUMNS / 4, residual);
-      if (arithmetic === 'f32') expect(maxError(out, expected), JSON.stringify(form)).toBeLessThan(1e-5 * k);
-      expect(out, JSON.stringify(form)).toEqual(sums);
+    for (const group of groups(arithmetic)) {
+      const plain = await multiply(group[0]!, 'f16', m, k, n, true);
+      const sums = plain.out.map((value, i) => value + residual[i]!);
+      for (const form of group) {
+        const { out, expected } = await multiply(form, 'f16', m, k, n, true, PANEL_COLUMNS / 4, residual);
+        if (arithmetic === 'f32')
+          expect(maxError(out, expected), JSON.stringify(form)).toBeLessThan(1e-5 * k);
+        expect(out, JSON.stringify(form)).toEqual(sums);
+      }
     }
   });
 
@@ -176,17 +196,17 @@ describe.each(ARITHMETICS)('gemm in %s', (arithmetic) => {
       fc.constantFrom('f16', 'f32'),
       fc.constantFrom(16, 1000),
     );
-    const all = forms(arithmetic);
     await fc.assert(
       fc.asyncProperty(shape, async ([m, k4, n8, useBias, dtype, panel4]) => {
-        const results = await Promise.all(
-          all
-            .filter((form) => serves(form, dtype, 8 * n8))
-            .map((form) => multiply(form, dtype as 'f16', m, 4 * k4, 8 * n8, useBias, panel4)),
-        );
-        results.push(await multiply(all[0]!, dtype as 'f16', m, 4 * k4, 8 * n8, useBias, 2 * n8));
-        for (const { out } of results) expect(out).toEqual(results[0]!.out);
-        if (arithmetic === 'f16') expect(f16Share(results[0]!)).toBeLessThan(1);
+        for (const group of groups(arithmetic)) {
+          const serving = group.filter((form) => serves(form, dtype, 8 * n8));
+          const results = await Promise.all(
+            serving.map((form) => multiply(form, dtype as 'f16', m, 4 * k4, 8 * n8, useBias, panel4)),
+          );
+          results.push(await multiply(serving[0]!, dtype as 'f16', m, 4 * k4, 8 * n8, useBias, 2 * n8));
+          for (const { out } of results) expect(out).toEqual(results[0]!.out);
+          if (arithmetic === 'f16') expect(f16Share(results[0]!)).toBeLessThan(1);
+        }
       }),
       { numRuns: 8 },
     );

@@ -7,6 +7,7 @@ import { type FusedMatrix, fusedKernels } from '../../model/fused-kernels.ts';
 import { type AdapterForm, gemmVariants } from '../../model/kernel-variants.ts';
 import { type MatrixName, matricesOf, plainProduct } from '../../model/matrices.ts';
 import { denseMatrix, gatedActivation, linear, rmsNorm } from '../../model/oracle-math.ts';
+import { columnsOf } from '../../model/pass-kernels.ts';
 import { type Architecture, pad4, type WeightDtype } from '../../model/types.ts';
 import type { KernelBench, KernelInput } from './kernel-bench.ts';
 import {
@@ -37,7 +38,7 @@ export const fused = (name: string, form: AdapterForm): KernelCheck => ({
     const architecture = narrower(shape.architecture);
     const narrow = { ...shape, architecture };
     for (const dtype of DTYPES) {
-      const gemm = gemmVariants(bench.library, form, dtype === 'f32', true);
+      const gemm = gemmVariants(bench.library, form, dtype === 'f32', columnsOf(architecture));
       const kvF32 = dtype === 'f32';
       const kernels = fusedKernels(bench.library, form, gemm, { architecture, blockSize, kvF32 });
       if (!kernels) continue;

@@ -44,7 +44,7 @@ export function checksFor(forms: KernelBench['forms']): KernelCheck[] {
         : [gemm('gemm', 'gemm', form), gemm('gemm_wide', 'gemmWide', form)],
     ),
     ...(chosen.waits
-      ? [gemm('gemm_streamed', 'gemmStreamed', chosen), gemm('gemm_blocked', 'gemmBlocked', chosen)]
+      ? [gemm('gemm_split', 'gemmSplit', chosen), gemm('gemm_blocked', 'gemmBlocked', chosen)]
       : []),
     rope,
     ...(chosen.waits ? [attention('attention_blocked', 'attentionBlocked', chosen)] : forms.map(attentionOf)),

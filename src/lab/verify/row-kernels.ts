@@ -1,7 +1,7 @@
 /** Embedding, RMSNorm, GEMM and SwiGLU against float64: kernels that treat every row alone. */
 import { packUniform } from '../../gpu/uniforms.ts';
 import { formOf, GEMM_FORMS, type GemmKernel, wantsOf } from '../../model/gemm-forms.ts';
-import { type AdapterForm, gemmVariant } from '../../model/kernel-variants.ts';
+import { type AdapterForm, gemmForms } from '../../model/kernel-variants.ts';
 import { matricesOf, plainProduct } from '../../model/matrices.ts';
 import { denseMatrix, gatedActivation, linear, rmsNorm } from '../../model/oracle-math.ts';
 import { PANEL_COLUMNS } from '../../model/panels.ts';
@@ -163,11 +163,14 @@ async function gemmError(
   const all = linear(Float64Array.from(a), MOST_ROWS, denseMatrix(matrix), useBias ? bias : null);
   const columns4 = pad4(columns) / 4;
   const forms = GEMM_FORMS.filter((chosen) => formOf(chosen).name === kernelName);
-  const variants = forms.map((chosen) => gemmVariant(bench.library, form, matrix.dtype === 'f32', chosen));
+  const odd = columns4 % 2 !== 0;
+  if (odd && wantsOf(kernelName).evenColumns) return null;
+  const variants = forms.flatMap((chosen) =>
+    gemmForms(bench.library, form, matrix.dtype === 'f32', chosen, odd),
+  );
   await Promise.all(variants.map(({ kernel }) => bench.library.make(kernel)));
-  let error: number | null = null;
-  for (const { kernel, rows: tileRows, columns4: tileColumns4, evenColumns } of variants) {
-    if (evenColumns && columns4 % 2 !== 0) continue;
+  let error = 0;
+  for (const { kernel, rows: tileRows, columns4: tileColumns4 } of variants) {
     for (const rows of ROW_COUNTS) {
       const [out] = await bench.run(
         kernel,
@@ -183,7 +186,7 @@ async function gemmError(
         [Math.ceil(columns4 / tileColumns4), Math.ceil(rows / tileRows)],
       );
       const expected = padded(all.subarray(0, rows * columns), columns);
-      error = Math.max(error ?? 0, largestError(new Float32Array(out!), expected));
+      error = Math.max(error, largestError(new Float32Array(out!), expected));
     }
   }
   return error;

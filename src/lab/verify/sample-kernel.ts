@@ -21,7 +21,7 @@ const WAYS = [
 export const sample: KernelCheck = {
   name: 'sample',
   async measure(bench, shape, random) {
-    const kernel = await bench.library.get('sample', { WORKGROUP: bench.forms[0]!.workgroup });
+    const kernel = await bench.library.get('sample', { WORKGROUP: bench.forms[0]!.sampling });
     const findings: Finding[] = [];
     const { name, architecture } = shape;
     const { vocabSize } = architecture;

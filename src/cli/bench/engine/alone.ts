@@ -15,7 +15,7 @@ import { nodePlatform } from '../../../platform/node.ts';
  * Tokens of each sequence of a case in a round. Not counted: steps that prefill, the first that does not, and those in which some
  * sequences, which were prefilled earlier, have ended.
  */
-const DECODE_STEPS = 12;
+const DECODE_STEPS = 32;
 const BLOCK_SIZE = 16;
 
 /** Prompts as long as a context, in tokens, and how many at once. */

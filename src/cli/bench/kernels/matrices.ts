@@ -51,7 +51,7 @@ export async function measureMatrix(
 ): Promise<MatrixFigure> {
   const { m, k, n } = shape;
   const columns4 = pad4(n) / 4;
-  const variants = gemmVariants(bench.library, form, false, columns4 % 2 !== 0);
+  const variants = gemmVariants(bench.library, form, false, [columns4]);
   const { kernel, rows, columns4: tile } = gemmFor(variants, m, columns4);
   await bench.library.make(kernel);
   const a = numbers(m * pad4(k), 1);
