@@ -29,6 +29,18 @@ export async function hasF16(): Promise<boolean> {
 export const triesGpuKernels = ({ report }: GpuDevice): boolean =>
   !report.software || (report.subgroupSize ?? 0) >= 8;
 
+/** Of gemm_split.wgsl. A software adapter compiles each for 6 to 12 seconds: it tries each number only once. */
+export const splitForms = ({ report }: GpuDevice): { ROWS: number; EIGHTS: number }[] => [
+  { ROWS: 1, EIGHTS: 4 },
+  { ROWS: 4, EIGHTS: 8 },
+  ...(report.software
+    ? []
+    : [
+        { ROWS: 1, EIGHTS: 8 },
+        { ROWS: 4, EIGHTS: 4 },
+      ]),
+];
+
 /** What this adapter can compute matrix products in, with a device for each. */
 export async function openEachArithmetic(): Promise<Record<Arithmetic, GpuDevice | null>> {
   const f16 = (await hasF16()) ? await openTestDevice(0, true, 'f16') : null;

@@ -11,7 +11,7 @@ import { halfToFloat } from '../../src/model/half.ts';
 import { ropeThreads } from '../../src/model/kernel-variants.ts';
 import { plainProduct } from '../../src/model/matrices.ts';
 import { PANEL_COLUMNS } from '../../src/model/panels.ts';
-import { openEachArithmetic, triesGpuKernels } from './adapter.ts';
+import { openEachArithmetic, splitForms, triesGpuKernels } from './adapter.ts';
 import { inPanels, matmul, maxError, randomValues, store } from './reference.ts';
 import { runKernel } from './run-kernel.ts';
 
@@ -46,11 +46,15 @@ function forms({ again = false } = {}): Form[] {
   // A software adapter compiles each for a quarter of a minute; what differs in f16 are the products, which gemm.test.ts holds.
   const isSlow = gpu.report.software && (again || gpu.report.arithmetic === 'f16');
   const ofGpus = triesGpuKernels(gpu) && !isSlow;
+  const split = splitForms(gpu).map((overrides) => ({
+    kernel: 'gemmSplit' as const,
+    overrides,
+    rows: overrides.ROWS,
+    columns4: 2 * overrides.EIGHTS,
+  }));
   return [1, 4].flatMap((rows): Form[] => [
     { kernel: 'gemmPortable', overrides: { WORKGROUP, ROWS: rows }, rows, columns4: 2 * WORKGROUP },
-    ...(ofGpus
-      ? [{ kernel: 'gemmSplit' as const, overrides: { ROWS: rows, EIGHTS: 4 }, rows, columns4: 8 }]
-      : []),
+    ...(ofGpus ? split.filter((form) => form.rows === rows) : []),
     ...(lanes && lanes >= 8
       ? [
           {

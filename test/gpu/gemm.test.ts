@@ -6,7 +6,7 @@ import type { KernelName, Overrides } from '../../src/gpu/kernels.ts';
 import { packUniform } from '../../src/gpu/uniforms.ts';
 import { plainProduct } from '../../src/model/matrices.ts';
 import { PANEL_COLUMNS } from '../../src/model/panels.ts';
-import { openEachArithmetic, triesGpuKernels } from './adapter.ts';
+import { openEachArithmetic, splitForms, triesGpuKernels } from './adapter.ts';
 import { f16Bound, inPanels, matmul, maxError, randomValues, store } from './reference.ts';
 import { runKernel } from './run-kernel.ts';
 
@@ -26,6 +26,9 @@ interface Form {
   columns4: number;
 }
 
+/** On a software adapter, which compiles for long: only products differ from what f32 tries. */
+const isRepeated = (arithmetic: Arithmetic): boolean => arithmetic === 'f16' && devices.f32!.report.software;
+
 /** Every form that some adapter may choose and that sums along k in one go, as far as this one runs it. */
 function formsInOne(arithmetic: Arithmetic): Form[] {
   const tiled = [32, 64].map((rows) => ({
@@ -36,7 +39,7 @@ function formsInOne(arithmetic: Arithmetic): Form[] {
     columns4: 16,
   }));
   const whole = { kernel: 'gemmBlocked' as const, overrides: { WHOLE: 1 }, rows: 64, columns4: 32 };
-  const ofGpus: Form[] = triesGpuKernels(devices.f32!) ? [{ arithmetic, ...whole }] : [];
+  const ofGpus = triesGpuKernels(devices.f32!) && !isRepeated(arithmetic) ? [{ arithmetic, ...whole }] : [];
   const portable = [1, 4, 8].map((rows) => ({
     arithmetic,
     kernel: 'gemmPortable' as const,
@@ -66,18 +69,15 @@ function formsInOne(arithmetic: Arithmetic): Form[] {
 /** Those that sum along k in parts. */
 function formsInParts(arithmetic: Arithmetic): Form[] {
   if (!triesGpuKernels(devices.f32!)) return [];
-  const split = [
-    [1, 4],
-    [4, 4],
-    [1, 8],
-    [4, 8],
-  ].map(([rows, eights]) => ({
-    arithmetic,
-    kernel: 'gemmSplit' as const,
-    overrides: { ROWS: rows!, EIGHTS: eights! },
-    rows: rows!,
-    columns4: 2 * eights!,
-  }));
+  const split = splitForms(devices.f32!)
+    .filter((form) => form.ROWS > 1 || !isRepeated(arithmetic))
+    .map((overrides) => ({
+      arithmetic,
+      kernel: 'gemmSplit' as const,
+      overrides,
+      rows: overrides.ROWS,
+      columns4: 2 * overrides.EIGHTS,
+    }));
   return [...split, { arithmetic, kernel: 'gemmBlocked', overrides: { WHOLE: 0 }, rows: 64, columns4: 32 }];
 }
 
