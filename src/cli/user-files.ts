@@ -2,6 +2,8 @@
 import { constants, createReadStream } from 'node:fs';
 import { access, stat } from 'node:fs/promises';
 import path from 'node:path';
+import { pipeline } from 'node:stream';
+import { createGunzip } from 'node:zlib';
 import { ConfigError } from '../errors.ts';
 
 const REASONS: Record<string, string> = {
@@ -18,11 +20,13 @@ export function refuse(what: string, file: string, error: NodeJS.ErrnoException)
   throw new ConfigError(`cannot ${what} ${file}: ${reason}; give another path`, { cause: error });
 }
 
-/** Its text, as it is read. Throws ConfigError. */
+/** Its text, as it is read; unpacked, where its name ends in .gz. Throws ConfigError. */
 export async function* piecesOf(file: string): AsyncGenerator<string> {
+  const read = createReadStream(file, { highWaterMark: 1 << 18 });
+  // What fails ends the last stream, where it is thrown.
+  const bytes = file.endsWith('.gz') ? pipeline(read, createGunzip(), () => {}) : read;
   try {
-    for await (const piece of createReadStream(file, { encoding: 'utf8', highWaterMark: 1 << 18 }))
-      yield piece;
+    for await (const piece of bytes.setEncoding('utf8')) yield piece as string;
   } catch (error) {
     refuse('read', file, error as NodeJS.ErrnoException);
   }

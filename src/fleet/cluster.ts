@@ -117,7 +117,7 @@ export class EngineCluster extends ShownCluster implements Cluster {
     if (this.members.changing)
       throw new RequestError('the fleet is being scaled: wait for that before a setting changes');
     if (this.#active > 0)
-      throw new RequestError(`${this.#active} turns are under way: wait for them before a setting changes`);
+      throw new RequestError(`turns are under way (${this.#active}): wait for them before a setting changes`);
     this.conversations.clear();
     this.#routings.replace(policy, options);
     // An engine that ends meanwhile is built with the new settings when it is built anew.

@@ -4,6 +4,7 @@
  */
 import { appended, type TokenIds } from '../config/token-ids.ts';
 import type { FinishReason, PromptAccount, RequestOutput, SampledToken } from '../engine/types.ts';
+import { RequestError } from '../errors.ts';
 import type { TimedOutput } from './output-stream.ts';
 
 /** Token ids to text as they come. */
@@ -61,6 +62,12 @@ export interface AnswerEnd {
   unsaidEnd: boolean;
   prompt: PromptAccount | null;
   finish: NonNullable<RequestOutput['finish']>;
+}
+
+/** Throws RequestError for what is no list of stop strings: an empty one would end every answer at its first token. */
+export function checkStop(stop: readonly string[]): void {
+  if (Array.isArray(stop) && stop.every((each) => typeof each === 'string' && each !== '')) return;
+  throw new RequestError(`stop is ${JSON.stringify(stop)}: wanted a list of strings that are not empty`);
 }
 
 /** One item a token, or the last one alone. After a stop string the engine's further tokens are dropped. */

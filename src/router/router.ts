@@ -4,7 +4,7 @@ import { tooLong } from '../engine/request.ts';
 import { withDefaults } from '../engine/sampling.ts';
 import { EngineDeadError, invariant, RequestError } from '../errors.ts';
 import type { TurnSide } from '../measure/spans.ts';
-import { type AnswerEnd, type AnswerToken, readAnswer } from './answer.ts';
+import { type AnswerEnd, type AnswerToken, checkStop, readAnswer } from './answer.ts';
 import type { Conversation, ConversationCache } from './conversations.ts';
 import type { RoutedTurn } from './decision.ts';
 import type { EngineClient } from './engine-client.ts';
@@ -99,6 +99,7 @@ export class Router {
     end: (failure: unknown) => void;
   }> {
     const { conversations, prompts, text } = this.#deps;
+    checkStop(request.stop ?? []);
     let promptTokenIds: TokenIds;
     let historyIds: TokenIds;
     do {

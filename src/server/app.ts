@@ -69,6 +69,12 @@ export function createApp(service: PortService, options: AppOptions): Hono {
   });
   app.get('/version', () => jsonResponse({ version: options.version }));
   app.get('/v1/models', () => jsonResponse(modelList(service, options.created)));
+  // A name may hold slashes, as Hugging Face's do.
+  app.get('/v1/models/:model{.+}', (c) => {
+    const id = c.req.param('model');
+    checkModel(id, service);
+    return jsonResponse(modelList(service, options.created).data.find((model) => model.id === id)!);
+  });
   mountTextRoutes(app, service, options.maxQueue ?? DEFAULT_MAX_QUEUE);
 
   const deps: GenerationDeps = {

@@ -1,6 +1,7 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
+import { gzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { main } from '../../src/cli/app.ts';
 import { nodeDeps } from '../../src/cli/node-deps.ts';
@@ -25,6 +26,28 @@ describe('kvferry trace', () => {
       follow_ups: 1,
       bad_lines: 0,
     });
+  });
+
+  it('a trace whose name ends in .gz is unpacked as it is read, and what is none is told', async () => {
+    const folder = mkdtempSync(path.join(os.tmpdir(), 'kvferry-trace-'));
+    try {
+      const [packed, broken] = ['t.jsonl.gz', 'b.jsonl.gz'].map((name) => path.join(folder, name));
+      writeFileSync(packed!, gzipSync(TRACE));
+      writeFileSync(broken!, TRACE);
+      const { readTextPieces } = await nodeDeps();
+      const read = (file: string) => {
+        const world = fakeWorld();
+        return { world, run: main(['trace', 'info', file], { ...world.deps, readTextPieces }) };
+      };
+      const good = read(packed!);
+      expect(await good.run).toBe(0);
+      expect(good.world.out()).toContain('3 requests in 2 conversations');
+      const bad = read(broken!);
+      expect(await bad.run).not.toBe(0);
+      expect(bad.world.err()).toContain(`cannot read ${broken}: incorrect header check; give another path`);
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
   });
 
   it('info: thousands of tokens are told as in the table', async () => {

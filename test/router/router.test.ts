@@ -350,6 +350,16 @@ test.each([
   },
 );
 
+test('what is no list of stop strings is refused before any engine is asked', async () => {
+  for (const stop of ['x', [''], [1]] as never[]) {
+    const { ask, engines } = world('unidirectional');
+    const asked = ask({ promptTokenIds: [1, 2], stop });
+    await expect(asked).rejects.toThrow(RequestError);
+    await expect(asked).rejects.toThrow(`stop is ${JSON.stringify(stop)}: wanted a list of strings`);
+    expect(engines.flatMap(({ requests }) => requests)).toEqual([]);
+  }
+});
+
 test('an abort ends both halves; a stop string ends the answer at D', async () => {
   const { at, router, ask } = world('bidirectional', 'streamed');
   const controller = new AbortController();

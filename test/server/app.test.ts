@@ -41,6 +41,16 @@ describe('what every port tells of itself', () => {
     );
   });
 
+  test('/v1/models/NAME: one of them, whatever its name holds', async () => {
+    const named = { model: { ...service.model, names: ['nano', 'meta-llama/Llama-3.2-1B'] } };
+    const asked = async (name: string) => (await app(named).request(`/v1/models/${name}`)).json();
+    for (const id of named.model.names)
+      expect(await asked(id)).toMatchObject({ id, object: 'model', root: 'nano' });
+    expect(await asked('meta-llama%2FLlama-3.2-1B')).toMatchObject({ id: 'meta-llama/Llama-3.2-1B' });
+    const error = { type: 'NotFoundError', param: 'model', code: 404 };
+    expect(await asked('other')).toMatchObject({ error });
+  });
+
   test("an unknown path is a 404 in OpenAI's shape", async () => {
     const response = await app().request('/v1/nothing');
     expect(response.status).toBe(404);
