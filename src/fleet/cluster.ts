@@ -20,7 +20,7 @@ import { describe } from './describe.ts';
 import { Membership } from './membership.ts';
 import type { ClusterNotice } from './notices.ts';
 import { changed, engineCore, fleetIn } from './options.ts';
-import { policyOf } from './routing-in-force.ts';
+import { type MadePolicy, policyOf } from './routing-in-force.ts';
 import { Routings } from './routings.ts';
 import { type MembershipNotice, type ScaleReport, scaleSpan } from './scale-report.ts';
 import type { ClusterSeams } from './seams.ts';
@@ -112,8 +112,15 @@ export class EngineCluster extends ShownCluster implements Cluster {
   }
 
   async configure(change: PolicyChange): Promise<void> {
-    const options = changed(this.#options, this.#atStart, change);
-    const policy = await policyOf(options, this.#info.model.blockBytes);
+    let before: ClusterOptions;
+    let options: ClusterOptions;
+    let policy: MadePolicy;
+    do {
+      before = this.#options;
+      options = changed(before, this.#atStart, change);
+      policy = await policyOf(options, this.#info.model.blockBytes);
+      // Another change, or an engine that came or went, was done meanwhile: it stays.
+    } while (this.#options !== before);
     if (this.members.changing)
       throw new RequestError('the fleet is being scaled: wait for that before a setting changes');
     if (this.#active > 0)

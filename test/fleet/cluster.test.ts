@@ -1,0 +1,26 @@
+/** A cluster over threads that only answer. */
+import { expect, test } from 'vitest';
+import { parseRunConfig } from '../../src/config/run.ts';
+import { EngineCluster } from '../../src/fleet/cluster.ts';
+import { clusterOptions } from '../../src/fleet/from-config.ts';
+import { loadArchitecture } from '../../src/model/load.ts';
+import { platformOf } from './fake-threads.ts';
+
+async function started(): Promise<EngineCluster> {
+  const { platform } = platformOf();
+  Object.assign(platform, { openModel: async () => null, freeMemory: () => null, freeMappings: () => null });
+  const config = parseRunConfig({ model: 'nano' });
+  return EngineCluster.start(platform, clusterOptions(config, await loadArchitecture('nano', null), true));
+}
+
+test('changes of settings that are asked for at once are all made, those that load a policy too', async () => {
+  const cluster = await started();
+  await Promise.all([
+    cluster.configure({ routing: { name: 'llm-d', parameters: {} } }),
+    cluster.setMode('unidirectional'),
+    cluster.configure({ decodeBlocks: 5 }),
+  ]);
+  const { mode, routing, decode } = cluster.settings;
+  expect([mode, routing?.name, decode.numBlocks]).toEqual(['unidirectional', 'llm-d', 5]);
+  await cluster.close();
+});
