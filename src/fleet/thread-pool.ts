@@ -65,8 +65,12 @@ export async function startThreads(
     connect: async (engine, others, seats) => {
       // One that is stuck is not to keep others from joining.
       await Promise.all(others.map((other) => other.answers()));
-      const alive = others.filter(({ dead }) => !dead);
-      await connect(engine, alive, wire, seats);
+      for (const other of others.filter(({ dead }) => !dead))
+        await connect(engine, [other], wire, seats).catch((error: unknown) => {
+          // Nor is one that ends just now.
+          if (!other.dead) throw error;
+          return engine.serving.peerDied(other.engineId);
+        });
     },
   });
 }

@@ -10,6 +10,8 @@ export interface Thread {
   /** It answers nobody from now on. */
   stuck: boolean;
   abandoned: boolean;
+  /** Peers of which it was told that they have. */
+  died: string[];
   end(): void;
   tell(event: EngineEvent): void;
 }
@@ -27,6 +29,7 @@ export function platformOf(
       running: true,
       stuck: false,
       abandoned: false,
+      died: [],
       tell: () => {},
       end() {
         this.running = false;
@@ -46,7 +49,8 @@ export function platformOf(
       addPeer: () => answered(() => addPeer(name)),
       addRequest: () => answered(() => {}),
       releaseHolds: () => answered(() => {}),
-      peerDied: async () => {},
+      reconfigure: () => answered(() => {}),
+      peerDied: async (engineId) => void thread.died.push(engineId),
       shutdown: () => answered(() => thread.end()),
     };
     const nothing = { running: 0, waiting: 0, waitingForRemote: 0, heldRequests: 0 } as EngineStats;

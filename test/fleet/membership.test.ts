@@ -164,6 +164,20 @@ test('an engine whose thread is stuck keeps none from joining, nor the end of al
   ]);
 });
 
+test('one that ends while another joins keeps it from nothing: it is told', async () => {
+  const { platform, threads } = platformOf((name) => {
+    if (name === dies) threads.find((thread) => thread.name === name)!.end();
+  });
+  let dies: string | null = null;
+  const pool = await startThreads(platform, systemClock, options, { checkpoint: null, shared: null });
+  threads[0]!.end();
+  dies = 'decode-0';
+  expect(await pool.replaceDead('bidirectional', async () => {})).toBe(1);
+  expect(pool.alive.map(({ engineId }) => engineId)).toEqual(['prefill-0.2', 'decode-1']);
+  expect(threads.at(-1)!.died).toEqual(['decode-0']);
+  await pool.shutdown();
+});
+
 test('what does not fit, or cannot be started, changes nothing', async () => {
   const { members, own, ids, running } = await world();
   own.room = () => {
