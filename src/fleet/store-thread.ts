@@ -216,17 +216,18 @@ export async function startStore(
   wire?: EngineWire,
 ): Promise<StoreThread | null> {
   if (!options.store) return null;
+  let store: StoreThread | null = null;
   try {
     const { identity, adapter } = engines.all[0]!.started;
     const weights = checkpoint && files ? await fingerprint(files, checkpoint) : null;
     const namespace = namespaceOf({ ...identity, hashSeed: HASH_SEED, adapter: adapter.name, weights });
     const { store: wanted, checksum } = options;
-    const store = await StoreThread.start(platform, wanted, identity, checksum, namespace, clock, wire);
+    store = await StoreThread.start(platform, wanted, identity, checksum, namespace, clock, wire);
     await store.setLink(options.link);
     for (const engine of engines.all) await store.connect(engine);
     return store;
   } catch (error) {
-    await engines.shutdown();
+    await Promise.all([engines.shutdown(), store?.shutdown()]);
     throw error;
   }
 }

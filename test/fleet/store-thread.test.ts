@@ -1,16 +1,37 @@
 /** A store's thread as its cluster sees it, over a thread that only answers. */
 import { expect, test } from 'vitest';
 import type { Clock } from '../../src/engine/types.ts';
-import { StoreThread } from '../../src/fleet/store-thread.ts';
+import { EngineDeadError } from '../../src/errors.ts';
+import type { EnginePool } from '../../src/fleet/engine-pool.ts';
+import { StoreThread, startStore } from '../../src/fleet/store-thread.ts';
 import { STUCK_MS } from '../../src/fleet/stuck-watch.ts';
 import type { ThreadEngine } from '../../src/fleet/thread-engine.ts';
-import type { StoreOptions } from '../../src/fleet/types.ts';
+import type { ClusterOptions, StoreOptions } from '../../src/fleet/types.ts';
 import { expose } from '../../src/host/rpc.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 import type { Platform } from '../../src/platform/types.ts';
 import { type EngineWire, plainWire } from '../../src/transport/channel.ts';
 import type { EngineIdentity } from '../../src/transport/types.ts';
 import { inNoTime, TestClock } from '../clock.ts';
+
+/** One that starts, answers and ends. */
+function threadOf() {
+  const { port1, port2 } = new MessageChannel();
+  let exit: (reason: string) => void = () => {};
+  let ended = false;
+  const shutdown = async () => {
+    ended = true;
+    port1.close();
+    exit('it was closed');
+  };
+  expose({ start: async () => {}, addPeer: async () => {}, stats: async () => ({}), shutdown }, port2);
+  const onExit = (listener: typeof exit) => {
+    exit = listener;
+  };
+  const thread = { port: port1, onExit, abandon() {} };
+  const platform = { startStoreThread: async () => thread } as Partial<Platform> as Platform;
+  return { platform, ended: () => ended };
+}
 
 /** `asked`: what becomes of its thread when it is asked to add a peer. */
 async function world(asked: 'answers' | 'ends' | 'is stuck' = 'answers', clock: Clock = systemClock) {
@@ -77,6 +98,21 @@ test('a store that ends while an engine is joined to it keeps nobody: the engine
   await store.connect(engine('decode-0'));
   expect(store.ended).toBe('out of memory');
   expect(died).toEqual(['decode-0']);
+});
+
+test('a store whose first engine ends as it is joined to it ends as well: nothing is left running', async () => {
+  const { platform, ended } = threadOf();
+  const dies = {
+    ...{ engineId: 'decode-0', address: { engineId: 'decode-0', host: 'localhost', port: 5600 } },
+    started: { identity: { blockBytes: [] }, adapter: { name: 'none' } },
+    serving: { addPeer: () => Promise.reject(new EngineDeadError('it was ended')) },
+  } as unknown as ThreadEngine;
+  const engines = { all: [dies], shutdown: async () => {} } as unknown as EnginePool;
+  const options = { store: { bytes: 1, eviction: 'lru' }, checksum: false, link: null } as ClusterOptions;
+  const none = { files: null, checkpoint: null };
+  const starting = startStore(platform, options, engines, none, systemClock);
+  await expect(starting).rejects.toThrow('it was ended');
+  expect(ended()).toBe(true);
 });
 
 test('a store that is stuck while an engine is joined to it is given up: all go on without it', async () => {
