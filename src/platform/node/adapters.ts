@@ -83,6 +83,8 @@ export async function probeAll(): Promise<ProbeResult[]> {
 let chosen: ProbedAdapter | null = null;
 /** By which word. */
 let chosenAs: string | null = null;
+/** The last that was asked for. */
+let asked: Promise<unknown> = Promise.resolve();
 
 /** What useAdapter chose for this process; null before. */
 export const adapterInUse = (): ProbedAdapter | null => chosen;
@@ -92,7 +94,14 @@ export const adapterInUse = (): ProbedAdapter | null => chosen;
  * SwiftShader. Any other word is part of an adapter's name. Throws AdapterError that says what was found, and for another
  * one than the process has.
  */
-export async function useAdapter(choice: string): Promise<ProbedAdapter> {
+export function useAdapter(choice: string): Promise<ProbedAdapter> {
+  // One after the other: a second one would set up its driver beside the first one's.
+  const next = asked.catch(() => {}).then(() => useNow(choice));
+  asked = next;
+  return next;
+}
+
+async function useNow(choice: string): Promise<ProbedAdapter> {
   if (chosen) {
     if (choice === chosenAs || isMeantBy(choice, chosen)) return chosen;
     throw new AdapterError(
