@@ -59,7 +59,8 @@ export class BlockViews {
     this.#sequences.set(turnId, sequence);
     this.#lastOf.set(conversation, sequence);
     if (last) this.#beforeLastOf.set(conversation, last);
-    if (this.#sequences.size > REMEMBERED_TURNS) this.#forgetOldest();
+    // What a turn left that failed, and a conversation that was resumed, count too.
+    while (this.#sequences.size > REMEMBERED_TURNS) this.#forgetOldest();
     const differsAt = last?.tokenIds.findIndex((id, i) => promptTokenIds[i] !== id) ?? -1;
     return { turn: bounds.length, differsAt: differsAt < 0 ? null : differsAt };
   }

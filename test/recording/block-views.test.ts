@@ -54,6 +54,17 @@ it('remembers the last 256 turns, and of a conversation only those among them', 
   expect(views.view({ ...fact('at P: a#3'), index: 2 }, 0)).toMatchObject({ conversation: 'a', turn: 2 });
 });
 
+it('keeps no more of turns that fail, or of conversations that are resumed', () => {
+  const views = new BlockViews(BLOCK, (ids) => ids.join(' '));
+  for (let i = 0; i < 300; i++) {
+    views.resume(`resumed-${i}`, [1], [{ question: 1, answer: 1 }]);
+    views.turnStarted(`a#${i}`, 'a', [1]);
+    views.turnFailed(`a#${i}`);
+  }
+  views.turnStarted('b#1', 'b', [1]);
+  expect([...views.sequences()]).toHaveLength(256);
+});
+
 it('knows blocks for their own turns after one that failed, which counts, and whose words are no part of what follows', () => {
   const views = new BlockViews(BLOCK, (ids) => ids.join(' '));
   const turn = (turnId: string, tokens: readonly number[]) => {
