@@ -1,4 +1,5 @@
 /** What is told of engines that come and go. */
+import { plural } from '../measure/format.ts';
 import { type RawSpan, routerSpan } from '../measure/spans.ts';
 import type { EngineRole } from '../router/engine-client.ts';
 import type { DrainReport } from '../router/scaling/drain.ts';
@@ -40,6 +41,14 @@ export function scaleSpan(
     migratedTokens,
     lostTokens,
   });
+}
+
+/** In words; null: nothing. Of requests that others sent it is not known how many tokens they have. */
+export function whatIsLost({ holds, tokens }: DrainReport['lost']): string | null {
+  if (holds === 0) return null;
+  return tokens > 0
+    ? `KV of ${plural(tokens, 'token')} that it held is lost`
+    : `KV that it held of ${plural(holds, 'request')} is lost`;
 }
 
 export type MembershipNotice =

@@ -7,6 +7,7 @@ import { written } from '../config/token-ids.ts';
 import type { Clock } from '../engine/types.ts';
 import { messageOf } from '../errors.ts';
 import type { ClusterNotice } from '../fleet/notices.ts';
+import { whatIsLost } from '../fleet/scale-report.ts';
 import type { Cluster } from '../fleet/types.ts';
 import type { Span, TurnSide } from '../measure/spans.ts';
 import { turnReport } from '../router/turn-report.ts';
@@ -203,7 +204,7 @@ export class Recorder {
         this.#emit({ kind: 'engine', atMs: this.#now(), engineId, role, alive: false, message });
         const what = [
           migrated.holds > 0 && `KV of ${migrated.tokens} tokens went to another engine`,
-          lost.holds > 0 && `KV of ${lost.tokens} tokens that it held is lost`,
+          whatIsLost(lost),
         ];
         this.#note('info', `${[message, ...what.filter(Boolean)].join('; ')}.`);
         break;

@@ -1,6 +1,7 @@
 /** What is kept of a fleet's comings and goings, and of who decided them, for GET /fleet and the log. */
 import type { EngineCluster } from '../fleet/cluster.ts';
 import type { ClusterNotice } from '../fleet/notices.ts';
+import { whatIsLost } from '../fleet/scale-report.ts';
 import { type AutoscaleDecision, reasonOf } from '../router/autoscale/loop.ts';
 import type { AutoscaleChoice } from '../router/autoscale/registry.ts';
 import type { ServerLog } from './log.ts';
@@ -53,9 +54,10 @@ export class ScalingLog {
       this.#keep({ event: 'joined', name, engine_id: engineId, start_ms: Math.round(startMs) });
     } else if (notice.kind === 'left') {
       const { name, engineId, ms, migrated, lost } = notice;
+      const lostKv = whatIsLost(lost);
       const what = [
         ...(migrated.holds > 0 ? [`${migrated.tokens} tokens that it held were taken over`] : []),
-        ...(lost.holds > 0 ? [`${lost.tokens} tokens that it held are lost`] : []),
+        ...(lostKv === null ? [] : [lostKv]),
       ];
       this.#log.note([`${engineId} left the fleet after ${Math.round(ms)} ms`, ...what].join('; '));
       this.#keep({ event: 'left', name, engine_id: engineId, drain_ms: Math.round(ms), migrated, lost });

@@ -145,6 +145,17 @@ it("knows what another engine took over for a conversation's next turn: what its
   });
 });
 
+it.each([
+  [{ holds: 2, tokens: 120 }, '; KV of 120 tokens that it held is lost'],
+  // Of requests that did not come by the router.
+  [{ holds: 1, tokens: 0 }, '; KV that it held of 1 request is lost'],
+  [{ holds: 0, tokens: 0 }, ''],
+])('says what went with an engine that left: %j', (lost, expected) => {
+  const { of, tell } = recorded();
+  tell({ kind: 'left', ...P, name: 'x', ms: 5, migrated: { holds: 0, tokens: 0 }, lost });
+  expect(of('note').at(-1)).toMatchObject({ message: `x left the fleet${expected}.` });
+});
+
 it('tells all of an engine again that took the place of one', async () => {
   const { recorder, of, tell } = recorded();
   await recorder.poll();
