@@ -50,7 +50,7 @@ export interface RunOutcome {
   endMs: number;
   verdict: Verdict;
   engines: readonly EngineOutcome[];
-  /** That starts took which were not over at the end, all together. */
+  /** That starts took which were not over at the end, all together, since what counts began. */
   startingMs: number;
   transfers: Readonly<Record<string, number>>;
   /** null: there was none. */
@@ -99,7 +99,10 @@ export function outcomeOf({ cluster, happened, ...run }: SimulatedRun): RunOutco
     endMs: clock.now(),
     verdict: verdictOfRun(run),
     engines: cluster.engines.map(engineOutcome),
-    startingMs: [...fleet.starting].reduce((sum, { begunMs }) => sum + clock.now() - begunMs, 0),
+    startingMs: [...fleet.starting].reduce(
+      (sum, { begunMs }) => sum + clock.now() - Math.max(begunMs, collector.fromMs),
+      0,
+    ),
     transfers: { ...cluster.transfers },
     store: cluster.store?.outcome(cluster.engines) ?? null,
     links: links.use(),

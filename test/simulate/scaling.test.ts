@@ -55,7 +55,10 @@ describe('an engine that joins', () => {
   });
 });
 
-it('a start that is not over when the run is counts as engine-hours', async () => {
+it.each([
+  ['all of it', 0],
+  ['from when what counts began on', 9000],
+])('a start that is not over when the run is counts as engine-hours: %s', async (_, fromMs) => {
   const cluster = simulated({}, costs);
   const [askedMs, untilMs] = [4000, 20_000];
   await cluster.run(
@@ -65,10 +68,15 @@ it('a start that is not over when the run is counts as engine-hours', async () =
       await cluster.clock.sleep(untilMs - askedMs);
     })(),
   );
-  const run = { cluster, collector: new Collector(), happened: null, stopped: null, lastComesMs: null };
+  const collector = new Collector();
+  collector.fromMs = fromMs;
+  const run = { cluster, collector, happened: null, stopped: null, lastComesMs: null };
   const slo = { ttftMs: null, tpotMs: null };
   const arm = summarise({ label: 'arm', options: fleetOptions() }, [outcomeOf(run)], slo);
-  expect(arm.engine_hours * 3_600_000).toBeCloseTo(2 * untilMs + (untilMs - askedMs), 3);
+  expect(arm.engine_hours * 3_600_000).toBeCloseTo(
+    2 * (untilMs - fromMs) + (untilMs - Math.max(fromMs, askedMs)),
+    3,
+  );
 });
 
 describe('an engine that leaves', () => {
