@@ -5,10 +5,10 @@
 import { z } from 'zod';
 import { EVICTIONS } from './store.ts';
 
-export const vllmFlag = z.union([
-  z.boolean(),
-  z.enum(['True', 'False', 'true', 'false']).transform((s) => /true/i.test(s)),
-]);
+export const vllmFlag = z.union(
+  [z.boolean(), z.enum(['True', 'False', 'true', 'false']).transform((s) => /true/i.test(s))],
+  { error: 'wanted true or false' },
+);
 
 const count = 'wanted a whole number, 0 or more';
 /** As a number, or as the text of one. */

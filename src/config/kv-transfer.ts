@@ -99,7 +99,7 @@ const multiExtraSchema = z.strictObject({
     .array(singleSchema, { error: wantedConnectors })
     .min(1, { error: wantedConnectors })
     .refine((list) => new Set(list.map(({ kv_connector }) => isNixl(kv_connector))).size === list.length, {
-      error: 'a list with at most one NixlConnector and one connector with a store',
+      error: 'wanted a list with at most one NixlConnector and one connector with a store',
     }),
   /** Ours. */
   composition: z.enum(COMPOSITIONS).default('first-hit'),

@@ -176,6 +176,11 @@ describe('one sentence for bad input', () => {
     expect(
       message({ kvTransferConfig: { kv_connector_extra_config: { decoder_kv_blocks_ttl: -1 } } }),
     ).toMatch(/decoder_kv_blocks_ttl in 'kvTransferConfig' is -1: /);
+    expect(
+      message({ kvTransferConfig: { kv_connector_extra_config: { bidirectional_kv_xfer: 'yes' } } }),
+    ).toBe(
+      "kv_connector_extra_config.bidirectional_kv_xfer in 'kvTransferConfig' is 'yes': wanted true or false",
+    );
   });
 
   test('a threshold in it that is no number', () => {
