@@ -4,7 +4,9 @@ import type { Mode } from '../../config/modes.ts';
 import type { PathName } from '../../config/paths.ts';
 import type { RoutingChoice } from '../../config/routing.ts';
 import type { RunConfig } from '../../config/run.ts';
+import { ConfigError } from '../../errors.ts';
 import { routingChoice } from '../../fleet/from-config.ts';
+import { fleetOf } from '../../fleet/seats.ts';
 import type { LinkSpec } from '../../transport/link.ts';
 import { pr32553Published } from '../../workload/pr32553.ts';
 import type { BenchConversation } from '../../workload/types.ts';
@@ -95,7 +97,25 @@ export function sizeOf(
   };
 }
 
-/** Throws ConfigError for pools that cannot hold what runs at the same time. */
+/** What a fleet's file says of an engine wins over what an experiment sets: it would be told of as what it is not. Throws ConfigError. */
+function refuseOwn(config: RunConfig): void {
+  const { experiments, paths } = config;
+  const { seats } = fleetOf(config);
+  const prefill = seats.filter(({ role }) => role === 'prefill');
+  // Of ways D's pool is as small as P's.
+  const evicting = paths === null ? prefill : seats;
+  const troubles = [
+    ['no-prefix-caching', prefill.find(({ own }) => own.enablePrefixCaching), 'prefixCaching'],
+    ['eviction', evicting.find(({ own }) => own.numBlocks !== undefined), 'blocks'],
+  ] as const;
+  for (const [name, seat, field] of troubles)
+    if (seat && experiments!.includes(name))
+      throw new ConfigError(
+        `--experiments has ${name}, and the file of --fleet gives ${seat.name} ${field} of its own: leave that out there, or give --experiments prefix-caching, in which engines are as the file says`,
+      );
+}
+
+/** Throws ConfigError for pools that cannot hold what runs at the same time, and for engines that an experiment cannot set. */
 export function planExperiments(
   config: RunConfig,
   size: WorkloadSize,
@@ -105,6 +125,7 @@ export function planExperiments(
   /** Of a comparison of ways: each is an experiment of its own. */
   links: readonly (LinkSpec | null)[] = [],
 ): readonly ExperimentPlan[] {
+  refuseOwn(config);
   const names = config.experiments!;
   const clients = config.numClients;
   const roomy = size.activeBlocks + clients * 2 * size.numGroups + 1;

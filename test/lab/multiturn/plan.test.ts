@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import type { ExperimentName } from '../../../src/config/bench-schema.ts';
 import { parseRunConfig } from '../../../src/config/run.ts';
 import {
   type ExperimentPlan,
@@ -66,6 +67,21 @@ describe('experiments', () => {
     const [only] = planExperiments(config({ mode: ['unidirectional'] }), size, 16, true).slice(1);
     expect(only!.arms.at(-1)).toMatchObject({ key: 'unidirectional_all_full_kv', mode: 'unidirectional' });
   });
+
+  test.each([
+    ['no-prefix-caching', { prefill: [{}, { prefixCaching: true }], decode: 1 }, 'prefill-1 prefixCaching'],
+    ['eviction', { prefill: [{ blocks: 4000 }], decode: 1 }, 'prefill-0 blocks'],
+  ] as const)(
+    '%s: an engine that it cannot set, since the fleet file does, is refused',
+    (name, roleset, of) => {
+      const planned = (experiments: ExperimentName[]) =>
+        planExperiments(config({ fleet: { rolesets: [roleset] } as never, experiments }), size, 16, false);
+      expect(() => planned(['prefix-caching', name])).toThrow(
+        `--experiments has ${name}, and the file of --fleet gives ${of} of its own: leave that out there`,
+      );
+      expect(planned(['prefix-caching'])).toHaveLength(1);
+    },
+  );
 
   test('with fewer conversations the pool that is to be too small is smaller', () => {
     const few = sizeOf(conversations.slice(0, 8), 24, 16, 128, 1);
