@@ -1,6 +1,6 @@
 /** The library, in Node: `import { createCluster } from 'kvferry'`. */
 import { readFile } from 'node:fs/promises';
-import { parseCostProfile } from './config/cost-profile.ts';
+import { parseCostProfile, refuseIdleProfile } from './config/cost-profile.ts';
 import { parseRunConfig, type RunConfigInput } from './config/run.ts';
 import { ConfigError } from './errors.ts';
 import { autoscaleChoice } from './fleet/autoscale-choice.ts';
@@ -35,6 +35,7 @@ export type * from './router/turn-types.ts';
  */
 export async function createCluster(settings: RunConfigInput = {}): Promise<Cluster> {
   const config = parseRunConfig(settings);
+  refuseIdleProfile(config);
   const architecture = await loadArchitecture(config.model, await nodePlatform.openModel(config.model));
   const adapter = await useAdapter(config.adapter);
   const profile = config.pullPolicy === 'cost-aware' ? await readProfile(config.costProfile) : null;

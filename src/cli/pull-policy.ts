@@ -1,7 +1,6 @@
 /** `--pull-policy` and `--cost-profile` of the commands that serve: read and checked early, put in force once engines run. */
-import { type CostProfile, parseCostProfile } from '../config/cost-profile.ts';
+import { type CostProfile, parseCostProfile, refuseIdleProfile } from '../config/cost-profile.ts';
 import type { RunConfig } from '../config/run.ts';
-import { ConfigError } from '../errors.ts';
 import type { Cluster } from '../fleet/types.ts';
 import type { CommandContext } from './deps.ts';
 import type { Progress } from './progress.ts';
@@ -10,17 +9,6 @@ import { createTimeLeft } from './time-left.ts';
 export interface PullPolicySetting {
   /** Resolves with the profile in force, if one is. Throws ConfigError when the one given was measured elsewhere. */
   apply(cluster: Cluster, progress: Progress): Promise<CostProfile | null>;
-}
-
-/** Throws ConfigError for a profile that nothing would use. */
-export function refuseIdleProfile({
-  pullPolicy,
-  costProfile,
-}: Pick<RunConfig, 'pullPolicy' | 'costProfile'>): void {
-  if (pullPolicy === 'threshold' && costProfile !== null)
-    throw new ConfigError(
-      '--cost-profile is given and --pull-policy is threshold: give --pull-policy cost-aware, or leave the profile out',
-    );
 }
 
 /** Throws ConfigError for a file that is no profile, or one that nothing would use. */

@@ -124,6 +124,20 @@ export function parseCostProfile(text: string, source: string): CostProfile {
   throw new ConfigError(`${source} cannot be used: ${path.join('.') || 'it'}: ${message}; ${again}`);
 }
 
+/** Throws ConfigError for a profile that nothing would use. */
+export function refuseIdleProfile({
+  pullPolicy,
+  costProfile,
+}: {
+  pullPolicy: 'threshold' | 'cost-aware';
+  costProfile: string | null;
+}): void {
+  if (pullPolicy === 'threshold' && costProfile !== null)
+    throw new ConfigError(
+      '--cost-profile is given and --pull-policy is threshold: give --pull-policy cost-aware, or leave the profile out',
+    );
+}
+
 /** Throws ConfigError that names all that differs. */
 export function checkCostProfile(profile: CostProfile, here: CostSituation, source: string): void {
   const link = (l: { bytesPerSecond: number; latencyMs: number } | null) =>

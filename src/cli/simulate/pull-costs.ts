@@ -1,11 +1,10 @@
 /** `--pull-policy cost-aware` in a simulation: the profile that it begins with, read or from the simulation's own costs. */
-import { type CostProfile, parseCostProfile } from '../../config/cost-profile.ts';
+import { type CostProfile, parseCostProfile, refuseIdleProfile } from '../../config/cost-profile.ts';
 import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import type { ClusterOptions } from '../../fleet/types.ts';
 import { profileOf } from '../../simulate/costs/profile.ts';
 import type { CliDeps } from '../deps.ts';
-import { refuseIdleProfile } from '../pull-policy.ts';
 import type { PlannedSimulation } from './plan.ts';
 
 type Config = Pick<RunConfig, 'pullPolicy' | 'costProfile'>;
