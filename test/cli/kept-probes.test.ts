@@ -41,6 +41,13 @@ describe('what a probe found', () => {
     expect(keptProbe('system', 'another', file)).toBeNull();
   });
 
+  it('is kept of each driver where several are probed at once', async () => {
+    const drivers = ['system', 'lavapipe', 'swiftshader'] as const;
+    const kept = drivers.map((driver) => keepProbe(driver, 'm', { ...adapter, name: driver }, file));
+    expect(await Promise.all(kept)).toEqual([true, true, true]);
+    expect(drivers.map((driver) => keptProbe(driver, 'm', file)?.name)).toEqual(drivers);
+  });
+
   it('is forgotten where a start does not find it so, and then only', async () => {
     await keepProbe('system', 'm', adapter, file);
     const fails = (error: Error) => withProbes(() => Promise.reject(error), file);

@@ -32,6 +32,9 @@ export function keptProbe(driver: Driver, machine: string | null, file = keptFil
   return kept?.machine === machine ? kept!.adapter : null;
 }
 
+/** The last that was to be kept. Never rejects. */
+let keeping: Promise<unknown> = Promise.resolve();
+
 /** False when it could not be written: the next run probes again. */
 export async function keepProbe(
   driver: Driver,
@@ -40,8 +43,13 @@ export async function keepProbe(
   file = keptFile(),
 ): Promise<boolean> {
   if (machine === null) return false;
-  const probes: Kept = { ...readKept(file), [driver]: { machine, adapter } };
-  return writeUserCache(file, { version: VERSION, probes });
+  // One after the other, for drivers are probed at once: each is kept beside the others.
+  const kept = keeping.then(() => {
+    const probes: Kept = { ...readKept(file), [driver]: { machine, adapter } };
+    return writeUserCache(file, { version: VERSION, probes });
+  });
+  keeping = kept;
+  return kept;
 }
 
 /** Starts what takes the adapter that was found; where it cannot, that may be there no more, and is forgotten. */
