@@ -132,7 +132,7 @@ function faultOf(fault: ClusterOptions['fault'], role: EngineRole): EngineStart[
   return (fault.engine === role) === atReader ? fault.kind : null;
 }
 
-/** The options with the change made. ConfigError when a pool would be larger than its memory, or a store is missing. */
+/** The options with the change made. ConfigError when a pool would be larger than its memory, a store is missing, or something is none. */
 export function changed(
   options: ClusterOptions,
   atStart: ClusterOptions,
@@ -143,6 +143,15 @@ export function changed(
   // A program without types would measure another mode than it names.
   if (!MODES.includes(mode))
     throw new ConfigError(`there is no mode '${mode}': wanted one of ${MODES.join(', ')}`);
+  const { link = options.link } = change;
+  const recomputeThreshold = change.recomputeThreshold ?? nixl.recomputeThreshold;
+  // Of a name, as createCluster takes it, nothing would be slowed down.
+  if (link && !(link.bytesPerSecond > 0 && link.latencyMs >= 0))
+    throw new ConfigError(
+      `the link is ${JSON.stringify(link)}: wanted null, or bytes a second and latency, such as {"name": "10gbe", "bytesPerSecond": 1.25e9, "latencyMs": 0.02}`,
+    );
+  if (!(recomputeThreshold >= 0))
+    throw new ConfigError(`recomputeThreshold is ${recomputeThreshold}: wanted tokens, 0 or more`);
   const pool = (role: EngineRole, blocks: number): number => {
     const room = atStart[role].numBlocks;
     if (Number.isInteger(blocks) && blocks >= 2 && blocks <= room) return blocks;
@@ -157,7 +166,7 @@ export function changed(
   return {
     ...options,
     mode,
-    link: change.link === undefined ? options.link : change.link,
+    link,
     handover: change.handover ?? options.handover,
     ...(change.allFullKv === undefined ? {} : { allFullKv: change.allFullKv }),
     ...(change.routing ? { routing: change.routing } : {}),
@@ -178,7 +187,7 @@ export function changed(
       loadFailurePolicy: change.loadFailurePolicy ?? options.connector.loadFailurePolicy,
       nixl: {
         ...nixl,
-        recomputeThreshold: change.recomputeThreshold ?? nixl.recomputeThreshold,
+        recomputeThreshold,
         tokenCheck: change.tokenCheck ?? nixl.tokenCheck,
         costProfile: change.costProfile === undefined ? (nixl.costProfile ?? null) : change.costProfile,
         decoderTtlMs: change.decoderTtlMs ?? nixl.decoderTtlMs,

@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { parseRunConfig } from '../../src/config/run.ts';
 import { EngineCluster } from '../../src/fleet/cluster.ts';
 import { clusterOptions } from '../../src/fleet/from-config.ts';
+import type { PolicyChange } from '../../src/fleet/types.ts';
 import { loadArchitecture } from '../../src/model/load.ts';
 import { platformOf } from './fake-threads.ts';
 
@@ -12,6 +13,18 @@ async function started(): Promise<EngineCluster> {
   const config = parseRunConfig({ model: 'nano' });
   return EngineCluster.start(platform, clusterOptions(config, await loadArchitecture('nano', null), true));
 }
+
+test.each([
+  [{ link: '10gbe' }, 'the link is "10gbe": wanted null, or bytes a second and latency'],
+  [{ link: { name: 'none', bytesPerSecond: 0, latencyMs: 0 } }, 'the link is {"name":"none"'],
+  [{ recomputeThreshold: Number.NaN }, 'recomputeThreshold is NaN: wanted tokens, 0 or more'],
+])('of a program without types %j is refused, and nothing is changed', async (change, message) => {
+  const cluster = await started();
+  const before = cluster.settings;
+  await expect(cluster.configure(change as PolicyChange)).rejects.toThrow(message);
+  expect(cluster.settings).toBe(before);
+  await cluster.close();
+});
 
 test('changes of settings that are asked for at once are all made, those that load a policy too', async () => {
   const cluster = await started();
