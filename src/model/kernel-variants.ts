@@ -185,9 +185,10 @@ const isQuick = (variant: GemmVariant, rows: number, columns4: number): boolean 
   columns4 >= variant.leastColumns4 &&
   Math.ceil(columns4 / variant.columns4) * Math.ceil(rows / variant.rows) >= variant.leastWorkgroups;
 
+/** Asked of every product of every step. */
 const meantFor = (variants: readonly GemmVariant[], rows: number, columns4: number) => {
-  const serving = variants.filter((form) => rows <= form.upTo && serves(form, columns4));
-  return serving.find((form) => isQuick(form, rows, columns4)) ?? serving[0];
+  const isMeant = (form: GemmVariant) => rows <= form.upTo && serves(form, columns4);
+  return variants.find((form) => isMeant(form) && isQuick(form, rows, columns4)) ?? variants.find(isMeant);
 };
 
 /** The form for so many rows of a matrix, made or not. */
