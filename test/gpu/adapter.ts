@@ -29,17 +29,20 @@ export async function hasF16(): Promise<boolean> {
 export const triesGpuKernels = ({ report }: GpuDevice): boolean =>
   !report.software || (report.subgroupSize ?? 0) >= 8;
 
+const SPLIT_ON_CPUS = [
+  [1, 4],
+  [4, 8],
+] as const;
+const SPLIT_ON_GPUS = [...SPLIT_ON_CPUS, [1, 8], [4, 4]] as const;
+
 /** Of gemm_split.wgsl. A software adapter compiles each for 6 to 12 seconds: it tries each number only once. */
-export const splitForms = ({ report }: GpuDevice): { ROWS: number; EIGHTS: number }[] => [
-  { ROWS: 1, EIGHTS: 4 },
-  { ROWS: 4, EIGHTS: 8 },
-  ...(report.software
-    ? []
-    : [
-        { ROWS: 1, EIGHTS: 8 },
-        { ROWS: 4, EIGHTS: 4 },
-      ]),
-];
+export const splitForms = ({ report }: GpuDevice) =>
+  (report.software ? SPLIT_ON_CPUS : SPLIT_ON_GPUS).map(([rows, eights]) => ({
+    kernel: 'gemmSplit' as const,
+    overrides: { ROWS: rows, EIGHTS: eights },
+    rows,
+    columns4: 2 * eights,
+  }));
 
 /** What this adapter can compute matrix products in, with a device for each. */
 export async function openEachArithmetic(): Promise<Record<Arithmetic, GpuDevice | null>> {

@@ -46,15 +46,9 @@ function forms({ again = false } = {}): Form[] {
   // A software adapter compiles each for a quarter of a minute; what differs in f16 are the products, which gemm.test.ts holds.
   const isSlow = gpu.report.software && (again || gpu.report.arithmetic === 'f16');
   const ofGpus = triesGpuKernels(gpu) && !isSlow;
-  const split = splitForms(gpu).map((overrides) => ({
-    kernel: 'gemmSplit' as const,
-    overrides,
-    rows: overrides.ROWS,
-    columns4: 2 * overrides.EIGHTS,
-  }));
   return [1, 4].flatMap((rows): Form[] => [
     { kernel: 'gemmPortable', overrides: { WORKGROUP, ROWS: rows }, rows, columns4: 2 * WORKGROUP },
-    ...(ofGpus ? split.filter((form) => form.rows === rows) : []),
+    ...(ofGpus ? splitForms(gpu).filter((form) => form.rows === rows) : []),
     ...(lanes && lanes >= 8
       ? [
           {

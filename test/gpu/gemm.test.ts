@@ -70,14 +70,8 @@ function formsInOne(arithmetic: Arithmetic): Form[] {
 function formsInParts(arithmetic: Arithmetic): Form[] {
   if (!triesGpuKernels(devices.f32!)) return [];
   const split = splitForms(devices.f32!)
-    .filter((form) => form.ROWS > 1 || !isRepeated(arithmetic))
-    .map((overrides) => ({
-      arithmetic,
-      kernel: 'gemmSplit' as const,
-      overrides,
-      rows: overrides.ROWS,
-      columns4: 2 * overrides.EIGHTS,
-    }));
+    .filter((form) => form.rows > 1 || !isRepeated(arithmetic))
+    .map((form) => ({ arithmetic, ...form }));
   return [...split, { arithmetic, kernel: 'gemmBlocked', overrides: { WHOLE: 0 }, rows: 64, columns4: 32 }];
 }
 
