@@ -111,20 +111,21 @@ describe('the commands of a plan', () => {
     });
   });
 
+  const noFile = {
+    asked: ['w.json', '--arrival-rate', '2'],
+    onEngines: WHAT,
+    longest,
+    engine,
+    pools,
+    file: null,
+  };
+
   it.each([
     ['pooled', { prefill: 4, decode: 2, fleet: null }],
     ['replica', { fleet: { rolesets: [{ prefill: 2 }, { prefill: 2 }] } }],
   ] as const)('%s: without a file of the fleet they run all the same', async (placement, engines) => {
     const config = parseRunConfig(SETTINGS);
-    const written = {
-      asked: ['w.json', '--arrival-rate', '2'],
-      onEngines: WHAT,
-      longest,
-      engine,
-      pools,
-      file: null,
-    };
-    const commands = commandsFor({ ...row, placement, store_bytes: 2 ** 26 }, config, written);
+    const commands = commandsFor({ ...row, placement, store_bytes: 2 ** 26 }, config, noFile);
     const { prefill, decode, fleet } = await readBack(commands[0]!);
     const rolesets = fleet && { rolesets: fleet.rolesets.map((each) => ({ prefill: each.prefill.length })) };
     expect({ prefill, decode, fleet: rolesets }).toMatchObject(engines);
@@ -132,15 +133,7 @@ describe('the commands of a plan', () => {
 
   it('a cluster gets the model, or what is to be put in the place of one that exists here only', () => {
     const exported = (model: string) => {
-      const written = {
-        asked: ['w.json', '--arrival-rate', '2'],
-        onEngines: WHAT,
-        longest,
-        engine,
-        pools,
-        file: null,
-      };
-      const commands = commandsFor({ ...row, store_bytes: null }, parseRunConfig({ model }), written);
+      const commands = commandsFor({ ...row, store_bytes: null }, parseRunConfig({ model }), noFile);
       return { line: commands[2], note: modelNote({ commands, model }) };
     };
     expect(exported('qwen2.5-0.5b')).toEqual({

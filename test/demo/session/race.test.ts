@@ -1,8 +1,7 @@
 import { expect, it } from 'vitest';
-import type { Measuring } from '../../../demo/src/session/measuring.ts';
 import { runRace } from '../../../demo/src/session/race.ts';
-import { defaultSettings } from '../../../demo/src/session/settings.ts';
 import type { Race, SessionEvent } from '../../../demo/src/session/types.ts';
+import { measuringOn } from './measuring.ts';
 
 /** On engines whose measured turns take so long, in this order: computed, pulled, pulled, computed, computed, pulled. */
 async function raced(timesMs: readonly number[]): Promise<Race> {
@@ -23,22 +22,13 @@ async function raced(timesMs: readonly number[]): Promise<Race> {
     lastTurn: () => null,
     endConversation: async () => {},
   };
-  let last: SessionEvent | null = null;
-  const measuring = {
-    engines: { configure: async () => {}, running: { recorder } },
-    settings: defaultSettings,
-    signal: new AbortController().signal,
-    emit: (event: SessionEvent) => {
-      last = event;
-    },
-    now: () => 0,
-  };
+  const { measuring, last } = measuringOn(recorder);
   const history = [
     { role: 'user', content: 'Tell me a story.' },
     { role: 'assistant', content: 'The end.' },
   ];
-  await runRace({ ...(measuring as unknown as Measuring), history, question: 'Who came?' });
-  return (last as Extract<SessionEvent, { kind: 'race' }> | null)!.race!;
+  await runRace({ ...measuring, history, question: 'Who came?' });
+  return (last() as Extract<SessionEvent, { kind: 'race' }> | null)!.race!;
 }
 
 it('where the time went is told of the run whose time is shown, whichever ran last', async () => {

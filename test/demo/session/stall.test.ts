@@ -1,8 +1,7 @@
 import { expect, it } from 'vitest';
-import type { Measuring } from '../../../demo/src/session/measuring.ts';
-import { defaultSettings } from '../../../demo/src/session/settings.ts';
 import { runStall } from '../../../demo/src/session/stall.ts';
 import type { SessionEvent } from '../../../demo/src/session/types.ts';
+import { measuringOn } from './measuring.ts';
 
 /** Engines on which the first user is answered with so many tokens; and the error that was told. */
 async function stalled(tokens: number): Promise<string | null> {
@@ -14,18 +13,9 @@ async function stalled(tokens: number): Promise<string | null> {
     },
     endConversation: async () => {},
   };
-  let last: SessionEvent | null = null;
-  const measuring = {
-    engines: { configure: async () => {}, running: { recorder } },
-    settings: defaultSettings,
-    signal: new AbortController().signal,
-    emit: (event: SessionEvent) => {
-      last = event;
-    },
-    now: () => 0,
-  };
-  await runStall(measuring as unknown as Measuring).catch(() => {});
-  return (last as Extract<SessionEvent, { kind: 'stall' }> | null)!.stall!.error;
+  const { measuring, last } = measuringOn(recorder);
+  await runStall(measuring).catch(() => {});
+  return (last() as Extract<SessionEvent, { kind: 'stall' }> | null)!.stall!.error;
 }
 
 it('an answer that ends with the paste, or before it, has no pause: that is said, and nothing is waited for', async () => {
