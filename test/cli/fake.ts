@@ -20,7 +20,7 @@ export interface FakeWorld {
   clusters: FakeCluster[];
   /** Presses Ctrl-C. */
   interrupt(): void;
-  /** Presses it when such a text stands on stderr. */
+  /** Presses it when such a text is written, to either stream. */
   interruptAt(text: string): void;
   /** Closes the pipe that the output goes to. */
   unread(): void;
@@ -195,11 +195,13 @@ export function fakeWorld(troubles: FakeTroubles = {}, files: Record<string, str
     clusters,
     interrupt,
     interruptAt: (awaited) => {
-      const { write } = deps.stderr;
-      deps.stderr.write = (text) => {
-        write(text);
-        if (text.includes(awaited)) interrupt();
-      };
+      for (const stream of [deps.stdout, deps.stderr]) {
+        const { write } = stream;
+        stream.write = (text) => {
+          write(text);
+          if (text.includes(awaited)) interrupt();
+        };
+      }
     },
     unread: () => {
       for (const listener of [...readers]) listener();

@@ -52,6 +52,13 @@ test('serve shows its URLs and a line to try, and ends well on a signal', async 
   expect(world.stopped).toEqual([3000]);
 });
 
+test('a signal that comes while its addresses are written ends it too', async () => {
+  const world = fakeWorld();
+  world.interruptAt('Ctrl-C ends it');
+  expect(await main(['serve', '--model', 'nano', '--json', 'urls.json'], world.deps)).toBe(0);
+  expect(world.stopped).toHaveLength(1);
+});
+
 test('whose chunks may have bits flipped by its endpoint compares their checksums, and only then', async () => {
   for (const given of [[], ['--fault-endpoint']]) {
     const world = fakeWorld();

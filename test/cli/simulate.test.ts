@@ -422,6 +422,19 @@ describe('kvferry simulate', () => {
     expect({ running, started }).toEqual({ running: 0, started: 2 });
   });
 
+  it('Ctrl-C before its threads are started starts none', async () => {
+    const world = fakeWorld({}, { 'w.json': small });
+    world.interruptAt('4 to do');
+    let started = 0;
+    const startSimulationThread: CliDeps['startSimulationThread'] = () => {
+      started++;
+      return { run: () => new Promise(() => {}), end: async () => {} };
+    };
+    const argv = 'simulate w.json --mode unidirectional --arrival-rate 2 --seeds 4 --jobs 4';
+    expect(await main(argv.split(' '), { ...world.deps, startSimulationThread })).toBe(130);
+    expect(started).toBe(0);
+  });
+
   it('where nothing takes time there is no rate, in a page as in a terminal', async () => {
     const argv = 'w.json --mode unidirectional --costs zero --slo-ttft 300ms --markdown page.md';
     const { world } = await simulate(argv, { 'w.json': small });

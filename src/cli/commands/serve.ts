@@ -78,7 +78,10 @@ async function serve(
     textOutput(config, deps).write(banner(server, serving));
     // For programs that start the server: where it is, once it is ready.
     await writeJson({ model: server.modelName, urls: server.urls, engines: server.engineUrls }, config, deps);
-    await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
+    await new Promise<void>((resolve) => {
+      if (signal.aborted) resolve();
+      else signal.addEventListener('abort', () => resolve(), { once: true });
+    });
   } finally {
     await server.stop(1000 * config.grace);
   }

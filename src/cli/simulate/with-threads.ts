@@ -16,6 +16,8 @@ export async function withThreads<Of extends ThreadWork, T>(
   work: (threads: readonly SimulationThread<Of>[]) => Promise<T>,
 ): Promise<T> {
   await checkReadable(config, deps);
+  // Of what was aborted meanwhile no listener hears any more.
+  signal.throwIfAborted();
   const threads: SimulationThread<Of>[] = [];
   const end = () => Promise.all(threads.map((thread) => thread.end()));
   const stop = (): void => void end();
