@@ -6,6 +6,9 @@ import type { SessionEvent } from './events.ts';
 import { SnapshotNews } from './snapshot-news.ts';
 import type { StoreNews } from './store-news.ts';
 
+/** Until what was asked of an engine is there. */
+const SOON_MS = 1;
+
 export class BlockPolls {
   readonly #cluster: Cluster;
   readonly #emit: (event: SessionEvent) => void;
@@ -49,6 +52,11 @@ export class BlockPolls {
       this.#polling = null;
     });
     return this.#polling;
+  }
+
+  /** When an engine has what it is asked for: what it takes is seen while it computes, however short that is. */
+  pollSoon(): void {
+    void this.#clock.sleep(SOON_MS).then(() => this.poll());
   }
 
   async #look(): Promise<void> {

@@ -171,6 +171,7 @@ export class Recorder {
         break;
       case 'request':
         this.#views.requestStarted(notice.requestId, notice);
+        this.#blocks.pollSoon();
         break;
       case 'moves': {
         // What it has then is what the last turn left.

@@ -9,7 +9,7 @@ import type { GeneratedToken, GenerateRequest } from '../../src/router/turn-type
 import { BlockNews, type StoreCell } from '../../src/store/block-news.ts';
 import type { StoreStats } from '../../src/store/stats.ts';
 import { emptyResult } from '../../src/transport/transfer.ts';
-import { TestClock } from '../clock.ts';
+import { settled, TestClock } from '../clock.ts';
 
 const P = { engineId: 'x', role: 'prefill' } as const;
 const D = { engineId: 'y', role: 'decode' } as const;
@@ -79,14 +79,17 @@ function recorded(
       return () => {};
     },
   };
-  const recorder = new Recorder(
-    cluster as unknown as Cluster,
-    (event) => events.push(event),
-    new TestClock(),
-    0,
-  );
+  const clock = new TestClock();
+  const recorder = new Recorder(cluster as unknown as Cluster, (event) => events.push(event), clock, 0);
   const of = (kind: SessionEvent['kind']) => events.filter((event) => event.kind === kind);
-  return { recorder, of, tell: (notice: ClusterNotice) => listeners.notice(notice), listeners, cluster };
+  return {
+    recorder,
+    of,
+    tell: (notice: ClusterNotice) => listeners.notice(notice),
+    listeners,
+    cluster,
+    clock,
+  };
 }
 
 const turn = (turnId: string): ClusterNotice => ({
@@ -126,6 +129,20 @@ it('knows by notice whose request filled a block or reads one, whatever it is ca
   expect(of('transfer_ended')).toMatchObject([transfer]);
   tell(pull(D, 'of nobody', 'x'));
   expect(of('transfer_started').at(-1)).toMatchObject({ side: 'decode' });
+});
+
+it('looks at the blocks that a request has just taken, which may be computed before anything else is told', async () => {
+  const { of, tell, cluster, clock } = recorded();
+  const { snapshot } = cluster;
+  let taken = false;
+  cluster.snapshot = async () => (taken ? snapshot() : []);
+  tell(turn('t'));
+  tell({ kind: 'request', requestId: 'r1', turnId: 't', side: 'prefill', engineId: 'x' });
+  await settled();
+  expect(of('blocks')).toHaveLength(0);
+  taken = true;
+  while (clock.skip()) await settled();
+  expect(of('blocks')[0]).toMatchObject({ engineId: 'x', changed: [{ id: 3, state: 'computed' }] });
 });
 
 it("knows what another engine took over for a conversation's next turn: what its last turn left", async () => {
