@@ -9,7 +9,8 @@ const indented = (message) =>
     .split('\n')
     .filter((line) => !line.includes('node_modules'))
     .slice(0, 12)
-    .map((line) => `  ${line}`)
+    // What Vitest's JSON says of a test that did not end in time.
+    .map((line) => `  ${line.replace('STACK_TRACE_ERROR', 'timed out')}`)
     .join('\n');
 const read = (name) => JSON.parse(readFileSync(path.join(folder, name), 'utf8'));
 const total = { passed: 0, failed: 0, skipped: 0 };
