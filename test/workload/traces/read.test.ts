@@ -270,12 +270,12 @@ describe('what cannot be read', () => {
     const good = { timestamp: 0, input_length: 1, output_length: 1, hash_ids: [0] };
     const deep = `${'['.repeat(200_000)}${']'.repeat(200_000)}`;
     const text = rows(good) + JSON.stringify({ ...good, session_id: 0 }).replace(':0}', `:${deep}}`);
-    await expect(read(text, { pieces: 1000 })).rejects.toThrow(
-      'trace, line 2: session_id is nested very deep: wanted a name or a number',
-    );
+    // Where V8 writes it out all the same, its beginning is shown.
+    const shown = String.raw`line 2: session_id is (nested very deep|\[{40}): wanted a name or a number`;
+    await expect(read(text, { pieces: 1000 })).rejects.toThrow(new RegExp(`trace, ${shown}`));
     const { requests, bad } = await read(text, { pieces: 1000, skipBad: true });
     expect([requests.length, bad.count]).toEqual([1, 1]);
-    expect(bad.describe()).toContain('line 2: session_id is nested very deep');
+    expect(bad.describe()).toMatch(new RegExp(shown));
   });
 
   it('reads no further than the last request that is wanted', async () => {
