@@ -3,7 +3,7 @@
  * An engine's thread and the probe share no file with the others: what is shared lies in many small ones.
  */
 import path from 'node:path';
-import { defineConfig, type EnvironmentOptions, type Rolldown } from 'vite';
+import { defineConfig, type EnvironmentOptions, normalizePath, type Rolldown } from 'vite';
 
 /** rolldown's ChunkingContext. */
 interface Modules {
@@ -29,7 +29,7 @@ function groupOf({ name, by }: Together) {
 }
 
 function importedBy(files: readonly string[], modules: Modules): Set<string> {
-  const found = new Set(files.map((file) => path.join(import.meta.dirname, file)));
+  const found = new Set(files.map((file) => normalizePath(path.join(import.meta.dirname, file))));
   // Those that are added are walked through as well.
   for (const id of found)
     for (const imported of modules.getModuleInfo(id)?.importedIds ?? []) found.add(imported);
