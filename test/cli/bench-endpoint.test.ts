@@ -149,6 +149,16 @@ describe('kvferry bench --endpoint', () => {
       /the server reported: .*lost/,
     ],
     [
+      "an error in older vLLM's words, after which the stream ends well",
+      (_, r) =>
+        r
+          .writeHead(200, { 'content-type': 'text/event-stream' })
+          .end(
+            'data: {"choices":[{"delta":{"content":"a"}}]}\n\ndata: {"object":"error","message":"lost"}\n\ndata: [DONE]\n\n',
+          ),
+      /the server reported: .*lost/,
+    ],
+    [
       'no JSON in the stream',
       (_, r) => r.writeHead(200, { 'content-type': 'text/event-stream' }).end('data: {oh\n\n'),
       /no JSON: \{oh/,
@@ -160,6 +170,37 @@ describe('kvferry bench --endpoint', () => {
     expect(code).toBe(1);
     expect(world.err()).toMatch(/not one request was answered/);
     expect(world.err()).toMatch(message);
+  });
+
+  /** Four tokens, each in its own event, whose `delta` has it under one of these names. */
+  const inFields =
+    (names: readonly string[], end = '\n\n'): Answer =>
+    (_, response) => {
+      const events = names.map(
+        (name) => `data: ${JSON.stringify({ choices: [{ delta: { [name]: ' of' } }] })}\n\n`,
+      );
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      response.end(`${events.join('')}data: [DONE]${end}`);
+    };
+
+  test.each([
+    ['some of it', ['reasoning', 'reasoning', 'content', 'content'], ' of of'],
+    ['all of it, by the older name', Array(4).fill('reasoning_content'), ''],
+  ])('what a model thinks counts as tokens, and is no part of its answer: %s', async (_, names, answer) => {
+    const { url, asked } = await serve(inFields(names));
+    const { code, report } = await bench(url);
+    expect(code).toBe(0);
+    expect(report!.modes.server!.table).toMatchObject({
+      output_num_tokens: { mean: 4 },
+      output_num_chunks: { mean: 3 },
+    });
+    expect(asked[1]!.body.messages).toMatchObject([{}, { role: 'assistant', content: answer }, {}]);
+  });
+
+  test('the last line needs no empty one after it', async () => {
+    const { url } = await serve(inFields(Array(4).fill('content'), '\n'));
+    const { code, report } = await bench(url);
+    expect([code, report!.modes.server!.requests]).toEqual([0, 4]);
   });
 
   test('some failures are counted, and the others go on; the exit code is what kvferry report says of it', async () => {

@@ -36,7 +36,14 @@ const chunkSchema = z.looseObject({
   choices: z
     .array(
       z.looseObject({
-        delta: z.looseObject({ content: z.string().nullish() }).optional(),
+        delta: z
+          .looseObject({
+            content: z.string().nullish(),
+            // What a reasoning model thinks before it answers: vLLM's name, and its older one, which others have.
+            reasoning: z.string().nullish(),
+            reasoning_content: z.string().nullish(),
+          })
+          .optional(),
         text: z.string().nullish(),
       }),
     )
@@ -49,6 +56,8 @@ const chunkSchema = z.looseObject({
     })
     .nullish(),
   error: z.unknown().optional(),
+  /** 'error': vLLM's events of failure before 0.11. */
+  object: z.string().nullish(),
 });
 
 export class EndpointTarget implements BenchTarget {
@@ -117,6 +126,7 @@ export class EndpointTarget implements BenchTarget {
     for await (const bytes of response.body as unknown as AsyncIterable<Uint8Array>) {
       stream.feed(decoder.decode(bytes, { stream: true }));
     }
+    stream.end();
     if (!stream.done) throw new RequestError('the stream ended without data: [DONE]');
     if (stream.chunks === 0) throw new RequestError('the answer has no text');
   }
@@ -141,14 +151,15 @@ export class EndpointTarget implements BenchTarget {
 
   #answered(turn: TurnToSend, stream: AnswerStream, latencyMs: number): AnsweredTurn {
     const { tokenizer } = this.#options;
-    const { usage, text, chunks } = stream;
+    const { usage, thoughts, text, chunks } = stream;
     const cached = usage?.prompt_tokens_details?.cached_tokens ?? null;
     return {
       ttftMs: stream.firstMs!,
       latencyMs,
       gapsMs: stream.gapsMs,
       inputTokens: usage?.prompt_tokens ?? null,
-      outputTokens: usage?.completion_tokens ?? (tokenizer ? tokenizer.encode(text).length : chunks),
+      outputTokens:
+        usage?.completion_tokens ?? (tokenizer ? tokenizer.encode(thoughts + text).length : chunks),
       chunks,
       output: [text],
       answer:
@@ -172,6 +183,8 @@ class AnswerStream {
   /** Since the request began. */
   firstMs: number | null = null;
   readonly gapsMs: number[] = [];
+  /** Tokens like those of the answer, but none of it: no client sends them back. */
+  thoughts = '';
   text = '';
   chunks = 0;
   done = false;
@@ -189,20 +202,28 @@ class AnswerStream {
     this.#parser.feed(text);
   }
 
+  /** The last event may lack the empty line that ends it. */
+  end(): void {
+    if (!this.done) this.#parser.feed('\n\n');
+  }
+
   #event(data: string, atMs: number): void {
     if (data === '[DONE]') {
       this.done = true;
       return;
     }
     const chunk = parseChunk(data);
-    if (chunk.error) throw new RequestError(`the server reported: ${shown(chunk.error)}`);
+    const failure = chunk.error ?? (chunk.object === 'error' ? data : null);
+    if (failure) throw new RequestError(`the server reported: ${shown(failure)}`);
     if (chunk.usage) this.usage = chunk.usage;
     const [choice] = chunk.choices ?? [];
     const added = choice?.delta?.content ?? choice?.text ?? '';
-    if (added === '') return;
+    const thought = choice?.delta?.reasoning ?? choice?.delta?.reasoning_content ?? '';
+    if (added === '' && thought === '') return;
     if (this.firstMs === null) this.firstMs = atMs;
     else this.gapsMs.push(atMs - this.#lastMs);
     this.#lastMs = atMs;
+    this.thoughts += thought;
     this.text += added;
     this.chunks++;
   }
