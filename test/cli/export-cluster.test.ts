@@ -115,6 +115,17 @@ describe('export aibrix', () => {
     expect(decode.spec).toMatchObject({ minReplicas: 1, maxReplicas: 4 });
   });
 
+  it('scales by what its controller reads of a vLLM, by no rule that it refuses for a role', async () => {
+    const args = ['--autoscale', 'k8s-hpa', '--max-num-seqs', '64'];
+    const [, prefill, decode] = await documents('aibrix', args);
+    expect([prefill, decode].map(({ spec }) => [spec.scalingStrategy, spec.metricsSources])).toMatchObject([
+      ['APA', [{ targetMetric: 'num_requests_waiting', targetValue: '10' }]],
+      ['APA', [{ targetMetric: 'num_requests_running', targetValue: '45' }]],
+    ]);
+    const { text } = await exported('aibrix', args);
+    expect(text).toContain('--autoscale k8s-hpa is APA here: AIBrix refuses HPA for a role.');
+  });
+
   it('replica: rolesets that are alike are replicas, others services of their own, with their bounds', async () => {
     const [alike] = await documents('aibrix', ['--fleet', 'alike.json', '--mode-of-fleet', 'replica']);
     expect([alike.spec.replicas, rolesOf(alike)]).toEqual([3, ['prefill 2', 'decode 1']]);

@@ -26,16 +26,24 @@ import {
   transferOption,
 } from './plan.ts';
 
-/** What AIBrix's own samples scale by. */
-const METRICS = {
-  prefill: { targetMetric: 'prefill_queue_length', targetValue: '10' },
-  decode: { targetMetric: 'decode_batch_utilization', targetValue: '70' },
-} as const;
-/** Dynamo's planner is none of AIBrix's: its nearest is by use and target. */
+/** Of a full batch, in percent: where AIBrix's samples have D scaled. */
+const BATCH_TARGET = 70;
+/**
+ * What AIBrix's samples scale by, under names that its controller reads of a vLLM: it has no metric of those in the samples,
+ * and takes what it does not find for 0.
+ */
+const metricOf = (role: 'prefill' | 'decode', { maxNumSeqs }: ClusterPlan) =>
+  role === 'prefill'
+    ? { targetMetric: 'num_requests_waiting', targetValue: '10' }
+    : {
+        targetMetric: 'num_requests_running',
+        targetValue: String(Math.max(1, Math.round((BATCH_TARGET / 100) * maxNumSeqs))),
+      };
+/** It refuses HPA for a role. That and Dynamo's planner are nearest to its own, by use and target. */
 const STRATEGIES = {
   'aibrix-apa': 'APA',
   'aibrix-kpa': 'KPA',
-  'k8s-hpa': 'HPA',
+  'k8s-hpa': 'APA',
   'dynamo-sla': 'APA',
 } as const;
 /** Of what the fleet has: the most that an autoscaler makes of it. */
@@ -72,9 +80,7 @@ export function aibrixFiles(plan: ClusterPlan): ExportFile[] {
     {
       name: 'podautoscaler.yaml',
       remarks: [
-        plan.autoscale && !plan.replicaMode
-          ? `Metrics and targets are those of AIBrix's samples; bounds are those of --autoscale ${plan.autoscale.rule}, which is ${STRATEGIES[plan.autoscale.rule]} here.`
-          : `Metrics and targets are those of AIBrix's samples; from as many as the fleet has to ${MOST_TIMES} times as many.${plan.autoscale ? ' Bounds of --autoscale are of roles, and rolesets scale whole here: they are left out.' : ''}`,
+        ...scalingRemarks(plan),
         'AIBrix takes the least of the last recommendations before it scales down: a longer window makes it more eager, not calmer.',
       ],
       content: { kind: 'yaml', documents: storms.flatMap((storm) => autoscalers(plan, storm)) },
@@ -231,6 +237,22 @@ function poolingRemarks({ replicaMode, rolesets }: ClusterPlan): string[] {
   ];
 }
 
+function scalingRemarks({ autoscale, replicaMode }: ClusterPlan): string[] {
+  const waiting = "10 requests that wait at a P, as AIBrix's samples have it";
+  const target = replicaMode
+    ? `Target: ${waiting}`
+    : `Targets: ${waiting}, and ${BATCH_TARGET}% of --max-num-seqs that run at a D`;
+  const own = `from as many as the fleet has to ${MOST_TIMES} times as many`;
+  if (!autoscale) return [`${target}; ${own}.`];
+  const { rule } = autoscale;
+  return [
+    replicaMode
+      ? `${target}; ${own}. Bounds of --autoscale are of roles, and rolesets scale whole here: they are left out.`
+      : `${target}; bounds are those of --autoscale.`,
+    `--autoscale ${rule} is ${STRATEGIES[rule]} here${rule === 'k8s-hpa' ? ': AIBrix refuses HPA for a role' : ''}.`,
+  ];
+}
+
 function autoscalers(plan: ClusterPlan, { name, roleset, replicas }: Storm): object[] {
   const scaler = (
     role: 'prefill' | 'decode',
@@ -253,7 +275,7 @@ function autoscalers(plan: ClusterPlan, { name, roleset, replicas }: Storm): obj
           protocolType: 'http',
           port: String(ENGINE_PORT),
           path: '/metrics',
-          ...METRICS[role],
+          ...metricOf(role, plan),
         },
       ],
     },
