@@ -237,12 +237,33 @@ describe('export dynamo', () => {
       const { env } = graph.spec.components[0].podTemplate.spec.containers[0];
       return env.find(({ name }: Yaml) => name === 'DYN_ROUTER_MODE').value;
     };
-    expect(await Promise.all(['dynamo', 'round-robin', 'least-request', 'mooncake'].map(modeOf))).toEqual([
+    const names = ['dynamo', 'round-robin', 'power-of-two', 'least-request', 'mooncake'];
+    expect(await Promise.all(names.map(modeOf))).toEqual([
       'kv',
       'round-robin',
+      'power-of-two',
       'least-loaded',
       'kv',
     ]);
+  });
+
+  it('lets D prefill what is short by itself, as the policy does', async () => {
+    const environmentOf = async (parameters: object) => {
+      const given = JSON.stringify({ dynamo: parameters });
+      const [graph] = await documents('dynamo', ['--routing', 'dynamo', '--routing-config', given]);
+      const { env } = graph.spec.components[0].podTemplate.spec.containers[0];
+      return Object.fromEntries(env.map(({ name, value }: Yaml) => [name, value]));
+    };
+    const bounded = await environmentOf({ effectiveIsl: 512, decodeBusyUsage: 0.9 });
+    expect(bounded.DYN_ROUTER_CONDITIONAL_DISAGG).toBe('true');
+    expect(JSON.parse(bounded.DYN_ROUTER_CONDITIONAL_DISAGG_CONFIG)).toEqual({
+      policy: 'isl_bounding',
+      eff_isl_threshold: 512,
+      eff_isl_ratio_threshold: 0.7,
+      decode_busy_threshold: 0.9,
+    });
+    for (const conditionalDisagg of [null, 'isl_or_load'])
+      expect(await environmentOf({ conditionalDisagg })).not.toHaveProperty('DYN_ROUTER_CONDITIONAL_DISAGG');
   });
 
   it('makes a graph of each roleset that stays apart', async () => {
@@ -296,6 +317,15 @@ describe('export sglang', () => {
     expect(gateway).toContain('--prefill-policy power_of_two --decode-policy power_of_two');
     expect(text).toContain('--disaggregation-bootstrap-port 8999');
   });
+
+  it('opens no port twice on one machine', async () => {
+    const { text } = await exported('sglang', ['--fleet', 'alike.json', '--mode-of-fleet', 'replica']);
+    const opened = ['--port', '--prometheus-port', '--disaggregation-bootstrap-port'];
+    const ports = commandsOf(text).flatMap((words) => words.filter((_, i) => opened.includes(words[i - 1]!)));
+    // Three rolesets of three engines, two of which prefill, and three gateways with metrics.
+    expect(ports).toHaveLength(9 + 6 + 6);
+    expect(new Set(ports).size).toBe(ports.length);
+  });
 });
 
 describe('what cannot be said', () => {
@@ -305,6 +335,11 @@ describe('what cannot be said', () => {
     ['llm-d', ['--fleet', 'fleet.json'], 'Prompt lengths by roleset: llm-d has no such bounds'],
     ['dynamo', ['--fleet', 'fleet.json'], 'Engines that do both'],
     ['dynamo', ['--routing', 'mooncake'], 'Routing policy mooncake: Dynamo has other rules'],
+    [
+      'dynamo',
+      ['--routing', 'dynamo', '--routing-config', '{"dynamo":{"conditionalDisagg":"isl_or_load"}}'],
+      'conditionalDisagg isl_or_load is left out, and P prefills all',
+    ],
     ['sglang', ['--mode', 'bidirectional'], 'SGLang hands KV from P to D only'],
     ['aibrix', ['--link', '10gbe'], "Modelled links: a cluster's are what they are"],
     ['aibrix', ['--fleet', 'fleet.json'], 'AIBrix pairs P and D within a roleset only'],

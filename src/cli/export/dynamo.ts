@@ -21,6 +21,9 @@ interface DynamoParameters {
   overlapCredit: number;
   temperature: number;
   conditionalDisagg: string | null;
+  effectiveIsl: number;
+  effectiveIslRatio: number;
+  decodeBusyUsage: number | null;
 }
 
 /** Policies that its frontend has too, by its names. */
@@ -28,6 +31,7 @@ const ROUTER_MODES: Readonly<Record<string, string>> = {
   dynamo: 'kv',
   'round-robin': 'round-robin',
   random: 'random',
+  'power-of-two': 'power-of-two',
   'least-request': 'least-loaded',
 };
 
@@ -36,7 +40,6 @@ export function dynamoFiles(plan: ClusterPlan): ExportFile[] {
   const graphs = withBothRoles(plan.replicaMode ? plan.rolesets : [pooled(plan.rolesets)], 'Dynamo');
   const name = (i: number): string => (graphs.length === 1 ? plan.name : `${plan.name}-${i}`);
   const mode = ROUTER_MODES[plan.routing.name];
-  const { conditionalDisagg } = plan.parameters<DynamoParameters>('dynamo');
   const remarks = [
     'For the Dynamo operator with nvidia.com/v1beta1 (1.3): kubectl apply -f this file.',
     IMAGES_REMARK,
@@ -52,11 +55,7 @@ export function dynamoFiles(plan: ClusterPlan): ExportFile[] {
     ...(mode === undefined
       ? [`Routing policy ${plan.routing.name}: Dynamo has other rules; its KV router runs here.`]
       : []),
-    ...(plan.routing.name === 'dynamo' && conditionalDisagg !== null
-      ? [
-          `conditionalDisagg ${conditionalDisagg}: D prefills what is short by itself; its settings are not in the frontend's environment.`,
-        ]
-      : []),
+    ...conditionalRemarks(plan),
     ...(plan.rolesets.some(({ roles }) => roles.both)
       ? [
           'Engines that do both: a graph with prefill workers sends every prompt to them first; they are left out.',
@@ -104,8 +103,36 @@ function routerEnvironment(plan: ClusterPlan): { name: string; value: string }[]
       DYN_ROUTER_PREFILL_LOAD_SCALE: prefillLoadScale,
       DYN_ROUTER_TEMPERATURE: temperature,
     }),
+    ...conditionalDisaggregation(plan),
   };
   return Object.entries(settings).map(([name, value]) => ({ name, value: String(value) }));
+}
+
+/** When D prefills by itself: what follows from lengths alone. */
+function conditionalDisaggregation(plan: ClusterPlan): Record<string, string> {
+  const { conditionalDisagg, effectiveIsl, effectiveIslRatio, decodeBusyUsage } =
+    plan.parameters<DynamoParameters>('dynamo');
+  if (plan.routing.name !== 'dynamo' || conditionalDisagg !== 'isl_bounding') return {};
+  const config = {
+    policy: conditionalDisagg,
+    eff_isl_threshold: Math.ceil(effectiveIsl),
+    eff_isl_ratio_threshold: Math.min(1, effectiveIslRatio),
+    ...(decodeBusyUsage !== null && { decode_busy_threshold: decodeBusyUsage }),
+  };
+  return {
+    DYN_ROUTER_CONDITIONAL_DISAGG: 'true',
+    DYN_ROUTER_CONDITIONAL_DISAGG_CONFIG: JSON.stringify(config),
+  };
+}
+
+function conditionalRemarks(plan: ClusterPlan): string[] {
+  const { conditionalDisagg } = plan.parameters<DynamoParameters>('dynamo');
+  if (plan.routing.name !== 'dynamo' || conditionalDisagg === null) return [];
+  return [
+    conditionalDisagg === 'isl_bounding'
+      ? 'Conditional disaggregation (D prefills what is short by itself) is experimental in Dynamo, and off unless the environment says so.'
+      : `conditionalDisagg ${conditionalDisagg} is left out, and P prefills all: from which load on a P is busy is a share of --max-num-batched-tokens there (prefill_busy_threshold in DYN_ROUTER_CONDITIONAL_DISAGG_CONFIG), and tokens here.`,
+  ];
 }
 
 /** What the KV router is told of P's caches. */

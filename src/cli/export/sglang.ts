@@ -14,6 +14,8 @@ import {
 const GATEWAY_PORT = 30_000;
 const FIRST_ENGINE_PORT = 30_100;
 const FIRST_BOOTSTRAP_PORT = 8998;
+/** Of the first gateway, its own default: each opens one. */
+const FIRST_METRICS_PORT = 29_000;
 
 /** Of src/router/policies/sglang. */
 interface SglangParameters {
@@ -37,7 +39,7 @@ const SAME: Readonly<Record<string, string>> = {
 export function sglangFiles(plan: ClusterPlan): ExportFile[] {
   const groups = withBothRoles(plan.replicaMode ? plan.rolesets : [pooled(plan.rolesets)], 'SGLang');
   const launched = { engines: 0 };
-  const lines = groups.flatMap((roleset, i) => groupLines(plan, roleset, GATEWAY_PORT + i, launched));
+  const lines = groups.flatMap((roleset, i) => groupLines(plan, roleset, i, launched));
   const known = plan.routing.name === 'sglang' || plan.routing.name in SAME;
   const remarks = [
     "For SGLang and its gateway (pip install sglang sglang-router), on one machine: one terminal each. On several put each engine's address in the place of localhost.",
@@ -69,7 +71,7 @@ export function sglangFiles(plan: ClusterPlan): ExportFile[] {
 function groupLines(
   plan: ClusterPlan,
   { name, roles }: PlannedRoleset,
-  gatewayPort: number,
+  gateway: number,
   launched: { engines: number },
 ): string[] {
   const urls: Record<'prefill' | 'decode', { url: string; bootstrap: number }[]> = {
@@ -89,7 +91,7 @@ function groupLines(
   return [
     ...engines.flat(),
     `# the gateway of ${name}`,
-    commandText({}, gatewayCommand(plan, urls, gatewayPort)),
+    commandText({}, gatewayCommand(plan, urls, gateway)),
     '',
   ];
 }
@@ -120,7 +122,7 @@ function engineCommand(
 function gatewayCommand(
   plan: ClusterPlan,
   urls: Readonly<Record<'prefill' | 'decode', readonly { url: string; bootstrap: number }[]>>,
-  port: number,
+  gateway: number,
 ): string[] {
   const own = plan.parameters<SglangParameters>('sglang');
   const same = SAME[plan.routing.name];
@@ -134,7 +136,8 @@ function gatewayCommand(
     ...['--max-tree-size', String(own.maxTreeSize)],
   ];
   return [
-    ...['python', '-m', 'sglang_router.launch_router', '--pd-disaggregation', '--port', String(port)],
+    ...['python', '-m', 'sglang_router.launch_router', '--pd-disaggregation'],
+    ...['--port', String(GATEWAY_PORT + gateway), '--prometheus-port', String(FIRST_METRICS_PORT + gateway)],
     ...urls.prefill.flatMap(({ url, bootstrap }) => ['--prefill', url, String(bootstrap)]),
     ...urls.decode.flatMap(({ url }) => ['--decode', url]),
     ...['--prefill-policy', prefillPolicy, '--decode-policy', decodePolicy],
