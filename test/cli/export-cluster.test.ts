@@ -199,11 +199,51 @@ describe('export llm-d', () => {
     expect(values.decode.containers[0].ports[0].containerPort).toBe(values.routing.proxy.targetPort);
     expect(values.prefill.containers[0].ports[0].containerPort).toBe(values.routing.servicePort);
     const types = picker.plugins.map(({ type }: Yaml) => type);
+    const names = picker.plugins.map(({ name, type }: Yaml) => name ?? type);
     for (const { plugins } of picker.schedulingProfiles)
-      for (const { pluginRef } of plugins) expect(types).toContain(pluginRef);
+      for (const { pluginRef } of plugins) expect(names).toContain(pluginRef);
     expect(types).toContain(
       picker.plugins.find(({ type }: Yaml) => type === 'disagg-profile-handler').parameters.deciders.prefill,
     );
+  });
+
+  it('has engines tell of their caches where a scorer goes by that, and the picker listen', async () => {
+    const [values, picker] = await documents('llm-d', ['--routing', 'llm-d', '--block-size', '32']);
+    for (const { containers } of [values.prefill, values.decode]) {
+      const [{ args, env, ports }] = containers;
+      const events = JSON.parse(args[args.indexOf('--kv-events-config') + 1]);
+      expect(events).toMatchObject({
+        enable_kv_cache_events: true,
+        endpoint: 'tcp://*:5557',
+        topic: 'kv@$(POD_IP):8000@Qwen2.5-0.5B-Instruct',
+      });
+      expect(env.map(({ name }: Yaml) => name)).toContain('POD_IP');
+      expect(ports.map(({ containerPort }: Yaml) => containerPort)).toContain(5557);
+    }
+    expect(picker.dataLayer.sources).toEqual([
+      {
+        pluginRef: 'endpoint-notification-source',
+        extractors: [{ pluginRef: 'precise-prefix-cache-producer' }],
+      },
+    ]);
+    const plugin = (type: string) => picker.plugins.find((one: Yaml) => one.type === type);
+    expect(plugin('precise-prefix-cache-producer').parameters.tokenProcessorConfig).toEqual({
+      blockSizeTokens: 32,
+    });
+    expect(plugin('token-producer').parameters.modelName).toBe('Qwen/Qwen2.5-0.5B-Instruct');
+
+    const scorers = { 'queue-scorer': 1 };
+    const given = JSON.stringify({ 'llm-d': { prefill: scorers, decode: scorers } });
+    const [quiet, deaf] = await documents('llm-d', ['--routing', 'llm-d', '--routing-config', given]);
+    expect(quiet.decode.containers[0].args).not.toContain('--kv-events-config');
+    expect(deaf).not.toHaveProperty('dataLayer');
+  });
+
+  it('writes what --routing-config reads', async () => {
+    const [, picker] = await documents('llm-d', ['--routing', 'llm-d']);
+    const given = JSON.stringify({ 'llm-d': picker });
+    const [, again] = await documents('llm-d', ['--routing', 'llm-d', '--routing-config', given]);
+    expect(again).toEqual(picker);
   });
 
   it('takes weights and the threshold of the decider from the parameters', async () => {

@@ -18,6 +18,11 @@ import {
 const IMAGE = 'ghcr.io/llm-d/llm-d-cuda:latest';
 /** D's engine stands behind the sidecar that asks P. */
 const BEHIND_SIDECAR = 8200;
+/** Where the router looks for an engine's KV events. */
+const EVENTS_PORT = 5557;
+/** Where a vLLM that only tokenizes is expected beside the picker. */
+const RENDER_URL = 'http://localhost:8000';
+const PRECISE = 'precise-prefix-cache-scorer';
 
 export function llmDFiles(plan: ClusterPlan): ExportFile[] {
   const [roleset] = withBothRoles([pooled(plan.rolesets)], 'llm-d') as [PlannedRoleset];
@@ -45,8 +50,8 @@ export function llmDFiles(plan: ClusterPlan): ExportFile[] {
       servicePort: ENGINE_PORT,
       proxy: { enabled: true, connector: 'nixlv2', targetPort: BEHIND_SIDECAR, secure: false },
     },
-    decode: podsOf(plan, decode!, BEHIND_SIDECAR),
-    prefill: podsOf(plan, prefill!, ENGINE_PORT),
+    decode: podsOf(plan, 'decode', decode!, BEHIND_SIDECAR),
+    prefill: podsOf(plan, 'prefill', prefill!, ENGINE_PORT),
   };
   const { config, remarks: routing } = pickerConfig(plan);
   return [
@@ -55,20 +60,29 @@ export function llmDFiles(plan: ClusterPlan): ExportFile[] {
   ];
 }
 
-function podsOf(plan: ClusterPlan, role: PlannedRole, port: number): object {
+function podsOf(plan: ClusterPlan, role: 'prefill' | 'decode', planned: PlannedRole, port: number): object {
+  const told = PRECISE in plan.parameters<LlmDParameters>('llm-d')[role];
   return {
     create: true,
-    replicas: role.replicas,
+    replicas: planned.replicas,
     containers: [
       {
         name: 'vllm',
         image: IMAGE,
         modelCommand: 'vllmServe',
-        args: [...roleOptions(plan, role), ...transferOption(plan)],
-        env: nixlEnvironment(),
+        args: [
+          ...roleOptions(plan, planned),
+          ...transferOption(plan),
+          ...(told ? ['--kv-events-config', JSON.stringify(kvEvents(plan))] : []),
+        ],
+        env: [
+          ...nixlEnvironment(),
+          ...(told ? [{ name: 'POD_IP', valueFrom: { fieldRef: { fieldPath: 'status.podIP' } } }] : []),
+        ],
         ports: [
           { containerPort: port, protocol: 'TCP' },
           { containerPort: SIDE_CHANNEL_PORT, protocol: 'TCP' },
+          ...(told ? [{ containerPort: EVENTS_PORT, protocol: 'TCP' }] : []),
         ],
         resources: oneGpu(),
         mountModelVolume: true,
@@ -77,10 +91,34 @@ function podsOf(plan: ClusterPlan, role: PlannedRole, port: number): object {
   };
 }
 
-/** What each scorer asks for before it: where prompts were sent, or what engines tell of their caches. */
-const PRODUCERS: Readonly<Record<string, string>> = {
-  'prefix-cache-scorer': 'approx-prefix-cache-producer',
-  'precise-prefix-cache-scorer': 'precise-prefix-cache-producer',
+/** vLLM's --kv-events-config. The router takes address and model from the topic; Kubernetes puts the address in. */
+const kvEvents = ({ servedName }: ClusterPlan) => ({
+  enable_kv_cache_events: true,
+  publisher: 'zmq',
+  endpoint: `tcp://*:${EVENTS_PORT}`,
+  topic: `kv@$(POD_IP):${ENGINE_PORT}@${servedName}`,
+});
+
+/**
+ * Of what engines tell of their caches: by tokens as the model has them, from every engine that comes. The scorer of that
+ * name is to be written as the general one that goes by this producer.
+ */
+const PRECISE_PRODUCER = 'precise-prefix-cache-producer';
+const preciseProducers = ({ model, blockSize }: ClusterPlan) => [
+  { type: 'token-producer', parameters: { modelName: model, vllm: { url: RENDER_URL } } },
+  { type: 'endpoint-notification-source' },
+  { type: PRECISE_PRODUCER, parameters: { tokenProcessorConfig: { blockSizeTokens: blockSize } } },
+];
+const scorerPlugin = (type: string) =>
+  type === PRECISE
+    ? {
+        type: 'prefix-cache-scorer',
+        name: PRECISE,
+        parameters: { prefixMatchInfoProducerName: PRECISE_PRODUCER },
+      }
+    : { type };
+const DATA_LAYER = {
+  sources: [{ pluginRef: 'endpoint-notification-source', extractors: [{ pluginRef: PRECISE_PRODUCER }] }],
 };
 
 function pickerConfig(plan: ClusterPlan): { config: object; remarks: string[] } {
@@ -88,11 +126,7 @@ function pickerConfig(plan: ClusterPlan): { config: object; remarks: string[] } 
     plan.parameters<LlmDParameters>('llm-d');
   const weights = { prefill, decode };
   const scorers = [...new Set([...Object.keys(prefill), ...Object.keys(decode)])];
-  // The decider asks how much of the prompt the chosen D has.
-  const producers = new Set([
-    'approx-prefix-cache-producer',
-    ...scorers.flatMap((scorer) => PRODUCERS[scorer] ?? []),
-  ]);
+  const precise = scorers.includes(PRECISE);
   const profile = (role: 'prefill' | 'decode') => ({
     name: role,
     plugins: [
@@ -105,8 +139,10 @@ function pickerConfig(plan: ClusterPlan): { config: object; remarks: string[] } 
     apiVersion: 'llm-d.ai/v1alpha1',
     kind: 'EndpointPickerConfig',
     plugins: [
-      ...[...producers].map((type) => ({ type })),
-      ...scorers.map((type) => ({ type })),
+      // The decider asks it how much of the prompt the chosen D has.
+      { type: 'approx-prefix-cache-producer' },
+      ...(precise ? preciseProducers(plan) : []),
+      ...scorers.map(scorerPlugin),
       { type: 'prefill-filter' },
       { type: 'decode-filter' },
       { type: picker },
@@ -116,15 +152,16 @@ function pickerConfig(plan: ClusterPlan): { config: object; remarks: string[] } 
       { type: 'disagg-profile-handler', parameters: { deciders: { prefill: decider } } },
     ],
     schedulingProfiles: [profile('prefill'), profile('decode')],
+    ...(precise && { dataLayer: DATA_LAYER }),
   };
   const remarks = [
     'For llm-d-router of August 2026: the file that its endpoint picker gets with --config-file.',
     ...(plan.routing.name === 'llm-d'
       ? []
       : [`Routing policy ${plan.routing.name}: llm-d has other rules; it runs with its own here.`]),
-    ...(scorers.includes('precise-prefix-cache-scorer')
+    ...(precise
       ? [
-          'precise-prefix-cache-producer wants the addresses of the KV events: see its README for its parameters.',
+          `token-producer asks a vLLM at ${RENDER_URL} for a prompt's tokens: run 'vllm launch render ${plan.model} --port 8000' as one more container of the picker, or put another's address.`,
         ]
       : []),
   ];

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { fromPickerConfig } from '../../../src/router/policies/llm-d/config.ts';
 import { type ScorerFacts, scorerScores } from '../../../src/router/policies/llm-d/scorers.ts';
 import { weightedRandom } from '../../../src/router/policies/pick.ts';
 import { policyOf, view } from '../policies.ts';
@@ -148,4 +149,45 @@ test("its parameters may be llm-d's own configuration", () => {
   expect(scoresOf(policy, [view('p0')], [told('d0', { freeBlocks: 50 })])).toEqual({ d0: 4 });
   const other = { ...configuration, plugins: [{ type: 'coffee-scorer' }] };
   expect(() => llmD(other)).toThrow('llm-d.plugins.0.type');
+});
+
+/** As llm-d's own examples have it: the prefix's scorer, whom it goes by, and where its facts come from. */
+const shipped = (...[producer, parameters]: [string, object?]) => ({
+  kind: 'EndpointPickerConfig',
+  plugins: [
+    { type: 'token-producer', parameters: { modelName: 'm' } },
+    { type: 'endpoint-notification-source' },
+    { type: producer, parameters: { lruCapacityPerServer: 31250 } },
+    { type: 'prefix-cache-scorer', ...(parameters && { parameters }) },
+    { type: 'prefill-filter' },
+    { type: 'decode-filter' },
+    { type: 'max-score-picker' },
+    { type: 'disagg-profile-handler', parameters: { deciders: { prefill: 'always-disagg-pd-decider' } } },
+    { type: 'always-disagg-pd-decider' },
+  ],
+  schedulingProfiles: [
+    { name: 'prefill', plugins: [{ pluginRef: 'prefix-cache-scorer', weight: 2 }] },
+    { name: 'decode', plugins: [{ pluginRef: 'prefix-cache-scorer', weight: 2 }] },
+  ],
+  dataLayer: {
+    sources: [{ pluginRef: 'endpoint-notification-source', extractors: [{ pluginRef: producer }] }],
+  },
+});
+
+test.each([
+  ['what was sent where', shipped('approx-prefix-cache-producer'), 'prefix-cache-scorer'],
+  [
+    'what engines tell',
+    shipped('precise-prefix-cache-producer', {
+      prefixMatchInfoProducerName: 'precise-prefix-cache-producer',
+    }),
+    'precise-prefix-cache-scorer',
+  ],
+])('a configuration with producers is read as it is: the scorer goes by %s', (_, given, scorer) => {
+  expect(fromPickerConfig(given)).toEqual({
+    decider: 'always-disagg-pd-decider',
+    picker: 'max-score-picker',
+    prefill: { [scorer]: 2 },
+    decode: { [scorer]: 2 },
+  });
 });

@@ -36,12 +36,23 @@ const PROFILE_FILTERS = [
   'by-label',
 ];
 
+/** What scorers and deciders have their facts from; here the router knows them. */
+const FACTS = [
+  'approx-prefix-cache-producer',
+  'precise-prefix-cache-producer',
+  'token-producer',
+  'inflight-load-producer',
+  'endpoint-notification-source',
+  'metrics-data-source',
+  'core-metrics-extractor',
+];
+
 const pickerConfigSchema = z.strictObject({
   apiVersion: z.string().optional(),
   kind: z.literal('EndpointPickerConfig'),
   plugins: z.array(
     z.strictObject({
-      type: z.enum([...LLM_D_SCORERS, ...DECIDERS, ...PICKERS, ...PROFILE_FILTERS]),
+      type: z.enum([...LLM_D_SCORERS, ...DECIDERS, ...PICKERS, ...PROFILE_FILTERS, ...FACTS]),
       name: z.string().optional(),
       parameters: z.record(z.string(), z.unknown()).optional(),
     }),
@@ -52,13 +63,25 @@ const pickerConfigSchema = z.strictObject({
       plugins: z.array(z.strictObject({ pluginRef: z.string(), weight: z.number().optional() })),
     }),
   ),
+  dataLayer: z.unknown().optional(),
 });
+
+type Plugin = z.output<typeof pickerConfigSchema>['plugins'][number];
+
+/** The general scorer of prefixes goes by what was sent where, unless it names who is told by engines. */
+function scorerOf({ type, parameters }: Plugin, plugins: readonly Plugin[]): string {
+  const producer = parameters?.prefixMatchInfoProducerName;
+  const precise = plugins.some(
+    (one) => one.type === 'precise-prefix-cache-producer' && (one.name ?? one.type) === producer,
+  );
+  return type === 'prefix-cache-scorer' && precise ? 'precise-prefix-cache-scorer' : type;
+}
 
 /** Throws ZodError for a picker's configuration with what is not known here; anything else stays as it is. */
 export function fromPickerConfig(given: unknown): unknown {
   if ((given as { kind?: unknown } | null)?.kind !== 'EndpointPickerConfig') return given;
   const { plugins, schedulingProfiles } = pickerConfigSchema.parse(given);
-  const typeOf = new Map(plugins.map(({ type, name }) => [name ?? type, type]));
+  const typeOf = new Map(plugins.map((plugin) => [plugin.name ?? plugin.type, scorerOf(plugin, plugins)]));
   const decider = plugins.find(({ type }) => DECIDERS.some((known) => known === type));
   const picker = plugins.find(({ type }) => PICKERS.some((known) => known === type));
   const profiles = schedulingProfiles.map(({ name, plugins: refs }) => {
