@@ -16,8 +16,9 @@ interface Named {
   adapter: { name: string; backend: string; software: boolean; arithmetic?: string | undefined };
 }
 
-/** 'SwiftShader …' with what kind it is, and how it computed where that is another rounding. */
+/** 'SwiftShader …' with what kind it is, and how it computed where that is another rounding. Of a server nothing is known. */
 export function adapterName({ adapter }: Named): string {
+  if (adapter.backend === 'unknown') return adapter.name;
   const f16 = adapter.arithmetic === 'f16' ? '; f16 products, f32 sums: other logits than f32' : '';
   return `${adapter.name} (${adapter.backend}, ${adapter.software ? 'software' : 'GPU'}${f16})`;
 }

@@ -221,6 +221,16 @@ describe('kvferry bench --endpoint', () => {
     expect(world.out()).toContain('1 x the server answered 503: full');
   });
 
+  test('a page says nothing of the server that the server did not tell', async () => {
+    const { url } = await serve(streamed);
+    const { world } = await bench(url, '--html', 'out.html');
+    const page = world.files.get('out.html')!;
+    expect(page).toContain('every request was answered');
+    expect(page).not.toContain('compiled');
+    expect(page).toContain('of the server');
+    expect(page).not.toContain('of the server (');
+  });
+
   test('limits of weeks and months are none', async () => {
     const { url } = await serve(streamed);
     const { code, report } = await bench(url, '--request-timeout-sec', '5000000', '--budget', '1000h');
