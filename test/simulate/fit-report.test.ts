@@ -82,6 +82,23 @@ function groups(): BenchSample[] {
 }
 
 describe('costs fitted to a report', () => {
+  it('are not those of an answer that came nearly at once', () => {
+    const list = groups().map((sample, i) => (i === 7 ? { ...sample, tpot_ms: 0.01 } : sample));
+    const { file, medianError, requests, notes } = fitReport(reportOf(list), 'r.json', 1);
+    expect(file.step.fixed_ms).toBeCloseTo(TRUE.fixed, 0);
+    expect(file.step.ms_per_decode).toBeCloseTo(TRUE.decode, 0);
+    expect(medianError.tpot).toBeLessThan(0.02);
+    expect(requests.tpot).toBe(59);
+    expect(notes.join()).toContain('1 answer came nearly at once');
+  });
+
+  it('take no time for decoding where every answer is one token', () => {
+    const list = groups().map((sample) => ({ ...sample, tpot_ms: 0, output_num_tokens: 1 }));
+    const { file, notes } = fitReport(reportOf(list), 'r.json', 1);
+    expect(file.step).toMatchObject({ fixed_ms: 0, ms_per_decode: 0, ms_per_decode_context: 0 });
+    expect(notes.join()).toContain('Too few answers of several tokens');
+  });
+
   it('are those that made the times, and a file that simulate reads', () => {
     const { file, medianError, requests } = fitReport(reportOf(groups()), 'r.json', 1);
     expect(simulationCostsSchema.parse(file)).toEqual(file);

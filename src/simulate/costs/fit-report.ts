@@ -7,7 +7,9 @@ import { ConfigError } from '../../errors.ts';
 import { rowsAStep } from '../../fleet/from-config.ts';
 import type { BenchSample } from '../../measure/bench-mode-schema.ts';
 import type { BenchReport } from '../../measure/bench-report.ts';
+import { plural } from '../../measure/format.ts';
 import { type Fit, fitNonNegative } from '../../measure/least-squares.ts';
+import { median } from '../../measure/statistics.ts';
 import type { SimulationCostsFile } from './linear.ts';
 
 export interface FittedReport {
@@ -24,6 +26,8 @@ export interface FittedReport {
 /** Less than that apart, all are alike: no slope follows. */
 const LEAST_SPREAD = 1.25;
 const LEAST_REQUESTS = 8;
+/** Of the median time a token: quicker ones were kept back on their way. */
+const LEAST_SHARE = 0.1;
 
 /** `decodeEngines`: D engines that shared the requests. Throws ConfigError for a report that tells too little. */
 export function fitReport(report: BenchReport, source: string, decodeEngines: number): FittedReport {
@@ -216,9 +220,17 @@ function fitDecode(
   fitted: number;
   medianError: number;
 } {
-  const chosen = all.flatMap((sample, i) =>
+  const several = all.flatMap((sample, i) =>
     sample.tpot_ms > 0 && sample.output_num_tokens > 2 ? [{ sample, beside: beside[i]! }] : [],
   );
+  // Errors are relative: one such answer would outweigh all others.
+  const times = several.map(({ sample }) => sample.tpot_ms);
+  const least = times.length === 0 ? 0 : LEAST_SHARE * median(times);
+  const chosen = several.filter(({ sample }) => sample.tpot_ms >= least);
+  if (chosen.length < several.length)
+    notes.push(
+      `${plural(several.length - chosen.length, 'answer')} came nearly at once, kept back somewhere: time a token is fitted to the others.`,
+    );
   const nothing = { fixed_ms: 0, ms_per_decode: 0, ms_per_decode_context: 0 };
   if (chosen.length < LEAST_REQUESTS) {
     notes.push('Too few answers of several tokens: decode steps take no time.');
