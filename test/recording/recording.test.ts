@@ -1,8 +1,9 @@
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { main } from '../../src/cli/app.ts';
 import { parseRunConfig } from '../../src/config/run.ts';
 import { clusterOptions } from '../../src/fleet/from-config.ts';
 import { presetArchitecture } from '../../src/model/presets.ts';
+import { systemClock } from '../../src/platform/clock.ts';
 import { recordingSchema, type SessionEvent } from '../../src/recording/events.ts';
 import { startRecording } from '../../src/recording/recording.ts';
 import { fakeWorld } from '../cli/fake.ts';
@@ -28,6 +29,25 @@ it('each mode of a run begins its conversations anew, and the same turns of two 
   const races = events.filter(({ kind }) => kind === 'race');
   expect(races).toHaveLength(11);
   expect(races.at(-1)).toMatchObject({ race: { question: 'What do you know about me?' } });
+});
+
+it('a run that is interrupted ends, and what was recorded until then is a whole file', async () => {
+  const world = fakeWorld();
+  const { sleep } = systemClock;
+  let asleep = 0;
+  const sleeping = vi.spyOn(systemClock, 'sleep').mockImplementation((ms, signal) => {
+    asleep++;
+    return sleep(ms, signal).finally(() => asleep--);
+  });
+  world.interruptAt('unidirectional: 12 turns');
+  const modes = ['--mode', 'unidirectional,bidirectional'];
+  expect(await main(['run', ...modes, '--record', 'r.json'], world.deps)).toBe(130);
+  // Nothing looks at its blocks any more: the program ends.
+  await expect.poll(() => asleep).toBe(0);
+  sleeping.mockRestore();
+  const { events } = recordingSchema.parse(JSON.parse(world.files.get('r.json')!));
+  expect(started(events).filter(({ mode }) => mode === 'unidirectional')).toHaveLength(12);
+  expect(started(events).filter(({ mode }) => mode === 'bidirectional')).toHaveLength(0);
 });
 
 it('a turn that is taken back and served once more, as an audit does, is told once', async () => {

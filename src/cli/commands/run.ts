@@ -14,7 +14,6 @@ import { LogitKeeper } from '../../measure/comparison.ts';
 import type { RunReport } from '../../measure/report.ts';
 import { withoutAudited } from '../../measure/summary.ts';
 import { TimelineKeeper } from '../../measure/turn-timeline.ts';
-import type { SessionEvent } from '../../recording/events.ts';
 import type { Conversation } from '../../workload/types.ts';
 import type { Asked, CommandSpec } from '../arguments.ts';
 import { type CommandContext, EXIT, type ExitCode } from '../deps.ts';
@@ -100,13 +99,11 @@ async function run(config: RunConfig, { deps, signal }: CommandContext, { given 
   const progress = createProgress(deps);
   const cluster = await startCluster(options, adapter.name, pullPolicy, progress, { deps, signal });
   let tracing: Tracing | null = null;
+  let recording: Recording | null = null;
   try {
     cluster.onWaiting((_, reason) => progress.line(reason));
-    const recorded =
-      config.record === null
-        ? null
-        : (await import('../../recording/recording.ts')).startRecording(cluster, config);
-    const served = recorded?.cluster ?? cluster;
+    recording = await record(cluster, config, deps, progress);
+    const served = recording?.cluster ?? cluster;
     tracing = await followSpans(cluster, config, deps);
     const timelines = new TimelineKeeper();
     cluster.onSpan((span) => timelines.add(span));
@@ -118,7 +115,7 @@ async function run(config: RunConfig, { deps, signal }: CommandContext, { given 
       tracing?.mode(mode);
       runs.push(await serve(mode, { keeper, timelines, audits: mode === 'bidirectional' ? auditor : null }));
     }
-    if (recorded) await writeRecording(await recorded.end(), config, deps, progress);
+    await recording?.write();
     const gantt = (await tracing?.end()) ?? [];
     const last = config.mode.at(-1)!;
     if (config.profile) progress.line(`profiling ${last}`);
@@ -159,8 +156,9 @@ async function run(config: RunConfig, { deps, signal }: CommandContext, { given 
     return ownChecksPass(report) ? asserted : EXIT.failed;
   } finally {
     progress.end();
-    // Where something failed, what was traced until then is a whole file too.
+    // Where something failed, what was traced and recorded until then are whole files too.
     await tracing?.end().catch(() => {});
+    await recording?.write().catch(() => {});
     await cluster.close();
   }
 }
@@ -204,21 +202,44 @@ async function runMode(
   return report;
 }
 
-async function writeRecording(
-  events: readonly SessionEvent[],
+interface Recording {
+  /** Drive this one. */
+  cluster: Cluster;
+  /** Ends it. Called again, the same. */
+  write(): Promise<void>;
+}
+
+/** null: nothing is to be recorded. */
+async function record(
+  cluster: Cluster,
   config: RunConfig,
   { version, writeTextFile }: CommandContext['deps'],
   progress: Progress,
-): Promise<void> {
+): Promise<Recording | null> {
+  if (config.record === null) return null;
+  const file = config.record;
+  const { startRecording } = await import('../../recording/recording.ts');
   const { RECORDING_VERSION } = await import('../../recording/events.ts');
-  const title = `${config.model}, ${config.mode.join(' and ')}`;
-  const recording = { kvferryRecording: RECORDING_VERSION, madeWith: `kvferry ${version}`, title, events };
-  // A microsecond is as fine as these clocks are.
-  const text = JSON.stringify(recording, (_, value) =>
-    typeof value === 'number' ? Math.round(value * 1000) / 1000 : value,
-  );
-  await writeTextFile(config.record!, `${text}\n`);
-  progress.line(`recorded ${plural(events.length, 'event')} to ${config.record}`);
+  const recorded = startRecording(cluster, config);
+  const finish = async (): Promise<void> => {
+    const events = await recorded.end();
+    const title = `${config.model}, ${config.mode.join(' and ')}`;
+    const recording = { kvferryRecording: RECORDING_VERSION, madeWith: `kvferry ${version}`, title, events };
+    // A microsecond is as fine as these clocks are.
+    const text = JSON.stringify(recording, (_, value) =>
+      typeof value === 'number' ? Math.round(value * 1000) / 1000 : value,
+    );
+    await writeTextFile(file, `${text}\n`);
+    progress.line(`recorded ${plural(events.length, 'event')} to ${file}`);
+  };
+  let written: Promise<void> | null = null;
+  return {
+    cluster: recorded.cluster,
+    write() {
+      written ??= finish();
+      return written;
+    },
+  };
 }
 
 function checkTracing({ gantt }: RunConfig, conversations: readonly Conversation[]): void {
