@@ -102,7 +102,7 @@ describe('kvferry plan', () => {
     expect(world.files.has('out.json')).toBe(false);
     expect(widest(world.err())).toBeLessThanOrEqual(80);
     // The cursor is shown again once a bar has stopped, whose timer keeps the process.
-    await vi.waitFor(() => expect(drawn.text).toContain('\u001b[?25h'));
+    await expect.poll(() => drawn.text).toContain('\u001b[?25h');
   });
 
   it.each([

@@ -23,6 +23,9 @@ import { connectorDefaults } from './scripted.ts';
 
 export { connect };
 
+/** For who waits for what must come. */
+export const NEVER = new AbortController().signal;
+
 export const { leaseMs: LEASE_MS, decoderTtlMs: TTL_MS } = connectorDefaults.nixl;
 
 export interface Node extends TestEngine {
@@ -140,7 +143,7 @@ export function pull(
 
 /** Polls getFinished as a step loop does, until something came. */
 export async function nextOutput(node: Node): Promise<ConnectorOutput> {
-  await node.worker.waitForChange(AbortSignal.timeout(20_000));
+  await node.worker.waitForChange(NEVER);
   await turns();
   return node.worker.getFinished();
 }

@@ -74,11 +74,18 @@ const small = { prompt: [1], max_tokens: 1 };
 describe('a client that does not read', () => {
   test.each([true, false])('stream %j: its connection ends, and its place is free', async (stream) => {
     const stub = new Large();
+    let begin = () => {};
+    const begun = new Promise<void>((resolve) => {
+      begin = resolve;
+    });
+    stub.pace = () => begun;
     const port = await listening(stub);
     const body = { prompt: [1], max_tokens: TOKENS, stream };
     const sockets = [await silent(port, body), await silent(port, body)];
     await expect.poll(() => stub.requests.length).toBe(2);
+    // While nothing waits to be taken, however long that is.
     expect((await ask(port, small)).status).toBe(503);
+    begin();
     await expect.poll(async () => (await ask(port, small)).status).toBe(200);
     expect(stub.open).toBe(0);
     for (const socket of sockets) {

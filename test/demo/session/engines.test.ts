@@ -70,7 +70,7 @@ async function started(): Promise<Engines> {
   return engines;
 }
 const joined = async (): Promise<void> => {
-  await vi.waitFor(() => expect(cluster.join).not.toBeNull());
+  await expect.poll(() => cluster.join).not.toBeNull();
   cluster.join!();
 };
 
@@ -101,7 +101,7 @@ it('another one, or another setting, that is wanted while an engine joins has it
 it('where an engine joins as all of them end nothing went wrong: others are built, as many as wanted', async () => {
   const engines = await started();
   const two = engines.scale({ ...defaultSettings, decode: 2 });
-  await vi.waitFor(() => expect(cluster.join).not.toBeNull());
+  await expect.poll(() => cluster.join).not.toBeNull();
   await engines.close();
   await two;
 });

@@ -76,7 +76,7 @@ describe('slow', () => {
     expect(wallMs).toBeGreaterThan(0.9 * slowed);
     expect(wallMs).toBeLessThan(1.5 * slowed);
     for (let i = 0; i < 20_000 && frames.length > 0; i++) frame(16);
-    await vi.waitFor(() => expect(caughtUp).toBe(true));
+    await expect.poll(() => caughtUp).toBe(true);
     expect(state.turns.value.at(-1)!.endMs).not.toBeNull();
     expect(state.time.value).toMatchObject({ follows: true });
   });

@@ -50,7 +50,11 @@ vi.mock('../../../demo/src/session/crossover.ts', () => ({
 }));
 vi.mock('../../../demo/src/session/stall.ts', () => ({
   runStall: ({ signal }: Measuring) =>
-    new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
+    new Promise((_, reject) => {
+      // It may be stopped before this is fetched.
+      if (signal.aborted) reject(signal.reason);
+      signal.addEventListener('abort', () => reject(signal.reason));
+    }),
 }));
 vi.mock('../../../demo/src/session/support.ts', () => ({ whatIsMissing: async () => null }));
 vi.mock('../../../demo/src/session/isolation.ts', () => ({ reloadIsolated: async () => false }));
@@ -87,7 +91,7 @@ async function open(hash: string) {
   needEngines();
   const { createSession } = await import('../../../demo/src/session/session.ts');
   const session = createSession();
-  await vi.waitFor(() => expect(session.state.status.value.phase).toMatch(/ready|failed/));
+  await expect.poll(() => session.state.status.value.phase).toMatch(/ready|failed/);
   return session;
 }
 
@@ -149,7 +153,7 @@ it('a way to the fleet and back changes nothing of a recording, and nothing is s
   await new Promise((resolve) => setTimeout(resolve, 0));
   expect(state.notes.value).toEqual([]);
   go('#turns=0&model=tiny&threshold=9');
-  await vi.waitFor(() => expect(state.notes.value).toHaveLength(1));
+  await expect.poll(() => state.notes.value).toHaveLength(1);
   expect(state.notes.value[0]!.message).toContain('This is a recording');
   expect(state.settings.value.threshold).toBe(3);
 });
@@ -182,7 +186,7 @@ it('a lesson runs on engines, though a recording was looked at', async () => {
 it('an address that comes to name a lesson begins it, as the list does', async () => {
   const { state } = await open('#turns=0');
   go('#lesson=3');
-  await vi.waitFor(() => expect(engines.emptied).toBeGreaterThan(0));
+  await expect.poll(() => engines.emptied).toBeGreaterThan(0);
   expect(state.settings.value.lesson).toBe(3);
 });
 
@@ -194,7 +198,7 @@ it('an address that names no model says so, and leaves the engines as they are',
   const { state } = await open('#turns=0&model=tiny');
   engines.started = [];
   go('#turns=0&model=foo&maxTokens=8');
-  await vi.waitFor(() => expect(state.notes.value).not.toEqual([]));
+  await expect.poll(() => state.notes.value).not.toEqual([]);
   expect(state.notes.value[0]!.message).toContain("no model 'foo'");
   expect(state.settings.value).toMatchObject({ model: 'tiny', maxTokens: 8 });
   expect(page.hash).toContain('model=tiny');
@@ -258,7 +262,7 @@ it('what was measured with a model is not shown beside another one', async () =>
 it('a measurement ends where an engine is added: it would have set the engines back', async () => {
   const { state, actions } = await open('#turns=0&model=tiny');
   const stalled = actions.runStall();
-  await vi.waitFor(() => expect(state.status.value.phase).toBe('busy'));
+  await expect.poll(() => state.status.value.phase).toBe('busy');
   await actions.configure({ decode: 2 });
   await stalled;
   expect(state.settings.value.decode).toBe(2);
