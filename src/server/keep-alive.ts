@@ -1,4 +1,5 @@
 /** Starts engines again that ended, in the background, for as long as the server runs. */
+import { messageOf } from '../errors.ts';
 import type { EngineCluster } from '../fleet/cluster.ts';
 import type { ServerLog } from './log.ts';
 
@@ -42,13 +43,17 @@ export function keepAlive(
       }
     }
   };
-  const stopListening = cluster.onNotice((notice) => {
-    if (notice.kind !== 'dead' || stopped) return;
-    log.error(`${notice.engineId}: ${notice.message}; it is being started again`);
+  const begin = (engineId: string, message: string): void => {
+    log.error(`${engineId}: ${message}; it is being started again`);
     reviving ??= revive().finally(() => {
       reviving = null;
     });
+  };
+  const stopListening = cluster.onNotice((notice) => {
+    if (notice.kind === 'dead' && !stopped) begin(notice.engineId, notice.message);
   });
+  // Of those that ended while the server was prepared nobody is told any more.
+  for (const { engineId, dead, ended } of cluster.engines) if (dead) begin(engineId, messageOf(ended));
   return {
     async stop() {
       stopped = true;

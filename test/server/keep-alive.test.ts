@@ -2,11 +2,13 @@ import { expect, test } from 'vitest';
 import type { EngineCluster } from '../../src/fleet/cluster.ts';
 import { keepAlive } from '../../src/server/keep-alive.ts';
 
-test('who ended, and who was started in its place, are named', async () => {
+/** Engines that end when a test says so. */
+function world() {
   const engines = ['prefill-0', 'decode-0', 'decode-1'].map((name) => ({
     name,
     engineId: name,
     dead: false,
+    ended: null as Error | null,
   }));
   let tell: (notice: { kind: 'dead'; engineId: string; message: string }) => void = () => {};
   const cluster = {
@@ -24,13 +26,28 @@ test('who ended, and who was started in its place, are named', async () => {
   const lines: string[] = [];
   const write = (line: string): void => void lines.push(line);
   const log = { note: write, error: write, access() {}, ended() {} };
-  const kept = keepAlive(cluster as unknown as EngineCluster, log);
-  engines[2]!.dead = true;
-  tell({ kind: 'dead', engineId: 'decode-1', message: 'the device was lost' });
-  await expect.poll(() => lines).toHaveLength(2);
-  await kept.stop();
-  expect(lines).toEqual([
-    'decode-1: the device was lost; it is being started again',
-    'decode-1 was started again as decode-1.2, with an empty cache',
-  ]);
-});
+  return {
+    lines,
+    keep: () => keepAlive(cluster as unknown as EngineCluster, log),
+    end(message: string): void {
+      Object.assign(engines[2]!, { dead: true, ended: new Error(message) });
+      tell({ kind: 'dead', engineId: 'decode-1', message });
+    },
+  };
+}
+
+test.each(['while it serves', 'before anyone listens'])(
+  'who ended %s, and who was started in its place, are named',
+  async (when) => {
+    const { lines, keep, end } = world();
+    if (when === 'before anyone listens') end('the device was lost');
+    const kept = keep();
+    if (when === 'while it serves') end('the device was lost');
+    await expect.poll(() => lines).toHaveLength(2);
+    await kept.stop();
+    expect(lines).toEqual([
+      'decode-1: the device was lost; it is being started again',
+      'decode-1 was started again as decode-1.2, with an empty cache',
+    ]);
+  },
+);
