@@ -2,7 +2,7 @@
 import { ConfigError, KvferryError, messageOf } from '../errors.ts';
 import { type CommandSpec, type Parsed, parseArguments } from './arguments.ts';
 import { type CliDeps, type CommandContext, EXIT, type ExitCode } from './deps.ts';
-import { Interrupted } from './interrupted.ts';
+import { Interrupted, unlessAborted } from './interrupted.ts';
 import { keepInputs } from './outputs.ts';
 import { printable, printableOutput } from './printable.ts';
 import { readSettings } from './settings.ts';
@@ -30,8 +30,13 @@ const commands: Readonly<Record<string, () => Promise<CommandSpec>>> = {
 export async function main(argv: readonly string[], world: CliDeps): Promise<ExitCode> {
   const { stdout, stderr, color } = world;
   const outputs = { stdout: printableOutput(stdout, color), stderr: printableOutput(stderr, color) };
-  const deps: CliDeps = { ...world, ...outputs };
   const interrupt = new AbortController();
+  const deps: CliDeps = {
+    ...world,
+    ...outputs,
+    // Whoever reads a long file: it may take long before anything else looks at the signal.
+    readTextPieces: (path) => unlessAborted(world.readTextPieces(path), interrupt.signal),
+  };
   const stopListening = deps.onInterrupt(() => {
     if (interrupt.signal.aborted) deps.exitNow(EXIT.interrupted);
     deps.stderr.write('\ninterrupted: ending what runs (Ctrl-C again ends at once)\n');

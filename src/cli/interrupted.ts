@@ -5,6 +5,14 @@ import { WIDTH, wrap } from './format.ts';
 /** Why a command's signal was aborted: by its user, who hears of it. Whoever reads no more does not. */
 export class Interrupted extends Error {}
 
+/** The same, until the signal aborts: then it throws the signal's reason. */
+export async function* unlessAborted<T>(values: AsyncIterable<T>, signal: AbortSignal): AsyncGenerator<T> {
+  for await (const value of values) {
+    signal.throwIfAborted();
+    yield value;
+  }
+}
+
 /** Settles as `work` does. `lost`: what to say, in sentences. */
 export async function tellingWhatIsLost<T>(
   work: Promise<T>,

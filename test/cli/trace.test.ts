@@ -50,6 +50,25 @@ describe('kvferry trace', () => {
     }
   });
 
+  it.each([
+    'trace info t.jsonl',
+    'trace convert t.jsonl out.jsonl',
+    'simulate --trace t.jsonl',
+    'plan --trace t.jsonl --slo-ttft 1s',
+    'replay t.jsonl',
+  ])('Ctrl-C ends the reading of a long one: %s', async (argv) => {
+    const world = fakeWorld({}, { 't.jsonl': TRACE });
+    let read = 0;
+    async function* readTextPieces(): AsyncGenerator<string> {
+      for (; read < 3; read++) {
+        yield TRACE;
+        world.interrupt();
+      }
+    }
+    expect(await main(argv.split(' '), { ...world.deps, readTextPieces })).toBe(130);
+    expect(read).toBe(1);
+  });
+
   it('info: thousands of tokens are told as in the table', async () => {
     const world = fakeWorld({}, { 't.jsonl': row(0, [0, 1]) + row(8000, [0, 1, 2, 3, 4, 5]) });
     expect(await main(['trace', 'info', 't.jsonl'], world.deps)).toBe(0);
