@@ -202,6 +202,9 @@ export const simulatedArmSchema = z.strictObject({
 
 const againstSchema = z.strictObject({
   source: z.string().describe('The report of --against.'),
+  clients: z
+    .strictObject({ real: count, simulated: count })
+    .describe('Who waited for each answer; 0: requests came by themselves.'),
   arms: z.array(
     z.strictObject({
       label: z.string(),

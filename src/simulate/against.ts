@@ -45,8 +45,10 @@ export const compareWithReport = (
   arms: readonly SimulatedArm[],
   modes: readonly (BenchMode | null)[],
   source: string,
+  clients: AgainstReport['clients'],
 ): AgainstReport => ({
   source,
+  clients,
   arms: arms.flatMap((arm, i) => {
     const mode = modes[i];
     return mode

@@ -508,6 +508,25 @@ describe('kvferry simulate', () => {
     expect(often.said).not.toContain('not the same workload');
   });
 
+  it('--against a report of other clients says so, on the page too', async () => {
+    const files = { 'w.json': small };
+    const argv = '--mode bidirectional --experiments prefix-caching';
+    const measured = fakeWorld({}, files);
+    const bench = `bench w.json ${argv} --rounds 1 --num-clients 2 --json r.json`;
+    await main(bench.split(' '), measured.deps);
+    const said = async (more: string) => {
+      const given = `w.json ${argv} --against r.json --html out.html ${more}`;
+      const { world } = await simulate(given, { ...files, 'r.json': measured.files.get('r.json')! });
+      return [world.out().replace(/\s+/g, ' '), world.files.get('out.html')!];
+    };
+    for (const text of await said('--num-clients 3'))
+      expect(text).toContain('There 2 clients, here 3 clients: not as busy');
+    for (const text of await said('--num-clients 2')) expect(text).not.toContain('not as busy');
+    // As many conversations as there are, so that as many requests come.
+    for (const text of await said('--arrival-rate 5 --arrivals 12'))
+      expect(text).toContain('There 2 clients, here requests that came by themselves');
+  });
+
   it('--against a report of several experiments takes the one that it simulates', async () => {
     const files = { 'w.json': small };
     const argv = ['--mode', 'unidirectional', '--num-clients', '2'];

@@ -107,6 +107,10 @@ async function simulate(config: RunConfig, context: CommandContext, { given }: A
   const { planned, workload } = prepared;
   if (adapter) return againstReal(config, planned, adapter.name, context);
   const compared = measured && modesIn(measured, config.against!, planned);
+  const clients = {
+    real: measured?.workload.num_clients ?? 0,
+    simulated: planned.closedLoop ? config.numClients : 0,
+  };
 
   const progress = createProgress(deps);
   const begunMs = deps.now();
@@ -143,7 +147,7 @@ async function simulate(config: RunConfig, context: CommandContext, { given }: A
     },
     seed: config.seed,
     arms,
-    ...(compared && { against: compareWithReport(arms, compared, config.against!) }),
+    ...(compared && { against: compareWithReport(arms, compared, config.against!, clients) }),
   };
   printSimulation(report, textOutput(config, deps), deps.color);
   if (report.against) printAgainst(report.against, textOutput(config, deps), deps.color);

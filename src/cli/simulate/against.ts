@@ -3,7 +3,7 @@ import type { BenchReport } from '../../measure/bench-report.ts';
 import { parseBenchReport } from '../../measure/report-kinds.ts';
 import type { AgainstReport } from '../../measure/simulation-report.ts';
 import type { CliDeps, Output } from '../deps.ts';
-import { formatCount, formatError, formatMs, formatPercent } from '../format.ts';
+import { formatCount, formatError, formatMs, formatPercent, plural } from '../format.ts';
 import { left, printer, renderTable, right } from '../table.ts';
 
 /** Throws ConfigError. */
@@ -12,14 +12,14 @@ export const readMeasured = async (file: string, deps: Pick<CliDeps, 'readTextFi
 
 type Figure = AgainstReport['arms'][number]['figures'][number];
 
-export function printAgainst({ source, arms }: AgainstReport, out: Output, color: boolean): void {
+export function printAgainst({ source, clients, arms }: AgainstReport, out: Output, color: boolean): void {
   const { print, say, c, style } = printer(out, color);
   for (const arm of arms) {
     print(['']);
     say(`${arm.label} against ${arm.real} of ${source}`, c.bold);
     const columns = [left(''), ...right('real', 'simulated', 'error')];
     print(renderTable(columns, arm.figures.map(figureCells), style));
-    const other = otherWork(arm);
+    const other = otherWork(arm, clients);
     if (other) say(other, c.yellow);
   }
 }
@@ -35,16 +35,24 @@ export const figureCells = ({ name, unit, real, simulated, error }: Figure): str
 /** Prompts that differ by more, as a share, are not the same ones: who is served first differs between runs. */
 const SAME_PROMPTS = 0.1;
 
-/** null: as many requests were served, of about as many tokens. */
-export function otherWork({ requests, prompt_tokens }: AgainstReport['arms'][number]): string | null {
+/** null: as many requests were served, of about as many tokens, to as many clients. */
+export function otherWork(
+  { requests, prompt_tokens }: AgainstReport['arms'][number],
+  clients: AgainstReport['clients'],
+): string | null {
   const counts = ({ real, simulated }: { real: number; simulated: number }, what: string): string =>
     `${formatCount(real)} ${what} a round there and ${formatCount(simulated)} here`;
   if (requests.real !== requests.simulated)
     return `${counts(requests, 'requests')}: not the same workload, or not all of it.`;
+  if (clients.real !== clients.simulated)
+    return `There ${whoAsks(clients.real)}, here ${whoAsks(clients.simulated)}: not as busy.`;
   const { real, simulated } = prompt_tokens;
   if (real === null || Math.abs(simulated / Math.max(1, real) - 1) <= SAME_PROMPTS) return null;
   return `${counts({ real, simulated }, 'prompt tokens')}: not the same prompts. To a server bench sends words where no --tokenizer is given, and each may be several tokens.`;
 }
+
+const whoAsks = (clients: number): string =>
+  clients === 0 ? 'requests that came by themselves' : plural(clients, 'client');
 
 function shown(value: number | null, unit: Figure['unit']): string {
   if (value === null) return '-';

@@ -38,7 +38,7 @@ export function simulationDocument(
     ],
     sections: [
       speedSection(report),
-      ...(report.against?.arms ?? []).map((arm) => againstSection(arm, report.against!.source)),
+      ...(report.against?.arms ?? []).map((arm) => againstSection(arm, report.against!)),
       ...troubleSection(report),
       ...(report.store_times ? [storeSection(arms, report.store_times)] : []),
       ...arms.flatMap((arm, i) => armSections(arm, timelines[i] ?? null, report.seed)),
@@ -146,8 +146,8 @@ function troubleSection({ arms, workload }: SimulationReport): Section[] {
   ];
 }
 
-function againstSection(arm: AgainstReport['arms'][number], source: string): Section {
-  const other = otherWork(arm);
+function againstSection(arm: AgainstReport['arms'][number], { source, clients }: AgainstReport): Section {
+  const other = otherWork(arm, clients);
   return {
     title: `${arm.label} against ${arm.real} of ${source}`,
     pieces: [
