@@ -2,6 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
 import { main } from '../../src/cli/app.ts';
+import { EndpointTarget } from '../../src/lab/multiturn/endpoint-target.ts';
 import { benchReportSchema } from '../../src/measure/bench-report.ts';
 import { generator } from '../workload/generator.ts';
 import { fakeWorld } from './fake.ts';
@@ -201,6 +202,52 @@ describe('kvferry bench --endpoint', () => {
     const { url } = await serve(inFields(Array(4).fill('content'), '\n'));
     const { code, report } = await bench(url);
     expect([code, report!.modes.server!.requests]).toEqual([0, 4]);
+  });
+
+  test('an answer takes until its last event, whenever its server closes the stream', async () => {
+    let clock = 0;
+    const body = [
+      'data: {"choices":[{"delta":{"content":"a"}}]}\n\n',
+      'data: {"choices":[{"delta":{"content":"b"}}]}\n\ndata: [DONE]\n\n',
+      ': a proxy that counts and logs\n\n',
+    ];
+    const target = new EndpointTarget({
+      url: 'http://h',
+      model: 'm',
+      apiKey: null,
+      sendConversationId: false,
+      tokenIds: false,
+      tokenizer: null,
+      temperature: 0,
+      seed: 0,
+      timeoutMs: 60_000,
+      now: () => clock,
+      fetch: async () =>
+        new Response(
+          new ReadableStream(
+            {
+              pull(controller) {
+                const part = body.shift();
+                clock += 100;
+                if (part === undefined) controller.close();
+                else controller.enqueue(new TextEncoder().encode(part));
+              },
+            },
+            { highWaterMark: 0 },
+          ),
+          { headers: { 'content-type': 'text/event-stream' } },
+        ),
+    });
+    const answered = await target.send({
+      conversationId: 'c',
+      turn: 1,
+      prompt: { kind: 'text', messages: [{ role: 'user', content: 'a' }] },
+      minTokens: 2,
+      maxTokens: 2,
+      auditor: null,
+      signal: new AbortController().signal,
+    });
+    expect(answered).toMatchObject({ ttftMs: 100, latencyMs: 200, gapsMs: [100] });
   });
 
   test('some failures are counted, and the others go on; the exit code is what kvferry report says of it', async () => {

@@ -89,7 +89,7 @@ export class EndpointTarget implements BenchTarget {
       if (error instanceof RequestError) throw error;
       throw new RequestError(`${this.#options.url}: ${reasonOf(error)}`, { cause: error });
     }
-    return this.#answered(turn, stream, now() - begunMs);
+    return this.#answered(turn, stream);
   }
 
   async endConversation(): Promise<void> {}
@@ -127,7 +127,7 @@ export class EndpointTarget implements BenchTarget {
       stream.feed(decoder.decode(bytes, { stream: true }));
     }
     stream.end();
-    if (!stream.done) throw new RequestError('the stream ended without data: [DONE]');
+    if (stream.doneMs === null) throw new RequestError('the stream ended without data: [DONE]');
     if (stream.chunks === 0) throw new RequestError('the answer has no text');
   }
 
@@ -149,13 +149,13 @@ export class EndpointTarget implements BenchTarget {
     };
   }
 
-  #answered(turn: TurnToSend, stream: AnswerStream, latencyMs: number): AnsweredTurn {
+  #answered(turn: TurnToSend, stream: AnswerStream): AnsweredTurn {
     const { tokenizer } = this.#options;
     const { usage, thoughts, text, chunks } = stream;
     const cached = usage?.prompt_tokens_details?.cached_tokens ?? null;
     return {
       ttftMs: stream.firstMs!,
-      latencyMs,
+      latencyMs: stream.doneMs!,
       gapsMs: stream.gapsMs,
       inputTokens: usage?.prompt_tokens ?? null,
       outputTokens:
@@ -187,7 +187,8 @@ class AnswerStream {
   thoughts = '';
   text = '';
   chunks = 0;
-  done = false;
+  /** Of its last event; when the server closes the stream is its own affair. */
+  doneMs: number | null = null;
   usage: z.infer<typeof chunkSchema>['usage'] = null;
   #lastMs = 0;
   readonly #parser;
@@ -204,12 +205,12 @@ class AnswerStream {
 
   /** The last event may lack the empty line that ends it. */
   end(): void {
-    if (!this.done) this.#parser.feed('\n\n');
+    if (this.doneMs === null) this.#parser.feed('\n\n');
   }
 
   #event(data: string, atMs: number): void {
     if (data === '[DONE]') {
-      this.done = true;
+      this.doneMs ??= atMs;
       return;
     }
     const chunk = parseChunk(data);
