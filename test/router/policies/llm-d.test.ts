@@ -191,3 +191,13 @@ test.each([
     decode: { [scorer]: 2 },
   });
 });
+
+test('what a scorer cannot be set to here is refused, not passed over', () => {
+  const given = (threshold: number) => ({
+    kind: 'EndpointPickerConfig',
+    plugins: [{ type: 'load-aware-scorer', parameters: { threshold } }],
+    schedulingProfiles: [],
+  });
+  expect(() => fromPickerConfig(given(10))).toThrow('wanted 128, which it is here');
+  expect(() => fromPickerConfig(given(128))).not.toThrow();
+});

@@ -47,15 +47,33 @@ const FACTS = [
   'core-metrics-extractor',
 ];
 
+/** Parameters of scorers that here have llm-d's defaults, whatever a configuration wants. */
+const FIXED: Readonly<Record<string, Readonly<Record<string, number>>>> = {
+  'load-aware-scorer': { threshold: 128 },
+  'token-load-scorer': { queueThresholdTokens: 4_194_304 },
+  'active-request-scorer': { idleThreshold: 0, maxBusyScore: 1 },
+  'prefix-cache-scorer': { matchLengthWeight: 0 },
+};
+
 const pickerConfigSchema = z.strictObject({
   apiVersion: z.string().optional(),
   kind: z.literal('EndpointPickerConfig'),
   plugins: z.array(
-    z.strictObject({
-      type: z.enum([...LLM_D_SCORERS, ...DECIDERS, ...PICKERS, ...PROFILE_FILTERS, ...FACTS]),
-      name: z.string().optional(),
-      parameters: z.record(z.string(), z.unknown()).optional(),
-    }),
+    z
+      .strictObject({
+        type: z.enum([...LLM_D_SCORERS, ...DECIDERS, ...PICKERS, ...PROFILE_FILTERS, ...FACTS]),
+        name: z.string().optional(),
+        parameters: z.record(z.string(), z.unknown()).optional(),
+      })
+      .superRefine(({ type, parameters = {} }, context) => {
+        for (const [name, value] of Object.entries(FIXED[type] ?? {}))
+          if (name in parameters && parameters[name] !== value)
+            context.addIssue({
+              code: 'custom',
+              path: ['parameters', name],
+              message: `wanted ${value}, which it is here`,
+            });
+      }),
   ),
   schedulingProfiles: z.array(
     z.strictObject({
