@@ -12,6 +12,15 @@ export function tellError(log: ServerLog | undefined, error: unknown): void {
   log?.error(error instanceof Error ? (error.stack ?? error.message) : String(error));
 }
 
+/** The routes that a path is one of, by whatever method; of those with a name in them, /v1/models/:model{.+}, too. */
+function routesAt(app: Hono, asked: string): { path: string; method: string }[] {
+  const isAt = (path: string) =>
+    path === asked || (path.includes(':') && new RegExp(`^${path.replace(NAMED, '$2')}$`).test(asked));
+  return app.routes.filter(({ path, method }) => method !== 'ALL' && isAt(path));
+}
+
+const NAMED = /:(\w+)\{(.+?)\}/g;
+
 /** `port`: for the log; `answered`: told of every answer. */
 export function baseApp(
   port: string,
@@ -27,8 +36,7 @@ export function baseApp(
     return jsonResponse(errorBody(known), known.status, { ...known.headers, 'X-Request-Id': requestIdOf(c) });
   });
   app.notFound((c) => {
-    const methods = app.routes.filter(({ path, method }) => path === c.req.path && method !== 'ALL');
-    const here = [...new Set(methods.map(({ method }) => method))].join(', ');
+    const here = [...new Set(routesAt(app, c.req.path).map(({ method }) => method))].join(', ');
     if (here === '') throw new HttpError(404, `there is no ${c.req.method} ${c.req.path} here`);
     throw new HttpError(405, `${c.req.path} takes ${here}, not ${c.req.method}`, null, { Allow: here });
   });
@@ -40,8 +48,9 @@ export function baseApp(
     // A body may have named it.
     const requestId = c.res.headers.get('X-Request-Id') ?? requestIdOf(c);
     c.res.headers.set('X-Request-Id', requestId);
-    const known = app.routes.some((route) => route.path === path && route.method !== 'ALL');
-    answered({ method, path: known ? path : null, status });
+    const [known] = routesAt(app, path);
+    // As FastAPI writes it: /v1/models/{model}.
+    answered({ method, path: known?.path.replace(NAMED, '{$1}') ?? null, status });
     log?.access({ port, method, path, status, ms: performance.now() - begun, requestId });
   });
   app.use(checkDoor(door));

@@ -49,6 +49,8 @@ describe('what every port tells of itself', () => {
     expect(await asked('meta-llama%2FLlama-3.2-1B')).toMatchObject({ id: 'meta-llama/Llama-3.2-1B' });
     const error = { type: 'NotFoundError', param: 'model', code: 404 };
     expect(await asked('other')).toMatchObject({ error });
+    const posted = await app(named).request('/v1/models/nano', { method: 'POST' });
+    expect([posted.status, posted.headers.get('Allow')]).toEqual([405, 'GET']);
   });
 
   test("an unknown path is a 404 in OpenAI's shape", async () => {

@@ -337,6 +337,7 @@ describe('what a port answered', () => {
       await app.request(CHAT, post('{', key));
       await app.request(CHAT, { method: 'BREW', headers: key });
       await app.request(`/${crypto.randomUUID()}`, { headers: key });
+      for (const name of ['nano', 'alias']) await app.request(`/v1/models/${name}`, { headers: key });
       await app.request(CHAT, post(hello, { ...key, Origin: 'https://evil.example' }));
       const families = await read(metrics);
       const count = (labels: Record<string, string>) => sampleOf(families, 'http_requests_total', labels);
@@ -344,6 +345,7 @@ describe('what a port answered', () => {
       expect(count({ handler: CHAT, method: 'POST', status: '4xx' })).toBe(4);
       expect(count({ handler: 'none', method: 'GET', status: '4xx' })).toBe(1);
       expect(count({ handler: CHAT, method: 'other', status: '4xx' })).toBe(1);
+      expect(count({ handler: '/v1/models/{model}', method: 'GET', status: '2xx' })).toBe(2);
       const refused = ['400', '401', '403', '404', '405', '503'].map((code) =>
         sampleOf(families, 'kvferry:requests_refused_total', { code }),
       );
