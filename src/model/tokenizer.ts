@@ -94,6 +94,11 @@ export class Tokenizer {
     return known.length === 0 ? '' : this.#tokenizer.decode(known, asItIs);
   }
 
+  /** As it stands in the vocabulary ('Ġthe'); '' for an id that is no token. */
+  token(tokenId: number): string {
+    return this.#tokenizer.id_to_token(tokenId) ?? '';
+  }
+
   /** `after`: the prompt that the tokens go on from; absent: they begin a text. */
   streamDecoder(options: { skipSpecialTokens?: boolean; after?: TokenIds } = {}): StreamDecoder {
     const { skipSpecialTokens = false, after = [] } = options;

@@ -24,6 +24,8 @@ export interface TextTools {
   /** No special tokens are added. Rejects with the signal's reason, or HttpError 503 when there is no room for a long text. */
   encode(text: string, signal: AbortSignal): Promise<readonly number[]>;
   decode(tokenIds: readonly number[]): string;
+  /** As it stands in the tokenizer's vocabulary. */
+  token(tokenId: number): string;
   /** A whole text's tokens, and those that the model's tokenizer puts before and after them. */
   withSpecialTokens(tokenIds: readonly number[]): readonly number[];
   /** Characters of a text that one token stands for at most. */

@@ -1,5 +1,4 @@
 /** POST /tokenize and /detokenize, in vLLM's shapes. They ask no engine, and are not counted among its requests. */
-import { setImmediate as letOthers } from 'node:timers/promises';
 import type { Context, Hono } from 'hono';
 import { Admission } from './admission.ts';
 import { askedByDetokenize, askedByTokenize } from './bodies.ts';
@@ -8,9 +7,6 @@ import { bodyOf, jsonResponse } from './json.ts';
 import { overSignal } from './over.ts';
 import type { PortService } from './service.ts';
 import { checkSizes, checkTokens } from './sizes.ts';
-
-/** Tokens: their texts, one by one, take about a millisecond. */
-const TOKENS_AT_ONCE = 256;
 
 /** `most` requests at once: the next is told to come back. */
 export function mountTextRoutes(app: Hono, service: PortService, most: number): void {
@@ -42,11 +38,6 @@ async function tokenized(service: PortService, asked: ReturnType<typeof askedByT
     : await text.encode(asked.prompt!, over);
   const tokens = asked.addSpecialTokens ? text.withSpecialTokens(encoded) : encoded;
   checkTokens(asked.messages ? 'messages' : 'prompt', tokens, service);
-  const strings: string[] = [];
-  for (let i = 0; asked.return_token_strs && i < tokens.length; i++) {
-    if (i % TOKENS_AT_ONCE === TOKENS_AT_ONCE - 1) await letOthers();
-    strings.push(text.decode([tokens[i]!]));
-  }
-  const token_strs = asked.return_token_strs ? strings : null;
+  const token_strs = asked.return_token_strs ? tokens.map((token) => text.token(token)) : null;
   return { count: tokens.length, max_model_len: model.maxModelLen, tokens, token_strs };
 }

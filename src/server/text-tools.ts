@@ -16,6 +16,7 @@ export function textTools(
     encode,
     mostCharacters: tokenizer.mostCharacters,
     decode: (tokenIds) => tokenizer.decode(tokenIds),
+    token: (tokenId) => tokenizer.token(tokenId),
     withSpecialTokens: (tokenIds) => tokenizer.withSpecialTokens(tokenIds),
     encodeMessages: async (messages, end, signal) => encode(chat.renderPrompt(messages, end), signal),
   };

@@ -118,6 +118,8 @@ describe('a tokenizer', () => {
     expect(tokenizer.decode([0], { skipSpecialTokens: true })).toBe('');
     expect(tokenizer.decode([999_999])).toBe('');
     expect(tokenizer.decode([0])).toBe('<|end|>');
+    const spelled = (text: string) => tokenizer.encode(text).map((id) => tokenizer.token(id));
+    expect(spelled('in the é<|end|>')).toEqual(['in', 'Ġthe', 'Ġ', 'Ã', '©', '<|end|>']);
     const stream = (skipSpecialTokens: boolean) => {
       const decoder = tokenizer.streamDecoder({ skipSpecialTokens });
       return [...ids.map((id) => decoder.push(id)), decoder.end()].join('');

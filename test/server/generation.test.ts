@@ -205,7 +205,7 @@ describe('shapes', () => {
       count: 2,
       max_model_len: 64,
       tokens: [97, 98],
-      token_strs: ['a', 'b'],
+      token_strs: ['Ġa', 'Ġb'],
     });
     const back = await app.request('/detokenize', post({ tokens: [97, 98] }));
     expect(await back.json()).toEqual({ prompt: 'ab' });
