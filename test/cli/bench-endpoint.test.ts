@@ -47,7 +47,7 @@ async function serve(answer: Answer): Promise<{ url: string; asked: Asked[] }> {
 }
 
 /** In vLLM's shape; the usage chunk has no choices. */
-const streamed: Answer = ({ body, path }, response) => {
+const unended: Answer = ({ body, path }, response) => {
   response.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8' });
   const send = (data: unknown) => response.write(`data: ${JSON.stringify(data)}\n\n`);
   if (path === '/v1/chat/completions') send({ choices: [{ delta: { role: 'assistant', content: '' } }] });
@@ -58,7 +58,12 @@ const streamed: Answer = ({ body, path }, response) => {
     choices: [],
     usage: { prompt_tokens: 50, completion_tokens: 4, prompt_tokens_details: { cached_tokens: 32 } },
   });
-  response.end('data: [DONE]\n\n');
+  response.write('data: [DONE]\n\n');
+};
+
+const streamed: Answer = (asked, response) => {
+  unended(asked, response);
+  response.end();
 };
 
 const benchWorld = () => fakeWorld({}, { 'gen.json': JSON.stringify(spec) });
@@ -276,6 +281,13 @@ describe('kvferry bench --endpoint', () => {
     expect(page).not.toContain('compiled');
     expect(page).toContain('of the server');
     expect(page).not.toContain('of the server (');
+  });
+
+  test('an answer is over with [DONE], whether the server closes its connection or not', async () => {
+    const { url } = await serve(unended);
+    const { code, report } = await bench(url);
+    expect(code).toBe(0);
+    expect(report!.experiments.server!.modes.server!.failed_requests).toBe(0);
   });
 
   test('limits of weeks and months are none', async () => {

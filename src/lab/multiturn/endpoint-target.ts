@@ -29,6 +29,9 @@ export interface EndpointOptions {
 /** vLLM's benchmark allows so long a token, beyond which --request-timeout-sec holds. */
 const TIMEOUT_MS_A_TOKEN = 200;
 
+/** Milliseconds that a server has to end an answer after its [DONE]: the connection of one that ended serves the next request. */
+const TO_END_MS = 100;
+
 /** Of an error's body. */
 const MOST_ERROR_TEXT = 200;
 
@@ -98,6 +101,7 @@ export class EndpointTarget implements BenchTarget {
 
   async #receive(turn: TurnToSend, stream: AnswerStream, signal: AbortSignal): Promise<void> {
     const { url, apiKey, sendConversationId, fetch } = this.#options;
+    const left = new AbortController();
     const response = await fetch(
       `${url}${turn.prompt.kind === 'tokens' ? '/v1/completions' : '/v1/chat/completions'}`,
       {
@@ -108,7 +112,7 @@ export class EndpointTarget implements BenchTarget {
           ...(sendConversationId && { 'x-session-id': turn.conversationId }),
         },
         body: JSON.stringify(this.#body(turn)),
-        signal,
+        signal: AbortSignal.any([signal, left.signal]),
       },
     );
     if (!response.ok || !response.body) {
@@ -123,8 +127,16 @@ export class EndpointTarget implements BenchTarget {
       );
     }
     const decoder = new TextDecoder();
-    for await (const bytes of response.body as unknown as AsyncIterable<Uint8Array>) {
-      stream.feed(decoder.decode(bytes, { stream: true }));
+    let leaving: ReturnType<typeof setTimeout> | null = null;
+    try {
+      for await (const bytes of response.body as unknown as AsyncIterable<Uint8Array>) {
+        stream.feed(decoder.decode(bytes, { stream: true }));
+        if (stream.doneMs !== null) leaving ??= setTimeout(() => left.abort(), TO_END_MS);
+      }
+    } catch (error) {
+      if (stream.doneMs === null) throw error;
+    } finally {
+      if (leaving !== null) clearTimeout(leaving);
     }
     stream.end();
     if (stream.doneMs === null) throw new RequestError('the stream ended without data: [DONE]');
