@@ -258,13 +258,13 @@ describe('what cannot be read', () => {
     );
   });
 
-  it.each(['2024-13-05 00:00:00', '2024-02-30 00:00:00', '2024-05-10 24:00:00', '2024-05-10 00:60:00.5'])(
-    'a time that there is not: %s',
-    async (time) => {
-      const text = `TIMESTAMP,ContextTokens,GeneratedTokens\n${time},10,5\n`;
-      await expect(read(text)).rejects.toThrow(`trace, line 2: TIMESTAMP is ${time}: wanted a time such as`);
-    },
-  );
+  it.each([
+    ...['2024-13-05 00:00:00', '2024-02-30 00:00:00', '2024-06-31 00:00:00', '2023-02-29 00:00:00'],
+    ...['2024-05-10 24:00:00', '2024-05-10 00:60:00.5', '0024-05-10 00:00:00'],
+  ])('a time that there is not: %s', async (time) => {
+    const text = `TIMESTAMP,ContextTokens,GeneratedTokens\n${time},10,5\n`;
+    await expect(read(text)).rejects.toThrow(`trace, line 2: TIMESTAMP is ${time}: wanted a time such as`);
+  });
 
   it('a value that is nested very deep is a bad line as any other', async () => {
     const good = { timestamp: 0, input_length: 1, output_length: 1, hash_ids: [0] };

@@ -2,7 +2,9 @@
 import { cells, type FormatReader, tokensIn } from './format.ts';
 
 const HEADINGS = ['TIMESTAMP', 'ContextTokens', 'GeneratedTokens'];
-const TIMESTAMP = /^(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(\.\d+)?(?:Z|\+00:00)?$/;
+const DATE = /([1-9]\d{3})-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])/;
+const TIME = /([01]\d|2[0-3]):([0-5]\d):([0-5]\d)(\.\d+)?/;
+const TIMESTAMP = new RegExp(`^${DATE.source}[ T]${TIME.source}(?:Z|\\+00:00)?$`);
 
 export const azure: FormatReader = {
   name: 'azure',
@@ -29,8 +31,7 @@ function timeOf(text: string): number | null {
   if (!found) return null;
   const [year, month, day, hour, minute, second] = found.slice(1, 7).map(Number);
   const ms = Date.UTC(year!, month! - 1, day, hour, minute, second);
-  // A 13th month is taken for one of the next year: days that stand before their month would be other days.
-  const [date, time] = [found.slice(1, 4).join('-'), found.slice(4, 7).join(':')];
-  if (!new Date(ms).toISOString().startsWith(`${date}T${time}`)) return null;
+  // A 31st of June is taken for the 1st of July.
+  if (new Date(ms).getUTCDate() !== day) return null;
   return ms + 1000 * Number(found[7] ?? 0);
 }
