@@ -9,7 +9,7 @@ const wantedScale = "1, or 1/N with a whole number N, such as '1/32'";
 export const trace = {
   trace: text('a file').nullable().default(null).meta({
     description:
-      "The trace: Mooncake's, Bailian's or LLMServingSim's JSONL, Azure's or BurstGPT's CSV, or conversations of ShareGPT or vLLM.",
+      "The trace: Mooncake's, Bailian's or LLMServingSim's JSONL, Azure's or BurstGPT's CSV, or conversations of ShareGPT or vLLM; in .gz too.",
     value: 'FILE',
   }),
   traceFormat: oneOf(TRACE_FORMATS)

@@ -31,6 +31,10 @@ describe('help', () => {
     expect(world.out()).toBe(await help(...words));
   });
 
+  test.each(['trace', 'replay', 'simulate', 'plan'])('%s says that packed traces are read', async (name) => {
+    expect(await help(name)).toMatch(/\.gz\b/);
+  });
+
   test('fits 80 columns, whole and of every command, and has each section once', async () => {
     expect(widest(await help())).toBeLessThanOrEqual(WIDTH);
     for (const name of specs.keys()) {

@@ -20,7 +20,7 @@ export const traceSpec: CommandSpec = {
   usage: 'trace <what> <file> [out]',
   run: trace,
   description:
-    "Show what a trace of requests is like (info FILE), or write it in Mooncake's format (convert FILE OUT), scaled if you say so.",
+    "Show what a trace of requests is like (info FILE), or write it in Mooncake's format (convert FILE OUT), scaled if you say so. A FILE in .gz is unpacked as it is read.",
   groups: ['trace', 'pacing', 'general'],
   // The file stands after info or convert.
   refuses: ['trace'],
