@@ -136,8 +136,8 @@ function driverThreads(engines: ClusterInfo['engines']): string {
 const SOURCES = { measured: 'measured just now', cached: 'measured earlier, from the cache' } as const;
 
 /** Which form of the matrix kernel serves how many rows, and how that was found. */
-function matrixForms({ subgroupSize, software }: ClusterInfo['adapter'], gemm: GemmTuning | null): string {
-  const choice = gemm?.choice ?? defaultChoice(adapterForm(subgroupSize, software));
+function matrixForms(adapter: ClusterInfo['adapter'], gemm: GemmTuning | null): string {
+  const choice = gemm?.choice ?? defaultChoice(adapterForm(adapter));
   const source = gemm ? SOURCES[gemm.source] : 'not measured here: --autotune on';
   return `${describeChoice(choice)}; ${source}`;
 }

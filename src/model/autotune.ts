@@ -123,7 +123,7 @@ class TunedMatrix {
     const { gpu, readShader, architecture, weightDtype } = ground;
     checkLargestWeight(architecture, weightDtype, gpu.report);
     this.#ground = ground;
-    this.form = adapterForm(gpu.report.subgroupSize, gpu.report.software);
+    this.form = adapterForm(gpu.report);
     this.#library = new KernelLibrary(gpu, readShader);
     const { k, n } = tunedMatrix(architecture);
     this.#columns4 = n / 4;

@@ -3,6 +3,7 @@
  * changes speed and no bit. What is fast was measured on lavapipe (8 lanes), SwiftShader (4 lanes) and an NVIDIA H100.
  */
 import { invariant, ModelError } from '../errors.ts';
+import type { AdapterReport } from '../gpu/adapter-report.ts';
 import { isMade, type Kernel, type KernelLibrary, type Overrides } from '../gpu/kernels.ts';
 import {
   defaultChoice,
@@ -62,8 +63,14 @@ const OF_FEW_WORKGROUPS: GemmForm = 'gemmSplit 4';
 /** What a thread of shaders/sample.wgsl keeps in workgroup memory takes 16 bytes, of 16 KiB that there are everywhere. */
 const MOST_SAMPLING_THREADS = 1024;
 
-/** With few lanes a shuffle costs more than the loads it saves. mostThreads: that a workgroup may have, 256 everywhere. */
-export function adapterForm(subgroupSize: number | null, software: boolean, mostThreads = 256): AdapterForm {
+/** What forms go by; limits: left out, those that there are everywhere. */
+type ReportedForm = Pick<AdapterReport, 'subgroupSize' | 'software'> & {
+  limits?: Pick<AdapterReport['limits'], 'maxComputeInvocationsPerWorkgroup'>;
+};
+
+/** With few lanes a shuffle costs more than the loads it saves. */
+export function adapterForm({ subgroupSize, software, limits }: ReportedForm): AdapterForm {
+  const mostThreads = limits?.maxComputeInvocationsPerWorkgroup ?? 256;
   const reducing = software ? Math.max(16, subgroupSize ?? 0) : 256;
   return {
     subgroup: subgroupSize !== null && subgroupSize >= 8 && subgroupSize <= 64 ? subgroupSize : null,

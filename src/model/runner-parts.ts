@@ -101,11 +101,7 @@ export async function createRunnerParts(options: ModelRunnerOptions): Promise<Ru
     () => 'a step must have room for a request',
   );
   const library = new KernelLibrary(gpu, options.readShader);
-  const form = adapterForm(
-    gpu.report.subgroupSize,
-    gpu.report.software,
-    gpu.report.limits.maxComputeInvocationsPerWorkgroup,
-  );
+  const form = adapterForm(gpu.report);
   const begun = options.clock.now();
   let weightsMs = 0;
   const compiling = compileKernels(options, library, form);

@@ -33,7 +33,7 @@ async function chosen(arithmetic: Arithmetic | 'auto', adapter: ProbedAdapter, f
   const { weightDtype } = testOptions;
   for (const each of ['f32', 'f16'] as const) {
     const key = await tuningKey(presetArchitecture('nano'), weightDtype, adapter, each);
-    await writeTuning(tuningFile(), key, defaultChoice(adapterForm(32, false)));
+    await writeTuning(tuningFile(), key, defaultChoice(adapterForm({ subgroupSize: 32, software: false })));
     if (each === 'f16') await writeF16Speed(tuningFile(), key, f16Speed);
   }
   return tuning({ ...testOptions, arithmetic }, adapter, false);

@@ -13,8 +13,8 @@ import { defaultChoice } from '../../src/model/gemm-forms.ts';
 import { adapterForm } from '../../src/model/kernel-variants.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 
-const choice = defaultChoice(adapterForm(null, false));
-const other = defaultChoice(adapterForm(32, false));
+const choice = defaultChoice(adapterForm({ subgroupSize: null, software: false }));
+const other = defaultChoice(adapterForm({ subgroupSize: 32, software: false }));
 let folder: string;
 let file: string;
 beforeEach(() => {

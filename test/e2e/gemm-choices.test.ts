@@ -76,7 +76,7 @@ describe('forms of the matrix kernel', () => {
       const none = { prefill: null, decode: null };
       const { alone, form } = await withEngines(arithmetic, none, async (prefill) => ({
         alone: await converse({ way: 'alone', engine: prefill }),
-        form: adapterForm(prefill.started.adapter.subgroupSize, prefill.started.adapter.software),
+        form: adapterForm(prefill.started.adapter),
       }));
       const usual = defaultChoice(form);
       const other = choiceOf((rows) => gemmCandidates(form)[rows].at(-1)!);

@@ -54,7 +54,7 @@ describe('autotune', () => {
 
   it('measures only forms that there are, those that an adapter takes unmeasured first', () => {
     for (const lanes of [null, 4, 8, 32, 64]) {
-      const form = adapterForm(lanes, false);
+      const form = adapterForm({ subgroupSize: lanes, software: false });
       const candidates = gemmCandidates(form);
       for (const rows of ROW_CLASSES) {
         expect(GEMM_FORMS).toEqual(expect.arrayContaining([...candidates[rows]]));

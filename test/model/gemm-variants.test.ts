@@ -29,7 +29,11 @@ const nameOf = ({ kernel: { name, overrides } }: GemmVariant): string =>
 describe('forms of the matrix kernel', () => {
   it('sum in one order for a matrix, however many rows it gets and whichever are made', () => {
     const width = fc.integer({ min: 1, max: 4000 });
-    const adapter = fc.constantFrom(adapterForm(32, false), adapterForm(null, false), adapterForm(8, true));
+    const adapter = fc.constantFrom(
+      adapterForm({ subgroupSize: 32, software: false }),
+      adapterForm({ subgroupSize: null, software: false }),
+      adapterForm({ subgroupSize: 8, software: true }),
+    );
     const draw = fc.tuple(adapter, fc.boolean(), fc.array(width, { minLength: 1, maxLength: 5 }), fc.nat());
     fc.assert(
       fc.property(draw, ([form, f32, columns4, seed]) => {
@@ -54,7 +58,7 @@ describe('forms of the matrix kernel', () => {
 
   it('of a GPU are as wide as gives workgroups enough, and few rows of a narrow matrix are split', () => {
     const [narrow, wide] = [512, 4096];
-    const variants = variantsOf(adapterForm(32, false), false, [narrow, wide]);
+    const variants = variantsOf(adapterForm({ subgroupSize: 32, software: false }), false, [narrow, wide]);
     const names = (columns4: number) =>
       [1, 4, 16, 64, 1024].map((rows) => nameOf(gemmFor(variants, rows, columns4)));
     const few = (columns: number) =>
@@ -65,7 +69,7 @@ describe('forms of the matrix kernel', () => {
 
   it('are compiled only where some matrix takes them', () => {
     const kernels = (columns4: number[]) =>
-      new Set(variantsOf(adapterForm(32, false), false, columns4).map(nameOf));
+      new Set(variantsOf(adapterForm({ subgroupSize: 32, software: false }), false, columns4).map(nameOf));
     expect(kernels([512, 1024])).toEqual(
       new Set(['gemmSplit 1 of 32', 'gemmSplit 4 of 32', 'gemmBlocked 64']),
     );

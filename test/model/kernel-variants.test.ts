@@ -41,7 +41,7 @@ it('a context has as many parts as some window of it may touch', () => {
 });
 
 it('attention is split where workgroups are few, and a window of one part never', () => {
-  const form = adapterForm(8, true);
+  const form = adapterForm({ subgroupSize: 8, software: true });
   const step = { rows: 1, longestContext: 4096, workgroups: 1 };
   expect(attentionParts(step, 4, form)).toBe(16);
   expect(attentionParts({ ...step, workgroups: 2 }, 4, form)).toBe(1);

@@ -141,7 +141,7 @@ function stepRatios(decodes: readonly { context: number; sequences: number; step
 
 /** What a prefill computes, kernel after kernel: each alone, times its number of layers. */
 async function kernelsAlone(gpu: GpuDevice, architecture: Architecture): Promise<number> {
-  const form = adapterForm(gpu.report.subgroupSize, gpu.report.software);
+  const form = adapterForm(gpu.report);
   // A GPU is slow again after the host has made each kernel's operands: until it is not, and the best counts.
   const bench = workbench(gpu, gpu.report.software ? 1 : 9);
   const { numLayers, headDim, numHeads: heads, numKvHeads: kvHeads } = architecture;

@@ -61,7 +61,7 @@ await runBench(async () => {
   // As an engine waits for such an adapter.
   if (gpu.report.software) nodePlatform.easePolling();
   try {
-    const form = adapterForm(gpu.report.subgroupSize, gpu.report.software);
+    const form = adapterForm(gpu.report);
     const bench = workbench(gpu, options.rounds);
     const say = (what: string) => process.stderr.write(`${what}\n`);
     say('what the adapter does at most');

@@ -32,8 +32,7 @@ export async function withBench<T>(
 ): Promise<T> {
   const gpu = await GpuDevice.open(await platform.createGpu(), { bufferBytes: 0, arithmetic });
   try {
-    const { subgroupSize, software, limits } = gpu.report;
-    const chosen = adapterForm(subgroupSize, software, limits.maxComputeInvocationsPerWorkgroup);
+    const chosen = adapterForm(gpu.report);
     const portable = { ...chosen, subgroup: null };
     const library = new KernelLibrary(gpu, platform.readShader);
     return await use({

@@ -28,7 +28,10 @@ function idle(forms: KernelBench['forms']): KernelBench {
 }
 
 const nano = presetArchitecture('nano');
-const ADAPTERS = { software: adapterForm(4, true), 'a GPU': adapterForm(32, false) };
+const ADAPTERS = {
+  software: adapterForm({ subgroupSize: 4, software: true }),
+  'a GPU': adapterForm({ subgroupSize: 32, software: false }),
+};
 
 describe.each(Object.entries(ADAPTERS))('on %s', (_, form) => {
   const forms = [form, { ...form, subgroup: null }] as const;

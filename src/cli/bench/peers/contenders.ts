@@ -39,9 +39,7 @@ async function ours({ m, k, n }: Shape): Promise<Multiply> {
     bufferBytes: 4 * Math.max(m * k, k * n, m * n),
   });
   const library = new KernelLibrary(gpu, nodePlatform.readShader);
-  const variants = gemmVariants(library, adapterForm(gpu.report.subgroupSize, gpu.report.software), true, [
-    n / 4,
-  ]);
+  const variants = gemmVariants(library, adapterForm(gpu.report), true, [n / 4]);
   const { kernel, rows, columns4 } = gemmFor(variants, m, n / 4);
   await library.make(kernel);
   const { device } = gpu;
