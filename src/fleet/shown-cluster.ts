@@ -10,6 +10,7 @@ import { ConversationCache } from '../router/conversations.ts';
 import type { EngineRole } from '../router/engine-client.ts';
 import { PromptBuilder } from '../router/prompts.ts';
 import type { EnginePool } from './engine-pool.ts';
+import { heard } from './heard.ts';
 import { kernelTimesOf, lookupIn, snapshotOf, tellWaiting } from './look.ts';
 import type { CacheEventBatch, ClusterNotice } from './notices.ts';
 import type { LoadNews } from './report-watch.ts';
@@ -108,27 +109,28 @@ export abstract class ShownCluster {
   }
 
   onNotice(listener: (notice: ClusterNotice) => void): () => void {
-    return this.watches.engines.listen(listener);
+    return this.watches.engines.listen(heard(listener));
   }
 
   onCacheEvent(listener: (batch: CacheEventBatch) => void): () => void {
-    return this.watches.caches.listen(listener);
+    return this.watches.caches.listen(heard(listener));
   }
 
   onStoreEvent(listener: (batch: CacheEventBatch) => void): () => void {
-    return this.store?.onEvents(listener) ?? (() => {});
+    return this.store?.onEvents(heard(listener)) ?? (() => {});
   }
 
   onSpan(listener: (span: Span) => void): () => void {
-    return this.watches.spans.listen(listener);
+    return this.watches.spans.listen(heard(listener));
   }
 
   onWaiting(listener: (requestId: string, reason: string) => void): () => void {
-    return this.watches.engines.listen((notice) => tellWaiting(notice, listener));
+    const told = heard(listener);
+    return this.watches.engines.listen((notice) => tellWaiting(notice, told));
   }
 
   /** Told how busy an engine is, after its steps. Costs nothing while nobody listens. */
   onLoad(listener: (news: LoadNews) => void): () => void {
-    return this.watches.loads.listen(listener);
+    return this.watches.loads.listen(heard(listener));
   }
 }

@@ -249,7 +249,8 @@ export interface Cluster {
   snapshot(): Promise<readonly EngineSnapshot[]>;
   /**
    * Told of every turn as it is accepted, of all that the engines say, of their ends and beginnings, and of what is wrong
-   * with the store: also of what that said before anyone listened.
+   * with the store: also of what that said before anyone listened. What any of a cluster's listeners throws is told on the
+   * console, and goes no further.
    */
   onNotice(listener: (notice: ClusterNotice) => void): () => void;
   /** Throws InternalError when an engine's bookkeeping does not add up. */

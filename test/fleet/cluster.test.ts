@@ -1,14 +1,14 @@
 /** A cluster over threads that only answer. */
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { parseRunConfig } from '../../src/config/run.ts';
+import { EngineDeadError } from '../../src/errors.ts';
 import { EngineCluster } from '../../src/fleet/cluster.ts';
 import { clusterOptions } from '../../src/fleet/from-config.ts';
 import type { PolicyChange } from '../../src/fleet/types.ts';
 import { loadArchitecture } from '../../src/model/load.ts';
 import { platformOf } from './fake-threads.ts';
 
-async function started(): Promise<EngineCluster> {
-  const { platform } = platformOf();
+async function started({ platform } = platformOf()): Promise<EngineCluster> {
   Object.assign(platform, { openModel: async () => null, freeMemory: () => null, freeMappings: () => null });
   const config = parseRunConfig({ model: 'nano' });
   return EngineCluster.start(platform, clusterOptions(config, await loadArchitecture('nano', null), true));
@@ -35,5 +35,30 @@ test('changes of settings that are asked for at once are all made, those that lo
   ]);
   const { mode, routing, decode } = cluster.settings;
   expect([mode, routing?.name, decode.numBlocks]).toEqual(['unidirectional', 'llm-d', 5]);
+  await cluster.close();
+});
+
+test('what a listener throws ends no turn, and others are told', async () => {
+  const { platform, threads } = platformOf();
+  const cluster = await started({ platform, threads });
+  const said = vi.spyOn(console, 'error').mockReturnValue();
+  const own = new Error('of the listener');
+  cluster.onNotice(() => {
+    throw own;
+  });
+  const kinds: string[] = [];
+  cluster.onNotice(({ kind }) => {
+    kinds.push(kind);
+    if (kind === 'request') for (const thread of threads) thread.end();
+  });
+  const messages = [{ role: 'user', content: 'hi' }] as const;
+  const turn = async () => {
+    for await (const _ of cluster.generate({ conversationId: 'a', messages }));
+  };
+  await expect(turn()).rejects.toThrow(EngineDeadError);
+  expect(kinds.slice(0, 4)).toEqual(['turn', 'request', 'dead', 'dead']);
+  expect(said).toHaveBeenCalledTimes(kinds.length);
+  expect(said.mock.lastCall).toContain(own);
+  said.mockRestore();
   await cluster.close();
 });
