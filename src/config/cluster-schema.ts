@@ -8,6 +8,8 @@ export type KvLayout = (typeof KV_LAYOUTS)[number];
 /** How D gets P's blocks: when P is done, as in vLLM, or as P computes them. */
 export const HANDOVERS = ['pull', 'streamed'] as const;
 export type Handover = (typeof HANDOVERS)[number];
+/** When pulled KV does not arrive. */
+export const LOAD_FAILURE_POLICIES = ['fail', 'recompute'] as const;
 const BLOCK_SIZES = [8, 16, 32, 64, 128] as const;
 
 const seconds = () => anyNumber('a number of seconds above 0', { above: 0 });
@@ -109,7 +111,7 @@ export const cluster = {
       description: "vLLM's --kv-transfer-config, as it is. The mode decides bidirectional_kv_xfer.",
       value: 'JSON',
     }),
-  loadFailurePolicy: oneOf(['fail', 'recompute']).default('fail').meta({
+  loadFailurePolicy: oneOf(LOAD_FAILURE_POLICIES).default('fail').meta({
     description:
       "When pulled KV does not arrive: fail the request, or compute it. vLLM's kv_load_failure_policy and default.",
     value: 'fail|recompute',

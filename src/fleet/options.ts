@@ -1,5 +1,6 @@
 /** From a cluster's options to what each engine is started with. */
 import { unmeasured } from '../config/arithmetic.ts';
+import { HANDOVERS, LOAD_FAILURE_POLICIES } from '../config/cluster-schema.ts';
 import { usesStore } from '../config/connectors.ts';
 import type { EngineCoreConfig } from '../config/engine.ts';
 import { MODES, type Mode } from '../config/modes.ts';
@@ -132,6 +133,27 @@ function faultOf(fault: ClusterOptions['fault'], role: EngineRole): EngineStart[
   return (fault.engine === role) === atReader ? fault.kind : null;
 }
 
+const WORDS = { mode: MODES, handover: HANDOVERS, loadFailurePolicy: LOAD_FAILURE_POLICIES } as const;
+const NUMBERS = {
+  recomputeThreshold: 'tokens',
+  decoderTtlMs: 'milliseconds',
+  signalAgeMs: 'milliseconds',
+} as const;
+
+/** A program without types would measure another mode than it names. */
+function checkValues(change: PolicyChange): void {
+  for (const [key, words] of Object.entries(WORDS)) {
+    const given: string | undefined = change[key as keyof typeof WORDS];
+    if (given !== undefined && !(words as readonly string[]).includes(given))
+      throw new ConfigError(`there is no ${key} '${given}': wanted one of ${words.join(', ')}`);
+  }
+  for (const [key, unit] of Object.entries(NUMBERS)) {
+    const given = change[key as keyof typeof NUMBERS];
+    if (given !== undefined && !(given >= 0))
+      throw new ConfigError(`${key} is ${given}: wanted ${unit}, 0 or more`);
+  }
+}
+
 /** The options with the change made. ConfigError when a pool would be larger than its memory, a store is missing, or something is none. */
 export function changed(
   options: ClusterOptions,
@@ -139,19 +161,13 @@ export function changed(
   change: PolicyChange,
 ): ClusterOptions {
   const { nixl } = options.connector;
-  const { mode = options.mode } = change;
-  // A program without types would measure another mode than it names.
-  if (!MODES.includes(mode))
-    throw new ConfigError(`there is no mode '${mode}': wanted one of ${MODES.join(', ')}`);
-  const { link = options.link } = change;
-  const recomputeThreshold = change.recomputeThreshold ?? nixl.recomputeThreshold;
+  checkValues(change);
+  const { mode = options.mode, link = options.link } = change;
   // Of a name, as createCluster takes it, nothing would be slowed down.
   if (link && !(link.bytesPerSecond > 0 && link.latencyMs >= 0))
     throw new ConfigError(
       `the link is ${JSON.stringify(link)}: wanted null, or bytes a second and latency, such as {"name": "10gbe", "bytesPerSecond": 1.25e9, "latencyMs": 0.02}`,
     );
-  if (!(recomputeThreshold >= 0))
-    throw new ConfigError(`recomputeThreshold is ${recomputeThreshold}: wanted tokens, 0 or more`);
   const pool = (role: EngineRole, blocks: number): number => {
     const room = atStart[role].numBlocks;
     if (Number.isInteger(blocks) && blocks >= 2 && blocks <= room) return blocks;
@@ -187,7 +203,7 @@ export function changed(
       loadFailurePolicy: change.loadFailurePolicy ?? options.connector.loadFailurePolicy,
       nixl: {
         ...nixl,
-        recomputeThreshold,
+        recomputeThreshold: change.recomputeThreshold ?? nixl.recomputeThreshold,
         tokenCheck: change.tokenCheck ?? nixl.tokenCheck,
         costProfile: change.costProfile === undefined ? (nixl.costProfile ?? null) : change.costProfile,
         decoderTtlMs: change.decoderTtlMs ?? nixl.decoderTtlMs,

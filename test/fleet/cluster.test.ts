@@ -18,6 +18,9 @@ test.each([
   [{ link: '10gbe' }, 'the link is "10gbe": wanted null, or bytes a second and latency'],
   [{ link: { name: 'none', bytesPerSecond: 0, latencyMs: 0 } }, 'the link is {"name":"none"'],
   [{ recomputeThreshold: Number.NaN }, 'recomputeThreshold is NaN: wanted tokens, 0 or more'],
+  [{ decoderTtlMs: Number.NaN }, 'decoderTtlMs is NaN: wanted milliseconds, 0 or more'],
+  [{ handover: 'push' }, "there is no handover 'push': wanted one of pull, streamed"],
+  [{ loadFailurePolicy: 'retry' }, "there is no loadFailurePolicy 'retry': wanted one of fail, recompute"],
 ])('of a program without types %j is refused, and nothing is changed', async (change, message) => {
   const cluster = await started();
   const before = cluster.settings;
