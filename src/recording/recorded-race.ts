@@ -6,6 +6,9 @@ import { turnKey } from '../measure/turn-key.ts';
 import type { RecordedTurn, SessionEvent } from './events.ts';
 import type { Crossover, Race, RaceLane } from './experiments.ts';
 
+/** All points are told each time: when there are so many times as many, so that a recording grows as its run does. */
+const MORE_POINTS = 1.1;
+
 type TurnStarted = Extract<SessionEvent, { kind: 'turn_started' }>;
 interface Served {
   started: TurnStarted;
@@ -16,6 +19,9 @@ export class RecordedRace {
   readonly #emit: (event: SessionEvent) => void;
   readonly #started = new Map<string, TurnStarted>();
   #link: string | null = null;
+  #races = 0;
+  /** Of them in the crossover that was told last. */
+  #told = 0;
   readonly #served = { bidirectional: new Map<string, Served>(), unidirectional: new Map<string, Served>() };
 
   constructor(emit: (event: SessionEvent) => void) {
@@ -35,7 +41,18 @@ export class RecordedRace {
     const recompute = this.#served.unidirectional.get(key);
     if (!pull || !recompute || pull.result.pulled_tokens === 0) return;
     this.#emit({ kind: 'race', atMs: event.atMs, race: raceOf(pull, recompute, this.#before(started)) });
-    this.#emit({ kind: 'crossover', atMs: event.atMs, crossover: this.#crossover() });
+    this.#races++;
+    if (this.#races >= MORE_POINTS * this.#told) this.#tellCrossover(event.atMs);
+  }
+
+  /** Nothing more is heard. */
+  end(atMs: number): void {
+    if (this.#told < this.#races) this.#tellCrossover(atMs);
+  }
+
+  #tellCrossover(atMs: number): void {
+    this.#told = this.#races;
+    this.#emit({ kind: 'crossover', atMs, crossover: this.#crossover() });
   }
 
   /** Tokens of the conversation before this turn. */

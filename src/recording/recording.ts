@@ -79,6 +79,7 @@ export function startRecording(cluster: Cluster, config: RunConfig): RecordedClu
       stop.abort();
       await polling;
       recorder.detach();
+      race.end(now());
       return events;
     },
   };
