@@ -33,10 +33,17 @@ export const snapshotOf = (pool: EnginePool): Promise<EngineSnapshot[]> =>
     return { engineId, role, blocks, stats };
   });
 
-/** One engine after the other: ceilings are measured on a machine that does nothing else. */
-export async function kernelTimesOf(pool: EnginePool): Promise<MeasuredKernels[]> {
+/** One engine after the other: ceilings are measured on a machine that does nothing else. Nothing of those that ended. */
+export async function kernelTimesOf(pool: Pick<EnginePool, 'all'>): Promise<MeasuredKernels[]> {
   const taken: MeasuredKernels[] = [];
-  for (const { lab } of pool.all) taken.push(await lab.takeKernelTimes());
+  for (const engine of pool.all) {
+    if (engine.ended) continue;
+    try {
+      taken.push(await engine.lab.takeKernelTimes());
+    } catch (error) {
+      if (!engine.ended) throw error;
+    }
+  }
   return taken;
 }
 

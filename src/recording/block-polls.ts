@@ -64,6 +64,7 @@ export class BlockPolls {
       this.#pollAgain = false;
       try {
         const snapshots = await this.#cluster.snapshot();
+        this.#engines.keep(snapshots);
         for (const snapshot of snapshots) {
           for (const event of this.#engines.news(snapshot, this.#now())) this.#emit(event);
         }

@@ -18,6 +18,12 @@ export class SnapshotNews {
     this.#told.delete(engineId);
   }
 
+  /** What was told of others is forgotten: they ended, or left. */
+  keep(snapshots: readonly EngineSnapshot[]): void {
+    const serving = new Set(snapshots.map(({ engineId }) => engineId));
+    for (const engineId of this.#told.keys()) if (!serving.has(engineId)) this.#told.delete(engineId);
+  }
+
   news({ engineId, blocks, stats }: EngineSnapshot, atMs: number): SessionEvent[] {
     const told = this.#told.get(engineId) ?? new Map<number | string, string>();
     this.#told.set(engineId, told);

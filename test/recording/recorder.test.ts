@@ -185,6 +185,16 @@ it('tells all of an engine again that took the place of one', async () => {
   expect(of('engine').at(-2)).toMatchObject({ ...P, alive: false, message: 'x: killed' });
 });
 
+it('keeps nothing of an engine that serves no more', async () => {
+  const { recorder, of, cluster } = recorded();
+  const both = await cluster.snapshot();
+  for (const snapshots of [both, both.slice(1), both]) {
+    cluster.snapshot = async () => snapshots;
+    await recorder.poll();
+  }
+  expect(of('blocks')).toMatchObject([{ engineId: 'x' }, { engineId: 'y' }, { engineId: 'x' }]);
+});
+
 it('tells of a store what comes and goes, cell by cell, and what it read of an engine', async () => {
   const counters = { ...noStoreCounters, lookups: 4, hits: 3 };
   const stats = { slots: 8, blocks: 1, inUse: 0, blockBytes: 64, counters, folder: null, server: null };

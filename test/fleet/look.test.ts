@@ -1,0 +1,26 @@
+/** What is seen of a fleet's engines. */
+import { expect, it } from 'vitest';
+import type { EnginePool } from '../../src/fleet/engine-pool.ts';
+import { kernelTimesOf } from '../../src/fleet/look.ts';
+
+it('takes the kernel times of engines that serve, and what fails in one that does is told', async () => {
+  const engine = (ended: Error | null, answer: () => Promise<unknown>) => ({
+    ended,
+    lab: { takeKernelTimes: answer },
+  });
+  const gone = new Error('it ended');
+  const dead = engine(gone, () => Promise.reject(gone));
+  const ends = engine(null, () => {
+    ends.ended = gone;
+    return Promise.reject(gone);
+  });
+  const serves = engine(null, async () => 'times');
+  const taken = (...all: object[]) => kernelTimesOf({ all } as unknown as EnginePool);
+  expect(await taken(dead, ends, serves)).toEqual(['times']);
+  await expect(
+    taken(
+      serves,
+      engine(null, () => Promise.reject(new Error('a bug'))),
+    ),
+  ).rejects.toThrow('a bug');
+});
