@@ -5,7 +5,7 @@
  */
 import { Heap } from '../engine/heap.ts';
 import type { Clock } from '../engine/types.ts';
-import { invariant } from '../errors.ts';
+import { ConfigError, invariant } from '../errors.ts';
 
 /** Something that will happen, unless it is cancelled. */
 export interface Timer {
@@ -24,6 +24,9 @@ export interface Timer {
 
 /** After all that has a rank of its own. */
 const LAST = Number.POSITIVE_INFINITY;
+
+/** Some 300 years. Much later a number holds no two times that are a step apart, and time stands still. */
+const MOST_MS = 1e13;
 
 export class VirtualClock implements Clock {
   readonly #timers = new Heap<Timer>(isBefore, (timer, place) => {
@@ -82,13 +85,17 @@ export class VirtualClock implements Clock {
     };
   }
 
-  /** Moves to the next event and lets it happen; false when there is none. */
+  /** Moves to the next event and lets it happen; false when there is none. Throws ConfigError where it is centuries away. */
   next(): boolean {
     const timer = this.#timers.first;
     if (!timer) return false;
     const { run, atMs, rank, background } = timer;
     if (background && this.#timers.items.every((other) => other.background)) return false;
     invariant(atMs >= this.#nowMs, () => `the clock would go back from ${this.#nowMs} to ${atMs}`);
+    if (atMs > MOST_MS)
+      throw new ConfigError(
+        `${atMs / 1000} s are too long to simulate: wanted ${MOST_MS / 1000} s, some 300 years, at most, from the first request to the last`,
+      );
     this.#timers.pop();
     this.#nowMs = atMs;
     this.#rank = rank;

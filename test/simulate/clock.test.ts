@@ -222,6 +222,15 @@ describe('time in a simulation', () => {
     expect(clock.now()).toBe(5);
   });
 
+  it('is not taken to where it stands still', () => {
+    const clock = new VirtualClock();
+    clock.at(1e12, () => {});
+    clock.at(1e300, () => {});
+    expect(clock.next()).toBe(true);
+    expect(() => clock.next()).toThrow(/^1e\+297 s are too long to simulate: wanted 10000000000 s/);
+    expect(clock.now()).toBe(1e12);
+  });
+
   it('says what waits when nothing is to come', async () => {
     const cluster = simulated();
     await expect(cluster.run(new Promise(() => {}))).rejects.toThrow('nothing is to come');
