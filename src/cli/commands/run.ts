@@ -158,8 +158,9 @@ async function run(config: RunConfig, { deps, signal }: CommandContext, { given 
     progress.end();
     // Where something failed, what was traced and recorded until then are whole files too.
     await tracing?.end().catch(() => {});
-    await recording?.write().catch(() => {});
     await cluster.close();
+    // Now: an engine that hangs would not say what it has.
+    await recording?.write().catch(() => {});
   }
 }
 
