@@ -14,6 +14,8 @@ const POLL_MS = 50;
 export interface RecordedCluster {
   /** Drive this one. */
   cluster: Cluster;
+  /** Of what happens from now on nothing is told. */
+  cut(): void;
   /** Ends the recording; the cluster goes on. */
   end(): Promise<readonly SessionEvent[]>;
 }
@@ -72,13 +74,17 @@ export function startRecording(cluster: Cluster, config: RunConfig): RecordedClu
       return typeof value === 'function' ? value.bind(key in own ? own : target) : value;
     },
   });
+  const cut = (): void => {
+    stop.abort();
+    recorder.detach();
+  };
   return {
     cluster: recorded,
+    cut,
     async end() {
       await recorder.poll();
-      stop.abort();
+      cut();
       await polling;
-      recorder.detach();
       race.end(now());
       return events;
     },

@@ -158,6 +158,7 @@ async function run(config: RunConfig, { deps, signal }: CommandContext, { given 
     progress.end();
     // Where something failed, what was traced and recorded until then are whole files too.
     await tracing?.end().catch(() => {});
+    recording?.cut();
     await cluster.close();
     // Now: an engine that hangs would not say what it has.
     await recording?.write().catch(() => {});
@@ -206,6 +207,8 @@ async function runMode(
 interface Recording {
   /** Drive this one. */
   cluster: Cluster;
+  /** Of what happens from now on nothing is told. */
+  cut(): void;
   /** Ends it. Called again, the same. */
   write(): Promise<void>;
 }
@@ -236,6 +239,7 @@ async function record(
   let written: Promise<void> | null = null;
   return {
     cluster: recorded.cluster,
+    cut: () => recorded.cut(),
     write() {
       written ??= finish();
       return written;
