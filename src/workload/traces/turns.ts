@@ -43,8 +43,7 @@ export interface TurnOptions {
 export class TurnMaker {
   readonly #options: TurnOptions;
   readonly #content: HashedContent;
-  /** By their full blocks; the latest last. */
-  readonly #byChain = new Map<number, Earlier[]>();
+  readonly #byChain = new Map<number, SameBlocks>();
   readonly #byName = new Map<string, Earlier>();
   /** In their order, for forgetting. */
   readonly #remembered = new Map<number, Earlier>();
@@ -135,8 +134,7 @@ export class TurnMaker {
       return origin.parent === null ? null : (this.#byName.get(origin.parent) ?? null);
     if (!chains) return null;
     for (let blocks = chains.length; blocks >= LEAST_FULL_BLOCKS; blocks--) {
-      const candidates = this.#byChain.get(chains[blocks - 1]!) ?? [];
-      const found = candidates.findLast(({ endTokens }) => inputTokens > endTokens);
+      const found = this.#byChain.get(chains[blocks - 1]!)?.lastBefore(inputTokens);
       if (!found) continue;
       this.#forget(found);
       return found;
@@ -151,9 +149,9 @@ export class TurnMaker {
     } else {
       if (one.chain === null || one.fullBlocks < LEAST_FULL_BLOCKS) return;
       one.place = one.chain;
-      const same = this.#byChain.get(one.chain);
-      if (same) same.push(one);
-      else this.#byChain.set(one.chain, [one]);
+      const same = this.#byChain.get(one.chain) ?? new SameBlocks();
+      this.#byChain.set(one.chain, same);
+      same.add(one);
     }
     this.#remembered.set(index, one);
     if (this.#remembered.size > MOST_REMEMBERED) this.#forget(this.#remembered.values().next().value!);
@@ -165,9 +163,46 @@ export class TurnMaker {
       if (this.#byName.get(one.place) === one) this.#byName.delete(one.place);
       return;
     }
-    const left = this.#byChain.get(one.place)!.filter((other) => other !== one);
-    if (left.length > 0) this.#byChain.set(one.place, left);
-    else this.#byChain.delete(one.place);
+    const same = this.#byChain.get(one.place)!;
+    same.delete(one);
+    if (same.isEmpty) this.#byChain.delete(one.place);
+  }
+}
+
+/**
+ * Requests of the same full blocks, which may be nearly all of a trace: a long prompt that everybody begins with, and a short
+ * question. By where they end, of which there are as many as lengths.
+ */
+class SameBlocks {
+  /** The latest last. */
+  readonly #byEnd = new Map<number, Earlier[]>();
+
+  get isEmpty(): boolean {
+    return this.#byEnd.size === 0;
+  }
+
+  add(one: Earlier): void {
+    const same = this.#byEnd.get(one.endTokens);
+    if (same) same.push(one);
+    else this.#byEnd.set(one.endTokens, [one]);
+  }
+
+  /** The latest whose prompt and answer are shorter than that. */
+  lastBefore(inputTokens: number): Earlier | null {
+    let last: Earlier | null = null;
+    for (const [endTokens, same] of this.#byEnd) {
+      const latest = same.at(-1)!;
+      if (endTokens < inputTokens && latest.index > (last?.index ?? -1)) last = latest;
+    }
+    return last;
+  }
+
+  delete(one: Earlier): void {
+    const same = this.#byEnd.get(one.endTokens)!;
+    // It is followed, and the latest; or forgotten, and the first.
+    if (same.at(-1) === one) same.pop();
+    else same.splice(same.indexOf(one), 1);
+    if (same.length === 0) this.#byEnd.delete(one.endTokens);
   }
 }
 

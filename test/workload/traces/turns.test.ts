@@ -98,6 +98,28 @@ describe('who follows whom', () => {
     expect(turns[2]!.conversationId).toBe(turns[1]!.conversationId);
   });
 
+  it('whichever of those that begin alike', () => {
+    const lengths = fc.record({
+      inputTokens: fc.integer({ min: 32, max: 47 }),
+      outputTokens: fc.integer({ min: 1, max: 6 }),
+    });
+    fc.assert(
+      fc.property(fc.array(lengths, { maxLength: 40 }), (asked) => {
+        const turns = turnsOf(asked.map((one, i) => request(i, { ...one, hashIds: [0, 1, 100 + i] })));
+        const left = new Set<number>();
+        asked.forEach(({ inputTokens }, i) => {
+          const found = [...left].findLast(
+            (j) => asked[j]!.inputTokens + asked[j]!.outputTokens < inputTokens,
+          );
+          const { arrival } = turns[i]!;
+          expect(arrival.kind === 'after' ? arrival.index : undefined).toBe(found);
+          if (found !== undefined) left.delete(found);
+          left.add(i);
+        });
+      }),
+    );
+  });
+
   it('a chat by its parent; a second child is a conversation of its own', () => {
     const chat = (index: number, parent: string | null) =>
       request(index, { inputTokens: 20 + 30 * index, origin: { kind: 'chat', id: `c${index}`, parent } });
