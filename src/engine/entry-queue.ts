@@ -3,25 +3,27 @@
  * Of a Map the oldest key is found the slower the more were deleted before it.
  */
 
-export interface Entry {
-  readonly key: string;
+export interface Entry<K = string> {
+  readonly key: K;
   /** Uses that count; what they mean is its owner's. */
   hotness: number;
-  queue: Queue | null;
+  queue: Queue<K> | null;
   /** Towards the head, the newest; null at the head. */
-  newer: Entry | null;
-  older: Entry | null;
+  newer: Entry<K> | null;
+  older: Entry<K> | null;
 }
 
-export const entryOf = (key: string): Entry => ({ key, hotness: 0, queue: null, newer: null, older: null });
+export const entryOf = <K>(key: K): Entry<K> => {
+  return { key, hotness: 0, queue: null, newer: null, older: null };
+};
 
-export class Queue {
+export class Queue<K = string> {
   size = 0;
-  #head: Entry | null = null;
-  #tail: Entry | null = null;
+  #head: Entry<K> | null = null;
+  #tail: Entry<K> | null = null;
 
   /** The entry must be in no queue. */
-  push(entry: Entry): void {
+  push(entry: Entry<K>): void {
     entry.queue = this;
     entry.newer = null;
     entry.older = this.#head;
@@ -32,7 +34,7 @@ export class Queue {
   }
 
   /** It leaves just before the other, which is in this queue; the entry must be in none. */
-  pushBehind(entry: Entry, other: Entry): void {
+  pushBehind(entry: Entry<K>, other: Entry<K>): void {
     entry.queue = this;
     entry.newer = other;
     entry.older = other.older;
@@ -43,7 +45,7 @@ export class Queue {
   }
 
   /** The entry must be in this queue. */
-  remove(entry: Entry): void {
+  remove(entry: Entry<K>): void {
     const { newer, older } = entry;
     if (newer) newer.older = older;
     else this.#head = older;
@@ -55,28 +57,28 @@ export class Queue {
     this.size--;
   }
 
-  toHead(entry: Entry): void {
+  toHead(entry: Entry<K>): void {
     if (this.#head === entry) return;
     this.remove(entry);
     this.push(entry);
   }
 
   /** The oldest that may go; those passed over stay where they are. */
-  oldest(mayGo: ((key: string) => boolean) | undefined): Entry | null {
+  oldest(mayGo?: (key: K) => boolean): Entry<K> | null {
     let entry = this.#tail;
     if (mayGo) while (entry && !mayGo(entry.key)) entry = entry.newer;
     return entry;
   }
 
   /** Takes the oldest out; the queue must have one. */
-  shift(): Entry {
+  shift(): Entry<K> {
     const entry = this.#tail!;
     this.remove(entry);
     return entry;
   }
 
   /** The oldest first. */
-  *keys(): Iterable<string> {
+  *keys(): Iterable<K> {
     for (let entry = this.#tail; entry; entry = entry.newer) yield entry.key;
   }
 }

@@ -3,6 +3,7 @@
  * (pkg/utils/prefixcacheindexer) and llm-d's approximate prefix index. Nobody tells it what an engine evicted.
  */
 import type { TokenIds } from '../../config/token-ids.ts';
+import { type Entry, entryOf, Queue } from '../../engine/entry-queue.ts';
 
 interface Block {
   /** A second hash: a false match would only cost time, and is still not wanted. */
@@ -10,6 +11,8 @@ interface Block {
   /** By engine, when it was last sent this. */
   engines: Map<string, number>;
   lastMs: number;
+  /** Of its hash. */
+  entry: Entry<number>;
 }
 
 export interface PrefixTableSizes {
@@ -22,8 +25,10 @@ export interface PrefixTableSizes {
 
 export class PrefixTable {
   readonly #sizes: PrefixTableSizes;
-  /** By hash of all tokens up to the block's end; least recently credited first. */
+  /** By hash of all tokens up to the block's end. */
   readonly #blocks = new Map<number, Block>();
+  /** The last credited is the newest. */
+  readonly #queue = new Queue<number>();
 
   constructor(sizes: PrefixTableSizes) {
     this.#sizes = sizes;
@@ -61,18 +66,28 @@ export class PrefixTable {
       return true;
     });
     // Backwards, so that of one prompt the last block is forgotten first.
-    for (const [hash, check] of hashes.reverse()) {
-      const known = this.#blocks.get(hash);
-      const block = known?.check === check ? known : { check, engines: new Map(), lastMs: nowMs };
-      block.engines.set(engineId, nowMs);
-      block.lastMs = nowMs;
-      this.#blocks.delete(hash);
-      this.#blocks.set(hash, block);
-    }
-    for (const [hash, { lastMs }] of this.#blocks) {
+    for (const [hash, check] of hashes.reverse()) this.#creditBlock(hash, check, engineId, nowMs);
+    for (let oldest = this.#queue.oldest(); oldest; oldest = this.#queue.oldest()) {
+      const { lastMs } = this.#blocks.get(oldest.key)!;
       if (this.#blocks.size <= this.#sizes.maxBlocks && nowMs - lastMs <= this.#sizes.keepMs) break;
-      this.#blocks.delete(hash);
+      this.#queue.remove(oldest);
+      this.#blocks.delete(oldest.key);
     }
+  }
+
+  #creditBlock(hash: number, check: number, engineId: string, nowMs: number): void {
+    let block = this.#blocks.get(hash);
+    if (!block) {
+      block = { check, engines: new Map(), lastMs: nowMs, entry: entryOf(hash) };
+      this.#blocks.set(hash, block);
+      this.#queue.push(block.entry);
+    } else {
+      if (block.check !== check) block.engines = new Map();
+      this.#queue.toHead(block.entry);
+    }
+    block.check = check;
+    block.engines.set(engineId, nowMs);
+    block.lastMs = nowMs;
   }
 
   /** Until `visit` says false. Each block's hash has all tokens before it in it. */
