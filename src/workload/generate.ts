@@ -82,9 +82,21 @@ const FIELDS: Readonly<Record<string, object>> = {
 };
 const DISTRIBUTION_FIELDS = Object.assign({}, ...distributionSchema.options.map((one) => one.shape));
 
+/** All conversations are made beforehand: about a GiB of tokens, and as much of turns. */
+const MOST_TOKENS = 2 ** 27;
+const MOST_TURNS = 2 ** 22;
+
+/** Throws ConfigError. */
+function checkTurns(turns: number): void {
+  if (turns > MOST_TURNS)
+    throw new ConfigError(
+      `the workload has ${turns} turns or more, and ${MOST_TURNS} at most can be made: lower num_conversations (or --arrivals) or num_turns`,
+    );
+}
+
 const NO_PREFIX: Distribution = { distribution: 'constant', value: 0 };
 
-/** The same spec, scale, seed and source give the same conversations. Throws ConfigError for a text that is too short. */
+/** The same spec, scale, seed and source give the same conversations. Throws ConfigError for a text that is too short, and for more than fits into memory. */
 export function generateConversations(
   spec: GeneratorSpec,
   { scale, seed, tokens }: GenerateOptions,
@@ -93,15 +105,18 @@ export function generateConversations(
   const contents = new Contents(tokens, seed);
   const scaled = (length: number): number => (length > 0 ? Math.max(1, Math.round(length / scale)) : 0);
   const { prompt_input, prompt_output, num_conversations } = spec;
+  checkTurns(num_conversations);
   // As vLLM: two messages at least, and every question has an answer.
   const messages = sample(prompt_input.num_turns, num_conversations, random).map((n) => {
     const atLeast2 = Math.max(2, n);
     return atLeast2 + (atLeast2 % 2);
   });
+  checkTurns(messages.reduce((sum, count) => sum + count, 0) / 2);
   const prefixes = sample(prompt_input.prefix_num_tokens, num_conversations, random);
   const [common] = sample(prompt_input.common_prefix_num_tokens ?? NO_PREFIX, 1, random);
   const commonIds = contents.take(scaled(common!));
   const conversations = messages.map((numMessages, index) => {
+    contents.make(commonIds.length);
     const questions = sample(prompt_input.num_tokens, numMessages, random);
     const answers = sample(prompt_output.num_tokens, numMessages, random);
     const turns = Array.from({ length: numMessages / 2 }, (_, turn): BenchTurn => {
@@ -121,6 +136,7 @@ class Contents {
   readonly #source: TokenSource;
   readonly #random: Random;
   #taken = 0;
+  #made = 0;
 
   constructor(source: TokenSource, seed: number) {
     this.#source = source;
@@ -128,10 +144,21 @@ class Contents {
     this.#random = new Random(seed ^ 0x5bd1e995);
   }
 
+  /** So many more in memory. Throws ConfigError. */
+  make(count: number): void {
+    this.#made += count;
+    if (this.#made > MOST_TOKENS)
+      throw new ConfigError(
+        `the workload has more than ${MOST_TOKENS} tokens of prompts, which are made beforehand: lower num_conversations or the lengths (--scale 1/N divides them)`,
+      );
+  }
+
   take(count: number): number[] {
     const source = this.#source;
-    if (source.kind === 'drawn')
+    if (source.kind === 'drawn') {
+      this.make(count);
       return Array.from({ length: count }, () => this.#random.int(source.lowest, source.highest));
+    }
     this.#taken += count;
     return source.tokenIds.slice(this.#taken - count, this.#taken);
   }

@@ -50,6 +50,19 @@ describe("conversations from vLLM's generator files", () => {
     expect(generate({ seed: 5 })).not.toEqual(generate({ seed: 6 }));
   });
 
+  test('of more than fits into memory are refused before any is made', () => {
+    const constant = (value: number) => ({ distribution: 'constant', value }) as const;
+    const asked = ({ conversations = 2, turns = 2, tokens = 9 }) => {
+      const { prompt_input } = pr32553;
+      const input = { ...prompt_input, num_turns: constant(turns), num_tokens: constant(tokens) };
+      return () => generate({}, { ...pr32553, num_conversations: conversations, prompt_input: input });
+    };
+    const tooMany = 'the workload has 10000000000 turns or more, and 4194304 at most can be made';
+    expect(asked({ conversations: 1e10 })).toThrow(tooMany);
+    expect(asked({ turns: 1e10 })).toThrow(tooMany);
+    expect(asked({ tokens: 1e10 })).toThrow('the workload has more than 134217728 tokens of prompts');
+  });
+
   test('cut their tokens from a text, and refuse one that is too short', () => {
     const spec = { ...pr32553, num_conversations: 2 };
     const wanted = generate({}, spec).flatMap(({ turns }) => turns.map((t) => t.inputTokens));
