@@ -37,6 +37,7 @@ function Notes({ session: { state } }: { session: Session }) {
   const notes = state.notes.value;
   const newest = notes.at(-1)?.atMs ?? 0;
   const began = state.beganMs.value;
+  const engineIds = [...state.engines.value.keys()];
   // What happened long before the newest note goes, and what was said of a conversation that is over.
   const shown = notes
     .filter(({ atMs, level }) => newest - atMs < NOTE_MS && (level === 'warning' || atMs >= began))
@@ -45,7 +46,7 @@ function Notes({ session: { state } }: { session: Session }) {
     <div class="notes" role="log" aria-label="Notes">
       {shown.map(({ id, atMs, level, message }) => (
         // Of a time that is shown again another may have its number.
-        <Note key={`${id} ${atMs}`} level={level} message={plainly(message)} />
+        <Note key={`${id} ${atMs}`} level={level} message={plainly(message, engineIds)} />
       ))}
     </div>
   );

@@ -28,13 +28,18 @@ const REASONS: readonly (readonly [RegExp, string])[] = [
   ],
 ];
 
-/** Engines by letter (with a number where there are several), requests by their turn, reasons in everyday words. */
-export function plainly(text: string): string {
+/**
+ * Engines by letter (with a number where there are several), requests by their turn, reasons in everyday words. `engineIds`: of
+ * all that there were; where a role has more than one, the first has its number too, as over the blocks.
+ */
+export function plainly(text: string, engineIds: readonly string[] = []): string {
+  const several = (role: string) => engineIds.some((id) => id.startsWith(role) && !/-0(\.|$)/.test(id));
+  const numbered = (role: string, place: string) => (place === '0' && !several(role) ? '' : place);
   return REASONS.reduce((said, [told, plain]) => said.replace(told, plain), text)
     .replace(REQUEST, (_, turn: string) => `turn ${turn}`)
     .replace(
       ENGINE,
-      (_, role: string, place: string) => `${role === 'prefill' ? 'P' : 'D'}${place === '0' ? '' : place}`,
+      (_, role: string, place: string) => `${role === 'prefill' ? 'P' : 'D'}${numbered(role, place)}`,
     )
     .replace(/'([PD]\d*)'/g, '$1');
 }

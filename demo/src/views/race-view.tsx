@@ -3,7 +3,7 @@ import type { Race, RaceLane, Session } from '../session/types.ts';
 import { bytes, ms, plural } from './format.ts';
 import { StageBar, StageKey } from './stage-bar.tsx';
 import { useNow } from './use-frames.ts';
-import { isOfConversation, sameAnswer, verdictOf } from './verdict.ts';
+import { canRace, isOfConversation, sameAnswer, verdictOf } from './verdict.ts';
 
 export function RaceView({ session: { state, actions } }: { session: Session }) {
   const last = state.race.value;
@@ -27,7 +27,7 @@ export function RaceView({ session: { state, actions } }: { session: Session }) 
           <button
             type="button"
             class="primary"
-            disabled={phase !== 'ready' || state.turns.value.length === 0}
+            disabled={phase !== 'ready' || !canRace(race, state.turns.value)}
             onClick={() => void actions.runRace()}
           >
             {race && !running ? 'Race again' : running ? 'Racing…' : 'Race the next turn'}

@@ -36,6 +36,10 @@ export function isOfConversation(
   return started.length === 0 || Math.max(...started) >= beganMs;
 }
 
+/** A lesson's race makes a history of its own, where nothing was asked: it can be run again. */
+export const canRace = (race: Race | null, turns: readonly unknown[]): boolean =>
+  race !== null || turns.length > 0;
+
 /** null until both have finished. */
 export function verdictOf({ pull, recompute }: Pick<Race, 'pull' | 'recompute'>): Verdict | null {
   if (pull.phase !== 'done' || recompute.phase !== 'done') return null;

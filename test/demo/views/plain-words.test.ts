@@ -24,3 +24,12 @@ it.each([
 ])('%s', (told, plain) => {
   expect(plainly(told)).toBe(plain);
 });
+
+it('where a role has several engines the first has its number, as over the blocks', () => {
+  const fleet = ['prefill-0', 'decode-0', 'decode-1', 'decode-0.2'];
+  const said = (text: string) => plainly(text, fleet);
+  expect(said('decode-0.2 has joined; decode-1 left; prefill-0 stays')).toBe(
+    'D0 has joined; D1 left; P stays',
+  );
+  expect(plainly('decode-0.2 has joined', ['decode-0', 'decode-0.2'])).toBe('D has joined');
+});

@@ -1,7 +1,7 @@
 /** Which race the page shows: one of the conversation that is there. */
 import { expect, it } from 'vitest';
 import type { SessionEvent } from '../../../demo/src/session/types.ts';
-import { isOfConversation } from '../../../demo/src/views/verdict.ts';
+import { canRace, isOfConversation } from '../../../demo/src/views/verdict.ts';
 import { raceEvent, turn1, turn2 } from './fixture.ts';
 import { fixtureState } from './fixture-state.ts';
 
@@ -34,4 +34,12 @@ it('is one that was just begun; one that failed at once is forgotten with its co
   const event: SessionEvent = { kind: 'race', atMs: 8000, race: failed };
   expect(shown([...turn1, event])).toBe(true);
   expect(shown([...turn1, event, over('talk')])).toBeNull();
+});
+
+it('can be run again though nothing was asked, as a lesson begins; the first one needs a conversation', () => {
+  const able = (events: readonly SessionEvent[]): boolean => {
+    const state = fixtureState(events);
+    return canRace(state.race.value, state.turns.value);
+  };
+  expect([able([]), able([raceEvent]), able(turn1)]).toEqual([false, true, true]);
 });
