@@ -95,6 +95,26 @@ describe.each(reports)("%s's page", (_, make) => {
   });
 });
 
+test("on a phone a legend's long names end within their chart", async () => {
+  const names = ['aibrix-pd '.repeat(7), 'short', 'c'.repeat(70)];
+  const series = names.map((name) => ({ name, points: [1, 2].map((x) => ({ x, y: x })) }));
+  const piece = { kind: 'curve', title: 'C', x: { label: 'x' }, y: { label: 'y' }, series } as const;
+  const frame = { command: 'c', headline: 'h', subtitle: 's', verdicts: [], footer: 'f' };
+  const page = await browser().newPage({ viewport: { width: 390, height: 800 } });
+  try {
+    await page.setContent(renderHtml({ ...frame, sections: [{ title: 't', pieces: [piece] }] }));
+    const beyond = await page.evaluate(() => {
+      const svg = document.querySelector('svg.narrow')!;
+      const right = svg.getBoundingClientRect().right;
+      const texts = [...svg.querySelectorAll('text')];
+      return texts.filter((text) => text.getBoundingClientRect().right > right + 1).map((t) => t.textContent);
+    });
+    expect(beyond).toEqual([]);
+  } finally {
+    await page.close();
+  }
+});
+
 test('JUnit is well-formed XML, whatever the texts', async () => {
   const report = await runReport();
   const odd = { text: `<a> & "b" 'c' ]]> \u0000\ud800`, passed: false, found: '<!-- x -->\n&amp;' };

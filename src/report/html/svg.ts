@@ -101,7 +101,7 @@ export interface Key {
   className: string;
 }
 
-/** Colours and their names, in as many lines as they need. */
+/** Colours and their names, in as many lines as they need; a name that is longer than a line is pressed together. */
 export function legend(
   keys: readonly Key[],
   x: number,
@@ -109,13 +109,14 @@ export function legend(
   width: number,
 ): { height: number; body: Markup } {
   let [left, line] = [x, 0];
+  const room = width - 18;
   const parts = keys.map(({ label, className }) => {
-    const size = 18 + textWidth(label) + 14;
+    const size = 18 + Math.min(textWidth(label), room) + 14;
     if (left > x && left + size > x + width) [left, line] = [x, line + 1];
     const at = left;
     left += size;
     const top = y + line * 20;
-    return html`<rect class="${className}" x="${at}" y="${top}" width="12" height="12" rx="2"/><text x="${at + 18}" y="${top + 10}">${label}</text>`;
+    return html`<rect class="${className}" x="${at}" y="${top}" width="12" height="12" rx="2"/><text x="${at + 18}" y="${top + 10}"${pressed(textWidth(label), room)}>${label}</text>`;
   });
   return {
     height: keys.length === 0 ? 0 : (line + 1) * 20,
@@ -162,9 +163,11 @@ export const GAP = 12;
 
 /** A name at the left, pressed together where it is longer than that: else it would lie over what stands beside it. */
 export function nameAt(name: string, y: number, room: number): Markup {
-  const long = boldWidth(name) > room;
-  return html`<text class="strong" x="0" y="${y}"${long ? html` textLength="${room}" lengthAdjust="spacingAndGlyphs"` : nothing}>${name}</text>`;
+  return html`<text class="strong" x="0" y="${y}"${pressed(boldWidth(name), room)}>${name}</text>`;
 }
+
+const pressed = (width: number, room: number): Markup =>
+  width > room ? html` textLength="${room}" lengthAdjust="spacingAndGlyphs"` : nothing;
 
 const boldWidth = (text: string): number => textWidth(text) * BOLDER;
 
