@@ -2,6 +2,8 @@
 import { once } from 'node:events';
 import { open, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
+import { finished, pipeline } from 'node:stream/promises';
+import { createGzip } from 'node:zlib';
 import pc from 'picocolors';
 import { redisUrl, withoutPassword } from '../config/store-url.ts';
 import { ConfigError } from '../errors.ts';
@@ -111,11 +113,14 @@ async function faultBoard() {
   return new FaultBoard(systemClock);
 }
 
+/** Packed where its name ends in .gz, as it is read then. */
 async function createTextFile(file: string): Promise<TextFile> {
   const handle = await open(file, 'w').catch((error) => refuse('write', file, error));
-  const stream = handle.createWriteStream();
+  const disk = handle.createWriteStream();
+  const packed = file.endsWith('.gz') ? createGzip() : null;
+  const stream = packed ?? disk;
   let failure: Error | null = null;
-  stream.on('error', (error) => {
+  const over = (packed ? pipeline(packed, disk) : finished(disk)).catch((error: Error) => {
     failure = error;
   });
   return {
@@ -127,11 +132,13 @@ async function createTextFile(file: string): Promise<TextFile> {
       if (stream.writableNeedDrain && !failure) await once(stream, 'drain').catch(() => {});
     },
     async close() {
-      await new Promise<void>((resolve) => stream.end(() => resolve()));
+      stream.end();
+      await over;
       if (failure) refuse('write', file, failure);
     },
     async discard() {
-      await new Promise<void>((resolve) => stream.end(() => resolve()));
+      stream.end();
+      await over;
       // Not a pipe or a device that was named.
       const found = await stat(file).catch(() => null);
       if (found?.isFile()) await rm(file, { force: true });

@@ -1,7 +1,7 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { gzipSync } from 'node:zlib';
+import { gunzipSync, gzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { main } from '../../src/cli/app.ts';
 import { nodeDeps } from '../../src/cli/node-deps.ts';
@@ -45,6 +45,19 @@ describe('kvferry trace', () => {
       const bad = read(broken!);
       expect(await bad.run).not.toBe(0);
       expect(bad.world.err()).toContain(`cannot read ${broken}: incorrect header check; give another path`);
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+
+  it('convert packs what is to end in .gz, so that it can be read again', async () => {
+    const folder = mkdtempSync(path.join(os.tmpdir(), 'kvferry-trace-'));
+    try {
+      const out = path.join(folder, 'out.jsonl.gz');
+      const world = fakeWorld({}, { 't.jsonl': TRACE });
+      const { createTextFile } = await nodeDeps();
+      expect(await main(['trace', 'convert', 't.jsonl', out], { ...world.deps, createTextFile })).toBe(0);
+      expect(gunzipSync(readFileSync(out)).toString().split('\n')).toHaveLength(4);
     } finally {
       rmSync(folder, { recursive: true });
     }
