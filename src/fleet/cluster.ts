@@ -4,6 +4,7 @@
  */
 
 import type { Mode } from '../config/modes.ts';
+import { FULL_GROUP, keptBy } from '../engine/kv-cache-spec.ts';
 import type { Clock } from '../engine/types.ts';
 import { ConflictError, RequestError } from '../errors.ts';
 import { systemClock } from '../platform/clock.ts';
@@ -161,8 +162,11 @@ export class EngineCluster extends ShownCluster implements Cluster {
 
   async rewind(conversationId: string, prefillKeeps?: number): Promise<void> {
     const conversation = this.conversations.known(conversationId);
-    const { blockSize } = this.#options;
-    const unused = await takeBack(conversationId, conversation, blockSize, prefillKeeps ?? null);
+    const { blockSize, kvCacheGroups = FULL_GROUP, allFullKv = false } = this.#options;
+    const windowed = keptBy(kvCacheGroups, allFullKv).some(({ kind }) => kind !== 'full');
+    const unused = await takeBack(conversationId, conversation, prefillKeeps ?? null, {
+      ...{ blockSize, windowed, clock: this.clock, newId: unguessable },
+    });
     if (unused) release(unused);
   }
 

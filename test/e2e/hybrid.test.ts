@@ -1,9 +1,10 @@
 /** A model with sliding windows through the whole cluster: groups of layers on the device, handed over and pulled back. */
 import { describe, expect, it } from 'vitest';
+import type { PullPolicyName } from '../../src/config/kv-transfer.ts';
 import type { ClusterOptions } from '../../src/fleet/types.ts';
 import { kvCacheSpecs } from '../../src/model/kv-groups.ts';
 import { presetArchitecture } from '../../src/model/presets.ts';
-import { converse, fingerprint, withCluster } from './cluster-fixture.ts';
+import { converse, fingerprint, generate, withCluster } from './cluster-fixture.ts';
 
 /** Five groups with a window of 128 tokens, then one without; a layer each. */
 const model = 'tiny-hybrid';
@@ -38,6 +39,30 @@ describe('a model with windows', () => {
         expect(moved).toEqual({ full: 6 * (12 + 23), windowed: 12 + 5 * 9 + 23 + 5 * 9 });
         expect(peaks.windowed).toBeLessThan(peaks.full! / 1.7);
       }
+    });
+  });
+
+  it('takes a turn back whose windows have moved on: the same is pulled, or computed, again and again', async () => {
+    await withCluster({ ...options, prefill: { ...pool, enablePrefixCaching: true } }, async (cluster) => {
+      const [first] = await converse(cluster, 'c', 1, long);
+      const { promptTokenIds: asked, outputTokenIds } = first!.result;
+      const added = Array.from({ length: 150 }, (_, i) => 10 + i);
+      const promptTokenIds = [...asked, ...outputTokenIds, ...added];
+      const sampling = { maxTokens: 6, ignoreEos: true };
+      const serve = (pull: PullPolicyName) =>
+        generate(cluster, { conversationId: 'c', promptTokenIds, sampling, pull });
+      const answers = [await serve('always')];
+      for (const pull of ['always', 'never', 'always'] as const) {
+        await cluster.rewind('c', 32);
+        answers.push(await serve(pull));
+      }
+      expect(answers.map(({ result }) => result.turn)).toEqual([2, 2, 2, 2]);
+      // P keeps no block of windows without those before it, so what it keeps of 32 tokens is a hit of all groups.
+      const [, pulled, computed, again] = answers.map(({ result }) => result.prompt);
+      expect(pulled).toMatchObject({ localHitTokens: 32, pulledTokens: 181 - 32 });
+      expect(computed).toMatchObject({ localHitTokens: 32, pulledTokens: 0 });
+      expect(again).toEqual(pulled);
+      for (const answer of answers) expect(fingerprint([answer])).toEqual(fingerprint([answers[0]!]));
     });
   });
 

@@ -24,8 +24,11 @@ const text: TurnText = {
 const user = (content: string) => ({ role: 'user', content });
 const assistant = (content: string) => ({ role: 'assistant', content });
 
+const CLOCK = { now: () => 0, sleep: async () => {} };
+const REWIND = { blockSize: 16, windowed: false, clock: CLOCK, newId: (name: string) => name };
+
 function conversation(changes: Partial<Conversation>): Conversation {
-  const made = new ConversationCache({ now: () => 0, sleep: async () => {} }).open({ conversationId: 'c' });
+  const made = new ConversationCache(CLOCK).open({ conversationId: 'c' });
   return Object.assign(made, changes);
 }
 
@@ -139,7 +142,7 @@ describe('a turn taken back', () => {
   it('leaves the conversation as it was, and offers what was offered then', async () => {
     const { forgotten, before, params, kv, after } = world();
     const one = conversation({ ...after, before });
-    expect(await takeBack('c', one, 16, null)).toBeNull();
+    expect(await takeBack('c', one, null, REWIND)).toBeNull();
     expect(one).toMatchObject({
       turns: 1,
       historyIds: [1, 2],
@@ -164,8 +167,8 @@ describe('a turn taken back', () => {
       ['d0', [1, 2, 3, 4], 's', 32],
       ['p0', [1, 2, 3, 4], 's', 16],
     ]);
-    await expect(takeBack('c', one, 16, null)).rejects.toThrow('no turn that could be taken back');
-    await expect(takeBack('c', null, 16, null)).rejects.toThrow('no turn that could be taken back');
+    await expect(takeBack('c', one, null, REWIND)).rejects.toThrow('no turn that could be taken back');
+    await expect(takeBack('c', null, null, REWIND)).rejects.toThrow('no turn that could be taken back');
   });
 
   it.each([
@@ -180,7 +183,7 @@ describe('a turn taken back', () => {
     const takenBack = async (atMs: number) => {
       const one = conversation({ ...after, kv, before });
       nowMs = atMs;
-      await takeBack('c', one, 16, null);
+      await takeBack('c', one, null, REWIND);
       return one;
     };
     const early = await takenBack(untilMs - 1);
@@ -193,7 +196,7 @@ describe('a turn taken back', () => {
   it('gives up a hold that nothing was offered of before it; P may keep more', async () => {
     const { forgotten, before, kv, after } = world();
     const one = conversation({ ...after, before: { ...before, heldTokens: 0 } });
-    expect(await takeBack('c', one, 16, 48)).toBe(kv);
+    expect(await takeBack('c', one, 48, REWIND)).toBe(kv);
     expect(one.kv).toBeNull();
     expect(forgotten.at(-1)).toEqual(['p0', [1, 2, 3, 4], 's', 48]);
   });
@@ -201,7 +204,7 @@ describe('a turn taken back', () => {
   it('of one engine is forgotten there once; what is held nowhere stays so', async () => {
     const { forgotten, before, after, decode } = world();
     const one = conversation({ ...after, kv: null, before: { ...before, prefill: decode } });
-    expect(await takeBack('c', one, 16, null)).toBeNull();
+    expect(await takeBack('c', one, null, REWIND)).toBeNull();
     expect(one.kv).toBeNull();
     expect(forgotten).toEqual([['d0', [1, 2, 3, 4], 's', 32]]);
   });
@@ -210,7 +213,7 @@ describe('a turn taken back', () => {
     const { before, kv, after } = world();
     const open = { ...kv, params: { ...kv.params, remote_block_ids: null } };
     const one = conversation({ ...after, kv: open, before });
-    await takeBack('c', one, 16, null);
+    await takeBack('c', one, null, REWIND);
     expect(one.kv!.params.remote_block_ids).toBeNull();
   });
 });
