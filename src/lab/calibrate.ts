@@ -18,6 +18,8 @@ export interface CalibrationOptions extends Pick<SweepHooks, 'signal' | 'onProgr
 
 const CONTEXTS = [16, 32, 64, 128, 256, 512];
 const QUICK_CONTEXTS = [16, 64, 256];
+/** A slope needs them. */
+const LEAST_CONTEXTS = 2;
 const ROUNDS = 5;
 const QUICK_ROUNDS = 3;
 
@@ -34,14 +36,14 @@ export async function calibrate(cluster: Cluster, options: CalibrationOptions): 
   const { name } = connector;
   const before = store ? { connector: { name } } : {};
   await cluster.configure({ mode, link, prefixCaching: prefill.enablePrefixCaching, ...before });
-  const { rounds, contexts } = plan;
   const stored = {
-    rounds,
-    contexts,
+    rounds: plan.rounds,
+    contexts: storedContexts(cluster, plan.contexts),
     seed: options.seed ?? 0,
     ...(options.signal && { signal: options.signal }),
   };
-  const storeCosts = store ? { store: await measureStoreCosts(cluster, stored) } : {};
+  const measured = store && stored.contexts.length >= LEAST_CONTEXTS;
+  const storeCosts = measured ? { store: await measureStoreCosts(cluster, stored) } : {};
   const { pull, prefill: prefillCosts, ttft, transfer, samples } = fitCosts(series);
   const here = situationOf(cluster);
   const costs = {
@@ -84,23 +86,34 @@ function calibrationPlan(
   { quick = false, rounds, seed }: Pick<CalibrationOptions, 'quick' | 'rounds' | 'seed'>,
 ): SweepPlan {
   const { settings } = cluster;
-  const { numBlocks } =
-    settings.prefill.numBlocks < settings.decode.numBlocks ? settings.prefill : settings.decode;
-  // D holds a turn while it serves the next; windows are not counted.
-  const perGroup = (numBlocks - 1) / (settings.kvCacheGroups?.length ?? 1);
-  const room = Math.min(settings.maxModelLen, Math.floor(perGroup / 2) * settings.blockSize);
-  const fits = (tokens: number): boolean => tokens + NEW_TOKENS + 2 <= room;
-  const contexts = (quick ? QUICK_CONTEXTS : CONTEXTS).filter(fits);
+  const contexts = (quick ? QUICK_CONTEXTS : CONTEXTS).filter((tokens) => fits(tokens, settings));
   return {
     links: [settings.link],
-    // Two lengths at least: a slope needs them.
-    contexts: contexts.length >= 2 ? contexts : [4, 12],
+    contexts: contexts.length >= LEAST_CONTEXTS ? contexts : [4, 12],
     localHits: [0],
     newTokens: NEW_TOKENS,
     rounds: rounds ?? (quick ? QUICK_ROUNDS : ROUNDS),
     ways: ['pull', 'recompute'],
     seed: seed ?? 0,
   };
+}
+
+/** D holds a turn while it serves the next; windows are not counted. */
+function fits(
+  tokens: number,
+  { prefill, decode, kvCacheGroups, blockSize, maxModelLen }: Cluster['settings'],
+): boolean {
+  const numBlocks = Math.min(prefill.numBlocks, decode.numBlocks);
+  const perGroup = (numBlocks - 1) / (kvCacheGroups?.length ?? 1);
+  return tokens + NEW_TOKENS + 2 <= Math.min(maxModelLen, Math.floor(perGroup / 2) * blockSize);
+}
+
+/** Of which a store gets whole blocks, and gives them but for the last token's. Too few where pools are small. */
+function storedContexts({ settings }: Cluster, contexts: readonly number[]): number[] {
+  const { blockSize } = settings;
+  const given = contexts.filter((tokens) => tokens > blockSize);
+  if (given.length >= LEAST_CONTEXTS) return contexts.filter((tokens) => tokens >= blockSize);
+  return [blockSize + 1, 2 * blockSize + 1].filter((tokens) => fits(tokens, settings));
 }
 
 /** Where a profile would be used: to be held against one. */

@@ -73,10 +73,11 @@ function fitted(samples: readonly Sample[]): StoreCosts['load'] | null {
   const sizes = [...new Set(samples.map(([bytes]) => bytes))];
   const times = sizes.map((size) => samples.filter(([bytes]) => bytes === size).map(([, ms]) => ms));
   const { coefficients } = fitNonNegative(
-    sizes.map((bytes) => [1, bytes]),
+    // Of one size, as steps of a block save it, nothing tells what a byte takes from what each takes.
+    sizes.map((bytes) => (sizes.length === 1 ? [bytes] : [bytes, 1])),
     times.map((ms) => Math.max(1e-3, median(ms))),
   );
-  const [fixed, perByte] = coefficients as [number, number];
+  const [perByte, fixed = 0] = coefficients as [number, number?];
   return { fixed_ms: fixed, ms_per_byte: perByte, samples: samples.length };
 }
 

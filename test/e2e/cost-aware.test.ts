@@ -42,3 +42,31 @@ it('calibrates a running cluster, decides by the profile, and learns from what i
     expect((await cluster.stats())[0]!.costs).toBeUndefined();
   });
 });
+
+it.each([
+  [10, true],
+  [6, false],
+])(
+  'with pools of %d blocks what a store costs is measured with whole blocks, or not at all',
+  async (numBlocks, measured) => {
+    const pool = { numBlocks, enablePrefixCaching: false };
+    const store = { bytes: 2 ** 22, eviction: 's3fifo', remote: false } as const;
+    await withCluster({ store, prefill: pool, decode: pool }, async (cluster) => {
+      const profile = await calibrate(cluster, { version: '0', date: 'now', quick: true, rounds: 1 });
+      expect(profile.fit.samples).toBe(2 * 2);
+      // A load and a save of each of two lengths.
+      expect(profile.store?.load.samples).toBe(measured ? 2 : undefined);
+      expect(profile.store?.save.samples).toBe(measured ? 2 : undefined);
+    });
+  },
+);
+
+it('where each step saves one block, so that all saves are of a size, a save costs by its bytes', async () => {
+  const store = { bytes: 2 ** 22, eviction: 's3fifo', remote: false } as const;
+  await withCluster({ store, maxNumBatchedTokens: 16 }, async (cluster) => {
+    const profile = await calibrate(cluster, { version: '0', date: 'now', quick: true, rounds: 1 });
+    const { save } = profile.store!;
+    expect(save.fixed_ms).toBe(0);
+    expect(save.ms_per_byte).toBeGreaterThan(0);
+  });
+});
