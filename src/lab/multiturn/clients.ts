@@ -35,6 +35,8 @@ export interface ClientOptions {
   now(): number;
   sleep(ms: number, signal: AbortSignal): Promise<void>;
   onRequest(request: MeasuredRequest): void;
+  /** The warm-up step is over: from here on it counts. Not called without one. */
+  onWarmedUp?(): Promise<void>;
   /** A request failed: what a round that is cut short tells of it. */
   onFailure?(message: string): void;
 }
@@ -102,6 +104,7 @@ export async function serveConversations(
     await warmed.run(open, { turns: 1, maxActive: options.numClients });
     // Its turns are not measured; that one failed is told, as its conversation is not.
     for (const [message, count] of warmed.errors) countError(round.errors, message, count);
+    await options.onWarmedUp?.();
   }
   const left = open.filter((each) => !each.dropped && each.next < turnsOf(each, options));
   await round.run(left, { turns: null, maxActive: options.maxActive });

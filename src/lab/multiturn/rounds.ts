@@ -90,23 +90,27 @@ export async function runArm(
   conversations: readonly BenchConversation[],
   options: ClientOptions,
 ): Promise<ArmRound> {
-  return measured(cluster, target, experiment, arm, options.round, () =>
+  return measured(cluster, target, experiment, arm, options.round, (onWarmedUp) =>
     serveConversations(target, conversations, {
       ...options,
+      onWarmedUp,
       auditor: arm.audited ? options.auditor : null,
       maxActive: Math.min(options.maxActive, conversations.length),
     }),
   );
 }
 
-/** One arm, whatever serves it: from empty caches, with what the engines counted meanwhile. */
+/**
+ * One arm, whatever serves it: from empty caches, with what the engines counted meanwhile, or since the last warm-up that
+ * `serve` tells to be over: what is counted is then of the requests that are reported, as their own figures are.
+ */
 export async function measured(
   cluster: Cluster,
   target: BenchTarget,
   experiment: Pools,
   arm: Pick<Arm, 'mode' | 'threshold' | 'routing' | 'path' | 'allFullKv'>,
   round: number,
-  serve: () => Promise<ServedRound>,
+  serve: (onWarmedUp: () => Promise<void>) => Promise<ServedRound>,
 ): Promise<ArmRound> {
   await target.settled();
   await cluster.configure({
@@ -120,21 +124,36 @@ export async function measured(
     ...(arm.routing ? { routing: arm.routing } : {}),
     ...(arm.allFullKv === undefined ? {} : { allFullKv: arm.allFullKv }),
   });
-  const before = await cluster.stats();
-  const served = await serve();
+  let before = await cluster.stats();
+  const served = await serve(async () => {
+    before = await cluster.stats();
+  });
   const after = await cluster.stats();
   const counters = { ...counted(before, after), peakKvBytes: peakKvBytes(cluster.info, after) };
   if (!arm.path) return { round, ...served, counters };
-  return { round, ...served, counters, carried: carriedBy(cluster, after, await cluster.storeStats()) };
+  return {
+    round,
+    ...served,
+    counters,
+    carried: carriedBy(cluster, before, after, await cluster.storeStats()),
+  };
 }
 
-/** Connectors count from 0 after configure(), and the store is empty then. */
-function carriedBy(cluster: Cluster, engines: readonly EngineStats[], store: StoreStats | null): CarriedKv {
+/** The store is empty after configure(). */
+function carriedBy(
+  cluster: Cluster,
+  before: readonly EngineStats[],
+  after: readonly EngineStats[],
+  store: StoreStats | null,
+): CarriedKv {
+  const of = (engines: readonly EngineStats[], engineId: string, value: (used: StoreCounters) => number) => {
+    const used = engines.find((each) => each.engineId === engineId)?.store;
+    return used ? value(used) : 0;
+  };
   const sum = (role: EngineRole | null, value: (used: StoreCounters) => number): number =>
     cluster.info.engines
       .filter((engine) => role === null || engine.role === role)
-      .map(({ engineId }) => engines.find((each) => each.engineId === engineId)?.store)
-      .reduce((n, used) => n + (used ? value(used) : 0), 0);
+      .reduce((n, { engineId }) => n + of(after, engineId, value) - of(before, engineId, value), 0);
   return {
     storeToP: sum('prefill', ({ loadedBytes }) => loadedBytes),
     storeToD: sum('decode', ({ loadedBytes }) => loadedBytes),
@@ -147,7 +166,7 @@ function carriedBy(cluster: Cluster, engines: readonly EngineStats[], store: Sto
   };
 }
 
-/** Hold meters begin anew with configure(); the other counters may go on. */
+/** Most a meter has seen is since configure(), a warm-up's holds included: they are there when what counts begins. */
 function counted(
   before: readonly EngineStats[],
   after: readonly EngineStats[],
@@ -155,12 +174,19 @@ function counted(
   const sum = (value: (engine: EngineStats) => number): number =>
     after.reduce((n, engine) => n + value(engine), 0) - before.reduce((n, engine) => n + value(engine), 0);
   const held = (direction: 'prefill' | 'decode'): HeldBlocks | null => {
-    const uses = after.flatMap(({ holdUse }) => (holdUse ? [holdUse[direction]] : []));
+    const uses = after.flatMap(({ engineId, holdUse }) => {
+      if (!holdUse) return [];
+      const { blockMs, peakBlocks, atMs, sinceMs } = holdUse[direction];
+      const then = before.find((engine) => engine.engineId === engineId)?.holdUse?.[direction];
+      return [
+        { blockMs: blockMs - (then?.blockMs ?? 0), peakBlocks, overMs: atMs - (then?.atMs ?? sinceMs) },
+      ];
+    });
     if (uses.length === 0) return null;
     return {
       blockMs: uses.reduce((total, use) => total + use.blockMs, 0),
       peakBlocks: uses.reduce((total, use) => total + use.peakBlocks, 0),
-      overMs: Math.max(...uses.map((use) => use.atMs - use.sinceMs)),
+      overMs: Math.max(...uses.map((use) => use.overMs)),
     };
   };
   return {

@@ -1,0 +1,62 @@
+/** What an arm's figures are of: the requests that are reported, and not those before them. */
+import { expect, test } from 'vitest';
+import type { StoreCounters } from '../../../src/connector/types.ts';
+import type { Cluster } from '../../../src/fleet/types.ts';
+import type { EngineStats } from '../../../src/host/engine-report.ts';
+import { pathChoice } from '../../../src/lab/multiturn/paths.ts';
+import { runArm } from '../../../src/lab/multiturn/rounds.ts';
+import { clientOptions } from './client-options.ts';
+import { conversation, FakeTarget } from './fake-target.ts';
+
+/** An engine that has counted as much of everything as turns were sent, ten bytes each, a block held for a second each. */
+function counting(target: FakeTarget): Cluster {
+  const stats = async (): Promise<readonly EngineStats[]> => {
+    const turns = target.sent.length;
+    const use = { blocks: 1, peakBlocks: 7, blockMs: 1000 * turns, sinceMs: 500, atMs: 500 + 2000 * turns };
+    const store: Partial<StoreCounters> = {
+      ...{ loadedBytes: 10 * turns, savedBytes: 10 * turns, twoHopBytes: 10 * turns, savingBlockMs: turns },
+    };
+    const engine = {
+      ...{ engineId: 'prefill-0', preemptions: turns, firstUseCompilations: turns, peakUsedBlocks: 1 },
+      noPulls: { policy: turns, request: 0, offer: 0, transfer: 0, preemption: 0 },
+      transfers: { holdsDropped: { prefill: turns, decode: 2 * turns } },
+      ...{ holdUse: { prefill: use, decode: use }, store },
+    };
+    return [engine as unknown as EngineStats];
+  };
+  const info = { model: { blockBytes: 4096 }, engines: [{ engineId: 'prefill-0', role: 'prefill' }] };
+  const storeStats = async () => null;
+  return { info, stats, storeStats, configure: async () => {} } as unknown as Cluster;
+}
+
+const pools = { prefixCaching: true, pBlocks: 9, dBlocks: 9 };
+const arm = {
+  ...{ mode: 'bidirectional' as const, threshold: 0 },
+  path: pathChoice('store', { offloadPromptOnly: false }),
+};
+
+test.each([
+  [false, 6],
+  [true, 4],
+])('warm-up step %s: what engines counted is of the %i requests that count', async (warmupStep, counted) => {
+  const target = new FakeTarget();
+  const list = [conversation('a', 3), conversation('b', 3)];
+  const served = await runArm(
+    counting(target),
+    target,
+    pools,
+    arm,
+    list,
+    clientOptions({ warmupStep, auditor: null }),
+  );
+  expect(target.sent).toHaveLength(6);
+  expect(served.requests).toHaveLength(counted);
+  expect(served.counters).toMatchObject({
+    heldForP: { blockMs: 1000 * counted, overMs: 2000 * counted, peakBlocks: 7 },
+    ...{ preemptions: counted, firstUseCompilations: counted, noPulls: { policy: counted } },
+    holdsDropped: { forD: counted, forP: 2 * counted },
+  });
+  expect(served.carried).toMatchObject({
+    ...{ storeToP: 10 * counted, pToStore: 10 * counted, twoHops: 10 * counted, savingBlockMs: counted },
+  });
+});
