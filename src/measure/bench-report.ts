@@ -182,3 +182,7 @@ export type BenchComparison = z.infer<typeof benchComparisonSchema>;
 export type BenchAudit = z.infer<typeof benchAuditSchema>;
 export type Experiment = z.infer<typeof experimentSchema>;
 export type BenchReport = z.infer<typeof benchReportSchema>;
+
+/** As people call the mode that an experiment has under a key. */
+export const labelIn = (modes: Readonly<Record<string, { label: string }>>, key: string): string =>
+  modes[key]?.label ?? key;

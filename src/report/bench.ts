@@ -5,6 +5,7 @@ import {
   type BenchReport,
   COMPARED_STATISTICS,
   type Experiment,
+  labelIn,
   type Ratio,
 } from '../measure/bench-report.ts';
 import { formatCount, formatMb, formatMs, formatSeconds, plural } from '../measure/format.ts';
@@ -70,11 +71,15 @@ function headline({ comparison, modes }: BenchReport): string {
     return measured === 1 ? 'One mode was measured' : 'No request was answered by two modes';
   }
   if (!comparison.tokens_identical) return 'The modes disagree: the figures below do not count';
-  const { reference, candidate, ttft_ms } = comparison;
-  const { ratio, low, high } = ttft_ms.mean;
+  const { reference, candidate } = namesIn(comparison, modes);
+  const { ratio, low, high } = comparison.ttft_ms.mean;
   if (ratio === null) return `${candidate} beside ${reference}`;
-  const pulling = modes[candidate];
-  if (pulling?.mode === 'bidirectional' && pulling.pulled_tokens === 0 && reference === 'unidirectional')
+  const pulling = modes[comparison.candidate];
+  if (
+    pulling?.mode === 'bidirectional' &&
+    pulling.pulled_tokens === 0 &&
+    comparison.reference === 'unidirectional'
+  )
     return 'Nothing was pulled: both ways did the same work';
   if (low === null || high === null)
     return `${candidate}: mean TTFT ${ratio.toFixed(2)}x, too few requests to tell`;
@@ -85,6 +90,12 @@ function headline({ comparison, modes }: BenchReport): string {
   }[outcomeOf({ ratio, low, high })];
 }
 
+/** Of the two that are compared. */
+const namesIn = (
+  { reference, candidate }: BenchComparison,
+  modes: Readonly<Record<string, { label: string }>>,
+) => ({ reference: labelIn(modes, reference), candidate: labelIn(modes, candidate) });
+
 function experimentSection(experiment: Experiment, { kind }: BenchReport['target']): Section {
   const { title, comparison, modes, rounds, audit } = experiment;
   const windows = windowSavings(experiment.windows);
@@ -93,7 +104,7 @@ function experimentSection(experiment: Experiment, { kind }: BenchReport['target
     title,
     intro: `${plural(rounds, 'round')}${kind === 'cluster' ? ', the modes alternating; caches reset and holds drained in between' : "; the server's caches stayed as they were in between"}.`,
     pieces: [
-      ...(comparison ? [ratioFigures(comparison)] : []),
+      ...(comparison ? [ratioFigures(comparison, modes)] : []),
       modesTable(list),
       ...(comparison ? [ratioTable(comparison, experiment)] : []),
       {
@@ -130,8 +141,9 @@ const toneOf = ({ ratio, low, high }: Ratio): Tone =>
 
 const times = ({ ratio }: Ratio): string => (ratio === null ? '-' : `${ratio.toFixed(2)}x`);
 
-function ratioFigures(comparison: BenchComparison): FiguresPiece {
-  const { reference, candidate, ttft_ms, tpot_ms, latency_ms, computed_tokens_saved } = comparison;
+function ratioFigures(comparison: BenchComparison, modes: Experiment['modes']): FiguresPiece {
+  const { ttft_ms, tpot_ms, latency_ms, computed_tokens_saved } = comparison;
+  const { reference, candidate } = namesIn(comparison, modes);
   const figure = (label: string, ratio: Ratio) => ({
     label,
     value: times(ratio),
@@ -187,13 +199,14 @@ const modesTable = (modes: readonly BenchMode[]): TablePiece => ({
   }),
 });
 
-function ratioTable(comparison: BenchComparison, { published }: Experiment): TablePiece {
+function ratioTable(comparison: BenchComparison, { published, modes }: Experiment): TablePiece {
+  const { reference, candidate } = namesIn(comparison, modes);
   return {
     kind: 'table',
-    title: `TTFT: ${comparison.reference} against ${comparison.candidate}, request by request`,
+    title: `TTFT: ${reference} against ${candidate}, request by request`,
     columns: [
       left(''),
-      ...right(`${comparison.reference}, ms`, `${comparison.candidate}, ms`, 'ratio', '95% interval'),
+      ...right(`${reference}, ms`, `${candidate}, ms`, 'ratio', '95% interval'),
       ...(published ? [{ head: 'published' }] : []),
     ],
     rows: COMPARED_STATISTICS.filter(
@@ -216,7 +229,7 @@ function ratioTable(comparison: BenchComparison, { published }: Experiment): Tab
           : []),
       ];
     }),
-    note: `Above 1 ${comparison.candidate} is faster. Bootstrap: requests drawn with all their rounds, ${plural(comparison.requests, 'pair')} of answers; ${formatCount(comparison.bootstrap.resamples)} resamples.${published ? ` Published: ${published.source}.` : ''}`,
+    note: `Above 1 ${candidate} is faster. Bootstrap: requests drawn with all their rounds, ${plural(comparison.requests, 'pair')} of answers; ${formatCount(comparison.bootstrap.resamples)} resamples.${published ? ` Published: ${published.source}.` : ''}`,
   };
 }
 

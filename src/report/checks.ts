@@ -1,6 +1,6 @@
 /** What must hold of a report, each as one named check with its verdict: for JUnit, the page and the summary. */
 import type { AssertionResult } from '../measure/assertions.ts';
-import type { BenchReport } from '../measure/bench-report.ts';
+import { type BenchReport, labelIn } from '../measure/bench-report.ts';
 import { plural } from '../measure/format.ts';
 import type { Integrity, Report } from '../measure/report.ts';
 import type { AnyReport } from '../measure/report-kinds.ts';
@@ -115,7 +115,7 @@ function benchChecks({ experiments, complete, incomplete_reason }: BenchReport):
         name: `${title}: every mode gives the same tokens`,
         passed: comparison.tokens_identical,
         message: place
-          ? `${place.mode} differs in round ${place.round}, conversation ${place.conversation_id}, turn ${place.turn}, output token ${place.token_index + 1}`
+          ? `${labelIn(modes, place.mode)} differs in round ${place.round}, conversation ${place.conversation_id}, turn ${place.turn}, output token ${place.token_index + 1}`
           : `${plural(comparison.requests, 'request')} compared`,
         seconds: runtime / 1000,
       },

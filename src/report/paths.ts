@@ -2,7 +2,7 @@
 
 import type { BenchMode } from '../measure/bench-mode-schema.ts';
 import type { Interval } from '../measure/bench-paths-schema.ts';
-import type { Experiment } from '../measure/bench-report.ts';
+import { type Experiment, labelIn } from '../measure/bench-report.ts';
 import { formatInterval, formatMb, formatMs } from '../measure/format.ts';
 import { type Cell, left, right, type TablePiece, under } from './document.ts';
 
@@ -74,7 +74,7 @@ function lengths({ by_length = [], modes }: Experiment): TablePiece[] {
         ),
       ],
       rows: Object.keys(first.ways).map((key) => [
-        { text: modes[key]?.label ?? key, strong: true },
+        { text: labelIn(modes, key), strong: true },
         ...by_length.flatMap(({ ways, best, sure }): Cell[] => [
           {
             text: formatInterval(ways[key]!.ttft_ms, formatMs),

@@ -107,6 +107,13 @@ describe('kvferry bench', () => {
     expect(world.out()).not.toContain('beside vLLM PR 32553');
   });
 
+  test('a reference goes by its name, not by its key in the report', async () => {
+    const { world } = await bench(['gen.json', '--rounds', '1', '--mode', 'decode-local,monolithic']);
+    expect(world.out()).toContain('against decode-local');
+    expect(world.out()).toMatch(/ms\s+of\s+decode-local:/);
+    expect(world.out()).not.toContain('decode_local');
+  });
+
   test('without a file it is the preset, on a budget', async () => {
     const { report } = await bench(['--rounds', '1', '--model', 'nano', '--json', 'out.json']);
     expect(report!.config).toMatchObject({ preset: 'pr32553', scale: '1/16', budget: '10m', threshold: 4 });

@@ -213,6 +213,21 @@ describe('the page', () => {
     expect(documentFor(report).headline).toBe('Nothing was measured');
   });
 
+  test('modes that are compared go by their labels, as they do beside their bars', () => {
+    const report = bench();
+    for (const modes of [report.modes, ...Object.values(report.experiments).map((each) => each.modes)]) {
+      modes.unidirectional!.label = 'round-robin';
+      modes.bidirectional!.label = 'least-request';
+    }
+    const { headline, sections } = documentFor(report);
+    expect(headline).toMatch(/^least-request/);
+    const said = JSON.stringify(sections[0]);
+    expect(said).toContain('by least-request against round-robin');
+    expect(said).toContain('TTFT: round-robin against least-request, request by request');
+    expect(said).toContain('"round-robin, ms"');
+    expect(said).toContain('Above 1 least-request is faster');
+  });
+
   test('a request that failed in a round of audits failed too', () => {
     const report = bench();
     const audit = { requests: 3, failed_requests: 1, turns: [] };

@@ -1,5 +1,5 @@
 /** What `kvferry bench` prints when it is done: workload, each experiment's tables, and what they come to. */
-import type { BenchReport, Experiment, Ratio } from '../../measure/bench-report.ts';
+import { type BenchReport, type Experiment, labelIn, type Ratio } from '../../measure/bench-report.ts';
 import { type Outcome, outcomeOf, TIE } from '../../measure/outcome.ts';
 import { commandOf } from '../../measure/report-kinds.ts';
 import { benchAuditSentence } from '../../report/audit.ts';
@@ -122,7 +122,7 @@ function printExperiment(experiment: Experiment, { print, say, c, style }: Print
     for (const line of movingLines(experiment)) say(line);
   }
   if (Object.keys(comparisons).length > 0) {
-    print(['', c.bold(`against ${comparison!.reference}`)]);
+    print(['', c.bold(`against ${labelIn(modes, comparison!.reference)}`)]);
     print(ratioTable(experiment, style));
   }
   if (routed.length === 0 && Object.values(modes).some(({ computed_tokens }) => computed_tokens !== null)) {
@@ -173,7 +173,7 @@ function verdicts(report: BenchReport): { text: string; tone: Tone }[] {
     const { mean, p50 } = comparison!.ttft_ms;
     if (mean.ratio === null) return [];
     const candidate = modes[comparison!.candidate];
-    const name = candidate?.label ?? comparison!.candidate;
+    const [name, other] = [comparison!.candidate, comparison!.reference].map((key) => labelIn(modes, key));
     if (candidate?.mode === 'bidirectional' && candidate.pulled_tokens === 0)
       return [
         {
@@ -184,15 +184,14 @@ function verdicts(report: BenchReport): { text: string; tone: Tone }[] {
     const outcome = outcomeOf({ ratio: mean.ratio, low: mean.low, high: mean.high });
     const pulls = candidate?.mode === 'bidirectional' && comparison!.reference === 'unidirectional';
     const text =
-      `${title}: ${name} has a mean TTFT of ${formatMs(mean.candidate)} ms against ${formatMs(mean.reference)} ms of ${comparison!.reference}: ` +
+      `${title}: ${name} has a mean TTFT of ${formatMs(mean.candidate)} ms against ${formatMs(mean.reference)} ms of ${other}: ` +
       `${ratio(mean.ratio)}, p50 ${ratio(p50.ratio)}; ${howSure(outcome, mean, pulls)}.`;
     return [{ text, tone: TONE_OF[outcome] }];
   });
-  const wrong = compared.find(({ comparison }) => !comparison!.tokens_identical)?.comparison
-    ?.first_difference;
+  const wrong = compared.find(({ comparison }) => !comparison!.tokens_identical);
   if (wrong) {
-    const { mode, round, conversation_id, turn, token_index } = wrong;
-    const text = `THE MODES DISAGREE: ${mode}, round ${round}, conversation ${conversation_id}, turn ${turn}, output token ${token_index + 1} differs.`;
+    const { mode, round, conversation_id, turn, token_index } = wrong.comparison!.first_difference!;
+    const text = `THE MODES DISAGREE: ${labelIn(wrong.modes, mode)}, round ${round}, conversation ${conversation_id}, turn ${turn}, output token ${token_index + 1} differs.`;
     lines.push({ text, tone: 'bad' });
   } else if (compared.length > 0) {
     // Of a trace tokens are given: what is compared is digests of logits.

@@ -3,7 +3,7 @@ import { PATH_MEANINGS } from '../../config/paths.ts';
 import type { BenchMode } from '../../measure/bench-mode-schema.ts';
 import { compared } from '../../measure/bench-paths.ts';
 import type { Interval } from '../../measure/bench-paths-schema.ts';
-import type { Experiment, Ratio } from '../../measure/bench-report.ts';
+import { type Experiment, labelIn, type Ratio } from '../../measure/bench-report.ts';
 import { outcomeOf, TIE } from '../../measure/outcome.ts';
 import { TONE_OF, type Tone } from '../../report/document.ts';
 import { formatInterval, formatMb, formatMs, plural } from '../format.ts';
@@ -127,7 +127,7 @@ export function lengthTable({ by_length = [], modes }: Experiment, style: TableS
     ),
   ];
   const rows = Object.keys(by_length[0]!.ways).map((key) => [
-    modes[key]?.label ?? key,
+    labelIn(modes, key),
     ...by_length.flatMap(({ ways, best, ahead_of, sure }) => {
       const { ttft_ms, times_faster } = ways[key]!;
       const marked = key === best || (!sure && key === ahead_of?.way);
@@ -143,7 +143,7 @@ const TELLING_REQUESTS = 20;
 /** What each way lost against the best at each request. */
 export function regretLine({ regret = {}, modes, by_length = [] }: Experiment): string | null {
   const parts = Object.entries(regret).map(
-    ([key, { share }]) => `${modes[key]?.label ?? key} ${(100 * share).toFixed(0)}%`,
+    ([key, { share }]) => `${labelIn(modes, key)} ${(100 * share).toFixed(0)}%`,
   );
   if (parts.length < 2) return null;
   const asked = by_length.reduce((sum, { requests }) => sum + requests, 0);
@@ -156,7 +156,7 @@ export function regretLine({ regret = {}, modes, by_length = [] }: Experiment): 
 /** Which way wins at which length and by how much, in one sentence; then each way that loses against the first. */
 export function wayVerdicts(experiment: Experiment): { text: string; tone: Tone }[] {
   const { title, modes, comparisons, by_length = [] } = experiment;
-  const name = (key: string): string => modes[key]?.label ?? key;
+  const name = (key: string): string => labelIn(modes, key);
   const lengths = by_length.flatMap(({ from_tokens, to_tokens, best, ahead_of, sure }) => {
     if (!ahead_of) return [];
     const by = ahead_of.times_faster;

@@ -1,6 +1,6 @@
 /** Policies side by side: how fast, what it took, and what of that is sure. Lines of at most 80 columns. */
 import type { BenchMode } from '../../measure/bench-mode-schema.ts';
-import type { Experiment } from '../../measure/bench-report.ts';
+import { type Experiment, labelIn } from '../../measure/bench-report.ts';
 import { outcomeOf, TIE } from '../../measure/outcome.ts';
 import { formatMs } from '../format.ts';
 import { left, packed, renderTable, right, type TableStyle } from '../table.ts';
@@ -145,7 +145,7 @@ export function routingVerdicts({
       const { low, high } = mean;
       if (mean.ratio === null) return [];
       const outcome = outcomeOf({ ratio: mean.ratio, low, high });
-      const [name, other] = [modes[key]?.label ?? key, modes[reference]?.label ?? reference];
+      const [name, other] = [labelIn(modes, key), labelIn(modes, reference)];
       const range = low === null || high === null ? '' : `, between ${low.toFixed(2)} and ${high.toFixed(2)}`;
       const told = low === null ? 'too few requests to tell' : TIE;
       const said = {

@@ -1,6 +1,6 @@
 /** A benchmark's tables, lines of at most 80 columns. */
 import { BENCH_METRICS, type BenchMode, type Described } from '../../measure/bench-mode-schema.ts';
-import type { Experiment, Ratio } from '../../measure/bench-report.ts';
+import { type Experiment, labelIn, type Ratio } from '../../measure/bench-report.ts';
 import { ENOUGH_FOR_P99 } from '../../measure/statistics.ts';
 import { formatInterval, formatMs, plural } from '../format.ts';
 import { type Column, left, packed, renderTable, type TableStyle, under } from '../table.ts';
@@ -36,7 +36,7 @@ export function ratioTable({ comparisons, modes }: Experiment, style: TableStyle
     { head: 'TPOT' },
   ];
   const rows = Object.entries(comparisons).map(([key, pair]) => [
-    shortLabel(modes[key]?.label ?? key),
+    shortLabel(labelIn(modes, key)),
     ...(['mean', 'p50', 'p90'] as const).map((name) => interval(pair.ttft_ms[name])),
     ratio(pair.tpot_ms.mean.ratio),
   ]);
