@@ -1,7 +1,7 @@
 /** A run's tables: each turn of a mode, and the modes side by side. Lines of at most 80 columns. */
 import type { RunReport, TurnReport } from '../measure/report.ts';
 import { hasStore } from '../report/verdict.ts';
-import { formatCount, formatGbps, formatMb, formatMs } from './format.ts';
+import { formatGbps, formatMb, formatMs, plural } from './format.ts';
 import { type Column, left, packed, type Row, renderTable, right, type TableStyle } from './table.ts';
 
 /** Longer runs are cut: the report has them all. */
@@ -67,7 +67,7 @@ export function turnTable(run: RunReport, style: TableStyle): string[] {
     return [row, ...remarks];
   });
   const left = run.turns.length - shown.length;
-  if (left > 0) rows.push({ remark: `${formatCount(left)} more turns: --json has them` });
+  if (left > 0) rows.push({ remark: `${plural(left, 'more turn')}: --json has them` });
   return renderTable(columns, rows, style);
 }
 

@@ -1,32 +1,35 @@
-/** Numbers as people read them: a few figures, a unit where the sentence does not carry it. */
+/**
+ * Numbers as people read them: a few figures, a unit where the sentence does not carry it. How many decimals, and which unit,
+ * is chosen by the number as it is shown: 9.996 is 10.0, as 10 is.
+ */
 
 /** Milliseconds with three figures or so, no unit. */
 export function formatMs(ms: number | null): string {
   if (ms === null) return '-';
-  if (ms < 10) return ms.toFixed(2);
-  return ms < 100 ? ms.toFixed(1) : ms.toFixed(0);
+  if (ms < 9.995) return ms.toFixed(2);
+  return ms < 99.95 ? ms.toFixed(1) : ms.toFixed(0);
 }
 
 /** Milliseconds more or less, with the sign. */
 export const formatChangeMs = (ms: number): string => `${ms >= 0 ? '+' : '−'}${formatMs(Math.abs(ms))}`;
 
 /** Seconds, with the unit. */
-export const formatSeconds = (ms: number): string => `${(ms / 1000).toFixed(ms < 10_000 ? 2 : 1)} s`;
+export const formatSeconds = (ms: number): string => `${(ms / 1000).toFixed(ms < 9995 ? 2 : 1)} s`;
 
 /** Megabytes (10^6 bytes), no unit; '-' for none. */
 export function formatMb(bytes: number): string {
   if (bytes === 0) return '-';
   const mb = bytes / 1e6;
-  if (mb < 1) return mb.toFixed(3);
-  return mb < 100 ? mb.toFixed(2) : mb.toFixed(0);
+  if (mb < 0.9995) return mb.toFixed(3);
+  return mb < 99.995 ? mb.toFixed(2) : mb.toFixed(0);
 }
 
 /** Gigabytes a second, no unit. */
 export function formatGbps(gbps: number | null): string {
   if (gbps === null) return '-';
   if (gbps < 0.001) return '<.001';
-  if (gbps < 1) return gbps.toFixed(3);
-  return gbps < 100 ? gbps.toFixed(2) : gbps.toFixed(0);
+  if (gbps < 0.9995) return gbps.toFixed(3);
+  return gbps < 99.995 ? gbps.toFixed(2) : gbps.toFixed(0);
 }
 
 /** Bytes with a binary unit. */
@@ -34,7 +37,7 @@ export function formatBytes(bytes: number): string {
   const units = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB'];
   let value = bytes;
   let unit = 0;
-  while (value >= 1024 && unit < units.length - 1) {
+  while (value >= 1023.95 && unit < units.length - 1) {
     value /= 1024;
     unit++;
   }
@@ -62,13 +65,20 @@ export const formatCount = (n: number): string => String(n).replace(/\B(?=(\d{3}
 
 /** Three figures, and no power of ten: 0.0123, 52.1, 1,250. */
 export const formatFigures = (value: number): string =>
-  value >= 999.5 ? formatCount(Math.round(value)) : value.toPrecision(3);
+  value >= 999.5
+    ? formatCount(Math.round(value))
+    : value >= 1e-6 || value <= 0
+      ? value.toPrecision(3)
+      : small(value);
+
+/** Three figures after all the zeros: from there on toPrecision() writes powers of ten. */
+const small = (value: number): string => value.toFixed(Math.min(100, 2 - Math.floor(Math.log10(value))));
 
 /** `1 turn`, `2 turns`. */
 export const plural = (n: number, noun: string): string => `${formatCount(n)} ${noun}${n === 1 ? '' : 's'}`;
 
 /** 1,769,472 as '1.8 M'. */
 export function formatParameters(n: number): string {
-  if (n >= 1e9) return `${(n / 1e9).toFixed(2)} B`;
-  return n >= 1e6 ? `${(n / 1e6).toFixed(1)} M` : `${(n / 1e3).toFixed(0)} k`;
+  if (n >= 999.95e6) return `${(n / 1e9).toFixed(2)} B`;
+  return n >= 999_500 ? `${(n / 1e6).toFixed(1)} M` : `${(n / 1e3).toFixed(0)} k`;
 }

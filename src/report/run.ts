@@ -267,7 +267,7 @@ function turnsSection({ runs }: Report): Section {
             : []),
         ]),
       ...(turns.length > MOST_ROWS
-        ? { note: `${formatCount(turns.length - MOST_ROWS)} more turns are in the JSON report.` }
+        ? { note: `In the JSON report: ${plural(turns.length - MOST_ROWS, 'more turn')}.` }
         : {}),
     })),
   };

@@ -330,6 +330,7 @@ describe('kvferry bench', () => {
     // No preset is as if it were left out: the usual one is in force.
     [['--config', 'null.json'], /'numClients' in null.json is null: wanted .* leave it out for 2$/m],
     [['gen.json', '--num-clients', '5'], /gen.json has 4 conversations and --num-clients is 5/],
+    [['one.json', '--num-clients', '2'], /one.json has 1 conversation and --num-clients is 2/],
     [['gen.json', '--max-active-conversations', '9'], /--max-active-conversations is 9, but gen.json has 4/],
     [['gen.json', '--limit-min-tokens', '5'], /give both, or neither/],
     [['gen.json', '--warmup-percentages', '100%'], /percentages below 100/],
@@ -352,6 +353,7 @@ describe('kvferry bench', () => {
   ])('%j is refused before anything starts', async (options, message) => {
     const more = {
       'list.json': JSON.stringify([{ role: 'user', content: 'hi' }]),
+      'one.json': JSON.stringify({ ...spec, num_conversations: 1 }),
       'short.json': JSON.stringify({ ...spec, text_files: ['/book.txt'] }),
       'null.json': JSON.stringify({ preset: null, numClients: null }),
       '/book.txt': 'too short a text',

@@ -64,6 +64,13 @@ describe('kvferry run', () => {
     expect(widest(text.out())).toBeLessThanOrEqual(80);
   });
 
+  test('one turn more than a table shows is one', async () => {
+    const world = fakeWorld();
+    const sizes = ['--system-tokens', '16', '--user-tokens', '8', '--output-tokens', '4', '--turns', '41'];
+    expect(await main(['run', '--model', 'nano', ...sizes], world.deps)).toBe(0);
+    expect(world.out()).toContain('      1 more turn: --json has them');
+  });
+
   test('prompt = hit + pulled + computed in every row', async () => {
     const world = fakeWorld();
     await main(short, world.deps);

@@ -150,6 +150,12 @@ describe('kvferry simulate', () => {
     expect(world.out()).not.toContain('least and most');
   });
 
+  it('one conversation under way is one', async () => {
+    const argv = 'w.json --mode unidirectional --max-active-conversations 1';
+    const { world } = await simulate(argv, { 'w.json': small });
+    expect(world.out().replaceAll('\n', ' ')).toContain('1 client, 1 conversation active');
+  });
+
   it('shows P and D, however many there are of them', async () => {
     const { world } = await simulate(
       'w.json --prefill 12 --decode 12 --mode bidirectional --num-clients 6 --json out.json --html page.html',

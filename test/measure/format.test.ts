@@ -1,8 +1,20 @@
 import { expect, it } from 'vitest';
-import { formatFigures, formatInterval } from '../../src/measure/format.ts';
+import {
+  formatBytes,
+  formatFigures,
+  formatGbps,
+  formatInterval,
+  formatMb,
+  formatMs,
+  formatParameters,
+  formatSeconds,
+} from '../../src/measure/format.ts';
 
-it('three figures without a power of ten, however large', () => {
-  expect([0.0123, 1.2, 52.14, 999.4, 999.7, 51_400].map(formatFigures)).toEqual([
+it('three figures without a power of ten, however large or small', () => {
+  expect([0, 2.56e-9, 9.999e-7, 0.0123, 1.2, 52.14, 999.4, 999.7, 51_400].map(formatFigures)).toEqual([
+    '0.00',
+    '0.00000000256',
+    '0.000001000',
     '0.0123',
     '1.20',
     '52.1',
@@ -19,4 +31,28 @@ it('a value with its interval, and alone where it has none', () => {
     '4.10x [3.90, 4.30]',
   );
   expect(formatInterval({ value: 4.1, low: null, high: 4.3 }, show)).toBe('4.10');
+});
+
+it('what is rounded up to the next step has its decimals and its unit', () => {
+  expect([9.994, 9.996, 10, 99.94, 99.96, 100].map(formatMs)).toEqual([
+    ...['9.99', '10.0', '10.0'],
+    ...['99.9', '100', '100'],
+  ]);
+  expect([9994, 9996, 10_000].map(formatSeconds)).toEqual(['9.99 s', '10.0 s', '10.0 s']);
+  expect([999_400, 999_600, 1e6, 99.996e6, 1e8].map(formatMb)).toEqual([
+    '0.999',
+    '1.00',
+    '1.00',
+    '100',
+    '100',
+  ]);
+  expect([0.9994, 0.9996, 1, 99.996].map(formatGbps)).toEqual(['0.999', '1.00', '1.00', '100']);
+  expect([1023, 1024, 2 ** 20 - 60, 2 ** 20 - 1, 2 ** 20, 1536].map(formatBytes)).toEqual([
+    ...['1023 bytes', '1 KiB', '1023.9 KiB'],
+    ...['1.0 MiB', '1 MiB', '1.5 KiB'],
+  ]);
+  expect([999_400, 999_600, 1e6, 999_960_000, 1e9].map(formatParameters)).toEqual([
+    ...['999 k', '1.0 M', '1.0 M'],
+    ...['1.00 B', '1.00 B'],
+  ]);
 });

@@ -5,6 +5,7 @@ import { routingChoices } from '../../config/routing.ts';
 import { optionName, type RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import { scaledThreshold } from '../../lab/multiturn/experiments.ts';
+import { plural } from '../../measure/format.ts';
 import { PR32553_CLIENTS } from '../../workload/pr32553.ts';
 import type { BenchConversation } from '../../workload/types.ts';
 
@@ -166,7 +167,7 @@ export function checkCounts(
   const count = conversations.length;
   if (count < config.numClients)
     throw new ConfigError(
-      `${source} has ${count} conversations and --num-clients is ${config.numClients}: a client needs one at least`,
+      `${source} has ${plural(count, 'conversation')} and --num-clients is ${config.numClients}: a client needs one at least`,
     );
   if (config.maxActiveConversations !== null && config.maxActiveConversations > count)
     throw new ConfigError(

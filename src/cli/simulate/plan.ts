@@ -170,7 +170,8 @@ function loadOf(config: RunConfig, { conversations }: Workload): Load {
 function askedBy({ arrivalRate, arrivals, numClients, maxActiveConversations }: RunConfig): string {
   if (arrivalRate !== null)
     return `${arrivals === null ? 'each once' : plural(arrivals, 'conversation')}, ${arrivalRate} a second, exponential gaps`;
-  const active = maxActiveConversations === null ? '' : `, ${maxActiveConversations} conversations active`;
+  const active =
+    maxActiveConversations === null ? '' : `, ${plural(maxActiveConversations, 'conversation')} active`;
   return `${plural(numClients, 'client')}${active}`;
 }
 

@@ -7,7 +7,7 @@ import type { MeasuredCosts } from '../../simulate/costs/fit-measured.ts';
 import type { SimulatedArmPlan, SimulationWorld } from '../../simulate/run.ts';
 import { type ComparedFigure, ranking, type ValidatedArm, validate } from '../../simulate/validate.ts';
 import type { CommandContext, Output } from '../deps.ts';
-import { formatCount, formatError, formatMs, formatPercent } from '../format.ts';
+import { formatCount, formatError, formatMs, formatPercent, plural } from '../format.ts';
 import { createProgress } from '../progress.ts';
 import { left, printer, renderTable, right, type TableStyle } from '../table.ts';
 
@@ -135,14 +135,14 @@ export function printValidation(
   const { print, say, c, style } = printer(out, color);
   for (const arm of arms) {
     print(['']);
-    say(`${arm.label}: ${arm.requests} requests, ${arm.runs} real runs`, c.bold);
+    say(`${arm.label}: ${plural(arm.requests, 'request')}, ${plural(arm.runs, 'real run')}`, c.bold);
     print(table(arm.figures, style));
     const { mape, r } = arm.perRequest;
     say(
       `TTFT request by request: ${formatPercent(mape)} off on average${r === null ? '' : `, r ${r.toFixed(2)}`}.`,
     );
     for (const sentence of ofDecisions(arm)) say(sentence);
-    if (arm.failed > 0) say(`${arm.failed} requests failed.`, c.red);
+    if (arm.failed > 0) say(`${plural(arm.failed, 'request')} failed.`, c.red);
   }
   print(['']);
   if (pairs > 0)

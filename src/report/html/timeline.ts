@@ -1,5 +1,5 @@
 /** What happened when, a lane for each place. */
-import { formatMs } from '../../measure/format.ts';
+import { formatMs, plural } from '../../measure/format.ts';
 import type { TimelinePiece } from '../document.ts';
 import { html, type Markup } from './markup.ts';
 import {
@@ -17,7 +17,7 @@ import {
 const BAR = 14;
 
 export function timeline(piece: TimelinePiece): Markup {
-  const summary = piece.lanes.map(({ name, bars }) => `${name}: ${bars.length} spans`).join('; ');
+  const summary = piece.lanes.map(({ name, bars }) => `${name}: ${plural(bars.length, 'span')}`).join('; ');
   return chart(piece.title, `${formatMs(piece.endMs)} ms. ${summary}`, (canvas) => draw(piece, canvas));
 }
 
