@@ -7,7 +7,7 @@ import { uniformInt } from 'pure-rand/distribution/uniformInt';
 import type { RandomGenerator } from 'pure-rand/types/RandomGenerator';
 import type { PullPolicyName } from '../config/kv-transfer.ts';
 import { FULL_GROUP, handedOverBlocks, keptBy } from '../engine/kv-cache-spec.ts';
-import { ConfigError, InternalError } from '../errors.ts';
+import { ConfigError, InternalError, RequestError } from '../errors.ts';
 import type { Cluster, ClusterOptions } from '../fleet/types.ts';
 import type { TurnResult } from '../router/turn-types.ts';
 import { seededGenerator } from '../seeded.ts';
@@ -165,8 +165,9 @@ async function measurePoint(
     for (let round = -WARM_UPS; round < plan.rounds; round++) {
       // Who goes first changes from round to round.
       for (const way of round % 2 === 0 ? ways : ways.toReversed()) {
-        const sample = sampleOf(await turn.serve(WAYS[way]));
-        checkSample(way, sample, contextTokens);
+        const result = await turn.serve(WAYS[way]);
+        checkPulled(way, result, contextTokens);
+        const sample = sampleOf(result);
         if (round >= 0) samples[way].push(sample);
         step();
       }
@@ -228,7 +229,9 @@ export async function firstToken(
 ): Promise<TurnResult> {
   signal?.throwIfAborted();
   const sampling = { maxTokens: 1, ignoreEos: true };
-  const request = { conversationId, promptTokenIds, sampling, ...(pull ? { pull } : {}) };
+  // Some policies let D prefill what is short: then nothing would be pulled, or handed over.
+  const routing = 'round-robin';
+  const request = { conversationId, promptTokenIds, sampling, routing, ...(pull ? { pull } : {}) };
   for await (const { final } of cluster.generate(signal ? { ...request, signal } : request)) {
     if (final) return final;
   }
@@ -248,8 +251,15 @@ function sampleOf({ ttftMs, prompt, transfer }: TurnResult): SweepSample {
   };
 }
 
-function checkSample(way: SweepWay, { pulledTokens }: SweepSample, contextTokens: number): void {
+const NOT_OFFERED =
+  'nothing was offered to P (KV is not offered in the last 5 s that D keeps it: give a --ttl above that)';
+
+/** Throws RequestError: what keeps a turn from being pulled is how the cluster was set. */
+function checkPulled(way: SweepWay, { prompt }: TurnResult, contextTokens: number): void {
+  const { pulledTokens, noPull } = prompt;
   const wanted = way === 'pull' ? contextTokens : 0;
   if (pulledTokens === wanted) return;
-  throw new InternalError(`a turn was to pull ${wanted} tokens and pulled ${pulledTokens}`);
+  throw new RequestError(
+    `a turn was to pull ${wanted} tokens, to measure that, and pulled ${pulledTokens}: ${noPull?.reason ?? NOT_OFFERED}`,
+  );
 }

@@ -70,3 +70,15 @@ it('where each step saves one block, so that all saves are of a size, a save cos
     expect(save.ms_per_byte).toBeGreaterThan(0);
   });
 });
+
+it('what pulling costs is measured whoever routes, and a time to be held that is too short is told', async () => {
+  await withCluster({}, async (cluster) => {
+    const options = { version: '0', date: 'now', quick: true, rounds: 1 };
+    // Sends what is short to D alone.
+    await cluster.configure({ routing: { name: 'llm-d', parameters: {} } });
+    expect((await calibrate(cluster, options)).fit.samples).toBe(2 * 3);
+    expect(cluster.settings.routing!.name).toBe('llm-d');
+    await cluster.configure({ decoderTtlMs: 5000 });
+    await expect(calibrate(cluster, options)).rejects.toThrow(/pulled 0: nothing was offered to P .* --ttl/);
+  });
+});
