@@ -42,8 +42,7 @@ export async function calibrate(cluster: Cluster, options: CalibrationOptions): 
     seed: options.seed ?? 0,
     ...(options.signal && { signal: options.signal }),
   };
-  const measured = store && stored.contexts.length >= LEAST_CONTEXTS;
-  const storeCosts = measured ? { store: await measureStoreCosts(cluster, stored) } : {};
+  const storeCosts = store ? await measureStoreCosts(cluster, stored) : null;
   const { pull, prefill: prefillCosts, ttft, transfer, samples } = fitCosts(series);
   const here = situationOf(cluster);
   const costs = {
@@ -63,7 +62,7 @@ export async function calibrate(cluster: Cluster, options: CalibrationOptions): 
     link: link && { name: link.name, bytes_per_second: link.bytesPerSecond, latency_ms: link.latencyMs },
     layout: cluster.settings.layout,
     ...costs,
-    ...storeCosts,
+    ...(storeCosts && { store: storeCosts }),
     fit: {
       samples,
       rounds: plan.rounds,

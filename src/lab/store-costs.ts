@@ -14,7 +14,7 @@ export type StoreCosts = NonNullable<CostProfile['store']>;
 
 export interface StoreCostOptions {
   rounds: number;
-  /** Tokens of the prompts, two lengths at least. */
+  /** Tokens of the prompts. */
   contexts: readonly number[];
   seed: number;
   signal?: AbortSignal;
@@ -23,10 +23,21 @@ export interface StoreCostOptions {
 /** Bytes and milliseconds. */
 type Sample = readonly [bytes: number, ms: number];
 
-/** Leaves mode and connectors as they were, and the caches empty. Needs a cluster with a store. */
-export async function measureStoreCosts(cluster: Cluster, options: StoreCostOptions): Promise<StoreCosts> {
+/** Prompts of two lengths at least: of one nothing tells what a byte takes. */
+const LEAST_PROMPTS = 2;
+
+/**
+ * Leaves mode and connectors as they were, and the caches empty. Needs a cluster with a store; null: it has not the room for
+ * those prompts.
+ */
+export async function measureStoreCosts(
+  cluster: Cluster,
+  options: StoreCostOptions,
+): Promise<StoreCosts | null> {
   const { mode, prefill, connector, store } = cluster.settings;
-  const { blockBytes } = (await cluster.storeStats())!;
+  const { blockBytes, slots } = (await cluster.storeStats())!;
+  const contexts = keptTogether(options.contexts, slots, cluster.settings);
+  if (contexts.length < LEAST_PROMPTS) return null;
   const samples = { load: [] as Sample[], save: [] as Sample[], raise: [] as Sample[] };
   const stop = cluster.onSpan(({ name, startMs, endMs, args }) => {
     if (name === 'save') samples.save.push([Number(args.blocks) * blockBytes, endMs - startMs]);
@@ -39,7 +50,7 @@ export async function measureStoreCosts(cluster: Cluster, options: StoreCostOpti
   const ids = drawTokens(cluster, seededGenerator(options.seed));
   try {
     await empty();
-    const prompts = options.contexts.map((tokens) => ids(tokens));
+    const prompts = contexts.map((tokens) => ids(tokens));
     // Saved the first time; the first load warms up.
     for (let round = -2; round < options.rounds; round++) {
       for (const prompt of prompts) {
@@ -65,6 +76,21 @@ export async function measureStoreCosts(cluster: Cluster, options: StoreCostOpti
       `the store was measured, and ${samples.load.length} loads and ${samples.save.length} saves came`,
     );
   return { load, save, folder_read: fitted(samples.raise) };
+}
+
+/** The shortest, as many as the store has room for at a time. */
+function keptTogether(
+  contexts: readonly number[],
+  slots: number,
+  { blockSize, kvCacheGroups }: Cluster['settings'],
+): number[] {
+  let taken = 0;
+  return [...contexts]
+    .sort((a, b) => a - b)
+    .filter((tokens) => {
+      taken += (kvCacheGroups?.length ?? 1) * Math.ceil(tokens / blockSize);
+      return taken <= slots;
+    });
 }
 
 /** Of repeats the median: one that a busy machine held up is not what a tier costs. */

@@ -44,13 +44,15 @@ it('calibrates a running cluster, decides by the profile, and learns from what i
 });
 
 it.each([
-  [10, true],
-  [6, false],
+  [10, 64, true],
+  [6, 64, false],
+  [10, 4, false],
 ])(
-  'with pools of %d blocks what a store costs is measured with whole blocks, or not at all',
-  async (numBlocks, measured) => {
+  'with pools of %d blocks and a store of %d its cost is measured with whole blocks, or not at all',
+  async (numBlocks, slots, measured) => {
     const pool = { numBlocks, enablePrefixCaching: false };
-    const store = { bytes: 2 ** 22, eviction: 's3fifo', remote: false } as const;
+    // nano has 256 bytes of KV a token.
+    const store = { bytes: slots * 16 * 256, eviction: 's3fifo', remote: false } as const;
     await withCluster({ store, prefill: pool, decode: pool }, async (cluster) => {
       const profile = await calibrate(cluster, { version: '0', date: 'now', quick: true, rounds: 1 });
       expect(profile.fit.samples).toBe(2 * 2);

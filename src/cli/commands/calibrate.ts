@@ -107,6 +107,10 @@ async function calibrateCommand(
       () =>
         `No profile: ${measured} of ${plural(turns, 'turn')} were measured, and costs are fitted to all of them. Nothing is written. Fewer --rounds take less time.`,
     );
+    if (cluster.settings.store && !profile.store)
+      progress.line(
+        'not measured what the store costs: it, or the pools, have no room for two prompts of whole blocks',
+      );
     // Before what takes longer: what was measured is kept whatever comes.
     if (file !== undefined) await deps.writeTextFile(file, `${JSON.stringify(profile, null, 2)}\n`);
     const check = config.check
