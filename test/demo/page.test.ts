@@ -288,4 +288,16 @@ describe('a host that sets no headers', () => {
     await untilReady(page);
     expect((await readState(page)).alive).toEqual({ prefill: true, decode: true });
   });
+
+  test('where isolation could not be had, as without a network, it is tried again when the page is loaded again', async () => {
+    const { page } = await openPage(browser(), 'about:blank');
+    await page.addInitScript(`if (!sessionStorage.getItem('refused')) {
+      sessionStorage.setItem('refused', 'once');
+      navigator.serviceWorker.register = () => Promise.reject(new TypeError('Failed to fetch'));
+    }`);
+    await page.goto(`${plain().url}#model=nano&turns=0`);
+    await until(page, "state.status.value.phase === 'recorded'");
+    await page.reload();
+    await page.waitForFunction('globalThis.crossOriginIsolated && globalThis.kvferry');
+  });
 });

@@ -14,9 +14,10 @@ export async function reloadIsolated(): Promise<boolean> {
     // Once only: a browser that refuses must not load this page for ever.
     if (!globalThis.isSecureContext || !navigator.serviceWorker || sessionStorage.getItem(TRIED))
       return false;
-    sessionStorage.setItem(TRIED, 'yes');
     await navigator.serviceWorker.register('./isolation.js');
     await navigator.serviceWorker.ready;
+    // What could not be had before, as without a network, is asked for again when the page is loaded again.
+    sessionStorage.setItem(TRIED, 'yes');
     location.reload();
     return true;
   } catch {
