@@ -101,6 +101,26 @@ describe('a recording', () => {
       `old.json is no recording of this version of kvferry: ✖ found version 1, wanted ${RECORDING_VERSION}`,
     );
   });
+
+  it("of more blocks than a page can show is refused, an engine's and a store's", () => {
+    const engine = { kind: 'blocks', atMs: 0, engineId: 'prefill-0', changed: [] };
+    const store = { kind: 'store_blocks', atMs: 0, tier: 'folder', changed: [] };
+    const read = (event: object) => () =>
+      parseRecording(
+        JSON.stringify({
+          ...{ kvferryRecording: RECORDING_VERSION, madeWith: 'x', title: 'x', events: [event] },
+        }),
+        'large.json',
+      );
+    expect(read({ ...engine, numBlocks: 16_384 })().events).toHaveLength(1);
+    expect(read({ ...engine, numBlocks: 1e9 })).toThrow(
+      'large.json is of 1000000000 blocks in prefill-0, and the page shows up to 16384',
+    );
+    expect(read({ ...store, numBlocks: 262_144 })().events).toHaveLength(1);
+    expect(read({ ...store, numBlocks: 1e9 })).toThrow(
+      'blocks in the store, and the page shows up to 262144',
+    );
+  });
 });
 
 describe('a store', () => {
