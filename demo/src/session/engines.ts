@@ -1,6 +1,7 @@
 /** The engines behind the page: started, changed, killed and rebuilt as the settings say. Knows no chat and no view. */
 import type { CostProfile } from '../../../src/config/cost-profile.ts';
 import { parseRunConfig } from '../../../src/config/run.ts';
+import { ModelError } from '../../../src/errors.ts';
 import type { EngineCluster } from '../../../src/fleet/cluster.ts';
 import type { PolicyChange } from '../../../src/fleet/types.ts';
 import { pathChoice } from '../../../src/lab/multiturn/paths.ts';
@@ -64,6 +65,9 @@ export class Engines {
           `Building ${settings.prefill + settings.decode} engines with ${settings.model}, each on a WebGPU device of its own.${slow}`,
           null,
         ),
+    }).catch((error: unknown) => {
+      if (error instanceof ModelError) this.shelf.forget(settings.model);
+      throw error;
     });
     const { prefill, decode } = cluster.settings;
     this.#largest = { prefill: prefill.numBlocks, decode: decode.numBlocks };

@@ -28,6 +28,12 @@ export class ModelShelf {
     return blobSource(name, files);
   }
 
+  /** What was fetched is no model, or was cut: it is fetched again when it is asked for next. */
+  forget(name: string): void {
+    // What was dropped cannot be had again.
+    if (name === SHIPPED || /^https?:/.test(name)) this.files.delete(name);
+  }
+
   /** Why it cannot be had, and what can; null: it can. */
   refusalOf(name: string): string | null {
     if (isPreset(name) || name === SHIPPED || this.files.has(name) || /^https?:/.test(name)) return null;

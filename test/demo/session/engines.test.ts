@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { Engines } from '../../../demo/src/session/engines.ts';
 import { defaultSettings } from '../../../demo/src/session/settings.ts';
+import { ModelError } from '../../../src/errors.ts';
 
 const cluster = vi.hoisted(() => ({
   closed: 0,
@@ -10,11 +11,15 @@ const cluster = vi.hoisted(() => ({
   /** Lets those that are being added serve; null: none are. */
   join: null as ((error?: Error) => void) | null,
   configured: [] as number[],
+  /** Why none can be built. */
+  broken: null as Error | null,
 }));
 
 vi.mock('../../../demo/src/session/start-cluster.ts', () => ({
   startCluster: async () => ({
-    settings: { prefill: { numBlocks: 128 }, decode: { numBlocks: 128 } },
+    settings: cluster.broken
+      ? await Promise.reject(cluster.broken)
+      : { prefill: { numBlocks: 128 }, decode: { numBlocks: 128 } },
     engines: cluster.engines,
     configure: async () => {
       if (cluster.refuses) throw new Error('the pool is too small to measure in');
@@ -73,6 +78,26 @@ const joined = async (): Promise<void> => {
   await expect.poll(() => cluster.join).not.toBeNull();
   cluster.join!();
 };
+
+it('a model that was cut on its way is fetched again, one that only cannot be run is not', async () => {
+  const asked: string[] = [];
+  vi.stubGlobal('fetch', async (url: string) => {
+    asked.push(url);
+    return new Response('{}', { status: url.endsWith('.index.json') ? 404 : 200 });
+  });
+  const engines = quiet();
+  const start = () => engines.start({ ...defaultSettings, model: 'https://host/model' });
+  const fetched = async (why: Error | null): Promise<number> => {
+    cluster.broken = why;
+    asked.length = 0;
+    await start().catch(() => {});
+    return asked.filter((url) => url.endsWith('config.json')).length;
+  };
+  cluster.refuses = false;
+  expect(await fetched(new ModelError('model.safetensors is truncated'))).toBeGreaterThan(0);
+  expect(await fetched(new Error('no device'))).toBeGreaterThan(0);
+  expect(await fetched(null)).toBe(0);
+});
 
 it('of a start that fails once they are built nothing is left running', async () => {
   vi.useFakeTimers();
