@@ -1,0 +1,80 @@
+/** Who reads the page in other sizes, spacings and colours than its own: nothing is cut off, and what a colour tells is seen. */
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import type { Page } from 'playwright-core';
+import { expect, onTestFinished, test } from 'vitest';
+import { whileTesting } from '../while-testing.ts';
+import { launchBrowser } from './browser.ts';
+import { openPage, servePage, until } from './page.ts';
+
+const served = whileTesting(servePage);
+const browser = whileTesting(() => launchBrowser({ webgpu: false }));
+
+/** At the end of the recorded run of that lesson, or of the one that comes with the page. */
+async function openAtEnd(hash: string, width: number): Promise<Page> {
+  const { page } = await openPage(browser(), `${served().url}${hash}`, { width, height: 844 });
+  onTestFinished(() => page.close());
+  await until(page, "state.status.value.phase === 'recorded'");
+  await page.evaluate('kvferry.actions.pauseTime(), kvferry.actions.seek(1e9)');
+  return page;
+}
+
+const tooWide = (page: Page) => page.evaluate('document.documentElement.scrollWidth - innerWidth');
+
+/** WCAG 2.2's 1.4.12. */
+const SPACED = `* { line-height: 1.5 !important; letter-spacing: 0.12em !important; word-spacing: 0.16em !important; }
+  p { margin-bottom: 2em !important; }`;
+
+test("320 pixels wide, as 1,280 are at 400%: nothing lies beside the page, the head's list and tables neither", async () => {
+  const page = await openAtEnd('', 320);
+  await page.locator('.lesson-menu summary').click();
+  await page.getByRole('navigation').getByRole('button').first().waitFor();
+  expect(await tooWide(page)).toBe(0);
+  await page.keyboard.press('Escape');
+  await page.getByText('Blocks as a table').click();
+  await page.locator('.engines .as-table-body').waitFor();
+  expect(await tooWide(page)).toBe(0);
+});
+
+test('a recording of a model with a long address is named within the page', async () => {
+  const page = await openAtEnd('', 390);
+  const file = path.join(import.meta.dirname, '../../demo/recordings/lesson-3.json');
+  const title = `https://huggingface.co/${'organisation'.repeat(8)}/resolve/main, bidirectional, 1 turn`;
+  const recording = { ...JSON.parse(readFileSync(file, 'utf8')), title };
+  await page.getByLabel('Load recording').setInputFiles({
+    name: 'long.json',
+    mimeType: 'application/json',
+    buffer: Buffer.from(JSON.stringify(recording)),
+  });
+  await until(page, "state.replay.value.title.startsWith('https')");
+  await page.locator('.replay-title', { hasText: 'https' }).waitFor();
+  expect(await tooWide(page)).toBe(0);
+});
+
+test('with the widest spacing of text what happened can be read to its end, on the narrowest too', async () => {
+  const page = await openAtEnd('#lesson=12', 320);
+  await page.addStyleTag({ content: SPACED });
+  const cut = await page
+    .locator('.story, .story-detail')
+    .evaluateAll((all) => all.map((one) => one.scrollHeight - one.clientHeight));
+  expect(cut).toEqual([0, 0]);
+});
+
+test("with the visitor's own colours bars and drawings keep theirs, and what is chosen is told apart", async () => {
+  const page = await openAtEnd('', 1280);
+  await page.emulateMedia({ forcedColors: 'active', colorScheme: 'dark' });
+  const colours = (where: string) =>
+    page
+      .locator(where)
+      .evaluateAll((all) => new Set(all.map((one) => getComputedStyle(one).backgroundColor)).size);
+  expect(await colours('.race .stage-bar-part')).toBeGreaterThan(2);
+  expect(await colours('.segments button')).toBe(2);
+  // Dark ink on the ground of light, whatever the visitor's is.
+  await page.getByLabel('Light or dark').selectOption('light');
+  const ground = () =>
+    page
+      .locator('.engines canvas')
+      .first()
+      .evaluate((one) => getComputedStyle(one).backgroundColor);
+  await expect.poll(ground).toBe('rgb(255, 255, 255)');
+});
