@@ -1,11 +1,11 @@
-/** Who reads the page in other sizes, spacings and colours than its own: nothing is cut off, and what a colour tells is seen. */
+/** Who reads the page in other sizes, spacings and colours than its own, or is quicker than its address. Nothing is cut off or lost. */
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import type { Page } from 'playwright-core';
 import { expect, onTestFinished, test } from 'vitest';
 import { whileTesting } from '../while-testing.ts';
 import { launchBrowser } from './browser.ts';
-import { openPage, servePage, until } from './page.ts';
+import { openPage, servePage, settingsOf, simulated, until } from './page.ts';
 
 const served = whileTesting(servePage);
 const browser = whileTesting(() => launchBrowser({ webgpu: false }));
@@ -77,4 +77,33 @@ test("with the visitor's own colours bars and drawings keep theirs, and what is 
       .first()
       .evaluate((one) => getComputedStyle(one).backgroundColor);
   await expect.poll(ground).toBe('rgb(255, 255, 255)');
+});
+
+/** As Safari has it; this Chromium is told to take all. */
+const FEW_CHANGES = `{
+  const made = [];
+  const replace = history.replaceState.bind(history);
+  history.replaceState = (...change) => {
+    made.push(performance.now());
+    if (made.length > 100 && made.at(-1) - made.at(-101) < 10_000)
+      throw new DOMException('more than 100 times per 10 seconds', 'SecurityError');
+    replace(...change);
+  };
+}`;
+
+test('a rate that is dragged on and on is in force and in the address in the end, and no browser refuses a change', async () => {
+  const { page, errors } = await openPage(browser(), 'about:blank');
+  onTestFinished(() => page.close());
+  await page.addInitScript(FEW_CHANGES);
+  await page.goto(`${served().url}#view=fleet`);
+  await simulated(page, 1);
+  await page.getByRole('slider').evaluate((slider: HTMLInputElement) => {
+    for (let i = 0; i < 400; i++) {
+      slider.value = String((i % 100) + 1);
+      slider.dispatchEvent(new InputEvent('input', { bubbles: true }));
+    }
+  });
+  const { rate } = await settingsOf(page);
+  await expect.poll(() => page.evaluate('location.hash')).toContain(`fleet.rate=${rate}`);
+  expect(errors).toEqual([]);
 });

@@ -3,7 +3,7 @@ import { batch, computed, type ReadonlySignal, signal } from '@preact/signals';
 import { messageOf } from '../../../src/errors.ts';
 import type { LiveLook, TurnPath } from '../../../src/simulate/live/look.ts';
 import type { LiveNews, LiveOrder } from '../../../src/simulate/live/protocol.ts';
-import { addressWith } from '../session/address.ts';
+import { changeHash, type HashChange } from '../session/address.ts';
 import { costsHere } from '../session/costs.ts';
 import { fleetShown } from '../session/shown.ts';
 import { whatIsMissing } from '../session/support.ts';
@@ -276,8 +276,11 @@ export class Fleet {
   }
 
   #write(): void {
-    history.replaceState(null, '', addressWith(hashWithFleet(location.hash, this.settings.value)));
+    changeHash(this.#toHash);
   }
+
+  /** Left meanwhile it has nothing in the address. */
+  readonly #toHash: HashChange = (hash) => (this.#watched ? hashWithFleet(hash, this.settings.value) : hash);
 
   #follow(): void {
     // It is about to go, and keeps what it had.

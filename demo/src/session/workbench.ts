@@ -6,7 +6,7 @@ import { messageOf } from '../../../src/errors.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
 import type { SessionEvent } from '../../../src/recording/events.ts';
 import { lessonSettings } from '../lessons/list.ts';
-import { addressWith } from './address.ts';
+import { changeHash, type HashChange } from './address.ts';
 import { Engines } from './engines.ts';
 import { fromHash, toHash } from './hash.ts';
 import { Playback } from './playback.ts';
@@ -85,9 +85,11 @@ export class Workbench {
   /** Shows them, here and in the address; changes no engine. */
   setSettings(settings: Settings): void {
     this.emit({ kind: 'settings', atMs: this.nowMs(), settings: { ...settings } });
-    const asked = this.replays ? this.#besideRecording(settings) : settings;
-    history.replaceState(null, '', addressWith(toHash(asked, location.hash)));
+    changeHash(this.#toHash);
   }
+
+  readonly #toHash: HashChange = (hash) =>
+    toHash(this.replays ? this.#besideRecording(this.settings) : this.settings, hash);
 
   /** Of a recording's settings the address takes what is the onlooker's own, and keeps the rest for the engines. */
   #besideRecording({ lesson, speed, projector }: Settings): Settings {
