@@ -1,7 +1,10 @@
 /** The figures of a report that are worth holding against an earlier one's, whichever kind it is. */
+import { mean } from 'simple-statistics';
+import type { BenchMode } from './bench-mode-schema.ts';
 import type { BenchReport } from './bench-report.ts';
 import type { Report, TurnReport } from './report.ts';
 import type { AnyReport } from './report-kinds.ts';
+import { median } from './statistics.ts';
 import { timedTurns } from './summary.ts';
 import { type SweepReport, seriesName } from './sweep-report.ts';
 import { turnKey } from './turn-key.ts';
@@ -20,6 +23,8 @@ export interface Figure {
   samples: readonly Sample[];
   /** 95%, as the report gives it. */
   interval: readonly [number, number] | null;
+  /** A value with an interval in each round by itself; null where the interval is over rounds already. */
+  byRound: readonly number[] | null;
   /** What it sums or compares, request by request: of others it is another figure. null where it is always of the same. */
   of: readonly string[] | null;
 }
@@ -31,7 +36,7 @@ export interface Sample {
   ms: number;
 }
 
-const bare = { needsSameMachine: false, samples: [], interval: null, of: null } as const;
+const bare = { needsSameMachine: false, samples: [], interval: null, byRound: null, of: null } as const;
 
 const count = (name: string, unit: Figure['unit'], value: number, of: Figure['of']): Figure => ({
   ...bare,
@@ -153,12 +158,31 @@ function benchFigures({ experiments }: BenchReport): Figure[] {
                 value: ratio,
                 better: 'higher',
                 interval,
+                byRound: ratioByRound(modes[comparison.reference]!, modes[comparison.candidate]!, statistic),
                 of: compared,
               },
             ];
           })
         : []),
     ];
+  });
+}
+
+/** Of the requests that both answered in it. */
+function ratioByRound(
+  { samples: reference }: BenchMode,
+  { samples: candidate }: BenchMode,
+  statistic: 'mean' | 'p50',
+): number[] {
+  const value = statistic === 'mean' ? mean : median;
+  return [...new Set(reference.map(({ round }) => round))].flatMap((round) => {
+    const of = (samples: BenchMode['samples']) =>
+      new Map(samples.flatMap((one) => (one.round === round ? [[turnKey(one), one.ttft_ms] as const] : [])));
+    const [before, after] = [of(reference), of(candidate)];
+    const both = [...before.keys()].filter((key) => after.has(key));
+    if (both.length === 0) return [];
+    const [slow, fast] = [before, after].map((times) => value(both.map((key) => times.get(key)!)));
+    return [slow! / fast!];
   });
 }
 

@@ -161,7 +161,9 @@ function moved(now: Figure, then: Figure, sameMachine: boolean): MovedFigure {
   if (ratio === null || interval === null) return { ...figure, movement: 'not judged' };
   const [low, high] = interval;
   if (!sameMachine && now.needsSameMachine) return { ...figure, low, high, movement: 'not judged' };
-  const noise = now.interval ? 0 : Math.max(noiseOf(ours), noiseOf(theirs));
+  const noise = now.interval
+    ? Math.max(...[now, then].map(({ byRound }) => (byRound ? spreadOf(byRound) : 0)))
+    : Math.max(noiseOf(ours), noiseOf(theirs));
   const beyond = Math.abs(Math.log(ratio)) > Math.log1p(noise);
   if (!beyond || outcomeOf({ ratio, low, high }) === 'tie')
     return { ...figure, low, high, movement: 'noise' };
@@ -191,10 +193,11 @@ function meansBy(samples: readonly Sample[], name: 'key' | 'round'): Map<Sample[
 /** A request's time is its mean over the rounds, and the interval is drawn over requests: so is the figure. */
 const meanOf = (samples: readonly Sample[]): number => mean([...meansBy(samples, 'key').values()]);
 
-function noiseOf(samples: readonly Sample[]): number {
-  const means = [...meansBy(samples, 'round').values()];
-  if (means.length < 2) return SINGLE_RUN_NOISE;
-  return (Math.max(...means) - Math.min(...means)) / mean(means);
+const noiseOf = (samples: readonly Sample[]): number => spreadOf([...meansBy(samples, 'round').values()]);
+
+function spreadOf(rounds: readonly number[]): number {
+  if (rounds.length < 2) return SINGLE_RUN_NOISE;
+  return (Math.max(...rounds) - Math.min(...rounds)) / mean([...rounds]);
 }
 
 /** Of now / before, from the two reports' own intervals. */

@@ -162,6 +162,27 @@ describe('a benchmark against an earlier one', () => {
     expect(movement(now, before, 'prefix_caching_off comparison ttft_ms mean ratio')).toBe('noise');
   });
 
+  test('a ratio that rounds differ by is noise, and so is one that a single round does not tell', () => {
+    const name = 'prefix_caching_off comparison ttft_ms mean ratio';
+    const judged = (rounds: number, candidate: (round: number) => number) => {
+      const of = (slower: (round: number) => number) =>
+        benchReport({
+          ...{ rounds, requests: 12 },
+          ttft: (mode, round, i) => (mode === 'bidirectional' ? slower(round) : 100) + 0.01 * i,
+        });
+      return movement(
+        of(candidate),
+        of(() => 50),
+        name,
+      );
+    };
+    expect(judged(1, () => 56)).toBe('noise');
+    expect(judged(1, () => 65)).toBe('worse');
+    expect(judged(3, () => 56)).toBe('worse');
+    // Something else ran in the last round.
+    expect(judged(3, (round) => (round === 2 ? 70 : 50))).toBe('noise');
+  });
+
   test('a ratio is judged by the intervals of both reports, on any machine', () => {
     const name = 'prefix_caching_off comparison ttft_ms mean ratio';
     const other = flat(100, 25);
