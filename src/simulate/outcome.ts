@@ -6,7 +6,7 @@ import type { Collector, ServedColumns } from './collector.ts';
 import type { SimulatedEngine } from './engine.ts';
 import type { FleetEvent } from './fleet-event.ts';
 import type { LoadSlice } from './meter.ts';
-import type { StoreOutcome } from './store.ts';
+import { less, type StoreOutcome, storeSince } from './store.ts';
 import { type Verdict, verdictOf } from './verdict.ts';
 
 export interface EngineOutcome {
@@ -61,10 +61,20 @@ export interface RunOutcome {
   faults: readonly (readonly [FaultKind, number])[] | null;
 }
 
+/** What a cluster counted of KV that moved. */
+export type CountedKv = Pick<RunOutcome, 'transfers' | 'store'>;
+
+export const countedKv = ({ transfers, store, engines }: SimulatedCluster): CountedKv => ({
+  transfers: { ...transfers },
+  store: store?.outcome(engines) ?? null,
+});
+
 /** A run that is over. */
 export interface SimulatedRun {
   cluster: SimulatedCluster;
   collector: Collector;
+  /** What was counted when a warm-up was over; null or absent: there was none. */
+  warmedUp?: CountedKv | null;
   happened: ReadonlyMap<FaultKind, number> | null;
   /** It was given up, with so many requests under way; null: it came to its end. */
   stopped: { atMs: number; open: number } | null;
@@ -77,14 +87,14 @@ export interface SimulatedRun {
  * filled; left out: nobody knows.
  */
 export const verdictOfRun = (
-  { collector, stopped, lastComesMs }: Omit<SimulatedRun, 'cluster' | 'happened'>,
+  { collector, stopped, lastComesMs }: Omit<SimulatedRun, 'cluster' | 'happened' | 'warmedUp'>,
   filledMs: number | null = null,
 ): Verdict =>
   stopped
     ? { word: 'OVERLOADED', score: 1, growth: 1, unfinished: 1 }
     : verdictOf(collector, { lastComesMs, filledMs });
 
-export function outcomeOf({ cluster, happened, ...run }: SimulatedRun): RunOutcome {
+export function outcomeOf({ cluster, happened, warmedUp = null, ...run }: SimulatedRun): RunOutcome {
   const { fleet, clock, links } = cluster;
   const { collector, stopped } = run;
   const { decisions, stayed, events, migratedTokens, lostKv } = fleet;
@@ -103,8 +113,7 @@ export function outcomeOf({ cluster, happened, ...run }: SimulatedRun): RunOutco
       (sum, { begunMs }) => sum + clock.now() - Math.max(begunMs, collector.fromMs),
       0,
     ),
-    transfers: { ...cluster.transfers },
-    store: cluster.store?.outcome(cluster.engines) ?? null,
+    ...sinceThen(countedKv(cluster), warmedUp),
     links: links.use(),
     scaling: {
       ...{ decisions, stayed, events, migratedTokens },
@@ -113,6 +122,12 @@ export function outcomeOf({ cluster, happened, ...run }: SimulatedRun): RunOutco
     },
     faults: happened && [...happened],
   };
+}
+
+/** Bytes and tokens are of the requests that count: these are too. */
+function sinceThen({ transfers, store }: CountedKv, then: CountedKv | null): CountedKv {
+  if (!then) return { transfers, store };
+  return { transfers: less(transfers, then.transfers), store: store && storeSince(store, then.store!) };
 }
 
 function engineOutcome(engine: SimulatedEngine): EngineOutcome {

@@ -13,7 +13,7 @@ import { SimulatedCluster } from './cluster.ts';
 import { Collector } from './collector.ts';
 import { ListedTokens } from './listed-tokens.ts';
 import { type Arriving, LoadTarget, type Served, serveArrivals } from './load.ts';
-import { outcomeOf, type RunOutcome, type SimulatedRun } from './outcome.ts';
+import { type CountedKv, countedKv, outcomeOf, type RunOutcome, type SimulatedRun } from './outcome.ts';
 import { SegmentedTokens } from './segmented-tokens.ts';
 import type { SimulationSettings } from './settings.ts';
 import { type FaultPlan, StormyLoad } from './stormy-load.ts';
@@ -58,7 +58,7 @@ export function serveLoad(
   fleet: Served,
   load: Load,
   collector: Collector,
-  { seed, signal }: { seed: number; signal: AbortSignal },
+  { seed, signal, onWarmedUp }: { seed: number; signal: AbortSignal; onWarmedUp?: () => Promise<void> },
 ): Promise<unknown> {
   if (load.kind === 'trace' && fleet instanceof SimulatedCluster) {
     const tokensOf = (segments: readonly Segment[]) => SegmentedTokens.of(segments, load.tokens);
@@ -81,6 +81,7 @@ export function serveLoad(
   return serveConversations(new LoadTarget(fleet, collector, clients.warmupStep), load.conversations, {
     ...clients,
     ...{ round: 1, auditor: null, seed, signal },
+    ...(onWarmedUp && { onWarmedUp }),
     now: () => fleet.clock.now(),
     sleep: (ms) => fleet.clock.sleep(ms),
     onRequest() {},
@@ -128,7 +129,11 @@ export async function simulateOnce(
   const { signal } = world;
   const stormy = world.faultPlan ? new StormyLoad(cluster, world.faultPlan, seed) : null;
   const most = mostOpen(options);
-  const served = serveLoad(stormy ?? cluster, load, collector, { seed, signal });
+  let warmedUp: CountedKv | null = null;
+  const onWarmedUp = async () => {
+    warmedUp = countedKv(cluster);
+  };
+  const served = serveLoad(stormy ?? cluster, load, collector, { seed, signal, onWarmedUp });
   const over = whole ? served : Promise.race([served, lastHaveEnded(load, seed, cluster, collector)]);
   let stopped: SimulatedRun['stopped'] = null;
   try {
@@ -143,7 +148,7 @@ export async function simulateOnce(
     stopped = { atMs: cluster.clock.now(), open: collector.open };
   }
   return {
-    ...{ cluster, collector, stopped },
+    ...{ cluster, collector, stopped, warmedUp },
     happened: stormy?.happened ?? null,
     lastComesMs: load.kind === 'trace' ? lastComesMs(load.turns) : null,
   };

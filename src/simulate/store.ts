@@ -43,6 +43,22 @@ export interface StoreOutcome {
   tiers: TierOutcome[];
 }
 
+/** What was counted since then; what is there is what is there now. */
+export const storeSince = (now: StoreOutcome, then: StoreOutcome): StoreOutcome => ({
+  ...now,
+  counters: less(now.counters, then.counters),
+  engines: less(now.engines, then.engines),
+  bytesToP: now.bytesToP - then.bytesToP,
+  bytesToD: now.bytesToD - then.bytesToD,
+  tiers: now.tiers.map((tier, i) => ({ ...tier, counters: less(tier.counters, then.tiers[i]!.counters) })),
+});
+
+/** Counter by counter. */
+export const less = <T extends object>(now: T, then: T): T =>
+  Object.fromEntries(
+    Object.entries(now).map(([key, value]) => [key, value - (then as Record<string, number>)[key]!]),
+  ) as T;
+
 /** An engine that may have used it. */
 interface StoreUser {
   role: EngineRole;

@@ -396,6 +396,22 @@ describe('kvferry simulate', () => {
     expect(world.out()).toContain(`${arm!.requests} requests in`);
   });
 
+  it('--warmup-step: nor do the READs, loads and saves of first turns', async () => {
+    const argv = 'w.json --num-clients 3 --warmup-step --mode unidirectional --threshold 8 --json out.json';
+    const armOf = async (more: string) =>
+      parsed((await simulate(`${argv}${more}`, { 'w.json': small })).world.files.get('out.json')).arms[0]!;
+    const plain = await armOf('');
+    expect(plain.transfers.done).toBe(plain.requests);
+    const through = ' --store 16MiB --kv-transfer-config {"kv_connector":"AIBrixPDReuseConnector"}';
+    const { store, requests, transfers } = await armOf(`${through} --max-num-requests 3`);
+    expect(requests).toBe(3);
+    // D loads each prompt, and P what it has not itself: of the warm-up's twelve there were as many besides.
+    expect(store!.loads).toBeGreaterThanOrEqual(3);
+    expect(store!.loads).toBeLessThanOrEqual(6);
+    expect(transfers.done).toBe(store!.loads);
+    expect(store!.bytes_saved).toBeLessThan(store!.blocks * store!.block_bytes);
+  });
+
   it('--warmup-step: first turns are served beforehand, and neither they nor their time count', async () => {
     const armOf = async (more: string) => {
       const argv = `w.json --mode bidirectional --costs ./mine.json --json out.json${more}`;
