@@ -22,8 +22,14 @@ const RUN = `axe.run(
   { resultTypes: ['violations'], preload: false },
 ).then((result) => result.violations)`;
 
+/** On its way a colour may have too little contrast; where it stays is what counts. */
+const UNTIL_COLOURS_STAY = `Promise.allSettled(
+  document.getAnimations().flatMap((one) => (one instanceof CSSTransition ? [one.finished] : [])),
+)`;
+
 export async function seriousFaults(page: Page): Promise<string[]> {
   await page.evaluate(source);
+  await page.evaluate(`${UNTIL_COLOURS_STAY}.then(() => {})`);
   const violations = (await page.evaluate(RUN)) as Violation[];
   return violations
     .filter(({ impact }) => impact === 'serious' || impact === 'critical')
