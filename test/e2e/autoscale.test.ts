@@ -33,6 +33,8 @@ it('k8s-hpa by requests in flight: more under load, the least when idle, nothing
     expect(fingerprint(await talk(cluster))).toEqual(alone);
     if (cluster.info.engines.length > 2) await new Promise<void>((resolve) => (idle = resolve));
     stop();
+    // That it has left is told a moment before the fleet may be changed again.
+    await expect.poll(() => cluster.members.changing).toBe(false);
     expect(failures).toEqual([]);
     expect(most).toBe(3);
     expect(cluster.info.engines.map(({ role }) => role)).toEqual(['prefill', 'decode']);

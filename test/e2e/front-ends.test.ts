@@ -86,8 +86,8 @@ describe.each(frontEnds)('$name', (front) => {
         expect(decoded.choices[0]!.finish_reason).toBe('length');
       }
       // P's blocks are free; D's own holds are nobody's, and end with their time.
-      const [prefill] = await cluster.stats();
-      expect(prefill).toMatchObject({ engineId: 'prefill-0', heldRequests: 0 });
+      const prefill = async () => (await cluster.stats())[0];
+      await expect.poll(prefill).toMatchObject({ engineId: 'prefill-0', heldRequests: 0 });
       expect(await cluster.engine('decode').lab.expireHolds('decode')).toBeGreaterThan(0);
       await expect.poll(async () => (await inUse(cluster)).held).toBe(0);
       expect(errors).toEqual([]);

@@ -190,7 +190,8 @@ describe('ends', () => {
       await cluster.configure({ mode: 'unidirectional' });
       expect(await cluster.revive()).toBe(1);
       expect(fingerprint(await converse(cluster, 'g', 2))).toEqual(before);
-      expect((await cluster.stats()).map(({ heldRequests }) => heldRequests)).toEqual([0, 0]);
+      const held = async () => (await cluster.stats()).map(({ heldRequests }) => heldRequests);
+      await expect.poll(held).toEqual([0, 0]);
     });
   });
 
