@@ -4,7 +4,6 @@
  */
 
 import type { Mode } from '../config/modes.ts';
-import { FULL_GROUP, keptBy } from '../engine/kv-cache-spec.ts';
 import type { Clock } from '../engine/types.ts';
 import { ConflictError, RequestError } from '../errors.ts';
 import { systemClock } from '../platform/clock.ts';
@@ -20,7 +19,7 @@ import type { GeneratedToken, GenerateRequest } from '../router/turn-types.ts';
 import { describe } from './describe.ts';
 import { Membership } from './membership.ts';
 import type { ClusterNotice } from './notices.ts';
-import { changed, engineCore, fleetIn } from './options.ts';
+import { changed, engineCore, fleetIn, hasWindows } from './options.ts';
 import { type MadePolicy, policyOf } from './routing-in-force.ts';
 import { Routings } from './routings.ts';
 import { type MembershipNotice, type ScaleReport, scaleSpan } from './scale-report.ts';
@@ -162,10 +161,11 @@ export class EngineCluster extends ShownCluster implements Cluster {
 
   async rewind(conversationId: string, prefillKeeps?: number): Promise<void> {
     const conversation = this.conversations.known(conversationId);
-    const { blockSize, kvCacheGroups = FULL_GROUP, allFullKv = false } = this.#options;
-    const windowed = keptBy(kvCacheGroups, allFullKv).some(({ kind }) => kind !== 'full');
     const unused = await takeBack(conversationId, conversation, prefillKeeps ?? null, {
-      ...{ blockSize, windowed, clock: this.clock, newId: unguessable },
+      blockSize: this.#options.blockSize,
+      windowed: hasWindows(this.#options),
+      clock: this.clock,
+      newId: unguessable,
     });
     if (unused) release(unused);
   }

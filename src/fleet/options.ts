@@ -49,6 +49,13 @@ export const poolOf = (
   return { numBlocks, enablePrefixCaching, ...own };
 };
 
+/** Some layers have windows, and blocks leave them. */
+export const hasWindows = ({
+  allFullKv,
+  kvCacheGroups,
+}: Pick<ClusterOptions, 'allFullKv' | 'kvCacheGroups'>): boolean =>
+  allFullKv !== true && (kvCacheGroups ?? []).some(({ kind }) => kind === 'sliding');
+
 /** A later life has another id: what names the former is not taken for it. */
 export const engineIdOf = ({ name }: Pick<Seat, 'name'>, life: number): string =>
   life === 1 ? name : `${name}.${life}`;

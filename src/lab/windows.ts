@@ -9,13 +9,6 @@ import type { RunReport } from '../measure/report.ts';
 import type { WindowCosts, WindowsReport } from '../measure/windows-report.ts';
 import { type PoolNeeds, poolFor } from './pools.ts';
 
-/** Whether there is anything to compare: some layers have windows, and blocks leave them. */
-export const hasWindows = ({
-  allFullKv,
-  kvCacheGroups,
-}: Pick<ClusterOptions, 'allFullKv' | 'kvCacheGroups'>): boolean =>
-  allFullKv !== true && (kvCacheGroups ?? []).some(({ kind }) => kind === 'sliding');
-
 /** The pool that has too few blocks for these turns with all KV kept, in words; null: both have enough. `outputTokens`: of a turn, at most. */
 export function lacksForAllKv(
   options: PoolNeeds & Pick<ClusterOptions, 'prefill' | 'decode'>,

@@ -2,6 +2,7 @@
 import { scaleDivisor } from '../../config/bench-schema.ts';
 import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
+import { hasWindows } from '../../fleet/options.ts';
 import type { Cluster, ClusterOptions } from '../../fleet/types.ts';
 import type { BenchReport, Experiment } from '../../measure/bench-report.ts';
 import { plural } from '../../measure/format.ts';
@@ -9,7 +10,6 @@ import { countsSince, spanCost } from '../../measure/span-cost.ts';
 import type { LinkSpec } from '../../transport/link.ts';
 import { finalIntegrity } from '../integrity.ts';
 import type { ReportSource } from '../run-report.ts';
-import { hasWindows } from '../windows.ts';
 import { ClusterTarget, servedBy } from './cluster-target.ts';
 import {
   type ExperimentPlan,
