@@ -1,4 +1,7 @@
-/** A simulation beside a benchmark's report of something real: figure by figure, with the sign of the error. Fits nothing. */
+/**
+ * Compares a simulation with a benchmark's report of something real: figure by figure, with the sign of the error. Fits
+ * nothing.
+ */
 import type { Mode } from '../config/modes.ts';
 import { ConfigError } from '../errors.ts';
 import type { BenchMode, Described } from '../measure/bench-mode-schema.ts';
@@ -9,15 +12,18 @@ import type { SimulatedArmPlan } from './run.ts';
 
 type Figure = AgainstReport['arms'][number]['figures'][number];
 
-/** Where a report of a benchmark has what an arm simulates. */
+/** Where a benchmark's report has what an arm simulates. */
 export interface Counterpart {
   /** Key of `experiments`. */
   experiment: string;
-  /** Of its mode. */
+  /** Label of the mode in that experiment. */
   label: string;
 }
 
-/** Of each arm its mode in the report, null: it has none. `counterparts`: one an arm. Throws ConfigError where it has none of any. */
+/**
+ * For each arm, its mode in the report; null: it has none. `counterparts`: one for each arm. Throws ConfigError if the
+ * report has the mode of no arm.
+ */
 export function modesIn(
   report: BenchReport,
   source: string,
@@ -26,7 +32,7 @@ export function modesIn(
   const all = Object.values(report.experiments);
   const found = arms.map(({ options }, i) => {
     const { experiment, label } = counterparts[i]!;
-    // A report of one experiment is of whatever was to be compared: a server's, a trace's.
+    // If the report has only one experiment (a server's, a trace's), that one is compared.
     const { modes = {} } = report.experiments[experiment] ?? (all.length === 1 ? all[0] : undefined) ?? {};
     const some = Object.values(modes);
     return some.find((each) => each.label === label) ?? onlyMode(some, options.mode, report);
@@ -36,11 +42,11 @@ export function modesIn(
     Object.values(modes).map(({ label }) => (all.length > 1 ? `${label} in ${key}` : label)),
   );
   throw new ConfigError(
-    `${source} has ${has.join(', ') || 'no modes'}, and ${arms.map(({ label }) => label).join(', ')} are to be simulated: simulate what it has (--mode, --routing, --experiments)`,
+    `${source} has ${has.join(', ') || 'no modes'}, but the simulation has ${arms.map(({ label }) => label).join(', ')}: simulate what the report has (--mode, --routing, --experiments)`,
   );
 }
 
-/** `modes`: of each arm, as modesIn gives them. */
+/** `modes`: one for each arm, from modesIn. */
 export const compareWithReport = (
   arms: readonly SimulatedArm[],
   modes: readonly (BenchMode | null)[],
@@ -57,7 +63,7 @@ export const compareWithReport = (
   }),
 });
 
-/** Of a server nobody knows its mode; of engines another mode is another experiment. */
+/** The report's only mode. A server's mode is unknown; with engines, another mode is another experiment. */
 const onlyMode = (
   [only, ...others]: readonly BenchMode[],
   mode: Mode,
@@ -65,7 +71,10 @@ const onlyMode = (
 ): BenchMode | null =>
   only && others.length === 0 && (target.kind === 'endpoint' || only.mode === mode) ? only : null;
 
-/** A benchmark serves its workload in every round, a simulation with every seed: of one of each. */
+/**
+ * Rounds of a benchmark. It serves its workload once a round, a simulation once a seed; counts are compared for one of
+ * each.
+ */
 const roundsOf = ({ samples }: BenchMode): number => new Set(samples.map(({ round }) => round)).size;
 
 function workOf({ requests, prompt_tokens, seeds }: SimulatedArm, real: BenchMode) {

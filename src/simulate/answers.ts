@@ -1,4 +1,6 @@
-/** What simulated engines generate where nobody says it: drawn from the prompt, the same on every engine. */
+/**
+ * What simulated engines generate where a request does not say: tokens drawn from the prompt, the same on every engine.
+ */
 import type { TokenIds } from '../config/token-ids.ts';
 import type { EngineRequest } from '../engine/types.ts';
 import { mix } from '../seeded.ts';
@@ -9,13 +11,13 @@ export class Answers {
   readonly #lowest: number;
   readonly #count: number;
 
-  /** Ids that are drawn lie from `lowest` on, below `vocabSize`. */
+  /** Drawn ids are in [lowest, vocabSize). */
   constructor(lowest: number, vocabSize: number) {
     this.#lowest = lowest;
     this.#count = Math.max(1, vocabSize - lowest);
   }
 
-  /** All of a request's answer, which is at most so long as the context allows. */
+  /** All tokens of a request's answer, as many as maxTokens and the context allow. */
   of({ promptTokenIds, sampling }: EngineRequest, maxModelLen: number): TokenIds {
     const { length } = promptTokenIds;
     const count = Math.max(0, Math.min(sampling.maxTokens, maxModelLen - length));
@@ -27,7 +29,7 @@ export class Answers {
     return Array.from({ length: count }, (_, index) => forced.at(index) ?? this.at(seed, index));
   }
 
-  /** What stands at a place of the answer that is drawn by a seed. */
+  /** The token at a place of the answer drawn by a seed. */
   at(seed: number, place: number): number {
     return this.#lowest + (mix(seed + place) % this.#count);
   }

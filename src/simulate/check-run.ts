@@ -1,16 +1,19 @@
-/** What must hold of a run that is over. */
+/** Checks of a run that is over. */
 import { InternalError, invariant } from '../errors.ts';
 import type { SimulatedCluster } from './cluster.ts';
 import type { Collector } from './collector.ts';
 import { checkEngines } from './invariants.ts';
 import type { RunOutcome } from './outcome.ts';
 
-/** Every request came to its end, in time's order, and so did every READ. Throws InternalError. */
+/**
+ * Checks that every request ended, with its first token no later than its last, and that every READ ended. Throws
+ * InternalError.
+ */
 export async function checkRun(cluster: SimulatedCluster, collector: Collector): Promise<void> {
   const { arrived, count, failed, open } = collector;
   invariant(
     open === 0,
-    () => `${arrived} requests came, ${count} ended well, ${failed} failed: ${open} are missing`,
+    () => `${arrived} requests arrived, ${count} succeeded, ${failed} failed: ${open} are missing`,
   );
   const starts = collector.column('startMs');
   const ttfts = collector.column('ttftMs');
@@ -19,7 +22,7 @@ export async function checkRun(cluster: SimulatedCluster, collector: Collector):
     invariant(
       starts[i]! >= 0 && ttfts[i]! >= 0 && latencies[i]! >= ttfts[i]!,
       () =>
-        `a request came at ${starts[i]} ms, had its first token after ${ttfts[i]} and its last after ${latencies[i]}`,
+        `a request arrived at ${starts[i]} ms, had its first token after ${ttfts[i]} and its last after ${latencies[i]}`,
     );
   const { counts } = cluster.net;
   await cluster.until(() => counts.started === counts.ended);
@@ -28,12 +31,12 @@ export async function checkRun(cluster: SimulatedCluster, collector: Collector):
   cluster.store?.checkIntegrity();
 }
 
-/** The same seed gave the same. Throws InternalError. */
+/** Checks that two simulations with the same seed are equal. Throws InternalError. */
 export function checkSame(one: RunOutcome, other: RunOutcome, seed: number): void {
   const differing = (Object.keys(one) as (keyof RunOutcome)[]).find(
     (key) => bytesOf(one[key]) !== bytesOf(other[key]),
   );
-  if (differing) throw new InternalError(`seed ${seed} gave other ${differing} when it was simulated again`);
+  if (differing) throw new InternalError(`seed ${seed} gave different ${differing} when simulated again`);
 }
 
 const bytesOf = (value: unknown): string =>

@@ -1,12 +1,12 @@
-/** Turns that go to the engines that they went to before: what is left between two runs is then not who was chosen. */
+/** Sends turns to the engines that served them in an earlier run, so that two runs do not differ in routing. */
 import { invariant } from '../errors.ts';
 import type { RoutedTurn } from '../router/decision.ts';
 import type { Candidates, RouteRequest, Routing, RoutingPolicy } from '../router/plan.ts';
 
-/** Where a turn went; null: nobody knows. */
+/** Where a turn went; null: unknown. */
 export type Chosen = (conversationId: string, turn: number) => RoutedTurn | null;
 
-/** Turns of which nothing is known go where the policy says. */
+/** Turns of which nothing is known go where the policy says. Throws InternalError if a known engine is no candidate. */
 export const asChosen = (policy: RoutingPolicy, chosen: Chosen): RoutingPolicy => ({
   observe: (event) => policy.observe?.(event),
   forget: (engineId) => policy.forget?.(engineId),
@@ -23,7 +23,7 @@ function routingOf(
 ): Routing {
   const find = (side: keyof Candidates, id: string) => {
     const engine = candidates[side].find(({ engineId }) => engineId === id);
-    invariant(engine, () => `a turn went to ${id}, which is none of its candidates now`);
+    invariant(engine, () => `a turn went to ${id}, which is not among its candidates now`);
     return engine;
   };
   const alone = way === 'alone';

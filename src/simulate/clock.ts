@@ -1,31 +1,31 @@
 /**
- * Time that passes only from one event to the next: a Clock for all that policy is, and the queue of what is to come. Events
- * of one moment happen by their ranks, the lowest first, and else in the order in which they were asked for, so that a run
- * repeats to the bit.
+ * Virtual time, which passes only from one event to the next: the Clock of all policies, and the queue of future
+ * events. Events of one moment run by rank, lowest first, then in the order in which they were scheduled, so that a run
+ * repeats bit for bit.
  */
 import { Heap } from '../engine/heap.ts';
 import type { Clock } from '../engine/types.ts';
 import { ConfigError, invariant } from '../errors.ts';
 
-/** Something that will happen, unless it is cancelled. */
+/** A scheduled event. */
 export interface Timer {
   atMs: number;
-  /** Among events of a moment. */
+  /** Order among the events of one moment, lowest first. */
   rank: number;
-  /** Asked for as the so-manieth. */
+  /** Sequence number of its scheduling. */
   order: number;
-  /** null: it happened, or was cancelled. */
+  /** null once it has run or was cancelled. */
   run: (() => void) | null;
-  /** In the queue, while it is to come. */
+  /** Index in the queue, valid while it is pending. */
   place: number;
-  /** Of somebody who looks in now and then: alone, it is nothing to come. */
+  /** Set for timers of periodic observers: when only these are left, time stops. */
   background?: true;
 }
 
-/** After all that has a rank of its own. */
+/** Rank of events scheduled without one: after all others. */
 const LAST = Number.POSITIVE_INFINITY;
 
-/** Some 300 years. Much later a number holds no two times that are a step apart, and time stands still. */
+/** About 300 years. Much later, doubles cannot tell apart two times that differ by a step, and time would stop. */
 const MOST_MS = 1e13;
 
 export class VirtualClock implements Clock {
@@ -40,19 +40,22 @@ export class VirtualClock implements Clock {
     return this.#nowMs;
   }
 
-  /** Of what happens now: of this moment, all with lower ranks that was asked for before has happened. */
+  /** Rank of the event that runs now. All events of this moment with lower ranks that were scheduled before have run. */
   get rank(): number {
     return this.#rank;
   }
 
-  /** Not before now. */
+  /** Schedules `run` at atMs, or now if that has passed. */
   at(atMs: number, run: () => void, rank = LAST): Timer {
     const timer: Timer = { atMs: Math.max(atMs, this.#nowMs), rank, order: this.#asked++, run, place: 0 };
     this.#timers.push(timer);
     return timer;
   }
 
-  /** It will not happen. Most timers of engines are cancelled: left in the queue, they would be nearly all of it. */
+  /**
+   * Removes the event, if it is pending. Most of the engines' timers are cancelled: left in the queue, they would fill
+   * it.
+   */
   cancel(timer: Timer): void {
     if (!timer.run) return;
     timer.run = null;
@@ -77,7 +80,7 @@ export class VirtualClock implements Clock {
     });
   }
 
-  /** The same time for whoever looks in now and then, for which no time passes when nothing else is to come. */
+  /** The same clock for periodic observers: time does not pass for their sleeps alone. */
   background(): Clock {
     return {
       now: () => this.#nowMs,
@@ -85,7 +88,10 @@ export class VirtualClock implements Clock {
     };
   }
 
-  /** Moves to the next event and lets it happen; false when there is none. Throws ConfigError where it is centuries away. */
+  /**
+   * Advances to the next event and runs it. Returns false if none is left, or only background ones. Throws ConfigError
+   * if it is centuries away.
+   */
   next(): boolean {
     const timer = this.#timers.first;
     if (!timer) return false;
@@ -94,7 +100,7 @@ export class VirtualClock implements Clock {
     invariant(atMs >= this.#nowMs, () => `the clock would go back from ${this.#nowMs} to ${atMs}`);
     if (atMs > MOST_MS)
       throw new ConfigError(
-        `${atMs / 1000} s are too long to simulate: wanted ${MOST_MS / 1000} s, some 300 years, at most, from the first request to the last`,
+        `${atMs / 1000} s is too long to simulate: wanted at most ${MOST_MS / 1000} s, about 300 years, from the first request to the last`,
       );
     this.#timers.pop();
     this.#nowMs = atMs;

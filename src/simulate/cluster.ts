@@ -1,6 +1,6 @@
 /**
  * A fleet on a virtual clock: the real router and policies over simulated engines. Serves turns as a cluster of threads
- * does; run() lets time pass until what it is given is over.
+ * does. run() lets time pass until the given work is over.
  */
 
 import { STORE_ADDRESS } from '../config/connectors.ts';
@@ -46,9 +46,9 @@ export class SimulatedCluster {
   readonly net: TransportNet;
   readonly links: LinkTable;
   readonly fleet: SimulatedFleet;
-  /** null: there is none beside the engines. */
+  /** null: the fleet has no store. */
   readonly store: SimulatedStore | null;
-  /** What does harm; null: nothing is to happen to anybody. */
+  /** Injects faults; null: none are planned. */
   readonly storm: Storm | null;
   readonly #byId = new Map<string, SimulatedEngine>();
   readonly #settings: SimulationSettings;
@@ -60,10 +60,10 @@ export class SimulatedCluster {
   readonly #varies: () => StepDeps['varies'];
   readonly #claim: ClaimPrefix;
   readonly #spans = new TurnSpans();
-  /** Engines as the router sees them. */
+  /** Engines as the router sees them, while faults may be injected. */
   readonly #clients = new WeakMap<SimulatedEngine, EngineClient>();
   #onStage: ((stage: Stage) => void) | null = null;
-  /** READs by how they ended. */
+  /** READs by outcome. */
   readonly transfers: Record<TransferResult['outcome'], number> = {
     done: 0,
     declined: 0,
@@ -153,7 +153,7 @@ export class SimulatedCluster {
     this.storm?.over(this.#harmed());
     if (autoscale) this.fleet.autoscale(autoscale);
     const { onSpan } = settings;
-    // The router's spans too are of the virtual clock.
+    // The router's spans are on the virtual clock too.
     if (onSpan) this.#spans.listen((span) => onSpan({ ...span, clock: 'modelled' }));
   }
 
@@ -162,7 +162,7 @@ export class SimulatedCluster {
     return this.#settings.answers;
   }
 
-  /** In the order in which they came, ended ones included. */
+  /** All engines in the order in which they joined, ended ones included. */
   get engines(): readonly SimulatedEngine[] {
     return this.fleet.everyone;
   }
@@ -189,7 +189,7 @@ export class SimulatedCluster {
     return this.#loop.events;
   }
 
-  /** Of those whose news a policy looks at, what they did until now is told. */
+  /** The engines, for the router. If the policy uses their reports, these are brought up to the current time. */
   #caughtUp(): readonly EngineClient[] {
     const { load, cache } = this.routing.inForce.looksAt;
     if (load || cache) this.#catchUp();
@@ -228,7 +228,7 @@ export class SimulatedCluster {
       claim: this.#claim,
       startMs,
       onlyEnds: this.#settings.runs && !faults,
-      // News of an age must be told in the order of their times, and what is generated be saved block by block.
+      // Reports with an age must be sent in time order, and generated KV must be saved block by block.
       runs:
         this.#settings.runs &&
         !faults &&
@@ -283,7 +283,7 @@ export class SimulatedCluster {
     if (stage) this.#onStage?.(stage);
   }
 
-  /** A store is memory of the engines' own machine, unless it is taken to be as far away as they are from each other. */
+  /** A store is memory of the engines' own machine, unless it is configured as remote. */
   #linkOf(from: string, to: string): SimulatedLink | null {
     const ofStore = [from, to].includes(STORE_ADDRESS.engineId);
     if (ofStore && !this.#settings.options.store?.remote) return null;

@@ -1,13 +1,13 @@
-/** What came of requests, kept in columns: a hundred bytes a request, however many there are. */
+/** Results of requests, kept in columns: about a hundred bytes a request, however many there are. */
 import { invariant } from '../errors.ts';
 import type { RoutedTurn } from '../router/decision.ts';
 import type { TurnResult } from '../router/turn-types.ts';
 
-/** One request that ended well. */
+/** One request that succeeded. */
 export interface ServedRequest {
-  /** When it came, on the virtual clock. */
+  /** When it arrived, on the fleet's clock. */
   startMs: number;
-  /** Of its conversation, the first is 1. */
+  /** Number of the turn in its conversation, from 1 on. */
   turn: number;
   ttftMs: number;
   latencyMs: number;
@@ -32,10 +32,10 @@ const COLUMNS = [
   'bytesDToP',
 ] as const satisfies readonly (keyof ServedRequest)[];
 
-/** A value of every request, each by its own name. */
+/** One column for each value, with an entry for every request. */
 export type ServedColumns = Record<keyof ServedRequest, Float64Array>;
 
-/** Of the request at that place of the columns; null for a single token. */
+/** TPOT of the request at `index`, ms; null for a single token. */
 export function tpotOf(
   { ttftMs, latencyMs, outputTokens }: Readonly<ServedColumns>,
   index: number,
@@ -50,23 +50,26 @@ const FIRST_ROOM = 1024;
 
 export class Collector {
   count = 0;
-  /** Requests that came, whatever became of them. */
+  /** Requests that arrived, whatever became of them. */
   arrived = 0;
   lastEndMs = 0;
-  /** When what counts began: after what only warmed up. */
+  /** When counting began, ms: after the warm-up. */
   fromMs = 0;
-  /** Conversations that come by themselves: how many came, and are over; when the last one came, and who was there then; their turns, and thoughts between these, in all. */
+  /**
+   * Conversations of an arrival load: how many arrived, and ended; when the last one arrived, ms, and how many were
+   * open then; their turns and the think times between these, ms, in total.
+   */
   readonly conversations = { came: 0, over: 0, lastMs: 0, openAtLast: 0, turns: 0, thinkMs: 0 };
   /** Failed requests by message. */
   readonly errors = new Map<string, number>();
-  /** Which turn each is, and where it went, where that is asked for. */
+  /** Key of each request, and where it went; null and empty unless `keyed`. */
   readonly keys: string[] | null;
   readonly routed: (RoutedTurn | null)[] = [];
   #columns: ServedColumns;
   #failed = 0;
-  /** Conversations of which a turn is under way. */
+  /** Conversations with a turn under way. */
   readonly #open = new Set<string>();
-  /** Somebody waits for the turns of these; null: nobody does. */
+  /** Conversations whose turns underWayEnd() waits for; null: it was not called. */
   #waited: { ids: Set<string>; resolve: () => void } | null = null;
 
   constructor({ keyed = false }: { keyed?: boolean } = {}) {
@@ -83,21 +86,21 @@ export class Collector {
     return this.#failed;
   }
 
-  /** Throws InternalError for a turn that does not wait for the one before. */
+  /** A turn arrives. Throws InternalError if the conversation's turn before it has not ended. */
   arrives(conversationId: string): void {
     invariant(!this.#open.has(conversationId), () => `two turns of ${conversationId} are under way`);
     this.#open.add(conversationId);
     this.arrived++;
   }
 
-  /** A turn that came and is over only warmed up: nothing of it counts. */
+  /** The turn has ended and was only a warm-up: nothing of it counts. */
   warmedUp(conversationId: string, atMs: number): void {
     this.#isOver(conversationId);
     this.arrived--;
     this.fromMs = Math.max(this.fromMs, atMs);
   }
 
-  /** `thinkMs`: between two turns. */
+  /** A conversation arrives. `thinkMs`: time between two of its turns. */
   conversationComes(atMs: number, turns: number, thinkMs: number): void {
     const { conversations } = this;
     conversations.turns += turns;
@@ -110,12 +113,12 @@ export class Collector {
     this.conversations.over++;
   }
 
-  /** How long a conversation stays that comes by itself, on average, if its turns take as long as those that ended; 0 without any. */
+  /** Mean stay of a conversation of an arrival load, ms, if its turns take as long as those that ended; 0 without any. */
   get stayMs(): number {
     return this.stayMsSince(0);
   }
 
-  /** As long as those that were asked for from then on: while a fleet fills, turns get longer. */
+  /** The same, from turns that arrived at fromMs or later: while a fleet fills, turns get longer. */
   stayMsSince(fromMs: number): number {
     const { came, turns, thinkMs } = this.conversations;
     const starts = this.column('startMs');
@@ -125,7 +128,7 @@ export class Collector {
     return (turns * latencyMs + thinkMs) / came;
   }
 
-  /** Resolves when all have ended that are under way now. */
+  /** Resolves when all turns have ended that are under way now. Call it once. */
   underWayEnd(): Promise<void> {
     const waited = new Set(this.#open);
     if (waited.size === 0) return Promise.resolve();
@@ -141,7 +144,7 @@ export class Collector {
     this.errors.set(message, (this.errors.get(message) ?? 0) + 1);
   }
 
-  /** `startMs`: when the turn was asked for. */
+  /** A turn succeeded. `startMs`: when it was sent. */
   ends(startMs: number, result: TurnResult): void {
     const { turn, ttftMs, latencyMs, prompt, outputTokenIds, transfer } = result;
     this.#isOver(result.conversationId);
@@ -168,18 +171,18 @@ export class Collector {
     this.lastEndMs = Math.max(this.lastEndMs, startMs + latencyMs);
   }
 
-  /** One value of every request, in the order in which they ended. */
+  /** One value of every request, in the order in which they ended. A view, not a copy. */
   column(key: keyof ServedRequest): Float64Array {
     return this.#columns[key].subarray(0, this.count);
   }
 
-  /** All of them, copied. */
+  /** All columns, copied. */
   columns(): ServedColumns {
     const columns = COLUMNS.map((key) => [key, this.column(key).slice()]);
     return Object.fromEntries(columns) as ServedColumns;
   }
 
-  /** Of the request that ended as the so-manieth; null for a single token. */
+  /** TPOT of the request that ended at position `index`, from 0 on, ms; null for a single token. */
   tpotMs(index: number): number | null {
     return tpotOf(this.#columns, index);
   }

@@ -1,4 +1,4 @@
-/** What the engines' copies of a READ take, beside a modelled link. */
+/** The time that the engines' own copies take for a READ, apart from a modelled link. */
 import { STORE_ADDRESS } from '../config/connectors.ts';
 import type { EngineIdentity } from '../transport/types.ts';
 import type { NetDeps } from './net.ts';
@@ -6,11 +6,11 @@ import type { NetDeps } from './net.ts';
 export interface CopyWork {
   bytes: number;
   ms: number;
-  /** What they take from each step beside them, on the machine that all share. */
+  /** Milliseconds that they take from each step that runs at the same time, on a machine that all engines share. */
   fromStepsMs: number;
 }
 
-/** A store's loads and saves where costs say nothing of them: as between engines. */
+/** If the costs have no store times, loads and saves take what a READ between engines takes. */
 export function copyWork(
   { from, to }: { from: string; to: EngineIdentity },
   { blocks, bytes, promptTokens }: { blocks: number; bytes: number; promptTokens: number },

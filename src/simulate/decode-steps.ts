@@ -1,7 +1,7 @@
 /**
- * When decode steps in a row end, each by its own context: as if each had been begun when the one before ended. Of one engine,
- * which takes one row of steps after the other: their times are written where those of the row before were. A row that goes on
- * where the one before was left has its times already.
+ * The times at which consecutive decode steps of an engine end, each computed from its context, as if it had begun when
+ * the one before ended. An engine has one such row at a time, and each row overwrites the one before. A row that
+ * continues where the one before was left already has its times.
  */
 import type { StepShape } from './costs/types.ts';
 
@@ -9,14 +9,14 @@ const FIRST_ROOM = 64;
 
 export class DecodeSteps {
   startMs = 0;
-  /** Of those asked for, that begin before anything is due. */
+  /** Planned steps that begin before anything else is due. */
   count = 0;
   readonly stepMs: (shape: StepShape) => number;
   #endsMs = new Float64Array(FIRST_ROOM);
-  /** Of the first one that is written: its requests, and the tokens before theirs. */
+  /** Requests of the first written step, and the tokens before theirs. */
   #decodes = 0;
   #context = 0;
-  /** Ends that are written, and those of them that are of steps before the row's first. */
+  /** Number of written ends, and how many of them are of steps before the row's first. */
   #written = 0;
   #before = 0;
 
@@ -24,7 +24,10 @@ export class DecodeSteps {
     this.stepMs = stepMs;
   }
 
-  /** `first`: of the first of them; `dueMs`: when something else is to be done, null: nothing is. */
+  /**
+   * Plans `most` steps from startMs on, or fewer. `first`: shape of the first one; `dueMs`: when something else is due,
+   * null: nothing is.
+   */
   plan(startMs: number, first: StepShape, most: number, dueMs: number | null): void {
     this.#beginAt(startMs, first);
     const shape = Object.assign({}, first);
@@ -43,7 +46,7 @@ export class DecodeSteps {
     this.count = count;
   }
 
-  /** Of the first the 0th. */
+  /** When a step ends, ms; the first is 0. */
   endOf(step: number): number {
     return this.#endsMs[this.#before + step]!;
   }
@@ -53,7 +56,10 @@ export class DecodeSteps {
     return this.count > 0 ? this.endOf(this.count - 1) : this.startMs;
   }
 
-  /** Steps that are over at that time, but for the last. `inclusive`: one that began before and ends at that time is, too. */
+  /**
+   * Number of steps that are over at atMs, the last one never included. `inclusive`: counts one that ends exactly at
+   * atMs, if it began before.
+   */
   stepsUntil(atMs: number, inclusive: boolean): number {
     const most = Math.max(0, this.count - 1);
     let low = 0;
@@ -66,7 +72,7 @@ export class DecodeSteps {
     return inclusive && low < most && this.endOf(low) === atMs && begunMs < atMs ? low + 1 : low;
   }
 
-  /** Where an end is written at which the same requests have come so far, their further steps are as they were. */
+  /** If an end is already written at which the same requests had come this far, their further steps are the same. */
   #beginAt(startMs: number, { decodes, decodeContext }: StepShape): void {
     const more = decodes === this.#decodes ? decodeContext - this.#context : 0;
     const steps = more > 0 && more % decodes === 0 ? more / decodes : 0;

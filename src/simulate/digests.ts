@@ -1,13 +1,13 @@
 /**
- * Digests for a simulation, whose tokens nobody forges: 64 bits mixed from the tokens in place of SHA-256, and those of a list
- * that is asked for again are known. Equal where the real ones are.
+ * Digests for a simulation, whose tokens nobody forges: 64 bits mixed from the tokens in place of SHA-256. Claims of a
+ * list are remembered. Two digests are equal where the real ones are.
  */
 import type { TokenIds } from '../config/token-ids.ts';
 import type { BlockHasher } from '../engine/block-hash.ts';
 import type { ClaimPrefix, PrefixClaim } from '../transport/prefix-claim.ts';
 import { type DigestChain, SegmentedTokens } from './segmented-tokens.ts';
 
-/** Two words as four characters: short, and read back from them. */
+/** Two 32-bit words as four characters: short, and readable back. */
 const digestOf = (a: number, b: number): string =>
   String.fromCharCode(a >>> 16, a & 0xffff, b >>> 16, b & 0xffff);
 
@@ -17,14 +17,15 @@ const secondWord = (digest: string): number => (digest.charCodeAt(2) << 16) | di
 const ROOT = digestOf(0x6b766665, 0x72727921);
 
 /**
- * One digest at a time, and none that waits for another: it is shared. What goes on in the content of the block before has the
- * second word that follows that one's: names are kept by it, and those of a sequence are then found side by side in memory.
+ * Computes one digest at a time; a single instance serves all.
+ * A block that continues the content of the block before it gets that block's second word plus one. Tables are keyed by
+ * this word, so the entries of a sequence lie side by side in memory.
  */
 class Mixer implements DigestChain {
   readonly root = ROOT;
   #a = 0;
   #b = 0;
-  /** Of the digest that this one goes on from; null once it is known not to go on in the same content. */
+  /** Second word of the parent digest; null if the block does not continue its content. */
   #before: number | null = null;
   #isFirst = true;
 
@@ -36,7 +37,7 @@ class Mixer implements DigestChain {
   }
 
   add(key: number, place: number, length: number): void {
-    // Where sequences part, each goes on by itself: they would all have the same words from there.
+    // Where sequences part, each gets words of its own: otherwise all would have the same words from there.
     this.#before = this.#isFirst && place > 0 ? this.#b : null;
     this.#isFirst = false;
     this.word(key | 0);
@@ -70,7 +71,7 @@ class Mixer implements DigestChain {
 const mixer = new Mixer();
 const addRun = (key: number, place: number, length: number): void => mixer.add(key, place, length);
 
-/** Of the tokens [0, count), on from a digest. */
+/** Digest of the tokens [0, count), chained to the digest `from`. */
 function mixed(from: string, tokenIds: TokenIds, count: number, salt: string | null): string {
   mixer.begin(from);
   if (tokenIds instanceof SegmentedTokens) tokenIds.eachRun(count, addRun);
@@ -86,7 +87,7 @@ export const simulatedHasher: BlockHasher = {
     tokenIds instanceof SegmentedTokens ? tokenIds.digests(blockSize, numBlocks, mixer) : null,
 };
 
-/** Remembers what it made of each list; `tokenCheck` false: the tokens are taken on trust. */
+/** Remembers the claims of each list. `tokenCheck` false: claims do not cover the tokens, which are taken on trust. */
 export function simulatedClaims(tokenCheck: boolean): ClaimPrefix {
   const known = new WeakMap<TokenIds, PrefixClaim[]>();
   return (tokenIds, numTokens, cacheSalt) => {

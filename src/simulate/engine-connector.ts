@@ -8,11 +8,11 @@ import { SimulatedTransport, type TransportNet } from './transport.ts';
 interface SimulatedConnectorDeps
   extends Pick<ConnectorDeps, 'clock' | 'claim' | 'onPull' | 'onStored' | 'onTransfer'> {
   net: TransportNet;
-  /** Bytes of a KV block, whichever group has it. */
+  /** Bytes of a KV block in the pool, whichever group it belongs to. */
   blockBytes: number;
 }
 
-/** null: the engine hands nothing over. */
+/** Returns null for an engine without a connector, which hands nothing over. */
 export function connectorOf(
   config: EngineCoreConfig,
   { net, blockBytes, ...deps }: SimulatedConnectorDeps,

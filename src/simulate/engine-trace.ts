@@ -1,4 +1,4 @@
-/** What a simulated engine does as spans, by the code that tells those of real ones; all of their times are a model. */
+/** Reports what a simulated engine does as spans, with the code that does so for real engines. All times are modelled. */
 import type { StoreInfo, TransferInfo } from '../connector/types.ts';
 import type { EngineActivity, ScheduledBatch } from '../engine/types.ts';
 import { EngineSpans } from '../host/engine-spans.ts';
@@ -36,7 +36,7 @@ export class EngineTrace {
     this.#flush();
   };
 
-  /** A step's batch, from when to when. */
+  /** A step ran this batch from startMs to endMs. */
   ran({ requests }: ScheduledBatch, startMs: number, endMs: number): void {
     this.#spans.add({
       name: 'forward',

@@ -1,6 +1,6 @@
 /**
- * An engine without a device, as the router's EngineClient: the real engine core and the real connector, whose steps take
- * the time that a cost model says. Steps when something happened to it, never by itself.
+ * An engine without a device, as the router's EngineClient: the real engine core and the real connector, whose steps
+ * take the time that a cost model gives. It steps only after something happened to it.
  */
 
 import { STORE_ADDRESS } from '../config/connectors.ts';
@@ -35,24 +35,24 @@ export interface SimulatedEngineDeps extends StepDeps, Omit<EngineNews, 'onOutpu
   onlyEnds: boolean;
   claim: ClaimPrefix;
   hasher: BlockHasher;
-  /** Bytes of a KV block, whichever group has it. */
+  /** Bytes of a KV block in the pool, whichever group it belongs to. */
   blockBytes: number;
-  /** Milliseconds that its start took, which is over. */
+  /** Milliseconds that its start-up took, which is over. */
   startMs: number;
-  /** It is to be looked after when all that happens now has happened. */
+  /** Queues the engine for attention, once everything of this moment has happened. */
   touch: (engine: SimulatedEngine) => void;
   onTransfer: (requestId: string, result: TransferResult) => void;
-  /** Told what it does; null: nobody wants to know. */
+  /** Called with what the engine does; null: nothing is reported. */
   onSpan: SpanSink | null;
-  /** It has ended. */
+  /** Called when it has ended. */
   onEnd: () => void;
-  /** Told what may be the beginning of a request's next stage; null: nobody wants to know. */
+  /** Called when a request may have entered its next stage; null if nobody listens. */
   onStage: ((said: 'pull' | 'transfer' | 'outputs') => void) | null;
 }
 
 export class SimulatedEngine implements EngineClient, Member {
   readonly engineId: string;
-  /** Of its seat: whoever takes its place has the same. */
+  /** Name of its seat; a replacement has the same. */
   readonly name: string;
   readonly role: EngineRole;
   readonly roleset: string;
@@ -62,20 +62,20 @@ export class SimulatedEngine implements EngineClient, Member {
   readonly connector: EngineConnector | null;
   readonly meter: EngineMeter;
   ended: Error | null = null;
-  /** It is to be looked after; whoever does keeps this. */
+  /** Set while the engine is queued for attention; maintained by the event loop. */
   isTouched = false;
-  /** Milliseconds that its start took. */
+  /** Milliseconds that its start-up took. */
   readonly startMs: number;
-  /** Of these only their sum is modelled. */
+  /** Not modelled: only their sum is, as startMs. */
   readonly started = { loadMs: 0, compileMs: 0 };
   readonly #deps: SimulatedEngineDeps;
   readonly #trace: EngineTrace | null;
-  /** Its policy's own, which may be wrong. */
+  /** The clock that its policies see, which faults may move. */
   readonly #clock: FaultyClock;
   readonly #outbox: Outbox;
   readonly #steps: EngineSteps;
   readonly #maxModelLen: number;
-  /** When it will have something to do by itself. */
+  /** Timer for the next time at which it has something to do of its own accord. */
   #due: Timer | null = null;
 
   constructor(config: EngineCoreConfig, seat: Seat, deps: SimulatedEngineDeps) {
@@ -100,7 +100,7 @@ export class SimulatedEngine implements EngineClient, Member {
       connector: this.connector,
       clock: this.#clock,
       hasher,
-      // Whoever is told every stage may look into blocks too.
+      // A listener to every stage may look into blocks too.
       blocksUnseen: !trace,
       executor: { execute: () => Promise.reject(new InternalError('a simulated engine steps in halves')) },
     };
@@ -193,7 +193,7 @@ export class SimulatedEngine implements EngineClient, Member {
     return this.#call(() => this.core.forgetPrefix(tokenIds, cacheSalt, keep));
   }
 
-  /** What has not ended, and what is kept for a reader. Nothing of an engine that ended. */
+  /** Requests that have not ended, and requests held for a reader; none of an engine that has ended. */
   async remaining(): Promise<{ requests: number; holds: number }> {
     if (this.ended) return { requests: 0, holds: 0 };
     this.catchUp();
@@ -201,7 +201,7 @@ export class SimulatedEngine implements EngineClient, Member {
     return { requests: running + waiting + waitingForRemote, holds: heldRequests };
   }
 
-  /** What can be done to it, as to one in a thread. */
+  /** Faults that can be injected, as into an engine in a thread. */
   readonly lab = {
     loseDevice: async (): Promise<void> => this.end('its device was lost'),
     exhaustDevice: async (): Promise<void> => this.end('its device was out of memory'),
@@ -226,7 +226,7 @@ export class SimulatedEngine implements EngineClient, Member {
     return this.ended !== null;
   }
 
-  /** As a thread that ends: all that it had is gone, and whoever waits for it is told. */
+  /** Ends it as a thread ends: all that it had is gone, and whatever waits for it fails. */
   end(why: string): void {
     if (this.ended) return;
     this.catchUp();
@@ -240,17 +240,20 @@ export class SimulatedEngine implements EngineClient, Member {
     this.#deps.onEnd();
   }
 
-  /** It steps, or would if it were let. */
+  /** Whether a step is under way. */
   get busy(): boolean {
     return this.#steps.underWay;
   }
 
-  /** Until the piece of a step that its device has is done; as on a machine of its own. */
+  /**
+   * Milliseconds until its device is done with the current piece of a step, as on a machine of its own; 0 if there is
+   * none.
+   */
   get deviceBusyMs(): number {
     return this.#steps.deviceBusyMs;
   }
 
-  /** Lets it begin a step if one would do something. */
+  /** Begins a step if one would do something. */
   look(): void {
     this.catchUp();
     if (this.ended || this.#steps.underWay) return;
@@ -262,7 +265,7 @@ export class SimulatedEngine implements EngineClient, Member {
     if (dueMs !== null) this.#due = this.#deps.clock.at(dueMs, () => this.#touch());
   }
 
-  /** All that it did until now is done; see EngineSteps. */
+  /** Brings it up to the current time; see EngineSteps. */
   catchUp(): void {
     this.#steps.catchUp();
   }
@@ -280,13 +283,13 @@ export class SimulatedEngine implements EngineClient, Member {
         this.#outbox.transferred(requestId, result, from);
         onTransfer(requestId, result);
         onStage?.('transfer');
-        // Its end is reported next, however it came about.
+        // The engine reports the transfer's end next, whatever its outcome.
         this.#touch();
       },
     });
   }
 
-  /** On its way as long as a request is, so that what is asked keeps its order. */
+  /** Takes as long on its way as a request, so that calls and requests keep their order. */
   async #call(done: () => void): Promise<void> {
     const { clock, costs } = this.#deps;
     if (costs.submitMs > 0) await clock.sleep(costs.submitMs);
@@ -296,7 +299,7 @@ export class SimulatedEngine implements EngineClient, Member {
     this.#touch();
   }
 
-  /** On everybody's clock, when it will have something to do by itself; null: it will not. */
+  /** When it next has something to do of its own accord, on the simulation's clock, ms; null: never. */
   #dueMs(): number | null {
     const dueMs = this.core.dueMs();
     return dueMs === null ? null : this.#clock.inner(dueMs);

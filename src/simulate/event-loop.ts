@@ -1,26 +1,26 @@
-/** What happens next on a virtual clock: engines to which something happened get on, and when none is left, time passes. */
+/** Drives the virtual clock: first engines to which something happened proceed; when none is left, time passes. */
 import type { VirtualClock } from './clock.ts';
 import type { SimulatedEngine } from './engine.ts';
 
 /** Events between two calls of `onProgress`. */
 const PROGRESS_EVENTS = 4096;
-/** Longer than any READ is waited for. */
+/** Longer than any wait for a READ. */
 const LONGEST_WAIT_MS = 3_600_000;
 
 interface EventLoopDeps {
   clock: VirtualClock;
-  /** Calls back when promises that were resolved have run on: in the event loop's next task. */
+  /** Calls back in the event loop's next task, when the continuations of resolved promises have run. */
   nextTask: (run: () => void) => void;
-  /** Throws what is to be said where nothing is left to happen. */
+  /** Throws the error for work that is not over when no event is left. */
   standsStill: () => never;
-  /** Told of the engines that were looked after since the last time, when none is left; null: nothing is checked. */
+  /** Called with the engines that were handled since its last call, when none is left to handle; null: no checks. */
   check: ((changed: ReadonlySet<SimulatedEngine>) => void) | null;
 }
 
 export class EventLoop {
   events = 0;
   readonly #deps: EventLoopDeps;
-  /** Engines to look after, in the order in which something happened to them. */
+  /** Engines to handle, in the order in which something happened to them. */
   #touched: SimulatedEngine[] = [];
   readonly #changed = new Set<SimulatedEngine>();
 
@@ -35,8 +35,8 @@ export class EventLoop {
   }
 
   /**
-   * Lets time pass until the work is over, whose promises wait for nothing but this clock; rejects with what it rejects
-   * with. Throws InternalError when nothing is left to happen before that.
+   * Lets time pass until `work` is settled, then settles likewise. `work` must wait for nothing but this clock. Rejects
+   * with InternalError if no event is left before that.
    */
   run<T>(work: Promise<T>, onProgress?: (nowMs: number) => Promise<void> | void): Promise<T> {
     const { clock, nextTask, standsStill } = this.#deps;
@@ -50,7 +50,7 @@ export class EventLoop {
           end = () => reject(error);
         },
       );
-      // Over no promises of its own: each event would cost several.
+      // Without promises of its own, which would cost several for each event.
       const goOn = (): void => {
         try {
           if (this.#lookAfter()) nextTask(goOn);
@@ -69,7 +69,7 @@ export class EventLoop {
     });
   }
 
-  /** Lets time pass until it is so, or nothing is to come, or a simulated hour went by. */
+  /** Lets time pass until isSo() is true, no event is left, or a simulated hour has passed. */
   async until(isSo: () => boolean): Promise<void> {
     const { clock, nextTask } = this.#deps;
     const endMs = clock.now() + LONGEST_WAIT_MS;
@@ -80,8 +80,9 @@ export class EventLoop {
   }
 
   /**
-   * Engines to which something happened get on, where they can. Call when all promises have run on, and again until it is
-   * false: an engine may have let a connector's run on, of which nobody tells. Then nothing more happens without time passing.
+   * Lets engines to which something happened proceed where they can. Call it when the continuations of all resolved
+   * promises have run, and again until it returns false: an engine may have resolved promises of a connector, which
+   * nothing reports. After that, nothing happens until time passes.
    */
   #lookAfter(): boolean {
     const { check } = this.#deps;

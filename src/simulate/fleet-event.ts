@@ -1,16 +1,16 @@
-/** What happens to the engines of a fleet, simulated or real. */
+/** Events of a fleet's membership, simulated or real. */
 import type { ClusterNotice } from '../fleet/notices.ts';
 import type { MembershipNotice } from '../fleet/scale-report.ts';
 import type { EngineRole } from '../router/engine-client.ts';
 
-/** Something that happened to who is there. */
+/** A change of the membership, or a decision about it. */
 export interface FleetEvent {
   atMs: number;
   event: 'decided' | 'joined' | 'leaving' | 'left' | 'died' | 'failed';
-  /** null: of none by itself. */
+  /** null: the event concerns no single engine. */
   engineId: string | null;
   role: EngineRole | null;
-  /** For people, beside the engine's name. */
+  /** For people, shown next to the engine's name. */
   detail: string;
 }
 
@@ -19,7 +19,7 @@ export const deathEvent = (
   atMs: number,
 ): FleetEvent => ({ atMs, event: 'died', engineId, role, detail: reason });
 
-/** null: there is nothing to tell. */
+/** Returns null for a notice that is no event. */
 export function memberEvent(notice: MembershipNotice, atMs: number): FleetEvent | null {
   if (notice.kind === 'revived') return null;
   const { kind: event, engineId, role } = notice;

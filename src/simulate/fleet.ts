@@ -1,6 +1,7 @@
 /**
- * Who is in a simulated fleet: the first engines, those that come and go as real ones do (src/fleet/membership.ts), and what
- * that cost. An engine that joins or takes another's place serves when its start is over.
+ * Membership of a simulated fleet: the first engines, those that join and leave as real ones do
+ * (src/fleet/membership.ts), and what that cost. An engine that joins or replaces another serves once its start-up is
+ * over.
  */
 import { deathReason, messageOf } from '../errors.ts';
 import { type AutoscaleWatcher, startAutoscaler } from '../fleet/autoscaled.ts';
@@ -29,28 +30,31 @@ export interface SimulatedFleetDeps {
   options: ClusterOptions;
   conversations: ConversationCache;
   turns: TurnsAt;
-  /** Until a new engine serves. */
+  /** Start-up time of a new engine, ms. */
   startMs: number;
   make: (seat: Seat, life: number, startMs: number) => SimulatedEngine;
   clientOf: (engine: SimulatedEngine) => EngineClient;
-  /** An engine's news is told as of now. */
+  /** Brings the engines' reports up to the current time. */
   catchUp: () => void;
   onNotice: (notice: ClusterNotice) => void;
-  /** Told what happens, which is then not kept. null: it is kept in `events`. */
+  /** Called with each event, which is then not kept; null: events are kept in `events`. */
   onEvent: ((event: FleetEvent) => void) | null;
 }
 
 export class SimulatedFleet {
-  /** In the order in which they came, ended ones included. */
+  /** All engines in the order in which they joined, ended ones included. */
   readonly everyone: SimulatedEngine[];
-  /** Starts that are not over, and when each began. */
+  /** Start-ups that are not over, and when each began, ms. */
   readonly starting = new Set<{ readonly begunMs: number }>();
   readonly lostKv = new LostKv();
   readonly events: FleetEvent[] = [];
   migratedTokens = 0;
-  /** Of an autoscaler, those that changed nothing included. */
+  /** Decisions of the autoscaler, those that changed nothing included. */
   decisions = 0;
-  /** Why an autoscaler changed nothing when it last looked, or has not looked yet; null: there is none, or it always did. */
+  /**
+   * Why the autoscaler last changed nothing, or has not decided yet; null: there is none, or it always changed
+   * something.
+   */
   stayed: string | null = null;
   readonly #deps: SimulatedFleetDeps;
   readonly #pool: EnginePool<SimulatedEngine>;
@@ -86,12 +90,12 @@ export class SimulatedFleet {
     });
   }
 
-  /** Those that may get turns. */
+  /** Engines that may get turns. */
   get staying(): readonly SimulatedEngine[] {
     return this.#members.staying;
   }
 
-  /** Those that have a place now, ended ones included. */
+  /** Engines that have a seat now, ended ones included. */
   get present(): readonly SimulatedEngine[] {
     return this.#pool.all;
   }
@@ -100,7 +104,7 @@ export class SimulatedFleet {
     return this.#pool.fleet;
   }
 
-  /** The role's first that serves, if one does. */
+  /** The role's first engine that serves, if one does. */
   engine(role: EngineRole): SimulatedEngine {
     return this.#pool.first(role);
   }
@@ -128,7 +132,7 @@ export class SimulatedFleet {
     return this.#members.revive();
   }
 
-  /** Call when an engine ended; what it held for next turns is gone, if it was not on its way out. */
+  /** Call when an engine ended. What it held for next turns counts as lost, unless it was leaving. */
   ended(engine: SimulatedEngine): void {
     if (this.#members.isLeaving(engine)) return;
     const { engineId, role } = engine;
@@ -141,19 +145,19 @@ export class SimulatedFleet {
     this.tell(death);
   }
 
-  /** From now on a new engine is started in the place of each that dies. */
+  /** From now on, a new engine is started in the seat of each that dies. */
   replaceTheDead(): void {
     this.onNotice(({ kind }) => {
       if (kind === 'dead') void this.#replace();
     });
   }
 
-  /** From now on; returns how to stop. Throws ConfigError. */
+  /** Starts an autoscaler; returns a function that stops it. Throws ConfigError. */
   autoscale(choice: AutoscaleChoice): () => void {
     const { clock, options, catchUp } = this.#deps;
     const members = this.#members;
     const firstMs = choice.intervalMs ?? INTERVAL_MS[choice.name];
-    this.stayed = `${choice.name} first decides after ${firstMs / 1000} s, and it was over before that`;
+    this.stayed = `${choice.name} first decides after ${firstMs / 1000} s, and the run ended before that`;
     const watcher: AutoscaleWatcher = {
       decided: (decision, acts) => this.#decided(decision, acts),
       failed: (message) => this.#add('failed', null, null, message),
@@ -180,7 +184,7 @@ export class SimulatedFleet {
     return startAutoscaler(scaled, choice, watcher, clock.background());
   }
 
-  /** One after the other, until none is dead. */
+  /** Replaces dead engines one after the other, until none is left. */
   async #replace(): Promise<void> {
     if (this.#reviving) return;
     this.#reviving = true;

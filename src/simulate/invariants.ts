@@ -1,8 +1,8 @@
-/** What must hold of simulated engines whatever happens: of the real policy under it, and of the simulation itself. */
+/** Invariants of simulated engines: of the real policies inside, and of the simulation itself. */
 import { InternalError, invariant } from '../errors.ts';
 import type { SimulatedEngine } from './engine.ts';
 
-/** Valid once all that happens at a moment has happened. Throws InternalError. */
+/** Call when everything of a moment has happened. Throws InternalError. */
 export function checkEngines(engines: Iterable<SimulatedEngine>): void {
   for (const { engineId, core, ended, busy } of engines) {
     if (ended) continue;
@@ -12,11 +12,14 @@ export function checkEngines(engines: Iterable<SimulatedEngine>): void {
       freeBlocks + usedBlocks === numBlocks - 1,
       () => `${engineId}: ${freeBlocks} free and ${usedBlocks} used blocks are not ${numBlocks - 1}`,
     );
-    invariant(busy || !core.poll(), () => `${engineId} stands still, and a step would do something`);
+    invariant(busy || !core.poll(), () => `${engineId} is idle, but a step would do something`);
   }
 }
 
-/** Nothing is to come, and somebody waits: throws InternalError that says who, and for what. */
+/**
+ * Call when no event is left though work is not over. Throws InternalError that says which engines have requests, and
+ * what these wait for.
+ */
 export function standsStill(engines: readonly SimulatedEngine[], nowMs: number): never {
   checkEngines(engines);
   const waiting = engines.flatMap(({ engineId, load, core }) => {
@@ -27,6 +30,6 @@ export function standsStill(engines: readonly SimulatedEngine[], nowMs: number):
     ];
   });
   throw new InternalError(
-    `the simulation stands still at ${nowMs} ms and nothing is to come: ${waiting.join('; ') || 'no engine has a request'}`,
+    `the simulation is stuck at ${nowMs} ms, with no event left: ${waiting.join('; ') || 'no engine has a request'}`,
   );
 }

@@ -1,4 +1,4 @@
-/** The links between engines, each direction of a pair its own, made when the first bytes go over it. */
+/** Links between engines: one for each direction of a pair, created when the first bytes use it. */
 import { type FleetOptions, linkBetween } from '../fleet/seats.ts';
 import type { ClusterOptions } from '../fleet/types.ts';
 import type { LinkSpec } from '../transport/link.ts';
@@ -6,14 +6,14 @@ import type { VirtualClock } from './clock.ts';
 import type { SimulatedLink } from './net.ts';
 import { QueuedResource, type Resource, SharedResource } from './resources.ts';
 
-/** How READs at the same time share a link: first come, first served, as the real transport's; or all at once. */
+/** How concurrent READs share a link: first come, first served, as in the real transport, or all at once. */
 export const LINK_SHARINGS = ['fcfs', 'fair'] as const;
 export type LinkSharing = (typeof LINK_SHARINGS)[number];
 
 export class LinkTable {
   readonly #clock: VirtualClock;
   readonly #link: LinkSpec | null;
-  /** As it is now. */
+  /** The fleet as it is now. */
   readonly #fleet: () => FleetOptions;
   readonly #sharing: LinkSharing;
   readonly #made = new Map<string, SimulatedLink & { from: string; to: string }>();
@@ -30,7 +30,7 @@ export class LinkTable {
     this.#sharing = sharing;
   }
 
-  /** By seats' names; null: none is modelled between the two. */
+  /** The link between two seats, by their names; null: none is modelled. */
   between(from: string, to: string): SimulatedLink | null {
     const key = `${from} ${to}`;
     const known = this.#made.get(key);
@@ -42,7 +42,7 @@ export class LinkTable {
     return made;
   }
 
-  /** What each link did so far. */
+  /** What each link did so far: bytes moved, and time in use, ms. */
   use(): { from: string; to: string; bytes: number; busyMs: number }[] {
     return [...this.#made.values()].map(({ from, to, resource }) => {
       return { from, to, bytes: resource.done, busyMs: resource.busyMs };

@@ -1,28 +1,28 @@
 /**
- * Tokens that are written out, in lists, as runs of those lists: what a long prompt repeats of others is the same place of the
- * same list, so that it is hashed and compared run by run, and not copied. Whatever two lists begin with alike is known for it.
- * What is generated is the first places of an answer.
+ * Token lists as runs of lists: what a long prompt has in common with others is the same place of the same list, so
+ * that it is hashed and compared run by run, and not copied. Lists that begin alike share that beginning. A generated
+ * answer is the first places of a drawn list.
  */
 import type { TokenIds } from '../config/token-ids.ts';
 import type { Segment } from '../workload/traces/types.ts';
 import { type Contents, SegmentedTokens } from './segmented-tokens.ts';
 
-/** What is generated, which is written nowhere: see Answers. */
+/** The generated tokens, which are stored nowhere: see Answers. */
 export interface Drawn {
   at(seed: number, place: number): number;
 }
 
-/** Tokens that some lists have in common, and what follows in which of them, by its first token. */
+/** Tokens that some lists have in common, and what follows them, by its first token. */
 interface Branch extends Segment {
   next: Map<number, Branch>;
 }
 
-/** Keys from here on are those of answers, by their seeds. */
+/** Keys from here on are those of answers: this plus the seed. */
 const ANSWERS = 2 ** 40;
 
 export class ListedTokens implements Contents {
   readonly #drawn: Drawn;
-  /** By key. */
+  /** Lists by key. */
   readonly #lists: (readonly number[])[] = [];
   readonly #known = new Map<readonly number[], SegmentedTokens>();
   readonly #first = new Map<number, Branch>();
@@ -35,12 +35,12 @@ export class ListedTokens implements Contents {
     return key >= ANSWERS ? this.#drawn.at(key - ANSWERS, place) : this.#lists[key]![place]!;
   }
 
-  /** The first `length` tokens of the answer that is drawn by the seed, from 0 to 2^32. */
+  /** The first `length` tokens of the answer drawn by `seed`, which is in [0, 2^32). */
   answer(seed: number, length: number): TokenIds {
     return SegmentedTokens.of([{ key: ANSWERS + seed, from: 0, length }], this);
   }
 
-  /** The list must stay as it is. */
+  /** The list as runs. It must not change afterwards. */
   of(list: readonly number[]): TokenIds {
     let tokens = this.#known.get(list);
     if (!tokens) {

@@ -1,6 +1,7 @@
 /**
- * Who asks a fleet, simulated or real, for turns: clients of the benchmark, who wait for each answer, or conversations that come when
- * they come. A conversation's next turn waits for the last token of the one before, and a think time.
+ * Sends turns to a fleet, simulated or real: as the benchmark's clients, which wait for each answer, or as
+ * conversations that arrive however many wait. A conversation's next turn comes after the last token of the turn before
+ * it and a think time.
  */
 import { joined, type TokenIds, written } from '../config/token-ids.ts';
 import type { Clock } from '../engine/types.ts';
@@ -14,18 +15,18 @@ import type { BenchConversation } from '../workload/types.ts';
 import type { Collector } from './collector.ts';
 import type { ListedTokens } from './listed-tokens.ts';
 
-/** Where nobody said how long an answer is. */
+/** Length of an answer if none is given, tokens. */
 export const FALLBACK_OUTPUT = 128;
 
-/** A fleet, simulated or not, and its time. */
+/** A fleet, simulated or not, and its clock. */
 export interface Served extends Pick<Cluster, 'generate' | 'endConversation'> {
   clock: Pick<Clock, 'now' | 'sleep'>;
 }
 
-/** Who counts what comes of requests. */
+/** Records what becomes of requests. */
 export type Counting = Pick<Collector, 'arrives' | 'ends' | 'fails' | 'conversationEnds'>;
 
-/** To its end; what is wrong with it alone is counted, and gives null. */
+/** Serves a turn to its end. A failure of this turn alone is counted, and gives null; other errors are thrown. */
 export async function serveTurn(
   cluster: Served,
   request: GenerateRequest & { conversationId: string },
@@ -39,7 +40,10 @@ export async function serveTurn(
   }
 }
 
-/** To its end; what is wrong with it alone is counted, and thrown as a RequestError. `signal`: ends everything. */
+/**
+ * Serves a turn to its end. A failure of this turn alone is counted, and thrown as a RequestError. `signal`: aborts the
+ * whole load.
+ */
 async function askedTurn(
   cluster: Served,
   request: GenerateRequest & { conversationId: string },
@@ -64,13 +68,16 @@ async function askedTurn(
   }
 }
 
-/** A conversation that comes by itself. */
+/** A conversation that arrives at its own time. */
 export interface Arriving {
   atMs: number;
   conversation: BenchConversation;
 }
 
-/** Conversations, round and round if need be, with exponential gaps between them. */
+/**
+ * `count` conversations, with exponential gaps between them; the given ones are repeated under new ids if there are
+ * fewer.
+ */
 export function* poissonArrivals(
   conversations: readonly BenchConversation[],
   { perSecond, count, seed }: { perSecond: number; count: number; seed: number },
@@ -92,11 +99,11 @@ export interface ArrivalOptions {
   /** Between the last token of an answer and the next turn, milliseconds. */
   thinkMs: number;
   failover: boolean;
-  /** For long prompts, which are then runs of these; left out: they are lists. */
+  /** Makes prompts runs of their messages, which is faster for long ones; absent: prompts are lists. */
   listed?: ListedTokens;
 }
 
-/** Resolves when the last answer ended. Call inside run(). */
+/** Resolves when the last answer has ended. Call inside run(). */
 export async function serveArrivals(
   cluster: Served,
   arrivals: Iterable<Arriving>,
@@ -119,7 +126,7 @@ export async function serveArrivals(
   if (failure) throw failure;
 }
 
-/** From its first turn to its last, or to one that fails. */
+/** Serves a conversation from its first turn to its last, or to the first that fails. */
 export async function converse(
   cluster: Served,
   { id, turns }: BenchConversation,
@@ -147,10 +154,10 @@ export const exactly = (outputTokens: number | null) => ({
 
 function tokenIdsOf(content: BenchConversation['turns'][number]['content']): readonly number[] {
   if (content.kind === 'tokens') return content.tokenIds;
-  throw new TypeError('a simulated turn is token ids');
+  throw new TypeError('a simulated turn must be token ids');
 }
 
-/** Of turns that only warm up; that one fails counts. */
+/** Records turns that only warm up; their failures count. */
 const warmingUp = (collector: Collector): Counting => ({
   arrives: (conversationId) => collector.arrives(conversationId),
   ends: (startMs, { conversationId, latencyMs }) => collector.warmedUp(conversationId, startMs + latencyMs),
@@ -158,12 +165,12 @@ const warmingUp = (collector: Collector): Counting => ({
   conversationEnds() {},
 });
 
-/** The fleet as the benchmark's clients see it. */
+/** The fleet as a target of the benchmark's clients. */
 export class LoadTarget implements BenchTarget {
   readonly #cluster: Served;
   readonly #counting: (turn: number) => Counting;
 
-  /** `warmupStep`: first turns are served beforehand, and do not count. */
+  /** `warmupStep`: first turns are served as a warm-up, and do not count. */
   constructor(cluster: Served, collector: Collector, warmupStep = false) {
     this.#cluster = cluster;
     const first = warmupStep ? warmingUp(collector) : collector;
@@ -171,7 +178,7 @@ export class LoadTarget implements BenchTarget {
   }
 
   async send({ conversationId, turn, prompt, maxTokens, forced, signal }: TurnToSend): Promise<AnsweredTurn> {
-    if (prompt.kind !== 'tokens') throw new TypeError('a simulated turn is token ids');
+    if (prompt.kind !== 'tokens') throw new TypeError('a simulated turn must be token ids');
     const sampling = { ...exactly(maxTokens), ...(forced && { forcedTokenIds: forced }) };
     const request = { conversationId, promptTokenIds: prompt.tokenIds, sampling, signal };
     const result = await askedTurn(this.#cluster, request, this.#counting(turn), signal);
@@ -185,7 +192,7 @@ export class LoadTarget implements BenchTarget {
   async settled(): Promise<void> {}
 }
 
-/** Without the gaps between tokens, which nobody asks for here. */
+/** Without the gaps between tokens, which are not needed here. */
 function answered(result: TurnResult): AnsweredTurn {
   const { ttftMs, latencyMs, prompt, transfer, stagesMs, routed } = result;
   const outputTokenIds = written(result.outputTokenIds);

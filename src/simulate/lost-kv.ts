@@ -1,15 +1,18 @@
-/** KV that was held for next turns and is gone, since its engine left or died: how much, and how much of it was computed again. */
+/**
+ * KV that was held for next turns and was lost because its engine left or died: how much, and how much of it was
+ * computed again.
+ */
 import { commonPrefixLength, type TokenIds } from '../config/token-ids.ts';
 import type { Conversation } from '../router/conversations.ts';
 import type { TurnResult } from '../router/turn-types.ts';
 
-/** Beyond these, the oldest are taken for conversations that do not go on. */
+/** Conversations that are remembered; beyond these, the oldest are taken to be over. */
 const MOST_CONVERSATIONS = 65_536;
 
 export class LostKv {
   lostTokens = 0;
   recomputedTokens = 0;
-  /** What was held for whom, by conversation. */
+  /** Tokens whose KV was lost, by conversation. */
   readonly #lost = new Map<string, TokenIds>();
 
   lost({ id, historyIds }: Pick<Conversation, 'id' | 'historyIds'>, tokens: number): void {
@@ -19,7 +22,10 @@ export class LostKv {
     if (this.#lost.size > MOST_CONVERSATIONS) this.#lost.delete(this.#lost.keys().next().value!);
   }
 
-  /** Of what was lost its next turn may want all up to the first token that differs; the rest of that it found or pulled. */
+  /**
+   * The next turn needs the lost tokens up to the first that differs; those that it neither found nor pulled were
+   * computed again.
+   */
   turnEnded({ conversationId, promptTokenIds, prompt }: TurnResult): void {
     const lost = this.#lost.get(conversationId);
     if (!lost) return;

@@ -1,11 +1,11 @@
-/** What simulated engines compute on: one machine that all of them share, whose steps do not always take the same time. */
+/** The machine that simulated engines share, and the variation of the times that steps take. */
 import { STREAM } from '../seeded.ts';
 import { Random } from '../workload/random.ts';
 import type { VirtualClock } from './clock.ts';
 import type { SimulationCosts, SpeedOf, StepShape, Stretch, Work } from './costs/types.ts';
 import { SharedResource } from './resources.ts';
 
-/** Of a step that computes: what it is at, and the tokens before each of its rows, on average. */
+/** The work of a step, and the tokens before each of its rows, on average. */
 export interface Computing {
   work: Work;
   context: number;
@@ -13,7 +13,7 @@ export interface Computing {
 
 type OnMachine = Computing | { work: 'interruption' };
 
-/** Its steps are as fast as they are beside those that compute at the moment. */
+/** Runs steps at speeds that depend on what else computes at the moment. */
 export class Machine {
   readonly #shared: SharedResource<OnMachine>;
 
@@ -29,23 +29,26 @@ export class Machine {
     );
   }
 
-  /** Any engine computes. */
+  /** Whether any engine computes. */
   get computing(): boolean {
     return this.#shared.count('prefill') + this.#shared.count('decode') > 0;
   }
 
-  /** `ms`: what the step takes alone. */
+  /** Begins a step that takes `ms` alone; calls back when it has ended. */
   step(ms: number, whenDone: () => void, computing: Computing): { cancel(): void } {
     return this.#shared.begin(ms, whenDone, computing);
   }
 
-  /** Steps stand still for so long; several interruptions take as long as all of them. */
+  /** Halts all steps for `ms`. Several interruptions take as long as their sum. */
   interrupt(ms: number): void {
     if (ms > 0) this.#shared.begin(ms, () => {}, { work: 'interruption' });
   }
 }
 
-/** For each engine, how many times its time a step takes, by the seed: stretch after stretch, each to its end. */
+/**
+ * Returns a function that gives each engine its own draws: the factor on a step's time, by the seed. Factors come in
+ * stretches, drawn one after the other and each used to its end.
+ */
 export function drawnTimes(
   varies: SimulationCosts['varies'],
   seed: number,

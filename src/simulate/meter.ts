@@ -1,22 +1,25 @@
-/** What an engine did over simulated time: how long it computed, how full and how asked for it was. Decides nothing. */
+/**
+ * Records what an engine did over simulated time: how long it computed, how many requests it had, and how full its pool
+ * was. Decides nothing.
+ */
 import type { EngineQueues } from '../engine/inspect/engine-load.ts';
 import type { VirtualClock } from './clock.ts';
 import type { StepShape } from './costs/types.ts';
 
-/** A stretch of time, averages over it. */
+/** A stretch of time, with averages over it. */
 export interface LoadSlice {
   startMs: number;
   endMs: number;
   running: number;
-  /** For a step, and for KV on its way. */
+  /** Requests that wait for a step, or for KV on its way. */
   waiting: number;
-  /** 0 to 1 of the pool. */
+  /** Share of the pool, 0 to 1. */
   kvUsed: number;
-  /** 0 to 1 of the time. */
+  /** Share of the time, 0 to 1. */
   busy: number;
 }
 
-/** Slices are joined in pairs beyond these. */
+/** Beyond this many, slices are joined in pairs. */
 const MOST_SLICES = 240;
 const FIRST_SLICE_MS = 1;
 
@@ -54,17 +57,17 @@ export class EngineMeter {
     this.#seen = queues();
   }
 
-  /** Steps begin that are taken at once. */
+  /** Decode steps begin that are computed together. */
   runBegins(): void {
     this.look();
     this.#stepping = true;
   }
 
-  /** Of those, so many, the first of which began at that time. */
+  /** `steps` of those were taken, with `requests` each; the first began at startMs. */
   stepsTaken(steps: number, requests: number, startMs: number): void {
     this.steps += steps;
     this.decodeTokens += steps * requests;
-    // Only KV changes, by whole blocks, when a step begins.
+    // Only the KV usage changes, by whole blocks, when a step begins.
     if (this.#queues().freeBlocks !== this.#seen.freeBlocks) this.look(startMs);
   }
 
@@ -76,7 +79,7 @@ export class EngineMeter {
     this.decodeTokens += decodes;
   }
 
-  /** One that was begun, or all that were taken at once. */
+  /** The step has ended, or all steps that are computed together. */
   stepEnds(): void {
     this.look();
     this.#stepping = false;
@@ -88,15 +91,18 @@ export class EngineMeter {
     this.endedMs = this.#clock.now();
   }
 
-  /** Call when something may have changed: what was there last is taken to have lasted until now. Of one that ended nothing is. */
+  /**
+   * Call when something may have changed: the state seen last is taken to have lasted until now. Does nothing once the
+   * engine has ended.
+   */
   look(now: number = this.#clock.now()): void {
     if (this.endedMs !== null) return;
-    // First: a long time without a look then goes into few slices.
+    // Join first: a long time without a look then fills few slices.
     while (now > this.startedMs + MOST_SLICES * this.#sliceMs) this.#join();
     for (let from = this.#seenMs; from < now; ) {
       const index = Math.min(MOST_SLICES - 1, Math.floor((from - this.startedMs) / this.#sliceMs));
       const until = Math.min(now, this.startedMs + (index + 1) * this.#sliceMs);
-      // Rounding may put a slice's end at its start: the next one takes it all.
+      // Rounding may put a slice's end at its start; the next one then takes the rest.
       this.#add(index, Math.max(0, until - from));
       from = until > from ? until : now;
     }

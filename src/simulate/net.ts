@@ -1,4 +1,4 @@
-/** Who is there of simulated engines, for each other's notifications and READs. */
+/** The network of simulated engines: delivers their notifications and READs to each other. */
 import type { EngineRole } from '../router/engine-client.ts';
 import type { EngineIdentity, RemoteAddress, TransportHandlers } from '../transport/types.ts';
 import type { VirtualClock } from './clock.ts';
@@ -7,7 +7,7 @@ import type { Machine } from './machine.ts';
 import type { Resource } from './resources.ts';
 import type { SimulatedWires } from './wires.ts';
 
-/** The way from one engine to another: null takes no more than the engines' own copies. */
+/** The link from one engine to another. Without one (null), a READ takes no more than the engines' own copies. */
 export interface SimulatedLink {
   resource: Resource;
   latencyMs: number;
@@ -19,32 +19,32 @@ export interface NetDeps {
     SimulationCosts,
     'readMs' | 'readBesideMs' | 'readFromStepsMs' | 'pullFromStepsMs' | 'messageMs' | 'store'
   >;
-  /** What an engine is there for; null: it is not there, or is no engine. */
+  /** An engine's role; null: it is gone, or is no engine. */
   roleOf: (engineId: string) => EngineRole | null;
-  /** The link in force from one engine to another, by their ids. */
+  /** The current link from one engine to another, by their ids; null: none is modelled. */
   link: (from: string, to: string) => SimulatedLink | null;
-  /** Call before what an engine is told or asked: it has done all that it did until now. */
+  /** Call before an engine is told or asked something: brings it up to the current time. */
   catchUp: (engineId: string) => void;
-  /** How long an engine's device is still busy with what it was given before a copy. */
+  /** Milliseconds for which an engine's device is still busy with work that it got before a copy. */
   deviceBusyMs: (engineId: string) => number;
-  /** What all engines compute on together; null: each has its own. */
+  /** The machine that all engines share; null: each has its own. */
   machine: Machine | null;
   /** Something happened to an engine that may let it step. */
   touch: (engineId: string) => void;
-  /** null: every message arrives once, when it is due. */
+  /** Delivers messages, with faults; null: every message arrives once, when it is due. */
   wires: SimulatedWires | null;
-  /** What is not answered for so long is asked for anew, milliseconds. */
+  /** A message without an answer is sent again after this time, milliseconds. */
   silenceMs: number;
 }
 
 export interface NetCounts {
   started: number;
-  /** However. */
+  /** Whatever the outcome. */
   ended: number;
   bytes: number;
 }
 
-/** An engine's place in it. */
+/** An engine's node in the network. */
 interface NetNode {
   identity: EngineIdentity;
   handlersFor(peer: string): Partial<TransportHandlers>;
@@ -64,7 +64,7 @@ export class SimulatedNet<Node extends NetNode> {
     this.#nodes.set(node.identity.engineId, node);
   }
 
-  /** The engine ended: whoever reads from it hears of it, and it reads no more. */
+  /** The engine ended: READs from it and by it end, and all other engines are told. */
   leave(engineId: string): void {
     this.#nodes.get(engineId)?.end();
     this.#nodes.delete(engineId);
@@ -76,7 +76,7 @@ export class SimulatedNet<Node extends NetNode> {
     }
   }
 
-  /** Whom the engine may send to. */
+  /** Ids of the engines that it may send to. */
   others(engineId: string): string[] {
     return [...this.#nodes.keys()].filter((other) => other !== engineId);
   }

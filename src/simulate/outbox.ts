@@ -1,4 +1,4 @@
-/** What leaves a simulated engine: its requests' tokens, and its news of load and cache for whoever listens. */
+/** What leaves a simulated engine: its requests' tokens, and reports of its load and cache to listeners. */
 import type { TokenIds } from '../config/token-ids.ts';
 import type { CacheEvent } from '../engine/cache-event.ts';
 import type { EngineCore } from '../engine/engine-core.ts';
@@ -10,28 +10,28 @@ import { OutputStream } from '../router/output-stream.ts';
 import type { TransferResult } from '../transport/types.ts';
 import type { VirtualClock } from './clock.ts';
 
-/** Whom to tell; null costs nothing. */
+/** Listeners; null: none, at no cost. */
 export interface EngineNews {
   onLoad: ((load: EngineLoad) => void) | null;
   onCache: ((events: readonly CacheEvent[], atMs: number) => void) | null;
-  /** A step gave some. */
+  /** Called when a step produced outputs. */
   onOutputs: (() => void) | null;
 }
 
 export interface OutboxDeps extends EngineNews {
   clock: VirtualClock;
-  /** From an engine's step to the router, milliseconds. */
+  /** Delay from an engine's step to the router, milliseconds. */
   replyMs: number;
-  /** What comes between a request's first token and its last goes out with the last. */
+  /** Whether tokens between a request's first and last go out with the last. */
   onlyEnds: boolean;
 }
 
 /** A request that has not ended. */
 interface Open {
   stream: OutputStream;
-  /** All that it will generate. */
+  /** All tokens that it will generate. */
   answer: TokenIds;
-  /** Tokens of it that went out, and those that are there beyond them. */
+  /** Tokens of the answer that were sent, and those generated since. */
   told: number;
   kept: number;
 }
@@ -72,23 +72,23 @@ export class Outbox {
     return stream;
   }
 
-  /** Nobody wants what is to come. */
+  /** Discards all further output of the request. */
   drop(requestId: string): void {
     this.#open.delete(requestId);
   }
 
-  /** Its next output says so; `as`: from an engine, or from a store. */
+  /** Reports the transfer with the request's next output. `as`: from an engine, or from a store. */
   transferred(requestId: string, result: TransferResult, as: 'transfers' | 'loads'): void {
     this.#open.get(requestId)?.stream[as].push(result);
   }
 
-  /** It has so many tokens more, which nobody waits for: they go out with its last. */
+  /** The request generated `count` more tokens, which go out with its last output. */
   keep(requestId: string, count: number): void {
     const open = this.#open.get(requestId);
     if (open) open.kept += count;
   }
 
-  /** What a step that ends now gave. */
+  /** Delivers the outputs of a step that ends now. */
   deliver(outputs: readonly RequestOutput[]): void {
     const atMs = this.#clock.now();
     this.#loads.add(outputs, atMs);
@@ -102,18 +102,18 @@ export class Outbox {
     this.tell(false);
   }
 
-  /** Somebody wants to know of each step. */
+  /** Whether anything listens to load or cache reports. */
   get listened(): boolean {
     return this.#news.onLoad !== null || this.#news.onCache !== null;
   }
 
-  /** A step of those that are taken at once is over: every request has a token more. */
+  /** One of several decode steps that are computed together has ended: each request has one more token. */
   tellDecoded(requests: number, atMs: number): void {
     this.#loads.tokens(requests, atMs);
     this.tell(false, atMs);
   }
 
-  /** What a router is told after steps. */
+  /** Sends cache events and load to the listeners. `idle`: no step follows. */
   tell(idle: boolean, atMs: number = this.#clock.now()): void {
     const { onLoad, onCache } = this.#news;
     if (onCache) {
@@ -124,7 +124,7 @@ export class Outbox {
     if (load) onLoad?.(load);
   }
 
-  /** The engine ends: what it generated was on its way, and whoever waits for more is told. */
+  /** The engine has ended: delivers the tokens that were kept, then fails every open stream with `error`. */
   fail(error: Error): void {
     const nothing = { prompt: null, finish: null, times: { arrivalMs: 0, queuedMs: 0, scheduledMs: null } };
     for (const [requestId, { stream, answer, told, kept }] of this.#open) {

@@ -1,4 +1,6 @@
-/** What is left of a run when its engines are gone: plain data, which may cross threads. */
+/**
+ * What is left of a run when its engines are gone: plain data, which may cross threads. Times are on the virtual clock.
+ */
 import type { FaultKind } from '../faults/schedule.ts';
 import type { EngineRole } from '../router/engine-client.ts';
 import type { SimulatedCluster } from './cluster.ts';
@@ -13,7 +15,7 @@ export interface EngineOutcome {
   engineId: string;
   role: EngineRole;
   combined: boolean;
-  /** When its start began, when it served, and when it ended; null: it serves on. */
+  /** When its start-up began, when it began to serve, and when it ended; null: it still serves. */
   begunMs: number;
   servesMs: number;
   endedMs: number | null;
@@ -26,9 +28,9 @@ export interface EngineOutcome {
 }
 
 export interface ScalingOutcome {
-  /** How often an autoscaler decided. */
+  /** Number of decisions of the autoscaler. */
   decisions: number;
-  /** Why it changed nothing when it last looked, or did not look; null: there is none, or it always did. */
+  /** Why it last changed nothing, or has not decided; null: there is none, or it always changed something. */
   stayed: string | null;
   events: readonly FleetEvent[];
   migratedTokens: number;
@@ -37,31 +39,31 @@ export interface ScalingOutcome {
 }
 
 export interface RunOutcome {
-  /** Requests that ended well, a column for each of their values. */
+  /** Requests that succeeded, a column for each of their values. */
   columns: Readonly<ServedColumns>;
   count: number;
   failed: number;
   errors: readonly (readonly [message: string, count: number])[];
-  /** When what counts began, and of the last answer. */
+  /** When counting began, and when the last answer ended. */
   fromMs: number;
   lastEndMs: number;
   stopped: SimulatedRun['stopped'];
-  /** Of the run, some of which may be after that. */
+  /** End of the run, which may be after the last answer. */
   endMs: number;
   verdict: Verdict;
   engines: readonly EngineOutcome[];
-  /** That starts took which were not over at the end, all together, since what counts began. */
+  /** Time taken, since counting began, by start-ups that were not over at the end, all together. */
   startingMs: number;
   transfers: Readonly<Record<string, number>>;
-  /** null: there was none. */
+  /** null: there was no store. */
   store: StoreOutcome | null;
   links: readonly { from: string; to: string; bytes: number; busyMs: number }[];
   scaling: ScalingOutcome;
-  /** By what happened; null: nothing was to. */
+  /** Number of faults by kind; null: none were planned. */
   faults: readonly (readonly [FaultKind, number])[] | null;
 }
 
-/** What a cluster counted of KV that moved. */
+/** A cluster's counters of KV that moved. */
 export type CountedKv = Pick<RunOutcome, 'transfers' | 'store'>;
 
 export const countedKv = ({ transfers, store, engines }: SimulatedCluster): CountedKv => ({
@@ -73,18 +75,18 @@ export const countedKv = ({ transfers, store, engines }: SimulatedCluster): Coun
 export interface SimulatedRun {
   cluster: SimulatedCluster;
   collector: Collector;
-  /** What was counted when a warm-up was over; null or absent: there was none. */
+  /** Counters at the end of the warm-up; null or absent: there was none. */
   warmedUp?: CountedKv | null;
   happened: ReadonlyMap<FaultKind, number> | null;
-  /** It was given up, with so many requests under way; null: it came to its end. */
+  /** When it was given up, and with how many requests under way; null: it ran to its end. */
   stopped: { atMs: number; open: number } | null;
-  /** Of a trace: when the last turn comes that waits for no other; null: the collector knows. */
+  /** For a trace: when the last turn arrives that waits for no other; null: the collector knows. */
   lastComesMs: number | null;
 }
 
 /**
- * One that was given up had more to do than it ever did, whatever the requests say that ended. `filledMs`: when the fleet had
- * filled; left out: nobody knows.
+ * A run that was given up is overloaded, whatever its finished requests say. `filledMs`: when the fleet had filled;
+ * null: unknown.
  */
 export const verdictOfRun = (
   { collector, stopped, lastComesMs }: Omit<SimulatedRun, 'cluster' | 'happened' | 'warmedUp'>,
@@ -124,7 +126,7 @@ export function outcomeOf({ cluster, happened, warmedUp = null, ...run }: Simula
   };
 }
 
-/** Bytes and tokens are of the requests that count: these are too. */
+/** Counters since the warm-up, as bytes and tokens are those of the requests that count. */
 function sinceThen({ transfers, store }: CountedKv, then: CountedKv | null): CountedKv {
   if (!then) return { transfers, store };
   return { transfers: less(transfers, then.transfers), store: store && storeSince(store, then.store!) };

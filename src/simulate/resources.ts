@@ -1,13 +1,13 @@
 /**
- * What several want at once: shared by all that is under way (a link, in bytes; a machine's cores, in milliseconds of one alone), or
- * first come first served.
+ * Resources that several users want at once: shared by all that is under way (a link, in bytes; a machine's cores, in
+ * milliseconds of one engine alone), or first come, first served.
  */
 import type { Timer, VirtualClock } from './clock.ts';
 
 export interface Resource {
   /** Milliseconds in which anything was under way. */
   readonly busyMs: number;
-  /** Units that were done, to their end. */
+  /** Units of work that were completed. */
   readonly done: number;
   /** Calls back when the work is done; cancel() gives it up. */
   begin(work: number, whenDone: () => void): { cancel(): void };
@@ -20,13 +20,16 @@ interface Flow<What> {
   whenDone: () => void;
 }
 
-/** How many of a kind are under way. */
+/** Number of flows of a kind that are under way. */
 type CountOf = (kind: string) => number;
 
-/** Units a millisecond of a flow, while so many are under way in all, and so many of each kind. */
+/** Units per millisecond of a flow, by the number of flows under way and the number of each kind. */
 type Rate<What> = (flows: number, what: What, count: CountOf) => number;
 
-/** All that is under way gets on, at the same rate or each at its own: by what it is, and by who else is there. */
+/**
+ * All flows proceed at once, at the same rate or each at its own, which depends on what it is and on what else is under
+ * way.
+ */
 export class SharedResource<What = void> {
   done = 0;
   readonly #clock: VirtualClock;
@@ -38,7 +41,7 @@ export class SharedResource<What = void> {
   #busyMs = 0;
   #timer: Timer | null = null;
 
-  /** `kindOf`: what flows are counted by; null: they are not. */
+  /** `kindOf`: kind by which a flow is counted; null: flows are not counted. */
   constructor(clock: VirtualClock, rate: Rate<What>, kindOf: ((what: What) => string) | null = null) {
     this.#clock = clock;
     this.#rate = rate;
@@ -126,12 +129,12 @@ export class QueuedResource implements Resource {
     this.#rate = rate;
   }
 
-  /** What was taken on counts as done. */
+  /** Cancelled work counts too. */
   get busyMs(): number {
     return this.#workedMs - Math.max(0, this.#freeAtMs - this.#clock.now());
   }
 
-  /** What is cancelled has had its time on the resource all the same, as on a wire. */
+  /** Cancelled work still takes its time on the resource, as on a wire. */
   begin(work: number, whenDone: () => void): { cancel(): void } {
     const ms = work / this.#rate;
     this.#freeAtMs = Math.max(this.#clock.now(), this.#freeAtMs) + ms;

@@ -1,4 +1,4 @@
-/** Who routes turns of a simulated fleet, and what it sees of the engines. */
+/** The routing policy of a simulated fleet, and what it sees of the engines. */
 import type { KvCacheSpec } from '../config/engine.ts';
 import { DEFAULT_ROUTING, type RoutingChoice } from '../config/routing.ts';
 import { kvBytesOf } from '../connector/policy/cost-model.ts';
@@ -19,13 +19,13 @@ interface Looks {
 
 export class SimulatedRouting {
   readonly views: EngineViews;
-  /** What engines have to tell. */
+  /** What engines must report. */
   readonly told: Looks;
   readonly #deps: RoutingDeps;
   readonly #chosen: Chosen | null;
   #inForce: RouterPolicy & { looksAt: Looks };
 
-  /** `changes`: another policy may take over, so that engines tell whatever one could look at. Throws ConfigError. */
+  /** `changes`: the policy may change, so engines report everything that any policy could use. Throws ConfigError. */
   constructor(
     { routing = DEFAULT_ROUTING, weightSeed, blockSize, signalAgeMs = 0 }: ClusterOptions,
     { groups, blockBytes }: { groups: readonly KvCacheSpec[]; blockBytes: number },
@@ -45,7 +45,7 @@ export class SimulatedRouting {
     return this.#inForce;
   }
 
-  /** For turns that come from now on; what the policy before had learned is forgotten. Throws ConfigError. */
+  /** Applies to turns that arrive from now on; what the policy before had learned is forgotten. Throws ConfigError. */
   change(routing: RoutingChoice): void {
     this.#inForce = this.#made(routing);
   }

@@ -1,4 +1,4 @@
-/** One way of serving a workload, simulated with each seed. */
+/** Simulates one arm: one way of serving a workload, once for each seed. */
 import { engineSpecs } from '../fleet/options.ts';
 import type { ClusterOptions } from '../fleet/types.ts';
 import { type ClientOptions, serveConversations } from '../lab/multiturn/clients.ts';
@@ -20,7 +20,9 @@ import { type FaultPlan, StormyLoad } from './stormy-load.ts';
 import type { Slo } from './summary.ts';
 import { lastComesMs, serveTurns } from './trace-load.ts';
 
-/** Who asks. */
+/**
+ * Where requests come from: clients that wait for each answer, a trace, or conversations that arrive however many wait.
+ */
 export type Load =
   | {
       kind: 'clients';
@@ -37,23 +39,26 @@ export interface SimulatedArmPlan {
 }
 
 export interface SimulationWorld extends Omit<SimulationSettings, 'options' | 'answers' | 'faults'> {
-  /** Generated ids lie between the two; the second excluded. */
+  /** Range of generated token ids; `end` is excluded. */
   tokenIds: readonly [lowest: number, end: number];
   seed: number;
   seeds: number;
   slo: Slo;
-  /** Absent: nothing goes wrong. */
+  /** Absent or null: no faults. */
   faultPlan?: FaultPlan | null;
   signal: AbortSignal;
   onProgress: (done: number, nowMs: number) => Promise<void> | void;
 }
 
-/** In memory: while a file is read time would go on. */
+/** From memory: time would pass while a file is read. */
 async function* inOrder(turns: readonly TraceTurn[]): AsyncGenerator<TraceTurn> {
   yield* turns;
 }
 
-/** Resolves when all was answered. `fleet`: simulated or not. */
+/**
+ * Serves the load and records its requests in `collector`. Resolves when all have ended. `fleet` may be simulated or
+ * real.
+ */
 export function serveLoad(
   fleet: Served,
   load: Load,
@@ -74,7 +79,7 @@ export function serveLoad(
   if (load.kind === 'arrivals')
     return serveArrivals(fleet, load.arrivals(seed), collector, {
       ...{ thinkMs: load.thinkMs, failover: false },
-      // Real engines want them written out.
+      // Real engines need token lists.
       ...(fleet instanceof SimulatedCluster && { listed: new ListedTokens(fleet.answers) }),
     });
   const { clients } = load;
@@ -88,20 +93,20 @@ export function serveLoad(
   });
 }
 
-/** More comes than is ever served: what would follow is a longer queue. */
+/** Thrown when more requests are under way than the fleet can ever serve: continuing would only lengthen the queue. */
 class Unstable extends Error {}
 
-/** Requests under way, that no fleet that keeps up has: so many times what its engines run at once. */
+/** A fleet that keeps up never has this many times as many requests under way as its engines run at once. */
 const TIMES_ITS_BATCHES = 20;
 const LEAST_OPEN = 10_000;
 
 const mostOpen = (options: ClusterOptions): number =>
   Math.max(LEAST_OPEN, TIMES_ITS_BATCHES * options.maxNumSeqs * engineSpecs(options).length);
 
-/** Of loads whose requests come by themselves: after the last one, so that it has come. */
+/** Added to the time of the last arrival, so that it has happened. */
 const LATER_MS = 1;
 
-/** Resolves once all have ended that came until the last one did that waits for no other. */
+/** Resolves once the requests have ended that are under way after the last arrival that waits for no other request. */
 async function lastHaveEnded(load: Load, seed: number, cluster: SimulatedCluster, collector: Collector) {
   let lastMs = 0;
   if (load.kind === 'trace') lastMs = lastComesMs(load.turns);
@@ -111,8 +116,9 @@ async function lastHaveEnded(load: Load, seed: number, cluster: SimulatedCluster
 }
 
 /**
- * `whole`: to the end of all that is asked. Else until the last conversation has come and what was under way then has ended: what
- * came before went as it goes then, and what would follow is a fleet that empties.
+ * Simulates an arm with one seed. `whole`: until every request has ended. Otherwise until the requests have ended that
+ * are under way when the last conversation has arrived: these are served exactly as in a whole run, and what follows is
+ * a fleet that empties. Stops early, and sets `stopped`, when the load can never be served.
  */
 export async function simulateOnce(
   { options, load }: SimulatedArmPlan,
@@ -121,7 +127,7 @@ export async function simulateOnce(
   collector: Collector = new Collector(),
   whole = true,
 ): Promise<SimulatedRun> {
-  // While it runs one is looked for now and then: many short ones may be over before.
+  // During a run the signal is checked only now and then, and many short runs may end before that.
   world.signal.throwIfAborted();
   const answers = new Answers(...world.tokenIds);
   const faults = world.faultPlan != null;
@@ -154,7 +160,10 @@ export async function simulateOnce(
   };
 }
 
-/** What came of it, which must hold together; with all checks, it is simulated twice and must be the same. */
+/**
+ * Simulates one seed and checks the result. With `world.check` it simulates twice and both results must be equal.
+ * Throws InternalError.
+ */
 export async function simulateSeed(
   plan: SimulatedArmPlan,
   world: SimulationWorld,

@@ -1,29 +1,29 @@
 /**
- * Tokens of a trace, or of lists, by what they are parts of, and not written out: a prompt of ten thousand is a handful of
- * runs. Two are equal where they are the same places of the same contents. A token that is of no content has its id; digests
- * take it for a content of its own.
+ * Token sequences as runs of contents (of a trace, or of lists), not written out: a prompt of ten thousand tokens is a
+ * handful of runs. Two sequences are equal where they are the same places of the same contents. A token that belongs to
+ * no content has its id; digests treat it as a content of its own.
  */
 import { type TokenIds, TokenSequence } from '../config/token-ids.ts';
 import type { Segment } from '../workload/traces/types.ts';
 
-/** What stands at a place of a content: the same token always. */
+/** Gives the token at a place of a content: always the same one. */
 export interface Contents {
   at(key: number, place: number): number;
 }
 
-/** In columns; neighbours that go on from each other are one. They only grow. */
+/** Runs in columns. Neighbours that continue each other are one run. Runs only grow. */
 interface Runs {
   keys: number[];
-  /** Place of the first token in its content. */
+  /** Place of each run's first token in its content. */
   froms: number[];
-  /** Where each begins in the sequence; then where the last one ends. */
+  /** Where each run begins in the sequence, and last, where the last run ends. */
   starts: number[];
   tokens: Contents;
-  /** Digests of its blocks of one size from its start on. */
+  /** Digests of its first blocks, for one block size. */
   blocks: { size: number; digests: string[] };
 }
 
-/** Makes a block's digest of the one before it and of its runs, which are told in their order. */
+/** Computes a block's digest from the digest of the block before it and from its runs, added in order. */
 export interface DigestChain {
   /** Parent of every first block. */
   readonly root: string;
@@ -32,7 +32,7 @@ export interface DigestChain {
   end(): string;
 }
 
-/** The content that one token is, below all of a trace. */
+/** Key of the content that a single token is: negative, below all keys of contents. */
 const literal = (tokenId: number): number => -1 - tokenId;
 
 export class SegmentedTokens extends TokenSequence {
@@ -53,7 +53,7 @@ export class SegmentedTokens extends TokenSequence {
     return new SegmentedTokens(runs, 0, lengthOf(runs));
   }
 
-  /** What its runs are parts of. */
+  /** The contents of its runs. */
   get contents(): Contents {
     return this.#runs.tokens;
   }
@@ -81,7 +81,8 @@ export class SegmentedTokens extends TokenSequence {
     if (more.length === 0) return this;
     const length = this.length + more.length;
     const known = this.#beyond(more);
-    // What others made of it is all of this as far as it goes: it grows where it is, and who has less of it sees no more.
+    // Sequences that share these runs agree as far as they go: the runs grow in place, and a shorter sequence does not
+    // see the rest.
     const [runs, start] = known === null ? [this.#copied(), 0] : [this.#runs, this.#start];
     const rest = known === null || known === 0 ? more : more.slice(known);
     const add = (key: number, from: number, length: number) => append(runs, key, from, length);
@@ -115,7 +116,7 @@ export class SegmentedTokens extends TokenSequence {
     return length;
   }
 
-  /** Of the first count tokens, in their order. */
+  /** Visits the runs of the first `count` tokens, in order. */
   eachRun(count: number, visit: (key: number, from: number, length: number) => void): void {
     const { keys, froms, starts } = this.#runs;
     const end = this.#start + count;
@@ -128,8 +129,8 @@ export class SegmentedTokens extends TokenSequence {
   }
 
   /**
-   * The digests of its first `count` blocks, all of them full, and maybe of more: made once for all that have the sequence, and
-   * not copied. null: it does not begin where its content does.
+   * Digests of its first `count` blocks, all of them full, and maybe of more. They are computed once for all sequences
+   * that share the runs, and are not copied. null: the sequence does not begin where its runs do.
    */
   digests(size: number, count: number, chain: DigestChain): readonly string[] | null {
     if (this.#start > 0) return null;
@@ -157,7 +158,7 @@ export class SegmentedTokens extends TokenSequence {
     }
   }
 
-  /** How many of these tokens others have put behind it already; null: they put others there. */
+  /** How many of these tokens another sequence has already appended after it; null: others were appended. */
   #beyond(more: TokenIds): number | null {
     const end = this.#start + this.length;
     const beyond = lengthOf(this.#runs) - end;
@@ -166,7 +167,7 @@ export class SegmentedTokens extends TokenSequence {
     return new SegmentedTokens(this.#runs, end, known).sharedWith(more) === known ? known : null;
   }
 
-  /** Runs of its own, that begin where it does. */
+  /** A copy of the runs that begins where the sequence does. */
   #copied(): Runs {
     const { keys, froms, starts, tokens } = this.#runs;
     const { size, digests } = this.#runs.blocks;

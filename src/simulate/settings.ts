@@ -1,4 +1,4 @@
-/** What a simulated cluster is made of. */
+/** Settings of a simulated cluster. */
 import type { KvCacheSpec } from '../config/engine.ts';
 import type { ClusterOptions } from '../fleet/types.ts';
 import type { Span } from '../measure/spans.ts';
@@ -11,38 +11,41 @@ import type { FleetEvent } from './fleet-event.ts';
 import type { LinkSharing } from './links.ts';
 
 export interface SimulationSettings {
-  /** What a cluster of threads would be built from; what is of kernels and devices alone is of no effect. */
+  /** The options of a real cluster; those that concern only kernels and devices have no effect. */
   options: ClusterOptions;
   costs: SimulationCosts;
   answers: Answers;
-  /** What the model's KV cache groups keep, unless options say that they keep everything. */
+  /** What each of the model's KV cache groups keeps, unless the options make all of them keep everything. */
   groups: readonly KvCacheSpec[];
-  /** Bytes of a KV block, whichever group has it. */
+  /** Bytes of a KV block in the pool, whichever group it belongs to. */
   blockBytes: number;
   sharing: LinkSharing;
-  /** Checks every invariant after every event. */
+  /** Check every invariant after every event. */
   check: boolean;
-  /** Calls back when promises that were resolved have run on: in the event loop's next task. */
+  /** Calls back in the event loop's next task, when the continuations of resolved promises have run. */
   nextTask: (run: () => void) => void;
   /**
-   * Takes decode steps in which nothing can change at once, and tells of a request's first and last token alone: the same
-   * comes out, sooner.
+   * Compute decode steps in which only tokens change together, and report only a request's first and last tokens.
+   * Faster, with the same results.
    */
   runs: boolean;
-  /** Whose rule says how many engines there are; absent: as many as at the start. */
+  /** The autoscaler; absent or null: the number of engines stays as at the start. */
   autoscale?: AutoscaleChoice | null;
-  /** Told every stage of every turn, which takes time; absent: nobody is. */
+  /** Called with every stage of every turn, which is slower; absent or null: stages are not reported. */
   onSpan?: ((span: Span) => void) | null;
-  /** Told of each turn that ended well. */
+  /** Called with each turn that succeeded. */
   onTurnEnd?: ((result: TurnResult) => void) | null;
-  /** Told what happens to engines, which the fleet then does not keep; absent: it keeps it. */
+  /** Called with what happens to engines, which the fleet then does not record; absent or null: the fleet records it. */
   onFleetEvent?: ((event: FleetEvent) => void) | null;
-  /** Of how steps' times vary, where costs say that they do; absent: 0. */
+  /** Seed for the variation of step times, if the costs have any; absent: 0. */
   stepSeed?: number;
-  /** Turns go where they went before, as far as that is known; absent: where the policy says. */
+  /**
+   * Sends turns to the engines that served them in an earlier run, where those are known; absent or null: the policy
+   * decides.
+   */
   chosen?: Chosen | null;
-  /** Things are to go wrong; absent: nothing does. */
+  /** Whether faults will be injected; absent: no. */
   faults?: boolean;
-  /** Another policy may take over while turns are served; absent: the first one stays. */
+  /** Whether the routing policy may change while turns are served; absent: no. */
   reroutable?: boolean;
 }

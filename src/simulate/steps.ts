@@ -1,4 +1,4 @@
-/** An engine's steps on a virtual clock: one by one, or many decode steps at once in which nothing can change. */
+/** Takes an engine's steps on a virtual clock: one by one, or many decode steps together while only tokens change. */
 import type { EngineCore } from '../engine/engine-core.ts';
 import type { SampledToken, ScheduledBatch } from '../engine/types.ts';
 import type { VirtualClock } from './clock.ts';
@@ -16,19 +16,22 @@ import type { Machine } from './machine.ts';
 import type { EngineMeter } from './meter.ts';
 import type { Outbox } from './outbox.ts';
 
-/** Fewer steps are not worth it. */
+/** Fewer steps are not worth computing together. */
 const LEAST_RUN = 2;
 
 export interface StepDeps {
   clock: VirtualClock;
   costs: SimulationCosts;
-  /** What all engines compute on together; null: each has its own. */
+  /** The machine that all engines share; null: each has its own. */
   machine: Machine | null;
-  /** How many times its time a step takes. */
+  /** Factor by which a step's time differs from the modelled one. */
   varies: (shape: StepShape) => number;
-  /** Decode steps in which nothing can change are taken at once. */
+  /** Whether decode steps in which only tokens change are computed together. */
   runs: boolean;
-  /** Of the ends of steps that took time, among events of a moment: first, so that it is the same however they are taken. */
+  /**
+   * Rank of step ends among the events of a moment, for steps that took time. They come first, so that the order is the
+   * same however steps are computed.
+   */
   rank: number;
 }
 
@@ -37,11 +40,11 @@ export interface SteppedEngine {
   meter: EngineMeter;
   outbox: Outbox;
   place: StepPlace;
-  /** Told of each step; null: nobody wants to know. */
+  /** Reports each step; null: steps are not reported. */
   trace: EngineTrace | null;
-  /** When something else is to be done; null: nothing is. */
+  /** When the engine next has something else to do, ms; null: never. */
   dueMs: () => number | null;
-  /** Its steps ended: it is to be looked after. */
+  /** Called when steps have ended: queues the engine for attention. */
   touch: () => void;
 }
 
@@ -50,9 +53,9 @@ export class EngineSteps {
   readonly #engine: SteppedEngine;
   #stepping: { cancel(): void } | null = null;
   readonly #run: DecodeSteps;
-  /** Steps are taken at once, from the one under way on. */
+  /** Whether steps are computed together, beginning with the one under way. */
   #running = false;
-  /** The step under way, as long as one is. */
+  /** The step under way; valid while there is one. */
   #step = { startMs: 0, ms: 0 };
 
   constructor(engine: SteppedEngine, deps: StepDeps) {
@@ -69,7 +72,10 @@ export class EngineSteps {
     this.#stepping?.cancel();
   }
 
-  /** Until the piece of a step that its device has is done; as on a machine of its own. */
+  /**
+   * Milliseconds until its device is done with the current piece of a step, as on a machine of its own; 0 if there is
+   * none.
+   */
   get deviceBusyMs(): number {
     const { pieceMs } = this.#deps.costs;
     this.catchUp();
@@ -80,7 +86,7 @@ export class EngineSteps {
     return Math.max(0, Math.min(pieceEndMs, ms) - ranMs);
   }
 
-  /** Decode steps that are over by now are taken, and the one under way is a step like any other from here on. */
+  /** Takes the decode steps that are over by now; the one under way becomes a single step. */
   catchUp(): void {
     if (!this.#running) return;
     const run = this.#run;
@@ -124,7 +130,7 @@ export class EngineSteps {
     this.#until(startMs, startMs + ms, () => this.#stepDone(batch, shape));
   }
 
-  /** What takes no time waits for its turn among all else of the moment. */
+  /** What takes no time waits its turn among the other events of the moment. */
   #until(startMs: number, endMs: number, over: () => void): void {
     const { clock, rank } = this.#deps;
     const timer = endMs > startMs ? clock.at(endMs, over, rank) : clock.at(endMs, over);
@@ -137,7 +143,7 @@ export class EngineSteps {
     this.#engine.touch();
   }
 
-  /** False: a step is to be taken by itself. */
+  /** Returns false if the next step must be taken alone. */
   #beginRun(startMs: number): boolean {
     const { core, meter, dueMs, touch } = this.#engine;
     const most = this.#deps.runs ? core.decodeSteps : 0;
@@ -157,7 +163,7 @@ export class EngineSteps {
     return true;
   }
 
-  /** Returns when the last of them ended. */
+  /** Takes the first `count` steps; returns when the last of them ended, ms. */
   #take(run: DecodeSteps, count: number): number {
     if (count === 0) return run.startMs;
     const { core, meter, outbox } = this.#engine;
@@ -173,7 +179,7 @@ export class EngineSteps {
     return run.endOf(count - 1);
   }
 
-  /** `shape`: null where nothing ran. */
+  /** `shape`: null if nothing ran. */
   #end(batch: ScheduledBatch, shape: StepShape | null): void {
     const { core, meter, outbox, trace } = this.#engine;
     if (shape) trace?.ran(batch, this.#step.startMs, this.#deps.clock.now());
@@ -184,7 +190,7 @@ export class EngineSteps {
   }
 }
 
-/** Ids that nobody looks at: what is generated is forced. */
+/** Placeholder ids: what is generated is forced. */
 function sampled({ requests }: ScheduledBatch): SampledToken[] {
   const tokens: SampledToken[] = [];
   for (const { requestId, sample } of requests)

@@ -1,4 +1,7 @@
-/** A store in a simulated fleet: the real catalog, service and tiers, which move no bytes and take the time that costs say. */
+/**
+ * A store in a simulated fleet: the real catalog, service and tiers, which move no bytes and take the time that the
+ * costs give.
+ */
 
 import { STORE_ADDRESS } from '../config/connectors.ts';
 import type { KvCacheSpec } from '../config/engine.ts';
@@ -28,22 +31,22 @@ export interface SimulatedStoreDeps {
   costs: Pick<SimulationCosts, 'store' | 'source'>;
 }
 
-/** What a run leaves of its store: plain data, summed over all engines that were there. */
+/** What a run leaves of its store: plain data, summed over all engines of the run. */
 export interface StoreOutcome {
-  /** Blocks that there is room for, and those that are there in the end. */
+  /** Blocks that there is room for, and those present at the end. */
   slots: number;
   blocks: number;
-  /** Of a block, of the largest KV cache group. */
+  /** Bytes of a block of the largest KV cache group. */
   blockBytes: number;
   counters: CatalogCounters & StoreServiceCounters;
   engines: StoreCounters;
   bytesToP: number;
   bytesToD: number;
-  /** Below its memory, nearest first. */
+  /** Tiers below its memory, nearest first. */
   tiers: TierOutcome[];
 }
 
-/** What was counted since then; what is there is what is there now. */
+/** Counters since `then`; contents as they are now. */
 export const storeSince = (now: StoreOutcome, then: StoreOutcome): StoreOutcome => ({
   ...now,
   counters: less(now.counters, then.counters),
@@ -53,13 +56,13 @@ export const storeSince = (now: StoreOutcome, then: StoreOutcome): StoreOutcome 
   tiers: now.tiers.map((tier, i) => ({ ...tier, counters: less(tier.counters, then.tiers[i]!.counters) })),
 });
 
-/** Counter by counter. */
+/** Difference of each counter. */
 export const less = <T extends object>(now: T, then: T): T =>
   Object.fromEntries(
     Object.entries(now).map(([key, value]) => [key, value - (then as Record<string, number>)[key]!]),
   ) as T;
 
-/** An engine that may have used it. */
+/** An engine that may have used the store. */
 interface StoreUser {
   role: EngineRole;
   connector: { store?: { counters: Readonly<StoreCounters> } } | null;
@@ -71,7 +74,7 @@ export class SimulatedStore {
   readonly #blockBytes: number;
   readonly #tiers: SimulatedTiers;
 
-  /** Throws ConfigError where there is no room for a block, in memory or in its folder. */
+  /** Throws ConfigError if memory or folder has no room for a block. */
   constructor({ options, blockSize, blockBytes, groups, net, clock, costs }: SimulatedStoreDeps) {
     const bytes = groups.map((spec) => filledBytes(spec, blockBytes));
     const identity = { ...STORE_ADDRESS, compatibilityHash: 'simulated', blockSize, blockBytes: bytes };
@@ -89,7 +92,7 @@ export class SimulatedStore {
     this.#service.addEngine(address);
   }
 
-  /** Blocks kept for readers that have not read yet, and those that are read or written now. */
+  /** Leases of readers that have not read yet, and blocks that are being read or written now. */
   get inUse(): { leases: number; blocks: number } {
     return { leases: this.#service.leases, blocks: this.#catalog.inUse };
   }
@@ -99,7 +102,7 @@ export class SimulatedStore {
     this.#catalog.checkIntegrity();
   }
 
-  /** What lies in it now; of its memory at most so many cells. */
+  /** Current contents; the picture of its memory has at most `mostCells` cells. */
   look(mostCells: number): StoreContent {
     const { size, slots, counters } = this.#catalog;
     const { lookups, hits, evicted } = counters;

@@ -1,4 +1,4 @@
-/** Who asks a fleet to which things happen: turns go another way where they can, and some of those who wait leave. */
+/** Serves turns while faults are injected: turns take another route where they can, and some clients leave. */
 import { RequestError } from '../errors.ts';
 import { FAULT_KINDS, type Fault, type FaultKind, makeSchedule } from '../faults/schedule.ts';
 import type { GeneratedToken, GenerateRequest } from '../router/turn-types.ts';
@@ -6,25 +6,25 @@ import type { SimulatedCluster } from './cluster.ts';
 import type { Served } from './load.ts';
 
 export interface FaultPlan {
-  /** How many are planned; one that finds nobody does not happen. */
+  /** Number of planned faults. A fault that finds no target does not happen. */
   faults: number;
-  /** Requests that are expected: faults are spread over so many. */
+  /** Expected number of requests, over which the faults are spread. */
   span: number;
 }
 
-/** Conversations that come and are not ended, when pools are to be filled. */
+/** Conversations that a fault starts, and never ends, to fill pools. */
 const FILLERS = 3;
 const FILLER_TOKENS = 64;
 
 export class StormyLoad implements Served {
   readonly clock: Served['clock'];
-  /** By what happened. */
+  /** Faults that happened, by kind. */
   readonly happened = new Map<FaultKind, number>();
   readonly #cluster: SimulatedCluster;
   readonly #open = new Set<AbortController>();
   #fillers = 0;
 
-  /** The cluster has a storm, which begins. */
+  /** Starts the cluster's storm and replaces engines that die. The cluster must have been built with faults. */
   constructor(cluster: SimulatedCluster, { faults, span }: FaultPlan, seed: number) {
     this.#cluster = cluster;
     this.clock = cluster.clock;
@@ -51,11 +51,11 @@ export class StormyLoad implements Served {
     return this.#cluster.endConversation(conversationId);
   }
 
-  /** The last one to come of those that wait; of an engine that hangs all wait on. */
+  /** Aborts the latest request that waits; none if `all`, since here clients do not give up on an engine that hangs. */
   #leave(all: boolean): void {
     const last = all ? undefined : [...this.#open].at(-1);
     if (!last) return;
-    // Nobody leaves twice.
+    // A client leaves only once.
     this.#open.delete(last);
     last.abort(new RequestError('its client left'));
   }
@@ -70,7 +70,7 @@ export class StormyLoad implements Served {
     try {
       for await (const _ of this.#cluster.generate({ conversationId, promptTokenIds, sampling }));
     } catch {
-      // Nobody waits for it.
+      // A filler may fail.
     }
   }
 }

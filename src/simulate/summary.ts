@@ -1,4 +1,4 @@
-/** Runs of one arm, each with a seed, summed up as a report has them. */
+/** Sums up the runs of one arm, one for each seed, for a report. */
 import { engineSpecs } from '../fleet/options.ts';
 import type { ClusterOptions } from '../fleet/types.ts';
 import type { SimulatedArm } from '../measure/simulation-report.ts';
@@ -8,7 +8,7 @@ import type { EngineOutcome, RunOutcome } from './outcome.ts';
 import type { StoreOutcome } from './store.ts';
 import type { TierOutcome } from './tiers.ts';
 
-/** What a good request keeps within; null: whatever it is. */
+/** Limits that a good request keeps, ms; null: no limit. */
 export interface Slo {
   ttftMs: number | null;
   tpotMs: number | null;
@@ -64,7 +64,7 @@ export function summarise(
   };
 }
 
-/** What is told of all runs, and of each. */
+/** Figures that are reported for all runs together and for each. */
 function servedIn(runs: readonly RunOutcome[], slo: Slo) {
   const requests = sumOf(runs, ({ count }) => count);
   return {
@@ -102,7 +102,7 @@ const sumOf = <T>(values: readonly T[], of: (value: T) => number): number =>
 
 const totalOf = (values: Float64Array): number => values.reduce((sum, value) => sum + value, 0);
 
-/** Starts count, over or not: whoever pays pays for them too. What came before the requests that count does not. */
+/** Engine time that is paid for, ms: start-ups count, finished or not; time before the requests that count does not. */
 const paidMs = ({ engines, startingMs, fromMs, endMs }: RunOutcome): number =>
   startingMs +
   sumOf(engines, ({ begunMs, endedMs }) => Math.max(0, (endedMs ?? endMs) - Math.max(fromMs, begunMs)));
@@ -130,7 +130,7 @@ function goodputOf(runs: readonly RunOutcome[], { ttftMs, tpotMs }: Slo): Simula
     for (let i = 0; i < count; i++)
       if (columns.ttftMs[i]! <= (ttftMs ?? Infinity) && (tpotOf(columns, i) ?? 0) <= (tpotMs ?? Infinity))
         good++;
-  // Those that still waited when a run was given up, too: they are the ones that it failed.
+  // Requests that still waited when a run was given up count as asked: the fleet failed them.
   const asked = sumOf(runs, ({ count, failed, stopped }) => count + failed + (stopped?.open ?? 0));
   const share = asked > 0 ? good / asked : 0;
   return { slo_ttft_ms: ttftMs, slo_tpot_ms: tpotMs, share, requests_per_second: perSecondOf(runs, good) };
@@ -146,7 +146,7 @@ function transfersOf(runs: readonly RunOutcome[]): Record<string, number> {
 const worstOf = (verdicts: readonly SimulatedArm['verdict'][]): SimulatedArm['verdict'] =>
   verdicts.reduce((worst, verdict) => (verdict.score > worst.score ? verdict : worst));
 
-/** null: who was there at the start, so many, was there all along, and nothing could have changed that. */
+/** null: the engines at the start, `atStart` of them, served all along, and nothing could have changed that. */
 function scalingOf(runs: readonly RunOutcome[], atStart: number): SimulatedArm['scaling'] {
   const [first] = runs as [RunOutcome];
   if (runs.every(({ scaling }) => scaling.stayed === null && scaling.events.length === 0)) return null;
@@ -156,7 +156,7 @@ function scalingOf(runs: readonly RunOutcome[], atStart: number): SimulatedArm['
   const role = (of: EngineOutcome['role']): number => {
     const total = (value: (engine: EngineOutcome, run: RunOutcome) => number): number =>
       sumOf(runs, (run) => sumOf(run.engines, (engine) => (engine.role === of ? value(engine, run) : 0)));
-    // Where nothing takes time: those that were there at its end.
+    // If nothing takes time, count the engines at the end.
     if (ms === 0) return total(({ endedMs }) => (endedMs === null ? 1 : 0)) / runs.length;
     return total(({ endedMs, servesMs }, { endMs }) => (endedMs ?? endMs) - servesMs) / ms;
   };
@@ -229,7 +229,7 @@ function tiersOf(stores: readonly StoreOutcome[]): NonNullable<SimulatedArm['sto
       ...{ read_ms: of(({ readMs }) => readMs), write_ms: of(({ writeMs }) => writeMs) },
     };
   });
-  // A block that came up behind one that did not was found by nobody.
+  // A raised block is no hit if a block before it was not raised.
   const cameUp = lower.reduce((sum, { hits }) => sum + hits, 0);
   const memory = {
     ...{ tier: 'memory' as const, blocks, hits: total(({ counters: { hits, raised } }) => hits - raised) },

@@ -1,4 +1,4 @@
-/** A model's text, for prompts that are token ids: there is none. */
+/** Text functions for a fleet without a tokenizer, whose prompts are token ids. */
 import { RequestError } from '../errors.ts';
 import type { TurnText } from '../router/prompts.ts';
 
@@ -7,7 +7,7 @@ const noText = (): never => {
 };
 
 export const tokensOnly: TurnText = {
-  // Answers are as long as they were asked for.
+  // No end token: answers have the length that was asked for.
   architecture: { eosTokenIds: [] },
   tokenizer: { encode: noText, streamDecoder: () => ({ push: () => '', end: () => '', silent: true }) },
   chat: { encodePrompt: noText, nextTurnPrompt: noText },

@@ -1,6 +1,6 @@
 /**
- * What lies below a simulated store's memory: the real tiers (src/store), over a disk and a server that keep no bytes and take
- * the time that costs say. Nothing of a folder or a network is touched.
+ * The tiers below a simulated store's memory: the real tier code (src/store) over a modelled folder and server, which
+ * keep no bytes and take the time that the costs give. No real folder or network is touched.
  */
 import type { Clock } from '../engine/types.ts';
 import type { StoreOptions } from '../fleet/types.ts';
@@ -16,7 +16,7 @@ import { QueuedResource } from './resources.ts';
 
 export interface TierOutcome {
   medium: Medium;
-  /** That are there in the end, as far as the store knows. */
+  /** Blocks in the tier at the end of the run, as the tier counts them. */
   blocks: number;
   counters: LowerTierCounters & { expired?: number; outages?: number };
 }
@@ -27,7 +27,7 @@ interface SimulatedTier extends Pick<LiveTier, 'medium' | 'room'> {
 
 interface TiersDeps {
   options: StoreOptions;
-  /** Of KV, a block. */
+  /** KV bytes of a block. */
   blockBytes: number;
   clock: VirtualClock;
   costs: Pick<SimulationCosts, 'store' | 'source'>;
@@ -35,7 +35,7 @@ interface TiersDeps {
 
 const NOTHING = new Uint8Array(0);
 
-/** A block is its hash alone. */
+/** A block is named by its hash alone and has no contents. */
 const NAMES_ALONE: BlockFormat = {
   nameOf: ({ hash }) => hash,
   encode: () => NOTHING,
@@ -43,11 +43,11 @@ const NAMES_ALONE: BlockFormat = {
 };
 
 export class SimulatedTiers {
-  /** null: there is none. */
+  /** null: no lower tier is configured. */
   readonly lower: LowerTiers | null;
   readonly #tiers: readonly SimulatedTier[];
 
-  /** Throws ConfigError for a folder that has no room for a block. */
+  /** Throws ConfigError for a folder that has no room for one block. */
   constructor({ options, blockBytes, clock, costs }: TiersDeps) {
     const format = { ...NAMES_ALONE, fileBytes: () => fileBytesOf(blockBytes) };
     const below = { namespace: '', blockBytes, clock, onTrouble() {}, format };
@@ -67,7 +67,7 @@ export class SimulatedTiers {
     this.lower = ordered.length > 0 ? new LowerTiers(ordered, { parts: () => [] }, clock) : null;
   }
 
-  /** As they are now. */
+  /** Current contents and counters. */
   look(): LiveTier[] {
     return this.#tiers.map(({ medium, tier, room }) => {
       const { read, written, leftOut } = tier.counters;
@@ -82,7 +82,7 @@ export class SimulatedTiers {
   }
 }
 
-/** Each access waits for its beginning, all at once; their bytes then come one after the other. */
+/** Concurrent accesses wait the fixed time together; then their bytes follow one after the other. */
 class TimedMedium {
   readonly #clock: VirtualClock;
   readonly #times: MediumTimes;
@@ -98,7 +98,7 @@ class TimedMedium {
     this.#writes = new QueuedResource(clock, 1 / times.write.msPerByte);
   }
 
-  /** Of a question without a block in its answer. */
+  /** A request whose answer holds no block. */
   ask(): Promise<void> {
     return this.#begin(this.#times.read.fixedMs);
   }
@@ -113,7 +113,7 @@ class TimedMedium {
     await this.#move(this.#writes);
   }
 
-  /** Always over an event, so that what happens at one moment keeps its order. */
+  /** Always goes through an event, so that what happens at one moment keeps its order. */
   #begin(ms: number): Promise<void> {
     return new Promise((resolve) => {
       this.#clock.after(ms, resolve);
@@ -127,7 +127,7 @@ class TimedMedium {
   }
 }
 
-/** The tier knows what is in it: nobody else uses it. */
+/** Lists no files: the tier tracks its own contents, and nothing else uses the folder. */
 const simulatedFolder = (medium: TimedMedium): FolderTierOptions['folder'] => ({
   location: 'a simulated folder',
   isEmpty: async () => true,
@@ -140,9 +140,9 @@ const simulatedFolder = (medium: TimedMedium): FolderTierOptions['folder'] => ({
   async remove() {},
 });
 
-/** It keeps all that it gets, until its time is over. */
+/** Keeps every block until its TTL is over. */
 function simulatedServer(medium: TimedMedium, clock: Pick<Clock, 'now'>): ServerTierOptions['server'] {
-  /** By key: until when. */
+  /** Expiry time by key, ms. */
   const kept = new Map<string, number>();
   const has = (key: string): boolean => {
     const there = clock.now() < (kept.get(key) ?? Number.NEGATIVE_INFINITY);

@@ -1,4 +1,7 @@
-/** A trace's turns at a simulated fleet, when it says; those that go on wait for the turn before and think. */
+/**
+ * Serves a trace's turns on a simulated fleet at their times. A later turn waits for the turn before it and a think
+ * time.
+ */
 import type { TokenIds } from '../config/token-ids.ts';
 import type { TraceFeed } from '../workload/traces/feed.ts';
 import type { Segment, TraceTurn } from '../workload/traces/types.ts';
@@ -6,11 +9,11 @@ import type { VirtualClock } from './clock.ts';
 import type { Collector } from './collector.ts';
 import { exactly, type Served, serveTurn } from './load.ts';
 
-/** When the last turn comes that waits for no other, milliseconds. */
+/** When the last turn arrives that waits for no other, milliseconds. */
 export const lastComesMs = (turns: readonly TraceTurn[]): number =>
   turns.reduce((last, { arrival }) => (arrival.kind === 'at' ? Math.max(last, arrival.ms) : last), 0);
 
-/** Resolves when the last answer ended; failed requests are counted and passed over. Call inside run(). */
+/** Resolves when the last answer has ended; failed requests are counted and skipped. Call inside run(). */
 export async function serveTurns(
   fleet: Served & { clock: Pick<VirtualClock, 'now' | 'after' | 'cancel'> },
   feed: TraceFeed,
@@ -20,17 +23,17 @@ export async function serveTurns(
   const { clock } = fleet;
   const begunMs = clock.now();
   let failure: unknown = null;
-  /** Until when nothing is due that is known, and what ends the wait for it. */
+  /** When the next known turn is due, ms since the beginning; `wake` ends the wait for it. */
   let untilMs = Number.POSITIVE_INFINITY;
   let wake = (): void => {};
 
-  /** Something may be due sooner, or nothing is to come. */
+  /** Ends the wait if a turn is due sooner, or if none is left. */
   function ended(): void {
     const dueMs = failure || feed.over ? 0 : (feed.nextMs ?? Number.POSITIVE_INFINITY);
     if (dueMs < untilMs) wake();
   }
 
-  /** Not over an AbortSignal, which costs more than all else that a turn does here. */
+  /** Without an AbortSignal, which costs more than everything else that a turn does here. */
   function due(waitMs: number): Promise<void> {
     return new Promise((resolve) => {
       const timer = Number.isFinite(waitMs) ? clock.after(waitMs, resolve) : null;

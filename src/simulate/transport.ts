@@ -1,6 +1,6 @@
 /**
- * What lies between simulated engines: notifications and READs that take time and move no bytes. Everything that decides
- * (gates, holds, streams, claims) is the real connector's. An engine that ends takes its READs with it.
+ * The transport between simulated engines: notifications and READs that take time and move no bytes. All decisions
+ * (gates, holds, streams, claims) are the real connector's. When an engine ends, its READs end too.
  */
 
 import type { BlockId, BlockIds } from '../engine/types.ts';
@@ -19,17 +19,17 @@ import type {
 import { type CopyWork, copyWork } from './copy-work.ts';
 import type { SimulatedLink, SimulatedNet } from './net.ts';
 
-/** All of these that there are. */
+/** The network of all simulated transports. */
 export type TransportNet = SimulatedNet<SimulatedTransport>;
 
 export class SimulatedTransport implements ServingTransport {
   readonly identity: EngineIdentity;
   readonly #handlers: Partial<TransportHandlers> = {};
-  /** Of those with handlers of their own. */
+  /** Handlers by peer, for peers that have their own. */
   readonly #ofPeers = new Map<string, Partial<TransportHandlers>>();
   readonly #net: TransportNet;
   readonly #over = new AbortController();
-  /** Told when its engine ends: whoever waits for something of it. */
+  /** Called when its engine ends: ends the waits for it. */
   readonly #waiting = new Set<() => void>();
 
   constructor(identity: EngineIdentity, net: TransportNet) {
@@ -80,7 +80,7 @@ export class SimulatedTransport implements ServingTransport {
     const { counts, deps } = this.#net;
     counts.started++;
     const result = await (request.streamed ? this.#readStream(request) : this.#readHeld(request));
-    // What it reports now is not for the step that is under way.
+    // What the READ reports is not for a step that has begun.
     deps.catchUp(this.identity.engineId);
     counts.ended++;
     counts.bytes += result.bytes;
@@ -96,14 +96,17 @@ export class SimulatedTransport implements ServingTransport {
     const lost = await this.#lost(this.identity.engineId, remote.engineId, 'read');
     if (lost) return emptyResult('failed', lost, clock.now() - begunMs);
     const holder = this.#net.node(remote);
-    if (!holder) return emptyResult('dead', 'nobody is there', clock.now() - begunMs);
+    if (!holder) return emptyResult('dead', 'the holder is not there', clock.now() - begunMs);
     catchUp(remote.engineId);
     const own = this.identity.engineId;
     const blockIds = remoteIds(pairs, this.identity.blockBytes.length);
     const gate = holder.handlersFor(own).gate?.(remoteRequestId, blockIds, claim, own);
     touch(remote.engineId);
     if (!gate?.allow) {
-      const { outcome, message } = gate ?? { outcome: 'dead' as const, message: 'nobody answers' };
+      const { outcome, message } = gate ?? {
+        outcome: 'dead' as const,
+        message: 'the holder does not answer',
+      };
       return emptyResult(outcome, message, clock.now() - begunMs);
     }
     const work = this.#copiesOf(request, this.#bytesOf(pairs));
@@ -119,7 +122,7 @@ export class SimulatedTransport implements ServingTransport {
 
   async #readStream(request: ReadRequest): Promise<TransferResult> {
     const { remote, remoteRequestId, claim, onChunk } = request;
-    // By place in the prompt, of all groups at once: what has KV comes first.
+    // By place in the prompt, over all groups: earlier blocks have their KV first.
     const pairs = request.pairs.toSorted((a, b) => a.remote - b.remote);
     const signal = request.signal!;
     const { clock, costs, touch, catchUp } = this.#net.deps;
@@ -129,7 +132,7 @@ export class SimulatedTransport implements ServingTransport {
     const lost = await this.#lost(this.identity.engineId, remote.engineId, 'read');
     if (lost) return emptyResult('failed', lost, wall());
     const holder = this.#net.node(remote);
-    if (!holder) return emptyResult('dead', 'nobody is there', wall());
+    if (!holder) return emptyResult('dead', 'the holder is not there', wall());
     catchUp(remote.engineId);
     const own = this.identity.engineId;
     const stream = holder.handlersFor(own).streamGate!(remoteRequestId, claim, own);
@@ -142,12 +145,12 @@ export class SimulatedTransport implements ServingTransport {
         const stop = AbortSignal.any([signal, holder.#over.signal]);
         const ready = await stream.ready(pairs[next]!.remote, stop);
         if (holder.#over.signal.aborted) return emptyResult('dead', 'the holder ended', wall());
-        if (ready === null) return emptyResult('failed', 'nobody wants it', wall());
+        if (ready === null) return emptyResult('failed', 'the reader cancelled it', wall());
         if ('outcome' in ready) return emptyResult(ready.outcome, ready.message, wall());
         const batch = pairs.slice(next).filter((pair) => pair.remote < ready.numBlocks);
         onChunk?.(batch.map((pair) => ({ ...pair, remote: ready.blockIds[pair.group]![pair.remote]! })));
         const fromMs = clock.now();
-        // What a READ takes whatever its size it takes once: chunks share all of it by their bytes.
+        // A READ has its fixed time once: its chunks share the whole time by their bytes.
         const bytes = this.#bytesOf(batch);
         const whole = this.#copiesOf(request, wholeBytes);
         const share = bytes / wholeBytes;
@@ -168,13 +171,16 @@ export class SimulatedTransport implements ServingTransport {
     }
   }
 
-  /** False: the holder or the reader ended before all was here. `isLast`: of a READ's chunks, of which the next follows at once. */
+  /**
+   * Resolves to false if the holder or the reader ended before all bytes arrived. `isLast`: the READ's last chunk, the
+   * only one that waits for the link's latency, since chunks follow each other at once.
+   */
   #move(holder: SimulatedTransport, { bytes, ms, fromStepsMs }: CopyWork, isLast: boolean): Promise<boolean> {
     const { link, machine } = this.#net.deps;
     const way = link(holder.identity.engineId, this.identity.engineId);
     const arrive = async (): Promise<true> => {
       await this.#device(holder.identity.engineId);
-      // The engines' copies and the link work on the bytes at the same time, chunk by chunk: the slower of the two counts.
+      // The engines' copies and the link overlap, chunk by chunk: the slower of the two counts.
       const linked = way && this.#onLink(way, bytes);
       machine?.interrupt(fromStepsMs);
       await this.#pause(ms);
@@ -186,7 +192,7 @@ export class SimulatedTransport implements ServingTransport {
     return this.#orEnd([this, holder], arrive(), false);
   }
 
-  /** What the promise gives; or the other value, once one of the engines has ended. */
+  /** Settles as `promise` does, or resolves to `ended` once one of the engines has ended. */
   #orEnd<T, E>(engines: readonly SimulatedTransport[], promise: Promise<T>, ended: E): Promise<T | E> {
     return new Promise((resolve, reject) => {
       const leave = (): void => {
@@ -216,8 +222,8 @@ export class SimulatedTransport implements ServingTransport {
   }
 
   /**
-   * A message of a READ on its way: null when it arrived whole. What does not arrive is asked for anew after a silence, so often;
-   * what is damaged the checksum finds.
+   * Sends a message of a READ. Resolves to null if it arrived whole, otherwise to what went wrong. A message that does
+   * not arrive is sent again after a silence, ATTEMPTS times in all; damage is found by the checksum.
    */
   async #lost(from: string, to: string, kind: 'read' | 'chunk'): Promise<string | null> {
     const { wires, silenceMs, clock } = this.#net.deps;
@@ -234,7 +240,7 @@ export class SimulatedTransport implements ServingTransport {
       if (this.#over.signal.aborted) return 'the reader ended';
       if (!this.#net.node({ engineId: from })) return 'the holder ended';
     }
-    return `nothing was heard in ${ATTEMPTS} silences`;
+    return `no answer after ${ATTEMPTS} attempts`;
   }
 
   async #device(engineId: string): Promise<void> {
@@ -248,7 +254,7 @@ export class SimulatedTransport implements ServingTransport {
     });
   }
 
-  /** Always over an event, so that what happens at one moment keeps its order. */
+  /** Always goes through an event, so that what happens at one moment keeps its order. */
   #pause(ms: number): Promise<void> {
     return new Promise((resolve) => {
       this.#net.deps.clock.after(ms, resolve);
@@ -277,7 +283,7 @@ export class SimulatedTransport implements ServingTransport {
   }
 }
 
-/** What is read, as the holder names it, by group. */
+/** The holder's block ids by group. */
 function remoteIds(pairs: readonly BlockPair[], groups: number): BlockIds {
   const ids: BlockId[][] = Array.from({ length: groups }, () => []);
   for (const { group, remote } of pairs) ids[group]?.push(remote);

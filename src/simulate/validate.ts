@@ -1,6 +1,6 @@
 /**
- * How wrong a simulation is: the same load on real engines, several times, and once simulated, compared figure by figure
- * beside the spread of the real runs among themselves. Nothing is fitted here.
+ * Measures how accurate a simulation is: serves the same load several times on real engines, simulates it as often, and
+ * compares figure by figure, with the spread of the real runs. Nothing is fitted here.
  */
 
 import { mean } from 'simple-statistics';
@@ -23,9 +23,9 @@ export interface ComparedFigure {
   simulated: number;
   /** simulated / real - 1. */
   error: number;
-  /** Within 10%, or twice the spread where that is more; of what must be exact: the same. */
+  /** Within 10%, or within twice the spread if that is more; an exact figure must be equal. */
   met: boolean;
-  /** A count in which real runs agree, whose turns all went the same ways. */
+  /** A count in which the real runs agree, provided that they routed every turn alike. */
   exact: boolean;
 }
 
@@ -34,25 +34,28 @@ export interface ValidatedArm {
   runs: number;
   requests: number;
   figures: ComparedFigure[];
-  /** Of each request's TTFT, against its mean over the real runs. */
+  /**
+   * Errors of each request's TTFT against its mean over the real runs: mean absolute error as a share, and correlation.
+   */
   perRequest: { mape: number; r: number | null };
   decisions: ComparedDecisions;
   failed: number;
 }
 
-/** Where routing hangs on times, counts hang on who was chosen. */
+/** How far routing and counts agree. Where routing depends on timing, counts depend on which engine was chosen. */
 interface ComparedDecisions {
-  /** Share of the requests that go to the same engines as in a real run, on average. */
+  /** Mean share of requests that go to the same engines as in a real run. */
   alike: number;
-  /** The same between one real run and another; null: there was one. */
+  /** The same share between pairs of real runs; null: there was only one. */
   amongReal: number | null;
   /**
-   * Simulated once more for each real run, by its choices: so many of so many requests found, pulled and moved the same. Where
-   * clients ask for a number of requests, it hangs on times which comes last: what only one of the two served is not counted.
+   * Each real run is simulated once more with its own routing choices. `counted`: requests that both served;
+   * `asCounted`: those of them that found, pulled and moved the same. When clients stop after a number of requests,
+   * timing decides which come last, so requests that only one of the two served do not count.
    */
   counted: number;
   asCounted: number;
-  /** The same share between two real runs that went to the same engines throughout; null: no two did. */
+  /** The same share between real runs that routed every turn alike; null: no two did. */
   amongRealCounted: number | null;
 }
 
@@ -64,15 +67,18 @@ export interface ValidationOptions {
   signal: AbortSignal;
   clock: Pick<Clock, 'now' | 'sleep'>;
   onRun: (label: string, run: number) => void;
-  /** Before each run. */
+  /** Awaited before each run. */
   between: () => Promise<void>;
 }
 
-/** Arms in turn, so that what drifts is shared. The first run of each is not counted. */
+/**
+ * Serves the arms in turn, so that drift affects all alike, and simulates each arm once for each counted run. The first
+ * run of each arm does not count.
+ */
 export async function validate(
   cluster: Cluster,
   plans: readonly SimulatedArmPlan[],
-  /** Asked for when all was served. */
+  /** Called after the last real run. */
   world: () => SimulationWorld,
   options: ValidationOptions,
 ): Promise<ValidatedArm[]> {
@@ -92,7 +98,7 @@ export async function validate(
       await simulateOnce(plan, { ...world(), stepSeed, chosen }, options.seed, collector);
       return collector;
     };
-    // As often as real runs, whose steps vary too.
+    // As often as the real runs, since steps vary.
     const [simulated, again]: [Collector[], Collector[]] = [[], []];
     for (const [seed, run] of real[i]!.entries()) {
       simulated.push(await simulatedAs(seed, null));
@@ -118,7 +124,7 @@ async function serveReal(
     ...(arm.routing ? { routing: arm.routing } : {}),
     ...(arm.allFullKv === undefined ? {} : { allFullKv: arm.allFullKv }),
   });
-  if (load.kind === 'trace') throw new ConfigError('a trace is not served to validate: leave --trace out');
+  if (load.kind === 'trace') throw new ConfigError('--validate does not serve traces: omit --trace');
   const collector = new Collector({ keyed: true });
   const begunMs = clock.now();
   const fleet = {
@@ -133,7 +139,7 @@ async function serveReal(
 const sum = (values: ArrayLike<number>): number =>
   Array.from(values).reduce((total, value) => total + value, 0);
 
-/** What is compared, of one run. */
+/** The compared figures of one run. */
 function figuresOf(
   collector: Collector,
 ): Map<string, { unit: ComparedFigure['unit']; value: number; exact?: true }> {
@@ -162,7 +168,7 @@ function figuresOf(
   return figures;
 }
 
-/** `again`: simulated by the choices of each real run. */
+/** `again`: simulations with the routing choices of each real run. */
 export function compared(
   label: string,
   real: readonly Collector[],
@@ -172,7 +178,7 @@ export function compared(
   const runs = real.map(figuresOf);
   const simulations = simulated.map(figuresOf);
   const decided = decisions(real, simulated, again);
-  // Where turns of real runs go different ways, counts that agree do so by chance.
+  // Where real runs route turns differently, counts that agree do so by chance.
   const settled = (decided.amongReal ?? 1) === 1;
   const figures = [...simulations[0]!].map(([name, { unit, exact: isCount = false }]): ComparedFigure => {
     const value = mean(simulations.flatMap((each) => each.get(name)?.value ?? []));
@@ -206,7 +212,7 @@ function perRequest(real: readonly Collector[], simulated: readonly Collector[])
   return { mape, r: correlation(pairs) };
 }
 
-/** By request, over the runs that served it: which comes last of a number of requests hangs on times. */
+/** Mean TTFT by request, over the runs that served it, ms. Timing decides which of a number of requests come last. */
 function meanTtfts(runs: readonly Collector[]): ReadonlyMap<string, number> {
   const served = new Map<string, number[]>();
   for (const collector of runs) {
@@ -223,7 +229,7 @@ function meanTtfts(runs: readonly Collector[]): ReadonlyMap<string, number> {
 const routes = ({ keys, routed }: Collector): ReadonlyMap<string, RoutedTurn | null> =>
   new Map(keys!.map((key, i) => [key, routed[i]!]));
 
-/** Where each turn of a run went. */
+/** The routing choices of a run. */
 export function chosenIn(run: Collector): Chosen {
   const byKey = routes(run);
   return (conversationId, turn) => byKey.get(keyOf(conversationId, turn)) ?? null;
@@ -251,7 +257,7 @@ function decisions(
   };
 }
 
-/** Share of the one's requests. */
+/** Share of the requests of `one` that `other` routed alike. */
 function alike(one: Collector, other: Collector): number {
   const others = routes(other);
   const went = (turn: RoutedTurn | null | undefined): string =>
@@ -262,7 +268,7 @@ function alike(one: Collector, other: Collector): number {
 
 const COUNTS = ['localHitTokens', 'pulledTokens', 'bytesPToD', 'bytesDToP', 'outputTokens'] as const;
 
-/** Requests that both served, and those of them that found, pulled and moved the same. */
+/** Requests that both runs served, and those of them that found, pulled and moved the same. */
 function asCounted(one: Collector, other: Collector): { both: number; same: number } {
   const places = new Map(other.keys!.map((key, i) => [key, i]));
   const pairs = one.keys!.flatMap((key, i) => {
@@ -275,7 +281,7 @@ function asCounted(one: Collector, other: Collector): { both: number; same: numb
   return { both: pairs.length, same: same.length };
 }
 
-/** Pearson's; null where one side does not vary. */
+/** Pearson's r; null if one side does not vary. */
 function correlation(pairs: readonly (readonly [number, number])[]): number | null {
   const n = pairs.length;
   const meanA = pairs.reduce((total, [a]) => total + a, 0) / n;
@@ -289,7 +295,10 @@ function correlation(pairs: readonly (readonly [number, number])[]): number | nu
   return aa > 0 && bb > 0 ? ab / Math.sqrt(aa * bb) : null;
 }
 
-/** Pairs of arms whose mean TTFTs differ by more than 20% in the real runs, and how many of them the simulation orders alike. */
+/**
+ * Pairs of arms whose mean TTFTs differ by more than 20% in the real runs, and how many of them the simulation puts in
+ * the same order.
+ */
 export function ranking(arms: readonly ValidatedArm[]): { pairs: number; alike: number } {
   const found = { pairs: 0, alike: 0 };
   const ttft = (arm: ValidatedArm) => arm.figures.find(({ name }) => name === 'TTFT mean')!;

@@ -1,37 +1,43 @@
-/** Whether a fleet keeps up with those who come: by how many requests are under way, and how many conversations when nobody comes any more. */
+/**
+ * Judges whether a fleet keeps up with its load, from the requests under way over time and from what is unfinished when
+ * arrivals end.
+ */
 import type { SimulatedArm } from '../measure/simulation-report.ts';
 import type { Collector } from './collector.ts';
 
-/** Left out of a comparison of earlier and later ones, where nobody says how long a fleet fills. */
+/** Share of the run that the comparison skips when it is unknown how long the fleet takes to fill. */
 const FILLING_SHARE = 1 / 3;
-/** Latencies that differ by less are taken for the same. */
+/** Ratio of latencies up to which they count as equal. */
 const NO_SLOWER = 1.05;
-/** Standard errors that a difference of means must have to be told from chance. */
+/** Standard errors by which two means must differ to count as different. */
 const TOLD_APART = 2;
-/** Where half of all are left, the fleet serves half of what comes. */
+/** Unfinished share that counts as 1: a fleet that leaves half serves half of what arrives. */
 const WORST_UNFINISHED = 1 / 2;
-/** Of the time that passes: where first tokens take longer by less, nothing piles up. */
+/** Share of the elapsed time by which TTFT must grow; below it, nothing piles up. */
 const WAITS_GROW = 0.01;
-/** Of a run. */
+/** Share of a run beyond which conversations stay long. */
 const LONG_STAY = 1 / 2;
 const WEIGHTS = { growth: 0.6, unfinished: 0.4 };
 
 export type Verdict = SimulatedArm['verdict'];
 
 export interface Judged {
-  /** When the last request of a trace comes that waits for no other: those under way then count as unfinished, as conversations do elsewhere. */
+  /**
+   * When a trace's last request arrives that waits for no other, ms. If set, the requests under way at that time count
+   * as unfinished; otherwise, conversations do.
+   */
   lastComesMs?: number | null;
-  /** When the fleet has filled; null: nobody knows. */
+  /** When the fleet had filled, ms; null: unknown. */
   filledMs?: number | null;
 }
 
-/** Requests that failed are not counted as under way. */
+/** Failed requests do not count as under way. */
 export function verdictOf(
   collector: Collector,
   { lastComesMs = null, filledMs = null }: Judged = {},
 ): Verdict {
   const { came, openAtLast, lastMs } = collector.conversations;
-  // Clients who wait for each answer are never more than they are.
+  // Clients that wait for each answer build no backlog: the whole run counts.
   const untilMs = lastComesMs ?? (came > 0 ? lastMs : collector.lastEndMs);
   const starts = collector.column('startMs');
   const latencies = collector.column('latencyMs');
@@ -39,11 +45,12 @@ export function verdictOf(
   const halfMs = (fromMs + untilMs) / 2;
   const before = meanOpen(starts, latencies, fromMs, halfMs);
   const after = meanOpen(starts, latencies, halfMs, untilMs);
-  // What grows evenly from nothing is at its mean in the middle of each half.
+  // A load that grows evenly from zero has its mean in the middle of each half.
   const evenGrowth = (halfMs + untilMs) / (fromMs + halfMs) - 1;
-  // Below one request nothing is a backlog.
+  // Fewer than one request under way is no backlog.
   const open = (after / Math.max(1, before) - 1) / evenGrowth;
-  // More are under way while a fleet fills, too; but in a backlog each also waits longer than those before it.
+  // A filling fleet also has ever more requests under way. In a backlog, each request also waits longer than earlier
+  // ones.
   const byWaits = stayLong(collector, untilMs);
   const column = byWaits ? 'ttftMs' : 'latencyMs';
   const firsts = (sinceMs: number, toMs: number) => firstTurns(collector, column, sinceMs, toMs);
@@ -62,7 +69,7 @@ export function verdictOf(
 
 const clamp = (share: number): number => Math.min(1, Math.max(0, share));
 
-/** Requests under way in [fromMs, toMs), on average. */
+/** Mean number of requests under way in [fromMs, toMs). */
 function meanOpen(starts: Float64Array, latencies: Float64Array, fromMs: number, toMs: number): number {
   if (toMs <= fromMs) return 0;
   let openMs = 0;
@@ -73,19 +80,22 @@ function meanOpen(starts: Float64Array, latencies: Float64Array, fromMs: number,
 }
 
 /**
- * While those who stay long gather, D's steps take ever more rows, and answers get longer though nothing piles up: what
- * waits shows in the time to the first token.
+ * Whether conversations stay for most of the run. While they gather, D's steps take ever more rows, and answers get
+ * longer though nothing waits; only TTFT then shows a backlog.
  */
 const stayLong = (collector: Collector, untilMs: number): boolean => collector.stayMs > LONG_STAY * untilMs;
 
 interface Latencies {
   count: number;
   meanMs: number;
-  /** Square of the mean's standard error. */
+  /** Squared standard error of the mean, ms². */
   error: number;
 }
 
-/** Of conversations' first turns that came in [fromMs, toMs): later ones are longer by themselves, and come late in a short run. */
+/**
+ * Latencies of the first turns that arrived in [fromMs, toMs). Later turns have longer prompts and come late in a short
+ * run.
+ */
 function firstTurns(
   collector: Collector,
   column: 'ttftMs' | 'latencyMs',
@@ -95,7 +105,7 @@ function firstTurns(
   const starts = collector.column('startMs');
   const turns = collector.column('turn');
   const latencies = collector.column(column);
-  // Welford's: sums of squares of long times lose their last digits.
+  // Welford's algorithm: plain sums of squares of long times lose their last digits.
   let [count, meanMs, squares] = [0, 0, 0];
   starts.forEach((startMs, i) => {
     if (startMs < fromMs || startMs >= toMs || turns[i] !== 1) return;
@@ -106,14 +116,14 @@ function firstTurns(
   return { count, meanMs, error: count > 1 ? squares / (count - 1) / count : 0 };
 }
 
-/** Of a few nothing is told. */
+/** Whether `after` is longer by more than chance; false with fewer than two samples in either. */
 const isSlower = (before: Latencies, after: Latencies, leastMs: number): boolean =>
   Math.min(before.count, after.count) > 1 &&
   after.meanMs - before.meanMs > leastMs &&
   after.meanMs > NO_SLOWER * before.meanMs &&
   after.meanMs - before.meanMs > TOLD_APART * Math.sqrt(before.error + after.error);
 
-/** Of the requests that have come by then. */
+/** Share of the requests that arrived by atMs and were still under way then. */
 function shareOpen(starts: Float64Array, latencies: Float64Array, atMs: number): number {
   let [came, open] = [0, 0];
   starts.forEach((startMs, i) => {

@@ -1,6 +1,6 @@
 /**
- * What can happen to messages between simulated engines: the faults of real channels (src/faults/messages.ts), on messages that
- * carry nothing. What a message would have brought about happens when it arrives.
+ * Faults on messages between simulated engines: those of real channels (src/faults/messages.ts), on messages that carry
+ * nothing. What a message brings about happens when it arrives.
  */
 import { armFirst, FaultyDirection, type MessageFault } from '../faults/messages.ts';
 import type { PeerMessage } from '../transport/messages.ts';
@@ -15,17 +15,17 @@ interface Direction {
 }
 
 export class SimulatedWires {
-  /** By sender and receiver. */
+  /** Directions by sender, then receiver. */
   readonly #directions = new Map<string, Map<string, Direction>>();
   readonly #arrivals = new WeakMap<PeerMessage, (damaged: boolean) => void>();
-  /** Those whom an engine may send to. */
+  /** Ids of the engines that an engine may send to. */
   readonly #others: (engineId: string) => readonly string[];
 
   constructor(others: (engineId: string) => readonly string[]) {
     this.#others = others;
   }
 
-  /** Meets the next message that the engine sends to any other. */
+  /** The fault applies to the next message that the engine sends to any other; `met` is called then. */
   arm(engineId: string, fault: MessageFault, met: () => void): void {
     const directions = this.#others(engineId).map((other) => this.#between(engineId, other).faulty);
     armFirst(directions, fault, met);
@@ -36,7 +36,7 @@ export class SimulatedWires {
       for (const { faulty } of ofSender.values()) faulty.heal();
   }
 
-  /** `arrive`: called as often as it arrives; `damaged`: with a bit of what it brings flipped. */
+  /** `arrive`: called each time the message arrives; `damaged`: a bit of its contents was flipped. */
   send(from: string, to: string, kind: MessageKind, arrive: (damaged: boolean) => void): void {
     const { faulty, slab } = this.#between(from, to);
     slab.fill(0);
@@ -54,7 +54,7 @@ export class SimulatedWires {
     const bytes = new Uint8Array(slab);
     const made = {
       slab: bytes,
-      // One that was cut short is none that is known.
+      // A message that was cut short is not found here, and does not arrive.
       faulty: new FaultyDirection((message) =>
         this.#arrivals.get(message)?.(bytes.some((byte) => byte !== 0)),
       ),
@@ -65,6 +65,6 @@ export class SimulatedWires {
   }
 }
 
-/** Of its fields only those that faults look at. */
+/** Only the fields that faults look at. */
 const messageOf = (kind: MessageKind): PeerMessage =>
   ({ kind, slot: 0, byteLength: SLOT_BYTES }) as unknown as PeerMessage;

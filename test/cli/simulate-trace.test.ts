@@ -105,7 +105,7 @@ describe('kvferry simulate --trace', () => {
     // Found out before anything is.
     expect(world.err().slice(said)).not.toContain('to do');
     expect(world.err().slice(said)).toContain(
-      'real.json has unidirectional, bidirectional, and decode-local are to be simulated',
+      'real.json has unidirectional, bidirectional, but the simulation has decode-local',
     );
   });
 });

@@ -208,7 +208,7 @@ describe('kvferry simulate', () => {
       expect(page).not.toContain('<span>What happened</span>');
       return { stayed, decisions };
     };
-    const shortly = 'k8s-hpa first decides after 15 s, and it was over before that';
+    const shortly = 'k8s-hpa first decides after 15 s, and the run ended before that';
     expect(await stays(2)).toEqual({ stayed: shortly, decisions: 0 });
     const { stayed, decisions } = await stays(40);
     expect(stayed).toMatch(/^k8s-hpa: prefill stays 1 \(/);

@@ -29,7 +29,7 @@ describe('a run that is over', () => {
     const { cluster, collector } = await served();
     collector.arrives('b');
     await expect(checkRun(cluster, collector)).rejects.toThrow(
-      '2 requests came, 1 ended well, 0 failed: 1 are missing',
+      '2 requests arrived, 1 succeeded, 0 failed: 1 are missing',
     );
   });
 
@@ -62,6 +62,6 @@ describe('a run that is over', () => {
     expect(() => checkSame(one!, other!, 7)).not.toThrow();
     const ttftMs = one!.columns.ttftMs.map((ms) => ms + 1);
     const changed = { ...other!, columns: { ...other!.columns, ttftMs } };
-    expect(() => checkSame(one!, changed, 7)).toThrow('seed 7 gave other columns');
+    expect(() => checkSame(one!, changed, 7)).toThrow('seed 7 gave different columns');
   });
 });

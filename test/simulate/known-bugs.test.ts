@@ -169,5 +169,5 @@ it('an engine that stands still while somebody waits is found out', async () => 
   expect(() => checkEngines([engine])).not.toThrow();
   // Behind its back: nobody tells it to look.
   engine.core.addRequest(request('r', [8, 9], { maxTokens: 1 }));
-  expect(() => checkEngines([engine])).toThrow('stands still, and a step would do something');
+  expect(() => checkEngines([engine])).toThrow('is idle, but a step would do something');
 });
