@@ -1,19 +1,19 @@
 /**
- * From an engine's outputs to an answer: text token by token, ended by stop strings too. Text that may turn out to be the
- * start of a stop string is held back until it is certain.
+ * Turns an engine's outputs into an answer: text token by token, also ended by stop strings. Text that may be the
+ * start of a stop string is held back until that is certain.
  */
 import { appended, type TokenIds } from '../config/token-ids.ts';
 import type { FinishReason, PromptAccount, RequestOutput, SampledToken } from '../engine/types.ts';
 import { RequestError } from '../errors.ts';
 import type { TimedOutput } from './output-stream.ts';
 
-/** Token ids to text as they come. */
+/** Turns token ids into text as they come. */
 export interface StreamDecoder {
-  /** Text that this token completes; empty inside a character. */
+  /** Text that this token completes; empty inside a multi-byte character. */
   push(tokenId: number): string;
-  /** What is left at the end. */
+  /** The rest of the text after the last token. */
   end(): string;
-  /** No token has any text. */
+  /** True if no token has any text. */
   silent?: boolean;
 }
 
@@ -22,55 +22,61 @@ export interface AnswerOptions {
   eosTokenIds: readonly number[];
   /** Strings that end the answer. */
   stop: readonly string[];
-  /** The stop string, or the stop token's text, stays in the text. */
+  /** Keeps the stop string, or the stop token's text, in the answer. */
   includeStop: boolean;
-  /** Stop strings that end in the text of the first so many tokens do not count (vLLM's min_tokens). */
+  /** Stop strings do not count if they end within the text of this many first tokens (vLLM's min_tokens). */
   minTokens: number;
-  /** The text holds a stop string: the engine should end the request. */
+  /** Called when the text contains a stop string: the engine should end the request. */
   onStop: () => void;
-  /** Gives the last token alone, with those before it. */
+  /** Yields only the last token, together with those before it. */
   onlyEnd?: boolean;
 }
 
 export interface AnswerToken {
   token: SampledToken;
-  /** Text that is certain now. */
+  /** Text that is now certain. */
   text: string;
   index: number;
   atMs: number;
   output: RequestOutput;
   end: AnswerEnd | null;
-  /** With onlyEnd: those that were not given; null: there are none. */
+  /** With onlyEnd: the tokens that were not yielded; null: there are none. */
   before?: TokensBefore | null;
 }
 
-/** Tokens of an answer that are told at its end alone. */
+/** Tokens that are reported only with the last one. */
 export interface TokensBefore {
   tokenIds: TokenIds;
   text: string;
-  /** Of the first one. */
+  /** Time of the first of these tokens, in milliseconds. */
   atMs: number;
 }
 
 export interface AnswerEnd {
   reason: FinishReason;
-  /** The stop string, or the stop token that is no end token; null for an end token or a length. */
+  /** The stop string, or the id of a stop token that is not an end token; null for an end token or a length. */
   stopReason: string | number | null;
-  /** Leading output tokens whose text is exactly the answer's, an end token included; null: the answer ends inside a token. */
+  /**
+   * Leading output tokens whose text is exactly the answer's, an end token included; null: the answer ends inside a
+   * token.
+   */
   keptTokens: number | null;
-  /** The last of these is an end token without text. */
+  /** Whether the last of these is an end token without text. */
   unsaidEnd: boolean;
   prompt: PromptAccount | null;
   finish: NonNullable<RequestOutput['finish']>;
 }
 
-/** Throws RequestError for what is no list of stop strings: an empty one would end every answer at its first token. */
+/**
+ * Throws RequestError unless `stop` is a list of non-empty strings. An empty string would end every answer at its
+ * first token.
+ */
 export function checkStop(stop: readonly string[]): void {
   if (Array.isArray(stop) && stop.every((each) => typeof each === 'string' && each !== '')) return;
   throw new RequestError(`stop is ${JSON.stringify(stop)}: wanted a list of strings that are not empty`);
 }
 
-/** One item a token, or the last one alone. After a stop string the engine's further tokens are dropped. */
+/** Yields one item per token, or with onlyEnd only the last. Tokens after a stop string are dropped. */
 export async function* readAnswer(
   outputs: AsyncIterable<TimedOutput>,
   options: AnswerOptions,
@@ -78,11 +84,11 @@ export async function* readAnswer(
   const text = new AnswerText(options);
   let before: TokensBefore | null = null;
   let index = 0;
-  /** The token whose text completed a stop string: it waits for the engine's end of the request. */
+  /** The token whose text completed a stop string; it is yielded once the engine has ended the request. */
   let last: Omit<AnswerToken, 'end'> | null = null;
   for await (const { output, atMs } of outputs) {
     const { finish } = output;
-    // Nobody looks at these one by one.
+    // Tokens that nobody looks at one by one.
     const unseen = options.onlyEnd && options.stop.length === 0 ? output.before : undefined;
     if (unseen) {
       before = withMore(before, unseen, text.pushAll(unseen), atMs);
@@ -92,7 +98,7 @@ export async function* readAnswer(
     for (const [i, token] of tokens.entries()) {
       if (last) break;
       const ends = i === tokens.length - 1 ? finish : null;
-      // The token that ends an answer is no part of it, unless what stops it is asked for.
+      // The token that ends an answer is not part of it unless includeStop is set.
       const skips = ends?.reason === 'stop' && !options.includeStop;
       let said = skips ? text.skip() : text.push(token.tokenId);
       if (ends) said += text.end();
@@ -108,7 +114,7 @@ export async function* readAnswer(
   }
 }
 
-/** Field by field: an object that is spread and added to gets a shape of its own, and whoever reads it pays for that. */
+/** Built field by field: spreading would give each object its own hidden class and slow down its readers. */
 function ended(
   { token, text, index, atMs, output }: Omit<AnswerToken, 'end'>,
   before: TokensBefore | null,
@@ -117,7 +123,7 @@ function ended(
   return { token, text, index, atMs, output, end, before };
 }
 
-/** One by one, those that it has not told of before too. */
+/** All tokens one by one, including those in `before`. */
 function tokensOf({ requestId, tokens, before = [] }: RequestOutput): readonly SampledToken[] {
   if (before.length === 0) return tokens;
   return [
@@ -162,15 +168,15 @@ class AnswerText {
   lastIsSilent = false;
   readonly #options: AnswerOptions;
   readonly #longest: number;
-  /** Decoded, not given out. */
+  /** Decoded but not yet given out. */
   #held = '';
-  /** Characters decoded before #held. */
+  /** Characters given out, i.e. decoded before #held. */
   #given = 0;
-  /** Characters decoded in the first minTokens: no stop string ends there. */
+  /** Characters decoded from the first minTokens tokens: no stop string may end within them. */
   #tooEarly = 0;
   /** Characters decoded after each token. */
   readonly #ends: number[] = [];
-  /** Where the answer was cut, in characters of what was decoded. */
+  /** Where the answer was cut, in decoded characters. */
   #cut = 0;
 
   constructor(options: AnswerOptions) {
@@ -178,7 +184,7 @@ class AnswerText {
     this.#longest = Math.max(0, ...options.stop.map((stop) => stop.length));
   }
 
-  /** A token without text. */
+  /** Counts a token without text. */
   skip(): string {
     this.numTokens++;
     this.lastIsSilent = true;
@@ -198,7 +204,7 @@ class AnswerText {
     return this.#give(this.#held.length - this.#possibleStart());
   }
 
-  /** Without stop strings. */
+  /** For answers without stop strings. */
   pushAll(tokenIds: TokenIds): string {
     this.numTokens += tokenIds.length;
     const { decoder } = this.#options;
@@ -208,7 +214,7 @@ class AnswerText {
     return said;
   }
 
-  /** What was held back, as far as it belongs to the answer. */
+  /** The part of the text held back that belongs to the answer. */
   end(): string {
     if (this.stoppedBy !== null) return '';
     const rest = this.#options.decoder.end();
@@ -217,7 +223,7 @@ class AnswerText {
     return this.#search(true);
   }
 
-  /** After a stop string; the first tokens that decode to the answer, or null when none do. */
+  /** After a stop string: how many leading tokens decode to exactly the answer; null if no number does. */
   get keptTokens(): number | null {
     if (this.#cut === 0) return 0;
     const index = this.#ends.indexOf(this.#cut);
@@ -225,7 +231,7 @@ class AnswerText {
   }
 
   #search(atEnd: boolean): string {
-    // As vLLM's: of several that are complete now the first that was asked for.
+    // As in vLLM: if several stop strings are complete, the first one in the request's list wins.
     for (const stop of this.#options.stop) {
       const at = this.#held.indexOf(stop, Math.max(0, this.#tooEarly - this.#given - stop.length + 1));
       if (at < 0) continue;
@@ -237,7 +243,7 @@ class AnswerText {
     return this.#give(atEnd ? this.#held.length : this.#held.length - this.#possibleStart());
   }
 
-  /** Characters at the end that a stop string may begin with. */
+  /** Characters at the end that may be the start of a stop string. */
   #possibleStart(): number {
     for (let length = Math.min(this.#longest - 1, this.#held.length); length > 0; length--) {
       const tail = this.#held.slice(-length);

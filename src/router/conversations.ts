@@ -1,6 +1,6 @@
 /**
- * What the router remembers of each conversation: its history as token ids, and D's kv_transfer_params of the last turn,
- * which are used once, and released when they are too old.
+ * What the router remembers of each conversation: its history as token ids, and D's kv_transfer_params of the last
+ * turn. The parameters are used once, and released if they become too old.
  */
 
 import type { TokenIds } from '../config/token-ids.ts';
@@ -11,32 +11,38 @@ import { goesOn, type History, messagesAfter } from './history.ts';
 import type { GenerateRequest, Message, PromptSource } from './turn-types.ts';
 
 /**
- * Beyond these, the one that was not used for the longest time is forgotten, unless D still holds KV for its next turn; beyond
- * the second, whatever is held.
+ * Above MOST_CONVERSATIONS, the least recently used conversation is forgotten unless D still holds KV for its next
+ * turn. Above MOST_HELD_CONVERSATIONS it is forgotten in any case.
  */
 const MOST_CONVERSATIONS = 1024;
 const MOST_HELD_CONVERSATIONS = 16 * MOST_CONVERSATIONS;
-/** In their histories together, whatever is held: some 300 MB with their text, and more than engines on one device hold. */
+/**
+ * Bound on the tokens of all histories together, held or not: about 300 MB with their text, and more than the engines
+ * on one device can hold.
+ */
 const MOST_TOKENS = 8 * 2 ** 20;
 
 export interface Conversation extends History {
   id: string;
   turns: number;
-  /** The model's special tokens were put around that text, which may have some of its own. */
+  /** Whether the tokenizer's special tokens were added around `text`, which may contain some of its own. */
   specialTokens: boolean;
-  /** Conversations with another salt share nothing. */
+  /** Conversations with different salts share nothing. */
   cacheSalt: string | null;
-  /** What D holds for the next turn's P. */
+  /** What D holds for the next turn's P; null if nothing. */
   kv: HeldForNextTurn | null;
-  /** What the last turn began with; null before the first, and once it was taken back. */
+  /** State before the last turn, for takeBack(); null before the first turn and after one was taken back. */
   before: TurnStart | null;
-  /** The one without a client's id that this one goes on from, found by its history; its place is taken when the turn ends well. */
+  /**
+   * The anonymous conversation, found by its history, that this one continues. This one replaces it when the turn
+   * ends well.
+   */
   follows: Conversation | null;
-  /** It was forgotten: a turn that is under way leaves nothing behind. */
+  /** It was forgotten while a turn was under way; that turn then leaves nothing behind. */
   ended: boolean;
 }
 
-/** What a conversation was when its last turn came, and what the turn found. */
+/** A conversation's state when its last turn came, and what that turn found at the engines. */
 export interface TurnStart {
   turns: number;
   historyIds: TokenIds;
@@ -45,36 +51,36 @@ export interface TurnStart {
   specialTokens: boolean;
   /** Prompt and output of the turn. */
   tokenIds: TokenIds;
-  /** Who computed the prompt, and who generated: the same engine when monolithic. */
+  /** The engine that computed the prompt and the engine that generated; the same one when monolithic. */
   prefill: EngineClient;
   decode: EngineClient;
-  /** Tokens of the prompt that each found in its own cache. */
+  /** Tokens of the prompt that each engine found in its own prefix cache. */
   localHitTokens: number;
   decodeHitTokens: number;
-  /** Tokens that D held and offered; 0 when it offered none. */
+  /** Tokens that D held and offered; 0 if it offered none. */
   heldTokens: number;
 }
 
-/** What a conversation was, when it goes on elsewhere. */
+/** A conversation's state, for continuing it elsewhere. */
 export interface ConversationHistory {
   turns: number;
-  /** Prompt and answer of the last turn, and the messages that they stand for. */
+  /** Prompt and answer of the last turn. `messages` are the messages that they stand for. */
   tokenIds: readonly number[];
   messages: readonly Message[];
 }
 
-/** Whether it is an id as the router makes them for those that come without: clients may not name theirs so. */
+/** Whether the router generated the id, for a request that came without one. Clients must not use such ids. */
 export const isAnonymous = (id: string): boolean => /^anonymous-\d+$/.test(id);
 
 export class ConversationCache {
   /** Least recently used first. */
   readonly #conversations = new Map<string, Conversation>();
-  /** Tokens in each one's history when it was last used, and in all. */
+  /** Tokens in each history when it was last used; #allTokens is their sum. */
   readonly #tokens = new Map<string, number>();
   #allTokens = 0;
-  /** Of turns under way, remembered or not. */
+  /** Conversations with a turn under way, remembered or not. */
   readonly #underWay = new Set<Conversation>();
-  /** What is held for these is just changing hands. */
+  /** Conversations whose hold is being moved to another holder. */
   readonly #moving = new Map<Conversation, Promise<boolean>>();
   #anonymous = 0;
   readonly #clock: Clock;
@@ -84,8 +90,9 @@ export class ConversationCache {
   }
 
   /**
-   * The conversation that a request belongs to, by its id or, when it asks for that, by its history; or a new one, which
-   * is not remembered before a turn ended well: requests that fail push nobody out.
+   * Returns the conversation that a request belongs to: found by its id or, if the request asks for that, by its
+   * history; otherwise a new one. A new one is remembered only once a turn ends well, so that failing requests evict
+   * nothing.
    */
   open(request: GenerateRequest): Conversation {
     const conversation = this.#opened(request);
@@ -93,7 +100,7 @@ export class ConversationCache {
     return conversation;
   }
 
-  /** The turn that opened it is over, however it ended. */
+  /** Call when the turn that opened it is over, however it ended. */
   close(conversation: Conversation): void {
     this.#underWay.delete(conversation);
   }
@@ -103,7 +110,7 @@ export class ConversationCache {
     const known = this.find(request);
     if (known) {
       if (request.conversationId !== null) return this.#keep(known);
-      // What a client has named stays that client's: its history is read, and nothing of it taken.
+      // A conversation that a client named stays that client's: its history is read, but its hold is not taken.
       const follows = isAnonymous(known.id) ? known : null;
       return { ...known, id: this.#anonymousId(), kv: null, before: null, follows, ended: false };
     }
@@ -122,7 +129,7 @@ export class ConversationCache {
     };
   }
 
-  /** In the place of whatever has its id. */
+  /** Starts the conversation with this history and replaces any that has its id. */
   resume(id: string, { turns, tokenIds, messages }: ConversationHistory): void {
     this.#drop(id);
     const nothing = {
@@ -137,12 +144,12 @@ export class ConversationCache {
     this.#keep({ id, turns, historyIds: tokenIds, messages, ...nothing });
   }
 
-  /** By its id alone, whatever its salt; changes nothing. null: none. */
+  /** Looks up by id alone, whatever the salt. Changes nothing. null: unknown. */
   known(id: string): Conversation | null {
     return this.#conversations.get(id) ?? null;
   }
 
-  /** The one that a request would go on with, by the rules of open(); changes nothing. null: none. */
+  /** The conversation that open() would continue for this request. Changes nothing. null: none. */
   find(request: PromptSource): Conversation | null {
     const cacheSalt = request.cacheSalt ?? null;
     const known =
@@ -153,8 +160,9 @@ export class ConversationCache {
   }
 
   /**
-   * Takes D's parameters out: they are good for one turn, and belong to the caller now. What is too old is released. A
-   * history that was rewritten is offered them too: P compares tokens and pulls up to the first that differs.
+   * Takes D's parameters out. They are good for one turn and belong to the caller from now on; parameters that are
+   * too old are released instead. They are offered even if the history was rewritten: P compares tokens and pulls up
+   * to the first that differs.
    */
   takeHeld(conversation: Conversation): HeldForNextTurn | null {
     const source = conversation.follows ?? conversation;
@@ -166,7 +174,10 @@ export class ConversationCache {
     return null;
   }
 
-  /** Of a turn that came to nothing before it was read: for the next one, unless the conversation has moved on. */
+  /**
+   * Returns the parameters of a turn that failed before they were read. The next turn uses them, unless the
+   * conversation has newer ones, was forgotten, or they are too old; then they are released.
+   */
   giveBack(conversation: Conversation, held: HeldForNextTurn): void {
     const source = conversation.follows ?? conversation;
     const known = this.#conversations.get(source.id) === source;
@@ -175,14 +186,15 @@ export class ConversationCache {
     else release(held);
   }
 
-  /** Those for whose next turn the engine holds KV. */
+  /** Conversations for whose next turn the engine holds KV. */
   heldAt(engineId: string): Conversation[] {
     return [...this.#conversations.values()].filter(({ kv }) => kv?.holder.engineId === engineId);
   }
 
   /**
-   * Has what is held for the conversation taken over by another holder. Turns of it should wait for the outcome (moving).
-   * False: nobody holds anything for it any more; `take` saw to the first holder either way.
+   * Lets `take` move the conversation's hold to another holder; `take` is responsible for the first holder in every
+   * case. Turns of the conversation should wait for the outcome (moving()). Resolves to false if nothing is held for
+   * it afterwards.
    */
   move(
     conversation: Conversation,
@@ -193,7 +205,7 @@ export class ConversationCache {
     return moving;
   }
 
-  /** Resolves when what is held for it has changed hands; null: it is not just doing so. */
+  /** Resolves when the conversation's hold has been moved; null: it is not being moved. */
   moving(conversation: Conversation): Promise<unknown> | null {
     return this.#moving.get(conversation.follows ?? conversation) ?? null;
   }
@@ -207,13 +219,16 @@ export class ConversationCache {
     conversation.kv = null;
     const taken = await take(held);
     if (!taken) return false;
-    // It was forgotten meanwhile, or a turn that was under way left something newer.
+    // It was forgotten meanwhile, or a turn that was under way left a newer hold.
     if (conversation.kv || this.#conversations.get(conversation.id) !== conversation) release(taken);
     else conversation.kv = taken;
     return true;
   }
 
-  /** A turn ended well; `historyIds`: prompt and answer, null when no ids stand for the answer's text exactly. */
+  /**
+   * Call when a turn has ended well. `historyIds`: prompt and answer; null if no token ids stand for exactly the
+   * answer's text.
+   */
   finish(
     conversation: Conversation,
     request: GenerateRequest,
@@ -229,7 +244,7 @@ export class ConversationCache {
       if (turn.kv) release(turn.kv);
       return;
     }
-    // Another turn of the same id may have been under way beside this one, or one of another salt came before.
+    // Another turn with the same id may have run at the same time, or one with another salt before.
     if (this.#conversations.get(conversation.id) !== conversation) this.#drop(conversation.id);
     conversation.turns++;
     conversation.before = turn.before;
@@ -247,7 +262,7 @@ export class ConversationCache {
     this.#keep(conversation);
   }
 
-  /** Releases what is held for it. A turn of it that is under way goes on, and is not remembered. */
+  /** Forgets the conversation and releases its hold. A turn that is under way continues, but is not remembered. */
   forget(id: string): void {
     for (const conversation of this.#underWay) if (conversation.id === id) conversation.ended = true;
     this.#drop(id);
@@ -261,7 +276,7 @@ export class ConversationCache {
     conversation.kv = null;
   }
 
-  /** Releases nothing. */
+  /** Forgets all conversations without releasing their holds. */
   clear(): void {
     for (const id of this.#conversations.keys()) this.#leave(id);
   }
@@ -280,7 +295,7 @@ export class ConversationCache {
     const { id, historyIds } = conversation;
     this.#leave(id);
     this.#conversations.set(id, conversation);
-    // Those of a simulation are not written out.
+    // A simulation's token ids are not written out as arrays; they count as 0.
     const tokens = Array.isArray(historyIds) ? historyIds.length : 0;
     this.#tokens.set(id, tokens);
     this.#allTokens += tokens;
@@ -297,7 +312,7 @@ export class ConversationCache {
     return this.#clock.now() < offeredUntilMs(kv) && !kv.holder.ended;
   }
 
-  /** Of equally long ones the last used. */
+  /** Of equally long histories, the most recently used. */
   #longestPrefix(request: PromptSource, cacheSalt: string | null): Conversation | null {
     let best: Conversation | null = null;
     for (const conversation of this.#conversations.values()) {

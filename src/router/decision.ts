@@ -1,20 +1,20 @@
-/** One turn's routing, kept so that it can be read: who could have served, what was known of each, who was chosen and why. */
+/** Records one turn's routing decision: the candidates, what was known of each, which engines were chosen and why. */
 import { invariant } from '../errors.ts';
 import { type RawSpan, routerSpan, type TurnSide } from '../measure/spans.ts';
 import type { Candidates, RouteRequest, Routing, RoutingPolicy, TurnPlan } from './plan.ts';
 
 export interface RoutedTurn {
-  /** As the user names it. */
+  /** The policy's name as the user gave it. */
   policy: string;
   way: TurnPlan['way'];
   /** null: the decode engine did both. */
   prefill: string | null;
   decode: string;
-  /** Who was offered to P as a holder of the last turn's KV. */
+  /** The engine offered to P as holder of the last turn's KV; null: none. */
   load: string | null;
   why: string;
   predictedTtftMs: number | null;
-  /** When it was made, on the shared clock, milliseconds. */
+  /** When the decision was made, in milliseconds on the shared clock. */
   startMs: number;
   endMs: number;
   candidates: readonly RoutedCandidate[];
@@ -24,12 +24,14 @@ export interface RoutedCandidate {
   engineId: string;
   side: TurnSide;
   inFlight: number;
-  /** What it had told; null: nothing, or nobody had asked. */
+  /** What the engine had reported; null: no report is known. */
   running: number | null;
   waiting: number | null;
-  /** How old that was, milliseconds. */
+  /** Age of that report, in milliseconds. */
   ageMs: number | null;
-  /** Leading tokens of the prompt that it was known to have; null: the policy does not look at caches. */
+  /**
+   * Leading tokens of the prompt that the engine was known to have cached; null: the policy does not look at caches.
+   */
   cachedTokens: number | null;
   /** null: the policy does not score. */
   score: number | null;
@@ -42,7 +44,7 @@ interface Decided {
   routing: Routing;
 }
 
-/** A policy for one turn that keeps what it was asked and what it said. */
+/** Wraps a policy for one turn and keeps its input and its decision. */
 export class DecidedBy implements RoutingPolicy {
   readonly #policy: RoutingPolicy;
   #made: Decided | null = null;
@@ -65,13 +67,13 @@ export class DecidedBy implements RoutingPolicy {
   }
 
   /**
-   * What was decided, as it was known then: call before anything else is served. `cache`: the policy looks at caches. Its
-   * candidates are put down when somebody reads them: nobody does of most turns, and a fleet may have a thousand engines.
+   * The decision, with what was known then: call before anything else is served. `cache`: the policy looks at caches.
+   * Candidates are listed only when they are read: most turns' never are, and a fleet may have a thousand engines.
    */
   read(plan: TurnPlan, policy: string, cache: boolean): Omit<RoutedTurn, 'startMs' | 'endMs'> {
     const made = this.#made;
     const anyone = made?.candidates.prefill[0] ?? made?.candidates.decode[0];
-    // What caches hold is looked up once, when it is first asked for: now.
+    // Cache contents are looked up at the first question, so ask now.
     if (cache && made && anyone) made.request.cachedTokens(anyone.engineId);
     let candidates: readonly RoutedCandidate[] | null = null;
     const alone = plan.way === 'alone';
@@ -111,7 +113,7 @@ function candidatesOf({ request, candidates, routing }: Decided, cache: boolean)
   return [...of('prefill'), ...of('decode')];
 }
 
-/** The decision as a span of the turn's, for timelines. */
+/** The decision as a span of the turn, for timelines. */
 export function routeSpan(turnId: string, routed: RoutedTurn): RawSpan {
   const { policy, way, prefill, decode, load, why, predictedTtftMs, startMs, endMs, candidates } = routed;
   const scored = candidates.filter(({ score }) => score !== null);

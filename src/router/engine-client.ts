@@ -1,6 +1,6 @@
 /**
- * An engine as whoever routes sees it. Behind it stands a thread (src/fleet/thread-engine.ts), a test's fake, or a
- * simulated engine; who routes cannot tell which. Says nothing of how an engine is started, looked into or measured.
+ * An engine as the router sees it. Behind the interface is a thread (src/fleet/thread-engine.ts), a test's fake or a
+ * simulated engine; the router cannot tell which. Starting, inspecting and measuring engines are not part of it.
  */
 import type { TokenIds } from '../config/token-ids.ts';
 import type { CacheLookup } from '../engine/inspect/cache-lookup.ts';
@@ -8,45 +8,51 @@ import type { EngineRequest } from '../engine/types.ts';
 import type { RemoteAddress } from '../transport/types.ts';
 import type { OutputStream } from './output-stream.ts';
 
-/** What an engine is there for. A request can be prefilled or decoded by any: a plan says by which. */
+/** What an engine is intended for. Any engine can prefill or decode; a plan says which one does. */
 export type EngineRole = 'prefill' | 'decode';
 
-/** What the router did before it sent a request, and since when on the shared clock: for a span. */
+/**
+ * What the router did before it sent a request, and since when (milliseconds on the shared clock). Recorded as a
+ * span.
+ */
 export interface RouterWork {
   name: 'accept' | 'hand over';
   sinceMs: number;
 }
 
 export interface EngineClient {
-  /** One life of an engine: what takes the place of one that ended has another id, and nothing of what that one held. */
+  /** Identifies one life of an engine. A replacement gets a new id, and holds nothing of what the old one held. */
   readonly engineId: string;
   readonly role: EngineRole;
-  /** The group of P and D that it belongs to; absent: the one that all are in. */
+  /** The group of P and D that it belongs to. Absent: there is only one group. */
   readonly roleset?: string;
-  /** It serves whole turns, where no P and D can; absent: it does not. */
+  /** Serves whole turns where no P and D can. Absent: false. */
   readonly combined?: boolean;
   /** Where other engines reach it. */
   readonly address: RemoteAddress;
   readonly load: {
-    /** Requests that were submitted here and have not ended. */
+    /** Requests submitted here that have not ended. */
     readonly inFlight: number;
   };
-  /** Why it serves no more; null while it does. */
+  /** Why it no longer serves; null while it serves. */
   readonly ended: Error | null;
   /**
-   * Resolves when the engine took the request; its outputs then come through the stream, which fails when the engine
-   * ends. Rejects with RequestError for a request that cannot be served or an id that is in use, EngineDeadError when
-   * the engine ended.
+   * Resolves when the engine has accepted the request. Outputs come through the stream, which fails if the engine
+   * ends. Rejects with RequestError if the request cannot be served or its id is in use, and with EngineDeadError if
+   * the engine has ended.
    */
   submit(request: EngineRequest, work?: RouterWork): Promise<OutputStream>;
-  /** As if the request had sampled a stop token: its last output still comes. Safe for an unknown id, or an ended engine. */
+  /**
+   * Ends the request as if it had sampled a stop token: its last output still comes. Safe for an unknown id and an
+   * ended engine.
+   */
   stop(requestId: string): Promise<void>;
-  /** Nothing more comes. Safe for an unknown id, or an ended engine. */
+  /** Ends the request without further output. Safe for an unknown id and an ended engine. */
   abort(requestId: string): Promise<void>;
-  /** Frees what ended requests left for a reader. Safe for unknown ids, or an ended engine. */
+  /** Frees what ended requests hold for a reader. Safe for unknown ids and an ended engine. */
   release(requestIds: readonly string[]): Promise<void>;
-  /** What it has of a sequence: schedules and runs nothing. Rejects when the engine ended. */
+  /** What the engine has of a sequence. Schedules and runs nothing. Rejects if the engine has ended. */
   lookup(tokenIds: TokenIds, cacheSalt: string | null): Promise<CacheLookup>;
-  /** What is cached of the sequence beyond its first keepTokens is found no more. Safe for an ended engine. */
+  /** Makes cached blocks of the sequence beyond its first keepTokens tokens unfindable. Safe for an ended engine. */
   forgetPrefix(tokenIds: TokenIds, cacheSalt: string | null, keepTokens: number): Promise<void>;
 }

@@ -1,14 +1,15 @@
 /**
- * A turn whose engines or transfers fail goes another way. Tokens do not depend on the way, so what was given out before
- * a failure stands, and the next way goes on after it.
+ * Serves a turn on other engines after an engine or a transfer has failed. Tokens do not depend on which engines
+ * serve, so tokens already given out stay valid, and the next attempt continues after them.
  */
 import { InternalError, invariant, KvferryError, RefusedError, RequestError } from '../errors.ts';
 import type { TimedOutput } from './output-stream.ts';
 
 /**
- * Outputs of the first way; after a failed engine or transfer, those of the next, without what was already given.
- * `next` returns null when there is no way left: then the failure is thrown. After one, an engine that refuses the request is
- * too small for it: the next is asked, and when none is left the failure is thrown that began it. `began`: one before the first way.
+ * Yields the first attempt's outputs and, after a failed engine or transfer, those of the next attempt without the
+ * tokens already given. `next` returns null if no attempt is left; the failure is then thrown. An engine that refuses
+ * the request during a failover is too small for it: the next is asked, and if none is left, the original failure is
+ * thrown. `began`: a failure that happened before the first attempt, or null.
  */
 export async function* withFailover(
   first: AsyncIterable<TimedOutput>,
@@ -33,7 +34,10 @@ export async function* withFailover(
   }
 }
 
-/** Outputs of the first way; those of the other where the first is refused KV, and `mayTake` says that nothing came of it yet. */
+/**
+ * Yields `first`. If it is refused KV (RefusedError) and `mayTake` says that it has had no effect yet, yields `other`
+ * instead.
+ */
 export async function* orWhenRefused(
   first: AsyncIterable<TimedOutput>,
   mayTake: () => boolean,
@@ -67,7 +71,10 @@ async function* continued(outputs: AsyncIterable<TimedOutput>, given: number[]):
   }
 }
 
-/** Another way may work: an engine ended, or KV did not arrive. A request that the first engine does not take is taken nowhere. */
+/**
+ * Whether another attempt may work: an engine ended, or KV did not arrive. If the first engine rejects the request
+ * itself, no other is tried.
+ */
 function canGoOn(error: unknown): error is Error {
   if (!(error instanceof KvferryError) || error instanceof InternalError) return false;
   return error.code === 'engine_dead' || error.code === 'transfer' || error.code === 'refused';

@@ -1,25 +1,27 @@
-/** What D holds for a conversation's next turn: named by its kv_transfer_params, good for one turn and so long. */
+/**
+ * D's hold for a conversation's next turn: named by its kv_transfer_params, good for one turn and for a limited time.
+ */
 import type { KvTransferParams } from '../config/kv-transfer.ts';
 import type { EngineClient } from './engine-client.ts';
 
 /**
- * Blocks that are about to expire are not offered: P, which waits in a queue before it reads, refuses them 5 s before their
- * end. vLLM's disagg_proxy_multiturn.py offers for 450 s of D's 480; another TTL gets the same share.
+ * Blocks that are about to expire are not offered: P waits in a queue before it reads, and refuses blocks within 5 s
+ * of their expiry. vLLM's disagg_proxy_multiturn.py offers for 450 s of D's 480 s; other TTLs get the same share.
  */
 const MARGIN_SHARE = 30 / 480;
 const LEAST_MARGIN_MS = 5000;
-/** For a holder that names no end. */
+/** For a holder that names no expiry time. */
 const OFFERED_MS = 450_000;
 
 export interface HeldForNextTurn {
   params: KvTransferParams;
   holder: EngineClient;
   atMs: number;
-  /** It was offered before, to a P that ended: if that had read it, the holder has it no more. */
+  /** It was offered before, to a P that ended. If that P had read it, the holder no longer has it. */
   givenBack?: boolean;
 }
 
-/** On the clock of what is held. */
+/** When the hold is no longer offered, in milliseconds on the clock of `atMs`. */
 export function offeredUntilMs({ params, atMs }: HeldForNextTurn): number {
   const { remote_blocks_expiry_time: expirySeconds } = params;
   if (expirySeconds == null) return atMs + OFFERED_MS;
@@ -27,7 +29,7 @@ export function offeredUntilMs({ params, atMs }: HeldForNextTurn): number {
   return atMs + ttlMs - Math.max(LEAST_MARGIN_MS, ttlMs * MARGIN_SHARE);
 }
 
-/** Frees at the holder; safe for one that ended and for blocks that are free already. */
+/** Frees the blocks at the holder. Safe for a holder that ended and for blocks that are already free. */
 export function release({ holder, params }: HeldForNextTurn): void {
   if (params.remote_request_id) void holder.release([params.remote_request_id]);
 }

@@ -1,17 +1,20 @@
-/** What a conversation has said, in the form in which it came, and whether a request goes on from that. */
+/** A conversation's history in the form in which it came, and whether a request continues it. */
 import { commonPrefixLength, type TokenIds } from '../config/token-ids.ts';
 import type { GenerateRequest, Message } from './turn-types.ts';
 
 export interface History {
   /** Prompt and output of the last turn. */
   historyIds: TokenIds;
-  /** The messages that historyIds stands for, the last answer included; null when the prompts came in another form. */
+  /** The messages that historyIds stands for, the last answer included; null if the prompts came in another form. */
   messages: readonly Message[] | null;
   /** The same for prompts that came as text. */
   text: string | null;
 }
 
-/** What a next turn's messages begin with; null when prompt and answer are no messages of this template's. */
+/**
+ * The messages that a next turn must begin with; null if prompt and answer do not form complete messages of this
+ * template.
+ */
 export function messagesAfter(
   { messages, promptEnd }: GenerateRequest,
   text: string,
@@ -29,7 +32,7 @@ export function messagesAfter(
   }
 }
 
-/** Whether the request's prompt begins with all of the conversation's last prompt and answer. */
+/** Whether the request's prompt begins with the whole of the conversation's last prompt and answer. */
 export function goesOn(
   conversation: History,
   request: Pick<GenerateRequest, 'promptTokenIds' | 'messages' | 'promptText'>,
@@ -40,7 +43,7 @@ export function goesOn(
     return text !== null && request.promptText.length > text.length && request.promptText.startsWith(text);
   }
   const prompt = request.promptTokenIds ?? [];
-  // The last token may be the end of the answer, which a caller need not repeat.
+  // The last token may be the end token of the answer, which a caller need not repeat.
   const least = historyIds.length - 1;
   return least > 0 && prompt.length >= least && commonPrefixLength(historyIds, prompt) >= least;
 }

@@ -1,18 +1,18 @@
-/** One request's outputs, from an engine to whoever awaits them, and the transfers that it caused. */
+/** One request's outputs, from an engine to their reader, and the transfers that the request caused. */
 import type { RequestOutput } from '../engine/types.ts';
 import type { TransferResult } from '../transport/types.ts';
 
 export interface TimedOutput {
   output: RequestOutput;
-  /** When the engine had it, on the shared clock, milliseconds. */
+  /** When the engine had it, in milliseconds on the shared clock. */
   atMs: number;
 }
 
 export class OutputStream implements AsyncIterable<TimedOutput> {
   readonly requestId: string;
-  /** READs of the request's own, as they ended: complete when its first token is out. */
+  /** The request's own READs in the order in which they ended. Complete when the first token is out. */
   readonly transfers: TransferResult[] = [];
-  /** Of these, those from a store are here instead. */
+  /** READs from a store are listed here instead. */
   readonly loads: TransferResult[] = [];
   #ready: TimedOutput[] = [];
   #failure: Error | null = null;
@@ -29,7 +29,7 @@ export class OutputStream implements AsyncIterable<TimedOutput> {
     this.#wake?.();
   }
 
-  /** What came before is still delivered; then the reader gets the error. */
+  /** Outputs pushed before are still delivered; then the reader gets the error. */
   fail(error: Error): void {
     if (this.#ended) return;
     this.#failure = error;
@@ -37,7 +37,7 @@ export class OutputStream implements AsyncIterable<TimedOutput> {
     this.#wake?.();
   }
 
-  /** The reader gets the error at once, and nothing more. */
+  /** The reader gets the error at once; outputs not yet read are dropped. */
   interrupt(error: Error): void {
     this.#ready = [];
     this.#failure = error;
@@ -45,7 +45,7 @@ export class OutputStream implements AsyncIterable<TimedOutput> {
     this.#wake?.();
   }
 
-  /** No generator: every token that is served goes through here. */
+  /** Not a generator, for speed: every served token passes through here. */
   [Symbol.asyncIterator](): AsyncIterator<TimedOutput, undefined> {
     return { next: () => this.#next() };
   }

@@ -1,12 +1,12 @@
 /**
- * Where a turn may be served, before any policy is asked: AIBrix's two modes, its prompt-length buckets, and its combined
- * engines as the fallback. Pure. Which of the candidates serves is a policy's to say (plan.ts).
+ * Which engines may serve a turn, before any policy is asked: AIBrix's two placement modes, its prompt-length
+ * buckets, and its combined engines as the fallback. Pure. A routing policy chooses among these candidates (plan.ts).
  */
 import type { PlacementMode } from '../config/fleet-schema.ts';
 import { RequestError } from '../errors.ts';
 import type { EngineRole } from './engine-client.ts';
 
-/** Prompts that a roleset takes, in tokens, both bounds included; max null: however long. */
+/** Prompt lengths that a roleset takes, in tokens, both bounds included. max null: no upper bound. */
 export interface RolesetBounds {
   name: string;
   min: number;
@@ -21,7 +21,7 @@ export interface Placement {
 /** Any P with any D, for any prompt. */
 export const ANYWHERE: Placement = { mode: 'pooled', rolesets: [] };
 
-/** What of an engine's view says where it may serve. */
+/** The part of an engine's view that determines where it may serve. */
 interface Placeable {
   role: EngineRole;
   roleset?: string;
@@ -29,20 +29,23 @@ interface Placeable {
   ended: boolean;
 }
 
-/** Neither list is ever empty. */
+/** The candidates of one turn. Neither list is ever empty. */
 export interface Placed<T> {
   prefill: readonly T[];
   decode: readonly T[];
-  /** Whichever of `decode` is chosen serves the turn alone. */
+  /** The engine chosen from `decode` serves the turn alone. */
   alone: boolean;
 }
 
 /**
- * Who may prefill and who may decode a prompt of so many tokens. Pooled, any P goes with any D of the bucket; replica, only
- * rolesets with one of each alive are eligible, and partners() keeps the pair in one. Where there is no such pair an
- * engine that does both takes the turn; where there is none either, those that ended are named, so that the turn fails
- * with what ended them. `alone`: the turn's mode wants one engine. Never crosses buckets: throws RequestError when no
- * roleset takes the prompt.
+ * The engines that may prefill and decode a prompt of promptTokens tokens.
+ * - Pooled: any P with any D of the bucket.
+ * - Replica: only rolesets with at least one P and one D alive; partners() keeps a pair within one roleset.
+ * - If there is no such pair, a combined engine takes the turn. If there is none either, engines that ended are
+ *   candidates, so that the turn fails with the error that ended them.
+ *
+ * `alone`: the turn's mode needs one engine. Buckets are never crossed: throws RequestError if no roleset takes the
+ * prompt.
  */
 export function place<T extends Placeable>(
   { promptTokens, alone }: { promptTokens: number; alone: boolean },
@@ -53,7 +56,7 @@ export function place<T extends Placeable>(
   if (taking.length === 0) throw new RequestError(noBucket(promptTokens, rolesets));
   const serving = taking.filter(({ ended }) => !ended);
   if (mode === 'pooled' && !alone) {
-    // As nearly always: of a thousand engines nothing more is to be looked at.
+    // The usual case, decided early: with a thousand engines the rest of this function is costly.
     const { prefill, decode } = pairOf(serving);
     if (prefill.length > 0 && decode.length > 0) return { prefill, decode, alone: false };
   }
@@ -71,7 +74,7 @@ export function place<T extends Placeable>(
   return nobody(groups);
 }
 
-/** Those whose roleset's bounds take a prompt of so many tokens, ended ones included. */
+/** The engines whose roleset's bounds admit a prompt of promptTokens tokens, ended ones included. */
 export function whoTakes<T extends Placeable>(
   promptTokens: number,
   engines: readonly T[],
@@ -84,14 +87,17 @@ export function whoTakes<T extends Placeable>(
   });
 }
 
-/** The D that a replica's P may hand over to; pooled, any. */
+/** The D that P may hand over to: in replica mode those of its own roleset, pooled any. */
 export const partners = <T extends Placeable>(
   { roleset }: T,
   decode: readonly T[],
   { mode }: Placement,
 ): readonly T[] => (mode === 'pooled' ? decode : decode.filter((other) => other.roleset === roleset));
 
-/** Of the first roleset that has both, whoever lives; of a role that has nobody left, those that ended. */
+/**
+ * Candidates when no pair or combined engine is alive. Takes the first roleset that has both roles: its live engines,
+ * or for a role without live ones, those that ended.
+ */
 function nobody<T extends Placeable>(groups: readonly (readonly T[])[]): Placed<T> {
   const left = (views: readonly T[]): readonly T[] => {
     const serving = views.filter(({ ended }) => !ended);

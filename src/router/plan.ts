@@ -1,6 +1,6 @@
 /**
- * Who serves a turn, and how: decided from the request and from views of the engines, before any of them is asked. Pure:
- * the same request and views give the same plan, on real engines, fakes, and simulated ones.
+ * Which engines serve a turn and in which order, decided from the request and from views of the engines, before any
+ * engine is asked. Pure: the same request and views give the same plan, on real engines, fakes and simulated ones.
  */
 
 import type { Handover } from '../config/cluster-schema.ts';
@@ -17,40 +17,40 @@ import { ANYWHERE, type Placed, type Placement, partners, place, whoTakes } from
 export interface EngineView {
   engineId: string;
   role: EngineRole;
-  /** Absent: the one that all are in. */
+  /** Absent: there is only one roleset. */
   roleset?: string;
-  /** It serves whole turns, where no P and D can; absent: it does not. */
+  /** Serves whole turns where no P and D can. Absent: false. */
   combined?: boolean;
-  /** It ended, or failed this very turn. */
+  /** It has ended, or has failed during this turn. */
   ended: boolean;
-  /** Requests of this router that are under way there: exact, whatever the signals say. */
+  /** This router's requests under way there: exact, however old the signals are. */
   inFlight: number;
-  /** As old as a scraped metric would be; null: it has told nothing yet. */
+  /** The engine's last visible report, as old as a scraped metric would be; null: none yet. */
   signals: EngineSignals | null;
 }
 
-/** What an engine told of itself. */
+/** What an engine reports of itself. */
 export type EngineSignals = EngineLoad;
 
-/** What a plan is made for. A policy never sees how long the answer will be. */
+/** The input of a plan. A policy never sees how long the answer will be. */
 export interface RouteRequest {
-  /** Turns accepted before this one: what takes engines in turn goes by it. */
+  /** Turns accepted before this one; round-robin policies count by it. */
   number: number;
-  /** On the shared clock, milliseconds. */
+  /** In milliseconds on the shared clock. */
   nowMs: number;
   conversationId: string;
   promptTokenIds: TokenIds;
-  /** The conversation's turns so far. */
+  /** The conversation's finished turns. */
   turnsBefore: number;
   mode: Mode;
   handover: Handover;
-  /** Who holds KV of the conversation's last turn, and of how many tokens; null: nobody. */
+  /** Which engine holds KV of the conversation's last turn, and of how many tokens; null: none. */
   held: { engineId: string; tokens: number } | null;
   /** Leading tokens of the prompt that an engine is known to have in its prefix cache. */
   cachedTokens: (engineId: string) => number;
 }
 
-/** `why`: one sentence's worth, for people. */
+/** `why`: a short reason for people to read. */
 export type TurnPlan =
   /** One engine prefills and generates. */
   | { way: 'alone'; engineId: string; why: string }
@@ -59,32 +59,32 @@ export type TurnPlan =
   /** D reads P's KV while P computes it. */
   | { way: 'streamed'; prefill: string; decode: string; load: TurnLoad | null; why: string };
 
-/** What P may pull of the last turn's KV, beyond what it has itself. */
+/** The hold of the last turn's KV that P may pull from, beyond what P has itself. */
 export interface TurnLoad {
   from: string;
 }
 
 export interface Candidates {
-  /** Neither is ever empty. */
+  /** Neither list is ever empty. */
   prefill: readonly EngineView[];
   decode: readonly EngineView[];
 }
 
-/** What a policy chose, and how it came to it. */
+/** A policy's decision and the reason for it. */
 export interface Routing {
   prefill: EngineView;
   decode: EngineView;
-  /** The decode engine prefills too: the hand-over would cost more. */
+  /** The decode engine prefills too, because a handover would cost more. */
   alone?: boolean;
-  /** P computes all that it lacks itself, whoever holds it. */
+  /** P computes everything it lacks, whoever holds it. */
   recompute?: boolean;
-  /** Nobody should serve it now, and why: the turn fails with that. */
+  /** Set if no engine should serve the turn now: the reason, with which the turn fails. */
   refused?: string;
-  /** One sentence's worth, for people. */
+  /** A short reason for people to read. */
   why: string;
-  /** What candidates scored; of whom there is none, the policy did not score. */
+  /** The candidates' scores; absent if the policy does not score. */
   scores?: readonly RoutingScore[];
-  /** What it takes the time to the first token to be, milliseconds. */
+  /** The policy's prediction of the TTFT, in milliseconds. */
   predictedTtftMs?: number;
 }
 
@@ -92,13 +92,15 @@ export interface RoutingScore {
   engineId: string;
   side: TurnSide;
   score: number;
-  /** Whether a higher or a lower score is better. */
+  /** Whether higher ('most') or lower ('least') scores are better. */
   best: 'most' | 'least';
 }
 
-/** What came of a turn, for policies that keep track. Each 'planned' is followed by one 'ended', however the turn ends. */
+/**
+ * Progress of a turn, for policies that keep state. Each 'planned' is followed by one 'ended', however the turn ends.
+ */
 export type RoutingEvent =
-  /** `prefill`: null where one engine does both. */
+  /** `prefill`: null if one engine does both. */
   | {
       kind: 'planned';
       number: number;
@@ -107,26 +109,29 @@ export type RoutingEvent =
       promptTokens: number;
       request: RouteRequest;
     }
-  /** `ms`: from the first step that computed it to the output that ends the prefill. */
+  /** `ms`: from the first step that computed the prompt to the output that ended the prefill. */
   | { kind: 'prefilled'; number: number; engineId: string; ms: number; prompt: PromptAccount | null }
-  /** KV was moved for it: to P from who held it, or from P to D. `ms`: from the READ's posting to its end. */
+  /** KV was moved for the turn: from its holder to P, or from P to D. `ms`: duration of the READ. */
   | { kind: 'moved'; number: number; from: string; to: string; bytes: number; ms: number }
   | { kind: 'first token'; number: number; engineId: string; ttftMs: number }
   | { kind: 'ended'; number: number; outputTokens: number };
 
-/** One file a policy, in policies/, named in policies/registry.ts. */
+/** A routing policy: one file in policies/, named in policies/registry.ts. */
 export interface RoutingPolicy {
-  /** Only reads: the same request, candidates and past give the same routing. */
+  /** Must not change state: the same request, candidates and past give the same routing. */
   route(request: RouteRequest, candidates: Candidates): Routing;
-  /** Absent: it keeps no track. */
+  /** Absent: the policy keeps no state. */
   observe?(event: RoutingEvent): void;
-  /** The engine has ended, and its id never comes back. Absent: it keeps nothing of engines that have no turns. */
+  /**
+   * Called when an engine has ended; its id never comes back. Absent: the policy keeps nothing about engines without
+   * turns.
+   */
   forget?(engineId: string): void;
 }
 
 /**
- * Engines that ended are candidates only where all of a role did, so that the turn fails with what ended them. Throws
- * RequestError when no roleset takes the prompt, and when the policy refuses the turn.
+ * Plans a turn. Ended engines are candidates only if all engines of a role have ended, so that the turn fails with
+ * the error that ended them. Throws RequestError if no roleset takes the prompt, or if the policy refuses the turn.
  */
 export function planTurn(
   request: RouteRequest,
@@ -151,7 +156,7 @@ export function planTurn(
 const laterLocal = (mode: Mode, turnsBefore: number): string | null =>
   mode === 'decode-local' && turnsBefore > 0 ? 'mode decode-local, a later turn' : null;
 
-/** A pair over two rolesets is asked for again with P as it is, among its partners. */
+/** If the policy pairs two rolesets in replica mode, it is asked again with P fixed and only P's partners as D. */
 function routed(
   request: RouteRequest,
   { prefill, decode, alone }: Placed<EngineView>,
@@ -161,14 +166,15 @@ function routed(
   const first = policy.route(request, { prefill, decode });
   const near = partners(first.prefill, decode, placement);
   if (alone || near.includes(first.decode)) return first;
-  // What takes engines in turn has been through all P since it last came to this one.
+  // A round-robin policy has gone through all P since it last chose this one.
   const number = Math.floor(request.number / prefill.length);
   return policy.route({ ...request, number }, { prefill: [first.prefill], decode: near });
 }
 
 /**
- * After a failure: one engine alone, each tried once. Those of the prompt's rolesets first, of these those that decode, of
- * these the one with the least to do. null: none is left. `tried`: ids of engines that already had the turn to themselves.
+ * Plans a turn again after a failure: one engine alone, each tried at most once. Engines of the prompt's rolesets
+ * come first, then those that decode, then those with the fewest requests. `tried`: ids of engines that have already
+ * had the turn to themselves. null: no engine is left.
  */
 export function planAgain(
   promptTokens: number,

@@ -1,4 +1,6 @@
-/** From an accepted turn to its plan: what is known of the engines now, whom the policy in force takes, and what is kept of that. */
+/**
+ * From an accepted turn to its plan: collects views of the engines, asks the active policy, and records the decision.
+ */
 import type { Handover } from '../config/cluster-schema.ts';
 import type { Mode } from '../config/modes.ts';
 import type { Clock } from '../engine/types.ts';
@@ -12,7 +14,7 @@ import type { GenerateRequest } from './turn-types.ts';
 import { TurnWatch } from './turn-watch.ts';
 import type { EngineViews } from './views.ts';
 
-/** The policy that is in force. */
+/** A routing policy with its name and what it sees. */
 export interface RouterPolicy {
   name: string;
   policy: RoutingPolicy;
@@ -22,24 +24,24 @@ export interface RouterPolicy {
 
 export interface PlannerDeps {
   clock: Clock;
-  /** Who decides now, by which name, and what it sees: the policy that a request asks for, null: the one in force. */
+  /** The policy that decides now: the one that the request names or, for null, the active one. */
   routing: (asked: string | null) => RouterPolicy;
   /** Absent: any P with any D. */
   placement?: Placement;
-  /** What is in force now. `throttled`: a modelled link slows transfers down. */
+  /** The active settings. `throttled`: a modelled link slows transfers down. */
   settings: () => { mode: Mode; handover: Handover; throttled: boolean };
-  /** Those there are now, ended ones included. */
+  /** The current engines, ended ones included. */
   engines: () => readonly EngineClient[];
 }
 
 export interface PlannedTurn {
-  /** null: the plan's engines ended before it began, and the request may go another way. */
+  /** null: the plan's engines ended before it began, and the request allows failover. */
   plan: TurnPlan | null;
   watch: TurnWatch;
   routed: RoutedTurn | null;
 }
 
-/** Throws what planTurn throws; what was held is released then. */
+/** Throws what planTurn throws, after releasing the hold. */
 export function planned(
   { clock, engines, placement, routing, settings }: PlannerDeps,
   { cacheSalt = null, failover, routing: asked = null }: GenerateRequest,

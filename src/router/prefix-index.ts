@@ -1,24 +1,24 @@
 /**
- * Which engine has which KV block cached, from the engines' cache events: block hashes, and for each a bit an engine. As
- * large as the engines' pools together, and never larger than its bound.
+ * Which engine has which KV block cached, learnt from the engines' cache events. Stores block hashes, with one bit
+ * per engine. It grows with the engines' pools, up to MOST_HASHES.
  */
 import type { TokenIds } from '../config/token-ids.ts';
 import { type BlockHash, type BlockHashing, extendHashes } from '../engine/block-hash.ts';
 import type { CacheEvent } from '../engine/cache-event.ts';
 
-/** Hashes beyond these are not taken up: what is cached under them is found no more. */
+/** Bound on the index. Hashes beyond it are not added, so the blocks cached under them are not found. */
 const MOST_HASHES = 2 ** 18;
 const BITS = 32;
 
 export class PrefixIndex {
   readonly #hashing: BlockHashing;
   readonly #group: number;
-  /** By hash, a bit for each engine that has it. */
+  /** For each hash, one bit for each engine that has it. */
   readonly #holders = new Map<BlockHash, Uint32Array>();
-  /** An engine's bit; those of engines that are gone are used again. */
+  /** Each engine's bit; bits of forgotten engines are reused. */
   readonly #bits = new Map<string, number>();
 
-  /** `group`: the KV cache group that tells of a prefix, one that keeps all of it where there is one. */
+  /** `group`: the KV cache group that determines prefixes. Use one that keeps all blocks, if there is one. */
   constructor(hashing: BlockHashing, group = 0) {
     this.#hashing = hashing;
     this.#group = group;
@@ -31,7 +31,7 @@ export class PrefixIndex {
   update(engineId: string, events: readonly CacheEvent[]): void {
     const bit = this.#bitOf(engineId);
     for (const event of events) {
-      // What a windowed group has is the end of it at best.
+      // Other groups are ignored: a windowed group has at best the end of a prefix.
       if (event.kind === 'cleared') this.#clear(bit);
       else if (event.group !== this.#group) continue;
       else if (event.kind === 'stored') for (const hash of event.blockHashes) this.#add(hash, bit);
@@ -39,7 +39,7 @@ export class PrefixIndex {
     }
   }
 
-  /** The engine is gone, and what it had. */
+  /** Call when the engine is gone: removes it and what it had. */
   forget(engineId: string): void {
     const bit = this.#bits.get(engineId);
     if (bit === undefined) return;
@@ -47,7 +47,10 @@ export class PrefixIndex {
     this.#bits.delete(engineId);
   }
 
-  /** Leading tokens of the prompt that each engine has; engines that have none are missing. Hashes as far as anyone has it. */
+  /**
+   * Leading tokens of the prompt that each engine has; engines that have none are absent. Hashes the prompt only as
+   * far as some engine has it.
+   */
   match(tokenIds: TokenIds, cacheSalt: string | null): ReadonlyMap<string, number> {
     const found = new Map<string, number>();
     const { blockSize } = this.#hashing;
@@ -66,7 +69,7 @@ export class PrefixIndex {
     return found;
   }
 
-  /** Engines whose match ended: with so many tokens. */
+  /** Records the engines whose match ends here, with `tokens` tokens. */
   #end(before: Uint32Array, after: Uint32Array, tokens: number, found: Map<string, number>): void {
     if (tokens === 0 || before.every((word, i) => word === after[i])) return;
     for (const [engineId, bit] of this.#bits)

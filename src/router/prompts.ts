@@ -1,4 +1,4 @@
-/** A turn's prompt as token ids. History stays as the ids that the engines saw; only what is new is tokenised. */
+/** Builds a turn's prompt as token ids. History keeps the ids that the engines saw; only new text is tokenised. */
 import { type TokenIds, written } from '../config/token-ids.ts';
 import { RequestError } from '../errors.ts';
 import type { StreamDecoder } from './answer.ts';
@@ -14,15 +14,15 @@ export interface TurnText {
   architecture: { eosTokenIds: readonly number[] };
   tokenizer: {
     encode(text: string): number[];
-    /** Of a whole prompt; left out: the model has none. */
+    /** Adds the special tokens of a whole prompt. Absent: the model has none. */
     withSpecialTokens?(tokenIds: readonly number[]): readonly number[];
-    /** `after`: the prompt. */
+    /** `after`: the prompt's token ids. */
     streamDecoder(options: { skipSpecialTokens: boolean; after: TokenIds }): StreamDecoder;
   };
   chat: {
     /** Rejects with RequestError or ModelError. */
     encodePrompt(messages: readonly Message[], encode: Encode, end: PromptEnd): Promise<readonly number[]>;
-    /** `historyIds`: prompt and output of the last turn, which messagesBefore stand for. */
+    /** `historyIds`: prompt and output of the last turn; `messagesBefore`: the messages that they stand for. */
     nextTurnPrompt(
       next: {
         historyIds: readonly number[];
@@ -42,7 +42,7 @@ export class PromptBuilder {
     this.#text = text;
   }
 
-  /** `conversation`: what is known of it; null for a prompt that stands alone. Rejects with RequestError. */
+  /** `conversation`: what is known of it; null for a prompt without a conversation. Rejects with RequestError. */
   async build(
     request: Omit<PromptSource, 'conversationId'> & Pick<GenerateRequest, 'promptEnd'>,
     conversation: Conversation | null,
@@ -78,7 +78,7 @@ export class PromptBuilder {
     addSpecialTokens: boolean,
   ): Promise<readonly number[]> {
     const around = (ids: readonly number[]) => this.#text.tokenizer.withSpecialTokens?.(ids) ?? ids;
-    // The same text may have begun otherwise.
+    // The same text may have been tokenised with other special tokens.
     const alike = goingOn?.specialTokens === addSpecialTokens || around([]).length === 0;
     if (goingOn?.text && alike)
       return [...written(goingOn.historyIds), ...(await encode(text.slice(goingOn.text.length)))];
@@ -87,7 +87,7 @@ export class PromptBuilder {
   }
 }
 
-/** Throws RequestError. */
+/** Throws RequestError if an answer is to be generated after an assistant's message. */
 export function checkLast(messages: readonly Message[], end: PromptEnd): void {
   if (end !== 'generation_prompt' || messages.at(-1)?.role !== 'assistant') return;
   throw new RequestError(

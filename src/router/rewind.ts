@@ -1,8 +1,8 @@
 /**
- * Taking a turn back, so that the same one can be served again another way. Nothing is copied or restored where all KV is
- * kept: D still has what it held before the turn (the same tokens, the same bits), so it is enough to offer no more than that,
- * and to let both engines forget what the turn left in their prefix caches. Of windows D has only what the turn's end sees:
- * it gets what it held before once more.
+ * Takes a turn back, so that the same turn can be served again by other means. With full attention nothing is copied
+ * or restored: D still has what it held before the turn (the same tokens, the same bits). It is enough to offer only
+ * that, and to make both engines forget what the turn left in their prefix caches. With sliding windows, D keeps only
+ * what the turn's end sees, so its earlier hold is computed again.
  */
 import type { KvTransferParams } from '../config/kv-transfer.ts';
 import { DEFAULT_SAMPLING } from '../engine/sampling.ts';
@@ -14,16 +14,18 @@ import { turnOutputs } from './ways.ts';
 
 export interface RewindDeps {
   blockSize: number;
-  /** Some layers have windows, and blocks leave them. */
+  /** Some layers have sliding windows, so blocks leave the hold. */
   windowed: boolean;
   clock: Clock;
-  /** Of a request at the engines, unguessable. */
+  /** Creates an unguessable id for a request at the engines. */
   newId: (name: string) => string;
 }
 
 /**
- * Puts the conversation back, null for an unknown one; returns D's hold that nothing will use any more, to be released, or null.
- * Throws RequestError when there is nothing to take back, and what an engine throws that is to hold KV anew.
+ * Restores the conversation to its state before the last turn; `conversation` is null if it is unknown. Returns D's
+ * hold if nothing will use it any more (the caller releases it), otherwise null. `prefillKeeps`: tokens that stay in
+ * P's prefix cache; null: as many as P found there. Throws RequestError if there is no turn to take back, and the
+ * engines' errors if the hold has to be computed again.
  */
 export async function takeBack(
   conversationId: string,
@@ -53,7 +55,10 @@ export async function takeBack(
   return useful ? null : kv;
 }
 
-/** Of the turn's prompt what D held before it: P computes it, or has it, and hands it over. */
+/**
+ * Serves the part of the turn's prompt that D held before the turn, so that D holds it again: P has or computes it
+ * and hands it over.
+ */
 async function heldAnew(
   {
     tokenIds,
@@ -86,8 +91,8 @@ async function heldAnew(
 }
 
 /**
- * The parameters cut down to the first numTokens: what the holder has beyond them is not offered. remote_token_ids stay
- * whole: the holder serves who knows all that it holds.
+ * Limits the parameters to the first numTokens tokens, so that nothing beyond them is offered. remote_token_ids stay
+ * whole: the holder serves only readers that know everything it holds.
  */
 function offerOnly(params: KvTransferParams, numTokens: number, blockSize: number): KvTransferParams {
   const blocks = Math.ceil(numTokens / blockSize);

@@ -1,3 +1,7 @@
+/**
+ * The router: serves turns. It plans each one, carries the plan out at the engines and turns their outputs into an
+ * answer. It knows engines only as EngineClients, and nothing of threads, GPUs or HTTP.
+ */
 import type { KvTransferParams } from '../config/kv-transfer.ts';
 import { type TokenIds, written } from '../config/token-ids.ts';
 import { tooLong } from '../engine/request.ts';
@@ -21,14 +25,14 @@ import type { TurnWatch } from './turn-watch.ts';
 import { TurnsAt } from './turns-at.ts';
 import { type Turn, turnOutputs, type Way } from './ways.ts';
 
-/** The router accepted a turn. */
+/** The router has accepted a turn. */
 export interface TurnNotice {
   turnId: string;
   conversationId: string;
-  /** From 1 on. */
+  /** Counts from 1. */
   turn: number;
   promptTokenIds: TokenIds;
-  /** On the shared clock, milliseconds. */
+  /** In milliseconds on the shared clock. */
   atMs: number;
   /** How it was routed; null: its engines ended before it began. */
   routed: RoutedTurn | null;
@@ -48,11 +52,14 @@ export interface RouterDeps extends PlannerDeps {
   conversations: ConversationCache;
   onTurn: (notice: TurnNotice) => void;
   onRequest: (notice: RequestNotice) => void;
-  /** Engines take no longer ones: such a prompt is refused before what is held for the conversation is taken. Left out: not known here. */
+  /**
+   * The longest prompt that engines accept, in tokens. A longer one is refused before the conversation's hold is
+   * taken. Default: unlimited.
+   */
   maxModelLen?: number;
-  /** A turn ended well. */
+  /** Called when a turn has ended well. */
   onTurnEnd?: (result: TurnResult) => void;
-  /** An id that nobody can guess, for what is called so here. */
+  /** Creates an unguessable id from a name. */
   newId: (name: string) => string;
   spans: TurnSpans;
 }
@@ -88,7 +95,10 @@ export class Router {
     }
   }
 
-  /** Planned, and nothing asked of any engine. `end`: call when nothing more of the answer is read, with what it failed with, or null. */
+  /**
+   * Plans the turn without asking any engine. `end`: call when no more of the answer is read, with the error that
+   * ended it or null.
+   */
   async #begin(
     request: GenerateRequest,
     conversation: Conversation,
@@ -106,9 +116,9 @@ export class Router {
       historyIds = conversation.historyIds;
       promptTokenIds = await prompts.build(request, conversation);
       await conversations.moving(conversation);
-      // Another turn of the conversation may have ended meanwhile: what is held now goes with its history.
+      // Another turn of the conversation may have ended meanwhile; what is held now belongs to that history.
     } while (conversation.historyIds !== historyIds || conversations.moving(conversation));
-    // What is held stays for a turn that somebody waits for.
+    // Check before the hold is taken, so that a turn nobody waits for does not use it up.
     request.signal?.throwIfAborted();
     request.onPrompt?.(written(promptTokenIds));
     const number = this.#accepted++;
@@ -130,7 +140,7 @@ export class Router {
     const facts = { turnId, conversation, promptTokenIds, heldTokens, acceptedMs, routed, onWay };
     const served = new ServedTurn(facts);
     this.#deps.onTurn({ ...notice, routed });
-    // What needs none is spared it: of many short turns they would be most of what is made.
+    // Created only if needed: with many short turns, AbortControllers would be most of the objects allocated.
     const stopping = request.stop?.length ? new AbortController() : null;
     const asked: Omit<Turn, 'requestIds'> = {
       promptTokenIds,
@@ -165,20 +175,23 @@ export class Router {
       onlyEnd: request.onlyEnd ?? false,
     });
     const end = (failure: unknown): void => {
-      // P ended, perhaps before it read: what was offered may be good for the next turn.
+      // P ended, perhaps before it read the hold, which may still be good for the next turn.
       if (!given && failure instanceof EngineDeadError && !served.prefilled && !offered!.holder.ended) {
         given = true;
         leaveHolder();
         conversations.giveBack(conversation, offered!);
       }
-      // Whatever came of the offer, nobody reads it any more. P told D so if its pull went well, and if that arrived.
+      // Nobody will read the hold any more. P notifies D only after a successful pull, and that message may be lost.
       give();
       watch.ended();
     };
     return { served, answer, end };
   }
 
-  /** What the plan's engines give, and after a failure what others do. `again`: called before another way is taken. */
+  /**
+   * Yields what the plan's engines give and, after a failure, what others give. `again`: called before another
+   * attempt begins.
+   */
   #withFailover(
     served: ServedTurn,
     asked: Omit<Turn, 'requestIds'>,
@@ -204,7 +217,7 @@ export class Router {
     return withFailover(first, next, new EngineDeadError(ended));
   }
 
-  /** `unsure`: what is offered may have been read by a P that ended; when it is gone, P computes. */
+  /** `unsure`: the offered hold may have been read by a P that ended. If it is gone, P computes. */
   #goOrCompute(
     served: ServedTurn,
     asked: Omit<Turn, 'requestIds'>,
@@ -255,7 +268,7 @@ export class Router {
     }
   }
 
-  /** From here on what engines tell of the request is known for the turn's. */
+  /** From here on, spans and events of the request are attributed to the turn. */
   #owns(turnId: string, requestIds: Turn['requestIds'], side: TurnSide, { engineId }: EngineClient): void {
     const requestId = requestIds[side];
     this.#deps.spans.owns(requestId, { turnId, side });
@@ -282,7 +295,7 @@ export class Router {
     return { tokenId, text, index, atMs, logitsDigest, logits, final };
   }
 
-  /** The conversation moves on, and the turn becomes its result. */
+  /** Updates the conversation and returns the turn's result. */
   #finish(request: GenerateRequest, served: ServedTurn, end: AnswerEnd, atMs: number): TurnResult {
     const { conversation } = served.facts;
     const { text } = served;
@@ -302,7 +315,7 @@ export class Router {
   }
 }
 
-/** A copy, with how busy its holder is. */
+/** A copy of the parameters with the number of requests at their holder. */
 const offerOf = ({ params, holder }: HeldForNextTurn): KvTransferParams =>
   Object.assign({}, params, { remote_num_requests: holder.load.inFlight });
 

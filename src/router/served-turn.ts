@@ -1,4 +1,4 @@
-/** One turn while it is served: what its engines gave so far, and what is reported of it. */
+/** One turn while it is served: what its engines have given so far, and what is reported of it. */
 
 import type { KvTransferParams } from '../config/kv-transfer.ts';
 import { appended, joined, type TokenIds } from '../config/token-ids.ts';
@@ -19,13 +19,13 @@ export interface TurnFacts {
   turnId: string;
   conversation: Conversation;
   promptTokenIds: TokenIds;
-  /** Tokens that D held and offered; 0 when it offered none. */
+  /** Tokens that D held and offered; 0 if it offered none. */
   heldTokens: number;
-  /** Router's acceptance, on the shared clock, milliseconds. */
+  /** The router's acceptance, in milliseconds on the shared clock. */
   acceptedMs: number;
-  /** How it was routed; null: its engines ended before it began, and it went another way. */
+  /** How it was routed; null: its engines ended before it began, and other engines served it. */
   routed: RoutedTurn | null;
-  /** Told who serves it, each time that it goes another way. */
+  /** Called with the engines that serve the turn, at its start and again for each further attempt. */
   onWay?: NonNullable<GenerateRequest['onWay']>;
 }
 
@@ -34,7 +34,7 @@ export class ServedTurn {
   outputTokenIds: TokenIds = [];
   text = '';
   #way: Way | null = null;
-  /** By the side's last output. */
+  /** The last output of each side. */
   #heard: Partial<Record<TurnSide, TurnOutput>> = {};
   #decodeHitTokens = 0;
   readonly #spans: Span[] = [];
@@ -45,7 +45,7 @@ export class ServedTurn {
     this.facts = facts;
   }
 
-  /** It goes this way, from its beginning; what another way gave before it is no part of the result. */
+  /** Starts an attempt with these engines. Outputs of an earlier attempt are no part of the result. */
   goes(way: Way): void {
     this.#way = way;
     this.#heard = {};
@@ -71,24 +71,30 @@ export class ServedTurn {
     this.outputTokenIds = appended(this.outputTokenIds, tokenIds);
   }
 
-  /** A span of one of its requests. What began after the first token is of no stage before it. */
+  /**
+   * Adds a span of one of the turn's requests. Spans that begin after the first token are ignored: they belong to no
+   * stage before it.
+   */
   saw(span: Span): void {
     if (this.#firstMs === null || span.startMs < this.#firstMs) this.#spans.push(span);
   }
 
-  /** P, or the only engine, gave something: what was offered to it was read, or will not be. */
+  /**
+   * Whether P, or the only engine, gave output. From then on the hold that was offered to it has been read, or will
+   * not be.
+   */
   get prefilled(): boolean {
     return this.#heard.prefill !== undefined;
   }
 
-  /** What D, or the only engine, keeps for the next turn; null: nothing. */
+  /** What D, or the only engine, holds for the next turn; null: nothing. */
   held(): { params: KvTransferParams; holder: EngineClient } | null {
     const { decode } = this.#engines();
     const params = (this.#heard.decode ?? this.#heard.prefill)?.output.finish?.kvTransferParams;
     return params ? { params, holder: decode } : null;
   }
 
-  /** The turn as spans of its own. Call after the last token. */
+  /** The turn's own spans. Call after the last token. */
   ownSpans(): RawSpan[] {
     const { turnId, conversation, acceptedMs, routed } = this.facts;
     const tokens = this.outputTokenIds.length;
@@ -100,16 +106,16 @@ export class ServedTurn {
     ];
   }
 
-  /** Of prompt and answer what is kept; null where no ids stand for its text. */
+  /** The part of prompt and answer that is kept as history; null if no token ids stand for its text. */
   history(tokenIds: TokenIds, { keptTokens, unsaidEnd }: AnswerEnd, byText: boolean): TokenIds | null {
     if (keptTokens === null) return null;
-    // Whoever goes on from text sends the template's end of the turn, or none.
+    // A client that continues from text sends the template's end of turn itself, or none.
     const unsaid = byText && unsaidEnd ? 1 : 0;
     const length = this.facts.promptTokenIds.length + keptTokens - unsaid;
     return length === tokenIds.length ? tokenIds : tokenIds.slice(0, length);
   }
 
-  /** What the conversation is before this turn's end changes it. */
+  /** The conversation's state before finishing this turn changes it. */
   start(): TurnStart {
     const { conversation, promptTokenIds, heldTokens } = this.facts;
     const { prefill, decode } = this.#engines();
@@ -129,7 +135,7 @@ export class ServedTurn {
     };
   }
 
-  /** Call once, after the last token. `throttled`: a modelled link slowed its transfers down. */
+  /** Call once, after the last token. `throttled`: a modelled link slowed the transfers down. */
   result(finishReason: FinishReason, throttled: boolean): TurnResult {
     const { turnId, conversation, promptTokenIds, acceptedMs, routed } = this.facts;
     const firstMs = this.#firstMs;
@@ -172,14 +178,14 @@ export class ServedTurn {
   }
 }
 
-/** null when nothing was moved. */
+/** null if nothing was moved. */
 function summarise(transfers: readonly TransferResult[], throttled: boolean): TransferSummary | null {
   const done = transfers.filter(({ outcome, bytes }) => outcome === 'done' && bytes > 0);
   if (done.length === 0) return null;
   const sum = (value: (result: TransferResult) => number): number =>
     done.reduce((total, r) => total + value(r), 0);
   const bytes = sum((r) => r.bytes);
-  // A streamed READ lasts as long as P's prefill: a rate over all of it would say nothing of the copying.
+  // A streamed READ lasts as long as P's prefill, so a rate over all of it would say nothing about the copying.
   const movedMs = sum((r) => r.movingMs ?? r.wallMs);
   const streamed = done.some(({ movingMs }) => movingMs !== null);
   const summary: TransferSummary = {

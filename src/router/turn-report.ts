@@ -1,4 +1,4 @@
-/** A turn's result in the words of the report. */
+/** Converts a turn's result to the report's format (snake_case). */
 import type { RoutingReport, TransferReport, TurnReport } from '../measure/report.ts';
 import type { RoutedTurn } from './decision.ts';
 import type { TurnResult } from './turn-types.ts';

@@ -1,25 +1,28 @@
-/** Spans on their way: told whose turn they belong to, then to whoever listens and to that turn while it is served. */
+/**
+ * Distributes spans: stamps each with the turns it belongs to, then passes it to the listeners and to those turns
+ * that are still being served.
+ */
 import { invariant } from '../errors.ts';
 import type { OfTurn, RawSpan, Span } from '../measure/spans.ts';
 import type { ServedTurn } from './served-turn.ts';
 
-/** Ended turns whose late spans are still known for theirs. */
+/** Number of ended turns whose late spans are still attributed to them. */
 const MOST_ENDED = 256;
 
 interface KnownTurn {
-  /** null once it ended. */
+  /** null once it has ended. */
   served: ServedTurn | null;
   requestIds: string[];
 }
 
 export class TurnSpans {
   readonly #listeners = new Set<(span: Span) => void>();
-  /** By the turn's id. */
+  /** By turn id. */
   readonly #turns = new Map<string, KnownTurn>();
-  /** Ids of turns that ended, oldest first. */
+  /** Ids of ended turns, oldest first. */
   readonly #ended: string[] = [];
   readonly #owners = new Map<string, OfTurn>();
-  /** Since the start. */
+  /** Spans since the start. */
   count = 0;
 
   listen(listener: (span: Span) => void): () => void {
@@ -27,7 +30,7 @@ export class TurnSpans {
     return () => this.#listeners.delete(listener);
   }
 
-  /** Somebody listens. */
+  /** Whether anyone listens. */
   get heard(): boolean {
     return this.#listeners.size > 0;
   }
@@ -35,7 +38,7 @@ export class TurnSpans {
   turnBegins(served: ServedTurn): void {
     const { turnId } = served.facts;
     this.#turns.set(turnId, { served, requestIds: [] });
-    // Of the turn's own spans.
+    // For the turn's own spans.
     this.owns(turnId, { turnId, side: 'prefill' });
   }
 

@@ -1,4 +1,4 @@
-/** What a turn is asked for with, and what it gives. */
+/** The request for a turn, and the result of one. */
 
 import type { PullPolicyName } from '../config/kv-transfer.ts';
 import type { TokenIds } from '../config/token-ids.ts';
@@ -11,50 +11,59 @@ export interface Message {
   content: string;
 }
 
-/** What a prompt of messages ends with: the head of an answer, nothing more, or the last message without its end, to be gone on with. */
+/**
+ * How a rendered prompt ends: with the head of the assistant's answer, with nothing added, or with the last message
+ * left open so that the answer continues it.
+ */
 export type PromptEnd = 'generation_prompt' | 'plain' | 'continue';
 
 export interface GenerateRequest {
-  /** Turns with the same id are one conversation; null is a conversation of its own. */
+  /** Requests with the same id belong to one conversation; null starts a new one (see findConversation). */
   conversationId: string | null;
-  /** The whole prompt, history included. Give this or messages. */
+  /** The whole prompt, history included. Give exactly one of promptTokenIds, messages and promptText. */
   promptTokenIds?: TokenIds;
   /**
-   * Whole conversation so far. What was generated before is kept as token ids, so an unchanged history is not
+   * The whole conversation so far. The router keeps what it generated as token ids, so an unchanged history is not
    * tokenised again.
    */
   messages?: readonly Message[];
-  /** Left out: the head of an answer. */
+  /** Default: 'generation_prompt'. */
   promptEnd?: PromptEnd;
   /** The whole prompt as text, without any chat template. */
   promptText?: string;
-  /** Of promptText: with those that the model's tokenizer begins and ends a text with. Left out: without. */
+  /** Adds the special tokens with which the model's tokenizer begins and ends a text to promptText. Default: false. */
   addSpecialTokens?: boolean;
   sampling?: Partial<SamplingParams>;
-  /** How P decides on pulling what D has, for this request only; left out: as the cluster is set. */
+  /** How P decides whether to pull what D has, for this request only. Default: the cluster's policy. */
   pull?: PullPolicyName;
-  /** Strings that end the answer, and are not part of it unless includeStop. */
+  /** Strings that end the answer. They are part of its text only with includeStop. */
   stop?: readonly string[];
   includeStop?: boolean;
-  /** Special tokens have no text; left out: theirs. */
+  /** Omits the text of special tokens. Default: false. */
   skipSpecialTokens?: boolean;
-  /** Requests with another salt never share blocks. */
+  /** Requests with different salts never share blocks. */
   cacheSalt?: string | null;
-  /** Without an id: goes on with the known conversation whose last prompt and answer this prompt begins with. */
+  /** For requests without an id: continues the known conversation whose last prompt and answer begin this prompt. */
   findConversation?: boolean;
-  /** Serves the turn another way when an engine or a transfer fails, with the same tokens. Left out: such errors are thrown. */
+  /**
+   * Serves the turn on other engines if an engine or a transfer fails; the tokens stay the same. Default: the error
+   * is thrown.
+   */
   failover?: boolean;
-  /** How text becomes token ids, without special tokens; left out: by the model's tokenizer, in this thread. */
+  /** Turns text into token ids, without special tokens. Default: the model's tokenizer, in this thread. */
   encode?: (text: string) => Promise<readonly number[]>;
-  /** Told the prompt before any engine is asked; what it throws ends the turn. */
+  /** Called with the prompt before any engine is asked. If it throws, the turn ends with that error. */
   onPrompt?: (promptTokenIds: readonly number[]) => void;
-  /** Gives the last token alone, with the turn's result. */
+  /** Yields only the last token, which carries the turn's result. */
   onlyEnd?: boolean;
-  /** Routed by this policy or mix in place of the one in force; null or left out: by that one. */
+  /** Name of a policy or mix that routes this request; null or absent: the active one. */
   routing?: string | null;
-  /** Told who serves it, each time that it goes another way; `prefill` null: one engine does both. */
+  /**
+   * Called with the engines that serve the turn, at its start and again for each further attempt. `prefill` is null if one
+   * engine does both.
+   */
   onWay?: (way: { prefill: string | null; decode: string }) => void;
-  /** Ends the turn at its engines at once. */
+  /** Aborts the turn at its engines at once. */
   signal?: AbortSignal;
 }
 
@@ -62,42 +71,42 @@ export interface TransferSummary {
   bytes: number;
   blocks: number;
   ms: number;
-  /** Of a streamed hand-over: the part of ms in which its bytes were under way. */
+  /** Streamed handover only: the part of ms in which its bytes were moving. */
   movingMs?: number;
-  /** Gigabytes a second, 10^9: of movingMs where there is one. */
+  /** Gigabytes per second (10^9 bytes), over movingMs if present, otherwise over ms. */
   gbps: number;
   descriptors: number;
-  /** A modelled link slowed it down. */
+  /** Whether a modelled link slowed the transfer down. */
   throttled: boolean;
   stages: TransferStages;
 }
 
 export interface TurnResult {
   conversationId: string;
-  /** From 1 on. */
+  /** Counts from 1. */
   turn: number;
   promptTokenIds: TokenIds;
   outputTokenIds: TokenIds;
   /** Without the end token. */
   text: string;
   finishReason: FinishReason;
-  /** The stop string or stop token that ended it; null or left out for an end token or a length. */
+  /** The stop string or stop token id that ended the answer; null or absent if an end token or the length did. */
   stopReason?: string | number | null;
-  /** Of the engine that prefilled: P, or the only one. */
+  /** Account of the prompt at the engine that prefilled it. */
   prompt: PromptAccount;
-  /** Router's acceptance to the first token of D (of the only engine when monolithic), milliseconds. */
+  /** From the router's acceptance to the first token of D (of the only engine when monolithic), in milliseconds. */
   ttftMs: number;
-  /** Mean milliseconds between tokens after the first; null when there is only one. */
+  /** Mean time between tokens after the first, in milliseconds; null if there is only one token. */
   tpotMs: number | null;
   latencyMs: number;
   /**
-   * Where the time to the first token went: milliseconds in which each stage (src/measure/stages.ts) was what the token
-   * waited for. They add up to ttftMs.
+   * Where the TTFT went: for each stage (src/measure/stages.ts) the milliseconds in which the first token waited for
+   * it. They add up to ttftMs.
    */
   stagesMs: Readonly<Record<string, number>>;
-  /** What each stage did while another one was waited for. */
+  /** Milliseconds in which each stage ran while the first token waited for another one. */
   overlappedMs: Readonly<Record<string, number>>;
-  /** Who was chosen of whom, and why; null where the plan's engines had ended, absent where nothing routes. */
+  /** The routing decision. null: the plan's engines had ended; absent: the turn was not routed. */
   routed?: RoutedTurn | null;
   transfer: {
     pToD: TransferSummary | null;
@@ -110,19 +119,19 @@ export interface TurnResult {
 
 export interface GeneratedToken {
   tokenId: number;
-  /** Text that this token completed; empty inside a multi-byte character, and for the token that ends the turn. */
+  /** Text that this token completed. Empty inside a multi-byte character, and for the token that ends the turn. */
   text: string;
-  /** From 0 on. */
+  /** Counts from 0. */
   index: number;
-  /** When the engine had it, on the shared clock, milliseconds. */
+  /** When the engine had the token, in milliseconds on the shared clock. */
   atMs: number;
   logitsDigest: string;
   logits: Float32Array | null;
-  /** With the last token. */
+  /** Set with the last token only. */
   final: TurnResult | null;
 }
 
-/** What of a request decides its prompt. */
+/** The fields of a request that determine its prompt. */
 export type PromptSource = Pick<
   GenerateRequest,
   | 'conversationId'

@@ -1,4 +1,4 @@
-/** Tells a policy that keeps track what comes of a turn, as its outputs come. */
+/** Reports a turn's progress to policies that keep state, as its outputs come. */
 import type { RouteRequest, RoutingPolicy, TurnPlan } from './plan.ts';
 import type { TurnOutput } from './ways.ts';
 
@@ -17,7 +17,7 @@ export class TurnWatch {
     this.#acceptedMs = acceptedMs;
   }
 
-  /** The turn goes this way from its beginning; another way that it went before is over. */
+  /** Starts an attempt with this plan; an earlier attempt of the turn has ended. */
   planned(plan: TurnPlan): void {
     this.ended();
     this.#plan = plan;
@@ -55,7 +55,7 @@ export class TurnWatch {
     this.#policy.observe({ kind: 'first token', number, engineId, ttftMs: atMs - this.#acceptedMs });
   }
 
-  /** However it ended. */
+  /** Call when the turn is over, however it ended. */
   ended(): void {
     if (!this.#plan) return;
     this.#plan = null;

@@ -1,8 +1,8 @@
-/** Which engines the turns under way need: those that compute for them, and who holds KV that they were offered. */
+/** Counts the turns under way that need each engine: those that compute for them, and holders of KV offered to them. */
 export class TurnsAt {
   readonly #counts = new Map<string, number>();
 
-  /** Returns how the turn leaves them, which is safe to call twice. */
+  /** Returns a function with which the turn leaves the engines; it is safe to call twice. */
   enter(engineIds: readonly string[]): () => void {
     for (const id of engineIds) this.#counts.set(id, this.at(id) + 1);
     let left = false;

@@ -1,6 +1,6 @@
 /**
- * What the router knows of its engines: kept up to date by what they tell, and shown as a policy may see it, as old as
- * `ageMs` says. Making views asks no engine anything.
+ * What the router knows of its engines: updated from their reports, and shown to policies with the age that `ageMs`
+ * sets. Creating views asks no engine anything.
  */
 
 import type { TokenIds } from '../config/token-ids.ts';
@@ -10,7 +10,7 @@ import type { EngineClient } from './engine-client.ts';
 import type { EngineView } from './plan.ts';
 import type { PrefixIndex } from './prefix-index.ts';
 
-/** News of caches that wait for their age; beyond these the oldest are taken in early. */
+/** Bound on cache events that wait to reach their age. Beyond it the oldest are applied early. */
 const MOST_PENDING = 65_536;
 
 export type ViewedEngine = Pick<
@@ -27,14 +27,14 @@ interface CacheNews {
 export class EngineViews {
   readonly #index: PrefixIndex;
   readonly #ageMs: () => number;
-  /** By engine: oldest first, the first being what views show. */
+  /** Reports by engine, oldest first; views show the first. */
   readonly #loads = new Map<string, EngineLoad[]>();
-  /** What was shown last, in the order of the engines. */
+  /** The views shown last, in the order of the engines. */
   readonly #shown: { engine: ViewedEngine; view: EngineView }[] = [];
-  /** Not yet old enough, oldest first. */
+  /** Cache events that are not yet old enough, oldest first. */
   readonly #pending: CacheNews[] = [];
 
-  /** `ageMs`: how old news has to be before it shows; 0: it shows at once. */
+  /** `ageMs`: how old a report must be before views show it, in milliseconds; 0: at once. */
   constructor(index: PrefixIndex, ageMs: () => number) {
     this.#index = index;
     this.#ageMs = ageMs;
@@ -52,7 +52,7 @@ export class EngineViews {
     this.#takeIn(news.atMs);
   }
 
-  /** The engine is gone; what takes its place has another id. */
+  /** Call when the engine is gone; its replacement has another id. */
   forget(engineId: string): void {
     this.#loads.delete(engineId);
     const others = this.#pending.filter((news) => news.engineId !== engineId);
@@ -60,13 +60,13 @@ export class EngineViews {
     this.#index.forget(engineId);
   }
 
-  /** Nothing is known any more. */
+  /** Forgets everything known. */
   clear(): void {
     this.#loads.clear();
     for (const { engineId } of this.#pending.splice(0)) this.#index.forget(engineId);
   }
 
-  /** Of an engine of which nothing has changed the view is the one that it was. */
+  /** Views at nowMs. An engine's view object is reused while nothing about it has changed. */
   of(engines: readonly ViewedEngine[], nowMs: number): EngineView[] {
     const views: EngineView[] = [];
     for (let i = 0; i < engines.length; i++) views.push(this.#view(engines[i]!, i, nowMs));
@@ -93,7 +93,7 @@ export class EngineViews {
     return view;
   }
 
-  /** Leading tokens that an engine has; looked up once, when it is first asked for. */
+  /** Returns a function that gives the leading tokens an engine has. The lookup is done once, at its first call. */
   cachedTokens(tokenIds: TokenIds, cacheSalt: string | null, nowMs: number): (engineId: string) => number {
     let found: ReadonlyMap<string, number> | null = null;
     return (engineId) => {
@@ -110,14 +110,14 @@ export class EngineViews {
     if (!loads) return null;
     this.#drop(loads, untilMs);
     const load = loads[0]!;
-    // What was told just now may be later than the request, by another thread's clock.
+    // With age 0, a report may be stamped later than the request, by another thread's clock.
     if (this.#ageMs() > 0 && load.atMs > untilMs) return null;
     const still = load.running + load.waiting + load.waitingForRemote === 0;
-    // An engine with nothing to do tells nothing; its rates go on falling.
+    // An idle engine sends no reports, but its rates continue to fall.
     return still ? faded(load, untilMs - load.atMs) : load;
   }
 
-  /** Leaves the newest of those that are old enough, and all that are not. */
+  /** Keeps the newest report that is old enough, and all that are not yet. */
   #drop(loads: EngineLoad[], untilMs: number): void {
     while (loads.length > 1 && (this.#ageMs() === 0 || loads[1]!.atMs <= untilMs)) loads.shift();
   }

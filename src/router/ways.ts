@@ -1,7 +1,8 @@
 /**
- * The ways of a turn through the engines, as a plan says: one engine alone; P (pulling from D what D has), then D; or both
- * at once. The sequence is that of vLLM's disagg_proxy_multiturn.py; P's one sampled token is discarded, D samples it
- * again. What P and D give comes out of one stream, so whoever serves turns, or only looks at them, does it by one code.
+ * Carries out a plan at the engines: one engine alone; P (which pulls from D what D has), then D; or both at once.
+ * The sequence is that of vLLM's disagg_proxy_multiturn.py: the one token that P samples is discarded, and D samples
+ * it again. The outputs of P and D come as one stream, so the router, `verify` and the tests serve turns with the
+ * same code.
  */
 
 import type { KvTransferParams, PullPolicyName } from '../config/kv-transfer.ts';
@@ -14,41 +15,45 @@ import type { EngineClient, RouterWork } from './engine-client.ts';
 import type { OutputStream, TimedOutput } from './output-stream.ts';
 
 export interface Turn {
-  /** At the engines: of P's request, or that of the only engine; and of D's. Unguessable, and never used again. */
+  /**
+   * Ids at the engines: `prefill` for the request of P or of the only engine, `decode` for D's. Unguessable and never
+   * reused.
+   */
   requestIds: Readonly<Record<TurnSide, string>>;
   promptTokenIds: TokenIds;
   sampling: SamplingParams;
   cacheSalt: string | null;
-  /** When the router accepted it, on the shared clock. */
+  /** The router's acceptance, in milliseconds on the shared clock. */
   acceptedMs: number;
-  /** D's parameters of the last turn; null when nothing can be pulled. */
+  /** D's parameters of the last turn; null if nothing can be pulled. */
   remote: KvTransferParams | null;
-  /** In place of P's own policy for D's blocks. */
+  /** Replaces P's own policy for pulling D's blocks; null: P's own. */
   pull: PullPolicyName | null;
-  /** Ends the turn at once, with the signal's reason. */
+  /** Aborts the turn at once, with the signal's reason. */
   signal: AbortSignal | null;
   /** Ends the answer where it is, as a stop token would. */
   stopped: AbortSignal | null;
 }
 
-/** Engines of a plan. */
+/** A plan with its engines. */
 export type Way =
   | { way: 'alone'; engine: EngineClient }
   | { way: 'pull' | 'streamed'; prefill: EngineClient; decode: EngineClient };
 
-/** Of a hand-over: P's end, without its token; then D's outputs. Of one engine alone: its outputs. */
+/** In a handover: P's last output, without its token, then D's outputs. With one engine: its outputs. */
 export interface TurnOutput extends TimedOutput {
   side: TurnSide;
-  /** What follows belongs to the answer. */
+  /** Whether its tokens belong to the answer. */
   answers: boolean;
-  /** READs of this side's request, so far: from an engine, and from a store. */
+  /** READs of this side's request so far: `transfers` from an engine, `loads` from a store. */
   transfers: readonly TransferResult[];
   loads: readonly TransferResult[];
 }
 
 /**
- * Serves the turn. Whatever ends the reading early (a return, a failure, the signal) ends the turn at its engines, and
- * frees what they held for each other. Throws RequestError, TransferError, EngineDeadError, or the signal's reason.
+ * Serves the turn. If reading ends early (a return, an error, the signal), the turn is aborted at its engines, and
+ * they free what they held for each other. Throws RequestError, RefusedError, TransferError, EngineDeadError,
+ * InternalError, or the signal's reason.
  */
 export function turnOutputs(way: Way, turn: Turn): AsyncGenerator<TurnOutput> {
   switch (way.way) {
@@ -67,7 +72,7 @@ async function* alone(engine: EngineClient, turn: Turn): AsyncGenerator<TurnOutp
     yield outputOf('prefill', true, told);
 }
 
-/** P, then D: vLLM's way. */
+/** P, then D, as vLLM's router does. */
 async function* pulled(prefill: EngineClient, decode: EngineClient, turn: Turn): AsyncGenerator<TurnOutput> {
   const done = await prefilled(prefill, turn, false);
   let taken = false;
@@ -81,14 +86,14 @@ async function* pulled(prefill: EngineClient, decode: EngineClient, turn: Turn):
       yield outputOf('decode', true, told);
     }
   } finally {
-    // D never began: nobody else would tell P that its blocks are free.
+    // D never began, so nobody else would tell P to free its blocks.
     if (!taken) unawaited(prefill.release([turn.requestIds.prefill]));
   }
 }
 
 /**
- * P and D at once: D reads the prompt's blocks as P computes them. kvferry's own; vLLM's router asks D when P is done.
- * Whichever fails ends the other, and P's failure is the one that is told.
+ * P and D at once: D reads the prompt's blocks while P computes them. This is kvferry's own; vLLM's router asks D
+ * when P is done. If one fails, the other is aborted, and P's error is the one thrown.
  */
 async function* streamed(
   prefill: EngineClient,
@@ -103,7 +108,7 @@ async function* streamed(
   try {
     const request = requestOf(turn, 'decode', turn.sampling, toBePrefilled(prefill, turn));
     for await (const told of requestOutputs(decode, request, { ...turn, signal }, accepted(turn))) {
-      // D's news may come before P's.
+      // D's output may come before P's.
       const done = await prefilling;
       if (!taken) yield done;
       taken = true;
@@ -121,7 +126,7 @@ async function* streamed(
   }
 }
 
-/** P's half: its end, which names what it hands over. */
+/** Runs P's request to its end, whose parameters name the hold for D. */
 async function prefilled(prefill: EngineClient, turn: Turn, streamed: boolean): Promise<TurnOutput> {
   const role = { do_remote_decode: true, do_remote_prefill: false, pull_policy: turn.pull };
   const params: KvTransferParams = Object.assign({}, turn.remote, role);
@@ -136,7 +141,7 @@ async function prefilled(prefill: EngineClient, turn: Turn, streamed: boolean): 
   throw new InternalError(`${prefill.engineId} finished ${request.requestId} without kv_transfer_params`);
 }
 
-/** For D, before P has begun: whose sequence to read. */
+/** Parameters for D before P has begun: they name the sequence to read. */
 function toBePrefilled({ address }: EngineClient, { requestIds }: Turn): KvTransferParams {
   return {
     do_remote_decode: false,
@@ -170,9 +175,9 @@ function requestOf(
 }
 
 /**
- * One request at one engine. Aborted there at once when the signal says so, and when the reader stops early or anything
- * fails. Throws RequestError when the engine refuses it, TransferError when KV did not arrive, RefusedError when its
- * holder refused it.
+ * One request at one engine. Aborted there if the signal fires, if the reader stops early, or if anything fails.
+ * Throws RequestError if the engine refuses it, TransferError if KV did not arrive, RefusedError if the holder
+ * refused to send it, InternalError for an engine's internal error.
  */
 export async function* requestOutputs(
   engine: EngineClient,
@@ -203,17 +208,23 @@ export async function* requestOutputs(
   }
 }
 
-/** Its end may be on its way, or unread: nobody else will learn what it left. */
+/** Its last output may be on its way or unread, so nobody else will release what it left. */
 function giveUp(engine: EngineClient, requestId: string): void {
   unawaited(engine.abort(requestId).then(() => engine.release([requestId])));
 }
 
-/** Whoever leaves waits for no engine: its thread may be stuck. One that ended has nothing left to give up. */
+/**
+ * Callers that give up do not wait for the engine: its thread may be stuck, and an engine that has ended has nothing
+ * to free.
+ */
 function unawaited(told: Promise<void>): void {
   told.catch(() => {});
 }
 
-/** An engine that does not answer keeps nobody who leaves: what it takes all the same is aborted there. */
+/**
+ * Submits without making an aborted caller wait for the engine. If the engine accepts the request after that, it is
+ * aborted there.
+ */
 function submitted(
   engine: EngineClient,
   request: EngineRequest,
