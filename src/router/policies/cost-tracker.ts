@@ -1,6 +1,6 @@
 /**
- * What is learned of costs from a router's turns (learned-costs.ts), and how much prefill each engine has still to do by
- * those costs. Fed by a policy's observe().
+ * Learns costs from a router's turns (learned-costs.ts), and tracks by these costs how much prefill each engine still
+ * has to do. Fed by a policy's observe().
  */
 import type { KvBytes } from '../../connector/policy/cost-model.ts';
 import type { RouteRequest, RoutingEvent } from '../plan.ts';
@@ -13,15 +13,15 @@ interface Turn {
   aheadMs: number;
   workMs: number;
   decodeRequests: number;
-  /** What P to D moves. */
+  /** Bytes of the handover from P to D. */
   bytes: number;
   pulledMs: number;
-  /** null: it was not told. */
+  /** null: no handover was reported. */
   handedOverMs: number | null;
   prefilledMs: number | null;
 }
 
-/** The cheaper way to the KV that P lacks: computing all, or pulling of it what somebody holds. */
+/** How P gets the KV that it lacks: by computing all of it, or by pulling the part that another engine holds. */
 export interface PrefillWay {
   ms: number;
   pullTokens: number;
@@ -32,7 +32,7 @@ export class CostTracker {
   readonly underWay = new UnderWay();
   readonly #kvBytes: KvBytes;
   readonly #turns = new Map<number, Turn>();
-  /** Predicted milliseconds of prefill that are not done. */
+  /** Predicted milliseconds of prefill that are still to be done, by engine. */
   readonly #ahead = new Map<string, number>();
 
   constructor(prior: PriorCosts, kvBytes: KvBytes) {
@@ -44,7 +44,10 @@ export class CostTracker {
     return this.#ahead.get(engineId) ?? 0;
   }
 
-  /** The waiting for others included. Held KV is pulled where that is sooner, unless `pull` says otherwise. */
+  /**
+   * Predicts P's time in milliseconds, including the wait for earlier prefills. By default, in mode bidirectional,
+   * held KV is pulled if that is sooner; `pull` can require or forbid it.
+   */
   prefill(
     request: RouteRequest,
     engineId: string,
@@ -52,7 +55,7 @@ export class CostTracker {
   ): PrefillWay {
     const { held, cachedTokens, promptTokenIds } = request;
     const prompt = promptTokenIds.length;
-    // One token at least is computed, for its logits.
+    // At least one token is computed, for its logits.
     const has = Math.min(cachedTokens(engineId), Math.max(0, prompt - 1));
     const waitMs = this.costs.waitMs(this.aheadMs(engineId));
     const computed = { ms: waitMs + this.costs.prefillMs(has, prompt - has), pullTokens: 0 };
@@ -65,7 +68,7 @@ export class CostTracker {
     return pull === 'must' || ms <= computed.ms ? { ms, pullTokens } : computed;
   }
 
-  /** What P to D moves: all that D lacks of the prompt, whose last token D computes again. */
+  /** Bytes of the handover: all that D lacks of the prompt. D computes the last token again. */
   handOverBytes({ promptTokenIds: { length }, cachedTokens }: RouteRequest, decode: string): number {
     const has = Math.min(length, cachedTokens(decode));
     return this.#kvBytes(has, length - has, length - 1);
@@ -145,7 +148,7 @@ export class CostTracker {
     if (!turn || turn.workMs === 0) return;
     const left = this.aheadMs(turn.prefill) - turn.workMs;
     turn.workMs = 0;
-    // Nothing under way leaves no dust of rounding.
+    // Avoids rounding residue when nothing is under way.
     if (left > 1e-6) this.#ahead.set(turn.prefill, left);
     else this.#ahead.delete(turn.prefill);
   }

@@ -1,32 +1,35 @@
-/** What a policy is before it is made: its name's meaning, what it looks at, and its parameters with their defaults. */
+/** What defines a routing policy: its help, its source, what it looks at, and its parameters with their defaults. */
 import { uniformFloat64 } from 'pure-rand/distribution/uniformFloat64';
 import type { z } from 'zod';
 import type { KvBytes } from '../../connector/policy/cost-model.ts';
 import { seededGenerator } from '../../seeded.ts';
 import type { RoutingPolicy } from '../plan.ts';
 
-/** What policies may need beyond the views. */
+/** What policies may need in addition to the views. */
 export interface RoutingDeps {
-  /** Draws for a turn, 0 <= x < 1: the same for the same turn, so that routing only reads. */
+  /** Random draws for a turn, 0 <= x < 1: the same for the same turn, so that routing changes no state. */
   draws: (turn: number) => () => number;
-  /** Tokens a KV block holds. */
+  /** Tokens per KV block. */
   blockSize: number;
-  /** What tokens' KV takes on its way. */
+  /** Bytes that tokens' KV takes in a transfer. */
   kvBytes: KvBytes;
 }
 
 export interface PolicyDefinition {
-  /** For help: what it does, in a line. */
+  /** What it does, in one line, for help. */
   help: string;
-  /** Whose rule it is. */
+  /** The project or paper that the rule comes from. */
   source: string;
-  /** What engines tell only while somebody wants it: their load (`signals`), their prefix caches (`cachedTokens`). */
+  /**
+   * What engines report only while the active policy needs it: their load (`signals`), their prefix caches
+   * (`cachedTokens`).
+   */
   looksAt: readonly ('load' | 'cache')[];
   /** Strict; every field has a default. */
   parameters: z.ZodObject;
-  /** `given`, which was not checked, with what is left out. Throws ZodError. */
+  /** Checks the parameters given and fills in defaults. Throws ZodError. */
   read(given: unknown): Readonly<Record<string, unknown>>;
-  /** The same made to a policy. Throws ZodError. */
+  /** Checks the parameters given and creates the policy. Throws ZodError. */
   create(given: unknown, deps: RoutingDeps): RoutingPolicy;
 }
 
@@ -34,7 +37,7 @@ export function definePolicy<Schema extends z.ZodObject>(
   definition: Omit<PolicyDefinition, 'create' | 'read' | 'parameters'> & {
     parameters: Schema;
     create(parameters: z.output<Schema>, deps: RoutingDeps): RoutingPolicy;
-    /** From the shapes that its source's users write to these parameters; absent: they are written as they are. */
+    /** Converts the source's own configuration format to these parameters. Absent: parameters are used unchanged. */
     translate?(given: unknown): unknown;
   },
 ): PolicyDefinition {
@@ -43,7 +46,7 @@ export function definePolicy<Schema extends z.ZodObject>(
   return { ...told, parameters, read, create: (given, deps) => create(read(given), deps) };
 }
 
-/** Draws by turn from one seed. */
+/** Random draws per turn, from one seed. */
 export const seededDraws = (seed: number) => (turn: number) => {
   const generator = seededGenerator(seed, turn);
   return () => uniformFloat64(generator);

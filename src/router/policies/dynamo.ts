@@ -1,10 +1,11 @@
 /**
- * Dynamo's KV router (its docs: router-concepts, router-configuration, router-disaggregated-serving): for P the blocks that
- * it would have to prefill, less a credit for those that it has; for D the blocks that it decodes over. With a temperature
- * the choice is drawn. Conditional disaggregation leaves short prompts to D.
+ * Dynamo's KV router (its docs: router-concepts, router-configuration, router-disaggregated-serving). P's cost is the
+ * blocks that it would have to prefill, minus a credit for those that it has cached. D's cost is the blocks that it
+ * decodes over. With a temperature the choice is drawn at random. Conditional disaggregation leaves short prompts to
+ * D.
  *
- * Tokens that D generated meanwhile are not in its active blocks: a policy is told of a turn's end, not of each token. There
- * is no host or disk tier to give credit for.
+ * Tokens that D has generated since are not counted in its active blocks: policies are told of a turn's end, not of
+ * each token. There is no credit for host or disk tiers.
  */
 import { z } from 'zod';
 import type {
@@ -22,28 +23,34 @@ import { UnderWay } from './under-way.ts';
 
 const parameters = z.strictObject({
   prefillLoadScale: z.number().nonnegative().default(1),
-  /** Of a block that is in the engine's own memory. */
+  /** Credit per block that is in the engine's own memory. */
   overlapCredit: z.number().nonnegative().default(1),
-  /** 0: the least cost. */
+  /** 0: takes the least cost. */
   temperature: z.number().nonnegative().default(0),
-  /** When D prefills by itself: what it lacks is little; P is busy; either; never. */
+  /**
+   * When D prefills by itself: if it lacks little of the prompt (isl_bounding), if P is busy (prefill_load), if
+   * either holds (isl_or_load), or never (null).
+   */
   conditionalDisagg: z
     .enum(['isl_bounding', 'prefill_load', 'isl_or_load'])
     .nullable()
     .default('isl_bounding'),
-  /** Tokens that D lacks; below it, and below the share of the prompt, the prompt is D's own. */
+  /**
+   * D prefills by itself if it lacks fewer tokens than effectiveIsl and less than the share effectiveIslRatio of the
+   * prompt.
+   */
   effectiveIsl: z.number().nonnegative().default(2048),
   effectiveIslRatio: z.number().nonnegative().default(0.7),
-  /** Tokens that wait for prefill at P; above it P is busy. null: it never is. */
+  /** P is busy if more tokens than this wait there for prefill. null: it never is. */
   prefillBusyTokens: z.number().nonnegative().nullable().default(null),
-  /** Used share of D's blocks; above it D takes no prefill. null: it always may. */
+  /** D takes no prefill if more than this share of its blocks is used. null: it always may. */
   decodeBusyUsage: z.number().min(0).max(1).nullable().default(null),
 });
 
 class Dynamo implements RoutingPolicy {
   readonly #parameters: z.output<typeof parameters>;
   readonly #deps: RoutingDeps;
-  /** Blocks that P has already are no work. */
+  /** Blocks that P already has need no prefill. */
   readonly #underWay = new UnderWay(({ prefill, decode, promptTokens, request }) =>
     Math.max(0, promptTokens - request.cachedTokens(prefill ?? decode)),
   );
@@ -63,7 +70,7 @@ class Dynamo implements RoutingPolicy {
       const active = this.#blocks(this.#underWay.at(engineId).prefillTokens);
       return prefillLoadScale * Math.max(active + prompt - overlapCredit * whole(cachedTokens(engineId)), 0);
     };
-    // As its decode stage has it: no credit, no prefill, nothing is taken to be shared.
+    // As in Dynamo's decode stage: no cache credit, no prefill cost, no sharing of blocks.
     const decodeCost = ({ engineId }: EngineView) =>
       this.#blocks(this.#underWay.at(engineId).decodeTokens) + prompt;
 
@@ -82,7 +89,7 @@ class Dynamo implements RoutingPolicy {
     this.#underWay.observe(event);
   }
 
-  /** Why D prefills by itself; null: P does. */
+  /** Why D prefills by itself; null: P prefills. */
   #bypass(request: RouteRequest, prefill: EngineView, decode: EngineView): string | null {
     const { conditionalDisagg, effectiveIsl, effectiveIslRatio, prefillBusyTokens, decodeBusyUsage } =
       this.#parameters;
@@ -100,7 +107,7 @@ class Dynamo implements RoutingPolicy {
     return null;
   }
 
-  /** At a temperature: softmax over -cost, the costs brought to 0..1. */
+  /** With a temperature: a draw by softmax over -cost, with costs scaled to 0..1. */
   #choose(
     engines: readonly EngineView[],
     cost: (engine: EngineView) => number,

@@ -1,15 +1,18 @@
-/** Policies that know nothing of P and D: the same rule chooses one of the engines that prefill, and one that decode. */
+/**
+ * For policies that do not distinguish P from D: applies one rule to the engines that prefill and again to those that
+ * decode.
+ */
 import type { EngineView, RouteRequest, RoutingPolicy, RoutingScore } from '../plan.ts';
 
 export interface Choice {
   engine: EngineView;
   why: string;
-  /** Of the engines, in their order; null: no score. */
+  /** In the order of the engines; null: no score. */
   scores?: readonly (number | null)[];
   best?: RoutingScore['best'];
 }
 
-/** `rule` gets one role's engines, never none of them. */
+/** `rule` gets one role's engines; the list is never empty. */
 export function eachRole(
   rule: (engines: readonly EngineView[], request: RouteRequest, draw: () => number) => Choice,
   draws: (turn: number) => () => number,

@@ -1,21 +1,22 @@
 /**
- * What prefilling, moving KV and the first step on D take on this fleet, learned from what comes true: recursive least
- * squares from a prior that is soon forgotten, and a factor for each pair of engines whose link is not like the others'.
+ * Learns from outcomes what prefill, moving KV and D's first step cost on this fleet. Uses recursive least squares,
+ * starting from a prior that is soon forgotten, and one factor for each pair of engines whose link differs from the
+ * others.
  */
 import { tokenContext } from '../../connector/policy/cost-model.ts';
 import { RecursiveLeastSquares } from '../../connector/policy/recursive-least-squares.ts';
 
-/** Milliseconds, before anything was seen. */
+/** Milliseconds, assumed before any outcome is known. */
 export interface PriorCosts {
   prefillFixedMs: number;
   prefillMsPerToken: number;
-  /** For each computed token and each one before it. */
+  /** For each pair of a computed token and a token before it. */
   prefillMsPerTokenContext: number;
   moveFixedMs: number;
   moveMsPerByte: number;
   /** For each request that the holder serves meanwhile. */
   moveMsPerHolderRequest: number;
-  /** Of D between its KV and the first token, and more for each request it serves. */
+  /** D's time from having the KV to the first token, and the addition for each request that it serves. */
   firstStepMs: number;
   firstStepMsPerRequest: number;
 }
@@ -27,20 +28,23 @@ export interface Move {
   holderRequests: number;
 }
 
-/** How far a pair's factor follows one observation, and how far off it may be. */
+/** How far one observation moves a pair's factor, and the range of factors. */
 const FOLLOW = 0.2;
 const FACTOR = { least: 0.1, most: 10 };
-/** A pair's factor is told from this many milliseconds on: below it noise is most of it. */
+/** Expected times are taken as at least this many milliseconds in a pair's ratio; shorter times are mostly noise. */
 const LEAST_MS = 0.1;
 
 export class LearnedCosts {
   readonly #prefill: RecursiveLeastSquares;
   readonly #move: RecursiveLeastSquares;
-  /** D's first step, and how much of what waits at P is waited for: steps take several prompts. */
+  /**
+   * D's first step, and the share of the prefill work ahead at P that a request waits for; a step computes several
+   * prompts.
+   */
   readonly #rest: RecursiveLeastSquares;
-  /** By holder, by reader. */
+  /** By holder, then by reader. */
   readonly #factors = new Map<string, Map<string, number>>();
-  /** No pair's is less. */
+  /** Lower bound of all pairs' factors. */
   #leastFactor = 1;
 
   constructor(prior: PriorCosts) {
@@ -60,12 +64,12 @@ export class LearnedCosts {
     this.#rest = learned([prior.firstStepMs, prior.firstStepMsPerRequest, 1], [5, 1, 0]);
   }
 
-  /** Of tokens from position `start` on, from their first step to their last. */
+  /** Time from the first step to the last for `tokens` tokens from position `start` on. */
   prefillMs(start: number, tokens: number): number {
     return this.#prefill.predict([1, tokens, tokenContext(start, tokens)]);
   }
 
-  /** Until P begins, where so many milliseconds of prefill are before it. */
+  /** Time until P begins, with aheadMs milliseconds of prefill before it. */
   waitMs(aheadMs: number): number {
     return this.#rest.predict([0, 0, aheadMs]);
   }
@@ -74,7 +78,7 @@ export class LearnedCosts {
     return bytes > 0 ? this.#factor(from, to) * this.#move.predict([1, bytes, holderRequests]) : 0;
   }
 
-  /** What a move takes at least, whichever the pair. */
+  /** Lower bound of a move's time, for any pair. */
   leastMoveMs(bytes: number): number {
     return bytes > 0 ? this.#leastFactor * this.#move.predict([1, bytes, 0]) : 0;
   }
@@ -89,7 +93,7 @@ export class LearnedCosts {
 
   moved({ from, to, bytes, holderRequests }: Move, ms: number): void {
     if (bytes <= 0) return;
-    // First what all pairs have in common, then what is left to this one.
+    // First update what all pairs have in common, then this pair's factor.
     this.#move.observe([1, bytes, holderRequests], ms);
     const expected = this.#move.predict([1, bytes, holderRequests]);
     const before = this.#factor(from, to);
@@ -100,12 +104,12 @@ export class LearnedCosts {
     this.#leastFactor = Math.min(this.#leastFactor, factor);
   }
 
-  /** `ms`: of the time to the first token, what neither prefill nor moves took. */
+  /** `ms`: the part of the TTFT that neither prefill nor moves took. */
   firstToken(requests: number, aheadMs: number, ms: number): void {
     this.#rest.observe([1, requests, aheadMs], Math.max(0, ms));
   }
 
-  /** The engine has ended: what was learned of its pairs is of no use. */
+  /** Call when the engine has ended: forgets the factors of its pairs. */
   forget(engineId: string): void {
     this.#factors.delete(engineId);
     for (const readers of this.#factors.values()) readers.delete(engineId);

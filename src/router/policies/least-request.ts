@@ -1,4 +1,7 @@
-/** The engine with the fewest requests under way, as this router counts them; any of equals. AIBrix's `least-request`. */
+/**
+ * The engine with the fewest requests under way, as this router counts them; ties are broken at random. AIBrix's
+ * `least-request`.
+ */
 import { z } from 'zod';
 import type { EngineView } from '../plan.ts';
 import { definePolicy } from './definition.ts';
@@ -16,7 +19,7 @@ export const leastRequest = definePolicy({
     }, draws),
 });
 
-/** The rule for other policies to fall back on. */
+/** The same rule, as a fallback for other policies. */
 export function fewest(engines: readonly EngineView[], draw: () => number): Choice {
   const equal = leastBy(engines, ({ inFlight }) => inFlight);
   const engine = oneOf(equal, draw);

@@ -1,9 +1,10 @@
 /**
- * kvferry's own: predicts the time to the first token of every P, D and source of KV (what P computes, what it pulls from whom
- * holds the last turn), and takes the least. Costs are measured: prefill by tokens and what waits before them, moves by bytes,
- * link and what the holder serves, D's first step by what it serves; each follows what comes true (cost-tracker.ts).
+ * kvferry's own policy: predicts the TTFT for every P, D and source of KV (P computes, or P pulls from the holder of
+ * the last turn), and takes the least. Costs are learned from outcomes (cost-tracker.ts): prefill by its tokens and
+ * the work ahead of it, moves by bytes, link and the holder's load, D's first step by D's load.
  *
- * Time to the first token is all that it looks at: a prefill on D is free to it, so it does not do one unless told to.
+ * It considers the TTFT only. It does not count that a prefill on D delays D's other requests, so D prefills only if
+ * `alone` allows it.
  */
 import { z } from 'zod';
 import type { Candidates, EngineView, RouteRequest, Routing, RoutingEvent, RoutingPolicy } from '../plan.ts';
@@ -12,7 +13,7 @@ import { definePolicy, type RoutingDeps } from './definition.ts';
 import { priorCosts } from './prior-costs.ts';
 
 const parameters = z.strictObject({
-  /** D may prefill by itself where that is sooner, though others' tokens wait for it. */
+  /** Lets D prefill by itself if that is sooner, although the tokens of D's other requests then wait. */
   alone: z.boolean().default(false),
   ...priorCosts,
 });
@@ -27,7 +28,7 @@ interface Decode {
   engine: EngineView;
   bytes: number;
   firstStepMs: number;
-  /** Whoever P is. */
+  /** Lower bound for any P. */
   leastMs: number;
 }
 
@@ -116,7 +117,7 @@ class LeastTtft implements RoutingPolicy {
     return firstStepMs + this.#tracker.moveMs(from, engine.engineId, bytes);
   }
 
-  /** Of all pairs; those that cannot be less than one that was found are passed over. */
+  /** The pair with the least sum. Skips pairs that cannot be better than the best one found. */
   #least(prefills: readonly Prefill[], decodes: readonly Decode[]): Chosen {
     const soonestP = [...prefills].sort((a, b) => a.ms - b.ms);
     const soonestD = [...decodes].sort((a, b) => a.leastMs - b.leastMs);
@@ -141,7 +142,7 @@ class LeastTtft implements RoutingPolicy {
   }
 }
 
-/** Who comes first of equals is drawn. */
+/** Rotates the list by a random offset, so that ties are broken at random. */
 function rotated(engines: readonly EngineView[], draw: () => number): readonly EngineView[] {
   const first = Math.floor(draw() * engines.length);
   return first === 0 ? engines : [...engines.slice(first), ...engines.slice(0, first)];

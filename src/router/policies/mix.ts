@@ -1,8 +1,10 @@
 /**
- * Several policies as one, by weight, as AIBrix mixes strategies ("a:w,b:w"): each one's scores are min-max normalised to
- * [0, 1], 1 being its best; who has no score gets 0; weights are normalised to sum 1; the highest sum wins, the first of
- * equals. A policy without scores gives 1 to whom it chose. One engine alone serves, P computes what is held elsewhere, and
- * a turn is refused where policies of more than half of the weight say so; AIBrix knows no such choices.
+ * Combines several policies by weight, as AIBrix mixes strategies ("a:w,b:w"). Each policy's scores are min-max
+ * normalised to [0, 1] with 1 as its best; an engine without a score gets 0. Weights are normalised to sum 1. The
+ * highest sum wins; of equal sums, the first. A policy without scores gives 1 to the engine that it chose.
+ *
+ * Three choices unknown to AIBrix need policies with more than half of the weight: serving on one engine alone,
+ * recomputing what is held elsewhere, and refusing the turn.
  */
 import type { EngineView, Routing, RoutingPolicy, RoutingScore } from '../plan.ts';
 
@@ -61,7 +63,7 @@ function summed(
   return { engine: engines[scores.indexOf(most)]!, scores };
 }
 
-/** Where all score the same, nobody is better: 1 each. */
+/** If all scores are equal, each gets 1. */
 function* normalised(
   side: RoutingScore['side'],
   routing: Routing,

@@ -1,10 +1,10 @@
 /**
- * Mooncake's conductor (FAST '25, algorithm 1): the P with the least estimated time to the first token, where KV that is held
- * elsewhere is pulled once it is so much longer than what P has; the D that decodes soonest. With SLOs a request that would
- * miss them is refused before it costs anything (early rejection); without, all are served.
+ * Mooncake's conductor (FAST '25, algorithm 1). P: the least estimated TTFT; KV held elsewhere is pulled if it is at
+ * least kvcacheBalancingThreshold times as long as what P has. D: the least time between tokens. With SLOs, a request
+ * that would miss them is refused before it costs anything (early rejection); without, all are served.
  *
- * There, any P's cache can be copied to any other; here what is held for the conversation's next turn can. Its times come from
- * profiles made beforehand, these are learned (cost-tracker.ts).
+ * Differences: Mooncake copies any P's cache to any other P; here only what is held for the conversation's next turn
+ * can be pulled. Mooncake's times come from profiles; these are learned (cost-tracker.ts).
  */
 import { z } from 'zod';
 import type { Candidates, EngineView, RouteRequest, Routing, RoutingEvent, RoutingPolicy } from '../plan.ts';
@@ -14,15 +14,15 @@ import { leastOf } from './pick.ts';
 import { priorCosts } from './prior-costs.ts';
 
 const parameters = z.strictObject({
-  /** Held tokens for each that P has; from it on they are pulled, below it P computes. */
+  /** Ratio of held tokens to tokens that P has. At or above it they are pulled, below it P computes. */
   kvcacheBalancingThreshold: z.number().positive().default(1.5),
-  /** A turn that is estimated above is refused; null: none is. */
+  /** Milliseconds. A turn whose estimate is above is refused; null: no limit. tbt is the time between tokens. */
   ttftSloMs: z.number().positive().nullable().default(null),
   tbtSloMs: z.number().positive().nullable().default(null),
   ...priorCosts,
 });
 
-/** A request's share of a step, where no D generates. */
+/** One request's share of a step, in milliseconds, if no D generates. */
 const UNKNOWN_TBT_MS = 20;
 
 class Mooncake implements RoutingPolicy {
@@ -80,7 +80,7 @@ class Mooncake implements RoutingPolicy {
     this.#tracker.costs.forget(engineId);
   }
 
-  /** By the ratio, not by which is sooner. */
+  /** Decides by the ratio, not by which is sooner. */
   #way(request: RouteRequest, { engineId }: EngineView): PrefillWay {
     const { held, cachedTokens, mode } = request;
     const has = cachedTokens(engineId);
@@ -94,8 +94,8 @@ class Mooncake implements RoutingPolicy {
 }
 
 /**
- * Between two tokens of one of D's requests, with this one more: a request's share of a step times the requests. One that
- * generates nothing now is taken to be as fast as the others are.
+ * Milliseconds between two tokens of one request at D, with this request added: one request's share of a step times
+ * the number of requests. An engine that generates nothing now is assumed to be as fast as the others.
  */
 function tbtOf(engines: readonly EngineView[]): (engine: EngineView) => number {
   const shareMs = ({ signals }: EngineView): number | null =>

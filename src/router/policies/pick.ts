@@ -1,6 +1,6 @@
-/** The least or the most of what policies scored; who is equal falls at random, as in routers that shuffle first. */
+/** Picks by least score or by weight. Ties are broken at random, as in routers that shuffle first. */
 
-/** undefined where there is none, or every score is NaN. */
+/** undefined if the list is empty or every score is NaN. */
 export function leastOf<T>(of: readonly T[], score: (each: T) => number, draw: () => number): T | undefined {
   let best: T | undefined;
   let least = Number.POSITIVE_INFINITY;
@@ -18,13 +18,13 @@ export function leastOf<T>(of: readonly T[], score: (each: T) => number, draw: (
   return best;
 }
 
-/** One of them, each as likely as its weight says; all as likely where no weight is above 0. */
+/** Draws one by weight. If no weight is above 0, all are equally likely. */
 export function weightedRandom<T>(of: readonly T[], weight: (each: T) => number, draw: () => number): T {
   const weights = of.map((each) => Math.max(0, weight(each)));
   const total = weights.reduce((sum, w) => sum + w, 0);
   if (!(total > 0)) return of[Math.floor(draw() * of.length)]!;
   let left = draw() * total;
-  // What rounding leaves over goes to the last that has a weight at all.
+  // If rounding leaves a remainder, takes the last one with a positive weight.
   let last = of[0] as T;
   for (const [i, each] of of.entries()) {
     if (weights[i] === 0) continue;

@@ -1,6 +1,6 @@
 /**
- * Of two different engines that are drawn, the one with fewer requests under way; of equals the first that was drawn.
- * AIBrix's `power-of-two` (counters shared by all that route) and SGLang's `power_of_two`.
+ * Draws two different engines and takes the one with fewer requests under way; if equal, the first drawn. AIBrix's
+ * `power-of-two` (counters shared by all routers) and SGLang's `power_of_two`.
  */
 import { z } from 'zod';
 import { definePolicy } from './definition.ts';

@@ -1,8 +1,13 @@
 /**
- * Where the longest prefix of the prompt is cached, unless that engine is too busy. AIBrix's `prefix-cache` (not its P/D
- * router): requests under way more than `imbalance` apart: the fewest; else by match, then by fewest under way, the first
- * with no more than mean + `deviations` * sigma under way, sigma being the sample's; nothing matches: the fewest. AIBrix
- * keeps an index of its own over four characters a block; here it is what the engines' KV events say, whole KV blocks.
+ * The engine with the longest cached prefix of the prompt, unless it is too busy. AIBrix's `prefix-cache` (not its
+ * P/D router):
+ * - If requests under way differ by more than `imbalance`, the engine with the fewest.
+ * - Otherwise the longest match among engines with at most mean + `deviations` * sigma requests under way (sigma is
+ *   the sample deviation); of equal matches the one with fewer requests, then the first.
+ * - If nothing matches, the engine with the fewest.
+ *
+ * AIBrix keeps its own index with blocks of four characters. Here matches come from the engines' KV events, in whole
+ * KV blocks.
  */
 import { z } from 'zod';
 import type { EngineView } from '../plan.ts';
@@ -15,7 +20,7 @@ export const prefixCache = definePolicy({
   source: "AIBrix's prefix-cache",
   looksAt: ['cache'],
   parameters: z.strictObject({
-    /** AIBRIX_PREFIX_CACHE_POD_RUNNING_REQUEST_IMBALANCE_ABS_COUNT; strictly more. */
+    /** AIBRIX_PREFIX_CACHE_POD_RUNNING_REQUEST_IMBALANCE_ABS_COUNT; compared with >. */
     imbalance: z.number().min(0).default(8),
     /** AIBRIX_PREFIX_CACHE_STANDARD_DEVIATION_FACTOR. */
     deviations: z.number().min(0).default(1),
@@ -42,7 +47,10 @@ export const prefixCache = definePolicy({
     }, draws),
 });
 
-/** Index of the best match that is not too busy; of equals the one with fewer under way, then the first. null: none. */
+/**
+ * Index of the best match that is not too busy; of equal ones the engine with fewer requests, then the first. null:
+ * none.
+ */
 function longestMatch(engines: readonly EngineView[], matches: readonly number[], most: number) {
   let best: number | null = null;
   for (const [i, match] of matches.entries()) {
@@ -53,7 +61,7 @@ function longestMatch(engines: readonly EngineView[], matches: readonly number[]
   return best;
 }
 
-/** Mean and sample deviation (n - 1); 0 of a single value. */
+/** Mean and sample deviation (n - 1); the deviation of a single value is 0. */
 export function sampleOf(values: readonly number[]): { mean: number; deviation: number } {
   const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
   const squares = values.reduce((sum, value) => sum + (value - mean) ** 2, 0);

@@ -1,45 +1,45 @@
 /**
- * What a router believes that engines have cached, from where it sent prompts: AIBrix's prefix hash table
- * (pkg/utils/prefixcacheindexer) and llm-d's approximate prefix index. Nobody tells it what an engine evicted.
+ * What a router believes engines have cached, from where it sent prompts: AIBrix's prefix hash table
+ * (pkg/utils/prefixcacheindexer) and llm-d's approximate prefix index. It does not learn of evictions.
  */
 import type { TokenIds } from '../../config/token-ids.ts';
 import { type Entry, entryOf, Queue } from '../../engine/entry-queue.ts';
 
 interface Block {
-  /** A second hash: a false match would only cost time, and is still not wanted. */
+  /** A second hash against false matches, which would cost time but not correctness. */
   check: number;
-  /** By engine, when it was last sent this. */
+  /** When each engine was last sent this block, in milliseconds. */
   engines: Map<string, number>;
   lastMs: number;
-  /** Of its hash. */
+  /** Queue entry of the block's hash. */
   entry: Entry<number>;
 }
 
 export interface PrefixTableSizes {
-  /** Tokens a block of this table; nothing to do with the engines' KV blocks. */
+  /** Tokens per block of this table, independent of the engines' KV blocks. */
   blockTokens: number;
   maxBlocks: number;
-  /** A block that was credited to nobody for longer is forgotten, milliseconds. */
+  /** Milliseconds after its last credit at which a block is forgotten. */
   keepMs: number;
 }
 
 export class PrefixTable {
   readonly #sizes: PrefixTableSizes;
-  /** By hash of all tokens up to the block's end. */
+  /** By the hash of all tokens up to the block's end. */
   readonly #blocks = new Map<number, Block>();
-  /** The last credited is the newest. */
+  /** The most recently credited block is the newest. */
   readonly #queue = new Queue<number>();
 
   constructor(sizes: PrefixTableSizes) {
     this.#sizes = sizes;
   }
 
-  /** Blocks of a prompt; a last one that is not full counts. */
+  /** Number of a prompt's blocks, a partial last one included. */
   blocksOf(tokenIds: TokenIds): number {
     return Math.ceil(tokenIds.length / this.#sizes.blockTokens);
   }
 
-  /** Leading blocks by engine; engines with none are left out. */
+  /** Leading blocks by engine; engines with none are absent. */
   match(tokenIds: TokenIds, nowMs: number): ReadonlyMap<string, number> {
     const found: Block[] = [];
     this.#eachBlock(tokenIds, (hash, check) => {
@@ -49,7 +49,8 @@ export class PrefixTable {
       return true;
     });
     const matched = new Map<string, number>();
-    // Who has a block has those before it, for prompts are credited whole: an equal number is the same engines.
+    // Prompts are credited whole, so an engine that has a block has those before it. Equal counts therefore mean the
+    // same engines.
     for (let i = found.length - 1; i >= 0; i--) {
       const { engines } = found[i]!;
       if (engines.size === found[i + 1]?.engines.size) continue;
@@ -58,14 +59,14 @@ export class PrefixTable {
     return matched;
   }
 
-  /** The engine was sent this prompt. */
+  /** Call when the engine was sent this prompt. */
   credit(tokenIds: TokenIds, engineId: string, nowMs: number): void {
     const hashes: [number, number][] = [];
     this.#eachBlock(tokenIds, (hash, check) => {
       hashes.push([hash, check]);
       return true;
     });
-    // Backwards, so that of one prompt the last block is forgotten first.
+    // Backwards, so that a prompt's last block is forgotten first.
     for (const [hash, check] of hashes.reverse()) this.#creditBlock(hash, check, engineId, nowMs);
     for (let oldest = this.#queue.oldest(); oldest; oldest = this.#queue.oldest()) {
       const { lastMs } = this.#blocks.get(oldest.key)!;
@@ -90,7 +91,7 @@ export class PrefixTable {
     block.lastMs = nowMs;
   }
 
-  /** Until `visit` says false. Each block's hash has all tokens before it in it. */
+  /** Calls `visit` for each block until it returns false. A block's hash covers all tokens before it. */
   #eachBlock(tokenIds: TokenIds, visit: (hash: number, check: number) => boolean): void {
     const { blockTokens } = this.#sizes;
     let hash = 0x811c9dc5 | 0;
@@ -102,7 +103,7 @@ export class PrefixTable {
         check = Math.imul(check ^ tokenIds.at(i)!, 0x85ebca6b);
         check ^= check >>> 15;
       }
-      // A last block that is not full is none of the full ones.
+      // A partial last block gets a hash different from any full block's.
       const full = end - start === blockTokens;
       if (!visit(full ? hash : hash ^ 0x5bd1e995, check)) return;
     }

@@ -1,4 +1,4 @@
-/** Costs that a policy starts from, as parameters: they say little of any machine, and what comes true replaces them. */
+/** Prior costs of the learning policies, as parameters. They describe no particular machine; outcomes replace them. */
 import { z } from 'zod';
 
 const ms = (fallback: number) => z.number().nonnegative().default(fallback);

@@ -1,4 +1,6 @@
-/** Any engine of the role, each as likely: AIBrix's and SGLang's `random`. Knows neither prompts nor load. */
+/**
+ * Any engine of the role, with equal probability: AIBrix's and SGLang's `random`. Considers neither prompts nor load.
+ */
 import { z } from 'zod';
 import { definePolicy } from './definition.ts';
 import { eachRole, oneOf } from './each-role.ts';

@@ -1,4 +1,7 @@
-/** Every routing policy by its name (src/config/routing.ts), and what a user's choice makes of them. */
+/**
+ * Every routing policy by its name (src/config/routing.ts), and the construction of policies and mixes from a user's
+ * choice.
+ */
 import { ZodError } from 'zod';
 import { didYouMean, wantedBy } from '../../config/fields.ts';
 import { ROUTING_NAMES, type RoutingChoice, type RoutingName, routingParts } from '../../config/routing.ts';
@@ -34,11 +37,11 @@ export const POLICIES: Readonly<Record<RoutingName, PolicyDefinition>> = {
   'least-ttft': leastTtft,
 };
 
-/** Throws ConfigError for a policy or a parameter that there is not, and for a value that a parameter cannot have. */
+/** Throws ConfigError for an unknown policy or parameter, and for an invalid value. */
 export function makePolicy({ name, parameters }: RoutingChoice, deps: RoutingDeps): RoutingPolicy {
   for (const [policy, given] of Object.entries(parameters)) {
     const known = ROUTING_NAMES.find((each) => each === policy);
-    // Those of policies that are not in force are checked too.
+    // Parameters of policies that are not chosen are checked too.
     if (known) create(known, POLICIES[known], given, deps);
     else
       throw new ConfigError(
@@ -54,7 +57,7 @@ export function makePolicy({ name, parameters }: RoutingChoice, deps: RoutingDep
   return parts.length === 1 ? parts[0]!.policy : mixed(parts);
 }
 
-/** What the choice's policies need to be told by the engines. */
+/** What the chosen policies need engines to report. */
 export function looksAt({ name }: Pick<RoutingChoice, 'name'>): { load: boolean; cache: boolean } {
   const all = routingParts(name).flatMap((part) => POLICIES[part.name].looksAt);
   return { load: all.includes('load'), cache: all.includes('cache') };

@@ -1,4 +1,4 @@
-/** P and D in turn, each role for itself: vLLM's disagg_proxy_multiturn.py. Knows neither prompts nor load. */
+/** P and D in turn, each role separately: vLLM's disagg_proxy_multiturn.py. Considers neither prompts nor load. */
 import { z } from 'zod';
 import { definePolicy } from './definition.ts';
 

@@ -1,8 +1,11 @@
 /**
- * A conversation stays where its id's hash says: rendezvous hashing, FNV-64a over the id, a zero byte and the engine's id;
- * the highest wins, so that an engine that comes or goes moves only its own share. AIBrix's `session-affinity` by
- * `x-aibrix-session-key`, of at most 256 characters: a longer key has no say. AIBrix hashes addresses; here an engine's
- * id, which another life of it does not keep, as it does not keep the KV. Knows no load.
+ * Keeps a conversation on one engine, chosen by rendezvous hashing: FNV-64a over the conversation's id, a zero byte
+ * and the engine's id; the highest hash wins. An engine that joins or leaves moves only its own share. Load is not
+ * considered.
+ *
+ * AIBrix's `session-affinity` by `x-aibrix-session-key`, with keys of at most 256 characters; longer keys are ignored
+ * and the engine is drawn at random. AIBrix hashes addresses. Here it is the engine's id, which a replacement does
+ * not keep, just as it does not keep the KV.
  */
 import { z } from 'zod';
 import { definePolicy } from './definition.ts';
@@ -40,14 +43,14 @@ const above = (a: Hash64, b: Hash64): boolean => a.high > b.high || (a.high === 
 
 const utf8 = new TextEncoder();
 
-/** FNV-1a, 64 bits, of the text's UTF-8 bytes; goes on from what came before. */
+/** FNV-1a, 64 bits, of the text's UTF-8 bytes; continues from `from`. */
 export function fnv64a(text: string, from: Hash64 = OFFSET_BASIS): Hash64 {
-  // Characters of ids are bytes as they are; making a list of them takes longer than hashing it.
+  // ASCII text is hashed directly, since encoding it would take longer than hashing it.
   const bytes = /^[\0-\x7f]*$/.test(text) ? null : utf8.encode(text);
   let { high, low } = from;
   for (let i = 0; i < (bytes ?? text).length; i++) {
     low = (low ^ (bytes ? bytes[i]! : text.charCodeAt(i))) >>> 0;
-    // Times the prime 2^40 + 0x1b3.
+    // Multiply by the FNV prime 2^40 + 0x1b3.
     const product = low * 0x1b3;
     high = (Math.imul(high, 0x1b3) + Math.floor(product / 2 ** 32) + (low << 8)) >>> 0;
     low = product >>> 0;

@@ -1,16 +1,16 @@
 /**
- * What a router knows of engines without asking them: the turns that it sent there and that have not come to their end.
- * It is exact where a scraped metric lags. Counts what its policy planned; keeps no clock.
+ * Counts the turns that this router sent to each engine and that have not ended, without asking the engines. Exact,
+ * where a scraped metric lags. Counts what its own policy planned; has no clock.
  */
 import type { RoutingEvent } from '../plan.ts';
 
 export interface SentThere {
-  /** Turns that wait for their prefill there, or are in it. */
+  /** Turns that wait for prefill there or are being prefilled; tokens that they have to prefill. */
   prefills: number;
   prefillTokens: number;
-  /** Turns that will be decoded there, while they are prefilled elsewhere or here. */
+  /** Turns that will be decoded there and are still being prefilled, there or elsewhere. */
   pendingDecodes: number;
-  /** Turns that are decoded there or will be; tokens of their prompts. */
+  /** Turns that are or will be decoded there; tokens of their prompts. */
   decodes: number;
   decodeTokens: number;
 }
@@ -36,7 +36,7 @@ export class UnderWay {
   readonly #engines = new Map<string, SentThere>();
   readonly #tokensToPrefill: (planned: Extract<RoutingEvent, { kind: 'planned' }>) => number;
 
-  /** `tokensToPrefill`: what of a prompt counts as work; without it, all. */
+  /** `tokensToPrefill`: how many tokens of a planned prompt count as work. Default: all. */
   constructor(tokensToPrefill: (planned: Extract<RoutingEvent, { kind: 'planned' }>) => number = all) {
     this.#tokensToPrefill = tokensToPrefill;
   }
@@ -83,7 +83,7 @@ export class UnderWay {
     this.#count(turn.decode, { decodes: -1, decodeTokens: -turn.decodeTokens });
   }
 
-  /** An engine without anything under way is forgotten: ids of engines that ended never come back. */
+  /** Engines with nothing under way are removed; ids of ended engines never come back. */
   #count(engineId: string, change: Partial<SentThere>): void {
     const at = this.#engines.get(engineId) ?? { ...NOTHING };
     for (const key of Object.keys(change) as (keyof SentThere)[]) at[key] += change[key]!;

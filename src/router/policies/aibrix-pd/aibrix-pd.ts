@@ -1,11 +1,11 @@
 /**
- * AIBrix's routing strategy `pd` (pkg/plugins/gateway/algorithms/pd_disaggregation.go and pd/): P and D of one roleset, the
- * pair with the least sum of both normalised scores. Prompt-length buckets and combined engines belong to the fleet's
- * placement; tracing of transfer agents to nobody here.
+ * AIBrix's routing strategy `pd` (pkg/plugins/gateway/algorithms/pd_disaggregation.go and pd/): of the pairs of P and
+ * D in one roleset, the one with the least sum of the two normalised scores. Prompt-length buckets and combined
+ * engines are part of the fleet's placement. AIBrix's tracing of transfer agents is not implemented.
  *
- * Kept as they are there: one spread is compared with >, the other with >=; the lowest throughput is taken, idle or slow; a
- * prefix weighs ten times what load does. Not kept: where both fast paths fire for different rolesets it answers with an
- * error; here P's stands, and D is scored in P's roleset.
+ * Kept from AIBrix: one spread is compared with > and the other with >=; the lowest throughput is taken, whether the
+ * engine is idle or slow; a prefix weighs ten times as much as load. Different: if the two fast paths choose
+ * different rolesets, AIBrix returns an error; here P's choice stands, and D is scored in P's roleset.
  */
 import type {
   Candidates,
@@ -23,7 +23,7 @@ import { type AibrixPdParameters, aibrixPdSchema, fromAibrixShapes } from './con
 import { type DecodeFacts, decodeFastPath, decodeScores, freePercent } from './decode-scores.ts';
 import { mostRequests, type PrefillFacts, prefillScore } from './prefill-scores.ts';
 
-/** Floors of what scores are divided by, P's and D's. */
+/** Lower bounds of the divisors for P's and D's scores. */
 const LEAST_MAX_PREFILL = 1;
 const LEAST_MAX_DECODE = 0.01;
 
@@ -53,7 +53,7 @@ class AibrixPd implements RoutingPolicy {
     const firstD = fastD && decode.find(({ engineId }) => engineId === fastD.engineId)!;
     const apart = firstP && firstD && rolesetBy(firstP) !== rolesetBy(firstD);
 
-    // Who one path chose bounds the other side to its roleset, before that is scored.
+    // An engine chosen by a fast path restricts the other side to its roleset before that side is scored.
     const first = firstP ?? firstD;
     const beside = (engine: EngineView) => !first || rolesetBy(engine) === rolesetBy(first);
     const p = this.#scorePrefill(request, firstP ? [firstP] : prefill.filter(beside));
@@ -200,7 +200,7 @@ interface Eligible extends Candidates {
   why: string | null;
 }
 
-/** Rolesets with a P and a D; where there is none, any with any, for a request is not lost over it. */
+/** Rolesets with both a P and a D. If there is none, any P goes with any D, so that the request can be served. */
 function eligible({ prefill, decode }: Candidates): Eligible {
   const withD = new Set(decode.map(rolesetOf));
   const p = prefill.filter((engine) => withD.has(rolesetOf(engine)));

@@ -1,7 +1,7 @@
 /**
- * Parameters of aibrix-pd with AIBrix's defaults, from its environment variables, its routingConfig, a pod's
- * model.aibrix.ai/config with profiles, or by name. What an unknown name does differs: there the default is kept (prefill)
- * or the request fails (decode), here the configuration is refused.
+ * Parameters of aibrix-pd with AIBrix's defaults. They can be given by name, as AIBrix's environment variables, as
+ * its routingConfig, or as a pod's model.aibrix.ai/config with profiles. An unknown scorer name is refused here;
+ * AIBrix keeps the default (prefill) or fails the request (decode).
  */
 import { z } from 'zod';
 
@@ -12,22 +12,22 @@ const DECODE_SCORES = ['load_balancing', 'least_request', 'conductor'] as const;
 export const aibrixPdSchema = z.strictObject({
   prefillScorePolicy: z.enum(PREFILL_SCORES).default('prefix_cache'),
   decodeScorePolicy: z.enum(DECODE_SCORES).default('load_balancing'),
-  /** Outstanding prefills, most less fewest; above it the least loaded P is taken. */
+  /** Outstanding prefills, most minus fewest. Above it the least loaded P is taken. */
   prefillLoadImbalanceMinSpread: number(16),
-  /** Requests of D, most less fewest; from it on the least loaded D is taken. */
+  /** D's requests, most minus fewest. At or above it the least loaded D is taken. */
   decodeLoadImbalanceMinSpread: number(16),
-  /** Tokens a second; above it the D of the lowest throughput is taken. */
+  /** Tokens per second, most minus least. Above it the D with the lowest throughput is taken. */
   decodeThroughputImbalanceMinSpread: number(2048),
   decodeScoreRatioThreshold: number(1.5),
   decodeLbWeightRunning: number(1),
   decodeLbWeightThroughput: number(1),
-  /** A P with more requests than the mean and so many sample deviations is passed over. */
+  /** A P with more requests than the mean plus this many sample deviations is skipped. */
   prefixCacheStandardDeviationFactor: number(1),
-  /** Tokens; AIBrix's are characters unless it has a tokenizer. */
+  /** In tokens. AIBrix's blocks are characters unless it has a tokeniser. */
   prefixCacheBlockSize: z.coerce.number().int().positive().default(4),
   prefixCacheBlockNumber: z.coerce.number().int().positive().default(200_000),
   prefixCacheEvictionDurationMins: z.coerce.number().positive().default(20),
-  /** own: where prompts were sent. kv-events: what engines tell of their caches. */
+  /** own: where this router sent prompts. kv-events: what engines report of their caches. */
   prefixIndex: z.enum(['own', 'kv-events']).default('own'),
 });
 export type AibrixPdParameters = z.output<typeof aibrixPdSchema>;
@@ -50,7 +50,7 @@ const ENVIRONMENT: Readonly<Record<string, keyof AibrixPdParameters>> = {
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** AIBrix's shapes as the schema's; what is unknown stays, for the schema to name. */
+/** Converts AIBrix's formats to the schema's. Unknown keys stay, so that the schema's error names them. */
 export function fromAibrixShapes(given: unknown): unknown {
   if (!isObject(given)) return given;
   if (isObject(given.profiles)) {

@@ -1,34 +1,37 @@
 /**
- * AIBrix's decode scorers and the three checks that come before them (pkg/plugins/gateway/algorithms/pd/decode_scorer.go,
- * pd_disaggregation.go): pure, least is best.
+ * AIBrix's decode scorers and the three checks before them (pkg/plugins/gateway/algorithms/pd/decode_scorer.go,
+ * pd_disaggregation.go). Pure; the lowest score is best.
  */
 import { leastOf, maxOf, minOf } from '../pick.ts';
 import type { AibrixPdParameters } from './config.ts';
 
 export interface DecodeFacts {
   engineId: string;
-  /** Requests of D: those that it told of, and those that are on their way to it. */
+  /** `running`: D's requests, those that it reported plus those on their way to it. `pending`: only the latter. */
   running: number;
   pending: number;
-  /** It has told how many requests run there. */
+  /** Whether it has reported how many requests it runs. */
   hasMetrics: boolean;
-  /** Generated tokens a second; ended requests a second. */
+  /** Generated tokens per second; ended requests per second. */
   throughput: number;
   drainRate: number;
-  /** Of its KV, 0..100. */
+  /** Free share of its KV, 0 to 100. */
   freePercent: number;
 }
 
-/** A whole number, 0.1 at least. `usage`: 0..1. */
+/** A whole number, but at least 0.1. `usage`: 0 to 1. */
 export const freePercent = (usage: number): number => Math.max(0.1, Math.round(100 - 100 * usage));
 
 const DECODE_STEP_MS = 20;
-/** A throughput that faded to almost nothing is a long step, and still a number. */
+/** Keeps the step time finite after the throughput has faded to almost nothing. */
 const LONGEST_STEP_MS = 1e9;
 const CACHE_PRESSURE = 0.9;
 const CACHE_PENALTY = 1.5;
 
-/** By engine's place. One that told nothing scores 1 + pending beside one that did: neither ignored nor flooded. */
+/**
+ * Scores in the order of `engines`. If some engines have metrics, one without scores 1 + pending, so that it is
+ * neither ignored nor flooded.
+ */
 export function decodeScores(
   policy: AibrixPdParameters['decodeScorePolicy'],
   engines: readonly DecodeFacts[],
@@ -72,7 +75,7 @@ export function decodeFastPath(
   if (requests >= limits.decodeLoadImbalanceMinSpread) {
     return { engineId: least(running), why: `D's requests ${requests} apart` };
   }
-  // The lowest throughput, whether for want of work or for being slow.
+  // The lowest throughput wins, whether the engine is idle or slow.
   const throughput = ({ throughput: t }: DecodeFacts) => t;
   const tokens = maxOf(known, throughput) - minOf(known, throughput);
   if (tokens > limits.decodeThroughputImbalanceMinSpread) {

@@ -1,23 +1,26 @@
-/** AIBrix's prefill scorers (pkg/plugins/gateway/algorithms/pd/prefill_scorer.go): pure, least is best. */
+/** AIBrix's prefill scorers (pkg/plugins/gateway/algorithms/pd/prefill_scorer.go). Pure; the lowest score is best. */
 import type { AibrixPdParameters } from './config.ts';
 
 export interface PrefillFacts {
   engineId: string;
-  /** Prefills sent there that have not come back. */
+  /** Prefills sent there that have not ended. */
   requests: number;
-  /** 0..100, a whole number: leading tokens of the prompt that are believed to be cached there. */
+  /** Percentage of the prompt's leading tokens believed to be cached there: a whole number, 0 to 100. */
   matchPercent: number;
-  /** Mean of its prefills; null before the first. */
+  /** Mean time of its prefills in milliseconds; null before the first. */
   meanPrefillMs: number | null;
 }
 
-/** Milliseconds, fitted by AIBrix for no engine in particular. */
+/** Milliseconds. AIBrix's fit, made for no particular engine. */
 export const conductorPrefillMs = (tokens: number): number => 0.001 * tokens ** 1.5 + 5;
 const conductorPrefixMs = (tokens: number): number => 0.005 * tokens + 1;
-/** What a prefill takes where none was seen yet. */
+/** Assumed for an engine before its first prefill has ended. */
 const MEAN_PREFILL_MS = conductorPrefillMs(512);
 
-/** `most`: requests of the busiest, 1 at least. The prefix counts up to 10, load up to 1: the cache wins ten to one. */
+/**
+ * `most`: requests of the busiest engine, at least 1. With prefix_cache the prefix counts up to 10 and load up to 1,
+ * so the cache weighs ten times as much.
+ */
 export function prefillScore(
   policy: AibrixPdParameters['prefillScorePolicy'],
   { requests, matchPercent, meanPrefillMs }: PrefillFacts,
@@ -41,7 +44,9 @@ export function prefillScore(
   }
 }
 
-/** Requests above which a P is passed over: mean + factor * sample deviation (n - 1; 0 of one). */
+/**
+ * The number of requests above which a P is skipped: mean + factor * sample deviation (n - 1; 0 for a single engine).
+ */
 export function mostRequests(requests: readonly number[], factor: number): number {
   const n = requests.length;
   const mean = requests.reduce((sum, r) => sum + r, 0) / n;

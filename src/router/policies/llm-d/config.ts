@@ -1,12 +1,12 @@
 /**
- * Parameters of llm-d: short ones by name, or an EndpointPickerConfig (its YAML as JSON) with plugins and a profile for
- * prefill and one for decode.
+ * Parameters of llm-d: its own short ones by name, or an EndpointPickerConfig (the YAML as JSON) with plugins and one
+ * profile each for prefill and decode.
  */
 import { z } from 'zod';
 import { LLM_D_SCORERS } from './scorers.ts';
 
 const weights = () => z.partialRecord(z.enum(LLM_D_SCORERS), z.number().nonnegative());
-/** What its sister project's simulator runs as llm-d's own defaults. */
+/** What the simulator of llm-d's sister project uses as llm-d's defaults. */
 const DEFAULT_WEIGHTS = {
   'precise-prefix-cache-scorer': 2,
   'queue-scorer': 1,
@@ -18,9 +18,12 @@ const PICKERS = ['max-score-picker', 'weighted-random-picker'] as const;
 
 export const llmDSchema = z.strictObject({
   decider: z.enum(DECIDERS).default('prefix-based-pd-decider'),
-  /** Tokens that D lacks from which on P prefills; 0: it never does. 16 is what shipped configurations have, 0 the code. */
+  /**
+   * P prefills if D lacks at least this many tokens; 0: P never prefills. Shipped configurations have 16, llm-d's
+   * code defaults to 0.
+   */
   nonCachedTokens: z.number().int().nonnegative().default(16),
-  /** Shorter prompts are D's own; 0: of any length. */
+  /** Shorter prompts stay with D; 0: no such limit. */
   promptTokens: z.number().int().nonnegative().default(0),
   picker: z.enum(PICKERS).default('max-score-picker'),
   prefill: weights().default(DEFAULT_WEIGHTS),
@@ -36,7 +39,7 @@ const PROFILE_FILTERS = [
   'by-label',
 ];
 
-/** What scorers and deciders have their facts from; here the router knows them. */
+/** Plugins that supply scorers and deciders with facts. Accepted and ignored: here the router knows the facts. */
 const FACTS = [
   'approx-prefix-cache-producer',
   'precise-prefix-cache-producer',
@@ -47,7 +50,7 @@ const FACTS = [
   'core-metrics-extractor',
 ];
 
-/** Parameters of scorers that here have llm-d's defaults, whatever a configuration wants. */
+/** Scorer parameters that are fixed to llm-d's defaults here; other values are refused. */
 const FIXED: Readonly<Record<string, Readonly<Record<string, number>>>> = {
   'load-aware-scorer': { threshold: 128 },
   'token-load-scorer': { queueThresholdTokens: 4_194_304 },
@@ -86,7 +89,10 @@ const pickerConfigSchema = z.strictObject({
 
 type Plugin = z.output<typeof pickerConfigSchema>['plugins'][number];
 
-/** The general scorer of prefixes goes by what was sent where, unless it names who is told by engines. */
+/**
+ * prefix-cache-scorer goes by where prompts were sent, unless its producer is the one that listens to engines' cache
+ * events.
+ */
 function scorerOf({ type, parameters }: Plugin, plugins: readonly Plugin[]): string {
   const producer = parameters?.prefixMatchInfoProducerName;
   const precise = plugins.some(
@@ -95,7 +101,10 @@ function scorerOf({ type, parameters }: Plugin, plugins: readonly Plugin[]): str
   return type === 'prefix-cache-scorer' && precise ? 'precise-prefix-cache-scorer' : type;
 }
 
-/** Throws ZodError for a picker's configuration with what is not known here; anything else stays as it is. */
+/**
+ * Converts an EndpointPickerConfig to the parameters; anything else is returned unchanged. Throws ZodError if the
+ * configuration has unknown parts.
+ */
 export function fromPickerConfig(given: unknown): unknown {
   if ((given as { kind?: unknown } | null)?.kind !== 'EndpointPickerConfig') return given;
   const { plugins, schedulingProfiles } = pickerConfigSchema.parse(given);

@@ -1,7 +1,7 @@
 /**
- * llm-d's router (llm-d-router, profilehandler/disagg): D is chosen first, by weighted scorers; then a decider says from what
- * the prompt lacks in D's cache whether P prefills at all; then P is chosen by its own scorers. Tokens are counted, where
- * llm-d estimates a fourth of the characters.
+ * llm-d's router (llm-d-router, profilehandler/disagg). D is chosen first, by weighted scorers. A decider then says,
+ * from what D's cache lacks of the prompt, whether P prefills at all. If so, P is chosen by its own scorers. Tokens
+ * are counted; llm-d estimates them as a quarter of the characters.
  */
 import type {
   Candidates,
@@ -19,7 +19,7 @@ import { UnderWay } from '../under-way.ts';
 import { fromPickerConfig, type LlmDParameters, llmDSchema } from './config.ts';
 import { type LlmDScorer, type ScorerFacts, scorerScores } from './scorers.ts';
 
-/** Of the index of what was sent where: the default of llm-d's approximate prefix plugin. */
+/** Size of the index of sent prompts: the default of llm-d's approximate prefix plugin. */
 const INDEX_BLOCKS = 31_250;
 
 class LlmD implements RoutingPolicy {

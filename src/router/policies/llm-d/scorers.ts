@@ -1,6 +1,6 @@
 /**
- * llm-d's scorers by their names in its configuration (llm-d-router, scorer READMEs): each gives an engine 0 to 1, most is
- * best. Pure: what they look at is gathered before.
+ * llm-d's scorers, by their names in its configuration (llm-d-router, scorer READMEs). Each gives an engine 0 to 1;
+ * the highest is best. Pure: the caller collects the facts.
  */
 import { maxOf, minOf } from '../pick.ts';
 
@@ -19,16 +19,19 @@ export type LlmDScorer = (typeof LLM_D_SCORERS)[number];
 
 export interface ScorerFacts {
   engineId: string;
-  /** Leading blocks of the prompt, of totalBlocks: where prompts were sent, and what engines told of their caches. */
+  /**
+   * Leading blocks of the prompt, at most totalBlocks: `believed` from where prompts were sent, `cached` as engines
+   * report.
+   */
   believedBlocks: number;
   cachedBlocks: number;
   waiting: number;
-  /** 0..1 */
+  /** 0 to 1. */
   kvUsage: number;
-  /** Of this router's. */
+  /** This router's own. */
   activeRequests: number;
   activeTokens: number;
-  /** When it was last sent a prompt that nobody had cached; null: never. */
+  /** When it was last sent a prompt that no engine had cached, in milliseconds; null: never. */
   lastColdMs: number | null;
   holdsSession: boolean;
 }
@@ -37,7 +40,7 @@ const LOAD_AWARE_QUEUE = 128;
 const TOKEN_LOAD = 4_194_304;
 const WARM = 0.5;
 
-/** `totalBlocks`: of the prompt, whole ones. By engine's place. */
+/** Scores in the order of `engines`. `totalBlocks`: full blocks of the prompt. */
 export function scorerScores(
   scorer: LlmDScorer,
   engines: readonly ScorerFacts[],
@@ -74,7 +77,7 @@ export function scorerScores(
   }
 }
 
-/** A prompt that nobody has goes to whom one came longest ago: caches fill evenly. */
+/** A prompt that no engine has goes to the engine that got such a prompt least recently, so that caches fill evenly. */
 function noHitLru(engines: readonly ScorerFacts[]): number[] {
   if (engines.some(({ believedBlocks, cachedBlocks }) => believedBlocks + cachedBlocks > 0)) {
     return engines.map(() => WARM);

@@ -1,6 +1,7 @@
 /**
- * SGLang's bucket policy (sgl-model-gateway, bucket.rs): each P takes prompts of some range of lengths, and the ranges are
- * moved every few seconds so that each had the same tokens to do. Load is the tokens sent within that time, done or not.
+ * SGLang's bucket policy (sgl-model-gateway, bucket.rs). Each P takes prompts in one range of lengths. Every few
+ * seconds the ranges are adjusted so that each would have had the same number of tokens. An engine's load is the
+ * tokens sent to it within that time, finished or not.
  */
 
 interface Sent {
@@ -9,16 +10,16 @@ interface Sent {
   atMs: number;
 }
 
-/** Lengths up to which the ranges are spread before anything was seen. */
+/** Upper end, in tokens, of the lengths over which ranges are spread before any prompt was seen. */
 const FIRST_SPREAD = 4096;
 
 export class Buckets {
   readonly #periodMs: number;
   readonly #sent: Sent[] = [];
   readonly #load = new Map<string, number>();
-  /** What the ranges were last made from: lengths, the shortest first. null: nothing yet. */
+  /** The lengths that the current ranges were computed from, shortest first; null: none yet. */
   #madeFrom: { lengths: readonly number[]; total: number } | null = null;
-  /** The last length of each range, by how many ranges there are. */
+  /** The last length of each range, by number of ranges. */
   readonly #ranges = new Map<number, readonly number[]>();
   #adjustedMs: number | null = null;
 
@@ -30,7 +31,7 @@ export class Buckets {
     return this.#load.get(engineId) ?? 0;
   }
 
-  /** Which of `n` ranges the length is in. */
+  /** Index of the range, out of `n`, that contains the length. */
   find(n: number, tokens: number): number {
     let upTo = this.#ranges.get(n);
     if (!upTo) {
@@ -55,7 +56,7 @@ export class Buckets {
     }
   }
 
-  /** Nothing moves unless the load more than doubled or halved since it last did. */
+  /** Ranges change only if the load has more than doubled or halved since they last did. */
   #adjust(): void {
     const lengths = this.#sent.map(({ tokens }) => tokens).sort((a, b) => a - b);
     const total = lengths.reduce((sum, tokens) => sum + tokens, 0);
@@ -77,7 +78,7 @@ function firstRanges(n: number): number[] {
   return Array.from({ length: n }, (_, i) => (i === n - 1 ? Number.POSITIVE_INFINITY : (i + 1) * gap - 1));
 }
 
-/** The shortest lengths that sum up to `mean` are the first range, and so on; the last one is open. */
+/** The shortest lengths that sum to `mean` form the first range, and so on; the last range has no upper bound. */
 export function equalRanges(lengths: readonly number[], mean: number, n: number): number[] {
   const upTo: number[] = [];
   let next = 0;
@@ -89,7 +90,7 @@ export function equalRanges(lengths: readonly number[], mean: number, n: number)
       sum += length;
       if (sum >= mean) last = length;
     }
-    // Where one length fills several ranges, or none is left, a range is as wide as the load it shall have.
+    // If one length fills several ranges, or no lengths are left, the range is `mean` tokens wide.
     upTo.push(last !== null && last > start ? last : start + mean);
   }
   return [...upTo, Number.POSITIVE_INFINITY];

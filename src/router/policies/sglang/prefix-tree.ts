@@ -1,25 +1,28 @@
 /**
- * SGLang's approximate radix tree (sgl-model-gateway, tree.rs): who was sent which prompt, by token. Only a belief: no engine
- * tells it what it evicted. Nodes carry when each engine was last sent through them.
+ * SGLang's approximate radix tree (sgl-model-gateway, tree.rs): which engine was sent which prompt, by token. It does
+ * not learn of engines' evictions. Each node records when each engine was last sent a prompt through it.
  */
 
 interface Node {
   tokens: readonly number[];
   children: Map<number, Node>;
-  /** By engine, when it was last sent a prompt that goes through here. */
+  /** When each engine was last sent a prompt through this node, in milliseconds. */
   engines: Map<string, number>;
 }
 
 export class PrefixTree {
   readonly #root: Node = { tokens: [], children: new Map(), engines: new Map() };
-  /** Tokens of the tree by engine. */
+  /** Number of the tree's tokens by engine. */
   readonly #sizes = new Map<string, number>();
 
   sizeOf(engineId: string): number {
     return this.#sizes.get(engineId) ?? 0;
   }
 
-  /** Leading tokens that anybody was sent, and who of `among` was last sent all of them; null: nobody of them. */
+  /**
+   * Leading tokens that any engine was sent, and the engine of `among` that was last sent all of them; null: none of
+   * these.
+   */
   match(
     tokenIds: readonly number[],
     among: ReadonlySet<string>,
@@ -66,7 +69,7 @@ export class PrefixTree {
     }
   }
 
-  /** What was used longest ago goes, leaves first, until each engine has `most` tokens or fewer. */
+  /** Removes the least recently used nodes of each engine, leaves first, until it has at most `most` tokens. */
   evict(most: number): void {
     for (const [engineId, size] of this.#sizes) {
       if (size <= most) continue;
@@ -79,7 +82,7 @@ export class PrefixTree {
         }
       };
       collect(this.#root, 0);
-      // A node is never older than what is below it.
+      // A node is never older than its children.
       const age = ({ node }: { node: Node }) => node.engines.get(engineId)!;
       paths.sort((a, b) => age(a) - age(b) || b.depth - a.depth);
       for (const { node, parent } of paths) {
@@ -91,7 +94,7 @@ export class PrefixTree {
     }
   }
 
-  /** The engine has ended: who was sent the same keeps it. */
+  /** Call when the engine has ended. Other engines' entries stay. */
   forget(engineId: string): void {
     this.#sizes.delete(engineId);
     const leave = (parent: Node): void => {
@@ -111,7 +114,7 @@ export class PrefixTree {
   }
 }
 
-/** The node keeps its first tokens; a child takes the rest, and all that was below. */
+/** The node keeps its first `keep` tokens; a new child takes the rest and everything below. */
 function split(node: Node, keep: number): void {
   const rest: Node = {
     tokens: node.tokens.slice(keep),

@@ -1,7 +1,7 @@
 /**
- * SGLang's model gateway with P and D (sgl-model-gateway, policies/): a policy for each role, by default cache_aware for P and
- * power_of_two for D, as its example for disaggregation has them. Load is what this router has under way; SGLang counts characters, this
- * counts tokens.
+ * SGLang's model gateway with P and D (sgl-model-gateway, policies/): one policy per role, by default cache_aware for
+ * P and power_of_two for D, as in its example for disaggregation. Load is this router's requests under way. SGLang
+ * counts characters; this counts tokens.
  */
 
 import { z } from 'zod';
@@ -25,13 +25,16 @@ const SIMPLE = ['power_of_two', 'round_robin', 'random'] as const;
 const parameters = z.strictObject({
   prefillPolicy: z.enum(['cache_aware', 'bucket', ...SIMPLE]).default('cache_aware'),
   decodePolicy: z.enum(SIMPLE).default('power_of_two'),
-  /** Share of the prompt that is believed to be cached; above it, the prompt goes there. */
+  /** A prompt goes to the engine believed to have it cached if that share of the prompt is above this. */
   cacheThreshold: z.number().min(0).max(1).default(0.3),
-  /** Out of balance: most less least above the one, and most above so many times the least. */
+  /**
+   * Loads are unbalanced if most minus least is above balanceAbsThreshold and most is above balanceRelThreshold times
+   * least.
+   */
   balanceAbsThreshold: z.number().nonnegative().default(64),
   balanceRelThreshold: z.number().min(1).default(1.5),
   evictionIntervalSecs: z.number().positive().default(120),
-  /** Tokens that the tree has of one engine. */
+  /** Limit on the tree's tokens per engine. */
   maxTreeSize: z.number().int().positive().default(67_108_864),
   bucketAdjustIntervalSecs: z.number().positive().default(5),
 });
@@ -108,7 +111,7 @@ class SglangPolicy implements RoutingPolicy {
     return { engine: engines[place]!, why: `takes prompts of ${promptTokenIds.length} tokens` };
   }
 
-  /** Both strict, and both wanted. */
+  /** Both comparisons are strict, and both must hold. */
   #unbalanced(engines: readonly EngineView[], load: (engine: EngineView) => number): string | null {
     const most = maxOf(engines, load);
     const least = minOf(engines, load);
