@@ -1,15 +1,20 @@
 /**
- * AIBrix's PodAutoscaler (pkg/controller/podautoscaler), strategies APA and KPA, with what they do differently from what they
- * are named after: KPA divides the mean of an engine by the target and does not multiply by the engines, where Knative's value
- * is a total; its panic does not hold from one tick to the next; and the window after a step down takes the LEAST of recent
- * recommendations (Kubernetes: the most), so that a longer one scales down sooner. k8s-hpa is the Kubernetes rule.
+ * AIBrix's PodAutoscaler (pkg/controller/podautoscaler), strategies APA and KPA. They are kept as they are in AIBrix,
+ * including where they differ from what they are named after:
+ * - KPA divides the mean per engine by the target and does not multiply by the number of engines; Knative's value is
+ *   a total.
+ * - Panic does not persist from one tick to the next.
+ * - Scaling down takes the LEAST recommendation in the window (Kubernetes: the most), so a longer window scales down
+ *   sooner.
+ *
+ * The Kubernetes rule is in k8s-hpa.ts.
  */
 import { z } from 'zod';
 import { type RoleLoad, type RoleScaler, type ScaleDecision, within } from './types.ts';
 import { BothWays, TimeWindow } from './window.ts';
 
 const common = {
-  /** Of the metric, an engine. */
+  /** Target value of the metric per engine. */
   target: z.number().positive(),
   minEngines: z.number().int().nonnegative().default(1),
   maxEngines: z.number().int().positive().default(8),
@@ -26,12 +31,15 @@ export const apaSchema = z.strictObject(common);
 export const kpaSchema = z.strictObject({
   ...common,
   panicWindowSeconds: z.number().min(1).max(3600).default(60),
-  /** Panic is when the short window's mean is more than so many times the long one's. */
+  /** Panic: the short window's mean is more than this many times the long window's. */
   panicThreshold: z.number().positive().default(2),
 });
 type Common = z.output<typeof apaSchema>;
 
-/** n engines to r times as many, r above 1 + tolerance or below 1 - tolerance, by one step's rate at most. */
+/**
+ * Scales n engines by `ratio` if it is above 1 + scaleUpTolerance or below 1 - scaleDownTolerance, by at most one
+ * step's rate.
+ */
 export function apaEngines(n: number, ratio: number, parameters: Omit<Common, 'target'>): number {
   const { maxScaleUpRate, maxScaleDownRate, scaleUpTolerance, scaleDownTolerance } = parameters;
   if (ratio > 1 + scaleUpTolerance) return Math.min(Math.ceil(n * ratio), Math.ceil(maxScaleUpRate * n));
@@ -39,7 +47,7 @@ export function apaEngines(n: number, ratio: number, parameters: Omit<Common, 't
   return n;
 }
 
-/** As KPA does: `value`, an engine's mean, over target, whatever n is. */
+/** KPA's rule: `value`, the mean per engine, divided by the target, whatever n is; then one step's rate. */
 export function kpaEngines(n: number, value: number, parameters: Common): number {
   const { target, maxScaleUpRate, maxScaleDownRate, scaleUpTolerance, scaleDownTolerance } = parameters;
   const outside = value > target * (1 + scaleUpTolerance) || value < target * (1 - scaleDownTolerance);
@@ -102,7 +110,10 @@ export class AibrixKpa implements RoleScaler {
   }
 }
 
-/** The most of recent recommendations on the way up, the least on the way down; then the bounds. */
+/**
+ * Takes the most of the recent recommendations when scaling up and the least when scaling down, then applies the
+ * bounds.
+ */
 class Cooldown {
   readonly #parameters: Common;
   readonly #recent: BothWays;
@@ -121,7 +132,7 @@ class Cooldown {
   }
 }
 
-/** The window's mean of engines' means. An engine that told nothing does not count. */
+/** The mean over the window of the engines' means; null if empty. Engines that reported nothing do not count. */
 function observed(window: TimeWindow, nowMs: number, { values }: RoleLoad): number | null {
   if (values.length > 0) window.add(nowMs, values.reduce((sum, value) => sum + value, 0) / values.length);
   return window.mean(nowMs);

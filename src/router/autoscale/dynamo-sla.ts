@@ -1,15 +1,16 @@
 /**
- * Dynamo's SLA planner (its docs; both forms): every 180 s throughput sets the floor, from requests and lengths of the interval
- * that ended, corrected by how far measured latencies are from profiled ones; every 5 s load moves each role by one, up when
- * every engine is above its SLO, down when every one is below 0.8 of it. The lengths to come are taken to be the last ones
- * (its `constant` predictor; arima, kalman and prophet are not here).
+ * Dynamo's SLA planner (its docs), with both of its rules. Every 180 s, throughput sets a floor: from the requests
+ * and lengths of the last interval, corrected by the ratio of measured to profiled latencies. Every 5 s, load moves
+ * each role by at most one engine: up if every engine is above its SLO, down if every engine is below 0.8 of it. The
+ * next interval's lengths are assumed to equal the last one's (Dynamo's `constant` predictor; arima, kalman and
+ * prophet are not implemented).
  */
 import { z } from 'zod';
 import type { EngineRole } from '../engine-client.ts';
 import type { Autoscaler, Bounds, FleetLoad, RoleLoad, ScaleDecision, ServedLoad } from './types.ts';
 
 const positive = () => z.number().positive();
-/** What one engine does, measured beforehand, in any order. */
+/** Measurements of one engine, taken beforehand, in any order. */
 const profile = <Point extends z.ZodObject>(point: Point, example: object) => {
   const error = `wanted what one engine does, in --autoscale-config, such as ${JSON.stringify([example])}`;
   return z.array(point, { error }).min(1, { error });
@@ -17,14 +18,14 @@ const profile = <Point extends z.ZodObject>(point: Point, example: object) => {
 export const dynamoSlaSchema = z.strictObject({
   ttftMs: positive().default(500),
   itlMs: positive().default(50),
-  /** P and D together, and each role at least. */
+  /** Upper limit for P and D together; lower limit for each role. */
   maxEngines: z.number().int().min(2).default(8),
   minEndpoint: z.number().int().positive().default(1),
-  /** A change that is not done by then is given up. */
+  /** After this time, a change that is not done is given up. */
   ackTimeoutSeconds: positive().default(1800),
   throughputIntervalSeconds: positive().default(180),
   loadIntervalSeconds: positive().default(5),
-  /** Down when every engine is below so much of its SLO. */
+  /** Scales down if every engine is below this share of its SLO. */
   downShare: z.number().min(0).max(1).default(0.8),
   prefillProfile: profile(
     z.strictObject({ inputTokens: positive(), ttftMs: positive(), tokensPerSecond: positive() }),
@@ -38,7 +39,7 @@ export const dynamoSlaSchema = z.strictObject({
 type Parameters = z.output<typeof dynamoSlaSchema>;
 type Engines = Readonly<Record<EngineRole, number>>;
 
-/** Engines that the throughput of one interval needs. */
+/** Number of engines that the throughput of one interval needs. */
 export function enginesForThroughput(served: ServedLoad, intervalSeconds: number, p: Parameters): Engines {
   const { requests, meanInputTokens: isl, meanOutputTokens: osl, ttftMs, itlMs } = served;
   const prefill = nearest(p.prefillProfile, ({ inputTokens }) => inputTokens, isl);
@@ -57,7 +58,7 @@ export function enginesForThroughput(served: ServedLoad, intervalSeconds: number
   };
 }
 
-/** More than there may be is cut in proportion, D taking what is left. */
+/** Cuts a total above maxEngines in proportion; D gets what P leaves. */
 export function withinBudget({ prefill, decode }: Engines, { maxEngines, minEndpoint }: Parameters): Engines {
   if (prefill + decode <= maxEngines) return { prefill, decode };
   const share = Math.floor((prefill * maxEngines) / (prefill + decode));
@@ -72,11 +73,11 @@ export class DynamoSla implements Autoscaler {
   #floorMs: number | null = null;
   #loadMs = Number.NEGATIVE_INFINITY;
   readonly #bounds: Readonly<Record<EngineRole, Bounds>> | null;
-  /** What was last wanted: until it is there, nothing else is. */
+  /** The last decision. Until it is carried out, no other is made. */
   #wanted: Engines | null = null;
   #wantedMs = 0;
 
-  /** `bounds`: of each role by itself; what is wanted never lies outside. */
+  /** `bounds`: limits of each role, which decisions never exceed; null: none. */
   constructor(parameters: Parameters, bounds: Readonly<Record<EngineRole, Bounds>> | null = null) {
     this.#p = parameters;
     this.#bounds = bounds;
@@ -137,7 +138,7 @@ export class DynamoSla implements Autoscaler {
     return true;
   }
 
-  /** By one at most. Strict both ways. */
+  /** Changes by at most one engine. Both comparisons are strict. */
   #byLoad({ engines, values }: RoleLoad, slo: number): ScaleDecision {
     if (values.length === 0) return { want: engines, why: 'no estimates' };
     if (values.every((value) => value > slo))
@@ -155,7 +156,7 @@ const each = (wanted: Engines, why: (role: EngineRole) => string): Record<Engine
   decode: { want: wanted.decode, why: why('decode') },
 });
 
-/** By requests. */
+/** Combines intervals, weighting means by requests. */
 function together(all: readonly ServedLoad[]): ServedLoad {
   const sum = (some: readonly ServedLoad[], value: (served: ServedLoad) => number) =>
     some.reduce((total, served) => total + value(served), 0);
@@ -165,7 +166,7 @@ function together(all: readonly ServedLoad[]): ServedLoad {
       1,
       sum(some, ({ requests }) => requests),
     );
-  // Answers of one token tell nothing of the time to a second one.
+  // Answers of one token have no time between tokens.
   const longer = all.filter(({ itlMs }) => itlMs > 0);
   return {
     requests: sum(all, ({ requests }) => requests),
@@ -176,13 +177,13 @@ function together(all: readonly ServedLoad[]): ServedLoad {
   };
 }
 
-/** The least that reaches it, else the most. */
+/** The point with the least value that is at least `value`, otherwise the one with the greatest. */
 function nearest<T>(points: readonly T[], of: (point: T) => number, value: number): T {
   const rising = points.toSorted((a, b) => of(a) - of(b));
   return rising.find((point) => of(point) >= value) ?? rising.at(-1)!;
 }
 
-/** The highest throughput within the latency; where none is, the one that comes nearest. */
+/** The highest throughput within the latency; if no point is, the lowest latency. */
 function fastest<T extends { itlMs: number; tokensPerSecond: number }>(
   points: readonly T[],
   itlMs: number,

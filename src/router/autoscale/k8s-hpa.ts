@@ -1,15 +1,17 @@
 /**
- * Kubernetes' HorizontalPodAutoscaler for a metric of pods (pkg/controller/podautoscaler: replica_calculator.go,
- * horizontal.go, default behaviour): ceil(n * mean / target) outside the tolerance; engines that told nothing count as idle on
- * the way up and as at the target on the way down; the most that was recommended in the last 300 s on the way down; up by 4 or
- * twice in 15 s, whichever is more.
+ * Kubernetes' HorizontalPodAutoscaler for a pods metric (pkg/controller/podautoscaler: replica_calculator.go,
+ * horizontal.go, default behaviour):
+ * - ceil(n * mean / target), outside the tolerance
+ * - engines that reported nothing count as idle when scaling up, and as at the target when scaling down
+ * - scaling down takes the most that was recommended in the last 300 s
+ * - scaling up adds 4 or doubles in 15 s, whichever is more
  */
 import { z } from 'zod';
 import { type RoleLoad, type RoleScaler, type ScaleDecision, within } from './types.ts';
 import { BothWays } from './window.ts';
 
 export const hpaSchema = z.strictObject({
-  /** Of the metric, an engine. */
+  /** Target value of the metric per engine. */
   target: z.number().positive(),
   minEngines: z.number().int().positive().default(1),
   maxEngines: z.number().int().positive().default(8),
@@ -23,7 +25,7 @@ export const hpaSchema = z.strictObject({
 });
 type HpaParameters = z.output<typeof hpaSchema>;
 
-/** The replica calculator: of `engines`, those in `values` told. */
+/** The replica calculator. `values` has one value for each of the `engines` that reported. */
 export function hpaEngines(
   { engines, values }: RoleLoad,
   { target, tolerance }: Pick<HpaParameters, 'target' | 'tolerance'>,
@@ -35,27 +37,27 @@ export function hpaEngines(
   const same = (r: number) => r >= 1 - tolerance && r <= 1 + tolerance;
   if (missing === 0) return same(ratio) ? engines : Math.ceil(roundingLeft(ratio * values.length));
   const all = values.length + missing;
-  // What missing ones might have had never turns the direction.
+  // Assumed values of engines without metrics never reverse the direction.
   const cautious = (sum + (ratio < 1 ? missing * target : 0)) / all / target;
   if (same(cautious) || (ratio < 1 && cautious > 1) || (ratio > 1 && cautious < 1)) return engines;
   const wanted = Math.ceil(roundingLeft(cautious * all));
   return (cautious < 1 && wanted > engines) || (cautious > 1 && wanted < engines) ? engines : wanted;
 }
 
-/** 3.0000000000000004 engines are 3. */
+/** Removes rounding errors: 3.0000000000000004 engines are 3. */
 const roundingLeft = (value: number): number => Number(value.toPrecision(12));
 
 export class KubernetesHpa implements RoleScaler {
   readonly #parameters: HpaParameters;
   readonly #recent: BothWays;
-  /** Engines that were added, and taken away, in the period. */
+  /** Engines added and removed within the period. */
   readonly #moved: BothWays;
   #isFirst = true;
 
   constructor(parameters: HpaParameters) {
     this.#parameters = parameters;
     const { scaleUpStabilizationSeconds, scaleDownStabilizationSeconds, periodSeconds } = parameters;
-    // Kubernetes counts what came after (now - window): ticks are as far apart as the period is long.
+    // Kubernetes counts what came after (now - window), excluding the boundary; ticks are exactly one period apart.
     this.#recent = new BothWays(scaleUpStabilizationSeconds, scaleDownStabilizationSeconds, true);
     this.#moved = new BothWays(periodSeconds, periodSeconds, true);
   }
@@ -73,7 +75,7 @@ export class KubernetesHpa implements RoleScaler {
     return decision;
   }
 
-  /** Not above the least of the window before a step up, not below the most of that before a step down. */
+  /** Scales up to at most the least recommendation of its window, and down to at least the most of its own. */
   #stabilized(nowMs: number, n: number, { want, why }: ScaleDecision): ScaleDecision {
     this.#begin(nowMs, n);
     this.#recent.add(nowMs, want, want);
@@ -82,7 +84,7 @@ export class KubernetesHpa implements RoleScaler {
     return stable === want ? { want, why } : { want: stable, why: `${why}; ${want} is not stable yet` };
   }
 
-  /** What it begins with counts as recommended then: nobody is taken away before the window after that is over. */
+  /** The initial number counts as a recommendation, so nothing is removed before the first window has passed. */
   #begin(nowMs: number, n: number): void {
     if (!this.#isFirst) return;
     this.#isFirst = false;

@@ -1,6 +1,6 @@
 /**
- * From what is known of the engines to how many there should be, tick by tick, by the rule that was chosen; and a driver that
- * has it done. Starts and ends nothing itself: real engines and simulated ones are scaled by the same code.
+ * Applies the chosen autoscaler tick by tick to the views of the engines; drive() has its decisions carried out. It
+ * starts and ends no engines itself, so real and simulated engines are scaled by the same code.
  */
 import type { AutoscalerName } from '../../config/autoscale.ts';
 import type { Clock } from '../../engine/types.ts';
@@ -15,7 +15,7 @@ import { type RoleLoad, type ScaleDecision, within } from './types.ts';
 
 export interface RoleDecision extends ScaleDecision {
   engines: number;
-  /** What the rule goes by, and its mean over engines that told it; null: none did. */
+  /** The metric that the rule uses, and its mean over the engines that reported it; null: none did. */
   metric: string;
   value: number | null;
 }
@@ -24,7 +24,7 @@ export interface AutoscaleDecision {
   by: AutoscalerName;
   atMs: number;
   roles: Readonly<Record<EngineRole, RoleDecision>>;
-  /** What is to be changed; null: nothing. */
+  /** The change to make; null: none. */
   target: ScaleTarget | null;
 }
 
@@ -51,7 +51,10 @@ export class AutoscaleLoop {
     this.#served.add(result, atMs);
   }
 
-  /** `views`: of engines that may get turns; those that do both are left out. `changing`: see FleetLoad. In time's order. */
+  /**
+   * `views`: engines that may get turns; combined ones are ignored. `changing`: see FleetLoad. Call with increasing
+   * times.
+   */
   tick(nowMs: number, views: readonly EngineView[], changing = false): AutoscaleDecision {
     const pairs = views.filter(({ ended, combined }) => !ended && !combined);
     this.#served.keep(new Set(views.map(({ engineId }) => engineId)));
@@ -84,7 +87,7 @@ export class AutoscaleLoop {
       role === 'prefill'
         ? this.#served.ttftMs(view.engineId, nowMs)
         : this.#served.itlMs(view.engineId, nowMs);
-    // Who has nothing to do would be quick.
+    // An idle engine counts as taking 0 ms.
     return took ?? (view.inFlight === 0 ? 0 : null);
   }
 
@@ -97,19 +100,25 @@ export class AutoscaleLoop {
 
 export interface AutoscaleDriver {
   clock: Clock;
-  /** Ends it. */
+  /** Stops the driver. */
   signal: AbortSignal;
   views: (nowMs: number) => readonly EngineView[];
   scale: (target: ScaleTarget, why: string) => Promise<unknown>;
-  /** Somebody else's change is under way. */
+  /** Whether a change that someone else started is under way. */
   changing: () => boolean;
-  /** `acts`: it is done now. `fails`: what it asked for could not be done, which is no end. */
+  /**
+   * Reports each decision and each failure. `acts`: the decision is carried out now. `fails`: a change could not be
+   * made; the driver continues.
+   */
   tell: (
     told: { kind: 'decided'; decision: AutoscaleDecision; acts: boolean } | { kind: 'fails'; error: unknown },
   ) => void;
 }
 
-/** Decides at every interval; what it wants while a change is under way is looked at again afterwards. */
+/**
+ * Decides at every interval until the signal aborts. A decision made while a change is under way is not carried out;
+ * the next tick decides again.
+ */
 export async function drive(loop: AutoscaleLoop, driver: AutoscaleDriver): Promise<void> {
   const { clock, signal, views, scale, changing, tell } = driver;
   let own = false;
@@ -130,7 +139,7 @@ export async function drive(loop: AutoscaleLoop, driver: AutoscaleDriver): Promi
   }
 }
 
-/** One sentence's worth: of the roles that change, or of both where none does. */
+/** The reason in one sentence: for the roles that change, or for both if neither does. */
 export function reasonOf({ by, roles }: AutoscaleDecision): string {
   const changed = ROLES.filter((role) => roles[role].want !== roles[role].engines);
   const parts = (changed.length > 0 ? changed : ROLES).map((role) => {

@@ -1,10 +1,10 @@
-/** What a rule may go by: one number of each engine that told it. */
+/** The metrics that rules may use: one number per engine. */
 import type { EngineView } from '../plan.ts';
 
 export interface ScaleMetric {
   /** With its unit, for tables. */
   label: string;
-  /** null: the engine told nothing. `maxNumSeqs`: requests that an engine runs at once. */
+  /** null: the engine has reported nothing. `maxNumSeqs`: requests that an engine runs at once. */
   of(view: EngineView, maxNumSeqs: number): number | null;
 }
 

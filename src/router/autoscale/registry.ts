@@ -1,4 +1,4 @@
-/** Every autoscaler by its name, and what a user's choice makes of them. */
+/** Every autoscaler by its name, and the construction of one from a user's choice. */
 import { z } from 'zod';
 import type { AutoscalerName } from '../../config/autoscale.ts';
 import { didYouMean, wantedBy } from '../../config/fields.ts';
@@ -10,12 +10,12 @@ import { hpaSchema, KubernetesHpa } from './k8s-hpa.ts';
 import { METRIC_NAMES, type MetricName } from './metrics.ts';
 import { type Autoscaler, type Bounds, eachRole, type RoleScaler } from './types.ts';
 
-/** As a user says it. */
+/** The user's choice. */
 export interface AutoscaleChoice {
   name: AutoscalerName;
-  /** An object for prefill and decode each, dynamo-sla's for both; what is left out has its default. */
+  /** One object each for prefill and decode; for dynamo-sla, one for both. Missing values have their defaults. */
   parameters: Readonly<Record<string, unknown>>;
-  /** null: as often as its source decides. */
+  /** null: the interval of the autoscaler's source (INTERVAL_MS). */
   intervalMs: number | null;
   bounds: Readonly<Record<EngineRole, Bounds>>;
 }
@@ -28,7 +28,7 @@ export const INTERVAL_MS: Readonly<Record<AutoscalerName, number>> = {
   'dynamo-sla': 5_000,
 };
 
-/** AIBrix's samples: prefill by its queue, decode by its batch. */
+/** As in AIBrix's samples: prefill by its queue, decode by its batch. */
 const USUAL = {
   prefill: { metric: 'waiting', target: 10 },
   decode: { metric: 'batch', target: 70 },
@@ -36,13 +36,16 @@ const USUAL = {
 
 const metric = z.enum(METRIC_NAMES, { error: `wanted one of ${METRIC_NAMES.join(', ')}` });
 
-/** `metrics`: what each role goes by; null: by the times that turns took. */
+/** `metrics`: the metric of each role; null: measured turn times. */
 export interface MadeAutoscaler {
   autoscaler: Autoscaler;
   metrics: Readonly<Record<EngineRole, MetricName>> | null;
 }
 
-/** The user's parameters over the bounds over the defaults. Throws ConfigError that names what is wrong. */
+/**
+ * The user's parameters take precedence over the bounds, and these over the defaults. Throws ConfigError that names
+ * what is wrong.
+ */
 export function autoscalerOf({ name, parameters, bounds }: AutoscaleChoice): MadeAutoscaler {
   for (const [role, { min, max }] of Object.entries(bounds))
     if (min > max)
@@ -72,7 +75,7 @@ export function autoscalerOf({ name, parameters, bounds }: AutoscaleChoice): Mad
   return { autoscaler: makeAutoscaler(name, given), metrics };
 }
 
-/** `given`: an object for each role, dynamo-sla's for both. Throws ConfigError that names what is wrong. */
+/** `given`: one object per role; for dynamo-sla, one for both. Throws ConfigError that names what is wrong. */
 export function makeAutoscaler(name: AutoscalerName, given: unknown): Autoscaler {
   switch (name) {
     case 'aibrix-apa':

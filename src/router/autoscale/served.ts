@@ -1,4 +1,4 @@
-/** What turns took, for rules that go by service levels: of the fleet since the last tick, and of each engine in a window. */
+/** Measured turn times, for rules that use SLOs: of the fleet since the last tick, and of each engine in a window. */
 import type { TurnResult } from '../turn-types.ts';
 import type { ServedLoad } from './types.ts';
 import { TimeWindow } from './window.ts';
@@ -8,7 +8,7 @@ const WINDOW_SECONDS = 5;
 
 export class ServedTurns {
   #since: TurnResult[] = [];
-  /** By engine: TTFT where it prefilled, time between tokens where it decoded, milliseconds. */
+  /** By engine, in milliseconds: TTFT where it prefilled, time between tokens where it decoded. */
   readonly #ttft = new Map<string, TimeWindow>();
   readonly #itl = new Map<string, TimeWindow>();
 
@@ -28,7 +28,7 @@ export class ServedTurns {
     return this.#itl.get(engineId)?.mean(nowMs) ?? null;
   }
 
-  /** Since it was last taken; null: nothing ended. */
+  /** The turns that have ended since the last call; null: none. */
   take(): ServedLoad | null {
     const turns = this.#since;
     this.#since = [];
@@ -44,7 +44,7 @@ export class ServedTurns {
     };
   }
 
-  /** Of engines that are gone nothing is kept. */
+  /** Drops the times of all engines that are not in the set. */
   keep(engineIds: ReadonlySet<string>): void {
     for (const map of [this.#ttft, this.#itl])
       for (const id of map.keys()) if (!engineIds.has(id)) map.delete(id);

@@ -1,24 +1,24 @@
 /**
- * How many engines a role should have: controllers fed with what engines tell, at whatever clock drives them. They start and
- * stop nothing. One file a rule.
+ * The autoscalers' interface. An autoscaler decides how many engines a role should have, from what engines report. It
+ * has no clock, and starts and stops nothing. One rule per file.
  */
 import type { EngineRole } from '../engine-client.ts';
 
-/** Of one role, at one tick. */
+/** One role's load at one tick. */
 export interface RoleLoad {
-  /** Engines that serve, and those among them that are not warm yet or told nothing. */
+  /** Engines that serve, including those that are not warm yet or have reported nothing. */
   engines: number;
-  /** The metric that the rule goes by, of each engine that told it. */
+  /** The rule's metric, for each engine that reported it. */
   values: readonly number[];
 }
 
-/** What came and went since the last tick: for rules that go by service levels. */
+/** The turns that ended since the last tick, for rules that use SLOs. Times in milliseconds. */
 export interface ServedLoad {
   requests: number;
   meanInputTokens: number;
   meanOutputTokens: number;
   ttftMs: number;
-  /** 0: every answer was a single token. */
+  /** Time between tokens; 0: every answer was a single token. */
   itlMs: number;
 }
 
@@ -26,9 +26,9 @@ export interface FleetLoad {
   nowMs: number;
   prefill: RoleLoad;
   decode: RoleLoad;
-  /** null: nothing was served since the last tick. */
+  /** null: nothing ended since the last tick. */
   served: ServedLoad | null;
-  /** A change is under way, such as a start that takes its time: what is decided now is not done. */
+  /** A change is under way, such as an engine's start. Decisions made now are not carried out. */
   changing: boolean;
 }
 
@@ -39,18 +39,18 @@ export interface Bounds {
 }
 
 export interface ScaleDecision {
-  /** Engines that the role should have. */
+  /** Number of engines that the role should have. */
   want: number;
-  /** One sentence's worth, for people. */
+  /** A short reason for people to read. */
   why: string;
 }
 
 export interface Autoscaler {
-  /** Called at every tick, in time's order: it remembers what it saw. */
+  /** Called at every tick, with increasing times: it may remember what it saw. */
   decide(load: FleetLoad): Readonly<Record<EngineRole, ScaleDecision>>;
 }
 
-/** A rule for one role by itself. */
+/** A rule for one role. */
 export interface RoleScaler {
   decide(nowMs: number, load: RoleLoad, changing: boolean): ScaleDecision;
 }
@@ -62,7 +62,7 @@ export const eachRole = (scalers: Readonly<Record<EngineRole, RoleScaler>>): Aut
   }),
 });
 
-/** `want` within [least, most], told in `why` where that changed it. */
+/** Limits `want` to [least, most]; `why` says so if that changed it. */
 export function within(least: number, most: number, { want, why }: ScaleDecision): ScaleDecision {
   const bounded = Math.min(most, Math.max(least, want));
   if (bounded === want) return { want, why };

@@ -1,10 +1,10 @@
-/** Values of the last so many seconds. Times are in milliseconds. */
+/** The values of the last `seconds` seconds. Times are in milliseconds. */
 export class TimeWindow {
   readonly #lengthMs: number;
   readonly #open: boolean;
   readonly #values: { atMs: number; value: number }[] = [];
 
-  /** `open`: what is exactly as old as the window is not in it any more; what came just now always is. */
+  /** `open`: excludes values exactly as old as the window, but never one added at the current time. */
   constructor(seconds: number, open = false) {
     this.#lengthMs = 1000 * seconds;
     this.#open = open;
@@ -15,7 +15,7 @@ export class TimeWindow {
     this.#forget(atMs);
   }
 
-  /** null: there is none. */
+  /** null: the window is empty. */
   mean(atMs: number): number | null {
     this.#forget(atMs);
     const { length } = this.#values;
@@ -41,7 +41,7 @@ export class TimeWindow {
   }
 }
 
-/** Something for each way: up, and down. */
+/** Two windows, one for scaling up and one for scaling down. */
 export class BothWays {
   readonly up: TimeWindow;
   readonly down: TimeWindow;

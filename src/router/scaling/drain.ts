@@ -1,7 +1,7 @@
 /**
- * An engine on its way out: it gets no new turns (whoever plans no longer sees it), those under way end, and what it holds
- * for next turns is served, taken over by another engine, or lost and counted. Ends nothing itself. Drives itself by the
- * clock that it is given.
+ * Drains an engine that leaves. It gets no new turns (plans no longer see it), and those under way finish. What it
+ * holds for next turns is read, taken over by another engine, or lost and counted. Ends no engine itself. Uses only
+ * the clock that it is given.
  */
 import type { Drain } from '../../config/autoscale.ts';
 import type { Clock } from '../../engine/types.ts';
@@ -14,18 +14,20 @@ import { migrate } from './migrate.ts';
 
 export interface DrainRule {
   drain: Drain;
-  /** How long what is held is waited for, at most; turns under way are waited for however long they take, while their engine answers. */
+  /**
+   * Milliseconds to wait for holds, at most. Turns under way are waited for without limit while their engine answers.
+   */
   holdsMs: number;
 }
 
-/** P computes again what nobody came for in the time that an orchestrator usually gives (Kubernetes' 30 s). */
+/** Waits as long as orchestrators usually allow (Kubernetes: 30 s). P computes again what was not read by then. */
 export const WAIT_30S: DrainRule = { drain: 'wait', holdsMs: 30_000 };
 
 export interface Leaving {
   client: EngineClient;
   /**
-   * Whoever asked for them: requests that have not ended, and ended ones whose blocks a reader may come for. Of one that does
-   * not answer nothing, and it has ended then: its turns go another way.
+   * Requests at the engine, from any caller: those that have not ended, and ended ones whose blocks a reader may come
+   * for. Resolves to zeros if the engine does not answer; it then counts as ended, and its turns go to other engines.
    */
   remaining(): Promise<{ requests: number; holds: number }>;
 }
@@ -34,25 +36,25 @@ export interface DrainDeps {
   clock: Clock;
   conversations: ConversationCache;
   turns: TurnsAt;
-  /** Who takes over what the engine holds; null: nobody can. */
+  /** The engine that takes over the holds; null: there is none. */
   heir: () => EngineClient | null;
   newId: (name: string) => string;
-  /** What it held for the conversation's next turn is lost. */
+  /** Called when the hold for the conversation's next turn is lost. */
   onLost?: (conversation: Conversation, tokens: number) => void;
-  /** The heir is about to get this request, which takes it over. */
+  /** Called before the heir gets this request, which takes the hold over. */
   onMove?: (conversation: Conversation, requestId: string) => void;
 }
 
 export interface DrainReport {
-  /** From its last chance of a new turn to the end of all that it had. */
+  /** Milliseconds from the last possible new turn until nothing needed the engine. */
   ms: number;
-  /** Of next turns, by what became of them. */
+  /** Holds for next turns, by what became of them. */
   migrated: { holds: number; tokens: number };
-  /** `tokens` of those whose conversation is known here. */
+  /** `tokens` counts only conversations known here. */
   lost: { holds: number; tokens: number };
 }
 
-/** How often what nobody tells is looked at. */
+/** Polling interval, in milliseconds, for changes that nothing reports. */
 const LOOK_MS = 20;
 
 export async function drained(leaving: Leaving, rule: DrainRule, deps: DrainDeps): Promise<DrainReport> {
@@ -68,7 +70,7 @@ export async function drained(leaving: Leaving, rule: DrainRule, deps: DrainDeps
   }
 }
 
-/** `signal`: aborts when what is held is waited for no longer. */
+/** `signal`: aborts when holds are no longer waited for. */
 async function drain(
   { client, remaining }: Leaving,
   rule: DrainRule,
@@ -84,7 +86,7 @@ async function drain(
     const waits = rule.drain === 'wait' && !late() && client.ended === null;
     for (const conversation of waits ? [] : conversations.heldAt(engineId)) {
       const held = conversation.kv;
-      // Others go on while one is moved.
+      // The hold may have changed while another one was moved.
       if (held?.holder.engineId !== engineId) continue;
       const moved = rule.drain === 'migrate' && !late() && (await takenOver(conversation, deps, signal));
       count(moved ? report.migrated : report.lost, held);
@@ -103,7 +105,9 @@ async function drain(
   }
 }
 
-/** False: it is lost, and nobody holds it any more. A turn that comes meanwhile waits for the outcome. */
+/**
+ * Resolves to false if the hold is lost; then no engine holds it. A turn that comes meanwhile waits for the outcome.
+ */
 async function takenOver(
   conversation: Conversation,
   { clock, conversations, heir, newId, onMove }: DrainDeps,
@@ -115,7 +119,7 @@ async function takenOver(
     const requestId = newId(`${conversation.id}-moves`);
     onMove?.(conversation, requestId);
     const taken = await migrate(held, to, conversation.cacheSalt, requestId, clock, signal);
-    // The reader told its holder, if that went well.
+    // The reader has notified the holder only if its pull succeeded.
     release(held);
     return taken;
   });
@@ -128,7 +132,7 @@ function count(sum: { holds: number; tokens: number }, { params }: HeldForNextTu
 
 type Able = Pick<EngineClient, 'role' | 'roleset' | 'ended' | 'load'>;
 
-/** Who takes over: the least busy of those that do the same, of the same roleset where there is one. */
+/** The engine that takes over: the least busy of the same role, from the same roleset if it has one. */
 export function heirOf<T extends Able>(leaving: Able, staying: readonly T[]): T | null {
   const able = staying.filter(({ role, ended }) => role === leaving.role && ended === null);
   const near = able.filter(({ roleset }) => roleset === leaving.roleset);

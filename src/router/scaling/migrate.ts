@@ -1,7 +1,7 @@
 /**
- * What one D holds for a conversation's next turn, taken over by another D: a request whose prompt is what is held, which
- * pulls all of it, computes its last token again and leaves the same tokens held. kvferry's own; vLLM's holders keep what
- * they hold.
+ * Moves what one D holds for a conversation's next turn to another D. A request at the other D has the held tokens as
+ * its prompt: it pulls all of them, computes the last token again, and leaves the same tokens held. kvferry's own;
+ * vLLM's holders keep what they hold.
  */
 import { DEFAULT_SAMPLING } from '../../engine/sampling.ts';
 import type { Clock } from '../../engine/types.ts';
@@ -10,7 +10,10 @@ import type { EngineClient } from '../engine-client.ts';
 import type { HeldForNextTurn } from '../held.ts';
 import { requestOutputs } from '../ways.ts';
 
-/** null: it could not be taken over, and is lost. What the first holder kept is released either way by the caller. */
+/**
+ * Resolves to null if the hold could not be moved and is lost. The caller releases the first holder's blocks in every
+ * case. Rethrows errors other than KvferryError and the signal's reason.
+ */
 export async function migrate(
   { params }: HeldForNextTurn,
   to: EngineClient,

@@ -1,18 +1,18 @@
-/** Who joins and who leaves, so that there are as many as wanted. Pure. */
+/** Decides which engines join and which leave to reach a target. Pure. */
 import { RequestError } from '../../errors.ts';
 import type { EngineRole } from '../engine-client.ts';
 
-/** How many engines there should be; of a role that is left out: as many as there are. */
+/** How many engines there should be. A role that is absent stays unchanged. */
 export interface ScaleTarget {
   prefill?: number;
   decode?: number;
-  /** Whose engines are counted, where there are several with P and D. */
+  /** The roleset to scale; required if several have P and D. */
   roleset?: string;
 }
 
-/** An engine in its place, as scaling sees it. */
+/** An engine as scaling sees it. */
 export interface Scalable {
-  /** The place's: an engine that takes another's place has the same. */
+  /** The seat's name, which a replacement keeps. */
   name: string;
   role: EngineRole;
   combined: boolean;
@@ -25,18 +25,18 @@ export interface Scalable {
 
 export interface ScalePlan {
   add: readonly { name: string; role: EngineRole; roleset: string }[];
-  /** Names of places. */
+  /** Names of seats. */
   remove: readonly string[];
 }
 
-/** Of one role: each is a thread and a device. */
+/** Limit per role, since each engine is a thread and a device. */
 const MOST_OF_A_ROLE = 64;
 
 const ROLES = ['prefill', 'decode'] as const;
 
 /**
- * Those that ended leave first, then whoever the fewest turns need, then whoever holds the least, then the last that came.
- * Throws RequestError for a target that cannot be.
+ * Engines that have ended leave first, then those that the fewest turns need, then those that hold the least, then
+ * the newest. Throws RequestError for an impossible target.
  */
 export function planScale(target: ScaleTarget, engines: readonly Scalable[]): ScalePlan {
   const roleset = rolesetOf(target, engines);
@@ -61,7 +61,7 @@ export function planScale(target: ScaleTarget, engines: readonly Scalable[]): Sc
   return plan;
 }
 
-/** The only one that has P and D, or the one that is named. */
+/** The roleset that the target names, or the only one with P and D. */
 function rolesetOf({ roleset }: ScaleTarget, engines: readonly Scalable[]): string {
   const pairs = engines.filter(({ combined }) => !combined);
   const known = [...new Set(pairs.map((engine) => engine.roleset))];
@@ -85,7 +85,7 @@ function checkCount(role: EngineRole, want: number): void {
 
 const numberOf = (name: string): number => Number(/\d+$/.exec(name)?.[0] ?? 0);
 
-/** prefill-0, prefill-1, ...: the first that nobody has, counted through all rolesets. */
+/** prefill-0, prefill-1, ...: the first free names across all rolesets. */
 function freeNames(role: EngineRole, ofRole: readonly Scalable[]): () => string {
   const taken = new Set(ofRole.map(({ name }) => name));
   let next = 0;
