@@ -1,10 +1,13 @@
-/** Who scales a fleet, from a user's configuration. Apart from the rest of it: the page's engines are scaled by hand. */
+/**
+ * The autoscaler from a user's configuration. A file of its own because the page, whose engines are scaled by hand,
+ * does not need it.
+ */
 import type { RunConfig } from '../config/run.ts';
 import { ConfigError } from '../errors.ts';
 import { type AutoscaleChoice, autoscalerOf } from '../router/autoscale/registry.ts';
 import { fleetOf } from './seats.ts';
 
-/** null: nobody decides but who asks. Throws ConfigError. */
+/** null: no autoscaler, only explicit requests scale. Throws ConfigError. */
 export function autoscaleChoice(config: RunConfig): AutoscaleChoice | null {
   const { autoscale: name, autoscaleConfig, autoscaleInterval } = config;
   if (name === null) return null;

@@ -1,4 +1,7 @@
-/** A cluster that a rule scales (src/router/autoscale), from what its engines tell and what its turns took. */
+/**
+ * Connects an autoscaler (src/router/autoscale) to a cluster: feeds it what the engines report and how long turns
+ * took, and has its decisions carried out.
+ */
 import { createBlockHasher } from '../engine/block-hash.ts';
 import type { Clock } from '../engine/types.ts';
 import { messageOf } from '../errors.ts';
@@ -11,11 +14,11 @@ import type { EngineCluster } from './cluster.ts';
 import { HASH_SEED } from './options.ts';
 import type { ClusterOptions } from './types.ts';
 
-/** A cluster of threads, or a simulated one. */
+/** A cluster of engines in threads, or a simulated one. */
 export interface AutoscaledCluster extends Pick<EngineCluster, 'onLoad' | 'onNotice' | 'scale'> {
   readonly settings: Pick<ClusterOptions, 'maxNumSeqs' | 'blockSize' | 'signalAgeMs'>;
   readonly members: {
-    /** As the router sees them. */
+    /** The engines that may get turns, as the router sees them. */
     readonly staying: readonly ViewedEngine[];
     readonly changing: boolean;
     atClose(end: () => void): void;
@@ -23,13 +26,13 @@ export interface AutoscaledCluster extends Pick<EngineCluster, 'onLoad' | 'onNot
 }
 
 export interface AutoscaleWatcher {
-  /** `acts`: it is done now. */
+  /** `acts`: the decision is carried out now. */
   decided?(decision: AutoscaleDecision, acts: boolean): void;
-  /** What it asked for could not be done; it goes on. */
+  /** A change that it asked for could not be made; it continues. */
   failed?(message: string): void;
 }
 
-/** Until what it returns is called, or the cluster is closed. Throws ConfigError. */
+/** Runs until the returned function is called or the cluster is closed. Throws ConfigError. */
 export function startAutoscaler(
   cluster: AutoscaledCluster,
   choice: AutoscaleChoice,

@@ -1,11 +1,13 @@
-/** Who listens to the engines' prefix caches. The engines report only while somebody does. */
+/** Distributes the engines' prefix cache events. Engines report them only while there is a listener. */
 import type { EngineEvent } from '../host/engine-report.ts';
 import type { CacheEventBatch } from './notices.ts';
 import { ReportWatch } from './report-watch.ts';
 import type { ThreadEngine } from './thread-engine.ts';
 
 export class CacheWatch extends ReportWatch<CacheEventBatch> {
-  /** It takes the place of one that ended, and what that one had cached is gone. */
+  /**
+   * Call for an engine that joined later. A replacement's cache is empty, so listeners are told that it was cleared.
+   */
   watchAnew(engine: ThreadEngine, atMs: number): void {
     this.watch(engine);
     this.tell({ engineId: engine.engineId, events: [{ kind: 'cleared' }], atMs });

@@ -1,6 +1,6 @@
 /**
- * Engines in threads behind one generate(): starts them, sets them, and lets the router serve turns over them. How a turn goes
- * through the engines is the router's business (src/router).
+ * A cluster: engines in threads behind one generate(). Starts and configures them, and lets the router serve turns
+ * over them. How a turn passes through the engines is up to the router (src/router).
  */
 
 import type { Mode } from '../config/modes.ts';
@@ -32,14 +32,14 @@ import type { Cluster, ClusterInfo, ClusterOptions, PolicyChange } from './types
 
 export class EngineCluster extends ShownCluster implements Cluster {
   #info: ClusterInfo;
-  /** What is in force; the engines' memory is as it was at the start. */
+  /** #options: the active settings. #atStart: those at the start, which determine the engines' memory. */
   #options: ClusterOptions;
   #atStart: ClusterOptions;
   readonly #router: Router;
-  /** Who stays and who is on the way out. */
+  /** Which engines stay and which are leaving. */
   readonly members: Membership;
   readonly #routings: Routings;
-  /** Turns under way, and changes of settings: never both. */
+  /** Turns under way, and changes of settings; never both at once. */
   #active = 0;
   #changing = 0;
 
@@ -85,7 +85,7 @@ export class EngineCluster extends ShownCluster implements Cluster {
     this.#routings = new Routings(pool, this.watches, policy, options);
   }
 
-  /** Throws KvferryError, with nothing left running. */
+  /** Throws KvferryError; nothing is left running then. */
   static async start(
     platform: Platform,
     options: ClusterOptions,
@@ -119,7 +119,7 @@ export class EngineCluster extends ShownCluster implements Cluster {
       before = this.#options;
       options = changed(before, this.#atStart, change);
       policy = await policyOf(options, this.#info.model.blockBytes);
-      // Another change, or an engine that came or went, was done meanwhile: it stays.
+      // Another change, or an engine that joined or left, was completed meanwhile; start from that.
     } while (this.#options !== before);
     if (this.members.changing)
       throw new RequestError('the fleet is being scaled: wait for that before a setting changes');
@@ -127,13 +127,13 @@ export class EngineCluster extends ShownCluster implements Cluster {
       throw new RequestError(`turns are under way (${this.#active}): wait for them before a setting changes`);
     this.conversations.clear();
     this.#routings.replace(policy, options);
-    // An engine that ends meanwhile is built with the new settings when it is built anew.
+    // An engine that ends meanwhile is rebuilt with the new settings.
     this.#options = options;
     this.#info = { ...this.#info, link: options.link };
     this.#changing++;
     try {
       await this.members.inTurn(async () => {
-        // One that is stuck keeps nobody.
+        // Give up stuck engines first, so that they do not block the change.
         await this.pool.each((engine) => engine.answers());
         await this.pool.each(({ serving }) => serving.releaseHolds('all'));
         await this.pool.each((engine, spec) => reconfigure(engine, spec, options));
@@ -170,7 +170,7 @@ export class EngineCluster extends ShownCluster implements Cluster {
     if (unused) release(unused);
   }
 
-  /** Goes on with a conversation of before, as if its last turn had ended here: no engine holds anything for it. */
+  /** Continues an earlier conversation as if its last turn had ended here. No engine holds anything for it. */
   resumeConversation(conversationId: string, history: ConversationHistory): void {
     this.conversations.resume(conversationId, history);
   }
@@ -183,11 +183,11 @@ export class EngineCluster extends ShownCluster implements Cluster {
     return this.members.revive();
   }
 
-  /** `why`: who asks, for spans. */
+  /** `why`: the reason, recorded in the span. */
   async scale(target: ScaleTarget, drain?: DrainRule, why = 'asked for'): Promise<ScaleReport> {
     if (this.#changing > 0) throw new ConflictError('a setting is being changed: wait until it has been');
     const begunMs = this.clock.now();
-    // One that is stuck has ended, and leaves before others do.
+    // Give up stuck engines first: they then count as ended, and leave before others.
     await this.pool.each((engine) => engine.answers());
     const report = await this.members.scale(target, drain ?? this.#options.drain ?? WAIT_30S);
     this.watches.spans.tell(scaleSpan(begunMs, this.clock.now(), report, why));

@@ -1,4 +1,4 @@
-/** What a started cluster is, for reports. */
+/** Describes a started cluster, for reports. */
 import type { TextModel } from '../model/load.ts';
 import { kvBlockBytes } from '../model/types.ts';
 import type { EnginePool } from './engine-pool.ts';

@@ -1,4 +1,4 @@
-/** Said once of an engine whose pool is too small for what it holds for others. */
+/** The message, shown once per engine, when its pool is too small for its holds. */
 import type { HeldBlocks } from '../engine/kv-connector.ts';
 
 export function droppedNote(direction: HeldBlocks['direction']): string {

@@ -1,7 +1,7 @@
 /**
- * A way to an engine's thread and back: typed calls, events, and how it ended. When the thread ends every open call is
- * rejected at once (comlink alone would leave them waiting for ever); one that is stuck is given up, which is the same to
- * everybody, and is noticed while it owes an answer. Knows nothing of requests.
+ * The connection to an engine's thread: typed calls, events, and how the engine ended. If the thread ends, every open
+ * call is rejected at once; comlink alone would leave them pending for ever. A thread that is stuck while it owes an
+ * answer is abandoned, which has the same effect. Knows nothing of requests.
  */
 import type { Clock } from '../engine/types.ts';
 import { engineEnded, fromWire } from '../errors.ts';
@@ -20,7 +20,7 @@ import { unlessSilent } from '../transport/deadlines.ts';
 import { STUCK, STUCK_MS, StuckWatch } from './stuck-watch.ts';
 
 export class EngineConnection {
-  /** Calls reject with EngineDeadError when the engine ends before it answers. */
+  /** Calls reject with EngineDeadError if the engine ends before it answers. */
   readonly serving: ServingApi;
   readonly inspection: InspectionApi;
   readonly lab: LabApi;
@@ -29,7 +29,7 @@ export class EngineConnection {
   readonly #clock: Clock;
   readonly #watch: StuckWatch;
   #death: Error | null = null;
-  /** Why it cannot go on, told by the engine before its thread ends. */
+  /** Why the engine cannot continue, as it reported before its thread ends. */
   #cause: Error | null = null;
   readonly #deathListeners = new Set<(error: Error) => void>();
   readonly #eventListeners = new Set<(event: EngineEvent) => void>();
@@ -39,14 +39,16 @@ export class EngineConnection {
     this.#thread = thread;
     this.#clock = clock;
     this.#watch = new StuckWatch(clock, () => this.answers());
-    // All of its methods are asynchronous already: what comlink makes of them has the same type.
+    // All methods are asynchronous already, so comlink's proxy has the same type.
     const api = wrap(thread.port) as unknown as EngineApi;
     this.serving = this.#guarded(api.serving);
     this.inspection = this.#guarded(api.inspection);
     this.lab = this.#guarded(api.lab);
   }
 
-  /** `attach` is given the connection before anything comes over it. Throws KvferryError, with no thread left running. */
+  /**
+   * `attach` receives the connection before any message arrives. Throws KvferryError; no thread is left running then.
+   */
   static async open(
     platform: Platform,
     start: EngineStart,
@@ -70,30 +72,33 @@ export class EngineConnection {
     }
   }
 
-  /** Its thread is gone, or given up. */
+  /** Its thread is gone or abandoned. */
   get dead(): boolean {
     return this.#death !== null;
   }
 
-  /** Why it serves no more: its thread is gone, or it said that it cannot go on and soon will be. null: it serves. */
+  /**
+   * Why it no longer serves: its thread is gone, or it reported that it cannot continue and its thread will end soon.
+   * null: it serves.
+   */
   get ended(): Error | null {
     return this.#death ?? this.#cause;
   }
 
-  /** Runs at once when the thread is gone already. Returns how to listen no longer. */
+  /** Calls the listener at once if the thread is already gone. Returns a function that removes the listener. */
   onDeath(listener: (error: Error) => void): () => void {
     if (this.#death) listener(this.#death);
     else this.#deathListeners.add(listener);
     return () => void this.#deathListeners.delete(listener);
   }
 
-  /** Everything that the engine says, as it comes. */
+  /** Calls the listener with every event of the engine. Returns a function that removes it. */
   onEvent(listener: (event: EngineEvent) => void): () => void {
     this.#eventListeners.add(listener);
     return () => this.#eventListeners.delete(listener);
   }
 
-  /** Ends the engine cleanly; resolves when its thread is gone, or given up. Safe to call twice. */
+  /** Ends the engine cleanly. Resolves when its thread is gone or abandoned. Safe to call twice. */
   async shutdown(): Promise<void> {
     if (this.#death) return;
     const gone = new Promise<void>((resolve) => this.onDeath(() => resolve()));
@@ -101,7 +106,10 @@ export class EngineConnection {
     await this.unlessStuck(gone);
   }
 
-  /** What takes the thread no time: where it does not come, the thread is given up, at which it ends. */
+  /**
+   * For work that takes the thread no time. If it is not done within STUCK_MS, the thread is abandoned, which ends
+   * the work.
+   */
   unlessStuck<T>(work: Promise<T>): Promise<T> {
     return unlessSilent(work, STUCK_MS, this.#clock, () => {
       this.#thread.abandon();
@@ -109,12 +117,15 @@ export class EngineConnection {
     });
   }
 
-  /** Resolves when the thread answers, or is dead: one that is stuck is given up. */
+  /** Resolves when the thread has answered or is dead. A stuck thread is abandoned. */
   async answers(): Promise<void> {
     await this.unlessStuck(this.serving.releaseHolds([])).catch(() => {});
   }
 
-  /** The engine owes more than the answer to a call, until `settle`: should its thread be stuck meanwhile, it is given up. */
+  /**
+   * Call when the engine owes something other than a call's answer, until settle(). If its thread is stuck meanwhile,
+   * it is abandoned.
+   */
   owe(): void {
     this.#watch.owe();
   }
@@ -126,7 +137,7 @@ export class EngineConnection {
   #guarded<T extends object>(api: T): T {
     const call = (name: PropertyKey, args: unknown[]): Promise<unknown> => {
       if (this.#death) return Promise.reject(this.#death);
-      // Weights that are read or made, kernels that are compiled: a start may be busy for long.
+      // A start may be busy for a long time: reading or generating weights, compiling kernels.
       const watched = name !== 'start';
       if (watched) this.#watch.owe();
       return new Promise((resolve, reject) => {

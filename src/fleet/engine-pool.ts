@@ -1,6 +1,6 @@
 /**
- * The engines of a fleet in their places: started, made known to each other, replaced where they ended, added and taken out.
- * How an engine is started is its starter's: in a thread (thread-pool.ts), or simulated.
+ * The engines of a fleet in their seats: started, connected with each other, replaced if they ended, added and
+ * removed. A starter starts them: in threads (thread-pool.ts) or simulated.
  */
 import type { Mode } from '../config/modes.ts';
 import type { EngineRole } from '../router/engine-client.ts';
@@ -10,38 +10,38 @@ import type { ThreadEngine } from './thread-engine.ts';
 export interface PooledEngine {
   readonly engineId: string;
   readonly role: EngineRole;
-  /** It serves no more; null: it does. */
+  /** Why it no longer serves; null while it serves. */
   readonly ended: Error | null;
-  /** It is gone: another may take its place. */
+  /** It is gone, and another engine may take its seat. */
   readonly dead: boolean;
   shutdown(): Promise<void>;
 }
 
 export interface EngineStarter<E> {
-  /** `life`: from 1 on, one more for each engine in this place. */
+  /** `life`: counts the engines that this seat has had, from 1. */
   start(spec: Seat, life: number, mode: Mode): Promise<E>;
   connect(engine: E, others: readonly E[], fleet: FleetOptions): Promise<void>;
 }
 
-/** A place in the fleet, and the engine that has it now. */
+/** A seat and the engine that has it now. */
 interface Place<E> {
   spec: Seat;
   engine: E;
 }
 
-/** Makes an engine that is connected ready to serve. */
+/** Makes a connected engine ready to serve. */
 type Prepare<E> = (engine: E, spec: Seat, replaced: E | null) => Promise<void>;
 
 export class EnginePool<E extends PooledEngine = ThreadEngine> {
   readonly #starter: EngineStarter<E>;
   #fleet: FleetOptions;
   #places: Place<E>[];
-  /** Who has them, once somebody asked; null: that has changed since. */
+  /** Cache of `all`; null after a change. */
   #all: readonly E[] | null = null;
-  /** Engines that each seat's name has had: of one that comes again, no id comes twice. */
+  /** Number of engines that each seat name has had. Kept when a seat is removed, so that no id is used twice. */
   readonly #lives = new Map<string, number>();
 
-  /** `first`: in the order of the fleet's seats, connected. */
+  /** `first`: connected engines, in the order of the fleet's seats. */
   constructor(fleet: FleetOptions, first: readonly E[], starter: EngineStarter<E>) {
     this.#fleet = fleet;
     this.#starter = starter;
@@ -49,12 +49,12 @@ export class EnginePool<E extends PooledEngine = ThreadEngine> {
     for (const { name } of fleet.seats) this.#lives.set(name, 1);
   }
 
-  /** Its seats as they are now, those of engines on their way out included. */
+  /** The current seats, those of leaving engines included. */
   get fleet(): FleetOptions {
     return this.#fleet;
   }
 
-  /** Ended ones included, in the order of their seats. */
+  /** In the order of the seats, ended engines included. */
   get all(): readonly E[] {
     this.#all ??= this.#places.map(({ engine }) => engine);
     return this.#all;
@@ -64,13 +64,16 @@ export class EnginePool<E extends PooledEngine = ThreadEngine> {
     return this.all.filter((engine) => !engine.dead);
   }
 
-  /** The role's first that serves, if one does. */
+  /** The role's first engine that serves; if none does, its first. */
   first(role: EngineRole): E {
     const ofRole = this.all.filter((engine) => engine.role === role);
     return ofRole.find(({ ended }) => !ended) ?? ofRole[0]!;
   }
 
-  /** Asks all that serve at once; one that ends meanwhile is left out. Rejects, when all have answered, with what else fails. */
+  /**
+   * Calls all serving engines at once. An engine that ends meanwhile is omitted. Rejects with any other failure,
+   * after all have answered.
+   */
   async each<T>(call: (engine: E, spec: Seat) => Promise<T>): Promise<T[]> {
     const serving = this.#places.filter(({ engine }) => !engine.ended);
     const answers = await Promise.allSettled(serving.map(({ engine, spec }) => call(engine, spec)));
@@ -82,8 +85,8 @@ export class EnginePool<E extends PooledEngine = ThreadEngine> {
   }
 
   /**
-   * Puts a new engine in the place of each that is dead, but of those that `stay` leaves out; returns how many. Rejects when
-   * one cannot be started; those before it stay, and nothing half made is left running.
+   * Replaces every dead engine for which `stays` is true, and returns how many. Rejects if one cannot be started:
+   * those replaced before stay, and nothing half-started is left running.
    */
   async replaceDead(
     mode: Mode,
@@ -98,7 +101,7 @@ export class EnginePool<E extends PooledEngine = ThreadEngine> {
     return dead.length;
   }
 
-  /** Starts an engine in a seat of its own. Rejects, with the fleet as it was and nothing left running, when it cannot be. */
+  /** Starts an engine in a new seat. If that fails, it rejects, the fleet is unchanged and nothing is left running. */
   async add(seat: Pick<Seat, 'name' | 'role' | 'roleset'>, mode: Mode, prepare: Prepare<E>): Promise<E> {
     const fleet = withSeat(this.#fleet, seat);
     const spec = fleet.seats.find(({ name }) => name === seat.name)!;
@@ -110,7 +113,7 @@ export class EnginePool<E extends PooledEngine = ThreadEngine> {
     return engine;
   }
 
-  /** Ends the engine, and takes its seat out. */
+  /** Ends the engine and removes its seat. */
   async remove({ name }: Pick<Seat, 'name'>): Promise<void> {
     await this.#places.find(({ spec }) => spec.name === name)?.engine.shutdown();
     this.#places = this.#places.filter(({ spec }) => spec.name !== name);

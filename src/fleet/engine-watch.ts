@@ -1,4 +1,7 @@
-/** Everything that a cluster's engines say, and each turn as it is accepted, for whoever draws or records a cluster. */
+/**
+ * Distributes all events of a cluster's engines, and each turn as it is accepted, to whoever draws or records the
+ * cluster.
+ */
 
 import { deathReason } from '../errors.ts';
 import type { ClusterNotice } from './notices.ts';
@@ -7,7 +10,7 @@ import type { ThreadEngine } from './thread-engine.ts';
 export class EngineWatch {
   readonly #listeners = new Set<(notice: ClusterNotice) => void>();
   readonly #leaving = new Set<string>();
-  /** What the store said while nobody listened, as it began. */
+  /** The store's messages before there was a listener. */
   readonly #untold: ClusterNotice[] = [];
 
   watch(engine: ThreadEngine, replaces: string | null): void {

@@ -1,4 +1,4 @@
-/** From a user's configuration to a cluster's options: fills in what depends on the model and the adapter. */
+/** Turns a user's configuration into a cluster's options; fills in what depends on the model and the adapter. */
 import { AIBRIX_LEAST_BLOCKS, LMCACHE_CHUNK } from '../config/connectors.ts';
 import { offloadingExtraSchema } from '../config/kv-connectors.ts';
 import { type ConnectorConfig, kvTransferConfigSchema, namedConnectors } from '../config/kv-transfer.ts';
@@ -13,13 +13,19 @@ import { parseLink } from '../transport/link.ts';
 import { type FleetOptions, fleetOf } from './seats.ts';
 import type { ClusterOptions, StoreOptions } from './types.ts';
 
-/** Longest sequence when the user names none: longer ones cost memory that most runs never use. */
+/** Default for the longest sequence, in tokens. Longer ones cost memory that most runs never use. */
 export const DEFAULT_MAX_MODEL_LEN = 8192;
 
-/** Most memory that the default pools of all D give to holds for P: little beside what models take, some hundred turns of a small one. */
+/**
+ * Limit on the bytes that the default pools of all D together reserve for holds. That is little compared with a
+ * model's weights, and enough for about a hundred turns of a small one.
+ */
 const MOST_HOLD_BYTES = 2 ** 26;
 
-/** What a D keeps for P's next turns, beside what it computes: of as many conversations as run at once, as far as that is little. */
+/**
+ * Blocks added to one D's pool for what it holds for next turns: as many sequences as run at once, up to its share of
+ * MOST_HOLD_BYTES.
+ */
 function blocksForHolds(
   maxNumSeqs: number,
   perSequence: number,
@@ -31,8 +37,8 @@ function blocksForHolds(
 }
 
 /**
- * Blocks of the pools of P and of D when the user names none: what two of the longest sequences take that keep everything,
- * whatever windows save of it, as far as a software adapter binds so much at once.
+ * Default pool sizes of P and D, in blocks: room for two of the longest sequences with all their KV, even if windows
+ * save some of it. On a software adapter limited to what it can bind at once.
  */
 function defaultPools(
   config: RunConfig,
@@ -49,7 +55,7 @@ function defaultPools(
   return { prefill: Math.min(roomForTwo, bound), decode: Math.min(roomForTwo + roomForHolds, bound) };
 }
 
-/** Left to itself. A software adapter computes 2,048 rows in seconds; the other requests should not wait for that. */
+/** Default tokens per step. A software adapter needs seconds for 2,048 rows, too long for other requests to wait. */
 export const rowsAStep = (software: boolean): number => (software ? 256 : 2048);
 
 /** Throws ConfigError. */
@@ -114,27 +120,30 @@ function storeOptions(config: RunConfig): StoreOptions | null {
   return { bytes: store, eviction, prefetch, remote: storePlace === 'remote', folder, server };
 }
 
-/** Above, what a kernel computes takes longer than waking the threads that share it. */
+/** Weight bytes per dispatch. Above this, computing takes longer than waking the threads that share a kernel. */
 const MOST_BYTES_ALONE = 400_000;
 
-/** In what is compared with each other engines are alike: no mode whose D prefills is set back by a D made for decode. */
+/**
+ * Off only if no requested mode lets D prefill: modes that are compared use the same engines, and none should be
+ * slowed by a D built for decode.
+ */
 function decodeDriverThreads(config: RunConfig, architecture: Architecture, software: boolean): boolean {
   if (config.decodeDriverThreads !== 'auto') return config.decodeDriverThreads === 'on';
   const small = weightBytesADispatch(architecture, config.weightDtype) < MOST_BYTES_ALONE;
   return !(software && small && !decodePrefills(config));
 }
 
-/** For what is measured: no step meets a kernel that is still to be made. */
+/** For measurements: all kernels are compiled at the start, so no step waits for one. */
 export const forMeasuring = (options: ClusterOptions): ClusterOptions => ({
   ...options,
   decodeKernels: 'all',
 });
 
-/** In some mode that is asked for. */
+/** Whether some requested mode lets D prefill. */
 const decodePrefills = ({ mode }: RunConfig): boolean =>
   mode.some((each) => each === 'monolithic' || each === 'decode-local');
 
-/** One of those that `routing` lists. */
+/** `name`: one of the names that `routing` lists. */
 export const routingChoice = ({ routingConfig }: RunConfig, name: string): RoutingChoice => ({
   name,
   parameters: routingConfig ?? {},
@@ -144,7 +153,7 @@ function connector(config: RunConfig): ConnectorConfig {
   const given = kvTransferConfigSchema.parse(config.kvTransferConfig ?? {});
   const { composition, names, nixl, offloading } = namedConnectors(given);
   const { blockSize } = config;
-  // --store beside NIXL alone: what lies in the store is not sent again, and the rest still is.
+  // --store together with NIXL: what is in the store is not sent again; everything else still is.
   const added = config.store !== null && !offloading;
   const chunk = offloading?.extra ?? offloadingExtraSchema.parse({});
   const name = offloading?.name ?? 'OffloadingConnector';
@@ -173,7 +182,7 @@ function connector(config: RunConfig): ConnectorConfig {
       maxTrackerSize: chunk.max_tracker_size,
       promptOnly: config.offloadPromptOnly,
       handsOver: nixl === null,
-      // AIBrix: max(8 engine blocks, a cache block), but for reuse between P and D.
+      // AIBrix's rule: max(8 engine blocks, one cache block), except for reuse between P and D.
       minLoadTokens: name.startsWith('AIBrixOffloading') ? AIBRIX_LEAST_BLOCKS * blockSize : 0,
       saves: name === 'AIBrixOffloadingConnectorV1Type1' ? 'whole' : 'blocks',
     },

@@ -1,4 +1,7 @@
-/** A listener whose errors are its own: told on the console, they end no turn and keep nothing from others who listen. */
+/**
+ * Wraps a listener so that its errors are only printed to the console: they end no turn, and other listeners are
+ * still called.
+ */
 export const heard =
   <T extends unknown[]>(listener: (...news: T) => void) =>
   (...news: T): void => {

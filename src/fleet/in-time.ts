@@ -1,16 +1,16 @@
-/** What is asked of a thread for whoever only looks, in bounded time: one that is stuck answers nobody. */
+/** Asks a thread for read-only information within a time limit, since a stuck thread never answers. */
 import type { Clock } from '../engine/types.ts';
 import type { InspectionApi } from '../host/engine-api.ts';
 import type { EngineStats } from '../host/engine-report.ts';
 import { inTime } from '../transport/deadlines.ts';
 
-/** Many times what an engine takes that computes. */
+/** Milliseconds. Many times what a busy engine takes. */
 export const ANSWER_MS = 1000;
 
-/** Those that did not answer in time, and have not yet: they are asked no more, however often somebody looks. */
+/** Threads that did not answer in time and still have not. They are not asked again until they answer. */
 const silent = new WeakSet<object>();
 
-/** undefined: `who` does not answer. Rejects as the question does. */
+/** undefined: `who` does not answer within `ms` milliseconds. Rejects if the question does. */
 export async function askInTime<T>(
   who: object,
   question: () => Promise<T>,
@@ -27,7 +27,7 @@ export async function askInTime<T>(
   });
 }
 
-/** null: it has ended, or does not answer. */
+/** null: the engine has ended or does not answer. */
 export async function statsInTime(
   engine: { inspection: Pick<InspectionApi, 'stats'> },
   clock: Pick<Clock, 'sleep'>,

@@ -1,4 +1,4 @@
-/** What is seen of all engines that serve: nothing is changed by it. */
+/** Read-only queries over all engines that serve. */
 import type { Clock } from '../engine/types.ts';
 import type { MeasuredKernels } from '../measure/profile.ts';
 import { droppedNote } from './dropped-note.ts';
@@ -7,7 +7,7 @@ import { askInTime } from './in-time.ts';
 import type { ClusterNotice } from './notices.ts';
 import type { CacheAnswers, EngineSnapshot } from './types.ts';
 
-/** `patienceMs`: null: each engine is waited for. */
+/** `patienceMs`: how long to wait for each engine; null: without limit. */
 export async function lookupIn(
   pool: Pick<EnginePool, 'each'>,
   tokenIds: readonly number[],
@@ -33,7 +33,10 @@ export const snapshotOf = (pool: EnginePool): Promise<EngineSnapshot[]> =>
     return { engineId, role, blocks, stats };
   });
 
-/** One engine after the other: ceilings are measured on a machine that does nothing else. Nothing of those that ended. */
+/**
+ * Asks one engine after the other, since ceilings must be measured on an otherwise idle machine. Skips engines that
+ * have ended.
+ */
 export async function kernelTimesOf(pool: Pick<EnginePool, 'all'>): Promise<MeasuredKernels[]> {
   const taken: MeasuredKernels[] = [];
   for (const engine of pool.all) {
@@ -47,7 +50,7 @@ export async function kernelTimesOf(pool: Pick<EnginePool, 'all'>): Promise<Meas
   return taken;
 }
 
-/** What keeps a request waiting, or took from it what was held, in words. */
+/** Reports in words what keeps a request waiting, or that its hold was dropped. */
 export function tellWaiting(
   notice: ClusterNotice,
   listener: (requestId: string, reason: string) => void,

@@ -1,6 +1,6 @@
 /**
- * Who joins a fleet and who leaves it while it serves, and who takes the place of whom ended: one change after the other.
- * Whom to take and how to drain is decided in src/router/scaling; here engines are started and ended.
+ * Changes a fleet while it serves: engines join, leave, and replace those that ended, one change at a time. Which
+ * ones and how they drain is decided in src/router/scaling; engines are started and ended here.
  */
 import type { Clock } from '../engine/types.ts';
 import { ConflictError, RequestError } from '../errors.ts';
@@ -28,21 +28,21 @@ export interface MembershipDeps<E extends Member = ThreadEngine> {
   clock: Clock;
   conversations: ConversationCache;
   turns: TurnsAt;
-  /** What is in force now. */
+  /** The active settings. */
   options: () => Pick<ClusterOptions, 'mode'>;
   /** The engine as the router knows it. */
   clientOf: (engine: E) => EngineClient;
-  /** Throws AdapterError when so many more engines do not fit. */
+  /** Throws AdapterError if the additional engines do not fit. */
   checkRoom: (more: readonly Pick<Seat, 'name' | 'role' | 'roleset'>[]) => void;
-  /** It can serve, and nobody knows of it yet. */
+  /** Called when the engine can serve, before anything knows of it. */
   joins: (engine: E, spec: Seat, replaced: E | null) => Promise<void>;
-  /** What happened, when it has. */
+  /** Called after each change. */
   tell: (notice: MembershipNotice) => void;
-  /** An id of a request, for what is called so here. */
+  /** Creates a request id from a name. */
   newId: (name: string) => string;
-  /** What a leaving engine held for a next turn is lost. */
+  /** Called when a leaving engine's hold for a next turn is lost. */
   onLost?: (conversation: Conversation, tokens: number) => void;
-  /** Another one takes it over, by this request. */
+  /** Called before another engine takes the hold over by this request. */
   onMove?: (conversation: Conversation, requestId: string) => void;
 }
 
@@ -58,7 +58,7 @@ export class Membership<E extends Member = ThreadEngine> {
     this.#deps = deps;
   }
 
-  /** An engine is being started or ended: settings should stay as they are. */
+  /** The fleet is being scaled; settings must not change. */
   get changing(): boolean {
     return this.#scaling;
   }
@@ -67,16 +67,16 @@ export class Membership<E extends Member = ThreadEngine> {
     return this.#leaving.has(engine);
   }
 
-  /** Those that may get turns, ended ones included. */
+  /** Engines that may get turns, ended ones included. */
   get staying(): readonly E[] {
     const { all } = this.#deps.pool;
     return this.#leaving.size === 0 ? all : all.filter((engine) => !this.#leaving.has(engine));
   }
 
   /**
-   * As many engines as wanted. Resolves when new ones serve and leaving ones are gone. Throws RequestError for what cannot
-   * be, ConflictError while another change is under way, AdapterError for more than there is memory; engines that joined
-   * before stay.
+   * Scales to the target. Resolves when new engines serve and leaving ones are gone. Throws RequestError for an
+   * impossible target, ConflictError while another change is under way, and AdapterError if memory is too small.
+   * Engines that had joined before the error stay.
    */
   async scale(target: ScaleTarget, rule: DrainRule): Promise<ScaleReport> {
     if (this.#scaling) throw new ConflictError('the fleet is being scaled: wait until that is done');
@@ -99,7 +99,7 @@ export class Membership<E extends Member = ThreadEngine> {
     }
   }
 
-  /** Puts engines in the places of those that ended, and are not on their way out; returns how many. Once all was closed, none. */
+  /** Replaces engines that ended and are not leaving; returns how many. After close(), none. */
   async revive(): Promise<number> {
     const { pool, options, tell } = this.#deps;
     try {
@@ -112,12 +112,12 @@ export class Membership<E extends Member = ThreadEngine> {
     }
   }
 
-  /** Called when all ends: whoever changes the fleet by itself stops then. */
+  /** `end` is called when the cluster closes; whatever scales the fleet on its own stops then. */
   atClose(end: () => void): void {
     this.#ends.push(end);
   }
 
-  /** Ends all, those that are just being started too. */
+  /** Ends all engines, including those that are just starting. */
   async close(): Promise<void> {
     this.#closed = true;
     for (const end of this.#ends.splice(0)) end();
@@ -128,7 +128,7 @@ export class Membership<E extends Member = ThreadEngine> {
 
   async #leave(name: string, rule: DrainRule): Promise<Left> {
     const { pool, clock, conversations, turns, clientOf, tell, newId, onLost, onMove } = this.#deps;
-    // One that is just being replaced is left to its successor: that one leaves then.
+    // An engine that is just being replaced has a successor, which then leaves instead.
     const engine = await this.inTurn(async () => {
       const found = pool.all.find((each) => each.name === name)!;
       this.#leaving.add(found);
@@ -163,7 +163,7 @@ export class Membership<E extends Member = ThreadEngine> {
     });
   }
 
-  /** A change of engines, after whichever is under way, however that ends: none is built while another is changed. */
+  /** Runs a change after the one under way, however that ends, so that no engine is built while another is changed. */
   inTurn<T>(change: () => Promise<T>): Promise<T> {
     const next = this.#last.catch(() => {}).then(change);
     this.#last = next;

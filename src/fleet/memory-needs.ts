@@ -1,4 +1,4 @@
-/** Whether a fleet fits the memory that there is, as far as that is known: found before any weight is generated or read. */
+/** Checks whether a fleet fits into memory, as far as that is known, before any weights are generated or read. */
 import { AdapterError } from '../errors.ts';
 import { formatBytes, plural } from '../measure/format.ts';
 import { kvGroups, kvPageBytes } from '../model/kv-groups.ts';
@@ -12,8 +12,8 @@ import type { ClusterOptions } from './types.ts';
 type Sizes = Pick<ClusterOptions, 'weightDtype' | 'kvDtype' | 'blockSize' | 'prefill' | 'decode' | 'fleet'>;
 
 /**
- * Bytes of all engines at least: what computing takes beside comes on top. `onTheWay`: while it is loaded, a matrix lies in
- * each engine's own memory too.
+ * Lower bound of all engines' memory in bytes, without what computing takes. `onTheWay`: while a matrix is loaded,
+ * each engine has it in its own memory too.
  */
 export function leastMemory(options: Sizes, architecture: Architecture) {
   const { weightDtype, kvDtype, blockSize } = options;
@@ -29,7 +29,7 @@ export function leastMemory(options: Sizes, architecture: Architecture) {
   return { ...parts, total: parts.weights + parts.kv + parts.onTheWay };
 }
 
-/** `free`: bytes that engines can take; null: not known, and nothing is checked. Throws AdapterError. */
+/** `free`: bytes available to engines; null: unknown, and nothing is checked. Throws AdapterError. */
 export function checkMemory(options: Sizes, architecture: Architecture, free: number | null): void {
   if (free === null) return;
   const { weights, kv, total } = leastMemory(options, architecture);
@@ -44,7 +44,7 @@ export function checkMemory(options: Sizes, architecture: Architecture, free: nu
   );
 }
 
-/** These more, beside what runs: nothing of it is freed for them. Throws AdapterError. */
+/** Checks that more engines fit in addition to the running ones, for which nothing is freed. Throws AdapterError. */
 export function checkRoom(
   options: Sizes,
   more: readonly Seat[],
@@ -66,12 +66,16 @@ export function checkRoom(
 }
 
 /**
- * Stretches of memory that an engine maps on a software adapter, at most: its threads' stacks, buffers, compiled kernels. With 120
- * engines on lavapipe and two processors it was 530 each, and the process ended as it had as many as the kernel allows.
+ * Upper estimate of the memory mappings per engine on a software adapter: thread stacks, buffers, compiled kernels.
+ * Measured: 530 each with 120 engines on lavapipe and two processors, where the process ended on reaching the
+ * kernel's limit.
  */
 const MAPPINGS_EACH = 600;
 
-/** `engines`: to be started. `free`: how many mappings the process may still have; null: not known. Throws AdapterError. */
+/**
+ * `engines`: number to be started. `free`: mappings that the process may still add; null: unknown, and nothing is
+ * checked. Throws AdapterError.
+ */
 export function checkMappings(engines: number, free: number | null): void {
   if (free === null) return;
   const most = Math.max(0, Math.floor(free / MAPPINGS_EACH));
@@ -83,14 +87,14 @@ export function checkMappings(engines: number, free: number | null): void {
   );
 }
 
-/** What engines that start together make their weights in, once for all. */
+/** Memory in which engines that start together generate their weights, once for all. */
 export interface SharedMemory {
   memory: SharedArrayBuffer;
-  /** One of them is gone: nobody waits for what it had in hand. */
+  /** Call when one of the engines is gone, so that none waits for its part of the work. */
   abandon(): void;
 }
 
-/** null: for one engine, or where there is no room for a copy beside the engines' own. */
+/** null: there is only one engine, or no room for a copy in addition to the engines' own. */
 export function sharedMemory(
   options: Sizes,
   architecture: Architecture,

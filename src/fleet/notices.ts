@@ -1,4 +1,4 @@
-/** What a cluster tells of its engines and turns. */
+/** What a cluster reports of its engines and turns. */
 import type { CacheEvent } from '../engine/cache-event.ts';
 import type { EngineEvent } from '../host/engine-report.ts';
 import type { EngineRole } from '../router/engine-client.ts';
@@ -15,7 +15,7 @@ interface OfEngine {
 export interface CacheEventBatch {
   engineId: string;
   events: readonly CacheEvent[];
-  /** On the shared clock, milliseconds. */
+  /** In milliseconds on the shared clock. */
   atMs: number;
 }
 
@@ -23,13 +23,13 @@ export type ClusterNotice =
   | ({ kind: 'turn' } & TurnNotice)
   | { kind: 'turn ended'; result: TurnResult }
   | ({ kind: 'request' } & RequestNotice)
-  /** A request by which an engine takes over what a leaving one holds for the conversation's next turn. */
+  /** A request by which an engine takes over a leaving engine's hold for the conversation's next turn. */
   | { kind: 'moves'; conversationId: string; requestId: string }
   | ({ kind: 'engine'; event: EngineEvent } & OfEngine)
-  /** `replaces`: whose place it takes; null for one of the first. */
+  /** `replaces`: id of the engine whose seat it takes; null for an engine in a new seat. */
   | ({ kind: 'alive'; replaces: string | null } & OfEngine)
-  /** Not of one that was on its way out: that one is 'left'. `reason`: the message without the engine's name. */
+  /** An engine that was not leaving ended; a leaving one is 'left'. `reason`: the message without the engine's name. */
   | ({ kind: 'dead'; message: string; reason: string } & OfEngine)
   | MembershipNotice
-  /** Something is wrong with the store; all goes on. One line. */
+  /** A problem of the store, in one line; serving continues. */
   | { kind: 'store'; message: string };

@@ -1,4 +1,4 @@
-/** From a cluster's options to what each engine is started with. */
+/** Derives what each engine is started with from a cluster's options. */
 import { unmeasured } from '../config/arithmetic.ts';
 import { HANDOVERS, LOAD_FAILURE_POLICIES } from '../config/cluster-schema.ts';
 import { usesStore } from '../config/connectors.ts';
@@ -12,22 +12,22 @@ import { SILENCE_MS } from '../transport/deadlines.ts';
 import { type FleetOptions, plainFleet, type Seat } from './seats.ts';
 import type { ClusterOptions, EngineOptions, PolicyChange } from './types.ts';
 
-/** vLLM's default side channel port (VLLM_NIXL_SIDE_CHANNEL_PORT); here a name, no socket is opened. */
+/** vLLM's default side channel port (VLLM_NIXL_SIDE_CHANNEL_PORT). Only a name here; no socket is opened. */
 const SIDE_CHANNEL_PORT = 5600;
 
-/** Of every engine's block hash chain: equal prefixes hash equally everywhere. */
+/** Seed of every engine's block hashes, so that equal prefixes have equal hashes everywhere. */
 export const HASH_SEED = 'kvferry';
 
 type Counted = Pick<ClusterOptions, EngineRole | 'fleet'>;
 
-/** As it was asked for, one by one or by numbers. */
+/** The fleet given engine by engine, or the one that the counts describe. */
 export const fleetIn = ({ fleet, prefill, decode }: Counted): FleetOptions =>
   fleet ?? plainFleet({ prefill: prefill.count ?? 1, decode: decode.count ?? 1 });
 
-/** Whom a cluster consists of. */
+/** The seats of a cluster. */
 export const engineSpecs = (options: Counted): readonly Seat[] => fleetIn(options).seats;
 
-/** For people: 'P and D', '2 P and 3 D', '2 P, 3 D and 1 that does both'. */
+/** For people to read: 'P and D', '2 P and 3 D', '2 P, 3 D and 1 that does both'. */
 export function countEngines(options: Counted): string {
   const { seats } = fleetIn(options);
   const count = (role: EngineRole): number =>
@@ -40,7 +40,7 @@ export function countEngines(options: Counted): string {
   return named.length === 1 ? named[0]! : `${named.slice(0, -1).join(', ')} and ${named.at(-1)}`;
 }
 
-/** Blocks of its pool, and whether it caches: its own, or what its role has. */
+/** An engine's pool size and whether it caches prefixes: its own settings, or its role's. */
 export const poolOf = (
   options: Pick<ClusterOptions, EngineRole>,
   { role, own }: Seat,
@@ -49,20 +49,20 @@ export const poolOf = (
   return { numBlocks, enablePrefixCaching, ...own };
 };
 
-/** Some layers have windows, and blocks leave them. */
+/** Whether some layers have sliding windows, so that blocks leave them. */
 export const hasWindows = ({
   allFullKv,
   kvCacheGroups,
 }: Pick<ClusterOptions, 'allFullKv' | 'kvCacheGroups'>): boolean =>
   allFullKv !== true && (kvCacheGroups ?? []).some(({ kind }) => kind === 'sliding');
 
-/** A later life has another id: what names the former is not taken for it. */
+/** Each life of a seat has its own id, so that nothing that names the previous engine is taken for the new one. */
 export const engineIdOf = ({ name }: Pick<Seat, 'name'>, life: number): string =>
   life === 1 ? name : `${name}.${life}`;
 
 /**
- * But for what is read from the model's files. `life`: from 1 on, one more for each engine that takes the place of one that
- * ended.
+ * Everything that an engine is started with, except what is read from the model's files. `life`: counts the engines
+ * that this seat has had, from 1.
  */
 export function engineStart(options: ClusterOptions, spec: Seat, life: number, mode: Mode): EngineStart {
   return {
@@ -90,7 +90,7 @@ function kernelSet({ decodeKernels = 'one row' }: ClusterOptions, { role, combin
   return role === 'prefill' ? 'prompts' : decodeKernels;
 }
 
-/** null where all engines' drivers are alike. */
+/** null: all engines' drivers are alike. */
 function driverThreads({ decodeDriverThreads = true }: ClusterOptions, spec: Seat): boolean | null {
   return decodeDriverThreads ? null : spec.role === 'prefill' || spec.combined;
 }
@@ -113,7 +113,7 @@ export function engineCore(
       enablePrefixCaching,
       hashSeed: HASH_SEED,
       kvDtype: options.kvDtype,
-      // The engine fills them in from the model that it loads.
+      // The engine fills these in from the model that it loads.
       groups: [],
       allFullKv: options.allFullKv ?? false,
       ...(options.kvCacheMetricsSample ? { metricsSample: options.kvCacheMetricsSample } : {}),
@@ -123,17 +123,18 @@ export function engineCore(
       maxNumSeqs: options.maxNumSeqs,
       maxModelLen: options.maxModelLen,
     },
-    // Not spread: each engine's would have a shape of its own, and all that reads them would pay for it at every step.
+    // Object.assign instead of spread: spread would give each engine's object its own hidden class, and every step
+    // would read it more slowly.
     connector: Object.assign({}, options.connector, {
       nixl: Object.assign({}, options.connector.nixl, { bidirectional: mode === 'bidirectional' }),
     }),
-    // These too.
+    // Also filled in by the engine.
     eosTokenIds: [],
     vocabSize: null,
   };
 }
 
-/** A flipped bit in the slab is the holder's doing; all else is done where the reader writes. */
+/** A flipped bit in the slab is injected at the holder; all other faults where the reader writes. */
 function faultOf(fault: ClusterOptions['fault'], role: EngineRole): EngineStart['fault'] {
   if (!fault) return null;
   const atReader = fault.kind !== 'flip-bit';
@@ -147,7 +148,7 @@ const NUMBERS = {
   signalAgeMs: 'milliseconds',
 } as const;
 
-/** A program without types would measure another mode than it names. */
+/** Checked at run time because an untyped program could otherwise measure a mode other than the one it names. */
 function checkValues(change: PolicyChange): void {
   for (const [key, words] of Object.entries(WORDS)) {
     const given: string | undefined = change[key as keyof typeof WORDS];
@@ -161,7 +162,10 @@ function checkValues(change: PolicyChange): void {
   }
 }
 
-/** The options with the change made. ConfigError when a pool would be larger than its memory, a store is missing, or something is none. */
+/**
+ * The options with the change applied. Throws ConfigError if a pool would exceed its memory, a store is missing, or a
+ * value is invalid.
+ */
 export function changed(
   options: ClusterOptions,
   atStart: ClusterOptions,
@@ -170,7 +174,7 @@ export function changed(
   const { nixl } = options.connector;
   checkValues(change);
   const { mode = options.mode, link = options.link } = change;
-  // Of a name, as createCluster takes it, nothing would be slowed down.
+  // createCluster takes a link's name; here a name would slow nothing down.
   if (link && !(link.bytesPerSecond > 0 && link.latencyMs >= 0))
     throw new ConfigError(
       `the link is ${JSON.stringify(link)}: wanted null, or bytes a second and latency, such as {"name": "10gbe", "bytesPerSecond": 1.25e9, "latencyMs": 0.02}`,

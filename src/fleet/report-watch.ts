@@ -1,4 +1,4 @@
-/** Who listens to what engines tell only while somebody wants it: their loads, their prefix caches. */
+/** Distributes what engines report only on request: their load and their prefix cache events. */
 import type { EngineLoad } from '../engine/inspect/engine-load.ts';
 import type { EngineEvent } from '../host/engine-report.ts';
 import type { ThreadEngine } from './thread-engine.ts';
@@ -30,7 +30,7 @@ export abstract class ReportWatch<News> {
     for (const listener of this.#listeners) listener(news);
   }
 
-  /** Calls to an engine keep their order: it reports whatever a later request changes. */
+  /** Calls to an engine keep their order, so it reports everything that later requests change. */
   protected abstract ask(engine: ThreadEngine, wanted: boolean): void;
 
   protected abstract newsOf(engine: ThreadEngine, event: EngineEvent): News | null;

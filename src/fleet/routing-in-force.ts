@@ -1,4 +1,7 @@
-/** The routing policy that is in force, and what it sees of the engines: they tell their load and caches only while it looks. */
+/**
+ * The active routing policy and what it sees of the engines. They report load and cache events only while the policy
+ * looks at them.
+ */
 import { DEFAULT_ROUTING } from '../config/routing.ts';
 import { kvBytesOf } from '../connector/policy/cost-model.ts';
 import { createBlockHasher } from '../engine/block-hash.ts';
@@ -13,15 +16,15 @@ import { HASH_SEED } from './options.ts';
 import type { LoadWatch } from './report-watch.ts';
 import type { ClusterOptions } from './types.ts';
 
-/** A policy, and what it wants engines to tell. */
+/** A policy, and what it needs engines to report. */
 export interface MadePolicy {
   policy: RoutingPolicy;
   looksAt: { load: boolean; cache: boolean };
 }
 
 /**
- * The policy that options name, for a model whose KV blocks have so many bytes, whichever group has them. What is not the
- * default is loaded when it is asked for. Rejects with ConfigError.
+ * Creates the policy that the options name. `blockBytes`: bytes per KV block, the same for every group. Policies
+ * other than the default are loaded on demand. Rejects with ConfigError.
  */
 export async function policyOf(options: ClusterOptions, blockBytes: number): Promise<MadePolicy> {
   const { routing = DEFAULT_ROUTING, weightSeed, blockSize } = options;
@@ -42,7 +45,7 @@ export class RoutingInForce {
   readonly looksAt: MadePolicy['looksAt'];
   readonly #ends: (() => void)[] = [];
 
-  /** `made`: by policyOf(), of the options. */
+  /** `made`: by policyOf(), from the same options. */
   constructor(
     { policy, looksAt }: MadePolicy,
     { routing = DEFAULT_ROUTING, signalAgeMs = 0, blockSize, kvCacheGroups = [] }: ClusterOptions,

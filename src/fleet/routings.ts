@@ -1,4 +1,4 @@
-/** The routing policy that is in force, and those by which single turns were asked to be routed: each keeps track of its own turns. */
+/** The active routing policy, and the policies that single turns ask for. Each tracks only its own turns. */
 import { ROUTING_NAMES, routingProblem } from '../config/routing.ts';
 import { ConfigError, RoutingError } from '../errors.ts';
 import type { EnginePool } from './engine-pool.ts';
@@ -7,13 +7,13 @@ import type { ThreadEngine } from './thread-engine.ts';
 import type { ClusterOptions } from './types.ts';
 import type { Watches } from './watches.ts';
 
-/** Each hears of every engine's news: clients cannot have as many made as they like. */
+/** Limit on mixes. Each one listens to every engine's reports, so clients must not be able to create any number. */
 const MOST_MIXES = 16;
 
-/** Made since turns asked for it. */
+/** A policy created because a turn asked for it. */
 interface Named {
   routing: RoutingInForce;
-  /** Under way: it stays as long. */
+  /** Turns under way; it is kept while there are any. */
   turns: number;
 }
 
@@ -25,26 +25,26 @@ export class Routings {
   /** Least recently used first. */
   readonly #named = new Map<string, Named>();
 
-  /** `policy`: by policyOf(), of the options. */
+  /** `policy`: by policyOf(), from the same options. */
   constructor(pool: Pick<EnginePool, 'all'>, watches: Watches, policy: MadePolicy, options: ClusterOptions) {
     this.#watches = watches;
     this.#inForce = new RoutingInForce(policy, options, watches);
     for (const engine of pool.all) this.follow(engine);
   }
 
-  /** That of the name, which a turn has entered; without one, the one in force. */
+  /** The policy of that name, which a turn must have entered; null: the active one. */
   of(name: string | null): RoutingInForce {
     return (name !== null && this.#named.get(name)?.routing) || this.#inForce;
   }
 
   /**
-   * For a turn that asks for it, until it calls what it is given. Rejects with RoutingError for a name that is none, for
-   * parameters that it does not take, and while turns use as many mixes as there may be.
+   * Makes the policy available to a turn until the returned function is called. Rejects with RoutingError for an
+   * unknown name, for invalid parameters, and while turns use the maximum number of mixes.
    */
   async enter(name: string, options: ClusterOptions, blockBytes: number): Promise<() => void> {
     if (name === this.#inForce.name) return () => {};
     const made = this.#named.get(name) ? null : await this.#made(name, options, blockBytes);
-    // Another turn may have had it made meanwhile.
+    // Another turn may have created it meanwhile.
     let named = this.#named.get(name);
     if (!named) {
       if (isMix(name)) this.#makeRoom();
@@ -57,7 +57,7 @@ export class Routings {
     return () => void entered.turns--;
   }
 
-  /** Settings have changed: what was known before is forgotten. */
+  /** Call when settings have changed: forgets everything known before. */
   replace(policy: MadePolicy, options: ClusterOptions): void {
     for (const routing of this.#all()) routing.end();
     this.#named.clear();
@@ -84,12 +84,12 @@ export class Routings {
     try {
       return { policy: await policyOf(asked, blockBytes), options: asked };
     } catch (error) {
-      // What else goes wrong is not the request's.
+      // Other errors are not the request's fault.
       throw error instanceof ConfigError ? new RoutingError(error.message, { cause: error }) : error;
     }
   }
 
-  /** For one more mix: the least recently used one goes. */
+  /** Makes room for one more mix by removing the least recently used one. */
   #makeRoom(): void {
     const mixes = [...this.#named].filter(([name]) => isMix(name));
     if (mixes.length < MOST_MIXES) return;

@@ -1,4 +1,4 @@
-/** What is told of engines that come and go. */
+/** What is reported of engines that join and leave. */
 import { plural } from '../measure/format.ts';
 import { type RawSpan, routerSpan } from '../measure/spans.ts';
 import type { EngineRole } from '../router/engine-client.ts';
@@ -7,11 +7,14 @@ import type { DrainReport } from '../router/scaling/drain.ts';
 export interface FleetMember {
   engineId: string;
   role: EngineRole;
-  /** Of its seat: whoever takes its place has the same. */
+  /** The seat's name, which a replacement keeps. */
   name: string;
 }
 
-/** Milliseconds from its thread's beginning to its readiness; loading and compiling, side by side, are parts of it. */
+/**
+ * startMs: milliseconds from its thread's start to readiness. Loading and compiling run in parallel and are parts of
+ * it.
+ */
 export interface Joined extends FleetMember {
   startMs: number;
   loadMs: number;
@@ -25,7 +28,7 @@ export interface ScaleReport {
   left: readonly Left[];
 }
 
-/** For timelines. `why`: who asked for it, and on what grounds. */
+/** A span for timelines. `why`: who asked for the change, and on what grounds. */
 export function scaleSpan(
   startMs: number,
   endMs: number,
@@ -43,7 +46,7 @@ export function scaleSpan(
   });
 }
 
-/** In words; null: nothing. Of requests that others sent it is not known how many tokens they have. */
+/** The loss in words; null: nothing was lost. For requests of other clients the number of tokens is unknown. */
 export function whatIsLost({ holds, tokens }: DrainReport['lost']): string | null {
   if (holds === 0) return null;
   return tokens > 0
@@ -56,5 +59,5 @@ export type MembershipNotice =
   /** It gets no more turns. */
   | ({ kind: 'leaving' } & FleetMember)
   | ({ kind: 'left' } & Left)
-  /** Others have taken the places of those that ended, or could not. */
+  /** Replacing the engines that ended is done, or has failed. */
   | { kind: 'revived' };

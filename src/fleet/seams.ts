@@ -1,10 +1,10 @@
-/** Where what stands between router and engines, or between engines, can be put: faults, for one. */
+/** Points at which something can be inserted between router and engines or between engines, such as faults. */
 import type { EngineClient } from '../router/engine-client.ts';
 import type { EngineWire } from '../transport/channel.ts';
 
-/** All may be left out. */
+/** All are optional. */
 export interface ClusterSeams {
   wire?: EngineWire;
-  /** What the router sees in place of an engine; asked once for each. */
+  /** Returns what the router sees in place of the engine; called once per engine. */
   client?: (engine: EngineClient) => EngineClient;
 }

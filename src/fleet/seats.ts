@@ -1,4 +1,4 @@
-/** The places of a fleet: who is in it, of which roleset, with what of its own, and what lies between which two. */
+/** The seats of a fleet: their roles, rolesets and own settings, and the links between them. */
 
 import { didYouMean } from '../config/fields.ts';
 import type { FleetEngine, FleetFile } from '../config/fleet-schema.ts';
@@ -8,22 +8,22 @@ import type { EngineRole } from '../router/engine-client.ts';
 import type { RolesetBounds } from '../router/placement.ts';
 import { type LinkSpec, parseLink } from '../transport/link.ts';
 
-/** A place in the fleet: an engine has it, and after that one's end another. */
+/** A place in the fleet. An engine has it, and a replacement after that engine has ended. */
 export interface Seat {
   name: string;
-  /** Of no other seat of the fleet; its port goes by it. */
+  /** Unique in the fleet; determines the engine's port. */
   index: number;
   role: EngineRole;
-  /** It does both, where no P and D can. */
+  /** Serves whole turns where no P and D can. */
   combined: boolean;
   roleset: string;
-  /** Where it stands; null: nobody said. */
+  /** The node that it is on; null: not given. */
   node: string | null;
-  /** What it has of its own; the rest is its role's. */
+  /** Its own settings; all others are its role's. */
   own: { numBlocks?: number; enablePrefixCaching?: boolean };
 }
 
-/** What a link's two ends are called, in either order. */
+/** The names of a link's two ends, in either order. */
 export interface PairLink {
   between: readonly [string, string];
   link: LinkSpec;
@@ -32,16 +32,16 @@ export interface PairLink {
 export interface FleetOptions {
   seats: readonly Seat[];
   rolesets: readonly RolesetBounds[];
-  /** Pairs that differ from the cluster's link. */
+  /** Pairs whose link differs from the cluster's. */
   links: readonly PairLink[];
-  /** Between seats whose nodes are told, for who joins later; null: the cluster's. */
+  /** Links between seats with known nodes, also for engines that join later; null: the cluster's link. */
   sameNode: LinkSpec | null;
   acrossNodes: LinkSpec | null;
-  /** What the file says of single places and pairs, for who takes such a place after it was left. */
+  /** The file's settings for single seats and pairs, for engines that take such a seat again later. */
   listed: { seats: readonly Seat[]; links: readonly PairLink[] };
 }
 
-/** So many P and D, in one roleset. */
+/** A fleet of the given numbers of P and D, in one roleset. */
 export function plainFleet(counts: Readonly<Record<EngineRole, number>>): FleetOptions {
   const roleset = 'all';
   const seats = (['prefill', 'decode'] as const).flatMap((role) =>
@@ -59,15 +59,15 @@ export function plainFleet(counts: Readonly<Record<EngineRole, number>>): FleetO
   };
 }
 
-/** P before D before those that do both, whatever their rolesets: as ports and figures are listed. */
+/** Sorts P before D before combined engines, whatever their rolesets: the order of ports and reports. */
 const inOrder = <T extends Pick<Seat, 'role' | 'combined'>>(seats: readonly T[]): T[] => {
   const order = ({ role, combined }: T): number => (combined ? 2 : role === 'prefill' ? 0 : 1);
   return seats.toSorted((a, b) => order(a) - order(b));
 };
 
 /**
- * With one more seat: what the file says of one of its name is its own; otherwise it stands on the node of those that do the
- * same there, its links as nodes say.
+ * Adds a seat. If the file lists a seat of that name and roleset, its settings are used. Otherwise it is placed on
+ * the node of the seats of the same role and roleset, and nodes determine its links.
  */
 export function withSeat(
   fleet: FleetOptions,
@@ -182,7 +182,7 @@ function namedLinks({ links }: FleetFile, seats: readonly Seat[]): PairLink[] {
   return found;
 }
 
-/** Pairs by name first; then by where both stand. */
+/** Links given by name take precedence over links given by node. */
 function allLinks(
   named: readonly PairLink[],
   seats: readonly Seat[],
@@ -208,7 +208,7 @@ function nodeLink(
   return { between: [one.name, other.name], link };
 }
 
-/** What lies between two seats where that is not the cluster's link; null: it is. */
+/** The link between two seats; null: the cluster's. */
 export const linkBetween = ({ links }: Pick<FleetOptions, 'links'>, a: string, b: string): LinkSpec | null =>
   pairOf(links, a, b)?.link ?? null;
 

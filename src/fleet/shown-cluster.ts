@@ -1,4 +1,4 @@
-/** What a cluster shows of itself, and whom it tells of what: asked as often as one likes, it goes on as it would have. */
+/** The read-only part of a cluster: queries and listeners. They do not change how turns are served. */
 import { written } from '../config/token-ids.ts';
 import type { Clock } from '../engine/types.ts';
 import type { EngineStats } from '../host/engine-report.ts';
@@ -21,9 +21,9 @@ import type { CacheAnswers, CacheQuery, EngineSnapshot } from './types.ts';
 import { Watches } from './watches.ts';
 
 export abstract class ShownCluster {
-  /** Tokenizer, chat template and shape of the model. */
+  /** Tokeniser, chat template and architecture of the model. */
   readonly text: TextModel;
-  /** For whoever looks under the hood; null: there is none. */
+  /** For diagnostics and tests; null: there is no store. */
   readonly store: StoreThread | null;
   protected readonly pool: EnginePool;
   protected readonly clock: Clock;
@@ -46,7 +46,10 @@ export abstract class ShownCluster {
     return this.pool.all;
   }
 
-  /** The role's first that serves, if one does: for whoever looks under the hood, or asks one engine alone. */
+  /**
+   * The role's first engine that serves, otherwise its first. For diagnostics, tests, and requests to one engine
+   * alone.
+   */
   engine(role: EngineRole): ThreadEngine {
     return this.pool.first(role);
   }
@@ -79,7 +82,7 @@ export abstract class ShownCluster {
     return { promptTokens: tokenIds.length, ...found };
   }
 
-  /** Prompt and answer of its last turn, and how many turns there were; null: nothing is remembered of it. */
+  /** Prompt and answer of the conversation's last turn, and its number of turns; null: it is not remembered. */
   historyOf(conversationId: string): { tokenIds: readonly number[]; turns: number } | null {
     const known = this.conversations.known(conversationId);
     return known && { tokenIds: written(known.historyIds), turns: known.turns };
@@ -129,7 +132,7 @@ export abstract class ShownCluster {
     return this.watches.engines.listen((notice) => tellWaiting(notice, told));
   }
 
-  /** Told how busy an engine is, after its steps. Costs nothing while nobody listens. */
+  /** Calls the listener with an engine's load after its steps. Costs nothing while there is no listener. */
   onLoad(listener: (news: LoadNews) => void): () => void {
     return this.watches.loads.listen(heard(listener));
   }

@@ -1,4 +1,4 @@
-/** What a cluster is made of, started side by side: engines, and the text and policy of their router. */
+/** Starts the parts of a cluster in parallel: the engines, and the router's text model and policy. */
 import type { Clock } from '../engine/types.ts';
 import { kvGroups, kvPageBytes } from '../model/kv-groups.ts';
 import { loadArchitecture, loadCheckpoint, loadTokenizer, type TextModel } from '../model/load.ts';
@@ -23,15 +23,15 @@ export interface ClusterParts {
   info: ClusterInfo;
   policy: MadePolicy;
   clock: Clock;
-  /** The engine as the router sees it: one client for each. */
+  /** The engine as the router sees it: the same client at every call. */
   clientOf: (engine: ThreadEngine) => EngineClient;
-  /** null: none is wanted. */
+  /** null: none was asked for. */
   store: StoreThread | null;
-  /** Throws AdapterError when so many more do not fit. */
+  /** Throws AdapterError if the additional engines do not fit. */
   checkRoom: (options: ClusterOptions, more: readonly Pick<Seat, 'name' | 'role' | 'roleset'>[]) => void;
 }
 
-/** Reads the tokenizer while the engines start. Throws KvferryError, with nothing left running. */
+/** Reads the tokeniser while the engines start. Throws KvferryError; nothing is left running then. */
 export async function startParts(
   platform: Platform,
   options: ClusterOptions,
@@ -62,7 +62,7 @@ export async function startParts(
   if (engines.status === 'rejected') throw engines.reason;
   const pool = engines.value;
   const model = { files, checkpoint: await checking };
-  // Its code too is loaded where there is one.
+  // The store's code is loaded only if there is one.
   const store = options.store
     ? await (await import('./store-thread.ts')).startStore(platform, options, pool, model, clock, wire)
     : null;

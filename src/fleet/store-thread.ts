@@ -1,4 +1,7 @@
-/** A store in a thread of its own: started beside the engines, connected to each, and done without when it ends, or is stuck. */
+/**
+ * A KV store in a thread of its own: started in addition to the engines and connected to each. If it ends or is
+ * stuck, serving continues without it.
+ */
 import { STORE_ADDRESS } from '../config/connectors.ts';
 import type { Clock } from '../engine/types.ts';
 import { EngineDeadError } from '../errors.ts';
@@ -21,32 +24,32 @@ import { STUCK, STUCK_MS } from './stuck-watch.ts';
 import type { ThreadEngine } from './thread-engine.ts';
 import type { ClusterOptions, StoreOptions } from './types.ts';
 
-/** A modelled link lies between engines; the store is their own machine's memory. */
+/** Link to a local store: this machine's memory. A modelled link applies between engines only. */
 const THIS_MACHINE: LinkSpec = { name: 'memory', bytesPerSecond: Number.POSITIVE_INFINITY, latencyMs: 0 };
 
-/** How often it is looked whether a store that is to end still answers. */
+/** Milliseconds between checks whether a store that is shutting down still answers. */
 const LOOK_MS = 1000;
 
 export class StoreThread {
   readonly #api: StoreApi;
   readonly #thread: EngineThread;
   readonly #clock: Clock;
-  /** Aborts when its thread is gone, or given up. */
+  /** Aborts when its thread is gone or abandoned. */
   readonly #gone = new AbortController();
   readonly #connected: ThreadEngine[] = [];
-  /** The engines' own link lies before it. */
+  /** Whether the engines' modelled link also applies to the store. */
   readonly #remote: boolean;
-  /** Makes its channels, to engines that come later too. */
+  /** Creates its channels, also to engines that join later. */
   readonly #wire: EngineWire;
   #listener: ((message: string) => void) | null = null;
-  /** What was said before anyone listened. */
+  /** Messages before there was a listener. */
   readonly #untold: string[] = [];
   readonly #followers = new Set<(batch: CacheEventBatch) => void>();
   #ended: string | null = null;
   #closing = false;
 
   private constructor(thread: EngineThread, remote: boolean, wire: EngineWire, clock: Clock) {
-    // All of its methods are asynchronous already: what comlink makes of them has the same type.
+    // All methods are asynchronous already, so comlink's proxy has the same type.
     this.#api = wrap(thread.port) as unknown as StoreApi;
     this.#thread = thread;
     this.#remote = remote;
@@ -55,7 +58,7 @@ export class StoreThread {
     thread.onExit((reason) => this.#end(reason));
   }
 
-  /** Throws KvferryError, with no thread left running. */
+  /** Throws KvferryError; no thread is left running then. */
   static async start(
     platform: Platform,
     options: StoreOptions,
@@ -75,7 +78,7 @@ export class StoreThread {
       ...(prefetch ? { prefetch } : {}),
     };
     try {
-      // It may have much to read.
+      // No time limit: it may have much to read.
       await store.#unlessGone(
         store.#api.start(
           start,
@@ -94,18 +97,24 @@ export class StoreThread {
     return store;
   }
 
-  /** Why its thread is gone, or given up; null while it serves. */
+  /** Why its thread is gone or abandoned; null while it serves. */
   get ended(): string | null {
     return this.#ended;
   }
 
-  /** Told, in one line each, what is wrong with it, from its start on; all goes on. For one listener. */
+  /**
+   * Calls the listener with every problem of the store, in one line each, including those before this call. Serving
+   * continues. One listener only.
+   */
   onTrouble(listener: (message: string) => void): void {
     this.#listener = listener;
     for (const message of this.#untold.splice(0)) listener(message);
   }
 
-  /** Told what comes to its tiers and what leaves them; the first listener at once of what is there. */
+  /**
+   * Calls the listener with what enters and leaves the store's tiers. When the first listener is added, the current
+   * contents are reported at once.
+   */
   onEvents(listener: (batch: CacheEventBatch) => void): () => void {
     this.#followers.add(listener);
     const report = (wanted: boolean) => void this.#ask((api) => api.reportEvents(wanted)).catch(() => {});
@@ -133,27 +142,27 @@ export class StoreThread {
     });
   }
 
-  /** Of what engines read from it, where it is not of their own machine; null: as fast as memory. */
+  /** Sets the link over which engines read from a remote store; null: as fast as memory. No effect on a local one. */
   async setLink(link: LinkSpec | null): Promise<void> {
     if (this.#remote) await this.#ask((api) => api.setLink(link));
   }
 
-  /** As an engine's lab has it: what it serves afterwards is for measuring only. */
+  /** As in an engine's lab API: afterwards it must only be used for measuring. */
   async serveAnyBlock(): Promise<void> {
     await this.#ask((api) => api.serveAnyBlock());
   }
 
-  /** null when its thread is gone, or goes before it answers. */
+  /** null: its thread is gone, or ends before it answers. */
   stats(): Promise<StoreStats | null> {
     return this.#ask((api) => api.stats());
   }
 
-  /** As StoreApi has it; null as above. */
+  /** As StoreApi.blocks; null as for stats(). */
   blocks(since: number): Promise<StoreBlocks | null> {
     return this.#ask((api) => api.blocks(since));
   }
 
-  /** What it has is forgotten, as far as nobody uses it now. */
+  /** Forgets everything that is not in use now. */
   async clear(): Promise<void> {
     await this.#ask((api) => api.clear());
   }
@@ -162,12 +171,12 @@ export class StoreThread {
     await this.#ask((api) => api.checkIntegrity());
   }
 
-  /** Resolves when its thread is gone, or given up. Safe to call twice. */
+  /** Resolves when its thread is gone or abandoned. Safe to call twice. */
   async shutdown(): Promise<void> {
     if (this.#ended !== null) return;
     this.#closing = true;
     void this.#api.shutdown().catch(() => {});
-    // What it has to write may take long: it is waited for while it answers.
+    // Writing may take long, so there is no time limit while it answers.
     for (; this.#ended === null; await this.#clock.sleep(LOOK_MS, this.#gone.signal))
       await this.stats().catch(() => null);
   }
@@ -185,7 +194,10 @@ export class StoreThread {
     else this.#untold.push(message);
   }
 
-  /** As #unlessGone; what takes it no time: where it does not come, the thread is given up. */
+  /**
+   * As #unlessGone, for work that takes the store no time: if it is not done within STUCK_MS, the thread is
+   * abandoned.
+   */
   async #ask<T>(call: (api: StoreApi) => Promise<T>): Promise<T | null> {
     if (this.#ended !== null) return null;
     return unlessSilent(this.#unlessGone(call(this.#api)), STUCK_MS, this.#clock, () => {
@@ -194,7 +206,7 @@ export class StoreThread {
     });
   }
 
-  /** null when its thread goes before: comlink alone would wait for ever. */
+  /** Resolves to null if the thread ends first; comlink alone would wait for ever. */
   #unlessGone<T>(answer: Promise<T>): Promise<T | null> {
     const { signal } = this.#gone;
     return new Promise((resolve, reject) => {
@@ -206,7 +218,7 @@ export class StoreThread {
   }
 }
 
-/** null: none is wanted. Throws KvferryError, with nothing left running. */
+/** null: no store was asked for. Throws KvferryError, after shutting down the engines and the store. */
 export async function startStore(
   platform: Platform,
   options: ClusterOptions,

@@ -1,14 +1,17 @@
-/** Whether a thread that owes something is stuck: whoever waits for an answer waits for as long as it takes, and would for ever. */
+/** Detects stuck threads: watches a thread while it owes an answer, which its caller awaits without a time limit. */
 import type { Clock } from '../engine/types.ts';
 import { silence } from '../transport/deadlines.ts';
 
-/** A thread that has not done by then what takes no time is stuck: many times what one takes that shares its processor with a hundred. */
+/**
+ * A thread is stuck if it does not do in this time what takes no time. In milliseconds; many times what a thread
+ * needs that shares its processor with a hundred others.
+ */
 export const STUCK_MS = 60_000;
 export const STUCK = `its thread did not answer for ${STUCK_MS / 1000} s`;
 
 export class StuckWatch {
   readonly #clock: Clock;
-  /** Asks the thread for what takes no time, and gives it up if that does not come. */
+  /** Asks the thread for something that takes no time, and abandons it if it does not answer. */
   readonly #ask: () => Promise<void>;
   #owed = 0;
   #news = 0;
@@ -19,7 +22,7 @@ export class StuckWatch {
     this.#ask = ask;
   }
 
-  /** Something is asked of the thread, which `settle` ends. While it says nothing at all meanwhile, it is looked after. */
+  /** The thread owes something until settle(). While it is silent meanwhile, it is checked. */
   owe(): void {
     if (this.#owed++ > 0) return;
     this.#settled = new AbortController();
@@ -30,12 +33,12 @@ export class StuckWatch {
     if (--this.#owed === 0) this.#settled.abort();
   }
 
-  /** The thread said something. */
+  /** Call when the thread has sent anything. */
   heard(): void {
     this.#news++;
   }
 
-  /** It is gone: nothing more comes of what it owes. */
+  /** Call when the thread is gone. */
   end(): void {
     this.#settled.abort();
   }

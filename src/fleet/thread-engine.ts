@@ -1,4 +1,6 @@
-/** An engine in a thread of its own, as the router's EngineClient; beside it what starting, watching and measuring it take. */
+/**
+ * An engine in a thread of its own, as the router's EngineClient, with what is needed to start, watch and measure it.
+ */
 import { STORE_ADDRESS } from '../config/connectors.ts';
 import type { CacheLookup } from '../engine/inspect/cache-lookup.ts';
 import type { Clock, EngineRequest } from '../engine/types.ts';
@@ -15,21 +17,21 @@ import type { RemoteAddress } from '../transport/types.ts';
 import { EngineConnection } from './engine-connection.ts';
 import { type FleetOptions, linkBetween, type Seat } from './seats.ts';
 
-/** What an engine is in its fleet. */
+/** An engine's place in its fleet. */
 type EngineSeat = Pick<Seat, 'name' | 'role' | 'roleset' | 'combined'>;
 
 export class ThreadEngine implements EngineClient {
   readonly engineId: string;
-  /** Of its seat: whoever takes its place has the same. */
+  /** The seat's name, which a replacement keeps. */
   readonly name: string;
   readonly role: EngineRole;
   readonly roleset: string;
   readonly combined: boolean;
   readonly address: RemoteAddress;
   started!: EngineStarted;
-  /** Milliseconds from its thread's beginning to its readiness. */
+  /** Milliseconds from its thread's start to readiness. */
   startMs = 0;
-  /** Messages with spans that came. */
+  /** Number of messages with spans received. */
   spanMessages = 0;
   #connection!: EngineConnection;
   readonly #clock: Clock;
@@ -46,7 +48,7 @@ export class ThreadEngine implements EngineClient {
     this.#clock = clock;
   }
 
-  /** Throws KvferryError, with no thread left running. */
+  /** Throws KvferryError; no thread is left running then. */
   static async start(
     platform: Platform,
     start: EngineStart,
@@ -76,7 +78,7 @@ export class ThreadEngine implements EngineClient {
     return this.#connection.lab;
   }
 
-  /** Its thread is gone, or given up. */
+  /** Its thread is gone or abandoned. */
   get dead(): boolean {
     return this.#connection.dead;
   }
@@ -89,17 +91,17 @@ export class ThreadEngine implements EngineClient {
     return { inFlight: this.#streams.size };
   }
 
-  /** Returns how to listen no longer. */
+  /** Returns a function that removes the listener. */
   onDeath(listener: (error: Error) => void): () => void {
     return this.#connection.onDeath(listener);
   }
 
-  /** Everything that the engine says, as it comes. */
+  /** Calls the listener with every event of the engine. Returns a function that removes it. */
   onEvent(listener: (event: EngineEvent) => void): () => void {
     return this.#connection.onEvent(listener);
   }
 
-  /** Its own spans, and those of what the router did for its requests. */
+  /** The engine's own spans, and those of the router's work for its requests. */
   onSpan(listener: (span: RawSpan) => void): () => void {
     this.#spanListeners.add(listener);
     return () => this.#spanListeners.delete(listener);
@@ -141,7 +143,10 @@ export class ThreadEngine implements EngineClient {
     return this.inspection.lookup(tokenIds, cacheSalt);
   }
 
-  /** Of whoever asked: what has not ended, and what is kept for a reader. Nothing of an engine that ended; one whose thread is stuck has. */
+  /**
+   * From all callers: requests that have not ended, and ended ones whose blocks are held for a reader. Zeros if the
+   * engine has ended; an engine whose thread is stuck counts as ended.
+   */
   async remaining(): Promise<{ requests: number; holds: number }> {
     const stats = await this.#connection.unlessStuck(this.inspection.stats()).catch(() => null);
     if (!stats) return { requests: 0, holds: 0 };
@@ -153,12 +158,12 @@ export class ThreadEngine implements EngineClient {
     if (!this.dead) await this.lab.forgetPrefix(tokenIds, cacheSalt, keep);
   }
 
-  /** Resolves when its thread answers, or it is dead: one that is stuck is given up. */
+  /** Resolves when its thread has answered or is dead. A stuck thread is abandoned. */
   async answers(): Promise<void> {
     await this.#connection.answers();
   }
 
-  /** Ends the engine cleanly; resolves when its thread is gone, or given up. Safe to call twice. */
+  /** Ends the engine cleanly. Resolves when its thread is gone or abandoned. Safe to call twice. */
   async shutdown(): Promise<void> {
     await this.#connection.shutdown();
   }
@@ -186,7 +191,7 @@ export class ThreadEngine implements EngineClient {
     }
   }
 
-  /** What its thread owed is there, or nobody waits for it. */
+  /** The thread has delivered what it owed, or nobody waits for it. */
   #close(requestId: string): void {
     if (this.#streams.delete(requestId)) this.#connection.settle();
   }
@@ -203,7 +208,7 @@ export class ThreadEngine implements EngineClient {
   }
 }
 
-/** A port to each of the others, over what lies between; each one's death is told to the other. */
+/** Connects the engine with each of the others over the link between them. If one dies, the other is told. */
 export async function connect(
   engine: ThreadEngine,
   others: readonly ThreadEngine[],
@@ -220,7 +225,7 @@ export async function connect(
     const ends: (() => void)[] = [];
     const tell = (dead: ThreadEngine, to: ThreadEngine) =>
       dead.onDeath(() => {
-        // Of those that come and go the one that stays keeps nothing.
+        // The surviving engine must not keep listeners for engines that come and go.
         for (const end of ends) end();
         to.serving.peerDied(dead.engineId).catch(() => {});
       });

@@ -1,4 +1,7 @@
-/** A fleet's first engines in threads, started side by side and connected with each other; those that come later likewise. */
+/**
+ * Starts a fleet's first engines in threads, in parallel, and connects them; engines that join later are started the
+ * same way.
+ */
 import type { Mode } from '../config/modes.ts';
 import type { Clock } from '../engine/types.ts';
 import type { EngineStart } from '../host/engine-api.ts';
@@ -14,15 +17,15 @@ import type { Seat } from './seats.ts';
 import { connect, ThreadEngine } from './thread-engine.ts';
 import type { ClusterOptions } from './types.ts';
 
-/** What the first engines have in common. */
+/** What the first engines share. */
 interface Together {
-  /** null: a preset has none. */
+  /** null: the model is a preset without a checkpoint. */
   checkpoint: Checkpoint | null;
-  /** What they make their weights in; null: each makes its own. */
+  /** Memory in which they generate their weights together; null: each generates its own. */
   shared: SharedMemory | null;
 }
 
-/** Throws KvferryError, with nothing left running. */
+/** Throws KvferryError; nothing is left running then. */
 export async function startThreads(
   platform: Platform,
   clock: Clock,
@@ -59,15 +62,15 @@ export async function startThreads(
     throw error;
   }
   return new EnginePool(fleet, engines, {
-    // Files may have changed since: they are checked again.
+    // Files may have changed meanwhile, so they are checked again.
     start: async (spec, life, mode) =>
       start(spec, life, mode, { checkpoint: await checkpointNow(), sharedWeights: null }),
     connect: async (engine, others, seats) => {
-      // One that is stuck is not to keep others from joining.
+      // Give up stuck engines first, so that they do not keep others from joining.
       await Promise.all(others.map((other) => other.answers()));
       for (const other of others.filter(({ dead }) => !dead))
         await connect(engine, [other], wire, seats).catch((error: unknown) => {
-          // Nor is one that ends just now.
+          // Neither must an engine that ends at this moment.
           if (!other.dead) throw error;
           return engine.serving.peerDied(other.engineId);
         });

@@ -1,4 +1,7 @@
-/** What a cluster offers to its users: the CLI, the server, the page and the library. A turn's own types are turn-types.ts. */
+/**
+ * The interface of a cluster for its users: the CLI, the server, the page and the library. The types of a turn are in
+ * src/router/turn-types.ts.
+ */
 
 import type { Arithmetic } from '../config/arithmetic.ts';
 import type { CostProfile } from '../config/cost-profile.ts';
@@ -29,7 +32,7 @@ import type { CacheEventBatch, ClusterNotice } from './notices.ts';
 import type { ScaleReport } from './scale-report.ts';
 import type { FleetOptions } from './seats.ts';
 
-/** Of the engines of a role. */
+/** Settings of one role's engines. */
 export interface EngineOptions {
   /** Absent: 1. */
   count?: number;
@@ -37,46 +40,46 @@ export interface EngineOptions {
   enablePrefixCaching: boolean;
 }
 
-/** A store of KV beside the engines. */
+/** A KV store in addition to the engines. */
 export interface StoreOptions {
-  /** Of memory, for blocks. */
+  /** Memory for blocks, in bytes. */
   bytes: number;
   eviction: EvictionName;
   /** Absent: wait_complete. */
   prefetch?: Prefetch;
-  /** The modelled link lies before it too; absent: it is memory of this machine. */
+  /** The modelled link also applies to it; absent: it is this machine's memory. */
   remote?: boolean;
-  /** Below memory; null or absent: nothing. */
+  /** Tier below memory; null or absent: none. */
   folder?: Omit<StoreFolderStart, 'namespace'> | null;
-  /** Below both; null or absent: nothing. */
+  /** Tier below memory and folder; null or absent: none. */
   server?: Omit<StoreServerStart, 'namespace'> | null;
 }
 
 /** Tampers with what the named engine reads, to prove that wrong KV is noticed. */
 export interface InjectedFault {
   engine: 'prefill' | 'decode';
-  /** 'short-window': the engine takes its windows for one token shorter than they are. */
+  /** 'short-window': the engine uses windows that are one token too short. */
   kind: FaultKind | 'short-window';
 }
 
-/** Everything a cluster is built from; src/config resolves what a user writes into this. */
+/** Everything a cluster is built from; src/config resolves a user's input into this. */
 export interface ClusterOptions {
   model: string;
-  /** Seed of generated weights; of no effect on a checkpoint. */
+  /** Seed of generated weights; no effect on a checkpoint. */
   weightSeed: number;
   weightDtype: 'f16' | 'f32';
   kvDtype: 'f16' | 'f32';
-  /** How a KV block lies on the device. */
+  /** Layout of a KV block on the device. */
   layout: KvLayout;
   mode: Mode;
   blockSize: number;
-  /** What each of the model's KV cache groups keeps, for counting; absent: one that keeps everything. */
+  /** What each of the model's KV cache groups keeps, for counting. Absent: one group that keeps everything. */
   kvCacheGroups?: readonly KvCacheSpec[];
-  /** Windowed layers keep everything too; absent: no. */
+  /** Windowed layers keep everything too. Absent: false. */
   allFullKv?: boolean;
   prefill: EngineOptions;
   decode: EngineOptions;
-  /** Who there is, one by one; absent: `count` of each role, in one roleset. */
+  /** The seats of the fleet. Absent: `count` engines of each role, in one roleset. */
   fleet?: FleetOptions;
   /** Absent: pooled. */
   placement?: PlacementMode;
@@ -86,46 +89,46 @@ export interface ClusterOptions {
   /** `bidirectional` is set by the mode. */
   connector: ConnectorConfig;
   handover: Handover;
-  /** null or absent: there is none. */
+  /** null or absent: no store. */
   store?: StoreOptions | null;
-  /** Absent: round robin. */
+  /** Absent: round-robin. */
   routing?: RoutingChoice;
-  /** How old what a policy sees of the engines is, milliseconds; absent: 0, as it is. */
+  /** Minimum age of the engines' reports that a policy sees, in milliseconds. Absent: 0, no delay. */
   signalAgeMs?: number;
-  /** What becomes of what an engine holds that leaves the fleet; absent: WAIT_30S. */
+  /** What happens to the holds of an engine that leaves the fleet. Absent: WAIT_30S. */
   drain?: DrainRule;
   link: LinkSpec | null;
   /** Checks every chunk's checksum at both ends. */
   checksum: boolean;
-  /** How long an engine that says nothing of a READ is waited for before it is asked anew, milliseconds; absent: 20 s. */
+  /** How long a holder may be silent about a READ before it is asked again, in milliseconds. Absent: 20 s. */
   silenceMs?: number;
-  /** Whether to measure forms of the matrix kernel before the start, where that can be done; absent: no. */
+  /** Whether to measure variants of the matrix kernel before the start, where possible. Absent: off. */
   autotune?: 'auto' | 'on' | 'off' | 'again';
-  /** What all engines compute matrix products in; auto, where nothing was measured, and absent: f32. */
+  /** Arithmetic of all engines' matrix products. Absent: f32, which is also used for auto if nothing was measured. */
   arithmetic?: Arithmetic | 'auto';
-  /** Whether the driver of engines that only decode has threads of its own; absent: it has. */
+  /** Whether the driver of decode-only engines has threads of its own. Absent: true. */
   decodeDriverThreads?: boolean;
-  /** Those that engines which decode make before they serve; absent: what one row takes, the rest when wanted. */
+  /** Kernels that decode engines compile before they serve. Absent: those for one row; the rest when needed. */
   decodeKernels?: 'one row' | 'all';
-  /** Measured forms of the matrix kernel; null or absent: those that the adapter takes unmeasured. */
+  /** Measured variants of the matrix kernel; null or absent: those that the adapter uses without measurement. */
   gemm?: GemmTuning | null;
-  /** Share of blocks of which it is told how long they stay, 0 to 1; null or absent: of none. */
+  /** Share of blocks whose residency is reported, 0 to 1; null or absent: none. */
   kvCacheMetricsSample?: number | null;
-  /** Returns each token's logits row. */
+  /** Returns each token's row of logits. */
   keepLogits: boolean;
-  /** Fills new blocks with NaN, so that reading what was never written shows. */
+  /** Fills new blocks with NaN, so that reading unwritten memory becomes visible. */
   poison: boolean;
   fault: InjectedFault | null;
 }
 
-/** What can change while the engines stay: everything left out stays as it is. */
+/** Settings that can change while the engines stay. Absent fields keep their value. */
 export interface PolicyChange {
   mode?: Mode;
   /** Tokens; vLLM's kv_recompute_threshold. */
   recomputeThreshold?: number;
-  /** Of P. */
+  /** P's prefix caching. */
   prefixCaching?: boolean;
-  /** Blocks of each pool that are used: at most what the engine was started with. */
+  /** Blocks of each pool that are used: at most as many as the engines were started with. */
   prefillBlocks?: number;
   decodeBlocks?: number;
   tokenCheck?: boolean;
@@ -138,9 +141,9 @@ export interface PolicyChange {
   handover?: Handover;
   routing?: RoutingChoice;
   signalAgeMs?: number;
-  /** Which connectors there are, and how they share; needs a store at the start where one has it. */
+  /** The connectors and how they are combined. Those with a store need one at the start. */
   connector?: Pick<ConnectorConfig, 'name' | 'offloading' | 'multi'>;
-  /** P pulls what D has when that is predicted to be quicker; null: the threshold decides. */
+  /** Costs by which P pulls what D has if that is predicted to be faster; null: the threshold decides. */
   costProfile?: CostProfile | null;
 }
 
@@ -150,18 +153,21 @@ export interface EngineInfo {
   numBlocks: number;
   /** Bytes by purpose. */
   memory: Readonly<Record<string, number>>;
-  /** Milliseconds from its thread's beginning to its readiness; absent: not measured. The next two, side by side, are parts of it. */
+  /**
+   * Milliseconds from its thread's start to readiness; absent: not measured. loadMs and compileMs run in parallel and
+   * are parts of it.
+   */
   startMs?: number;
   loadMs: number;
   compileMs: number;
   pipelines: number;
-  /** Whether its driver computes with threads of its own, as drivers do unless told otherwise. */
+  /** Whether its driver computes with threads of its own, which is the drivers' default. */
   driverThreads: boolean;
 }
 
 export interface ClusterInfo {
   adapter: AdapterReport;
-  /** Measured forms of the matrix kernel; null or absent: those that the adapter takes unmeasured. */
+  /** Measured variants of the matrix kernel; null or absent: those that the adapter uses without measurement. */
   gemm?: GemmTuning | null;
   model: {
     name: string;
@@ -178,9 +184,9 @@ export interface ClusterInfo {
   link: LinkSpec | null;
 }
 
-/** What to look for in the engines' caches. */
+/** What to look up in the engines' caches. */
 export interface CacheQuery extends Omit<PromptSource, 'conversationId'> {
-  /** A known conversation: its history is looked up as the ids that the engines saw. */
+  /** A known conversation: its history is looked up as the token ids that the engines saw. */
   conversationId?: string | null;
 }
 
@@ -192,7 +198,7 @@ export interface EngineLookup extends CacheLookup {
 export interface CacheAnswers {
   promptTokens: number;
   engines: readonly EngineLookup[];
-  /** Ids of engines that serve and did not answer: their threads are stuck. */
+  /** Ids of serving engines that did not answer in time; their threads may be stuck. */
   unanswered: readonly string[];
 }
 
@@ -205,77 +211,90 @@ export interface EngineSnapshot {
 
 export interface Cluster {
   readonly info: ClusterInfo;
-  /** In the order of the fleet, to be asked one by one: for measuring engines, not turns. */
+  /** In the order of the fleet. For measuring single engines; turns go through generate(). */
   readonly engines: readonly EngineClient[];
   readonly mode: Mode;
-  /** What is in force now. */
+  /** The active settings. */
   readonly settings: Readonly<ClusterOptions>;
-  /** Tokens of a text in this model's vocabulary; no special tokens are added. */
+  /** Token ids of a text in this model's vocabulary, without special tokens. */
   encode(text: string): number[];
   decode(tokenIds: readonly number[]): string;
   /**
-   * Drains, releases every hold, resets the caches, asserts that only the null block is in use, and goes on as told.
-   * Throws RequestError while turns are under way, ConfigError for more blocks than there are.
+   * Changes settings between turns: releases every hold, resets the caches, asserts that only the null block is in
+   * use, and continues with the new settings. Throws RequestError while turns are under way or the fleet is being
+   * scaled, and ConfigError for an invalid value or more blocks than there are.
    */
   configure(change: PolicyChange): Promise<void>;
   /** configure({ mode }). */
   setMode(mode: Mode): Promise<void>;
-  /** Throws RequestError for a request that cannot be served, EngineDeadError when an engine ended. */
+  /**
+   * Serves a turn. Throws RequestError for a request that cannot be served, EngineDeadError if an engine ended,
+   * TransferError or RefusedError if its KV could not be had.
+   */
   generate(request: GenerateRequest): AsyncIterable<GeneratedToken>;
   /**
-   * As if the conversation's last turn had not been, so that the same turn can be served again: D offers what it held
-   * before, and neither engine finds more of the prompt in its cache than it did. `prefillKeeps` says how many of its
-   * tokens P still finds, in place of that. Throws RequestError when no turn can be taken back (one at a time can).
+   * Undoes the conversation's last turn, so that the same turn can be served again: D offers what it held before, and
+   * neither engine finds more of the prompt in its cache than it did then. `prefillKeeps`: how many of its tokens P
+   * still finds instead. Throws RequestError if there is no turn to undo; only the last one can be.
    */
   rewind(conversationId: string, prefillKeeps?: number): Promise<void>;
   /** Releases what is held for the conversation and forgets it. */
   endConversation(conversationId: string): Promise<void>;
   stats(): Promise<readonly EngineStats[]>;
-  /** null: there is no store, or it ended. */
+  /** null: there is no store, or it has ended. */
   storeStats(): Promise<StoreStats | null>;
-  /** Which block lies where in it: what has changed since the look of that revision; 0: all. null as above. */
+  /** Which block is where in the store: the changes since revision `since`; 0: everything. null as for storeStats(). */
   storeBlocks(since: number): Promise<StoreBlocks | null>;
   /**
-   * How much of a prompt each living engine has, in its prefix cache and in blocks that it holds. Schedules and runs
-   * nothing. Each is waited for so long, without a bound as long as it takes. Throws RequestError when the query names no
-   * prompt.
+   * How much of a prompt each living engine has in its prefix cache and in blocks that it holds. Schedules and runs
+   * nothing. `patienceMs`: how long to wait for each engine; null or absent: without limit. Throws RequestError if
+   * the query names no prompt.
    */
   queryCache(query: CacheQuery, patienceMs?: number | null): Promise<CacheAnswers>;
-  /** Told what changes in the engines' prefix caches, step by step. Costs nothing while nobody listens. */
+  /**
+   * Calls the listener with changes of the engines' prefix caches, step by step. Costs nothing while there is no
+   * listener.
+   */
   onCacheEvent(listener: (batch: CacheEventBatch) => void): () => void;
-  /** The same of the store's tiers, each event with its medium; never told where there is no store. */
+  /** The same for the store's tiers; each event names its medium. Never called if there is no store. */
   onStoreEvent(listener: (batch: CacheEventBatch) => void): () => void;
-  /** What is in each block of each living engine, now. */
+  /** The contents of each block of each living engine, now. */
   snapshot(): Promise<readonly EngineSnapshot[]>;
   /**
-   * Told of every turn as it is accepted, of all that the engines say, of their ends and beginnings, and of what is wrong
-   * with the store: also of what that said before anyone listened. What any of a cluster's listeners throws is told on the
-   * console, and goes no further.
+   * Calls the listener with every accepted turn, all events of the engines, their starts and ends, and problems of
+   * the store, including those before there was a listener. Errors thrown by any of a cluster's listeners are only
+   * printed to the console.
    */
   onNotice(listener: (notice: ClusterNotice) => void): () => void;
-  /** Throws InternalError when an engine's bookkeeping does not add up. */
+  /** Throws InternalError if an engine's accounting is inconsistent. */
   checkIntegrity(): Promise<void>;
-  /** Builds engines that ended anew, with empty caches; returns how many. After close() none, whoever asks. */
+  /** Replaces engines that ended, with empty caches; returns how many. After close() none, for any caller. */
   revive(): Promise<number>;
   /**
-   * So many engines from now on, while turns go on: a new one gets turns once it is warm; a leaving one gets no more, ends
-   * those it has, and what it holds goes the way of `drain` (left out: as the cluster is set). Resolves when all that is
-   * done. Throws RequestError for what cannot be and while another change is under way, AdapterError for more than fits.
+   * Changes the number of engines while turns continue. A new engine gets turns once it is warm. A leaving one gets
+   * no more turns and finishes those it has; `drain` decides what happens to its holds (default: the cluster's
+   * setting). Resolves when all of that is done. Throws RequestError for an impossible target, ConflictError while
+   * another change is under way, AdapterError if memory is too small.
    */
   scale(target: ScaleTarget, drain?: DrainRule): Promise<ScaleReport>;
   /**
-   * Times submits (for the 'kernels' spans of a timeline) or single kernels (which slows them) by the devices' own clocks,
-   * until null stops it. False: an adapter has no timestamp-query, and nothing is timed there.
+   * Times submits (for the 'kernels' spans of a timeline) or single kernels (which slows them down) by the devices'
+   * own clocks, until it is set to null. Resolves to false if an adapter has no timestamp-query; nothing is timed
+   * there.
    */
   setTiming(mode: TimingMode | null): Promise<boolean>;
-  /** By engine, since setTiming; measures each adapter's ceilings too, so no turn may be under way. Takes seconds. */
+  /**
+   * Kernel times by engine since setTiming. Also measures each adapter's ceilings, so no turn may be under way. Takes
+   * seconds.
+   */
   takeKernelTimes(): Promise<readonly MeasuredKernels[]>;
-  /** Spans recorded since the start, for what recording them costs. */
+  /** Number of spans recorded since the start, to judge the cost of recording. */
   spanCounts(): SpanCounts;
   onSpan(listener: (span: Span) => void): () => void;
   /**
-   * Told when a request has waited for half a second while its engine stood still: for what, from whom, until when; and
-   * once when an engine gave up for room what it held for one that ended.
+   * Calls the listener when a request has waited for half a second while its engine stood still, with what it waits
+   * for, from which engine and until when; and once when an engine dropped, for lack of room, what it held for a
+   * request that ended.
    */
   onWaiting(listener: (requestId: string, reason: string) => void): () => void;
   close(): Promise<void>;

@@ -1,4 +1,4 @@
-/** Everything that is heard of a cluster's engines and turns, each for whoever wants it. */
+/** All sources of a cluster's reports: spans, cache events, loads and engine events. */
 import { TurnSpans } from '../router/turn-spans.ts';
 import { CacheWatch } from './cache-watch.ts';
 import { EngineWatch } from './engine-watch.ts';
@@ -11,13 +11,13 @@ export class Watches {
   readonly loads = new LoadWatch();
   readonly engines = new EngineWatch();
 
-  /** One of those that were there from the start. */
+  /** Watches an engine that was there from the start. */
   first(engine: ThreadEngine): void {
     this.#watch(engine, null);
     this.caches.watch(engine);
   }
 
-  /** One that came later; `replaces`: in whose place, null: in its own. */
+  /** Watches an engine that joined later. `replaces`: id of the engine whose seat it took; null: a new seat. */
   joined(engine: ThreadEngine, replaces: string | null, atMs: number): void {
     this.#watch(engine, replaces);
     this.caches.watchAnew(engine, atMs);
