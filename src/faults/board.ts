@@ -1,7 +1,8 @@
 /**
- * Faults that are switched on and off while engines serve, each for one engine, at a rate. Draws for every request and
- * message that a fault could meet, from one seed; puts them in at the seams of a cluster, and keeps account of what met
- * whom. Knows no engine but as its router sees it: whoever starts them says how one is killed.
+ * Faults that are switched on and off while engines serve. Each applies to one engine, at a given rate. The board
+ * decides by random draws, from one seed, for every request and message that a fault could affect, injects the fault
+ * at the interfaces of a cluster (src/fleet/seams.ts), and counts what it affected. It sees engines only as their
+ * router does; the caller supplies how one is killed.
  */
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
 import type { Clock } from '../engine/types.ts';
@@ -11,9 +12,9 @@ import { FaultyClient } from './client.ts';
 import { type MessageFault, suits } from './messages.ts';
 import { FaultyWires } from './wire.ts';
 
-/** To the engine itself. */
+/** Faults of the engine itself. */
 export const ENGINE_FAULTS = ['kill', 'hang', 'slow'] as const;
-/** To what an engine sends to others. */
+/** Faults of the messages that an engine sends to others. */
 export const SENT_FAULTS = [
   'lose',
   'delay',
@@ -22,7 +23,7 @@ export const SENT_FAULTS = [
   'lose-notice',
   'flip',
 ] as const satisfies MessageFault[];
-/** To requests at a port, before any engine hears of them. Names: llm-d-inference-sim's failure types. */
+/** Faults of requests at a port, before any engine sees them. The names are llm-d-inference-sim's failure types. */
 export const PORT_FAULTS = [
   'rate_limit',
   'invalid_api_key',
@@ -36,21 +37,21 @@ export type PortFault = (typeof PORT_FAULTS)[number];
 export type BoardFault = (typeof ENGINE_FAULTS)[number] | (typeof SENT_FAULTS)[number] | PortFault;
 
 export interface Injected {
-  /** By its place, whatever life the engine there is in; or the router's port. */
+  /** The seat's name, whatever the engine's life; or the router's port. */
   engine: string;
   fault: BoardFault;
-  /** Percent of what it could meet; null: it happened once, when it was asked for. */
+  /** Percentage of what it could affect; null: it happens once, when it is added. */
   rate: number | null;
-  /** Milliseconds, of slow outputs and late messages. */
+  /** Milliseconds, for slow outputs and late messages. */
   delayMs: number;
-  /** How often it happened. */
+  /** How often it has happened. */
   times: number;
 }
 
-/** An engine's name in its place, without the number of its life. */
+/** The name of an engine's seat: its id without the number of its life. */
 const placeOf = (engineId: string): string => engineId.replace(/\.\d+$/, '');
 
-/** Percent: what is rarer would never be drawn. */
+/** Smallest rate, in percent; smaller ones would never be drawn. */
 export const FINEST_RATE = 0.01;
 
 export class FaultBoard {
@@ -60,11 +61,11 @@ export class FaultBoard {
   #injected: Injected[] = [];
   #seed = 0;
   #random = seededGenerator(0);
-  /** Aborts when all of it ends. */
+  /** Aborts when all faults are cleared. */
   #over = new AbortController();
-  /** By place: aborts when the engine that is there now is killed. */
+  /** By seat: aborts when the engine that is there now is killed. */
   readonly #lives = new Map<string, AbortController>();
-  /** Ends the engine in this place. */
+  /** Ends the engine in this seat. Set by the caller. */
   kill: (engine: string) => Promise<void> = async () => {};
 
   constructor(clock: Clock) {
@@ -85,10 +86,10 @@ export class FaultBoard {
     return this.#injected;
   }
 
-  /** For a cluster's seams. */
+  /** For ClusterSeams.wire. */
   readonly wire: FaultyWires['wire'] = (a, b) => this.#wires.wire(a, b);
 
-  /** The same for the same engine. */
+  /** For ClusterSeams.client. Returns the same client for the same engine. */
   readonly client = (engine: EngineClient): EngineClient => {
     const known = this.#clients.get(engine);
     if (known) return known;
@@ -97,7 +98,10 @@ export class FaultBoard {
     return client;
   };
 
-  /** In force from now on, in place of the same fault of the same engine. `seed`: draws begin anew. */
+  /**
+   * Activates the faults from now on, replacing the same fault of the same engine. `seed`: restarts the draws; null:
+   * continues them.
+   */
   async add(faults: readonly Omit<Injected, 'times'>[], seed: number | null): Promise<void> {
     if (seed !== null) {
       this.#seed = seed;
@@ -111,7 +115,7 @@ export class FaultBoard {
     }
   }
 
-  /** Nothing more happens: what hung goes on, what is late arrives. */
+  /** Ends all faults: engines that hung continue, and late messages arrive. */
   clear(): void {
     this.#injected = [];
     this.#over.abort();
@@ -119,12 +123,12 @@ export class FaultBoard {
     this.#wires.heal();
   }
 
-  /** What a request that came to this port ends with; null: nothing. */
+  /** The fault with which a request at this port ends; null: none. */
   atPort(engine: string): PortFault | null {
     return this.#met(engine, PORT_FAULTS)?.fault ?? null;
   }
 
-  /** What holds back each output of a request that reaches the engine now. */
+  /** What delays each output of a request that reaches the engine now. */
   #fateAt(engine: string): () => Promise<void> {
     if (this.#met(engine, ['kill'])) void this.#endLife(engine).catch(() => {});
     const { signal } = this.#over;
@@ -139,7 +143,7 @@ export class FaultBoard {
     };
   }
 
-  /** Who waits for an engine that hangs hears of its end, as of any other's. */
+  /** Callers that wait for a hanging engine are told of its end, as with any other engine. */
   async #endLife(engine: string): Promise<void> {
     try {
       await this.kill(engine);

@@ -1,10 +1,13 @@
-/** An engine that hangs or is slow, as its router sees it: what it does and answers comes late, or not before it is told to go on. */
+/**
+ * An engine that hangs or is slow, as its router sees it: its calls and outputs are delayed, or withheld until
+ * heal().
+ */
 import type { TokenIds } from '../config/token-ids.ts';
 import type { Clock, EngineRequest } from '../engine/types.ts';
 import type { EngineClient, RouterWork } from '../router/engine-client.ts';
 import { OutputStream } from '../router/output-stream.ts';
 
-/** Milliseconds between what a slow engine has and what its router gets. */
+/** Milliseconds by which a slow engine's calls and outputs are delayed. */
 const SLOW_MS = 20;
 
 export class FaultyClient implements EngineClient {
@@ -13,10 +16,13 @@ export class FaultyClient implements EngineClient {
   #state: 'well' | 'slow' | { until: Promise<void>; goOn: () => void } = 'well';
 
   readonly #fateOf: () => () => Promise<void>;
-  /** Requests that the router has here: the engine may have ended one whose outputs are still held back. */
+  /** Requests that the router has here. The engine may have ended one whose outputs are still withheld. */
   readonly #underWay = new Set<string>();
 
-  /** `fateOf`: asked for each request: what it waits for before it is taken, and before each output. */
+  /**
+   * `fateOf`: called once per request; the returned function is awaited before the request is submitted and before
+   * each output.
+   */
   constructor(engine: EngineClient, clock: Clock, fateOf: () => () => Promise<void> = () => async () => {}) {
     this.#engine = engine;
     this.#clock = clock;

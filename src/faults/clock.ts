@@ -1,4 +1,4 @@
-/** A clock that jumps and stands still when told to, over one that does neither. Timers go on as they were set. */
+/** A clock that can be made to jump and to stand still, on top of a normal one. Timers are not affected. */
 import type { Clock } from '../engine/types.ts';
 
 export class FaultyClock implements Clock {
@@ -15,7 +15,10 @@ export class FaultyClock implements Clock {
     return this.#stalled?.atMs ?? this.#clock.now() + this.#offsetMs;
   }
 
-  /** A time of this clock's on the one below, as long as nothing else happens to it; to the bit where nothing did. */
+  /**
+   * Converts a time of this clock to the underlying one, assuming no further jumps. Exact if nothing has happened
+   * yet.
+   */
   inner(atMs: number): number {
     const now = this.now();
     const belowMs = this.#clock.now();
@@ -26,7 +29,9 @@ export class FaultyClock implements Clock {
     return this.#clock.sleep(ms, signal);
   }
 
-  /** Milliseconds to add from now on, or for which to stand still: what was missed is caught up then. */
+  /**
+   * jumpMs: milliseconds to add from now on. stallMs: milliseconds to stand still, after which the clock catches up.
+   */
   readonly move = (change: { jumpMs: number } | { stallMs: number }): void => {
     if ('jumpMs' in change) this.#offsetMs += change.jumpMs;
     else this.#stalled = { atMs: this.now(), untilMs: this.#clock.now() + change.stallMs };

@@ -1,6 +1,6 @@
 /**
- * What can happen to messages on their way, one direction of one pair: lost, late, twice, overtaken by the next, cut
- * short, or with a bit of the slab flipped under them. Deals with messages as they come; knows no port and no timer.
+ * Faults of messages in one direction of one pair of engines: lost, late, repeated, overtaken by the next, truncated,
+ * or with a bit flipped in their part of the slab. Handles messages as they come, without ports or timers.
  */
 import type { NotificationMessage, PeerMessage } from '../transport/messages.ts';
 import type { FaultKind } from './schedule.ts';
@@ -19,7 +19,7 @@ export type MessageFault = (typeof MESSAGE_FAULTS)[number];
 export const isMessageFault = (kind: FaultKind): kind is MessageFault =>
   (MESSAGE_FAULTS as readonly FaultKind[]).includes(kind);
 
-/** Meets the next message that it can be done to in any of these directions, and no other one. */
+/** Arms the fault in all directions; it applies once, to the first message in any of them that it suits. */
 export function armFirst(directions: readonly FaultyDirection[], fault: MessageFault, met: () => void): void {
   const takeBacks = directions.map((direction) =>
     direction.arm(fault, () => {
@@ -29,7 +29,7 @@ export function armFirst(directions: readonly FaultyDirection[], fault: MessageF
   );
 }
 
-/** `met` is called when it happened. */
+/** `met`: called when the fault has been applied. */
 export interface MetFault {
   fault: MessageFault;
   met: () => void;
@@ -38,19 +38,19 @@ export interface MetFault {
 export class FaultyDirection {
   readonly #deliver: (message: PeerMessage) => void;
   #armed: MetFault[] = [];
-  /** In the order in which they will arrive: those that are late, and what waits behind them. */
+  /** Messages that are late or wait behind late ones, in the order in which they will arrive. */
   #late: PeerMessage[] = [];
-  /** Of these, the ones that nobody has let go. */
+  /** Those of #late that letGo() has not released. */
   readonly #held = new Set<PeerMessage>();
   #overtaken: PeerMessage | null = null;
-  /** The slab through which the sender's chunks go; null before its handshake. */
+  /** The slab through which the sender's chunks pass; null before its handshake. */
   #slab: { bytes: SharedArrayBuffer; slotBytes: number } | null = null;
 
   constructor(deliver: (message: PeerMessage) => void) {
     this.#deliver = deliver;
   }
 
-  /** Meets the next message that it can be done to; `met` is called when it did. Returns how to take it back. */
+  /** Applies the fault to the next message that it suits, then calls `met`. Returns a function that disarms it. */
   arm(fault: MessageFault, met: () => void): () => void {
     const armed = { fault, met };
     this.#armed.push(armed);
@@ -59,7 +59,7 @@ export class FaultyDirection {
     };
   }
 
-  /** What is late or overtaken arrives now, and nothing more happens to later ones. */
+  /** Delivers late and overtaken messages now, and disarms all faults. */
   heal(): void {
     this.#armed = [];
     const late = [...this.#late, ...(this.#overtaken ? [this.#overtaken] : [])];
@@ -69,13 +69,16 @@ export class FaultyDirection {
     for (const message of late) this.#deliver(message);
   }
 
-  /** A late one is late enough: it arrives after those before it, and what waits behind it up to the next late one. */
+  /**
+   * Releases a late message: it arrives after those before it, followed by what waits behind it up to the next late
+   * one.
+   */
   letGo(message: PeerMessage): void {
     this.#held.delete(message);
     while (this.#late.length > 0 && !this.#held.has(this.#late[0]!)) this.#deliver(this.#late.shift()!);
   }
 
-  /** `drawn`: happens to this one if nothing armed does. */
+  /** `drawn`: applied to this message if no armed fault is. */
   pass(message: PeerMessage, drawn: MetFault | null = null): void {
     if (message.kind === 'welcome') this.#slab = { bytes: message.slab, slotBytes: message.slotBytes };
     const index = this.#armed.findIndex(({ fault }) => suits(fault, message));
@@ -119,12 +122,12 @@ export class FaultyDirection {
     if (message.kind !== 'chunk' || !this.#slab) return;
     const { bytes, slotBytes } = this.#slab;
     const slot = new Uint8Array(bytes, message.slot * slotBytes, message.byteLength);
-    // The high exponent bit of the first key's first value, f16 or the low half of an f32.
+    // The high exponent bit of the first key's first value: of the f16, or of the low half of the f32.
     slot[1] = slot[1]! ^ 0x40;
   }
 }
 
-/** Whether it can be done to this message. */
+/** Whether the fault can be applied to this message. */
 export function suits(fault: MessageFault, message: PeerMessage): boolean {
   if (fault === 'lose-notice') return isNotification(message);
   if (fault === 'flip') return message.kind === 'chunk';
@@ -134,7 +137,7 @@ export function suits(fault: MessageFault, message: PeerMessage): boolean {
 const isNotification = (message: PeerMessage): message is NotificationMessage =>
   message.kind === 'notification';
 
-/** The first half of its fields, as a stream that ended early would leave them. */
+/** The first half of the message's fields, as a stream that ended early would leave them. */
 function cut(message: PeerMessage): PeerMessage {
   const fields = Object.entries(message);
   return Object.fromEntries(fields.slice(0, Math.ceil(fields.length / 2))) as unknown as PeerMessage;

@@ -1,13 +1,13 @@
 /**
- * Faults as data: what goes wrong, for whom, and at which moment of the work. One schedule drives a cluster of threads, a
- * policy-only one or a simulated one: each says which stage its requests reach, and does what a due fault names. Knows no
- * engine, channel or clock.
+ * Faults as data: what goes wrong, for which engine, and at which moment of the work. The same schedule can drive a
+ * cluster of threads, a policy-only one or a simulated one. Each reports which stage its requests have reached, and
+ * carries out the faults that are due. Knows no engines, channels or clocks.
  */
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
 import type { EngineRole } from '../router/engine-client.ts';
 import { seededGenerator } from '../seeded.ts';
 
-/** By the seam where it is put in; in words for tables. */
+/** The kinds of fault and their labels in tables, in the order of where they are injected. */
 export const FAULTS = {
   lose: 'message lost',
   delay: 'messages late',
@@ -31,19 +31,19 @@ export const FAULTS = {
 export type FaultKind = keyof typeof FAULTS;
 export const FAULT_KINDS = Object.keys(FAULTS) as readonly FaultKind[];
 
-/** Of a turn, in this order; a turn that pulls nothing skips `pulling`. */
+/** The stages of a turn, in order. A turn that pulls nothing skips `pulling`. */
 export const STAGES = ['waiting', 'pulling', 'computing', 'handing over', 'streaming'] as const;
 export type Stage = (typeof STAGES)[number];
 
 export interface Fault {
   kind: FaultKind;
-  /** Whose messages (those it sends), device, clock or holds. */
+  /** The engine whose messages (those that it sends), device, clock or holds are affected. */
   target: EngineRole;
-  /** When the count-th request reaches the stage, from 1 on. */
+  /** Due when the count-th request reaches the stage; counts from 1. */
   at: { stage: Stage; count: number };
 }
 
-/** The same for the same seed, always. `span`: the latest count of a stage that a fault waits for. */
+/** Random faults; the same seed always gives the same ones. `span`: the highest `count` of a fault. */
 export function makeSchedule(
   seed: number,
   { kinds, faults, span }: { kinds: readonly FaultKind[]; faults: number; span: number },
@@ -57,7 +57,7 @@ export function makeSchedule(
   }));
 }
 
-/** Tells whoever does the harm when a fault is due; each is due once. */
+/** Calls `due` when a fault is due; each fault is due once. */
 export class FaultClock {
   readonly #counts = new Map<Stage, number>();
   readonly #due: (fault: Fault) => void;
@@ -68,7 +68,7 @@ export class FaultClock {
     this.#due = due;
   }
 
-  /** A request has come to this stage. */
+  /** Call when a request has reached this stage. */
   reached(stage: Stage): void {
     const count = (this.#counts.get(stage) ?? 0) + 1;
     this.#counts.set(stage, count);
@@ -79,6 +79,6 @@ export class FaultClock {
   }
 }
 
-/** One line for people: `device lost (decode), at the 2nd handing over`. */
+/** One line for people to read, such as `device lost (decode), handing over 2`. */
 export const describeFault = ({ kind, target, at }: Fault): string =>
   `${FAULTS[kind]} (${target}), ${at.stage} ${at.count}`;

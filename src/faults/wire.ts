@@ -1,22 +1,25 @@
-/** Channels between engines' transports with faults in them: every message passes the thread that makes the wire. */
+/**
+ * Channels between engines' transports with faults in them. Every message passes through the thread that creates the
+ * channels.
+ */
 import type { EngineWire } from '../transport/channel.ts';
 import type { PeerMessage } from '../transport/messages.ts';
 import { armFirst, FaultyDirection, type MessageFault, type MetFault } from './messages.ts';
 
-/** What happens to a message that was not chosen beforehand; `late`: when a late one, and what waits behind it, may arrive. */
+/** What happens to a message that no armed fault applies to. `late`: resolves when a late message may arrive. */
 type Chosen = (MetFault & { late: () => Promise<void> }) | null;
 
 export class FaultyWires {
   readonly #choose: (sender: string, message: PeerMessage) => Chosen;
-  /** By the engine that sends. */
+  /** By sending engine. */
   readonly #directions = new Map<string, Set<FaultyDirection>>();
 
-  /** `choose`: asked for every message, by the engine that sends it; what it says can be done to that message. */
+  /** `choose`: called for every message with its sender; the fault that it returns must suit the message. */
   constructor(choose: (sender: string, message: PeerMessage) => Chosen = () => null) {
     this.#choose = choose;
   }
 
-  /** Makes each pair's channel; for a cluster's `wire`. */
+  /** Creates the channel of a pair of engines. For ClusterSeams.wire. */
   readonly wire: EngineWire = (a, b) => {
     const ofA = new MessageChannel();
     const ofB = new MessageChannel();
@@ -25,7 +28,7 @@ export class FaultyWires {
     return [ofA.port1, ofB.port1];
   };
 
-  /** Meets the next message that the engine sends to any other. */
+  /** Applies to the next suitable message that the engine sends to any other. */
   arm(engineId: string, fault: MessageFault, met: () => void): void {
     armFirst([...(this.#directions.get(engineId) ?? [])], fault, met);
   }

@@ -1,4 +1,7 @@
-/** The lasting parts of an engine: device, weights, paged KV, runner, transport. The policy on top of them can be rebuilt. */
+/**
+ * Builds the lasting parts of an engine: device, weights, paged KV, runner, transport. The policy on top of them can
+ * be rebuilt (build-policy.ts).
+ */
 
 import type { KvCacheSpec } from '../config/engine.ts';
 import type { EngineCoreDeps } from '../engine/engine-core.ts';
@@ -39,7 +42,7 @@ export interface EngineParts {
   started: EngineStarted;
 }
 
-/** Throws AdapterError, ModelError or ConfigError; the device is destroyed then. */
+/** Throws AdapterError, ModelError or ConfigError, after destroying the device. */
 export async function buildEngine(
   platform: Platform,
   clock: Clock,
@@ -74,7 +77,7 @@ export async function buildEngine(
     engineId: core.engineId,
   });
   try {
-    // While the device computes.
+    // Runs while the device computes.
     const claims = core.connector ? clock.sleep(0).then(warmUpClaims) : null;
     const [{ weightsMs, compileMs, pipelines }] = await Promise.all([runner.warmUp(), claims]);
     const factors = hashFactors(start, architecture, groups);
@@ -122,7 +125,7 @@ export async function buildEngine(
         loadMs: weightsMs,
         compileMs,
         pipelines,
-        // The only driver that can be told.
+        // Lavapipe is the only driver whose threads can be set.
         driverThreads: start.driverThreads !== false || !isLavapipe(gpu.report),
       },
     };
@@ -132,7 +135,7 @@ export async function buildEngine(
   }
 }
 
-/** What the runner does not count are small things: the parameters of kernels. */
+/** `other`: what the runner does not count, such as the kernels' parameters. It is small. */
 function memoryOf(runner: ModelRunner, gpu: GpuDevice, transport: PeerTransport): Record<string, number> {
   const budget = runner.memoryBudget();
   const counted = Object.values(budget).reduce((sum, bytes) => sum + bytes, 0);

@@ -1,4 +1,4 @@
-/** The policy on top of an engine's lasting parts: its connector and the engine core. */
+/** Builds the policy on top of an engine's lasting parts: its connector and the engine core. */
 
 import { STORE_ADDRESS } from '../config/connectors.ts';
 import type { EngineCoreConfig } from '../config/engine.ts';

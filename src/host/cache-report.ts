@@ -1,4 +1,7 @@
-/** The prefix cache's changes between two sends to the router's thread. Collects nothing while nobody listens. */
+/**
+ * Collects the prefix cache's changes between two messages to the router's thread. Collects nothing while there is no
+ * listener.
+ */
 
 import type { CacheEvent } from '../engine/cache-event.ts';
 import type { EngineCore } from '../engine/engine-core.ts';
@@ -14,14 +17,14 @@ export class CacheReport {
     this.#attach();
   }
 
-  /** The policy was built; when it took another's place, what was cached is gone. */
+  /** Call when the policy has been built. If it replaces another, the cache has been cleared. */
   coreIs(core: EngineCore): void {
     if (this.#core && this.#wanted) this.#events.push({ kind: 'cleared' });
     this.#core = core;
     this.#attach();
   }
 
-  /** What happened since the last call. */
+  /** Returns the events since the last call. */
   take(): CacheEvent[] {
     if (this.#events.length === 0) return this.#events;
     const events = this.#events;

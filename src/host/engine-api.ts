@@ -1,6 +1,6 @@
 /**
- * The boundary between the main thread and an engine's thread, whole: calls go over comlink, events come back over a port
- * of their own, and KV travels between engines by a third way (src/transport), never over this one.
+ * The complete interface between the main thread and an engine's thread. Calls go over comlink, events come back
+ * through a port of their own. KV travels from engine to engine by src/transport, never over this interface.
  */
 
 import type { Arithmetic } from '../config/arithmetic.ts';
@@ -23,24 +23,30 @@ import type { EngineBlocks, EngineStats } from './engine-report.ts';
 export interface EngineStart {
   core: EngineCoreConfig;
   model: { name: string; weightSeed: number; weightDtype: 'f16' | 'f32' };
-  /** The model's files as whoever starts the engine found and checked them; null: a preset has none. */
+  /** The model's files as found and checked by the caller; null: the model is a preset without a checkpoint. */
   checkpoint: Checkpoint | null;
-  /** Where engines that start together make their weights, once for all; null: this one makes its own. */
+  /**
+   * Memory in which engines that start together generate their weights once for all; null: this engine generates its
+   * own.
+   */
   sharedWeights: SharedArrayBuffer | null;
   layout: KvLayout;
-  /** Whether its driver may compute with threads of its own, where engines differ in that; null: they do not. */
+  /** Whether its driver may use threads of its own, if engines differ in that; null: they do not. */
   driverThreads: boolean | null;
-  /** Those that are made before it serves. */
+  /** Kernels that are compiled before it serves. */
   kernels: KernelSet;
-  /** Of the pipelines: engines that start together take one each, and find what the other compiled in a driver's cache. */
+  /**
+   * Order of the pipelines. Two engines that start together use opposite orders, so that each finds in the driver's
+   * cache what the other compiled.
+   */
   compileOrder: 'forwards' | 'backwards';
   link: LinkSpec | null;
   checksum: boolean;
-  /** After which a peer that says nothing is asked anew. */
+  /** Milliseconds of a peer's silence after which it is asked again. */
   silenceMs: number;
-  /** Forms of the matrix kernel; null: those that the adapter takes unmeasured. */
+  /** Variants of the matrix kernel; null: those that the adapter uses without measurement. */
   gemm: GemmChoice | null;
-  /** What matrix products are computed in. */
+  /** Arithmetic of matrix products. */
   arithmetic: Arithmetic;
   keepLogits: boolean;
   poison: boolean;
@@ -50,14 +56,14 @@ export interface EngineStart {
 
 export interface EngineStarted {
   adapter: AdapterReport;
-  /** Bytes by purpose: all on its device, and `shared` with its reader once the two have met. */
+  /** Bytes by purpose: everything on its device, and `shared` with its reader once the two have met. */
   memory: Record<string, number>;
-  /** Of a block in the pool, whichever KV cache group has it. */
+  /** Bytes per block in the pool, the same for every KV cache group. */
   blockBytes: number;
-  /** What others must agree on to exchange blocks with it. */
+  /** What peers must agree on to exchange blocks with it. */
   identity: EngineIdentity;
   parameters: number;
-  /** Milliseconds, side by side. */
+  /** Milliseconds; loading and compiling run in parallel. */
   loadMs: number;
   compileMs: number;
   pipelines: number;
@@ -65,75 +71,78 @@ export interface EngineStarted {
   driverThreads: boolean;
 }
 
-/** What serving takes. Every call may reject with a KvferryError. */
+/** Calls for serving. Every call may reject with a KvferryError. */
 export interface ServingApi {
   start(start: EngineStart, events: MessagePort): Promise<EngineStarted>;
-  /** `link`: to this peer, in place of the engine's; null: the engine's. */
+  /** `link`: the link to this peer; null: the engine's own. */
   addPeer(peer: RemoteAddress, port: MessagePort, link: LinkSpec | null): Promise<void>;
   peerDied(engineId: string): Promise<void>;
-  /** sentMs: when it was sent, on the shared clock. */
+  /** sentMs: when the router sent it, in milliseconds on the shared clock. */
   addRequest(request: EngineRequest, sentMs: number): Promise<void>;
   abortRequest(requestId: string): Promise<void>;
-  /** Ends a request whose text holds a stop string, as a stop token would; its end comes as an output. */
+  /** Ends a request whose text contains a stop string, as a stop token would. Its end comes as an output. */
   stopRequest(requestId: string): Promise<void>;
-  /** For a request that was refused before it came here: a holder that it names is told to free. */
+  /** For a request that was refused before it reached the engine: tells a holder that it names to free its blocks. */
   refuseRequest(request: RefusedRequest): Promise<void>;
-  /** Ends one hold, or all; unknown ids are ignored. */
+  /** Ends the given holds, or all; unknown ids are ignored. */
   releaseHolds(requestIds: readonly string[] | 'all'): Promise<void>;
-  /** vLLM's rule: false, and nothing done, unless only the null block is in use. */
+  /** vLLM's rule: resolves to false and does nothing unless only the null block is in use. */
   resetPrefixCache(): Promise<boolean>;
-  /** Resolves when nothing runs, waits, is held or under way. */
+  /** Resolves when nothing is running, waiting, held or being transferred. */
   drain(): Promise<void>;
-  /** Drains, then builds the policy anew around the same device, weights and peers. */
+  /** Drains, then rebuilds the policy around the same device, weights and peers. */
   reconfigure(core: EngineCoreConfig, link: LinkSpec | null): Promise<void>;
-  /** Ends the loop, the transport and the device; the thread ends after the answer. */
+  /** Ends the loop, the transport and the device. The thread ends after the answer. */
   shutdown(): Promise<void>;
 }
 
-/** What shows an engine as it is, and changes nothing. */
+/** Read-only calls. They change nothing that is served. */
 export interface InspectionApi {
   stats(): Promise<EngineStats>;
-  /** What the engine has of a sequence: schedules nothing and runs nothing. */
+  /** What the engine has of a sequence. Schedules and runs nothing. */
   lookup(tokenIds: readonly number[], cacheSalt: string | null): Promise<CacheLookup>;
-  /** Which block has what, and how full the slab to this engine's readers is. */
+  /** What each block contains, and how full the slabs to this engine's readers are. */
   blocks(): Promise<EngineBlocks>;
-  /** Copies of blocks as they are on the device, for comparing both ends of a transfer. */
+  /** Copies of the blocks as they are on the device, to compare both ends of a transfer. */
   readBlocks(blockIds: readonly number[]): Promise<Uint8Array[]>;
   checkIntegrity(): Promise<void>;
-  /** From now on, or no longer, sends 'load' events. */
+  /** Turns 'load' events on or off. */
   reportLoad(wanted: boolean): Promise<void>;
-  /** From now on, or no longer, sends 'cache' events. */
+  /** Turns 'cache' events on or off. */
   reportCacheEvents(wanted: boolean): Promise<void>;
 }
 
-/** Milliseconds to add from now on, or for which to stand still. */
+/** jumpMs: milliseconds to add from now on. stallMs: milliseconds to stand still. */
 export type ClockChange = { jumpMs: number } | { stallMs: number };
 
-/** What experiments do to an engine: measurements want it idle. */
+/** Calls for experiments. Measurements need an idle engine. */
 export interface LabApi {
-  /** What is cached of the sequence beyond its first keepTokens is found no more. */
+  /** Makes cached blocks of the sequence beyond its first keepTokens tokens unfindable. */
   forgetPrefix(tokenIds: readonly number[], cacheSalt: string | null, keepTokens: number): Promise<void>;
-  /** Lets the holds of a direction run out now, as their TTL would; returns how many that ended. */
+  /** Expires the holds of a direction now, as their TTL would. Returns how many ended. */
   expireHolds(direction: 'prefill' | 'decode'): Promise<number>;
   /** Serves any block to any reader, until reconfigure(). */
   serveAnyBlock(): Promise<void>;
-  /** A whole transfer, into blocks that nobody uses. */
+  /** Measures a whole transfer, into unused blocks. */
   measureRead(remote: RemoteAddress, pairs: readonly BlockPair[]): Promise<TransferResult>;
-  /** This end's half of a transfer, into or out of the slab; one entry a copy. */
+  /** Performs this end's half of a transfer, into or out of the slab; returns one entry per copy. */
   copyByHand(plan: HandCopyPlan): Promise<HandCopy[]>;
-  /** Times submits or kernels by the device's clock from the next step on; null stops. False: it has no such clock. */
+  /**
+   * Times submits or kernels by the device's clock from the next step on; null stops. Resolves to false if the device
+   * has no such clock.
+   */
   setTiming(mode: TimingMode | null): Promise<boolean>;
-  /** Since the last time, or since setTiming; with the ceilings, measured now. */
+  /** Kernel times since the last call or since setTiming. Also measures the ceilings now. */
   takeKernelTimes(): Promise<MeasuredKernels>;
-  /** Moves the engine's own clock. RequestError where it has none that can be moved. */
+  /** Moves the engine's own clock. Rejects with RequestError if that clock cannot be moved. */
   moveClock(change: ClockChange): Promise<void>;
-  /** As a driver's reset would: the device is gone, and with it every request. */
+  /** Loses the device, as a driver's reset would, and with it every request. */
   loseDevice(): Promise<void>;
-  /** The device says that it has no memory left for what was asked of it. */
+  /** Makes the device report that it is out of memory. */
   exhaustDevice(): Promise<void>;
 }
 
-/** What an engine's thread offers. */
+/** Everything that an engine's thread offers. */
 export interface EngineApi {
   serving: ServingApi;
   inspection: InspectionApi;

@@ -1,6 +1,6 @@
 /**
- * An engine in its thread: builds it, runs its loop, and serves requests. Wiring only; policy and kernels are elsewhere, and
- * so is what looks into the engine (inspection.ts) and what experiments do to it (lab.ts).
+ * An engine in its thread: builds it, runs its loop, and serves requests. Wiring only: policy and kernels are in
+ * other modules, read-only access is in inspection.ts, and experiments are in lab.ts.
  */
 import type { EngineCoreConfig } from '../config/engine.ts';
 import type { RefusedRequest } from '../engine/kv-connector.ts';
@@ -20,10 +20,10 @@ import { LoadReport } from './load-report.ts';
 import type { HostDeps, RunningEngine } from './running-engine.ts';
 import { StepLoop } from './step-loop.ts';
 
-/** A device that does not end what it was asked keeps its thread no longer. */
+/** Milliseconds to wait at shutdown for work that the device does not finish. */
 const MOST_SETTLING_MS = 2000;
 
-/** All that a thread's entry exposes. */
+/** Everything that a thread's entry exposes. */
 export function hostEngine(deps: HostDeps): EngineApi {
   const cacheReport = new CacheReport();
   const loadReport = new LoadReport();
@@ -45,9 +45,9 @@ class EngineHost implements ServingApi, RunningEngine {
   #policy: EnginePolicy | null = null;
   #spans = new EngineSpans('');
   #loop: StepLoop | null = null;
-  /** Why the engine cannot go on. */
+  /** Why the engine cannot continue. */
   #failure: Error | null = null;
-  /** Set while the policy is being rebuilt: the loop must not step. */
+  /** Set while the policy is being rebuilt; the loop must not step then. */
   #paused = false;
 
   constructor(deps: HostDeps, cacheReport: CacheReport, loadReport: LoadReport) {
@@ -99,7 +99,7 @@ class EngineHost implements ServingApi, RunningEngine {
       this.#loop?.opened(request.requestId);
     } finally {
       this.#spans.submitted(request.requestId, sentMs, this.#deps.clock.now());
-      // A refused request may still have a holder to tell that its blocks are free.
+      // A refused request may still name a holder that must be told to free its blocks.
       this.wake();
     }
   }
@@ -163,7 +163,7 @@ class EngineHost implements ServingApi, RunningEngine {
     this.wake();
     const parts = this.#parts;
     parts?.transport.close();
-    // The device first: a step under way then ends with an error instead of holding the loop.
+    // The device first, so that a step under way fails instead of blocking the loop.
     parts?.runner.destroy();
     parts?.kv.destroy();
     parts?.gpu.destroy();

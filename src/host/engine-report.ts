@@ -1,4 +1,4 @@
-/** What an engine's thread tells: when asked, and by itself. */
+/** What an engine's thread reports: statistics on request, and events. */
 import type { HoldUse } from '../connector/hold-meter.ts';
 import type { LearnedCosts } from '../connector/policy/cost-aware.ts';
 import type { StoreCounters, TransferCounters } from '../connector/types.ts';
@@ -15,32 +15,35 @@ import type { TransferResult } from '../transport/types.ts';
 
 export interface EngineStats extends EngineCoreStats {
   engineId: string;
-  /** Bytes now: of the buffers on its device, and of the slabs that it shares with its readers. */
+  /** Current bytes: `gpu` for the buffers on its device, `shared` for the slabs shared with its readers. */
   memory: { gpu: number; shared: number };
-  /** Pipelines compiled after the warm-up: must be 0 for a measurement to count. */
+  /** Pipelines compiled after the warm-up. Must be 0 for a measurement to count. */
   firstUseCompilations: number;
-  /** What the cost-aware policy believes now; absent when the threshold decides. */
+  /** The cost-aware policy's current costs; absent if the threshold decides. */
   costs?: LearnedCosts;
-  /** Blocks kept after their requests ended, since the last configure(): by P for D, and by D for P. Null without a connector. */
+  /**
+   * Blocks held after their requests ended, since the last configure(): by P for D, and by D for P. null without a
+   * connector.
+   */
   holdUse: { prefill: HoldUse; decode: HoldUse } | null;
-  /** Of pulls and holds since the policy was last built; null for an engine that neither sends nor pulls. */
+  /** Pulls and holds since the policy was last built; null for an engine that neither sends nor pulls. */
   transfers: TransferCounters | null;
-  /** Of what it saved to a store and loaded from it, since then; null or absent: it has none. */
+  /** What it saved to a store and loaded from it since then; null or absent: it has no store. */
   store?: StoreCounters | null;
 }
 
 export interface EngineBlocks {
-  /** In use by the policy, the null block included. */
+  /** Blocks that the policy uses, the null block included. */
   numBlocks: number;
-  /** By id; blocks that were never used are missing. */
+  /** By id. Blocks that were never used are absent. */
   facts: readonly BlockFact[];
-  /** Over all readers; zeros before the first handshake. */
+  /** Summed over all readers; zeros before the first handshake. */
   slab: { slotsInUse: number; slots: number; slotBytes: number };
 }
 
 export type EngineEvent =
   | { kind: 'outputs'; outputs: RequestOutput[]; atMs: number }
-  /** A pull begins: block ids at the holder and here; of a streamed one they come with its chunks. */
+  /** A pull begins. `pairs`: block ids at the holder and here; for a streamed pull they come with its chunks. */
   | {
       kind: 'pull';
       requestId: string;
@@ -50,10 +53,10 @@ export type EngineEvent =
       bytes: number;
       atMs: number;
     }
-  /** Of a streamed pull: so many blocks are in the slab. */
+  /** A chunk of a streamed pull is in the slab, with these blocks. */
   | { kind: 'chunk'; requestId: string; pairs: [remote: number, local: number][]; atMs: number }
   | { kind: 'transfer'; requestId: string; remoteEngineId: string; result: TransferResult; atMs: number }
-  /** The store has read these, since it was offered them. */
+  /** The store has read these blocks since they were offered. */
   | {
       kind: 'saved';
       requestId: string;
@@ -64,15 +67,17 @@ export type EngineEvent =
       atMs: number;
     }
   | { kind: 'spans'; spans: RawSpan[] }
-  /** How busy the engine is, told after steps. */
+  /** The engine's load, sent after steps. */
   | { kind: 'load'; load: EngineLoad }
-  /** What changed in the prefix cache since the last one. */
+  /** Changes of the prefix cache since the last such event. */
   | { kind: 'cache'; events: CacheEvent[]; atMs: number }
-  /** How long blocks stayed that were evicted in the last step; of those that are followed. */
+  /** How long the blocks evicted in the last step had stayed, for those that are tracked. */
   | { kind: 'stays'; stays: readonly BlockStay[] }
-  /** Nothing has moved for half a second, and this keeps the request from running. */
+  /** Nothing has moved for half a second. `reason`: what keeps the request from running. */
   | { kind: 'waiting'; requestId: string; reason: string }
-  /** The pool is too small for what is held: the first time that a hold was given up for room since the policy was built. */
+  /**
+   * The pool is too small for its holds: the first time since the policy was built that a hold was dropped for room.
+   */
   | { kind: 'hold_dropped'; requestId: string; direction: HeldBlocks['direction'] }
-  /** The device was lost or the loop failed; nothing more will come. */
+  /** The device was lost or the loop failed. No more events will come. */
   | { kind: 'dead'; error: WireError };

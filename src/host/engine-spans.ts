@@ -1,4 +1,4 @@
-/** An engine's spans until they are sent: gathers them from its parts, and gives what policy tells of the engine's lanes. */
+/** Collects an engine's spans from its parts until they are sent, and turns the policy's activities into spans. */
 import { STORE_ADDRESS } from '../config/connectors.ts';
 import type { StoreInfo, TransferInfo } from '../connector/types.ts';
 import type { EngineActivity } from '../engine/types.ts';
@@ -7,9 +7,9 @@ import { atRouter, onHost, onLink, type RawSpan } from '../measure/spans.ts';
 export class EngineSpans {
   readonly #engineId: string;
   #spans: RawSpan[] = [];
-  /** Called when a span comes and there was none. */
+  /** Called when a span is added and there was none. */
   onFirst: () => void = () => {};
-  /** Requests that have not ended, each with when its KV was there, until its next step. */
+  /** For each request that has not ended, the time in milliseconds at which its KV had arrived, until its next step. */
   readonly #loadedMs = new Map<string, number | null>();
 
   constructor(engineId: string) {
@@ -31,7 +31,7 @@ export class EngineSpans {
     return spans;
   }
 
-  /** A load that ends after its request leaves nothing behind. */
+  /** Only requests that are open are tracked, so a load that ends after its request leaves no entry. */
   opened(requestId: string): void {
     this.#loadedMs.set(requestId, null);
   }
@@ -52,7 +52,7 @@ export class EngineSpans {
     });
   }
 
-  /** The step's results are out: until then they were being collected. */
+  /** Call when the step's results have been sent: the last `collect` span lasts until then. */
   outputsSent(atMs: number): void {
     const last = this.#spans.at(-1);
     if (last?.name === 'collect') this.#spans[this.#spans.length - 1] = { ...last, endMs: atMs };

@@ -1,4 +1,4 @@
-/** Shows an engine as it is: its part of the thread's interface that changes nothing. */
+/** The read-only part of an engine thread's interface. */
 import type { CacheLookup } from '../engine/inspect/cache-lookup.ts';
 import type { Clock } from '../engine/types.ts';
 import type { CacheReport } from './cache-report.ts';

@@ -1,4 +1,4 @@
-/** What experiments and demonstrations do to an engine: its part of the thread's interface that serving does not need. */
+/** The part of an engine thread's interface for experiments and demonstrations; serving does not need it. */
 import { RequestError } from '../errors.ts';
 import { measureCeilings } from '../gpu/ceilings.ts';
 import type { MeasuredKernels, TimingMode } from '../measure/profile.ts';

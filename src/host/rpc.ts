@@ -1,4 +1,4 @@
-/** Comlink, taught to carry this project's errors whole. Import it wherever comlink is used, on both ends. */
+/** Comlink with support for this project's error classes. Import it instead of comlink, at both ends. */
 import * as Comlink from 'comlink';
 import { fromWire, toWire, type WireError } from '../errors.ts';
 

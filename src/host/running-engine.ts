@@ -1,4 +1,4 @@
-/** What an engine's thread is given, and what its parts see of the engine that runs in it. */
+/** What an engine's thread is given, and how its parts access the running engine. */
 import type { Clock } from '../engine/types.ts';
 import type { Platform } from '../platform/types.ts';
 import type { EngineParts } from './build-engine.ts';
@@ -8,18 +8,18 @@ import type { ClockChange } from './engine-api.ts';
 export interface HostDeps {
   platform: Platform;
   clock: Clock;
-  /** Moves that clock, where it can be moved. */
+  /** Moves that clock, if it can be moved. */
   moveClock?: (change: ClockChange) => void;
-  /** Lets messages in between two steps. */
+  /** Resolves after messages have been let in between two steps. */
   nextTask: () => Promise<void>;
-  /** Ends the thread; called once the answer to shutdown() had time to leave. */
+  /** Ends the thread. Called after the answer to shutdown() has had time to leave. */
   exit: () => void;
 }
 
-/** What inspection and lab see of the host. Each throws EngineDeadError when there is none. */
+/** What inspection and lab see of the host. parts() and policy() throw EngineDeadError if the engine is not running. */
 export interface RunningEngine {
   parts(): EngineParts;
   policy(): EnginePolicy;
-  /** A call may have changed what a step would do. */
+  /** Call when something may have changed what a step would do. */
   wake(): void;
 }

@@ -1,4 +1,4 @@
-/** The loop of an engine's thread: steps while there is work, tells what came of it, and sleeps until something changed. */
+/** The loop of an engine's thread: steps while there is work, sends the results, and sleeps until something changes. */
 
 import type { EngineCore } from '../engine/engine-core.ts';
 import type { Clock } from '../engine/types.ts';
@@ -7,49 +7,49 @@ import type { EngineEvent } from './engine-report.ts';
 import type { EngineSpans } from './engine-spans.ts';
 import type { LoadReport } from './load-report.ts';
 
-/** After so long without a change, requests that wait say why. */
+/** Milliseconds without a change after which waiting requests report why they wait. */
 const STANDSTILL_MS = 500;
-/** A span waits for others at most so long, for a message costs more than what is in it. */
+/** Milliseconds that a span waits for others at most; a message costs more than its contents. */
 const SPAN_DELAY_MS = 50;
 
 export interface StepLoopOptions {
-  /** Asked before each step, for the policy may be rebuilt between two; null: nothing may step now. */
+  /** Called before each step, since the policy may be rebuilt between two; null: no step is allowed now. */
   core(): EngineCore | null;
   clock: Clock;
-  /** Lets messages in between two steps. */
+  /** Resolves after messages have been let in between two steps. */
   nextTask(): Promise<void>;
   spans: EngineSpans;
   cacheReport: CacheReport;
   loadReport: LoadReport;
   send(event: EngineEvent): void;
-  /** A step threw: the loop has ended. */
+  /** Called when a step threw; the loop has ended. */
   onFailure(error: unknown): void;
-  /** Ends the loop; wake() it afterwards. */
+  /** Ends the loop; call wake() after aborting it. */
   signal: AbortSignal;
 }
 
 export class StepLoop {
-  /** Resolves when nothing steps any more. Never rejects. */
+  /** Resolves when no more steps run. Never rejects. */
   readonly ended: Promise<void>;
   readonly #options: StepLoopOptions;
-  /** Requests that have not ended, with what was last said of their waiting. */
+  /** Requests that have not ended, with the reason last reported for their waiting. */
   readonly #openRequests = new Map<string, string | null>();
   #wake: () => void = () => {};
   #spansDue = false;
 
-  /** Begins at once. */
+  /** Starts at once. */
   constructor(options: StepLoopOptions) {
     this.#options = options;
     options.spans.onFirst = () => void this.#sendSpansSoon();
     this.ended = this.#run();
   }
 
-  /** A call may have changed what a step would do. */
+  /** Call when something may have changed what a step would do. */
   wake(): void {
     this.#wake();
   }
 
-  /** From now on until its end the request is told of when it waits for long. */
+  /** From now until it ends, the request's long waits are reported. */
   opened(requestId: string): void {
     this.#openRequests.set(requestId, null);
     this.#options.spans.opened(requestId);
@@ -73,7 +73,7 @@ export class StepLoop {
             const atMs = clock.now();
             spans.outputsSent(atMs);
             loadReport.add(outputs, atMs);
-            // Ahead of a turn's end: its result is made from them.
+            // Spans go before a turn's end, because its result is made from them.
             if (outputs.some(({ finish }) => finish)) this.#sendSpans();
             send({ kind: 'outputs', outputs, atMs });
           }
@@ -122,7 +122,9 @@ export class StepLoop {
     this.#sendSpans();
   }
 
-  /** Until a call, a transfer, a notification, a heartbeat or a deadline may have changed what a step would do. */
+  /**
+   * Sleeps until a call, a transfer, a notification, a heartbeat or a deadline may have changed what a step would do.
+   */
   async #idle(): Promise<void> {
     const { core, clock, signal } = this.#options;
     const stop = new AbortController();
