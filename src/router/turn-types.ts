@@ -59,8 +59,8 @@ export interface GenerateRequest {
   /** Name of a policy or mix that routes this request; null or absent: the active one. */
   routing?: string | null;
   /**
-   * Called with the engines that serve the turn, at its start and again for each further attempt. `prefill` is null if one
-   * engine does both.
+   * Called with the engines that serve the turn, at its start and again for each further attempt. `prefill` is null if
+   * one engine does both.
    */
   onWay?: (way: { prefill: string | null; decode: string }) => void;
   /** Aborts the turn at its engines at once. */
