@@ -1,4 +1,4 @@
-/** The library, in Node: `import { createCluster } from 'kvferry'`. */
+/** The library for Node: `import { createCluster } from 'kvferry'`. */
 import { readFile } from 'node:fs/promises';
 import { parseCostProfile, refuseIdleProfile } from './config/cost-profile.ts';
 import { parseRunConfig, type RunConfigInput } from './config/run.ts';
@@ -22,9 +22,9 @@ export type { Span } from './measure/spans.ts';
 export type * from './router/turn-types.ts';
 
 /**
- * Starts a prefill and a decode engine (or `prefill` and `decode` many, or a whole `fleet`), each in a thread with a WebGPU
- * device of its own. Takes the settings of the
- * command line, in camelCase; the mode is the last of `mode`. Close it when done.
+ * Starts one prefill and one decode engine, or as many of each as `prefill` and `decode` say, or a whole `fleet`. Each
+ * engine runs in its own thread with its own WebGPU device. The settings are those of the command line, in camelCase.
+ * If `mode` lists several modes, the last one is used. Close the cluster when done.
  *
  *     const cluster = await createCluster({ model: 'recall', threshold: 0 });
  *     for await (const token of cluster.generate({ conversationId: 'a', messages })) process.stdout.write(token.text);

@@ -1,11 +1,14 @@
-/** Where all seeded draws begin. Seeds of users are small and follow each other, and draws by them must have nothing in common. */
+/**
+ * Seeded random generators, for every draw in the project. User seeds are small and often consecutive, so each seed is
+ * mixed before use: draws under different seeds are independent.
+ */
 import { xoroshiro128plusFromState } from 'pure-rand/generator/xoroshiro128plus';
 import type { RandomGenerator } from 'pure-rand/types/RandomGenerator';
 
-/** Of a user's seed the streams of draws that have nothing in common: each an index of `seededGenerator`. */
+/** Independent streams of draws under one seed, as the `index` of `seededGenerator`. */
 export const STREAM = { lengths: 0, arrivals: 1, steps: 2, measuring: 3 } as const;
 
-/** murmur3's finaliser: a bijection of 32-bit integers, unsigned. */
+/** murmur3's finaliser: a bijection on 32-bit integers. Returns an unsigned integer. */
 export function mix(word: number): number {
   let x = word | 0;
   x = Math.imul(x ^ (x >>> 16), 0x85ebca6b);
@@ -14,8 +17,9 @@ export function mix(word: number): number {
 }
 
 /**
- * A generator of its own for each seed and index, both of 32 bits. Its state is filled by SplitMix, as xoroshiro's authors
- * ask for: pure-rand takes a seed as it is, whose first draw is then its complement.
+ * An independent generator for each pair of seed and index, both 32-bit integers. SplitMix fills its state, as
+ * xoroshiro's authors recommend. pure-rand uses a seed as the state unchanged, and the first draw is then the seed's
+ * complement.
  */
 export function seededGenerator(seed: number, index = 0): RandomGenerator {
   let state = mix(mix(seed) + index);

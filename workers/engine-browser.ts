@@ -1,4 +1,4 @@
-/** Entry of an engine's thread in a browser. */
+/** Entry point of an engine's thread in a browser. */
 import { hostEngine } from '../src/host/engine-host.ts';
 import { expose } from '../src/host/rpc.ts';
 import { endWorker, type WorkerStart } from '../src/platform/browser/worker.ts';

@@ -1,4 +1,4 @@
-/** Entry of an engine's thread in Node. */
+/** Entry point of an engine's thread in Node. */
 import { useCompileCache } from '../src/platform/node/compile-cache.ts';
 
 useCompileCache();

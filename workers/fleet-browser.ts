@@ -1,4 +1,4 @@
-/** Entry of the thread in which the page's larger fleets are simulated. */
+/** Entry point of the thread that simulates the page's larger fleets. */
 import { systemClock } from '../src/platform/clock.ts';
 import { nextTask } from '../src/platform/next-task.ts';
 import { LiveHost } from '../src/simulate/live/host.ts';

@@ -1,4 +1,7 @@
-/** Entry of a thread that simulates for --jobs: prepares what its settings say, and answers each job with what came of it. */
+/**
+ * Entry point of a simulation thread (--jobs). It prepares the work that its settings describe, then answers each job
+ * with its result or error.
+ */
 import { parentPort, workerData } from 'node:worker_threads';
 import { nodeDeps } from '../src/cli/node-deps.ts';
 import type { ThreadJob, ThreadWork } from '../src/cli/simulate/thread.ts';

@@ -1,4 +1,4 @@
-/** Entry of a store's thread in a browser. */
+/** Entry point of a store's thread in a browser. */
 import { expose } from '../src/host/rpc.ts';
 import { originFolder } from '../src/platform/browser/origin-folder.ts';
 import { endWorker, type StoreWorkerStart } from '../src/platform/browser/worker.ts';

@@ -1,4 +1,4 @@
-/** An adapter's name for people, from what WebGPU tells of it. */
+/** A readable name for an adapter, derived from its WebGPU info. */
 
 export interface AdapterFacts {
   vendor: string;
@@ -9,7 +9,7 @@ export interface AdapterFacts {
 
 const MESA = /llvmpipe: Mesa (\d[\d.]*).*LLVM (\d[\d.]*)/;
 
-/** 'lavapipe (Mesa 25.0.7, LLVM 15.0.6)', 'SwiftShader 5.0.0', 'nvidia geforce rtx 4090 (550.54.14)'. */
+/** For example 'lavapipe (Mesa 25.0.7, LLVM 15.0.6)', 'SwiftShader 5.0.0', 'nvidia geforce rtx 4090 (550.54.14)'. */
 export function adapterName({ vendor, architecture, device, description }: AdapterFacts): string {
   const mesa = MESA.exec(description);
   if (mesa) return `lavapipe (Mesa ${mesa[1]}, LLVM ${mesa[2]})`;
@@ -20,10 +20,10 @@ export function adapterName({ vendor, architecture, device, description }: Adapt
   return description ? `${card} (${description})` : card;
 }
 
-/** By the name of above. */
+/** `name` as returned by adapterName. */
 export const isLavapipe = ({ name }: { name: string }): boolean => name.startsWith('lavapipe');
 
-/** It computes on the CPU. */
+/** Whether the adapter computes on the CPU. */
 export const isSoftwareAdapter = (facts: AdapterFacts & { isFallbackAdapter?: boolean }): boolean =>
   facts.isFallbackAdapter === true ||
   /llvmpipe|lavapipe|swiftshader|basic render/i.test(

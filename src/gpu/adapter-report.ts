@@ -1,17 +1,17 @@
-/** An adapter as reports tell of it. */
+/** An adapter as described in reports. Limits are WebGPU's, in WebGPU's units. */
 import type { Arithmetic } from '../config/arithmetic.ts';
 
 export interface AdapterReport {
-  /** For people: 'lavapipe (Mesa 25.0.7, LLVM 15.0.6)'. */
+  /** Readable name: 'lavapipe (Mesa 25.0.7, LLVM 15.0.6)'. */
   name: string;
   vendor: string;
   architecture: string;
   description: string;
-  /** 'vulkan', 'metal', 'd3d12' where the platform knows, else 'webgpu'. */
+  /** 'vulkan', 'metal' or 'd3d12' if the platform knows, else 'webgpu'. */
   backend: string;
   software: boolean;
   features: string[];
-  /** Lanes of a subgroup where the adapter has one fixed size, else null. */
+  /** Lanes in a subgroup; null if the adapter has no single fixed size. */
   subgroupSize: number | null;
   limits: {
     maxBufferSize: number;
@@ -21,6 +21,6 @@ export interface AdapterReport {
     maxComputeWorkgroupsPerDimension: number;
   };
   timestampQuery: boolean;
-  /** What a device of it was opened for; absent: f32. */
+  /** The arithmetic that the device was opened for. Absent: f32. */
   arithmetic?: Arithmetic;
 }

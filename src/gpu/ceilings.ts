@@ -1,6 +1,6 @@
 /**
- * What an adapter does at most, measured: multiply-adds in registers, and plain reads of a large buffer. Percentages of a
- * kernel's speed are of these, measured in the same process.
+ * Measures an adapter's ceilings: multiply-adds in registers, and plain reads of a large buffer. Kernel speeds are
+ * reported as percentages of these ceilings, measured in the same process.
  */
 import type { Clock } from '../engine/types.ts';
 import type { GpuDevice } from './device.ts';
@@ -9,23 +9,23 @@ import { timeRounds } from './timing.ts';
 import { type UniformValues, uniformBuffer } from './uniforms.ts';
 
 export interface Ceilings {
-  /** GFLOP/s, a multiply-add counted as two. */
+  /** GFLOP/s. A multiply-add counts as two operations. */
   gflops: number;
-  /** GB/s, 10^9 bytes. */
+  /** GB/s; a GB is 10^9 bytes. */
   readGbps: number;
 }
 
 const ROUNDS = 5;
 const READ_BYTES = 32 * 2 ** 20;
-/** Of both kernels here. */
+/** Threads a workgroup, for both kernels here. */
 const WORKGROUP = 64;
-/** Fixed in shaders/ceiling_read.wgsl: vec4s that a thread reads in a turn. */
+/** Fixed in shaders/ceiling_read.wgsl: vec4s that a thread reads in one turn. */
 const READS_A_TURN = 8;
 
-/** A software adapter has a thread a core; a GPU wants very many. */
+/** A software adapter runs one thread a core. A GPU needs a very large number to be busy. */
 const enoughThreads = ({ report }: GpuDevice): number => (report.software ? 4096 : 262_144);
 
-/** The best of some rounds. Takes about a second. */
+/** Takes the best of several rounds, in about a second. */
 export async function measureCeilings(
   gpu: GpuDevice,
   readShader: ReadShader,
@@ -51,12 +51,13 @@ interface Bench {
   rounds: number;
 }
 
-/** GB/s at which one dispatch reads so many bytes (rounded up to what all its threads read) and does nothing else. */
+/** GB/s of a dispatch that only reads. It reads `bytes`, rounded up to what all its threads read. */
 export async function readRate(bench: Bench, bytes: number): Promise<number> {
   const turns = bytes / 16 / READS_A_TURN;
   const count = READS_A_TURN * Math.ceil(turns / enoughThreads(bench.gpu));
   const threads = WORKGROUP * Math.ceil(bytes / 16 / count / WORKGROUP);
-  // Side by side, as a GPU likes it; and each thread a stretch of its own.
+  // Two access patterns: neighbouring threads read neighbouring vec4s, which suits a GPU, or each thread reads its own
+  // contiguous range.
   const values = [
     { count, stride: threads, offset: 1 },
     { count, stride: 1, offset: count },
@@ -66,7 +67,7 @@ export async function readRate(bench: Bench, bytes: number): Promise<number> {
   return read / Math.min(...ms) / 1e6;
 }
 
-/** The best round with each of the uniform's values. */
+/** The best round for each of the uniform's values, in milliseconds. */
 async function bestMs<N extends 'ceilingMultiplyAdd' | 'ceilingRead'>(
   { gpu, library, clock, rounds }: Bench,
   work: { name: N; inputBytes: number; threads: number; values: UniformValues<N>[] },

@@ -1,8 +1,8 @@
-/** Counts the bytes of a device's buffers: those that were created and not destroyed, whoever created them. */
+/** Counts the bytes of a device's live buffers: created and not destroyed, by any code. */
 export class DeviceBytes {
   #bytes = 0;
 
-  /** Call once, before the device's first buffer. */
+  /** Wraps device.createBuffer. Call once, before the device creates its first buffer. */
   constructor(device: GPUDevice) {
     const create = device.createBuffer.bind(device);
     device.createBuffer = (descriptor) => {

@@ -1,6 +1,6 @@
 /**
- * One WebGPU device: what its adapter offers, what was asked of it, and its end. It submits work one piece at a time; it
- * knows no kernel and no model.
+ * One WebGPU device: its adapter, the features and limits requested, submission of work, and loss. It knows nothing of
+ * kernels or models.
  */
 
 import type { Arithmetic } from '../config/arithmetic.ts';
@@ -12,31 +12,31 @@ import { DeviceBytes } from './device-bytes.ts';
 export interface DeviceNeeds {
   /** Bytes of the largest buffer. */
   bufferBytes: number;
-  /** Bytes of the largest storage binding, where known; whoever binds checks its own. */
+  /** Bytes of the largest storage binding, if known. Code that binds a buffer checks its own size. */
   storageBindingBytes?: number;
-  /** false: none are asked for, nor reported, whatever the adapter has. Default true. */
+  /** false: subgroups are neither requested nor reported, even if the adapter has them. Default true. */
   subgroups?: boolean;
-  /** Default f32: no more is asked for than that takes. */
+  /** f16 requires the feature shader-f16. Default f32, which requires none. */
   arithmetic?: Arithmetic;
 }
 
 const wantedFeatures = ['subgroups', 'timestamp-query'] as const;
 
-/** Kernels keep to the default 8 storage buffers and to the default workgroup storage. */
+/** Other limits stay at their defaults: kernels use at most 8 storage buffers and the default workgroup storage. */
 const raisedSizes = ['maxBufferSize', 'maxStorageBufferBindingSize'] as const;
 const raisedThreads = ['maxComputeInvocationsPerWorkgroup', 'maxComputeWorkgroupSizeX'] as const;
 
 export class GpuDevice {
   readonly device: GPUDevice;
   readonly report: AdapterReport;
-  /** Resolves, with the reason, when the device is gone: lost, destroyed, or broken by an error of ours. */
+  /** Resolves with the reason when the device is gone: lost, destroyed, or ended after it reported an error. */
   readonly lost: Promise<string>;
   readonly #bytes: DeviceBytes;
   #reason: string | null = null;
   #announce!: (reason: string) => void;
   #inFlight: Promise<void> | null = null;
   readonly #waiting = new Set<(error: Error) => void>();
-  /** The promises themselves, which may settle later than those that wait for them. */
+  /** The guarded promises themselves, which may settle later than the promises that guard() returned. */
   readonly #pending = new Set<Promise<unknown>>();
 
   private constructor(device: GPUDevice, report: AdapterReport) {
@@ -50,7 +50,10 @@ export class GpuDevice {
     device.addEventListener('uncapturederror', ({ error }) => this.reported(error.message));
   }
 
-  /** Throws AdapterError when there is no adapter, or it lacks what is needed; ConfigError when f16 arithmetic is. */
+  /**
+   * Throws AdapterError if there is no adapter or it lacks what `needs` requires, and ConfigError if f16 arithmetic is
+   * requested and unsupported.
+   */
   static async open(gpu: GPU, needs: DeviceNeeds, backend = 'webgpu'): Promise<GpuDevice> {
     const adapter = await gpu.requestAdapter({ powerPreference: 'high-performance' });
     if (!adapter) {
@@ -96,7 +99,7 @@ export class GpuDevice {
     return new GpuDevice(device, report);
   }
 
-  /** Of all buffers that there are now. */
+  /** Bytes of all live buffers. */
   get bufferBytes(): number {
     return this.#bytes.total;
   }
@@ -106,15 +109,16 @@ export class GpuDevice {
     return this.#reason;
   }
 
-  /** Throws EngineDeadError when the device is gone. */
+  /** Throws EngineDeadError if the device is gone. */
   assertAlive(): void {
     if (this.#reason !== null) throw new EngineDeadError(this.#reason);
   }
 
   /**
-   * Submits and resolves when the device has done it. Rejects with EngineDeadError when the device ends first. Callers
-   * that submit step after step wait for each, so that what others submit between waits for one piece at most.
-   * `done`, asked after the submit, tells that the work is done: the map of a buffer that it writes, for one.
+   * Submits the commands and resolves when the device has completed them. Rejects with EngineDeadError if the device
+   * ends first. Callers that submit several steps wait for each one, so that other submitters wait for at most one
+   * piece of work. `done` is called after the submit and resolves on completion; the map of a buffer that the commands
+   * write also serves.
    */
   run(
     commands: readonly GPUCommandBuffer[],
@@ -132,8 +136,8 @@ export class GpuDevice {
   }
 
   /**
-   * Writes zeros over buffers that can be copied to, in queue order. Of a buffer that is not mapped at its creation nobody
-   * else does on every platform.
+   * Writes zeros over buffers, in queue order. The buffers need usage COPY_DST. WebGPU zeroes a buffer that was not
+   * mapped at creation, but Dawn does not here: kvferry disables that feature (src/platform/node/gpu.ts).
    */
   zero(...buffers: readonly GPUBuffer[]): void {
     const encoder = this.device.createCommandEncoder({ label: 'zeros' });
@@ -141,12 +145,12 @@ export class GpuDevice {
     this.device.queue.submit([encoder.finish()]);
   }
 
-  /** Resolves when the piece in flight (see run) is done; at once when there is none. Never rejects. */
+  /** Resolves when the work in flight (see run) is done, or at once if there is none. Never rejects. */
   async idle(): Promise<void> {
     await this.#inFlight?.catch(() => {});
   }
 
-  /** A promise of the device's, which rejects with EngineDeadError as soon as the device is gone. */
+  /** Wraps a promise of the device. The result rejects with EngineDeadError as soon as the device is gone. */
   async guard<T>(promise: Promise<T>): Promise<T> {
     this.#pending.add(promise);
     const settled = () => this.#pending.delete(promise);
@@ -163,7 +167,7 @@ export class GpuDevice {
       return value;
     } catch (error) {
       if (this.#reason !== null) throw new EngineDeadError(this.#reason, { cause: error });
-      // A pending map is aborted just before the loss is announced.
+      // A pending map is aborted just before the loss is reported.
       if (error instanceof Error && error.name === 'AbortError') {
         throw new EngineDeadError('the device was destroyed', { cause: error });
       }
@@ -174,7 +178,7 @@ export class GpuDevice {
     }
   }
 
-  /** Runs a synchronous creation and throws `fail(message)` for a validation or out-of-memory error in it. */
+  /** Runs a synchronous creation. Throws `fail(message)` if it causes a validation or out-of-memory error. */
   async checked<T>(create: () => T, fail: (message: string) => Error): Promise<T> {
     this.device.pushErrorScope('out-of-memory');
     this.device.pushErrorScope('validation');
@@ -185,18 +189,21 @@ export class GpuDevice {
     return value;
   }
 
-  /** An error that came beside any answer, of a wrong call or of memory that is used up: it is not used any more. */
+  /** Handles an error that no call returned, such as a validation error or exhausted memory: ends the device. */
   reported(message: string): void {
     this.#end(`the device reported an error: ${message}`);
   }
 
-  /** Ends the device: everything pending rejects with EngineDeadError. Safe to call again. */
+  /** Ends the device. Everything pending rejects with EngineDeadError. May be called more than once. */
   destroy(reason = 'the engine was closed'): void {
     this.#end(reason);
     this.device.destroy();
   }
 
-  /** Resolves when no guarded promise is pending, which destroy() does not wait for: Dawn aborts a process whose thread ends before. */
+  /**
+   * Resolves when no guarded promise is pending. destroy() does not wait for them, and Dawn aborts the process if the
+   * thread ends while one is pending.
+   */
   async settled(): Promise<void> {
     while (this.#pending.size > 0) await Promise.allSettled(this.#pending);
   }

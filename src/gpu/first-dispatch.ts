@@ -1,18 +1,24 @@
-/** A kernel's first dispatch, on buffers of ones: some drivers compile at it, and not when the pipeline is made. */
+/**
+ * First dispatches of kernels, on buffers filled with ones. Some drivers compile at the first dispatch instead of when
+ * the pipeline is created.
+ */
 import type { GpuDevice } from './device.ts';
 import { type Kernel, type KernelLibrary, kernels } from './kernels.ts';
 
-/** Enough for any kernel's uniforms, and for what it reads when all of them are 1. */
+/** Bytes of each buffer: enough for any kernel's uniforms, and for what a kernel reads when all its uniforms are 1. */
 const SCRATCH_BYTES = 256;
 const MOST_BINDINGS = Math.max(...Object.values(kernels).map(({ bindings }) => bindings.length));
 
-/** Submits a dispatch of each, one by one: what one engine has compiled is on a driver's disk before the next begins. */
+/**
+ * Submits one dispatch of each kernel, one submit each, so that the driver's disk cache has one kernel before the next
+ * is compiled.
+ */
 export function submitFirstDispatches(
   { device }: GpuDevice,
   library: KernelLibrary,
   made: readonly Kernel[],
 ): void {
-  // What one kernel writes no other reads: it could be the bound of a loop.
+  // No kernel reads what another wrote: the value could be a loop bound.
   const [read, written] = ['read', 'written'].map((what) =>
     Array.from({ length: MOST_BINDINGS }, (_, i) => onesBuffer(device, `compile ${what} ${i}`)),
   ) as [GPUBuffer[], GPUBuffer[]];

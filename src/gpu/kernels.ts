@@ -1,6 +1,6 @@
 /**
- * The kernels: which shader, with which parts after it, with which bindings. Compiles a pipeline per set of overrides and
- * counts the first uses that happened after the warm-up, since a first use can compile for seconds.
+ * The table of kernels: each one's shader, the parts appended to it, and its bindings. KernelLibrary compiles one
+ * pipeline per set of overrides. A first use can compile for seconds, so it counts those that happen after the warm-up.
  */
 
 import type { Arithmetic } from '../config/arithmetic.ts';
@@ -11,11 +11,13 @@ type Binding = 'read' | 'write' | 'uniform';
 
 interface KernelDescription {
   shader: string;
-  /** Of shaders/parts, in the order in which they are appended; 'products' are those of an arithmetic. */
+  /**
+   * Files in shaders/parts, in the order they are appended. 'products' stands for the products file of the arithmetic.
+   */
   parts?: readonly string[];
-  /** Those after them: what this kernel does with its results, where a shader serves several. */
+  /** Parts appended last: what this kernel does with its results, for a shader that serves several kernels. */
   ends?: readonly string[];
-  /** In binding order; a test compares them with the shader's. */
+  /** In binding order; a test compares them with the shader. */
   bindings: readonly Binding[];
 }
 
@@ -97,14 +99,16 @@ export type Overrides = Readonly<Record<string, number>>;
 
 export type ReadShader = (name: string) => Promise<string>;
 
-/** A kernel's files: its shader, then its parts and its ends. */
+/** A kernel's files without extension: its shader, then its parts and ends. */
 export function shaderFiles(name: KernelName, arithmetic: Arithmetic): string[] {
   const { shader, parts = [], ends = [] }: KernelDescription = kernels[name];
   const files = [...parts, ...ends].map((part) => (part === 'products' ? `${part}_${arithmetic}` : part));
   return [shader, ...files.map((file) => `parts/${file}`)];
 }
 
-/** A kernel's whole WGSL. Parts follow, so that `enable` comes first and an error's line is the shader's own. */
+/**
+ * A kernel's complete WGSL. The shader comes first, so that `enable` leads and line numbers in errors are the shader's.
+ */
 export async function shaderText(
   name: KernelName,
   readShader: ReadShader,
@@ -117,18 +121,18 @@ export async function shaderText(
 
 const bufferType = { read: 'read-only-storage', write: 'storage', uniform: 'uniform' } as const;
 
-/** A kernel with its overrides, which can be dispatched once its pipeline is there. */
+/** A kernel with its overrides. It can be dispatched once its pipeline is created. */
 export interface Kernel {
   readonly name: KernelName;
   readonly overrides: Overrides;
-  /** null: not made yet. */
+  /** null until created. */
   pipeline: GPUComputePipeline | null;
   used: boolean;
 }
 
 export const isMade = ({ pipeline }: Kernel): boolean => pipeline !== null;
 
-/** One dispatch: workgroups in x, y and z. */
+/** One dispatch. x, y and z count workgroups. */
 export interface Dispatch {
   kernel: Kernel;
   bindGroup: GPUBindGroup;
@@ -155,7 +159,7 @@ export class KernelLibrary {
     this.#readShader = readShader;
   }
 
-  /** A kernel with these overrides, one for all who ask. Makes nothing. */
+  /** The kernel with these overrides; every caller gets the same object. Creates no pipeline. */
   kernel(name: KernelName, overrides: Overrides): Kernel {
     const key = keyOf(name, overrides);
     let kernel = this.#kernels.get(key);
@@ -166,7 +170,7 @@ export class KernelLibrary {
     return kernel;
   }
 
-  /** Makes its pipeline; once. Throws InternalError with the shader's line. */
+  /** Creates the kernel's pipeline, once. Throws InternalError with the shader's line. */
   make(kernel: Kernel): Promise<Kernel> {
     let making = this.#making.get(kernel);
     if (!making) {
@@ -176,17 +180,17 @@ export class KernelLibrary {
     return making;
   }
 
-  /** A kernel that is made. Throws InternalError with the shader's line. */
+  /** A kernel with its pipeline. Throws InternalError with the shader's line. */
   get(name: KernelName, overrides: Overrides): Promise<Kernel> {
     return this.make(this.kernel(name, overrides));
   }
 
-  /** Pipelines that are there. */
+  /** Number of pipelines created. */
   get count(): number {
     return [...this.#kernels.values()].filter(isMade).length;
   }
 
-  /** Buffers in binding order. */
+  /** `buffers` in binding order. */
   bind(kernel: Kernel, label: string, buffers: readonly GPUBuffer[]): GPUBindGroup {
     return this.#gpu.device.createBindGroup({
       label: `${kernel.name} ${label}`,
@@ -206,7 +210,7 @@ export class KernelLibrary {
     pass.dispatchWorkgroups(x, y, z);
   }
 
-  /** From now on a pipeline's first use is counted. */
+  /** Starts counting first uses of pipelines. */
   endWarmUp(): void {
     this.#warm = true;
   }

@@ -1,8 +1,9 @@
 /**
- * The paged KV of one engine, in one buffer: [block][layer][K, V][kv head][slot][head dim] when a block is contiguous
- * across layers, [layer][block]... when it lies in one piece a layer. Gathers blocks into mapped memory and scatters them
- * back, there always one after the other, layer by layer within; kernels write and read them otherwise. KV cache groups
- * share the blocks: which group's layers one holds, and whether it is free, is not known here.
+ * The paged KV of one engine, in one buffer. Its layout is [block][layer][K, V][kv head][slot][head dim] if a block is
+ * contiguous across layers, or [layer][block][K, V]... if a block consists of one piece a layer.
+ * Gathers blocks into mapped memory and scatters them back. In the mapped memory, blocks are always consecutive, with
+ * layers in order inside a block, independent of the layout on the device.
+ * KV cache groups share the blocks. This module does not know which group has a block, or whether a block is free.
  */
 import { type BlockId, type Clock, NULL_BLOCK } from '../engine/types.ts';
 import { ConfigError, invariant } from '../errors.ts';
@@ -15,32 +16,32 @@ import { StagingRing } from './staging.ts';
 
 export interface GpuKvMemoryOptions {
   gpu: GpuDevice;
-  /** Blocks in the pool, the null block included. */
+  /** Blocks in the pool, including the null block. */
   numBlocks: number;
-  /** Of a block, whichever KV cache group takes it. */
+  /** Bytes of one block, for any KV cache group. */
   blockBytes: number;
   kvDtype: 'f16' | 'f32';
   clock: Clock;
-  /** Pieces that a block lies in, one a layer, each copied by itself. 1, the default: contiguous. */
+  /** Pieces of a block, one a layer, each copied separately. Default 1: contiguous. */
   pieces?: number;
-  /** By KV cache group: bytes at a block's beginning that it uses. Default: one group that uses all. */
+  /** By KV cache group: bytes used from the start of a block. Default: one group that uses the whole block. */
   groupBytes?: readonly number[];
-  /** Bytes of one gather or stage at most; raised to one block. Default: a chunk of a transfer. */
+  /** Most bytes of one gather or stage, raised to at least one block. Default: one chunk of a transfer. */
   stagingBytes?: number;
 }
 
-/** Buffers in flight each way: one being copied by the device, one mapped, and the same again for the other peer. */
+/** Staging buffers in each direction: for each of two peers, one that the device copies and one that is mapped. */
 const RING_PLACES = 4;
 
 export class GpuKvMemory implements BlockMemory {
-  /** By group: what of a block is copied. */
+  /** By group: bytes of a block that are copied. */
   readonly blockBytes: readonly number[];
-  /** Of a block, whichever group has it. */
+  /** Bytes of a block, for any group. */
   readonly pageBytes: number;
   readonly numBlocks: readonly number[];
   readonly maxStagingBytes: number;
   readonly kvDtype: 'f16' | 'f32';
-  /** For kernels: bound as a whole. */
+  /** For kernels, which bind it whole. */
   readonly buffer: GPUBuffer;
   readonly #gpu: GpuDevice;
   readonly #clock: Clock;
@@ -50,7 +51,7 @@ export class GpuKvMemory implements BlockMemory {
   readonly #cleared: Uint8Array;
   #poisonSource: GPUBuffer | null = null;
 
-  /** What is in a block at first nobody knows: see clear(). Throws ConfigError when the pool does not fit the adapter. */
+  /** A block's initial content is undefined: see clear(). Throws ConfigError if the pool does not fit the adapter. */
   constructor(options: GpuKvMemoryOptions) {
     const { gpu, numBlocks, blockBytes, kvDtype } = options;
     this.#pieces = options.pieces ?? 1;
@@ -98,14 +99,14 @@ export class GpuKvMemory implements BlockMemory {
     });
   }
 
-  /** Bytes of the staging buffers made so far. */
+  /** Bytes of the staging buffers created so far. */
   get stagingBytes(): number {
     return this.#readback.bytes + this.#upload.bytes;
   }
 
   /**
-   * Where kernels find layer `index` of numLayers in a block: its piece is number `block * layers + layer` of the buffer's,
-   * each of pageBytes / numLayers bytes.
+   * Where kernels find layer `index` of `numLayers` in a block: piece `block * layers + layer` of the buffer. Each
+   * piece has pageBytes / numLayers bytes.
    */
   placeOfLayer(index: number, numLayers: number): { layer: number; layers: number } {
     if (this.#pieces === 1) return { layer: index, layers: numLayers };
@@ -117,7 +118,7 @@ export class GpuKvMemory implements BlockMemory {
     return this.#gather(blockIds, this.blockBytes[group]!, revoked);
   }
 
-  /** `used`: bytes of each block. */
+  /** `used`: bytes copied of each block. */
   async #gather(blockIds: readonly BlockId[], used: number, revoked?: AbortSignal): Promise<GatheredBlocks> {
     const byteLength = blockIds.length * used;
     const buffer = await this.#readback.acquire(byteLength);
@@ -160,7 +161,7 @@ export class GpuKvMemory implements BlockMemory {
     );
     const buffer = await this.#upload.acquire(byteLength);
     try {
-      // Fresh, or given back unmapped.
+      // A new buffer, or one that was returned unmapped.
       if (buffer.mapState !== 'mapped') await this.#gpu.guard(buffer.mapAsync(GPUMapMode.WRITE));
     } catch (error) {
       this.#upload.release(buffer);
@@ -178,7 +179,7 @@ export class GpuKvMemory implements BlockMemory {
           buffer.unmap();
           this.#gpu.device.queue.submit([this.#encodeScatter(buffer, blockIds, this.blockBytes[group]!)]);
           const submitted = this.#clock.now();
-          // Mapped again when the copy is done: one wait tells the caller, and readies the buffer for the next.
+          // Mapping again resolves when the copy is done. This one wait also prepares the buffer for its next user.
           await this.#gpu.guard(buffer.mapAsync(GPUMapMode.WRITE));
           return { scatterMs: this.#clock.now() - submitted };
         } finally {
@@ -193,8 +194,8 @@ export class GpuKvMemory implements BlockMemory {
   }
 
   /**
-   * Writes zeros over those of the blocks that it never did before, in queue order: before a block is used for the first
-   * time. The pool's memory may have been anyone's, and most of it is never used.
+   * Zeroes the given blocks that have never been zeroed, in queue order. Call before a block is first used: the pool's
+   * memory may hold another program's data. Clearing on first use leaves the blocks that are never used untouched.
    */
   clear(blockIds: readonly BlockId[]): void {
     const fresh = blockIds.filter((id) => this.#cleared[id] === 0);
@@ -206,7 +207,7 @@ export class GpuKvMemory implements BlockMemory {
     for (const id of fresh) this.#cleared[id] = 1;
   }
 
-  /** Fills blocks with NaN, in queue order. For tests and for verify: what is read before it is written shows. */
+  /** Fills blocks with NaN, in queue order. Tests and `verify` use it to expose reads of unwritten data. */
   poison(group: number, blockIds: readonly BlockId[]): void {
     this.#checkedLength(group, [], blockIds);
     if (this.#gpu.deadReason !== null) return;
@@ -219,7 +220,7 @@ export class GpuKvMemory implements BlockMemory {
     this.#gpu.device.queue.submit([encoder.finish()]);
   }
 
-  /** A copy of one block: of its whole page, whichever group has it. */
+  /** A copy of one whole block (pageBytes), for any group. */
   async readBlock(id: BlockId): Promise<Uint8Array> {
     this.#checkedLength(0, [id]);
     const { bytes, release } = await this.#gather([id], this.pageBytes);
@@ -243,8 +244,8 @@ export class GpuKvMemory implements BlockMemory {
   }
 
   /**
-   * Each a copy of its own, offsets and sizes in bytes: a run of neighbouring blocks, a block that is not full of layers, or a
-   * layer's piece of a block. `used`: bytes of each block that are copied.
+   * The copies for these blocks, offsets and sizes in bytes. One copy is a run of neighbouring blocks, a partly used
+   * block, or one layer's piece of a block. `used`: bytes copied of each block.
    */
   #copies(blockIds: readonly BlockId[], used: number): { device: number; staged: number; bytes: number }[] {
     if (this.#pieces === 1) {
@@ -274,13 +275,16 @@ export class GpuKvMemory implements BlockMemory {
       usage,
       mappedAtCreation: true,
     });
-    // 0x7e007e00: two half NaNs; as a float it is a number, so f32 gets its own.
+    // 0x7e007e00 is two f16 NaNs. As an f32 it is a number, so f32 has its own pattern.
     new Uint32Array(source.getMappedRange()).fill(this.kvDtype === 'f16' ? 0x7e007e00 : 0x7fc00000);
     source.unmap();
     return source;
   }
 
-  /** Bytes of the blocks; `unbounded` ids are checked only. */
+  /**
+   * Total bytes of `blockIds`. Throws InternalError if they exceed maxStagingBytes or an id is invalid. `unbounded` ids
+   * are checked but not counted.
+   */
   #checkedLength(group: number, blockIds: readonly BlockId[], unbounded: readonly BlockId[] = []): number {
     invariant(group in this.blockBytes, () => `there is no KV cache group ${group}`);
     const byteLength = blockIds.length * this.blockBytes[group]!;

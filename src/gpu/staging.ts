@@ -1,7 +1,8 @@
 /**
- * A ring of staging buffers of one kind, all made at once: what an engine takes of its device is known before it serves,
- * and stays so. A buffer has one user at a time; who finds all in use waits in line. It maps nothing: a user unmaps the
- * buffer before giving it back, or gives it back mapped where the next user expects that (uploads).
+ * A fixed-size ring of staging buffers of one kind. All are created at the start, so an engine's device memory is known
+ * before it serves and does not grow. A buffer has one user at a time; when all are in use, callers wait in order. The
+ * ring maps nothing: a user unmaps a buffer before it releases it, or releases it mapped if the next user expects that
+ * (uploads).
  */
 import { EngineDeadError } from '../errors.ts';
 import { roundUp } from './buffer-size.ts';
@@ -10,16 +11,19 @@ import type { GpuDevice } from './device.ts';
 export interface StagingRingOptions {
   label: string;
   usage: GPUBufferUsageFlags;
-  /** Buffers. */
+  /** Number of buffers. */
   places: number;
-  /** Bytes of a buffer; a larger request gets a larger one in the place of the oldest free one. */
+  /** Bytes of one buffer. A larger request replaces the oldest free buffer with a larger one. */
   bufferBytes: number;
 }
 
 export class StagingRing {
   readonly #gpu: GpuDevice;
   readonly #options: StagingRingOptions;
-  /** Taken from its end: what was given back last the processor's caches still have, where the device is one. */
+  /**
+   * Taken from the end: on a software adapter, the most recently released buffer may still be in the processor's
+   * caches.
+   */
   readonly #free: GPUBuffer[] = [];
   readonly #all = new Set<GPUBuffer>();
   #inUse = 0;
@@ -41,7 +45,10 @@ export class StagingRing {
     return total;
   }
 
-  /** A buffer of at least byteLength bytes; waits for one when all are in use. Rejects when the device ends. */
+  /**
+   * Returns a buffer of at least byteLength bytes; waits if all are in use. Rejects with EngineDeadError when the
+   * device ends.
+   */
   async acquire(byteLength: number): Promise<GPUBuffer> {
     this.#gpu.assertAlive();
     if (this.#inUse >= this.#options.places) {
@@ -82,7 +89,7 @@ export class StagingRing {
     const { label, usage } = this.#options;
     const mappedAtCreation = (usage & GPUBufferUsage.MAP_WRITE) !== 0;
     const buffer = this.#gpu.device.createBuffer({ label, size, usage, mappedAtCreation });
-    // A driver takes memory when it is first written to: now, not in the first transfers' time.
+    // Drivers allocate memory at the first write. Write now, so that the first transfers do not pay for it.
     if (mappedAtCreation) {
       new Uint8Array(buffer.getMappedRange()).fill(0);
       buffer.unmap();

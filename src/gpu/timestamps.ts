@@ -1,6 +1,7 @@
 /**
- * The device's own clock, at both ends of compute passes. Times are the device's nanoseconds: they are never added to a
- * host's. Needs the feature timestamp-query; browsers, and some drivers, give coarse steps, so the step is found out too.
+ * Reads the device's clock at the start and end of compute passes. Times are in the device's nanoseconds and are never
+ * added to host times. Requires the feature timestamp-query. Browsers and some drivers report coarse steps, so the step
+ * is measured too.
  */
 import type { GpuDevice } from './device.ts';
 
@@ -13,7 +14,7 @@ export interface PassTimes {
 const BYTES = 8;
 
 export class PassTimer {
-  /** Passes between two reads at most. */
+  /** Most passes between two reads. */
   readonly capacity: number;
   readonly #gpu: GpuDevice;
   readonly #querySet: GPUQuerySet;
@@ -41,7 +42,7 @@ export class PassTimer {
     });
   }
 
-  /** null where the device has no timestamp-query. */
+  /** null if the device has no timestamp-query. */
   static create(gpu: GpuDevice, capacity: number): PassTimer | null {
     return gpu.device.features.has('timestamp-query') ? new PassTimer(gpu, capacity) : null;
   }
@@ -56,14 +57,14 @@ export class PassTimer {
     };
   }
 
-  /** Into the command buffer that holds the passes, after them. */
+  /** Encode after the passes, in the same command buffer. */
   resolve(encoder: GPUCommandEncoder): void {
     const bytes = 2 * this.#passes * BYTES;
     encoder.resolveQuerySet(this.#querySet, 0, 2 * this.#passes, this.#resolved, 0);
     encoder.copyBufferToBuffer(this.#resolved, 0, this.#readback, 0, bytes);
   }
 
-  /** Of the passes since the last read, in order; call when their command buffer has been submitted. */
+  /** Times of the passes since the last read, in order. Call after their command buffer has been submitted. */
   async read(): Promise<PassTimes[]> {
     const count = this.#passes;
     this.#passes = 0;
@@ -77,7 +78,10 @@ export class PassTimer {
     }));
   }
 
-  /** The smallest step between two different times so far, nanoseconds: what is shorter cannot be told. null: none seen. */
+  /**
+   * The smallest difference between two consecutive distinct times so far, in nanoseconds. Shorter durations cannot be
+   * measured. null: none seen yet.
+   */
   get smallestStepNs(): number | null {
     return Number.isFinite(this.#smallestStep) ? this.#smallestStep : null;
   }
@@ -96,11 +100,12 @@ export class PassTimer {
 }
 
 /**
- * Moves the device's times onto the host's clock. Each submit says: it began no sooner than it was handed over, and ended no
- * later than it was known to be done. What all of them allow is the offset, known to half of what is left between.
+ * Maps device times to the host's clock. Each submit gives two bounds: its work started no earlier than the submit, and
+ * ended no later than the host saw it done. The estimated offset is the middle of the interval that satisfies all
+ * bounds; its uncertainty is half the interval.
  */
 export class ClockAlignment {
-  /** Host milliseconds less device milliseconds lies between. */
+  /** Bounds of host milliseconds minus device milliseconds. */
   #low = Number.NEGATIVE_INFINITY;
   #high = Number.POSITIVE_INFINITY;
 
@@ -109,7 +114,7 @@ export class ClockAlignment {
     const high = host.doneMs - endNs / 1e6;
     this.#low = Math.max(this.#low, low);
     this.#high = Math.min(this.#high, high);
-    // The clocks drift apart in time: then the newest counts.
+    // The clocks have drifted apart: start again from the newest bounds.
     if (this.#low > this.#high) [this.#low, this.#high] = [low, high];
   }
 
@@ -117,7 +122,7 @@ export class ClockAlignment {
     return ns / 1e6 + (this.#low + this.#high) / 2;
   }
 
-  /** Milliseconds by which it may be wrong, either way. */
+  /** Largest error of toHostMs in either direction, milliseconds. */
   get uncertaintyMs(): number {
     return (this.#high - this.#low) / 2;
   }

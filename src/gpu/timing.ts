@@ -1,13 +1,15 @@
-/** How long dispatches take by the host's clock: many in one submit, so that their way to the device does not count. */
+/**
+ * Measures dispatches by the host's clock. One submit holds many dispatches, so that submission overhead is negligible.
+ */
 import type { Clock } from '../engine/types.ts';
 import type { GpuDevice } from './device.ts';
 import type { Dispatch, KernelLibrary } from './kernels.ts';
 
-/** A round is made this long. */
+/** Target duration of a round. */
 const ROUND_MS = 23;
 const MOST_REPEATS = 4096;
 
-/** Milliseconds of one submit that has all dispatches so many times. */
+/** Milliseconds of one submit that contains all dispatches `repeats` times. */
 export async function timeSubmit(
   gpu: GpuDevice,
   library: KernelLibrary,
@@ -25,14 +27,20 @@ export async function timeSubmit(
   return clock.now() - start;
 }
 
-/** Twice as many, until they take so long: an empty submit takes longer than a small kernel of a GPU. */
+/**
+ * Doubles the repeats until a submit takes `ms`, or MOST_REPEATS is reached. An empty submit takes longer than a small
+ * kernel on a GPU.
+ */
 export async function repeatsFor(ms: number, time: (repeats: number) => Promise<number>): Promise<number> {
   let repeats = 1;
   while (repeats < MOST_REPEATS && (await time(repeats)) < ms) repeats *= 2;
   return repeats;
 }
 
-/** Milliseconds of the dispatches together, by round: each of as many in a row as take ROUND_MS. Compiles first. */
+/**
+ * By round: milliseconds of the dispatches together. Each round repeats them until it takes about ROUND_MS, and
+ * divides. Compiles first.
+ */
 export async function timeRounds(
   gpu: GpuDevice,
   library: KernelLibrary,

@@ -1,6 +1,6 @@
 /**
- * Uniform blocks from one description: the fields of each kernel's Params, in the shader's order. Every field is a 32-bit
- * scalar, so an offset is four times the field's place. A test compares this table with the structs in shaders/.
+ * Uniform blocks, described in one table: the fields of each kernel's Params, in the shader's order. Every field is a
+ * 32-bit scalar, so a field's offset is four times its index. A test compares the table with the structs in shaders/.
  */
 import { roundUp } from './buffer-size.ts';
 
@@ -43,7 +43,7 @@ export type UniformName = keyof typeof uniformLayouts;
 
 export type UniformValues<N extends UniformName> = Record<keyof (typeof uniformLayouts)[N], number>;
 
-/** The bytes of one uniform block, padded to 16 as WGSL wants. */
+/** The bytes of one uniform block, padded to a multiple of 16 as WGSL requires. */
 export function packUniform<N extends UniformName>(name: N, values: UniformValues<N>): ArrayBuffer {
   const fields = Object.entries(uniformLayouts[name]) as [keyof typeof values, Field][];
   const view = new DataView(new ArrayBuffer(roundUp(4 * fields.length, 16)));
@@ -54,7 +54,7 @@ export function packUniform<N extends UniformName>(name: N, values: UniformValue
   return view.buffer as ArrayBuffer;
 }
 
-/** One uniform block in a buffer of its own, which can be written again. */
+/** Creates a buffer with one uniform block. It can be rewritten. */
 export function uniformBuffer<N extends UniformName>(
   device: GPUDevice,
   name: N,
