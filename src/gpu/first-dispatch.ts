@@ -10,8 +10,8 @@ const SCRATCH_BYTES = 256;
 const MOST_BINDINGS = Math.max(...Object.values(kernels).map(({ bindings }) => bindings.length));
 
 /**
- * Submits one dispatch of each kernel, one submit each, so that the driver's disk cache has one kernel before the next
- * is compiled.
+ * Submits one dispatch of each kernel, one submit each. A kernel that one engine has compiled is then in the driver's
+ * disk cache before another engine reaches it.
  */
 export function submitFirstDispatches(
   { device }: GpuDevice,

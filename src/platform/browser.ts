@@ -1,12 +1,12 @@
-/** The browser half of the platform: module workers, navigator.gpu, models as blobs. */
+/** The browser's platform: module workers, navigator.gpu, models as blobs. */
 import { AdapterError, InternalError } from '../errors.ts';
 import { blobSource, type ModelFiles } from './browser/blobs.ts';
 import { GOODBYE, type WorkerStart } from './browser/worker.ts';
 import type { EngineThread, Platform } from './types.ts';
 
 /**
- * `models`: the files of every model that is no preset, by the name it is asked for. The map is read when an engine
- * starts: fill it before. `shaders`: WGSL by name, where engines are built; the page itself needs none.
+ * `models`: the files of every model that is not a preset, by name. The map is read when an engine starts, so fill it
+ * before. `shaders`: WGSL by name, for threads that run engines; the page itself needs none.
  */
 export function browserPlatform(
   models: ReadonlyMap<string, ModelFiles>,
@@ -29,7 +29,7 @@ export function browserPlatform(
       );
     },
 
-    // A browser's GPU is in a process of its own, and tells when it is done.
+    // A browser's GPU runs in its own process and reports completion.
     easePolling() {},
 
     async openModel(name) {
@@ -40,7 +40,7 @@ export function browserPlatform(
     freeMemory: () => null,
     freeMappings: () => null,
 
-    // Where a worker's script lies is read out of the source: it must stand here as it is.
+    // Vite finds the worker's script by this exact expression. Keep `new Worker(new URL(...))` as written.
     async startEngineThread(name) {
       const worker = new Worker(new URL('../../workers/engine-browser.ts', import.meta.url), {
         type: 'module',
@@ -59,7 +59,7 @@ export function browserPlatform(
   };
 }
 
-/** `start`: what it is sent first, beside its port. */
+/** `start`: fields of the worker's first message, in addition to its port. */
 function threadOf(worker: Worker, start: Partial<WorkerStart>): EngineThread {
   const { port1, port2 } = new MessageChannel();
   worker.postMessage({ ...start, port: port2 }, [port2]);
@@ -73,7 +73,8 @@ function threadOf(worker: Worker, start: Partial<WorkerStart>): EngineThread {
         port1.close();
         listener(reason);
       };
-      // A thread of Node ends by an error; a worker lives on, and keeps its device, if nobody ends it.
+      // A Node thread ends on an uncaught error. A browser worker keeps running, with its device, until it is
+      // terminated.
       const fail = (reason: string) => {
         worker.terminate();
         end(reason);

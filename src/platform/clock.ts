@@ -1,7 +1,7 @@
-/** The one real clock. Policy takes a Clock; tests give it another. */
+/** The only real clock. Policy code receives a Clock; tests pass their own. */
 import type { Clock } from '../engine/types.ts';
 
-/** Timers beyond it end at once, in Node and in browsers: 24 days, which is as good as never. */
+/** The longest timer in Node and browsers, 24 days. Longer ones would fire at once. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 export const timerMs = (ms: number): number => Math.min(ms, LONGEST_TIMER_MS);

@@ -1,4 +1,4 @@
-/** The Node half of the platform: Dawn, worker_threads and the file system. */
+/** The platform for Node: Dawn, worker_threads and the file system. */
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -16,7 +16,7 @@ export { useAdapter } from './node/adapters.ts';
 export const nodePlatform: Platform = {
   name: 'node',
 
-  // Dawn's first choice on each.
+  // Dawn's preferred backend on each system.
   backend: { darwin: 'metal', win32: 'd3d12' }[process.platform as string] ?? 'vulkan',
 
   readShader: (name) => readFile(path.join(packageRoot, 'shaders', `${name}.wgsl`), 'utf8'),
@@ -27,7 +27,7 @@ export const nodePlatform: Platform = {
 
   async openModel(nameOrLocation) {
     const shipped = path.join(packageRoot, 'models', nameOrLocation);
-    // '.' and '..' are the user's own.
+    // '.' and '..' are paths of the user, not shipped models.
     if (/^\w[\w.-]*$/.test(nameOrLocation) && existsSync(shipped)) return directorySource(shipped);
     return existsSync(nameOrLocation) ? directorySource(path.resolve(nameOrLocation)) : null;
   },

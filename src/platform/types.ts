@@ -1,106 +1,119 @@
-/** What differs between Node and the browser. Everything else takes one of these and runs unchanged on both. */
+/** What differs between Node and the browser. All other code receives a Platform and runs unchanged on both. */
 
-/** Where a model's files come from: a directory, a dropped folder, a URL. */
+/** Source of a model's files: a directory, a dropped folder, or a URL. */
 export interface FileSource {
-  /** For messages: a path or a URL. */
+  /** Path or URL, for messages. */
   readonly location: string;
-  /** null when there is no such file. */
+  /** null if the file does not exist. */
   readText(name: string): Promise<string | null>;
   size(name: string): Promise<number | null>;
-  /** A part of a file; throws ModelError when it cannot be read. */
+  /** `length` bytes from `offset`. Throws ModelError if they cannot be read. */
   readBytes(name: string, offset: number, length: number): Promise<Uint8Array>;
 }
 
-/** A file of a store's folder. */
+/** A file in a store's folder. */
 export interface StoreFile {
-  /** Parts with slashes between, of letters, digits, '-', '_' and '.'. */
+  /** Relative path with '/' as the separator; other characters are letters, digits, '-', '_' and '.'. */
   name: string;
   bytes: number;
   modifiedMs: number;
 }
 
-/** Where a store keeps files. Any call may reject. */
+/** The folder where a store keeps files. Any call may reject. */
 export interface StoreFolder {
   /** For messages. */
   readonly location: string;
-  /** Without looking any deeper. Rejects where there is no such folder. */
+  /**
+   * Whether it holds no files but temporary ones; may look at the top level only. Rejects if the folder does not exist.
+   */
   isEmpty(): Promise<boolean>;
   /**
-   * Of all folders in it; those that others just write are not listed, and what a dead writer left is removed: for a
-   * store's own folder only.
+   * Files in all subfolders, except those that are being written. Removes temporary files of dead writers, so call it
+   * on a store's own folder only.
    */
   list(): Promise<StoreFile[]>;
-  /** null: there is no such file. */
+  /** null if the file does not exist. */
   read(name: string): Promise<Uint8Array | null>;
   /**
-   * What `use` gives of the file, whose bytes are another's afterwards; null: there is no such file. Of one that is longer than
-   * `most` bytes one byte more may be all that comes. Absent: read() is as quick.
+   * Calls `use` with the file's bytes, or null if it does not exist, and resolves to its result. The bytes are valid
+   * only during `use`: the buffer is then reused. For a file longer than `most` bytes, `use` may get only the first
+   * `most + 1`. Absent: read() is as fast.
    */
   readFor?<T>(name: string, most: number, use: (file: Uint8Array | null) => T): Promise<T>;
-  /** All of it or nothing: whoever reads, whenever a writer dies, sees the file as it was or as it is. Makes folders. */
+  /** Atomic: readers see the old file or the new one, even if the writer dies. Creates parent folders. */
   write(name: string, bytes: Uint8Array): Promise<void>;
-  /** No-op where there is none. */
+  /** Does nothing if the file does not exist. */
   remove(name: string): Promise<void>;
 }
 
-/** A server of values by key, which others use too. Any call may reject, and may take for ever. */
+/** A key-value server, which may be shared with other programs. Any call may reject, or never settle. */
 export interface KeyValueServer {
-  /** For messages: without a password. */
+  /** For messages; contains no password. */
   readonly location: string;
-  /** In the keys' order. */
+  /** One result a key, in order. */
   has(keys: readonly string[]): Promise<boolean[]>;
   /**
-   * null: there is none. Of one that is longer than `most` bytes no more than those and one further come. `wrong`: it is no
-   * value of bytes.
+   * null if the key does not exist. For a value longer than `most` bytes, returns its first `most + 1`. `wrong`: the
+   * key holds something other than bytes.
    */
   get(key: string, most: number): Promise<Uint8Array | { wrong: string } | null>;
-  /** `ttlMs`: from now on; null: for good. Resolves to why the server would not have it; null: it has it. */
+  /**
+   * `ttlMs`: milliseconds to keep the value; null: no expiry. Resolves to null if stored, else to the server's reason
+   * for refusing.
+   */
   set(key: string, value: Uint8Array, ttlMs: number | null): Promise<string | null>;
-  /** No-op for those that are not there. */
+  /** Missing keys are ignored. */
   remove(keys: readonly string[]): Promise<void>;
-  /** Gives the connection up: what is still asked rejects. The next call connects anew. */
+  /** Closes the connection; pending calls reject. The next call opens a new one. */
   drop(): void;
 }
 
-/** One that people look into. */
+/** A server whose content can be listed. */
 export interface ListedServer extends KeyValueServer {
-  /** Keys that begin so, some at a time, with their values' lengths; null: it is no value of bytes. One may come twice. */
+  /**
+   * Keys with this prefix, in batches, with the lengths of their values. `bytes` null: the value is not bytes. A key
+   * may appear twice.
+   */
   scan(prefix: string): AsyncIterable<readonly { key: string; bytes: number | null }[]>;
 }
 
-/** An engine's thread as seen from the thread that started it. */
+/** An engine's thread, seen from the thread that started it. */
 export interface EngineThread {
-  /** Plain postMessage / addEventListener('message'), as a MessagePort has. */
+  /** Plain postMessage and addEventListener('message'), as on any MessagePort. */
   readonly port: MessagePort;
-  /** Called once, when the thread ended, cleanly or not. */
+  /** The listener is called once, when the thread has ended for any reason. */
   onExit(listener: (reason: string) => void): void;
   /**
-   * Nobody waits for it any more, stuck as it is. A browser ends it; in Node, where ending a thread with work on a device
-   * would end the process, it keeps no process alive.
+   * Gives up on a thread that hangs. A browser terminates it. Node only stops it from keeping the process alive,
+   * because ending a thread with GPU work pending would abort the process.
    */
   abandon(): void;
 }
 
 export interface Platform {
   readonly name: 'node' | 'browser';
-  /** The graphics API below WebGPU: 'vulkan', 'metal', 'd3d12'; 'webgpu' where a browser does not tell. */
+  /** The graphics API below WebGPU: 'vulkan', 'metal' or 'd3d12'; 'webgpu' if a browser does not say. */
   readonly backend: string;
-  /** One WGSL file of shaders/, by its path there without extension. */
+  /** Text of one WGSL file, by its path in shaders/ without extension. */
   readShader(name: string): Promise<string>;
   /**
-   * The GPU entry point; call in the thread that will own the device. Keep the result alive as long as its devices.
-   * driverThreads: whether a software driver may compute with threads of its own, where engines differ in that.
+   * The WebGPU entry point. Call it in the thread that will own the device, and keep the result alive as long as its
+   * devices. driverThreads: whether a software driver may compute with its own threads; null if all engines have the
+   * same setting.
    */
   createGpu(driverThreads?: boolean | null): Promise<GPU>;
-  /** In the thread of a device that computes on this machine's processors: waiting for it is not to take one of them. */
+  /** Makes waiting for the device yield the processor. Call it in the thread of a software adapter. */
   easePolling(): void;
-  /** The files of a model that ships with the project ('recall'), or of a directory or URL the user names. */
+  /**
+   * Files of a model that ships with the project ('recall'), or of a directory or URL that the user names. null if
+   * there is none.
+   */
   openModel(nameOrLocation: string): Promise<FileSource | null>;
-  /** Bytes that engines can still take; null where nobody knows, as on a GPU with memory of its own. */
+  /** Bytes of memory still available to engines; null if unknown, as for a GPU with its own memory. */
   freeMemory(): number | null;
-  /** Mappings of memory that engines can still take: see checkMappings; null where nobody knows. */
+  /** Memory mappings still available to engines (see checkMappings in src/fleet); null if unknown. */
   freeMappings(): number | null;
   startEngineThread(name: string): Promise<EngineThread>;
-  /** For a store: it needs no GPU. Throws ConfigError where there can be none. */
+  /** A thread for a store; needs no GPU. Throws ConfigError if the platform cannot start one. */
   startStoreThread(): Promise<EngineThread>;
 }

@@ -1,4 +1,4 @@
-/** A model's files as blobs, which threads share without copying: dropped by the user, or fetched once with progress. */
+/** A model's files as blobs, which threads share without copying. They were dropped by the user or fetched. */
 import { ModelError } from '../../errors.ts';
 import type { FileSource } from '../types.ts';
 

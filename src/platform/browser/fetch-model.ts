@@ -1,11 +1,11 @@
-/** A Hugging Face directory by URL: which files it has, fetched once into blobs. */
+/** Fetches a Hugging Face model directory by URL, each file once, into blobs. */
 import { ModelError } from '../../errors.ts';
 import type { ModelFiles } from './blobs.ts';
 
 export interface FetchProgress {
   file: string;
   bytes: number;
-  /** null when the server does not say. */
+  /** null if the server does not say. */
   totalBytes: number | null;
 }
 
@@ -13,10 +13,13 @@ const REQUIRED = ['config.json', 'tokenizer.json', 'tokenizer_config.json'];
 const OPTIONAL = ['generation_config.json', 'chat_template.jinja', 'special_tokens_map.json'];
 const WEIGHTS = 'model.safetensors';
 const INDEX = 'model.safetensors.index.json';
-/** HTTP statuses below 500 by which a server does not say that a file is not there: too slow, too early, too many requests. */
+/** HTTP statuses below 500 that do not mean the file is missing: timeout, too early, too many requests. */
 const FAILED = new Set([408, 425, 429]);
 
-/** `known`: the names of its files; null to try all that it may have. Throws ModelError that names the file and what the server said. */
+/**
+ * `known`: the names of the directory's files; null: try every optional file. Throws ModelError with the file's URL and
+ * the server's answer.
+ */
 export async function fetchModel(
   base: string,
   onProgress: (progress: FetchProgress) => void,
@@ -68,11 +71,12 @@ async function fetchFile(
       { cause: error },
     );
   }
-  // A host of a single-page app answers with its page for whatever it does not have.
+  // Hosts of single-page apps answer any unknown path with their page.
   const isPage = response.headers.get('content-type')?.startsWith('text/html') ?? false;
   if (!response.ok || isPage || !response.body) {
     await response.body?.cancel();
-    // A model without its list of end tokens, or its template, would be another one.
+    // A failed request must not count as a missing optional file: without its end tokens or chat template, the model
+    // would behave differently.
     if (FAILED.has(response.status) || response.status >= 500)
       throw new ModelError(`${url} could not be fetched (HTTP ${response.status}): try again later`);
     if (!required) return null;

@@ -1,16 +1,17 @@
 /**
- * A store's folder in the origin's private file system (OPFS), which outlives the page: for a worker, where files can be
- * written in place (FileSystemSyncAccessHandle). Files come by a move, so that none is ever seen half written.
+ * A store's folder in the origin private file system (OPFS), which outlives the page. It runs in a worker, where files
+ * can be written in place (FileSystemSyncAccessHandle). A file is written under a temporary name and then moved, so it
+ * is never visible half written.
  */
 import { messageOf } from '../../errors.ts';
 import type { StoreFile, StoreFolder } from '../types.ts';
 
-/** What is being written; a name of this kind is no file yet. */
+/** Suffix of files that are being written. */
 const TEMPORARY = '.tmp';
-/** A writer that has not moved its file by then died. */
+/** Age after which a temporary file's writer is assumed dead. */
 const ABANDONED_MS = 60_000;
 
-/** Of a file in a worker; the DOM's types leave both out. */
+/** File handles in a worker. The DOM's types lack both methods. */
 interface WorkerFileHandle extends FileSystemFileHandle {
   createSyncAccessHandle(): Promise<{
     write(bytes: Uint8Array, options: { at: number }): number;
@@ -20,7 +21,7 @@ interface WorkerFileHandle extends FileSystemFileHandle {
   move(folder: FileSystemDirectoryHandle, name: string): Promise<void>;
 }
 
-/** null where the browser gives this page no such file system, which is told. */
+/** null if the browser provides no such file system; the reason goes to onTrouble. */
 export async function originFolder(
   directory: string,
   onTrouble: (message: string) => void,
@@ -38,7 +39,7 @@ export async function originFolder(
   return {
     location,
 
-    // Nobody else has one of this name.
+    // Only this origin can have a folder of this name, so every file in it is a store's.
     async isEmpty() {
       for await (const [name] of filesIn(root, '')) if (!name.endsWith(TEMPORARY)) return false;
       return true;
@@ -47,7 +48,7 @@ export async function originFolder(
     async list() {
       const files: StoreFile[] = [];
       for await (const [name, handle, folder] of filesIn(root, '')) {
-        // Another page may have removed it.
+        // Another page may have removed the file.
         const file = await handle.getFile().catch(() => null);
         if (!file) continue;
         const { size: bytes, lastModified: modifiedMs } = file;
@@ -107,7 +108,7 @@ async function writeAll(handle: WorkerFileHandle, bytes: Uint8Array): Promise<vo
 const isMissing = (error: unknown): boolean =>
   error instanceof DOMException && (error.name === 'NotFoundError' || error.name === 'TypeMismatchError');
 
-/** The folder that a file is in, and its name there. */
+/** The file's folder, and its name in that folder. */
 async function parentOf(
   root: FileSystemDirectoryHandle,
   name: string,
@@ -120,7 +121,7 @@ async function parentOf(
   return [folder, last];
 }
 
-/** Names with slashes between, each with its handle and the folder that it is in. */
+/** Yields each file's name relative to the root, with '/' as separator, its handle, and its folder. */
 async function* filesIn(
   folder: FileSystemDirectoryHandle,
   before: string,

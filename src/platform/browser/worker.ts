@@ -1,20 +1,23 @@
-/** What the page and its workers say to each other, beside what goes through a worker's port. */
+/** Messages between the page and its workers, other than those through a worker's port. */
 import type { ModelFiles } from './blobs.ts';
 
-/** What a store's worker is sent first. */
+/** First message to a store's worker. */
 export interface StoreWorkerStart {
   port: MessagePort;
 }
 
-/** The same of a new engine's. */
+/** First message to an engine's worker. */
 export interface WorkerStart extends StoreWorkerStart {
   models: ReadonlyMap<string, ModelFiles>;
 }
 
-/** What a worker says last. */
+/** A worker's last message. */
 export const GOODBYE = 'closed';
 
-/** In a worker: the answer to shutdown() leaves in this turn of the event loop; the thread ends in a later one. */
+/**
+ * Runs in a worker. The reply to shutdown() is sent in this turn of the event loop, so the worker closes in a later
+ * one.
+ */
 export function endWorker(): void {
   setTimeout(() => {
     self.postMessage(GOODBYE);

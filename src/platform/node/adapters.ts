@@ -1,6 +1,6 @@
 /**
- * Which adapters this machine has, and which one a run uses. Probing happens in child processes, since a driver is chosen for
- * good; what it found is kept.
+ * Finds this machine's adapters and chooses one for the process. Probing runs in child processes, because a process
+ * cannot change its driver once selected. Results are cached on disk (kept-probes.ts).
  */
 import type { ExecFileException } from 'node:child_process';
 import { promisify } from 'node:util';
@@ -15,13 +15,16 @@ export type ProbeResult =
   | { driver: Driver; adapter: ProbedAdapter; error: null }
   | { driver: Driver; adapter: null; error: string };
 
-/** A driver takes a second or two on a busy machine. */
+/** Time limit of a probe. A driver takes a second or two on a busy machine. */
 const PROBE_MS = 60_000;
 
 /** Probes of the default adapter, by driver. */
 const probes = new Map<Driver, Promise<ProbeResult>>();
 
-/** What Dawn finds with this driver; `name`: only an adapter with this in its name. Never rejects. */
+/**
+ * The adapter that Dawn finds with this driver. `name`: only an adapter whose name contains it. Never rejects: the
+ * result holds the error.
+ */
 export function probeDriver(driver: Driver, name: string | null = null): Promise<ProbeResult> {
   if (name !== null) return probe(driver, name);
   const known = probes.get(driver) ?? probeUnlessKept(driver);
@@ -41,12 +44,12 @@ async function probeAndKeep(driver: Driver, machine: string | null): Promise<Pro
   return result;
 }
 
-/** Asks a child process. */
+/** Probes in a child process. */
 async function probe(driver: Driver, name: string | null): Promise<ProbeResult> {
   if (!driverPresent(driver)) {
     return { driver, adapter: null, error: 'not installed' };
   }
-  // Engines' threads, which load this too, probe nothing.
+  // Imported here because engine threads load this module too, and never probe.
   const { execFile } = await import('node:child_process');
   try {
     const { stdout } = await promisify(execFile)(
@@ -64,7 +67,7 @@ async function probe(driver: Driver, name: string | null): Promise<ProbeResult> 
   }
 }
 
-/** Drivers end it in ways of their own, and a process that may start few threads ends early, or never. */
+/** How the child ended. Drivers can kill it in several ways; a process limited to few threads may crash or hang. */
 function howProbeEnded({ killed, signal, code, stderr, message }: ExecFileException): string {
   if (killed) return `it gave no answer within ${PROBE_MS / 1000} s`;
   if (signal) return `it was ended by ${signal}`;
@@ -72,7 +75,7 @@ function howProbeEnded({ killed, signal, code, stderr, message }: ExecFileExcept
   return typeof code === 'number' && said ? said : message.split('\n')[0]!;
 }
 
-/** Of every driver, as it is now, whatever was kept. */
+/** Probes every driver again, ignoring cached results. */
 export async function probeAll(): Promise<ProbeResult[]> {
   const machine = machineNow();
   for (const driver of ['system', 'lavapipe', 'swiftshader'] as const)
@@ -81,21 +84,21 @@ export async function probeAll(): Promise<ProbeResult[]> {
 }
 
 let chosen: ProbedAdapter | null = null;
-/** By which word. */
+/** The `choice` it was chosen by. */
 let chosenAs: string | null = null;
-/** The last that was asked for. */
+/** The last useAdapter call. */
 let asked: Promise<unknown> = Promise.resolve();
 
-/** What useAdapter chose for this process; null before. */
+/** The adapter that useAdapter chose for this process; null before. */
 export const adapterInUse = (): ProbedAdapter | null => chosen;
 
 /**
- * Chooses the adapter for this process and sets it up: 'auto' takes a real GPU, else a lavapipe that Dawn accepts, else
- * SwiftShader. Any other word is part of an adapter's name. Throws AdapterError that says what was found, and for another
- * one than the process has.
+ * Chooses the adapter for this process and selects its driver. 'auto' prefers a real GPU, then a lavapipe that Dawn
+ * accepts, then SwiftShader. Any word other than 'auto', 'gpu', 'lavapipe' and 'swiftshader' is part of an adapter's
+ * name. Throws AdapterError if none is found, or if the process already uses another adapter.
  */
 export function useAdapter(choice: string): Promise<ProbedAdapter> {
-  // One after the other: a second one would set up its driver beside the first one's.
+  // One call at a time: concurrent calls could select two drivers.
   const next = asked.catch(() => {}).then(() => useNow(choice));
   asked = next;
   return next;
@@ -119,7 +122,7 @@ async function useNow(choice: string): Promise<ProbedAdapter> {
   return chosen;
 }
 
-/** Nothing is probed: in this process its driver alone would be found. */
+/** Compares without a probe: this process can find only its own driver's adapters. */
 function isMeantBy(choice: string, { name, software }: ProbedAdapter): boolean {
   if (choice === 'auto') return true;
   if (choice === 'gpu') return !software;
@@ -144,7 +147,7 @@ async function choose(choice: string): Promise<ProbeResult> {
   if (system.adapter && !system.adapter.software) return system;
   if (system.adapter && isLavapipe(system.adapter)) {
     if (driversNamed().length > 0) return system;
-    // Alone as well: then the loader opens no other driver.
+    // Naming lavapipe's manifest keeps the Vulkan loader from opening other drivers.
     if (driverPresent('lavapipe'))
       return { driver: 'lavapipe', adapter: { ...system.adapter, driver: 'lavapipe' }, error: null };
   }

@@ -1,13 +1,19 @@
-/** What a command line will need, begun while the command's own modules load. A wrong guess costs what was begun. */
+/**
+ * Starts the adapter's probe and the engine threads while the command's own modules load. A wrong guess wastes only
+ * that work.
+ */
 import { probeDriver } from './adapters.ts';
 import { startThreadsAhead } from './threads.ts';
 
 /** Commands that start P and D. */
 const STARTING = ['run', 'serve', 'bench', 'sweep', 'calibrate', 'doctor'];
-/** With these, such a command starts none. */
+/** Options with which those commands start no engines. */
 const NOT_WITH = ['help', 'version', 'endpoint', 'url'];
 
-/** `args`: as typed. Begins to probe the adapter, and starts the engines' threads. */
+/**
+ * `args`: the command line as typed. Starts probing the adapter and starts two engine threads, if the command needs
+ * them.
+ */
 export function beginAhead(args: readonly string[]): void {
   const adapter = adapterAhead(args);
   if (adapter === null) return;
@@ -16,7 +22,7 @@ export function beginAhead(args: readonly string[]): void {
   startThreadsAhead(2);
 }
 
-/** What --adapter says of a command line that starts engines; null: it starts none. */
+/** The value of --adapter, default 'auto'; null if the command line starts no engines. */
 export function adapterAhead(args: readonly string[]): string | null {
   const [command = '', ...rest] = args;
   if (!STARTING.includes(command)) return null;
@@ -24,7 +30,9 @@ export function adapterAhead(args: readonly string[]): string | null {
   return NOT_WITH.some((name) => options.has(name)) ? null : (options.get('adapter') ?? 'auto');
 }
 
-/** By name, as the command line reads them (src/cli/arguments.ts), whose modules are not loaded yet: --name=VALUE, or --name VALUE. */
+/**
+ * Options by name, parsed as src/cli/arguments.ts does, whose modules are not loaded yet: --name=VALUE or --name VALUE.
+ */
 function optionsOf(words: readonly string[]): Map<string, string | null> {
   const options = new Map<string, string | null>();
   for (const [i, word] of words.entries()) {

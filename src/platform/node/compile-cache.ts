@@ -1,7 +1,7 @@
-/** Node's own cache of compiled modules, on disk: what it holds a start need not compile. Of modules imported from now on. */
+/** Node's on-disk cache of compiled modules, for modules imported after the call. */
 import module from 'node:module';
 
-/** Node 22.1 and later have it; where it cannot be kept, nothing happens. Once in each thread. */
+/** Enables the cache. Call once in each thread. Does nothing before Node 22.1, or if the cache cannot be written. */
 export function useCompileCache(): void {
   (module as { enableCompileCache?: () => unknown }).enableCompileCache?.();
 }

@@ -1,6 +1,6 @@
 /**
- * Vulkan drivers on Linux: the system's, lavapipe, and the SwiftShader that comes through npm. A driver is chosen by
- * environment variables that must be set before the addon loads and that hide all others: one driver a process.
+ * Vulkan drivers on Linux: the system's, lavapipe, and the SwiftShader that npm installs. Environment variables select
+ * a driver. They hide all other drivers and must be set before the addon loads, so a process uses one driver.
  */
 import { existsSync, readdirSync } from 'node:fs';
 import os from 'node:os';
@@ -9,12 +9,12 @@ import { AdapterError } from '../../errors.ts';
 
 export type Driver = 'system' | 'lavapipe' | 'swiftshader';
 
-/** What Dawn makes of a driver. */
+/** An adapter as Dawn reports it. Sizes in bytes. */
 export interface ProbedAdapter {
   driver: Driver;
   vendor: string;
   architecture: string;
-  /** For people. */
+  /** Readable name. */
   name: string;
   software: boolean;
   features: string[];
@@ -38,20 +38,22 @@ export const libraryFolders: readonly string[] = [
   '/usr/local/lib',
 ];
 
-/** glibc's RTLD_NODELETE: the library stays loaded although it is no addon, and Dawn then finds it by its name. */
+/** glibc's RTLD_NODELETE. The library stays loaded although it is not an addon, and Dawn then finds it by its name. */
 const RTLD_NODELETE = 0x1000;
 
-/** As manifests name them; Debian and Fedora also have those of 32-bit programs beside. */
+/** Processor names in manifest file names. Debian and Fedora also install manifests of 32-bit drivers. */
 const MACHINES: Readonly<Record<string, string>> = { x64: 'x86_64', arm64: 'aarch64' };
 
-/** Of a folder's files the lavapipe manifest for this processor; one that names none is for all. */
+/**
+ * The lavapipe manifest for this processor among a folder's files. A manifest whose name has no processor serves all.
+ */
 export function lavapipeManifest(files: readonly string[], arch: string = process.arch): string | undefined {
   const machine = MACHINES[arch];
   if (!machine) return files.find((file) => /^lvp_icd.*\.json$/.test(file));
   return [`lvp_icd.${machine}.json`, 'lvp_icd.json'].find((file) => files.includes(file));
 }
 
-/** Names in a folder; none where this user may not look, or there is no such folder. */
+/** Names in a folder; empty if it does not exist or cannot be read. */
 export function namesIn(folder: string): string[] {
   try {
     return readdirSync(folder);
@@ -73,29 +75,32 @@ function systemLoaderExists(): boolean {
   return searched.some((folder) => existsSync(path.join(folder, 'libvulkan.so.1')));
 }
 
-/** SwiftShader's folder. What unpacks it is loaded by those who want it only. */
+/** SwiftShader's folder. The unpacker is imported only when needed. */
 const unpacked = async (): Promise<string> => (await import('./swiftshader.ts')).unpackSwiftShader();
 
-/** Whether the driver could be there at all; the probe tells whether Dawn accepts it. */
+/** Whether the driver may be installed. Only a probe shows whether Dawn accepts it. */
 export function driverPresent(driver: Driver): boolean {
   if (driver === 'swiftshader') return process.platform === 'linux' && process.arch === 'x64';
   if (driver === 'lavapipe') return findLavapipe() !== null;
   return true;
 }
 
-/** Manifests, or folders of them, that the user has the loader take in place of the system's: a lavapipe there may be another. */
+/**
+ * Driver manifests, or folders of them, that the user's environment gives the Vulkan loader instead of the system's. A
+ * lavapipe among them may be another build.
+ */
 export function driversNamed(): string[] {
   const { VK_DRIVER_FILES, VK_ICD_FILENAMES } = process.env;
   return (VK_DRIVER_FILES || VK_ICD_FILENAMES || '').split(path.delimiter).filter(Boolean);
 }
 
 /**
- * Makes this process use the driver. Call before the addon is loaded by any thread; once a process.
- * Throws AdapterError when the driver is not on this machine.
+ * Makes this process use the driver. Call once, before any thread loads the addon. Throws AdapterError if the driver is
+ * not installed.
  */
 export async function selectDriver(driver: Driver): Promise<void> {
   if (driver === 'system') return;
-  // Mesa and the loader complain on stderr without it.
+  // Without it, Mesa and the loader print warnings on stderr.
   process.env.XDG_RUNTIME_DIR ??= os.tmpdir();
   if (driver === 'lavapipe') {
     const icd = findLavapipe();
@@ -123,6 +128,7 @@ function preload(library: string): void {
   try {
     process.dlopen({ exports: {} } as NodeJS.Module, library, os.constants.dlopen.RTLD_NOW | RTLD_NODELETE);
   } catch {
-    // Expected: it is no addon. It stays loaded all the same; if it could not be opened, the probe finds no adapter.
+    // Expected: the library is not an addon, but it stays loaded. If it could not be opened, the probe finds no
+    // adapter.
   }
 }

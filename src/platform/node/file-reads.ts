@@ -1,7 +1,9 @@
 /**
- * Reading many small files: at once, in the thread itself, as long as each takes no time to speak of, which spares the pool's
- * threads and a piece of memory a file. A thread that serves others is not held up by a slow disk: every run of reads begins
- * with one that does not block, the first slow one is the last that does, and after a few milliseconds others have their turn.
+ * Reads many small files. While reads are fast they are synchronous, in this thread, which avoids the thread pool and
+ * an allocation per file. A slow disk must not block a thread that serves others, so:
+ * - every run of synchronous reads starts with one through the pool;
+ * - the first slow synchronous read ends the run;
+ * - every few milliseconds the event loop gets a turn.
  */
 import { closeSync, openSync, readSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
@@ -9,18 +11,18 @@ import { setImmediate } from 'node:timers/promises';
 import type { Clock } from '../../engine/types.ts';
 import { systemClock } from '../clock.ts';
 
-/** A read that takes longer, from the pool's threads or in this one, says that those after it are better not waited for. */
+/** A read that takes longer, through the pool or in this thread, counts as slow. */
 const POOL_QUICK_MS = 10;
 const QUICK_MS = 2;
-/** So many quick ones before a slow one: it was held up by others, not by its disk. */
+/** After this many fast reads, one slow read is taken for a busy processor and not for a slow disk. */
 const RUN = 16;
-/** Of reading, before others have their turn. */
+/** Synchronous reading between turns of the event loop. */
 const SLICE_MS = 4;
-/** Read at once where they are not quick: the pool has four threads. */
+/** Concurrent reads through the pool, which has four threads. */
 const AT_ONCE = 4;
-/** So many are left to the pool before it is seen again whether they are quick. */
+/** Reads through the pool before the next attempt at synchronous reads. */
 const LEFT_TO_POOL = 64;
-/** Files behind one that takes longer are not kept waiting for it. */
+/** Other files do not wait longer than this for a slow read. */
 const PATIENCE_MS = 1_000;
 
 interface Wanted {
@@ -33,7 +35,7 @@ interface Wanted {
 export interface FileReadsDeps {
   clock: Pick<Clock, 'now' | 'sleep'>;
   read: (file: string) => Promise<Uint8Array | null>;
-  /** Bytes that lie in `into` then. */
+  /** Reads into `into` and returns the number of bytes; null if the file does not exist. */
   readNow: (file: string, into: Uint8Array) => number | null;
 }
 
@@ -48,8 +50,9 @@ export class FileReads {
   }
 
   /**
-   * What `use` gives of the file, null: there is none. Its bytes are another file's afterwards; of one that is longer than
-   * `most` at least one byte more may be all that comes.
+   * Resolves to the result of `use`, called with the file's content, or null if it does not exist. The content is valid
+   * only during `use`: the memory is then reused. For a file longer than `most` bytes it may be truncated, to no less
+   * than `most + 1`.
    */
   read<T>(file: string, most: number, use: (content: Uint8Array | null) => T): Promise<T> {
     return new Promise((resolve, fail) => {
@@ -60,7 +63,7 @@ export class FileReads {
 
   async #run(): Promise<void> {
     this.#running = true;
-    // Whoever asks for many now would be taken for a slow disk.
+    // Let the caller queue all its reads first: the time it takes would look like a slow disk.
     await setImmediate();
     while (this.#waiting.length > 0) {
       if ((await this.#readInPool(POOL_QUICK_MS)) && (await this.#readQuickly())) continue;
@@ -73,7 +76,10 @@ export class FileReads {
     this.#running = false;
   }
 
-  /** One after the other, up to the first that is slow. False: that came soon, and the others are better left to the pool. */
+  /**
+   * Reads synchronously until a read is slow. Returns false if that came within the first RUN reads: the rest are left
+   * to the pool.
+   */
   async #readQuickly(): Promise<boolean> {
     const { now } = this.#deps.clock;
     let sliceMs = now();
@@ -90,7 +96,7 @@ export class FileReads {
   }
 
   #readNow({ file, most, use, fail }: Wanted): void {
-    // With a byte more, so that a longer one is seen to be longer.
+    // One byte more, to detect a file longer than `most`.
     if (this.#memory.length <= most) this.#memory = new Uint8Array(most + 1);
     try {
       const bytes = this.#deps.readNow(file, this.#memory.subarray(0, most + 1));
@@ -100,7 +106,7 @@ export class FileReads {
     }
   }
 
-  /** False: it takes longer than that, and goes on beside what follows. */
+  /** Returns false if the read takes longer than patienceMs. It then continues in the background. */
   async #readInPool(patienceMs: number): Promise<boolean> {
     const { clock, read } = this.#deps;
     const { file, use, fail } = this.#waiting.shift()!;
@@ -116,7 +122,7 @@ export class FileReads {
   }
 }
 
-/** null: there is none. */
+/** null if the file does not exist. */
 export const readWhole = (file: string): Promise<Uint8Array | null> => readFile(file).catch(nullIfAbsent);
 
 function readAtOnce(file: string, into: Uint8Array): number | null {
@@ -131,7 +137,7 @@ function readAtOnce(file: string, into: Uint8Array): number | null {
     for (;;) {
       const bytes = readSync(opened, into, length, into.length - length, null);
       length += bytes;
-      // Of the wanted length, it would have shown a byte more if it had one.
+      // `most` bytes are the whole file: a longer one would have filled the extra byte.
       if (bytes === 0 || length >= into.length - 1) return length;
     }
   } finally {

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { ModelError } from '../../errors.ts';
 import type { FileSource } from '../types.ts';
 
-/** What is not there is null. */
+/** null if the file does not exist. Throws ModelError for other failures. */
 async function ifThere<T>(file: string, read: (file: string) => Promise<T>): Promise<T | null> {
   try {
     return await read(file);

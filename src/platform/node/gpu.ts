@@ -1,26 +1,29 @@
-/** Dawn in Node. The addon is loaded in the thread that calls. */
+/** Dawn in Node. The addon is loaded in the calling thread. */
 import { workerData } from 'node:worker_threads';
 
-/** Dawn's instance must outlive its devices: kept for as long as the thread. */
+/** Dawn's instance must outlive its devices, so it is kept as long as the thread. */
 let instance: GPU | null = null;
 
-/** How many threads lavapipe computes with; it reads this when an instance first looks for adapters, and never again. */
+/**
+ * The number of threads lavapipe computes with. It reads the variable once, when an instance first requests an adapter.
+ */
 const THREADS = 'LP_NUM_THREADS';
 
-/** Loads the addon while there is time: it looks for no driver before an instance is asked for adapters. */
+/** Loads the addon early. It loads no driver until an adapter is requested. */
 export async function loadAddon(): Promise<void> {
-  // What fails, fails again for who needs it.
+  // A failure recurs where the addon is needed, and is reported there.
   await import('webgpu').catch(() => {});
 }
 
-/** driverThreads: whether lavapipe computes with threads of its own, where engines differ in that. */
+/** driverThreads: whether lavapipe computes with its own threads; null: leave its setting unchanged. */
 export async function createNodeGpu(driverThreads: boolean | null = null): Promise<GPU> {
   if (instance) return instance;
   const { create, globals } = await import('webgpu');
   Object.assign(globalThis, globals);
   const adapter = process.env.KVFERRY_DAWN_ADAPTER;
-  // Dawn rounds timestamps to about 0.1 ms, for fear of web pages, and writes zeros over a buffer when it is first used: over
-  // every page of a KV pool of which a few blocks are ever touched. Who needs zeros asks for them: GpuDevice.zero.
+  // For web security, Dawn rounds timestamps to about 0.1 ms. It also zeroes a buffer on first use, which would touch
+  // every page of a KV pool of which few blocks are used. Both are disabled; code that needs zeros calls
+  // GpuDevice.zero.
   const options = ['disable-dawn-features=timestamp_quantization,lazy_clear_resource_on_first_use'];
   const made = create(adapter ? [...options, `adapter=${adapter}`] : options);
   instance = made;
@@ -39,7 +42,7 @@ async function lookForAdapters(gpu: GPU, driverThreads: boolean): Promise<void> 
   }
 }
 
-/** The environment is one for all threads: those that look while it may differ do so one after the other. */
+/** All threads share one environment, so threads that may change it take turns. */
 async function inTurn(action: () => Promise<void>): Promise<void> {
   const { driverTurn = null } = (workerData ?? {}) as { driverTurn?: SharedArrayBuffer };
   const taken = driverTurn && new Int32Array(driverTurn);

@@ -1,6 +1,6 @@
 /**
- * What the probe of a driver found, kept between runs: a start then begins without another process. It counts while the
- * machine's drivers and devices are as they were. Linux only, where both can be seen in files.
+ * Caches probe results on disk, so that a start needs no child process. A result is valid while the machine's drivers
+ * and devices are unchanged. Linux only, where files show both.
  */
 import { existsSync, readFileSync, rmSync, statSync } from 'node:fs';
 import os from 'node:os';
@@ -21,21 +21,21 @@ type Kept = Partial<Record<Driver, { machine: string; adapter: ProbedAdapter }>>
 
 const VERSION = 1;
 const keptFile = (): string => userCacheFile('adapters.json');
-/** Of the environment: what a Vulkan loader or lavapipe goes by. */
+/** Environment variables that a Vulkan loader or lavapipe reads. */
 const SETTINGS = /^(VK_|LP_|XDG_DATA_|LD_LIBRARY_PATH$|KVFERRY_DAWN_ADAPTER$)/;
 const manifestFolders = [...icdFolders, path.join(homeFolder(), '.local', 'share', 'vulkan', 'icd.d')];
 const GPU_DEVICES = /^(nvidia|kfd|dxg|mali)/;
 
-/** null: not known of this machine as it is. */
+/** null if no result for this state of the machine is cached. */
 export function keptProbe(driver: Driver, machine: string | null, file = keptFile()): ProbedAdapter | null {
   const kept = machine === null ? undefined : readKept(file)[driver];
   return kept?.machine === machine ? kept!.adapter : null;
 }
 
-/** The last that was to be kept. Never rejects. */
+/** The last write. Never rejects. */
 let keeping: Promise<unknown> = Promise.resolve();
 
-/** False when it could not be written: the next run probes again. */
+/** Returns false if it could not be written: the next run probes again. */
 export async function keepProbe(
   driver: Driver,
   machine: string | null,
@@ -43,7 +43,7 @@ export async function keepProbe(
   file = keptFile(),
 ): Promise<boolean> {
   if (machine === null) return false;
-  // One after the other, for drivers are probed at once: each is kept beside the others.
+  // Drivers are probed concurrently. Writing in turn keeps each one's result.
   const kept = keeping.then(() => {
     const probes: Kept = { ...readKept(file), [driver]: { machine, adapter } };
     return writeUserCache(file, { version: VERSION, probes });
@@ -52,7 +52,10 @@ export async function keepProbe(
   return kept;
 }
 
-/** Starts what takes the adapter that was found; where it cannot, that may be there no more, and is forgotten. */
+/**
+ * Runs `start`, which opens the adapter. An AdapterError may mean that a cached adapter is gone, so the cache is
+ * deleted.
+ */
 export async function withProbes<T>(start: () => Promise<T>, file = keptFile()): Promise<T> {
   try {
     return await start();
@@ -62,14 +65,14 @@ export async function withProbes<T>(start: () => Promise<T>, file = keptFile()):
   }
 }
 
-/** As far as it can be written there: why nothing started counts more. */
+/** Failures are ignored: the error that is being reported matters more. */
 function forget(file: string): void {
   try {
     rmSync(file, { force: true });
   } catch {}
 }
 
-/** A file that is missing, or not as it was written, counts as empty. */
+/** A missing or malformed file counts as empty. */
 function readKept(file: string): Kept {
   try {
     const { version, probes } = JSON.parse(readFileSync(file, 'utf8')) as { version: number; probes: Kept };
@@ -79,7 +82,7 @@ function readKept(file: string): Kept {
   }
 }
 
-/** All that decides what a probe finds; null where that is not known. Changes with a driver's update, too. */
+/** Everything that determines a probe's result, as a string, including driver updates. null if unknown. */
 export function machineNow(folders: readonly string[] = manifestFolders): string | null {
   if (process.platform !== 'linux') return null;
   const named = driversNamed();
@@ -96,7 +99,7 @@ export function machineNow(folders: readonly string[] = manifestFolders): string
   });
 }
 
-/** Versions of those that Dawn and SwiftShader come with. */
+/** Versions of the packages that contain Dawn and SwiftShader. */
 function driverPackages(): unknown {
   const { dependencies } = JSON.parse(readFileSync(path.join(packageRoot, 'package.json'), 'utf8')) as {
     dependencies: Record<string, string>;
@@ -106,7 +109,7 @@ function driverPackages(): unknown {
 
 const list = (folder: string): string[] => namesIn(folder).toSorted();
 
-/** null: there is none, or none that this user can reach, and so no loader. */
+/** null if the file does not exist or cannot be accessed, so the loader cannot use it either. */
 function stamp(file: string): string | null {
   try {
     const { mtimeMs, size } = statSync(file);
@@ -116,7 +119,7 @@ function stamp(file: string): string | null {
   }
 }
 
-/** That a driver's manifest names. */
+/** The library that a driver's manifest names. */
 function libraryOf(manifest: string): string {
   try {
     const { ICD } = JSON.parse(readFileSync(manifest, 'utf8')) as { ICD: { library_path: string } };

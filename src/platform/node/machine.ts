@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import os from 'node:os';
 
-/** As reports tell it. */
+/** As written in reports. */
 export function thisMachine() {
   const cpus = os.cpus();
   return {
@@ -14,14 +14,14 @@ export function thisMachine() {
   };
 }
 
-/** Bytes that programs can still take without any being swapped out, and that this one may still have of a container's limit. */
+/** Bytes that programs can still allocate without swapping, limited to what remains of a container's limit. */
 export function freeMemory(): number {
   const limit = process.constrainedMemory() ?? 0;
   if (limit <= 0) return os.freemem();
   return Math.min(os.freemem(), Math.max(0, limit - process.memoryUsage.rss()));
 }
 
-/** Stretches of memory that the kernel still lets this process map; null where it does not tell, as beside Linux. */
+/** Memory mappings that the kernel still allows this process; null if unknown, as on systems other than Linux. */
 export function freeMappings(): number | null {
   try {
     const most = Number(readFileSync('/proc/sys/vm/max_map_count', 'utf8'));
@@ -31,5 +31,5 @@ export function freeMappings(): number | null {
   }
 }
 
-/** Of the last minute; 0 where the system does not tell. */
+/** One-minute load average; 0 if the system has none. */
 export const loadAverage = (): number => os.loadavg()[0]!;

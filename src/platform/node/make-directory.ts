@@ -1,4 +1,7 @@
-/** A directory and those above it. Node's recursive mkdir never ends where one cannot be made in what exists, as in /proc. */
+/**
+ * Creates a directory and its parents. Node's recursive mkdir never returns if an existing parent accepts no
+ * directories, as in /proc.
+ */
 import { mkdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 
@@ -7,7 +10,7 @@ export async function makeDirectory(directory: string): Promise<void> {
   const parent = path.dirname(directory);
   if (parent !== directory) await makeDirectory(parent);
   await mkdir(directory).catch(async (error: NodeJS.ErrnoException) => {
-    // Another process may have made it.
+    // Another process may have created it.
     if (await isDirectory(directory)) return;
     throw error.code === 'ENOENT' ? new Error(`no directory can be made in ${parent}`) : error;
   });

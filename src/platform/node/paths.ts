@@ -1,4 +1,4 @@
-/** Where the package's own files are, whether compiled (dist/) or run from source by the tests. */
+/** Locates the package's own files, both when compiled (dist/) and when tests run from source. */
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -16,5 +16,5 @@ function findPackageRoot(): string {
 
 export const packageRoot = findPackageRoot();
 
-/** A file of the build for what starts by itself: the program, a thread, a child process (vite.node.config.ts). */
+/** A bundle: the program, a thread's entry point, or a child process (vite.node.config.ts). */
 export const bundled = (entry: string): string => path.join(packageRoot, 'dist', 'bundle', `${entry}.js`);

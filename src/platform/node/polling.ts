@@ -1,19 +1,22 @@
 /**
- * While a promise of Dawn's is pending in Node, Dawn asks for it in every turn of the event loop, by the global
- * setImmediate. A software adapter computes on the same processors and waits for the one that asks: here, who has asked
- * a few turns long sleeps before each further question.
+ * While a promise of Dawn is pending in Node, Dawn polls for it in every turn of the event loop, through the global
+ * setImmediate. A software adapter computes on the same processors and slows down. After a few turns of one wait, polls
+ * here are preceded by a short sleep.
  */
 
-/** A wait for a copy of a small block is over within these, some 0.1 ms. */
+/** Polls without a sleep. They cover a small block's copy, about 0.1 ms. */
 const EAGER_TURNS = 10;
-/** Shorter than a timer's shortest: most waits of a transfer end between the two. The thread hears no message meanwhile. */
+/**
+ * Shorter than the shortest timer, since most waits of a transfer end sooner than that. The thread handles no messages
+ * while it sleeps.
+ */
 const SLEEP_MS = 0.2;
-/** Turns further apart than this belong to different waits. */
+/** Polls further apart than this belong to different waits. */
 const SAME_WAIT_MS = 0.1;
 
 export type Defer = (callback: (...args: unknown[]) => void, ...args: unknown[]) => unknown;
 
-/** setImmediate for one who polls. */
+/** A setImmediate for polling. `now` is in milliseconds. */
 export function easedImmediate(immediate: Defer, sleep: () => void, now: () => number): Defer {
   let turns = 0;
   let lastMs = Number.NEGATIVE_INFINITY;
@@ -27,7 +30,7 @@ export function easedImmediate(immediate: Defer, sleep: () => void, now: () => n
 
 let eased = false;
 
-/** For this thread, from now on. Nothing else in an engine's thread uses setImmediate. */
+/** Replaces setImmediate for this thread, permanently. Nothing else in an engine's thread uses it. */
 export function easePolling(): void {
   if (eased) return;
   eased = true;

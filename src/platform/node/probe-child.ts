@@ -1,4 +1,4 @@
-/** Child process of the probe: selects one driver, asks Dawn for an adapter, prints one line of JSON. */
+/** The probe's child process: selects one driver, asks Dawn for an adapter, and prints one line of JSON. */
 import { messageOf } from '../../errors.ts';
 import { adapterName, isSoftwareAdapter } from '../../gpu/adapter-name.ts';
 import type { ProbedAdapter } from './drivers.ts';

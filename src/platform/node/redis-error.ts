@@ -1,18 +1,18 @@
-/** What a server, or its client, says of a failure, as people may read it. */
+/** Turns errors of a Redis server or its client into readable messages. */
 import { ErrorReply } from '@redis/client';
 import { ConfigError, messageOf, TransferError } from '../../errors.ts';
 
-/** Longer lines are cut. */
+/** Most characters; longer lines are cut. */
 const MOST_SAID = 160;
 
-/** A line: printable, short, and without the URL's password, which some servers repeat. */
+/** One printable, short line. The URL's password, which some servers repeat, is replaced. */
 export function saidByServer(text: string, url: string): string {
   const { password } = new URL(url);
   let line = text;
   for (const secret of [decodeURIComponent(password), password])
     if (secret !== '') line = line.replaceAll(secret, '…');
   const printable = line
-    // A command that is unknown there comes back with what was sent, perhaps cut short.
+    // The reply to an unknown command repeats its arguments, perhaps cut short.
     .replace(/,? with args beginning with.*/s, '')
     .replace(/[\p{C}\p{Z}]+/gu, ' ')
     .trim();
@@ -20,7 +20,10 @@ export function saidByServer(text: string, url: string): string {
   return letters.length > MOST_SAID ? `${letters.slice(0, MOST_SAID).join('')}…` : printable;
 }
 
-/** ConfigError for what waiting will not mend: it is the user's to mend. `location`: the URL without a password. */
+/**
+ * A ConfigError if retrying cannot help and the user must act, else a TransferError. `location`: the URL without its
+ * password.
+ */
 export function usable(error: Error & { code?: string }, url: string, location: string): Error {
   const said = saidByServer(messageOf(error), url);
   if (error.code === 'ENOTFOUND')

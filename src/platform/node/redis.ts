@@ -1,4 +1,6 @@
-/** A Redis or Valkey server by the `redis` client. One connection, made when it is first needed and whenever it was lost. */
+/**
+ * A Redis or Valkey server through the `redis` client. One connection, opened on first use and again after it is lost.
+ */
 import { createClient, ErrorReply, RESP_TYPES } from '@redis/client';
 import type { ListedServer } from '../types.ts';
 import { saidByServer, usable } from './redis-error.ts';
@@ -6,9 +8,9 @@ import { saidByServer, usable } from './redis-error.ts';
 const clientFor = (url: string) =>
   createClient({
     url,
-    // Servers older than Redis 6 speak no other.
+    // Servers older than Redis 6 support only RESP 2.
     RESP: 2,
-    // Whoever asks waits, tries again and says so: here nothing is kept for later.
+    // Callers wait, retry and report themselves, so nothing is queued here.
     disableOfflineQueue: true,
     disableClientInfo: true,
     maintNotifications: 'disabled',
@@ -17,10 +19,13 @@ const clientFor = (url: string) =>
   });
 type Client = ReturnType<typeof clientFor>;
 
-/** Keys that a server goes through at once. */
+/** Keys that the server examines per SCAN call. */
 const SCAN_COUNT = 1_000;
 
-/** `url`: one that was checked (src/config/store-url.ts); `location`: the same for messages. Of what fails a line is told. */
+/**
+ * `url`: already validated (src/config/store-url.ts). `location`: the URL without its password, for messages. Errors
+ * carry one readable line.
+ */
 export function redisServer(url: string, location: string): ListedServer {
   let current: { client: Client; ready: Promise<unknown> } | null = null;
 
@@ -33,7 +38,7 @@ export function redisServer(url: string, location: string): ListedServer {
     if (current && !current.client.isOpen) drop();
     if (!current) {
       const client = clientFor(url);
-      // Commands reject with it; unheard it would end the thread.
+      // Commands reject with the same error. Without a listener it would end the thread.
       client.on('error', () => {});
       current = { client, ready: client.connect() };
     }
@@ -61,7 +66,8 @@ export function redisServer(url: string, location: string): ListedServer {
     get: (key, most) =>
       ask(async (client) => {
         try {
-          // In one go: who asks for the length first asks twice. Without a value it is empty, and of an empty one too.
+          // GETRANGE reads value and length in one request. It returns an empty value for a missing key and for an
+          // empty value, which EXISTS tells apart.
           const value = await client.getRange(key, 0, most);
           return value?.length || (await client.exists(key)) === 1 ? value : null;
         } catch (error) {
@@ -83,7 +89,7 @@ export function redisServer(url: string, location: string): ListedServer {
       }),
 
     async remove(keys) {
-      // Without any it is a wrong command.
+      // UNLINK without keys is an error.
       if (keys.length > 0) await ask((client) => client.unlink([...keys]));
     },
 
@@ -112,5 +118,5 @@ export function redisServer(url: string, location: string): ListedServer {
 const isOfAnotherType = (error: unknown): boolean =>
   error instanceof ErrorReply && error.message.startsWith('WRONGTYPE');
 
-/** Of a pattern. */
+/** Escapes a glob pattern's special characters. */
 const literal = (text: string): string => text.replace(/[\\*?[\]^]/g, '\\$&');

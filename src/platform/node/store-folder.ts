@@ -1,4 +1,7 @@
-/** A store's folder on disk: files come by rename, so that none is ever seen half written. */
+/**
+ * A store's folder on disk. A file is written under a temporary name and then renamed, so it is never visible half
+ * written.
+ */
 import { randomBytes } from 'node:crypto';
 import { readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -6,9 +9,9 @@ import type { StoreFile, StoreFolder } from '../types.ts';
 import { FileReads, readWhole } from './file-reads.ts';
 import { makeDirectory } from './make-directory.ts';
 
-/** What is being written, by whom; a name of this kind is no file yet. */
+/** Suffix of files that are being written: the writer's process id and a random part. */
 const TEMPORARY = /\.\d+-[0-9a-f]{12}\.tmp$/;
-/** A writer that has not renamed its file by then died. */
+/** Age after which a temporary file's writer is assumed dead. */
 const ABANDONED_MS = 60_000;
 
 export function directoryFolder(directory: string): StoreFolder {
@@ -27,7 +30,7 @@ export function directoryFolder(directory: string): StoreFolder {
       for (const entry of await readdir(root, { recursive: true, withFileTypes: true })) {
         if (!entry.isFile()) continue;
         const file = path.join(entry.parentPath, entry.name);
-        // Another process may have removed it.
+        // Another process may have removed the file.
         const found = await stat(file).catch(() => null);
         if (!found) continue;
         if (TEMPORARY.test(entry.name)) {

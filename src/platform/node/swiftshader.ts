@@ -1,4 +1,4 @@
-/** The SwiftShader, and its Vulkan loader, that lie packed in @sparticuz/chromium. */
+/** Unpacks SwiftShader and its Vulkan loader, which are packed in @sparticuz/chromium. */
 import { constants, createReadStream, existsSync, lstatSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { access } from 'node:fs/promises';
 import { createRequire } from 'node:module';
@@ -14,7 +14,10 @@ import { packageRoot } from './paths.ts';
 import { writeEntry } from './untar.ts';
 import { userCacheFile } from './user-cache.ts';
 
-/** Where it is unpacked to. `beside`: the first choice. Throws AdapterError where only a folder of somebody else's is left. */
+/**
+ * The folder to unpack into. `beside`: the first choice. Throws AdapterError if the only remaining choice is a folder
+ * of another user.
+ */
 export async function cacheFolder(
   beside = path.join(packageRoot, 'node_modules', '.cache', 'kvferry'),
 ): Promise<string> {
@@ -28,7 +31,10 @@ export async function cacheFolder(
   return ownTemporaryFolder();
 }
 
-/** What lies there is loaded as a driver: in a folder that all share it must be nobody else's. */
+/**
+ * Files in the folder are loaded as a driver. In a shared temporary directory the folder must belong to this user, and
+ * only this user may write to it.
+ */
 function ownTemporaryFolder(): string {
   const uid = process.getuid?.();
   const folder = path.join(os.tmpdir(), `kvferry-cache-${uid}`);
@@ -42,7 +48,7 @@ function ownTemporaryFolder(): string {
   );
 }
 
-/** Unpacks SwiftShader and its Vulkan loader once; returns their folder. Linux x64 only. */
+/** Unpacks SwiftShader and its Vulkan loader, once; returns their folder. Linux x64 only. Throws AdapterError. */
 export async function unpackSwiftShader(): Promise<string> {
   if (process.platform !== 'linux' || process.arch !== 'x64') {
     throw new AdapterError(
@@ -70,7 +76,7 @@ export async function unpackSwiftShader(): Promise<string> {
     try {
       renameSync(scratch, folder);
     } catch (error) {
-      // Another process was first; its copy is as good.
+      // Another process was first; its copy is identical.
       if (!existsSync(folder)) throw error;
     }
   } finally {

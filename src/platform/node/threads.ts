@@ -1,4 +1,7 @@
-/** Threads in Node: engines', and one for long texts. Engines' may be started before they are asked for: their modules then load beside others. */
+/**
+ * Threads in Node: for engines, stores, and tokenising long texts. Engine threads can be started early, so that their
+ * modules load while other work runs.
+ */
 import {
   MessageChannel,
   type MessagePort as NodePort,
@@ -13,20 +16,20 @@ import { bundled } from './paths.ts';
 interface Started {
   worker: Worker;
   port: NodePort;
-  /** When its addon is there, or the thread is over. */
+  /** Resolves when the thread has loaded its addon, or has ended. */
   loaded: Promise<void>;
-  /** How it ended; null while it runs. */
+  /** Why the thread ended; null while it runs. */
   ended: string | null;
 }
 
 const ahead: Started[] = [];
 
-/** 1 while a thread changes what its driver reads of the environment (gpu.ts). */
+/** 1 while a thread changes the environment for its driver (gpu.ts). */
 const driverTurn = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
 
 /**
- * Threads that load their modules and wait. They keep no process alive, and touch no device before they are used. Fewer where
- * the system has no room: whoever takes one that is not there is told.
+ * Starts engine threads that load their modules and wait. They do not keep the process alive and open no device until
+ * used. If the system allows fewer threads, fewer are started: takeEngineThread then throws when it needs one.
  */
 export function startThreadsAhead(count: number): void {
   try {
@@ -39,8 +42,8 @@ export function startThreadsAhead(count: number): void {
 }
 
 /**
- * Ends those that nobody took. A thread that ends while it loads the addon ends the process by a fatal error of the native
- * side, so it may load to the end first.
+ * Ends the threads that were not taken. Terminating a thread while it loads the addon would abort the process, so this
+ * waits for loading to finish.
  */
 export async function endThreadsAhead(): Promise<void> {
   const unused = ahead.splice(0);
@@ -48,14 +51,14 @@ export async function endThreadsAhead(): Promise<void> {
   await Promise.all(unused.map(({ worker, loaded }) => loaded.then(() => worker.terminate())));
 }
 
-/** Throws EngineDeadError where the system has no room for a thread. */
+/** Throws EngineDeadError if the system allows no more threads. */
 export function takeEngineThread(): EngineThread {
   const started = ahead.shift() ?? start('engine-node', 'engine');
   started.worker.ref();
   return threadOf(started);
 }
 
-/** A thread for a store. Throws EngineDeadError where the system has no room for one. */
+/** A thread for a store. Throws EngineDeadError if the system allows no more threads. */
 export const startStoreThread = (): EngineThread => threadOf(start('store-node', 'store'));
 
 function threadOf(started: Started): EngineThread {
@@ -77,14 +80,14 @@ function threadOf(started: Started): EngineThread {
   };
 }
 
-/** A thread with the model's tokenizer: answers each text with its ids, a Uint32Array, in order. */
+/** A thread with the model's tokeniser. It answers each text with its token ids, a Uint32Array, in order. */
 export function startTextThread(model: string): Worker {
   return new Worker(bundled('text-node'), { name: 'text', workerData: { model } });
 }
 
 function start(entry: string, name: string): Started {
   const { port1, port2 } = new MessageChannel();
-  // The adapter may be chosen later, by environment variables.
+  // The shared environment lets the adapter be chosen after the thread has started.
   const worker = newWorker(entry, {
     name,
     env: SHARE_ENV,

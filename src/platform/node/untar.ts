@@ -1,4 +1,4 @@
-/** One tar entry to a flat folder. */
+/** Writes one tar entry into a flat folder; entries other than files are skipped. */
 import { createWriteStream } from 'node:fs';
 import path from 'node:path';
 import type { Readable } from 'node:stream';

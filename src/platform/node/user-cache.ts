@@ -1,10 +1,10 @@
-/** Small files in the user's cache folder: what would be found out again costs time only. */
+/** Small files in the user's cache folder. Losing one costs only the time to recompute it. */
 import { rename, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
 import { makeDirectory } from './make-directory.ts';
 
-/** '/', as containers have it, for a user without one: no HOME, and unknown to the system. */
+/** '/' for a user without a home directory: HOME is unset and the system does not know the user, as in containers. */
 export function homeFolder(): string {
   try {
     return os.homedir();
@@ -15,14 +15,14 @@ export function homeFolder(): string {
 
 export function userCacheFile(name: string): string {
   const named = process.env.XDG_CACHE_HOME ?? '';
-  // By XDG's rule a relative one counts for nothing: it would be another folder wherever a command is called.
+  // XDG says to ignore a relative path: it would depend on the current directory.
   const folder = path.isAbsolute(named) ? named : path.join(homeFolder(), '.cache');
   return path.join(folder, 'kvferry', name);
 }
 
-/** False when it could not be written: what was there stays. */
+/** Returns false if it could not be written; the old file then remains. */
 export async function writeUserCache(file: string, content: unknown): Promise<boolean> {
-  // Whole or not at all: another process may read it.
+  // Written under another name and renamed: another process may be reading it.
   const scratch = `${file}.${process.pid}`;
   try {
     await makeDirectory(path.dirname(file));
