@@ -1,4 +1,7 @@
-/** The buffers that a piece of a step is computed in, and those that carry its inputs and results. Sized once. */
+/**
+ * The buffers that hold the intermediate values, inputs and results of one piece of a step. Allocated once, at their
+ * largest size.
+ */
 import { AdapterError } from '../errors.ts';
 import { mostBound, wholeVec4s } from '../gpu/buffer-size.ts';
 import type { GpuDevice } from '../gpu/device.ts';
@@ -15,20 +18,20 @@ export interface ActivationLimits {
   logitRows: number;
   /** KV cache groups. */
   groups: number;
-  /** Entries of all block tables of a piece, by group. */
+  /** Entries in all block tables of a piece, by group. */
   tableEntries: number;
   /** Attention tiles of a piece. */
   tiles: number;
   /** Forbidden token ids of a piece. */
   forbidden: number;
   maxModelLen: number;
-  /** Parts of query heads' contexts that attention has at once; 0: it is never split. */
+  /** Parts that split attention computes at once, over all query heads; 0: attention is never split. */
   attentionParts: number;
 }
 
 export type Activations = ReturnType<typeof createActivations>;
 
-/** Throws AdapterError for what no kernel could be given. */
+/** Throws AdapterError if the buffer is too large to bind. */
 function checkBinding({ report, device }: GpuDevice, label: string, bytes: number): void {
   const limit = mostBound(device);
   if (bytes <= limit) return;
@@ -38,12 +41,12 @@ function checkBinding({ report, device }: GpuDevice, label: string, bytes: numbe
   );
 }
 
-/** Activations are f32, [rows][width padded to 4]. Throws AdapterError when one of the buffers does not fit the adapter. */
+/** Activations are f32, [rows][width padded to 4]. Throws AdapterError if a buffer does not fit the adapter. */
 export function createActivations(gpu: GpuDevice, architecture: Architecture, limits: ActivationLimits) {
   const { hiddenSize, numHeads, headDim, intermediateSize, vocabSize } = architecture;
   const matrices = matricesOf(architecture);
   const all: GPUBuffer[] = [];
-  /** Columns that pad a row are read, and written by nobody. */
+  /** Buffers to zero at the start: kernels read a row's padding columns and never write them. */
   const empty: GPUBuffer[] = [];
   const create = (label: string, bytes: number, usage: GPUBufferUsageFlags = 0): GPUBuffer => {
     checkBinding(gpu, label, bytes);
@@ -71,7 +74,7 @@ export function createActivations(gpu: GpuDevice, architecture: Architecture, li
     qkv: rows('qkv', matrices.qkv.outputs),
     q: rows('q', numHeads * headDim),
     attended: rows('attended', numHeads * headDim),
-    /** Sum, highest score and total weight of each part. */
+    /** For each part: its sum, highest score and total weight. */
     parts: create('attention parts', 4 * limits.attentionParts * (headDim + 4)),
     gateUp: rows('gate up', matrices['gate up'].outputs),
     activated: rows('activated', intermediateSize),
@@ -86,7 +89,7 @@ export function createActivations(gpu: GpuDevice, architecture: Architecture, li
     logitRows: input('logit rows', limits.logitRows),
     sampleRows: input('sample rows', SAMPLE_ROW_WORDS * limits.logitRows),
     forbidden: input('forbidden tokens', limits.forbidden),
-    /** Stands for what a kernel does not read: no bias, no norm. */
+    /** Bound in place of an optional input that is not read: no bias, no norm. */
     none: create('none', 16),
     turns: { full, sliding: architecture.slidingRope ? turnsOf('sliding') : full },
 
@@ -99,7 +102,7 @@ export function createActivations(gpu: GpuDevice, architecture: Architecture, li
   return activations;
 }
 
-/** [position][cos, sin][headDim / 2] of layers of a kind, computed in float64. */
+/** Rotations for layers of this kind, [position][cos, sin][headDim / 2], computed in float64 and stored as f32. */
 function ropeTable(
   gpu: GpuDevice,
   architecture: Architecture,

@@ -1,6 +1,6 @@
 /**
- * A Hugging Face config.json as an Architecture: Llama, Mistral, Qwen2, Qwen3 and Gemma 3 (text), with full or
- * sliding-window attention by layer. What a config needs beyond that is named in the error, never ignored.
+ * Reads a Hugging Face config.json as an Architecture: Llama, Mistral, Qwen2, Qwen3 and Gemma 3 (text), with full or
+ * sliding-window attention per layer. Any unsupported feature is an error that names it.
  */
 import { ModelError } from '../errors.ts';
 import type { FileSource } from '../platform/types.ts';
@@ -23,7 +23,10 @@ const activations: Readonly<Record<string, Activation>> = {
   gelu_pytorch_tanh: 'gelu',
 };
 
-/** The architecture of a Hugging Face directory; needs config.json, takes end tokens from generation_config.json too. */
+/**
+ * The architecture of a Hugging Face directory. Requires config.json; adds the end tokens of generation_config.json.
+ * Throws ModelError.
+ */
 export async function readArchitecture(files: FileSource): Promise<Architecture> {
   const where = pathOf(files, 'config.json');
   const text = await requireText(files, 'config.json');
@@ -129,7 +132,7 @@ function checkHeads(numHeads: number, numKvHeads: number, headDim: number, where
   }
 }
 
-/** The last part of a path or URL. */
+/** The last component of a path or URL. */
 function nameOf(location: string): string {
   return (
     location

@@ -1,4 +1,7 @@
-/** Attention's dispatches in a layer: which form serves a piece, in one go or in parts that are added up afterwards. */
+/**
+ * The attention dispatches of a layer: which kernel form serves a piece, and whether contexts are split into parts that
+ * a second kernel combines.
+ */
 import { isMade, type Kernel, type KernelLibrary } from '../gpu/kernels.ts';
 import type { GpuKvMemory } from '../gpu/kv-memory.ts';
 import type { UniformName, UniformValues } from '../gpu/uniforms.ts';
@@ -13,11 +16,11 @@ import type { Architecture } from './types.ts';
 
 export interface AttentionStages {
   layerStages(layer: number): Stage[];
-  /** What serves the piece; a split one has rows as `few` has. */
+  /** The form that serves the piece if it is not split. A split piece has the tile rows of `few`. */
   variantFor(piece: Piece): AttentionVariant;
-  /** Multiply-adds of a (row, key) pair. */
+  /** Multiply-adds for one (row, key) pair. */
   pairWork: number;
-  /** Of pieces of many rows; wants none. */
+  /** The kernel for pieces of many rows; requests no compilation. */
   manyKernel(): Kernel;
 }
 
@@ -43,7 +46,7 @@ export function createAttention(parts: {
   const tilesOf = (piece: Piece, { tileRows }: AttentionVariant): number =>
     piece.spans.reduce((sum, { rows }) => sum + Math.ceil((rows * group) / tileRows), 0);
   const isFew = (piece: Piece) => piece.spans.every(({ rows }) => rows === 1);
-  /** That which is meant, or the other one while it is not made: either serves any piece. */
+  /** Returns the preferred form, or the other while the preferred one has no pipeline: either serves any piece. */
   const made = (meant: AttentionVariant, other: AttentionVariant): AttentionVariant => {
     if (isMade(meant.kernel)) return meant;
     want(meant.kernel);
@@ -56,7 +59,7 @@ export function createAttention(parts: {
     for (const kernel of splitKernels) if (!isMade(kernel)) want(kernel);
     return false;
   };
-  /** Parts that a piece's contexts are split into in layers of this window; 1: they are not. */
+  /** Parts to split the piece's contexts into, for layers with this window; 1: not split. */
   const partsOf = (piece: Piece, window: number): number => {
     if (!split || !isFew(piece)) return 1;
     const { numRows: rows, longestContext } = piece;
@@ -78,7 +81,7 @@ export function createAttention(parts: {
       window,
     });
     const inputs = [act.q, kv.buffer, act.tokens[kvGroup]!, act.tiles, act.tables[kvGroup]!];
-    // One bind group for all forms that write the same: their layouts are equal.
+    // All forms share a bind group for each output, since their layouts are equal.
     const toRows = library.bind(many.kernel, label, [...inputs, act.attended, params]);
     const toParts = library.bind(many.kernel, label, [...inputs, act.parts, params]);
     return (piece) => {

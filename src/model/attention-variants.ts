@@ -1,6 +1,7 @@
 /**
- * Which form of attention serves which pieces on this adapter, and when a context is cut into parts. All forms of an adapter add
- * in the same order, so the choice changes speed and no bit. What is fast was measured as in kernel-variants.ts.
+ * Chooses which form of the attention kernel serves which pieces on this adapter, and when to split a context into
+ * parts. All forms of one adapter add in the same order, so the choice affects speed and no bit of the result. Speeds
+ * were measured on the adapters named in kernel-variants.ts.
  */
 import type { Kernel, KernelLibrary, Overrides } from '../gpu/kernels.ts';
 import type { AdapterForm } from './kernel-variants.ts';
@@ -8,18 +9,22 @@ import { EVERY_KEY } from './layer-attention.ts';
 
 export interface AttentionVariant {
   kernel: Kernel;
-  /** Flattened rows a workgroup. */
+  /** Flattened rows (token, query head) a workgroup. */
   tileRows: number;
 }
 
-/** Attention in parts of the context, a workgroup each, that another kernel adds up: the same bits, more workgroups. */
+/**
+ * Attention over parts of the context, one workgroup each, which a second kernel combines. The bits are the same; there
+ * are more workgroups.
+ */
 export interface SplitAttention extends AttentionVariant {
   combine: Kernel;
 }
 
 /**
- * Keys a part: attention adds up parts that begin at multiples of it, whoever computes them. A multiple of every subgroup
- * size; short enough that a long context gives many workgroups, long enough that adding up is little beside it.
+ * Keys in a part. Every form sums each part separately and then adds the parts in order; parts begin at multiples of
+ * this. A multiple of every subgroup size, small enough that a long context gives many workgroups, and large enough
+ * that combining costs little.
  */
 export const ATTENTION_PART = 256;
 
@@ -27,10 +32,10 @@ export const ATTENTION_PART = 256;
 const PORTABLE_TILE_ROWS = 4;
 
 export interface AttentionVariants {
-  /** For pieces of one row a request. */
+  /** For pieces with one row per request. */
   few: AttentionVariant;
   many: AttentionVariant;
-  /** In place of `few` where that has too few workgroups; null: it never has. */
+  /** Replaces `few` when that has too few workgroups; null: never needed. */
   split: SplitAttention | null;
 }
 
@@ -38,15 +43,16 @@ export interface AttentionShape {
   headDim: number;
   blockSize: number;
   kvHeads: number;
-  /** Query heads a KV head. */
+  /** Query heads per KV head. */
   group: number;
   kvF32: boolean;
   maxModelLen: number;
 }
 
 /**
- * Rows a subgroup serves at once: of pieces of many rows, and of those with one row a sequence, which is `group` query heads of a
- * KV head. Of wide heads 8 are more than registers hold: half as fast, four times as long to compile.
+ * Rows that a subgroup serves at once. `many`: for pieces of many rows. `few`: for one row per sequence, which is the
+ * `group` query heads of a KV head. With wide heads, 8 rows exceed the registers: half as fast, and four times as long
+ * to compile.
  */
 export function tileRowsOf(headDim: number, group: number): { many: number; few: number } {
   const many = headDim > 128 ? 4 : 8;
@@ -55,7 +61,7 @@ export function tileRowsOf(headDim: number, group: number): { many: number; few:
 
 const fewOf = (many: number, group: number): number => Math.min(many, 2 ** Math.ceil(Math.log2(group)));
 
-/** The same of attention_blocked.wgsl: queries fit 4 KiB of workgroup memory, and a tile of keys 8. */
+/** The same for attention_blocked.wgsl: queries must fit 4 KiB of workgroup memory, and a tile of keys 8 KiB. */
 export function blockedTileOf(headDim: number, group: number): { many: number; few: number; keys: number } {
   const most = (bytes: number, limit: number) =>
     Math.min(limit, 2 ** Math.floor(Math.log2(bytes / (4 * headDim))));
@@ -63,7 +69,7 @@ export function blockedTileOf(headDim: number, group: number): { many: number; f
   return { many, few: fewOf(many, group), keys: most(8192, 32) };
 }
 
-/** An adapter's attention: all its forms add in one order, which other adapters' forms need not. */
+/** The attention kernel of an adapter. All its forms add in one order; those of other adapters may differ. */
 function attentionForm(
   { subgroup, waits }: AdapterForm,
   headDim: number,
@@ -85,7 +91,7 @@ function attentionForm(
   return { name: 'attention', ...rows, own: (ROWS) => ({ SUBGROUP: subgroup, ROWS }) };
 }
 
-/** Makes none of them. */
+/** Creates no pipelines. */
 export function attentionVariants(
   library: KernelLibrary,
   form: AdapterForm,
@@ -107,15 +113,15 @@ export function attentionVariants(
   return { few: variant(fewRows, 0), many: variant(manyRows, 0), split: splits ? splitVariant() : null };
 }
 
-/** Parts that the keys of a row lie in, at most: `window` of them, the last of a context. */
+/** Most parts that the keys of a row can lie in; a row sees the last `window` keys of its context. */
 export function contextParts(longestContext: number, window: number): number {
   return Math.min(Math.ceil(longestContext / ATTENTION_PART), Math.ceil((window - 1) / ATTENTION_PART) + 1);
 }
 
-/** Parts of contexts, one a query head, that the device has room for: a bound on memory, whatever the context. */
+/** Most parts, one per query head, that the device has room for. It bounds memory for any context length. */
 const MOST_ATTENTION_PARTS = 16_384;
 
-/** The most parts at once, of so many rows of the longest contexts; 0: attention is never split. */
+/** The most parts at once, for `rows` rows of the longest contexts; 0: attention is never split. */
 export function mostAttentionParts(
   { split }: AttentionVariants,
   heads: number,
@@ -124,7 +130,10 @@ export function mostAttentionParts(
   return split ? Math.min(MOST_ATTENTION_PARTS, rows * heads * contextParts(maxModelLen, window)) : 0;
 }
 
-/** Parts to split into; 1: not worth it, or no room for them. A window of one part is never split, wherever it lies. */
+/**
+ * Parts to split into; 1: splitting does not pay, or there is no room. A window no longer than one part is never split,
+ * even if it crosses a boundary.
+ */
 export function attentionParts(
   step: { rows: number; longestContext: number; workgroups: number; window?: number },
   heads: number,

@@ -1,6 +1,6 @@
 /**
- * Chooses the forms of the matrix kernel by measuring them, on the largest matrix of a model's layer. Takes about half a
- * second beside what the driver needs to compile them; it knows nothing of where a choice is kept.
+ * Chooses the forms of the matrix kernel by measuring them on the largest matrix of a layer. Takes about half a second
+ * in addition to the driver's compile time. It does not know where choices are cached.
  */
 import type { Clock } from '../engine/types.ts';
 import type { GpuDevice } from '../gpu/device.ts';
@@ -23,15 +23,18 @@ import { matricesOf, plainProduct } from './matrices.ts';
 import { type Architecture, pad4, type WeightDtype } from './types.ts';
 import { checkLargestWeight } from './weight-sizes.ts';
 
-/** Rows that each class is measured at. */
+/** Rows at which each class is measured. */
 const MEASURED_ROWS: Readonly<Record<RowClass, number>> = { 1: 1, 4: 4, 16: 16, more: 64 };
-/** A submit repeats a form until that of the first takes so many milliseconds: what submitting takes must not decide. */
+/**
+ * Target milliseconds of a submit. Forms are repeated until the first one takes this long, so that submission overhead
+ * does not decide.
+ */
 const SUBMIT_MS = 2;
 /** Milliseconds for the rounds of one class, all forms together. */
 const CLASS_MS = 120;
 const LEAST_ROUNDS = 3;
 const MOST_ROUNDS = 15;
-/** A form must be so much faster than the one that would be taken unmeasured: less is noise. */
+/** A form replaces the default only if its time is below this fraction of the default's. Smaller gains are noise. */
 const WORTH_IT = 0.95;
 
 /** Inputs and outputs of the matrix that forms are measured on. */
@@ -40,7 +43,7 @@ export function tunedMatrix(architecture: Architecture): { k: number; n: number 
   return { k: pad4(inputs), n: pad4(outputs) };
 }
 
-/** What forms are measured on: a device that has nothing else to do, and a model's shape. */
+/** What forms are measured on: an otherwise idle device, and a model's shape. */
 export interface TuningGround {
   gpu: GpuDevice;
   readShader: ReadShader;
@@ -50,8 +53,8 @@ export interface TuningGround {
 }
 
 /**
- * In the arithmetic that the device was opened for. Throws AdapterError when the adapter has no room for the model's largest
- * matrix, InternalError when a form does not compile.
+ * Measures in the arithmetic that the device was opened for. Throws AdapterError if the adapter has no room for the
+ * model's largest matrix, and InternalError if a form does not compile.
  */
 export async function tuneGemm(ground: TuningGround): Promise<GemmChoice> {
   const matrix = new TunedMatrix(ground);
@@ -62,7 +65,7 @@ export async function tuneGemm(ground: TuningGround): Promise<GemmChoice> {
       const forms = candidates[rows].filter((form) => matrix.serves(form));
       const works = await Promise.all(forms.map((form) => matrix.work(form, rows)));
       const place = works.length < 2 ? 0 : await fastestOf(await inSubmits(works), ground.clock);
-      // None of its own takes f32 weights: another stands in for it.
+      // No candidate of this class takes f32 weights; a substitute is chosen later.
       chosen[rows] = forms[place] ?? candidates[rows][0]!;
     }
     return choiceOf((rows) => chosen[rows]);
@@ -71,7 +74,10 @@ export async function tuneGemm(ground: TuningGround): Promise<GemmChoice> {
   }
 }
 
-/** How many times as fast as the first the second is: each with its own choice, in turns; the mean of all numbers of rows. */
+/**
+ * How many times as fast `second` is as `first`, each with its own choice, measured in alternation. Geometric mean over
+ * the row classes.
+ */
 export async function compareSpeed(
   first: { ground: TuningGround; choice: GemmChoice },
   second: { ground: TuningGround; choice: GemmChoice },
@@ -95,13 +101,13 @@ export async function compareSpeed(
   }
 }
 
-/** So much faster that it is worth having. */
+/** Whether the speed-up exceeds noise. */
 export const isWorthIt = (speed: number): boolean => 1 / speed < WORTH_IT;
 
-/** Milliseconds of a dispatch, as the mean of a submit of so many. */
+/** Milliseconds of one dispatch, averaged over a submit of `repeats`. */
 type Work = (repeats: number) => Promise<number>;
 
-/** Submits of as many repeats as the first work needs for SUBMIT_MS. */
+/** Each work as one submit, with as many repeats as the first work needs to take SUBMIT_MS. */
 async function inSubmits(works: readonly Work[]): Promise<(() => Promise<number>)[]> {
   const [first] = works;
   await first!(1);
@@ -109,7 +115,7 @@ async function inSubmits(works: readonly Work[]): Promise<(() => Promise<number>
   return works.map((work) => () => work(repeats));
 }
 
-/** A matrix of the model's size on a device, which forms can be run on. */
+/** A matrix of the model's size on a device, on which forms run. */
 class TunedMatrix {
   readonly form: AdapterForm;
   readonly #ground: TuningGround;
@@ -167,7 +173,7 @@ class TunedMatrix {
   }
 }
 
-/** The place of the fastest by the median of rounds in turn; the first, unless another is clearly faster. */
+/** Index of the fastest by median over alternating rounds; 0 unless another is clearly faster. */
 export async function fastestOf(
   runs: readonly (() => Promise<number>)[],
   clock: Pick<Clock, 'now'>,
@@ -177,7 +183,7 @@ export async function fastestOf(
   return medians[best]! < WORTH_IT * medians[0]! ? best : 0;
 }
 
-/** Of rounds in turn. The first run of each compiles, and is not counted. */
+/** Medians over alternating rounds, milliseconds. The first run of each compiles and is not counted. */
 async function mediansOf(
   runs: readonly (() => Promise<number>)[],
   clock: Pick<Clock, 'now'>,

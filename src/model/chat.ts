@@ -1,6 +1,6 @@
 /**
- * Messages to a prompt, by the model's chat template; and a next turn's prompt that keeps the history as the token ids
- * that the engines saw, since text that a model generated need not encode to the ids that it sampled.
+ * Renders messages to prompts with the model's chat template. For a next turn, the prompt keeps the history as the
+ * token ids that the engines saw: the text of sampled tokens need not encode to the same ids.
  */
 import { Template } from '@huggingface/jinja';
 import { z } from 'zod';
@@ -10,31 +10,34 @@ import { pathOf, readJson } from './json-file.ts';
 import { tokenText } from './tokenizer.ts';
 
 export interface ChatMessage {
-  /** 'system', 'user' or 'assistant'; which of them a model knows is its template's choice. */
+  /** 'system', 'user' or 'assistant'. The template decides which roles it accepts. */
   role: string;
   content: string;
 }
 
-/** What a prompt ends with: the head of an answer, nothing more, or the last message without its end, to be gone on with. */
+/**
+ * How a prompt ends: with the header of an answer, with nothing more, or with the last message left open to be
+ * continued.
+ */
 export type PromptEnd = 'generation_prompt' | 'plain' | 'continue';
 
-/** Text to ids, without special tokens: a tokenizer here, or one in another thread. */
+/** Text to ids, without special tokens; by a tokeniser in this thread or in another. */
 type Encode = (text: string) => readonly number[] | Promise<readonly number[]>;
 
 export interface NextTurn {
   /** Prompt and generated tokens of the last turn, with or without a closing end token. */
   historyIds: readonly number[];
-  /** All messages so far; the last one is the assistant's, with the text of what was generated. */
+  /** All messages so far. The last is the assistant's and has the generated text. */
   messagesBefore: readonly ChatMessage[];
-  /** What follows it. */
+  /** The messages after it. */
   newMessages: readonly ChatMessage[];
-  /** Left out: the head of an answer. */
+  /** Default: 'generation_prompt', the header of an answer. */
   end?: PromptEnd;
 }
 
 export interface NextTurnPrompt {
   promptTokenIds: readonly number[];
-  /** False: the template rewrites earlier messages, so the whole prompt was rendered and encoded anew. */
+  /** False if the template rewrites earlier messages: the whole prompt was then rendered and encoded again. */
   keepsHistory: boolean;
 }
 
@@ -44,12 +47,12 @@ const configSchema = z.looseObject({
     .nullish(),
 });
 
-/** Prompts that are kept as text: a conversation's last one is what its next one begins with. */
+/** Most rendered prompts to keep: a conversation's next prompt begins with its last one. */
 const MOST_KEPT = 64;
-/** Of them and their messages together: 16 MiB at most. */
+/** Most characters of those prompts and their messages: 16 MiB. */
 const MOST_KEPT_CHARACTERS = 8 * 2 ** 20;
 
-/** Stands for an answer while a template is rendered around it; no template and no tokenizer treats it specially. */
+/** Placeholder for an answer while the template is rendered. No template or tokeniser treats it specially. */
 const ANSWER = 'kvferryAnswerGoesHere';
 
 export class ChatTemplate {
@@ -57,7 +60,7 @@ export class ChatTemplate {
   #variables: Readonly<Record<string, string>>;
   #endTokenIds: ReadonlySet<number>;
   #location: string;
-  /** With an answer's head, by their messages; the first that came goes first. */
+  /** Rendered prompts that end with an answer's header, by their messages. The oldest is dropped first. */
   readonly #kept = new Map<string, string>();
   #keptCharacters = 0;
 
@@ -73,7 +76,10 @@ export class ChatTemplate {
     this.#location = location;
   }
 
-  /** From chat_template.jinja, or tokenizer_config.json. A model without one can still be given token ids. */
+  /**
+   * Reads chat_template.jinja, else the template in tokenizer_config.json. A model without a template can still be
+   * prompted with token ids. Throws ModelError if the template cannot be parsed.
+   */
   static async load(files: FileSource, endTokenIds: readonly number[]): Promise<ChatTemplate> {
     const config = (await readJson(files, 'tokenizer_config.json', configSchema)) ?? {};
     const listed = config.chat_template;
@@ -99,12 +105,15 @@ export class ChatTemplate {
     return new ChatTemplate(template, variables, endTokenIds, files.location);
   }
 
-  /** False: renderPrompt and nextTurnPrompt throw. */
+  /** False: renderPrompt and nextTurnPrompt throw ModelError. */
   get exists(): boolean {
     return this.#template !== null;
   }
 
-  /** The prompt as text. Throws RequestError when the template refuses the messages, ModelError when there is none. */
+  /**
+   * The prompt as text. Throws RequestError if the template rejects the messages, and ModelError if there is no
+   * template.
+   */
   renderPrompt(messages: readonly ChatMessage[], end: PromptEnd): string {
     const rendered = this.#render(messages, end === 'generation_prompt');
     return end === 'continue' ? this.#upToLastContent(messages, rendered) : rendered;
@@ -119,7 +128,7 @@ export class ChatTemplate {
     try {
       return this.#template.render({
         ...this.#variables,
-        // Hugging Face names those too that there are none of: templates ask whether they are none.
+        // Hugging Face defines these as None when absent, and templates test for that.
         tools: null,
         documents: null,
         messages: messages.map(({ role, content }) => ({ role, content })),
@@ -132,7 +141,9 @@ export class ChatTemplate {
     }
   }
 
-  /** The first turn's prompt, or any that starts from messages alone. Rejects as renderPrompt throws. */
+  /**
+   * Token ids of a prompt that starts from messages alone, such as the first turn's. Rejects where renderPrompt throws.
+   */
   async encodePrompt(
     messages: readonly ChatMessage[],
     encode: Encode,
@@ -143,7 +154,10 @@ export class ChatTemplate {
     return encode(prompt);
   }
 
-  /** historyIds, then the ids of what the template puts after the assistant's answer. Rejects as renderPrompt throws. */
+  /**
+   * `historyIds`, followed by the ids of what the template adds after the assistant's answer. Rejects where
+   * renderPrompt throws.
+   */
   async nextTurnPrompt(turn: NextTurn, encode: Encode): Promise<NextTurnPrompt> {
     const tail = this.#textAfterAnswer(turn);
     if (tail === null) {
@@ -152,7 +166,7 @@ export class ChatTemplate {
       return { promptTokenIds, keepsHistory: false };
     }
     const tailIds = await encode(tail);
-    // The model may have ended its turn itself; the template's end of the same turn must not be a second one.
+    // The model may have generated its end token. The template's end of the same turn must not repeat it.
     const closed = this.#isEnd(turn.historyIds.at(-1)) && this.#isEnd(tailIds[0]);
     return { promptTokenIds: [...turn.historyIds, ...tailIds.slice(closed ? 1 : 0)], keepsHistory: true };
   }
@@ -176,12 +190,15 @@ export class ChatTemplate {
     return prompt;
   }
 
-  /** What a conversation's next prompt goes on from is hardly asked for again. */
+  /** Removes the entry: a prompt that the next turn has used is rarely needed again. */
   #takeKept(messages: readonly ChatMessage[]): string | undefined {
     return this.#dropKept(keyOf(messages));
   }
 
-  /** Whole, or without the spaces around it that a template leaves out (transformers' continue_final_message). */
+  /**
+   * Cuts the prompt after the last message's content, with or without the surrounding spaces that a template may trim
+   * (transformers' continue_final_message).
+   */
   #upToLastContent(messages: readonly ChatMessage[], rendered: string): string {
     const last = messages.at(-1);
     if (!last) throw new RequestError('there is no message to go on with: give one');
@@ -200,7 +217,7 @@ export class ChatTemplate {
     return tokenId !== undefined && this.#endTokenIds.has(tokenId);
   }
 
-  /** null when the template does not simply continue the last turn's prompt and answer. */
+  /** The text after the answer; null if the new prompt is not the last prompt and answer with text added. */
   #textAfterAnswer({ messagesBefore, newMessages, end = 'generation_prompt' }: NextTurn): string | null {
     const answer = messagesBefore.at(-1);
     if (answer?.role !== 'assistant') {
@@ -211,7 +228,7 @@ export class ChatTemplate {
     const asked = messagesBefore.slice(0, -1);
     const marked = this.renderPrompt([...asked, { ...answer, content: ANSWER }, ...newMessages], end);
     const kept = this.#takeKept(asked);
-    // A template may write the time.
+    // The kept prompt may not match even if nothing was rewritten: a template may print the time.
     const goesOn = kept !== undefined && marked.startsWith(kept + ANSWER);
     const before = goesOn ? kept : this.renderPrompt(asked, 'generation_prompt');
     if (!marked.startsWith(before + ANSWER)) return null;
@@ -222,7 +239,7 @@ export class ChatTemplate {
     if (whole.length < before.length + tail.length) return null;
     if (!whole.startsWith(before) || !whole.endsWith(tail)) return null;
     const rendered = whole.slice(before.length, whole.length - tail.length);
-    // Templates may trim an answer; anything more is a rewrite.
+    // Templates may trim an answer. Any other difference is a rewrite.
     return rendered.trim() === answer.content.trim() ? tail : null;
   }
 }

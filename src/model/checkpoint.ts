@@ -1,6 +1,6 @@
 /**
- * A Hugging Face checkpoint's tensors: found in its files, names and shapes checked against its architecture before the
- * first weight is read. What reads the weights is hf-weights.ts.
+ * Finds the tensors of a Hugging Face checkpoint, and checks their names and shapes against the architecture before any
+ * weight is read. hf-weights.ts reads the weights.
  */
 import { z } from 'zod';
 import { ModelError } from '../errors.ts';
@@ -14,7 +14,7 @@ import { expectedTensors, ignoredTensor, textTensorName } from './tensor-names.t
 
 const indexSchema = z.looseObject({ weight_map: z.record(z.string(), z.string()) });
 
-/** Throws ModelError when a tensor is missing, unknown or of another shape than the architecture wants. */
+/** Throws ModelError if a tensor is missing, unknown, or of a shape other than the architecture's. */
 export async function openCheckpoint(files: FileSource): Promise<Checkpoint> {
   const architecture = await readArchitecture(files);
   const located = await locateTensors(files);
@@ -43,7 +43,7 @@ export async function openCheckpoint(files: FileSource): Promise<Checkpoint> {
   return { architecture, tensors };
 }
 
-/** The text model's tensors of model.safetensors, or of the shards that model.safetensors.index.json names. */
+/** The text model's tensors, from model.safetensors or from the shards that model.safetensors.index.json lists. */
 async function locateTensors(files: FileSource): Promise<ReadonlyMap<string, StoredTensor>> {
   const located = new Map<string, StoredTensor>();
   const add = (stored: string, tensor: StoredTensor) => {

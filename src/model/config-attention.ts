@@ -1,4 +1,4 @@
-/** Which layers have a window and how their positions turn, from a config.json. Contradictions are ModelErrors. */
+/** Reads each layer's attention window and RoPE settings from a config.json. Throws ModelError for contradictions. */
 import { ModelError } from '../errors.ts';
 import type { Config, Family, RopeConfig } from './config-schema.ts';
 import { FULL_ATTENTION } from './layer-attention.ts';
@@ -6,9 +6,9 @@ import type { LayerAttention, Rope, RopeScaling } from './types.ts';
 
 const DEFAULT_THETA = 10_000;
 const GEMMA3_THETA = 1_000_000;
-/** In transformers' Gemma3TextConfig: every sixth layer is full. */
+/** From transformers' Gemma3TextConfig: every sixth layer has full attention. */
 const GEMMA3_PATTERN = 6;
-/** In transformers' configs of Mistral and Qwen. */
+/** From transformers' configs of Mistral and Qwen. */
 const DEFAULT_WINDOW = 4096;
 
 type Kind = 'full_attention' | 'sliding_attention';
@@ -37,7 +37,7 @@ export function readAttention(config: Config, family: Family, where: string): re
   return kinds.map((kind) => (kind === 'full_attention' ? { kind: 'full' } : { kind: 'sliding', window }));
 }
 
-/** Keys that sliding layers see; null: the model has no window. */
+/** Keys that sliding layers see; null if the model has no window. */
 function windowOf(config: Config, family: Family, where: string): number | null {
   const { sliding_window: window, use_sliding_window: used } = config;
   switch (family) {
@@ -97,7 +97,7 @@ function patternOf(config: Config, where: string): number | null {
   return pattern ?? hidden ?? null;
 }
 
-/** Of full layers, and of sliding ones where these differ. */
+/** RoPE of full layers, and of sliding layers if theirs differs. */
 export function readRopes(
   config: Config,
   family: Family,

@@ -1,5 +1,5 @@
 /**
- * What a Hugging Face config.json may say, and what its class takes where it says nothing. A model that sees as well has
+ * The schema of a Hugging Face config.json, with the defaults of the model's transformers class. A multimodal model has
  * its text part under text_config.
  */
 import { z } from 'zod';
@@ -9,7 +9,7 @@ export const supportedArchitectures = [
   ...['Gemma3ForCausalLM', 'Gemma3ForConditionalGeneration'],
 ] as const;
 
-/** Architectures that are built alike. */
+/** Architectures with the same structure. */
 export type Family = 'llama' | 'mistral' | 'qwen2' | 'qwen3' | 'gemma3';
 
 const families: Readonly<Record<string, Family>> = {
@@ -20,7 +20,7 @@ const families: Readonly<Record<string, Family>> = {
   Gemma3ForCausalLM: 'gemma3',
   Gemma3ForConditionalGeneration: 'gemma3',
 };
-/** Where no architecture is named. */
+/** Used when `architectures` is absent. */
 const modelTypes: Readonly<Record<string, Family>> = {
   llama: 'llama',
   mistral: 'mistral',
@@ -30,7 +30,7 @@ const modelTypes: Readonly<Record<string, Family>> = {
   gemma3_text: 'gemma3',
 };
 
-/** What transformers' Gemma3TextConfig has, since published configs leave much of it out. */
+/** Defaults of transformers' Gemma3TextConfig. Published configs omit many of these fields. */
 const gemma3Defaults = {
   vocab_size: 262_208,
   hidden_size: 2304,
@@ -51,7 +51,7 @@ const gemma3Defaults = {
 const count = z.int().positive();
 const tokenIds = z.union([z.int().nonnegative(), z.array(z.int().nonnegative())]).nullish();
 
-/** rope_scaling of older configs, rope_parameters of newer ones; `type` is the oldest spelling of rope_type. */
+/** rope_scaling in older configs, rope_parameters in newer ones. `type` is the oldest spelling of rope_type. */
 const ropeSchema = z.looseObject({
   rope_type: z.string().optional(),
   type: z.string().optional(),
@@ -78,7 +78,7 @@ const textSchema = z.looseObject({
   rope_theta: z.number().positive().nullish(),
   rope_local_base_freq: z.number().positive().nullish(),
   rope_scaling: ropeSchema.nullish(),
-  /** Of all layers, or by their type. */
+  /** For all layers, or by layer type. */
   rope_parameters: ropeSchema
     .extend({ full_attention: ropeSchema.optional(), sliding_attention: ropeSchema.optional() })
     .nullish(),
@@ -105,7 +105,7 @@ const textSchema = z.looseObject({
 const mapSchema = z.record(z.string(), z.unknown());
 
 export const configSchema = z.preprocess(textPart, textSchema);
-/** What tells the family: a model of another one need not have the rest. */
+/** Only the fields that identify the family, since other models need not have the rest. */
 export const familySchema = z.preprocess(
   textPart,
   z.looseObject(textSchema.pick({ architectures: true, model_type: true }).shape),
@@ -115,13 +115,13 @@ export const generationSchema = z.looseObject({ eos_token_id: tokenIds });
 export type Config = z.infer<typeof configSchema>;
 export type RopeConfig = z.infer<typeof ropeSchema>;
 
-/** null: none that is supported. */
+/** null if the architecture is not supported. */
 export function familyOf(config: Pick<Config, 'architectures' | 'model_type'>): Family | null {
   const named = config.architectures?.[0];
   return (named === undefined ? modelTypes[config.model_type ?? ''] : families[named]) ?? null;
 }
 
-/** The text model's part of what a file says, with its class's defaults. */
+/** The text model's part of the config, with its class's defaults. */
 function textPart(value: unknown): unknown {
   const { data: whole } = mapSchema.safeParse(value);
   if (!whole) return value;

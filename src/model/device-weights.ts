@@ -1,13 +1,16 @@
-/** Weights on the device, layer by layer: matrices are made where the device takes them from, small ones are copied there. */
+/**
+ * Weights on the device, loaded layer by layer. Large matrices are converted directly in mapped device buffers; small
+ * ones are converted in scratch memory and copied.
+ */
 import { wholeVec4s } from '../gpu/buffer-size.ts';
 import type { GpuDevice } from '../gpu/device.ts';
 import { type Allocate, type Matrix, type ModelWeights, pad4 } from './types.ts';
 import { PIECE_BYTES, vocabularyPieces } from './weight-sizes.ts';
 
-/** A matrix [inputs][columns] in a buffer, both padded to vec4s. */
+/** A matrix [inputs][columns] in one buffer, both dimensions padded to vec4s. */
 export interface DeviceMatrix {
   buffer: GPUBuffer;
-  /** Inputs and columns / 4. */
+  /** Inputs / 4 and columns / 4. */
   inputs4: number;
   columns4: number;
   bias: GPUBuffer | null;
@@ -26,26 +29,26 @@ export interface DeviceLayer {
   mlpOutNorm: GPUBuffer | null;
 }
 
-/** A matrix in pieces of columns, each small enough to be bound. */
+/** A matrix as pieces of columns, each small enough to bind. `first`: the piece's first column. */
 export type DevicePieces = readonly (DeviceMatrix & { first: number })[];
 
 export interface DeviceWeights {
   embedding: DevicePieces;
-  /** The embedding itself when tied. */
+  /** The embedding itself if tied. */
   lmHead: DevicePieces;
   finalNorm: GPUBuffer;
   layers: readonly DeviceLayer[];
-  /** Of all buffers. */
+  /** Bytes of all buffers. */
   bytes: number;
   destroy(): void;
 }
 
-/** A layer of a small model. */
+/** Enough for a layer of a small model. */
 const SCRATCH_BYTES = 4 * 2 ** 20;
 
 /**
- * Memory in which matrices are made that are copied from there, the same for all of them: to map each one's own buffer takes a
- * driver longer than to copy a small one.
+ * Host memory in which small matrices are converted before they are copied, reused for all of them. Mapping a separate
+ * buffer for each would take a driver longer than copying a small one.
  */
 class Scratch {
   readonly #memory: ArrayBuffer;
@@ -56,7 +59,7 @@ class Scratch {
     this.#memory = new ArrayBuffer(bytes);
   }
 
-  /** null: there is no room. */
+  /** null if it does not fit. */
   take(bytes: number): Uint8Array<ArrayBuffer> | null {
     if (this.#taken + bytes > this.#memory.byteLength) return null;
     const place = new Uint8Array(this.#memory, this.#taken, bytes);
@@ -65,7 +68,7 @@ class Scratch {
     return place;
   }
 
-  /** What is not of it is nobody's business here. */
+  /** Ignores views of other memory. */
   giveBack({ buffer }: Float32Array | Uint16Array): void {
     if (buffer !== this.#memory) return;
     this.#inUse--;
@@ -74,8 +77,8 @@ class Scratch {
 }
 
 /**
- * checkLargestWeight (weight-sizes.ts) must have found room for each buffer. onProgress: layers done of all; pieceBytes: of a
- * piece of the embedding at most.
+ * Requires a successful checkLargestWeight (weight-sizes.ts). onProgress: steps done and in all, one per layer plus one
+ * for the rest. pieceBytes: most bytes of a piece of the embedding.
  */
 export async function uploadWeights(
   gpu: GpuDevice,
@@ -85,14 +88,14 @@ export async function uploadWeights(
 ): Promise<DeviceWeights> {
   const buffers: GPUBuffer[] = [];
   const scratch = new Scratch(SCRATCH_BYTES);
-  /** Mapped buffers by the views on them that are being filled. */
+  /** Mapped buffers, by the view that is being filled. */
   const filling = new Map<Float32Array | Uint16Array, GPUBuffer>();
   const allocate: Allocate = (name, dtype, elements) => {
     const bytes = elements * (dtype === 'f16' ? 2 : 4);
     const place = scratch.take(bytes);
     const buffer = place ? null : mappedBuffer(gpu, name, bytes);
     const range = place ?? new Uint8Array(buffer!.getMappedRange());
-    // Of rows and columns that pad a matrix nobody writes any.
+    // Padding rows and columns are never written.
     range.fill(0);
     const Values = dtype === 'f16' ? Uint16Array : Float32Array;
     const view = new Values(range.buffer, range.byteOffset, elements);
@@ -165,7 +168,7 @@ export async function uploadWeights(
   };
 }
 
-/** Lets what came meanwhile be answered: pipelines that are made beside this. */
+/** Lets the event loop handle other work, such as pipelines that compile meanwhile. */
 const nextTurn = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 0));
 
 function mappedBuffer(gpu: GpuDevice, label: string, bytes: number): GPUBuffer {
@@ -173,7 +176,7 @@ function mappedBuffer(gpu: GpuDevice, label: string, bytes: number): GPUBuffer {
   return gpu.device.createBuffer({ label, size, usage: GPUBufferUsage.STORAGE, mappedAtCreation: true });
 }
 
-/** With zeros after the values. */
+/** Zeros follow the values up to the buffer's size. */
 function writtenBuffer(gpu: GpuDevice, values: Float32Array | Uint16Array): GPUBuffer {
   const bytes = new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
   const size = wholeVec4s(bytes.length);

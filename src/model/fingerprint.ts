@@ -1,4 +1,4 @@
-/** What tells a model's files from others of the same shape, without reading all of them. */
+/** A fingerprint that distinguishes a model's files from others of the same shape without reading them whole. */
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
 import type { FileSource } from '../platform/types.ts';
@@ -8,8 +8,8 @@ import type { StoredTensor } from './stored-tensor.ts';
 const SAMPLE_BYTES = 4096;
 
 /**
- * Of config.json, and of each tensor that an engine reads: its dtype, its shape, and its begin, middle and end. A model that was
- * trained on differs everywhere in each matrix that it changed. Hex. Throws ModelError.
+ * SHA-256, in hex, over config.json and, for each tensor that an engine reads, its dtype, shape, and samples from its
+ * start, middle and end. Further training changes every matrix everywhere, so the samples show it. Throws ModelError.
  */
 export async function fingerprint(files: FileSource, { tensors }: Checkpoint): Promise<string> {
   const digest = sha256.create();

@@ -1,6 +1,6 @@
 /**
- * Holds an implementation of a model against a fixture folder: a Hugging Face directory with expected.json (prompt and
- * greedy tokens) and expected.safetensors (logits, keys and values of the prompt, as Hugging Face computed them).
+ * Compares an implementation of a model with a fixture folder: a Hugging Face directory with expected.json (prompt and
+ * greedy tokens) and expected.safetensors (logits, keys and values of the prompt, as computed by Hugging Face).
  */
 import { z } from 'zod';
 import { ModelError } from '../errors.ts';
@@ -17,11 +17,11 @@ export const FIXTURE_TOLERANCE = 2e-3;
 
 type Floats = Float32Array | Float64Array;
 
-/** What an implementation computed for a list of tokens from an empty cache. */
+/** An implementation's results for a list of tokens, starting from an empty cache. */
 export interface FixtureRun {
   /** One row per token, [vocabSize]. */
   logits: readonly Floats[];
-  /** By layer, [kvHeads][tokens][headDim], keys after RoPE. */
+  /** By layer, [kvHeads][tokens][headDim]; keys after RoPE. */
   keys: readonly Floats[];
   values: readonly Floats[];
 }
@@ -33,9 +33,9 @@ export interface FixtureResult {
   greedyTokens: number;
   maxLogitDifference: number;
   maxKvDifference: number;
-  /** The first greedy token that differs; null when all agree. */
+  /** The first greedy token that differs; null if all agree. */
   greedyDifference: { index: number; expected: number; found: number } | null;
-  /** Within FIXTURE_TOLERANCE, logits and KV, and all greedy tokens agree. */
+  /** Logits and KV are within FIXTURE_TOLERANCE, and all greedy tokens agree. */
   passed: boolean;
 }
 
@@ -45,8 +45,8 @@ const expectedSchema = z.looseObject({
 });
 
 /**
- * `run` is called once, with the prompt and the expected greedy tokens but the last: greedy decoding agrees exactly when
- * the best logit after each of these is the next of them. Throws ModelError when the folder is incomplete.
+ * Calls `run` once, with the prompt and all expected greedy tokens but the last. Greedy decoding agrees if and only if
+ * the highest logit after each position is the next expected token. Throws ModelError if the folder is incomplete.
  */
 export async function compareFixture(
   files: FileSource,
@@ -130,13 +130,13 @@ async function compareKv(
   return max;
 }
 
-/** Of a layer with a window Hugging Face may keep the last tokens only, those that the next token sees. */
+/** For a layer with a window, Hugging Face may keep only the last tokens, those the next token sees. */
 function keptTokens(expected: SafetensorsFile, name: string, promptTokens: number, window: number): number {
   const kept = expected.tensor(name).shape[1];
   return kept === Math.min(window - 1, promptTokens) ? kept : promptTokens;
 }
 
-/** NaN, as of a missing value, counts as infinitely far. */
+/** NaN, as from a missing value, counts as an infinite difference. */
 const larger = (max: number, difference: number): number =>
   Number.isNaN(difference) ? Number.POSITIVE_INFINITY : Math.max(max, Math.abs(difference));
 

@@ -1,6 +1,6 @@
 /**
- * The order of kernels through a model: every dispatch of a pass over one piece, with its bind group, made once. Only here,
- * in products.ts and in attention-stages.ts is known which buffer a kernel reads and writes.
+ * The kernels of a model in order: every dispatch of a pass over one piece, with its bind group, created once. Only
+ * this file, products.ts and attention-stages.ts know which buffers a kernel reads and writes.
  */
 import type { GpuDevice } from '../gpu/device.ts';
 import type { Kernel, KernelLibrary } from '../gpu/kernels.ts';
@@ -21,20 +21,23 @@ import type { Piece } from './step-inputs.ts';
 import { type Architecture, pad4 } from './types.ts';
 
 export interface ForwardPass {
-  /** What a piece dispatches, in order. The last layer's rest is left out for a piece that needs no logits. */
+  /**
+   * The piece's dispatches, in order. A piece without logits skips everything after the last layer's K and V are
+   * written.
+   */
   dispatches(piece: Piece): Work[];
-  /** The same, of the first layer only. Results mean nothing; for warm-up. */
+  /** The dispatches up to the first layer, for the warm-up. Their results are meaningless. */
   firstLayer(piece: Piece): Work[];
-  /** Query heads a KV head. */
+  /** Query heads per KV head. */
   group: number;
-  /** Rows of attention a workgroup takes, which the tiles are cut for. */
+  /** Flattened attention rows a workgroup, for which the piece's tiles are cut. */
   tileRows(piece: Piece): number;
-  /** Multiply-adds a row of the largest matrix of a layer, and a (row, key) pair of attention. */
+  /** Multiply-adds for a row of a layer's largest matrix, and for a (row, key) pair of attention. */
   rowWork: number;
   pairWork: number;
-  /** Of those that are made; wants none. */
+  /** Among the kernels with pipelines; requests no compilation. */
   gemmKernel(rows: number): Kernel;
-  /** Of pieces of many rows; wants none. */
+  /** For pieces of many rows; requests no compilation. */
   attentionKernel(): Kernel;
   stepUniform: GPUBuffer;
   destroy(): void;
@@ -50,7 +53,7 @@ export interface ForwardPassParts {
   activations: Activations;
   kv: GpuKvMemory;
   groups: KvGroups;
-  /** Told of kernels that are not made, in whose place others are dispatched. */
+  /** Called with kernels that have no pipeline yet and were replaced by others. */
   want: Want;
 }
 
@@ -110,7 +113,7 @@ export function createForwardPass(parts: ForwardPassParts): ForwardPass {
     stride4: pad4(matrices['gate up'].outputs) / 4,
   });
 
-  /** Up to the write of K and V; and the rest. */
+  /** The stages up to the write of K and V, and the rest. */
   const layerStages = (layer: DeviceLayer, index: number): { upToKv: Stage[]; rest: Stage[] } => {
     const name = (what: string) => `layer ${index} ${what}`;
     const place = placeOf(groups, index);

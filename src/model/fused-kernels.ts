@@ -1,7 +1,7 @@
 /**
- * Matrix kernels that do what comes before and after them in the same dispatch, for few rows, where a dispatch costs as much
- * as its work: a layer is 5 in place of 9. They give the bits of the kernels that they stand for. Which parts of a layer a
- * model can have fused follows from its shape; the rest stays apart.
+ * Matrix kernels that include the steps before and after them, for few rows, where a dispatch costs as much as its
+ * work. A layer then has 5 dispatches instead of 9. The results are the same bits as those of the separate kernels. The
+ * model's shape determines which steps can be fused.
  */
 import type { KernelLibrary, KernelName, Overrides } from '../gpu/kernels.ts';
 import { type AdapterForm, type GemmVariant, gemmFor } from './kernel-variants.ts';
@@ -9,13 +9,13 @@ import { type MatrixName, matricesOf } from './matrices.ts';
 import { PANEL_COLUMNS } from './panels.ts';
 import { type Architecture, pad4 } from './types.ts';
 
-/** Pieces of more rows take each kernel by itself: every workgroup would normalise all rows again. */
+/** Larger pieces use separate kernels: in a fused kernel, every workgroup would normalise all rows again. */
 export const MOST_FUSED_ROWS = 4;
 
-/** A matrix kernel that normalises its left side first. */
+/** A matrix kernel that applies RMSNorm to its input rows first. */
 export interface FusedMatrix {
   variants: readonly GemmVariant[];
-  /** It ends with what follows the product too: q and k rotated and K and V written, or the gated activation. */
+  /** The kernel also includes what follows the product: RoPE and the write of K and V, or the gated activation. */
   whole: boolean;
 }
 
@@ -30,7 +30,7 @@ export interface FusedShape {
   kvF32: boolean;
 }
 
-/** Makes none of them. null: the adapter's forms for few rows are others than these. */
+/** Creates no pipelines. null if this adapter's forms for few rows cannot be fused. */
 export function fusedKernels(
   library: KernelLibrary,
   { reducing }: AdapterForm,
@@ -50,7 +50,7 @@ export function fusedKernels(
     const columns4 = pad4(outputs) / 4;
     const bases = [...new Set([1, MOST_FUSED_ROWS].map((rows) => gemmFor(gemm, rows, columns4)))];
     if (!bases.every(({ kernel }) => fusible(kernel.name))) return null;
-    // Partners are in whole panels, or a subgroup's lanes would read rows of several lengths.
+    // Paired columns must lie in whole panels, or lanes of a subgroup would read rows of different strides.
     const whole = pairs && outputs % PANEL_COLUMNS === 0;
     const variants = bases.map((base) => ({
       ...base,
@@ -63,7 +63,7 @@ export function fusedKernels(
     }));
     return { variants, whole };
   };
-  // The norm of a head wants all of it, and a head may be wider than a workgroup.
+  // QK norm needs a whole head, which may be wider than a workgroup.
   const qkv = fused('qkv', 'Qkv', headDim % 16 === 0 && !qkNorm, {
     HEAD_DIM: headDim,
     BLOCK_SIZE: blockSize,

@@ -1,6 +1,6 @@
 /**
- * The forms of the matrix kernel that can be chosen between, by how many rows there are. All that an adapter may take add in one
- * order, so that a choice changes speed and no bit. What is fast on an adapter is measured by autotune.ts; here is what can be measured.
+ * The forms of the matrix kernel to choose from, by number of rows. All forms available to an adapter add in one order,
+ * so the choice affects speed and no bit of the result. autotune.ts measures which is fastest.
  */
 
 /** Up to 1, 4 or 16 rows, or more. */
@@ -9,7 +9,7 @@ export type RowClass = (typeof ROW_CLASSES)[number];
 
 export type GemmKernel = 'gemmWide' | 'gemm' | 'gemmPortable' | 'gemmTiled' | 'gemmSplit' | 'gemmBlocked';
 
-/** A kernel and the rows it computes at once. */
+/** Each form is a kernel and the rows it computes at once. */
 export const GEMM_FORMS = [
   ...['gemmWide 1', 'gemmWide 4', 'gemm 4', 'gemm 8', 'gemm 16'],
   ...['gemmPortable 1', 'gemmPortable 4', 'gemmPortable 8', 'gemmTiled 32', 'gemmTiled 64'],
@@ -17,13 +17,13 @@ export const GEMM_FORMS = [
 ] as const satisfies readonly `${GemmKernel} ${number}`[];
 export type GemmForm = (typeof GEMM_FORMS)[number];
 
-/** A form's kernel, and the rows it computes at once. */
+/** Splits a form into its kernel and the rows it computes at once. */
 export function formOf(form: GemmForm): { name: GemmKernel; rows: number } {
   const [name, rows] = form.split(' ') as [GemmKernel, string];
   return { name, rows: Number(rows) };
 }
 
-/** What a kernel wants of a matrix: pairs of vec4 columns, and weights as halves. */
+/** What a kernel requires of a matrix: an even number of vec4 columns, weights as f16. */
 export const wantsOf = (name: GemmKernel): { evenColumns: boolean; halves: boolean } => ({
   evenColumns: name === 'gemmWide' || name === 'gemmSplit',
   halves: name === 'gemmSplit',
@@ -31,23 +31,23 @@ export const wantsOf = (name: GemmKernel): { evenColumns: boolean; halves: boole
 
 export type GemmChoice = Readonly<Record<RowClass, GemmForm>>;
 
-/** Where a choice comes from. */
+/** A choice and its origin. */
 export interface GemmTuning {
   choice: GemmChoice;
   source: 'measured' | 'cached';
-  /** How many times as fast as f32 f16 is; absent: it was not asked. */
+  /** How many times as fast f16 is as f32; absent if not measured. */
   f16Speed?: number;
 }
 
-/** What an adapter's form says of the matrix kernel. */
+/** The properties of an adapter that the matrix kernel depends on. */
 export interface GemmAdapter {
-  /** Threads that share values without waiting; null: the portable forms. */
+  /** Lanes of a subgroup, which share values without a barrier; null: only portable forms. */
   subgroup: number | null;
-  /** A GPU: threads that wait for each other cost it little, and what is read must be on its way long before. */
+  /** True for a GPU: barriers are cheap, and loads must be issued long before their use. */
   waits: boolean;
 }
 
-/** What an adapter can run for each number of rows; the first is what it takes unmeasured. */
+/** The forms an adapter can run, by number of rows. The first is the default without a measurement. */
 export function gemmCandidates({
   subgroup,
   waits,
@@ -58,7 +58,7 @@ export function gemmCandidates({
 
 type Candidates = Readonly<Record<RowClass, readonly GemmForm[]>>;
 
-/** They sum along k in parts, which the others do not. */
+/** These sum along k in parts; the other forms do not. */
 const WAITING: Candidates = {
   1: ['gemmSplit 1'],
   4: ['gemmSplit 4', 'gemmSplit 1'],
@@ -90,7 +90,7 @@ export function choiceOf<T>(pick: (rows: RowClass) => T): Record<RowClass, T> {
 export const mostRows = (rows: RowClass): number =>
   rows === 'more' ? Number.POSITIVE_INFINITY : Number(rows);
 
-/** For people: 'gemmWide 1 for 1 row, ...'. */
+/** A readable list, such as 'gemmWide 1 (1 row), ...'. */
 export function describeChoice(choice: GemmChoice): string {
   return ROW_CLASSES.map(
     (rows) => `${choice[rows]} (${rows === 'more' ? 'more' : rows === '1' ? '1 row' : `to ${rows}`})`,

@@ -1,9 +1,14 @@
-/** IEEE half floats as Uint16 bit patterns, to and from float32. Exact: round to nearest, ties to even; subnormals kept. */
+/**
+ * Converts IEEE half floats, as Uint16 bit patterns, to and from float32. Rounds to nearest, ties to even, and keeps
+ * subnormals.
+ */
 
 const f32 = new Float32Array(1);
 const u32 = new Uint32Array(f32.buffer);
 
-/** Bits of the half nearest to a float32 (other numbers are rounded to float32 first). 65,520 and above give infinity. */
+/**
+ * Bits of the half nearest to a float32; other numbers are rounded to float32 first. 65,520 and above give infinity.
+ */
 export function floatToHalf(value: number): number {
   f32[0] = value;
   const bits = u32[0]!;
@@ -11,7 +16,7 @@ export function floatToHalf(value: number): number {
   const magnitude = bits & 0x7fffffff;
   if (magnitude > 0x7f800000) return sign | 0x7e00;
   if (magnitude >= 0x477ff000) return sign | 0x7c00;
-  // Normal: rebias the exponent (-112) and round off 13 bits; the carry may run into the exponent, which is right.
+  // Normal: rebias the exponent (-112) and round off 13 bits. A carry into the exponent is correct.
   if (magnitude >= 0x38800000) {
     const rebased = magnitude - 0x38000000;
     return sign | ((rebased + 0x0fff + ((rebased >>> 13) & 1)) >>> 13);

@@ -1,6 +1,6 @@
 /**
- * Weights of a Hugging Face checkpoint in the layout that the kernels read: Linears transposed, q/k/v and gate/up side by
- * side, converted to the engine's dtype. Which tensors there are was found and checked before (checkpoint.ts).
+ * Reads weights of a Hugging Face checkpoint in the layout of the kernels: Linears transposed, q/k/v and gate/up side
+ * by side, converted to the engine's dtype. checkpoint.ts has located and checked the tensors before.
  */
 import type { FileSource } from '../platform/types.ts';
 import { PANEL_COLUMNS } from './panels.ts';
@@ -21,10 +21,10 @@ import {
 /** Elements read and converted at once. */
 const CHUNK_ELEMENTS = 1024 * 1024;
 
-/** What an engine needs to know of a checkpoint's files; it goes to the engine's thread as it is. */
+/** What an engine needs to know about a checkpoint's files. Cloned to the engine's thread. */
 export interface Checkpoint {
   architecture: Architecture;
-  /** Each that the architecture wants, by its name in a text model, with the shape that it wants. */
+  /** The architecture's tensors, by their name in a text model, with shapes already checked. */
   tensors: ReadonlyMap<string, StoredTensor>;
 }
 
@@ -89,7 +89,7 @@ export class CheckpointWeights implements ModelWeights {
     return this.architecture.zeroCenteredNorms ? weight.map((value) => 1 + value) : weight;
   }
 
-  /** One-dimensional tensors, one after the other. */
+  /** One-dimensional tensors, concatenated. */
   async #vector(names: readonly string[]): Promise<Float32Array> {
     const parts: number[] = [];
     for (const name of names) {
@@ -100,7 +100,7 @@ export class CheckpointWeights implements ModelWeights {
     return Float32Array.from(parts);
   }
 
-  /** [outputs][inputs] tensors, transposed and side by side; of a single one perhaps some outputs only. */
+  /** [outputs][inputs] tensors, transposed and placed side by side. `some`: only these outputs of a single tensor. */
   async #matrix(allocate: Allocate, names: readonly string[], some?: Columns): Promise<Matrix> {
     const parts = names.map((name) => this.#tensors.get(name)!);
     const rows = parts[0]!.shape[1]!;
@@ -119,7 +119,7 @@ export class CheckpointWeights implements ModelWeights {
         const count = Math.min(step, outputs - first);
         const data = await ahead;
         if (first + step < outputs) {
-          // Read while this one is converted; a failure is thrown when it is awaited.
+          // Read the next chunk while this one is converted. A failure is thrown when `ahead` is awaited.
           ahead = read(first + step);
           ahead.catch(() => {});
         }

@@ -1,4 +1,7 @@
-/** JSON from a model's directory, checked against a schema; each fault one sentence with the file and the key. */
+/**
+ * Reads JSON from a model's directory and validates it against a schema. Errors name the file and the key in one
+ * sentence.
+ */
 import { z } from 'zod';
 import { ModelError } from '../errors.ts';
 import type { FileSource } from '../platform/types.ts';
@@ -6,7 +9,7 @@ import type { FileSource } from '../platform/types.ts';
 export const pathOf = (files: FileSource, name: string): string =>
   `${files.location.replace(/\/+$/, '')}/${name}`;
 
-/** null when there is no such file. Throws ModelError when it is not JSON or not as the schema wants. */
+/** null if the file does not exist. Throws ModelError if it is not JSON or does not match the schema. */
 export async function readJson<T>(files: FileSource, name: string, schema: z.ZodType<T>): Promise<T | null> {
   const text = await files.readText(name);
   if (text === null) return null;
@@ -17,7 +20,7 @@ export async function requireJson<T>(files: FileSource, name: string, schema: z.
   return parseJson(await requireText(files, name), pathOf(files, name), schema);
 }
 
-/** Throws ModelError when there is no such file. */
+/** Throws ModelError if the file does not exist. */
 export async function requireText(files: FileSource, name: string): Promise<string> {
   const text = await files.readText(name);
   if (text === null) {
@@ -43,5 +46,5 @@ export function parseJson<T>(text: string, where: string, schema: z.ZodType<T>):
   throw new ModelError(`${where}: ${key}: ${issue.message}`, { cause: parsed.error });
 }
 
-/** An object of any content. */
+/** An object with any content. */
 export const anyObject = z.record(z.string(), z.unknown());

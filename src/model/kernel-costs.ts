@@ -1,7 +1,7 @@
 /**
- * What a kernel has to do for a piece, whatever its form: floating-point operations, and bytes when each operand is read,
- * and each result written, once. Of few rows a product also does what stands beside it, which is little beside its weights, and
- * not counted. Only for profiles: nothing is scheduled by it.
+ * The minimal work of a kernel for a piece, for any form: floating-point operations, and bytes if each operand is read
+ * once and each result written once. With few rows, fused kernels also do neighbouring steps; that is small compared
+ * with the weights and is not counted. Used by profiles only, never by the scheduler.
  */
 import { contextParts } from './attention-variants.ts';
 import { windowOf } from './layer-attention.ts';
@@ -16,16 +16,16 @@ export interface KernelCost {
 
 export interface CostShapes {
   architecture: Architecture;
-  /** Bytes of a weight, and of a value of K or V. */
+  /** Bytes of one weight, and of one value of K or V. */
   weightBytes: number;
   kvBytes: number;
-  /** That the embedding and the LM head lie in, a dispatch each. */
+  /** Pieces of the embedding and the LM head, one dispatch each. */
   vocabularyPieces: number;
 }
 
 const F32 = 4;
 
-/** 'layer 3 qkv' is 'qkv' of layer 3; kernels outside of layers have none. */
+/** Splits a label: 'layer 3 qkv' is kernel 'qkv' of layer 3. `layer` is null for kernels outside layers. */
 export function kernelPlace(label: string): { kernel: string; layer: number | null } {
   const [, layer, kernel = label] = /^layer (\d+) (.*)$/.exec(label) ?? [];
   return { kernel, layer: layer === undefined ? null : Number(layer) };
@@ -46,7 +46,7 @@ export function kernelCost(
     flops: 2 * m * k * n,
     bytes: k * n * weightBytes + m * (k + n) * F32,
   });
-  /** `touched` values a value, each read or written once, with a few operations on it. */
+  /** An elementwise kernel. `touched`: elements read or written per value; `operations`: operations per value. */
   const pass = (values: number, touched: number, operations = touched): KernelCost => ({
     flops: values * operations,
     bytes: values * touched * F32,
@@ -58,7 +58,7 @@ export function kernelCost(
     case 'o':
     case 'down': {
       const { flops, bytes } = multiply(rows, matrices[kernel]);
-      // It is added to what is there, unless a norm follows.
+      // The product is added to the residual, unless a norm follows.
       const added = architecture.outputNorms ? 0 : rows * matrices[kernel].outputs;
       return { flops: flops + added, bytes: bytes + added * F32 };
     }
@@ -89,7 +89,7 @@ export function kernelCost(
       return pass(logitRows * hiddenSize, 2, 4);
     case 'o norm':
     case 'down norm':
-      // Added to the residual.
+      // Also added to the residual.
       return pass(rows * hiddenSize, 3, 5);
     case 'sample':
       return pass(logitRows * vocabSize, 1, 4);
@@ -99,7 +99,7 @@ export function kernelCost(
   }
 }
 
-/** Keys that some row of the span attends to. */
+/** Keys that at least one row of the span attends to. */
 function keysOf(
   { groups: [{ tokens }] }: Piece,
   { firstRow, rows }: Piece['spans'][number],

@@ -1,6 +1,6 @@
 /**
- * Times a runner's submits by the device's clock: each as a whole, for a timeline, or each kernel in a pass of its own, for
- * a profile, which slows the run. Exists only while one of them is wanted.
+ * Times a runner's submits by the device's clock. For a timeline, each submit is one timed pass; for a profile, each
+ * kernel has its own, which slows the run. Exists only while one of them is requested.
  */
 import type { Clock } from '../engine/types.ts';
 import type { GpuDevice } from '../gpu/device.ts';
@@ -13,11 +13,14 @@ import type { Piece } from './step-inputs.ts';
 
 export interface KernelTimes {
   totals: readonly KernelTotals[];
-  /** null: too few times to tell. */
+  /** null: too few distinct times to tell. */
   smallestStepNs: number | null;
 }
 
-/** More dispatches than a model of a few hundred layers has; two queries each, of the 4,096 that a set may have. */
+/**
+ * More dispatches than a model of a few hundred layers has. Each takes two queries, and a query set holds at most
+ * 4,096.
+ */
 const MOST_PASSES = 2048;
 
 export interface KernelTimingOptions {
@@ -42,13 +45,13 @@ export class KernelTiming {
     this.#timer = timer;
   }
 
-  /** null where the device has no timestamp-query. */
+  /** null if the device has no timestamp-query. */
   static create(options: KernelTimingOptions): KernelTiming | null {
     const timer = PassTimer.create(options.gpu, options.mode === 'kernels' ? MOST_PASSES : 1);
     return timer && new KernelTiming(options, timer);
   }
 
-  /** Encodes the part in timed passes, and what brings their times back. */
+  /** Encodes the part in timed passes, and the copy of their times. */
   encode(
     encoder: GPUCommandEncoder,
     part: readonly Work[],
@@ -63,7 +66,7 @@ export class KernelTiming {
     this.#timer.resolve(encoder);
   }
 
-  /** Call when the submit of the part is done. */
+  /** Call when the part's submit is done. submittedMs: host clock, milliseconds. */
   async collect(part: readonly Work[], piece: Piece, submittedMs: number): Promise<void> {
     const doneMs = this.#options.clock.now();
     const times = await this.#timer.read();

@@ -1,6 +1,7 @@
 /**
- * Which form of the matrix kernel serves how many rows on this adapter (of attention: attention-variants.ts). All forms of a kernel add in the same order, so the choice
- * changes speed and no bit. What is fast was measured on lavapipe (8 lanes), SwiftShader (4 lanes) and an NVIDIA H100.
+ * Chooses which form of the matrix kernel serves how many rows on this adapter; attention-variants.ts does so for
+ * attention. All forms of a kernel add in the same order, so the choice affects speed and no bit of the result.
+ * Defaults come from measurements on lavapipe (8 lanes), SwiftShader (4 lanes) and an NVIDIA H100.
  */
 import { invariant, ModelError } from '../errors.ts';
 import type { AdapterReport } from '../gpu/adapter-report.ts';
@@ -17,58 +18,67 @@ import {
 } from './gemm-forms.ts';
 import type { Architecture } from './types.ts';
 
-/** A form of the matrix kernel. */
+/** A form of the matrix kernel with its pipeline's parameters. */
 export interface GemmVariant {
   kernel: Kernel;
-  /** Rows and vec4 columns a workgroup computes. */
+  /** Rows and vec4 columns that one workgroup computes. */
   rows: number;
   columns4: number;
-  /** It is for up to so many rows. */
+  /** Most rows it is meant for. */
   upTo: number;
-  /** Which matrices it may compute, by their vec4 columns: forms for even and for odd ones may add in different orders. */
+  /**
+   * The matrices it may compute, by their number of vec4 columns. Forms for even and for odd numbers may add in
+   * different orders.
+   */
   parity: 'even' | 'odd' | 'any';
-  /** It is quick for matrices of at least so many vec4 columns, */
+  /** Fast for matrices with at least this many vec4 columns, */
   leastColumns4: number;
-  /** and where it has at least so many workgroups. */
+  /** if there are also at least this many workgroups. */
   leastWorkgroups: number;
 }
 
-/** Takes note of a kernel that a step would rather have had. */
+/** Called with a kernel that would have been faster but has no pipeline yet. */
 export type Want = (kernel: Kernel) => void;
 
 export interface AdapterForm extends GemmAdapter {
-  /** Threads of a workgroup where any number does. */
+  /** Threads a workgroup, for kernels that work with any number. */
   workgroup: number;
-  /** The same where threads wait for each other, which costs a software adapter time. */
+  /** The same for kernels with barriers, which are expensive on a software adapter. */
   reducing: number;
-  /** The same for a row's sampling, which one workgroup does: a GPU waits for each load, so the more the better. */
+  /** The same for sampling, where one workgroup serves a row. A GPU waits for each load, so more threads are better. */
   sampling: number;
-  /** The same along a matrix's columns, of which a GPU wants a whole wave to be busy and a software adapter many pieces. */
+  /** The same along a matrix's columns. A GPU needs a whole wave to be busy, a software adapter many workgroups. */
   columns: number;
-  /** With so many workgroups of attention the adapter is busy: splitting contexts would only add work. */
+  /** Workgroups of attention that keep the adapter busy. Beyond these, splitting contexts only adds work. */
   enoughWorkgroups: number;
 }
 
-/** Fixed in shaders/gemm_portable.wgsl: vec4 columns a thread. */
+/** Fixed in shaders/gemm_portable.wgsl: vec4 columns per thread. */
 const PORTABLE_COLUMNS = 2;
-/** Fixed in shaders/gemm_tiled.wgsl and gemm_blocked.wgsl. */
+/** Fixed in shaders/gemm_tiled.wgsl and gemm_blocked.wgsl: vec4 columns a workgroup. */
 const TILED_COLUMNS = 16;
 const BLOCKED_COLUMNS = 32;
-/** Eights of columns a workgroup of shaders/gemm_split.wgsl: as many as lie together, where that gives workgroups enough. */
+/**
+ * Groups of eight columns a workgroup in shaders/gemm_split.wgsl. Eight groups are one panel; four are used if eight
+ * would give too few workgroups.
+ */
 const SPLIT_EIGHTS = [8, 4] as const;
 const ENOUGH_SPLIT_WORKGROUPS = 128;
-/** With fewer gemm_blocked.wgsl takes as long as with so many, since most of a GPU has nothing to do. */
+/** With fewer workgroups, gemm_blocked.wgsl takes as long as with this many, because most of a GPU is idle. */
 const ENOUGH_BLOCKED_WORKGROUPS = 48;
 const OF_FEW_WORKGROUPS: GemmForm = 'gemmSplit 4';
-/** What a thread of shaders/sample.wgsl keeps in workgroup memory takes 16 bytes, of 16 KiB that there are everywhere. */
+/** Each thread of shaders/sample.wgsl uses 16 bytes of workgroup memory, and every adapter has 16 KiB. */
 const MOST_SAMPLING_THREADS = 1024;
 
-/** What forms go by; limits: left out, those that there are everywhere. */
+/** The report's fields that forms depend on. Default limits: those every adapter has. */
 type ReportedForm = Pick<AdapterReport, 'subgroupSize' | 'software'> & {
   limits?: Pick<AdapterReport['limits'], 'maxComputeInvocationsPerWorkgroup'>;
 };
 
-/** With few lanes a shuffle costs more than the loads it saves. */
+/**
+ * The kernel parameters for an adapter. Subgroups of fewer than 8 lanes are not used: a shuffle costs more than the
+ * loads it saves.
+ */
 export function adapterForm({ subgroupSize, software, limits }: ReportedForm): AdapterForm {
   const mostThreads = limits?.maxComputeInvocationsPerWorkgroup ?? 256;
   const reducing = software ? Math.max(16, subgroupSize ?? 0) : 256;
@@ -84,8 +94,8 @@ export function adapterForm({ subgroupSize, software, limits }: ReportedForm): A
 }
 
 /**
- * In order of preference: the first that serves is the one to take (gemmFor). columns4: of all matrices; forms that none of them
- * takes are not among them, and so not compiled.
+ * Forms in order of preference: gemmFor takes the first that fits. `columns4`: the vec4 columns of all matrices. Forms
+ * that no matrix would use are omitted, and so not compiled.
  */
 export function gemmVariants(
   library: KernelLibrary,
@@ -109,15 +119,15 @@ export function gemmVariants(
   });
 }
 
-/** Of a form's variants those that some matrix takes, and the last one, which serves any. */
+/** The variants that some matrix would use, and the last one, which serves any. */
 const taken = (variants: readonly GemmVariant[], columns4: readonly number[]): GemmVariant[] => {
   const first = columns4.map((columns) => variants.find((variant) => columns >= variant.leastColumns4));
   return variants.filter((variant) => first.includes(variant) || variant === variants.at(-1));
 };
 
 /**
- * One form, for any number of rows and not made: as it is for matrices of many columns, then of fewer. `odd`: for those of an odd
- * number of vec4 columns. Throws InternalError when the adapter cannot run it.
+ * The variants of one form, for any number of rows and without pipelines: the one for matrices with many columns first.
+ * `odd`: for matrices with an odd number of vec4 columns. Throws InternalError if the adapter cannot run the form.
  */
 export function gemmForms(
   library: KernelLibrary,
@@ -170,16 +180,16 @@ export function gemmForms(
   }
 }
 
-/** A GPU's forms for halves and even columns sum along k in parts. */
+/** On a GPU, forms for f16 weights and even columns sum along k in parts. */
 const inParts = ({ waits }: Pick<AdapterForm, 'waits'>, weightsF32: boolean): boolean => waits && !weightsF32;
 
-/** The form that takes its place where a matrix has an odd number of vec4 columns. */
+/** The substitute for matrices with an odd number of vec4 columns. */
 function withOddColumns(chosen: GemmForm): GemmForm {
   if (chosen === 'gemmWide 1') return 'gemmPortable 1';
   return chosen === 'gemmWide 4' ? 'gemm 4' : withF32(chosen);
 }
 
-/** The same where weights are f32. */
+/** The substitute for f32 weights. */
 function withF32(chosen: GemmForm): GemmForm {
   const { name, rows } = formOf(chosen);
   return wantsOf(name).halves ? (`gemmPortable ${rows}` as GemmForm) : chosen;
@@ -192,25 +202,28 @@ const isQuick = (variant: GemmVariant, rows: number, columns4: number): boolean 
   columns4 >= variant.leastColumns4 &&
   Math.ceil(columns4 / variant.columns4) * Math.ceil(rows / variant.rows) >= variant.leastWorkgroups;
 
-/** Asked of every product of every step. */
+/** Called for every product of every step. */
 const meantFor = (variants: readonly GemmVariant[], rows: number, columns4: number) => {
   const isMeant = (form: GemmVariant) => rows <= form.upTo && serves(form, columns4);
   return variants.find((form) => isMeant(form) && isQuick(form, rows, columns4)) ?? variants.find(isMeant);
 };
 
-/** The form for so many rows of a matrix, made or not. */
+/** The form for this many rows of a matrix, with or without a pipeline. */
 export function gemmFor(variants: readonly GemmVariant[], rows: number, columns4: number): GemmVariant {
   return meantFor(variants, rows, columns4)!;
 }
 
-/** The same of those that are made, of which there must be one: any serves any number of rows. The other is wanted. */
+/**
+ * The same among the forms with a pipeline; at least one must exist, since any form serves any number of rows. Requests
+ * the preferred form through `want` if it has none.
+ */
 export function madeGemmFor(
   variants: readonly GemmVariant[],
   rows: number,
   columns4: number,
   want: Want,
 ): GemmVariant {
-  // None is meant where forms of few rows stand in for those of many.
+  // No form is meant for this many rows if only forms for fewer rows exist.
   const meant = meantFor(variants, rows, columns4);
   if (meant && isMade(meant.kernel)) return meant;
   if (meant) want(meant.kernel);
@@ -218,15 +231,18 @@ export function madeGemmFor(
   return made.find(({ upTo }) => rows <= upTo) ?? made.at(-1)!;
 }
 
-/** What a subgroup of 8 lanes keeps of 8 rows in shaders/attention.wgsl. */
+/** The most that a subgroup of 8 lanes can hold of 8 rows in shaders/attention.wgsl. */
 const MOST_HEAD_DIM = 256;
 
-/** Threads of the rope kernel for a row: one for 8 values of a head, or for 4 where half a head is no whole number of vec4s. */
+/**
+ * Threads of the RoPE kernel for a row: one for 8 values of a head, or for 4 if half a head is not a whole number of
+ * vec4s.
+ */
 export function ropeThreads(columns: number, headDim: number): number {
   return headDim % 8 === 0 ? columns / 8 : columns / 4;
 }
 
-/** Throws ModelError for a shape that no form of the kernels serves. */
+/** Throws ModelError for a shape that no kernel serves. */
 export function checkKernelsServe({ name, headDim, numHeads, numKvHeads }: Architecture): void {
   if (headDim % 4 !== 0 || headDim > MOST_HEAD_DIM || numHeads % numKvHeads !== 0) {
     throw new ModelError(

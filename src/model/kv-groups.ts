@@ -1,6 +1,7 @@
 /**
- * Which layers of a model share KV cache blocks: vLLM's grouping (get_kv_cache_groups). Every group has as many layers to a
- * block, so that one pool of equal blocks serves them all; a last group may leave layers of its blocks unused.
+ * Groups a model's layers for the KV cache, as vLLM's get_kv_cache_groups does. Every group has the same number of
+ * layers per block, so one pool of equal blocks serves them all. A kind's last groups may leave layers of their blocks
+ * unused.
  */
 import type { KvCacheSpec } from '../config/engine.ts';
 import { filledBytes } from '../engine/kv-cache-spec.ts';
@@ -8,15 +9,15 @@ import { attentionOf, windowOf } from './layer-attention.ts';
 import { type Architecture, kvBlockBytes, type WeightDtype } from './types.ts';
 
 export interface KvGroups {
-  /** In the order of their first layers, as vLLM has them: a full group may be last. */
+  /** In the order of their first layers, as in vLLM; a full-attention group may be last. */
   groups: readonly { spec: KvCacheSpec; layers: readonly number[] }[];
-  /** Layers to a block, in every group. */
+  /** Layers per block, in every group. */
   layersPerBlock: number;
 }
 
 type LayerKinds = Pick<Architecture, 'attention' | 'numLayers'>;
 
-/** One group where all layers are alike. */
+/** One group if all layers are alike. */
 export function kvGroups(architecture: LayerKinds): KvGroups {
   const kinds = new Map<string, { spec: KvCacheSpec; layers: number[] }>();
   for (let layer = 0; layer < architecture.numLayers; layer++) {
@@ -39,30 +40,30 @@ export function kvGroups(architecture: LayerKinds): KvGroups {
   return { groups, layersPerBlock };
 }
 
-/** Where two kinds are nearly equal in number, some padding is better than many small groups. */
+/** If the two kinds are nearly equal in number, some padding is better than many small groups. */
 const groupSize = (fewest: number, most: number): number => (most < 1.5 * fewest ? most : fewest);
 
-/** All layers in each block, kept whole: for checks that read KV as it is. */
+/** All layers in one group of whole blocks, for checks that read KV unchanged. */
 export function oneGroup({ numLayers }: Pick<Architecture, 'numLayers'>): KvGroups {
   const layers = Array.from({ length: numLayers }, (_, layer) => layer);
   return { groups: [{ spec: { kind: 'full' }, layers }], layersPerBlock: numLayers };
 }
 
-/** By group: what each keeps of a sequence. */
+/** By group: what it keeps of a sequence. */
 export const kvCacheSpecs = (architecture: LayerKinds): KvCacheSpec[] =>
   kvGroups(architecture).groups.map(({ spec }) => spec);
 
-/** Where a layer's KV is: its group, and its place in that group's blocks. */
+/** Where a layer's KV is: its group, and its index in that group's blocks. */
 export function placeOf({ groups }: KvGroups, layer: number): { group: number; index: number } {
   const group = groups.findIndex(({ layers }) => layers.includes(layer));
   return { group, index: groups[group]!.layers.indexOf(layer) };
 }
 
-/** By group: keys that a token sees at most in the layer of it that sees most. */
+/** By group: the most keys that a token sees in any of its layers. */
 export const groupWindows = ({ groups }: KvGroups, architecture: LayerKinds): number[] =>
   groups.map(({ layers }) => Math.max(...layers.map((layer) => windowOf(architecture, layer))));
 
-/** Bytes of a block, whichever group has it: blockSize tokens, K and V of its layers. */
+/** Bytes of a block, for any group: K and V of layersPerBlock layers for blockSize tokens. */
 export const kvPageBytes = (
   { layersPerBlock }: KvGroups,
   architecture: Architecture,
@@ -70,7 +71,7 @@ export const kvPageBytes = (
   kvDtype: WeightDtype,
 ): number => kvBlockBytes({ ...architecture, numLayers: layersPerBlock }, blockSize, kvDtype);
 
-/** Of each group, bytes of its layers in a block: what travels. */
+/** By group: bytes of its layers in a block, which are the bytes that transfers move. */
 export const kvGroupBytes = (
   groups: KvGroups,
   architecture: Architecture,

@@ -1,6 +1,6 @@
 /**
- * Kernels that are made while an engine serves, since a step would have been quicker with them. Steps take others until one
- * is there: none waits for it.
+ * Creates kernels while the engine serves, after a step would have been faster with them. Steps use other kernels until
+ * one is ready, and never wait.
  */
 import type { GpuDevice } from '../gpu/device.ts';
 import { submitFirstDispatches } from '../gpu/first-dispatch.ts';
@@ -11,8 +11,9 @@ export interface LaterKernelsOptions {
   library: KernelLibrary;
   readShader: ReadShader;
   /**
-   * A device of the same driver, where that compiles at the first dispatch: there it keeps no step waiting, and the engine's
-   * own then finds it on the driver's disk. null: the driver compiles when a pipeline is made.
+   * Opens a second device of the same driver, for drivers that compile at the first dispatch. Compiling there blocks no
+   * step, and the engine's own device then finds the result in the driver's disk cache. null: the driver compiles when
+   * a pipeline is created.
    */
   openCompiler: (() => Promise<GpuDevice>) | null;
 }
@@ -29,19 +30,22 @@ export class LaterKernels {
     this.#options = options;
   }
 
-  /** It will be made from the next begin() on. A kernel that does not compile ends the engine's device. */
+  /** Queues the kernel; the next begin() starts creating it. If it does not compile, the engine's device ends. */
   want(kernel: Kernel): void {
     if (this.#asked.has(kernel) || this.#closed) return;
     this.#asked.add(kernel);
     this.#line.push(kernel);
   }
 
-  /** Begins to make what was wanted: when a step has ended, since the first one, which wants most, is waited for. */
+  /**
+   * Starts creating the queued kernels. Call it after a step: the first step requests most of them, and a user is
+   * waiting for it.
+   */
   begin(): void {
     if (this.#line.length > 0 && !this.#closed) this.#making ??= this.#make();
   }
 
-  /** Resolves when all that was wanted is made, or none will be. */
+  /** Resolves when everything requested is ready, or nothing more will be created. */
   async settled(): Promise<void> {
     await this.#making;
   }

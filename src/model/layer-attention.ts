@@ -1,7 +1,10 @@
-/** Which layer attends to what, turns by which angles and scales its scores by how much, from an architecture alone. */
+/** Attention settings by layer, from the architecture alone: window, RoPE and score scale. */
 import type { Architecture, LayerAttention, Rope } from './types.ts';
 
-/** A window of full attention, in keys: longer than any context, and half of what 32 bits hold, as the kernels want. */
+/**
+ * The window of full attention, in keys: longer than any context, and at most half the range of 32 bits, as the kernels
+ * require.
+ */
 export const EVERY_KEY = 2 ** 31 - 1;
 
 export const FULL_ATTENTION: readonly LayerAttention[] = [{ kind: 'full' }];
@@ -10,13 +13,13 @@ export function attentionOf({ attention }: Pick<Architecture, 'attention'>, laye
   return attention[layer % attention.length]!;
 }
 
-/** Keys that a token of this layer sees at most, its own included. */
+/** Most keys that a token of this layer sees, including its own. */
 export function windowOf(architecture: Pick<Architecture, 'attention'>, layer: number): number {
   const attention = attentionOf(architecture, layer);
   return attention.kind === 'full' ? EVERY_KEY : attention.window;
 }
 
-/** Of the layer that sees most. */
+/** The window of the layer that sees most keys. */
 export function widestWindow(architecture: Pick<Architecture, 'attention' | 'numLayers'>): number {
   return Math.max(...Array.from({ length: architecture.numLayers }, (_, i) => windowOf(architecture, i)));
 }
@@ -28,7 +31,7 @@ export function ropeOf(
   return kind === 'sliding' ? (architecture.slidingRope ?? architecture) : architecture;
 }
 
-/** What q is multiplied by. */
+/** The factor that q is multiplied by. */
 export function attentionScale({
   headDim,
   queryPreAttnScalar,

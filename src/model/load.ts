@@ -1,4 +1,4 @@
-/** A model by name: a preset, whose weights come from a seed and whose tokenizer is generated, or a directory's files. */
+/** Loads a model by name: a preset, with weights from a seed and a generated tokeniser, or files of a directory. */
 import { ModelError } from '../errors.ts';
 import type { FileSource } from '../platform/types.ts';
 import type { ChatTemplate } from './chat.ts';
@@ -9,7 +9,10 @@ import { isPreset, presetArchitecture, unknownPreset } from './presets.ts';
 import type { Tokenizer } from './tokenizer.ts';
 import type { Architecture, ModelWeights } from './types.ts';
 
-/** A preset's name wins over files of the same name; a directory of that name can be given as ./name. */
+/**
+ * A preset takes precedence over files of the same name. A directory of that name can be given as ./name. Throws
+ * ModelError.
+ */
 export async function loadArchitecture(name: string, files: FileSource | null): Promise<Architecture> {
   if (isPreset(name)) return presetArchitecture(name);
   if (!files) throw unknownPreset(name);
@@ -17,7 +20,7 @@ export async function loadArchitecture(name: string, files: FileSource | null): 
   return readArchitecture(files);
 }
 
-/** What an engine is to be told of a model's files; null for a preset, which has none. Throws ModelError. */
+/** What an engine is given about a model's files; null for a preset, which has none. Throws ModelError. */
 export async function loadCheckpoint(name: string, files: FileSource | null): Promise<Checkpoint | null> {
   if (isPreset(name)) return null;
   if (!files) throw unknownPreset(name);
@@ -25,19 +28,19 @@ export async function loadCheckpoint(name: string, files: FileSource | null): Pr
   return openCheckpoint(files);
 }
 
-/** In one thread what an engine is told and what it reads. Throws ModelError. */
+/** Both steps in one thread: opens the checkpoint and its weights. Throws ModelError. */
 export async function loadWeights(source: Omit<WeightSource, 'checkpoint'>): Promise<ModelWeights> {
   return weightsOf({ ...source, checkpoint: await loadCheckpoint(source.name, source.files) });
 }
 
-/** What turns text into prompts: all that a thread without an engine needs of a model. */
+/** What is needed to turn text into prompts, in threads that run no engine. */
 export interface TextModel {
   architecture: Architecture;
   tokenizer: Tokenizer;
   chat: ChatTemplate;
 }
 
-/** Tokenizers and templates are read in by whoever makes one: a page is shown before. */
+/** Imports the tokeniser and template code on first use, so that a page appears before it loads. Throws ModelError. */
 export async function loadTokenizer(name: string, files: FileSource | null): Promise<TextModel> {
   const [{ Tokenizer }, { ChatTemplate }, architecture] = await Promise.all([
     import('./tokenizer.ts'),
@@ -50,7 +53,7 @@ export async function loadTokenizer(name: string, files: FileSource | null): Pro
   return { architecture, tokenizer, chat };
 }
 
-/** Files that exist only in memory. */
+/** A FileSource over contents in memory. */
 export function memorySource(
   location: string,
   contents: Readonly<Record<string, string | Uint8Array>>,

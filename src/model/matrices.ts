@@ -1,18 +1,18 @@
-/** The matrices of a model, from its architecture alone, under the names that kernels, buffers and errors carry. */
+/** The matrices of a model, from its architecture alone, under the names used for kernels, buffers and errors. */
 import type { UniformValues } from '../gpu/uniforms.ts';
 import { PANEL_COLUMNS } from './panels.ts';
 import type { Architecture } from './types.ts';
 
 export type MatrixName = 'qkv' | 'o' | 'gate up' | 'down' | 'lm head';
 
-/** As wide as the architecture has it: what holds it pads. */
+/** Unpadded sizes; storage pads them. */
 export interface MatrixShape {
   inputs: number;
   outputs: number;
   bias: boolean;
 }
 
-/** Those of one layer, and the LM head, which is the embedding itself where tied. */
+/** The matrices of one layer, and the LM head, which is the embedding itself if tied. */
 export function matricesOf(a: Architecture): Readonly<Record<MatrixName, MatrixShape>> {
   const heads = a.numHeads * a.headDim;
   return {
@@ -24,7 +24,7 @@ export function matricesOf(a: Architecture): Readonly<Record<MatrixName, MatrixS
   };
 }
 
-/** What the matrix kernel is told of a product that has its output to itself, for every row; in vec4s. */
+/** Uniforms of the matrix kernel for a product that fills its whole output, for every row. Sizes in vec4s. */
 export function plainProduct(inputs4: number, columns4: number): UniformValues<'gemm'> {
   return {
     ...{ inputs4, columns4, stride4: columns4, first4: 0, panel4: PANEL_COLUMNS / 4 },

@@ -1,4 +1,4 @@
-/** A bijective mixer of 32-bit integers, signed ("lowbias32" by Chris Wellons, public domain). */
+/** A bijective mixer of 32-bit integers, with a signed result ("lowbias32" by Chris Wellons, public domain). */
 export function mix(x: number): number {
   let h = x ^ (x >>> 16);
   h = Math.imul(h, 0x21f0aaad);

@@ -1,4 +1,6 @@
-/** A model on a device of its own: the device, paged KV memory for it, and the runner. Loads no weights, and warms nothing up. */
+/**
+ * Sets up a model on its own device: the device, its paged KV memory, and the runner. Weights and warm-up follow later.
+ */
 
 import type { Arithmetic } from '../config/arithmetic.ts';
 import type { Clock } from '../engine/types.ts';
@@ -18,31 +20,31 @@ import { checkLargestWeight } from './weight-sizes.ts';
 
 export interface OnDeviceOptions {
   limits: RunnerLimits;
-  /** In the pool, the null block included. */
+  /** Blocks in the pool, including the null block. */
   numBlocks: number;
   kvDtype: 'f16' | 'f32';
   layout: 'contiguous' | 'layer-pieces';
-  /** Whose layers share blocks; absent: all of them. */
+  /** Which layers share blocks; absent: all layers are one group. */
   groups?: KvGroups;
-  /** Read the logits of every sampled row back. */
+  /** Whether to read back the logits of every sampled row. */
   keepLogits: boolean;
-  /** Those that are made before it serves; absent: all. */
+  /** Kernels created before the engine serves; absent: all. */
   kernels?: KernelSet;
-  /** Of the pipelines: engines that start together take one each. */
+  /** Order in which pipelines are created. Two engines that start together use opposite orders. */
   compileOrder?: 'forwards' | 'backwards';
-  /** Forms of the matrix kernel; null or absent: those that the adapter takes unmeasured. */
+  /** Forms of the matrix kernel; null or absent: the adapter's defaults. */
   gemm?: GemmChoice | null;
-  /** What matrix products are computed in; absent: f32. */
+  /** Arithmetic of matrix products; absent: f32. */
   arithmetic?: Arithmetic;
-  /** Kernels of few rows do what comes before and after them; absent: true. */
+  /** Whether kernels for few rows include the steps before and after them; absent: true. */
   fuse?: boolean;
-  /** false: kernels as for an adapter whose subgroups have no fixed size; absent: as the adapter has them. */
+  /** false: use kernels for adapters without a fixed subgroup size. Absent: as the adapter has it. */
   subgroups?: boolean;
-  /** Whether the driver may compute with threads of its own, where engines differ in that; null or absent: they do not. */
+  /** Whether the driver may compute with its own threads; null or absent: all engines have the same setting. */
   driverThreads?: boolean | null;
   clock: Clock;
   onSpan?: SpanSink;
-  /** For the lanes of spans. */
+  /** Names the lanes of spans. */
   engineId?: string;
 }
 
@@ -52,10 +54,13 @@ export interface ModelOnDevice {
   runner: ModelRunner;
 }
 
-/** Prefill is cut into submits of about so many milliseconds, so that reads by peers come in between. */
+/** Prefill is cut into submits of about this many milliseconds, so that READs by peers run in between. */
 const MAX_SUBMIT_MS = 30;
 
-/** Throws ModelError for a shape that no kernel serves, AdapterError or ConfigError, before any weight is loaded where the adapter is too small; the device is destroyed then. */
+/**
+ * Throws ModelError for a shape that no kernel serves, and AdapterError or ConfigError if the adapter is too small,
+ * before any weight is loaded. The device is destroyed on failure.
+ */
 export async function putOnDevice(
   platform: Pick<Platform, 'createGpu' | 'backend' | 'readShader' | 'easePolling'>,
   weights: ModelWeights,

@@ -1,9 +1,9 @@
-/** The float64 arithmetic of the oracle. Plain loops, one matrix kept as [outputs][inputs] float32 (an exact copy). */
+/** Float64 arithmetic for the oracle, as plain loops. Matrices are kept as [outputs][inputs] float32, an exact copy. */
 import { halfTable } from './half.ts';
 import { panelParts } from './panels.ts';
 import type { Activation, Matrix } from './types.ts';
 
-/** [outputs][inputs], the values of a Matrix without its padding. */
+/** [outputs][inputs]: the values of a Matrix without padding. */
 export interface DenseMatrix {
   outputs: number;
   inputs: number;
@@ -25,7 +25,7 @@ export function denseMatrix(matrix: Matrix): DenseMatrix {
   return { outputs, inputs, data };
 }
 
-/** out[row][n] = bias[n] + sum over k of x[row][k] * matrix[n][k]. Four rows share a pass over the weights. */
+/** out[row][n] = bias[n] + sum over k of x[row][k] * matrix[n][k]. Four rows share each pass over the weights. */
 export function linear(
   x: Float64Array,
   rows: number,
@@ -111,7 +111,7 @@ export function rmsNorm(x: Float64Array, weight: Float32Array, eps: number): Flo
   return out;
 }
 
-/** Turns each pair (i, i + half) of one head, in place, by position * frequencies[i]. */
+/** Rotates each pair (i, i + half) of one head, in place, by position * frequencies[i] radians. */
 export function rotate(head: Float64Array, position: number, frequencies: Float64Array): void {
   const half = frequencies.length;
   for (let i = 0; i < half; i++) {
@@ -125,7 +125,7 @@ export function rotate(head: Float64Array, position: number, frequencies: Float6
   }
 }
 
-/** activation(gate) * up of rows that hold gate, then up; [rows][width]. */
+/** activation(gate) * up, [rows][width]. A row of `gateUp` holds gate, then up. */
 export function gatedActivation(
   gateUp: Float64Array,
   rows: number,
@@ -149,8 +149,8 @@ const geluTanh = (x: number): number =>
   0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3)));
 
 /**
- * softmax(q K^T * scale) V over one head's keys and values, [position][d]: the first `length` positions, or of these the
- * last `window`. The scale is 1 / sqrt(d) unless given.
+ * softmax(q K^T * scale) V over one head's keys and values, [position][d]. Uses the last `window` of the first `length`
+ * positions, or all of them. The default scale is 1 / sqrt(d).
  */
 export function attend(
   q: Float64Array,
