@@ -1,6 +1,6 @@
 /**
- * The model in float64 on the CPU, with KV of its own: what the kernels are held against. Written to be plainly right;
- * it shares the weights and the rope frequencies with the runner and nothing else.
+ * The reference for the kernels: the model in float64 on the CPU, with its own KV. Written for obvious correctness. It
+ * shares only the weights and the RoPE frequencies with the runner.
  */
 import { RequestError } from '../errors.ts';
 import { floatToHalf, halfTable } from './half.ts';
@@ -17,7 +17,7 @@ import {
 import { ropeFrequencies } from './rope.ts';
 import type { Architecture, LayerAttention, LayerWeights, ModelWeights } from './types.ts';
 
-/** What K and V are rounded to when they are kept; f64 rounds nothing. */
+/** The precision that stored K and V are rounded to; f64 does not round. */
 export type OracleKvDtype = 'f16' | 'f32' | 'f64';
 
 type DenseLayer = Omit<LayerWeights, 'qkv' | 'o' | 'gateUp' | 'down'> &
@@ -56,14 +56,14 @@ export async function loadOracleWeights(weights: ModelWeights): Promise<OracleWe
   };
 }
 
-/** One head's keys or values, [position][headDim], with room to grow. */
+/** One head's keys or values, [position][headDim], with spare capacity. */
 type HeadStore = Float64Array;
 
 export class Oracle {
   readonly architecture: Architecture;
   #weights: OracleWeights;
   #kvDtype: OracleKvDtype;
-  /** By the kind of layer. */
+  /** RoPE frequencies by kind of layer. */
   #frequencies: Record<LayerAttention['kind'], Float64Array>;
   #capacity = 0;
   #length = 0;
@@ -89,7 +89,7 @@ export class Oracle {
     return this.#length;
   }
 
-  /** Keys (after RoPE) or values of one layer, each kv head as its own [length][headDim] view. */
+  /** Keys (after RoPE) of one layer; each KV head is a [length][headDim] view. */
   keys(layer: number): readonly Float64Array[] {
     return this.#views(this.#keys, layer);
   }
@@ -99,8 +99,9 @@ export class Oracle {
   }
 
   /**
-   * Computes the tokens at startPosition, startPosition + 1, ...; KV from there on is dropped first. Returns the
-   * logits of every row, of the last row only, or none; each [vocabSize].
+   * Computes the tokens at startPosition, startPosition + 1, and so on, after dropping any KV from there on.
+   * startPosition defaults to `length`. Returns the logits of every row, of the last row (default), or none, each
+   * [vocabSize]. Throws RequestError for an empty list, a gap before startPosition, or an id outside the vocabulary.
    */
   forward(
     tokenIds: readonly number[],
@@ -219,7 +220,7 @@ export class Oracle {
   }
 }
 
-/** Index of the largest value, the lowest one of equals. */
+/** Index of the largest value; the lowest index if equal. */
 export function argmax(values: ArrayLike<number>): number {
   let best = 0;
   for (let i = 1; i < values.length; i++) if (values[i]! > values[best]!) best = i;

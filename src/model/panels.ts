@@ -1,7 +1,13 @@
-/** How a matrix's elements lie: in panels of columns, one after the other, each row by row, so that what a workgroup reads lies together. */
+/**
+ * The memory layout of a matrix: panels of columns, one after the other, each row by row, so that what a workgroup
+ * reads is contiguous.
+ */
 import { pad4 } from './types.ts';
 
-/** Columns a panel; the last has what is left. Every form of the matrix kernel computes a whole number of panels, or a part of one. */
+/**
+ * Columns of a panel; the last panel has the rest. Every form of the matrix kernel computes whole panels, or a part of
+ * one.
+ */
 export const PANEL_COLUMNS = 64;
 
 interface Shape {
@@ -9,7 +15,7 @@ interface Shape {
   columns: number;
 }
 
-/** A part of a panel: where its first column begins, and how far apart its rows are, in elements. */
+/** A part of a panel: its columns, the index of its first element, and the stride between its rows, in elements. */
 export interface PanelPart {
   first: number;
   count: number;
@@ -17,7 +23,7 @@ export interface PanelPart {
   stride: number;
 }
 
-/** Columns first .. first + count, panel by panel. */
+/** The parts that hold columns [first, first + count). */
 export function panelParts({ rows, columns }: Shape, first: number, count: number): PanelPart[] {
   const parts: PanelPart[] = [];
   for (let column = first; column < first + count; ) {
@@ -35,7 +41,7 @@ export function panelParts({ rows, columns }: Shape, first: number, count: numbe
   return parts;
 }
 
-/** Where one element lies. */
+/** Index of one element. */
 export function elementPlace({ rows, columns }: Shape, row: number, column: number): number {
   const panel = column - (column % PANEL_COLUMNS);
   return panel * pad4(rows) + row * Math.min(PANEL_COLUMNS, pad4(columns) - panel) + column - panel;

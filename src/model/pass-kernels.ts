@@ -1,6 +1,6 @@
 /**
- * The kernels of a forward pass, and which of them an engine begins with. They follow from the model's shape and the adapter,
- * not from weights.
+ * The kernels of a forward pass, and which of them an engine creates first. They depend on the model's shape and the
+ * adapter, not on the weights.
  */
 import type { Kernel, KernelLibrary } from '../gpu/kernels.ts';
 import { type AttentionVariants, attentionVariants } from './attention-variants.ts';
@@ -12,14 +12,14 @@ import { type Architecture, pad4 } from './types.ts';
 
 export interface PassKernels {
   gemm: readonly GemmVariant[];
-  /** For few rows; null: each kernel by itself. */
+  /** For few rows; null: kernels are not fused. */
   fused: FusedKernels | null;
   attention: AttentionVariants;
   embed: Kernel;
   norm: Kernel;
-  /** The same, added to what is there; null for a model without output norms. */
+  /** As `norm`, but added to the output; null for a model without output norms. */
   addNorm: Kernel | null;
-  /** The same as `norm`, of rows that get logits. */
+  /** As `norm`, for the rows that get logits. */
   logitNorm: Kernel;
   rope: Kernel;
   swiglu: Kernel;
@@ -32,13 +32,13 @@ export interface PassKernelShape {
   maxModelLen: number;
   weightsF32: boolean;
   kvF32: boolean;
-  /** null: the forms that the adapter takes unmeasured. */
+  /** null: the adapter's default forms. */
   gemm: GemmChoice | null;
-  /** Fuse what can be, for few rows. */
+  /** Whether to fuse kernels for few rows where possible. */
   fuse: boolean;
 }
 
-/** Makes none of them. */
+/** Creates no pipelines. */
 export function createPassKernels(
   library: KernelLibrary,
   form: AdapterForm,
@@ -80,12 +80,13 @@ export function createPassKernels(
 }
 
 /**
- * What an engine makes before it serves: all kernels; what prompts take, so many rows that kernels of few are not missed; or
- * what one row takes, the rest being made when a step would be quicker with it. Each set can compute anything.
+ * The kernels that an engine creates before it serves. 'all': every kernel. 'prompts': those for many rows, which serve
+ * few rows nearly as well. 'one row': those for one row; others are created once a step would be faster with them. Each
+ * set can compute anything.
  */
 export type KernelSet = 'all' | 'prompts' | 'one row';
 
-/** Its own, and those that engines with another set have too. */
+/** `shared`: kernels that engines with another set have too; `own`: the rest. */
 export function kernelsOf(set: KernelSet, all: PassKernels): { own: Kernel[]; shared: Kernel[] } {
   const { gemm, fused, attention, norm, addNorm, rope, swiglu } = all;
   const upTo = (rows: number, forms: readonly GemmVariant[]): Kernel[] =>
@@ -105,6 +106,6 @@ export function kernelsOf(set: KernelSet, all: PassKernels): { own: Kernel[]; sh
   return { own: [...new Set(own)].filter((kernel) => !shared.includes(kernel)), shared };
 }
 
-/** Of each matrix, in vec4. */
+/** Columns of each matrix, in vec4s. */
 export const columnsOf = (architecture: Architecture): number[] =>
   Object.values(matricesOf(architecture)).map(({ outputs }) => pad4(outputs) / 4);

@@ -1,4 +1,7 @@
-/** A piece that ran, as spans on the host's clock: its kernels until the device has done them, then the way of what was sampled. */
+/**
+ * Reports a finished piece as spans on the host's clock: 'forward' until the device has computed it, then 'sampling'
+ * until the results are read.
+ */
 import { onGpu, onHost, type SpanSink } from '../measure/spans.ts';
 import type { Piece } from './step-inputs.ts';
 
@@ -9,7 +12,10 @@ interface PieceTimes {
   submits: number;
 }
 
-/** `deviceTimed`: the device's lane has its own times, so the host's go to the host's lane. */
+/**
+ * `deviceTimed`: the device's lane shows its own times, so the host's go to the host's lane. Times in host
+ * milliseconds.
+ */
 export function tellPiece(
   onSpan: SpanSink,
   engineId: string,

@@ -11,7 +11,7 @@ interface UploadParts {
   pass: ForwardPass;
 }
 
-/** Throws EngineDeadError. */
+/** Throws EngineDeadError if the device is gone. */
 export function uploadPiece({ options: { gpu }, activations, pass }: UploadParts, piece: Piece): void {
   const { queue } = gpu.device;
   gpu.assertAlive();

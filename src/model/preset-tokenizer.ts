@@ -1,12 +1,13 @@
 /**
- * A tokenizer for models with random weights, of any vocabulary size: every id is one character of its own, so every
- * sequence of ids survives the way through text and back, and any text encodes (foreign characters as one unknown id).
- * BPE without merges, in the files of a Hugging Face directory; no added tokens, which ordinary ids could spell.
+ * A tokeniser for models with random weights, for any vocabulary size. Every id is one distinct character, so any
+ * sequence of ids survives conversion to text and back, and any text can be encoded (unknown characters become one id).
+ * It is BPE without merges, in the files of a Hugging Face directory. There are no added tokens, because ordinary ids
+ * could spell them.
  */
 import { presetArchitecture, presetTokenIds } from './presets.ts';
 import type { Architecture } from './types.ts';
 
-/** The special ids' characters: control pictures, in the order of presetTokenIds. */
+/** Characters of the special ids: Unicode control pictures, in the order of presetTokenIds. */
 const specialCharacters = {
   endOfTurn: '\u2404',
   user: '\u2405',
@@ -16,9 +17,9 @@ const specialCharacters = {
 } as const satisfies Record<keyof typeof presetTokenIds, string>;
 
 /**
- * Code points of the ordinary ids, first to last, in the order in which a growing vocabulary takes them: what NFC and
- * NFKC leave alone and what never combines with a neighbour. Named by ranges, not by Unicode properties, so that every
- * JavaScript engine makes the same vocabulary.
+ * Code point ranges of the ordinary ids, in the order a growing vocabulary uses them. They contain only characters that
+ * NFC and NFKC leave unchanged and that never combine with a neighbour. Explicit ranges instead of Unicode properties
+ * give the same vocabulary in every JavaScript engine.
  */
 // biome-ignore format: a table
 const ranges: readonly (readonly [number, number])[] = [
@@ -32,7 +33,7 @@ const ranges: readonly (readonly [number, number])[] = [
   [0xac00, 0xd7a3], // Hangul
   [0x3400, 0x4db5], [0x20000, 0x2a6d6], [0x2a700, 0x2b734], [0x2b740, 0x2b81d], [0x2b820, 0x2cea1], // rarer Han
   [0xf0000, 0xffffd], [0x100000, 0x10fffd], // private use
-  [0x40000, 0x4fffd], // not assigned
+  [0x40000, 0x4fffd], // unassigned
 ];
 
 const chatTemplate = [
@@ -60,8 +61,8 @@ export function presetCharacters(vocabSize: number): string[] {
 }
 
 /**
- * Files by name: tokenizer.json, tokenizer_config.json with the chat template, and a small config.json, which together
- * satisfy transformers' AutoTokenizer. Throws ModelError for a name that is no preset.
+ * Contents by file name: tokenizer.json, tokenizer_config.json with the chat template, and a small config.json, which
+ * together satisfy transformers' AutoTokenizer. Throws ModelError if the name is not a preset.
  */
 export function presetTokenizerFiles(name: string): Record<string, string> {
   const architecture = presetArchitecture(name);
@@ -109,8 +110,8 @@ function tokenizerConfig(architecture: Architecture) {
 }
 
 /**
- * Not the model's shape: only what makes AutoTokenizer take tokenizer.json as it is. model_type is llama for every
- * preset, since transformers 5 puts Qwen2Tokenizer in the place of any tokenizer of model_type qwen2.
+ * Not the model's shape, only what AutoTokenizer needs to use tokenizer.json unchanged. model_type is llama for every
+ * preset, because transformers 5 uses Qwen2Tokenizer for any model_type qwen2.
  */
 function tokenizerModelConfig(architecture: Architecture) {
   return {

@@ -1,7 +1,7 @@
 /**
- * Model shapes that need no files: their weights come from a seed (seeded-weights.ts), their tokenizer is generated
- * (preset-tokenizer.ts). nano, tiny, tiny-hybrid and small are our own, for machines without a GPU; the others are public
- * shapes.
+ * Model shapes that need no files: weights come from a seed (seeded-weights.ts), and the tokeniser is generated
+ * (preset-tokenizer.ts). nano, tiny, tiny-hybrid and small are kvferry's own, for machines without a GPU. The others
+ * are published shapes.
  */
 import { nearest } from '../config/fields.ts';
 import { ModelError } from '../errors.ts';
@@ -30,7 +30,7 @@ const base = {
   qkvBias: false,
 } as const;
 
-/** Gemma 3's way: five layers with a window, then one without; rotary bases of their own. */
+/** Gemma 3's pattern: five sliding-window layers, then one full layer. The two kinds have different RoPE bases. */
 const gemma3 = (hiddenSize: number, window: number) =>
   ({
     ...base,
@@ -91,7 +91,7 @@ export function isPreset(name: string): name is PresetName {
   return Object.hasOwn(shapes, name);
 }
 
-/** The architecture of a preset. Throws ModelError with the nearest name when there is none of this name. */
+/** The architecture of a preset. Throws ModelError, with the nearest name, if there is no such preset. */
 export function presetArchitecture(name: string): Architecture {
   if (!isPreset(name)) throw unknownPreset(name);
   return {

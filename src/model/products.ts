@@ -1,6 +1,6 @@
 /**
- * A layer's matrices as stages of the pass, with the norms before them and what follows them: in one dispatch for few rows
- * (fused-kernels.ts), each by itself for more.
+ * A layer's matrix products as stages of the pass, with the norm before and the steps after each. For few rows they are
+ * one dispatch (fused-kernels.ts), for more rows one dispatch each.
  */
 import { isMade, type KernelLibrary } from '../gpu/kernels.ts';
 import type { UniformName, UniformValues } from '../gpu/uniforms.ts';
@@ -14,23 +14,23 @@ import type { Stage } from './stage.ts';
 import type { Piece } from './step-inputs.ts';
 import { type Architecture, pad4 } from './types.ts';
 
-/** What becomes of a matrix's product. */
+/** What happens to a product. */
 interface ProductEnd {
-  /** Of the kernel's end. */
+  /** Buffers of the kernel's end. */
   to: readonly GPUBuffer[];
-  /** Add it to what is there. */
+  /** Add the product to the output. */
   add?: boolean;
-  /** It is of the logits. */
+  /** Set for a piece of the logits; `first` is its first column. */
   piece?: { first: number } | null;
-  /** Weights of the RMSNorm that a's rows get first; the variants must do that. */
+  /** Weights of the RMSNorm applied to the input rows first. The variants must support it. */
   norm?: GPUBuffer | null;
   variants?: readonly GemmVariant[];
 }
 
-/** Columns of a matrix that any form serves, in vec4. */
+/** A number of vec4 columns that every form serves. */
 const EVEN = 2;
 
-/** Asked of every stage of every step: what was made once stays. */
+/** Caches a true result, since a kernel once created stays. Called for every stage of every step. */
 function fromThenOn(holds: () => boolean): () => boolean {
   let held = false;
   return () => {
@@ -46,15 +46,15 @@ const where =
 
 export interface NormedProduct {
   names: { norm: string; product: string };
-  /** Of the norm. */
+  /** Weights of the norm. */
   weight: GPUBuffer;
   matrix: DeviceMatrix;
   out: GPUBuffer;
-  /** null: never. */
+  /** null: never fused. */
   fused: FusedMatrix | null;
-  /** What a kernel is bound to that does all of it. */
+  /** Output buffers of a kernel that includes everything after the product. */
   whole: readonly GPUBuffer[];
-  /** What follows the product where that stands alone. */
+  /** The stage after the product, if it is separate. */
   after: Stage;
 }
 
@@ -77,7 +77,10 @@ export function createProducts(parts: {
   const apartMade = fromThenOn(() => apartKernels.every(isMade));
   const fusedMade = fromThenOn(() => fusedForms.every((forms) => forms.some(({ kernel }) => isMade(kernel))));
 
-  /** Whether kernels of few rows serve a piece: they serve any while the others are not made, and the others do theirs. */
+  /**
+   * Whether fused kernels serve a piece. Fused kernels also serve many rows while the separate ones have no pipeline,
+   * and separate ones serve few rows while the fused ones have none.
+   */
   const isFused = ({ numRows }: Piece): boolean => {
     if (!fused) return false;
     if (numRows > MOST_FUSED_ROWS) {
@@ -90,7 +93,7 @@ export function createProducts(parts: {
     return false;
   };
 
-  /** a times a matrix, with its bias: all rows, or for a piece of the logits the rows that get some. */
+  /** `a` times a matrix, plus its bias: for all rows, or for a piece of the logits, the rows that get logits. */
   const multiply = (
     label: string,
     a: GPUBuffer,
@@ -107,7 +110,7 @@ export function createProducts(parts: {
       ...(norm && { inputs: hiddenSize, eps }),
     });
     const buffers = [a, buffer, bias ?? act.none, norm ?? act.none, params, step, ...to];
-    // One bind group for all variants: their layouts are equal.
+    // All variants share a bind group, since their layouts are equal.
     const bindGroup = library.bind(variants[0]!.kernel, label, buffers);
     return (piece) => {
       const rows = logits ? piece.logitRows.length : piece.numRows;
@@ -125,7 +128,7 @@ export function createProducts(parts: {
   };
 
   const normParams = uniform('rmsNorm', { hidden: hiddenSize, hidden4, eps });
-  /** to = from normalised; `added`: added to it. */
+  /** to = RMSNorm(from), or to += RMSNorm(from) if `added`. */
   const normalise = (
     label: string,
     weight: GPUBuffer,
@@ -136,17 +139,17 @@ export function createProducts(parts: {
     return ({ numRows }) => ({ kernel, bindGroup, label, x: numRows, y: 1, work: numRows * hidden4 });
   };
 
-  /** x += a matrix's product, normalised where the model wants that. */
+  /** x += the product, normalised first if the model has output norms. */
   const addToX = (label: string, a: GPUBuffer, matrix: DeviceMatrix, outNorm: GPUBuffer | null): Stage[] => {
     if (!outNorm) return [multiply(label, a, matrix, { to: [act.x], add: true })];
-    // normed is free: what was computed from it is in `a`.
+    // `normed` is free here: its consumers' result is already in `a`.
     return [
       multiply(label, a, matrix, { to: [act.normed] }),
       normalise(`${label} norm`, outNorm, { from: act.normed, to: act.x, added: true }),
     ];
   };
 
-  /** x normalised, times a matrix, and what follows: for few rows as fused as it can be, else each by itself. */
+  /** x normalised, times a matrix, then `after`: fused as far as possible for few rows, else as separate dispatches. */
   const normedProduct = (of: NormedProduct): Stage[] => {
     const { names, weight, matrix, out, fused: kernels, whole, after } = of;
     const apart = [

@@ -1,10 +1,10 @@
-/** Rotary position embedding as numbers: the angle a pair of a head's dimensions turns by, per position. */
+/** Rotary position embedding: the rotation of each pair of a head's dimensions, per position. */
 import type { Rope } from './types.ts';
 
 /**
- * Radians per position of each pair (i, i + headDim / 2), [headDim / 2]. Linear scaling stretches every wavelength by the
- * factor, llama3 long ones only: short ones are kept, those between blended (Hugging Face: modeling_rope_utils.py,
- * _compute_llama3_parameters).
+ * Radians per position of each pair (i, i + headDim / 2), [headDim / 2]. Linear scaling stretches every wavelength by
+ * the factor. llama3 scaling stretches long wavelengths, keeps short ones, and blends those between (Hugging Face:
+ * modeling_rope_utils.py, _compute_llama3_parameters).
  */
 export function ropeFrequencies({
   headDim,
@@ -16,7 +16,7 @@ export function ropeFrequencies({
     if (!ropeScaling) return frequency;
     if (ropeScaling.type === 'linear') return frequency / ropeScaling.factor;
     const { factor, lowFreqFactor, highFreqFactor, originalMaxPositionEmbeddings } = ropeScaling;
-    // How often the pair turned round within the context the model was first trained on.
+    // Full turns of the pair within the context length of the original training.
     const turns = (originalMaxPositionEmbeddings * frequency) / (2 * Math.PI);
     if (turns < lowFreqFactor) return frequency / factor;
     if (turns > highFreqFactor) return frequency;

@@ -1,4 +1,4 @@
-/** What a runner is made of: weights, activations and pipelines on the device, for its limits. Runs nothing. */
+/** Creates what a runner needs on the device for its limits: weights, activations and pipelines. Executes no batch. */
 import type { Clock } from '../engine/types.ts';
 import { invariant } from '../errors.ts';
 import type { GpuDevice } from '../gpu/device.ts';
@@ -33,39 +33,39 @@ export interface ModelRunnerOptions {
   readShader: ReadShader;
   weights: ModelWeights;
   kv: GpuKvMemory;
-  /** Whose layers share blocks of it; absent: all of them. */
+  /** Which layers share blocks; absent: all layers are one group. */
   groups?: KvGroups;
   limits: RunnerLimits;
   kvDtype: 'f16' | 'f32';
-  /** Read the logits of every sampled row back. */
+  /** Whether to read back the logits of every sampled row. */
   keepLogits: boolean;
-  /** A submit's length is aimed at this, so that reads by peers wait no longer. */
+  /** Target duration of a submit, so that READs by peers wait no longer. */
   maxSubmitMs: number;
   clock: Clock;
-  /** Forms of the matrix kernel; null or absent: those that the adapter takes unmeasured. */
+  /** Forms of the matrix kernel; null or absent: the adapter's defaults. */
   gemm?: GemmChoice | null;
-  /** Kernels of few rows do what comes before and after them; absent: true. */
+  /** Whether kernels for few rows include the steps before and after them; absent: true. */
   fuse?: boolean;
-  /** Bytes of a piece of the embedding at most; absent: what every device binds. */
+  /** Most bytes of a piece of the embedding; absent: PIECE_BYTES, which every device can bind. */
   pieceBytes?: number;
-  /** Those that are made before it serves; absent: all. */
+  /** Kernels created before the engine serves; absent: all. */
   kernels?: KernelSet;
   /** See LaterKernels; absent: null. */
   openCompiler?: (() => Promise<GpuDevice>) | null;
-  /** Of the pipelines: engines that start together take one each. */
+  /** Order in which pipelines are created. Two engines that start together use opposite orders. */
   compileOrder?: 'forwards' | 'backwards';
-  /** Weights uploaded, of all: layers and one for the rest. */
+  /** Steps of the weights' upload, done and in all: one per layer plus one for the rest. */
   onProgress?: (done: number, total: number) => void;
   onSpan?: SpanSink;
-  /** For the lanes of spans. */
+  /** Names the lanes of spans. */
   engineId?: string;
 }
 
-/** Rows of one pass through the layers at most; more rows take several passes. */
+/** Most rows of one pass through the layers; more rows take several passes. */
 const MAX_PIECE_ROWS = 1024;
 const MAX_LOGIT_ROWS = 64;
 
-/** As many as one binding holds, of a very large vocabulary fewer. */
+/** Limited by what one buffer may hold, for very large vocabularies. */
 const mostLogitRows = ({ vocabSize }: Architecture): number =>
   Math.max(1, Math.min(MAX_LOGIT_ROWS, Math.floor(PIECE_BYTES / (4 * pad4(vocabSize)))));
 
@@ -79,12 +79,17 @@ export interface RunnerParts {
   pass: ForwardPass;
   pieceRows: number;
   logitRows: number;
-  /** Side by side: loading the weights, and making the pipelines and dispatching each for the first time. */
+  /**
+   * Milliseconds of two concurrent phases: loading the weights, and creating the pipelines with their first dispatches.
+   */
   weightsMs: number;
   compileMs: number;
 }
 
-/** Uploads the weights and makes the first kernels meanwhile. Takes shapes that kernels serve (checkKernelsServe). */
+/**
+ * Uploads the weights and creates the first kernels at the same time. The model's shape must have passed
+ * checkKernelsServe. Throws AdapterError if something does not fit, and InternalError if a kernel does not compile.
+ */
 export async function createRunnerParts(options: ModelRunnerOptions): Promise<RunnerParts> {
   const { gpu, weights, kv, limits } = options;
   const { architecture } = weights;
@@ -110,7 +115,7 @@ export async function createRunnerParts(options: ModelRunnerOptions): Promise<Ru
       weightsMs = options.clock.now() - begun;
     },
   );
-  // Both: nothing may be under way when a failure makes the caller destroy the device.
+  // Wait for both: the caller destroys the device on failure, and nothing may still be pending then.
   await Promise.allSettled([loading, compiling]);
   const [deviceWeights, kernels] = await Promise.all([loading, compiling]);
   await gpu.run([]);
@@ -144,7 +149,7 @@ export async function createRunnerParts(options: ModelRunnerOptions): Promise<Ru
     activations,
     kv,
     groups,
-    // What prompts take serves their last few rows nearly as well.
+    // The kernels for prompts serve their last few rows nearly as well, so nothing more is requested.
     want: options.kernels === 'prompts' ? () => {} : (kernel) => later.want(kernel),
   });
   return {
@@ -163,8 +168,8 @@ export async function createRunnerParts(options: ModelRunnerOptions): Promise<Ru
 }
 
 /**
- * Made, and submitted for the first time. Two engines that go through them from opposite ends compile half each, where the
- * driver keeps what it compiled on disk; what one has for itself comes first.
+ * Creates the kernels and submits their first dispatches. If the driver caches compiled kernels on disk, two engines
+ * that use opposite orders compile half of the shared ones each. An engine's own kernels come first.
  */
 async function compileKernels(
   options: ModelRunnerOptions,

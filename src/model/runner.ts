@@ -1,6 +1,7 @@
 /**
- * Runs scheduled batches on the device: uploads a piece's inputs, submits its kernels in parts of about maxSubmitMs, one
- * in flight, and reads back what was sampled. It decides nothing about requests, and allocates no block.
+ * Executes scheduled batches on the device. It uploads a piece's inputs, submits its kernels in parts of about
+ * maxSubmitMs with one part in flight, and reads back sampled tokens. It makes no scheduling decisions and allocates no
+ * blocks.
  */
 import type { ModelExecutor, SampledRow, ScheduledBatch } from '../engine/types.ts';
 import { invariant } from '../errors.ts';
@@ -20,14 +21,16 @@ import { warmUpPieces } from './warm-up.ts';
 /** Bytes on the device. */
 export type MemoryBudget = Record<'weights' | 'kv' | 'activations' | 'staging', number>;
 
-/** Milliseconds, side by side: weights onto the device, and pipelines made and dispatched for the first time. */
+/**
+ * Milliseconds of two concurrent phases: uploading the weights, and creating the pipelines with their first dispatches.
+ */
 export interface WarmedUp {
   weightsMs: number;
   compileMs: number;
   pipelines: number;
 }
 
-/** Decode steps of so few rows are one submit whatever the estimate says. */
+/** Decode steps with at most this many rows are one submit, regardless of the estimate. */
 const ONE_SUBMIT_ROWS = 16;
 
 export class ModelRunner implements ModelExecutor {
@@ -37,11 +40,14 @@ export class ModelRunner implements ModelExecutor {
   readonly #readback: SampleReadback;
   readonly #shape: PieceShape;
   #busy = false;
-  /** A decode step's commands, encoded while the device computed a step: the next is likely to be the same. */
+  /**
+   * The next decode step's commands, encoded while the device computes the current one. Used if the next step has the
+   * same dispatches.
+   */
   #ahead: { part: readonly Work[]; commands: GPUCommandBuffer } | null = null;
-  /** null unless someone wants the device's times. */
+  /** null unless device times are requested. */
   #timing: KernelTiming | null = null;
-  /** What takes #timing's place when the batch has run; null: nothing does. */
+  /** Replaces #timing after the current batch; null: no change. */
   #nextTiming: { timing: KernelTiming | null } | null = null;
 
   private constructor(parts: RunnerParts) {
@@ -60,19 +66,22 @@ export class ModelRunner implements ModelExecutor {
     this.#readback = new SampleReadback(options.gpu, activations, architecture.vocabSize, options.keepLogits);
   }
 
-  /** Uploads the weights and makes the kernels that it begins with. Throws ModelError for a shape that no kernel serves. */
+  /**
+   * Uploads the weights and creates the kernels needed first. The model's shape must have passed checkKernelsServe.
+   * Throws AdapterError if something does not fit, and InternalError if a kernel does not compile.
+   */
   static async create(options: ModelRunnerOptions): Promise<ModelRunner> {
     return new ModelRunner(await createRunnerParts(options));
   }
 
   /**
-   * Runs pieces of several sizes, with a readback, so that nothing is done for the first time later; measures each kernel
-   * to estimate submits. Writes into the null block only.
+   * Runs pieces of several sizes, with a readback, so that nothing happens for the first time while serving. Also
+   * measures each kernel, to estimate submits. Writes into the null block only.
    */
   async warmUp(): Promise<WarmedUp> {
     const { library, pass, options, weightsMs, compileMs } = this.#parts;
     const pieces = warmUpPieces(this.#parts, options.limits, options.kernels ?? 'all');
-    // Once unmeasured: memory that is touched for the first time would look like slow kernels.
+    // First without measuring: the first touch of memory would make kernels look slow.
     for (const piece of pieces) {
       uploadPiece(this.#parts, piece);
       await this.#readback.read(piece, async (copy, done) => {
@@ -93,12 +102,15 @@ export class ModelRunner implements ModelExecutor {
     return { weightsMs, compileMs, pipelines: library.count };
   }
 
-  /** Pipelines that were dispatched for the first time after the warm-up: must be 0. */
+  /** Pipelines first dispatched after the warm-up. Must be 0. */
   firstUseCompilations(): number {
     return this.#parts.library.firstUseCompilations();
   }
 
-  /** Times submits or kernels by the device's clock from the next step on; null stops. False: it has no such clock. */
+  /**
+   * Times submits or kernels by the device's clock from the next step on; null stops it. Returns false if the device
+   * has no timestamps.
+   */
   setTiming(mode: TimingMode | null): boolean {
     const { gpu, clock, engineId = 'engine', onSpan = () => {}, weights, kvDtype } = this.#parts.options;
     const shapes = {
@@ -114,12 +126,12 @@ export class ModelRunner implements ModelExecutor {
     return mode === null || timing !== null;
   }
 
-  /** Since the last time, or since setTiming. */
+  /** Times since the last call, or since setTiming. */
   takeKernelTimes(): KernelTimes {
     return this.#timing?.take() ?? { totals: [], smallestStepNs: null };
   }
 
-  /** Throws EngineDeadError when the device is lost meanwhile. */
+  /** Throws EngineDeadError if the device is lost. */
   async execute(batch: ScheduledBatch): Promise<SampledRow[]> {
     invariant(!this.#busy, () => 'execute was called while a batch was running');
     const { limits } = this.#parts.options;
@@ -158,7 +170,7 @@ export class ModelRunner implements ModelExecutor {
     };
   }
 
-  /** The weights, activations and staging buffers; the KV memory and the device belong to others. */
+  /** Destroys the weights, activations and staging buffers. The KV memory and the device have other owners. */
   destroy(): void {
     const { weights, activations, pass, later } = this.#parts;
     later.close();
@@ -170,7 +182,7 @@ export class ModelRunner implements ModelExecutor {
     this.#readback.destroy();
   }
 
-  /** Resolves when no kernel is being made any more. */
+  /** Resolves when no kernel is being created. */
   kernelsSettled(): Promise<void> {
     return this.#parts.later.settled();
   }
@@ -189,7 +201,10 @@ export class ModelRunner implements ModelExecutor {
     return sampled;
   }
 
-  /** Runs a part of a piece, and learns from how long it took: with a peer's copies that were ahead in the queue, so that it is corrected later. */
+  /**
+   * Runs a part of a piece, and learns from its duration. Copies for peers ahead in the queue add to that duration;
+   * later submits correct the estimate.
+   */
   async #submit(part: readonly Work[], piece: Piece, last: LastPart = {}): Promise<void> {
     const { clock } = this.#parts.options;
     const commands = [this.#takeEncoded(part) ?? this.#encode(part)];
@@ -202,7 +217,7 @@ export class ModelRunner implements ModelExecutor {
     await this.#timing?.collect(part, piece, start);
   }
 
-  /** What was encoded ahead, if it is what this part would be. */
+  /** The commands encoded ahead, if their dispatches are those of this part. */
   #takeEncoded(part: readonly Work[]): GPUCommandBuffer | null {
     const ahead = this.#ahead;
     this.#ahead = null;
@@ -227,7 +242,10 @@ export class ModelRunner implements ModelExecutor {
     return encoder.finish();
   }
 
-  /** Submits the last part of a piece, and reads what the piece samples. computedMs: when the device had done it. */
+  /**
+   * Submits the last part of a piece, and reads what the piece samples. computedMs: host time at which the device
+   * finished it.
+   */
   async #runLast(
     part: readonly Work[],
     piece: Piece,
@@ -254,7 +272,7 @@ export class ModelRunner implements ModelExecutor {
   }
 }
 
-/** What the last part of a piece that samples also does, and how it is known to be done. */
+/** What the last part also does if the piece samples: the copy of its results, and how completion is detected. */
 type LastPart = { copy?: (encoder: GPUCommandEncoder) => void; done?: () => Promise<unknown> };
 
 const sameDispatches = (a: readonly Work[], b: readonly Work[]): boolean =>

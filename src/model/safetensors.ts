@@ -1,6 +1,6 @@
 /**
  * Reads the safetensors format: 8 bytes of header length (little-endian), a JSON header, then the tensors' bytes.
- * Strict: a file whose header and bytes do not account for each other is refused as a whole. Reads no tensor until asked.
+ * Strict: a file whose header does not account for exactly its bytes is rejected. Tensors are read on demand.
  */
 import { z } from 'zod';
 import { ModelError } from '../errors.ts';
@@ -8,7 +8,7 @@ import type { FileSource } from '../platform/types.ts';
 import { parseJson, pathOf } from './json-file.ts';
 import { readFloats, type StoredTensor } from './stored-tensor.ts';
 
-/** The reference implementation's limit. */
+/** The limit of the reference implementation. */
 const MAX_HEADER_BYTES = 100_000_000;
 
 const DTYPES = {
@@ -44,7 +44,7 @@ export class SafetensorsFile {
     this.#files = files;
   }
 
-  /** Throws ModelError when the file is missing, truncated or inconsistent. */
+  /** Throws ModelError if the file is missing, truncated or inconsistent. */
   static async open(files: FileSource, name: string): Promise<SafetensorsFile> {
     const path = pathOf(files, name);
     const size = await files.size(name);
@@ -85,7 +85,7 @@ export class SafetensorsFile {
     return new SafetensorsFile(files, name, new Map(tensors.map((tensor) => [tensor.name, tensor])));
   }
 
-  /** Throws ModelError when there is none of this name. */
+  /** Throws ModelError if there is no such tensor. */
   tensor(name: string): StoredTensor {
     const tensor = this.tensors.get(name);
     if (!tensor)
@@ -93,13 +93,13 @@ export class SafetensorsFile {
     return tensor;
   }
 
-  /** A whole tensor as float32, whatever it is stored in. */
+  /** A whole tensor as float32, converted from its stored dtype. */
   async readFloats(name: string): Promise<Float32Array> {
     return readFloats(this.#files, this.tensor(name));
   }
 }
 
-/** The format wants the tensors to fill the rest of the file without holes or overlaps. */
+/** The format requires tensors to fill the rest of the file without gaps or overlaps. */
 function checkCoverage(
   tensors: readonly StoredTensor[],
   dataStart: number,

@@ -1,7 +1,13 @@
-/** shaders/sample.wgsl's rule in float64: for rows that the host draws (isOnHost), and as what the kernel is held against. */
+/**
+ * The rule of shaders/sample.wgsl in float64. Used for rows that are sampled on the host (isOnHost), and as the
+ * reference for the kernel.
+ */
 import { type SampleRequest, uniformDraw } from './sampling.ts';
 
-/** `logits`: [vocab_size]. Where nothing is left that may be drawn, what is allowed is; null: they are no numbers. */
+/**
+ * `logits`: [vocab_size]. If every allowed token is forbidden, the forbidden ones become candidates. Returns null if
+ * all allowed logits are NaN.
+ */
 export function sampleOnHost(logits: Float32Array, request: SampleRequest): number | null {
   const { params, outputIndex, forbiddenTokenIds } = request;
   const forbidden = new Set(forbiddenTokenIds);

@@ -1,4 +1,6 @@
-/** Brings sampled tokens, their digests and, when kept, their logits back from the device; draws what the kernel cannot. */
+/**
+ * Reads back sampled tokens, their digests and, if requested, their logits. Samples on the host what the kernel cannot.
+ */
 import type { SampledRow } from '../engine/types.ts';
 import type { GpuDevice } from '../gpu/device.ts';
 import { StagingRing } from '../gpu/staging.ts';
@@ -35,8 +37,8 @@ export class SampleReadback {
   }
 
   /**
-   * `run` submits the piece's last kernels followed by the given copies, and awaits `done` to know when they are: the
-   * map of what they wrote, so that there is one way to the device and back.
+   * `run` submits the piece's last kernels followed by the given copies, and awaits `done`, which maps the copies'
+   * target. The same round trip thus shows completion and delivers the results.
    */
   async read(
     piece: Piece,

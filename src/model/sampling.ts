@@ -1,4 +1,7 @@
-/** What the sampling kernel is given for a row. The draw is keyed by (seed, output index): never by batch row or step. */
+/**
+ * Inputs of the sampling kernel for a row. The random draw depends on (seed, output index) only, never on the batch row
+ * or the step.
+ */
 import type { ScheduledRequest } from '../engine/types.ts';
 import { mix } from './mix.ts';
 
@@ -7,10 +10,10 @@ export type SampleRequest = NonNullable<ScheduledRequest['sample']>;
 /** 32-bit words of one row in shaders/sample.wgsl. */
 export const SAMPLE_ROW_WORDS = 8;
 
-/** Tokens that a row's kernel can be told to leave out. */
+/** Most forbidden tokens that the kernel accepts for one row. */
 export const FORBIDDEN_PER_ROW = 64;
 
-/** A number in [0, 1) with 24 bits, the same for the same (seed, outputIndex) everywhere. */
+/** A number in [0, 1) with 24 bits, the same for the same (seed, outputIndex) on every machine. */
 export function uniformDraw(seed: number, outputIndex: number): number {
   const high = Math.floor(seed / 2 ** 32);
   const key = mix((seed >>> 0) ^ mix(high ^ 0x9e3779b9));
@@ -19,13 +22,13 @@ export function uniformDraw(seed: number, outputIndex: number): number {
 }
 
 /**
- * Whether the host draws a row's token, from the logits that it reads back: the kernel has no room for what it may draw. By the
- * request alone, so that every engine draws the same.
+ * Whether the host samples this row from logits that it reads back, because the kernel has no room for its token lists.
+ * Depends on the request alone, so that every engine draws the same token.
  */
 export const isOnHost = ({ params, forbiddenTokenIds }: SampleRequest): boolean =>
   params.allowedTokenIds != null || forbiddenTokenIds.length > FORBIDDEN_PER_ROW;
 
-/** Rows of the sampling kernel, and the forbidden ids they point into, at most FORBIDDEN_PER_ROW for each. */
+/** The kernel's input rows, and the forbidden ids that they index, at most FORBIDDEN_PER_ROW a row. */
 export function packSamples(samples: readonly SampleRequest[]): {
   rows: ArrayBuffer;
   forbidden: Uint32Array;
@@ -39,7 +42,7 @@ export function packSamples(samples: readonly SampleRequest[]): {
     rows.setFloat32(at, uniformDraw(params.seed, outputIndex), true);
     rows.setFloat32(at + 4, params.temperature, true);
     rows.setFloat32(at + 8, params.topP, true);
-    // A larger one would come out as another number: more than any vocabulary is all of it.
+    // Larger values would wrap. Any top_k above the vocabulary size means the whole vocabulary.
     rows.setUint32(at + 12, Math.min(params.topK, 0xffffffff), true);
     rows.setUint32(at + 16, forbidden.length, true);
     rows.setUint32(at + 20, forbiddenTokenIds.length, true);

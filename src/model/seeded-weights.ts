@@ -1,11 +1,12 @@
 /**
- * Weights of a preset from a seed: integer arithmetic and exact scaling only, so every machine, thread and engine gets
- * the same bits for the same (preset, seed). Not meant to say anything sensible, but to behave like a model:
- * - residual stream of about unit scale, each layer adding about as much as an embedding;
- * - attention scores with a standard deviation of about 2, so that few tokens get most of the weight, and a changed
- *   context changes the output;
- * - a scale of embeddings, and norms of what a layer adds, taken into account: the stream stays as it is without them;
- * - final norm gains of either sign, so that tied embeddings do not make a token its own likeliest successor.
+ * A preset's weights, generated from a seed. Only integer arithmetic and exact scaling are used, so every machine,
+ * thread and engine gets the same bits for the same (preset, seed). The output is not meaningful text, but the model
+ * behaves like a trained one:
+ * - the residual stream has about unit scale, and each layer adds about as much as an embedding;
+ * - attention scores have a standard deviation of about 2, so few tokens get most of the weight, and a changed context
+ *   changes the output;
+ * - embedding scales and output norms are compensated for, so the stream is the same with and without them;
+ * - final norm gains have either sign, so tied embeddings do not make a token its own likeliest successor.
  */
 
 import { floatToHalf, halfTable, halfToFloat } from './half.ts';
@@ -24,25 +25,25 @@ import {
   type WeightDtype,
 } from './types.ts';
 
-/** Smallest normal half: smaller values become 0, as some adapters flush subnormals. */
+/** Smallest normal half. Smaller values become 0, because some adapters flush subnormals. */
 const SMALLEST_NORMAL = 2 ** -14;
 const LOGIT_DEVIATION = 3;
 const SCORE_DEVIATION = 2;
 
-/** Where a run of a matrix's columns gets its values: uniform, with the given standard deviation. */
+/** Distribution of a run of a matrix's columns: uniform, with this standard deviation. */
 interface ColumnRange {
   columns: number;
   deviation: number;
 }
 
-/** FNV-1a over UTF-16 units, then a finalizer. */
+/** FNV-1a over UTF-16 units, then a finaliser. */
 function hashText(text: string): number {
   let hash = 0x811c9dc5;
   for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193);
   return mix(hash);
 }
 
-/** From 16 random bits to half bits, uniform around 0 with this standard deviation. */
+/** Maps 16 random bits to half bits, uniform around 0 with this standard deviation. */
 function uniformTable(deviation: number): Uint16Array {
   const span = deviation * Math.sqrt(3);
   const table = new Uint16Array(65536);
@@ -54,21 +55,21 @@ function uniformTable(deviation: number): Uint16Array {
   return table;
 }
 
-/** The half for 16 random bits: from -span to span. */
+/** The half for 16 random bits, between -span and span. */
 function uniformBits(random: number, span: number): number {
   const value = ((random - 32767.5) / 32768) * span;
   return Math.abs(value) < SMALLEST_NORMAL ? 0 : floatToHalf(value);
 }
 
-/** Pairs of neighbours in a row, of several rows. */
+/** Pairs of neighbouring values in several rows. */
 interface Block {
   rows: number;
-  /** Pairs of a row. */
+  /** Pairs in a row. */
   pairs: number;
-  /** The first pair's place in the memory, and how far apart rows are there, in pairs. */
+  /** Index of the first pair in memory, and the stride between rows, in pairs. */
   at: number;
   stride: number;
-  /** The same in the whole matrix, row by row. */
+  /** The same in the whole matrix in row-major order. */
   counter: number;
   whole: number;
 }
@@ -108,7 +109,7 @@ export class SeededWeights implements ModelWeights {
   #halfTables = new Map<number, Uint16Array>();
   #floatTables = new Map<number, Float32Array>();
 
-  /** `architecture`: any shape; presets are the usual ones. `seed`: any integer. */
+  /** `architecture`: any shape, not only presets. `seed`: any integer. */
   constructor(architecture: Architecture, seed: number, dtype: WeightDtype) {
     this.architecture = architecture;
     this.seed = seed;
@@ -201,7 +202,7 @@ export class SeededWeights implements ModelWeights {
     });
   }
 
-  /** [hidden][vocab], or some of its columns: each value is that of the whole. */
+  /** [hidden][vocab] or some of its columns, with the same values as in the whole matrix. */
   #vocabulary(allocate: Allocate, tensor: string, deviation: number, some?: Columns): Matrix {
     const { hiddenSize, vocabSize } = this.architecture;
     const { first, count } = some ?? { first: 0, count: vocabSize };
@@ -219,7 +220,7 @@ export class SeededWeights implements ModelWeights {
     const place = { first: 0, whole: pad4(columns) };
     let start = 0;
     for (const range of ranges) {
-      // Pairs start at even columns; an odd end spills into the next range, which overwrites it, or the padding.
+      // Pairs start at even columns. An odd end spills into the next range, which overwrites it, or into the padding.
       const kept = start % 2 === 1 ? columnOf(matrix, start - 1) : [];
       this.#fill(matrix, start & ~1, start + range.columns, key, range.deviation, place);
       for (const [row, value] of kept.entries()) matrix.data[elementPlace(matrix, row, start - 1)] = value;
@@ -230,8 +231,8 @@ export class SeededWeights implements ModelWeights {
   }
 
   /**
-   * Columns from .. end, the first even: an element's value depends alone on its pair's place in the whole matrix, whose
-   * rows are `whole` columns wide and in which this one's first column is `first`.
+   * Fills columns [from, end); `from` is even. A value depends only on its pair's position in the whole matrix, whose
+   * rows have `whole` columns. `first`: this matrix's first column in the whole.
    */
   #fill(
     matrix: Matrix,
@@ -262,7 +263,7 @@ export class SeededWeights implements ModelWeights {
 const columnOf = (matrix: Matrix, column: number): number[] =>
   Array.from({ length: matrix.rows }, (_, row) => matrix.data[elementPlace(matrix, row, column)]!);
 
-/** Zeros in columns from .. end. */
+/** Zeroes columns [from, end). */
 function clear(matrix: Matrix, from: number, end: number): void {
   for (let column = from; column < end; column++)
     for (let row = 0; row < matrix.rows; row++) matrix.data[elementPlace(matrix, row, column)] = 0;

@@ -1,6 +1,7 @@
 /**
- * Weights that several engines start with, generated or read once among them: each makes what no other has begun, into memory
- * that all of them see, and takes the rest from there. Whoever cannot go on leaves the others to make it themselves.
+ * Shares weights between engines that start together, so that each part is generated or read once. Each engine produces
+ * parts that no other has begun, in memory visible to all, and copies the rest from there. If one engine fails, the
+ * others produce its parts themselves.
  */
 import { invariant } from '../errors.ts';
 import { roundUp } from '../gpu/buffer-size.ts';
@@ -17,20 +18,20 @@ import {
   type WeightDtype,
 } from './types.ts';
 
-/** Of a piece: the embedding, the LM head, or a layer. */
+/** State of a piece: the embedding, the LM head, or one layer. */
 const STATE = { open: 0, making: 1, made: 2, failed: 3 } as const;
 
-/** Beyond it nothing is shared: a second whole copy in memory would cost more than it spares. */
+/** Above this size nothing is shared: a second whole copy in memory would cost more than it saves. */
 const MOST_SHARED_BYTES = 2 ** 30;
 
-/** What a whole copy of the weights takes beside the engines' own; null: too much to be shared. */
+/** Bytes of the shared copy, in addition to the engines' own; null: too large to share. */
 export function sharedBytes(architecture: Architecture, dtype: WeightDtype): number | null {
   const bytes =
     stateBytes(architecture) + piecesOf(architecture, dtype).reduce((sum, { bytes }) => sum + bytes, 0);
   return bytes <= MOST_SHARED_BYTES ? bytes : null;
 }
 
-/** No engine that waits for another one waits any longer: who was at it may be gone. */
+/** Releases engines that wait for a piece whose producer may be gone. */
 export function abandon(memory: SharedArrayBuffer, architecture: Architecture): void {
   const states = new Int32Array(memory, 0, stateBytes(architecture) / 4);
   for (let piece = 0; piece < states.length; piece++)
@@ -41,9 +42,9 @@ interface Field {
   name: 'embedding' | 'lmHead' | keyof LayerWeights;
   dtype: WeightDtype;
   rows: number;
-  /** null: a vector of so many rows. */
+  /** null: a vector of `rows` values. */
   columns: number | null;
-  /** From the piece's begin. */
+  /** Bytes from the start of the piece. */
   offset: number;
 }
 
@@ -58,7 +59,7 @@ const elementsOf = ({ rows, columns }: Pick<Field, 'rows' | 'columns'>): number 
   columns === null ? rows : pad4(rows) * pad4(columns);
 const stateBytes = ({ numLayers }: Architecture): number => aligned(4 * (numLayers + 2));
 
-/** Embedding, LM head (empty where tied), then the layers, one behind the other. */
+/** Embedding, LM head (empty if tied), then the layers, in consecutive memory. */
 function piecesOf(a: Architecture, dtype: WeightDtype): Piece[] {
   const { qkv, o, 'gate up': gateUp, down, 'lm head': head } = matricesOf(a);
   let offset = stateBytes(a);
@@ -111,7 +112,7 @@ export class SharedWeights implements ModelWeights {
   readonly #states: Int32Array;
   readonly #pieces: readonly Piece[];
 
-  /** `memory`: zeros at first, of sharedBytes(), the same for all engines of this model. */
+  /** `memory`: sharedBytes() bytes, initially zero, the same buffer for all engines of this model. */
   constructor(own: ModelWeights, memory: SharedArrayBuffer) {
     this.architecture = own.architecture;
     this.dtype = own.dtype;
@@ -152,7 +153,10 @@ export class SharedWeights implements ModelWeights {
     return { ...made, ...perhaps } as LayerWeights;
   }
 
-  /** Copied from the shared memory, once it is there; meanwhile others are made. null: whoever had it in hand failed. */
+  /**
+   * The piece, copied from shared memory once it is ready. Until then, produces pieces that nobody has begun. null: its
+   * producer failed.
+   */
   async #take(wanted: number, allocate: Allocate, some?: Columns): Promise<Made | null> {
     for (;;) {
       const state = Atomics.load(this.#states, wanted);
@@ -164,7 +168,7 @@ export class SharedWeights implements ModelWeights {
     }
   }
 
-  /** The piece, or one after it, that nobody has begun; null: all are in hand. */
+  /** Claims this piece or a later one that nobody has begun; null: all are claimed. */
   #claim(wanted: number): number | null {
     for (let piece = wanted; piece < this.#pieces.length; piece++) {
       if (this.#pieces[piece]!.bytes === 0) continue;
@@ -195,7 +199,7 @@ export class SharedWeights implements ModelWeights {
     }
   }
 
-  /** Matrices are asked for in the order of their fields: each is made where all find it. */
+  /** Places each matrix directly in shared memory. Matrices are allocated in the order of their fields. */
   #inPlace(offset: number, fields: readonly Field[]): Allocate {
     const matrices = fields.filter(({ columns }) => columns !== null);
     return (name, dtype, elements) => {
@@ -208,7 +212,7 @@ export class SharedWeights implements ModelWeights {
     };
   }
 
-  /** `some`: of a matrix only these columns. */
+  /** `some`: only these columns of a matrix. */
   #copy({ offset, fields }: Piece, allocate: Allocate, some?: Columns): Made {
     const copied: Made = {};
     for (const field of fields) {
@@ -220,7 +224,7 @@ export class SharedWeights implements ModelWeights {
       }
       const columns = some?.count ?? field.columns;
       const data = allocate(name, dtype, pad4(rows) * pad4(columns));
-      // Whole panels lie together.
+      // Whole panels are contiguous.
       const first = (some?.first ?? 0) * pad4(rows);
       data.set(shared.subarray(first, first + data.length));
       copied[name] = { dtype, rows, columns, data } as Matrix;

@@ -1,7 +1,7 @@
 /**
- * Turns a scheduled batch into pieces: rows with positions and slots, block tables, attention tiles, rows that get
- * logits. A piece is what one pass through the layers computes; a long prompt is cut into several, in order, which
- * changes no bit, since each reads K and V back from the cache. Plain data; no GPU.
+ * Turns a scheduled batch into pieces: rows with positions and slots, block tables, attention tiles, and rows that get
+ * logits. One pass through the layers computes one piece. A long prompt is cut into several consecutive pieces. That
+ * changes no bit of the result, since each piece reads earlier K and V from the cache. Plain data, no GPU.
  */
 import { written } from '../config/token-ids.ts';
 import { type BlockId, NULL_BLOCK, type ScheduledBatch, type ScheduledRequest } from '../engine/types.ts';
@@ -10,11 +10,11 @@ import { EVERY_KEY } from './layer-attention.ts';
 import type { SampleRequest } from './sampling.ts';
 
 export interface PieceLimits {
-  /** Token rows of a piece at most. */
+  /** Most token rows of a piece. */
   rows: number;
-  /** Sum over rows of the keys they attend to, at most (one row is always taken). */
+  /** Most keys attended to, summed over rows. A piece always has at least one row. */
   attendedKeys: number;
-  /** Rows of a piece that get logits, at most. */
+  /** Most rows of a piece that get logits. */
   logitRows: number;
 }
 
@@ -23,14 +23,14 @@ export interface PieceShape {
   numBlocks: number;
   vocabSize: number;
   maxModelLen: number;
-  /** By KV cache group: keys that a token sees at most; absent: one group, and all before it. */
+  /** By KV cache group: most keys that a token sees. Absent: one group with full attention. */
   windows?: readonly number[];
 }
 
 /** Consecutive tokens of one request. */
 interface Span {
   request: ScheduledRequest;
-  /** First of its tokens, as an index into tokenIds. */
+  /** Index of its first token in tokenIds. */
   first: number;
   count: number;
 }
@@ -40,11 +40,11 @@ export interface Sample {
   sample: SampleRequest;
 }
 
-/** What depends on which blocks a KV cache group has. */
+/** Inputs that depend on the blocks of one KV cache group. */
 export interface GroupInputs {
   /** [numRows] of: token id, position, slot, 0. */
   tokens: Uint32Array<ArrayBuffer>;
-  /** The block tables of the piece's requests, one after the other. */
+  /** The block tables of the piece's requests, concatenated. */
   tables: Uint32Array<ArrayBuffer>;
 }
 
@@ -52,20 +52,20 @@ export interface Piece {
   numRows: number;
   /** By KV cache group. */
   groups: readonly [GroupInputs, ...GroupInputs[]];
-  /** By span: start of its table, its first row, its rows. */
+  /** By span: start of its block table, its first row, and its number of rows. */
   spans: readonly { table: number; firstRow: number; rows: number }[];
-  /** Rows that get logits; samples are in the same order. */
+  /** Rows that get logits; `samples` has the same order. */
   logitRows: Uint32Array<ArrayBuffer>;
   samples: readonly Sample[];
-  /** Whose rows it holds. */
+  /** The requests with rows in this piece. */
   requestIds: readonly string[];
-  /** Sum over rows of the keys they attend to with full attention; attendedKeys() tells it of a window. */
+  /** Keys attended to under full attention, summed over rows. For a window, use attendedKeys(). */
   attendedKeys: number;
-  /** Keys that the row with most attends to. */
+  /** The most keys that any row attends to. */
   longestContext: number;
 }
 
-/** Cuts a batch into pieces of at most the given size, in the batch's order. */
+/** Cuts a batch into pieces within the limits, in the batch's order. */
 export function cutIntoPieces(batch: ScheduledBatch, shape: PieceShape, limits: PieceLimits): Piece[] {
   const window = Math.max(...windowsOf(shape));
   const pieces: Piece[] = [];
@@ -163,7 +163,7 @@ function groupInputs(spans: readonly Span[], group: number, numRows: number, blo
   return { tokens, tables: Uint32Array.from(tables) };
 }
 
-/** Sum over a piece's rows of the keys they attend to in a layer of this window. */
+/** Keys attended to in a layer with this window, summed over the piece's rows. */
 export function attendedKeys(piece: Piece, window: number): number {
   if (window >= piece.longestContext) return piece.attendedKeys;
   const { tokens } = piece.groups[0];
@@ -173,8 +173,8 @@ export function attendedKeys(piece: Piece, window: number): number {
 }
 
 /**
- * The attention kernel's work list: each tile is up to `tileRows` flattened rows (token * group + query head in its
- * group) of one span. [tiles] of: start of the block table, the span's first row, first flattened row, count.
+ * The attention kernel's work list. A tile is up to `tileRows` flattened rows (token * group + query head in its group)
+ * of one span. [tiles] of: start of the block table, the span's first row, first flattened row, count.
  */
 export function attentionTiles(
   piece: Pick<Piece, 'spans'>,
@@ -206,7 +206,7 @@ function checkRequest(request: ScheduledRequest, shape: PieceShape): void {
   const blocks = Math.ceil(end / shape.blockSize);
   blockIds.forEach((table, group) => {
     invariant(table.length >= blocks, () => `${requestId} has ${table.length} blocks for ${end} tokens`);
-    // What no layer of the group sees any more may have been given back.
+    // Blocks that no layer of the group sees any more may have been freed.
     const first = Math.max(0, startPosition + 1 - windows[group]!);
     for (let b = Math.floor(first / shape.blockSize); b < blocks; b++) {
       const id = table[b]!;

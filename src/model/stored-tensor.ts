@@ -1,6 +1,6 @@
 /**
- * A tensor in a safetensors file, and its elements. Plain data: one thread finds and checks it, others read it. What reads
- * the file's header is safetensors.ts.
+ * A tensor in a safetensors file, and reading its elements. Plain data: one thread finds and checks tensors, others
+ * read them. safetensors.ts reads the file's header.
  */
 import { ModelError } from '../errors.ts';
 import type { FileSource } from '../platform/types.ts';
@@ -10,16 +10,19 @@ export interface StoredTensor {
   name: string;
   dtype: string;
   shape: readonly number[];
-  /** Its name in the model's directory. */
+  /** File name in the model's directory. */
   file: string;
-  /** Of the same file, for messages. */
+  /** Full path of that file, for messages. */
   path: string;
-  /** Of its first byte in the file. */
+  /** Byte offset of the tensor's data in the file. */
   fileOffset: number;
   byteLength: number;
 }
 
-/** Elements [first, first + count) of a tensor of F16 or BF16 (bit patterns) or F32. */
+/**
+ * Elements [first, first + count) of a tensor: bit patterns for F16 and BF16, numbers for F32. Throws ModelError for
+ * other dtypes.
+ */
 export async function readElements(
   files: FileSource,
   { name, dtype, file, path, fileOffset }: StoredTensor,
@@ -31,14 +34,14 @@ export async function readElements(
   }
   const width = dtype === 'F32' ? 4 : 2;
   const bytes = await files.readBytes(file, fileOffset + first * width, count * width);
-  // Halves too are looked at two at once.
+  // Halves need this alignment too: they are processed in pairs.
   const aligned = bytes.byteOffset % 4 === 0 ? bytes : bytes.slice();
   return width === 4
     ? new Float32Array(aligned.buffer, aligned.byteOffset, count)
     : new Uint16Array(aligned.buffer, aligned.byteOffset, count);
 }
 
-/** A whole tensor as float32, whatever it is stored in. */
+/** A whole tensor as float32, converted from its stored dtype. */
 export async function readFloats(files: FileSource, tensor: StoredTensor): Promise<Float32Array> {
   const elements = tensor.shape.reduce((product, n) => product * n, 1);
   const data = await readElements(files, tensor, 0, elements);

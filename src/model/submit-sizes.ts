@@ -1,6 +1,6 @@
 /**
- * How much of a step is computed at once: pieces in which the largest kernel takes about maxSubmitMs, and submits that take so
- * long, by what kernels took before. Runs nothing itself.
+ * Decides how much of a step is computed at once, from measured kernel times: pieces whose largest kernel takes about
+ * maxSubmitMs, and submits of that duration. Runs nothing itself.
  */
 import type { Kernel } from '../gpu/kernels.ts';
 import type { RunnerParts } from './runner-parts.ts';
@@ -8,7 +8,7 @@ import type { Work } from './stage.ts';
 import type { PieceLimits } from './step-inputs.ts';
 import { type EstimatedWork, WorkEstimate } from './work-estimate.ts';
 
-/** A piece has as many rows at the least, however slow the device, and then a multiple of them. */
+/** Fewest rows of a piece, even on a slow device. Larger pieces are a multiple of this. */
 const LEAST_ROWS = 16;
 
 export class SubmitSizes {
@@ -21,20 +21,21 @@ export class SubmitSizes {
     this.#maxSubmitMs = parts.options.maxSubmitMs;
   }
 
-  /** Sets what a kernel takes, from one dispatch that `time` runs alone, milliseconds. */
+  /** Sets a kernel's rate from one dispatch that `time` runs alone; `time` returns milliseconds. */
   calibrate(work: Work, time: () => Promise<number>): Promise<void> {
     return this.#estimate.calibrate(estimated(work), time);
   }
 
-  /** A submit of these took so many milliseconds. */
+  /** Corrects the estimates: this submit took `ms` milliseconds. */
   learn(submit: readonly Work[], ms: number): void {
     this.#estimate.learn(submit.map(estimated), ms);
   }
 
-  /** As much as one dispatch of a layer's largest kernel may take. */
+  /** Limits that keep one dispatch of a layer's largest kernel within maxSubmitMs. */
   pieceLimits(): PieceLimits {
     const { pass, pieceRows, logitRows } = this.#parts;
-    // Of two forms the one that runs is learned: a guess of the other would keep pieces as they are.
+    // Only the form that runs is learned. Taking the faster of two rates keeps the other form's guess from fixing the
+    // piece size.
     const rates = [LEAST_ROWS, pieceRows].map((rows) => this.#rate(pass.gemmKernel(rows)));
     const gemmMs = pass.rowWork * Math.min(...rates);
     const pairMs = pass.pairWork * this.#rate(pass.attentionKernel());
@@ -46,7 +47,7 @@ export class SubmitSizes {
     };
   }
 
-  /** Consecutive dispatches of about maxSubmitMs each. */
+  /** Cuts the dispatches into consecutive submits of about maxSubmitMs each. */
   cut(all: readonly Work[]): Work[][] {
     const parts: Work[][] = [];
     let open: Work[] = [];

@@ -1,21 +1,27 @@
-/** From the elements of a stored tensor to a matrix as the kernels read it: converted, checked, transposed. */
+/**
+ * Converts elements of a stored tensor to the kernels' matrix layout: dtype conversion, check for finite values,
+ * transposition.
+ */
 import { ModelError } from '../errors.ts';
 import { floatToHalf, halfTable } from './half.ts';
 import { panelParts } from './panels.ts';
 import { bfloatTable, type StoredTensor } from './stored-tensor.ts';
 import type { Matrix, WeightDtype } from './types.ts';
 
-/** Rows of a panel that are transposed in one go. */
+/** Rows of a panel that are transposed at once. */
 const TILE_ROWS = 32;
 /** All ones: infinity or NaN. */
 const HALF_EXPONENT = 0x7c00;
 const LOWEST_EXPONENT = 0x0400;
-/** The same of two halves in a word. */
+/** The same for two halves in one word. */
 const BOTH_EXPONENTS = 0x7c007c00;
 const BOTH_LOWEST = 0x04000400;
 const SIGNS = 0x80008000 | 0;
 
-/** Stored elements in the wanted dtype, good until the next call. Throws ModelError for a value that is not finite there. */
+/**
+ * Stored elements in the requested dtype, valid until the next call. Throws ModelError for a value that is not finite
+ * in that dtype.
+ */
 export function convert(
   data: Uint16Array | Float32Array,
   tensor: StoredTensor,
@@ -49,7 +55,7 @@ function toHalves(data: Uint16Array | Float32Array, stored: string): Uint16Array
   return out;
 }
 
-/** Fresh memory would be cleared page by page for every chunk. */
+/** Reused, because the system would zero new memory page by page for every chunk. */
 let scratch = new Uint16Array(0);
 
 /** The half of each bfloat16 pattern. */
@@ -72,12 +78,12 @@ function firstNotFinite(data: Uint16Array | Float32Array): number | null {
   return null;
 }
 
-/** Whether no half is infinity or NaN; two at once. */
+/** Whether every half is finite, two at a time. */
 function allFinite(data: Uint16Array): boolean {
   const even = data.length & ~1;
   const pairs = new Uint32Array(data.buffer, data.byteOffset, even / 2);
   let carries = even < data.length ? (data[even]! & HALF_EXPONENT) + LOWEST_EXPONENT : 0;
-  // An exponent of all ones carries into the sign's place.
+  // An exponent of all ones carries into the sign bit.
   for (let i = 0; i < pairs.length; i++) carries |= (pairs[i]! & BOTH_EXPONENTS) + BOTH_LOWEST;
   return (carries & SIGNS) === 0;
 }
@@ -92,7 +98,7 @@ function badValue(value: number, { name, path }: StoredTensor, dtype: WeightDtyp
       );
 }
 
-/** `source` is [count][matrix.rows]: each of its rows becomes a column, the first one `column`. */
+/** `source` is [count][matrix.rows]. Its rows become the matrix's columns from `column` on. */
 export function transposeInto(
   matrix: Matrix,
   column: number,
@@ -127,7 +133,7 @@ function transposeEach(
   }
 }
 
-/** Of halves, with even rows, column and count, four at once: two of two rows are two of two columns. */
+/** For halves, with even rows, column and count: transposes 2x2 squares, two halves per word. */
 function transposePairs(matrix: Matrix, column: number, source: Uint16Array, count: number): void {
   const { rows, data } = matrix;
   const pairs = new Uint32Array(source.buffer, source.byteOffset, source.length / 2);

@@ -1,7 +1,7 @@
-/** Which tensors a checkpoint of an architecture has, by Hugging Face's names. */
+/** The tensors in a checkpoint of an architecture, by their Hugging Face names. */
 import type { Architecture } from './types.ts';
 
-/** Names with the shapes they must have, Linears as [outputs, inputs]. */
+/** Names and required shapes; Linears as [outputs, inputs]. */
 export function expectedTensors(architecture: Architecture): [name: string, shape: number[]][] {
   const { hiddenSize, vocabSize, numHeads, numKvHeads, headDim, intermediateSize, numLayers } = architecture;
   const { qkvBias, oBias, mlpBias, qkNorm, outputNorms, tieWordEmbeddings } = architecture;
@@ -39,7 +39,7 @@ export function expectedTensors(architecture: Architecture): [name: string, shap
   return tensors;
 }
 
-/** Numbers in a checkpoint of this architecture; tied embeddings count once. */
+/** Numbers in a checkpoint of this architecture. Tied embeddings count once. */
 export function countParameters(architecture: Architecture): number {
   return expectedTensors(architecture).reduce(
     (sum, [, shape]) => sum + shape.reduce((product, n) => product * n, 1),
@@ -48,15 +48,15 @@ export function countParameters(architecture: Architecture): number {
 }
 
 /**
- * The name that a tensor has in a model of text alone; null: it belongs to another part of a model that sees as well
- * (Gemma3ForConditionalGeneration, in the older and the newer way of naming).
+ * The tensor's name in a text-only model; null if it belongs to another part of a multimodal one
+ * (Gemma3ForConditionalGeneration, in its old and its new naming).
  */
 export function textTensorName(name: string): string | null {
   if (/^(model\.)?(vision_tower|multi_modal_projector)\./.test(name)) return null;
   return name.replace(/^language_model\./, '').replace(/^model\.language_model\./, 'model.');
 }
 
-/** Tensors that some checkpoints carry and nobody reads. */
+/** Tensors that some checkpoints contain and that are not needed. */
 export function ignoredTensor(name: string, architecture: Architecture): boolean {
   return (
     name.endsWith('.rotary_emb.inv_freq') || (name === 'lm_head.weight' && architecture.tieWordEmbeddings)

@@ -1,25 +1,25 @@
-/** Text to token ids and back, by a directory's tokenizer.json. */
+/** Converts text to token ids and back, with a directory's tokenizer.json. */
 import { Tokenizer as HuggingFaceTokenizer } from '@huggingface/tokenizers';
 import type { TokenIds } from '../config/token-ids.ts';
 import { ModelError } from '../errors.ts';
 import type { FileSource } from '../platform/types.ts';
 import { anyObject, pathOf, readJson, requireJson } from './json-file.ts';
 
-/** Text of a growing list of tokens, piece by piece. */
+/** Decodes a growing list of tokens incrementally. */
 export interface StreamDecoder {
   /** The text that this token completes; '' while a character is incomplete. */
   push(tokenId: number): string;
-  /** What was held back. */
+  /** The text that was held back. */
   end(): string;
 }
 
 export class Tokenizer {
   #tokenizer: HuggingFaceTokenizer;
   #specialIds: ReadonlySet<number>;
-  /** Found when first asked for, as the next. */
+  /** This and the next field are computed on first use. */
   #mostCharacters: number | null = null;
   #around: ReturnType<typeof tokensAround> | null = null;
-  /** Whether text is changed before it is cut into tokens. */
+  /** Whether text is normalised before tokenisation. */
   readonly #normalizes: boolean;
 
   private constructor(tokenizer: HuggingFaceTokenizer, specialIds: ReadonlySet<number>, normalizes: boolean) {
@@ -28,7 +28,7 @@ export class Tokenizer {
     this.#normalizes = normalizes;
   }
 
-  /** Reads tokenizer.json and tokenizer_config.json. Throws ModelError. `vocabSize` is the model's. */
+  /** Reads tokenizer.json and tokenizer_config.json. Throws ModelError. `vocabSize`: the model's. */
   static async load(files: FileSource, vocabSize: number): Promise<Tokenizer> {
     const json = await requireJson(files, 'tokenizer.json', anyObject);
     const config = (await readJson(files, 'tokenizer_config.json', anyObject)) ?? {};
@@ -47,7 +47,8 @@ export class Tokenizer {
     const special = [...tokenizer.get_added_tokens_decoder().values()].filter((token) => token.special);
     const marks = new Set(special.map((token) => token.id));
     let size = tokenizer.model?.vocab.length ?? 0;
-    // They may have no row in the model (Gemma 3's of an image): a prompt that spells one is refused.
+    // Trailing special tokens may have no row in the model (Gemma 3's image token). A prompt that spells one is
+    // refused.
     while (size > vocabSize && marks.has(size - 1)) size--;
     if (size > vocabSize) {
       throw new ModelError(
@@ -62,44 +63,49 @@ export class Tokenizer {
     return new Tokenizer(tokenizer, specialIds, json.normalizer != null);
   }
 
-  /** No special tokens are added; those that the text spells are recognised. */
+  /** Adds no special tokens, but recognises those that the text spells. */
   encode(text: string): number[] {
     if (text === '') return [];
     return this.#tokenizer.encode(text, { add_special_tokens: false }).ids;
   }
 
-  /** A whole prompt as Hugging Face's tokenizers begin and end it: with a token of its beginning, for most models that have one. */
+  /**
+   * Adds the special tokens that Hugging Face's tokenizers put around a prompt: for most models that have one, a
+   * beginning-of-text token.
+   */
   withSpecialTokens(tokenIds: readonly number[]): readonly number[] {
     this.#around ??= tokensAround(this.#tokenizer);
     const { before, after } = this.#around;
     return before.length + after.length === 0 ? tokenIds : [...before, ...tokenIds, ...after];
   }
 
-  /** Characters of a text that one token stands for at most: what is far too long can be refused without encoding it. */
+  /**
+   * Most characters of text that one token can stand for. A far too long text can then be refused without encoding it.
+   */
   get mostCharacters(): number {
     this.#mostCharacters ??= longestToken(this.#tokenizer) * (this.#normalizes ? MOST_SHORTENING : 1);
     return this.#mostCharacters;
   }
 
-  /** Ids that are no token (a model's vocabulary may be larger than its tokenizer's) give no text. */
+  /** Ids without a token give no text: a model's vocabulary may be larger than its tokeniser's. */
   decode(tokenIds: readonly number[], options: { skipSpecialTokens?: boolean } = {}): string {
     const known = tokenIds.filter(
       (id) =>
         this.#tokenizer.id_to_token(id) !== undefined &&
         !(options.skipSpecialTokens && this.#specialIds.has(id)),
     );
-    // What cleans up after WordPiece takes spaces away that a BPE's text has: Hugging Face too leaves it out there, whatever
-    // the config says (Llama 3's says true).
+    // The clean-up is meant for WordPiece and would remove spaces from BPE text. Hugging Face skips it for BPE too,
+    // whatever the config says (Llama 3's says true).
     const asItIs = { skip_special_tokens: false, clean_up_tokenization_spaces: false };
     return known.length === 0 ? '' : this.#tokenizer.decode(known, asItIs);
   }
 
-  /** As it stands in the vocabulary ('Ġthe'); '' for an id that is no token. */
+  /** The token as written in the vocabulary ('Ġthe'); '' for an id without a token. */
   token(tokenId: number): string {
     return this.#tokenizer.id_to_token(tokenId) ?? '';
   }
 
-  /** `after`: the prompt that the tokens go on from; absent: they begin a text. */
+  /** `after`: the prompt that the tokens continue; absent: they begin a text. */
   streamDecoder(options: { skipSpecialTokens?: boolean; after?: TokenIds } = {}): StreamDecoder {
     const { skipSpecialTokens = false, after = [] } = options;
     const last = [...after.slice(Math.max(0, after.length - TOKENS_BEFORE))].filter(
@@ -114,7 +120,7 @@ export class Tokenizer {
   }
 }
 
-/** Special tokens that stand before and after any text: a post-processor's template, found by what it makes of one letter. */
+/** Special tokens that the post-processor puts before and after any text, found by encoding one letter. */
 function tokensAround(tokenizer: HuggingFaceTokenizer): { before: number[]; after: number[] } {
   const letter: number[] = tokenizer.encode('a', { add_special_tokens: false }).ids;
   const whole: number[] = tokenizer.encode('a', { add_special_tokens: true }).ids;
@@ -123,11 +129,11 @@ function tokensAround(tokenizer: HuggingFaceTokenizer): { before: number[]; afte
   return { before: whole.slice(0, at), after: whole.slice(at + letter.length) };
 }
 
-/** What Unicode normalisation makes of a text has at least a third of its characters. */
+/** Unicode normalisation leaves at least a third of a text's characters. */
 const MOST_SHORTENING = 3;
 
 function longestToken(tokenizer: HuggingFaceTokenizer): number {
-  // A character that is unknown, and so one token, may be a surrogate pair.
+  // An unknown character is one token and may be a surrogate pair.
   let longest = 2;
   for (const token of tokenizer.model?.vocab ?? []) longest = Math.max(longest, String(token).length);
   for (const token of tokenizer.get_added_tokens_decoder().values())
@@ -135,18 +141,18 @@ function longestToken(tokenizer: HuggingFaceTokenizer): number {
   return longest;
 }
 
-/** No character of UTF-8 is spread over more tokens than it has bytes. */
+/** A UTF-8 character spans at most as many tokens as it has bytes. */
 const MAX_CHARACTER_TOKENS = 4;
 
-/** Of a prompt, that its answer's first token is decoded with, as in vLLM. */
+/** Prompt tokens that an answer's first token is decoded with, as in vLLM. */
 const TOKENS_BEFORE = 5;
 
 /**
- * Decodes a window that begins with tokens already given out, since a token's text may depend on those before it (a first
- * word loses its space with Llama 2's tokenizer), and waits while the window ends in an incomplete character.
+ * Decodes a window that starts with tokens already emitted, because a token's text may depend on those before it (Llama
+ * 2's tokeniser drops the space of a first word). Holds text back while the window ends with an incomplete character.
  */
 function streamDecoder(decode: (ids: readonly number[]) => string, before: readonly number[]): StreamDecoder {
-  // A character that the prompt breaks off is nobody's text.
+  // If the prompt ends with an incomplete character, decode without it.
   let given = decode(before).endsWith('\ufffd') ? [] : before;
   let pending: number[] = [];
   const advance = (count: number): string => {
@@ -160,14 +166,14 @@ function streamDecoder(decode: (ids: readonly number[]) => string, before: reado
     push(tokenId) {
       pending.push(tokenId);
       if (!decode([...given, ...pending]).endsWith('\ufffd')) return advance(pending.length);
-      // Longer than any character: what comes before its last tokens can never become one.
+      // Longer than any character: the tokens before the last few can no longer complete one.
       return pending.length > MAX_CHARACTER_TOKENS ? advance(pending.length - MAX_CHARACTER_TOKENS + 1) : '';
     },
     end: () => advance(pending.length),
   };
 }
 
-/** A token of tokenizer_config.json: a string, or an object with its content. */
+/** A token in tokenizer_config.json: a string, or an object with `content`. */
 export function tokenText(token: unknown): string | null {
   if (typeof token === 'string') return token;
   const content = (token as { content?: unknown } | null | undefined)?.content;

@@ -1,4 +1,4 @@
-/** A decoder-only transformer, as numbers and as weights in the layout that the kernels read. */
+/** A decoder-only transformer: its architecture, and its weights in the layout of the kernels. */
 import { roundUp } from '../gpu/buffer-size.ts';
 
 export type RopeScaling =
@@ -16,10 +16,10 @@ export interface Rope {
   ropeScaling: RopeScaling | null;
 }
 
-/** What a token attends to: all before it, or the last `window` tokens, its own included. */
+/** What a token attends to: all earlier tokens, or the last `window` tokens; both include itself. */
 export type LayerAttention = { kind: 'full' } | { kind: 'sliding'; window: number };
 
-/** Of the gate, in the MLP; gelu is the tanh approximation. */
+/** Activation of the MLP's gate; gelu is the tanh approximation. */
 export type Activation = 'silu' | 'gelu';
 
 export interface Architecture extends Rope {
@@ -33,18 +33,18 @@ export interface Architecture extends Rope {
   intermediateSize: number;
   vocabSize: number;
   rmsNormEps: number;
-  /** By layer; a list that is shorter than the layers begins again (attentionOf). */
+  /** By layer. A shorter list repeats (attentionOf). */
   attention: readonly LayerAttention[];
-  /** In layers with a window; null: as in the others. */
+  /** RoPE of sliding-window layers; null: as in the others. */
   slidingRope: Rope | null;
-  /** Scores are divided by its square root; null: head_dim. */
+  /** Scores are divided by its square root; null: by that of headDim. */
   queryPreAttnScalar: number | null;
   activation: Activation;
-  /** Embeddings are multiplied by it; the LM head, tied or not, is not. */
+  /** Factor applied to embeddings, but not to the LM head, tied or not. */
   embeddingScale: number;
-  /** Norms are stored as what is added to 1 (Gemma); once loaded they are plain. */
+  /** Norm weights are stored as offsets from 1 (Gemma). Loading adds the 1. */
   zeroCenteredNorms: boolean;
-  /** What attention and the MLP give is normalised before it is added (Gemma). */
+  /** The outputs of attention and the MLP are normalised before they are added (Gemma). */
   outputNorms: boolean;
   /** Longest sequence, prompt and output together. */
   maxModelLen: number;
@@ -53,7 +53,7 @@ export interface Architecture extends Rope {
   qkvBias: boolean;
   oBias: boolean;
   mlpBias: boolean;
-  /** RMSNorm of each head of q and k before RoPE (Qwen3). */
+  /** RMSNorm of each head of q and k before RoPE (Qwen3, Gemma). */
   qkNorm: boolean;
   eosTokenIds: readonly number[];
   bosTokenId: number | null;
@@ -62,9 +62,9 @@ export interface Architecture extends Rope {
 export type WeightDtype = 'f16' | 'f32';
 
 /**
- * A weight matrix [rows = inputs][columns = outputs], i.e. the transpose of a Hugging Face Linear, in panels of columns
- * (panels.ts). Rows and columns are both zero-padded to a multiple of 4: `data` has pad4(rows) * pad4(columns) elements.
- * f16 elements are IEEE half floats in a Uint16Array.
+ * A weight matrix [rows = inputs][columns = outputs], the transpose of a Hugging Face Linear, stored in panels of
+ * columns (panels.ts). Rows and columns are zero-padded to a multiple of 4: `data` has pad4(rows) * pad4(columns)
+ * elements. f16 elements are IEEE half floats in a Uint16Array.
  */
 export type Matrix =
   | { dtype: 'f16'; rows: number; columns: number; data: Uint16Array }
@@ -79,9 +79,11 @@ export interface LayerWeights {
   kNorm: Float32Array | null;
   o: Matrix;
   oBias: Float32Array | null;
-  /** Of what attention gives; null without output norms. Hugging Face calls it post_attention_layernorm in Gemma. */
+  /**
+   * Norm of attention's output; null without output norms. In Gemma, Hugging Face calls it post_attention_layernorm.
+   */
   attentionOutNorm: Float32Array | null;
-  /** Before the MLP: post_attention_layernorm, in Gemma pre_feedforward_layernorm. */
+  /** Norm before the MLP. Hugging Face calls it post_attention_layernorm, in Gemma pre_feedforward_layernorm. */
   mlpNorm: Float32Array;
   /** Columns: gate, then up. */
   gateUp: Matrix;
@@ -91,9 +93,7 @@ export interface LayerWeights {
   mlpOutNorm: Float32Array | null;
 }
 
-/**
- * Zeros for a matrix's elements: in memory, or in a device's mapped buffer, so that no second copy is made.
- */
+/** Allocates a matrix's elements, zeroed: in memory, or in a mapped device buffer, which avoids a second copy. */
 export type Allocate = (name: string, dtype: WeightDtype, elements: number) => Uint16Array | Float32Array;
 
 export const inMemory: Allocate = (_, dtype, elements) =>
@@ -105,13 +105,15 @@ export interface Columns {
   count: number;
 }
 
-/** Weights, produced layer by layer so that no second whole copy exists in memory. */
+/** Weights, produced layer by layer so that memory never holds a second complete copy. */
 export interface ModelWeights {
   architecture: Architecture;
   dtype: WeightDtype;
-  /** [hidden][vocab], or some of its columns: the embedding reads one; with tied embeddings it is the LM head as well. */
+  /**
+   * [hidden][vocab], or some of its columns; also the LM head if tied. The embedding kernel reads one column per token.
+   */
   embedding(allocate?: Allocate, columns?: Columns): Promise<Matrix>;
-  /** null when tied. */
+  /** null if tied. */
   lmHead(allocate?: Allocate, columns?: Columns): Promise<Matrix | null>;
   finalNorm(): Promise<Float32Array>;
   layer(index: number, allocate?: Allocate): Promise<LayerWeights>;
@@ -131,7 +133,7 @@ export function emptyMatrix(
 
 export const pad4 = (n: number): number => roundUp(n, 4);
 
-/** Bytes of one block: blockSize tokens, all layers, K and V. */
+/** Bytes of one block: K and V of blockSize tokens in all layers. */
 export function kvBlockBytes(architecture: Architecture, blockSize: number, kvDtype: WeightDtype): number {
   const { numLayers, numKvHeads, headDim } = architecture;
   return numLayers * 2 * numKvHeads * blockSize * headDim * (kvDtype === 'f16' ? 2 : 4);

@@ -1,4 +1,7 @@
-/** Made-up pieces that between them use every kernel that an engine begins with: one, a few and many rows, and one row of a long context. */
+/**
+ * Synthetic pieces that together use every kernel that an engine creates first: one, few and many rows, and one row
+ * with a long context.
+ */
 import { DEFAULT_SAMPLING } from '../engine/sampling.ts';
 import { NULL_BLOCK } from '../engine/types.ts';
 import { ATTENTION_PART } from './attention-variants.ts';
@@ -6,14 +9,14 @@ import type { KernelSet } from './pass-kernels.ts';
 import type { RunnerParts } from './runner-parts.ts';
 import type { Piece } from './step-inputs.ts';
 
-/** Rows of the warm-up pieces: one for each form of the kernels; the largest also tells how fast they are. */
+/** Rows of the warm-up pieces, one for each form of the kernels. The largest also measures their speed. */
 const WARM_UP_ROWS: Readonly<Record<KernelSet, readonly number[]>> = {
   all: [1, 4, 32],
   prompts: [32],
   'one row': [1],
 };
 
-/** All write into the null block, which nothing reads. */
+/** All pieces write into the null block, which nothing reads. */
 export function warmUpPieces(
   { pieceRows, groups }: Pick<RunnerParts, 'pieceRows' | 'groups'>,
   { blockSize, maxModelLen }: { blockSize: number; maxModelLen: number },
@@ -46,5 +49,5 @@ export function warmUpPieces(
   return maxModelLen > ATTENTION_PART && set !== 'prompts' ? [...pieces, pieceAt(ATTENTION_PART, 1)] : pieces;
 }
 
-/** Every branch of the sampling kernel. */
+/** Covers every branch of the sampling kernel. */
 const warmUpSampling = { ...DEFAULT_SAMPLING, maxTokens: 1, temperature: 1, topK: 2, topP: 0.9 };

@@ -1,4 +1,4 @@
-/** What a model's weights take on a device, from its architecture alone: known before any is generated or read. */
+/** Sizes of a model's weights on a device, from its architecture alone, before any weight is generated or read. */
 import { AdapterError } from '../errors.ts';
 import type { AdapterReport } from '../gpu/adapter-report.ts';
 import { wholeVec4s } from '../gpu/buffer-size.ts';
@@ -6,21 +6,24 @@ import { type MatrixShape, matricesOf } from './matrices.ts';
 import { PANEL_COLUMNS } from './panels.ts';
 import { type Architecture, type Columns, pad4, type WeightDtype } from './types.ts';
 
-/** Bytes of all weights on the device, and of the largest in one buffer. */
+/** Bytes of all weights on the device, and of the largest single buffer. */
 export interface WeightSizes {
   total: number;
   largest: { name: string; bytes: number };
 }
 
 /**
- * Bytes of a piece of the embedding or the LM head at most: what every WebGPU device binds (maxStorageBufferBindingSize).
- * The same everywhere, so that a model is laid out alike on all of them.
+ * Most bytes of a piece of the embedding or the LM head: the binding size that every WebGPU device supports
+ * (maxStorageBufferBindingSize). It is the same on all devices, so a model is laid out alike on all of them.
  */
 export const PIECE_BYTES = 2 ** 27;
 
 const elementBytes = (dtype: WeightDtype): number => (dtype === 'f16' ? 2 : 4);
 
-/** The columns of each piece of the embedding, [hidden][vocab], and of the LM head: a single one where it fits, else whole panels. */
+/**
+ * The columns of each piece of the embedding, [hidden][vocab], and of the LM head: one piece if it fits, else whole
+ * panels each.
+ */
 export function vocabularyPieces(
   { hiddenSize, vocabSize }: Architecture,
   dtype: WeightDtype,
@@ -37,13 +40,16 @@ export function vocabularyPieces(
   }));
 }
 
-/** Matrices in `dtype`, rows and columns padded to 4; norms and biases in float32; each buffer a multiple of 16 bytes. */
+/**
+ * Matrices in `dtype` with rows and columns padded to 4, norms and biases in float32. Each buffer is a multiple of 16
+ * bytes.
+ */
 export function weightSizes(a: Architecture, dtype: WeightDtype): WeightSizes {
   const vector = (length: number) => wholeVec4s(4 * length);
   const bytesOf = ({ inputs, outputs }: MatrixShape) =>
     wholeVec4s(elementBytes(dtype) * pad4(inputs) * pad4(outputs));
   const { 'lm head': head, ...ofLayer } = matricesOf(a);
-  // Shaped as the LM head is, whether tied or not.
+  // The embedding has the LM head's shape, tied or not.
   const pieces = vocabularyPieces(a, dtype).map(({ count }) => bytesOf({ ...head, outputs: count }));
   let largest = { name: 'embedding', bytes: pieces[0]! };
   let layer = (a.outputNorms ? 4 : 2) * vector(a.hiddenSize) + (a.qkNorm ? vector(2 * a.headDim) : 0);
@@ -57,16 +63,16 @@ export function weightSizes(a: Architecture, dtype: WeightDtype): WeightSizes {
   return { total: heads * embedding + vector(a.hiddenSize) + a.numLayers * layer, largest };
 }
 
-/** Of a layer, fused: four matrices and attention; and of what comes before and after the layers. */
+/** Dispatches of a layer when fused (four matrices and attention), and of everything outside the layers. */
 const LAYER_DISPATCHES = 5;
 const OTHER_DISPATCHES = 4;
 
-/** Bytes of weights that a dispatch of a decode step reads, on average. */
+/** Average bytes of weights that one dispatch of a decode step reads. */
 export function weightBytesADispatch(a: Architecture, dtype: WeightDtype): number {
   return weightSizes(a, dtype).total / (LAYER_DISPATCHES * a.numLayers + OTHER_DISPATCHES);
 }
 
-/** Throws AdapterError when the adapter has no room for the largest matrix. */
+/** Throws AdapterError if the adapter cannot hold or bind the largest matrix. */
 export function checkLargestWeight(
   architecture: Architecture,
   dtype: WeightDtype,

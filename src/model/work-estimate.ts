@@ -1,31 +1,34 @@
 /**
- * How long dispatches take, learned from submits that were timed: milliseconds per unit of work, by pipeline. Used to cut
- * work into submits of a wanted length; nothing here is reported as a measurement.
+ * Estimates how long dispatches take, learned from timed submits: milliseconds per unit of work, by pipeline. Used to
+ * cut work into submits of a target duration; never reported as a measurement.
  */
 
 export interface EstimatedWork {
   /** The pipeline. */
   key: object;
-  /** Multiply-adds, or values touched: any unit that grows as the time does. */
+  /** Multiply-adds, or values touched: any unit proportional to time. */
   work: number;
 }
 
-/** What a dispatch costs whatever its size, milliseconds. */
+/** Fixed cost of a dispatch, milliseconds. */
 const DISPATCH_MS = 0.01;
-/** Before anything was measured: a slow software adapter, so that the first submits are short. */
+/**
+ * Rate before any measurement, in milliseconds per unit: that of a slow software adapter, so that the first submits are
+ * short.
+ */
 const FIRST_GUESS = 1e-6;
-/** Of dispatches shorter than this most is the way to the device and back: they tell only that the rate is no higher. */
+/** Shorter dispatches are mostly round trip to the device. They only bound the rate from above. */
 const MEASURABLE_MS = 2;
-/** Times that a dispatch is run to set a rate, unless it is too short for one. */
+/** Runs of a dispatch to set a rate, unless it is too short to measure. */
 const CALIBRATIONS = 3;
 /**
- * What a submit's way to the device and back may cost on a busy machine. It is no fault of the work: counted as such,
- * small submits would look slow, be cut smaller still, and never recover.
+ * Most round trip that a submit may cost on a busy machine. It must not count as work: small submits would look slow,
+ * be cut smaller still, and never recover.
  */
 const SUBMIT_MS = 1;
-/** A rate never falls below this: a submit that cost nothing but its way tells only that work is cheap. */
+/** Lower bound of a rate, for submits that took no longer than their round trip. */
 const LOWEST_RATE = 1e-12;
-/** How far one submit moves the rates: down at once, since what made one slow may pass. */
+/** How far one submit moves the rates. They fall at once, since the cause of a slow submit may be temporary. */
 const LEARNING_UP = 0.3;
 const LEARNING_DOWN = 1;
 
@@ -42,9 +45,10 @@ export class WorkEstimate {
   }
 
   /**
-   * Sets a rate from a dispatch that `time` runs alone, milliseconds. One that seems slow is run again, and the least time
-   * counts: a moment in which the thread stood still would cut all later work into small pieces. One that is too short to be
-   * measured bounds the rate: on a GPU all are, and the first guess would keep prompts in the smallest pieces.
+   * Sets a rate from a dispatch that `time` runs alone; `time` returns milliseconds. A dispatch that seems slow is
+   * repeated, and the shortest time counts: a pause of the thread would otherwise cut all later work into small pieces.
+   * A dispatch too short to measure bounds the rate. On a GPU all are that short, and without the bound the first guess
+   * would keep prompts in the smallest pieces.
    */
   async calibrate({ key, work }: EstimatedWork, time: () => Promise<number>): Promise<void> {
     let ms = await time();
@@ -54,7 +58,7 @@ export class WorkEstimate {
     this.#rates.set(key, ms >= MEASURABLE_MS ? most : Math.min(this.rate(key), most));
   }
 
-  /** Corrects the rates of what a submit held, each by its share of the estimate. */
+  /** Corrects the rates of a submit's dispatches, each by its share of the estimate. */
   learn(submit: readonly EstimatedWork[], ms: number): void {
     const estimates = submit.map((part) => this.milliseconds(part));
     const total = estimates.reduce((sum, estimate) => sum + estimate, 0);
