@@ -1,22 +1,24 @@
-// out[row][head] = softmax(q K^T) V over a sequence's keys in the paged cache, up to the row's own position (causal), and
-// with a window from the first key that the row sees: nothing before the first one that any row of the tile sees is read.
-// A subgroup serves ROWS flattened rows (token, query head of one KV head) of one sequence. Keys come in tiles of as many
-// as it has lanes, at fixed positions: lanes are keys for the scores, then head dimensions for the weighted sum of values.
-// Values of slots not yet written are read as 0; a lane whose key is before the first that is read has that one, with a
-// weight of 0.
+// out[row][head] = softmax(q K^T) V over a sequence's keys in the paged cache, up to the row's own position (causal).
+// With a window, keys start at the first one that the row sees; earlier keys are not read unless another row of the
+// tile sees them.
+// A subgroup serves ROWS flattened rows (token, query head of one KV head) of one sequence. Keys come in tiles of one
+// key per lane, at fixed positions. Lanes stand for keys when computing scores, then for head dimensions when summing
+// values.
+// Values of slots not yet written count as 0. A lane whose key is before the first one read uses that key with weight
+// 0.
 // Parts: attention_inputs, running_softmax.
 enable subgroups;
 
 override SUBGROUP: u32 = 8; // lanes; the adapter's fixed size
 override ROWS: u32 = 8;     // flattened rows a subgroup, at most 8 and SUBGROUP
-override lane_dims4: u32 = (HEAD_DIM / 4 + SUBGROUP - 1) / SUBGROUP; // vec4s of the output a lane owns, at most 8
+override lane_dims4: u32 = (HEAD_DIM / 4 + SUBGROUP - 1) / SUBGROUP; // vec4s of the output that a lane owns, at most 8
 
 @compute @workgroup_size(SUBGROUP)
 fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(num_workgroups) workgroups: vec3<u32>,
   @builtin(local_invocation_index) lane: u32) {
   let tile = tiles[workgroup.x];
   let kv_head = workgroup.y;
-  // Lane r knows row r's place in q and out, in heads, and its position. Rows past the end repeat the last one.
+  // Lane r holds row r's index in q and out, in heads, and its position. Rows past the end repeat the last one.
   let flat = tile.z + min(lane, tile.w - 1);
   let token = tile.y + flat / params.group;
   let my_head = (token * params.kv_heads + kv_head) * params.group + flat % params.group;
@@ -29,7 +31,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(num_workgroups) wo
     position[r] = subgroupShuffle(my_position, r);
     whole_highest[r] = lowest;
   }
-  // By a row that no compiler knows: unrolled it took as long to compile as all else.
+  // A runtime bound keeps this loop from being unrolled, which would double the compile time.
   var loaded: array<vec4f, 64>;
   for (var row = tile.z; row < tile.z + tile.w; row++) {
     let q_at = subgroupShuffle(my_head, row - tile.z) * dims4;
@@ -37,7 +39,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(num_workgroups) wo
       loaded[(row - tile.z) * lane_dims4 + i] = q[q_at + min(lane * lane_dims4 + i, dims4 - 1)];
     }
   }
-  // A row's q is spread over the lanes, in order: for every key it comes from there, not from memory.
+  // A row's q is spread over the lanes, in order, and read from them for every key instead of from memory.
   var query = loaded;
   let first = first_key(tokens[tile.y + tile.z / params.group].y);
   let last = tokens[tile.y + (tile.z + tile.w - 1) / params.group].y;
@@ -51,7 +53,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(num_workgroups) wo
     var sum: array<vec4f, 64>;
     for (var r = 0u; r < ROWS; r++) {
       highest[r] = lowest;
-      total[r] = 0.0; // written out: Dawn zeroes a variable in a loop only the first time
+      total[r] = 0.0; // explicit: Dawn zeroes a variable declared in a loop only once
       for (var i = 0u; i < lane_dims4; i++) {
         sum[r * lane_dims4 + i] = vec4f();
       }
@@ -71,7 +73,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(num_workgroups) wo
         }
       }
       for (var r = 0u; r < ROWS; r++) {
-        let seen = position[r] - (start + lane) < params.window; // not where it wraps: a later key
+        let seen = position[r] - (start + lane) < params.window; // false if it wraps: the key is later
         let s = select(lowest, score[r], seen);
         let top = max(highest[r], subgroupMax(s));
         let shrink = shrunk(highest[r], top);

@@ -1,14 +1,15 @@
-// out[row][head] = softmax(q K^T) V over a sequence's keys in the paged cache, up to the row's own position (causal), and
-// with a window from the first key that the row sees; for GPUs. A workgroup serves up to ROWS flattened rows (token, query
-// head of one KV head) of one sequence. Keys come in tiles of KEYS, at fixed positions, through workgroup memory, the next
-// one on its way: a thread scores four keys of a row, then sums up four dimensions of two rows, in one order of keys
-// whatever ROWS. Values of slots not yet written are read as 0.
+// out[row][head] = softmax(q K^T) V over a sequence's keys in the paged cache, up to the row's own position (causal),
+// and with a window from the first key that the row sees. For GPUs.
+// A workgroup serves up to ROWS flattened rows (token, query head of one KV head) of one sequence. Keys come in tiles
+// of KEYS, at fixed positions, through workgroup memory; the next tile is prefetched. A thread scores four keys of a
+// row, then sums four dimensions of two rows. The order of keys is the same for any ROWS. Values of slots not yet
+// written count as 0.
 // Parts: attention_inputs, attention_tiles, attention_sums, running_softmax.
 
-override ROWS: u32 = 16;                    // flattened rows a workgroup, at most 16 and such that q fits 4 KiB
-override row_step: u32 = THREADS / dims4;   // between the two rows of a thread that sums up
+override ROWS: u32 = 16;                    // flattened rows a workgroup, at most 16; q must fit 4 KiB
+override row_step: u32 = THREADS / dims4;   // distance between the two rows that a thread sums
 
-var<workgroup> queries: array<vec4f, ROWS * (dims4 + 1)>; // [ROWS][dims4], a vec4 apart against bank conflicts
+var<workgroup> queries: array<vec4f, ROWS * (dims4 + 1)>; // [ROWS][dims4], one vec4 of padding a row against bank conflicts
 var<workgroup> partial: array<f32, ROWS * quads>;         // a thread's highest score
 
 @compute @workgroup_size(THREADS)
@@ -52,7 +53,7 @@ fn main(
     workgroupBarrier();
     k = fetch(0, thread);
     place = place_of(keys, start + 2 * KEYS, thread);
-    var score = vec4f(); // written out: Dawn zeroes a variable in a loop only the first time
+    var score = vec4f(); // explicit: Dawn zeroes a variable declared in a loop only once
     if (row < ROWS) {
       for (var i = 0u; i < dims4; i++) {
         let x = queries[row * (dims4 + 1) + i];
@@ -60,7 +61,7 @@ fn main(
         score = add_products(score, x, at, at + quads, at + 2 * quads, at + 3 * quads);
       }
     }
-    // Not where it wraps: a later key.
+    // False if it wraps: the key is later.
     let seen = vec4(position) - (start + quad + quads * vec4<u32>(0, 1, 2, 3)) < vec4(params.window);
     score = select(vec4f(lowest), score, seen);
     if (row < ROWS) {

@@ -1,11 +1,12 @@
-// out[row][head] = the parts of a context that attention wrote with SPLIT, added up in order. A thread a vec4 of a head.
-// The order of sums is that of attention.wgsl and attention_portable.wgsl without SPLIT, to the bit.
+// out[row][head] = the parts of a context that attention wrote with SPLIT, added in order. One thread per vec4 of a
+// head.
+// The order of summation is that of the attention kernel without SPLIT, to the bit.
 // Parts: running_softmax, step.
 
 struct Params {
   heads: u32,  // query heads
   dims4: u32,  // head_dim / 4, vec4s
-  window: u32, // keys that a row sees at most, its own included; of full attention 2^31 - 1
+  window: u32, // most keys that a row sees, including its own; 2^31 - 1 for full attention
 }
 
 override WORKGROUP: u32 = 64; // threads
@@ -24,7 +25,7 @@ struct Sums {
   sum: vec4f,
 }
 
-// `found`: a part's highest score and total weight. `is`: there is such a part.
+// `found`: a part's highest score and total weight. `is`: whether the part exists.
 fn added(to: Sums, found: vec4f, sum: vec4f, is: bool) -> Sums {
   if (!is) {
     return to;
@@ -53,7 +54,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
   let count = position / PART - first / PART + 1;
   let d = id.x % params.dims4;
   var sums = Sums(lowest, 0.0, vec4f());
-  // Four at once on their way, or each would wait for the one before.
+  // Four parts are loaded at once, so that their loads overlap.
   for (var part = 0u; part < count; part += 4) {
     let at0 = at + part * stride;
     let at1 = at + min(part + 1, count - 1) * stride;

@@ -1,12 +1,12 @@
-// out[row][head] = softmax(q K^T) V over a sequence's keys in the paged cache, up to the row's own position (causal), and
-// with a window from the first key that the row sees; for adapters without a fixed subgroup size. A workgroup serves up to
-// 4 flattened rows (token, query head of one KV head) of one sequence, a vec4 holding the same thing of each. Keys come in
-// tiles of 4 a thread, at fixed positions: a thread owns 4 keys for the scores, then 4 head dimensions for the weighted sum
-// of values. Values of slots not yet written are not read.
-// The innermost loops are written out: a software adapter finds an element of an array slowly unless its index is fixed.
+// out[row][head] = softmax(q K^T) V over a sequence's keys in the paged cache, up to the row's own position (causal),
+// and with a window from the first key that the row sees. For adapters without a fixed subgroup size.
+// A workgroup serves up to 4 flattened rows (token, query head of one KV head) of one sequence; a vec4 holds the same
+// quantity for each row. Keys come in tiles of 4 per thread, at fixed positions. A thread owns 4 keys when computing
+// scores, then 4 head dimensions when summing values. Values of slots not yet written are not read.
+// The innermost loops are unrolled by hand: a software adapter is slow to index an array unless the index is constant.
 // Parts: attention_inputs, attention_four_rows, running_softmax.
 
-override threads: u32 = HEAD_DIM / 4; // one a vec4 of a head
+override threads: u32 = HEAD_DIM / 4; // one per vec4 of a head
 override tile_keys: u32 = 4 * threads; // keys a tile
 
 var<workgroup> weights: array<vec4f, tile_keys>;  // by key of the tile
@@ -44,7 +44,7 @@ fn main(
     let end = min(last + 1, (part + 1) * PART);
     var sum = array<vec4f, 4>();
     var highest = vec4f(lowest);
-    var total = vec4f(); // this thread's keys' part of the sum of weights
+    var total = vec4f(); // part of the sum of weights from this thread's keys
     for (var start = begin - (begin - part * PART) % tile_keys; start < end; start += tile_keys) {
       let key = start + 4 * thread;
       var score = array<vec4f, 4>(); // by key
@@ -52,7 +52,7 @@ fn main(
       for (var i = 0u; i < 4; i++) {
         at[i] = key_at(tile.x, clamp(key + i, first, last), kv_head);
       }
-      // A thread none of whose keys is seen has nothing to multiply.
+      // A thread whose keys are not seen by any row has nothing to multiply.
       for (var d = select(threads, 0u, key + 3 >= first && key < end); d < threads; d++) {
         let x0 = queries[4 * d];
         let x1 = queries[4 * d + 1];
@@ -90,7 +90,8 @@ fn main(
         sum[2] = fma(vec4f(w.z), v, sum[2]);
         sum[3] = fma(vec4f(w.w), v, sum[3]);
       }
-      // The next tile's maxima go where these were, its weights and places only after another barrier.
+      // No barrier is needed here: the next tile's maxima replace only these maxima, and its weights follow another
+      // barrier.
     }
     workgroupBarrier();
     partial[thread] = total;

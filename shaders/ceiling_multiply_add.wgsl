@@ -1,7 +1,7 @@
-// What the adapter multiplies and adds at most: three vec4s a thread, so that they stay in registers on a CPU too.
+// Measures the adapter's peak rate of multiply-adds. Three vec4s a thread stay in registers, on a CPU too.
 
 struct Params {
-  turns: u32, // times a thread goes round: 48 fused multiply-adds each
+  turns: u32, // loop iterations, 48 fused multiply-adds each
 }
 
 override WORKGROUP: u32 = 64; // threads

@@ -1,4 +1,4 @@
-// What the adapter reads at most: every thread adds up vec4s of a large buffer and writes one.
+// Measures the adapter's peak read rate: every thread sums vec4s of a large buffer and writes one.
 
 struct Params {
   count: u32,    // vec4s a thread reads, a multiple of 8

@@ -1,17 +1,18 @@
-// x[row][j] = scale * weights[j][token of row]: one column of the [hidden][vocab] matrix, which a tied LM head reads as
-// well. A matrix too large for one binding comes in pieces of columns, a dispatch each, which writes the rows it has.
+// x[row][j] = scale * weights[j][token of row]. A token is one column of the [hidden][vocab] matrix, which a tied LM
+// head reads too. A matrix too large for one binding comes in pieces of columns; each piece is one dispatch that writes
+// the rows whose tokens it has.
 // Parts: panels, step.
 
 struct Params {
   hidden4: u32, // hidden size / 4, vec4s
   vocab4: u32,  // columns of this piece / 4, vec4s
-  first: u32,   // token id of its first column
-  scale: f32,   // of embeddings
-  panel: u32,   // columns that lie together
+  first: u32,   // token id of the piece's first column
+  scale: f32,   // factor applied to embeddings
+  panel: u32,   // columns a panel
 }
 
 override WORKGROUP: u32 = 64;       // threads along the hidden size
-override WEIGHTS_F32: bool = false; // else two halves a u32
+override WEIGHTS_F32: bool = false; // else two halves per u32
 
 @group(0) @binding(0) var<storage, read> tokens: array<vec4<u32>>; // [rows]: token id, position, slot, unused
 @group(0) @binding(1) var<storage, read> weights: array<u32>;      // [panel][4 * hidden4][its columns]
@@ -35,7 +36,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
   }
   let columns = 4 * params.vocab4;
   let column = tokens[row].x - params.first;
-  if (column >= columns) { // also where it wraps: of another piece
+  if (column >= columns) { // true also if it wraps: the token is in another piece
     return;
   }
   let place = in_panels(column, columns, params.panel, 4 * params.hidden4);

@@ -1,6 +1,6 @@
 // out[row][n] (+)= bias[n] + sum over k of a[row][k] * weights[k][n].
-// A subgroup computes ROWS rows of 4 columns a lane: each lane loads one row's part of a, the others get it by shuffle.
-// One order of sums: k ascends, four k at a time, whatever ROWS and wherever the row stands.
+// A subgroup computes ROWS rows of 4 columns a lane. Each lane loads one row's part of a and shares it by shuffle.
+// The order of summation is fixed: k ascending, four at a time, for any ROWS and any position of the row.
 // Parts: gemm_inputs, products, gemm_params, panels, step.
 // Ends: gemm_store.
 enable subgroups;
@@ -15,7 +15,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   let column = group.x * SUBGROUP + lane;
   let n = min(column, params.columns4 - 1);
   var sum: array<vec4f, 16>;
-  // Of up to 16 lanes all are in one panel: told by the workgroup alone, it is one number for all of them.
+  // Up to 16 lanes lie in one panel. Deriving the stride from the workgroup alone makes it uniform across lanes.
   let stride = place(select(n, group.x * SUBGROUP, SUBGROUP <= 16)).y;
   var at = place(n).x;
   for (var k = 0u; k < params.inputs4; k++) {
@@ -32,7 +32,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   if (column >= params.columns4) {
     return;
   }
-  // By a row that no compiler knows, so that it stays a loop: 16 stores written out took 3 s to compile.
+  // A runtime index keeps this loop from being unrolled: 16 separate stores took 3 s to compile.
   var sums = sum;
   for (var row = first; row < min(first + ROWS, rows); row++) {
     store(row, n, sums[row % ROWS]);

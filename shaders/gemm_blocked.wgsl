@@ -1,17 +1,17 @@
-// out[row][n] (+)= bias[n] + sum over k of a[row][k] * weights[k][n], for many rows on a GPU: tiles in workgroup memory as in
-// gemm_tiled.wgsl, larger, the next one on its way while one is summed up. A thread computes 4 rows of 8 columns.
-// One order of sums with gemm_split.wgsl (k_parts.wgsl); WHOLE: that of gemm.wgsl, k after k.
+// out[row][n] (+)= bias[n] + sum over k of a[row][k] * weights[k][n], for many rows on a GPU. Uses tiles in workgroup
+// memory as gemm_tiled.wgsl does, but larger, and prefetches the next tile. A thread computes 4 rows of 8 columns.
+// The order of summation is that of gemm_split.wgsl (k_parts.wgsl), or with WHOLE that of gemm.wgsl, k ascending.
 // Parts: gemm_inputs, k_parts, products, gemm_params, panels, step.
 // Ends: gemm_store.
 
-override WHOLE: bool = false; // sum up in one part
+override WHOLE: bool = false; // sum along k in one part
 
-const ROWS = 64u; // of a tile; its columns are 32 vec4s
+const ROWS = 64u; // of a tile, which has 32 vec4s of columns
 
 var<workgroup> a_tile: array<Input, 256>;       // [ROWS][4 vec4s of k]
 var<workgroup> weight_tile: array<Weight, 512>; // [16 of k][32 columns]
 
-// What a thread reads of a tile; past an end the last is read again, and not used.
+// What one thread loads of a tile. Past an end it loads the last element again, which is not used.
 struct Part {
   a: vec4f,
   w0: Weight,
@@ -37,7 +37,7 @@ fn main(
   let rows = select(step.rows, step.logit_rows, params.count == 1);
   let first = group.y * ROWS;
   let a_row = min(first + index / 4, rows - 1) * params.inputs4;
-  // Whichever row a thread loads, it is of one vec4 of columns.
+  // All elements that a thread loads are in one vec4 of columns.
   let at = place(min(32 * group.x + index % 32, params.columns4 - 1));
   var left: array<vec4f, 4>;
   var right: array<vec4f, 4>;

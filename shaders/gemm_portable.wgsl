@@ -1,6 +1,7 @@
 // out[row][n] (+)= bias[n] + sum over k of a[row][k] * weights[k][n], for adapters without a fixed subgroup size.
-// A thread computes 1, 4 or 8 rows of two vec4s of columns, which its end names, so that what it loads of a serves twice. Written out: a
-// software adapter keeps an array in memory. One order of sums: k ascends, four at a time, whatever ROWS.
+// A thread computes 1, 4 or 8 rows of two vec4s of columns, so that each value of a is used twice. The kernel's end
+// chooses the columns. Rows are unrolled by hand, because a software adapter keeps arrays in memory.
+// The order of summation is fixed: k ascending, four at a time, for any ROWS.
 // Parts: gemm_inputs, products, gemm_params, panels, step, row_scale, squares.
 // Ends: portable_columns, gemm_store; portable_pairs, gated_store, gated; portable_pairs, qkv_store, rope_store.
 
@@ -31,7 +32,7 @@ struct Rows {
   r7: vec4f,
 }
 
-// Four k of the vec4 of columns at `at`, for all rows; `c`: from one k to the next.
+// Adds four k of the vec4 of columns at `at`, for all rows. `c`: distance from one k to the next.
 fn add_rows(sum: Rows, x: Inputs, at: u32, c: u32) -> Rows {
   let w = Weights4(weight(at), weight(at + c), weight(at + 2 * c), weight(at + 3 * c));
   var more = sum;
@@ -59,7 +60,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   let rows = select(step.rows, step.logit_rows, params.count == 1);
   let row = group.y * ROWS;
   let columns = columns_of(group.x, thread);
-  // Rows and columns past the end compute the last one again and are not stored.
+  // Rows and columns past the end repeat the last one and are not stored.
   let last = rows - 1;
   let row0123 = min(vec4(row, row + 1, row + 2, row + 3), vec4(last)) * params.inputs4;
   let row4567 = min(vec4(row + 4, row + 5, row + 6, row + 7), vec4(last)) * params.inputs4;
@@ -101,7 +102,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     finish(row, group.x, thread, left_sum.r0, right_sum.r0);
     return;
   }
-  // Not written out: stores are what takes longest to compile.
+  // A loop, because stores take longest to compile.
   let left = by_row(left_sum);
   let right = by_row(right_sum);
   for (var r = 0u; r < min(ROWS, rows - row); r++) {

@@ -1,19 +1,20 @@
-// out[row][n] (+)= bias[n] + sum over k of a[row][k] * weights[k][n], for few rows on a GPU, where reading weights is all: k is
-// split between threads, each with eight columns of a part, the next weights on their way while it sums; then the parts are
-// added up. One order of sums with gemm_blocked.wgsl (k_parts.wgsl), whatever ROWS and EIGHTS.
+// out[row][n] (+)= bias[n] + sum over k of a[row][k] * weights[k][n], for few rows on a GPU, where reading weights
+// dominates. k is split between threads. Each thread sums eight columns of one part and prefetches the next weights;
+// then the parts are added.
+// The order of summation is that of gemm_blocked.wgsl (k_parts.wgsl), for any ROWS and EIGHTS.
 // Needs an even columns4, and weights as halves.
 // Parts: split_sums, k_parts, products, gemm_params, panels, step, row_scale, squares.
 // Ends: split_columns, gemm_store; split_pairs, gated_store, gated; split_pairs, qkv_store, rope_store.
 
 override ROWS: u32 = 4;                // rows a workgroup computes: 1 or 4
-override EIGHTS: u32 = 4;              // eights of columns a workgroup: 4 or 8
-override ahead: bool = ROWS == 1;      // two vec4s of k on their way, not one: of more rows registers allow no more
+override EIGHTS: u32 = 4;              // groups of eight columns a workgroup: 4 or 8
+override ahead: bool = ROWS == 1;      // prefetch two vec4s of k, not one; with more rows, registers allow only one
 override stride: u32 = select(1u, 2u, ahead);
 
 @group(0) @binding(0) var<storage, read> a: array<vec4f>;           // [rows][inputs4]
 @group(0) @binding(1) var<storage, read> weights: array<vec4<u32>>; // [panel][4 * inputs4][its vec4 pairs], eight halves each
 @group(0) @binding(2) var<storage, read> bias: array<vec4f>;        // [columns4]
-@group(0) @binding(3) var<storage, read> norm: array<vec4f>;        // [inputs4], of NORM
+@group(0) @binding(3) var<storage, read> norm: array<vec4f>;        // [inputs4], for NORM
 @group(0) @binding(4) var<uniform> params: Params;
 @group(0) @binding(5) var<uniform> step: Step;
 

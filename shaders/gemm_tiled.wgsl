@@ -1,10 +1,10 @@
-// out[row][n] (+)= bias[n] + sum over k of a[row][k] * weights[k][n], by tiles in workgroup memory, for GPUs whose subgroups
-// are of no one size, or where the autotune finds it faster. A thread computes ROWS / 8 rows of 4 columns.
-// One order of sums: k ascends, four at a time, as in gemm.wgsl, whatever ROWS.
+// out[row][n] (+)= bias[n] + sum over k of a[row][k] * weights[k][n], by tiles in workgroup memory, for GPUs without a
+// fixed subgroup size, or if the autotune finds it faster. A thread computes ROWS / 8 rows of 4 columns.
+// The order of summation is fixed: k ascending, four at a time, as in gemm.wgsl, for any ROWS.
 // Parts: gemm_inputs, products, gemm_params, panels, step.
 // Ends: gemm_store.
 
-override ROWS: u32 = 64;            // rows of a tile, a multiple of 8 and at most 64; its columns are 16 vec4s
+override ROWS: u32 = 64;            // rows of a tile, a multiple of 8 and at most 64; the tile has 16 vec4s of columns
 override each: u32 = ROWS / 8;      // rows a thread computes
 
 var<workgroup> a_tile: array<Input, 256>;       // [ROWS][4 vec4s of k]
@@ -18,11 +18,11 @@ fn main(
 ) {
   let rows = select(step.rows, step.logit_rows, params.count == 1);
   let first = group.y * ROWS;
-  // Whichever row a thread loads, it is of one vec4 of columns.
+  // All elements that a thread loads are in one vec4 of columns.
   let loaded = place(min(16 * group.x + index % 16, params.columns4 - 1));
   var sum: array<vec4f, 8>;
   for (var k = 0u; k < params.inputs4; k += 4) {
-    // Past an end the last is read again, and not used.
+    // Past an end the last element is loaded again, and not used.
     for (var i = index; i < 4 * ROWS; i += 128) {
       a_tile[i] = to_input(a[min(first + i / 4, rows - 1) * params.inputs4 + min(k + i % 4, params.inputs4 - 1)]);
     }

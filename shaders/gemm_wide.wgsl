@@ -1,19 +1,20 @@
-// out[row][n] (+)= bias[n] + sum over k of a[row][k] * weights[k][n], for few rows: decode, where reading weights is all.
-// A lane owns 8 columns, so that one load brings 8 packed weights; a subgroup's one load of a serves several k at once.
-// One order of sums: k ascends, four at a time, as in gemm.wgsl, whatever ROWS. Needs an even columns4.
+// out[row][n] (+)= bias[n] + sum over k of a[row][k] * weights[k][n], for few rows: decode, where reading weights
+// dominates. A lane owns 8 columns, so that one load brings 8 packed weights. One load of a by the subgroup serves
+// several k.
+// The order of summation is fixed: k ascending, four at a time, as in gemm.wgsl, for any ROWS. Needs an even columns4.
 // Parts: products, gemm_params, panels, step, row_scale_lanes, squares.
 // Ends: wide_columns, gemm_store; wide_pairs, gated_store, gated; wide_pairs, qkv_store, rope_store.
 enable subgroups;
 
 override SUBGROUP: u32 = 8;         // lanes; the adapter's fixed size, a multiple of ROWS
 override ROWS: u32 = 4;             // rows a subgroup computes: 1, 2 or 4
-override WEIGHTS_F32: bool = false; // else two halves a u32
-override depth: u32 = SUBGROUP / ROWS; // k4s that one load of a brings
+override WEIGHTS_F32: bool = false; // else two halves per u32
+override depth: u32 = SUBGROUP / ROWS; // vec4s of k in one load of a by the subgroup
 
 @group(0) @binding(0) var<storage, read> a: array<vec4f>;           // [rows][inputs4]
-@group(0) @binding(1) var<storage, read> weights: array<vec4<u32>>; // [panel][4 * inputs4][its vec4 pairs]; f32: two vec4 an index
+@group(0) @binding(1) var<storage, read> weights: array<vec4<u32>>; // [panel][4 * inputs4][its vec4 pairs]; f32: two vec4s per index
 @group(0) @binding(2) var<storage, read> bias: array<vec4f>;        // [columns4]
-@group(0) @binding(3) var<storage, read> norm: array<vec4f>;        // [inputs4], of NORM
+@group(0) @binding(3) var<storage, read> norm: array<vec4f>;        // [inputs4], for NORM
 @group(0) @binding(4) var<uniform> params: Params;
 @group(0) @binding(5) var<uniform> step: Step;
 
@@ -31,7 +32,7 @@ fn eight(index: u32) -> Eight {
   return Eight(packed_weight(halves.xy), packed_weight(halves.zw));
 }
 
-// Where 8 columns begin, and how far apart their rows are.
+// Index of 8 columns' first element, and the distance between their rows.
 fn place(n: u32) -> vec2<u32> {
   return in_panels(n, params.columns4 / 2, params.panel4 / 2, 4 * params.inputs4);
 }
@@ -42,7 +43,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   let n = columns_of(group.x, lane);
   let first = group.y * ROWS;
   let end = min(first + ROWS, rows);
-  // Lanes take rows in turn, then the next k4: lane = k4 * ROWS + row.
+  // Lanes cover the rows, then the next vec4 of k: lane = k4 * ROWS + row.
   let a_row = min(first + lane % ROWS, rows - 1) * params.inputs4;
   var scale = 1.0;
   if (NORM) {
@@ -53,7 +54,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   }
   var low: array<vec4f, 4>;
   var high: array<vec4f, 4>;
-  // Of up to 8 lanes all are in one panel: told by the workgroup alone, it is one number for all of them.
+  // Up to 8 lanes lie in one panel. Deriving the stride from the workgroup alone makes it uniform across lanes.
   let stride = place(select(n, group.x * SUBGROUP, SUBGROUP <= 8)).y;
   var at = place(n).x;
   for (var k = 0u; k < params.inputs4; k += depth) {
@@ -71,7 +72,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
       }
     }
   }
-  // A loop that is not unrolled, as in gemm.wgsl.
+  // A runtime index keeps this loop from being unrolled, as in gemm.wgsl.
   var lows = low;
   var highs = high;
   for (var row = first; row < end; row++) {

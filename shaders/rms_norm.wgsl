@@ -1,5 +1,5 @@
-// out[row] = a[row] / sqrt(mean(a[row]^2) + eps) * weight. A workgroup a row.
-// With ADD that is added to what out holds; with GATHER only the rows that get logits are normalised, out is in their order.
+// out[row] = a[row] / sqrt(mean(a[row]^2) + eps) * weight. One workgroup per row.
+// With ADD, the result is added to out. With GATHER, only rows that get logits are normalised, and out has their order.
 // Parts: row_scale, squares, step.
 
 struct Params {

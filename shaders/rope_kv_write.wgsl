@@ -1,15 +1,16 @@
-// Splits a row of qkv: q is rotated and scaled for attention, k is rotated and written to the paged cache, v is written
-// as it is. Optionally each head of q and k is normalised first (QK norm). A thread handles 4 pairs (i, i + head_dim/2);
-// where half a head is no whole number of vec4s, a vec4 of the head, whose partners it finds one by one. q goes to a
-// buffer of its own, because other threads still read the head's qkv for its norm.
+// Splits each row of qkv: q is rotated and scaled for attention, k is rotated and written to the paged cache, and v is
+// written unchanged. With QK_NORM, each head of q and k is normalised first.
+// A thread handles 4 pairs (i, i + head_dim/2). If half a head is not a whole number of vec4s, it handles one vec4 of
+// the head and finds the partners one by one. q goes to a separate buffer, because other threads still read the head's
+// qkv for its norm.
 // Parts: rope_store, rope_straddling, step.
 
 override WORKGROUP: u32 = 64;   // threads along a row
 override QK_NORM: bool = false; // normalise the heads of q and k
 
 override half: u32 = HEAD_DIM / 2;  // pairs
-override paired: bool = HEAD_DIM % 8 == 0; // a thread has pairs, else a vec4 of the head
-override threads: u32 = select(dims4, half4, paired); // a head
+override paired: bool = HEAD_DIM % 8 == 0; // whether a thread has 4 pairs, else a vec4 of the head
+override threads: u32 = select(dims4, half4, paired); // per head
 
 @group(0) @binding(0) var<storage, read> qkv: array<vec4f>;             // [rows][heads + 2 kv_heads][HEAD_DIM / 4]
 @group(0) @binding(1) var<storage, read> head_norms: array<vec4f>;      // [q, k][HEAD_DIM / 4]

@@ -1,26 +1,27 @@
-// Chooses a token from each row of logits and digests the row. A workgroup a row.
-// temperature 0: the largest logit, the lowest id of equals. Otherwise top-k (all that equal the k-th stay), then top-p
-// (the fewest largest that reach p, all that equal the last stay), then the first id at which the sum of weights passes
-// draw * total. Forbidden tokens are never chosen. The digest covers the row as it is, in no particular order.
+// Chooses a token from each row of logits, and computes a digest of the row. One workgroup per row.
+// Temperature 0 takes the largest logit; among equals, the lowest id. Otherwise top-k applies first (all that equal the
+// k-th are kept), then top-p (the fewest largest that reach p; all that equal the last are kept). The result is the
+// first id at which the running sum of weights exceeds draw * total. Forbidden tokens are never chosen.
+// The digest covers the unmodified row and does not depend on the order of threads.
 // Parts: sample_weights.
 
 struct Params {
   vocab: u32,   // tokens
-  stride: u32,  // a row of logits, values
+  stride: u32,  // values a row of logits
 }
 
 struct Row {
-  draw: f32,            // in [0, 1), from (seed, output index) alone
+  draw: f32,            // in [0, 1), from (seed, output index) only
   temperature: f32,     // 0: greedy
   top_p: f32,           // 1: all
   top_k: u32,           // 0: all
-  forbidden_start: u32, // in forbidden
+  forbidden_start: u32, // index in forbidden
   forbidden_count: u32,
   unused0: u32,
   unused1: u32,
 }
 
-override WORKGROUP: u32 = 64; // threads a row, a power of two
+override WORKGROUP: u32 = 64; // threads per row, a power of two
 
 @group(0) @binding(0) var<storage, read> logits: array<f32>;           // [rows][stride]
 @group(0) @binding(1) var<storage, read> rows: array<Row>;             // [rows]
@@ -30,17 +31,17 @@ override WORKGROUP: u32 = 64; // threads a row, a power of two
 
 var<workgroup> words: array<vec4<u32>, WORKGROUP>; // key, token, digest low, digest high
 var<private> thread: u32;
-var<private> base: u32; // where the row begins
+var<private> base: u32; // index of the row's first logit
 
 const nothing = 0xffffffffu;
 
-// Unsigned integers in the order of the floats.
+// Maps floats to unsigned integers in the same order.
 fn ordered(v: f32) -> u32 {
   let bits = bitcast<u32>(v);
   return select(bits | 0x80000000u, ~bits, (bits & 0x80000000u) != 0);
 }
 
-// Nothing orders it, so it is never chosen.
+// NaN has no place in the order, so it is never chosen.
 fn is_number(v: f32) -> bool {
   return (bitcast<u32>(v) & 0x7fffffffu) <= 0x7f800000u;
 }
@@ -60,7 +61,7 @@ fn allowed(row: Row, token: u32) -> bool {
   return true;
 }
 
-// The better of the best so far and another token, and the digest of both. Past the end: what there is.
+// The better of `best` and another token, with the digests of both added. Past the end: `best`.
 fn better_of(best: vec4<u32>, row: Row, token: u32, v: f32) -> vec4<u32> {
   if (token >= params.vocab) {
     return best;
@@ -79,7 +80,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   let row = rows[group.x];
 
   var best = vec4<u32>(0, nothing, 0, 0);
-  // Four at once on their way, or each would wait for the one before.
+  // Four values are loaded at once, so that their loads overlap.
   for (var i = thread; i < params.vocab; i += 4 * WORKGROUP) {
     let last = params.vocab - 1;
     let v0 = logits[base + i];

@@ -1,10 +1,10 @@
-// out[row][i] = silu(gate[i]) * up[i], or gelu's, where a row of gate_up holds gate, then up. The padding of out is 0.
+// out[row][i] = silu(gate[i]) * up[i], or with gelu. A row of gate_up holds gate, then up. The padding of out is 0.
 // Parts: gated, step.
 
 struct Params {
   width: u32,   // intermediate size, values
   width4: u32,  // rounded up to vec4s: a row of out
-  stride4: u32, // a row of gate_up, vec4s
+  stride4: u32, // vec4s a row of gate_up
 }
 
 override WORKGROUP: u32 = 64;  // threads along a row

@@ -1,4 +1,4 @@
-// Four rows of attention at once, a vec4 holding the same thing of each (attention_portable.wgsl).
+// Four rows of attention at once; a vec4 holds the same quantity for each row (attention_portable.wgsl).
 
 var<workgroup> queries: array<vec4f, HEAD_DIM>;   // by dimension
 
@@ -6,12 +6,12 @@ fn add_products(sum: vec4f, k: vec4f, x0: vec4f, x1: vec4f, x2: vec4f, x3: vec4f
   return fma(vec4f(k.w), x3, fma(vec4f(k.z), x2, fma(vec4f(k.y), x1, fma(vec4f(k.x), x0, sum))));
 }
 
-// Which rows see a key of a part that ends before `end`. Where the difference wraps the key is a later one.
+// Which rows see a key of a part that ends before `end`. If the difference wraps, the key is later than the row.
 fn seen(position: vec4<u32>, key: u32, end: u32) -> vec4<bool> {
   return select(vec4<bool>(), position - vec4(key) < vec4(params.window), key < end);
 }
 
-// By dimension: `head` says where each row's head begins in q. Others may read it after a barrier.
+// `head`: index of each row's head in q. Other threads may read `queries` after a barrier.
 fn load_queries(head: vec4<u32>, thread: u32) {
   let q0 = q[head.x + thread];
   let q1 = q[head.y + thread];

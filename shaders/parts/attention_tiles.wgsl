@@ -1,14 +1,14 @@
-// Tiles of keys, then of values, on their way from the paged cache through workgroup memory (attention_blocked.wgsl).
+// Copies tiles of keys, then of values, from the paged cache to workgroup memory (attention_blocked.wgsl).
 
 const THREADS = 128u;
 
-override KEYS: u32 = 32;                                          // keys a tile, a power of two such that it fits 8 KiB
-override each: u32 = (KEYS * dims4 + THREADS - 1) / THREADS;      // vec4s of a tile that a thread brings, at most 4
+override KEYS: u32 = 32;                                          // keys a tile, a power of two; a tile must fit 8 KiB
+override each: u32 = (KEYS * dims4 + THREADS - 1) / THREADS;      // vec4s of a tile that a thread copies, at most 4
 
-var<workgroup> kept: array<vec4f, dims4 * (KEYS + 1)>; // keys: [dims4][KEYS], a vec4 apart; values: [KEYS][dims4]
-var<workgroup> places: array<u32, KEYS>;               // where the next tile's keys begin
+var<workgroup> kept: array<vec4f, dims4 * (KEYS + 1)>; // keys: [dims4][KEYS], one vec4 of padding a row; values: [KEYS][dims4]
+var<workgroup> places: array<u32, KEYS>;               // indexes of the next tile's keys
 
-// The keys that a tile of rows may see, of a block table and a KV head.
+// The keys that a tile of rows may see, in one block table and KV head.
 struct Keys {
   table: u32,
   kv_head: u32,
@@ -21,7 +21,7 @@ fn keys_of(tile: vec4<u32>, kv_head: u32) -> Keys {
   return Keys(tile.x, kv_head, first_key(tokens[tile.y + tile.z / params.group].y), tokens[last].y);
 }
 
-// As it lies in the cache: four halves, or four f32.
+// As stored in the cache: four halves, or four f32.
 struct Raw {
   r0: vec4<u32>,
   r1: vec4<u32>,
@@ -29,7 +29,7 @@ struct Raw {
   r3: vec4<u32>,
 }
 
-// Of one of the tile's keys; past either end of the nearest.
+// Index of one of the tile's keys. Past either end: the nearest key.
 fn place_of(keys: Keys, start: u32, thread: u32) -> u32 {
   return key_at(keys.table, clamp(start + thread % KEYS, keys.first, keys.last), keys.kv_head);
 }
@@ -49,7 +49,7 @@ fn fetch_one(i: u32, offset: u32, thread: u32) -> vec4<u32> {
   return vec4<u32>(cache[at], 0, 0);
 }
 
-// `offset`: from a key to what is wanted of it.
+// `offset`: distance from a key to the vec4s to fetch, 0 or value_offset().
 fn fetch(offset: u32, thread: u32) -> Raw {
   var raw = Raw(fetch_one(0, offset, thread), vec4<u32>(), vec4<u32>(), vec4<u32>());
   if (each > 1) {
@@ -101,7 +101,7 @@ fn add_product(sum: f32, x: vec4f, k: vec4f) -> f32 {
   return fma(x.w, k.w, fma(x.z, k.z, fma(x.y, k.y, fma(x.x, k.x, sum))));
 }
 
-// Four dimensions of a row with those of four keys.
+// Products of four dimensions of a row with those of four keys.
 fn add_products(sum: vec4f, x: vec4f, k0: u32, k1: u32, k2: u32, k3: u32) -> vec4f {
   return vec4f(
     add_product(sum.x, x, kept[k0]),

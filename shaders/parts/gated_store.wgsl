@@ -1,4 +1,4 @@
-// The matrix kernel's end for gate and up: a pair is a vec4 of each, at the same place in their halves of the columns.
+// End of the matrix kernel for gate and up. A pair is one vec4 of each, at the same place in its half of the columns.
 
 @group(0) @binding(6) var<storage, read_write> out: array<vec4f>; // [rows][columns4 / 2]
 

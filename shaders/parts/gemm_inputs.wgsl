@@ -1,15 +1,15 @@
-// What a form of the matrix kernel reads, four columns at once.
+// Inputs of the matrix kernels that read four columns at once.
 
-override WEIGHTS_F32: bool = false; // else two halves a u32
+override WEIGHTS_F32: bool = false; // else two halves per u32
 
 @group(0) @binding(0) var<storage, read> a: array<vec4f>;           // [rows][inputs4]
-@group(0) @binding(1) var<storage, read> weights: array<vec2<u32>>; // [panel][4 * inputs4][its vec4s]; f32: two vec2 a vec4
+@group(0) @binding(1) var<storage, read> weights: array<vec2<u32>>; // [panel][4 * inputs4][its vec4s]; f32: two vec2s per vec4
 @group(0) @binding(2) var<storage, read> bias: array<vec4f>;        // [columns4]
-@group(0) @binding(3) var<storage, read> norm: array<vec4f>;        // [inputs4], of NORM
+@group(0) @binding(3) var<storage, read> norm: array<vec4f>;        // [inputs4], for NORM
 @group(0) @binding(4) var<uniform> params: Params;
 @group(0) @binding(5) var<uniform> step: Step;
 
-// Where a vec4 of columns begins, and how far apart its rows are.
+// Index of a vec4 of columns' first element, and the distance between its rows.
 fn place(n: u32) -> vec2<u32> {
   return in_panels(n, params.columns4, params.panel4, 4 * params.inputs4);
 }

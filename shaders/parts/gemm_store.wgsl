@@ -1,4 +1,4 @@
-// The matrix kernel's end: a vec4 of the product goes to out, or is added to it.
+// End of the matrix kernel: stores a vec4 of the product in out, or adds it.
 
 @group(0) @binding(6) var<storage, read_write> out: array<vec4f>; // [rows][stride4]
 

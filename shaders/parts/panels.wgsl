@@ -1,6 +1,7 @@
-// Weights lie in panels of columns, one after the other, row by row, so that what a workgroup reads lies together.
+// Weights are stored in panels of columns, one after the other, each row by row, so that what a workgroup reads is
+// contiguous.
 
-// Where a column begins, and how far apart its rows are. All in one unit: columns, or several of them at once.
+// Index of a column's first element, and the distance between its rows. All in one unit: columns, or groups of them.
 fn in_panels(column: u32, columns: u32, panel: u32, rows: u32) -> vec2<u32> {
   let first = column - column % panel;
   return vec2(first * rows + column - first, min(panel, columns - first));

@@ -1,4 +1,4 @@
-// gemm_portable.wgsl's threads own two vec4s of columns each, a workgroup's width apart.
+// Each thread of gemm_portable.wgsl owns two vec4s of columns, a workgroup's width apart.
 
 fn columns_of(group: u32, thread: u32) -> vec2<u32> {
   let left = 2 * group * WORKGROUP + thread;

@@ -1,4 +1,4 @@
-// gemm_portable.wgsl's threads own a pair of vec4s of columns each.
+// Each thread of gemm_portable.wgsl owns a pair of vec4s of columns.
 
 fn columns_of(group: u32, thread: u32) -> vec2<u32> {
   let pair = group * WORKGROUP + thread;

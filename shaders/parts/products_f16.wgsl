@@ -1,18 +1,20 @@
-// Products of the matrix kernels in f16, sums in f32: four k are multiplied and added as halves, and their sum goes to the
-// f32 sum, k ascending, in every form, so that forms give the same bits. A device that adds halves in pairs spends 8 + 4
-// operations on what takes 16, and carries half as much between lanes and tiles; longer runs of halves would spend fewer,
-// and lose more: of four, the sum is off by at most 6 * 2^-11 of its terms' sizes.
-// A value of a may be of any size: four of them share a power of two, so that the largest is in [1, 2) as a half. Nothing
-// overflows before weights reach 8,000, small values lose what is 2^-25 of the largest beside them, and NaN stays NaN.
+// Products of the matrix kernels in f16, sums in f32. Four k are multiplied and added as halves, and their sum is added
+// to the f32 sum, k ascending. All forms do the same, so they give the same bits.
+// A device that computes on pairs of halves needs 8 + 4 operations instead of 16, and moves half as much data between
+// lanes and tiles. Longer runs of halves would need fewer operations and lose more precision: with four, the sum is off
+// by at most 6 * 2^-11 of its terms' magnitudes.
+// Values of a may have any magnitude: four of them share a power of two, so that the largest is in [1, 2) as a half.
+// Nothing overflows before weights reach 8,000. Small values lose what is below 2^-25 of the largest of the four. NaN
+// stays NaN.
 
-alias Input = vec3<u32>;  // four k of a row of a: halves, and bits of what they are to be multiplied by
+alias Input = vec3<u32>;  // four k of a row of a: halves, and the bits of their common factor
 alias Weight = vec4h;     // four columns of a k, or four k of a column
-alias Weights4 = mat4x4h; // the same of four k
+alias Weights4 = mat4x4h; // the same for four k
 
 fn to_input(x: vec4f) -> Input {
   let size = abs(x);
   let largest = bitcast<u32>(max(max(size.x, size.y), max(size.z, size.w)));
-  // Its exponent; at most 2^126, so that 1 / it is no subnormal.
+  // Its exponent; at most 2^126, so that 1 / power is not subnormal.
   let power = min(largest & 0x7f800000, 0x7e800000);
   let halves = vec4h(x * bitcast<f32>(0x7f000000 - power));
   return vec3(bitcast<vec2<u32>>(halves), power);

@@ -1,8 +1,8 @@
-// Products of the matrix kernels in f32: one fma a term, k ascends. All that products_f16.wgsl does otherwise is here.
+// Products of the matrix kernels in f32: one fma a term, k ascending. Contains all that differs from products_f16.wgsl.
 
 alias Input = vec4f;      // four k of a row of a
 alias Weight = vec4f;     // four columns of a k, or four k of a column
-alias Weights4 = mat4x4f; // the same of four k
+alias Weights4 = mat4x4f; // the same for four k
 
 fn to_input(x: vec4f) -> Input {
   return x;

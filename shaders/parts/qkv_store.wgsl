@@ -1,5 +1,5 @@
-// The matrix kernel's end for q, k and v: a pair is two vec4s of a head that are rotated together. Needs a head_dim that
-// is a multiple of 16, and no QK norm.
+// End of the matrix kernel for q, k and v. A pair is two vec4s of a head that are rotated together. Needs a head_dim
+// that is a multiple of 16, and no QK norm.
 
 @group(0) @binding(6) var<storage, read> turns: array<vec4f>;           // [position][cos, sin][half4]
 @group(0) @binding(7) var<storage, read> tokens: array<vec4<u32>>;      // [rows]: token id, position, slot, unused

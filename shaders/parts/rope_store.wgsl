@@ -1,25 +1,25 @@
-// Where a head's values go: q is scaled, to a buffer of its own; K and V to the paged cache.
+// Stores a head's values: q, scaled, in a separate buffer; K and V in the paged cache.
 
 struct RopeParams {
   heads: u32,    // query heads
   kv_heads: u32, // KV heads
-  layer: u32,    // this layer's index in a block; times the pool's blocks when a block lies in pieces
-  layers: u32,   // layers in a block; 1 when it lies in pieces
-  scale: f32,    // of scores, such as 1 / sqrt(head_dim), multiplied into q
-  eps: f32,      // of the QK norm
+  layer: u32,    // this layer's index in a block; times the pool's blocks if a block consists of pieces
+  layers: u32,   // layers in a block; 1 if a block consists of pieces
+  scale: f32,    // of scores, such as 1 / sqrt(head_dim); multiplied into q
+  eps: f32,      // for the QK norm
 }
 
-override HEAD_DIM: u32 = 64;        // values a head, a multiple of 4
+override HEAD_DIM: u32 = 64;        // values per head, a multiple of 4
 override BLOCK_SIZE: u32 = 16;      // slots a block
-override KV_F32: bool = false;      // else two halves a u32
-override dims4: u32 = HEAD_DIM / 4; // vec4s a head
-override half4: u32 = HEAD_DIM / 8; // vec4s in half a head
+override KV_F32: bool = false;      // else two halves per u32
+override dims4: u32 = HEAD_DIM / 4; // vec4s per head
+override half4: u32 = HEAD_DIM / 8; // vec4s per half head
 
 fn is_value(head: u32) -> bool {
   return head >= rope.heads + rope.kv_heads;
 }
 
-// vec4 i of a head of a row. Heads: of q, of K, of V.
+// Stores vec4 i of a head. Heads are numbered across q, K, then V.
 fn store_part(row: u32, head: u32, i: u32, v: vec4f) {
   if (head < rope.heads) {
     q[(row * rope.heads + head) * dims4 + i] = v * rope.scale;
@@ -39,7 +39,7 @@ fn store_part(row: u32, head: u32, i: u32, v: vec4f) {
   }
 }
 
-// vec4s i and i + half4 of a head, those of q and k rotated.
+// Stores vec4s i and i + half4 of a head, rotated for q and K.
 fn store_turned(row: u32, head: u32, i: u32, low: vec4f, high: vec4f) {
   var first = low;
   var second = high;

@@ -1,6 +1,6 @@
-// Rotation of a head of q or k whose half is no whole number of vec4s: partners are found one by one.
+// Rotates a head of q or k whose half is not a whole number of vec4s: partners are found one by one.
 
-// One value of a head, normalised, where it is a head of q or k with a norm that begins at `norm`.
+// Value d of a head of q or k, normalised with QK_NORM. `norm`: index of the norm's weights.
 fn normed(base: u32, norm: u32, inverse: f32, d: u32) -> f32 {
   let x = qkv[base + d / 4][d % 4];
   if (QK_NORM) {
@@ -9,7 +9,7 @@ fn normed(base: u32, norm: u32, inverse: f32, d: u32) -> f32 {
   return x;
 }
 
-// vec4 `i` of a head of q or k, rotated, where pairs straddle vec4s.
+// vec4 `i` of a head of q or k, rotated, if pairs straddle vec4s.
 fn turned_vec4(base: u32, norm: u32, inverse: f32, position: u32, i: u32) -> vec4f {
   var turned: vec4f;
   for (var c = 0u; c < 4; c++) {

@@ -1,11 +1,11 @@
-// 1 / RMS of a row of a, by a workgroup whose threads wait for each other. One order of sums, whoever adds: SUMS sums, each
-// of every SUMS-th vec4, then the upper half of them to the lower, until one is left.
+// 1 / RMS of a row of a, by a workgroup with barriers. The order of summation does not depend on the threads: SUMS
+// partial sums, each over every SUMS-th vec4; then the upper half is added to the lower half until one is left.
 
 override SUMS: u32 = 64; // a power of two
 
 var<workgroup> sums: array<f32, SUMS>;
 
-// Of the row that begins at vec4 `base`; every one of `threads` threads must come.
+// For the row that starts at vec4 `base`. All `threads` threads must call it.
 fn row_scale(base: u32, width4: u32, width: u32, eps: f32, thread: u32, threads: u32) -> f32 {
   for (var s = thread; s < SUMS; s += threads) {
     sums[s] = squares(base, width4, s, SUMS);
@@ -18,6 +18,6 @@ fn row_scale(base: u32, width4: u32, width: u32, eps: f32, thread: u32, threads:
     workgroupBarrier();
   }
   let sum = sums[0];
-  workgroupBarrier(); // before the next row's sums
+  workgroupBarrier(); // before the next row overwrites sums
   return inverseSqrt(sum / f32(width) + eps);
 }

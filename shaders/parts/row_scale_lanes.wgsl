@@ -1,9 +1,10 @@
-// 1 / RMS of a row of a, by the lanes of a subgroup: the order of sums of row_scale.wgsl, a lane having several of them.
+// 1 / RMS of a row of a, by the lanes of a subgroup, in row_scale.wgsl's order of summation. A lane has several partial
+// sums.
 
-override SUMS: u32 = 64;             // a power of two, at least SUBGROUP and at most 32 of them a lane
-override each: u32 = SUMS / SUBGROUP; // sums a lane
+override SUMS: u32 = 64;             // a power of two, at least SUBGROUP, and at most 32 per lane
+override each: u32 = SUMS / SUBGROUP; // sums per lane
 
-// Of the row that begins at vec4 `base`; every lane must come.
+// For the row that starts at vec4 `base`. All lanes must call it.
 fn row_scale(base: u32, lane: u32) -> f32 {
   var sums: array<f32, 32>;
   for (var s = 0u; s < each; s++) {

@@ -1,6 +1,7 @@
-// Choosing among a row's weights: which tokens top-k and top-p keep, and which of them the draw falls on.
+// Samples from a row's weights: which tokens top-k and top-p keep, and which of those the draw selects.
 
-// A thread's sum, where what the threads found of the row has been read: workgroup memory has room for no other array.
+// A thread's partial sum. It reuses `words` after its content has been read: there is no workgroup memory for another
+// array.
 fn sum_of(t: u32) -> f32 {
   return bitcast<f32>(words[t].x);
 }
@@ -9,7 +10,7 @@ fn set_sum(sum: f32) {
   words[thread].x = bitcast<u32>(sum);
 }
 
-// 1 where counting; 0 of a token that may not be chosen.
+// The token's weight, or 1 if `count`; 0 if the token may not be chosen.
 fn weight(row: Row, token: u32, lowest: u32, highest: f32, count: bool) -> f32 {
   let v = logits[base + token];
   if (ordered(v) < lowest || !is_number(v) || !allowed(row, token)) {
@@ -36,8 +37,8 @@ fn kept(row: Row, lowest: u32, highest: f32, count: bool) -> f32 {
   return bitcast<f32>(workgroupUniformLoad(&words[0]).x);
 }
 
-// The least key that top-k and then top-p keep: of each the largest of which at least so much is kept as it wants, found by
-// halving. Both in one loop: what sums the weights is compiled once for every place that calls it.
+// The lowest key that top-k and then top-p keep. For each rule it is the largest key that keeps at least the required
+// number or weight, found by bisection. Both rules share a loop, because the summing code is compiled once per call.
 fn least_kept(row: Row, top: u32, highest: f32) -> u32 {
   var low = 0u;
   for (var rule = 0u; rule < 2; rule++) {
@@ -47,7 +48,7 @@ fn least_kept(row: Row, top: u32, highest: f32) -> u32 {
     }
     var high = top;
     var wanted = f32(row.top_k);
-    // A part of what there is: top-p first asks how much that is.
+    // top-p needs a fraction of the total weight, so its first iteration computes the total.
     for (var asks = !top_k; asks || low < high; asks = false) {
       let middle = select(low + (high - low) / 2 + ((high - low) & 1), low, asks);
       let found = kept(row, middle, highest, top_k);
@@ -63,7 +64,8 @@ fn least_kept(row: Row, top: u32, highest: f32) -> u32 {
   return low;
 }
 
-// The first token at which the sum of weights passes draw * total. Every thread sums a run of ids, then one walks.
+// The first token at which the running sum of weights exceeds draw * total. Every thread sums a run of ids; then one
+// thread walks over the sums.
 fn draw_token(row: Row, lowest: u32, highest: f32) -> u32 {
   let run = (params.vocab + WORKGROUP - 1) / WORKGROUP;
   var mine = 0.0;

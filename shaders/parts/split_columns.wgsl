@@ -1,6 +1,6 @@
-// gemm_split.wgsl's workgroups own EIGHTS eights of columns each, in their order.
+// Each workgroup of gemm_split.wgsl owns EIGHTS consecutive groups of eight columns.
 
-// Which 8 columns, of a workgroup's; the last ones again past the end.
+// The workgroup's i-th group of 8 columns. Past the end: the last group again.
 fn eight_of(group: u32, i: u32) -> u32 {
   return min(EIGHTS * group + i, params.columns4 / 2 - 1);
 }

@@ -1,6 +1,6 @@
-// gemm_split.wgsl's workgroups own columns and as many partners of theirs, 8 with 8. Needs whole panels.
+// Each workgroup of gemm_split.wgsl owns columns and as many partners, in groups of 8. Needs whole panels.
 
-// Which 8 columns, of a workgroup's: half of them, then their partners; the last ones again past the end.
+// The workgroup's i-th group of 8 columns: first half the columns, then their partners. Past the end: the last again.
 fn eight_of(group: u32, i: u32) -> u32 {
   let half = EIGHTS / 2;
   let first = first_of_pair(min(EIGHTS * group + 2 * (i % half), params.columns4 / 2 - 2));

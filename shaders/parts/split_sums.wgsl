@@ -1,9 +1,9 @@
-// A thread's part of k, of eight columns, and how the parts are added up (gemm_split.wgsl).
+// A thread's sum over a part of k for eight columns, and the sum over parts (gemm_split.wgsl).
 
 const THREADS = 256u;
 
-override slots: u32 = THREADS / EIGHTS; // parts at once, one after the other in threads
-override width4: u32 = 2 * EIGHTS;      // vec4s of columns
+override slots: u32 = THREADS / EIGHTS; // parts summed at once, in consecutive groups of threads
+override width4: u32 = 2 * EIGHTS;      // vec4s of columns a workgroup
 
 var<workgroup> sums_of_parts: array<vec4f, 2 * THREADS>; // [slots][width4] of a row; at the end the results, [ROWS][width4]
 
@@ -15,7 +15,7 @@ struct Four {
   k3: vec4<u32>,
 }
 
-// Of a row each: its first four columns, and the other four. No arrays: compilers keep those in memory.
+// By row: its first four columns, and the other four. No arrays, because compilers keep those in memory.
 struct Sums {
   low: mat4x4f,
   high: mat4x4f,
@@ -35,14 +35,14 @@ fn scales_of(bases: vec4<u32>, thread: u32) -> vec4f {
   return vec4(x, y, z, row_scale(bases.w, params.inputs4, params.inputs, params.eps, thread, THREADS));
 }
 
-// vec4 k of the weights, of a part that ends before `end`; past it the last again, which is not used.
-// `at`: where the columns begin, and how far apart their rows are.
+// vec4 k of the weights, in a part that ends before `end`. Past the end: the last one again, which is not used.
+// `at`: index of the columns' first element, and the distance between their rows.
 fn four_k(k: u32, end: u32, at: vec2<u32>) -> Four {
   let place = at.x + 4 * min(k, end - 1) * at.y;
   return Four(weights[place], weights[place + at.y], weights[place + 2 * at.y], weights[place + 3 * at.y]);
 }
 
-// The same of each row.
+// The same vec4 of k of each row of a, normalised with NORM.
 fn inputs(k: u32, end: u32, bases: vec4<u32>, scales: vec4f) -> mat4x4f {
   let last = min(k, end - 1);
   let x = input(bases.x, last, scales.x);
@@ -72,7 +72,7 @@ fn add_rows(s: mat4x4f, x: mat4x4f, w: Weights4) -> mat4x4f {
   );
 }
 
-// The sum and so many parts of one vec4 of columns. Eight loads on their way at once, or each would wait for its own.
+// `sum` plus `count` parts of one vec4 of columns. Eight are loaded at once, so that their loads overlap.
 fn add_parts(sum: vec4f, column: u32, count: u32) -> vec4f {
   var more = sum;
   var p = 0u;

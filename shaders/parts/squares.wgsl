@@ -1,4 +1,4 @@
-// The sum of squares of every `stride`-th vec4 of a row of a, from the `first` on.
+// The sum of squares of every `stride`-th vec4 of a row of a, starting with `first`.
 fn squares(base: u32, width4: u32, first: u32, stride: u32) -> f32 {
   var sum = 0.0;
   for (var i = first; i < width4; i += stride) {

@@ -1,4 +1,4 @@
-// What a piece of a step is, for every kernel that goes by rows.
+// The size of a step's piece, for every kernel that works by rows.
 
 struct Step {
   rows: u32,       // token rows of this piece

@@ -1,6 +1,6 @@
-// gemm_wide.wgsl's lanes own 8 columns each, in their order.
+// Each lane of gemm_wide.wgsl owns 8 consecutive columns.
 
-// Which 8 columns a lane owns; the last ones again past the end.
+// The lane's group of 8 columns. Past the end: the last group again.
 fn columns_of(group: u32, lane: u32) -> u32 {
   return min(group * SUBGROUP + lane, params.columns4 / 2 - 1);
 }
