@@ -66,15 +66,15 @@ export class GpuDevice {
     const report = { ...described, arithmetic, ...(subgroups ? {} : { subgroupSize: null }) };
     if (arithmetic === 'f16' && !adapter.features.has('shader-f16')) {
       throw new ConfigError(
-        `--arithmetic is f16, and ${report.name} has no shader-f16: wanted f32 or auto, or an adapter that has it ` +
-          '(kvferry doctor tells)',
+        `--arithmetic is f16, and ${report.name} has no shader-f16: wanted f32 or auto, or an adapter with shader-f16 ` +
+          '(see kvferry doctor)',
       );
     }
     const needed = { maxBufferSize: bufferBytes, maxStorageBufferBindingSize: storageBindingBytes };
     for (const limit of raisedSizes) {
       if (needed[limit] <= adapter.limits[limit]) continue;
       throw new AdapterError(
-        `${report.name}: ${limit} is ${adapter.limits[limit]} bytes, and ${needed[limit]} are needed: ` +
+        `${report.name}: ${limit} is ${adapter.limits[limit]} bytes, but ${needed[limit]} are needed: ` +
           'use fewer KV blocks, a smaller model, or another adapter (--adapter)',
       );
     }
@@ -92,7 +92,7 @@ export class GpuDevice {
     });
     const device = await requested.catch((error: unknown) => {
       throw new AdapterError(
-        `${report.name} gives no device (${messageOf(error)}): end what else uses it, or use another adapter (--adapter)`,
+        `${report.name} opens no device (${messageOf(error)}): stop other programs that use it, or use another adapter (--adapter)`,
         { cause: error },
       );
     });

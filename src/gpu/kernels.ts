@@ -204,7 +204,7 @@ export class KernelLibrary {
       kernel.used = true;
       if (this.#warm) this.#firstUses += 1;
     }
-    invariant(kernel.pipeline !== null, () => `${kernel.name} is dispatched before it is made`);
+    invariant(kernel.pipeline !== null, () => `${kernel.name} is dispatched before its pipeline exists`);
     pass.setPipeline(kernel.pipeline);
     pass.setBindGroup(0, bindGroup);
     pass.dispatchWorkgroups(x, y, z);

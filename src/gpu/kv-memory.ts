@@ -57,13 +57,13 @@ export class GpuKvMemory implements BlockMemory {
     this.#pieces = options.pieces ?? 1;
     invariant(
       blockBytes % (16 * this.#pieces) === 0,
-      () => `a block of ${blockBytes} bytes in ${this.#pieces} piece(s) is no multiple of 16 bytes`,
+      () => `a block of ${blockBytes} bytes in ${this.#pieces} piece(s) is not a multiple of 16 bytes`,
     );
     const size = numBlocks * blockBytes;
     const limit = mostBound(gpu.device);
     if (size > limit) {
       throw new ConfigError(
-        `${numBlocks} KV blocks of ${blockBytes} bytes are ${size} bytes, and ${gpu.report.name} binds ${limit} at most ` +
+        `${numBlocks} KV blocks of ${blockBytes} bytes need ${size} bytes, but ${gpu.report.name} binds at most ${limit} ` +
           `(maxStorageBufferBindingSize): use ${Math.floor(limit / blockBytes)} blocks or fewer, smaller blocks, or --kv-dtype f16`,
       );
     }
@@ -290,7 +290,7 @@ export class GpuKvMemory implements BlockMemory {
     const byteLength = blockIds.length * this.blockBytes[group]!;
     invariant(
       byteLength <= this.maxStagingBytes,
-      () => `${byteLength} bytes at once, at most ${this.maxStagingBytes}`,
+      () => `a transfer of ${byteLength} bytes exceeds the limit of ${this.maxStagingBytes}`,
     );
     for (const id of [...blockIds, ...unbounded]) {
       invariant(id > NULL_BLOCK && id < this.numBlocks[0]!, () => `there is no block ${id} to copy`);

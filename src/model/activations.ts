@@ -36,7 +36,7 @@ function checkBinding({ report, device }: GpuDevice, label: string, bytes: numbe
   const limit = mostBound(device);
   if (bytes <= limit) return;
   throw new AdapterError(
-    `${report.name} binds ${limit} bytes at most (maxStorageBufferBindingSize), and '${label}' takes ${bytes}: give less for ` +
+    `${report.name} binds at most ${limit} bytes (maxStorageBufferBindingSize), but '${label}' needs ${bytes}: reduce ` +
       '--max-model-len, --max-num-batched-tokens or --max-num-seqs, or use another adapter (--adapter)',
   );
 }

@@ -77,7 +77,7 @@ function checkIds(ids: readonly number[], vocabSize: number, where: string): voi
   const bad = ids.find((id) => id >= vocabSize);
   if (bad === undefined) return;
   throw new ModelError(
-    `${where}: token id ${bad} is outside of the vocabulary of ${vocabSize}: correct one of them`,
+    `${where}: token id ${bad} is outside the vocabulary of ${vocabSize}: correct one of them`,
   );
 }
 
@@ -122,13 +122,11 @@ function refuseUnsupported(config: Config, where: string): void {
 function checkHeads(numHeads: number, numKvHeads: number, headDim: number, where: string): void {
   if (numHeads % numKvHeads !== 0) {
     throw new ModelError(
-      `${where}: num_attention_heads ${numHeads} is no multiple of num_key_value_heads ${numKvHeads}: correct one of them`,
+      `${where}: num_attention_heads ${numHeads} is not a multiple of num_key_value_heads ${numKvHeads}: correct one of them`,
     );
   }
   if (!Number.isInteger(headDim) || headDim % 2 !== 0) {
-    throw new ModelError(
-      `${where}: heads of ${headDim} dimensions: wanted an even whole number; set head_dim`,
-    );
+    throw new ModelError(`${where}: head_dim is ${headDim}: wanted an even whole number; set head_dim`);
   }
 }
 

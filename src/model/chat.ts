@@ -135,7 +135,7 @@ export class ChatTemplate {
         add_generation_prompt: addGenerationPrompt,
       });
     } catch (error) {
-      throw new RequestError(`the model's chat template refuses the messages: ${(error as Error).message}`, {
+      throw new RequestError(`the model's chat template rejects the messages: ${(error as Error).message}`, {
         cause: error,
       });
     }
@@ -201,13 +201,13 @@ export class ChatTemplate {
    */
   #upToLastContent(messages: readonly ChatMessage[], rendered: string): string {
     const last = messages.at(-1);
-    if (!last) throw new RequestError('there is no message to go on with: give one');
+    if (!last) throw new RequestError('there is no message to continue: give one');
     const marked = this.#render([...messages.slice(0, -1), { ...last, content: ANSWER }], false);
     const before = marked.slice(0, Math.max(0, marked.lastIndexOf(ANSWER)));
     const kept = [last.content, last.content.trim()].find((content) => rendered.startsWith(before + content));
     if (kept === undefined) {
       throw new RequestError(
-        "the model's chat template rewrites the last message, so that there is no going on with it: leave continue_final_message out",
+        "the model's chat template rewrites the last message, so it cannot be continued: omit continue_final_message",
       );
     }
     return before + kept;

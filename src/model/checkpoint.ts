@@ -23,12 +23,12 @@ export async function openCheckpoint(files: FileSource): Promise<Checkpoint> {
     const tensor = located.get(name);
     if (!tensor) {
       throw new ModelError(
-        `${files.location} has no tensor ${name}, which its config.json asks for: copy the model's files again`,
+        `${files.location} has no tensor ${name}, which its config.json requires: copy the model's files again`,
       );
     }
     if (tensor.shape.join() !== shape.join()) {
       throw new ModelError(
-        `${tensor.path}: tensor ${name} has shape [${tensor.shape.join(', ')}], wanted [${shape.join(', ')}] by config.json`,
+        `${tensor.path}: tensor ${name} has shape [${tensor.shape.join(', ')}], wanted [${shape.join(', ')}] according to config.json`,
       );
     }
     tensors.set(name, tensor);

@@ -31,7 +31,7 @@ export function readAttention(config: Config, family: Family, where: string): re
         ? `sliding_window is ${config.sliding_window ?? 'missing'}`
         : `use_sliding_window is ${config.use_sliding_window ?? 'missing'}`;
     throw new ModelError(
-      `${where}: layer ${sliding} is 'sliding_attention', and ${found}: wanted a window; correct one of them`,
+      `${where}: layer ${sliding} is 'sliding_attention', but ${found}: wanted a window; correct one of them`,
     );
   }
   return kinds.map((kind) => (kind === 'full_attention' ? { kind: 'full' } : { kind: 'sliding', window }));
@@ -69,7 +69,7 @@ function kindsOf(config: Config, family: Family, window: number | null, where: s
   if (!types) return Array.from({ length: layers }, (_, layer) => byRule(layer));
   if (types.length !== layers) {
     throw new ModelError(
-      `${where}: layer_types has ${types.length} entries, and num_hidden_layers is ${layers}: correct one of them`,
+      `${where}: layer_types has ${types.length} entries, but num_hidden_layers is ${layers}: correct one of them`,
     );
   }
   return types.map((type, layer) => {
@@ -91,7 +91,7 @@ function patternOf(config: Config, where: string): number | null {
   const { sliding_window_pattern: pattern, _sliding_window_pattern: hidden } = config;
   if (pattern && hidden && pattern !== hidden) {
     throw new ModelError(
-      `${where}: sliding_window_pattern is ${pattern}, and _sliding_window_pattern ${hidden}: correct one of them`,
+      `${where}: sliding_window_pattern is ${pattern}, but _sliding_window_pattern is ${hidden}: correct one of them`,
     );
   }
   return pattern ?? hidden ?? null;
@@ -114,7 +114,7 @@ export function readRopes(
         return readRope(rope, base ?? null, baseName, DEFAULT_THETA, `rope_parameters.${type}`, where);
       if (!needed) return null;
       throw new ModelError(
-        `${where}: rope_parameters has no ${type}, and some layer is that: wanted one for each type of layer`,
+        `${where}: rope_parameters has no ${type}, but some layers have that type: wanted one entry per layer type`,
       );
     };
     const full = of('full_attention', theta, 'rope_theta', has('full'));
@@ -142,7 +142,7 @@ function readRope(
   const { rope_theta: own, partial_rotary_factor: rotary = 1 } = rope;
   if (own !== undefined && beside !== null && own !== beside) {
     throw new ModelError(
-      `${where}: ${name}.rope_theta is ${own}, and ${besideName} ${beside}: correct one of them`,
+      `${where}: ${name}.rope_theta is ${own}, but ${besideName} is ${beside}: correct one of them`,
     );
   }
   if (rotary !== 1) {
@@ -158,7 +158,7 @@ function readScaling(rope: RopeConfig, where: string): RopeScaling | null {
   if (type === 'default') return null;
   if (type === null) {
     throw new ModelError(
-      `${where}: RoPE has factor ${rope.factor} and no rope_type: wanted 'linear', 'llama3', or 'default' with none`,
+      `${where}: RoPE has factor ${rope.factor} but no rope_type: wanted 'linear', 'llama3', or 'default' without a factor`,
     );
   }
   if (type !== 'llama3' && type !== 'linear') {
@@ -171,7 +171,7 @@ function readScaling(rope: RopeConfig, where: string): RopeScaling | null {
   ) => {
     const value = rope[key];
     if (value === undefined)
-      throw new ModelError(`${where}: rope_type '${type}' needs ${key}: there is none`);
+      throw new ModelError(`${where}: rope_type '${type}' needs ${key}, which is missing: add it`);
     return value;
   };
   if (type === 'linear') return { type, factor: need('factor') };

@@ -84,7 +84,7 @@ export async function compareFixture(
 function checkIds(tokenIds: readonly number[], { vocabSize }: Architecture, where: string): void {
   const bad = tokenIds.find((id) => id >= vocabSize);
   if (bad !== undefined)
-    throw new ModelError(`${where}: token id ${bad} is outside of the vocabulary of ${vocabSize}`);
+    throw new ModelError(`${where}: token id ${bad} is outside the vocabulary of ${vocabSize}`);
 }
 
 async function compareLogits(

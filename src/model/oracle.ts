@@ -194,7 +194,7 @@ export class Oracle {
     }
     const bad = tokenIds.find((id) => !Number.isInteger(id) || id < 0 || id >= vocabSize);
     if (bad !== undefined)
-      throw new RequestError(`token id ${bad} is outside of the vocabulary of ${vocabSize}`);
+      throw new RequestError(`token id ${bad} is outside the vocabulary of ${vocabSize}`);
   }
 
   #grow(positions: number): void {

@@ -99,7 +99,7 @@ export async function createRunnerParts(options: ModelRunnerOptions): Promise<Ru
     kv.blockBytes.length === groups.groups.length &&
       kv.pageBytes === blockBytes &&
       kv.kvDtype === options.kvDtype,
-    () => 'the KV memory is of another model',
+    () => 'the KV memory does not match the model',
   );
   invariant(
     limits.maxNumSeqs > 0 && limits.maxNumBatchedTokens > 0,

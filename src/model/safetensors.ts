@@ -55,7 +55,7 @@ export class SafetensorsFile {
     const headerBytes = Number(new DataView(start.buffer, start.byteOffset, 8).getBigUint64(0, true));
     if (headerBytes > MAX_HEADER_BYTES || headerBytes > size - 8) {
       throw new ModelError(
-        `${path} announces a header of ${headerBytes} bytes but has ${size} bytes: it is truncated or no safetensors file; copy it again`,
+        `${path} announces a header of ${headerBytes} bytes but has ${size} bytes: it is truncated or not a safetensors file; copy it again`,
       );
     }
     const text = new TextDecoder().decode(await files.readBytes(name, 8, headerBytes));
@@ -89,7 +89,7 @@ export class SafetensorsFile {
   tensor(name: string): StoredTensor {
     const tensor = this.tensors.get(name);
     if (!tensor)
-      throw new ModelError(`${this.path} has no tensor ${name}: the model's files do not fit together`);
+      throw new ModelError(`${this.path} has no tensor ${name}: the model's files do not belong together`);
     return tensor;
   }
 
@@ -112,14 +112,14 @@ function checkCoverage(
   )) {
     if (tensor.fileOffset !== end) {
       throw new ModelError(
-        `${path}: tensor ${tensor.name} begins at byte ${tensor.fileOffset}, wanted ${end}: tensors overlap or leave a hole; copy the file again`,
+        `${path}: tensor ${tensor.name} begins at byte ${tensor.fileOffset}, wanted ${end}: tensors overlap or leave a gap; copy the file again`,
       );
     }
     end += tensor.byteLength;
   }
   if (end !== size) {
     throw new ModelError(
-      `${path} has ${size} bytes, wanted ${end} by its header: it is truncated or has a tail; copy it again`,
+      `${path} has ${size} bytes, wanted ${end} according to its header: it is truncated or has extra bytes; copy it again`,
     );
   }
 }

@@ -206,7 +206,7 @@ export class SharedWeights implements ModelWeights {
       const field = matrices.shift();
       invariant(
         field?.dtype === dtype && elementsOf(field) === elements,
-        () => `the weights have ${elements} values of ${name} where ${field?.name ?? 'none'} were to be`,
+        () => `the weights have ${elements} values of ${name} where ${field?.name ?? 'nothing'} was expected`,
       );
       return this.#view(offset, field!);
     };

@@ -52,7 +52,7 @@ export class Tokenizer {
     while (size > vocabSize && marks.has(size - 1)) size--;
     if (size > vocabSize) {
       throw new ModelError(
-        `${where} has ${size} token ids but the model's vocabulary has ${vocabSize}: they are not of the same model`,
+        `${where} has ${size} token ids but the model's vocabulary has ${vocabSize}: the files are from different models`,
       );
     }
     const named = ['eos_token', 'bos_token', 'pad_token'].flatMap((key) => {

@@ -83,7 +83,7 @@ export function checkLargestWeight(
     if (largest.bytes <= limits[limit]) continue;
     throw new AdapterError(
       `${architecture.name} does not fit ${name}: its weights '${largest.name}' have ${largest.bytes} bytes as ${dtype}, ` +
-        `and ${limit} is ${limits[limit]}; none were loaded: use a smaller model, ` +
+        `but ${limit} is ${limits[limit]}; none were loaded: use a smaller model, ` +
         `${dtype === 'f32' ? '--weight-dtype f16, ' : ''}or another adapter (--adapter)`,
     );
   }

@@ -153,7 +153,7 @@ it.runIf(process.platform === 'linux')(
     for (const same of ['auto', 'lavapipe', 'Mesa 26']) expect(await useAdapter(same)).toEqual(own);
     for (const another of ['swiftshader', 'gpu', 'nvidia'])
       await expect(useAdapter(another)).rejects.toThrow(
-        `this process has lavapipe (Mesa 26.0.0), and a driver is chosen for good: start another process for the adapter ${another}`,
+        `this process uses lavapipe (Mesa 26.0.0), and a process cannot change its driver: start another process for the adapter ${another}`,
       );
   },
 );

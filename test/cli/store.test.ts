@@ -145,7 +145,7 @@ describe.skipIf(REDIS === null)(`a server${WITHOUT_REDIS}`, () => {
     const broken = await runCli(['store', 'verify', url]);
     expect(broken.code).toBe(1);
     expect(broken.stdout).toMatch(/ 2{12} +its KV's checksum differs$/m);
-    expect(broken.stdout).toMatch(/ 3{12} +it is no string$/m);
+    expect(broken.stdout).toMatch(/ 3{12} +it is not a string$/m);
     expect(broken.stdout).toMatch(/2 blocks of 4 whole; the others/);
     expect((await runCli(['store', 'clear', url])).stdout).toBe('removed 4 blocks, 480 bytes\n');
     expect((await client.keys('*')).toSorted()).toEqual(others.toSorted());

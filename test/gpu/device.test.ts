@@ -63,7 +63,7 @@ it('asks for f16 where it is to be computed in, and nowhere else; an adapter wit
   }
 });
 
-it('an adapter that gives no device is refused as an adapter, not as a fault of ours', async () => {
+it('an adapter that opens no device is refused as an adapter, not as a fault of ours', async () => {
   const adapter = {
     info: { vendor: 'v', architecture: 'a', device: 'card', description: '' },
     limits: { maxBufferSize: 2 ** 30, maxStorageBufferBindingSize: 2 ** 30 },
@@ -76,7 +76,9 @@ it('an adapter that gives no device is refused as an adapter, not as a fault of 
     bufferBytes: 0,
   });
   await expect(opened).rejects.toThrow(AdapterError);
-  await expect(opened).rejects.toThrow('card gives no device (out of memory): end what else uses it');
+  await expect(opened).rejects.toThrow(
+    'card opens no device (out of memory): stop other programs that use it',
+  );
 });
 
 it('asks for no subgroups, and reports none, where an engine is to do without', async () => {

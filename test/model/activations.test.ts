@@ -14,6 +14,6 @@ it('says which buffer an adapter cannot bind, and what makes it smaller, before 
     });
   expect(make).toThrow(AdapterError);
   expect(make).toThrow(
-    "Nobody binds 134217728 bytes at most (maxStorageBufferBindingSize), and 'rope turns, full' takes 134217856: give less for --max-model-len",
+    "Nobody binds at most 134217728 bytes (maxStorageBufferBindingSize), but 'rope turns, full' needs 134217856: reduce --max-model-len",
   );
 });

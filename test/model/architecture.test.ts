@@ -139,11 +139,14 @@ describe('config.json', () => {
       { rope_scaling: { type: 'yarn', factor: 2 } },
       /rope_type 'yarn' is not supported: wanted 'default', 'linear' or 'llama3'/,
     ],
-    [{ rope_scaling: { factor: 2 } }, /RoPE has factor 2 and no rope_type: wanted/],
-    [{ rope_scaling: { type: 'linear' } }, /rope_type 'linear' needs factor: there is none/],
+    [{ rope_scaling: { factor: 2 } }, /RoPE has factor 2 but no rope_type: wanted/],
+    [{ rope_scaling: { type: 'linear' } }, /rope_type 'linear' needs factor, which is missing/],
     [{ rope_scaling: { rope_type: 'llama3', factor: 2 } }, /rope_type 'llama3' needs low_freq_factor/],
     [{ partial_rotary_factor: 0.5 }, /partial_rotary_factor 0.5 is not supported/],
-    [{ rope_parameters: { rope_theta: 5e5 } }, /rope_parameters.rope_theta is 500000, and rope_theta 10000/],
+    [
+      { rope_parameters: { rope_theta: 5e5 } },
+      /rope_parameters.rope_theta is 500000, but rope_theta is 10000/,
+    ],
     [{ sliding_window: 4096 }, /sliding_window 4096 is not supported in a Llama/],
     [
       { layer_types: ['sliding_attention'] },
@@ -152,15 +155,15 @@ describe('config.json', () => {
     [{ layer_types: ['chunked_attention'] }, /layer type 'chunked_attention' of layer 0 is not supported/],
     [
       { layer_types: ['full_attention', 'full_attention'] },
-      /layer_types has 2 entries, and num_hidden_layers is 1/,
+      /layer_types has 2 entries, but num_hidden_layers is 1/,
     ],
     [
       { ...qwen3, layer_types: ['sliding_attention'], sliding_window: 8 },
-      /layer 0 is 'sliding_attention', and use_sliding_window is missing: wanted a window/,
+      /layer 0 is 'sliding_attention', but use_sliding_window is missing: wanted a window/,
     ],
     [
       { ...qwen3, layer_types: ['sliding_attention'], sliding_window: null, use_sliding_window: true },
-      /layer 0 is 'sliding_attention', and sliding_window is missing: wanted a window/,
+      /layer 0 is 'sliding_attention', but sliding_window is missing: wanted a window/,
     ],
     [{ ...qwen3, use_sliding_window: true, sliding_window: 0 }, /config.json: sliding_window: .*>0/],
     [
@@ -169,12 +172,12 @@ describe('config.json', () => {
     ],
     [
       { ...gemma3, _sliding_window_pattern: 6 },
-      /sliding_window_pattern is 2, and _sliding_window_pattern 6: correct one/,
+      /sliding_window_pattern is 2, but _sliding_window_pattern is 6: correct one/,
     ],
-    [{ ...gemma3, sliding_window: null }, /layer 0 is 'sliding_attention', and sliding_window is missing/],
+    [{ ...gemma3, sliding_window: null }, /layer 0 is 'sliding_attention', but sliding_window is missing/],
     [
       { ...gemma3, num_hidden_layers: 2, rope_parameters: { full_attention: { rope_theta: 10_000 } } },
-      /rope_parameters has no sliding_attention, and some layer is that/,
+      /rope_parameters has no sliding_attention, but some layers have that type/,
     ],
     [
       { ...gemma3, hidden_activation: 'gelu' },
@@ -182,10 +185,10 @@ describe('config.json', () => {
     ],
     [{ ...gemma3, final_logit_softcapping: 30 }, /final_logit_softcapping 30 is not supported/],
     [{ ...gemma3, use_bidirectional_attention: true }, /use_bidirectional_attention is not supported/],
-    [{ num_key_value_heads: 2 }, /num_attention_heads 3 is no multiple of num_key_value_heads 2/],
-    [{ head_dim: 3 }, /heads of 3 dimensions: wanted an even whole number/],
+    [{ num_key_value_heads: 2 }, /num_attention_heads 3 is not a multiple of num_key_value_heads 2/],
+    [{ head_dim: 3 }, /head_dim is 3: wanted an even whole number/],
     [{ hidden_size: 'big' }, /config.json: hidden_size: .*expected number/],
-    [{ eos_token_id: 7 }, /token id 7 is outside of the vocabulary of 7/],
+    [{ eos_token_id: 7 }, /token id 7 is outside the vocabulary of 7/],
   ])('refuses %j in one sentence', async (change, message) => {
     const error = await read({ ...oddConfig, ...change }).catch((e: unknown) => e);
     expect(error).toBeInstanceOf(ModelError);
@@ -203,7 +206,7 @@ describe('config.json', () => {
 
   it('names the file whose end token is none', async () => {
     await expect(read(oddConfig, { eos_token_id: [0, 99] })).rejects.toThrow(
-      'some/model/generation_config.json: token id 99 is outside of the vocabulary of 7',
+      'some/model/generation_config.json: token id 99 is outside the vocabulary of 7',
     );
   });
 

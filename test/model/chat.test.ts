@@ -60,7 +60,7 @@ describe('the next turn of the recall model', () => {
   it('says what the template refuses', async () => {
     const { chat, encode } = await recall;
     expect(() => chat.renderPrompt([{ role: 'system', content: 'x' }], 'generation_prompt')).toThrow(
-      "the model's chat template refuses the messages: this model knows the roles user and assistant only",
+      "the model's chat template rejects the messages: this model knows the roles user and assistant only",
     );
     const turn = { historyIds: [1], messagesBefore: [user('a')], newMessages: [user('b')] };
     const refused = chat.nextTurnPrompt(turn, encode);

@@ -202,7 +202,7 @@ describe('a checkpoint', () => {
       'a tensor is missing',
       { 'model.norm.weight': null },
       {},
-      /has no tensor model.norm.weight, which its config.json asks for/,
+      /has no tensor model.norm.weight, which its config.json requires/,
     ],
     ['the LM head is missing', {}, { tie_word_embeddings: false }, /has no tensor lm_head.weight/],
     [

@@ -82,9 +82,7 @@ describe('the oracle against Hugging Face', () => {
       'memory/odd/expected.safetensors does not exist',
     );
     const outside = directory(oddConfig, oddTensors(), more({ ...expected, greedy_token_ids: [7] }));
-    await expect(compareFixture(outside, never)).rejects.toThrow(
-      'token id 7 is outside of the vocabulary of 7',
-    );
+    await expect(compareFixture(outside, never)).rejects.toThrow('token id 7 is outside the vocabulary of 7');
     const misshapen = directory(oddConfig, oddTensors(), {
       ...more(expected),
       'expected.safetensors': safetensors({ logits: { shape: [1, 7], values: new Array(7).fill(0) } }),
@@ -226,7 +224,7 @@ describe('the oracle', () => {
   it('refuses no tokens, unknown tokens and a start beyond its KV', async () => {
     const oracle = new Oracle(await nano, { kvDtype: 'f64' });
     expect(() => oracle.forward([])).toThrow('no tokens');
-    expect(() => oracle.forward([512])).toThrow('token id 512 is outside of the vocabulary of 512');
+    expect(() => oracle.forward([512])).toThrow('token id 512 is outside the vocabulary of 512');
     expect(() => oracle.forward([1], { startPosition: 1 })).toThrow('it cannot start at 1');
   });
 });

@@ -53,9 +53,9 @@ describe('safetensors', () => {
     [
       'truncated data',
       withHeader({ a: entry(0, 16) }, 12),
-      /has \d+ bytes, wanted \d+ by its header: it is truncated/,
+      /has \d+ bytes, wanted \d+ according to its header: it is truncated/,
     ],
-    ['bytes after the end', withHeader({ a: entry(0, 16) }, 20), /has a tail/],
+    ['bytes after the end', withHeader({ a: entry(0, 16) }, 20), /has extra bytes/],
     [
       'a shape that is not its bytes',
       withHeader({ a: entry(0, 16, { shape: [5] }) }, 16),
@@ -66,7 +66,7 @@ describe('safetensors', () => {
       withHeader({ a: entry(0, 8), b: entry(4, 12) }, 12),
       /tensor b begins at byte .* overlap/,
     ],
-    ['a hole', withHeader({ a: entry(0, 4), b: entry(8, 12) }, 12), /tensor b begins at byte .* hole/],
+    ['a hole', withHeader({ a: entry(0, 4), b: entry(8, 12) }, 12), /tensor b begins at byte .* gap/],
     ['ends before begins', withHeader({ a: entry(8, 4, { shape: [1] }) }, 12), /has -4 bytes, wanted 4/],
     ['an unknown dtype', withHeader({ a: entry(0, 4, { dtype: 'F12' }) }, 4), /unknown dtype F12/],
   ])('refuses %s in one sentence', async (_, file, message) => {

@@ -97,7 +97,7 @@ it('counts keys of a window, cuts by them, and lets blocks be gone that no row s
   expect(() => cutIntoPieces(batch([0, 7, 8]), { ...windowed, windows: [7] }, unlimited)).toThrow('block 0');
 });
 
-it('refuses a null block, a token outside of the vocabulary and a position past the end', () => {
+it('refuses a null block, a token outside the vocabulary and a position past the end', () => {
   const cut = (request: ScheduledRequest) => () =>
     cutIntoPieces({ step: 0, requests: [request] }, shape, unlimited);
   const good = scheduled(0, 0, 4, true);

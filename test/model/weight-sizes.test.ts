@@ -125,7 +125,7 @@ it('a matrix too large for the adapter is missed before any weight is generated 
   });
   await expect(attempt).rejects.toThrow(AdapterError);
   await expect(attempt).rejects.toThrow(
-    /wide does not fit .*its weights 'gate up' have \d+ bytes as f16, and max\w+Size is \d+; none were loaded/,
+    /wide does not fit .*its weights 'gate up' have \d+ bytes as f16, but max\w+Size is \d+; none were loaded/,
   );
   expect(asked).toEqual([]);
 });

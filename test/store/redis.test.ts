@@ -107,7 +107,7 @@ describe.skipIf(REDIS === null)(`a redis-server below a store${WITHOUT_REDIS}`, 
     expect(await found(tier, 70, 71, 72)).toEqual([null, null, 72]);
     expect((await sent()) - before).toBeLessThan(2 ** 16);
     expect(tier.counters).toMatchObject({ foreign: 2, broken: 0, outages: 0 });
-    expect(troubles).toEqual([expect.stringMatching(/longer than a block's 4192 bytes|it is no string/)]);
+    expect(troubles).toEqual([expect.stringMatching(/longer than a block's 4192 bytes|it is not a string/)]);
     expect(await client.exists([keys[0]!, list])).toBe(0);
     await client.close();
   });
@@ -167,6 +167,8 @@ describe.skipIf(REDIS === null)(`a redis-server below a store${WITHOUT_REDIS}`, 
     } finally {
       await other.kill();
     }
-    await expect(open('redis://no.such.host.invalid')).rejects.toThrow(/there is no host/);
+    await expect(open('redis://no.such.host.invalid')).rejects.toThrow(
+      /the host of the store's server .* does not exist/,
+    );
   });
 });

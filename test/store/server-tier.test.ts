@@ -34,7 +34,7 @@ const server: KeyValueServer = {
   async get(key, most) {
     asked.push('get');
     await answer();
-    if (key === noString) return { wrong: 'it is no string' };
+    if (key === noString) return { wrong: 'it is not a string' };
     return values.get(key)?.value.subarray(0, most + 1) ?? null;
   },
   async set(key, value, ttlMs) {
@@ -139,7 +139,7 @@ describe('a server below a store', () => {
 
   it.each([
     ['longer than a block', /it is longer than a block's 160 bytes$/],
-    ['of another type', /it is no string$/],
+    ['of another type', /it is not a string$/],
   ])("someone else's value, %s, is not read: removed, counted, told once", async (how, why) => {
     const tier = await open();
     await stored(tier, 1, 2);

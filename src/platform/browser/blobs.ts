@@ -19,7 +19,7 @@ export function blobSource(location: string, files: ModelFiles): FileSource {
       try {
         if (part?.size === length) return new Uint8Array(await part.arrayBuffer());
       } catch (error) {
-        throw new ModelError(`${location}/${name} cannot be read any more: drop the directory again`, {
+        throw new ModelError(`${location}/${name} can no longer be read: drop the directory again`, {
           cause: error,
         });
       }

@@ -48,7 +48,7 @@ function shardNames(text: string, where: string): string[] {
     const { weight_map } = JSON.parse(text) as { weight_map: Record<string, string> };
     return [...new Set(Object.values(weight_map))];
   } catch (error) {
-    throw new ModelError(`${where} is no index of weight files: wanted JSON with a weight_map`, {
+    throw new ModelError(`${where} is not an index of weight files: wanted JSON with a weight_map`, {
       cause: error,
     });
   }
@@ -67,7 +67,7 @@ async function fetchFile(
   } catch (error) {
     signal?.throwIfAborted();
     throw new ModelError(
-      `${url} could not be fetched: the address is wrong, the server is away, or it does not allow other pages to read it (CORS)`,
+      `${url} could not be fetched: the address is wrong, the server is unreachable, or it does not allow other pages to read it (CORS)`,
       { cause: error },
     );
   }
@@ -81,7 +81,7 @@ async function fetchFile(
       throw new ModelError(`${url} could not be fetched (HTTP ${response.status}): try again later`);
     if (!required) return null;
     throw new ModelError(
-      `${url} is not there (${isPage ? 'a page came instead' : `HTTP ${response.status}`}): wanted the address of a Hugging Face model directory, such as https://huggingface.co/HuggingFaceTB/SmolLM2-135M-Instruct/resolve/main`,
+      `${url} does not exist (${isPage ? 'the server sent a page instead' : `HTTP ${response.status}`}): wanted the address of a Hugging Face model directory, such as https://huggingface.co/HuggingFaceTB/SmolLM2-135M-Instruct/resolve/main`,
     );
   }
   const length = Number(response.headers.get('content-length'));

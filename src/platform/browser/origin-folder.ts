@@ -32,7 +32,7 @@ export async function originFolder(
     root = await (await navigator.storage.getDirectory()).getDirectoryHandle(directory, { create: true });
   } catch (error) {
     onTrouble(
-      `this browser keeps no files for this page (${messageOf(error)}): what is saved stays in memory, and ends with the page`,
+      `this browser keeps no files for this page (${messageOf(error)}): saved blocks stay in memory and are lost with the page`,
     );
     return null;
   }

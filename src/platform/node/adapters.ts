@@ -108,7 +108,7 @@ async function useNow(choice: string): Promise<ProbedAdapter> {
   if (chosen) {
     if (choice === chosenAs || isMeantBy(choice, chosen)) return chosen;
     throw new AdapterError(
-      `this process has ${chosen.name}, and a driver is chosen for good: start another process for the adapter ${choice}, or ask for auto`,
+      `this process uses ${chosen.name}, and a process cannot change its driver: start another process for the adapter ${choice}, or use auto`,
     );
   }
   const result = await choose(choice);

@@ -12,7 +12,7 @@ export async function makeDirectory(directory: string): Promise<void> {
   await mkdir(directory).catch(async (error: NodeJS.ErrnoException) => {
     // Another process may have created it.
     if (await isDirectory(directory)) return;
-    throw error.code === 'ENOENT' ? new Error(`no directory can be made in ${parent}`) : error;
+    throw error.code === 'ENOENT' ? new Error(`no directory can be created in ${parent}`) : error;
   });
 }
 

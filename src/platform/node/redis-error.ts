@@ -27,7 +27,7 @@ export function saidByServer(text: string, url: string): string {
 export function usable(error: Error & { code?: string }, url: string, location: string): Error {
   const said = saidByServer(messageOf(error), url);
   if (error.code === 'ENOTFOUND')
-    return new ConfigError(`there is no host for the store's server ${location}: ${said}`);
+    return new ConfigError(`the host of the store's server ${location} does not exist: ${said}`);
   if (error instanceof ErrorReply && /^(WRONGPASS|NOAUTH|NOPERM|ERR (invalid|DB|AUTH))/.test(error.message))
     return new ConfigError(`the store's server ${location} refuses the connection: ${said}`);
   return new TransferError(said);

@@ -71,7 +71,7 @@ export function redisServer(url: string, location: string): ListedServer {
           const value = await client.getRange(key, 0, most);
           return value?.length || (await client.exists(key)) === 1 ? value : null;
         } catch (error) {
-          if (isOfAnotherType(error)) return { wrong: 'it is no string' };
+          if (isOfAnotherType(error)) return { wrong: 'it is not a string' };
           throw error;
         }
       }),

@@ -44,7 +44,7 @@ function ownTemporaryFolder(): string {
   const found = lstatSync(folder, { throwIfNoEntry: false });
   if (found?.isDirectory() && found.uid === uid && (found.mode & 0o022) === 0) return folder;
   throw new AdapterError(
-    `${folder} is not this user's alone, or cannot be made, and SwiftShader is not loaded from there: remove it, or name a folder of your own by XDG_CACHE_HOME`,
+    `${folder} is not this user's alone, or cannot be created, so SwiftShader is not loaded from there: remove it, or set XDG_CACHE_HOME to a folder of your own`,
   );
 }
 
@@ -52,7 +52,7 @@ function ownTemporaryFolder(): string {
 export async function unpackSwiftShader(): Promise<string> {
   if (process.platform !== 'linux' || process.arch !== 'x64') {
     throw new AdapterError(
-      `SwiftShader comes with kvferry for Linux x64 only, and this is ${process.platform} ${process.arch}: use --adapter gpu`,
+      `kvferry includes SwiftShader for Linux x64 only, and this is ${process.platform} ${process.arch}: use --adapter gpu`,
     );
   }
   const require = createRequire(import.meta.url);

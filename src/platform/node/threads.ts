@@ -114,7 +114,7 @@ function newWorker(entry: string, options: WorkerOptions): Worker {
     return new Worker(bundled(entry), options);
   } catch (error) {
     throw new EngineDeadError(
-      `the system starts no more threads for this program (${messageOf(error)}): raise what limits them (ulimit -u, a container's pids), or start fewer engines`,
+      `the system starts no more threads for this program (${messageOf(error)}): raise the limit (ulimit -u, a container's pids), or start fewer engines`,
       { cause: error },
     );
   }

@@ -42,7 +42,7 @@ describe('a file that a model need not have', () => {
 
   test('is wanted where it is known to be there, and not asked for where it is known not to be', async () => {
     const name = 'generation_config.json';
-    await expect(served({}, [...NAMES, name])).rejects.toThrow(`${name} is not there (HTTP 404)`);
+    await expect(served({}, [...NAMES, name])).rejects.toThrow(`${name} does not exist (HTTP 404)`);
     const files = await served({ [name]: status(500) }, NAMES);
     expect(files.size).toBe(NAMES.length);
   });
