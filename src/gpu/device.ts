@@ -136,8 +136,8 @@ export class GpuDevice {
   }
 
   /**
-   * Writes zeros over buffers, in queue order. The buffers need usage COPY_DST. WebGPU zeroes a buffer that was not
-   * mapped at creation, but Dawn does not here: kvferry disables that feature (src/platform/node/gpu.ts).
+   * Writes zeros over buffers, in queue order. The buffers need usage COPY_DST. Required for buffers not mapped at
+   * creation: kvferry disables Dawn's own zeroing (src/platform/node/gpu.ts).
    */
   zero(...buffers: readonly GPUBuffer[]): void {
     const encoder = this.device.createCommandEncoder({ label: 'zeros' });

@@ -26,7 +26,7 @@ export interface ForwardPass {
    * written.
    */
   dispatches(piece: Piece): Work[];
-  /** The dispatches up to the first layer, for the warm-up. Their results are meaningless. */
+  /** As dispatches(), but with the first layer only, for the warm-up. The results are meaningless. */
   firstLayer(piece: Piece): Work[];
   /** Query heads per KV head. */
   group: number;
