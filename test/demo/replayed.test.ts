@@ -101,7 +101,7 @@ test.each(lessons.map(({ number, title }) => [number, title] as const))(
       TOLD[number] ?? lesson.tasks.at(-1)!.see,
     );
     // Begun again, nothing of it was seen.
-    await page.getByRole('button', { name: 'Begin again' }).click();
+    await page.getByRole('button', { name: 'Start over' }).click();
     await expect.poll(() => page.locator('.lesson-dots [data-seen="true"]').count()).toBe(0);
     expect(await page.locator('.lesson-choices button').first().isEnabled()).toBe(true);
     expect(errors).toEqual([]);
@@ -157,7 +157,7 @@ test('a run that could not be had is asked for again by Reset, and no engine is 
 test('a lesson that was left stays left, however often its recording is played', async () => {
   const { page } = await openRecorded(3);
   onTestFinished(() => page.close());
-  await page.getByRole('button', { name: 'Leave the lesson' }).click();
+  await page.getByRole('button', { name: 'End the lesson' }).click();
   await page.evaluate('kvferry.actions.seek(1e9), kvferry.actions.reset()');
   expect((await readState(page)).settings.lesson).toBeNull();
 });
@@ -189,7 +189,7 @@ test('a lesson is gone through by the keyboard: the focus goes on with its reade
   await page.keyboard.press('Tab');
   expect(await focused()).toBe(lessons[2]!.tasks[0].todo);
   await page.keyboard.press('Enter');
-  await expect.poll(focused).toBe('Go on');
+  await expect.poll(focused).toBe('Continue');
   await page.keyboard.press('Enter');
   await expect.poll(focused).toBe(lessons[2]!.question);
 });

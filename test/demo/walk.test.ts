@@ -37,7 +37,7 @@ test.each(lessons.map(({ number, title }) => [number, title] as const))(
       await walkStep(page, lessons[number - 1]!, i);
       await expect.poll(() => lesson.innerText()).toContain(see);
       // Which prediction came true is told, and the object that the step speaks of is marked.
-      await expect.poll(() => lesson.locator('.lesson-told').innerText()).toMatch(/As you said|It was/);
+      await expect.poll(() => lesson.locator('.lesson-told').innerText()).toMatch(/As you predicted|It was/);
       await expect.poll(() => page.locator(`${OBJECTS[look]}[data-pointed]`).count()).toBe(1);
       await untilReady(page);
       await looks[number]?.seen[i]?.(page);

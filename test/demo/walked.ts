@@ -54,7 +54,7 @@ function windows(): Looks {
     })()`);
   /** As the lesson counts them. */
   const heldIn = (sentence: string): number[] =>
-    [...sentence.matchAll(/group \d+: (\d+)/g)].map(([, count]) => Number(count));
+    [...sentence.matchAll(/(\d+) in group \d+/g)].map(([, count]) => Number(count));
   const result = async (page: Page) => (await readState(page)).turns.map((turn) => turn.result!);
   const moved = async (page: Page): Promise<number> =>
     (await result(page))
@@ -99,7 +99,7 @@ function windows(): Looks {
       // Within the window.
       expect(await figures(page)).toContain('Nothing was saved');
       await sameInEveryMode(page);
-      await page.getByRole('button', { name: 'Begin again' }).click();
+      await page.getByRole('button', { name: 'Start over' }).click();
       await until(page, "state.turns.value.length === 0 && state.status.value.phase === 'ready'");
       expect((await readState(page)).settings).toMatchObject({ model: 'tiny-hybrid', allFullKv: false });
     },

@@ -2,30 +2,30 @@ import { stallVerdict } from '../views/stall.ts';
 import { handedOver } from './seen.ts';
 import type { LessonContent, Seen } from './types.ts';
 
-/** What the stall that was begun since the lesson began has shown. */
+/** The verdict of a stall that started after the lesson did; null before there is one. */
 function stallSince({ state, sinceMs }: Seen) {
   const stall = state.stall.value;
   return stall && stall.startedMs >= sinceMs ? stallVerdict(stall) : null;
 }
 
 export const whySplit: LessonContent = {
-  text: 'Answering has two phases. Prefill reads the whole prompt at once: much arithmetic, few steps. Decode writes one token a step: little arithmetic, many steps. What happens to a user who is being answered while somebody else pastes a long text?',
+  text: 'Serving a request has two phases. Prefill reads the whole prompt at once: much arithmetic in few steps. Decode writes one token per step: little arithmetic in many steps. What happens to a user whose answer is being written when somebody else pastes a long text?',
   tasks: [
     {
       predict: {
-        ask: 'One user’s answer is counting. Another pastes about 400 tokens. On one engine, and on P and D: where does the count stop?',
-        choices: ['On one engine only', 'On both for as long', 'On neither'],
+        ask: 'One user asked the model to count. While it counts, another user pastes about 400 tokens. We try this on one engine that does both, and on a prefill engine (P) with a decode engine (D). Where does the count pause?',
+        choices: ['On one engine only', 'On both, and no shorter on P and D', 'On neither'],
         cameTrue: (seen) => ({ split: 0, neither: 1, alone: 1 })[stallSince(seen)?.winner ?? 'neither'],
       },
       todo: 'Let two users ask',
       run: (actions) => actions.runStall(),
-      see: 'Each mark is a token. One engine reads the paste in a long step or two, and the count waits for them. D knows nothing of the paste until P has read it. Three runs each way: the time is the middle one, and the range stands beside it.',
+      see: 'Each mark is a token. One engine computes the pasted text in one or two long steps, and the count waits for them. With P and D, D gets nothing to do for the pasted text until P has computed it. Each side runs three times: the time shown is the median, with the range next to it.',
       look: 'the stall',
       happened: (seen) => stallSince(seen) !== null,
     },
     {
       predict: {
-        ask: 'Now one question on P and D. Who has the KV of the prompt when the first word comes?',
+        ask: 'Attention needs a key and a value (KV) of every earlier token. Now ask one question on P and D. Which engine has the prompt’s KV when the first word of the answer appears?',
         choices: ['P alone', 'D alone', 'Both'],
         cameTrue: () => 2,
       },
@@ -34,12 +34,12 @@ export const whySplit: LessonContent = {
         await actions.configure({ mode: 'unidirectional' });
         await actions.step();
       },
-      see: 'P read, and its blocks were copied over to D, which writes on. That copy is the price of splitting: the rest of the lessons is about it.',
+      see: 'P computed the prompt’s KV. Its blocks of KV were then copied to D, which writes the answer. This copy is the price of splitting, and the other lessons are about it.',
       look: 'the blocks of P and D',
       happened: (seen) => handedOver(seen),
     },
   ],
-  question: 'Here P and D share one GPU. Does splitting make an answer come faster on this page?',
+  question: 'Here P and D share one GPU. Does splitting make an answer arrive sooner on this page?',
   answer:
-    'No: they compete for the same GPU, and the hand-over comes on top. What it buys is that nobody waits for another’s prompt. With hardware of its own for each, D is not even slowed down, and each side can have as many machines as its phase needs.',
+    'No. P and D compete for the same GPU, and the handover adds a copy. What splitting buys is that an answer does not stop while somebody else’s prompt is computed. When each engine has its own hardware, D is not slowed down at all, and each phase can have as many machines as it needs.',
 };

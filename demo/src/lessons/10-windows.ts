@@ -19,7 +19,7 @@ async function askBoth(actions: SessionActions): Promise<void> {
 const blocksOf = (tokens: number, seen: Seen): number =>
   Math.ceil(tokens / (seen.state.machine.value?.blockSize ?? Number.POSITIVE_INFINITY));
 
-/** Blocks that D holds after this turn, by group; null until they are seen, or of a model without groups. */
+/** Blocks that D holds after this turn, by group; null until they are shown, or for a model without groups. */
 function heldByGroup(seen: Seen, turn: Ended | undefined): number[] | null {
   if (!turn) return null;
   const counts: number[] = [];
@@ -29,33 +29,33 @@ function heldByGroup(seen: Seen, turn: Ended | undefined): number[] | null {
   }
   const held = Array.from(counts, (count) => count ?? 0);
   const { prompt_tokens, output_tokens } = turn.result;
-  // Of an earlier turn's hold the fullest group is shorter. The last token was never read.
+  // While an earlier turn's hold is still shown, the fullest group is shorter. The last token has no KV.
   const whole = blocksOf(prompt_tokens + output_tokens - 1, seen);
   return held.length > 1 && Math.max(...held) >= whole ? held : null;
 }
 
 const sum = (counts: readonly number[]): number => counts.reduce((all, count) => all + count, 0);
 
-/** As choices: as many blocks of every group as of the fullest, or fewer of some. */
+/** Index of a choice: every group has as many blocks as the fullest, or some have fewer. */
 function keptAll(seen: Seen, turn: Ended | undefined): number | null {
   const held = heldByGroup(seen, turn);
   return held && (sum(held) === held.length * Math.max(...held) ? 0 : 1);
 }
 
 const heldInWords = (held: readonly number[]): string =>
-  `Blocks that D holds, ${held.map((count, group) => `group ${group}: ${count}`).join(', ')}.`;
+  `Blocks held by D: ${held.map((count, group) => `${count} in group ${group}`).join(', ')}.`;
 
 function savedInWords(held: readonly number[]): string {
   const whole = held.length * Math.max(...held);
   return sum(held) === whole
-    ? 'Nothing was saved: each group has as many as the fullest.'
-    : `Were each as full as the fullest, that would be ${whole} instead of ${sum(held)}.`;
+    ? 'Nothing was saved: each group has as many blocks as the fullest one.'
+    : `If each group had as many as the fullest one, that would be ${whole} blocks instead of ${sum(held)}.`;
 }
 
 const movedInWords = ({ blocks, bytes: moved }: { blocks: number; bytes: number }): string =>
   `${plural(blocks, 'block')}, ${bytes(moved)}`;
 
-/** The first two turns of the last step, and of this one in another conversation; null when not both were seen. */
+/** The first two turns of the last step and of this one, each in its own conversation; null unless both have run. */
 function bothRuns(seen: Seen): { windowed: Ended[]; all: Ended[] } | null {
   const all = ended(seen).slice(0, 2);
   const windowed = ended({ turns: seen.earlier }).slice(0, 2);
@@ -74,7 +74,7 @@ const movedBy = (turns: readonly Ended[]) => ({
 
 function comparedInWords(seen: Seen): string | null {
   const runs = bothRuns(seen);
-  if (!runs) return 'There is nothing to compare with: go through the steps before this one first.';
+  if (!runs) return 'There is nothing to compare with yet: run the two steps before this one first.';
   const [windowed, all] = [movedBy(runs.windowed), movedBy(runs.all)];
   const tokens =
     tokensOf(runs.windowed) === tokensOf(runs.all)
@@ -83,12 +83,12 @@ function comparedInWords(seen: Seen): string | null {
   const ratio =
     windowed.bytes < all.bytes
       ? `${times(all.bytes / windowed.bytes)} as much`
-      : 'nothing was saved by the windows';
+      : 'so the windows saved nothing';
   const held = heldByGroup(seen, runs.all.at(-1));
-  return `Both ways in two turns: ${movedInWords(windowed)} with windows; ${movedInWords(all)} with all kept, ${ratio}. ${tokens}${held ? ` ${heldInWords(held)}` : ''}`;
+  return `Copied in both directions over two turns: ${movedInWords(windowed)} with windows; ${movedInWords(all)} with all KV kept, ${ratio}. ${tokens}${held ? ` ${heldInWords(held)}` : ''}`;
 }
 
-/** As choices: other tokens; the same tokens with more moved; nothing. */
+/** Index of a choice: other tokens; the same tokens, but more moved; nothing. */
 function whatDiffered(seen: Seen): number | null {
   const runs = bothRuns(seen);
   if (!runs) return null;
@@ -100,7 +100,7 @@ function whatDiffered(seen: Seen): number | null {
 const pulledTurn = (seen: Seen): Ended | undefined =>
   ended(seen).find(({ result }) => result.pulled_tokens > 0);
 
-/** As choices: nothing, less than every block of every group, all. */
+/** Index of a choice: nothing; less than every block of every group; all. */
 function pulledBack(seen: Seen): number | null {
   const turn = pulledTurn(seen);
   const held = heldByGroup(seen, ended(seen).at(-1));
@@ -110,17 +110,17 @@ function pulledBack(seen: Seen): number | null {
 }
 
 export const windows: LessonContent = {
-  text: 'Some models let most layers see a window of the last tokens only: here five of six layers see 128 tokens, the sixth sees all. Layers that need the same blocks are a cache group, each with a block table of its own. A group with a window of W tokens needs at most its last ⌈W / block size⌉ + 1 blocks. What leaves the window is replaced by the null block in the table, and freed. The weights of this model are random, so its answers are noise: look at the blocks.',
+  text: 'In some models most layers see only a window of the last tokens. Here five of six layers see 128 tokens, and the sixth sees all. Layers that need the same blocks form a cache group, and each group has its own block table. A group with a window of W tokens needs at most its last ⌈W / block size⌉ + 1 blocks. A block that leaves the window is freed, and the null block takes its place in the table. The weights of this model are random, so its answers are noise: look at the blocks.',
   tasks: [
     {
       predict: {
-        ask: 'A question longer than the window goes from P to D. What will D hold after its answer?',
-        choices: ['As many blocks of every group', 'Fewer blocks of the groups with a window'],
+        ask: 'P hands over a question that is longer than the window. What will D hold after its answer?',
+        choices: ['Equally many blocks of every group', 'Fewer blocks of the groups with a window'],
         cameTrue: (seen) => keptAll(seen, ended(seen).at(-1)),
       },
       todo: 'Ask something longer than the window',
       run: (actions) => actions.ask(LONG),
-      see: 'The end of each window, and all of the group without one. Point at blocks: the inspector names the group of each.',
+      see: 'D holds the end of each window, and all blocks of the group without one. Point at a block to see which group it belongs to.',
       figures: (seen) => {
         const turn = ended(seen).at(-1);
         const held = heldByGroup(seen, turn);
@@ -135,7 +135,7 @@ export const windows: LessonContent = {
     },
     {
       predict: {
-        ask: 'D has forgotten what left its windows. What can P pull back for the next question?',
+        ask: 'D has freed the blocks that left its windows. What can P pull back for the next question?',
         choices: [
           'Nothing: the start is missing',
           'The end of each window, and all of the full group',
@@ -143,18 +143,18 @@ export const windows: LessonContent = {
         ],
         cameTrue: pulledBack,
       },
-      todo: 'Ask on',
+      todo: 'Ask a second question',
       run: async (actions, state: SessionState) => {
         if (state.turns.peek().length === 0) await actions.ask(LONG);
         await actions.ask(MORE);
       },
-      see: 'P needs of each group only what the next token sees. All of the windows must end at one token: where one group had no KV up to there, nothing could be pulled up to there.',
+      see: 'From each group P needs only what the next token sees. All windows must end at the same token: if one group had no KV up to that token, P could not use the other groups’ KV up to it either.',
       figures: (seen) => {
         const turn = pulledTurn(seen);
         if (!turn) return null;
         const { pulled_tokens, transfer } = turn.result;
         const whole = blocksOf(pulled_tokens, seen);
-        return `P has the KV of ${plural(pulled_tokens, 'token')} again, from ${movedInWords(transfer.d_to_p)}. These tokens fill ${plural(whole, 'block')} of a group that keeps all.`;
+        return `P got the KV of ${plural(pulled_tokens, 'token')} back (${movedInWords(transfer.d_to_p)}). In a group that keeps all of its KV, these tokens fill ${plural(whole, 'block')}.`;
       },
       look: 'the blocks of P and D',
       happened: (seen) =>
@@ -164,8 +164,8 @@ export const windows: LessonContent = {
     },
     {
       predict: {
-        ask: 'Now every group keeps and moves all its blocks; its layers still see their window alone. What changes in the same two turns?',
-        choices: ['The answers', 'What is moved, not the answers', 'Nothing'],
+        ask: 'Now every group keeps and moves all its blocks, but its layers still see only their window. What changes in the same two turns?',
+        choices: ['The answers', 'How much is moved, not the answers', 'Nothing'],
         cameTrue: whatDiffered,
       },
       todo: 'Keep all KV, and ask both again',
@@ -173,7 +173,7 @@ export const windows: LessonContent = {
         await actions.begin({ allFullKv: true });
         await askBoth(actions);
       },
-      see: 'Blocks behind the window are held and copied, and never read.',
+      see: 'Blocks outside the window are held and copied, but never used.',
       figures: comparedInWords,
       look: 'the blocks of P and D',
       happened: (seen) =>
@@ -185,5 +185,5 @@ export const windows: LessonContent = {
   ],
   question: 'When do windows save nothing, and what do they make harder?',
   answer:
-    'As long as a turn is shorter than the window, no block leaves it. And KV can only be taken up where every group still has its whole window: a prompt that branches off further back finds the full group’s blocks, but the windows before that point are gone, and all is computed again.',
+    'They save nothing while a turn is shorter than the window, because no block leaves it. They make reuse harder, because KV can be reused only up to a token where every group still has its whole window. If a prompt branches off further back, the full group still has its blocks, but the windows before that point are gone, and everything is computed again.',
 };

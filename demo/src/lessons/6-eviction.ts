@@ -2,7 +2,7 @@ import { askThreeTimes } from './ask.ts';
 import { askedThrice, ended, hit } from './seen.ts';
 import type { LessonContent, Seen } from './types.ts';
 
-/** After P's cache was emptied, a turn found nothing there, and pulled. */
+/** After P's cache was emptied, a turn found nothing in it and pulled. */
 export function pulledAfterEviction(seen: Pick<Seen, 'turns'>): boolean {
   const turns = ended(seen);
   const lastHit = turns.findLastIndex(({ result }) => result.local_hit_tokens > 0);
@@ -15,37 +15,37 @@ export function pulledAfterEviction(seen: Pick<Seen, 'turns'>): boolean {
 }
 
 export const eviction: LessonContent = {
-  text: 'P serves many conversations with one pool. When it needs blocks it takes the oldest free ones, and what they held can no longer be found. For the conversation that comes back later, all is as if P had never seen it. Unless somebody else still has the KV.',
+  text: 'P serves many conversations from one pool. When P needs blocks, it overwrites the oldest free ones (eviction), and their old content can no longer be found. When such a conversation comes back, P must start from nothing, unless another engine still has the KV.',
   tasks: [
     {
       predict: {
-        ask: 'P keeps its blocks now, and D holds its own. What will P pull for the third question?',
+        ask: 'Now P keeps its blocks between turns, and D holds its own. What will P pull for the third question?',
         choices: ['The whole history', 'Only what D wrote', 'Nothing'],
         cameTrue: () => 1,
       },
       todo: 'Ask three times',
       run: askThreeTimes,
-      see: 'Rings in P: blocks found in its own cache. P pulls only what it does not have: the answers.',
+      see: 'Rings in P mark blocks found in its own cache. P pulls only what it lacks: the answers.',
       look: 'the blocks of P and D',
       happened: (seen) => askedThrice(seen) && hit(seen),
     },
     {
       predict: {
-        ask: 'P’s cache is emptied. What will P do with the next question?',
-        choices: ['Compute all of the history', 'Pull all of the history', 'Refuse it'],
+        ask: 'P’s cache is emptied. What will P do for the next question?',
+        choices: ['Compute the whole history', 'Pull the whole history', 'Refuse the turn'],
         cameTrue: () => 1,
       },
-      todo: 'Evict all of P, and ask again',
+      todo: 'Empty P’s cache, and ask again',
       run: async (actions) => {
         await actions.evictPrefill();
         await actions.step();
       },
-      see: 'Crosses in P, then more orange than before: P finds nothing of its own, and pulls all of the history, its own part included.',
+      see: 'Crosses in P mark evicted blocks. Then there is more orange than before: P finds nothing in its own cache and pulls the whole history, including the part that it had computed itself.',
       look: 'the blocks of P and D',
       happened: (seen) => pulledAfterEviction(seen),
     },
   ],
   question: 'What would the same turn have cost in the unidirectional mode?',
   answer:
-    'The whole history, computed again. A pull can bring back whatever D holds, and D holds the whole conversation: it read P’s part at the hand-over. That is why pulling matters most when P’s cache is small or shared by many.',
+    'P would have computed the whole history again. A pull can bring back everything that D holds, and D holds the whole conversation: it received P’s part at the handover. That is why pulling matters most when P’s cache is small or shared by many users.',
 };

@@ -18,7 +18,7 @@ async function rewriteChecked(actions: SessionActions): Promise<void> {
   await rewrite(actions);
 }
 
-/** The question after D's hold ran out, answered without it. */
+/** The turn after D's hold ran out, answered without pulling. */
 const computedAll = (seen: Seen) =>
   ended(seen).find(
     ({ question, turn, result }) =>
@@ -26,46 +26,46 @@ const computedAll = (seen: Seen) =>
   );
 
 export const wrongKv: LessonContent = {
-  text: 'Whoever has blocks for somebody else holds them: P under a lease that D’s heartbeats renew, D for a fixed time (its TTL). Then they are freed, read or not. Worse than KV that is gone is KV that is wrong. kvferry compares the tokens behind the blocks with the prompt, and pulls no further than the first that differs. That check is off in step 1.',
+  text: 'Each engine holds the blocks that the other one may still read: P under a lease that D’s heartbeats renew, D for a fixed time (its TTL). After that it frees them, read or not. Lost KV is bad, but wrong KV is worse. So kvferry compares the tokens behind the blocks with the prompt, and pulls only up to the first token that differs. This token check is off in step 1.',
   tasks: [
     {
       predict: {
-        ask: 'You say that your boat is mira. Then the history is rewritten to luna, and the boat is asked for. What will it say?',
+        ask: 'You say that your boat is mira. Then the history is changed to say luna, and you ask for your boat. What will the answer say?',
         choices: ['luna', 'mira', 'An error'],
         cameTrue: (seen) => (editedAnswerHas(seen, 'mira', true) ? 1 : 0),
       },
-      todo: 'Tell it “my boat is mira”, rewrite history to “luna”, ask for the boat',
+      todo: 'Say “my boat is mira”, change the history to “luna”, ask for the boat',
       run: rewrite,
-      see: 'The prompt says luna everywhere. The answer says mira: P pulled KV that was made from the old words. Before that, brackets in D: the blocks that it held for P.',
+      see: 'The prompt says luna everywhere, but the answer says mira: P pulled KV that was computed from the old words. Before that, brackets in D marked the blocks that it held for P.',
       look: 'the chat',
       happened: (seen) => editedAnswerHas(seen, 'mira', true),
     },
     {
       predict: {
-        ask: 'The same with the check on. What will P pull?',
+        ask: 'Now the same with the token check on. What will P pull?',
         choices: ['All of it, as before', 'Up to the first word that differs', 'Nothing'],
         cameTrue: () => 1,
       },
       todo: 'Turn the token check on, and do the same',
       run: rewriteChecked,
-      see: 'Now it says luna: fewer tokens were pulled, up to the first that differed.',
+      see: 'Now the answer says luna. P pulled fewer tokens: only those before the first one that differs.',
       look: 'the chat',
       happened: (seen) => editedAnswerHas(seen, 'luna', false),
     },
     {
       predict: {
-        ask: 'D keeps its blocks of this conversation for P, but only for its TTL. That time is over before you ask again. What will the next answer be?',
+        ask: 'D holds its blocks of this conversation for P, but only for its TTL. You ask again after that time. What will the next answer be?',
         choices: ['Wrong', 'Right: P computes the whole prompt', 'None: the turn fails'],
         cameTrue: () => 1,
       },
-      todo: 'Let D’s time run out, and ask “What do you know about me?”',
+      todo: 'Let D’s hold run out, and ask “What do you know about me?”',
       run: async (actions, state) => {
-        // Without the step before this one there is nothing that D could hold.
+        // If the previous step was skipped, D holds nothing yet.
         if (state.turns.peek().length < 2) await rewriteChecked(actions);
         await actions.expireHold();
         await actions.ask(LAST);
       },
-      see: 'D had freed its blocks, so P asked for them and got none, and computed the whole prompt. The answer still says luna: KV that is gone costs time. KV that is wrong, as in step 1, costs the answer.',
+      see: 'D had freed its blocks. P asked for them, got none, and computed the whole prompt. The answer still says luna. Lost KV costs time. Wrong KV, as in step 1, costs the answer.',
       figures: (seen) => {
         const { result } = computedAll(seen) ?? {};
         if (!result) return null;
@@ -77,5 +77,5 @@ export const wrongKv: LessonContent = {
   ],
   question: 'Nothing crashed when the KV was wrong. How would you notice it in production?',
   answer:
-    'Hardly: the text reads well. That is why the blocks’ tokens must be compared before they are used, and why this project’s tests damage KV on purpose and demand that the answers’ logits show it.',
+    'You would hardly notice: the text reads well. That is why the tokens behind the blocks must be compared before the blocks are used. It is also why kvferry’s tests damage KV on purpose and require that the logits show it.',
 };

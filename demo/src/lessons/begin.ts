@@ -1,14 +1,14 @@
-/** How a lesson begins: its settings over the page's defaults, an empty conversation, nothing played by itself. */
+/** Begins a lesson: its settings over the page's defaults, and an empty conversation that does not start to play. */
 import { fromHash } from '../session/hash.ts';
 import { defaultSettings } from '../session/settings.ts';
 import type { SessionActions, SessionState, Settings } from '../session/types.ts';
 import { lessonSettings } from './list.ts';
 import type { LessonHead } from './types.ts';
 
-/** Everything that a lesson decides; the user's model, what it is kept as, and how all is shown stay the user's. */
+/** The lesson's settings over the defaults. The user keeps their model, its number types, seed and block size, and how the page is shown. */
 export function settingsOf(lesson: LessonHead, now: Settings): Settings {
   const { weightDtype, kvDtype, seed, blockSize, speed, projector } = now;
-  // The lesson before may have brought its own.
+  // The previous lesson may have set its own model.
   const model = now.model === lessonSettings(now.lesson).model ? defaultSettings.model : now.model;
   return {
     ...defaultSettings,
@@ -28,7 +28,7 @@ export async function beginLesson(
   state: SessionState,
   actions: SessionActions,
 ): Promise<void> {
-  // A recording's model is not the user's.
+  // During a recording, the user's settings are those in the address.
   const now = state.replay.peek() ? fromHash(location.hash).settings : state.settings.peek();
   await actions.begin(settingsOf(lesson, now));
 }

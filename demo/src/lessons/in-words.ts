@@ -1,4 +1,4 @@
-/** What a lesson sets when it begins, for its reader. */
+/** A lesson's settings in plain words. */
 import { parseLink } from '../../../src/transport/link.ts';
 import type { Settings } from '../session/settings.ts';
 import { bytes, ms, plural } from '../views/format.ts';
@@ -14,30 +14,29 @@ const WORDS: Words = {
     on ? 'P keeps the blocks of earlier turns (prefix caching)' : 'P keeps nothing between turns',
   threshold: (tokens) =>
     tokens === 0
-      ? 'P pulls however few tokens D has for it (threshold 0)'
-      : `P pulls from ${plural(tokens, 'token')} on (threshold)`,
+      ? 'P pulls even if D has only a few tokens for it (threshold 0)'
+      : `P pulls if D has at least ${plural(tokens, 'token')} for it (threshold)`,
   link: (link) => {
     if (link === null) return 'no modelled link';
     const { bytesPerSecond, latencyMs } = parseLink(link);
-    return `a modelled link between P and D, of ${bytes(bytesPerSecond)} a second and ${ms(latencyMs)} of delay`;
+    return `a modelled link between P and D, with ${bytes(bytesPerSecond)}/s and ${ms(latencyMs)} of latency`;
   },
-  tokenCheck: (on) => `what P pulls is ${on ? '' : 'not '}compared with the prompt first (token check)`,
+  tokenCheck: (on) => `pulled tokens are ${on ? '' : 'not '}compared with the prompt first (token check)`,
   prefill: (count) => `${count} P`,
   decode: (count) => `${count} D`,
-  routing: (name) => `who serves a turn is chosen by ${name}`,
+  routing: (name) => `the routing policy ${name}`,
   pBlocks: (count) => `${count} blocks in P`,
   dBlocks: (count) => `${count} blocks in D`,
-  maxTokens: (count) => `answers of ${count} tokens at most`,
-  store: (size) => (size === null ? 'no store' : `a store of ${bytes(size)} beside P and D`),
-  offloadPromptOnly: (only) => `the store gets ${only ? 'prompts alone' : 'what D writes too'}`,
-  path: (path) =>
-    path === 'store' ? 'all KV goes through the store' : `KV goes by the way “${path}” through the store`,
+  maxTokens: (count) => `answers of at most ${count} tokens`,
+  store: (size) => (size === null ? 'no store' : `a store of ${bytes(size)} next to P and D`),
+  offloadPromptOnly: (only) => `the store saves ${only ? 'only prompts' : 'prompts and what D writes'}`,
+  path: (path) => (path === 'store' ? 'all KV goes through the store' : `KV takes the path “${path}”`),
   conversations: (count) => `${plural(count, 'user')} at once`,
   drain: (drain) =>
     ({
-      wait: 'a D that leaves waits until what it holds was read',
-      migrate: 'a D that leaves moves what it holds to another',
-      drop: 'a D that leaves drops what it holds',
+      wait: 'a D that leaves waits until its holds have been read',
+      migrate: 'a D that leaves moves its holds to another D',
+      drop: 'a D that leaves drops its holds',
     })[drain],
 };
 
@@ -47,5 +46,5 @@ export function settingsInWords({ settings }: Pick<LessonHead, 'settings'>): str
   return (Object.keys(settings) as (keyof Settings)[]).map((key) => phrase(key, settings[key]!)).join('; ');
 }
 
-/** Within a sentence; P and D stay what they are. */
+/** Lower-cases the first letter, except of P and D. */
 const lower = (text: string): string => text.replace(/^[A-Z](?=[a-z])/, (letter) => letter.toLowerCase());

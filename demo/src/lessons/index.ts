@@ -1,4 +1,4 @@
-/** The lessons with all that they say and do. */
+/** The lessons with their contents. */
 import { whySplit } from './1-why-split.ts';
 import { pagedKv } from './2-paged-kv.ts';
 import { handOver } from './3-hand-over.ts';

@@ -1,4 +1,4 @@
-/** The place of the running lesson: what lessons say is fetched when the first one begins. */
+/** Holds the running lesson. The lessons' code is fetched when the first one begins. */
 import type { Session } from '../session/types.ts';
 import { useFetched } from '../views/use-fetched.ts';
 
@@ -6,6 +6,6 @@ export function LessonHolder({ session }: { session: Session }) {
   const wanted = session.state.settings.value.lesson !== null;
   const lessons = useFetched(wanted, () => import('./lesson-view.tsx'));
   if (!wanted || lessons === null) return null;
-  if (lessons === 'lost') return <p class="problem">The lesson could not be fetched: reload the page.</p>;
+  if (lessons === 'lost') return <p class="problem">The lesson could not be loaded. Reload the page.</p>;
   return <lessons.LessonView session={session} />;
 }

@@ -1,4 +1,4 @@
-/** The list of lessons, for the page's head. */
+/** The menu of lessons in the page's header. */
 import { useRef } from 'preact/hooks';
 import { fleetShown } from '../session/shown.ts';
 import type { Session } from '../session/types.ts';
@@ -21,7 +21,7 @@ export function LessonMenu({ session }: { session: Session }) {
       onKeyDown={(event) => {
         if (event.key !== 'Escape') return;
         event.currentTarget.open = false;
-        // What had the focus is not to be seen any more.
+        // The focused element is hidden now.
         event.currentTarget.querySelector('summary')?.focus();
       }}
       onFocusOut={(event) => {

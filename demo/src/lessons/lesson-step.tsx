@@ -1,4 +1,4 @@
-/** One step of a lesson: predict, run, see. It points at the object that it speaks of. */
+/** One step of a lesson: predict, run, see. Frames the object that it is about. */
 import { effect, type Signal, signal, useSignal } from '@preact/signals';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
 import type { Session, TurnView } from '../session/types.ts';
@@ -10,23 +10,23 @@ interface Said {
   figures: string | null;
 }
 
-/** How far somebody is with a step. */
+/** The reader's progress in one step. */
 export interface Progress {
-  /** The choice; null before. */
+  /** Index of the chosen prediction; null before one is chosen. */
   predicted: Signal<number | null>;
-  /** Once seen it stays seen, whatever the next step does to the state. */
+  /** Stays true, even if a later step changes the state. */
   seen: Signal<boolean>;
-  /** What was to be said of it then: the next step may end the conversation. */
+  /** The outcome when the step was seen; kept because the next step may end the conversation. */
   said: Signal<Said>;
   look: () => Seen;
-  /** Its turns are those that the next step finds earlier. */
+  /** Makes the current turns the next step's `earlier` turns. */
   keep: () => void;
 }
 
-/** Of each of a lesson's steps, from now on. */
+/** The progress of each step of a lesson, counted from now. */
 export function useProgress(lesson: Lesson, { state }: Session): readonly Progress[] {
   const progress = useMemo(() => {
-    // All of a recording is of its lesson.
+    // Everything in a recording belongs to its lesson.
     const sinceMs = state.replay.peek() ? Number.NEGATIVE_INFINITY : state.nowMs();
     let earlier: readonly TurnView[] = [];
     const look = () => lookAt(state, sinceMs, earlier);
@@ -88,7 +88,7 @@ export function Step({ task, session: { state, actions }, progress, onNext }: St
       await task.run(actions, state);
     } finally {
       running.value = false;
-      // What it showed may have grown out of the window.
+      // The object may have grown out of view.
       requestAnimationFrame(() => showObject(task.look));
     }
   };
@@ -139,7 +139,7 @@ export function Step({ task, session: { state, actions }, progress, onNext }: St
             <p class="lesson-see">{task.see}</p>
             {said.value.figures && <p class="lesson-figures">{said.value.figures}</p>}
             <button type="button" class="lesson-on" ref={goOn} onClick={onNext}>
-              Go on
+              Continue
             </button>
           </>
         ) : (
@@ -150,7 +150,7 @@ export function Step({ task, session: { state, actions }, progress, onNext }: St
   );
 }
 
-/** How the prediction fared. */
+/** Compares the prediction with what happened. */
 function Told({ task, progress }: { task: Task; progress: Progress }) {
   const predicted = progress.predicted.value;
   const came = progress.said.value.came ?? task.predict.cameTrue(progress.look());
@@ -160,13 +160,13 @@ function Told({ task, progress }: { task: Task; progress: Progress }) {
   return (
     <p class="lesson-told" data-right={predicted === null ? undefined : right}>
       <span aria-hidden="true">{predicted === null ? '' : right ? '✓ ' : '✗ '}</span>
-      {predicted === null ? '' : right ? 'As you said: ' : 'It was: '}
+      {predicted === null ? '' : right ? 'As you predicted: ' : 'It was: '}
       <strong>{choice}</strong>
     </p>
   );
 }
 
-/** Marks the object while the step is shown. */
+/** Frames the object while the step is shown. */
 function usePointer(object: PageObject): void {
   useEffect(() => {
     const element = document.querySelector(OBJECTS[object]);
@@ -175,9 +175,9 @@ function usePointer(object: PageObject): void {
   });
 }
 
-/** A button that cannot be pressed while its step runs loses the focus: whoever runs it by the keyboard goes on from the step. */
+/** The run button loses the focus while it is disabled; keyboard users get the focus on the continue button afterwards. */
 function useFocusAfterwards(seen: boolean) {
-  /** By a button that had the focus. */
+  /** The step was run by a button that had the focus. */
   const ran = useRef(false);
   const goOn = useRef<HTMLButtonElement>(null);
   useEffect(() => {
@@ -192,7 +192,7 @@ function showObject(object: PageObject): void {
   document.querySelector(OBJECTS[object])?.scrollIntoView({ block: 'nearest' });
 }
 
-/** Plays the recording on until then. */
+/** Plays the recording until `isThere` is true. */
 function watchUntil(isThere: () => boolean, state: Session['state'], actions: Session['actions']): void {
   actions.playTime();
   const stop = effect(() => {

@@ -1,4 +1,4 @@
-/** The lesson that runs, over the page's whole width: its text, its steps one after the other, a question at the end. */
+/** The running lesson, as wide as the page: its text, its steps one after the other, and a question at the end. */
 import { useSignal } from '@preact/signals';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
 import type { Session } from '../session/types.ts';
@@ -17,7 +17,7 @@ export function LessonView({ session }: { session: Session }) {
 
 function Running({ lesson, session }: { lesson: Lesson; session: Session }) {
   const { state, actions } = session;
-  /** Marks begin anew with each. */
+  /** Progress is reset with each attempt. */
   const attempt = useSignal(0);
   const go = (number: number) => {
     const next = lessonNumbered(number);
@@ -41,14 +41,14 @@ function Running({ lesson, session }: { lesson: Lesson; session: Session }) {
             </button>
           )}
           <button type="button" class="quiet" onClick={() => go(lesson.number)}>
-            Begin again
+            Start over
           </button>
           <button type="button" class="quiet" onClick={() => void actions.configure({ lesson: null })}>
-            Leave the lesson
+            End the lesson
           </button>
         </div>
       </div>
-      {/* What was seen of engines was not seen of a recording that takes their place, whose clock is another. */}
+      {/* Progress with the engines does not count for a recording, which has another clock. */}
       <Steps
         key={`${attempt.value} ${state.replay.value !== null}`}
         lesson={lesson}
@@ -59,7 +59,7 @@ function Running({ lesson, session }: { lesson: Lesson; session: Session }) {
   );
 }
 
-/** Tells the page's styles how much of the view the lesson takes. Returns how to stop. */
+/** Keeps the CSS property `--lesson` at the lesson's height, in pixels. Returns a function that stops it. */
 function keepRoom(section: HTMLElement): () => void {
   const { style } = document.documentElement;
   const resized = new ResizeObserver(() => style.setProperty('--lesson', `${section.offsetHeight}px`));
@@ -91,7 +91,7 @@ function Steps({ lesson, session, go }: StepsProps) {
   const at = useSignal(0);
   const body = useRef<HTMLDivElement>(null);
   const wentOn = useRef(false);
-  // The button that was pressed is gone: the focus goes on with the reader.
+  // The pressed button is gone, so the focus moves to the next step.
   useEffect(() => {
     if (wentOn.current && document.activeElement === document.body)
       body.current?.querySelector<HTMLElement>(FIRST)?.focus({ preventScroll: true });
@@ -105,13 +105,14 @@ function Steps({ lesson, session, go }: StepsProps) {
       <div class="lesson-about">
         <p class="lesson-text">{lesson.text}</p>
         <p class="lesson-sets">
-          {replay ? 'It was recorded with: ' : 'Beginning it starts a new conversation, with: '}
+          {replay ? 'Recorded with: ' : 'This lesson starts a new conversation, with: '}
           {settingsInWords(lesson)}.{' '}
-          {!replay && 'All else is as the page has it at first, but for your model and how it is shown. '}
+          {!replay &&
+            'All other settings are the defaults, except your model, seed, block size and display. '}
           {replay &&
             (replay.why === null
-              ? 'A recording is shown: each step plays what was recorded of it.'
-              : 'This browser runs no engines: each step plays what was recorded of it.')}
+              ? 'This is a recording: each step plays its part of it.'
+              : 'This browser cannot run the engines, so each step plays a recording.')}
         </p>
         <ol class="lesson-dots" aria-label="Steps">
           {[...lesson.tasks.map((_, i) => `Step ${i + 1}`), 'Think'].map((name, i) => (
@@ -153,7 +154,7 @@ function Steps({ lesson, session, go }: StepsProps) {
   );
 }
 
-/** What a step, or the end, begins with. */
+/** The first control of a step or of the final question. */
 const FIRST = '.lesson-task button:enabled, .lesson-question summary';
 
 function Question({ question, answer }: { question: string; answer: string }) {

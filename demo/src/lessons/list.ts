@@ -1,4 +1,4 @@
-/** Which lessons there are, and what each sets: known at once, before anything of a lesson is fetched. */
+/** The lessons' titles and settings. Part of the page's first load; the lessons' texts are fetched later. */
 import type { Settings } from '../session/settings.ts';
 import type { LessonHead } from './types.ts';
 
@@ -10,7 +10,7 @@ export const lessonList: readonly LessonHead[] = [
     title: 'Paged KV and prefix caching',
     settings: { mode: 'unidirectional', prefixCaching: true },
   },
-  { number: 3, title: 'The hand-over, P → D', settings: { mode: 'unidirectional' } },
+  { number: 3, title: 'The handover, P → D', settings: { mode: 'unidirectional' } },
   { number: 4, title: 'What turn two recomputes', settings: { mode: 'unidirectional', prefixCaching: true } },
   { number: 5, title: 'Pulling back from D', settings: { mode: 'bidirectional' } },
   {
@@ -30,7 +30,7 @@ export const lessonList: readonly LessonHead[] = [
   },
   {
     number: 9,
-    title: 'Routing: who gets the next turn',
+    title: 'Routing: where the next turn goes',
     settings: { mode: 'bidirectional', threshold: 0, prefill: 2, decode: 2, routing: 'round-robin' },
   },
   {
@@ -59,12 +59,12 @@ export const lessonList: readonly LessonHead[] = [
   },
   {
     number: 12,
-    title: 'Scaling out, and in',
+    title: 'Scaling out and in',
     settings: { mode: 'bidirectional', threshold: 0, conversations: 2, drain: 'drop', maxTokens: 16 },
   },
 ];
 
-/** What a lesson sets of its own accord: a lesson plays nothing by itself. */
+/** A lesson's settings. A lesson never starts playing on its own. */
 export function lessonSettings(number: number | null): Partial<Settings> {
   const lesson = lessonList.find((one) => one.number === number);
   return lesson ? { turns: 0, ...lesson.settings, lesson: lesson.number } : {};

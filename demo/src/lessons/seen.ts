@@ -1,4 +1,4 @@
-/** What a lesson's marks are made of: plain questions to the session's state. No DOM. */
+/** Checks on the session's state that decide whether a lesson's step was seen. No DOM. */
 
 import { isConversation } from '../session/conversation.ts';
 import type { SessionState, TurnReport, TurnView } from '../session/types.ts';
@@ -10,11 +10,11 @@ export function lookAt(state: SessionState, sinceMs: number, earlier: readonly T
   return { state, turns, sinceMs, earlier };
 }
 
-/** Turns that ended well, with their reports. */
+/** Turns that ended without an error, with their reports. */
 export const ended = ({ turns }: Pick<Seen, 'turns'>): (TurnView & { result: TurnReport })[] =>
   turns.filter((turn): turn is TurnView & { result: TurnReport } => turn.result !== null);
 
-/** The third answer is there: what a step that asks three times speaks of. */
+/** The third answer has arrived. */
 export const askedThrice = (seen: Pick<Seen, 'turns'>): boolean => ended(seen).length >= 3;
 
 export const pulled = (seen: Pick<Seen, 'turns'>): boolean =>
@@ -39,20 +39,20 @@ export function recomputed(seen: Pick<Seen, 'turns'>): boolean {
   });
 }
 
-/** Who won a race that was run since, null before its end. */
+/** Which way won the race that started after the lesson did; null until it has ended. */
 export function raceWinner({ state, sinceMs }: Seen): 'pull' | 'recompute' | 'neither' | null {
   const race = state.race.value;
   if (!race || (race.pull.startedMs ?? 0) < sinceMs) return null;
   return verdictOf(race)?.winner ?? null;
 }
 
-/** As choices: pulling, computing again, no difference. */
+/** Index of a choice: pulling, computing again, no difference. */
 export function raced(seen: Seen): number | null {
   const winner = raceWinner(seen);
   return winner && ['pull', 'recompute', 'neither'].indexOf(winner);
 }
 
-/** The answer to an edited history, if it has the word. */
+/** An answer after an edited history has the word; with `pulledMore`, only if its turn pulled. */
 export const editedAnswerHas = (seen: Pick<Seen, 'turns'>, word: string, pulledMore: boolean): boolean =>
   ended(seen).some(
     ({ edited, answer, result }) =>

@@ -1,17 +1,17 @@
-/** A lesson as data: what it says, what it sets, and its steps: predict, run, see. The stepper shows it. */
+/** A lesson as data: its text, its settings and its steps (predict, run, see). */
 import type { SessionActions, SessionState, Settings, TurnView } from '../session/types.ts';
 
-/** What a lesson may look at. Reads signals, so that its marks turn by themselves. */
+/** What a lesson can check. `state` holds signals, so steps are marked as seen without polling. */
 export interface Seen {
   state: SessionState;
-  /** Turns of the user's conversation that began since the lesson did. */
+  /** Turns of the user's conversations that began after the lesson did. */
   turns: readonly TurnView[];
   sinceMs: number;
-  /** The turns as they were when the last step was seen: their conversation may have ended since. */
+  /** `turns` as they were when the previous step was seen; their conversation may have ended since. */
   earlier: readonly TurnView[];
 }
 
-/** What a step points at: CSS selectors of the page's objects. */
+/** What a step can point at, with its CSS selector. */
 export const OBJECTS = {
   'the blocks of P and D': '.engines .stage',
   'the race': '.race',
@@ -23,30 +23,30 @@ export type PageObject = keyof typeof OBJECTS;
 export interface Prediction {
   ask: string;
   choices: readonly [string, string, ...string[]];
-  /** Which of the choices came true; null: not to be said. Asked once the step was seen. */
+  /** Index of the choice that came true; null if it cannot be told. Called when the step was seen. */
   cameTrue(seen: Seen): number | null;
 }
 
 export interface Task {
   predict: Prediction;
-  /** What the reader does, as an imperative; the button's words. */
+  /** The button's label, an imperative. */
   todo: string;
   run(actions: SessionActions, state: SessionState): Promise<void>;
-  /** What it shows, once it was seen. */
+  /** The explanation, shown when the step was seen. */
   see: string;
-  /** What this run measured, in a sentence; null: nothing. Asked once the step was seen. */
+  /** What this run measured, in a sentence; null: nothing. Called when the step was seen. */
   figures?(seen: Seen): string | null;
   /** Where to look. */
   look: PageObject;
-  /** True once it was to be seen. */
+  /** True once the step's result can be seen. */
   happened(seen: Seen): boolean;
 }
 
 export interface LessonHead {
-  /** From 1 on. */
+  /** From 1. */
   number: number;
   title: string;
-  /** Set when the lesson begins; what it leaves out goes to the page's default, so that lessons do not inherit. */
+  /** Set when the lesson begins. Settings not listed return to the page's defaults, so lessons inherit nothing. */
   settings: Partial<Settings>;
 }
 

@@ -1,7 +1,7 @@
-/** What a step of a lesson may do, as long as the lesson is shown. */
+/** A lesson's actions, which work only while the lesson is shown. */
 import type { SessionActions } from '../session/types.ts';
 
-/** Once it is not, nothing: a step that was left half way asks nobody in what came after it. */
+/** When `isShown` is false every action does nothing, so a step that was left halfway cannot act on what follows it. */
 export const actionsWhile = (isShown: () => boolean, actions: SessionActions): SessionActions =>
   new Proxy(actions, {
     get(target, name: keyof SessionActions) {

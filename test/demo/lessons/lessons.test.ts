@@ -75,7 +75,7 @@ describe('the lessons', () => {
 
   it('say what they set in plain words', () => {
     expect(settingsInWords(lessonNumbered(7)!)).toBe(
-      'the mode “Both ways”: P pulls back the KV that D generated; P pulls however few tokens D has for it (threshold 0); a modelled link between P and D, of 40 kB a second and 5 ms of delay',
+      'the mode “Both ways”: P pulls back the KV that D generated; P pulls even if D has only a few tokens for it (threshold 0); a modelled link between P and D, with 40 kB/s and 5 ms of latency',
     );
   });
 
@@ -147,7 +147,7 @@ describe('a step that asks three times', () => {
 });
 
 describe('what was seen', () => {
-  it('a hand-over, a pull, a hit: each from its own figures', () => {
+  it('a handover, a pull, a hit: each from its own figures', () => {
     const transfer = (blocks: number) => ({
       bytes: blocks,
       blocks,

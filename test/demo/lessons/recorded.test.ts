@@ -33,20 +33,20 @@ function told(number: number): { came: number | null; figures: string | null; an
 it('through the store alone KV makes two hops; from where it lies it makes none; and a hold that ran out is no loss', () => {
   const [alone, both, after] = told(11);
   expect(alone).toMatchObject({ came: 1 });
-  expect(alone!.figures).toMatch(/Between P and D 0 B, from the store .*by two hops [1-9]/);
+  expect(alone!.figures).toMatch(/between P and D: 0 B\. From the store: .*By two hops: [1-9]/);
   expect(both).toMatchObject({ came: 2 });
-  expect(both!.figures).toMatch(/Between P and D [1-9].*by two hops 0 B/);
+  expect(both!.figures).toMatch(/between P and D: [1-9].*By two hops: 0 B/);
   expect(after).toMatchObject({ came: 1 });
 });
 
 it('a new D is given all of a conversation; what a leaving D drops is computed, what it moves is pulled', () => {
   const [out, dropped, moved] = told(12);
   expect(out).toMatchObject({ came: 0 });
-  expect(out!.figures).toMatch(/ready after .*its first hand-over was of \d+ blocks/);
+  expect(out!.figures).toMatch(/ready after .*Its first handover had \d+ blocks/);
   expect(dropped).toMatchObject({ came: 1 });
-  expect(dropped!.figures).toMatch(/KV of 0 tokens moved, of [1-9]\d* lost.* 0 tokens pulled/);
+  expect(dropped!.figures).toMatch(/KV of 0 tokens was moved, of [1-9]\d* lost.* 0 tokens pulled/);
   expect(moved).toMatchObject({ came: 0 });
-  expect(moved!.figures).toMatch(/KV of [1-9]\d* tokens moved, of 0 lost/);
+  expect(moved!.figures).toMatch(/KV of [1-9]\d* tokens was moved, of 0 lost/);
   expect(moved!.figures).not.toContain(' 0 tokens pulled');
 });
 
