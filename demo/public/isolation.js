@@ -1,12 +1,12 @@
-// For hosts that cannot set headers (GitHub Pages): answers every request of this page as if they were set. Nothing is kept.
+// For hosts that cannot set headers (GitHub Pages): adds the isolation headers to every response. Caches nothing.
 self.addEventListener('install', () => self.skipWaiting());
 self.addEventListener('activate', (event) => event.waitUntil(self.clients.claim()));
 
 self.addEventListener('fetch', (event) => {
   const { request } = event;
-  // Other origins answer for themselves: they must allow this page to read them (CORS) in any case.
+  // Other origins are not changed: they must allow this page to read them (CORS) anyway.
   if (new URL(request.url).origin !== self.location.origin) return;
-  // A browser's own check of its cache must not be answered from here.
+  // The browser's own cache lookups must not be answered here.
   if (request.cache === 'only-if-cached' && request.mode !== 'same-origin') return;
   event.respondWith(isolated(request));
 });
@@ -19,7 +19,7 @@ async function isolated(request) {
   headers.set('Cross-Origin-Embedder-Policy', 'require-corp');
   headers.set('Cross-Origin-Resource-Policy', 'same-origin');
   const { status, statusText } = response;
-  // A redirect's or an empty answer's body must stay empty.
+  // The body of a redirect or an empty response must stay empty.
   const body = [101, 204, 205, 304].includes(status) ? null : response.body;
   return new Response(body, { status, statusText, headers });
 }

@@ -1,4 +1,4 @@
-/** The page: a session, and the views that draw it. */
+/** The page's entry point: creates the session and renders the views. */
 import './styles/index.css';
 import { effect } from '@preact/signals';
 import { render } from 'preact';
@@ -45,5 +45,5 @@ render(
   document.getElementById('app')!,
 );
 
-// For the console, and for tests: the session as the views see it.
+// For the console and for tests: the session that the views use.
 Object.assign(globalThis, { kvferry: session });

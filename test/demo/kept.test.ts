@@ -170,7 +170,7 @@ describe('a conversation', () => {
 
   test('D alone is said to read and to write, and P to rest', async () => {
     await begin("{ mode: 'decode-local', link: null }");
-    await expect.poll(headline).toContain('D reads and writes by itself');
+    await expect.poll(headline).toContain('D reads and writes alone');
     const heads = await opened.page.locator('.engine-heading').allInnerTexts();
     expect(heads[0]).toContain('reads the first prompt only');
     expect(heads[1]).toContain('reads from turn 2 on');

@@ -108,14 +108,14 @@ describe('a page from a link that says more than it can mean', () => {
     await expect.poll(() => fit.getAttribute('aria-pressed')).toBe('false');
   });
 
-  test('says of times over a modelled link that they are, and that the link is another one now', async () => {
+  test('says of times over a modelled link that they are, and that the link setting has changed', async () => {
     const { page } = opened;
     await page.evaluate(`kvferry.state.crossover.value = {
       points: [32, 64].map((tokens) => ({ tokens, pullMs: tokens, recomputeMs: 50 })),
       ...{ done: 4, total: 4, crossoverTokens: 50, link: '40e3,5ms', running: false, error: null },
     }`);
     const chart = page.getByRole('region', { name: 'Where pulling begins to win' });
-    await expect.poll(() => chart.innerText()).toMatch(/over a modelled link.*link is another one now/s);
+    await expect.poll(() => chart.innerText()).toMatch(/over a modelled link.*link setting has changed/s);
     await page.evaluate('kvferry.state.crossover.value = { ...kvferry.state.crossover.value, link: null }');
     await expect.poll(() => chart.innerText()).not.toContain('link');
     await page.evaluate('kvferry.state.crossover.value = null');

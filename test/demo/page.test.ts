@@ -115,7 +115,7 @@ describe('with WebGPU', () => {
     expect(begun.time).toMatchObject({ follows: false, playing: false });
     await page.getByRole('button', { name: 'Next stage' }).click();
     expect((await readState(page)).time.atMs).toBeGreaterThan(begun.time.atMs);
-    await page.getByRole('button', { name: 'To now' }).click();
+    await page.getByRole('button', { name: 'Live' }).click();
     const { turns, time } = await readState(page);
     expect(time.follows).toBe(true);
     expect(turns.at(-1)!.result).not.toBeNull();
@@ -200,12 +200,12 @@ describe('with WebGPU', () => {
     expect(again.answer).toContain('The end.');
   });
 
-  test('a streamed hand-over is chosen by a control, and its blocks are known as they come', async () => {
+  test('a streamed handover is chosen by a control, and its blocks are known as they come', async () => {
     const { page } = opened;
     await page.getByRole('button', { name: 'Reset' }).click();
     await until(page, "state.turns.value.length === 0 && state.status.value.phase === 'ready'");
     await openSettings(page);
-    await page.getByLabel('Hand-over from P to D').selectOption('streamed');
+    await page.getByLabel('Handover from P to D').selectOption('streamed');
     await page.keyboard.press('Escape');
     await until(page, "state.settings.value.handover === 'streamed' && state.status.value.phase === 'ready'");
     expect(new URL(page.url()).hash).toContain('handover=streamed');

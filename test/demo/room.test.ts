@@ -46,7 +46,7 @@ async function drawAll(page: Page, width: number): Promise<void> {
       after(4);
     })`);
   }
-  await expect.poll(() => words(page)).toMatch(/hand-over/);
+  await expect.poll(() => words(page)).toMatch(/handover/);
   for (const drawn of ['first user', 'tokens that D has', 'router', 'first token'])
     expect(await words(page)).toContain(drawn);
 }

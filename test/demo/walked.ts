@@ -31,7 +31,7 @@ function wrongKv(): Looks {
         await page.evaluate(`kvferry.actions.point({ at: 'block', role: 'prefill', id: ${wrong} })`);
         const inspector = page.locator('#block-inspector .inspector-text');
         await expect.poll(() => inspector.first().innerText()).toContain('luna');
-        await expect.poll(() => inspector.last().innerText()).toMatch(/Its KV was made from:.*mira/s);
+        await expect.poll(() => inspector.last().innerText()).toMatch(/Its KV was computed from:.*mira/s);
         await page.evaluate('kvferry.actions.point(null)');
       },
       async (page) => {

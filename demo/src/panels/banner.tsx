@@ -1,9 +1,9 @@
-/** Below the masthead: a recording's bar, and the last things worth saying. */
+/** Below the masthead: the bar of a recording, failures, and recent notes. */
 import type { Session } from '../session/types.ts';
 import { plainly } from '../views/plain-words.ts';
 import { Note } from './note.tsx';
 
-/** Notes of so long ago are over. */
+/** Notes this much older than the newest one are removed. */
 const NOTE_MS = 20_000;
 
 export function Banner({ session }: { session: Session }) {
@@ -38,14 +38,14 @@ function Notes({ session: { state } }: { session: Session }) {
   const newest = notes.at(-1)?.atMs ?? 0;
   const began = state.beganMs.value;
   const engineIds = [...state.engines.value.keys()];
-  // What happened long before the newest note goes, and what was said of a conversation that is over.
+  // Drops notes much older than the newest, and infos about a conversation that is over.
   const shown = notes
     .filter(({ atMs, level }) => newest - atMs < NOTE_MS && (level === 'warning' || atMs >= began))
     .slice(-3);
   return (
     <div class="notes" role="log" aria-label="Notes">
       {shown.map(({ id, atMs, level, message }) => (
-        // Of a time that is shown again another may have its number.
+        // When past time is shown again, an id may be reused.
         <Note key={`${id} ${atMs}`} level={level} message={plainly(message, engineIds)} />
       ))}
     </div>

@@ -1,4 +1,4 @@
-/** The conversation: what was said, and what to ask next. */
+/** The conversation so far, suggested questions, and the message field. */
 import { useSignal } from '@preact/signals';
 import { isConversation, talksOf } from '../session/conversation.ts';
 import { ABILITIES } from '../session/suggestions.ts';
@@ -50,7 +50,7 @@ function Composer({ session: { state, actions } }: { session: Session }) {
         <input
           type="text"
           aria-label="Your message"
-          placeholder={recorded ? 'A recording cannot be asked' : 'Ask about what was said'}
+          placeholder={recorded ? 'You cannot ask a recording' : 'Ask about what was said'}
           autocomplete="off"
           disabled={recorded}
           value={text.value}

@@ -1,4 +1,4 @@
-/** Form fields for settings: each writes its setting when the user is done, not at every key. */
+/** Form fields for settings. Each writes its setting when the user is done, not on every key press. */
 import type { ComponentChildren } from 'preact';
 
 interface FieldProps {
@@ -7,7 +7,7 @@ interface FieldProps {
   help: string;
 }
 
-/** Of a number's input. Left empty, or refused: what is in force stays, and is shown. */
+/** Change handler of a number's input. If the value is empty or refused, the current value stays and is shown. */
 export const numberChanged =
   (value: number, onChange: (value: number) => void) =>
   ({ currentTarget: input }: { currentTarget: HTMLInputElement }): void => {

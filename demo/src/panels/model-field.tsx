@@ -1,4 +1,4 @@
-/** Which model: a preset, a dropped Hugging Face directory, or one by its address. */
+/** Chooses the model: a preset, a dropped Hugging Face directory, or a directory's address. */
 import { useSignal } from '@preact/signals';
 import type { Session } from '../session/types.ts';
 import { ChoiceField } from './fields.tsx';
@@ -34,8 +34,8 @@ export function ModelField({ session: { state, actions } }: { session: Session }
         if (event.dataTransfer)
           void readDrop(event.dataTransfer).then(
             ({ name, files }) => take(name, files),
-            // What cannot be read has no files, as is said then.
-            () => take('what was dropped', []),
+            // Unreadable: loading no files reports the error.
+            () => take('the dropped files', []),
           );
       }}
     >
@@ -59,12 +59,12 @@ export function ModelField({ session: { state, actions } }: { session: Session }
               const files = [...(event.currentTarget.files ?? [])];
               const name = files[0]?.webkitRelativePath.split('/')[0] || 'the directory';
               if (files.length > 0) take(name, files);
-              // The same one, mended, can be chosen again.
+              // So that the same directory can be chosen again after a fix.
               event.currentTarget.value = '';
             }}
           />
         </label>
-        {/* What is no address is said by the page. */}
+        {/* The page itself reports an invalid address. */}
         <form
           class="model-address"
           noValidate
@@ -95,11 +95,11 @@ export function ModelField({ session: { state, actions } }: { session: Session }
 
 /** The files of a dropped directory (not of those inside it), or the dropped files. */
 async function readDrop(data: DataTransfer): Promise<{ name: string; files: File[] }> {
-  // The list is emptied after this turn of the event loop: read it before anything is awaited.
+  // The browser empties the list after this task: read it before the first await.
   const loose = [...data.files];
   const entries = [...data.items].map((item) => item.webkitGetAsEntry());
   const directory = entries.find((entry): entry is FileSystemDirectoryEntry => entry?.isDirectory ?? false);
-  if (!directory) return { name: 'what was dropped', files: loose };
+  if (!directory) return { name: 'the dropped files', files: loose };
   const files: File[] = [];
   const reader = directory.createReader();
   for (;;) {

@@ -1,4 +1,4 @@
-/** Something worth saying by the way: it goes by itself once it can have been read. */
+/** A short note. It fades after enough time to read it. */
 import { saidMs } from '../session/reading.ts';
 
 export const Note = ({ level, message }: { level: 'info' | 'warning'; message: string }) => (

@@ -1,4 +1,4 @@
-/** A drawer over the page for all settings, which are fetched when it is first opened. */
+/** The settings drawer. Its content is fetched when it is first opened. */
 import { useSignal } from '@preact/signals';
 import type { Session } from '../session/types.ts';
 import { useFetched } from '../views/use-fetched.ts';
@@ -23,9 +23,9 @@ export function SettingsDrawer({ session }: { session: Session }) {
         </button>
       </div>
       {panel === null ? (
-        <p class="settings-note">Fetching the settings…</p>
+        <p class="settings-note">Loading the settings…</p>
       ) : panel === 'lost' ? (
-        <p class="problem">The settings could not be fetched: reload the page.</p>
+        <p class="problem">The settings could not be loaded. Reload the page.</p>
       ) : (
         <panel.SettingsPanel session={session} />
       )}

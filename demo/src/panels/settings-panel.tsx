@@ -1,4 +1,4 @@
-/** All settings, other models, and the history's editor. */
+/** All settings, the model chooser, and the history editor. */
 import { ROUTING_NAMES } from '../../../src/config/routing.ts';
 import { EVICTIONS } from '../../../src/config/store.ts';
 import { MOST_BLOCKS } from '../session/settings.ts';
@@ -32,68 +32,68 @@ export function SettingsPanel({ session }: { session: Session }) {
   return (
     <>
       <p class="settings-note">
-        Everything here is in the address: a link brings another browser to the same state.
-        {recorded && ' A recording shows the settings that it was made with.'}
+        All of these settings are in the address, so a link opens another browser in the same state.
+        {recorded && ' These are the settings that the recording was made with.'}
       </p>
       <fieldset class="settings-grid" disabled={recorded}>
         <legend class="visually-hidden">Settings</legend>
         <ModelField session={session} />
         <NumberField
           label="Recompute threshold, tokens"
-          help="P pulls only when D can give at least so many tokens beyond what P has. 0 always pulls."
+          help="P pulls only if D has at least this many tokens more than P. 0: always pull."
           min={0}
           value={settings.threshold}
           onChange={(threshold) => set({ threshold })}
         />
         <ChoiceField
           label="What decides a pull"
-          help="Cost-aware predicts both ways from what was measured here, and learns on; it measures a little first."
+          help="Predicted costs are based on measurements on this computer: a short one first, then every turn."
           value={settings.pullPolicy}
           choices={[
-            ['threshold', "the threshold, as vLLM's"],
+            ['threshold', 'the threshold, as in vLLM'],
             ['cost-aware', 'predicted costs'],
           ]}
           onChange={(pullPolicy) => set({ pullPolicy: pullPolicy as Settings['pullPolicy'] })}
         />
         <ChoiceField
           label="Link between P and D"
-          help="A modelled link only delays: bytes are copied as always, and its times are marked."
+          help="A modelled link only adds delay. Bytes are still copied, and modelled times are labelled."
           value={settings.link ?? 'off'}
           choices={LINKS}
           onChange={(link) => set({ link: link === 'off' ? null : link })}
         />
         <ChoiceField
-          label="Hand-over from P to D"
-          help="Streamed is kvferry's own, not vLLM's: D is asked at once, and reads blocks while P still computes."
+          label="Handover from P to D"
+          help="Streamed (kvferry only, not in vLLM): D gets the request at once and reads blocks while P still computes."
           value={settings.handover}
           choices={[
-            ['pull', "when P is done, as vLLM's"],
-            ['streamed', "streamed, kvferry's own"],
+            ['pull', 'when P is done, as in vLLM'],
+            ['streamed', 'streamed (kvferry only)'],
           ]}
           onChange={(handover) => set({ handover: handover as Settings['handover'] })}
         />
         <SwitchField
           label="Prefix caching on P"
-          help="P keeps the blocks of earlier turns and finds them again."
+          help="P keeps the blocks of earlier turns and reuses them."
           value={settings.prefixCaching}
           onChange={(prefixCaching) => set({ prefixCaching })}
         />
         <SwitchField
           label="Token check"
-          help="A pull ends at the first token that differs from the prompt. Off, as in vLLM, an edited history gets wrong KV."
+          help="A pull stops at the first token that differs from the prompt. If off, as in vLLM, an edited history gets wrong KV."
           value={settings.tokenCheck}
           onChange={(tokenCheck) => set({ tokenCheck })}
         />
         <SwitchField
           label="Keep all KV of windows"
-          help="Of layers with a sliding window too, to compare. Off: what the window sees alone."
+          help="For comparison: layers with a sliding window keep all KV too. If off, they keep only what the window sees."
           value={settings.allFullKv}
           onChange={(allFullKv) => set({ allFullKv })}
         />
         <StoreFields settings={settings} set={set} empty={() => void actions.emptyFolder()} />
         <NumberField
           label="Prefill engines"
-          help="Each a thread with a WebGPU device of its own; they share this computer's GPU. They join and leave while turns go on."
+          help="Each is a thread with its own WebGPU device; all share this computer's GPU. Engines can join and leave while turns run."
           min={1}
           max={3}
           value={settings.prefill}
@@ -101,22 +101,22 @@ export function SettingsPanel({ session }: { session: Session }) {
         />
         <NumberField
           label="Decode engines"
-          help="Any P may hand over to any D, and pull from it. Choose beside an engine's name which one is drawn."
+          help="Any P can hand over to any D and pull from it. The buttons next to an engine's name choose which one is drawn."
           min={1}
           max={3}
           value={settings.decode}
           onChange={(decode) => set({ decode })}
         />
         <ChoiceField
-          label="Routing, among several"
-          help="Which P and which D get the next turn."
+          label="Routing policy"
+          help="Chooses the P and the D for each turn, if there are several."
           value={settings.routing}
           choices={ROUTING_NAMES.map((name) => [name, name] as const)}
           onChange={(routing) => set({ routing: routing as Settings['routing'] })}
         />
         <NumberField
           label="P's pool, blocks"
-          help="One of them is the null block."
+          help="Includes the null block."
           min={2}
           max={MOST_BLOCKS}
           value={settings.pBlocks}
@@ -124,7 +124,7 @@ export function SettingsPanel({ session }: { session: Session }) {
         />
         <NumberField
           label="D's pool, blocks"
-          help="One of them is the null block."
+          help="Includes the null block."
           min={2}
           max={MOST_BLOCKS}
           value={settings.dBlocks}
@@ -132,31 +132,31 @@ export function SettingsPanel({ session }: { session: Session }) {
         />
         <ChoiceField
           label="Block size, tokens"
-          help="Needs new engines."
+          help="A change restarts the engines."
           value={String(settings.blockSize)}
           choices={['8', '16', '32', '64', '128'].map((size) => [size, size] as const)}
           onChange={(size) => set({ blockSize: Number(size) })}
         />
         <NumberField
           label="D's hold, seconds"
-          help="How long D keeps a finished turn's blocks for P. vLLM: 480."
+          help="How long D keeps a finished turn's blocks for P. vLLM's default: 480."
           min={1}
           value={settings.ttl}
           onChange={(ttl) => set({ ttl })}
         />
         <ChoiceField
           label="Conversations at once"
-          help="P and D share this computer's one GPU. With one conversation they take turns; with two they compete for it."
+          help="P and D share this computer's GPU. With one conversation they take turns on it; with two they compete."
           value={String(settings.conversations)}
           choices={[
-            ['1', 'one: phases one after the other'],
+            ['1', 'one: P and D take turns'],
             ['2', 'two: P and D compete'],
           ]}
           onChange={(count) => set({ conversations: Number(count) })}
         />
         <NumberField
           label="Temperature"
-          help="0 always takes the likeliest token."
+          help="0 always chooses the most likely token."
           min={0}
           step={0.1}
           value={settings.temperature}
@@ -164,14 +164,14 @@ export function SettingsPanel({ session }: { session: Session }) {
         />
         <NumberField
           label="Seed"
-          help="Of the draws, and of the weights of presets that are not trained."
+          help="For sampling, and for the weights of the random presets."
           min={0}
           value={settings.seed}
           onChange={(seed) => set({ seed })}
         />
         <NumberField
           label="Longest answer, tokens"
-          help="An end token ends it sooner."
+          help="An end token ends an answer earlier."
           min={1}
           value={settings.maxTokens}
           onChange={(maxTokens) => set({ maxTokens })}
@@ -188,50 +188,50 @@ interface StoreFieldsProps {
   empty: () => void;
 }
 
-/** A store beside the engines: its tiers, what goes there, and the ways that KV takes. */
+/** The store next to the engines: its tiers, what it saves, and which path KV takes. */
 function StoreFields({ settings, set, empty }: StoreFieldsProps) {
   const { store, storeDir, storeEviction, offloadPromptOnly, path } = settings;
   return (
     <>
       <ChoiceField
-        label="Store beside the engines"
-        help="A thread that keeps KV blocks by what they say. Needs new engines."
+        label="Store next to the engines"
+        help="A thread that keeps KV blocks by the hash of their tokens. A change restarts the engines."
         value={store === null ? 'off' : String(store)}
         choices={STORES}
         onChange={(size) => set({ store: size === 'off' ? null : Number(size) })}
       />
       <SwitchField
         label="Keep KV over a reload"
-        help="A folder below the store, in this browser's own files, and the conversation in this tab."
+        help="Keeps KV in a folder below the store, in this browser's private files, and the conversation in this tab."
         value={storeDir !== null}
         onChange={(kept) => set({ storeDir: kept ? 'kv' : null })}
       />
       {storeDir !== null && (
         <button type="button" class="quiet" onClick={empty}>
-          Remove the KV that is kept
+          Delete the kept KV
         </button>
       )}
       <SwitchField
         label="Save what is generated too"
-        help="Off, as in vLLM, the store gets prompts alone."
+        help="If off, as in vLLM, the store saves only prompts."
         value={!offloadPromptOnly}
         onChange={(all) => set({ offloadPromptOnly: !all })}
       />
       <ChoiceField
-        label="What leaves a full store"
-        help="Needs new engines."
+        label="Store eviction policy"
+        help="What a full store drops first. A change restarts the engines."
         value={storeEviction}
         choices={EVICTIONS.map((name) => [name, name] as const)}
         onChange={(name) => set({ storeEviction: name as Settings['storeEviction'] })}
       />
       <ChoiceField
-        label="Ways through the store"
-        help="As in kvferry bench --paths."
+        label="Path of KV"
+        help="With a store. The same paths as in kvferry bench --paths."
         value={path}
         choices={[
-          ['both', 'both: each block from where it lies'],
-          ['first-hit', "first-hit: vLLM's rule, the store first"],
-          ['store', 'store: all through it, P to D too'],
+          ['both', 'both: each block from where it is'],
+          ['first-hit', "first-hit: vLLM's rule, store first"],
+          ['store', 'store: everything, even P to D'],
         ]}
         onChange={(way) => set({ path: way as Settings['path'] })}
       />
@@ -239,7 +239,7 @@ function StoreFields({ settings, set, empty }: StoreFieldsProps) {
   );
 }
 
-/** Changes what was said: with the token check off the next turn may be answered from KV of the old words. */
+/** Changes the history. With the token check off, the next turn may be answered from KV of the old words. */
 function EditHistory({ session: { state, actions } }: { session: Session }) {
   const { phase } = state.status.value;
   return (

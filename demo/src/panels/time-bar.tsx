@@ -1,4 +1,4 @@
-/** The clock of all that is shown: how fast, how far, on, still, to the next stage, to now. */
+/** Controls of the time that is shown: freeze, resume, replay, seek, next stage, live, and the speed. */
 import { SPEEDS, type Speed } from '../session/settings.ts';
 import type { Session } from '../session/types.ts';
 import { ms, slowerInWords } from '../views/format.ts';
@@ -16,7 +16,7 @@ const NAMES: Record<Speed, string> = {
 export function TimeBar({ session: { state, actions } }: { session: Session }) {
   const { atMs, lengthMs, follows, playing, speed } = state.time.value;
   const nothing = lengthMs <= 0;
-  // Of a recording that was shown to its end playing begins anew.
+  // A recording at its end plays from the start again.
   const over = follows || (state.replay.value !== null && atMs >= lengthMs);
   const slower = speed > 0 ? slowerInWords(1 / speed) : null;
   const whose = state.replay.value ? 'the recording' : 'the last turn';
@@ -24,11 +24,11 @@ export function TimeBar({ session: { state, actions } }: { session: Session }) {
     <section class="time-bar" aria-label="Time">
       {playing ? (
         <button type="button" onClick={() => actions.pauseTime()}>
-          Hold
+          Freeze
         </button>
       ) : (
         <button type="button" disabled={nothing} onClick={() => (follows ? again() : actions.playTime())}>
-          {over ? 'Again' : 'Go on'}
+          {over ? 'Replay' : 'Resume'}
         </button>
       )}
       <button type="button" disabled={nothing} title="To the next stage" onClick={() => actions.stepTime()}>
@@ -52,11 +52,11 @@ export function TimeBar({ session: { state, actions } }: { session: Session }) {
       </span>
       {!follows && !state.replay.value && (
         <button type="button" class="quiet" onClick={() => actions.toNow()}>
-          To now
+          Live
         </button>
       )}
       <label class="time-speed">
-        <span class="visually-hidden">How fast it is shown</span>
+        <span class="visually-hidden">Playback speed</span>
         <select
           value={state.settings.value.speed}
           onChange={(event) => void actions.configure({ speed: event.currentTarget.value as Speed })}
@@ -71,7 +71,7 @@ export function TimeBar({ session: { state, actions } }: { session: Session }) {
     </section>
   );
 
-  /** The last turn once more. */
+  /** Shows the last turn again. */
   function again(): void {
     actions.seek(0);
     actions.playTime();

@@ -1,4 +1,4 @@
-/** In the masthead: a link to this state, recordings, and light or dark. */
+/** The masthead's buttons: fleet, settings, recordings, link, projector and theme. */
 import { useSignal } from '@preact/signals';
 import { fleetShown, showFleet } from '../session/shown.ts';
 import type { Session } from '../session/types.ts';
@@ -39,7 +39,7 @@ export function Tools({ session }: { session: Session }) {
         type="button"
         class="quiet tools-projector"
         aria-pressed={state.settings.value.projector}
-        title="For a room: large text"
+        title="Large text, for a projector"
         onClick={() => void actions.configure({ projector: !state.settings.value.projector })}
       >
         Projector
@@ -49,7 +49,7 @@ export function Tools({ session }: { session: Session }) {
   );
 }
 
-/** What is of no use to a fleet. */
+/** Buttons that are hidden in the fleet view. */
 function OfEngines({ session: { state, actions } }: { session: Session }) {
   const canSave = state.turns.value.length > 0 && state.replay.value === null;
   return (
@@ -61,7 +61,7 @@ function OfEngines({ session: { state, actions } }: { session: Session }) {
         type="button"
         class="quiet"
         disabled={!canSave}
-        title="Everything that happened since the engines were built, as a file that this page replays"
+        title="Save everything since the engines started as a file that this page can replay"
         onClick={() => void actions.saveRecording()}
       >
         Save recording

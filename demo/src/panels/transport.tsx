@@ -1,4 +1,4 @@
-/** Play, pause, one step, reset, and the mode: for engines and recordings alike. */
+/** Play, pause, step, reset, and the mode, for engines and recordings. */
 import type { Mode, Session } from '../session/types.ts';
 import { MODES } from '../views/modes.ts';
 
@@ -22,7 +22,7 @@ export function Transport({ session: { state, actions } }: { session: Session })
         <button
           type="button"
           disabled={!idle || playing}
-          title="The next turn only"
+          title="Play one turn"
           onClick={() => void actions.step()}
         >
           Step

@@ -1,4 +1,4 @@
-/** What was said so far: follows the newest turn, and every word can be pointed at, by the keyboard too. */
+/** The conversation so far. Follows the newest turn; every word can be pointed at with the mouse or the keyboard. */
 import { type ReadonlySignal, useComputed } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { storedTokens } from '../../../src/measure/stored-tokens.ts';
@@ -26,7 +26,7 @@ export function TurnList({ session: { state, actions }, turns, conversations }: 
   useEffect(() => {
     follows.current = true;
   }, [turns.length]);
-  // Follows the newest turn, until the reader scrolls up to read an older one.
+  // Stops following when the reader scrolls up.
   useEffect(() => {
     const { current } = list;
     if (current && follows.current) current.scrollTop = current.scrollHeight;
@@ -39,7 +39,7 @@ export function TurnList({ session: { state, actions }, turns, conversations }: 
         : phase === 'recorded'
           ? 'Press Play.'
           : 'Ask below, or press Play.';
-    return <p class="chat-empty">Nobody said anything yet. {how}</p>;
+    return <p class="chat-empty">Nothing has been said yet. {how}</p>;
   }
   return (
     <ol
@@ -47,7 +47,7 @@ export function TurnList({ session: { state, actions }, turns, conversations }: 
       ref={list}
       aria-live="polite"
       aria-relevant="additions"
-      aria-label="What was said. Left and right arrows go from word to word, and light its blocks."
+      aria-label="Conversation so far. Left and right arrow keys go from word to word and highlight the word's blocks."
       aria-describedby="block-inspector"
       // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, and is walked through word by word
       tabIndex={0}
@@ -90,7 +90,7 @@ function wordUnder(target: EventTarget | null): Pointed | null {
   return { at: 'word', turnId: turn!, part: part as Part, start: Number(start) };
 }
 
-/** From word to word. False: no key of this. */
+/** Moves from word to word. Returns false if the key is not handled. */
 function walk(
   list: HTMLElement,
   key: string,
@@ -152,14 +152,14 @@ function Turn({ turn, lit, scaleMs, label, hint }: TurnProps) {
 
 function Spoken({ turn, part, lit }: { turn: TurnView; part: Part; lit: ReadonlySignal<LitWords> }) {
   const { turnId, edits } = turn;
-  // A text, so that only what changes is drawn anew.
+  // A string, so that only changes cause a new rendering.
   const range = useComputed(() => lit.value.get(litKey({ turnId, part }))?.join(' ') ?? '');
   if (edits.length > 0) return <Said text={turn[part]} edits={edits} />;
   const [from, to] = range.value.split(' ').map(Number);
   return <Words turnId={turnId} part={part} text={turn[part]} lit={to === undefined ? null : [from!, to]} />;
 }
 
-/** TTFT as a bar, and the prompt's account in words. */
+/** The TTFT as a bar, and where the prompt's KV came from, in words. */
 function Account({ turn, scaleMs }: { turn: TurnView; scaleMs: number }) {
   const { result } = turn;
   if (!result) return null;

@@ -1,11 +1,11 @@
-/** What was said, word by word: each can be pointed at, and those in the blocks that are pointed at are marked. */
+/** A text word by word. Each word can be pointed at; words in the block that is pointed at are marked. */
 import type { Part, TurnView } from '../session/types.ts';
 
 interface Props {
   turnId: string;
   part: Part;
   text: string;
-  /** Characters from and to, of the text without the space around it; null: none. */
+  /** Start and end of the marked characters in the trimmed text; null: none. */
   lit: readonly [number, number] | null;
 }
 
@@ -31,7 +31,7 @@ export function Words({ turnId, part, text, lit }: Props) {
   );
 }
 
-/** What was said; where the user rewrote it, the old word struck through beside the new one. */
+/** A text with its edits: the old word is struck through, next to the new one. */
 export function Said({ text, edits }: { text: string } & Pick<TurnView, 'edits'>) {
   const [edit, ...later] = edits;
   if (!edit) return <>{text}</>;

@@ -1,27 +1,27 @@
 /**
- * P is done with a turn's blocks within milliseconds: what a block held fades over a few seconds, and stays faint until
- * the block is used again, so that an eye can see what came and went. Knows blocks and flights; draws nothing.
+ * P frees a turn's blocks within milliseconds. So that this can be seen, a freed block's content fades over a few seconds
+ * and then stays faint until the block is used again. Draws nothing.
  */
 import type { BlockView } from '../session/types.ts';
 
 /** How long a freed block takes to fade. */
 export const GLOW_MS = 5000;
-/** What stays of it. */
+/** The opacity that remains. */
 export const FAINT = 0.2;
 
 interface Memory {
   block: BlockView;
   atMs: number;
-  /** Told by its copy; the block itself still waits to hear of it. */
+  /** Known from its copy; the block itself has not been updated yet. */
   expected: boolean;
 }
 
 export class Afterglow {
   readonly #had = new Map<number, Memory>();
-  /** What is free at the next look was freed long ago. */
+  /** Blocks that are free at the next update count as freed long ago. */
   #begins = false;
 
-  /** What a copy brings to a block, before the block itself tells: taken from the block that it is copied from. */
+  /** Sets the content that a copy brings to block `to`, taken from its source, before the block itself is updated. */
   expect(to: number, source: BlockView, nowMs: number): void {
     const block: BlockView = {
       ...source,
@@ -35,13 +35,13 @@ export class Afterglow {
     this.#had.set(to, { block, atMs: nowMs, expected: true });
   }
 
-  /** Takes in the blocks as they are; a block whose copy is still shown in the air keeps its time. */
+  /** Updates from the blocks. A block whose copy is still shown in flight does not start to fade. */
   advance(blocks: readonly BlockView[], awaited: ReadonlySet<number>, nowMs: number): void {
     for (const block of blocks) {
       const had = this.#had.get(block.id);
       if (block.state === 'evicted') this.#had.delete(block.id);
       else if (block.state === 'free') {
-        // Used and freed between two looks: only what was left tells of it.
+        // Used and freed between two updates: only its remaining content shows it.
         if (block.conversation !== null && !sameContent(had?.block, block))
           this.#had.set(block.id, {
             block: { ...block, state: block.origin ?? 'computed' },
@@ -56,7 +56,7 @@ export class Afterglow {
     this.#begins = false;
   }
 
-  /** What a free block had, and how much of it is still to be seen: 1 when just freed, then less. And what landed in one that waits. */
+  /** What a free block held and its opacity (1 when just freed), or what landed in a block that is still arriving. */
   of(block: BlockView, nowMs: number): { block: BlockView; fade: number } | null {
     const had = this.#had.get(block.id);
     if (had?.expected && block.state === 'arriving') return { block: had.block, fade: 1 };
@@ -65,7 +65,7 @@ export class Afterglow {
     return { block: { ...had.block, heldFor: null }, fade };
   }
 
-  /** For a new beginning, and for one from before: what came later is not known then. */
+  /** Forgets everything, for a new conversation or when time goes back. */
   clear(): void {
     this.#had.clear();
     this.#begins = true;

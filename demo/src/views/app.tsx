@@ -1,6 +1,6 @@
 /**
- * The page's plan: who stands where. Chat and controls come from outside (they act), the drawings stand here (they show).
- * On a wide screen the conversation stays beside the engines; on a narrow one all is one column.
+ * The page's layout. The chat and controls, which act on the session, are passed in; the drawings are part of this module.
+ * On a wide screen the conversation stays next to the engines; on a narrow one everything is one column.
  */
 import type { ComponentChildren } from 'preact';
 import { fleetShown } from '../session/shown.ts';
@@ -16,21 +16,21 @@ import { TimelineView } from './timeline-view.tsx';
 
 export interface AppProps {
   session: Session;
-  /** Right side of the head: share, recordings, theme. */
+  /** Right side of the header: lessons, settings, recordings, link, theme. */
   tools: ComponentChildren;
-  /** Play, pause, step, reset and the mode: above the drawings. */
+  /** Play, pause, step, reset and the mode; above the drawings. */
   transport: ComponentChildren;
-  /** The clock of what is shown: below the engines. */
+  /** The time bar, below the engines' blocks. */
   time: ComponentChildren;
-  /** The conversation and its field. */
+  /** The conversation and the message field. */
   chat: ComponentChildren;
-  /** All settings, in a drawer over the page. */
+  /** The settings drawer. */
   settings: ComponentChildren;
-  /** Replay's bar, or what is missing; null when there is nothing to say. */
+  /** The bar of a recording, failures and notes. */
   banner: ComponentChildren;
-  /** The running lesson, over all that it points at; null without one. */
+  /** The running lesson; null if none runs. */
   lesson: ComponentChildren;
-  /** In place of all below the head. */
+  /** The fleet view, shown instead of everything below the banner. */
   fleet: ComponentChildren;
 }
 
@@ -38,7 +38,7 @@ export function App({ session, tools, transport, time, chat, settings, banner, l
   const stallFirst = session.state.settings.value.lesson === 1;
   return (
     <div class="page">
-      {/* No link: the address holds the settings. */}
+      {/* Not a link: the address's hash holds the settings. */}
       <button
         type="button"
         class="skip"
@@ -51,7 +51,7 @@ export function App({ session, tools, transport, time, chat, settings, banner, l
           kv<span>ferry</span>
         </h1>
         <p class="tagline">
-          Two engines share one conversation, and ferry its KV both ways. All of it runs in this page.
+          Two engines serve one conversation and ferry its KV both ways. Everything runs in this page.
         </p>
         <div class="tools">{tools}</div>
       </header>

@@ -1,4 +1,4 @@
-/** What a drawing shows, for those who cannot see it: a table that is made only while it is open. */
+/** A table as text alternative to a drawing. Rendered only while open. */
 import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 

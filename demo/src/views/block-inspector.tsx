@@ -1,4 +1,4 @@
-/** What is in the block that was pointed at, or where the word lies: it stays until something else is pointed at. */
+/** Details of the block that was pointed at, or the place of the word. They stay until something else is pointed at. */
 import { type ReadonlySignal, useComputed } from '@preact/signals';
 import { litPlaces, wordOf } from '../session/pointing.ts';
 import type { BlockView, Pointed, Role, SessionState } from '../session/types.ts';
@@ -36,25 +36,25 @@ export function BlockInspector({ at, state }: Props) {
         <p class="inspector-title">{word}</p>
       ) : (
         <p class="inspector-hint">
-          Point at a block or at a word in the chat, touch it, or go there with <kbd>Tab</kbd> and the arrow
-          keys: the other lights up.
+          Point at a block or at a word in the chat: the matching words or blocks light up. Touch works too,
+          and so do <kbd>Tab</kbd> and the arrow keys.
         </p>
       )}
       <p class="visually-hidden" aria-live="polite">
         {pointed?.at === 'block' && shown
-          ? `${blockInWords(shown, pointed.role, state.nowMs(), stored)}${other === null ? '' : ` Its KV was made from “${other}”.`}`
+          ? `${blockInWords(shown, pointed.role, state.nowMs(), stored)}${other === null ? '' : ` Its KV was computed from “${other}”.`}`
           : (word ?? '')}
       </p>
     </div>
   );
 }
 
-/** How long it is held yet goes on, though nothing else changes; said aloud it is once. */
+/** Counts down the remaining hold time on the screen. Screen readers hear it once. */
 function Counting({ nowMs, ...details }: Omit<DetailsProps, 'nowMs'> & { nowMs: () => number }) {
   return <BlockDetails {...details} nowMs={useSeconds(details.block.heldUntilMs !== null, nowMs)} />;
 }
 
-/** Where a word lies, in both engines. */
+/** Which blocks of both engines have the word. */
 function wordInWords(pointed: Extract<Pointed, { at: 'word' }>, state: SessionState): string {
   const word = `“${wordOf(state, pointed)}”`;
   const lies = (['prefill', 'decode'] as const).flatMap((role) => {
@@ -62,7 +62,7 @@ function wordInWords(pointed: Extract<Pointed, { at: 'word' }>, state: SessionSt
     return ids.length > 0 ? [`${letterOf(role)}'s block ${ids.join(' and ')}`] : [];
   });
   if (lies.length === 0) return `${word}: no block has it now.`;
-  return `${word} lies in ${lies.join(', and in ')}.`;
+  return `${word} is in ${lies.join(', and in ')}.`;
 }
 
 interface DetailsProps {
@@ -70,7 +70,7 @@ interface DetailsProps {
   block: BlockView;
   nowMs: number;
   stored: Stored;
-  /** Other words that its KV was made from. */
+  /** The words its KV was computed from, if they differ from `block.text`. */
   madeFrom?: string | null;
 }
 
@@ -86,10 +86,10 @@ export function BlockDetails({ role, block, nowMs, stored, madeFrom: other = nul
         {stateInWords(block, role, stored)}
       </p>
       {block.text !== null && <p class="inspector-text">{block.text}</p>}
-      {other !== null && <p class="inspector-text is-wrong">Its KV was made from: {other}</p>}
+      {other !== null && <p class="inspector-text is-wrong">Its KV was computed from: {other}</p>}
       <dl class="inspector-facts">
         {whose && <Fact name="whose">{whose}</Fact>}
-        {block.group !== undefined && <Fact name="layers of group">{block.group}</Fact>}
+        {block.group !== undefined && <Fact name="cache group">{block.group}</Fact>}
         {block.tokens > 0 && <Fact name="tokens">{block.tokens}</Fact>}
         <Fact name="references">{block.refCount}</Fact>
         {hold && <Fact name="held">{hold}</Fact>}

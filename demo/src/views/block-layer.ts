@@ -1,4 +1,4 @@
-/** A grid of blocks kept as a picture: of thousands those alone are drawn again whose mark has changed. */
+/** A grid of blocks kept as an image: only blocks whose look has changed are drawn again. */
 import type { BlockView } from '../session/types.ts';
 import { type BlockLook, drawBlock, markKey } from './draw-block.ts';
 import type { Frame } from './frame.ts';
@@ -12,7 +12,7 @@ export interface DrawnBlock {
 
 export class BlockLayer {
   readonly #context: CanvasRenderingContext2D;
-  /** What is drawn, by cell. */
+  /** The key of what is drawn in each cell. */
   #marks: string[] = [];
   #palette: Palette | null = null;
   #grid = '';
@@ -21,14 +21,14 @@ export class BlockLayer {
     this.#context = canvas.getContext('2d')!;
   }
 
-  /** Cell by cell, in the grid's order. */
+  /** `cells` are in the grid's order. */
   draw({ context, palette, width }: Frame, grid: GridLayout, cells: Iterable<DrawnBlock>): void {
     const { canvas } = this.#context;
     const scale = context.canvas.width / width;
     const asked = JSON.stringify([grid, scale, context.canvas.height]);
     if (asked !== this.#grid || palette !== this.#palette) {
       [this.#grid, this.#palette, this.#marks] = [asked, palette, []];
-      // This wipes it, too.
+      // Setting the size also clears the canvas.
       canvas.width = context.canvas.width;
       canvas.height = context.canvas.height;
       this.#context.setTransform(scale, 0, 0, scale, 0, 0);
@@ -45,7 +45,7 @@ export class BlockLayer {
     context.restore();
   }
 
-  /** Within the cell and its part of the gaps, which no other cell draws on. */
+  /** Clipped to the cell and its share of the gaps, so that no other cell is touched. */
   #drawCell(grid: GridLayout, cell: number, { block, look }: DrawnBlock, palette: Palette): void {
     const context = this.#context;
     const box = cellBox(grid, cell);

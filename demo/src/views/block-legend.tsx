@@ -1,4 +1,4 @@
-/** What the marks of blocks mean, drawn by the same code as the blocks. */
+/** The legend of the blocks' marks, drawn by the same code as the blocks. */
 import { useEffect, useRef } from 'preact/hooks';
 import { emptyBlock } from '../../../src/recording/empty-block.ts';
 import { talksOf } from '../session/conversation.ts';
@@ -55,8 +55,8 @@ export function BlockLegend({ state }: { state: SessionState }) {
             </li>
           ))}
         <li class="legend-note">
-          Figure: the turn. Stronger: newer. Faint: free, what it had last. Framed: has the words pointed at.
-          {talks.length > 1 ? ' Stripe: whose conversation.' : ''}
+          Number: the turn. Stronger: newer. Faint: free, showing its last content. Framed: has the words you
+          point at.{talks.length > 1 ? ' Stripe: the conversation.' : ''}
         </li>
       </ul>
     </details>

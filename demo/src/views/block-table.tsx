@@ -1,4 +1,4 @@
-/** The blocks that hold something, as tables: what the grids show, for those who cannot see them. Made only while open. */
+/** The blocks with content as tables: a text alternative to the grids. Rendered only while open. */
 import type { BlockView, Role, SessionState } from '../session/types.ts';
 import { AsTable } from './as-table.tsx';
 import { DataTable } from './data-table.tsx';
@@ -28,7 +28,7 @@ export function BlockRows(props: {
   name: string;
   blocks: readonly BlockView[];
   nowMs: number;
-  /** What was copied into it came from the store. */
+  /** Whether the content copied into a block came from the store. */
   stored: (id: number) => Stored;
 }) {
   const { role, name, nowMs, stored } = props;

@@ -1,9 +1,9 @@
-/** What charts on uPlot share: axes in the page's colours and fonts, and a width that follows their place. */
+/** Shared by the uPlot charts: axes in the page's colours and fonts, and a width that follows the container. */
 import type uPlot from 'uplot';
 import { font } from './fonts.ts';
 import type { Palette } from './palette.ts';
 
-/** Its fonts are of the palette now, its colours of the one at each drawing. */
+/** Fonts come from the current palette, colours from the palette at each drawing. */
 export const axisIn =
   (palette: () => Palette) =>
   (label: string): uPlot.Axis => ({
@@ -16,7 +16,7 @@ export const axisIn =
     ticks: { stroke: () => palette().line, width: 1 },
   });
 
-/** Disconnect what it returns before the plot is destroyed. */
+/** Disconnect the returned observer before the plot is destroyed. */
 export function followWidth(plot: uPlot, holder: HTMLElement, height: number): ResizeObserver {
   const observer = new ResizeObserver(() => {
     if (holder.clientWidth > 0) plot.setSize({ width: holder.clientWidth, height });

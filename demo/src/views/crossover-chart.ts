@@ -1,4 +1,4 @@
-/** The crossover chart on uPlot: two lines, the threshold, regret shaded. Made once, then shown new data. */
+/** The crossover chart on uPlot: two lines, the threshold, and shaded regret. Created once, then given new data. */
 import './locale.ts'; // before uPlot
 import uPlot from 'uplot';
 import type { Crossover } from '../session/types.ts';
@@ -8,7 +8,7 @@ import { font } from './fonts.ts';
 import { timed } from './frame-meter.ts';
 import { type Palette, readPalette } from './palette.ts';
 
-/** The name of the axis at its side needs so much of large text. */
+/** High enough for the vertical axis label in large text. */
 const heightFor = ({ least }: Palette): number => Math.max(240, 18.5 * least);
 
 export class CrossoverChart {
@@ -18,7 +18,7 @@ export class CrossoverChart {
   #threshold = 0;
   #palette: Palette = readPalette();
 
-  /** `moved` hears where the threshold is, in pixels from the holder's left edge; null when it is out of sight. */
+  /** `moved` is called with the threshold's place, in pixels from the holder's left edge; null if it is out of view. */
   constructor(holder: HTMLElement, moved: (handleX: number | null) => void) {
     this.#moved = moved;
     this.#plot = new uPlot(this.#options(holder.clientWidth || 320), [[], [], []], holder);
@@ -72,7 +72,7 @@ export class CrossoverChart {
     ]);
   }
 
-  /** Tokens at a place, pixels from the holder's left edge. */
+  /** Tokens at a place; `x` in pixels from the holder's left edge. */
   tokensAt(x: number): number {
     return this.#plot.posToVal(x - this.#plot.over.offsetLeft, 'x');
   }
@@ -82,7 +82,7 @@ export class CrossoverChart {
     this.#plot.destroy();
   }
 
-  /** Between the lines, wherever the threshold takes the slower way. */
+  /** Shades the area between the lines where the threshold chooses the slower way. */
   #shade(plot: uPlot): void {
     const [tokens, pull, recompute] = plot.data as [number[], (number | null)[], (number | null)[]];
     const { ctx } = plot;

@@ -1,6 +1,6 @@
-/** What a sweep's points say: where pulling begins to win, and what a threshold costs. No DOM. */
+/** From a sweep's points: where pulling begins to win, and what a threshold costs. No DOM. */
 
-/** One length: what it takes to get so many tokens' KV either way. Milliseconds. */
+/** The time to get the KV of this many tokens either way, milliseconds. */
 export interface CrossoverPoint {
   tokens: number;
   pullMs: number;
@@ -11,7 +11,7 @@ export interface CrossoverPoint {
 const choice = (tokens: number, threshold: number): 'pull' | 'recompute' =>
   tokens >= threshold ? 'pull' : 'recompute';
 
-/** Milliseconds lost by the threshold's choice against the better one; 0 when it chose right. */
+/** Milliseconds that the threshold's choice loses against the faster way; 0 if it chose the faster way. */
 export function regretMs(point: CrossoverPoint, threshold: number): number {
   const chosen = choice(point.tokens, threshold) === 'pull' ? point.pullMs : point.recomputeMs;
   return chosen - Math.min(point.pullMs, point.recomputeMs);
@@ -21,8 +21,8 @@ export const totalRegretMs = (points: readonly CrossoverPoint[], threshold: numb
   points.reduce((sum, point) => sum + regretMs(point, threshold), 0);
 
 /**
- * Tokens from which pulling is the faster, by straight lines between the points. 'never': it loses at every point.
- * 'always': it wins at every point. With several crossings the last one counts.
+ * The number of tokens from which pulling is faster, by linear interpolation between the points. 'never': pulling is not
+ * faster at the longest point. 'always': it is faster at every point. With several crossings the last one counts.
  */
 export function crossover(points: readonly CrossoverPoint[]): number | 'always' | 'never' | null {
   const sorted = [...points].sort((a, b) => a.tokens - b.tokens);
@@ -37,7 +37,7 @@ export function crossover(points: readonly CrossoverPoint[]): number | 'always' 
   return from + ((to - from) * -before) / (after - before);
 }
 
-/** The threshold with the least regret over the points: the smallest such, among 0, the points' tokens and one more. */
+/** The smallest threshold with the least regret, among 0, the points' tokens, and one above the largest. */
 export function bestThreshold(points: readonly CrossoverPoint[]): number | null {
   if (points.length === 0) return null;
   const tokens = points.map((point) => point.tokens).sort((a, b) => a - b);
@@ -47,14 +47,14 @@ export function bestThreshold(points: readonly CrossoverPoint[]): number | null 
   );
 }
 
-/** Both lines at one length: a is pull, b is recompute, milliseconds. */
+/** Both lines at one length, milliseconds: a is pull, b is recompute. */
 export interface Corner {
   at: number;
   a: number;
   b: number;
 }
 
-/** The parts of one step between two lengths in which the chosen way is the slower. */
+/** The parts between two lengths in which the chosen way is the slower one. */
 export function regretPieces(from: Corner, to: Corner, threshold: number): [Corner, Corner][] {
   const cuts = [from.at, to.at];
   const lead = [from.b - from.a, to.b - to.a] as const;

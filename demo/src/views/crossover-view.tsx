@@ -1,4 +1,4 @@
-/** Pull's line against recompute's curve, the threshold as a handle to drag, and what a wrong threshold costs, shaded. */
+/** Times of pulling and of computing by length, the threshold as a handle, and the cost of a wrong threshold, shaded. */
 import 'uplot/dist/uPlot.min.css';
 import { useComputed, useSignal, useSignalEffect } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
@@ -23,7 +23,7 @@ import { useFetched } from './use-fetched.ts';
 export function CrossoverView({ session: { state, actions } }: { session: Session }) {
   const holder = useRef<HTMLDivElement>(null);
   const chart = useRef<CrossoverChart | null>(null);
-  /** While the handle is dragged; the session hears of it when it is let go. */
+  /** The threshold while the handle is dragged; the session gets it on release. */
   const dragged = useSignal<number | null>(null);
   const threshold = useComputed(() => dragged.value ?? state.settings.value.threshold);
   const handleX = useSignal<number | null>(null);
@@ -31,7 +31,7 @@ export function CrossoverView({ session: { state, actions } }: { session: Sessio
   const points = measured(crossover);
   const recorded = state.replay.value !== null;
 
-  // Its library is fetched beside what the page shows first.
+  // The chart's library is not part of the page's first load.
   const fetched = useFetched(true, () => import('./crossover-chart.ts'));
   useEffect(() => {
     if (fetched === null || fetched === 'lost') return;
@@ -44,7 +44,7 @@ export function CrossoverView({ session: { state, actions } }: { session: Sessio
       made.destroy();
       chart.current = null;
     };
-    // Its fonts are the chart's for life.
+    // A chart cannot change its fonts, so a new font size makes a new chart.
   }, [fetched, leastFont.value]);
   useSignalEffect(() => {
     themeVersion.value;
@@ -137,23 +137,23 @@ export function CrossoverView({ session: { state, actions } }: { session: Sessio
         {points.length === 0 && !crossover?.running && (
           <p class="crossover-empty">
             {recorded
-              ? 'Nothing of this was measured in the recording so far.'
-              : 'Measures both ways at growing lengths, in a minute or so. Then drag the threshold.'}
+              ? 'Not measured in the recording so far.'
+              : 'Measures both ways at increasing lengths; this takes about a minute. Then drag the threshold.'}
           </p>
         )}
       </div>
-      {fetched === 'lost' && <p class="problem">The chart could not be fetched: reload the page.</p>}
+      {fetched === 'lost' && <p class="problem">The chart could not be loaded. Reload the page.</p>}
       {crossover?.error && <p class="problem">{crossover.error}</p>}
       <p class="crossover-verdict">{inWords(points, threshold.value)}</p>
       {!recorded && points.length > 0 && crossover?.link !== state.settings.value.link && (
-        <p class="quiet-text">The link is another one now: measure again.</p>
+        <p class="quiet-text">The link setting has changed since. Measure again.</p>
       )}
       <PointTable points={points} threshold={threshold.value} />
     </section>
   );
 }
 
-/** What the chart says. */
+/** The chart in words. */
 function inWords(points: readonly CrossoverPoint[], threshold: number): string {
   const at = crossing(points);
   if (at === null) return '';
@@ -166,12 +166,12 @@ function inWords(points: readonly CrossoverPoint[], threshold: number): string {
       ? 'Pulling wins at every length measured.'
       : at === 'never'
         ? 'Pulling loses at every length measured.'
-        : `Pulling wins from about ${Math.round(at)} tokens on.`;
+        : `Pulling wins from about ${Math.round(at)} tokens.`;
   const lost = totalRegretMs(points, threshold);
   const best = bestThreshold(points);
   const cost =
     lost < 0.05
-      ? `A threshold of ${threshold} chooses right at every point.`
+      ? `A threshold of ${threshold} chooses the faster way at every point.`
       : `A threshold of ${threshold} loses ${ms(lost)} over these ${points.length} points; ${best} would lose ${ms(totalRegretMs(points, best ?? 0))}.`;
   return `${wins} ${cost}`;
 }

@@ -1,9 +1,9 @@
-/** A table as all drawings have it: a head of columns, and rows that their first cell names. */
+/** A table with column headings and rows that are named by their first cell. */
 import type { ComponentChildren } from 'preact';
 
 interface TableRow {
   key: string | number;
-  /** As many as there are columns. */
+  /** One per column. */
   cells: readonly ComponentChildren[];
 }
 

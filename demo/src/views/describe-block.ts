@@ -1,27 +1,27 @@
-/** What a block holds and who may use it, in words. No DOM. */
+/** A block's content, state and hold in words. No DOM. */
 import type { BlockView, Role } from '../session/types.ts';
 import { plural, remaining } from './format.ts';
 
 export const letterOf = (role: Role): 'P' | 'D' => (role === 'prefill' ? 'P' : 'D');
 
-/** Whether what was copied came from the store; perhaps: nobody knows. */
+/** Whether the copied content came from the store. perhaps: unknown. */
 export type Stored = boolean | 'perhaps';
 
-/** One phrase for the state. `role` is the engine that has the block. */
+/** The state in one phrase. `role` is that of the engine that has the block. */
 export function stateInWords(block: BlockView, role: Role, stored: Stored): string {
   const [here, other] = role === 'prefill' ? ['P', 'D'] : ['D', 'P'];
   const there = stored === 'perhaps' ? `${other} or the store` : stored ? 'the store' : other;
   switch (block.state) {
     case 'null':
-      return 'the null block: stands for nothing, never read';
+      return 'the null block: a placeholder that is never read';
     case 'free':
       return block.tokens > 0
-        ? 'free: what lies in it is found by nobody, and will be overwritten'
-        : 'free, nothing in it yet';
+        ? 'free: its old content cannot be found any more and will be overwritten'
+        : 'free, still empty';
     case 'evicted':
       return 'free: its content was evicted';
     case 'cached':
-      return `free, but ${here} still finds its content by the hash`;
+      return `free, but ${here} can still find its content by the hash`;
     case 'arriving':
       return `waiting for its copy from ${there}`;
     case 'computed':
@@ -32,12 +32,12 @@ export function stateInWords(block: BlockView, role: Role, stored: Stored): stri
       return `in use: copied from ${there}`;
     case 'held':
       return block.origin === 'pulled'
-        ? `kept after its turn; copied from ${there} before`
-        : `kept after its turn; computed by ${here}`;
+        ? `held after its turn; was copied from ${there}`
+        : `held after its turn; was computed by ${here}`;
   }
 }
 
-/** 'for P, 471 s longer'; null when nobody waits for it. */
+/** 'for P, 471 s longer'; null if it is not held. */
 export function holdInWords(block: BlockView, nowMs: number): string | null {
   if (block.heldFor === null) return null;
   const until = block.heldUntilMs === null ? '' : `, ${remaining(block.heldUntilMs - nowMs)} longer`;
@@ -57,7 +57,7 @@ export function whoseInWords(block: BlockView): string | null {
   return [`turn ${block.turn}`, said].filter(Boolean).join(', ');
 }
 
-/** All of it in one sentence, for a screen reader. */
+/** The whole block in one sentence, for screen readers. */
 export function blockInWords(block: BlockView, role: Role, nowMs: number, stored: Stored): string {
   const parts = [
     `Block ${block.id} of ${letterOf(role)}: ${stateInWords(block, role, stored)}`,

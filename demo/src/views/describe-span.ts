@@ -1,4 +1,4 @@
-/** A stage in words: what, where, how long, how many bytes, and which clock said so. No DOM. */
+/** A stage in words: its name, place, duration, bytes, and the clock that measured it. No DOM. */
 import { SPAN_NAMES, type SpanName } from '../../../src/measure/spans.ts';
 import type { Span } from '../session/types.ts';
 import type { DrawnIds } from './direction.ts';
@@ -13,14 +13,14 @@ export const CLOCKS: Readonly<Record<Span['clock'], string>> = {
 
 export interface SpanWords {
   title: string;
-  /** What the time was spent on; null for a name that is not known. */
+  /** What the time was spent on; null for an unknown name. */
   meaning: string | null;
   where: string;
   took: string;
-  /** null when nothing was moved. */
+  /** Bytes and rate; null if nothing was moved. */
   moved: string | null;
   clock: string;
-  /** What else is known: tokens, chunk. */
+  /** Tokens and chunk, if known. */
   more: string | null;
 }
 

@@ -1,6 +1,6 @@
 /**
- * One block as a mark that can be told from the others without its colour. Fill: who computed the KV (P, D), or that it
- * came back from D; the newer the turn, the stronger. Figure: the turn. Stripe below: the conversation.
+ * Draws one block. States can be distinguished without colour. Fill: the engine that computed the KV (P, D), or that it
+ * was pulled from D; the newer the turn, the stronger. Figure: the turn. Stripe below: the conversation.
  */
 import type { BlockView, Role } from '../session/types.ts';
 import { font } from './fonts.ts';
@@ -9,25 +9,25 @@ import { betterInk } from './ink.ts';
 import type { Palette } from './palette.ts';
 
 export interface BlockLook {
-  /** Whose grid it is in. */
+  /** The role of the engine whose grid it is in. */
   role: Role;
   /** The newest turn in the grids. */
   newestTurn: number;
-  /** Of the block's conversation: 0 is the first that was seen. */
+  /** Index of the block's conversation; 0 is the first. */
   conversation: number;
-  /** Its copy is still in the air. */
+  /** Its copy is still in flight. */
   awaited: boolean;
-  /** 1 right after its content was taken away, falling to 0. */
+  /** 1 right after an eviction, falling to 0. */
   evictedGlow: number;
-  /** 1, or less for what was freed a moment ago. */
+  /** Opacity: 1, or less for a block that was freed recently. */
   fade: number;
-  /** What was copied into it came from the store. */
+  /** Its content was copied from the store. */
   stored: boolean;
-  /** Its KV was made from other words than the prompt's. */
+  /** Its KV was computed from other words than the prompt's. */
   wrong: boolean;
 }
 
-/** Whose KV it is: computed here, or brought by a copy from the other engine. */
+/** The colour of the block's origin: computed here, or copied from the other engine. */
 function accentOf(block: Pick<BlockView, 'state' | 'origin'>, role: Role, palette: Palette): string {
   const pulled = block.origin === 'pulled' || block.state === 'pulled' || block.state === 'arriving';
   if (role === 'prefill') return pulled ? palette.pull : palette.p;
@@ -38,7 +38,7 @@ function accentOf(block: Pick<BlockView, 'state' | 'origin'>, role: Role, palett
 const strength = (turn: number | null, newestTurn: number): number =>
   1 - 0.16 * Math.min(4, Math.max(0, newestTurn - (turn ?? newestTurn)));
 
-/** All that a mark depends on but for its place and the colours: alike, they are drawn alike. */
+/** A key of everything that a block's look depends on, except its place and the palette. */
 export function markKey({ state, origin, turn, heldFor }: BlockView, look: BlockLook): string {
   const { role, conversation, awaited, evictedGlow, fade, stored, wrong, newestTurn } = look;
   const held = heldFor !== null;
@@ -82,7 +82,7 @@ export function drawBlock(
   if (size >= Math.max(17, 1.2 * palette.least) && block.turn !== null && look.fade > 0.3) {
     const opacity = look.fade * (cached ? 0.2 : weight);
     const ink = betterInk([palette.ink, palette.onAccent], accent, opacity, palette.surface);
-    // The block fades, its figure is there to be read.
+    // The figure does not fade with the block: it must stay readable.
     context.globalAlpha = 1;
     drawTurn(context, box, block.turn, ink, palette);
   }
@@ -96,7 +96,7 @@ export function drawBlock(
 const talkColour = (index: number, palette: Palette): string =>
   [palette.talk1, palette.talk2, palette.talk3, palette.talk4][index % 4]!;
 
-/** Nothing in it yet, or no more: an outline; dashed while a copy is on its way; crossed where content was taken away. */
+/** A block without content: an outline; dashed while a copy is on its way; crossed after an eviction. */
 function drawHollow(
   context: CanvasRenderingContext2D,
   { x, y, width: size }: Box,
@@ -120,7 +120,7 @@ function drawHollow(
   }
 }
 
-/** hit: a ring. pulled: a notched corner. held: brackets. computed: nothing. */
+/** hit: a ring. pulled: a cut corner. held: brackets. computed: nothing. */
 function drawMark(
   context: CanvasRenderingContext2D,
   { x, y, width: size }: Box,
@@ -174,7 +174,7 @@ function drawTurn(
   context.fillText(String(turn), x + size / 2, y + size / 2 + 0.5);
 }
 
-/** Around the block that is pointed at, or that the arrow keys came to. */
+/** A frame around the block that is pointed at or selected with the arrow keys. */
 export function drawBlockFocus(
   context: CanvasRenderingContext2D,
   { x, y, width, height }: Box,

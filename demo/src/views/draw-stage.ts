@@ -1,4 +1,4 @@
-/** P's blocks, the slab, D's blocks, and the copies between them: one picture of one moment. */
+/** Draws P's blocks, the slab, D's blocks, and the copies between them at one moment. */
 import type { BlockView, Role, SlabView, TransferView } from '../session/types.ts';
 import { DIRECTIONS, type Direction, holderOf, readerOf } from './direction.ts';
 import { type BlockLook, drawBlock, drawBlockFocus, roundRect } from './draw-block.ts';
@@ -14,11 +14,11 @@ export interface Focus {
   id: number;
 }
 
-/** What else stands on the stage. */
+/** Something else that is drawn on the stage: the store. */
 export interface StageLayer {
-  /** Moves on; true while something flies. `still`: nothing is to. */
+  /** Advances the animation; returns true while something is in flight. `still`: without motion. */
   advance(elapsedMs: number, still: boolean): boolean;
-  /** Blocks of the engine that are drawn whose copies are still in the air. */
+  /** Ids of the drawn engine's blocks whose copies are still in flight. */
   awaited(role: Role): ReadonlySet<number>;
   draw(context: CanvasRenderingContext2D, stage: StageLayout, palette: Palette): void;
 }
@@ -29,21 +29,21 @@ export interface StageModel {
   flights: readonly Flight[];
   awaited: Readonly<Record<Role, ReadonlySet<number>>>;
   slabs: Readonly<Record<Direction, SlabView | null>>;
-  /** Slots in use, as shown. */
+  /** Slots in use, as the meter shows them. */
   slabFill: Readonly<Record<Direction, number>>;
-  /** The last transfer of each direction, under way or ended, of those that brought what the grids have. */
+  /** Each direction's last transfer, running or ended, among those that brought what the grids show. */
   last: Readonly<Record<Direction, TransferView | null>>;
-  /** Whether there was one between any two engines. */
+  /** Whether any two engines had such a transfer. */
   elsewhere: Readonly<Record<Direction, boolean>>;
-  /** Somebody said something. */
+  /** At least one turn was asked. */
   asked: boolean;
   look(role: Role, block: BlockView): BlockLook;
-  /** What a free block had until a moment ago. */
+  /** What a free block held until a moment ago, and how much of it is still visible. */
   glow(role: Role, block: BlockView): { block: BlockView; fade: number } | null;
   focus: Focus | null;
-  /** Drawn over the blocks, before what flies; null: there is none. */
+  /** Drawn over the blocks and under the flights; null: none. */
   layer: Pick<StageLayer, 'draw'> | null;
-  /** Has the words that are pointed at. */
+  /** Whether the block has the words that are pointed at. */
   lit(block: BlockView): boolean;
 }
 
@@ -79,7 +79,7 @@ export function drawStage(
   for (const flight of model.flights) drawFlight(context, layout, flight, palette);
 }
 
-/** Free blocks are most of a pool: all their outlines in one stroke. */
+/** All outlines of free blocks in one stroke: they are most of a pool. */
 function drawFree(
   context: CanvasRenderingContext2D,
   layout: StageLayout,
@@ -101,7 +101,7 @@ function drawFree(
 const colourOf = (direction: Direction, palette: Palette): string =>
   direction === 'd_to_p' ? palette.pull : palette.p;
 
-/** The half of the slab that a direction has. */
+/** A direction's half of the slab. */
 function channelBox({ slab, ways }: StageLayout, direction: Direction): Box {
   const first = direction === 'd_to_p';
   if (ways === 'stacked') {
@@ -159,7 +159,7 @@ function drawChannel(
   drawRate(context, layout, channel, slots, direction, model, palette);
 }
 
-/** A thin arrow the way the bytes go: towards P for a pull back, towards D for the hand-over. */
+/** A thin arrow in the direction of the bytes: to P for a pull, to D for the handover. */
 function drawArrow(
   context: CanvasRenderingContext2D,
   { direction: lie, ways }: StageLayout,
@@ -185,7 +185,7 @@ function drawArrow(
     context.lineTo(to, y);
     context.lineTo(to + back, y + 4);
   } else {
-    // Left of the slots, and of large words about them.
+    // Left of the slots, and of their labels if the text is large.
     const left = Math.min(slots.x - 12, channel.x + (channel.width - WAY_WIDTH * least) / 2);
     const x = ways === 'stacked' ? channel.x : Math.max(channel.x, left);
     const [from, to] = towardsP
@@ -201,7 +201,7 @@ function drawArrow(
   context.stroke();
 }
 
-/** Above the slots: which way. Below: how much, how long, how fast; or that nothing came yet. */
+/** Above the slots: the direction. Below: blocks, time and rate, or that nothing was copied yet. */
 function drawRate(
   context: CanvasRenderingContext2D,
   { direction: lie }: StageLayout,
@@ -216,11 +216,11 @@ function drawRate(
   context.textBaseline = 'alphabetic';
   context.fillStyle = direction === 'd_to_p' ? palette.pullInk : palette.pInk;
   context.font = font(palette, 12, 600);
-  context.fillText(direction === 'd_to_p' ? 'back: D → P' : 'hand-over: P → D', x, slots.y - 9);
+  context.fillText(direction === 'd_to_p' ? 'back: D → P' : 'handover: P → D', x, slots.y - 9);
   context.fillStyle = palette.ink2;
   context.font = font(palette, 12);
   const lineHeight = Math.max(15, palette.least + 3);
-  // Across, the arrow lies between.
+  // Across, the arrow is between the slots and the text.
   const under = slots.y + slots.height + (lie === 'across' ? 14 : 4);
   const lines = rateLines(model, direction);
   lines.forEach((text, i) => {
@@ -269,7 +269,7 @@ function drawFlight(
   });
 }
 
-/** A frame around each block that has the words pointed at: at P and at D. */
+/** Frames each block of P and D that has the words pointed at. */
 function drawLit(
   context: CanvasRenderingContext2D,
   layout: StageLayout,

@@ -1,4 +1,4 @@
-/** One side of the stall: a beat for each token of the first user, and below it what the second user waits for. */
+/** Draws one side of the stall: a mark for each token of the first user, and below it the second user's wait. */
 
 import type { StallRun } from '../session/types.ts';
 import { line } from './draw-block.ts';
@@ -11,9 +11,9 @@ import { type Domain, spanOf, tickStep, ticks, toX } from './time-scale.ts';
 
 export interface StallModel {
   run: StallRun;
-  /** Of both sides. */
+  /** The same for both sides. */
   domain: Domain;
-  /** What comes later is not drawn yet. */
+  /** Nothing later than this is drawn. */
   atMs: number;
   pastedTokens: number;
 }
@@ -60,7 +60,7 @@ export function drawStall(
 
 type ToX = (atMs: number) => number;
 
-/** Times from the paste on, below both rows. */
+/** The time axis below both rows; 0 is the paste. */
 function drawAxis(
   context: CanvasRenderingContext2D,
   { row, gutter, height }: StallLayout,
@@ -87,7 +87,7 @@ function drawAxis(
   }
 }
 
-/** The longest pause, from its last token to where the clock is, and how long it was once it is over. */
+/** The longest pause, up to the clock; its length is written in it once it is over. */
 function drawPause(
   context: CanvasRenderingContext2D,
   { row }: StallLayout,
@@ -110,7 +110,7 @@ function drawPause(
   context.textAlign = 'left';
 }
 
-/** From the paste to the second user's first token: the reading. */
+/** The prefill of the pasted text: from the paste to the second user's first token. */
 function drawPaste(
   context: CanvasRenderingContext2D,
   { row }: StallLayout,
@@ -126,7 +126,7 @@ function drawPaste(
   context.fillStyle = palette.p;
   context.fillRect(from, y, to - from, row - 4);
   context.globalAlpha = 1;
-  const text = `${pastedTokens} tokens are read`;
+  const text = `prefill of ${pastedTokens} tokens`;
   context.font = font(palette, 11);
   if (context.measureText(text).width < to - from - 10) {
     context.fillStyle = betterInk([palette.ink, palette.onAccent], palette.p, opacity, palette.surface);

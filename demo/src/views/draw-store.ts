@@ -1,4 +1,4 @@
-/** The store between P and D: its memory and the folder below it, cell by cell, and blocks on their way to it and from it. */
+/** Draws the store between P and D: the cells of its memory and folder, and blocks moving to and from it. */
 import type { BlockView, Role, StoreView, TransferView } from '../session/types.ts';
 import { roundRect } from './draw-block.ts';
 import { type Flight, pointOnWay, progressOf } from './flights.ts';
@@ -7,7 +7,7 @@ import * as format from './format.ts';
 import { type Box, cellBox, type GridLayout, heightOf, layoutGrid, type StageLayout } from './geometry.ts';
 import type { Palette } from './palette.ts';
 
-/** Towards an engine, or from it. */
+/** A load (store to engine) or a save (engine to store). */
 export interface StoreFlight extends Flight {
   role: Role;
   loads: boolean;
@@ -15,21 +15,21 @@ export interface StoreFlight extends Flight {
 
 export interface StoreModel {
   store: StoreView;
-  /** Cells of its memory whose blocks are still in the air. */
+  /** Cells of its memory whose blocks are still in flight. */
   awaited: ReadonlySet<number>;
-  /** The last that came to it or left it, with the engine's letter. */
+  /** The last load or save, with the engine's letter. */
   last: { transfer: TransferView; loads: boolean; letter: 'P' | 'D' } | null;
   newestTurn: number;
 }
 
 export interface StoreLayout {
   memory: GridLayout;
-  /** null: there is none. */
+  /** null: the store has no folder. */
   folder: GridLayout | null;
   lineHeight: number;
 }
 
-/** Cells are drawn for so many, and more as it fills. */
+/** At least this many cells are drawn, and more as the store fills. */
 const LEAST_CELLS = 32;
 const QUEUES_HEIGHT = 4;
 
@@ -106,7 +106,7 @@ function lastInWords(last: StoreModel['last']): string {
   return `${what} in ${format.ms(transfer.endMs - transfer.startMs)}${modelled}`;
 }
 
-/** How its eviction policy parts what is in memory: new ones, and those that were used again. */
+/** The eviction policy's queues in memory: new blocks, and blocks that were used again. */
 function drawQueues(
   context: CanvasRenderingContext2D,
   box: Box,
@@ -160,7 +160,7 @@ function drawCells(
   }
 }
 
-/** The store's edge on the side of an engine. */
+/** The point on the store's edge that faces an engine. */
 function port(box: Box, { direction }: StageLayout, role: Role): Box {
   const first = role === 'prefill';
   if (direction === 'across')

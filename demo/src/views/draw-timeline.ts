@@ -1,4 +1,4 @@
-/** The timeline's picture: lanes, bars, axis. A modelled time is hatched, one from the GPU has a dark edge on top. */
+/** Draws the timeline: lanes, bars, axis. Modelled time is hatched; GPU timestamps have a dark top edge. */
 import type { TurnView } from '../session/types.ts';
 import { line } from './draw-block.ts';
 import { font } from './fonts.ts';
@@ -15,7 +15,7 @@ export interface TimelineModel {
   turns: readonly TurnView[];
   domain: Domain;
   focus: Bar | null;
-  /** What comes later is not drawn yet. */
+  /** Nothing later than this is drawn. */
   nowMs: number;
 }
 
@@ -75,7 +75,7 @@ function drawAxis(
   }
   context.strokeStyle = palette.ink3;
   context.setLineDash([2, 3]);
-  /** Up to there labels stand already. */
+  /** The right end of the last label. */
   let free = layout.gutter;
   for (const turn of shown.toSorted((a, b) => (a.firstTokenMs ?? 0) - (b.firstTokenMs ?? 0))) {
     for (const at of [turn.startMs, turn.firstTokenMs]) {
@@ -89,7 +89,7 @@ function drawAxis(
   context.setLineDash([]);
 }
 
-/** Where the first token came, unless another label stands there. Returns up to where labels stand. */
+/** Labels a turn's first token, unless another label is in the way. Returns the right end of the last label. */
 function drawFlag(
   context: CanvasRenderingContext2D,
   turn: TurnView,
@@ -140,7 +140,7 @@ function drawBars(
     if (span.endMs < domain.startMs || span.startMs > Math.min(domain.endMs, nowMs)) continue;
     const x = layout.gutter + Math.max(-4, toX(domain, plot, span.startMs));
     const end = layout.gutter + Math.min(plot + 4, toX(domain, plot, Math.min(span.endMs, nowMs)));
-    // Bars that would share a pixel with the last one are not seen: thousands of tokens stay cheap.
+    // Skips bars that would share a pixel with the last one, so that thousands of tokens stay cheap.
     if (end <= (drawnTo.get(row) ?? Number.NEGATIVE_INFINITY) + 0.5) continue;
     drawnTo.set(row, end);
     const y = laneY + row * layout.row;

@@ -1,9 +1,9 @@
-/** What an engine is and how it is: over its blocks. */
+/** The heading over an engine's blocks: its task, its state, and its buttons. */
 import type { Mode, Role, Session } from '../session/types.ts';
 import { plural } from './format.ts';
 import { plainly } from './plain-words.ts';
 
-/** What an engine does in a mode. */
+/** An engine's task in a mode. */
 function doing(role: Role, mode: Mode): { letter: 'P' | 'D'; does: string } {
   if (role === 'prefill') {
     if (mode === 'monolithic') return { letter: 'P', does: 'not used: one engine does both' };
@@ -25,7 +25,7 @@ export function EngineHeading({
   const { letter, does } = doing(role, state.settings.value.mode);
   const engine = state.drawn[role].value;
   const stats = engine?.stats.value;
-  // A block lands before it counts.
+  // Blocks that are still arriving do not count as used.
   const coming = engine?.blocks.value.filter((block) => block.state === 'arriving').length ?? 0;
   const dead = engine?.alive.value === false;
   return (
@@ -40,7 +40,7 @@ export function EngineHeading({
       </h2>
       <p class="engine-figures">
         {dead
-          ? `${plainly(engine?.message.value ?? 'stopped')}${state.status.value.phase === 'ready' ? '; the next question builds it anew' : ''}`
+          ? `${plainly(engine?.message.value ?? 'stopped')}${state.status.value.phase === 'ready' ? '; the next question restarts it' : ''}`
           : stats
             ? `${Math.max(0, stats.usedBlocks - coming)} of ${stats.usedBlocks + stats.freeBlocks} blocks used`
             : state.status.value.phase === 'failed'
@@ -55,7 +55,7 @@ export function EngineHeading({
   );
 }
 
-/** What can be done to an engine; the conversation survives each of these, and the next turn shows what it cost. */
+/** Buttons that break an engine on purpose. The conversation survives, and the next turn shows what it cost. */
 function Breakage({ session: { state, actions }, engine: role }: { session: Session; engine: Role }) {
   const { phase } = state.status.value;
   const engine = state.drawn[role].value;
@@ -65,7 +65,7 @@ function Breakage({ session: { state, actions }, engine: role }: { session: Sess
     return (
       <div class="engine-buttons">
         <button type="button" class="primary" onClick={() => void actions.revive()}>
-          Build {name} anew
+          Restart {name}
         </button>
       </div>
     );
@@ -88,7 +88,7 @@ function Breakage({ session: { state, actions }, engine: role }: { session: Sess
       <button
         type="button"
         disabled={off}
-        title="A clean stop without a word to the other engine, which finds out as it would from a crash"
+        title="Stops the engine without telling the other one, which notices it as it would notice a crash"
         onClick={() => void actions.kill(role)}
       >
         Kill {name}
@@ -97,7 +97,7 @@ function Breakage({ session: { state, actions }, engine: role }: { session: Sess
   );
 }
 
-/** Where there are several of a role: which one is drawn. */
+/** Chooses the drawn engine, if a role has several. */
 function Others({ session: { state, actions }, engine: role }: { session: Session; engine: Role }) {
   const all = [...state.engines.value.values()].filter(
     (engine) => engine.role === role && engine.alive.value,

@@ -1,4 +1,4 @@
-/** The two engines: their blocks, the slab between, copies as they happen; pointing or arrow keys show a block's content. */
+/** The two engines: their blocks, the slab between, and copies as they happen. Pointing or arrow keys show a block's content. */
 import { useSignal, useSignalEffect } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useMemo, useRef } from 'preact/hooks';
@@ -17,7 +17,7 @@ import { useFetched } from './use-fetched.ts';
 export function EnginesView({ session, time }: { session: Session; time: ComponentChildren }) {
   const { state, actions } = session;
   const focus = useSignal<Focus | null>(null);
-  /** What was pointed at last, here or in the chat: it stays in the inspector. */
+  /** What was pointed at last, here or in the chat. It stays in the inspector. */
   const remembered = useSignal<Pointed | null>(null);
   useSignalEffect(() => {
     if (state.pointed.value) remembered.value = state.pointed.value;
@@ -55,7 +55,7 @@ export function EnginesView({ session, time }: { session: Session; time: Compone
         <EngineHeading session={session} engine="prefill" />
         <EngineHeading session={session} engine="decode" />
       </div>
-      {/* A grid of cells drawn on a canvas: the arrow keys walk through it, and the text below says what is under them. */}
+      {/* A grid of cells on a canvas. Arrow keys move through it; the text below describes the current cell. */}
       <div
         class="stage"
         role="application"

@@ -1,41 +1,40 @@
 /**
- * Copies on their way between the grids, for the eye: a copy that took milliseconds is shown for about a second, one that
- * took longer (a slow link) keeps the pace of its bytes. Of a streamed hand-over each chunk flies by itself. Knows
- * transfers and elapsed time; draws nothing.
+ * Animates copies between the grids. A copy that took milliseconds is shown for about a second; a longer one (a slow
+ * link) moves at the pace of its bytes. In a streamed handover each chunk is a flight of its own. Draws nothing.
  */
 import type { BlockPairs, Role, TransferView } from '../session/types.ts';
 import { type Direction, directionOf, readerOf } from './direction.ts';
 import { type Box, centre, clamp, type Point } from './geometry.ts';
 
-/** The shortest time that a copy is shown for. */
+/** A copy is shown for at least this long. */
 const LEAST_SHOWN_MS = 1100;
-/** What ended before this, when the page first looks, is not shown again. */
+/** A copy that ended longer ago than this, when first seen, is not shown. */
 const STALE_MS = 1500;
-/** Share of the way that one block needs, the others following it. */
+/** Share of a flight's time that one block needs; the blocks leave one after the other. */
 const BLOCK_SHARE = 0.45;
 
 export interface Flight {
   key: string;
   direction: Direction;
   pairs: BlockPairs;
-  /** 0 to 1: how far the picture is. Never ahead of the bytes. */
+  /** Progress of the animation, 0 to 1. Never ahead of the bytes. */
   shown: number;
   /** Copied share of the bytes, 0 to 1. */
   done: number;
-  /** Milliseconds that it took; null while it runs. */
+  /** Duration of the copy, milliseconds; null while it runs. */
   realMs: number | null;
   failed: boolean;
 }
 
 export class Flights {
   #flights = new Map<string, Flight>();
-  /** Transfers that were shown, or were over before anybody looked. */
+  /** Transfers that were shown, or were over when first seen. */
   #seen = new Set<string>();
   #lastMs = 0;
 
   /**
-   * Takes in the transfers as they are now, and moves the picture on. Returns true while something flies. `onDeparture`
-   * hears of each flight once. `endOf`: when a copy's end is known although it is shown as it runs, the picture keeps its time.
+   * Updates from the transfers and advances the animation. Returns true while something is in flight. `onDeparture` is
+   * called once per flight. `endOf` returns the end of a copy that is shown again, if known: then its flight follows the clock.
    */
   advance(
     transfers: readonly TransferView[],
@@ -45,7 +44,7 @@ export class Flights {
     endOf: (transfer: TransferView) => number | null = () => null,
   ): boolean {
     if (nowMs < this.#lastMs) {
-      // Shown again from before: what flies then has not landed.
+      // Time went back: nothing has landed yet.
       this.#flights.clear();
       this.#seen.clear();
     }
@@ -95,7 +94,7 @@ export class Flights {
     }
   }
 
-  /** Ends all pictures at once: for those who asked for less motion. */
+  /** Ends all flights at once, for reduced motion. */
   land(): void {
     this.#flights.clear();
   }
@@ -104,7 +103,7 @@ export class Flights {
     return [...this.#flights.values()];
   }
 
-  /** Blocks of the reader whose copies are still in the air; left out: of every reader. */
+  /** Ids of the reader's blocks whose copies are still in flight. Default: those of every reader. */
   awaited(reader: Role | null = null): Set<number> {
     const blocks = new Set<number>();
     for (const flight of this.#flights.values()) {
@@ -117,7 +116,7 @@ export class Flights {
   }
 }
 
-/** What flies as one: a transfer, or a chunk of a streamed one, which is told when its bytes are in the slab. */
+/** What moves as one flight: a transfer, or one chunk of a streamed transfer (reported when its bytes are in the slab). */
 function piecesOf(transfer: TransferView): Pick<Flight, 'key' | 'pairs' | 'done'>[] {
   const { requestId, startMs, pairs, chunks, bytes, bytesDone } = transfer;
   const key = `${requestId} ${startMs}`;
@@ -125,17 +124,17 @@ function piecesOf(transfer: TransferView): Pick<Flight, 'key' | 'pairs' | 'done'
   return [{ key, pairs, done: bytes === 0 ? 1 : clamp(bytesDone / bytes, 0, 1) }];
 }
 
-/** More blocks take a little longer, so that they can be told apart. */
+/** More blocks take a little longer, so that they can be distinguished. */
 const shownMs = (blocks: number): number => LEAST_SHOWN_MS + Math.min(blocks * 25, 900);
 
-/** How far block i of a flight is: they leave one after the other, and the last arrives with the picture's end. */
+/** Progress of block i of a flight, 0 to 1. Blocks leave one after the other; the last arrives when the flight ends. */
 export function progressOf(flight: Pick<Flight, 'pairs' | 'shown'>, i: number): number {
   const last = Math.max(1, flight.pairs.length - 1);
   const leaves = (i / last) * (1 - BLOCK_SHARE);
   return clamp((flight.shown - leaves) / BLOCK_SHARE, 0, 1);
 }
 
-/** Where a block is on its way from one cell over the slab to the other: it slows down in the slab. */
+/** Position of a block on its way from one cell through the slab to another cell. It slows down in the slab. */
 export function pointOnWay(from: Box, over: Box, to: Box, progress: number): Point {
   const [a, b, c] = [centre(from), centre(over), centre(to)];
   const t = progress < 0.5 ? ease(progress * 2) / 2 : 0.5 + ease(progress * 2 - 1) / 2;

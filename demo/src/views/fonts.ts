@@ -1,4 +1,4 @@
-/** Fonts for canvases: no smaller than the page's least, which a projector raises. */
+/** Fonts for canvases, never smaller than the palette's `least`. */
 import type { Palette } from './palette.ts';
 
 export const font = (palette: Palette, size: number, weight = 400): string =>

@@ -1,4 +1,4 @@
-/** What all of this ran on, and how long drawing took. */
+/** The page's footer: the model, the device, and the drawing time. */
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import type { Session } from '../session/types.ts';
@@ -22,15 +22,15 @@ export function Foot({ session: { state } }: { session: Session }) {
       {machine && (
         <p>
           {machine.model.name}: {plural(machine.model.parameters, 'parameter')},{' '}
-          {bytes(machine.model.kvBytesPerToken)} of KV a token, blocks of {machine.blockSize} tokens (
+          {bytes(machine.model.kvBytesPerToken)} of KV per token, blocks of {machine.blockSize} tokens (
           {bytes(machine.model.blockBytes)}). {recorded ? 'Ran' : 'Runs'} on {machine.adapter.name}
-          {machine.adapter.software ? ', a CPU that plays the GPU' : ''}. P and D{' '}
+          {machine.adapter.software ? ', a CPU that emulates a GPU' : ''}. P and D{' '}
           {recorded ? 'shared it and competed' : 'share it and compete'} for it.
         </p>
       )}
       {usual.value && (
         <p>
-          Drawing takes {ms(usual.value.ms)} a frame, the median of the last {usual.value.frames}.
+          Drawing takes {ms(usual.value.ms)} per frame (median of the last {usual.value.frames}).
         </p>
       )}
     </footer>

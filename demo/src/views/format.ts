@@ -1,4 +1,4 @@
-/** Numbers for people: three digits that matter, and the unit. */
+/** Formats numbers for readers: three significant digits and the unit. */
 
 const digits = (value: number): string => {
   const size = Math.abs(value);
@@ -9,7 +9,7 @@ const digits = (value: number): string => {
 export const ms = (value: number): string =>
   value >= 10_000 ? `${digits(value / 1000)} s` : `${digits(value)} ms`;
 
-/** Decimal units, as links have. */
+/** Decimal units, like those of links. */
 export function bytes(value: number): string {
   if (value >= 1e9) return `${digits(value / 1e9)} GB`;
   if (value >= 1e6) return `${digits(value / 1e6)} MB`;
@@ -27,13 +27,13 @@ export const percent = (share: number): string => `${Math.round(100 * share)}%`;
 
 export const times = (ratio: number): string => `${digits(ratio)}×`;
 
-/** '38× slower', '1.3× slower'; null where nobody would see a difference. */
+/** '38× slower', '1.3× slower'; null if it would round to 1. */
 export function slowerInWords(factor: number): string | null {
   const shown = factor < 2 ? Number(factor.toFixed(1)) : Math.round(factor);
   return shown > 1 ? `${shown.toLocaleString('en-US')}× slower` : null;
 }
 
-/** '12 s', '3 min', for what is still to come. */
+/** A remaining time: '12 s', '3 min'. */
 export function remaining(untilMs: number): string {
   const seconds = Math.max(0, untilMs / 1000);
   return seconds < 100 ? `${Math.round(seconds)} s` : `${Math.round(seconds / 60)} min`;

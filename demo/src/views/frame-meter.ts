@@ -1,6 +1,6 @@
 /**
- * How long drawing takes: each canvas, and all that are drawn in one frame of the browser together. Read it in the page's
- * foot, or in performance.measure entries named `draw NAME`.
+ * Measures drawing times, per canvas and per browser frame. Shown in the page's footer and in performance.measure
+ * entries named `draw NAME`.
  */
 
 export interface DrawTimes {
@@ -12,17 +12,17 @@ export interface DrawTimes {
 }
 
 const KEPT = 240;
-/** The first frames fetch fonts and compile code: a usual frame is not known from a few. */
+/** The first frames load fonts and compile code, so a few frames are not representative. */
 const LEAST_FRAMES = 30;
 
 export class FrameMeter {
   readonly #recent = new Map<string, number[]>();
   readonly #frames = new Map<string, number>();
-  /** All canvases together, of the last frames. */
+  /** Milliseconds of all canvases together, for the last frames. */
   readonly #whole: number[] = [];
   #frameMs = Number.NaN;
 
-  /** `frameMs`: when the frame began, the same for all that is drawn in it. */
+  /** `frameMs`: the start of the browser's frame, the same for all canvases drawn in it. */
   record(name: string, ms: number, frameMs: number): void {
     if (frameMs === this.#frameMs) this.#whole[this.#whole.length - 1]! += ms;
     else this.#whole.push(ms);
@@ -35,7 +35,7 @@ export class FrameMeter {
     this.#frames.set(name, (this.#frames.get(name) ?? 0) + 1);
   }
 
-  /** The median of the last frames; null before there were enough. */
+  /** The median of the last frames; null until there are enough. */
   usualFrame(): { ms: number; frames: number } | null {
     const frames = this.#whole.length;
     if (frames < LEAST_FRAMES) return null;
@@ -72,9 +72,9 @@ export function timed<T>(name: string, draw: () => T): T {
     drawing.record(name, end - start, Number(document.timeline.currentTime ?? start));
     const measure = `draw ${name}`;
     performance.measure(measure, { start, end });
-    performance.clearMeasures(measure); // observers have it; the browser's list must not grow for ever
+    performance.clearMeasures(measure); // observers have seen it; the browser's list must not grow forever
   }
 }
 
-/** For a look from outside: tests and developers read it in the console. */
+/** For tests and the developer console. */
 Object.assign(globalThis, { kvferryDrawing: drawing });

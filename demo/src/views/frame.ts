@@ -1,4 +1,4 @@
-/** What a canvas is drawn with. */
+/** What a canvas gets to draw one frame. */
 import type { Palette } from './palette.ts';
 
 export interface Frame {

@@ -1,4 +1,4 @@
-/** Boxes and points in CSS pixels, and the layout of a grid of equal cells. No DOM. */
+/** Boxes and points in CSS pixels, and layouts of grids of equal cells. No DOM. */
 
 export interface Point {
   x: number;
@@ -18,7 +18,7 @@ export const centre = (box: Box): Point => ({ x: box.x + box.width / 2, y: box.y
 export const clamp = (value: number, least: number, most: number): number =>
   Math.min(Math.max(value, least), most);
 
-/** Where `count` equal square cells lie in a box, row by row. `cell` and `gap` are whole pixels. */
+/** `count` equal square cells in a box, row by row. `cell` and `gap` are whole pixels. */
 export interface GridLayout {
   box: Box;
   count: number;
@@ -31,7 +31,7 @@ export interface GridLayout {
 const MAX_CELL = 44;
 const MIN_CELL = 3;
 
-/** The largest cells that fit. A pool too large for its box gets cells of 3 pixels and runs over its lower edge. */
+/** The largest cells that fit. If not even cells of 3 pixels fit, the grid overflows the box's lower edge. */
 export function layoutGrid(count: number, box: Box): GridLayout {
   for (let cell = MAX_CELL; cell >= MIN_CELL; cell--) {
     const gap = gapOf(cell);
@@ -56,7 +56,7 @@ export function cellBox({ box, columns, cell, gap }: GridLayout, index: number):
   };
 }
 
-/** The cell at a point; its gap to the right and below belongs to it, so that no touch falls between. */
+/** The cell at a point. The gaps to its right and below belong to the cell, so that every touch hits one. */
 export function cellAt(layout: GridLayout, { x, y }: Point): number | null {
   const pitch = layout.cell + layout.gap;
   const column = Math.floor((x - layout.box.x) / pitch);
@@ -71,7 +71,7 @@ export type ArrowKey = 'ArrowLeft' | 'ArrowRight' | 'ArrowUp' | 'ArrowDown' | 'H
 export const isArrowKey = (key: string): key is ArrowKey =>
   ['ArrowLeft', 'ArrowRight', 'ArrowUp', 'ArrowDown', 'Home', 'End'].includes(key);
 
-/** Where the focus goes; null when it would leave the grid (sideways: into the next grid, says the caller). */
+/** The cell that an arrow key moves to; null if that leaves the grid. The caller may then move to the next grid. */
 export function neighbour({ count, columns }: GridLayout, index: number, key: ArrowKey): number | null {
   const column = index % columns;
   switch (key) {
@@ -90,14 +90,14 @@ export function neighbour({ count, columns }: GridLayout, index: number, key: Ar
   }
 }
 
-/** P, the slab between, and D: side by side where there is room, else one below the other. */
+/** P, the slab between, and D: side by side if there is room, else one below the other. */
 export interface StageLayout {
   direction: 'across' | 'down';
   prefill: GridLayout;
   slab: Box;
-  /** How the slab's two ways lie in it. */
+  /** How the slab's two directions are placed in it. */
   ways: 'beside' | 'stacked';
-  /** Below the slab; null: there is none. */
+  /** Below the slab; null: no store. */
   store: Box | null;
   decode: GridLayout;
   height: number;
@@ -107,7 +107,7 @@ const NARROW = 620;
 const PADDING = 4;
 const SLAB_ACROSS = 136;
 const SLAB_DOWN = 118;
-/** One way's words need so much, times the least size of text. */
+/** Width of one direction's text, in multiples of the smallest font size. */
 export const WAY_WIDTH = 10.5;
 const WAY_HEIGHT = 6;
 
@@ -116,11 +116,11 @@ interface Counts {
   decode: number;
 }
 
-/** Above the store, the two ways stand side by side. */
+/** Height of the slab above a store, where its directions are side by side. */
 const SLAB_OVER_STORE = 98;
 const STORE_DOWN = 140;
 
-/** `least`: no text is smaller, pixels. `withStore`: there is room for a store. */
+/** `least`: the smallest font size, pixels. `withStore`: leave room for a store. */
 export function layoutStage(width: number, counts: Counts, least = 0, withStore = false): StageLayout {
   const layout = width < NARROW ? layoutDown : layoutAcross;
   return layout(width, counts, least, withStore);
@@ -178,7 +178,7 @@ function layoutDown(width: number, counts: Counts, least: number, withStore: boo
 
 export const heightOf = ({ rows, cell, gap }: GridLayout): number => Math.max(0, rows * (cell + gap) - gap);
 
-/** Moves the cells to the middle of the box's width. */
+/** Centres the cells in the box's width. */
 function centred(layout: GridLayout): GridLayout {
   const used = layout.columns * (layout.cell + layout.gap) - layout.gap;
   const shift = Math.floor((layout.box.width - used) / 2);

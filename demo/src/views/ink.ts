@@ -1,8 +1,8 @@
-/** Which of two inks is read better on a colour that lies over another. No DOM. */
+/** Chooses the ink with the better contrast on a translucent colour over a ground. No DOM. */
 
 type Rgb = readonly [number, number, number];
 
-/** '#rrggbb', as the stylesheet has them. */
+/** `hex`: '#rrggbb', as in the stylesheet. */
 function rgbOf(hex: string): Rgb {
   const value = Number.parseInt(hex.slice(1), 16);
   return [value >> 16, (value >> 8) & 255, value & 255];
@@ -23,7 +23,7 @@ function contrast(a: number, b: number): number {
 
 const chosen = new Map<string, string>();
 
-/** `opacity`: of the colour over the ground, 0 to 1; it counts in twentieths. */
+/** `opacity`: of the colour over the ground, 0 to 1; rounded to twentieths. */
 export function betterInk(
   inks: readonly [string, string],
   colour: string,

@@ -1,9 +1,9 @@
-/** Which lane of the timeline a span belongs to, and how spans that overlap share it. No DOM. */
+/** The timeline's lanes: which one a span belongs to, and how overlapping spans share it. No DOM. */
 import { isOfStore } from '../session/transfers.ts';
 import type { Span } from '../session/types.ts';
 import type { DrawnIds } from './direction.ts';
 
-/** Whose work, or which way bytes went. */
+/** Which engine did the work, or which way the bytes went. */
 export type Tone = 'p' | 'd' | 'pull' | 'over' | 'store' | 'router';
 
 /** From top to bottom. */
@@ -21,7 +21,7 @@ export const LANES = {
 export type Lane = keyof typeof LANES;
 export const laneNames = Object.keys(LANES) as readonly Lane[];
 
-/** null: of an engine that is not drawn. */
+/** null: the span belongs to an engine that is not drawn. */
 export function laneOf({ lane, engineId, way }: Span, { prefill, decode }: DrawnIds): Lane | null {
   if (lane === 'router') return 'router';
   if (lane === 'link') {
@@ -34,7 +34,7 @@ export function laneOf({ lane, engineId, way }: Span, { prefill, decode }: Drawn
   return engineId === decode ? `D ${lane}` : null;
 }
 
-/** In words; an engine that is not drawn has its number, for there are several. */
+/** The lane's label. Engines that are not drawn are named with their number. */
 export function whereOf(span: Span, drawn: DrawnIds): string {
   const lane = laneOf(span, drawn);
   if (lane !== null) return LANES[lane].label;
@@ -45,7 +45,7 @@ export function whereOf(span: Span, drawn: DrawnIds): string {
   return `${named(engineId ?? 'router')} · ${span.lane === 'gpu' ? 'GPU' : span.lane}`;
 }
 
-/** A transfer's stages have the colour of its way, wherever they are done. */
+/** A transfer's stages have the colour of its direction, on every lane. */
 export function toneOf({ way }: Span, lane: Lane, { prefill }: DrawnIds): Tone {
   const { tone } = LANES[lane];
   if (way && isOfStore(way)) return 'store';
@@ -64,8 +64,8 @@ export interface Packed<T> {
 }
 
 /**
- * Puts each interval on the first row that is free when it starts, in order of their starts. An interval that lies
- * inside another comes below it, so a stage shows under the work that it is part of.
+ * Puts each interval, in order of start, on the first row that is free when it starts. An interval inside another one
+ * comes below it, so a stage is drawn under the work that it is part of.
  */
 export function packRows<T extends Interval>(
   items: readonly T[],

@@ -1,4 +1,4 @@
-/** Chromium started under a POSIX locale calls its language 'en-US@posix', which Intl refuses and uPlot dies of: mend it before uPlot loads. */
+/** Under a POSIX locale Chromium's language is 'en-US@posix', which Intl rejects and which breaks uPlot. Fix it before uPlot loads. */
 try {
   Intl.getCanonicalLocales(navigator.language);
 } catch {

@@ -1,12 +1,12 @@
-/** What was measured, as figures are made of it. */
+/** Measured values for the page's figures. */
 import type { Crossover, TransferView } from '../session/types.ts';
 import type { CrossoverPoint } from './crossover-math.ts';
 
-/** How long an ended transfer's bytes took: a streamed one's lasts as long as P computes. */
+/** How long an ended transfer moved bytes, milliseconds. A streamed transfer as a whole also includes P's computing. */
 export const movedMs = ({ startMs, endMs, movingMs }: TransferView): number =>
   movingMs ?? (endMs ?? startMs) - startMs;
 
-/** Points of a sweep that have been measured both ways. */
+/** The points of a sweep that were measured both ways. */
 export const measured = (crossover: Crossover | null): CrossoverPoint[] =>
   (crossover?.points ?? []).flatMap(({ tokens, pullMs, recomputeMs }) =>
     pullMs === null || recomputeMs === null ? [] : [{ tokens, pullMs, recomputeMs }],

@@ -1,24 +1,24 @@
-/** The modes by the names that the page has for them, and what each does to the memory of a conversation. No DOM. */
+/** The page's names for the modes, and what each mode does with a conversation's KV. No DOM. */
 import type { Mode } from '../session/types.ts';
 
 interface ModeWords {
   name: string;
   about: string;
-  /** Before anything was asked. */
+  /** The headline before the first question. */
   opening: string;
 }
 
-/** In the order in which they are offered. */
+/** In the order of the page's buttons. */
 export const MODES: Readonly<Record<Mode, ModeWords>> = {
   bidirectional: {
     name: 'Both ways',
     about: 'P pulls back the KV that D generated',
-    opening: 'P reads. D writes. Their memory is copied between them.',
+    opening: 'P reads. D writes. KV is copied between them, both ways.',
   },
   unidirectional: {
     name: 'One way',
-    about: 'P computes again what D generated',
-    opening: 'P reads. D writes. What P read is copied to D, and nothing back.',
+    about: 'P computes the KV of D’s answers again',
+    opening: 'P reads. D writes. P’s KV is copied to D, and nothing comes back.',
   },
   monolithic: {
     name: 'One engine',
@@ -27,7 +27,7 @@ export const MODES: Readonly<Record<Mode, ModeWords>> = {
   },
   'decode-local': {
     name: 'D alone',
-    about: 'From the second turn on D prefills by itself',
-    opening: 'P reads the first prompt. From then on D reads and writes by itself.',
+    about: 'From the second turn on, D prefills alone',
+    opening: 'P reads the first prompt. From then on, D reads and writes alone.',
   },
 };

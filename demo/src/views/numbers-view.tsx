@@ -1,4 +1,4 @@
-/** The table of the class, for this machine or of a recording, to take away. */
+/** The table of numbers for the class, of this machine or of a recording, with a button to copy it. */
 import { useComputed, useSignal } from '@preact/signals';
 import type { Session } from '../session/types.ts';
 import { asMarkdown, numberRows } from './numbers.ts';
@@ -24,7 +24,7 @@ export function NumbersView({ session: { state } }: { session: Session }) {
       await navigator.clipboard.writeText(asMarkdown(rows.value, recorded));
       said.value = 'Copied.';
     } catch {
-      said.value = 'The browser did not allow it: mark the table and copy it by hand.';
+      said.value = 'The browser refused. Select the table and copy it by hand.';
     }
     setTimeout(() => {
       said.value = '';

@@ -1,4 +1,4 @@
-/** The class's table, filled in from what this page has measured. Nothing that was not measured has a number. No DOM. */
+/** The table of numbers for the class, filled in from measurements. Values that were not measured stay empty. No DOM. */
 
 import { isConversation } from '../session/conversation.ts';
 import type { Crossover, Machine, Race, RaceLane, TransferView, TurnView } from '../session/types.ts';
@@ -11,9 +11,9 @@ import { verdictOf } from './verdict.ts';
 
 export interface NumberRow {
   what: string;
-  /** null while it was not measured. */
+  /** null until it is measured. */
   value: string | null;
-  /** Why there is no value yet: how to get it. */
+  /** Why there is no value yet, and how to get one. */
   how: string;
 }
 
@@ -23,12 +23,12 @@ export interface NumberFacts {
   transfers: readonly TransferView[];
   race: Race | null;
   crossover: Crossover | null;
-  /** All of it is a recording's. */
+  /** The facts come from a recording. */
   recorded: boolean;
 }
 
 export function numberRows(facts: NumberFacts): NumberRow[] {
-  // In a recording nobody can measure anything.
+  // Nothing can be measured in a recording.
   const why = (how: string): string => (facts.recorded ? 'not in the recording so far' : `not yet: ${how}`);
   return measuredRows(facts).map((row) => ({ ...row, how: why(row.how) }));
 }
@@ -45,7 +45,7 @@ function measuredRows({ machine, turns, transfers, race, crossover }: NumberFact
     { what: 'adapter', value: machine?.adapter.name ?? null, how: 'open the page' },
     { what: 'model', value: machine?.model.name ?? null, how: 'open the page' },
     { what: 'time between tokens on D', value: tpot === null ? null : ms(tpot), how: 'ask once' },
-    { what: 'hand-over P → D', value: speedOf(transfers, 'p_to_d'), how: 'ask once' },
+    { what: 'handover P → D', value: speedOf(transfers, 'p_to_d'), how: 'ask once' },
     {
       what: 'pull back D → P',
       value: speedOf(transfers, 'd_to_p'),
@@ -102,7 +102,7 @@ function speedOf(transfers: readonly TransferView[], direction: Direction): stri
   return `${rate(last.bytes, took)} (${plural(last.pairs.length, 'block')} in ${ms(took)}${last.chunks ? ', streamed' : ''}${last.throttled ? MODELLED : ''})`;
 }
 
-/** For a document or a mail. */
+/** The table as Markdown, for the clipboard. */
 export const asMarkdown = (rows: readonly NumberRow[], recorded: boolean): string =>
   [
     `| | ${recorded ? 'a recording' : 'this machine'} |`,

@@ -1,6 +1,6 @@
 /**
- * The first minute: once the first turns were played, the next one is raced, so that a newcomer sees what the blocks that
- * came back have saved. Once, and only for those who did nothing yet: an address, a lesson or a question stops it.
+ * The first minute: after the first turns were played, the page races the next one, so that a newcomer sees what pulling
+ * saved. This happens once, and only if the user did nothing: an address with settings, a lesson or a question stops it.
  */
 import { effect } from '@preact/signals';
 import { isConversation } from '../session/conversation.ts';
@@ -25,7 +25,7 @@ export function watchOpening({ state, actions }: Session): void {
   });
 }
 
-/** playing: wait. played: the race can begin. over: somebody took the wheel, or there is nothing to race. */
+/** playing: wait. played: the race can begin. over: the user took over, or there is nothing to race. */
 export function stageOf(state: SessionState): 'playing' | 'played' | 'over' {
   const { lesson, mode, turns: wanted, model } = state.settings.value;
   const { phase } = state.status.value;

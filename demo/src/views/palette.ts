@@ -1,4 +1,4 @@
-/** The stylesheet's colours as a canvas needs them, and a signal that tells when they changed (light, dark). */
+/** The stylesheet's colours for canvases, and a signal that changes with the theme and the text size. */
 import { signal } from '@preact/signals';
 
 const NAMES = {
@@ -30,7 +30,7 @@ const NAMES = {
 } as const;
 
 export type Palette = Readonly<Record<keyof typeof NAMES, string>> & {
-  /** No text is smaller, CSS pixels. */
+  /** The smallest font size, CSS pixels. */
   readonly least: number;
 };
 
@@ -40,13 +40,13 @@ export function readPalette(element: Element = document.documentElement): Palett
   return { ...Object.fromEntries(colours), least: leastFont.peek() } as Palette;
 }
 
-/** Goes up when light and dark change places, and with the size of text. */
+/** Increases when the theme or the text size changes. */
 export const themeVersion = signal(0);
 
-/** No text is smaller, CSS pixels: 0 but for a room (styles/projector.css). */
+/** The smallest font size, CSS pixels: 0 except in projector mode (styles/projector.css). */
 export const leastFont = signal(0);
 
-/** The page's root says whether it is for a room. */
+/** Switches the page's projector mode. */
 export function project(on: boolean): void {
   const root = document.documentElement;
   if (on === root.hasAttribute('data-projector')) return;
@@ -55,10 +55,10 @@ export function project(on: boolean): void {
   themeVersion.value = themeVersion.peek() + 1;
 }
 
-/** True while the user asks for less motion. */
+/** True while the user prefers reduced motion. */
 export const reducedMotion = signal(false);
 
-/** Follows the system's scheme and motion settings, and the root's data-theme. Call once, in a browser. */
+/** Follows the system's colour scheme and motion settings, and the root's data-theme. Call once, in a browser. */
 export function watchTheme(): void {
   const changed = () => {
     themeVersion.value++;

@@ -1,36 +1,36 @@
-/** What engines say, for readers who know a P and a D, and no ids. No DOM. */
+/** Turns engines' messages into plain words: P and D instead of ids. No DOM. */
 
 const ENGINE = /\b(prefill|decode)-(\d+)(?:\.\d+)?\b/g;
-/** 'chat-1#2.33-d-' and 32 hex digits: a request; without what follows the turn's number, a turn. */
+/** A request id: 'chat-1#2.33-d-' and 32 hex digits. Without the part after '#2.33' it is a turn's id. */
 const REQUEST = /'?\b[\w-]+#(\d+)\.\d+(?:-(?:p|d|again\d+))*(?:-[0-9a-f]{32})?'?/g;
 
-/** Why nothing was pulled: what is meant, and in brackets the term for it. */
+/** Why nothing was pulled: the meaning, with the technical term in brackets. */
 const REASONS: readonly (readonly [RegExp, string])[] = [
-  [/(\d+) < threshold (\d+)/, 'too little to be worth a trip: $1 of $2 tokens (threshold)'],
-  [/ \(first differing token at (\d+)\)/, '; from token $1 on D has other words (token check)'],
-  [/first differing token at (\d+)/, 'from token $1 on D has other words (token check)'],
-  [/the local hit of (\d+) covers it/, 'P had all $1 tokens of it already (prefix cache)'],
+  [/(\d+) < threshold (\d+)/, 'too few tokens to be worth a pull: $1, of at least $2 (threshold)'],
+  [/ \(first differing token at (\d+)\)/, '; from token $1 on, D has other words (token check)'],
+  [/first differing token at (\d+)/, 'from token $1 on, D has other words (token check)'],
+  [/the local hit of (\d+) covers it/, 'P already had all $1 tokens (prefix cache)'],
   [
     /cost-aware: pull ~([\d.]+) ms > recompute ~([\d.]+) ms/,
-    'computing was expected to be quicker: $2 ms against $1 ms (cost-aware)',
+    'computing was expected to be faster: $2 ms, and $1 ms for pulling (cost-aware)',
   ],
   [
     /remote blocks ignored: bidirectional_kv_xfer is off/,
-    'this mode brings nothing back (bidirectional_kv_xfer is off)',
+    'this mode pulls nothing back (bidirectional_kv_xfer is off)',
   ],
   [
     /pull expired: request \S+ at the holder: its time to be read has passed/,
-    'D had freed it: its time to keep it was over (TTL)',
+    'D had freed it after its time limit (TTL)',
   ],
   [
     /pull declined: request \S+ at the holder: its blocks were freed because the pool was full/,
-    'D needed the room for others (pool full)',
+    'D needed the blocks for others (pool full)',
   ],
 ];
 
 /**
- * Engines by letter (with a number where there are several), requests by their turn, reasons in everyday words. `engineIds`: of
- * all that there were; where a role has more than one, the first has its number too, as over the blocks.
+ * Names engines by letter (with a number if the role has several), requests by their turn, and reasons in plain words.
+ * `engineIds`: all engines so far, including those that are gone.
  */
 export function plainly(text: string, engineIds: readonly string[] = []): string {
   const several = (role: string) => engineIds.some((id) => id.startsWith(role) && !/-0(\.|$)/.test(id));

@@ -1,4 +1,4 @@
-/** The race: the conversation's next turn, once with KV recomputed by P and once with KV pulled back from D. */
+/** The race: the conversation's next turn, with KV recomputed by P and with KV pulled back from D. */
 import type { Race, RaceLane, Session } from '../session/types.ts';
 import { bytes, ms, plural } from './format.ts';
 import { StageBar, StageKey } from './stage-bar.tsx';
@@ -47,10 +47,10 @@ function BeforeRace({ asked, recorded }: { asked: boolean; recorded: boolean }) 
   return (
     <p class="quiet-text">
       {recorded
-        ? 'No race was run in the recording so far.'
+        ? 'No race in the recording so far.'
         : asked
-          ? 'The same turn three times each way, on the same history: P computes again what D generated, or pulls the blocks back. Timed to the first token.'
-          : 'Needs a conversation with at least one answer: what D generated is what P lacks.'}
+          ? 'Runs the same turn on the same history three times each way: P computes again what D generated, or pulls its blocks back. Timed to the first token.'
+          : 'Needs a conversation with at least one answer: only what D generated is missing on P.'}
     </p>
   );
 }
@@ -78,7 +78,7 @@ function Course({ race, nowMs }: { race: Race; nowMs: number }) {
             ? ''
             : same
               ? 'Both gave the same answer.'
-              : 'The answers differ: the KV was not the same.'}
+              : 'The answers differ, so the KV was not the same.'}
         </p>
       )}
     </>
@@ -86,9 +86,9 @@ function Course({ race, nowMs }: { race: Race; nowMs: number }) {
 }
 
 const PHASES: Record<RaceLane['phase'], string> = {
-  waiting: 'waits',
-  preparing: 'says the history again',
-  running: 'runs',
+  waiting: 'waiting',
+  preparing: 'repeating the history',
+  running: 'running',
   done: '',
 };
 

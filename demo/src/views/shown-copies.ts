@@ -1,8 +1,8 @@
-/** Which copies the figures between the grids are of: those that brought what the grids have. No DOM. */
+/** Selects the copies for the figures between the grids: those that brought what the grids show. No DOM. */
 import { talksOf } from '../session/conversation.ts';
 import type { Mode, TransferView, TurnView } from '../session/types.ts';
 
-/** The turn whose request it was, and the conversation: 'chat-1#2.33-d-…' is of turn 'chat-1#2.33'. */
+/** The turn and conversation of a request: 'chat-1#2.33-d-…' belongs to turn 'chat-1#2.33' of 'chat-1'. */
 function turnOf({ requestId }: Pick<TransferView, 'requestId'>): { turnId: string; conversation: string } {
   const [turnId, conversation] = /^(.*)#\d+\.\d+/.exec(requestId) ?? [requestId, requestId];
   return { turnId: turnId!, conversation: conversation! };
@@ -10,13 +10,13 @@ function turnOf({ requestId }: Pick<TransferView, 'requestId'>): { turnId: strin
 
 export interface ShownAt {
   turns: readonly TurnView[];
-  /** What the engines are in now; null: they may have been in another then. */
+  /** The engines' current mode; null: past time is shown, perhaps in another mode. */
   mode: Mode | null;
-  /** Nothing runs: the grids have the user's conversations, whatever was measured last. */
+  /** Nothing runs: the grids show the user's conversations, even if an experiment ran last. */
   idle: boolean;
 }
 
-/** Of each conversation the copies of its last turn, or of its last turn told once more to engines that were emptied. */
+/** For each conversation, the copies of its last turn, or of that turn's replay into engines that were emptied. */
 export function shownCopies<T extends Pick<TransferView, 'requestId' | 'startMs'>>(
   all: readonly T[],
   { turns, mode, idle }: ShownAt,
@@ -35,7 +35,7 @@ export function shownCopies<T extends Pick<TransferView, 'requestId' | 'startMs'
     null,
   );
   const theirs = idle || (last !== null && talks.includes(last));
-  // Engines that go on in another mode were emptied.
+  // Engines that changed their mode were emptied.
   const gone = new Set(
     turns.filter((turn) => mode !== null && turn.mode !== mode).map((turn) => turn.turnId),
   );

@@ -1,13 +1,13 @@
-/** The slab's fill is gone within milliseconds: the meter lets what was seen fall slowly, so that an eye can read it. */
+/** The slab empties within milliseconds. The meter falls slowly instead, so that it can be read. */
 import type { SlabView } from '../session/types.ts';
 
 const FALL_MS = 900;
 
 export class SlabMeter {
-  /** Slots in use, as shown. */
+  /** Slots in use, as the meter shows them. */
   shown = 0;
 
-  /** Returns true while it still falls. */
+  /** Returns true while the meter is still falling. */
   advance(slab: SlabView | null, elapsedMs: number): boolean {
     if (!slab) {
       this.shown = 0;

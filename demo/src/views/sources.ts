@@ -1,9 +1,9 @@
-/** Where KV came from that an engine did not compute. No DOM. */
+/** The source of KV that an engine did not compute. No DOM. */
 import type { BlockView, Role, SessionState, TransferView } from '../session/types.ts';
 
 type Moves = Pick<SessionState, 'storeTransfers' | 'transfers' | 'drawn'>;
 
-/** Whether what was copied into a block of the drawn engine came from the store, not from the other engine. */
+/** Whether the content copied into a block of the drawn engine came from the store, not from the other engine. */
 export function isFromStore({ storeTransfers, transfers, drawn }: Moves, role: Role, id: number): boolean {
   const engineId = drawn[role].value?.engineId;
   const last = (list: readonly TransferView[]): number =>
@@ -11,7 +11,7 @@ export function isFromStore({ storeTransfers, transfers, drawn }: Moves, role: R
   return storeTransfers.value.length > 0 && last(storeTransfers.value) > last(transfers.value);
 }
 
-/** Other words than the block's own that its KV was made from: what the block said that it was copied from. null: none are known. */
+/** The words that a copied block's KV was computed from, if they differ from the block's text; null if not or unknown. */
 export function madeFrom(
   { transfers, drawn }: Pick<Moves, 'transfers' | 'drawn'>,
   role: Role,
@@ -23,6 +23,6 @@ export function madeFrom(
     ({ to, pairs }) => to === engineId && pairs.some(([, at]) => at === id),
   );
   const said = copy?.said?.[copy.pairs.findIndex(([, at]) => at === id)] ?? null;
-  // A block that was not full goes on here, or went on there.
+  // A partly filled block may have been continued here or in its source.
   return said === null || text.startsWith(said) || said.startsWith(text) ? null : said;
 }

@@ -1,4 +1,4 @@
-/** The last turn's stages as a table: what the timeline shows, for those who cannot see it. Made only while open. */
+/** The last turn's stages as a table: a text alternative to the timeline. Rendered only while open. */
 import type { SessionState } from '../session/types.ts';
 import { AsTable } from './as-table.tsx';
 import { DataTable } from './data-table.tsx';
@@ -18,10 +18,10 @@ export function SpanTable({ state }: { state: SessionState }) {
 function Table({ state }: { state: SessionState }) {
   const turn = state.turns.value.at(-1);
   const sums = turn ? sumStages(state.spans.value, turn, drawnIds(state)) : [];
-  if (sums.length === 0) return <p>Nothing was measured yet.</p>;
+  if (sums.length === 0) return <p>Nothing has been measured yet.</p>;
   return (
     <DataTable
-      columns={['where', 'stage', 'times', 'together', 'bytes', 'clock']}
+      columns={['where', 'stage', 'count', 'total', 'bytes', 'clock']}
       rows={sums.map((sum) => ({
         key: `${sum.where} ${sum.name} ${sum.clock}`,
         cells: [

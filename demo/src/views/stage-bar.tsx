@@ -1,12 +1,12 @@
-/** Where a time to the first token went: one bar, its stages in the colours of who did the work; what is modelled is hatched. */
+/** A time to the first token as one bar of stages, coloured by the engine that did the work; modelled stages are hatched. */
 import { ms } from './format.ts';
 import { shownStages, stageInWords, stageTone } from './stage-names.ts';
 
 export interface StageBarProps {
   stagesMs: Readonly<Record<string, number>>;
-  /** Milliseconds of the full width. */
+  /** The full width, milliseconds. */
   scaleMs: number;
-  /** Shown when there are no stages yet: a turn under way. */
+  /** Shown while there are no stages yet: the time of a running turn. */
   elapsedMs?: number;
 }
 
@@ -15,7 +15,7 @@ export function StageBar({ stagesMs, scaleMs, elapsedMs }: StageBarProps) {
   const share = (took: number) => `${(100 * took) / Math.max(scaleMs, 1e-6)}%`;
   const words = stages.map((stage) => `${stageInWords(stage.name)} ${ms(stage.ms)}`).join(', ');
   return (
-    <div class="stage-bar" role="img" aria-label={words || 'under way'}>
+    <div class="stage-bar" role="img" aria-label={words || 'running'}>
       {stages.length === 0 && elapsedMs !== undefined && (
         <span class="stage-bar-part is-running" style={{ width: share(elapsedMs) }} />
       )}
@@ -33,7 +33,7 @@ export function StageBar({ stagesMs, scaleMs, elapsedMs }: StageBarProps) {
   );
 }
 
-/** The stages' names beside their colours. */
+/** The stages' names with their colours. */
 export function StageKey({ stagesMs }: { stagesMs: Readonly<Record<string, number>> }) {
   return (
     <ul class="stage-key">

@@ -1,9 +1,9 @@
-/** Stages of a time to the first token: their colours, their words. No DOM. */
+/** Colours and names of the stages of a time to the first token. No DOM. */
 import { partOf, STAGE_PARTS } from '../../../src/measure/stages.ts';
 
 export type StageTone = 'p' | 'd' | 'pull' | 'over' | 'store' | 'other';
 
-/** A stage's name says whose it is: names come from the cluster, and new ones must find a colour too. */
+/** The tone is derived from the stage's name, so that unknown stages get a colour too. */
 export function stageTone(name: string): StageTone {
   const words = name.toLowerCase();
   if (words.startsWith('load')) return 'store';
@@ -16,12 +16,12 @@ export function stageTone(name: string): StageTone {
 
 const WORDS: Readonly<Record<string, string>> = {
   load: 'load from the store',
-  load_link: 'the modelled link, from the store',
+  load_link: 'modelled link, from the store',
   pull: 'pull back D → P',
-  pull_link: 'the modelled link D → P',
+  pull_link: 'modelled link D → P',
   prefill: 'prefill on P',
-  hand_over: 'hand-over P → D',
-  hand_over_link: 'the modelled link P → D',
+  hand_over: 'handover P → D',
+  hand_over_link: 'modelled link P → D',
   first_decode_step: 'first step on D',
   between: 'queues and messages',
 };
@@ -33,20 +33,20 @@ const LINK = '_link';
 export interface ShownStage {
   name: string;
   ms: number;
-  /** A link that is modelled brought the bytes: nothing was measured. */
+  /** Time on a modelled link, which was not measured. */
   modelled: boolean;
 }
 
-/** A part of its time was not measured. */
+/** Whether part of the time is modelled, not measured. */
 export const isModelled = ({ stagesMs }: { stagesMs: Readonly<Record<string, number>> }): boolean =>
   shownStages(stagesMs).some(({ modelled }) => modelled);
 
-/** Parts of a turn that took time, in the order in which they come; what a modelled link took follows its copy. */
+/** The parts of a turn that took time, in order. A modelled link's time follows its copy. */
 export function shownStages(stagesMs: Readonly<Record<string, number>>): ShownStage[] {
   const order = ['load', ...STAGE_PARTS].flatMap((part) => [part, part + LINK]);
   const sums = new Map(order.map((part) => [part, 0]));
   for (const [name, ms] of Object.entries(stagesMs)) {
-    // What the store gives is a part of its own.
+    // Loads from the store are a part of their own.
     const part = /^load_[pd]_/.test(name) ? 'load' : partOf(name);
     const key = name.endsWith(LINK) ? part + LINK : part;
     sums.set(key, (sums.get(key) ?? 0) + ms);

@@ -1,4 +1,4 @@
-/** The stage from frame to frame: flights, afterglow, the slab's falling meter, when a block was evicted, the focus. */
+/** The stage's state between frames: flights, afterglow, the slab's meter, evictions, the focus. */
 import { computed, type ReadonlySignal } from '@preact/signals';
 import { talksOf } from '../session/conversation.ts';
 import { isLit, type Lit, litBlocks } from '../session/pointing.ts';
@@ -18,10 +18,9 @@ import { wrongTokens } from './story.ts';
 /** How long a mark of eviction is bright. */
 const EVICTED_MS = 2500;
 
-/** What is remembered from frame to frame: flights, the slab's falling meter, when a block was evicted. */
 export class StagePicture {
   focus: Focus | null = null;
-  /** The store, where there is one. */
+  /** The store; null if there is none. */
   layer: StageLayer | null = null;
   readonly #state: SessionState;
   readonly #flights = new Flights();
@@ -70,7 +69,7 @@ export class StagePicture {
   draw({ context, width, palette, elapsedMs }: Frame): boolean {
     const { transfers, slabs, drawn, turns, nowMs } = this.#state;
     const ids = drawnIds(this.#state);
-    // While engines are built these are of engines that are gone.
+    // While engines start, these transfers belong to engines that are gone.
     const all = ids.prefill && ids.decode ? transfers.peek() : [];
     const between = (transfer: TransferView): boolean => {
       const direction = directionOf(transfer);
@@ -177,10 +176,10 @@ export class StagePicture {
     return crossed(layout, from, key) ?? from;
   }
 
-  /** Those that brought what the grids have. */
+  /** The transfers that brought what the grids show. */
   #own(all: readonly TransferView[]): TransferView[] {
     const { turns, settings, status, time } = this.#state;
-    // A turn that is shown again was in the mode of then.
+    // A turn that is shown again may have run in another mode.
     const mode = time.peek().follows ? settings.peek().mode : null;
     return shownCopies(all, { turns: turns.peek(), mode, idle: status.peek().phase === 'ready' });
   }
@@ -193,7 +192,7 @@ export class StagePicture {
     };
   }
 
-  /** Notes what is new; returns the newest turn that any block has. */
+  /** Notes new evictions; returns the newest turn of any block. */
   #takeIn(blocks: Readonly<Record<Role, readonly BlockView[]>>): number {
     let newest = 1;
     const now = performance.now();
@@ -215,7 +214,7 @@ export class StagePicture {
   }
 }
 
-/** Whether a block has KV that a turn took although its tokens are not the prompt's. */
+/** Whether a block has KV that a turn used although its tokens differ from the prompt's. */
 function isWrong(
   { conversation, index }: BlockView,
   { conversation: its, differsAt, result }: TurnView,
@@ -226,7 +225,7 @@ function isWrong(
   return (index + 1) * blockSize > differsAt && index * blockSize < had;
 }
 
-/** From the edge of one grid into the other, at the same height (or column). */
+/** From the edge of one grid into the other, in the same row (or column). */
 function crossed(layout: StageLayout, from: Focus, key: string): Focus | null {
   const other: Role = from.role === 'prefill' ? 'decode' : 'prefill';
   const into = from.role === 'prefill' ? ['ArrowRight', 'ArrowDown'] : ['ArrowLeft', 'ArrowUp'];

@@ -1,4 +1,4 @@
-/** A turn's stages added up: what its table says. No DOM. */
+/** Sums of a turn's stages, for its table. No DOM. */
 
 import type { Span, TurnView } from '../session/types.ts';
 import type { DrawnIds } from './direction.ts';

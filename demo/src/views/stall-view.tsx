@@ -1,4 +1,4 @@
-/** The stall: two users on one engine, and on P and D, shown side by side on one clock, a beat for each token. */
+/** The stall: two users on one engine, and on P and D, on one time axis, with a mark for each token. */
 import { type ReadonlySignal, useComputed, useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { RUNS } from '../session/measuring.ts';
@@ -13,7 +13,7 @@ import { figuresOf, sameCount, stallDomain, stallVerdict } from './stall.ts';
 import { Surface } from './surface.tsx';
 import { type Domain, spanOf } from './time-scale.ts';
 
-/** The whole of it is shown in about so long. */
+/** The replay takes about this long. */
 const SHOWN_MS = 10_000;
 
 const SIDES = [
@@ -71,15 +71,15 @@ export function StallView({ session: { state, actions } }: { session: Session })
       ) : (
         <p class="quiet-text">
           {recorded && 'Not in the recording so far. '}
-          One user is being answered; another pastes a long text. Three times on one engine, three times on P
-          and D: when does each token of the first come?
+          One user gets an answer while another pastes a long text. Three runs on one engine and three on P
+          and D show when each token of the first user arrives.
         </p>
       )}
       {stall?.error && <p class="problem">{stall.error}</p>}
       {verdict && (
         <p class="race-verdict" aria-live="polite">
           {verdict.headline}. {verdict.sentence}{' '}
-          {sameCount(stall) ? 'Both counted alike.' : 'They did not count alike.'}
+          {sameCount(stall) ? 'Both gave the same count.' : 'The two counts differ.'}
         </p>
       )}
       {stall && <RunTable stall={stall} />}
@@ -146,7 +146,7 @@ interface CountProps {
   atMs: ReadonlySignal<number>;
 }
 
-/** What the first user has read by then; what is to come has its room already, so that nothing below moves. */
+/** The first user's answer so far. The rest is invisible but takes its space, so that nothing below moves. */
 function Count({ pieces, run, atMs }: CountProps) {
   const many = run?.tokensMs.filter((at) => at <= atMs.value).length ?? 0;
   return (
@@ -165,7 +165,7 @@ function RunTable({ stall }: { stall: Stall }) {
           'engines',
           'longest pause of each run',
           'median of all pauses',
-          'first token of what was pasted',
+          'first token for the pasted text',
         ]}
         rows={SIDES.map(([name, title]) => {
           const figures = figuresOf(stall[name]);
@@ -185,13 +185,13 @@ function RunTable({ stall }: { stall: Stall }) {
 }
 
 interface ShownClock {
-  /** From the paste. */
+  /** Milliseconds from the paste. */
   atMs: ReadonlySignal<number>;
   slower: number;
   again: () => void;
 }
 
-/** Runs over it once it is known, and when asked again; stands at its end for those who want less motion. */
+/** Plays over `shown` once when it is known, and on each `again`. With reduced motion it stays at the end. */
 function useShownClock(shown: Domain | null, chosen: number | null): ShownClock {
   const atMs = useSignal(Number.POSITIVE_INFINITY);
   const plays = useSignal(0);

@@ -1,4 +1,4 @@
-/** What the stall showed: how long the first user waited for a token while the paste of the second was read. No DOM. */
+/** Results of the stall: how long the first user waited for a token while the second user's paste was computed. No DOM. */
 import { median } from 'simple-statistics';
 import { outcomeOf } from '../../../src/measure/outcome.ts';
 import type { Stall, StallRun, StallSide } from '../session/types.ts';
@@ -6,7 +6,7 @@ import { ms, times } from './format.ts';
 import { type Domain, spanOf } from './time-scale.ts';
 import { comparedRuns } from './verdict.ts';
 
-/** Between the first user's tokens, from the paste to the second user's first token. Times are from the paste on. */
+/** Pauses between the first user's tokens, from the paste to the second user's first token. 0 is the paste. */
 export function pausesOf({ tokensMs, pastedFirstMs }: StallRun): Domain[] {
   return tokensMs
     .slice(1)
@@ -27,11 +27,11 @@ export interface StallFigures {
   pastedFirstMs: number;
   /** Each run's longest pause. */
   longestRunsMs: readonly number[];
-  /** The run whose longest pause is the middle one. */
+  /** The run whose longest pause is the median. */
   shown: StallRun;
 }
 
-/** null before a run in which a pause could be measured. */
+/** null until a run has a pause that can be measured. */
 export function figuresOf({ runs }: StallSide): StallFigures | null {
   const measured = runs.flatMap((run) => {
     const longest = longestOf(run);
@@ -55,7 +55,7 @@ export interface StallVerdict {
   sentence: string;
 }
 
-/** null until both sides have run as often as they should. */
+/** null until both sides have finished all their runs. */
 export function stallVerdict({ alone, split }: Pick<Stall, 'alone' | 'split'>): StallVerdict | null {
   if (alone.phase !== 'done' || split.phase !== 'done') return null;
   const [one, two] = [figuresOf(alone), figuresOf(split)];
@@ -63,20 +63,20 @@ export function stallVerdict({ alone, split }: Pick<Stall, 'alone' | 'split'>): 
   const ratio = one.longestMs / two.longestMs;
   const outcome = outcomeOf(comparedRuns(ratio, one.longestRunsMs, two.longestRunsMs));
   const [waited, waitedSplit] = [ms(one.longestMs), ms(two.longestMs)];
-  const price = ` The paste itself was answered after ${ms(one.pastedFirstMs)} on one engine and after ${ms(two.pastedFirstMs)} on P and D.`;
+  const price = ` The paste itself got its first token after ${ms(one.pastedFirstMs)} on one engine and after ${ms(two.pastedFirstMs)} on P and D.`;
   if (outcome === 'ahead') {
     return {
       winner: 'split',
       headline: `One engine: ${waited} without a token. P and D: ${waitedSplit}`,
-      sentence: `The longest pause, medians of ${one.longestRunsMs.length} runs each way: splitting made it ${times(ratio)} shorter.${price}`,
+      sentence: `Splitting made the longest pause ${times(ratio)} shorter (medians of ${one.longestRunsMs.length} runs each way).${price}`,
     };
   }
-  const why = 'P and D share one GPU here; with one each they would not wait for each other.';
+  const why = 'P and D share one GPU here. With a GPU each, they would not wait for each other.';
   if (outcome === 'tie') {
     return {
       winner: 'neither',
       headline: `Splitting did not help here: pauses of ${waited} and ${waitedSplit}`,
-      sentence: `The runs overlap, so there is nothing to claim. ${why}${price}`,
+      sentence: `The runs overlap, so there is no clear difference. ${why}${price}`,
     };
   }
   return {
@@ -86,13 +86,13 @@ export function stallVerdict({ alone, split }: Pick<Stall, 'alone' | 'split'>): 
   };
 }
 
-/** Both must have counted alike; null while they cannot be compared. */
+/** Whether both sides gave the same count; null until both have finished. */
 export function sameCount({ alone, split }: Pick<Stall, 'alone' | 'split'>): boolean | null {
   if (alone.phase !== 'done' || split.phase !== 'done') return null;
   return alone.pieces.join('') === split.pieces.join('');
 }
 
-/** All the time that the shown runs take, from the paste; the same for both sides. null before one. */
+/** The time that the shown runs cover, for both sides; 0 is the paste. null before the first run. */
 export function stallDomain({ alone, split }: Pick<Stall, 'alone' | 'split'>): Domain | null {
   const shown = [alone, split].flatMap((side) => figuresOf(side)?.shown ?? []);
   if (shown.length === 0) return null;

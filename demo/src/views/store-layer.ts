@@ -1,4 +1,4 @@
-/** The store on the stage, from frame to frame; fetched when there is one. */
+/** The store on the stage, with its state between frames. Fetched when there is a store. */
 import { STORE_ADDRESS } from '../../../src/config/connectors.ts';
 import type { Role, SessionState } from '../session/types.ts';
 import { letterOf } from './describe-block.ts';

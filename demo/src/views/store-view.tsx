@@ -1,4 +1,4 @@
-/** The store in words and figures, below its drawing; and what draws it. */
+/** The store's figures in words, below its drawing. */
 import { STORE_ADDRESS } from '../../../src/config/connectors.ts';
 import type { SessionState, StoreView, TransferView } from '../session/types.ts';
 import { letterOf } from './describe-block.ts';
@@ -21,7 +21,7 @@ export function StoreFigures({ state }: { state: SessionState }) {
   );
 }
 
-/** For screen readers, once each. */
+/** Announced once to screen readers. */
 function movedInWords({ to, side, pairs, outcome }: TransferView): string {
   const letter = letterOf(side);
   const blocks = plural(pairs.length, 'block');
@@ -35,10 +35,10 @@ export function figuresInWords({ figures }: Pick<StoreView, 'figures'>): string 
   const { blocks, slots, blockBytes, lookups, hits, stored, evicted, twoHopBytes, queues, folder } = figures;
   const parts = [
     `Store: ${blocks} of ${plural(slots, 'block')} in memory (${bytes(blocks * blockBytes)})`,
-    `asked for ${plural(lookups, 'block')}, it had ${hits}`,
+    `${hits} of ${plural(lookups, 'requested block')} found`,
     `${stored} saved${evicted > 0 ? `, ${evicted} evicted` : ''}`,
     queues &&
-      `queues: ${queues.small ?? 0} new, ${queues.main ?? 0} used again, ${queues.ghost ?? 0} remembered`,
+      `queues: ${queues.small ?? 0} new, ${queues.main ?? 0} reused, ${queues.ghost ?? 0} remembered after eviction`,
     folder &&
       `folder: ${plural(folder.blocks, 'block')}, ${folder.read} read back${folder.broken > 0 ? `, ${folder.broken} broken and removed` : ''}`,
     `by two hops: ${bytes(twoHopBytes)}`,

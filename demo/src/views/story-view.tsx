@@ -1,4 +1,4 @@
-/** The headline over the page: what just happened. */
+/** The page's headline: what just happened. */
 import { useComputed } from '@preact/signals';
 import type { Session } from '../session/types.ts';
 import { tell } from './story.ts';

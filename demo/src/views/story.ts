@@ -1,4 +1,4 @@
-/** What just happened, in one headline, for somebody who sees this for the first time. Only what was measured. No DOM. */
+/** The page's headline: what just happened, for a newcomer, with measured values only. No DOM. */
 import { STORE_ADDRESS } from '../../../src/config/connectors.ts';
 import { storedTokens } from '../../../src/measure/stored-tokens.ts';
 import { isConversation } from '../session/conversation.ts';
@@ -11,7 +11,7 @@ import { stallVerdict } from './stall.ts';
 import { sameAnswer, verdictOf } from './verdict.ts';
 
 export interface Story {
-  /** Marks the headline: whose moment it is. */
+  /** The headline's colour: the engine or event that it is about. */
   tone: 'plain' | 'p' | 'd' | 'pull' | 'store' | 'bad';
   headline: string;
   detail: string;
@@ -22,11 +22,11 @@ export interface StoryFacts {
   mode: Mode;
   turns: readonly TurnView[];
   transfers: readonly TransferView[];
-  /** What the store gave and got. */
+  /** Loads from the store and saves to it. */
   storeTransfers: readonly TransferView[];
   race: Race | null;
   stall: Stall | null;
-  /** When the last conversation ended: this one began later. */
+  /** When the previous conversation ended. */
   beganMs: number;
 }
 
@@ -36,15 +36,14 @@ export function tell(given: StoryFacts): Story {
   if (status.phase === 'failed')
     return {
       tone: 'bad',
-      headline: 'This page cannot go on',
-      detail: `${plainly(status.message).replace(/\.$/, '')}. Reset tries once more; the settings have other models.`,
+      headline: 'This page cannot continue',
+      detail: `${plainly(status.message).replace(/\.$/, '')}. Press Reset to try again, or choose another model in the settings.`,
     };
   const measured = stallStory(facts) ?? raceStory(facts);
   if (measured) return measured;
   const turn = turns.at(-1);
   if (!turn) return opening(facts);
-  if (turn.error)
-    return { tone: 'bad', headline: `Turn ${turn.turn} did not end well`, detail: plainly(turn.error) };
+  if (turn.error) return { tone: 'bad', headline: `Turn ${turn.turn} failed`, detail: plainly(turn.error) };
   const ofTurn = ({ startMs, endMs }: TransferView): boolean =>
     (endMs ?? startMs) >= turn.startMs && (turn.endMs === null || startMs <= turn.endMs);
   const own = facts.transfers.filter(ofTurn);
@@ -62,17 +61,17 @@ function opening({ status, mode, transfers }: StoryFacts): Story {
   if (status.phase === 'starting') {
     return {
       tone: 'plain',
-      headline: 'Two engines are being built on your GPU',
+      headline: 'Two engines are starting on your GPU',
       detail: plainly(status.message),
     };
   }
   const { name, about, opening: headline } = MODES[mode];
-  // Of a recording: between two conversations.
+  // A recording, between two conversations.
   if (status.phase === 'recorded' && transfers.length > 0) {
     return {
       tone: 'plain',
       headline: `Another conversation begins: ${name.toLowerCase()}`,
-      detail: `${about}. What was said before, and its KV, is gone.`,
+      detail: `${about}. The last conversation and its KV are gone.`,
     };
   }
   return {
@@ -80,18 +79,18 @@ function opening({ status, mode, transfers }: StoryFacts): Story {
     headline,
     detail:
       status.phase === 'recorded'
-        ? 'A recorded run: watch the blocks of KV move.'
-        : 'Ask something, or press play, and watch the blocks of KV move.',
+        ? 'A recorded run: watch the KV blocks move.'
+        : 'Ask something, or press Play, and watch the KV blocks move.',
   };
 }
 
-/** Tokens from the first that differs on whose KV was pulled all the same: made from other words than the prompt's. */
+/** Number of tokens used from the first differing one on: their KV was computed from other words than the prompt's. */
 export function wrongTokens({ result, differsAt }: Pick<TurnView, 'result' | 'differsAt'>): number {
   if (!result || differsAt === null || result.pulled_tokens === 0) return 0;
   return Math.max(0, result.local_hit_tokens + result.pulled_tokens - differsAt);
 }
 
-/** Who computes a turn's prompt. */
+/** The engine that computes a turn's prompt. */
 export function reader({ mode, turn }: Pick<TurnView, 'mode' | 'turn'>): 'P' | 'D' | 'The engine' {
   if (mode === 'monolithic') return 'The engine';
   return mode === 'decode-local' && turn > 1 ? 'D' : 'P';
@@ -110,10 +109,10 @@ function underWay(turn: TurnView, pull: TransferView | null, over: TransferView 
       tone: 'd',
       headline:
         turn.firstTokenMs === null
-          ? `D reads turn ${turn.turn} by itself`
+          ? `D reads turn ${turn.turn} alone`
           : 'D writes the answer, token by token',
       detail:
-        'From the second turn on D has what was said before: it computes the new question alone, and P rests.',
+        'From the second turn on, D has the conversation so far. It computes only the new question, and P is idle.',
     };
   }
   if (turn.firstTokenMs !== null) {
@@ -121,8 +120,8 @@ function underWay(turn: TurnView, pull: TransferView | null, over: TransferView 
       tone: pull ? 'pull' : 'd',
       headline: pull ? cameBack(pull) : 'D writes the answer, token by token',
       detail: pull
-        ? `${pulledDetail(pull)} Now D writes on.`
-        : 'Each token leaves its KV in D. P does not have it: remember that for the next turn.',
+        ? `${pulledDetail(pull)} Now D writes the answer.`
+        : 'Each token leaves its KV in D. P does not have that KV, which will matter on the next turn.',
     };
   }
   if (over && over.pairs.length > 0) {
@@ -131,7 +130,7 @@ function underWay(turn: TurnView, pull: TransferView | null, over: TransferView 
       headline: `P hands ${plural(over.pairs.length, 'block')} over to D`,
       detail: over.chunks
         ? 'D reads each block as soon as P has computed it.'
-        : 'The prompt is computed once; D goes on from its KV.',
+        : 'The prompt is computed once. D continues from its KV.',
     };
   }
   if (pull) {
@@ -139,7 +138,8 @@ function underWay(turn: TurnView, pull: TransferView | null, over: TransferView 
       tone: 'pull',
       headline:
         pull.endMs === null ? `P pulls ${plural(pull.pairs.length, 'block')} back from D` : cameBack(pull),
-      detail: 'What D wrote last turn is part of this prompt. P copies its KV instead of computing it again.',
+      detail:
+        'What D wrote last turn is part of this prompt. P copies that KV instead of computing it again.',
     };
   }
   return {
@@ -147,8 +147,8 @@ function underWay(turn: TurnView, pull: TransferView | null, over: TransferView 
     headline: turn.turn === 1 ? 'P computes the prompt' : `P prepares turn ${turn.turn}`,
     detail:
       turn.turn === 1
-        ? 'Prefill: all prompt tokens at once. Their keys and values fill blocks of P.'
-        : 'The prompt is the whole conversation so far, D’s answers included.',
+        ? 'Prefill computes all prompt tokens at once. Their keys and values fill blocks of P.'
+        : 'The prompt is the whole conversation so far, including D’s answers.',
   };
 }
 
@@ -158,8 +158,8 @@ function loading(load: TransferView, pull: TransferView | null): Story {
     tone: 'store',
     headline: load.endMs === null ? `P loads ${blocks} from the store` : `${blocks} came from the store to P`,
     detail: pull
-      ? `What the store does not have comes from D: ${plural(pull.pairs.length, 'block')}.`
-      : 'The store knows blocks by what they say: whoever asks with the same words gets their KV.',
+      ? `The rest comes from D: ${plural(pull.pairs.length, 'block')}.`
+      : 'The store finds blocks by the hash of their tokens: a prompt that begins with the same tokens gets their KV.',
   };
 }
 
@@ -182,8 +182,8 @@ function ended(view: TurnView, pull: TransferView | null, facts: StoryFacts): St
   if (wrong > 0) {
     return {
       tone: 'bad',
-      headline: `Wrong KV: ${plural(wrong, 'pulled token')} came from words that the prompt does not have`,
-      detail: `The history was rewritten, and the token check is off: P took what D had of the old words. Compare the answer with the chat. ${ttft}`,
+      headline: `Wrong KV: ${plural(wrong, 'pulled token')} came from words that are not in the prompt`,
+      detail: `The history was edited and the token check is off, so P pulled D’s KV of the old words. Compare the answer with the chat. ${ttft}`,
     };
   }
   const stored = storedTokens(result);
@@ -207,7 +207,7 @@ function ended(view: TurnView, pull: TransferView | null, facts: StoryFacts): St
     return {
       tone: 'plain',
       headline: `One engine computed ${plural(result.computed_tokens, 'prompt token')} and wrote ${result.output_tokens}`,
-      detail: `${ttft} While it reads a prompt nobody else gets a token from it.`,
+      detail: `${ttft} While it reads a prompt, no other user gets a token from it.`,
     };
   }
   if (turn === 1) {
@@ -220,7 +220,7 @@ function ended(view: TurnView, pull: TransferView | null, facts: StoryFacts): St
   const why = result.no_pull_reason
     ? ` Nothing was pulled: ${plainly(result.no_pull_reason).replace(/\.$/, '')}.`
     : mode === 'bidirectional'
-      ? ' D had nothing of this conversation to give back; on the next turn it will.'
+      ? ' D had no KV of this conversation yet; on the next turn it will.'
       : '';
   return {
     tone: mode === 'bidirectional' || who === 'The engine' ? 'plain' : who === 'D' ? 'd' : 'p',
@@ -229,7 +229,7 @@ function ended(view: TurnView, pull: TransferView | null, facts: StoryFacts): St
   };
 }
 
-/** Against a turn of this conversation in which P computed about as many tokens: measured, and named. */
+/** Names a turn of this conversation in which P computed at least as many tokens, with its measured time. */
 function compared({ conversation }: TurnView, pulledTokens: number, { turns }: StoryFacts): string {
   const other = turns.findLast(
     ({ result, turn, conversation: its }) =>
@@ -247,14 +247,15 @@ function compared({ conversation }: TurnView, pulledTokens: number, { turns }: S
 function stallStory({ stall, race, turns, beganMs }: StoryFacts): Story | null {
   if (!stall || stall.error || stall.startedMs < beganMs) return null;
   const { startedMs } = stall;
-  // What came later is the newer story.
+  // A later turn or race is the newer story.
   if ((turns.at(-1)?.startMs ?? 0) > startedMs || (race?.pull.startedMs ?? 0) > startedMs) return null;
   const verdict = stallVerdict(stall);
   if (!verdict) {
     return {
       tone: 'plain',
-      headline: 'One user is being answered, another pastes a long text',
-      detail: 'Three times on one engine that does both, three times on P and D. Who waits for whom?',
+      headline: 'One user gets an answer while another pastes a long text',
+      detail:
+        'Three runs on one engine that does both, three runs on P and D. Which user waits for the other?',
     };
   }
   const tones = { split: 'd', neither: 'plain', alone: 'bad' } as const;
@@ -273,7 +274,7 @@ function raceStory({ race, turns, status, beganMs }: StoryFacts): Story | null {
     return {
       tone: 'pull',
       headline: 'What did that save? The same turn, both ways',
-      detail: `“${race.question}” once with P computing ${race.historyTokens > 0 ? `${plural(race.historyTokens, 'token')} of history` : 'the history'} again, once pulling.`,
+      detail: `“${race.question}”: P computes ${race.historyTokens > 0 ? `${plural(race.historyTokens, 'token')} of history` : 'the history'} again, or pulls it back.`,
     };
   }
   const [pull, recompute] = [race.pull.ttftMs!, race.recompute.ttftMs!];
@@ -282,7 +283,7 @@ function raceStory({ race, turns, status, beganMs }: StoryFacts): Story | null {
     return {
       tone: 'pull',
       headline: `Pulling back saved ${ms(verdict.marginMs)}`,
-      detail: `Same turn, ${sameAnswer(race) ? 'same answer' : 'but not the same answer'}: first token after ${ms(pull)} with ${tokens} pulled${modelled ? ' over a modelled link' : ''}, ${ms(recompute)} with them computed again (${times(recompute / pull)}).${runsOf(race)}${status.phase === 'recorded' ? '' : ' Now you: ask about what it said.'}`,
+      detail: `Same turn, ${sameAnswer(race) ? 'same answer' : 'but not the same answer'}: first token after ${ms(pull)} with ${tokens} pulled${modelled ? ' over a modelled link' : ''}, ${ms(recompute)} with them computed again (${times(recompute / pull)}).${runsOf(race)}${status.phase === 'recorded' ? '' : ' Your turn: ask about its answers.'}`,
     };
   }
   return {
@@ -291,10 +292,10 @@ function raceStory({ race, turns, status, beganMs }: StoryFacts): Story | null {
       verdict.winner === 'neither'
         ? 'No difference between pulling and computing'
         : `Pulling back cost ${ms(verdict.marginMs)} here`,
-    detail: `First token after ${ms(pull)} with ${tokens} pulled, ${ms(recompute)} with them computed again.${runsOf(race)} ${modelled ? 'Over this modelled link' : 'On this machine'}, at this length, copying is ${verdict.winner === 'neither' ? 'no faster' : 'the slower way'}.`,
+    detail: `First token after ${ms(pull)} with ${tokens} pulled, ${ms(recompute)} with them computed again.${runsOf(race)} ${modelled ? 'Over this modelled link' : 'On this machine'}, at this length, copying is ${verdict.winner === 'neither' ? 'no faster' : 'slower'}.`,
   };
 }
 
-/** What the times are, where they are of more than one run. */
+/** Says that the times are medians, if there was more than one run. */
 const runsOf = ({ pull }: Race): string =>
   (pull.runsMs?.length ?? 0) > 1 ? ` Medians of ${pull.runsMs!.length} runs each way.` : '';

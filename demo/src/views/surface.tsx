@@ -1,6 +1,6 @@
 /**
- * A canvas that is drawn when something it watches changed, and on every frame while its drawing asks for more. Sharp on
- * any screen, still while it cannot be seen.
+ * A canvas that is drawn when a watched signal changes, and on every frame while `draw` returns true. Sharp on any screen;
+ * not drawn while it is out of view.
  */
 import { effect } from '@preact/signals';
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
@@ -9,15 +9,15 @@ import { timed } from './frame-meter.ts';
 import { type Palette, readPalette, themeVersion } from './palette.ts';
 
 export interface SurfaceProps {
-  /** Of the measurements. */
+  /** Name in the drawing times. */
   name: string;
-  /** Of CSS pixels, from the width there is. */
+  /** Height for a width, CSS pixels. */
   heightFor(width: number): number;
   /** Reads the signals that the picture depends on. */
   watch(): void;
   /** True: draw again next frame. */
   draw(frame: Frame): boolean;
-  /** Told how to ask for a drawing from outside (focus, hover). */
+  /** Gets the function that requests a drawing from outside (focus, hover). */
   onReady?(redraw: () => void): void;
 }
 
@@ -26,7 +26,7 @@ export function Surface({ name, heightFor, watch, draw, onReady }: SurfaceProps)
   const latest = useRef({ heightFor, draw });
   latest.current = { heightFor, draw };
 
-  // Its size from the first frame on: what stands below must not jump when it is drawn.
+  // Sized before the first frame, so that the content below does not jump.
   useLayoutEffect(() => {
     const width = canvas.current!.parentElement!.clientWidth;
     if (width > 0) fitToScreen(canvas.current!, width, heightFor(width));

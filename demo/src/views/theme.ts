@@ -1,4 +1,4 @@
-/** Light, dark, or as the system has it: kept in this browser for the next time, where it keeps anything. */
+/** The theme: light, dark, or the system's. Kept in local storage, if that is allowed. */
 import { type ReadonlySignal, signal } from '@preact/signals';
 
 /** index.html reads it. */
@@ -16,11 +16,11 @@ export function chooseTheme(wanted: Theme): void {
     if (wanted === 'auto') localStorage.removeItem(KEY);
     else localStorage.setItem(KEY, wanted);
   } catch {
-    // Storage is denied: it holds as long as the page does.
+    // Storage is denied: the choice lasts until the page is closed.
   }
 }
 
-/** Call once: the root has it from the first moment on. */
+/** Reads the theme that index.html set on the root element. Call once. */
 export function takeKeptTheme(): void {
   chosen.value = (document.documentElement.dataset.theme ?? 'auto') as Theme;
 }

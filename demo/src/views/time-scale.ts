@@ -1,4 +1,4 @@
-/** The timeline's axis: which milliseconds are in view, how zoom and pan change that, and where the ticks stand. No DOM. */
+/** The timeline's axis: the milliseconds in view, zoom and pan, and ticks. No DOM. */
 import { clamp } from './geometry.ts';
 
 /** Milliseconds in view. */
@@ -9,7 +9,7 @@ export interface Domain {
 
 export const spanOf = ({ startMs, endMs }: Domain): number => endMs - startMs;
 
-/** Narrower than this nothing is to be seen: clocks of browsers are not finer. */
+/** The smallest span in view; browsers' clocks are not finer. */
 export const LEAST_SPAN_MS = 0.05;
 
 export const toX = (domain: Domain, width: number, ms: number): number =>
@@ -18,7 +18,7 @@ export const toX = (domain: Domain, width: number, ms: number): number =>
 export const toMs = (domain: Domain, width: number, x: number): number =>
   domain.startMs + (x / width) * spanOf(domain);
 
-/** Zooms about a moment, which stays where it is. A factor under 1 shows less time. Never beyond `whole`. */
+/** Zooms around a moment, which keeps its place. A factor below 1 shows less time. The result stays inside `whole`. */
 export function zoom(domain: Domain, whole: Domain, aboutMs: number, factor: number): Domain {
   const span = clamp(spanOf(domain) * factor, LEAST_SPAN_MS, Math.max(spanOf(whole), LEAST_SPAN_MS));
   const share = spanOf(domain) === 0 ? 0.5 : (aboutMs - domain.startMs) / spanOf(domain);
@@ -26,12 +26,12 @@ export function zoom(domain: Domain, whole: Domain, aboutMs: number, factor: num
   return within({ startMs, endMs: startMs + span }, whole);
 }
 
-/** Moves the view by milliseconds, as far as there is something to see. */
+/** Moves the view by milliseconds, inside `whole`. */
 export function pan(domain: Domain, whole: Domain, byMs: number): Domain {
   return within({ startMs: domain.startMs + byMs, endMs: domain.endMs + byMs }, whole);
 }
 
-/** The same span of time, moved inside `whole`; `whole` itself when it is the shorter. */
+/** The same span, moved inside `whole`; `whole` itself if it is shorter. */
 function within(domain: Domain, whole: Domain): Domain {
   const span = spanOf(domain);
   if (span >= spanOf(whole)) return whole;
@@ -39,7 +39,7 @@ function within(domain: Domain, whole: Domain): Domain {
   return { startMs, endMs: startMs + span };
 }
 
-/** Two fingers: the moments under them when they came down stay under them. */
+/** Two fingers: the moments that they touched stay under them. */
 export function pinch(
   before: Domain,
   whole: Domain,
@@ -55,7 +55,7 @@ export function pinch(
   return pan(zoomed, whole, (-movedBy / width) * spanOf(zoomed));
 }
 
-/** Round numbers of milliseconds, at most one for each `leastGap` pixels. */
+/** Ticks at round numbers of milliseconds after `originMs`, at least `leastGap` pixels apart. */
 export function ticks(domain: Domain, width: number, originMs: number, leastGap = 72): number[] {
   const step = tickStep(domain, width, leastGap);
   const first = Math.ceil((domain.startMs - originMs) / step);

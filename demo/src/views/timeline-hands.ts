@@ -1,8 +1,8 @@
-/** What wheel, mouse and fingers do to the timeline: point, drag, pinch, zoom. */
+/** Mouse, wheel and touch input of the timeline: point, drag, pinch, zoom. */
 import type { Domain } from './time-scale.ts';
 import type { TimelinePicture } from './timeline-picture.ts';
 
-/** Returns how to stop listening. */
+/** Returns a function that removes the listeners. */
 export function listenToHands(element: HTMLElement, picture: TimelinePicture): () => void {
   const fingers = new Map<number, { start: number; now: number }>();
   let before: Domain | null = null;
@@ -19,7 +19,7 @@ export function listenToHands(element: HTMLElement, picture: TimelinePicture): (
     before = picture.domain;
     moved = false;
   };
-  // A page that scrolls under a resting pointer goes on scrolling; whoever moves the pointer here means the timeline.
+  // While the page scrolls under a resting pointer, the wheel keeps scrolling the page. Moving the pointer gives it to the timeline.
   let meant = false;
   const scrolled = () => {
     meant = false;

@@ -1,4 +1,4 @@
-/** Spans as bars on lanes: placed once per change, drawn and hit many times. No DOM. */
+/** Spans as bars on lanes: placed once per change, drawn and hit-tested many times. No DOM. */
 import type { Span, TurnView } from '../session/types.ts';
 import type { DrawnIds } from './direction.ts';
 import { type Lane, laneNames, laneOf, packRows, type Tone, toneOf } from './lanes.ts';
@@ -19,7 +19,7 @@ export interface LaneBars {
 }
 
 const MOST_ROWS = 4;
-/** Below the lanes: room for the words at a first token. */
+/** Room below the lanes for the labels of first tokens. */
 const FLAG = 14;
 
 export function placeSpans(spans: readonly Span[], drawn: DrawnIds): readonly LaneBars[] {
@@ -31,12 +31,12 @@ export function placeSpans(spans: readonly Span[], drawn: DrawnIds): readonly La
   return [...byLane].map(([lane, own]) => {
     const { packed, rows } = packRows(own, MOST_ROWS);
     const bars = packed.map(({ item: span, row }) => ({ span, lane, row, tone: toneOf(span, lane, drawn) }));
-    // Where there is no store, there is nothing to say of it.
+    // Without a store there is no lane for it.
     return { lane, rows: lane === 'store' && own.length === 0 ? 0 : rows, bars };
   });
 }
 
-/** All the time that there is something about. */
+/** The time that all spans and turns cover. */
 export function wholeOf(spans: readonly Span[], turns: readonly TurnView[]): Domain {
   let [startMs, endMs] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
   for (const span of spans) {
@@ -56,7 +56,7 @@ export type Fit = 'first token' | 'whole turn' | 'last turns';
 export const FITS: readonly Fit[] = ['first token', 'whole turn', 'last turns'];
 const LAST_TURNS = 4;
 
-/** What a choice shows; null before the first turn. `nowMs` is the end of a turn under way. */
+/** The domain of a fit; null before the first turn. `nowMs` is the end of a running turn. */
 export function fitTo(fit: Fit, turns: readonly TurnView[], nowMs: number): Domain | null {
   const last = turns.at(-1);
   if (!last) return null;
@@ -77,7 +77,7 @@ export interface TimelineLayout {
   height: number;
 }
 
-/** `least`: no text is smaller, pixels. */
+/** `least`: the smallest font size, pixels. */
 export function layoutTimeline(width: number, rows: readonly number[], least = 0): TimelineLayout {
   const gutter = Math.max(width < 520 ? 62 : 76, 5.2 * least);
   const [axis, row, gap] = [Math.max(22, least + 12), Math.max(13, least + 4), 7];
@@ -93,7 +93,7 @@ export function layoutTimeline(width: number, rows: readonly number[], least = 0
   return { gutter, axis, row, lanes, height: y + Math.max(FLAG, least + 4) };
 }
 
-/** The bar at a point, with 3 pixels' grace; the shortest wins, since it lies on the others. */
+/** The bar at a point, with 3 pixels of tolerance. The shortest one wins: it is drawn on top of the others. */
 export function barAt(
   lanes: readonly LaneBars[],
   layout: TimelineLayout,
@@ -120,7 +120,7 @@ export function barAt(
 
 const lengthOf = ({ span }: Bar): number => span.endMs - span.startMs;
 
-/** The bar that an arrow key goes to: along its lane, or to the next lane's bar nearest in time. */
+/** The bar that an arrow key moves to: along the lane, or to the bar of the next lane that is nearest in time. */
 export function barFrom(
   lanes: readonly LaneBars[],
   domain: Domain,

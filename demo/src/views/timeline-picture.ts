@@ -1,4 +1,4 @@
-/** The timeline from frame to frame: bars placed once per change, what is in view, what keys and hands did to it. */
+/** The timeline's state between frames: bars placed once per change, the time in view, and input. */
 import type { Signal } from '@preact/signals';
 import type { SessionState, Span } from '../session/types.ts';
 import { drawnIds } from './direction.ts';
@@ -24,7 +24,7 @@ export class TimelinePicture {
   readonly #state: SessionState;
   readonly #fit: Signal<Fit | null>;
   readonly #focus: Signal<Bar | null>;
-  /** `key`: the engines that are drawn. */
+  /** `key`: the drawn engines. */
   #placed: { of: readonly Span[]; key: string; lanes: readonly LaneBars[] } | null = null;
   #since: { all: readonly Span[]; began: number; spans: readonly Span[] } | null = null;
   #rows: number[] = [];
@@ -53,7 +53,7 @@ export class TimelinePicture {
     return layoutTimeline(width, this.#rows, leastFont.peek());
   }
 
-  /** Of this conversation, and of what was measured since it began: what was before is over, as its turns are. */
+  /** Spans since the conversation began. Earlier ones belong to turns that are gone. */
   #spans(): readonly Span[] {
     const all = this.#state.spans.peek();
     const began = this.#state.beganMs.peek();
@@ -62,7 +62,7 @@ export class TimelinePicture {
     return this.#since.spans;
   }
 
-  /** Lanes only grow, so that the page below does not jump while a turn runs. */
+  /** Lanes only grow, so that the page does not jump while a turn runs. */
   #place(): readonly LaneBars[] {
     const spans = this.#spans();
     const { prefill, decode } = drawnIds(this.#state);
@@ -90,7 +90,7 @@ export class TimelinePicture {
       nowMs: nowMs(),
     };
     drawTimeline(context, width, this.layout(width), model, palette);
-    // While a turn runs its end moves on with the clock.
+    // While a turn runs, its end moves with the clock.
     return fit !== null && turns.peek().at(-1)?.endMs === null;
   }
 
@@ -106,7 +106,7 @@ export class TimelinePicture {
     return this.#shown;
   }
 
-  /** From here on the user chooses what is shown, until a fit is asked for again. */
+  /** Shows a domain chosen by the user, until a fit is chosen again. */
   choose(domain: Domain): void {
     this.#chosen = domain;
     this.#fit.value = null;

@@ -1,4 +1,4 @@
-/** The timeline of the last turns: each bar a measurement. Wheel, drag, pinch and keys zoom and move it. */
+/** The timeline of the last turns. Wheel, drag, pinch and keys zoom and move it. */
 import { useSignal } from '@preact/signals';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
 import type { Session, SessionState, Span } from '../session/types.ts';
@@ -43,7 +43,7 @@ export function TimelineView({ session: { state } }: { session: Session }) {
         role="application"
         // biome-ignore lint/a11y/noNoninteractiveTabindex: an application is walked through with the keyboard
         tabIndex={0}
-        aria-label="Timeline. Arrow keys go from bar to bar, plus and minus zoom, shift with arrows moves, 0 shows the last turn."
+        aria-label="Timeline. Arrow keys go from bar to bar, plus and minus zoom, Shift with arrow keys moves, 0 shows the last turn."
         aria-describedby="timeline-inspector"
         onKeyDown={(event) => {
           if (picture.key(event)) event.preventDefault();
@@ -73,8 +73,8 @@ export function TimelineView({ session: { state } }: { session: Session }) {
 function TimelineHint() {
   return (
     <p class="inspector-hint">
-      With an edge: {CLOCKS.gpu}. Plain: {CLOCKS.host}. Hatched: {CLOCKS.modelled}. Wheel or pinch to zoom,
-      drag to move.
+      Bars with a dark edge: {CLOCKS.gpu}. Plain: {CLOCKS.host}. Hatched: {CLOCKS.modelled}. Wheel or pinch to
+      zoom, drag to move.
     </p>
   );
 }

@@ -1,4 +1,4 @@
-/** Says each finished copy once, for screen readers. */
+/** Announces each finished copy once to screen readers. */
 import type { SessionState, TransferView } from '../session/types.ts';
 import { directionOf } from './direction.ts';
 import { ms, plural, rate } from './format.ts';

@@ -1,8 +1,8 @@
-/** Code that the page's first view does without: fetched once it is wanted. */
+/** Fetches code that the page's first view does not need, when it is needed. */
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 
-/** What `fetch` gave; null until then, 'lost' when it could not be had. */
+/** The result of `fetch`; null until it arrives, 'lost' if it failed. */
 export function useFetched<T>(wanted: boolean, fetch: () => Promise<T>): T | 'lost' | null {
   const fetched = useSignal<T | 'lost' | null>(null);
   useEffect(() => {

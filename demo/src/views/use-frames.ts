@@ -1,4 +1,4 @@
-/** The session's clock for views: it moves with each frame, or each second, while something runs, and stands still otherwise. */
+/** The session's clock for views. It is updated each frame or each second while something runs. */
 import { type ReadonlySignal, useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 
@@ -16,7 +16,7 @@ export function useNow(running: boolean, nowMs: () => number): ReadonlySignal<nu
   return now;
 }
 
-/** The clock for what counts down in words, as long as there is such a thing. */
+/** The clock for countdowns in words, updated each second while `counts` is true. */
 export function useSeconds(counts: boolean, nowMs: () => number): number {
   const ticks = useSignal(0);
   useEffect(() => {

@@ -1,4 +1,4 @@
-/** What a race showed, as a plain sentence, whoever won. No DOM. */
+/** The result of a race in a sentence, whichever way won. No DOM. */
 import { type Compared, outcomeOf, SINGLE_NOISE, within } from '../../../src/measure/outcome.ts';
 import type { Race, RaceLane } from '../session/types.ts';
 import { ms, times } from './format.ts';
@@ -10,7 +10,7 @@ export interface Verdict {
   sentence: string;
 }
 
-/** The ratio of two times, and how far their runs let it be from that. */
+/** The ratio of two times, with the range that their single runs allow. */
 export function comparedRuns(
   ratio: number,
   reference: readonly number[],
@@ -25,8 +25,8 @@ const compared = (pull: RaceLane, recompute: RaceLane): Compared =>
   comparedRuns(recompute.ttftMs! / pull.ttftMs!, recompute.runsMs ?? [], pull.runsMs ?? []);
 
 /**
- * Whether it was run since the conversation began, or is about to. Of turns that were recorded one lane is of the conversation
- * before, which was in the other mode.
+ * Whether the race started after the conversation began, or has not started yet. In a recording, one lane belongs to the
+ * previous conversation, which ran in the other mode; the later lane counts.
  */
 export function isOfConversation(
   { pull, recompute }: Pick<Race, 'pull' | 'recompute'>,
@@ -36,7 +36,7 @@ export function isOfConversation(
   return started.length === 0 || Math.max(...started) >= beganMs;
 }
 
-/** A lesson's race makes a history of its own, where nothing was asked: it can be run again. */
+/** A race needs turns, or an earlier race: in a lesson, a race creates its own history. */
 export const canRace = (race: Race | null, turns: readonly unknown[]): boolean =>
   race !== null || turns.length > 0;
 
@@ -68,7 +68,7 @@ export function verdictOf({ pull, recompute }: Pick<Race, 'pull' | 'recompute'>)
       };
 }
 
-/** Both must say the same; null while they cannot be compared. */
+/** Whether both ways gave the same answer; null until both have finished. */
 export function sameAnswer({ pull, recompute }: Pick<Race, 'pull' | 'recompute'>): boolean | null {
   if (pull.phase !== 'done' || recompute.phase !== 'done') return null;
   return pull.answer === recompute.answer;

@@ -31,7 +31,7 @@ function drawn(width: number, least: number): { arrowX: number; wordsX: number }
       if (name === 'moveTo') return (x: number) => starts.push(x);
       if (name === 'fillText')
         return (text: string, x: number) => {
-          if (/^(back|hand-over): /.test(text)) words.push(x);
+          if (/^(back|handover): /.test(text)) words.push(x);
         };
       return () => {};
     },
@@ -48,7 +48,7 @@ function drawn(width: number, least: number): { arrowX: number; wordsX: number }
 }
 
 it('an arrow stands beside its words, however large they are', () => {
-  // “hand-over: P → D”, as wide as it is in so large letters.
+  // “handover: P → D”, as wide as it is in so large letters.
   for (const [least, half] of [
     [0, 52],
     [18, 78],

@@ -6,19 +6,19 @@ it.each([
   ['prefill-1 ended: killed', 'P1 ended: killed'],
   ['decode-0.2 did not answer', 'D did not answer'],
   ['chat-10#2.33-d-0123456789abcdef0123456789abcdef was refused', 'turn 2 was refused'],
-  ['26 < threshold 32', 'too little to be worth a trip: 26 of 32 tokens (threshold)'],
+  ['26 < threshold 32', 'too few tokens to be worth a pull: 26, of at least 32 (threshold)'],
   [
     '9 < threshold 32 (first differing token at 9)',
-    'too little to be worth a trip: 9 of 32 tokens (threshold); from token 9 on D has other words (token check)',
+    'too few tokens to be worth a pull: 9, of at least 32 (threshold); from token 9 on, D has other words (token check)',
   ],
-  ['the local hit of 64 covers it', 'P had all 64 tokens of it already (prefix cache)'],
+  ['the local hit of 64 covers it', 'P already had all 64 tokens (prefix cache)'],
   [
     'cost-aware: pull ~30.5 ms > recompute ~12 ms',
-    'computing was expected to be quicker: 12 ms against 30.5 ms (cost-aware)',
+    'computing was expected to be faster: 12 ms, and 30.5 ms for pulling (cost-aware)',
   ],
   [
     "pull expired: request 'chat-2#2.5-d-0123456789abcdef0123456789abcdef' at the holder: its time to be read has passed.",
-    'D had freed it: its time to keep it was over (TTL).',
+    'D had freed it after its time limit (TTL).',
   ],
   ['nothing that it knows', 'nothing that it knows'],
 ])('%s', (told, plain) => {

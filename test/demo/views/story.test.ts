@@ -33,7 +33,7 @@ const withTimes = (pullMs: number, recomputeMs: number): Race => ({
 
 describe('the headline', () => {
   it('begins with what the two engines do', () => {
-    expect(told(turn1.slice(0, 3)).headline).toBe('P reads. D writes. Their memory is copied between them.');
+    expect(told(turn1.slice(0, 3)).headline).toBe('P reads. D writes. KV is copied between them, both ways.');
   });
 
   it('begins with what one engine does, where one does it all', () => {
@@ -98,7 +98,7 @@ describe('the headline', () => {
   it('is not that of a race that was run before the conversation began', () => {
     const over = { kind: 'conversation_ended' as const, atMs: 9000, conversation: 'talk' };
     expect(told([...turn1, ...turn2, raceEvent, over]).headline).toBe(
-      'P reads. D writes. Their memory is copied between them.',
+      'P reads. D writes. KV is copied between them, both ways.',
     );
   });
 
@@ -126,7 +126,7 @@ describe('the headline', () => {
 
   it('asks for a question where one can be asked', () => {
     const events = [...turn1, raceEvent];
-    expect(told(events).detail).toContain('Now you: ask');
+    expect(told(events).detail).toContain('Your turn: ask');
     expect(told(events, { phase: 'recorded', message: '', progress: null }).detail).not.toContain('ask');
   });
 
