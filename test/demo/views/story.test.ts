@@ -107,7 +107,7 @@ describe('the headline', () => {
     const lost = { ...raceEvent, race: withTimes(200, 50) } as SessionEvent;
     expect(told([...turn1, ...turn2, lost])).toMatchObject({
       headline: 'Pulling back cost 150 ms here',
-      detail: expect.stringContaining('On this machine, at this length, copying is the slower way'),
+      detail: expect.stringContaining('On this machine, at this length, copying is slower'),
     });
   });
 
@@ -162,7 +162,7 @@ describe('the headline', () => {
     };
     expect(told([failed])).toMatchObject({
       tone: 'bad',
-      detail: 'The server is away. Reset tries once more; the settings have other models.',
+      detail: 'The server is away. Press Reset to try again, or choose another model in the settings.',
     });
   });
 
@@ -226,7 +226,7 @@ describe('a block in words', () => {
       author: 'assistant',
     });
     expect(blockInWords(held, 'decode', 0, false)).toBe(
-      'Block 4 of D: kept after its turn; computed by D; turn 1, said by the assistant; 16 tokens; held for P, 8 min longer; “a bear”.',
+      'Block 4 of D: held after its turn; was computed by D; turn 1, said by the assistant; 16 tokens; held for P, 8 min longer; “a bear”.',
     );
   });
 });
