@@ -36,7 +36,7 @@ describe('with WebGPU', () => {
       });
       expect(page.workers()).toHaveLength(2);
       await page.getByRole('button', { name: 'Fleet', exact: true }).click();
-      const measure = page.getByRole('button', { name: "Take this computer's times" });
+      const measure = page.getByRole('button', { name: "Use this computer's times" });
       expect(await measure.isEnabled()).toBe(true);
       expect(errors).toEqual([]);
       // What fails leaves the button as it was.
@@ -51,7 +51,7 @@ describe('with WebGPU', () => {
       const hash = '#view=fleet&model=nano&turns=1&maxTokens=8&speed=live&fleet.prefill=1&fleet.decode=1';
       const opened = await openPage(withGpu(), `${served().url}${hash}`);
       await simulated(opened.page, 0.5);
-      await opened.page.getByRole('button', { name: "Take this computer's times" }).click();
+      await opened.page.getByRole('button', { name: "Use this computer's times" }).click();
       await until(opened.page, "state.status.value.message.startsWith('Measuring')");
       return opened;
     };
@@ -62,7 +62,7 @@ describe('with WebGPU', () => {
       expect(await page.getByRole('progressbar', { name: 'Measuring' }).isVisible()).toBe(true);
       await page.getByRole('button', { name: 'Stop measuring' }).click();
       await untilReady(page);
-      expect(await page.getByRole('button', { name: "Take this computer's times" }).isEnabled()).toBe(true);
+      expect(await page.getByRole('button', { name: "Use this computer's times" }).isEnabled()).toBe(true);
       expect((await readState(page)).turns).toEqual([]);
       await page.getByRole('button', { name: 'To P and D' }).click();
       await until(page, 'state.turns.value.some(({ result }) => result !== null)');
@@ -109,7 +109,7 @@ describe('with WebGPU', () => {
       expect(await enginesOf(page)).toEqual(['prefill-0 serving', 'decode-0 serving']);
       await expect
         .poll(() => page.locator('.fleet-clock').innerText())
-        .toMatch(/measured.*All of it is real: nano/s);
+        .toMatch(/measured.*All of it is real. Each engine runs nano/s);
       expect(await page.locator('.modelled:visible').count()).toBe(0);
       await page.getByRole('button', { name: 'Blocks of D0' }).click();
       const blocks = page.getByRole('region', { name: 'Blocks of D0' });
@@ -123,10 +123,10 @@ describe('with WebGPU', () => {
 
     test('come to rest where the load is held, and tell the way of each turn', async () => {
       const { page } = opened;
-      await page.getByRole('button', { name: 'Hold the load' }).click();
+      await page.getByRole('button', { name: 'Pause the load' }).click();
       await atRest(page);
       await page.locator('.fleet-turn').last().press('Enter');
-      const way = page.getByRole('region', { name: "One request's way" });
+      const way = page.getByRole('region', { name: "One request's path" });
       await expect.poll(() => way.innerText()).toMatch(/First token after.*measured/s);
       await expect
         .poll(() => way.locator('.fleet-lane-name').allInnerTexts())
@@ -140,7 +140,7 @@ describe('with WebGPU', () => {
       const { page } = opened;
       await page.getByRole('button', { name: 'Kill D0' }).click();
       await expect.poll(() => enginesOf(page)).toContain('decode-0 ended');
-      await page.getByRole('button', { name: 'Start others in the place of the dead' }).click();
+      await page.getByRole('button', { name: 'Replace the dead engines' }).click();
       await expect.poll(() => enginesOf(page)).toContain('decode-0.2 serving');
       const more = page.getByRole('button', { name: 'Start one more P' });
       await more.click();
@@ -149,7 +149,7 @@ describe('with WebGPU', () => {
       await expect.poll(() => more.isDisabled()).toBe(true);
       await page.getByLabel('Routing').selectOption('least-request');
       const before = await page.evaluate<number>('kvferryFleet.look.value.requests.answered');
-      await page.getByRole('button', { name: 'Go on' }).click();
+      await page.getByRole('button', { name: 'Resume' }).click();
       await answered(page, before + 2);
       await expect
         .poll(() => page.getByRole('region', { name: 'The router' }).innerText())
@@ -178,7 +178,7 @@ test('without WebGPU the fleet is simulated, and says why; more than there can b
   await expect.poll(() => page.locator('.fleet-kind').innerText()).toContain('cannot run here');
   await expect.poll(() => page.locator('.fleet-real').innerText()).toContain('cannot run here either');
   const notes = page.getByRole('log', { name: 'Notes of the fleet' });
-  await expect.poll(() => notes.innerText()).toContain('prefill is 8: of real engines');
+  await expect.poll(() => notes.innerText()).toContain('prefill is 8: for real engines');
   expect(await settingsOf(page)).toMatchObject({ engines: 'simulated', prefill: 2 });
   expect(errors).toEqual([]);
   await page.close();

@@ -24,7 +24,7 @@ describe('a store', () => {
     await expect
       .poll(() => store.innerText())
       .toMatch(/Memory\s+\d+ of 64 blocks.*Folder\s+\d+ of 512 blocks/s);
-    await expect.poll(() => store.innerText()).toMatch(/Asked for [\d,]+ blocks, had \d+%; \d+ evicted/);
+    await expect.poll(() => store.innerText()).toMatch(/Found \d+% of [\d,]+ requested blocks; \d+ evicted/);
     await expect
       .poll(() => store.getByRole('row', { name: /^P/ }).innerText())
       .toMatch(/P\s+[1-9]\d*\s+[1-9]/);
@@ -48,7 +48,7 @@ describe('a store', () => {
 
   test('is on the way of a turn', async () => {
     const { page } = opened;
-    const way = page.getByRole('region', { name: "One request's way" });
+    const way = page.getByRole('region', { name: "One request's path" });
     // Not every turn needs it.
     const lanesOfOne = async () => {
       await page.evaluate('kvferryFleet.follow(kvferryFleet.look.value.decisions[0].turnId)');
@@ -66,8 +66,8 @@ describe('a store', () => {
     await page.getByLabel('Store, blocks').blur();
     const store = page.getByRole('region', { name: 'The store' });
     await expect.poll(() => store.innerText()).toContain('of 200 blocks');
-    await page.getByLabel('Folder below it, blocks').fill('0');
-    await page.getByLabel('Folder below it, blocks').blur();
+    await page.getByLabel('Store folder, blocks').fill('0');
+    await page.getByLabel('Store folder, blocks').blur();
     await expect.poll(() => store.innerText()).not.toContain('Folder');
     expect(new URL(page.url()).hash).toContain('fleet.store=200');
     await page.getByLabel('Store, blocks').fill('0');

@@ -78,11 +78,11 @@ describe('a fleet from a link', () => {
     await page.keyboard.press('ArrowRight');
     await page.keyboard.press('ArrowRight');
     expect(await settingsOf(page)).toMatchObject({ rate: 22 });
-    await page.getByRole('button', { name: 'Hold' }).click();
+    await page.getByRole('button', { name: 'Pause' }).click();
     await expect.poll(() => page.locator('.fleet-turn').count()).toBeGreaterThan(2);
     await page.locator('.fleet-turn').last().press('Enter');
-    await page.getByRole('button', { name: 'Go on' }).click();
-    const way = page.getByRole('region', { name: "One request's way" });
+    await page.getByRole('button', { name: 'Resume' }).click();
+    const way = page.getByRole('region', { name: "One request's path" });
     await expect.poll(() => way.innerText()).toContain('First token after');
     await expect.poll(() => way.locator('.fleet-bar').count()).toBeGreaterThan(2);
     // Up to the first token, of which all else is a small part; or to the last.
@@ -97,7 +97,7 @@ describe('a fleet from a link', () => {
     expect(await scale()).toBeLessThan(1.2 * first);
     await way.getByRole('button', { name: 'To the last token' }).click();
     await expect.poll(scale).toBeGreaterThan(0.9 * last);
-    await way.getByText('The way as a table').click();
+    await way.getByText('The path as a table').click();
     await expect.poll(() => way.getByRole('table').innerText()).toContain('forward');
   });
 
@@ -105,7 +105,7 @@ describe('a fleet from a link', () => {
     const { page } = opened;
     await page.getByRole('button', { name: 'Kill D2' }).click();
     await expect.poll(() => enginesOf(page)).toContain('decode-2 ended');
-    await page.getByRole('button', { name: 'Start others in the place of the dead' }).click();
+    await page.getByRole('button', { name: 'Replace the dead engines' }).click();
     await expect.poll(() => enginesOf(page)).toContain('decode-2.2 serving');
     await page.getByRole('button', { name: 'Start one more P' }).click();
     await expect.poll(() => enginesOf(page)).toContain('prefill-2 serving');
@@ -193,9 +193,7 @@ describe('an address that asks for a fleet that cannot be', () => {
   test('is named and ignored at the start', async () => {
     const { page, errors } = await open(`#view=fleet&${impossible}`);
     const notes = page.getByRole('log', { name: 'Notes of the fleet' });
-    await expect
-      .poll(() => notes.innerText())
-      .toMatch(/address asks for a fleet that cannot be: .*256 blocks/);
+    await expect.poll(() => notes.innerText()).toMatch(/address asks for an impossible fleet: .*256 blocks/);
     await simulated(page, 0.5);
     expect(await settingsOf(page)).toMatchObject(possible);
     expect(errors).toEqual([]);
@@ -207,9 +205,7 @@ describe('an address that asks for a fleet that cannot be', () => {
     await simulated(page, 1);
     await page.evaluate(`location.hash = '#view=fleet&fleet.prefill=5&${impossible}'`);
     const notes = page.getByRole('log', { name: 'Notes of the fleet' });
-    await expect
-      .poll(() => notes.innerText())
-      .toMatch(/address asks for a fleet that cannot be: .*256 blocks/);
+    await expect.poll(() => notes.innerText()).toMatch(/address asks for an impossible fleet: .*256 blocks/);
     expect(await settingsOf(page)).toMatchObject({ ...possible, rate: 9, prefill: 2 });
     // Not begun anew.
     expect(await page.evaluate('kvferryFleet.nowMs.value')).toBeGreaterThanOrEqual(1000);
@@ -223,7 +219,7 @@ describe('an address that asks for a fleet that cannot be', () => {
 test('times that were measured elsewhere are not to be had: said', async () => {
   const { page } = await open('#view=fleet&fleet.costs=measured');
   const notes = page.getByRole('log', { name: 'Notes of the fleet' });
-  await expect.poll(() => notes.innerText()).toContain('measured in another page');
+  await expect.poll(() => notes.innerText()).toContain('measured on another page');
   expect(await settingsOf(page)).toMatchObject({ costs: 'dynamo-mocker' });
   await page.close();
 });
@@ -233,9 +229,9 @@ test('a thread that cannot be had is said, and the page lives', async () => {
   await page.route(/fleet-browser/, (route) => route.abort());
   await page.goto(`${served().url}#view=fleet`);
   const alert = page.getByRole('alert');
-  await expect.poll(() => alert.innerText()).toContain('The simulation ended');
+  await expect.poll(() => alert.innerText()).toContain('The simulation stopped');
   await page.unroute(/fleet-browser/);
-  await alert.getByRole('button', { name: 'Begin again' }).click();
+  await alert.getByRole('button', { name: 'Start over' }).click();
   await simulated(page, 0.1);
   expect(await alert.count()).toBe(0);
   await page.close();

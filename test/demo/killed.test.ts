@@ -26,9 +26,9 @@ test('of a fleet: whose role is empty, and who serves', () => {
     ]);
   expect(aloneInWords([])).toBeNull();
   expect(fleet('serving', 'serving')).toBeNull();
-  expect(fleet('serving', 'ended')).toMatch(/^No D is left: P serves alone/);
-  expect(fleet('leaving', 'serving')).toMatch(/^No P is left: D serves alone/);
-  expect(fleet('ended', 'ended')).toMatch(/^No engine is left: nothing can be served/);
+  expect(fleet('serving', 'ended')).toMatch(/^No D is left, so P serves alone/);
+  expect(fleet('leaving', 'serving')).toMatch(/^No P is left, so D serves alone/);
+  expect(fleet('ended', 'ended')).toMatch(/^No engine is left, so every request fails/);
 });
 
 test('a fleet whose D are all dead goes on with P alone, as it says; with nobody left it fails, as it says', async () => {
@@ -47,8 +47,8 @@ test('a fleet whose D are all dead goes on with P alone, as it says; with nobody
   await expect.poll(async () => (await requests()).answered).toBeGreaterThan(answered + 5);
   expect((await requests()).failed).toBe(0);
   await page.getByRole('button', { name: 'Kill P0' }).click();
-  await expect.poll(() => said.innerText()).toContain('nothing can be served');
+  await expect.poll(() => said.innerText()).toContain('every request fails');
   await expect.poll(async () => (await requests()).failed).toBeGreaterThan(2);
-  await page.getByRole('button', { name: 'Start others in the place of the dead' }).click();
+  await page.getByRole('button', { name: 'Replace the dead engines' }).click();
   await expect.poll(() => said.innerText()).toBe('');
 });

@@ -101,7 +101,7 @@ function openedWith(name: string) {
     await page.getByRole('button', { name: `Blocks of ${name}` }).click();
     const blocks = page.getByRole('region', { name: `Blocks of ${name}` }).getByRole('application');
     await blocks.hover({ position: { x: 30, y: 20 } });
-    await page.getByRole('button', { name: 'Hold' }).click();
+    await page.getByRole('button', { name: 'Pause' }).click();
   };
 }
 
@@ -110,7 +110,7 @@ async function chosenAndCompared(page: Page): Promise<void> {
   await page.getByLabel('Seconds of load').fill('20');
   await page.getByRole('button', { name: 'Compare' }).click();
   await page.waitForFunction('kvferryFleet.exercise.comparison.value !== null', null, { timeout: 120_000 });
-  await page.getByRole('button', { name: 'Hold' }).click();
+  await page.getByRole('button', { name: 'Pause' }).click();
   await page.locator('.fleet-turn').last().click();
   await page.waitForFunction('kvferryFleet.path.value !== null');
 }

@@ -1,10 +1,10 @@
-/** The fleet's settings to and from the address: only what differs from the defaults is written. */
+/** The fleet's settings to and from the address. Only settings that differ from the defaults are written. */
 import { readParts } from '../session/hash.ts';
 import { defaultFleet, type FleetKey, type FleetSettings, fleetSchema } from './settings.ts';
 
 const PREFIX = 'fleet.';
 
-/** What the hash says, `base` where it says nothing at all; a sentence for each part that it cannot mean, which is left at its default. */
+/** The hash's settings, or `base` if it has none; and a sentence for each invalid part, which keeps its default. */
 export function fleetFromHash(
   hash: string,
   base: FleetSettings,
@@ -15,7 +15,7 @@ export function fleetFromHash(
   return { settings: values as FleetSettings, problems };
 }
 
-/** The hash with these in place of those that it has. */
+/** The hash with its fleet settings replaced by these. */
 export function hashWithFleet(hash: string, settings: FleetSettings): string {
   const others = [...new URLSearchParams(hash.slice(1))].filter(([key]) => !key.startsWith(PREFIX));
   const changed = (Object.keys(settings) as FleetKey[]).filter((key) => settings[key] !== defaultFleet[key]);

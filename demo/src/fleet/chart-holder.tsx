@@ -1,4 +1,4 @@
-/** A place for a line chart, and the key to its lines. */
+/** A line chart with the key to its lines. */
 import { type ReadonlySignal, useSignalEffect } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import 'uplot/dist/uPlot.min.css';
@@ -20,11 +20,11 @@ export function ChartHolder({ name, chart }: { name: string; chart: ReadonlySign
       made.current?.destroy();
       made.current = null;
     };
-    // Its fonts and its lines are the chart's for life.
+    // A chart cannot change its fonts or lines, so a change of these makes a new chart.
   }, [leastFont.value, labels, name]);
   useSignalEffect(() => {
     themeVersion.value;
-    // Other lines are another chart's, which is about to be made.
+    // With other lines, a new chart is about to be made.
     if (labelsOf(chart.value) === drawn.current) made.current?.show(chart.value);
   });
   return (

@@ -1,10 +1,10 @@
-/** A chart's lines as a table, for those who cannot see it: a column a line, a row a time. */
+/** A chart's lines as a table, as a text alternative: one column per line, one row per time. */
 import { ms } from '../views/format.ts';
 import type { Chart } from './line-chart.ts';
 import { seconds } from './names.ts';
 import { type Column, RowsTable } from './rows-table.tsx';
 
-/** Rows; of more times every second, third, ... is told. */
+/** With more times than this, only every second, third, ... one is a row. */
 const MOST_ROWS = 20;
 
 export function ChartTable({ chart: { timesMs, lines } }: { chart: Chart }) {

@@ -1,4 +1,4 @@
-/** What the fleet is made of, who asks it how much, and by which policy; and the clock that all of it runs on. */
+/** The fleet's controls: clock, load, policies, engines and conversations. */
 import { ROUTING_NAMES } from '../../../src/config/routing.ts';
 import { POLICIES } from '../../../src/router/policies/registry.ts';
 import { LIVE_AUTOSCALERS } from '../../../src/simulate/live/settings.ts';
@@ -47,18 +47,18 @@ function Clock({ fleet }: { fleet: Fleet }) {
       <Source fleet={fleet} />
       <div class="fleet-row">
         <button type="button" class="primary" onClick={() => fleet.hold(!held.value)}>
-          {held.value ? 'Go on' : isReal.value ? 'Hold the load' : 'Hold'}
+          {held.value ? 'Resume' : isReal.value ? 'Pause the load' : 'Pause'}
         </button>
         <button type="button" onClick={() => fleet.begin()}>
-          Begin again
+          Start over
         </button>
         {!isReal.value && (
           <label>
-            <span class="visually-hidden">How fast it is shown</span>
+            <span class="visually-hidden">Simulation speed</span>
             <select value={pace} onChange={(event) => fleet.set({ pace: event.currentTarget.value as Pace })}>
               {PACES.map((name) => (
                 <option key={name} value={name}>
-                  {name === '1' ? '1×: as it would be' : `${name}×`}
+                  {name === '1' ? '1×: real time' : `${name}×`}
                 </option>
               ))}
             </select>
@@ -67,27 +67,30 @@ function Clock({ fleet }: { fleet: Fleet }) {
       </div>
       <p class="fleet-now number">
         {seconds(fleet.nowMs.value)}
-        {!isReal.value && slow && `, at ${speed.value.toFixed(2)}×: as fast as this computer simulates`}
+        {!isReal.value &&
+          slow &&
+          `, at ${speed.value.toFixed(2)}×: the fastest that this computer can simulate`}
       </p>
     </section>
   );
 }
 
-/** Whose times are shown. */
+/** Where the times come from. */
 function Source({ fleet }: { fleet: Fleet }) {
   const { settings, isReal, adapter } = fleet;
   if (isReal.value)
     return (
       <p class="fleet-source">
-        All of it is real: {REAL_MODEL}, each engine in a thread with a WebGPU device of its own, which share
-        one GPU{adapter.value && ` (${adapter.value})`}. Times are measured.
+        All of it is real. Each engine runs {REAL_MODEL} in a thread with its own WebGPU device; all share one
+        GPU{adapter.value && ` (${adapter.value})`}. Times are measured.
       </p>
     );
   const { costs } = settings.value;
   return (
     <p class="fleet-source">
-      Router, schedulers, caches and connectors are the real ones. Their times are{' '}
-      {costs === MEASURED ? 'fitted to' : 'not measured:'} {costsInWords(settings.value, costsHere.value)}.
+      Router, schedulers, caches and connectors are the real code. The times are{' '}
+      {costs === MEASURED ? 'fitted to' : 'modelled, not measured:'}{' '}
+      {costsInWords(settings.value, costsHere.value)}.
     </p>
   );
 }
@@ -102,7 +105,7 @@ function Load({ fleet }: { fleet: Fleet }) {
     <section class="panel fleet-load" aria-label="Load and policies">
       <label class="field">
         <span class="field-label">
-          Load: <output>{rate}</output> requests a second
+          Load: <output>{rate}</output> requests/s
         </span>
         <input
           type="range"
@@ -110,7 +113,7 @@ function Load({ fleet }: { fleet: Fleet }) {
           max={MOST_RATE}
           step={1}
           value={rate}
-          aria-valuetext={`${rate} requests a second`}
+          aria-valuetext={`${rate} requests per second`}
           onInput={(event) => fleet.set({ rate: event.currentTarget.valueAsNumber })}
         />
       </label>
@@ -123,7 +126,7 @@ function Load({ fleet }: { fleet: Fleet }) {
       />
       <ChoiceField
         label="Autoscaler"
-        help="P by how many wait (2 an engine), D by its pool (60%); looks every 10 s (k8s-hpa: 15 s)."
+        help="Scales P by waiting requests (2 per engine) and D by pool use (60%), every 10 s (k8s-hpa: 15 s)."
         value={autoscale ?? 'off'}
         choices={['off', ...LIVE_AUTOSCALERS].map((name) => [name, name] as const)}
         onChange={(name) =>
@@ -132,15 +135,15 @@ function Load({ fleet }: { fleet: Fleet }) {
       />
       <NumberField
         label="SLO: time to first token, ms"
-        help="The line in the charts."
+        help="Drawn as a line in the charts."
         min={1}
         value={slo}
         onChange={(value) => fleet.set({ slo: value })}
       />
       {requests && (
         <p class="fleet-counts number">
-          {plural(requests.answered, 'answer')}, {requests.underWay} under way, {requests.failed} failed
-          {away > 0 && `; ${plural(away, 'conversation')} turned away: too many under way`}
+          {plural(requests.answered, 'answer')}, {requests.underWay} running, {requests.failed} failed
+          {away > 0 && `; ${plural(away, 'conversation')} turned away: too many were running`}
         </p>
       )}
     </section>

@@ -1,10 +1,10 @@
-/** An engine's pool, or a store's memory, as a grid of cells, one a block, or one for so many: in use from below, held, then cached. */
+/** Draws an engine's pool or a store's memory as a grid. A cell is one or several blocks, filled from below: used, held, cached. */
 import type { Occupancy } from '../../../src/engine/inspect/occupancy.ts';
 import type { Palette } from '../views/palette.ts';
 
 const WHOLE = 255;
 const LEAST_CELL = 5;
-/** A few blocks in a wide place stay small. */
+/** So that a few blocks in a wide area stay small. */
 const MOST_CELL = 24;
 
 export interface PoolLayout {
@@ -13,7 +13,7 @@ export interface PoolLayout {
   height: number;
 }
 
-/** Square cells, as many rows as it takes. */
+/** Square cells in as many rows as needed. */
 export function layoutPool(width: number, cells: number): PoolLayout {
   const columns = Math.max(8, Math.min(32, Math.floor(width / LEAST_CELL), Math.ceil(Math.sqrt(cells * 2))));
   const cell = Math.min(MOST_CELL, width / columns);

@@ -1,4 +1,4 @@
-/** Whether the fleet is simulated, or runs here for real. */
+/** Chooses between a simulated fleet and real engines. */
 import type { Fleet } from './fleet.ts';
 import { REAL_MODEL, REAL_MOST } from './settings.ts';
 

@@ -1,4 +1,4 @@
-/** The exercise: the same load, three routers, the same seed, three lines. */
+/** The exercise: three routers under the same load with the same seed. */
 import { useComputed } from '@preact/signals';
 import { ROUTING_NAMES, type RoutingName } from '../../../src/config/routing.ts';
 import type { ComparedPolicy, Comparison } from '../../../src/simulate/live/compare.ts';
@@ -32,8 +32,8 @@ export function ExerciseView({ fleet }: { fleet: Fleet }) {
         </button>
       </div>
       <p class="quiet-text">
-        {seconds} s of {rate} requests a second, seed {seed}, each on a simulated fleet of its own as it is
-        set on this page. Which is best at p50? And at p99?
+        {seconds} s of {rate} requests per second, seed {seed}. Each router gets its own simulated fleet with
+        the settings of this page. Which one is best at p50? And at p99?
       </p>
       <div class="fleet-choices">
         {(Object.keys(chosen) as (keyof typeof chosen)[]).map((place) => (
@@ -64,7 +64,7 @@ export function ExerciseView({ fleet }: { fleet: Fleet }) {
       </div>
       {failed.value !== null && (
         <p class="problem" role="alert">
-          The comparison ended: {failed.value}. What you watch goes on.
+          The comparison stopped: {failed.value}. The fleet above keeps running.
         </p>
       )}
       {comparison.value && <Result fleet={fleet} comparison={comparison.value} />}
@@ -82,13 +82,13 @@ function Result({ fleet, comparison }: { fleet: Fleet; comparison: Comparison })
   return (
     <>
       {asked !== policies.map(({ policy }) => policy).join() && (
-        <p class="quiet-text">Below is the last comparison; other routers are chosen now.</p>
+        <p class="quiet-text">This is the last comparison. Other routers are chosen now.</p>
       )}
       <ChartHolder name="fleet comparison" chart={chart} />
       <ChartTable chart={chart.value} />
       <table class="fleet-compared">
         <caption>
-          {prefill} P and {decode} D, {load.rate} requests a second for {seconds} s, seed {seed}: modelled
+          {prefill} P and {decode} D, {load.rate} requests per second for {seconds} s, seed {seed}: modelled
         </caption>
         <thead>
           <tr>
@@ -119,7 +119,7 @@ function Row({
 }) {
   const notes = [
     failed > 0 ? `${failed} failed` : null,
-    stopped === null ? null : `given up with ${plural(stopped, 'request')} under way`,
+    stopped === null ? null : `stopped with ${plural(stopped, 'request')} running`,
   ];
   return (
     <tr>
@@ -133,7 +133,7 @@ function Row({
   );
 }
 
-/** p99 as lines, p50 dashed, on one axis. */
+/** p99 as solid lines and p50 as dashed lines, on one axis. */
 function chartOf({ policies }: Comparison, sloMs: number): Chart {
   const longest = policies.reduce((a, b) => (b.points.length > a.points.length ? b : a));
   const lines = policies.flatMap(({ policy, points }, i): Line[] => {

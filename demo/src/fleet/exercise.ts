@@ -1,4 +1,4 @@
-/** The same load by several routers, simulated in a thread of its own: what is watched goes on. */
+/** Compares routers under the same load, simulated in a separate thread so that the watched fleet keeps running. */
 import { batch, type ReadonlySignal, signal } from '@preact/signals';
 import type { Comparison } from '../../../src/simulate/live/compare.ts';
 import { costsHere } from '../session/costs.ts';

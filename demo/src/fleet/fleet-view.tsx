@@ -1,4 +1,4 @@
-/** A fleet of engines, simulated in a thread of its own or real: watched, loaded, scaled, broken, and compared under policies. */
+/** The fleet view: engines simulated in a separate thread, or real ones; load, scaling, failures, and policies compared. */
 import './styles/view.css';
 import './styles/router.css';
 import './styles/tiles.css';
@@ -49,9 +49,9 @@ function Said({ fleet }: { fleet: Fleet }) {
     <>
       {fleet.failed.value !== null && (
         <div class="problem" role="alert">
-          <p>The simulation ended: {fleet.failed.value}.</p>
+          <p>The simulation stopped: {fleet.failed.value}.</p>
           <button type="button" onClick={() => fleet.begin()}>
-            Begin again
+            Start over
           </button>
         </div>
       )}

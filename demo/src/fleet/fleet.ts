@@ -1,4 +1,4 @@
-/** The fleet that is watched: its settings, its thread and what that tells, as signals for the views. */
+/** The watched fleet: its settings, its thread and what the thread reports, as signals for the views. */
 import { batch, computed, type ReadonlySignal, signal } from '@preact/signals';
 import { messageOf } from '../../../src/errors.ts';
 import type { LiveLook, TurnPath } from '../../../src/simulate/live/look.ts';
@@ -27,41 +27,41 @@ import {
 } from './settings.ts';
 import { type FleetThread, startThread } from './thread.ts';
 
-/** Between two looks, for those who want less motion. */
+/** Between two updates with reduced motion. */
 const CALM_MS = 1000;
 
-/** As it was when it was left: who comes back finds it so, unless the address says otherwise. */
+/** The settings when the view was left. They are restored on return, unless the address has others. */
 let last = defaultFleet;
 
 export class Fleet {
   readonly settings = signal<FleetSettings>(fleetSchema.parse({}));
-  /** null until the first one. */
+  /** The latest state; null until the first one arrives. */
   readonly look = signal<LiveLook | null>(null);
-  /** Simulated time a second of the wall's, as it came to be. */
+  /** Simulated seconds per second of wall time that were reached. */
   readonly speed = signal(0);
   readonly held = signal(false);
   readonly path = signal<TurnPath | null>(null);
-  /** Why nothing runs; null: it does. */
+  /** Why the fleet stopped; null while it runs. */
   readonly failed = signal<string | null>(null);
-  /** Why real engines cannot run in this browser; null: they can, or nobody knows yet. */
+  /** Why real engines cannot run in this browser; null: they can, or it is not known yet. */
   readonly missing = signal<string | null>(null);
-  /** What real engines are waited for; null: for nothing. */
+  /** Progress message while real engines start; null otherwise. */
   readonly starting = signal<string | null>(null);
-  /** What real engines run on; '' while none do. */
+  /** The adapter of the real engines; '' while none run. */
   readonly adapter = signal('');
-  /** Why real engines gave way to simulated ones; null: they did not. */
+  /** Why real engines were replaced by simulated ones; null: they were not. */
   readonly gaveWay = signal<string | null>(null);
-  /** Whose blocks are looked into; null: nobody's. */
+  /** Id of the engine whose tile is open; null: none. */
   readonly opened = signal<string | null>(null);
   readonly notes = new Notes();
   readonly exercise = new Exercise(this.settings);
   readonly nowMs: ReadonlySignal<number> = computed(() => this.look.value?.nowMs ?? 0);
   readonly isReal: ReadonlySignal<boolean> = computed(() => this.settings.value.engines === 'real');
   #thread: FleetThread | null = null;
-  /** What is simulated, or runs, now. */
+  /** The kind of engines that the current thread runs. */
   #engines: FleetSettings['engines'] = 'simulated';
   #hidden = false;
-  /** Between watch() and its end: what is measured may come later, and must start nothing. */
+  /** Between watch() and its end. A measurement may finish later, and must not start anything then. */
   #watched = false;
   #lookedMs = Number.NEGATIVE_INFINITY;
 
@@ -69,7 +69,7 @@ export class Fleet {
     this.#read(last, last);
   }
 
-  /** From here on until what it returns is called. */
+  /** Runs the fleet until the returned function is called. */
   watch(): () => void {
     const seen = () => {
       this.#hidden = document.visibilityState !== 'visible';
@@ -95,7 +95,7 @@ export class Fleet {
     };
   }
 
-  /** Anew, at 0 s. */
+  /** Starts a new fleet at 0 s. */
   begin(): void {
     batch(() => {
       this.look.value = null;
@@ -116,13 +116,15 @@ export class Fleet {
     this.#pace();
   }
 
-  /** A change from a control; what the fleet cannot take on while it runs begins it anew. */
+  /** A change from a control. If the running fleet cannot apply it, a new fleet starts. */
   set(change: Partial<FleetSettings>): void {
     const before = this.settings.value;
     const parsed = fleetSchema.safeParse({ ...before, ...change });
     if (!parsed.success) {
       const { path, message } = parsed.error.issues[0]!;
-      this.notes.say(`${String(path[0])} is to be ${String(change[path[0] as FleetKey])}: wanted ${message}`);
+      this.notes.say(
+        `${String(path[0])} was set to ${String(change[path[0] as FleetKey])}: wanted ${message}`,
+      );
       return;
     }
     const { settings, problems } = withinReach(parsed.data);
@@ -139,7 +141,7 @@ export class Fleet {
     this.#apply(before, settings);
   }
 
-  /** Goes by the times that were measured last, from 0 s on. */
+  /** Switches to the costs measured last, with a new fleet. */
   measured(): void {
     if (!this.#watched) last = { ...last, costs: MEASURED };
     else if (this.settings.value.costs === MEASURED) this.begin();
@@ -165,7 +167,7 @@ export class Fleet {
     this.#order({ kind: 'revive' });
   }
 
-  /** Once more: no longer. */
+  /** Opens an engine's tile, or closes it if it is open. */
   open(engineId: string): void {
     this.opened.value = this.opened.value === engineId ? null : engineId;
     this.#order({ kind: 'open', engineId: this.opened.value });
@@ -175,7 +177,7 @@ export class Fleet {
     this.#order({ kind: 'path', turnId });
   }
 
-  /** No turn is followed any more. */
+  /** Stops following a turn. */
   letGo(): void {
     this.path.value = null;
   }
@@ -199,7 +201,7 @@ export class Fleet {
       },
       failed: (why) => {
         this.#thread = null;
-        // Whatever the settings are: what cannot be simulated either says so itself.
+        // If these settings cannot be simulated either, the simulation reports that.
         this.settings.value = { ...this.settings.value, engines: 'simulated' };
         this.#write();
         this.begin();
@@ -217,16 +219,16 @@ export class Fleet {
         this.look.value = news.look;
         this.speed.value = news.speed;
       });
-      // It goes on until its answer ended.
+      // The path grows until the answer has ended.
       const path = this.path.value;
       if (path?.latencyMs === null) this.follow(path.decision.turnId);
     } else if (news.kind === 'said') this.notes.say(news.message);
     else if (news.kind === 'path') {
       if (news.path) this.path.value = news.path;
       else {
-        // One that has not ended would be asked for again and again.
+        // A path that has not ended would be requested again and again.
         if (this.path.value?.latencyMs === null) this.path.value = null;
-        this.notes.say('that turn is not remembered any more: choose a newer one');
+        this.notes.say('That turn is no longer remembered: choose a newer one.');
       }
     }
   }
@@ -252,7 +254,7 @@ export class Fleet {
     this.#thread?.order(order);
   }
 
-  /** `base`: what is so where the address says nothing; `otherwise`: where all that it says together cannot be. */
+  /** `base`: the settings if the address has none. `otherwise`: the settings if the address's combination is impossible. */
   #read(base: FleetSettings, otherwise: FleetSettings): void {
     const asked = fleetFromHash(location.hash, base);
     const { settings, problems: beyond } = withinReach(asked.settings);
@@ -261,14 +263,14 @@ export class Fleet {
     const read = known ? settings : { ...settings, costs: defaultFleet.costs };
     if (!known)
       problems.push(
-        `The address asks for costs that were measured in another page: here it is ${defaultFleet.costs} until you measure.`,
+        `The address asks for costs that were measured on another page: ${defaultFleet.costs} is used here until you measure.`,
       );
     try {
       checkFleet(read, loadOf(read));
       this.settings.value = read;
     } catch (error) {
       problems.push(
-        `The address asks for a fleet that cannot be: ${messageOf(error)}. What it sets of the fleet is ignored.`,
+        `The address asks for an impossible fleet: ${messageOf(error)}. Its fleet settings are ignored.`,
       );
       this.settings.value = otherwise;
     }
@@ -279,16 +281,16 @@ export class Fleet {
     changeHash(this.#toHash);
   }
 
-  /** Left meanwhile it has nothing in the address. */
+  /** Once the view was left, its settings stay out of the address. */
   readonly #toHash: HashChange = (hash) => (this.#watched ? hashWithFleet(hash, this.settings.value) : hash);
 
   #follow(): void {
-    // It is about to go, and keeps what it had.
+    // The view is about to close and keeps its settings.
     if (!fleetShown.value) return;
     const before = this.settings.value;
     if (hashWithFleet(location.hash, before) === location.hash) return;
     this.#read(defaultFleet, before);
-    // Without what it could not mean.
+    // Removes the invalid parts from the address.
     this.#write();
     this.#apply(before, this.settings.value);
   }

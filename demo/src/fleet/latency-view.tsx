@@ -1,4 +1,4 @@
-/** p50 and p99 of the time to the first token as the fleet runs, the SLO, and what happened meanwhile. */
+/** p50 and p99 of the time to the first token while the fleet runs, with the SLO and the events. */
 import { useComputed } from '@preact/signals';
 import type { LatencyPoint } from '../../../src/simulate/live/latency.ts';
 import type { LiveLook } from '../../../src/simulate/live/look.ts';
@@ -11,7 +11,7 @@ import { type Column, RowsTable } from './rows-table.tsx';
 import type { FleetSettings } from './settings.ts';
 import { TimesTag } from './times-tag.tsx';
 
-/** The last ones. */
+/** Only the last rows are shown. */
 const TABLE_ROWS = 20;
 
 export function LatencyView({ fleet }: { fleet: Fleet }) {
@@ -22,7 +22,7 @@ export function LatencyView({ fleet }: { fleet: Fleet }) {
     <section class="panel" aria-label="Time to the first token">
       <div class="panel-head">
         <h3>
-          Time to the first token, over the last 10 s of answers <TimesTag fleet={fleet} />
+          Time to the first token, last 10 s of answers <TimesTag fleet={fleet} />
         </h3>
         {last && last.p50Ms !== null && (
           <span class="number">
@@ -71,10 +71,10 @@ const PointTable = ({ look: { latency } }: { look: LiveLook }) => (
 
 const EventTable = ({ look: { events } }: { look: LiveLook }) => (
   <RowsTable
-    summary="What happened, as a table"
+    summary="Events as a table"
     columns={[
       { name: 'at', cell: ({ atMs }) => seconds(atMs) },
-      { name: 'what', cell: eventInWords },
+      { name: 'event', cell: eventInWords },
     ]}
     rows={events.slice(-TABLE_ROWS)}
     keyOf={({ atMs }, i) => `${atMs} ${i}`}

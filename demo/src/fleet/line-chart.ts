@@ -1,4 +1,4 @@
-/** Times to the first token over a fleet's time, on uPlot: lines, the SLO, and what happened when. Made once, then shown new data. */
+/** Times to the first token over a fleet's time, on uPlot: lines, the SLO, and events. Created once, then given new data. */
 import '../views/locale.ts'; // before uPlot
 import uPlot from 'uplot';
 import { axisIn, followWidth } from '../views/chart-parts.ts';
@@ -12,14 +12,14 @@ export interface Line {
   label: string;
   colour: 'p' | 'd' | 'pull' | 'ink' | 'ink2';
   dashed: boolean;
-  /** Milliseconds, by the chart's times; null: nothing is known of it. */
+  /** Milliseconds, one for each of the chart's times; null: unknown. */
   values: readonly (number | null)[];
 }
 
 export interface Chart {
-  /** Whose time it is: simulated, or the wall's. */
+  /** Whether the time axis is simulated time; otherwise it is wall time. */
   simulated: boolean;
-  /** Milliseconds, rising. */
+  /** Milliseconds, ascending. */
   timesMs: readonly number[];
   lines: readonly Line[];
   sloMs: number;
@@ -33,7 +33,7 @@ export class LineChart {
   #chart: Chart;
   #palette: Palette = readPalette();
 
-  /** `name`: of the measurements. Of later charts the lines are as many, and called the same. */
+  /** `name`: in the drawing times. Charts passed to show() must have the same number of lines with the same labels. */
   constructor(holder: HTMLElement, name: string, chart: Chart) {
     this.#name = name;
     this.#chart = chart;
@@ -92,7 +92,7 @@ export class LineChart {
     };
   }
 
-  /** The SLO, and marks with their words where there is room. */
+  /** The SLO and the events' marks, with their text where there is room. */
   #over(plot: uPlot): void {
     const ratio = globalThis.devicePixelRatio || 1;
     const { ctx, bbox } = plot;
@@ -102,7 +102,7 @@ export class LineChart {
     ctx.font = font({ ...this.#palette, least: this.#palette.least * ratio }, 11 * ratio, 600);
     ctx.lineWidth = ratio;
     const y = plot.valToPos(this.#chart.sloMs, 'y', true);
-    // The last line may have left its dashes.
+    // The last series may have left its dash pattern.
     ctx.setLineDash([]);
     ctx.strokeStyle = this.#palette.bad;
     stroke(ctx, bbox.left, y, right, y);
@@ -128,7 +128,7 @@ export class LineChart {
     ctx.restore();
   }
 
-  /** On a ground of their own, through which the lines can still be seen. */
+  /** Text on a translucent background, so that the lines stay visible. */
   #words(ctx: CanvasRenderingContext2D, text: string, x: number, y: number, colour: string): void {
     const { width, actualBoundingBoxAscent: above, actualBoundingBoxDescent: below } = ctx.measureText(text);
     ctx.fillStyle = this.#palette.surface;

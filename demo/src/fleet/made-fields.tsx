@@ -1,4 +1,4 @@
-/** What conversations are like, and what the fleet is made of. */
+/** Fields for the conversations and for the fleet's engines. */
 import { EVICTIONS } from '../../../src/config/store.ts';
 import { NAMED_COSTS } from '../../../src/simulate/costs/published.ts';
 import { ChoiceField, NumberField } from '../panels/fields.tsx';
@@ -31,12 +31,19 @@ interface WholeField {
 }
 
 const FIELDS: readonly WholeField[] = [
-  { key: 'prefill', label: 'P at the start', help: 'They prefill.', min: 1, max: MOST_ENGINES, anew: true },
-  { key: 'decode', label: 'D at the start', help: 'They decode.', min: 1, max: MOST_ENGINES, anew: true },
+  {
+    key: 'prefill',
+    label: 'P at the start',
+    help: 'Prefill engines.',
+    min: 1,
+    max: MOST_ENGINES,
+    anew: true,
+  },
+  { key: 'decode', label: 'D at the start', help: 'Decode engines.', min: 1, max: MOST_ENGINES, anew: true },
   {
     key: 'blocks',
     label: 'Pool, blocks',
-    help: 'Of 64 tokens, of each engine.',
+    help: 'Per engine; 64 tokens each.',
     min: 32,
     max: 4096,
     anew: true,
@@ -44,15 +51,15 @@ const FIELDS: readonly WholeField[] = [
   {
     key: 'store',
     label: 'Store, blocks',
-    help: 'Beside the engines, for all of them; 0: none.',
+    help: 'Shared by all engines; 0: none.',
     min: 0,
     max: 8192,
     anew: true,
   },
   {
     key: 'storeFolder',
-    label: 'Folder below it, blocks',
-    help: 'What the store keeps on disk; 0: none.',
+    label: 'Store folder, blocks',
+    help: 'On disk, below the store; 0: none.',
     min: 0,
     max: 65_536,
     anew: true,
@@ -60,26 +67,26 @@ const FIELDS: readonly WholeField[] = [
   {
     key: 'startUp',
     label: 'Start-up, s',
-    help: 'Until a new engine serves: assumed. BLIS takes 240 s.',
+    help: 'Assumed time until a new engine serves. BLIS: 240 s.',
     min: 0,
     max: 600,
     anew: true,
   },
-  { key: 'seed', label: 'Seed', help: 'Of who comes when and asks what.', min: 0, anew: true },
-  { key: 'turns', label: 'Turns', help: 'Of a conversation.', min: 1, max: 12, anew: false },
+  { key: 'seed', label: 'Seed', help: 'For arrivals and lengths.', min: 0, anew: true },
+  { key: 'turns', label: 'Turns', help: 'Per conversation.', min: 1, max: 12, anew: false },
   {
     key: 'question',
     label: 'Question, tokens',
-    help: 'On average; lognormal.',
+    help: 'Mean; lognormal.',
     min: 1,
     max: 1000,
     anew: false,
   },
-  { key: 'answer', label: 'Answer, tokens', help: 'On average; lognormal.', min: 1, max: 500, anew: false },
+  { key: 'answer', label: 'Answer, tokens', help: 'Mean; lognormal.', min: 1, max: 500, anew: false },
   {
     key: 'system',
     label: 'System prompt, tokens',
-    help: 'One of four before each first question.',
+    help: 'One of four, before each first question.',
     min: 0,
     max: 2000,
     anew: false,
@@ -94,7 +101,7 @@ const FIELDS: readonly WholeField[] = [
   },
 ];
 
-/** Real engines have no such thing here. */
+/** Fields that apply only to simulated engines. */
 const MODELLED: ReadonlySet<Whole> = new Set(['startUp', 'storeFolder']);
 
 export function MadeFields({ fleet }: { fleet: Fleet }) {
@@ -122,7 +129,7 @@ export function MadeFields({ fleet }: { fleet: Fleet }) {
       </summary>
       <h3>Conversations</h3>
       <div class="fleet-fields">{fields(false)}</div>
-      <h3>Engines: a change begins again</h3>
+      <h3>Engines (a change restarts the fleet)</h3>
       <div class="fleet-fields">
         {fields(true)}
         <ChoiceField
@@ -137,8 +144,8 @@ export function MadeFields({ fleet }: { fleet: Fleet }) {
         />
         {settings.store > 0 && (
           <ChoiceField
-            label="Leaves the store"
-            help="What goes when its memory is full."
+            label="Store eviction"
+            help="What a full memory drops first."
             value={settings.storeEviction}
             choices={EVICTIONS.map((name) => [name, name] as const)}
             onChange={(name) => set({ storeEviction: name as FleetSettings['storeEviction'] })}
@@ -146,7 +153,7 @@ export function MadeFields({ fleet }: { fleet: Fleet }) {
         )}
         {!real && (
           <ChoiceField
-            label="Whose times"
+            label="Cost model"
             help={costsInWords(settings, costsHere.value)}
             value={settings.costs}
             choices={names.map((name) => [name, name] as const)}

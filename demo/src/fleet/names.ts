@@ -1,13 +1,13 @@
-/** Engines and reasons in the words of the page. */
+/** The page's names for engines, states and events. */
 import type { LiveEngine, LiveEvent } from '../../../src/simulate/live/look.ts';
 
-/** 'prefill-0' as 'P0', 'decode-1.2' as 'D1.2': the second to have that place. */
+/** 'prefill-0' becomes 'P0'. 'decode-1.2', the second engine in that place, becomes 'D1.2'. */
 export function shortName(engineId: string): string {
   const [, role, rest] = /^(prefill|decode)-(.+)$/.exec(engineId) ?? [];
   return role === undefined ? engineId : `${role === 'prefill' ? 'P' : 'D'}${rest}`;
 }
 
-/** All engines' names in a text. */
+/** Shortens all engine ids in a text. */
 export const withShortNames = (text: string): string =>
   text.replace(/\b(?:prefill|decode)-\d+(?:\.\d+)?\b/g, shortName);
 
@@ -21,21 +21,21 @@ export function laneLabel(lane: string): string {
 
 export function stateInWords({ state, why, running, waiting, loading }: LiveEngine): string {
   if (state === 'ended') return withShortNames(why ?? 'ended');
-  const does = [`${running} run`];
-  if (waiting > 0) does.push(`${waiting} wait`);
-  if (loading > 0) does.push(`${loading} load KV`);
+  const does = [`${running} running`];
+  if (waiting > 0) does.push(`${waiting} waiting`);
+  if (loading > 0) does.push(`${loading} loading KV`);
   return `${state === 'leaving' ? 'leaving: ' : ''}${does.join(', ')}`;
 }
 
-/** Who serves where nobody of a role is left, by the router's failover; null: there is one of each. */
+/** Which role serves after a failover, if the other role has no engine left; null: both roles have engines. */
 export function aloneInWords(engines: readonly Pick<LiveEngine, 'role' | 'state'>[]): string | null {
   const left = (role: LiveEngine['role']): boolean =>
     engines.some((engine) => engine.role === role && engine.state === 'serving');
   const [p, d] = [left('prefill'), left('decode')];
   if (engines.length === 0 || (p && d)) return null;
-  if (!p && !d) return 'No engine is left: nothing can be served, and every request fails.';
+  if (!p && !d) return 'No engine is left, so every request fails.';
   const [gone, serves] = p ? ['D', 'P'] : ['P', 'D'];
-  return `No ${gone} is left: ${serves} serves alone. It reads and writes, and nothing is handed over.`;
+  return `No ${gone} is left, so ${serves} serves alone: it reads and writes, and nothing is handed over.`;
 }
 
 export function eventInWords({ event, engineId, detail }: LiveEvent): string {

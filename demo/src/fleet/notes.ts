@@ -1,9 +1,9 @@
-/** The last things worth saying of a fleet, each for as long as it takes to be read. */
+/** The fleet's last notes. Each is shown for the time it takes to read it. */
 import { type ReadonlySignal, signal } from '@preact/signals';
 import { saidMs } from '../session/reading.ts';
 
 interface Said {
-  /** Said again it is another. */
+  /** A repeated message gets a new id. */
   id: number;
   message: string;
 }

@@ -1,4 +1,4 @@
-/** One engine's blocks as a grid of the marks that the page has for them. */
+/** One engine's blocks as a grid, with the page's marks. */
 import { blockView } from '../../../src/recording/block-views.ts';
 import { emptyBlock } from '../../../src/recording/empty-block.ts';
 import type { EngineRole } from '../../../src/router/engine-client.ts';
@@ -35,7 +35,7 @@ export class OpenedPicture {
     this.role = role;
   }
 
-  /** null: nothing new is known; what was stays. */
+  /** null: nothing new; the last blocks stay. */
   take(opened: LiveBlocks | null): void {
     if (!opened || opened === this.#taken) return;
     this.#taken = opened;
@@ -68,7 +68,7 @@ export class OpenedPicture {
     }
   }
 
-  /** Whether what was copied there came from the store, if there is one. */
+  /** Whether the content copied into a block came from the store. */
   stored(id: number, hasStore: boolean): Stored {
     const from = this.#from.get(id) ?? null;
     if (from === null || from === 'either') return hasStore && 'perhaps';
@@ -90,5 +90,5 @@ const viewOf = (block: LiveBlock): BlockView => {
   return blockView(block, { conversation, turn, author: null, index, tokens, text: null }, 0);
 };
 
-/** A stripe for each; 'c3' is the third that came. */
+/** The index that chooses a conversation's stripe: 'c3', the third that arrived, gives 3. */
 const talkOf = ({ conversation }: BlockView): number => Number(conversation?.replace(/^\D+/, '') ?? 0) || 0;

@@ -1,4 +1,4 @@
-/** An engine's tile, opened: its blocks as the page draws those of P and D, with what lies in each. */
+/** An opened tile: the engine's blocks, drawn like those of the page's P and D, with the content of each. */
 import { useSignal } from '@preact/signals';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
 import type { LiveBlocks } from '../../../src/simulate/live/look.ts';
@@ -64,7 +64,7 @@ function Opened({ fleet, engineId }: { fleet: Fleet; engineId: string }) {
         aria-label={`KV blocks of ${name}. Arrow keys go from block to block; Escape leaves.`}
         aria-describedby="fleet-block"
         onPointerMove={pointTo}
-        // A finger that taps does not move.
+        // A tap causes no pointermove.
         onPointerDown={pointTo}
         onKeyDown={(event) => {
           if (event.key === 'Escape') point(null);
@@ -94,7 +94,7 @@ function Opened({ fleet, engineId }: { fleet: Fleet; engineId: string }) {
             {shown.conversation !== null && <p class="quiet-text">conversation {shown.conversation}</p>}
           </>
         ) : (
-          <p class="inspector-hint">Point at a block, or go there with Tab and the arrow keys.</p>
+          <p class="inspector-hint">Point at a block, or go to it with Tab and the arrow keys.</p>
         )}
       </div>
       <AsTable summary={`Blocks of ${name} as a table`}>

@@ -1,11 +1,11 @@
-/** What the page's own P and D can be of this fleet, and what can be measured on them for it. */
+/** Runs the fleet's settings on the page's own P and D, and measures costs on them for the simulation. */
 import { useSignal } from '@preact/signals';
 import { costsHere } from '../session/costs.ts';
 import { enginesNeeded, showFleet } from '../session/shown.ts';
 import type { Session } from '../session/types.ts';
 import type { Fleet } from './fleet.ts';
 
-/** Engines of each kind that the page has of its own. */
+/** The most engines of each role that the page itself can run. */
 const MOST_OF_THE_PAGE = 3;
 
 export function PageEngines({ fleet, session: { state, actions } }: { fleet: Fleet; session: Session }) {
@@ -19,7 +19,7 @@ export function PageEngines({ fleet, session: { state, actions } }: { fleet: Fle
   const measure = async () => {
     measuring.value = true;
     const [held, before] = [fleet.held.peek(), costsHere.peek()];
-    // It would take its part of the processor.
+    // A running simulation would use processor time.
     fleet.hold(true);
     try {
       await actions.measureCosts();
@@ -32,7 +32,7 @@ export function PageEngines({ fleet, session: { state, actions } }: { fleet: Fle
   if (fleet.missing.value !== null)
     return (
       <section class="panel fleet-real" aria-label="The page's own P and D">
-        <p class="field-help">This page's own P and D cannot run here either: nothing can be measured.</p>
+        <p class="field-help">This page's own P and D cannot run here either, so nothing can be measured.</p>
       </section>
     );
   return (
@@ -41,7 +41,7 @@ export function PageEngines({ fleet, session: { state, actions } }: { fleet: Fle
         type="button"
         onClick={() => {
           const change = { prefill: p, decode: d, routing, mode, seed };
-          // In place of a recording they begin.
+          // If a recording is shown, the engines start in its place.
           void (state.replay.peek() ? actions.begin(change) : actions.configure(change));
           showFleet(false);
         }}
@@ -49,8 +49,8 @@ export function PageEngines({ fleet, session: { state, actions } }: { fleet: Fle
         Run {p} P and {d} D for real
       </button>
       <p class="field-help">
-        As this page's own P and D, with a conversation to follow; by {routing}, at most {MOST_OF_THE_PAGE} of
-        each.
+        Runs this page's own P and D, at most {MOST_OF_THE_PAGE} of each, with one conversation, routed by{' '}
+        {routing}.
       </p>
       {!fleet.isReal.value && (
         <>
@@ -60,7 +60,7 @@ export function PageEngines({ fleet, session: { state, actions } }: { fleet: Fle
             </button>
           ) : (
             <button type="button" disabled={!ready} onClick={() => void measure()}>
-              {measuring.value ? doing : "Take this computer's times"}
+              {measuring.value ? doing : "Use this computer's times"}
             </button>
           )}
           {measuring.value && (
@@ -68,8 +68,8 @@ export function PageEngines({ fleet, session: { state, actions } }: { fleet: Fle
           )}
           <p class="field-help">
             {ready || measuring.value
-              ? `${built ? 'Measures' : 'Starts P and D of this page and measures their'} steps and copies; then the fleet goes by these.`
-              : 'Once P and D of this page run, their steps and copies can be measured for the fleet.'}
+              ? `${built ? 'Measures the' : "Starts this page's P and D, measures their"} steps and copies, and simulates the fleet with these times.`
+              : "When this page's P and D are running, their steps and copies can be measured for the fleet."}
           </p>
         </>
       )}

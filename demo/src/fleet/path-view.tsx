@@ -1,4 +1,4 @@
-/** One request's way over all engines, on one timeline: a lane for the router, each engine and each link. */
+/** One request's path on one timeline, with a lane for the router, each engine and each link. */
 import { useSignal } from '@preact/signals';
 import type { PathPiece, TurnPath } from '../../../src/simulate/live/look.ts';
 import { bytes, ms } from '../views/format.ts';
@@ -7,9 +7,9 @@ import { laneLabel } from './names.ts';
 import { wayOf } from './router-view.tsx';
 import { type Column, RowsTable } from './rows-table.tsx';
 
-/** Narrower bars could not be seen, in percent. */
+/** Minimum width of a bar, percent. */
 const LEAST_WIDTH = 0.3;
-/** Up to the first token: and so much of what follows. */
+/** If shown up to the first token: the end of the timeline, times the TTFT. */
 const BEYOND = 1.15;
 
 const PIECE: readonly Column<PathPiece>[] = [
@@ -20,7 +20,7 @@ const PIECE: readonly Column<PathPiece>[] = [
   { name: 'bytes', cell: ({ bytes: moved }) => (moved ? bytes(moved) : '') },
 ];
 
-/** What bars are drawn for, by their colour. */
+/** Groups of stages, each with a colour. */
 const GROUPS = [
   ['pull', 'from D to P'],
   ['load', 'from the store'],
@@ -28,7 +28,7 @@ const GROUPS = [
   ['prefill', 'prefill'],
   ['hand-over', 'from P to D'],
   ['decode', 'decode'],
-  ['else', 'router, queues and all else'],
+  ['else', 'router, queues and the rest'],
 ] as const;
 
 type Group = (typeof GROUPS)[number][0];
@@ -60,12 +60,12 @@ function PathKey({ path: { pieces, decision } }: { path: TurnPath }) {
 
 export function PathView({ fleet }: { fleet: Fleet }) {
   const path = fleet.path.value;
-  /** Decoding takes most of the time: without it the rest can be told apart. */
+  /** Whether decoding is shown. It takes most of the time and makes the rest too small to see. */
   const whole = useSignal(false);
   return (
-    <section class="panel fleet-path" aria-label="One request's way">
+    <section class="panel fleet-path" aria-label="One request's path">
       <div class="panel-head">
-        <h3>One request's way</h3>
+        <h3>One request's path</h3>
         {path && (
           <span class="quiet-text">
             {path.decision.conversationId} #{path.decision.turn}: {wayOf(path.decision)}
@@ -84,14 +84,14 @@ export function PathView({ fleet }: { fleet: Fleet }) {
         )}
         {path && (
           <button type="button" onClick={() => fleet.letGo()}>
-            Let go
+            Clear
           </button>
         )}
       </div>
       {path ? (
         <Lanes path={path} real={fleet.isReal.value} whole={whole.value} />
       ) : (
-        <p class="quiet-text">Choose a turn among the router's decisions.</p>
+        <p class="quiet-text">Choose a turn from the router's decisions.</p>
       )}
     </section>
   );
@@ -136,16 +136,16 @@ function Lanes({ path, real, whole }: { path: TurnPath; real: boolean; whole: bo
       <PathKey path={path} />
       <p class="fleet-path-times">
         {decision.ttftMs === null ? (
-          'It is not answered yet.'
+          'Not answered yet.'
         ) : (
           <>
-            First token after {ms(decision.ttftMs)}, the last after {ms(latencyMs ?? decision.ttftMs)}. All
+            First token after {ms(decision.ttftMs)}, last token after {ms(latencyMs ?? decision.ttftMs)}. All
             times are {real ? 'measured' : 'modelled'}.
           </>
         )}
       </p>
       <RowsTable
-        summary="The way as a table"
+        summary="The path as a table"
         columns={PIECE}
         rows={pieces}
         keyOf={({ name }, i) => `${name} ${i}`}

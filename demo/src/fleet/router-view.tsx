@@ -1,4 +1,4 @@
-/** The router: its last decisions, and of a chosen one who could have served, what was known of each, and why. */
+/** The router's last decisions; for a chosen one the candidates, what the router knew of each, and the reason. */
 import { useSignal, useSignalEffect } from '@preact/signals';
 import type { RoutedCandidate } from '../../../src/router/decision.ts';
 import type { LiveDecision } from '../../../src/simulate/live/look.ts';
@@ -6,9 +6,9 @@ import { ms } from '../views/format.ts';
 import type { Fleet } from './fleet.ts';
 import { seconds, shortName, withShortNames } from './names.ts';
 
-/** Of those that are told. */
+/** Decisions shown. */
 const SHOWN = 6;
-/** So that they can be read. */
+/** The list changes at most this often, so that it can be read. */
 const CHANGES_MS = 1000;
 
 export function RouterView({ fleet }: { fleet: Fleet }) {
@@ -33,7 +33,7 @@ export function RouterView({ fleet }: { fleet: Fleet }) {
       </div>
       <div class="fleet-decisions">
         <table>
-          <caption class="visually-hidden">The last turns that were routed</caption>
+          <caption class="visually-hidden">The last routed turns</caption>
           <thead>
             <tr>
               <th scope="col">at</th>
@@ -57,8 +57,8 @@ export function RouterView({ fleet }: { fleet: Fleet }) {
       </div>
       <p class="field-help">
         {shown.value.length === 0
-          ? 'No turn was routed yet.'
-          : 'P0 → D0: P0 reads, and hands over to D0. With a D before that, P0 first pulls from it.'}
+          ? 'No turn has been routed yet.'
+          : 'P0 → D0: P0 reads and hands over to D0. D1 → P0 → D0: P0 first pulls from D1.'}
       </p>
     </section>
   );
@@ -97,7 +97,7 @@ function Candidates({
   const best = routed.candidates.find((candidate) => candidate.best)?.best;
   const taken = ({ engineId, side }: RoutedCandidate) =>
     engineId === (side === 'prefill' ? routed.prefill : routed.decode);
-  // Of a large fleet not all can be seen at once.
+  // The chosen engines come first: in a large fleet not all rows are visible.
   const inOrder = routed.candidates.toSorted((a, b) => Number(taken(b)) - Number(taken(a)));
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, by the keyboard too
@@ -111,12 +111,12 @@ function Candidates({
       </p>
       <p class="quiet-text">{withShortNames(routed.why)}</p>
       <table>
-        <caption class="visually-hidden">Who could have served it</caption>
+        <caption class="visually-hidden">Engines that could have served it</caption>
         <thead>
           <tr>
             <th scope="col">candidate</th>
-            <th scope="col">under way</th>
-            {looked && <th scope="col">has, tokens</th>}
+            <th scope="col">running</th>
+            {looked && <th scope="col">cached tokens</th>}
             {scored && <th scope="col">score: {best} wins</th>}
           </tr>
         </thead>

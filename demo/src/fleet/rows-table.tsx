@@ -1,4 +1,4 @@
-/** What a drawing shows as a table: a column a fact, a row a thing. The first column names the row. */
+/** A table as text alternative to a drawing. The first column names the row. */
 import type { ComponentChildren } from 'preact';
 import { AsTable } from '../views/as-table.tsx';
 import { DataTable } from '../views/data-table.tsx';

@@ -1,4 +1,4 @@
-/** What the fleet's view lets a user set; all of it goes into the address, each part as fleet.NAME. */
+/** The fleet view's settings. All of them are in the address, each as fleet.NAME. */
 import { z } from 'zod';
 import { anyNumber, oneOf, wholeNumber } from '../../../src/config/fields.ts';
 import { ROUTING_NAMES, type RoutingName } from '../../../src/config/routing.ts';
@@ -14,18 +14,18 @@ import {
 } from '../../../src/simulate/live/settings.ts';
 import type { CostsHere } from '../session/costs.ts';
 
-/** Simulated time a second of the wall's. */
+/** Simulated seconds per second of wall time. */
 export const PACES = ['1/10', '1', '5', '20'] as const;
 export type Pace = (typeof PACES)[number];
 export const speedOf = (pace: Pace): number => (pace === '1/10' ? 0.1 : Number(pace));
 
-/** Costs that were measured in this page. */
+/** The name of costs that were measured on this page. */
 export const MEASURED = 'measured';
 
 export const MOST_ENGINES = 8;
 export const MOST_RATE = 200;
 
-/** Of real engines: all share one GPU and this page's memory. */
+/** Limits of real engines, which share one GPU and this page's memory. */
 export const REAL_MODEL = 'nano';
 export const REAL_MOST = { prefill: 2, decode: 2, blocks: 1024, store: 1024, storeFolder: 0 } as const;
 
@@ -37,7 +37,7 @@ export const fleetSchema = z.strictObject({
   prefill: engines.default(2),
   decode: engines.default(2),
   blocks: wholeNumber('32 to 4096 blocks', { min: 32, max: 4096 }).default(256),
-  /** Blocks of a store beside the engines, and of a folder below its memory; 0: there is none. */
+  /** Blocks of the store, and of the folder below its memory; 0: none. */
   store: wholeNumber('0 to 8192 blocks', { min: 0, max: 8192 }).default(0),
   storeFolder: wholeNumber('0 to 65536 blocks', { min: 0, max: 65_536 }).default(0),
   storeEviction: oneOf(EVICTIONS).default('s3fifo'),
@@ -53,10 +53,10 @@ export const fleetSchema = z.strictObject({
   think: anyNumber('0 to 60 seconds', { min: 0, max: 60 }).default(1),
   seed: wholeNumber('a whole number from 0 on', { min: 0 }).default(1),
   costs: oneOf([MEASURED, ...Object.keys(NAMED_COSTS)]).default('dynamo-mocker'),
-  /** Of the time to the first token, milliseconds. */
+  /** SLO of the time to the first token, milliseconds. */
   slo: anyNumber('a time above 0, milliseconds', { above: 0 }).default(200),
   pace: oneOf(PACES).default('1'),
-  /** Compared: each over the same load, of so many seconds. */
+  /** The policies to compare, each under the same load for this many seconds. */
   first: oneOf(ROUTING_NAMES).default('round-robin'),
   second: oneOf(ROUTING_NAMES).default('least-request'),
   third: oneOf(ROUTING_NAMES).default('prefix-cache'),
@@ -73,13 +73,13 @@ const ofAFleet: readonly FleetKey[] = [
   ...(['store', 'storeFolder', 'storeEviction'] as const),
 ];
 
-/** It differs in what only a new fleet can have, beginning at 0 s; the rest changes while it runs. */
+/** Whether a change needs a new fleet that starts at 0 s. All other settings change while the fleet runs. */
 export function needsNewFleet(before: FleetSettings, now: FleetSettings): boolean {
   const keys: FleetKey[] = now.engines === 'real' ? [...ofAFleet] : [...ofAFleet, 'startUp', 'costs'];
   return keys.some((key) => before[key] !== now[key]);
 }
 
-/** What can be had of it, and a sentence for each part that gives way: real engines are few and small. */
+/** The settings within the limits of the fleet, and a sentence for each one that was reduced. */
 export function withinReach(settings: FleetSettings): { settings: FleetSettings; problems: string[] } {
   const reached: Record<keyof typeof REAL_MOST, number> = { ...settings };
   const problems: string[] = [];
@@ -90,18 +90,18 @@ export function withinReach(settings: FleetSettings): { settings: FleetSettings;
       reached[key] = most;
       const why =
         most === 0
-          ? 'real engines have none here'
-          : `of real engines, which share one GPU, it is ${most} at most`;
+          ? 'real engines on this page have none'
+          : `for real engines, which share one GPU, it is at most ${most}`;
       problems.push(`${key} is ${settings[key]}: ${why}.`);
     }
   if (reached.storeFolder > 0 && reached.store === 0) {
     reached.storeFolder = 0;
-    problems.push(`storeFolder is ${settings.storeFolder}, below a store that is not there: give store too.`);
+    problems.push(`storeFolder is ${settings.storeFolder}, but there is no store above it: set store too.`);
   }
   return { settings: { ...settings, ...reached }, problems };
 }
 
-/** Throws ConfigError for conversations that no engine of this fleet could hold. */
+/** Throws ConfigError for conversations that are too long for this fleet's engines. */
 export function checkFleet(
   { engines, blocks }: Pick<FleetSettings, 'engines' | 'blocks'>,
   load: LiveLoadSettings,
@@ -110,7 +110,7 @@ export function checkFleet(
   const { maxModelLen } = presetArchitecture(REAL_MODEL);
   if (engines === 'real' && longestOf(load) > maxModelLen)
     throw new ConfigError(
-      `a conversation may come to ${longestOf(load)} tokens, and ${REAL_MODEL} goes up to ${maxModelLen}: give fewer turns, or shorter questions and answers`,
+      `a conversation may reach ${longestOf(load)} tokens, and ${REAL_MODEL} takes at most ${maxModelLen}: set fewer turns, or shorter questions and answers`,
     );
 }
 
@@ -126,7 +126,7 @@ export const loadOf = ({
   thinkMs: 1000 * think,
 });
 
-/** `here`: what was measured in this page; null: nothing yet. */
+/** `here`: the costs measured on this page; null: none yet. */
 export const liveOf = (settings: FleetSettings, here: CostsHere | null): LiveSettings => {
   const mostEngines = settings.engines === 'real' ? REAL_MOST.prefill : MOST_ENGINES;
   const { prefill, decode, blocks, mode, routing, autoscale, startUp, seed, costs } = settings;
@@ -140,12 +140,12 @@ export const liveOf = (settings: FleetSettings, here: CostsHere | null): LiveSet
   };
 };
 
-/** Whose times, of what, and how they came about. */
+/** What the costs describe, and where they come from. */
 export function costsInWords({ costs }: FleetSettings, here: CostsHere | null): string {
   if (costs === MEASURED)
     return here
-      ? `${here.costs.name}, measured in this page (${here.costs.about}); each engine as if it had this computer to itself`
-      : 'nothing was measured in this page yet';
+      ? `${here.costs.name}, measured on this page (${here.costs.about}); each engine as if it had this computer to itself`
+      : 'nothing has been measured on this page yet';
   const { about, source } = NAMED_COSTS[costs]!;
   return `${about} (${source})`;
 }

@@ -1,11 +1,11 @@
-/** Over the tiles: what is on its way between them and the store. */
+/** A layer over the tiles that shows saves and loads between them and the store. */
 import type { RefObject } from 'preact';
 import { useMemo } from 'preact/hooks';
 import { Surface } from '../views/surface.tsx';
 import type { Fleet } from './fleet.ts';
 import { type Place, StoreMoves } from './store-moves.ts';
 
-/** `tiles`: has every tile, the store's too, by data-engine; this lies over it. */
+/** `tiles`: the element with all tiles, found by data-engine ('store' for the store); this layer covers it. */
 export function StoreFlights({ fleet, tiles }: { fleet: Fleet; tiles: RefObject<HTMLElement | null> }) {
   const flights = useMemo(() => new StoreMoves(), []);
   return (
@@ -23,7 +23,7 @@ export function StoreFlights({ fleet, tiles }: { fleet: Fleet; tiles: RefObject<
   );
 }
 
-/** The middle of a tile's picture; asked for once a frame and tile. null: there is no such tile any more. */
+/** The centre of a tile's canvas, looked up once per frame and tile; null if the tile is gone. */
 function placesIn(tiles: HTMLElement): (name: string) => Place | null {
   const known = new Map<string, Place | null>();
   return (name) => {

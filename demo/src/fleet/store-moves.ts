@@ -1,17 +1,17 @@
-/** Saves and loads on their way between engines and the store: a square each, drawn once it is known that they took place. */
+/** Animates saves and loads between engines and the store: one square each, drawn after they took place. */
 import type { StoreMove } from '../../../src/simulate/live/look.ts';
 import type { Frame } from '../views/frame.ts';
 import { reducedMotion } from '../views/palette.ts';
 
-/** From one end to the other, of the wall's clock. */
+/** Duration of a flight, wall time. */
 const FLIGHT_MS = 700;
-/** Those that are told together leave one after the other. */
+/** Moves that are reported together leave this much apart. */
 const APART_MS = 30;
 const MOST = 32;
 const SIZE = 9;
 
 interface Flight extends StoreMove {
-  /** Below 0: it has not left yet. */
+  /** Negative before it leaves. */
   ageMs: number;
 }
 
@@ -21,13 +21,13 @@ export interface Place {
 }
 
 export class StoreMoves {
-  /** The number of the last one that is known. */
+  /** The number of the last known move. */
   #last = 0;
   #flights: Flight[] = [];
 
   take(moves: readonly StoreMove[]): void {
     const newest = moves.at(-1)?.number ?? 0;
-    // Another store: its numbers begin at 1.
+    // A new store numbers its moves from 1.
     if (newest < this.#last) this.#last = 0;
     const news = moves.filter(({ number }) => number > this.#last);
     this.#last = newest;
@@ -37,7 +37,7 @@ export class StoreMoves {
       this.#flights.push({ ...move, ageMs: -APART_MS * i });
   }
 
-  /** True: some are still in the air. `places`: of an engine, or of 'store'; null: there is no such tile any more. */
+  /** Returns true while some are in flight. `places`: the place of an engine or of 'store'; null if the tile is gone. */
   draw({ context, palette, elapsedMs }: Frame, places: (name: string) => Place | null): boolean {
     for (const flight of this.#flights) flight.ageMs += elapsedMs;
     this.#flights = this.#flights.filter(({ ageMs }) => ageMs < FLIGHT_MS);

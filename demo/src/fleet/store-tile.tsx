@@ -1,4 +1,4 @@
-/** The store between P and D: how full its memory is, what lies below it, and what went to it and came from it. */
+/** The store between P and D: its memory, the tiers below it, and blocks saved and loaded. */
 import type { LiveStore, LiveTier } from '../../../src/simulate/live/look.ts';
 import { plural } from '../views/format.ts';
 import { Surface } from '../views/surface.tsx';
@@ -16,7 +16,7 @@ export function StoreTile({ fleet }: { fleet: Fleet }) {
     <section class="fleet-role fleet-store" data-role="store" aria-label="The store">
       <div class="fleet-role-head">
         <h3 class="is-store">
-          Store <span class="fleet-about">of KV, for all</span>
+          Store <span class="fleet-about">for all engines</span>
         </h3>
       </div>
       <div class="fleet-tile" data-engine="store">
@@ -56,17 +56,17 @@ function Tier({ tier: { medium, blocks, room, read, written, leftOut } }: { tier
       </span>
       <p class="fleet-does">
         {count(written)} written, {count(read)} read back
-        {leftOut > 0 && `, ${count(leftOut)} left out: it did not keep up`}
+        {leftOut > 0 && `, ${count(leftOut)} skipped: it could not keep up`}
       </p>
     </>
   );
 }
 
 function askedInWords({ lookups, hits, evicted }: LiveStore): string {
-  if (lookups === 0) return 'Asked for nothing yet.';
+  if (lookups === 0) return 'No lookups yet.';
   const share = Math.round((100 * hits) / lookups);
   const gone = evicted > 0 ? `; ${count(evicted)} evicted` : '';
-  return `Asked for ${plural(lookups, 'block')}, had ${share}%${gone}.`;
+  return `Found ${share}% of ${plural(lookups, 'requested block')}${gone}.`;
 }
 
 const ROLES = [
@@ -74,11 +74,11 @@ const ROLES = [
   ['decode', 'D'],
 ] as const;
 
-/** In blocks, since the beginning. */
+/** Blocks saved and loaded since the start. */
 function Moved({ store: { moved } }: { store: LiveStore }) {
   return (
     <table class="fleet-moved">
-      <caption class="visually-hidden">Blocks to the store and from it</caption>
+      <caption class="visually-hidden">Blocks saved to the store and loaded from it</caption>
       <thead>
         <tr>
           <td />

@@ -1,4 +1,4 @@
-/** A thread that simulates fleets, as the page sees it. */
+/** The page's side of the thread that simulates fleets. */
 import type { LiveNews, LiveOrder } from '../../../src/simulate/live/protocol.ts';
 
 export interface FleetThread {
@@ -6,7 +6,7 @@ export interface FleetThread {
   end(): void;
 }
 
-/** `failed`: told once, when it will say nothing more. */
+/** `failed` is called at most once; nothing is heard after it. */
 export function startThread(heard: (news: LiveNews) => void, failed: (why: string) => void): FleetThread {
   const worker = new Worker(new URL('../../../workers/fleet-browser.ts', import.meta.url), {
     type: 'module',
@@ -25,6 +25,6 @@ export function startThread(heard: (news: LiveNews) => void, failed: (why: strin
     event.preventDefault();
     broke(event.message || 'its script could not be loaded');
   });
-  worker.addEventListener('messageerror', () => broke('a message of it could not be read'));
+  worker.addEventListener('messageerror', () => broke('one of its messages could not be read'));
   return { order: (order) => worker.postMessage(order), end };
 }

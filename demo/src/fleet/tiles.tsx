@@ -1,4 +1,4 @@
-/** P's and D's as tiles: what each does, and its pool as a grid; engines come, go and die by hand here. */
+/** Engines as tiles with their state and their pool as a grid; buttons add, drain and kill engines. */
 import { useRef } from 'preact/hooks';
 import type { EngineRole } from '../../../src/router/engine-client.ts';
 import type { LiveEngine } from '../../../src/simulate/live/look.ts';
@@ -16,7 +16,7 @@ import { StoreTile } from './store-tile.tsx';
 const PREFILL = { role: 'prefill', letter: 'P', about: 'prefill' } as const;
 const DECODE = { role: 'decode', letter: 'D', about: 'decode' } as const;
 
-/** Cells where none is known. */
+/** Cells drawn while an engine's pool is unknown. */
 const NO_CELLS = 256;
 
 export function Tiles({ fleet }: { fleet: Fleet }) {
@@ -39,7 +39,7 @@ export function Tiles({ fleet }: { fleet: Fleet }) {
       {dead && (
         <p>
           <button type="button" onClick={() => fleet.revive()}>
-            Start others in the place of the dead
+            Replace the dead engines
           </button>
         </p>
       )}
@@ -64,7 +64,7 @@ function Role(props: { fleet: Fleet; role: EngineRole; letter: string; about: st
         <button
           type="button"
           disabled={busy || full}
-          title={full ? `Real engines: ${REAL_MOST[role]} ${letter} at most` : undefined}
+          title={full ? `Real engines: at most ${REAL_MOST[role]} ${letter}` : undefined}
           aria-label={`Start one more ${letter}`}
           onClick={() => fleet.scale(role, 1)}
         >
@@ -142,16 +142,16 @@ function Legend({ hasStore }: { hasStore: boolean }) {
       <li data-mark="held">held for a reader</li>
       <li data-mark="cached">cached</li>
       <li data-mark="free">free</li>
-      <li data-mark="busy">computes</li>
-      {hasStore && <li data-mark="store">to the store, or from it</li>}
+      <li data-mark="busy">computing</li>
+      {hasStore && <li data-mark="store">to or from the store</li>}
     </ul>
   );
 }
 
 const ENGINE: readonly Column<LiveEngine>[] = [
   { name: 'engine', cell: ({ engineId }) => shortName(engineId) },
-  { name: 'does', cell: stateInWords },
-  { name: 'computes', cell: ({ busy }) => percent(busy) },
+  { name: 'state', cell: stateInWords },
+  { name: 'computing', cell: ({ busy }) => percent(busy) },
   {
     name: 'pool in use or held',
     cell: ({ state, numBlocks, freeBlocks }) =>

@@ -1,4 +1,4 @@
-/** Whether times are measured here or modelled, beside each heading that has some. */
+/** The tag next to headings that says whether times are measured here or modelled. */
 import type { Fleet } from './fleet.ts';
 
 export const TimesTag = ({ fleet }: { fleet: Fleet }) =>

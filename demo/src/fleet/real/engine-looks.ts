@@ -1,4 +1,4 @@
-/** What each real engine does, asked of its thread, and how much of the time it computed, from its spans. */
+/** The state of each real engine, requested from its thread, and its busy share, from its spans. */
 import { type Occupancy, occupancyOf } from '../../../../src/engine/inspect/occupancy.ts';
 import { EngineDeadError, messageOf } from '../../../../src/errors.ts';
 import type { ThreadEngine } from '../../../../src/fleet/thread-engine.ts';
@@ -6,14 +6,14 @@ import type { EngineBlocks } from '../../../../src/host/engine-report.ts';
 import type { Span } from '../../../../src/measure/spans.ts';
 import { type LiveEngine, MOST_CELLS } from '../../../../src/simulate/live/look.ts';
 
-/** `blocks`: null of one that ended. */
+/** `blocks` is null for an engine that has ended. */
 export interface EngineLook {
   engine: LiveEngine;
   blocks: EngineBlocks | null;
 }
 
 export class EngineLooks {
-  /** By engine: milliseconds in which its kernels ran, since its last look. */
+  /** By engine: milliseconds of kernel time since the last look. */
   readonly #busyMs = new Map<string, number>();
   readonly #lookedMs = new Map<string, number>();
 
@@ -22,14 +22,14 @@ export class EngineLooks {
       this.#busyMs.set(engineId, (this.#busyMs.get(engineId) ?? 0) + endMs - startMs);
   }
 
-  /** Rejects with what the engine's end does not explain. */
+  /** Rejects with errors that the engine's end does not explain. */
   async of(engine: ThreadEngine, stays: boolean, nowMs: number): Promise<EngineLook> {
     try {
       if (!engine.ended) return await this.#living(engine, stays, nowMs);
     } catch (error) {
       if (!engine.ended && !(error instanceof EngineDeadError)) throw error;
     }
-    // Its thread may know before the fleet does, which replaces only what it knows to be gone.
+    // The thread may know of its end before the fleet does. The fleet replaces only engines that it knows to have ended.
     return { engine: gone(engine), blocks: null };
   }
 

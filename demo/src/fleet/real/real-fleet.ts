@@ -1,6 +1,6 @@
 /**
- * A fleet of real engines that serves as long as somebody watches: what LiveFleet is to simulated ones. Router, policies and
- * load are the same; times are the wall's. Starts no engines of its own, but those that come later.
+ * A fleet of real engines that serves while the view is open: the counterpart of LiveFleet for simulated engines. Router,
+ * policies and load are the same; times are wall time. The first engines are passed in; later ones are started here.
  */
 import type { AutoscalerName } from '../../../../src/config/autoscale.ts';
 import type { RoutingName } from '../../../../src/config/routing.ts';
@@ -23,7 +23,7 @@ import { LOWEST_TOKEN_ID } from '../../../../src/workload/made.ts';
 import { type EngineLook, EngineLooks } from './engine-looks.ts';
 import { StoreLooks } from './store-looks.ts';
 
-/** Conversations: beyond, the queues of two engines on one device say nothing new. */
+/** Conversations. With more, the queues of engines that share one device show nothing new. */
 const MOST_UNDER_WAY = 64;
 
 export class RealFleet {
@@ -44,7 +44,7 @@ export class RealFleet {
   #scaling = 0;
   #stopAutoscaler: (() => void) | null = null;
 
-  /** `said`: told what was asked for and cannot be; `broke`: what is no request's own fault. */
+  /** `said` gets messages about orders that cannot be carried out; `broke` gets errors that no request caused. */
   constructor(
     cluster: EngineCluster,
     settings: LiveSettings,
@@ -78,14 +78,14 @@ export class RealFleet {
     return systemClock.now() - this.#originMs;
   }
 
-  /** For conversations that come from now on. */
+  /** Applies to conversations that start from now on. */
   changeLoad(load: LiveLoadSettings): void {
     if (load.rate !== this.#wanted.rate) this.#happened('load', `${load.rate} requests a second`);
     this.#wanted = load;
     this.#ask();
   }
 
-  /** Nobody comes until it is let go; who is there goes on. */
+  /** While held, no conversation starts; running ones continue. */
   hold(held: boolean): void {
     if (held === this.#held) return;
     this.#held = held;
@@ -97,7 +97,7 @@ export class RealFleet {
     this.#happened('routing', name);
   }
 
-  /** null: as many as there are, until somebody says otherwise. */
+  /** null: no autoscaler; the number of engines stays until scale(). */
   autoscale(name: AutoscalerName | null): void {
     this.#stopAutoscaler?.();
     this.#stopAutoscaler = null;
@@ -118,15 +118,17 @@ export class RealFleet {
   scale(target: ScaleTarget): void {
     const { mostEngines } = this.#settings;
     if (Math.max(target.prefill ?? 0, target.decode ?? 0) > mostEngines)
-      this.#said(`real engines are at most ${mostEngines} P and ${mostEngines} D here: all share one GPU`);
+      this.#said(
+        `there can be at most ${mostEngines} P and ${mostEngines} D here: real engines share one GPU`,
+      );
     else this.#changes(this.#cluster.scale(target));
   }
 
-  /** Without a word to the others, as a crash would. */
+  /** Ends an engine without telling the others, like a crash. */
   kill(engineId: string): void {
     const engine = this.#cluster.engines.find((each) => each.engineId === engineId && !each.ended);
     if (engine) void engine.shutdown();
-    else this.#said(`${engineId} is not there any more`);
+    else this.#said(`${engineId} is already gone`);
   }
 
   /** Starts engines in the places of those that died. */
@@ -134,7 +136,7 @@ export class RealFleet {
     this.#changes(this.#cluster.revive());
   }
 
-  /** Whose blocks looks tell; null: nobody's. */
+  /** The engine whose blocks look() reports; null: none. */
   open(engineId: string | null): void {
     this.#opened = engineId;
   }
@@ -143,7 +145,7 @@ export class RealFleet {
     return this.#log.path(turnId);
   }
 
-  /** Rejects with what no engine's end explains. */
+  /** Rejects with errors that no engine's end explains. */
   async look(): Promise<LiveLook> {
     const { engines: present, members } = this.#cluster;
     const staying = new Set(members.staying);
@@ -165,7 +167,7 @@ export class RealFleet {
     };
   }
 
-  /** Resolves when its engines are gone. */
+  /** Resolves when the engines have ended. */
   async end(): Promise<void> {
     this.#stopAutoscaler?.();
     this.#ended.abort(new EngineDeadError('the fleet was left'));
@@ -173,7 +175,7 @@ export class RealFleet {
     await this.#cluster.close();
   }
 
-  /** The cluster as the load asks it: on a clock that began with it, by the policy that is chosen now. */
+  /** The cluster as the load sees it: with a clock that starts at 0, and the current routing policy. */
   #served(): Served {
     const cluster = this.#cluster;
     const { signal } = this.#ended;
@@ -217,7 +219,7 @@ export class RealFleet {
     this.#looks.saw(span);
   }
 
-  /** What cannot be done is said; anything else breaks the fleet. */
+  /** Reports changes that are refused; any other error breaks the fleet. */
   #changes(change: Promise<unknown>): void {
     this.#scaling++;
     change
@@ -235,7 +237,7 @@ export class RealFleet {
   }
 }
 
-/** Of the wall's clock. */
+/** Calls `run` after `ms` of wall time. Returns a function that cancels it. */
 function after(ms: number, run: () => void): () => void {
   const timer = setTimeout(run, ms);
   return () => clearTimeout(timer);

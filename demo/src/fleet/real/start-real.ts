@@ -1,4 +1,4 @@
-/** Real engines as the fleet's view orders them: started, watched, and ended before others are started. */
+/** Real engines for the fleet view: started, watched, and ended before other real engines are started. */
 import { parseRunConfig } from '../../../../src/config/run.ts';
 import { AdapterError, messageOf } from '../../../../src/errors.ts';
 import { kvGroups, kvPageBytes } from '../../../../src/model/kv-groups.ts';
@@ -13,12 +13,12 @@ import { checkFleet, REAL_MODEL } from '../settings.ts';
 import type { FleetThread } from '../thread.ts';
 import { RealFleet } from './real-fleet.ts';
 
-/** From one look to the next: each asks all engines. */
+/** Between two looks; each look asks all engines. */
 const LOOK_MS = 250;
 
 const KV_DTYPE = 'f16';
 
-/** Engines of two fleets are never there at once: one after the other. */
+/** The last start or end. They run one after the other, so that two fleets' engines never exist at once. */
 let last: Promise<unknown> = Promise.resolve();
 
 function inTurn<T>(work: () => Promise<T>): Promise<T> {
@@ -29,9 +29,9 @@ function inTurn<T>(work: () => Promise<T>): Promise<T> {
 
 export interface RealNews {
   heard: (news: LiveNews) => void;
-  /** Told once, when it will say nothing more. */
+  /** Called at most once; nothing is heard after it. */
   failed: (why: string) => void;
-  /** Before engines are built; null: they run, on what the adapter is called. */
+  /** Called with a message before engines are built, and with null and the adapter's name when they run. */
   starting: (message: string | null, adapter: string) => void;
 }
 
@@ -43,9 +43,9 @@ export function startReal(news: RealNews): FleetThread {
 class RealHost {
   readonly #news: RealNews;
   #fleet: RealFleet | null = null;
-  /** Grows with every start: what an earlier one still does ends itself. */
+  /** Number of starts and ends. A start that sees a newer number stops. */
   #starts = 0;
-  /** What was ordered while engines were built. */
+  /** Orders that arrived while engines were being built. */
   #later: LiveOrder[] = [];
 
   constructor(news: RealNews) {
@@ -79,7 +79,7 @@ class RealHost {
     }
   }
 
-  /** The fleet there is from then on; null: another order came meanwhile, and nothing was left running. */
+  /** The new fleet; null if another start came meanwhile (then nothing is left running). */
   async #built(settings: LiveSettings, start: number): Promise<RealFleet | null> {
     if (start !== this.#starts) return null;
     const { heard, starting } = this.#news;
@@ -92,7 +92,7 @@ class RealHost {
       onBuild: (slow) => {
         if (start !== this.#starts) return;
         const what = `${prefill} P and ${decode} D with ${REAL_MODEL}`;
-        starting(`Building ${what}, each on a WebGPU device of its own.${slow}`, '');
+        starting(`Starting ${what}, each on its own WebGPU device.${slow}`, '');
       },
     });
     if (start !== this.#starts) {

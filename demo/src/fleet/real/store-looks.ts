@@ -1,4 +1,4 @@
-/** What lies in a real store, asked of its thread: each look brings what has changed since the one before. */
+/** The content of a real store, requested from its thread. Each look fetches only what changed since the last one. */
 import type { EngineCluster } from '../../../../src/fleet/cluster.ts';
 import { MOST_CELLS, type StoreContent } from '../../../../src/simulate/live/look.ts';
 import type { StoreCell } from '../../../../src/store/block-news.ts';
@@ -13,7 +13,7 @@ export class StoreLooks {
     this.#cluster = cluster;
   }
 
-  /** null: there is none. */
+  /** null: there is no store. */
   async look(): Promise<StoreContent | null> {
     const [news, stats] = await Promise.all([
       this.#cluster.storeBlocks(this.#revision),
