@@ -1,4 +1,4 @@
-/** Looks at the blocks of a cluster's engines and store, when asked, and tells what is new. */
+/** Polls the blocks of a cluster's engines and store on request, and reports changes. */
 import type { Clock } from '../engine/types.ts';
 import type { Cluster, EngineSnapshot } from '../fleet/types.ts';
 import type { BlockViews } from './block-views.ts';
@@ -6,7 +6,7 @@ import type { SessionEvent } from './events.ts';
 import { SnapshotNews } from './snapshot-news.ts';
 import type { StoreNews } from './store-news.ts';
 
-/** Until what was asked of an engine is there. */
+/** Until a request that was sent to an engine has arrived. */
 const SOON_MS = 1;
 
 export class BlockPolls {
@@ -16,7 +16,7 @@ export class BlockPolls {
   readonly #originMs: number;
   readonly #views: BlockViews;
   readonly #engines: SnapshotNews;
-  /** Fetched where there is a store. */
+  /** Loaded when there is a store. */
   #store: StoreNews | null = null;
   #polling: Promise<void> | null = null;
   #pollAgain = false;
@@ -37,12 +37,12 @@ export class BlockPolls {
     this.#engines = new SnapshotNews((fact) => views.view(fact, originMs));
   }
 
-  /** All of this engine's blocks are news again. */
+  /** Reports all of this engine's blocks again. */
   startedAnew(engineId: string): void {
     this.#engines.startedAnew(engineId);
   }
 
-  /** Tells which blocks changed. Calls while one is under way share the next. Never rejects. */
+  /** Reports blocks that changed. Calls during a poll share the next one. Never rejects. */
   poll(): Promise<void> {
     if (this.#polling) {
       this.#pollAgain = true;
@@ -54,7 +54,7 @@ export class BlockPolls {
     return this.#polling;
   }
 
-  /** When an engine has what it is asked for: what it takes is seen while it computes, however short that is. */
+  /** Polls when a request has reached its engine, so that its blocks are seen even while it computes only briefly. */
   pollSoon(): void {
     void this.#clock.sleep(SOON_MS).then(() => this.poll());
   }
@@ -70,7 +70,7 @@ export class BlockPolls {
         }
         if (this.#cluster.settings.store) await this.#lookAtStore(snapshots);
       } catch {
-        // An engine ended meanwhile: that is told by its notice.
+        // An engine ended meanwhile; its notice reports that.
       }
     } while (this.#pollAgain);
   }

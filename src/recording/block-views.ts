@@ -1,14 +1,14 @@
-/** From what engines say of their blocks to what people want to see: whose tokens, from which turn, as text. */
+/** Adds to engines' reports of blocks what users want to see: conversation, turn, author and text. */
 import type { BlockFact } from '../engine/inspect/block-facts.ts';
 import type { OfTurn } from '../measure/spans.ts';
 
 import type { BlockView } from './events.ts';
 
-/** Conversations' turns whose token ids are remembered, to show blocks as text. */
+/** Number of turns whose token ids are remembered, to show blocks as text. */
 const REMEMBERED_TURNS = 256;
 export const HASH_DIGITS = 16;
 
-/** Whose tokens a block has, of which turn. */
+/** The tokens in a block: conversation, turn, author, text. */
 export type BlockContent = Pick<BlockView, 'conversation' | 'turn' | 'author' | 'index' | 'tokens' | 'text'>;
 
 /** Where a turn's question and answer end, in tokens. */
@@ -17,12 +17,12 @@ export interface Bound {
   answer: number;
 }
 
-/** A turn's, or that of all turns before. */
+/** The tokens of a conversation up to a turn. */
 export interface Sequence {
   conversation: string;
-  /** Prompt, and output so far. */
+  /** Prompt, and the output so far. */
   tokenIds: number[];
-  /** Where each turn's question and answer end, in tokens, from the first turn on. */
+  /** Where each turn's question and answer end, in tokens, starting with the first turn. */
   bounds: Bound[];
   requestIds: string[];
 }
@@ -30,13 +30,13 @@ export interface Sequence {
 export class BlockViews {
   readonly #blockSize: number;
   readonly #decode: (tokenIds: readonly number[]) => string;
-  /** By the turn's id. */
+  /** By turn id. */
   readonly #sequences = new Map<string, Sequence>();
-  /** Requests of those turns. */
+  /** The turn and side of each remembered turn's requests. */
   readonly #owners = new Map<string, OfTurn>();
-  /** Each conversation's last one among those remembered. */
+  /** Each conversation's last remembered sequence. */
   readonly #lastOf = new Map<string, Sequence>();
-  /** Each conversation's last but one: what it is again when a turn fails. */
+  /** Each conversation's last sequence but one, which is restored when a turn fails. */
   readonly #beforeLastOf = new Map<string, Sequence>();
 
   constructor(blockSize: number, decode: (tokenIds: readonly number[]) => string) {
@@ -44,7 +44,10 @@ export class BlockViews {
     this.#decode = decode;
   }
 
-  /** `again`: the conversation's last turn once more, not one more. Tells which it is, from 1 on, and the first token that differs from what was said. */
+  /**
+   * `again`: the conversation's last turn runs again, not a new turn. Returns the turn's number, from 1, and the index of the
+   * first prompt token that differs from the conversation so far (null: none).
+   */
   turnStarted(
     turnId: string,
     conversation: string,
@@ -59,13 +62,13 @@ export class BlockViews {
     this.#sequences.set(turnId, sequence);
     this.#lastOf.set(conversation, sequence);
     if (last) this.#beforeLastOf.set(conversation, last);
-    // What a turn left that failed, and a conversation that was resumed, count too.
+    // Entries of failed turns and of resumed conversations count too.
     while (this.#sequences.size > REMEMBERED_TURNS) this.#forgetOldest();
     const differsAt = last?.tokenIds.findIndex((id, i) => promptTokenIds[i] !== id) ?? -1;
     return { turn: bounds.length, differsAt: differsAt < 0 ? null : differsAt };
   }
 
-  /** Nothing of it is in the next turn's prompt, but it counts as a turn. Its own blocks are still known for it. */
+  /** A failed turn counts as a turn but is not in the next prompt. Its blocks are still shown as its own. */
   turnFailed(turnId: string): void {
     const failed = this.#sequences.get(turnId);
     if (!failed || this.#lastOf.get(failed.conversation) !== failed) return;
@@ -78,7 +81,7 @@ export class BlockViews {
     this.#lastOf.set(conversation, sequence);
   }
 
-  /** A request of a turn that was told of. */
+  /** Records a request of a known turn. */
   requestStarted(requestId: string, owner: OfTurn): void {
     const sequence = this.#sequences.get(owner.turnId);
     if (!sequence) return;
@@ -86,7 +89,7 @@ export class BlockViews {
     this.#owners.set(requestId, owner);
   }
 
-  /** null when its turn is not remembered. */
+  /** null if the turn is not remembered. */
   ownerOf(requestId: string): OfTurn | null {
     return this.#owners.get(requestId) ?? null;
   }
@@ -104,19 +107,19 @@ export class BlockViews {
     this.#beforeLastOf.delete(conversation);
   }
 
-  /** A conversation that was begun elsewhere goes on: its tokens so far, and where its turns end in them. */
+  /** Continues an earlier conversation: its tokens so far, and where its turns end in them. */
   resume(conversation: string, tokenIds: readonly number[], bounds: readonly Bound[]): void {
     const sequence = { conversation, tokenIds: [...tokenIds], bounds: [...bounds], requestIds: [] };
     this.#sequences.set(`${conversation} before`, sequence);
     this.#lastOf.set(conversation, sequence);
   }
 
-  /** Of the turns that are remembered, oldest first. */
+  /** The remembered sequences, oldest first. */
   sequences(): Iterable<Sequence> {
     return this.#sequences.values();
   }
 
-  /** What a block has that is the sequence's `index`th, with so many tokens; null: nobody knows whose it is. */
+  /** The content of the sequence's block `index` with `tokens` tokens. `sequence`: null if unknown. */
   contentAt(sequence: Sequence | null, index: number, tokens: number): BlockContent {
     const from = index * this.#blockSize;
     const tokenIds = sequence?.tokenIds.slice(from, from + tokens) ?? [];
@@ -154,10 +157,10 @@ export function blockView(fact: BlockFact, content: BlockContent, originMs: numb
     origin: fact.origin,
     ...content,
     ...(fact.group === null ? {} : { group: fact.group }),
-    // Enough to tell blocks apart by eye.
+    // Enough to distinguish blocks by eye.
     hash: fact.hash?.slice(0, HASH_DIGITS) ?? null,
     refCount: fact.refCount,
-    // What a prefill left is for the turn's decode, what a decode left for the next turn's prefill.
+    // A prefill's blocks are held for the turn's decode, a decode's for the next turn's prefill.
     heldFor: fact.hold && (fact.hold.direction === 'prefill' ? 'decode' : 'prefill'),
     heldUntilMs: fact.hold && fact.hold.deadlineMs - originMs,
     evictions: fact.evictions,

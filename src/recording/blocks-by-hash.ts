@@ -1,9 +1,9 @@
-/** What a full block has, by its hash: of the turns that are remembered, without a salt. */
+/** Contents of full blocks by hash, for remembered turns. Only hashes without a cache salt. */
 import { type BlockHash, createBlockHasher, extendHashes } from '../engine/block-hash.ts';
 import { HASH_SEED } from '../fleet/options.ts';
 import { type BlockContent, type BlockViews, HASH_DIGITS, type Sequence } from './block-views.ts';
 
-/** Beyond these all is hashed anew: of turns that are forgotten nothing stays. */
+/** With more hashes than this, all are computed again, so that forgotten turns leave nothing behind. */
 const MOST_HASHES = 65_536;
 
 export class BlocksByHash {
@@ -18,7 +18,7 @@ export class BlocksByHash {
     this.#blockSize = blockSize;
   }
 
-  /** Whether it is known whose block it is; as of the last refresh(). */
+  /** Whether the block's content is known, as of the last refresh(). */
   knows(hash: BlockHash): boolean {
     return this.#places.has(hash);
   }
@@ -29,7 +29,7 @@ export class BlocksByHash {
     return { ...content, index: sequence && index, hash: hash.slice(0, HASH_DIGITS) };
   }
 
-  /** Takes in what turns have grown by. Returns what is known since then; null: of any hash that may have changed. */
+  /** Hashes what turns have grown by. Returns the newly known hashes; null: any hash may have changed. */
   refresh(): readonly BlockHash[] | null {
     const anew = this.#places.size > MOST_HASHES;
     if (anew) {

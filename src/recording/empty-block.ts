@@ -1,4 +1,4 @@
-/** Apart from events.ts, whose schemas are only for who reads a recording. */
+/** Separate from events.ts, whose schemas are only needed to read a recording. */
 import type { BlockView } from './events.ts';
 
 /** A block without content. */

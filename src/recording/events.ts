@@ -1,6 +1,6 @@
 /**
- * What happened in a cluster, as a stream of events: the page draws nothing else, whether they come from engines that run
- * now or from a file. Times are milliseconds since the session began; tokens are counted, bytes are those copied.
+ * The events of a cluster. The page draws only these, from running engines or from a file. Times are milliseconds since the
+ * session began, tokens are counts, bytes are those copied.
  */
 import { z } from 'zod';
 import { MODES } from '../config/modes.ts';
@@ -10,40 +10,40 @@ import { crossoverSchema, raceSchema, stallSchema } from './experiments.ts';
 
 const count = z.number().int().nonnegative();
 const role = z.enum(['prefill', 'decode']);
-/** Names an engine; its role is told with the machine and when the engine begins. */
+/** An engine's id. Its role is in `machine` and in the `engine` event. */
 const engineId = z.string();
 /** Which half of a turn. */
 const side = z.enum(['prefill', 'decode']);
 const mode = z.enum(MODES);
 
 const BLOCK_STATES = [
-  'free', // nobody's: nothing in it yet, or what was left there and nothing finds any more
+  'free', // empty, or with content that can no longer be found
   'computed', // in use: this engine computed its KV
   'hit', // in use: found in this engine's own prefix cache
-  'arriving', // in use: its KV is on the way
+  'arriving', // in use: its KV is being copied
   'pulled', // in use: its KV came from the other engine
   'held', // its request has ended; kept for the other engine
-  'cached', // free, but still found by its hash
-  'evicted', // free, and its hash was taken away
+  'cached', // free, but can still be found by its hash
+  'evicted', // free, and its hash was removed
   'null', // block 0, which no request owns
 ] as const;
 
 export const blockSchema = z.strictObject({
   id: count,
   state: z.enum(BLOCK_STATES),
-  origin: z.enum(['computed', 'pulled']).nullable().describe('How its content came here; null when empty.'),
-  conversation: z.string().nullable().describe('Whose tokens it has; null when empty.'),
-  turn: count.nullable().describe('The turn, from 1 on, that its first token was said in.'),
-  author: z.enum(['user', 'assistant', 'both']).nullable().describe('Who said its tokens.'),
-  index: count.nullable().describe('Place in the conversation, in blocks from 0 on.'),
-  group: count.exactOptional().describe('KV cache group, of a model with several.'),
+  origin: z.enum(['computed', 'pulled']).nullable().describe('How its content came here; null if empty.'),
+  conversation: z.string().nullable().describe('The conversation of its tokens; null if empty.'),
+  turn: count.nullable().describe('The turn of its first token, from 1.'),
+  author: z.enum(['user', 'assistant', 'both']).nullable().describe('The author of its tokens.'),
+  index: count.nullable().describe('Place in the conversation, in blocks, from 0.'),
+  group: count.exactOptional().describe('KV cache group, for models with several.'),
   tokens: count.describe('Tokens in it, at most the block size.'),
-  text: z.string().nullable().describe('Them as text; null when empty or no longer known.'),
-  hash: z.string().nullable().describe('First 16 hex digits; null while it has no name in the prefix cache.'),
-  refCount: count.describe('Requests whose block table has it.'),
-  heldFor: side.nullable().describe('Which half of a turn may still read it.'),
-  heldUntilMs: z.number().nullable().describe('When the hold ends by itself.'),
-  evictions: count.describe('How often content that could still be found was taken from it.'),
+  text: z.string().nullable().describe('Its tokens as text; null if empty or no longer known.'),
+  hash: z.string().nullable().describe('First 16 hex digits; null while it is not in the prefix cache.'),
+  refCount: count.describe('Number of requests whose block table has it.'),
+  heldFor: side.nullable().describe('Which side of a turn may still read it.'),
+  heldUntilMs: z.number().nullable().describe('When the hold expires.'),
+  evictions: count.describe('How often content was evicted from it.'),
 });
 
 const spanSchema = z.strictObject({
@@ -63,7 +63,7 @@ const spanSchema = z.strictObject({
 const engineSchema = z.strictObject({
   engineId,
   role,
-  numBlocks: count.describe('The null block counts.'),
+  numBlocks: count.describe('Includes the null block.'),
   loadMs: z.number(),
   compileMs: z.number(),
   memory: z.record(z.string(), z.number()).describe('Bytes by purpose.'),
@@ -97,14 +97,14 @@ const statsSchema = z.strictObject({
 });
 
 export const storeFiguresSchema = z.strictObject({
-  slots: count.describe('Blocks that its memory has room for.'),
+  slots: count.describe('Capacity of its memory, in blocks.'),
   blockBytes: count,
   blocks: count.describe('Blocks in memory.'),
-  lookups: count.describe('Blocks that it was asked for.'),
-  hits: count.describe('Of these those that it had.'),
+  lookups: count.describe('Blocks requested.'),
+  hits: count.describe('Requested blocks that it had.'),
   stored: count,
   evicted: count,
-  twoHopBytes: count.describe('What came to an engine by two hops where one would have done.'),
+  twoHopBytes: count.describe('Bytes that reached an engine by two hops where one was enough.'),
   queues: z.record(z.string(), count).nullable().describe("Blocks in each of the eviction policy's queues."),
   folder: z
     .strictObject({
@@ -122,7 +122,7 @@ export const storeFiguresSchema = z.strictObject({
 
 const moved = z.object({ bytes: count, blocks: count, ms: z.number(), throttled: z.boolean() });
 
-/** What the page shows of a turn's report. Not strict: a recording outlives the report's growth. */
+/** The part of a turn's report that the page shows. Not strict, so that recordings survive additions to the report. */
 const recordedTurnSchema = z.object({
   ...turnSchema.pick({
     conversation_id: true,
@@ -149,24 +149,24 @@ const recordedTurnSchema = z.object({
   }),
 });
 
-/** When it happened goes with every kind of event. */
+/** An event schema; every event has its time. */
 const event = <Kind extends string, Fields extends z.core.$ZodLooseShape>(kind: Kind, fields: Fields) =>
   z.strictObject({ kind: z.literal(kind), atMs: z.number(), ...fields });
 const transfer = {
   requestId: z.string().describe("The reader's request."),
   from: engineId,
   to: engineId,
-  side: side.describe('Of that request: prefill pulls back, decode takes over.'),
+  side: side.describe("The request's side: prefill pulls back, decode is the handover."),
 };
-const blockPairs = z.array(z.tuple([count, count])).describe('Block ids, holder and reader.');
-/** Names a turn among all events; a turn that was tried again has another. */
+const blockPairs = z.array(z.tuple([count, count])).describe('Block ids at the holder and at the reader.');
+/** A turn's unique id. A retried turn has a new one. */
 const turnId = z.string();
 
 export const sessionEventSchema = z.discriminatedUnion('kind', [
   event('status', {
     phase: z.enum(['starting', 'ready', 'busy', 'failed']),
-    message: z.string().describe('One sentence for people.'),
-    progress: z.number().min(0).max(1).nullable().describe('null: not known.'),
+    message: z.string().describe('One sentence for users.'),
+    progress: z.number().min(0).max(1).nullable().describe('null: unknown.'),
   }),
   event('settings', { settings: z.record(z.string(), z.unknown()) }),
   event('machine', { machine: machineSchema }),
@@ -175,7 +175,7 @@ export const sessionEventSchema = z.discriminatedUnion('kind', [
   event('blocks', {
     engineId,
     numBlocks: count,
-    changed: z.array(blockSchema).describe('Blocks that differ from the last event of this engine.'),
+    changed: z.array(blockSchema).describe("Blocks that changed since the engine's last event."),
   }),
   event('turn_started', {
     turnId,
@@ -183,10 +183,10 @@ export const sessionEventSchema = z.discriminatedUnion('kind', [
     turn: count,
     mode,
     question: z.string(),
-    edited: z.boolean().describe('The history was changed since the last turn.'),
+    edited: z.boolean().describe('The history was edited since the last turn.'),
     differsAt: count
       .exactOptional()
-      .describe('First token of the prompt that is not the one that the engines have KV of.'),
+      .describe('Index of the first prompt token that differs from the one that the engines have KV of.'),
   }),
   event('token', { turnId, text: z.string(), tokens: count }),
   event('turn_ended', { turnId, result: recordedTurnSchema }),
@@ -203,7 +203,7 @@ export const sessionEventSchema = z.discriminatedUnion('kind', [
           result: recordedTurnSchema,
         }),
       )
-      .describe('Turns of before, which the page was told of elsewhere.'),
+      .describe('Turns from before a reload.'),
   }),
   event('history_edited', { conversation: z.string(), from: z.string(), to: z.string() }),
   event('conversation_ended', { conversation: z.string() }),
@@ -211,15 +211,12 @@ export const sessionEventSchema = z.discriminatedUnion('kind', [
   event('transfer_started', {
     ...transfer,
     pairs: blockPairs,
-    bytes: count.describe('That will move.'),
-    streamed: z
-      .literal(true)
-      .exactOptional()
-      .describe('Its blocks come as they are computed: see its chunks.'),
+    bytes: count.describe('Bytes to move.'),
+    streamed: z.literal(true).exactOptional().describe('Its blocks come as they are computed, in chunks.'),
   }),
   event('transfer_chunk', {
     requestId: z.string(),
-    pairs: blockPairs.describe('Of a streamed transfer: what came into the slab.'),
+    pairs: blockPairs.describe('For a streamed transfer: the blocks that reached the slab.'),
   }),
   event('transfer_ended', {
     ...transfer,
@@ -228,20 +225,25 @@ export const sessionEventSchema = z.discriminatedUnion('kind', [
     bytes: count,
     blocks: count,
     ms: z.number(),
-    movingMs: z.number().exactOptional().describe('Of a streamed one: the part of ms in which bytes moved.'),
+    movingMs: z
+      .number()
+      .exactOptional()
+      .describe('For a streamed transfer: the part of ms in which bytes moved.'),
     stagesMs: z.record(z.string(), z.number()),
     throttled: z.boolean().describe('A modelled link slowed it down.'),
   }),
-  event('store', { figures: storeFiguresSchema.nullable().describe('null: it ended.') }),
+  event('store', { figures: storeFiguresSchema.nullable().describe('null: the store ended.') }),
   event('store_blocks', {
     tier: z.enum(['memory', 'folder']),
-    numBlocks: count.describe('The last block there can be in memory; the last there is in the folder.'),
+    numBlocks: count.describe('Highest block id: the possible one in memory, the used one in the folder.'),
     changed: z
       .array(blockSchema)
-      .describe('As above. cached: there; held: being read; arriving: being written; free: gone.'),
+      .describe(
+        'Changed blocks. States: cached (stored), held (being read), arriving (being written), free (gone).',
+      ),
   }),
   event('slab', {
-    engineId: engineId.describe("The holder's: over all its readers."),
+    engineId: engineId.describe("The holder's id; counts are over all its readers."),
     slotsInUse: count,
     slots: count,
     slotBytes: count,
@@ -252,7 +254,7 @@ export const sessionEventSchema = z.discriminatedUnion('kind', [
   event('crossover', { crossover: crossoverSchema.nullable() }),
 ]);
 
-/** Of the layout of a recording; others are refused. */
+/** Version of the recording's layout; other versions are refused. */
 export const RECORDING_VERSION = 2;
 
 export const recordingSchema = z.strictObject({
@@ -264,7 +266,7 @@ export const recordingSchema = z.strictObject({
   events: z.array(sessionEventSchema).min(1, { error: 'at least one event' }),
 });
 
-/** A turn of before, as a page that goes on with its conversation keeps it. */
+/** A turn of a conversation that the page keeps across a reload. */
 export type ResumedTurn = Extract<SessionEvent, { kind: 'conversation_resumed' }>['turns'][number];
 export type RecordedTurn = z.infer<typeof recordedTurnSchema>;
 export type Mode = z.infer<typeof mode>;

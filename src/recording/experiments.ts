@@ -1,13 +1,13 @@
-/** What the page measures on its engines beside the conversation, as far as it has come. Times are milliseconds. */
+/** The page's measurements besides the conversation, also while they run. Times are milliseconds. */
 import { z } from 'zod';
 
 const count = z.number().int().nonnegative();
 
 const laneSchema = z.strictObject({
   phase: z.enum(['waiting', 'preparing', 'running', 'done']),
-  startedMs: z.number().nullable().describe('Of the measured turn.'),
+  startedMs: z.number().nullable().describe('Start of the measured turn.'),
   ttftMs: z.number().nullable().describe('Median of the runs.'),
-  runsMs: z.array(z.number()).exactOptional().describe('Each run so far; left out: one.'),
+  runsMs: z.array(z.number()).exactOptional().describe('Each run so far; omitted: a single run.'),
   stagesMs: z.record(z.string(), z.number()),
   pulledTokens: count,
   computedTokens: count,
@@ -26,8 +26,8 @@ export const raceSchema = z.strictObject({
 const stallRunSchema = z.strictObject({
   tokensMs: z
     .array(z.number())
-    .describe("The first user's tokens, from the moment of the paste: before it negative."),
-  pastedFirstMs: z.number().describe("The second user's first token, from the paste."),
+    .describe("Times of the first user's tokens, from the paste; negative before it."),
+  pastedFirstMs: z.number().describe("Time of the second user's first token, from the paste."),
 });
 
 const stallSideSchema = z.strictObject({
@@ -38,29 +38,29 @@ const stallSideSchema = z.strictObject({
 
 export const stallSchema = z.strictObject({
   startedMs: z.number(),
-  question: z.string().describe("The first user's."),
-  pastedTokens: count.describe('Tokens of what the second user pastes; 0 while not known.'),
+  question: z.string().describe("The first user's question."),
+  pastedTokens: count.describe("Tokens of the second user's prompt; 0 while unknown."),
   alone: stallSideSchema.describe('One engine reads and writes.'),
   split: stallSideSchema.describe('P reads, D writes.'),
   error: z.string().nullable(),
 });
 
 const pointSchema = z.strictObject({
-  tokens: count.describe('Tokens that D has and P lacks: what is pulled, or computed again.'),
+  tokens: count.describe('Tokens that D has and P lacks, which are pulled or computed again.'),
   pullMs: z.number().nullable(),
   recomputeMs: z.number().nullable(),
 });
 
 export const crossoverSchema = z.strictObject({
-  points: z.array(pointSchema).describe('Growing tokens; a point fills up while the sweep runs.'),
+  points: z.array(pointSchema).describe('By ascending tokens. Points are filled in while the sweep runs.'),
   done: count.describe('Measurements made.'),
   total: count,
-  crossoverTokens: z.number().nullable().describe('Where the two lines cross; null when they do not.'),
+  crossoverTokens: z.number().nullable().describe('Where the two lines cross; null if they do not.'),
   link: z
     .string()
     .nullable()
     .exactOptional()
-    .describe('The modelled link between D and P; null: none. Left out: nobody knows.'),
+    .describe('The modelled link between D and P; null: none; omitted: unknown.'),
   running: z.boolean(),
   error: z.string().nullable(),
 });

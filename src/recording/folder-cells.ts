@@ -1,18 +1,18 @@
-/** Where a folder's blocks are drawn: a cell for each of so many, which it keeps for as long as it is there. */
+/** Assigns cells to a folder's blocks for drawing. A block keeps its cell while it has one. */
 import type { StoreBlocks, StoreCell } from '../store/block-news.ts';
 import type { StoreKey } from '../store/keys.ts';
 
-/** So many are told one by one; a store's figures count all. */
+/** At most this many blocks are reported one by one; the store's figures count all. */
 const MOST_CELLS = 512;
 
 export class FolderCells {
-  /** Those that have a cell, the first to have got one first. */
+  /** Blocks that have a cell, oldest first. */
   readonly #cells = new Map<StoreKey, number>();
-  /** Those that have none, the first to have lost it first. */
+  /** Blocks without a cell; the one that lost its cell first is first. */
   readonly #others = new Set<StoreKey>();
-  /** Cells that were given up. */
+  /** Free cells. */
   #free: number[] = [];
-  /** The highest cell that was ever given out. */
+  /** The highest cell assigned so far. */
   #size = 0;
 
   get size(): number {
@@ -26,7 +26,7 @@ export class FolderCells {
     this.#size = 0;
   }
 
-  /** Cells that have another block since, and those that were given up. */
+  /** Returns the cells with a new block, and the cells that are now free. */
   take({ came, gone }: NonNullable<StoreBlocks['folder']>): { came: StoreCell[]; gone: number[] } {
     const given = new Map<number, StoreKey>();
     const left: number[] = [];

@@ -1,4 +1,4 @@
-/** What a cluster runs on, as it is told: adapter, model, engines, link. */
+/** What a cluster runs on, for events: adapter, model, engines, link. */
 import type { Cluster } from '../fleet/types.ts';
 import type { Machine } from './events.ts';
 

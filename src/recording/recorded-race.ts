@@ -1,12 +1,12 @@
 /**
- * The race and the crossover of a recorded run: the same turns were served with KV pulled and with KV computed again, so
- * each pair of turns is a race, and all of them are the chart's points. Measures nothing itself.
+ * Race and crossover of a recorded run that served the same turns with KV pulled and with KV computed again. Each pair of
+ * turns is a race, and all pairs are the chart's points. Measures nothing itself.
  */
 import { turnKey } from '../measure/turn-key.ts';
 import type { RecordedTurn, SessionEvent } from './events.ts';
 import type { Crossover, Race, RaceLane } from './experiments.ts';
 
-/** All points are told each time: when there are so many times as many, so that a recording grows as its run does. */
+/** Each crossover event has all points, so one is sent only when there are this many times as many. Recordings stay linear. */
 const MORE_POINTS = 1.1;
 
 type TurnStarted = Extract<SessionEvent, { kind: 'turn_started' }>;
@@ -20,7 +20,7 @@ export class RecordedRace {
   readonly #started = new Map<string, TurnStarted>();
   #link: string | null = null;
   #races = 0;
-  /** Of them in the crossover that was told last. */
+  /** Number of races in the last reported crossover. */
   #told = 0;
   readonly #served = { bidirectional: new Map<string, Served>(), unidirectional: new Map<string, Served>() };
 
@@ -45,7 +45,7 @@ export class RecordedRace {
     if (this.#races >= MORE_POINTS * this.#told) this.#tellCrossover(event.atMs);
   }
 
-  /** Nothing more is heard. */
+  /** Call at the end of the run. */
   end(atMs: number): void {
     if (this.#told < this.#races) this.#tellCrossover(atMs);
   }

@@ -1,6 +1,7 @@
 /**
- * A cluster's life as session events: what the page draws and a recording keeps. Ask through generate() here, so that
- * questions and tokens are told too; poll() tells of the blocks (block-polls.ts). Changes nothing in the cluster.
+ * Turns a cluster's activity into session events, which the page draws and a recording keeps. Send requests through
+ * generate() here, so that questions and tokens are reported too; poll() reports blocks (block-polls.ts). Does not change
+ * the cluster.
  */
 import { STORE_ADDRESS } from '../config/connectors.ts';
 import { written } from '../config/token-ids.ts';
@@ -18,10 +19,10 @@ import type { ResumedTurn, SessionEvent } from './events.ts';
 import { machineOf } from './machine.ts';
 import { transferNews } from './transfer-news.ts';
 
-/** What a turn is shown with, beside its request. */
+/** What is shown with a turn in addition to its request. */
 export interface Asked {
   question: string;
-  /** The history was changed. */
+  /** The history was edited before this turn. */
   edited: boolean;
 }
 
@@ -34,14 +35,14 @@ export class Recorder {
   readonly #blocks: BlockPolls;
   readonly #asked = new Map<string, Asked>();
   readonly #turnOf = new Map<string, { turnId: string; turn: number }>();
-  /** Of each conversation the last turn that ended well. */
+  /** Each conversation's last turn that succeeded. */
   readonly #ended = new Map<string, ResumedTurn>();
-  /** Conversations whose last turn runs once more. */
+  /** Conversations whose last turn is being run again. */
   readonly #retold = new Set<string>();
-  /** Requests whose KV is on its way, as was told: that they wait need not be told too. */
+  /** Requests with a reported transfer. No note says that these wait. */
   readonly #pulls = new Set<string>();
   readonly #unsubscribe: (() => void)[];
-  /** Not told yet. */
+  /** Spans not reported yet. */
   #spans: Span[] = [];
 
   /** originMs: the shared clock's time that becomes 0. */
@@ -70,12 +71,12 @@ export class Recorder {
     this.#tellSpans();
   }
 
-  /** Tells what the cluster runs on; again after a change of its settings. */
+  /** Reports what the cluster runs on. Call again after a change of its settings. */
   machine(): void {
     this.#emit({ kind: 'machine', atMs: this.#now(), machine: machineOf(this.#cluster) });
   }
 
-  /** As the cluster's generate(), told as it happens. A failure is rethrown, and told of a turn that had begun. */
+  /** Like the cluster's generate(), with events as it runs. A failure is rethrown, and reported if the turn had begun. */
   async *generate(request: GenerateRequest, asked: Asked): AsyncGenerator<GeneratedToken> {
     const conversation = request.conversationId;
     const turnOf = () => (conversation === null ? undefined : this.#turnOf.get(conversation));
@@ -100,7 +101,7 @@ export class Recorder {
       }
     } catch (error) {
       const of = turnOf();
-      // Refused before it began, it is no turn: the one before is what it was.
+      // A request that was refused before it began is not a turn.
       if (of && of !== before) {
         this.#views.turnFailed(of.turnId);
         this.#emit({ kind: 'turn_failed', atMs: this.#now(), turnId: of.turnId, message: messageOf(error) });
@@ -109,14 +110,14 @@ export class Recorder {
     }
   }
 
-  /** A conversation's last turn once more, for its KV alone: engines that were emptied have it again. Rejects as again(). */
+  /** Runs a conversation's last turn again only to restore its KV on emptied engines. Rejects like again(). */
   async retell(conversation: string, request: GenerateRequest): Promise<void> {
     for await (const _ of this.again(conversation, request));
   }
 
   /**
-   * A conversation's last turn once more. Its blocks and copies are told, and no turn: nothing new was said. Throws as the
-   * cluster's generate() does.
+   * Runs a conversation's last turn again. Its blocks and copies are reported, but no turn, because nothing new is said.
+   * Throws like the cluster's generate().
    */
   async *again(conversation: string, request: GenerateRequest): AsyncGenerator<GeneratedToken> {
     const asked = this.#asked.get(conversation);
@@ -134,12 +135,12 @@ export class Recorder {
     }
   }
 
-  /** The conversation's last turn, for resume(); null: none ended well. */
+  /** The conversation's last turn that succeeded, for resume(); null: none. */
   lastTurn(conversation: string): ResumedTurn | null {
     return this.#ended.get(conversation) ?? null;
   }
 
-  /** Goes on with a conversation of before, whose tokens so far are these: what is told of blocks knows its turns. */
+  /** Continues an earlier conversation with these tokens so far, so that its blocks are reported with their turns. */
   resume(conversation: string, tokenIds: readonly number[], turns: readonly ResumedTurn[]): void {
     const bounds = turns.map(({ result: { prompt_tokens: question, output_tokens } }) => {
       return { question, answer: question + output_tokens };
@@ -159,7 +160,7 @@ export class Recorder {
     this.#emit({ kind: 'conversation_ended', atMs: this.#now(), conversation });
   }
 
-  /** Tells which blocks changed. Calls while one is under way share the next. Never rejects. */
+  /** Reports blocks that changed. Calls during a poll share the next one. Never rejects. */
   poll(): Promise<void> {
     return this.#blocks.poll();
   }
@@ -174,7 +175,7 @@ export class Recorder {
         this.#blocks.pollSoon();
         break;
       case 'moves': {
-        // What it has then is what the last turn left.
+        // The moved blocks are those that the last turn left.
         const turnId = this.#turnOf.get(notice.conversationId)?.turnId ?? '';
         this.#views.requestStarted(notice.requestId, { turnId, side: 'decode' });
         break;
@@ -194,17 +195,17 @@ export class Recorder {
         this.#note('warning', notice.message);
         break;
       case 'joined':
-        this.#note('info', `${notice.engineId} has joined: it gets turns from now on.`);
+        this.#note('info', `${notice.engineId} has joined and gets turns from now on.`);
         break;
       case 'leaving':
-        this.#note('info', `${notice.engineId} is leaving: it gets no more turns.`);
+        this.#note('info', `${notice.engineId} is leaving and gets no more turns.`);
         break;
       case 'left': {
         const { engineId, role, migrated, lost } = notice;
         const message = `${engineId} left the fleet`;
         this.#emit({ kind: 'engine', atMs: this.#now(), engineId, role, alive: false, message });
         const what = [
-          migrated.holds > 0 && `KV of ${migrated.tokens} tokens went to another engine`,
+          migrated.holds > 0 && `KV of ${migrated.tokens} tokens was moved to another engine`,
           whatIsLost(lost),
         ];
         this.#note('info', `${[message, ...what.filter(Boolean)].join('; ')}.`);
@@ -215,13 +216,13 @@ export class Recorder {
     }
   }
 
-  /** Turns are counted here: the cluster's count begins anew when its engines are set. */
+  /** Turns are counted here, because the cluster's count restarts when its engines are reconfigured. */
   #turn({ turnId, conversationId, promptTokenIds, atMs }: ClusterNotice & { kind: 'turn' }): void {
     const again = this.#retold.has(conversationId);
     const told = this.#views.turnStarted(turnId, conversationId, written(promptTokenIds), again);
     const { turn, differsAt } = told;
     if (again) this.#turnOf.set(conversationId, { turnId, turn });
-    // Measurements ask the cluster itself: their blocks are shown, their turns are no part of what is said.
+    // Measurements send requests directly to the cluster: their blocks are shown, but not their turns.
     const asked = this.#asked.get(conversationId);
     if (!asked) return;
     this.#turnOf.set(conversationId, { turnId, turn });
@@ -250,7 +251,7 @@ export class Recorder {
     if (token.index === 0) void this.poll();
   }
 
-  /** Told together with those that come in the same message. A turn's own are told as its beginning and end. */
+  /** Collects spans of the same message. A turn's own spans are skipped: they are reported as its start and end. */
   #span(span: Span): void {
     if (span.name === 'ttft' || span.name === 'turn') return;
     if (this.#spans.push(span) === 1) queueMicrotask(() => this.#tellSpans());
@@ -290,8 +291,8 @@ export class Recorder {
   }
 
   /**
-   * A modelled link lies before every engine, and before the store where that is not this machine's memory; or links lie
-   * between some engines, as for turns' reports.
+   * Whether transfers from a holder use a modelled link. One link applies to all engines, and to a store that is not in this
+   * machine's memory. A fleet may also have links between pairs of engines; as in turns' reports, these count for all.
    */
   #throttled(holder: string): boolean {
     const { info, settings } = this.#cluster;
@@ -299,7 +300,7 @@ export class Recorder {
     return info.link !== null || (settings.fleet?.links.length ?? 0) > 0;
   }
 
-  /** A request that is of no turn that is remembered counts as its engine's role says. */
+  /** The side of a request; for a request of no remembered turn, its engine's role. */
   #sideOf(requestId: string, role: TurnSide): TurnSide {
     return this.#views.ownerOf(requestId)?.side ?? role;
   }

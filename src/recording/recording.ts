@@ -1,4 +1,4 @@
-/** A cluster that is recorded while something drives it: everything is told as on the page, and the events are kept. */
+/** Records a cluster while something drives it: produces the same events as on the page, and keeps them. */
 import type { Mode } from '../config/modes.ts';
 import type { RunConfig } from '../config/run.ts';
 import type { Cluster } from '../fleet/types.ts';
@@ -8,15 +8,15 @@ import type { SessionEvent } from './events.ts';
 import { RecordedRace } from './recorded-race.ts';
 import { Recorder } from './recorder.ts';
 
-/** Blocks are looked at so often, and whenever something happens. */
+/** Interval of polling blocks; they are also polled when something happens. */
 const POLL_MS = 50;
 
 export interface RecordedCluster {
   /** Drive this one. */
   cluster: Cluster;
-  /** Of what happens from now on nothing is told. */
+  /** Stops recording events from now on. */
   cut(): void;
-  /** Ends the recording; the cluster goes on. */
+  /** Ends the recording and returns its events; the cluster keeps running. */
   end(): Promise<readonly SessionEvent[]>;
 }
 
@@ -32,7 +32,7 @@ export function startRecording(cluster: Cluster, config: RunConfig): RecordedClu
   const stop = new AbortController();
   const recorder = new Recorder(cluster, emit, systemClock, originMs);
   const finished = new Set<string>();
-  /** Whose last turn was taken back, as an audit does: what is asked next is that turn once more. */
+  /** Conversations whose last turn was rewound, as an audit does: their next request is the same turn again. */
   const takenBack = new Set<string>();
   emit({ kind: 'settings', atMs: now(), settings: settingsOf(cluster, config) });
   emit({ kind: 'status', atMs: now(), phase: 'ready', message: 'Ready', progress: null });
@@ -54,14 +54,14 @@ export function startRecording(cluster: Cluster, config: RunConfig): RecordedClu
       await cluster.rewind(conversation, prefillKeeps);
       takenBack.add(conversation);
     },
-    // What was said stays in sight until the next mode begins.
+    // The conversation stays visible until the next mode begins.
     async endConversation(conversation) {
       finished.add(conversation);
       await cluster.endConversation(conversation);
     },
     async setMode(mode: Mode) {
       await cluster.setMode(mode);
-      // In the next mode they begin anew: their turns count from 1 again.
+      // In the next mode conversations start again, and their turns count from 1.
       for (const conversation of finished) await recorder.endConversation(conversation);
       finished.clear();
       emit({ kind: 'settings', atMs: now(), settings: { mode } });
@@ -95,7 +95,7 @@ function questionOf({ messages, promptTokenIds }: GenerateRequest): string {
   return messages?.at(-1)?.content ?? `${promptTokenIds?.length ?? 0} tokens`;
 }
 
-/** Those of the run's settings that the page shows. */
+/** The run's settings that the page shows. */
 const SHOWN = [
   ...(['model', 'seed', 'prefixCaching', 'blockSize', 'threshold', 'link', 'ttl', 'tokenCheck'] as const),
   ...(['weightDtype', 'kvDtype', 'temperature', 'maxTokens'] as const),

@@ -1,4 +1,4 @@
-/** What is new in an engine's blocks, figures and slab since they were last told of. */
+/** Changes of an engine's blocks, figures and slab since they were last reported. */
 import type { BlockFact } from '../engine/inspect/block-facts.ts';
 import type { EngineSnapshot } from '../fleet/types.ts';
 import { emptyBlock } from './empty-block.ts';
@@ -6,19 +6,19 @@ import type { BlockView, SessionEvent } from './events.ts';
 
 export class SnapshotNews {
   readonly #view: (fact: BlockFact) => BlockView;
-  /** What was last told, by engine, then by what it is about: a block's id, or a name. */
+  /** The last reported values, by engine, then by subject: a block's id or a name. */
   readonly #told = new Map<string, Map<number | string, string>>();
 
   constructor(view: (fact: BlockFact) => BlockView) {
     this.#view = view;
   }
 
-  /** All of it is news again. */
+  /** Reports everything of this engine again. */
   startedAnew(engineId: string): void {
     this.#told.delete(engineId);
   }
 
-  /** What was told of others is forgotten: they ended, or left. */
+  /** Forgets engines that have ended or left. */
   keep(snapshots: readonly EngineSnapshot[]): void {
     const serving = new Set(snapshots.map(({ engineId }) => engineId));
     for (const engineId of this.#told.keys()) if (!serving.has(engineId)) this.#told.delete(engineId);
@@ -35,7 +35,7 @@ export class SnapshotNews {
     };
     const views = blocks.facts.map((fact) => this.#view(fact));
     const seen = new Set(views.map(({ id }) => id));
-    // The policy was built anew: what it knew of its blocks is gone.
+    // The policy was rebuilt, so blocks that it no longer reports are empty.
     for (const id of told.keys()) if (typeof id === 'number' && !seen.has(id)) views.push(emptyBlock(id));
     const changed = views.filter((view) => isNews(view.id, view));
     const { numBlocks, slab } = blocks;

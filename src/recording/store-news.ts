@@ -1,4 +1,4 @@
-/** What is new in a store's tiers and figures since they were last told of: looks at what has changed alone. */
+/** Changes of a store's tiers and figures since they were last reported. Only changes are examined. */
 import type { StoreBlocks } from '../store/block-news.ts';
 import type { StoreStats } from '../store/stats.ts';
 import type { BlockViews } from './block-views.ts';
@@ -10,7 +10,7 @@ import { TierNews } from './tier-news.ts';
 export interface StoreLook {
   blocks: StoreBlocks;
   stats: StoreStats;
-  /** By all engines since they were last set. */
+  /** Of all engines since they were last configured. */
   twoHopBytes: number;
 }
 
@@ -18,7 +18,7 @@ export class StoreNews {
   readonly #contents: BlocksByHash;
   readonly #memory: TierNews;
   readonly #folder: TierNews;
-  /** Where what is told of the folder one by one is put. */
+  /** Assigns cells to the folder's blocks. */
   readonly #cells = new FolderCells();
   #revision = 0;
   #figures = 'null';
@@ -29,12 +29,12 @@ export class StoreNews {
     this.#folder = new TierNews('folder', this.#contents);
   }
 
-  /** Of the last look: the next one need tell no more than what came after. */
+  /** Revision of the last look; the next look needs only later changes. */
   get revision(): number {
     return this.#revision;
   }
 
-  /** null: there is no store any more. */
+  /** `look`: null if there is no store any more. */
   news(look: StoreLook | null, atMs: number): SessionEvent[] {
     if (!look) return this.#changed(null) ? [{ kind: 'store', atMs, figures: null }] : [];
     this.#take(look.blocks);

@@ -1,4 +1,4 @@
-/** What is new in one tier of a store: the cells that changed, and those whose content is known since. */
+/** Changes of one tier of a store: cells that changed, and cells whose content has become known. */
 import type { BlockHash } from '../engine/block-hash.ts';
 import type { StoreCell } from '../store/block-news.ts';
 import { partsOf } from '../store/keys.ts';
@@ -10,11 +10,11 @@ export class TierNews {
   readonly #tier: 'memory' | 'folder';
   readonly #contents: BlocksByHash;
   readonly #cells = new Map<number, StoreCell>();
-  /** Of each cell, what was told. */
+  /** The last reported state of each cell. */
   readonly #told = new Map<number, string>();
-  /** Cells that were told without content, by hash: one for each KV cache group. */
+  /** Cells reported without content, by hash. A hash may have one cell for each KV cache group. */
   readonly #unknown = new Map<BlockHash, Set<number>>();
-  /** To be looked at. */
+  /** Cells to check in the next news(). */
   readonly #changed = new Set<number>();
 
   constructor(tier: 'memory' | 'folder', contents: BlocksByHash) {
@@ -41,7 +41,7 @@ export class TierNews {
     for (const id of this.#cells.keys()) this.delete(id);
   }
 
-  /** What is known of these hashes has changed; null: of any. */
+  /** The known content of these hashes has changed; null: of any hash. */
   learned(hashes: readonly BlockHash[] | null): void {
     if (hashes === null) for (const id of this.#cells.keys()) this.#changed.add(id);
     for (const hash of hashes ?? []) for (const id of this.#unknown.get(hash) ?? []) this.#changed.add(id);

@@ -1,18 +1,18 @@
-/** What an engine says of copies of blocks, as events: between engines, and to the store and from it. */
+/** Turns an engine's reports of copied blocks into events: between engines, and to and from the store. */
 import type { EngineEvent } from '../host/engine-report.ts';
 import type { TurnSide } from '../measure/spans.ts';
 import type { SessionEvent } from './events.ts';
 
 export interface TransferFacts {
-  /** The shared clock's time that is 0. */
+  /** The shared clock's time that becomes 0. */
   originMs: number;
-  /** Of the request that reads, or is saved. */
+  /** Side of the request that reads or is saved. */
   side: TurnSide;
-  /** A modelled link lies between the two. */
+  /** A modelled link is between the two. */
   throttled: boolean;
 }
 
-/** Nothing of what is no copy. */
+/** The events of a copy; none for other reports. */
 export function transferNews(
   engineId: string,
   event: EngineEvent,
@@ -38,7 +38,7 @@ export function transferNews(
       return [{ kind: 'transfer_ended', atMs: atMs - originMs, ...ended, throttled }];
     }
     case 'saved': {
-      // Known when it is over.
+      // A save is reported when it has ended.
       const { requestId, remoteEngineId: to, pairs, bytes, startedMs, atMs } = event;
       const way = { requestId, from: engineId, to, side };
       const done = { outcome: 'done', message: '', stagesMs: {}, ms: atMs - startedMs, throttled };

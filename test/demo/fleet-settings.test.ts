@@ -35,7 +35,7 @@ test('a store is given in blocks; a folder lies below a store, and real engines 
   });
   const inReal = withinReach({ ...asked, engines: 'real' });
   expect(inReal.settings).toMatchObject({ store: 100, storeFolder: 0 });
-  expect(inReal.problems).toEqual([expect.stringContaining('storeFolder is 500: real engines have none')]);
+  expect(inReal.problems).toEqual([expect.stringContaining('storeFolder is 500: real engines on this page have none')]);
 });
 
 test('whose times are modelled is of no effect on real engines', () => {
@@ -48,7 +48,7 @@ test('conversations that the model cannot hold are refused, though a pool would 
   const load = { rate: 1, turns: 12, question: 200, answer: 64, system: 0, thinkMs: 0 };
   checkFleet({ engines: 'simulated', blocks: 256 }, load);
   expect(() => checkFleet({ engines: 'real', blocks: 256 }, load)).toThrow(
-    /9504 tokens.*nano goes up to 8192/,
+    /9504 tokens.*nano takes at most 8192/,
   );
   expect(() => checkFleet({ engines: 'real', blocks: 32 }, load)).toThrow(/32 blocks hold/);
 });

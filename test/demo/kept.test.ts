@@ -53,7 +53,7 @@ describe('a conversation', () => {
     await until(page, "state.settings.value.mode === 'bidirectional'");
     await untilReady(page);
     const { notes, turns } = await readState(page);
-    expect(notes.join(' ')).toContain('The conversation was computed again');
+    expect(notes.join(' ')).toContain('KV was computed again');
     expect(turns).toHaveLength(2);
     const turn = await ask(page, 'What did Gus find?');
     expect(turn.result).toMatchObject({ turn: 3 });

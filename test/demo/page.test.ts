@@ -115,7 +115,7 @@ describe('with WebGPU', () => {
     expect(begun.time).toMatchObject({ follows: false, playing: false });
     await page.getByRole('button', { name: 'Next stage' }).click();
     expect((await readState(page)).time.atMs).toBeGreaterThan(begun.time.atMs);
-    await page.getByRole('button', { name: 'Live' }).click();
+    await page.getByRole('button', { name: 'Live', exact: true }).click();
     const { turns, time } = await readState(page);
     expect(time.follows).toBe(true);
     expect(turns.at(-1)!.result).not.toBeNull();

@@ -113,7 +113,7 @@ describe('a page that was asked twice', () => {
     await expect.poll(() => page.locator('.chat-hint').count()).toBe(1);
     await expect
       .poll(() => page.locator('.chat-knows').innerText())
-      .toContain('It knows nothing of the world');
+      .toContain('It knows nothing about the world');
   });
 
   test('large text is switched by a button, and is in the address', async () => {

@@ -1,19 +1,19 @@
-/** The page's address as it changes without a load. */
+/** Changes of the page's address without a reload. */
 
-/** Of the hash as it is then, by what is so then. */
+/** Returns the new hash for the current one. Called when the change is made, which may be later. */
 export type HashChange = (hash: string) => string;
 
 const AGAIN_MS = 1000;
 
-/** Refused, and tried again. */
+/** Changes that the browser refused, to be tried again. */
 const waiting = new Set<HashChange>();
 
-/** This page's with another hash; '': without one. All of it: a path that begins with two slashes would name another host. */
+/** This page's full address with another hash ('': none). A path alone is not enough: if it begins with '//', it names a host. */
 export const addressWith = (hash: string): string => `${location.href.split('#', 1)[0]}${hash}`;
 
 /**
- * Now, or as soon as the browser takes it: of a slider that is dragged Safari refuses what comes after 100 changes in ten
- * seconds. Callers give the same function each time.
+ * Changes the hash now, or as soon as the browser allows it: Safari refuses more than 100 changes in ten seconds, as from a
+ * dragged slider. Callers must pass the same function each time.
  */
 export function changeHash(change: HashChange): void {
   try {

@@ -1,4 +1,4 @@
-/** What is done to the engines on purpose: emptied, their holds ended, killed, and built anew. */
+/** Breaks engines on purpose: empties caches, expires holds, kills engines, and restarts them. */
 import { messageOf } from '../../../src/errors.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
 import type { Engines } from './engines.ts';
@@ -17,9 +17,12 @@ export class Breaking {
   async evictPrefill(): Promise<void> {
     const emptied = await this.#ofEach('prefill', (engine) => engine.serving.resetPrefixCache());
     if (emptied?.every(Boolean))
-      this.#bench.note('info', "P's prefix cache is empty: the next turn finds nothing there.");
+      this.#bench.note('info', "P's prefix cache is empty. The next turn finds nothing in it.");
     else if (emptied)
-      this.#bench.note('warning', 'P keeps its cache while blocks are in use: let the turn end first.');
+      this.#bench.note(
+        'warning',
+        'P cannot empty its cache while blocks are in use: wait until the turn ends.',
+      );
   }
 
   async expireHold(): Promise<void> {
@@ -51,17 +54,17 @@ export class Breaking {
 
   async revive(): Promise<void> {
     if (this.#bench.refusesChange()) return;
-    // Whatever is done builds first what ended.
-    await this.#bench.exclusive('Building what ended', async () => {});
+    // Every exclusive task first restarts engines that have ended.
+    await this.#bench.exclusive('Restarting engines', async () => {});
   }
 
-  /** Whatever turn is shown yet: what becomes of its engines is to be seen, and it may have ended long ago. */
+  /** Shows the present, so that the change to the engines is visible; the shown turn may have ended long ago. */
   async #seeNow(): Promise<void> {
     this.#bench.playback.toNow();
     await systemClock.sleep(0);
   }
 
-  /** What is done to every engine of the role that lives; null: it was not, as is said. */
+  /** Acts on every live engine of the role and returns the results; null if refused or failed, which is reported. */
   async #ofEach<T>(role: Role, act: (engine: EngineHandle) => Promise<T>): Promise<T[] | null> {
     const { running } = this.#bench.engines;
     if (this.#bench.refusesChange() || !running) return null;
@@ -79,22 +82,22 @@ export class Breaking {
   }
 }
 
-/** So many holds of all D ran out. `inStore`: P may find there what it can pull no more. */
+/** `holds`: number of holds of all D that ran out. `inStore`: P may find the KV in the store. */
 function expiredInWords(holds: number, inStore: boolean): string {
-  if (holds === 0) return 'D holds nothing for P now.';
+  if (holds === 0) return 'D holds nothing for P.';
   const what = holds === 1 ? "D's hold ran out" : `${holds} of D's holds ran out`;
-  return `${what}: what P would pull is gone, and P will compute${inStore ? ' what the store does not have' : ''}.`;
+  return `${what}. P cannot pull this KV any more and will compute ${inStore ? 'what the store does not have' : 'it again'}.`;
 }
 
-/** `others`: of its role, alive. `busy`: something runs, which may have needed it. */
+/** `others`: live engines of the same role. `busy`: something runs that may need the engine. */
 export function killedInWords(role: Role, engineId: string, others: number, busy: boolean): string {
   const letter = role === 'prefill' ? 'P' : 'D';
   const number = /\d+/.exec(engineId)?.[0] ?? '';
   const name = others > 0 ? `${letter}${number}` : letter;
   const left = others > 0 ? '' : ` No ${letter} is left.`;
-  // Whatever is done builds first what ended, and again what ended meanwhile.
+  // Every exclusive task restarts ended engines before and after it runs.
   const then = busy
-    ? 'What runs may fail; then it is built anew.'
-    : 'The next question builds it anew first.';
-  return `${name} was stopped without a word to the others.${left} ${then}`;
+    ? 'The running task may fail; then the engine restarts.'
+    : 'The next question restarts it first.';
+  return `${name} was stopped without telling the others.${left} ${then}`;
 }

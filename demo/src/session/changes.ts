@@ -1,6 +1,6 @@
 /**
- * How a change of the settings comes to the engines: they go on, come and go, are emptied, or are built anew; and how the
- * conversation's KV goes along.
+ * Applies changes of settings to the engines: they continue, join and leave, are emptied, or are rebuilt. The
+ * conversation's KV is restored afterwards.
  */
 import { messageOf } from '../../../src/errors.ts';
 import { checkedSettings } from './hash.ts';
@@ -11,9 +11,9 @@ import type { Workbench } from './workbench.ts';
 export class Changes {
   readonly #bench: Workbench;
   readonly #talk: Talk;
-  /** Engines were looked at: before, settings only tell how they will be built. */
+  /** The engines were shown at least once. Before that, settings only decide how they will be built. */
   shown = false;
-  /** Those before have come to the engines: of two at once one would be refused, and only shown. */
+  /** Settles when earlier changes are applied. Of two changes at once the engines would refuse one. */
   #last: Promise<void> = Promise.resolve();
   #waiting = 0;
 
@@ -22,7 +22,7 @@ export class Changes {
     this.#talk = talk;
   }
 
-  /** `anew`: nothing goes on and nothing was said, so that engines change all at once, and nothing is taken along. */
+  /** `anew`: nothing runs and the conversation is empty, so engines may be replaced at once and no KV is restored. */
   async apply(change: Partial<Settings>, anew = false): Promise<void> {
     const before = this.#bench.settings;
     let settings: Settings;
@@ -45,7 +45,7 @@ export class Changes {
     }
     if (this.#bench.refusesChange()) return;
     this.#bench.setSettings(settings);
-    // A measurement counts on its engines, and sets them itself: it is stopped.
+    // A measurement configures the engines itself, so it is stopped first.
     const goOn = !anew && !this.#bench.measures;
     if (goOn && engines.canChangeTo(settings) && differInCount(before, settings)) {
       await this.#scale(before);
@@ -60,11 +60,11 @@ export class Changes {
     if (before.model !== settings.model) await this.#talk.forget();
     if (!engines.canChangeTo(settings)) await this.#bench.startEngines(settings);
     else if (!(await this.#reconfigure(before, settings))) return;
-    // The next change would only empty them again.
+    // Not if another change waits: it would empty the engines again.
     if (engines.running && !anew && this.#waiting === 0) await this.#takeAlong();
   }
 
-  /** What runs is stopped now. */
+  /** Stops what runs, then applies changes one after the other. */
   async #inTurn(change: () => Promise<void>): Promise<void> {
     this.#bench.stop();
     this.#waiting++;
@@ -76,7 +76,7 @@ export class Changes {
     await done;
   }
 
-  /** Engines come and go while a turn goes on: who leaves may wait for the next one. */
+  /** Engines join and leave while a turn runs. An engine that leaves may wait for the next turn. */
   async #scale(before: Settings): Promise<void> {
     const { engines, settings } = this.#bench;
     try {
@@ -88,7 +88,7 @@ export class Changes {
     }
   }
 
-  /** False when it was refused: what was in force stays. */
+  /** Returns false if the change was refused; the old settings stay. */
   async #reconfigure(before: Settings, settings: Settings): Promise<boolean> {
     let changed = false;
     await this.#bench.exclusive('Changing the engines', async () => {
@@ -96,7 +96,7 @@ export class Changes {
         await this.#bench.engines.configure(settings);
         changed = true;
       } catch (error) {
-        // Found out late, such as a link's name.
+        // Errors that only the engines find, such as an unknown link name.
         this.#bench.setSettings(before);
         throw error;
       }
@@ -104,32 +104,32 @@ export class Changes {
     return changed;
   }
 
-  /** Engines that were emptied get the conversation's KV back, by computing it once more. */
+  /** Restores the conversation's KV on emptied engines by computing it again. */
   async #takeAlong(): Promise<void> {
     await this.#bench.exclusive(
-      'Computing the conversation again: the change emptied the engines',
+      'Computing the conversation’s KV again, because the change emptied the engines',
       async (signal) => {
         if (await this.#talk.takeAlong(signal))
           this.#bench.note(
             'info',
-            'The change emptied both engines. The conversation was computed again, so that it goes on.',
+            'The change emptied the engines. The conversation’s KV was computed again, so it can continue.',
           );
       },
     );
   }
 
-  /** Engines with nothing in them: those that are there, once all that was changed before has come to them, or new ones. */
+  /** Empties the engines after all earlier changes, or starts new ones if none run. */
   async empty(): Promise<void> {
     await this.#inTurn(async () => {
       await this.#bench.cancel();
       const { engines, settings } = this.#bench;
-      // They could not be started: once more.
+      // An earlier start failed: try again.
       if (!engines.running) await this.#bench.startEngines(settings);
-      else await this.#bench.exclusive('Emptying both engines', () => engines.configure(settings));
+      else await this.#bench.exclusive('Emptying the engines', () => engines.configure(settings));
     });
   }
 
-  /** New engines with the same settings: the model of this name has other files now, or may be had now. Nothing is taken along. */
+  /** Starts new engines with the same settings, because the model's files have changed or may be available now. */
   async rebuild(): Promise<void> {
     await this.#inTurn(async () => {
       await this.#bench.cancel();
@@ -138,7 +138,7 @@ export class Changes {
     });
   }
 
-  /** Removes what the store keeps in this browser's files. */
+  /** Deletes the blocks that the store keeps in this browser's files. */
   async emptyFolder(): Promise<void> {
     const { engines, settings } = this.#bench;
     const { storeDir } = settings;
@@ -146,7 +146,7 @@ export class Changes {
     await this.#inTurn(async () => {
       try {
         await this.#bench.cancel();
-        // What is still to be written is, before all of it goes.
+        // Closing finishes pending writes before everything is deleted.
         await engines.close();
         const { removeBlocks } = await import('./kept-blocks.ts');
         await removeBlocks(storeDir);
@@ -159,11 +159,11 @@ export class Changes {
   }
 }
 
-/** At most in how many engines there are. */
+/** Whether the settings differ at most in the number of engines. */
 const differInCount = (before: Settings, { prefill, decode, ...rest }: Settings): boolean =>
   sameEngines({ ...before, prefill, decode }, { ...rest, prefill, decode });
 
-/** Only what the page does, or asks for, differs; of the seed the engines know more. */
+/** Whether the settings differ only in ways that need no change of the engines, apart from the seed. */
 export function sameEngines(a: Settings, b: Settings): boolean {
   return (Object.keys(a) as (keyof Settings)[]).every((key) => asked.includes(key) || a[key] === b[key]);
 }

@@ -1,15 +1,15 @@
-/** A conversation as the page keeps it: what was said, and how the next thing is asked. */
+/** A conversation on the page: its messages and turns, and asking the next question. */
 import type { ResumedTurn } from '../../../src/recording/events.ts';
 import type { Recorder } from '../../../src/recording/recorder.ts';
 import type { TurnResult } from '../../../src/router/turn-types.ts';
 import type { Message } from '../../../src/workload/types.ts';
 import type { Settings } from './settings.ts';
 
-/** Races, sweeps and other measurements ask too; these are not the user's conversation. */
+/** Whether it is a user's conversation, not one of a race, sweep or other measurement. */
 export const isConversation = ({ conversation }: { conversation: string }): boolean =>
   !/^(race|sweep|crossover|stall)/.test(conversation);
 
-/** The user's conversations, in the order in which they began. */
+/** Ids of the users' conversations, in the order in which they began. */
 export const talksOf = (turns: readonly { conversation: string }[]): string[] => [
   ...new Set(turns.filter(isConversation).map(({ conversation }) => conversation)),
 ];
@@ -28,12 +28,12 @@ export class Conversation {
     return this.#messages;
   }
 
-  /** The user's questions so far. */
+  /** Number of the user's questions so far. */
   get asked(): number {
     return this.#messages.filter(({ role }) => role === 'user').length;
   }
 
-  /** The history grows only when the turn ends well. Throws what the engines throw. */
+  /** Asks a question. The history grows only if the turn succeeds. Throws the engines' errors. */
   async ask(
     recorder: Recorder,
     settings: Settings,
@@ -57,7 +57,7 @@ export class Conversation {
     return result;
   }
 
-  /** Has engines that were emptied compute what was said, so that the next turn finds it. Throws what the engines throw. */
+  /** Computes the history again on emptied engines, so that the next turn finds its KV. Throws the engines' errors. */
   async retell(recorder: Recorder, settings: Settings, signal: AbortSignal): Promise<void> {
     const last = this.#messages.findLastIndex(({ role }) => role === 'user');
     if (last < 0) return;
@@ -67,18 +67,18 @@ export class Conversation {
     signal.throwIfAborted();
   }
 
-  /** Its turns so far, as they ended. */
+  /** The turns that have ended. */
   get turns(): readonly ResumedTurn[] {
     return this.#turns;
   }
 
-  /** Takes a history over: for measurements, or of the page before a reload. */
+  /** Takes over a history, for a measurement or from before a reload. */
   resume(messages: readonly Message[], turns: readonly ResumedTurn[] = []): void {
     this.#messages = messages;
     this.#turns = turns;
   }
 
-  /** Changes what was said. Returns how many messages had it. */
+  /** Replaces a text in the history. Returns the number of messages that had it. */
   edit(from: string, to: string): number {
     const changed = this.#messages.filter(({ content }) => content.includes(from)).length;
     this.#messages = this.#messages.map((message) => ({

@@ -1,4 +1,4 @@
-/** What steps and READs take on the page's own engines, measured for the simulated fleet. */
+/** Costs of steps and READs on the page's own engines, measured for the simulated fleet. */
 import type { ReadonlySignal } from '@preact/signals';
 import { signal } from '@preact/signals';
 import type { SimulationCostsFile } from '../../../src/simulate/costs/linear.ts';
@@ -11,21 +11,21 @@ export interface CostsHere {
 }
 
 const measured = signal<CostsHere | null>(null);
-/** The last ones; null: nothing was measured in this page yet. */
+/** The last measured costs; null: none yet on this page. */
 export const costsHere: ReadonlySignal<CostsHere | null> = measured;
 
 /** Leaves the engines with other conversations' KV. Throws what the engines throw. */
 export async function measureCosts({ engines, settings, signal: stop, emit, now }: Measuring): Promise<void> {
   const { cluster } = engines.running!;
   const meter = new CostMeter(cluster, { seed: settings.seed, signal: stop });
-  // The first one is not counted.
+  // The first round is a warm-up.
   for (let round = 0; round <= RUNS; round++) {
-    const message = 'Measuring what steps and copies take here';
+    const message = 'Measuring the times of steps and copies';
     emit({ kind: 'status', atMs: now(), phase: 'busy', message, progress: round / (RUNS + 1) });
     await meter.round();
   }
   const { file } = meter.costs();
   const { kvBytesPerToken } = cluster.info.model;
-  // Each engine of a fleet has a machine of its own, which nobody disturbs; here they share one.
+  // In the simulated fleet each engine has its own machine; here they share one, so its disturbances are dropped.
   measured.value = { costs: { ...file, varies: null, speeds: null }, kvBytesPerToken };
 }

@@ -1,4 +1,4 @@
-/** How long the first token takes by how much D has: pulled, and computed again. Filled pass by pass, in under a minute. */
+/** Measures the TTFT by the length of history that D has, pulled and computed again, in several passes. Under a minute. */
 import { median } from 'simple-statistics';
 import { messageOf } from '../../../src/errors.ts';
 import type { Crossover } from '../../../src/recording/experiments.ts';
@@ -10,15 +10,15 @@ import type { Measuring } from './measuring.ts';
 const SIZES = [32, 64, 96, 128, 192, 256, 384];
 /** New tokens of the measured turn. */
 const QUESTION_TOKENS = 16;
-/** D generates so many before: then it holds the whole history. */
+/** Tokens that D generates first, so that it holds the whole history. */
 const ANSWER_TOKENS = 2;
 const MOST_PASSES = 3;
-/** No pass begins later than this. */
+/** No pass starts later than this after the beginning. */
 const LAST_PASS_MS = 20_000;
 
 type Lane = 'pullMs' | 'recomputeMs';
 
-/** Leaves the engines empty and in some mode: configure them afterwards. Throws what the engines throw. */
+/** Leaves the engines empty and in either mode; configure them afterwards. Throws the engines' errors. */
 export async function runCrossover({ engines, settings, signal, emit, now }: Measuring): Promise<void> {
   const { cluster } = engines.running!;
   const { vocabSize, maxModelLen } = cluster.info.model;
@@ -76,7 +76,7 @@ export async function runCrossover({ engines, settings, signal, emit, now }: Mea
   }
 }
 
-/** TTFT, milliseconds, of a turn after a history of so many tokens that D has. */
+/** TTFT, milliseconds, of a turn after a history of `tokens` tokens that D has. */
 async function secondTurn(
   engines: Engines,
   conversationId: string,
@@ -104,7 +104,7 @@ async function secondTurn(
   return ttftMs;
 }
 
-/** Where pulling begins to win for good: between the last point where it loses and the next. null when it never changes. */
+/** Where pulling begins to win for good, between the last point where it loses and the next; null if it never changes. */
 function crossing(points: Crossover['points']): number | null {
   const whole = points.flatMap(({ tokens, pullMs, recomputeMs }) =>
     pullMs !== null && recomputeMs !== null ? [{ tokens, lead: recomputeMs - pullMs }] : [],

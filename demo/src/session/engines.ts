@@ -1,4 +1,4 @@
-/** The engines behind the page: started, changed, killed and rebuilt as the settings say. Knows no chat and no view. */
+/** The page's engines: started, reconfigured, killed and rebuilt according to the settings. Independent of chat and views. */
 import type { CostProfile } from '../../../src/config/cost-profile.ts';
 import { parseRunConfig } from '../../../src/config/run.ts';
 import { ModelError } from '../../../src/errors.ts';
@@ -15,10 +15,10 @@ import { ModelShelf } from './models.ts';
 import { needsNewEngines, pageOnly, type Settings } from './settings.ts';
 import { startCluster } from './start-cluster.ts';
 
-/** Pools are built with room to grow: the page's sliders then need no new engines. */
+/** Pools are built with at least this many blocks, so that larger pool settings need no new engines. */
 const SPARE_BLOCKS = 128;
 
-/** While a turn runs, blocks are looked at so often. */
+/** Interval of polling blocks while a turn runs. */
 const POLL_BUSY_MS = 100;
 const POLL_IDLE_MS = 1000;
 
@@ -32,7 +32,7 @@ export class Engines {
   #largest = { prefill: 0, decode: 0 };
   #lastPollMs = 0;
   readonly #profiles = new Map<string, CostProfile>();
-  /** Until engines that are being added serve: a cluster takes on one change at a time. */
+  /** Settles when engines that are being added serve: a cluster takes one change at a time. */
   #joining: Promise<unknown> = Promise.resolve();
 
   constructor(emit: (event: SessionEvent) => void, originMs: number, isBusy: () => boolean) {
@@ -46,7 +46,7 @@ export class Engines {
     return this.#running;
   }
 
-  /** Ends what runs and starts anew. Throws KvferryError, with nothing left running. */
+  /** Ends running engines and starts new ones. Throws KvferryError, with nothing left running. */
   async start(settings: Settings): Promise<void> {
     await this.close();
     this.#progress(`Fetching ${settings.model}`, 0);
@@ -62,7 +62,7 @@ export class Engines {
       leastBlocks: SPARE_BLOCKS,
       onBuild: (slow) =>
         this.#progress(
-          `Building ${settings.prefill + settings.decode} engines with ${settings.model}, each on a WebGPU device of its own.${slow}`,
+          `Starting ${settings.prefill + settings.decode} engines with ${settings.model}, each on its own WebGPU device.${slow}`,
           null,
         ),
     }).catch((error: unknown) => {
@@ -83,13 +83,13 @@ export class Engines {
     await recorder.poll();
   }
 
-  /** True when the engines in place can take these settings on. */
+  /** True if the running engines can take these settings. */
   canChangeTo(settings: Settings): boolean {
     const before = this.#started;
     if (!before || !this.#running) return false;
     return (
       needsNewEngines.every((key) => before[key] === settings[key]) &&
-      // Of a checkpoint the seed makes draws only; a preset's weights come from it.
+      // A preset's weights depend on the seed; a checkpoint uses it only for sampling.
       (before.seed === settings.seed || this.shelf.files.has(settings.model)) &&
       settings.pBlocks <= this.#largest.prefill &&
       settings.dBlocks <= this.#largest.decode
@@ -97,8 +97,8 @@ export class Engines {
   }
 
   /**
-   * Only while nothing runs: empties the engines. What is measured with a change of its own is measured without the store,
-   * which would give what is to be computed or pulled.
+   * Reconfigures and empties the engines; only while nothing runs. Measurements pass a `change` of their own, which runs
+   * without the store: it would provide the KV that is to be computed or pulled.
    */
   async configure(settings: Settings, change: PolicyChange | null = null): Promise<void> {
     const running = this.#running;
@@ -113,26 +113,26 @@ export class Engines {
     await running.recorder.poll();
   }
 
-  /** As many as the settings say, before all of them are emptied: nothing is worth a wait. */
+  /** Scales to the settings' counts. Does not wait for holds, since the engines are emptied next anyway. */
   async #count({ cluster }: { cluster: EngineCluster }, { prefill, decode }: Settings): Promise<void> {
     if (countOf(cluster, 'prefill') === prefill && countOf(cluster, 'decode') === decode) return;
-    this.#progress(`Going over to ${prefill} P and ${decode} D`, null);
+    this.#progress(`Changing to ${prefill} P and ${decode} D`, null);
     await cluster.scale({ prefill, decode }, { drain: 'drop', holdsMs: 0 });
   }
 
-  /** As many engines as the settings say, while turns go on. Throws what the cluster throws. */
+  /** Scales to the settings' counts while turns run. Throws the cluster's errors. */
   async scale({ prefill, decode, drain }: Settings): Promise<void> {
     const running = this.#running;
     if (!running) return;
     const { cluster, recorder } = running;
     const scaled = this.#joining.then(() => cluster.scale({ prefill, decode }, { ...WAIT_30S, drain }));
-    // Who leaves may wait long: meanwhile the cluster says so.
+    // An engine that leaves may take long, and the cluster itself refuses changes until then; only joining is awaited.
     if (prefill > countOf(cluster, 'prefill') || decode > countOf(cluster, 'decode'))
       this.#joining = scaled.catch(() => {});
     try {
       await scaled;
     } catch (error) {
-      // Others took their place, as many as wanted.
+      // New engines with the right counts have replaced these.
       if (running !== this.#running) return;
       throw error;
     }
@@ -140,19 +140,18 @@ export class Engines {
     await recorder.poll();
   }
 
-  /** Builds engines that ended anew. */
+  /** Restarts engines that have ended. */
   async revive(): Promise<void> {
     const running = this.#running;
     if (!running) return;
     const dead = running.cluster.engines.filter((engine) => engine.dead);
     if (dead.length === 0) return;
     const names = dead.map(({ engineId }) => engineId).join(' and ');
-    this.#progress(`Building ${names} anew`, null);
+    this.#progress(`Restarting ${names}`, null);
     await running.cluster.revive();
     await running.recorder.poll();
   }
 
-  /** Of that role the one that is drawn. */
   async kill(engineId: string): Promise<void> {
     await this.#running?.cluster.engines.find((engine) => engine.engineId === engineId)?.shutdown();
   }
@@ -164,7 +163,7 @@ export class Engines {
     await running?.cluster.close();
   }
 
-  /** What the cost-aware policy begins with: measured here once for each model and link. */
+  /** The initial cost profile of the cost-aware policy, measured here once per model, block size, number types and link. */
   async #costs(cluster: EngineCluster, settings: Settings): Promise<Pick<PolicyChange, 'costProfile'>> {
     if (settings.pullPolicy === 'threshold') return { costProfile: null };
     const { model, blockSize, weightDtype, kvDtype, link } = settings;
@@ -178,7 +177,7 @@ export class Engines {
         date: new Date().toISOString(),
         quick: true,
         onProgress: (done, total) =>
-          this.#progress('Measuring what pulling and computing cost here', done / total),
+          this.#progress('Measuring the costs of pulling and computing', done / total),
       });
       this.#profiles.set(key, profile);
     }
@@ -190,7 +189,7 @@ export class Engines {
     this.#emit({ kind: 'status', atMs, phase: 'starting', message, progress });
   }
 
-  /** Nobody looks at a hidden page. */
+  /** Polls the blocks, unless the page is hidden. */
   #poll(): void {
     if (!this.#running || document.visibilityState !== 'visible') return;
     const now = performance.now();
@@ -205,7 +204,7 @@ const countOf = ({ engines }: EngineCluster, role: EngineRole): number =>
 
 function runConfig(settings: Settings) {
   const { mode, ...rest } = settings;
-  // What is said of a folder that is not wanted is let be.
+  // Folder settings are ignored if there is no folder.
   const isUsed = (key: string): boolean => settings.storeDir !== null || !/^store(Dir|Ttl|Write)/.test(key);
   const shared = Object.fromEntries(
     Object.entries(rest).filter(([key]) => !pageOnly.includes(key) && isUsed(key)),
@@ -213,7 +212,7 @@ function runConfig(settings: Settings) {
   return parseRunConfig({
     ...shared,
     mode: [mode],
-    // Whatever is broken here on purpose, the conversation goes on: P computes what does not arrive.
+    // Engines are broken here on purpose. The conversation continues, because P computes what does not arrive.
     loadFailurePolicy: 'recompute',
   });
 }

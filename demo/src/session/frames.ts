@@ -1,6 +1,6 @@
-/** The browser's frames, from when they are asked for until nobody wants another. */
+/** Calls a function on each frame while it asks for more. */
 
-/** A frame's longest share: after a pause of the browser nothing is skipped unseen. */
+/** The most time that one frame counts, so that a pause of the browser skips nothing. */
 const LONGEST_MS = 250;
 
 export class Frames {
@@ -8,12 +8,12 @@ export class Frames {
   #pending = 0;
   #lastMs = 0;
 
-  /** `each` is told the wall's milliseconds since the frame before; true: another one. */
+  /** `each` gets the wall milliseconds since the last frame and returns whether to continue. */
   constructor(each: (elapsedMs: number) => boolean) {
     this.#each = each;
   }
 
-  /** From now on, whatever was asked for before. */
+  /** Starts, or restarts. */
   run(): void {
     this.stop();
     this.#lastMs = performance.now();

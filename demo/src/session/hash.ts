@@ -1,4 +1,4 @@
-/** Settings to and from the URL's hash: only what differs from the defaults is written, and everything is checked. */
+/** Settings to and from the URL's hash. Only settings that differ from the defaults are written; all are checked. */
 import type { z } from 'zod';
 import { nearest } from '../../../src/config/fields.ts';
 import { lessonSettings } from '../lessons/list.ts';
@@ -6,11 +6,11 @@ import { defaultSettings, type SettingKey, type Settings, settingsSchema } from 
 
 const keys = Object.keys(settingsSchema.shape) as SettingKey[];
 
-/** Parts of a hash that only the fleet's view reads and checks (../fleet/address.ts): they stay as they are. */
+/** Parts of a hash that only the fleet view reads and checks (../fleet/address.ts); they are left unchanged. */
 const ofFleet = ([key, value]: readonly [string, string]): boolean =>
   key.startsWith('fleet.') || (key === 'view' && value === 'fleet');
 
-/** '' when everything is as by default, or as the lesson has it, else '#key=value&…'. `now`: the hash whose other parts stay. */
+/** '#key=value&…', or '' if all settings are the defaults or the lesson's. `now`: the current hash; its fleet parts stay. */
 export function toHash(settings: Settings, now: string): string {
   const base: Partial<Settings> = { ...defaultSettings, ...lessonSettings(settings.lesson) };
   const changed = keys.filter((key) =>
@@ -21,7 +21,7 @@ export function toHash(settings: Settings, now: string): string {
   return pairs.length === 0 ? '' : `#${new URLSearchParams(pairs)}`;
 }
 
-/** What the hash says, over what its lesson sets; a sentence for each part that it cannot mean, which is left at its default. */
+/** The hash's settings over its lesson's; and a sentence for each invalid part, which keeps its default. */
 export function fromHash(hash: string): { settings: Settings; problems: string[] } {
   const parameters = new URLSearchParams(hash.replace(/^#/, ''));
   const lesson = settingsSchema.shape.lesson.safeParse(parameters.get('lesson'));
@@ -31,7 +31,7 @@ export function fromHash(hash: string): { settings: Settings; problems: string[]
   return { settings: read.values as Settings, problems: read.problems };
 }
 
-/** Parts of a hash over what holds without them, each checked by its schema. `prefix`: of the names there. */
+/** Reads parts of a hash over `base`, each checked by its schema. `prefix`: the prefix of the names in the hash. */
 export function readParts(
   parts: readonly (readonly [string, string])[],
   shape: Readonly<Record<string, z.ZodType>>,
@@ -46,7 +46,7 @@ export function readParts(
     if (!schema) {
       const near = nearest(key, Object.keys(shape));
       problems.push(
-        `The address sets '${name}', which is no setting${near ? `: did you mean ${prefix}${near}?` : '.'}`,
+        `The address sets '${name}', which is not a setting${near ? `: did you mean ${prefix}${near}?` : '.'}`,
       );
       continue;
     }
@@ -57,7 +57,7 @@ export function readParts(
   return { values, problems };
 }
 
-/** A change from a control or a lesson. Throws the sentence that says what was wanted. */
+/** Checks a change from a control or a lesson. Throws Error with a sentence that says what was wanted. */
 export function checkedSettings(now: Settings, change: Partial<Settings>): Settings {
   const parsed = settingsSchema.safeParse({ ...now, ...change });
   if (parsed.success) return parsed.data;

@@ -1,12 +1,12 @@
-/** What a store left in this browser's files, as people ask for it: its end. */
+/** Deletes the blocks that a store kept in the browser's files. */
 
-/** Of all models. Rejects where the browser keeps no files for this page. */
+/** Deletes the directory with the blocks of all models. Rejects if the browser keeps no files for this page. */
 export async function removeBlocks(directory: string): Promise<void> {
   const root = await navigator.storage.getDirectory();
   try {
     await root.removeEntry(directory, { recursive: true });
   } catch (error) {
-    // There was none.
+    // The directory did not exist.
     if (!(error instanceof DOMException) || error.name !== 'NotFoundError') throw error;
   }
 }

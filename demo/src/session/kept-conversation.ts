@@ -1,4 +1,4 @@
-/** A conversation over a reload of the page: what was said, as text and as the tokens that KV was made of. The tab keeps it. */
+/** Keeps the conversation in the tab's session storage across reloads: its text, and the tokens that its KV belongs to. */
 import { z } from 'zod';
 import type { ResumedTurn } from '../../../src/recording/events.ts';
 import type { Message } from '../../../src/workload/types.ts';
@@ -15,7 +15,7 @@ export interface KeptConversation {
 }
 
 const keptSchema = z.object({
-  /** Tokens are those of its vocabulary. */
+  /** The model whose vocabulary the tokens are from. */
   model: z.string(),
   id: z.string(),
   messages: z.array(z.object({ role: z.string(), content: z.string() })),
@@ -23,7 +23,7 @@ const keptSchema = z.object({
   turns: z.array(z.unknown()),
 });
 
-/** Where a tab cannot keep it, or not so much, it is not kept. */
+/** Keeps a conversation. If storage is denied or too small, nothing is kept. */
 export function keepConversation({ model }: Settings, conversation: KeptConversation): void {
   try {
     sessionStorage.setItem(KEY, JSON.stringify({ model, ...conversation }));
@@ -32,7 +32,7 @@ export function keepConversation({ model }: Settings, conversation: KeptConversa
   }
 }
 
-/** null: none of this model, or none that this version of the page reads. */
+/** The kept conversation; null if there is none of this model that this version of the page can read. */
 export async function keptConversation({ model }: Settings): Promise<KeptConversation | null> {
   try {
     const kept = keptSchema.parse(JSON.parse(sessionStorage.getItem(KEY) ?? 'null'));
@@ -50,6 +50,6 @@ export function forgetConversation(): void {
   try {
     sessionStorage.removeItem(KEY);
   } catch {
-    // A page without storage has kept nothing.
+    // Without storage nothing was kept.
   }
 }

@@ -1,11 +1,11 @@
-/** Places of what is played, each with the state as it was there: whoever goes back need not hear everything again. */
+/** Snapshots of the state along the played events, so that going back need not replay everything. */
 import { clearState, keepState, type WritableState } from './state.ts';
 
-/** Then the oldest go. */
+/** Beyond this, the oldest snapshots are dropped. */
 const MOST_KEPT = 40;
 
 interface Place {
-  /** The event that comes next. */
+  /** Index of the next event. */
   next: number;
   atMs: number;
   restore: () => void;
@@ -19,13 +19,13 @@ export class KeptPlaces {
     this.#state = state;
   }
 
-  /** Before the event that comes next. */
+  /** Keeps the current state; `next` is the index of the next event. */
   keep(next: number, atMs: number): void {
     this.#places.push({ next, atMs, restore: keepState(this.#state) });
     if (this.#places.length > MOST_KEPT) this.#places.shift();
   }
 
-  /** The state is as it was at the last place before then, or at the beginning; returns the event that comes next. */
+  /** Restores the last state at or before `atMs`, or the empty state. Returns the index of the next event. */
   backTo(atMs: number): number {
     this.#places = this.#places.filter((place) => place.atMs <= atMs);
     const last = this.#places.at(-1);

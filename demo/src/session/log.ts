@@ -1,4 +1,4 @@
-/** What happened, as a recording in a file. */
+/** Saves events as a recording file. */
 import {
   RECORDING_VERSION,
   type Recording,
@@ -11,12 +11,12 @@ export function recordingOf(events: readonly SessionEvent[], title: string): Rec
     kvferryRecording: RECORDING_VERSION,
     madeWith: 'the page',
     title,
-    // Progress of building engines tells a viewer nothing.
+    // A viewer does not need the progress of engine starts.
     events: events.filter((event) => event.kind !== 'status' || event.phase !== 'starting'),
   });
 }
 
-/** Has the browser save a text as a file. */
+/** Makes the browser save a text as a file. */
 export function download(name: string, text: string): void {
   const url = URL.createObjectURL(new Blob([text], { type: 'application/json' }));
   const link = document.createElement('a');

@@ -1,9 +1,9 @@
-/** What the page's measurements have in common: what they measure with, and how often. */
+/** Shared by the page's measurements: their tools and the number of runs. */
 import type { SessionEvent } from '../../../src/recording/events.ts';
 import type { Engines } from './engines.ts';
 import type { Settings } from './settings.ts';
 
-/** Of each way that is compared: no claim from one run. */
+/** Runs of each compared way: one run is not enough for a claim. */
 export const RUNS = 3;
 
 export interface Measuring {
@@ -11,6 +11,6 @@ export interface Measuring {
   settings: Settings;
   signal: AbortSignal;
   emit: (event: SessionEvent) => void;
-  /** Session's clock, milliseconds. */
+  /** The session's clock, milliseconds. */
   now: () => number;
 }

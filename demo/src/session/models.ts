@@ -1,4 +1,4 @@
-/** Where the page's models come from: presets need no files, recall lies beside the page, others are dropped or fetched. */
+/** Sources of the page's models: presets need no files, recall is hosted with the page, others are dropped or fetched. */
 import { didYouMean } from '../../../src/config/fields.ts';
 import { ModelError } from '../../../src/errors.ts';
 import { isPreset, presetNames } from '../../../src/model/presets.ts';
@@ -7,14 +7,14 @@ import { type FetchProgress, fetchModel } from '../../../src/platform/browser/fe
 import type { FileSource } from '../../../src/platform/types.ts';
 
 const SHIPPED = 'recall';
-/** Told by the build. */
+/** Defined by the build. */
 declare const SHIPPED_FILES: readonly string[];
 
 export class ModelShelf {
-  /** What the platform reads: engines that start from now on find these. */
+  /** Files by model name. The platform passes them to engines that start from now on. */
   readonly files = new Map<string, ModelFiles>();
 
-  /** Fetches what is not here yet. null for a preset. Throws ModelError. */
+  /** Returns a model's files; fetches them if needed. null for a preset. Throws ModelError. */
   async open(name: string, onProgress: (progress: FetchProgress) => void): Promise<FileSource | null> {
     if (isPreset(name)) return null;
     const known = this.files.get(name);
@@ -28,20 +28,20 @@ export class ModelShelf {
     return blobSource(name, files);
   }
 
-  /** What was fetched is no model, or was cut: it is fetched again when it is asked for next. */
+  /** Forgets fetched files that are broken or incomplete, so that the next open() fetches them again. */
   forget(name: string): void {
-    // What was dropped cannot be had again.
+    // Dropped files cannot be fetched again.
     if (name === SHIPPED || /^https?:/.test(name)) this.files.delete(name);
   }
 
-  /** Why it cannot be had, and what can; null: it can. */
+  /** Why the model is not available, with those that are; null if it is available. */
   refusalOf(name: string): string | null {
     if (isPreset(name) || name === SHIPPED || this.files.has(name) || /^https?:/.test(name)) return null;
     const known = [SHIPPED, ...presetNames];
-    return `There is no model '${name}'${didYouMean(name, known)}: there are ${known.join(', ')}, and others by their address. A directory that was dropped here is gone after a reload: drop it again.`;
+    return `There is no model '${name}'${didYouMean(name, known)}: use ${known.join(', ')}, or the address of another one. A dropped directory is lost when the page reloads: drop it again.`;
   }
 
-  /** A dropped directory. Returns the name to ask for. Throws ModelError that says which files are missing. */
+  /** Adds a dropped directory. Returns the model's name. Throws ModelError that names missing files. */
   drop(name: string, files: readonly File[]): string {
     const byName = new Map<string, Blob>(files.map((file) => [file.name, file]));
     const weights = [...byName.keys()].some((file) => file.endsWith('.safetensors'));
@@ -61,12 +61,12 @@ export class ModelShelf {
   }
 }
 
-/** A Hugging Face model directory's address as someone typed it. Throws Error that says what is wanted. */
+/** Checks the typed address of a Hugging Face model directory. Throws Error that says what is wanted. */
 export function modelUrl(text: string): string {
   const url = text.trim();
   if (!/^https?:\/\/\S+$/.test(url)) {
     throw new Error(
-      `'${url}' is no address: wanted one of a Hugging Face model directory, such as https://huggingface.co/HuggingFaceTB/SmolLM2-135M-Instruct/resolve/main`,
+      `'${url}' is not an address: wanted that of a Hugging Face model directory, such as https://huggingface.co/HuggingFaceTB/SmolLM2-135M-Instruct/resolve/main`,
     );
   }
   return url.replace(/\/+$/, '');

@@ -1,14 +1,14 @@
-/** What of a recording's settings is who looks on's to choose, not of whom was recorded. */
+/** Removes settings from a recording's events that the viewer chooses. */
 import type { SessionEvent } from './types.ts';
 
-/** Pace and size of text. */
+/** Removes the playback speed and the text size. */
 export function withoutOnlookers(event: SessionEvent): SessionEvent {
   if (event.kind !== 'settings') return event;
   const { speed: _pace, projector: _size, ...settings } = event.settings;
   return { ...event, settings };
 }
 
-/** Where the page says which one is shown. */
+/** Removes the lesson, if the page decides which one is shown. */
 export function withoutLesson(event: SessionEvent): SessionEvent {
   if (event.kind !== 'settings') return event;
   const { lesson: _, ...settings } = event.settings;

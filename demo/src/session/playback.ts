@@ -1,6 +1,6 @@
 /**
- * One clock for all that is shown: events become state at its time, and nothing before. Live it is the session's clock;
- * a slow turn runs behind it, a scrubbed one stands still, and a recording has nothing else.
+ * The clock of everything shown: events become state when this clock reaches them. Live, it is the session's clock. It
+ * runs behind while a turn is shown slowly, stands still while the user seeks, and is the only clock of a recording.
  */
 import type { Recording } from '../../../src/recording/events.ts';
 import { Frames } from './frames.ts';
@@ -12,9 +12,9 @@ import { SPEEDS } from './settings.ts';
 import { applyEvent, clearState, type WritableState } from './state.ts';
 import type { SessionEvent, TimeView } from './types.ts';
 
-/** What happens between turns is not worth a wait. */
+/** Longer gaps between turns are skipped. */
 const LONGEST_GAP_MS = 1200;
-/** A race or a sweep takes a minute: nobody reads the time as it passes. */
+/** Races and sweeps in a recording are played at this speed: they take about a minute. */
 const MEASURED_SPEED = 4;
 
 export class Playback {
@@ -23,16 +23,16 @@ export class Playback {
   readonly #places: KeptPlaces;
   readonly #frames = new Frames((elapsedMs) => this.#tick(elapsedMs));
   #events = new Timeline(MOST_EVENTS);
-  /** Events before this one are in the state. */
+  /** Index of the next event; all before it are in the state. */
   #next = 0;
   #atMs = 0;
-  /** Shows what happens as it happens. */
+  /** Live: events are shown as they happen. */
   #follows = true;
   #playing = true;
   #recording: Recording | null = null;
-  /** It is shown in place of engines; null: they could run. */
+  /** Why the recording is shown instead of engines; null: engines could run. */
   #why: string | null = null;
-  /** Wall milliseconds for which the clock still stands. */
+  /** Wall milliseconds for which the clock keeps standing still. */
   #restMs = 0;
   #waiting: (() => void)[] = [];
 
@@ -42,7 +42,7 @@ export class Playback {
     this.#places = new KeptPlaces(state);
   }
 
-  /** What is shown happened then. */
+  /** The time that is shown. */
   nowMs(): number {
     return this.#follows ? this.#liveMs() : this.#atMs;
   }
@@ -56,7 +56,7 @@ export class Playback {
   }
 
   hear(event: SessionEvent): void {
-    // Of engines that are built, of settings and of a recording's own notes nobody waits to hear.
+    // Engine starts and failures, settings, and notes during a recording are shown at once.
     const atOnce = event.kind === 'status' && (event.phase === 'starting' || event.phase === 'failed');
     if (this.#recording) {
       applyEvent(this.#state, event);
@@ -73,7 +73,7 @@ export class Playback {
       const slowly = event.kind === 'turn_started' && this.#events.isShownSlowly(event.turnId);
       if (slowly && this.#chosen !== 1 && !this.#events.full) this.#fallBehind(event.atMs);
     } else {
-      // What is told late, of a time that is shown already, is shown at once.
+      // Late events of a time that was already shown are applied at once.
       for (const place of places) {
         if (place >= this.#next) continue;
         this.#next++;
@@ -83,18 +83,18 @@ export class Playback {
     this.#show();
   }
 
-  /** What is said to whoever looks on, at once: of a turn that is shown later than it ran it is no part. */
+  /** Shows a message to the user at once, even while a turn is shown later than it ran. */
   say(event: SessionEvent): void {
     if (this.#follows || this.#recording) this.hear(event);
     else applyEvent(this.#state, event);
   }
 
-  /** Everything since the engines were built, for a recording; `cut`: what came later is not kept. */
+  /** All events since the engines were built, for a recording. `cut`: later events were not kept. */
   told(): { events: SessionEvent[]; cut: boolean } {
     return { events: this.#events.told(), cut: this.#events.full };
   }
 
-  /** Begins anew: what was drawn before is gone with the engines that it came from. */
+  /** Forgets all events, because their engines are gone. */
   forget(): void {
     this.toNow();
     this.#empty();
@@ -106,12 +106,12 @@ export class Playback {
     this.#next = 0;
   }
 
-  /** From now on only this is shown. `why`: in place of engines, which cannot run; null: they could. */
+  /** Shows only this recording from now on. `why`: why engines cannot run; null: they could. */
   load(recording: Recording, why: string | null = null): void {
     this.pause();
     this.#recording = recording;
     this.#why = why;
-    // All of it is in memory already.
+    // Without a limit: all of it is already in memory.
     this.#empty(new Timeline());
     for (const event of recording.events) this.#events.add(withoutOnlookers(event));
     this.#follows = false;
@@ -121,7 +121,7 @@ export class Playback {
     this.#show();
   }
 
-  /** Back to what happens now: nothing of the recording stays. */
+  /** Returns to live; nothing of the recording stays. */
   unload(): void {
     this.#recording = null;
     this.#empty();
@@ -140,7 +140,7 @@ export class Playback {
     this.#show();
   }
 
-  /** Stands still; live, what goes on is kept. */
+  /** Stops the clock. Live events are kept for later. */
   pause(): void {
     if (this.#follows && !this.#recording) this.#fallBehind(this.#liveMs());
     this.#playing = false;
@@ -149,7 +149,7 @@ export class Playback {
     this.#show();
   }
 
-  /** To what happens now; of a recording, to its end. */
+  /** Goes to the present, or to the end of a recording. */
   toNow(): void {
     if (this.#follows) return;
     this.#goTo(Number.POSITIVE_INFINITY);
@@ -157,12 +157,12 @@ export class Playback {
     this.#show();
   }
 
-  /** Resolves when all that happened is shown. */
+  /** Resolves when everything that happened is shown. */
   async caughtUp(): Promise<void> {
     if (!this.#follows && !this.#recording) await new Promise<void>((resolve) => this.#waiting.push(resolve));
   }
 
-  /** Milliseconds from the start of what can be searched: the last turn, or a recording. Stands still there. */
+  /** Goes to a time and stops the clock. `atMs` counts from the start of the last turn or of the recording. */
   seek(atMs: number): void {
     const { startMs, endMs } = this.#range();
     this.pause();
@@ -170,10 +170,10 @@ export class Playback {
     this.#show();
   }
 
-  /** To the next stage of the turn that is shown, or of the next one; stands still there. */
+  /** Goes to the next stage of the shown turn, or of the next one, and stops the clock. */
   step(): void {
     if (this.#follows) {
-      // The last turn once more, from its start.
+      // Shows the last turn again, from its start.
       this.seek(0);
       return;
     }
@@ -183,7 +183,7 @@ export class Playback {
     this.#show();
   }
 
-  /** To the end of the turn that is shown, or of the next one. */
+  /** Goes to the end of the shown turn, or of the next one. */
   stepTurn(): void {
     this.pause();
     this.#goTo(this.#events.turnEndAfter(this.#atMs) ?? Number.POSITIVE_INFINITY);
@@ -198,7 +198,7 @@ export class Playback {
   }
 
   #catchUp(): void {
-    // What is not kept any more cannot be shown later: it is shown as it happens.
+    // When the log is full, events are no longer kept and must be shown live.
     if (this.#recording || (this.#events.turnUnderWay && !this.#events.full)) return;
     this.#follows = true;
     this.#playing = true;
@@ -206,7 +206,7 @@ export class Playback {
     for (const resolve of this.#waiting.splice(0)) resolve();
   }
 
-  /** True: it goes on. */
+  /** Returns true while the clock runs. */
   #tick(elapsedMs: number): boolean {
     if (!this.#playing || this.#follows) return false;
     if (this.#restMs > 0) this.#restMs -= elapsedMs;
@@ -219,7 +219,7 @@ export class Playback {
     return this.#playing && !this.#follows;
   }
 
-  /** Onwards, but not past what ends the sight of a turn that ended, before it was read. */
+  /** Advances, but rests before an event that would remove something from view that is to be read. */
   #move(elapsedMs: number): void {
     const to = this.#moved(elapsedMs);
     const end = this.#recording && this.#chosen === null ? this.#events.restAfter(this.#atMs) : null;
@@ -231,10 +231,10 @@ export class Playback {
     this.#restMs = READING_MS;
   }
 
-  /** Where the clock is after so many milliseconds of the wall's. */
+  /** The clock's time after this much wall time. */
   #moved(elapsedMs: number): number {
     const speed = this.#speed();
-    // However long a frame is, a turn that is to be followed is seen from its beginning.
+    // Even a long frame does not skip the beginning of a turn that is shown slowly.
     const begins = this.#chosen === null ? this.#events.turnAfter(this.#atMs) : Number.POSITIVE_INFINITY;
     const moved = Math.min(this.#atMs + elapsedMs * speed, begins);
     const next = this.#events.at(this.#next);
@@ -245,12 +245,12 @@ export class Playback {
       : Math.min(moved, this.#recording ? moved : this.#liveMs());
   }
 
-  /** null: as slow as it takes to be followed. */
+  /** The chosen speed; null: slow enough to follow. */
   get #chosen(): number | null {
     return SPEEDS[this.#state.settings.peek().speed];
   }
 
-  /** Of the wall's clock: a number that was chosen, or what lets this part of the turn be followed. */
+  /** Speed relative to wall time: the chosen one, or one that lets this part of the turn be followed. */
   #speed(): number {
     const turn = this.#events.turnAt(this.#atMs);
     if (this.#chosen !== null) return this.#chosen;
@@ -277,7 +277,7 @@ export class Playback {
     }
   }
 
-  /** A recording's, as they were then: the kept state has none. */
+  /** Restores a recording's settings at this time; kept states have none. */
   #takeSettings(): void {
     for (let place = 0; place < this.#next; place++) {
       const event = this.#events.at(place)!;
@@ -285,7 +285,7 @@ export class Playback {
     }
   }
 
-  /** Live, settings are in force as soon as they are heard, whatever is shown: they are kept for a recording. */
+  /** Applies an event. Live settings were already applied when they arrived; they are kept only for a recording. */
   #apply(event: SessionEvent): void {
     if (this.#recording || event.kind !== 'settings') applyEvent(this.#state, event);
   }

@@ -1,18 +1,18 @@
-/** The events of a session or of a recording by the time at which they are shown, and what turns there are in them. */
+/** The events of a session or a recording, ordered by the time at which they are shown, and the turns among them. */
 import { STORE_ADDRESS } from '../../../src/config/connectors.ts';
 import { isConversation } from './conversation.ts';
 import type { SessionEvent } from './types.ts';
 
-/** From acceptance to the first token, shown slowly. */
+/** Duration from the turn's start to its first token, when shown slowly. */
 const FIRST_TOKEN_SHOWN_MS = 4000;
-/** Each stage on the way there has a headline of its own, which is to be read. */
+/** Least duration of a stage before the first token, so that its headline can be read. */
 export const STAGE_SHOWN_MS = 1500;
-/** From a token to the next. */
+/** Duration from one token to the next, when shown slowly. */
 const TOKEN_SHOWN_MS = 60;
 const SLOWEST = 1 / 1000;
-/** Finer than any clock of an event. */
+/** Smaller than the resolution of event times. */
 const JUST_BEFORE_MS = 1e-6;
-/** Of a session, an hour of chatting; then nothing more is kept, and what there is stays. */
+/** Limit of a session's events, about an hour of chatting. Later events are not kept. */
 export const MOST_EVENTS = 200_000;
 
 interface Turn {
@@ -23,18 +23,18 @@ interface Turn {
   lastMs: number;
   tokens: number;
   endMs: number | null;
-  /** When a copy of it, or of its time, began or ended. */
+  /** When copies began or ended during the turn. */
   beats: number[];
-  /** When another stage began, of those that the headline tells. */
+  /** When a stage began that has its own headline. */
   stages: number[];
 }
 
 export class Timeline {
   readonly #events: SessionEvent[] = [];
   readonly #turns: Turn[] = [];
-  /** When a turn began, or a conversation was over. */
+  /** When a turn began or a conversation ended. */
   readonly #changes: { atMs: number; ends: boolean }[] = [];
-  /** Of copies. */
+  /** Ends of copies. */
   readonly #ends: { requestId: string; atMs: number }[] = [];
   readonly #most: number;
 
@@ -67,7 +67,7 @@ export class Timeline {
     return event.kind === 'spans' ? event.spans[0]!.startMs : event.atMs;
   }
 
-  /** Returns the places of what was put in. Spans are told in bunches, after they ended: each has its own place. */
+  /** Inserts an event and returns the indices. Spans arrive in bunches after they ended; each is inserted on its own. */
   add(event: SessionEvent): number[] {
     this.#hear(event);
     if (event.kind !== 'spans') return [this.#insert(event)];
@@ -82,7 +82,7 @@ export class Timeline {
     return place;
   }
 
-  /** All events, spans in the bunches in which they were told. */
+  /** All events, with spans in the bunches in which they arrived. */
   told(): SessionEvent[] {
     const bunches = new Map<number, Extract<SessionEvent, { kind: 'spans' }>>();
     return this.#events.flatMap((event): SessionEvent[] => {
@@ -98,7 +98,7 @@ export class Timeline {
     });
   }
 
-  /** null while the copy runs. */
+  /** When a copy ended; null while it runs. */
   endOf({ requestId, startMs }: { requestId: string; startMs: number }): number | null {
     const end = this.#ends.find((one) => one.requestId === requestId && one.atMs >= startMs);
     return end?.atMs ?? null;
@@ -112,13 +112,13 @@ export class Timeline {
     return this.#turns.some(({ endMs }) => endMs === null);
   }
 
-  /** Nothing, once turns are not kept any more: who went back there would not come to now. */
+  /** The last turn. Empty when the log is full: replaying it could not return to the present. */
   get lastTurn(): { startMs: number; endMs: number } {
     const last = this.full ? undefined : this.#turns.findLast(({ slow }) => slow);
     return last ? { startMs: last.startMs, endMs: last.endMs ?? last.lastMs } : { startMs: 0, endMs: 0 };
   }
 
-  /** The turn that runs then. */
+  /** The turn that runs at a time. */
   turnAt(atMs: number): Turn | null {
     return (
       this.#turns.findLast(
@@ -127,20 +127,20 @@ export class Timeline {
     );
   }
 
-  /** When the next turn begins; infinity where none does. */
+  /** When the next turn begins; Infinity if there is none. */
   turnAfter(atMs: number): number {
     const starts = this.#turns.filter(({ slow, startMs }) => slow && startMs > atMs);
     return Math.min(...starts.map(({ startMs }) => startMs));
   }
 
-  /** Whether something is asked then that is no part of the conversation. */
+  /** Whether a measurement's turn runs at a time. */
   isMeasuring(atMs: number): boolean {
     return this.#turns.some(
       ({ startMs, endMs, slow }) => !slow && startMs <= atMs && (endMs ?? Infinity) > atMs,
     );
   }
 
-  /** 0 while it is not known how long the first token takes: then nothing moves. */
+  /** Playback speed at a time; 0 (standing still) until it is known how long the first token takes. */
   speedAt({ startMs, firstMs, lastMs, tokens, endMs, stages }: Turn, atMs: number): number {
     const firstOrEnd = firstMs ?? endMs;
     if (firstOrEnd === null) return 0;
@@ -156,7 +156,7 @@ export class Timeline {
     return paceOf((lastMs - firstOrEnd) / (tokens - 1), TOKEN_SHOWN_MS);
   }
 
-  /** The next moment worth a look: a turn's beginning, its copies' beginnings and ends, its first token, its end. */
+  /** The next event to step to: a turn's start, its copies' starts and ends, its first token, its end. */
   beatAfter(atMs: number): number | null {
     const beats = this.#turns
       .filter(({ slow }) => slow)
@@ -172,12 +172,12 @@ export class Timeline {
     return ends.length > 0 ? Math.min(...ends) : null;
   }
 
-  /** The next moment after this one with something to read that the next event takes away: a turn that ended, a new beginning. */
+  /** The next time with something to read that the following event removes: a finished turn, or an empty conversation. */
   restAfter(atMs: number): number | null {
     for (const [i, change] of this.#changes.entries()) {
       const restMs = change.atMs - JUST_BEFORE_MS;
       const before = this.#changes[i - 1];
-      // Conversations that end together are one beginning.
+      // Conversations that end together count once.
       if (restMs <= atMs || !before || (change.ends && before.ends)) continue;
       if (this.turnAt(restMs) === null) return restMs;
     }
@@ -199,7 +199,7 @@ export class Timeline {
     if (event.kind === 'transfer_started' || event.kind === 'transfer_ended') {
       const turn = this.turnAt(event.atMs);
       turn?.beats.push(event.atMs);
-      // Saving goes on beside the turn, and the end of the hand-over is no news before the first token.
+      // Saves run in the background, and the end of the handover has no headline before the first token.
       const told =
         event.to !== STORE_ADDRESS.engineId &&
         (event.kind === 'transfer_started' || event.side === 'prefill');

@@ -1,10 +1,10 @@
 /**
- * What somebody points at, and what belongs to it: a word lies in blocks of P and of D, a block has words. Found by the
- * blocks' own text: what no block has any more is nowhere.
+ * Links between words in the chat and blocks of P and D, for pointing. Found by the blocks' own text, so a word that is in
+ * no block any more has no place.
  */
 import type { BlockView, Part, Pointed, Role, SessionState, TurnView } from './types.ts';
 
-/** Blocks by their conversation and their place in it, in blocks from 0 on: the same words lie there in P and in D. */
+/** Blocks by conversation and by place in it (in blocks, from 0). The same place has the same words in P and in D. */
 export interface Lit {
   conversation: string;
   places: ReadonlySet<number>;
@@ -16,7 +16,7 @@ interface Piece {
   end: number;
 }
 
-/** A conversation's text as its blocks have it, from its first on as far as no place is missing. */
+/** A conversation's text from its blocks, from the first one up to the first missing place. */
 function textOf(state: SessionState, conversation: string): { text: string; pieces: Piece[] } {
   const byPlace = new Map<number, BlockView>();
   for (const role of ['prefill', 'decode'] as const) {
@@ -24,7 +24,7 @@ function textOf(state: SessionState, conversation: string): { text: string; piec
       const { index, text } = block;
       if (block.conversation !== conversation || index === null || text === null) continue;
       const known = byPlace.get(index);
-      // The last one is half full at the one and has grown at the other; a newer turn's is what was said last.
+      // The last block may be fuller on one engine; the block of the newer turn has the current text.
       const newer = (block.turn ?? 0) - (known?.turn ?? 0) || block.tokens - (known?.tokens ?? 0);
       if (!known || newer > 0) byPlace.set(index, block);
     }
@@ -42,12 +42,12 @@ function textOf(state: SessionState, conversation: string): { text: string; piec
 interface Said {
   turnId: string;
   part: Part;
-  /** Where it begins in the conversation's text. */
+  /** Offset in the conversation's text. */
   start: number;
   length: number;
 }
 
-/** Where each thing said stands in the text, in the order in which it was said. What is not found is left out. */
+/** Offsets of questions and answers in the text, in order. Texts that are not found are omitted. */
 function placesOf(text: string, turns: readonly TurnView[]): Said[] {
   const found: Said[] = [];
   let from = 0;
@@ -73,13 +73,13 @@ function said(state: SessionState, conversation: string) {
 
 type Word = Extract<Pointed, { at: 'word' }>;
 
-/** The word that begins there; '' when its turn is gone. */
+/** The word that begins at `start`; '' if its turn is gone. */
 export function wordOf(state: SessionState, { turnId, part, start }: Word): string {
   const turn = state.turns.value.find((one) => one.turnId === turnId);
   return /^\S+/.exec(turn?.[part].trim().slice(start) ?? '')?.[0] ?? '';
 }
 
-/** Ids of the blocks of an engine that have what is pointed at. */
+/** Ids of the drawn engine's blocks that have what is pointed at. */
 export function litPlaces(state: SessionState, pointed: Pointed, role: Role): number[] {
   const lit = blocksOf(state, pointed);
   const blocks = state.drawn[role].value?.blocks.value ?? [];
@@ -89,7 +89,7 @@ export function litPlaces(state: SessionState, pointed: Pointed, role: Role): nu
 export const isLit = ({ conversation, places }: Lit, block: BlockView): boolean =>
   block.text !== null && block.conversation === conversation && places.has(block.index ?? -1);
 
-/** The blocks of what is pointed at now, in both engines. null: nothing, or nobody has it. */
+/** The blocks of what is pointed at now, in both engines; null: nothing is pointed at, or no block has it. */
 export const litBlocks = (state: SessionState): Lit | null =>
   state.pointed.value && blocksOf(state, state.pointed.value);
 
@@ -110,7 +110,7 @@ function blocksOf(state: SessionState, pointed: Pointed): Lit | null {
   return { conversation: turn.conversation, places: new Set(places) };
 }
 
-/** Of what was said in turns: characters from and to that lie in the blocks that are lit. */
+/** By turn and part: start and end of the characters that are in the highlighted blocks. */
 export type LitWords = ReadonlyMap<string, readonly [from: number, to: number]>;
 
 export const litKey = ({ turnId, part }: Pick<Said, 'turnId' | 'part'>): string => `${turnId} ${part}`;

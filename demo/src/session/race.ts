@@ -1,4 +1,4 @@
-/** The same turn, three times each way: P computes again what D generated, or pulls it. One after the other. */
+/** The race: the same turn three times each way, one after the other. P computes again what D generated, or pulls it. */
 import { median } from 'simple-statistics';
 import { messageOf } from '../../../src/errors.ts';
 import type { Race, RaceLane } from '../../../src/recording/experiments.ts';
@@ -23,12 +23,12 @@ const idleLane: RaceLane = {
 };
 
 export interface RaceDeps extends Measuring {
-  /** What was said before, ended by the assistant. */
+  /** The conversation so far; the last message is the assistant's. */
   history: readonly Message[];
   question: string;
 }
 
-/** Leaves the engines empty and in the last lane's mode: configure them afterwards. Throws what the engines throw. */
+/** Leaves the engines empty and in the last lane's mode; configure them afterwards. Throws the engines' errors. */
 export async function runRace(deps: RaceDeps): Promise<void> {
   const { engines, settings, history, question, signal, emit, now } = deps;
   let race: Race = { question, historyTokens: 0, recompute: idleLane, pull: idleLane, error: null };
@@ -40,7 +40,7 @@ export async function runRace(deps: RaceDeps): Promise<void> {
   show({});
   try {
     for (let run = 0; run < RUNS; run++) {
-      // Alternating: what the machine does besides meets both alike.
+      // Alternates, so that other load on the machine affects both ways equally.
       for (const lane of run % 2 === 0 ? LANES : LANES.toReversed()) await runLane(lane);
     }
     for (const lane of LANES) show({ [lane]: { ...race[lane], phase: 'done' } });
@@ -64,14 +64,14 @@ export async function runRace(deps: RaceDeps): Promise<void> {
     const conversation = new Conversation(`race-${lane}`);
     const lastQuestion = history.findLastIndex(({ role }) => role === 'user');
     conversation.resume(history.slice(0, lastQuestion));
-    // D generates the last answer again: only then does it hold KV of its own.
+    // D generates the last answer again, so that it holds KV of its own.
     const before = await conversation.ask(recorder, settings, history[lastQuestion]!.content, signal);
     const historyTokens = before.promptTokenIds.length + before.outputTokenIds.length;
     show({ historyTokens, [lane]: { ...race[lane], phase: 'running', startedMs: now() } });
     measured[lane].push(await conversation.ask(recorder, settings, question, signal));
     const runsMs = measured[lane].map(({ ttftMs }) => ttftMs);
     const ttftMs = median(runsMs);
-    // Where its time went is told of the run whose time stands beside it.
+    // Reports the stages of the run whose time is nearest to the median.
     const turn = nearest(measured[lane], ttftMs);
     showLane({
       phase: 'waiting',

@@ -1,11 +1,11 @@
-/** Recordings from files, checked. */
+/** Reads and checks recordings. */
 import { z } from 'zod';
 import { type Recording, recordingSchema } from '../../../src/recording/events.ts';
 
-/** Each block of an engine is drawn, of a store what it has: of many more the page stands still, or ends. */
+/** Limits of what the page can draw: all blocks of an engine, and the used ones of a store. */
 const MOST_BLOCKS = { blocks: 16_384, store_blocks: 262_144 } as const;
 
-/** Throws one sentence for anything that is no recording. */
+/** Throws Error with one sentence if the text is not a recording. */
 export function parseRecording(text: string, name: string): Recording {
   let value: unknown;
   try {
@@ -16,7 +16,7 @@ export function parseRecording(text: string, name: string): Recording {
   const parsed = recordingSchema.safeParse(value);
   if (!parsed.success) {
     const where = z.prettifyError(parsed.error).split('\n').slice(0, 2).join(' ');
-    throw new Error(`${name} is no recording of this version of kvferry: ${where}`);
+    throw new Error(`${name} is not a recording of this version of kvferry: ${where}`);
   }
   for (const event of parsed.data.events) {
     if (event.kind !== 'blocks' && event.kind !== 'store_blocks') continue;
@@ -24,7 +24,7 @@ export function parseRecording(text: string, name: string): Recording {
     const whose = event.kind === 'blocks' ? event.engineId : 'the store';
     if (event.numBlocks > most)
       throw new Error(
-        `${name} is of ${event.numBlocks} blocks in ${whose}, and the page shows up to ${most}: record it with fewer.`,
+        `${name} has ${event.numBlocks} blocks in ${whose}, and the page shows at most ${most}: record it with fewer.`,
       );
   }
   return parsed.data;

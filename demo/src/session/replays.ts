@@ -1,4 +1,4 @@
-/** Recordings in place of engines: those that come with the page, where engines cannot run, and a visitor's own. */
+/** Recordings shown instead of engines: the shipped ones if engines cannot run, and the user's own files. */
 import { messageOf } from '../../../src/errors.ts';
 import { fromHash } from './hash.ts';
 import { withoutLesson } from './onlooker.ts';
@@ -12,7 +12,7 @@ const ofLesson = (lesson: number): string => `recordings/lesson-${lesson}.json`;
 export class Replays {
   readonly #bench: Workbench;
   readonly #talk: Talk;
-  /** Grows with each that is wanted: one that comes after a newer one is not shown. */
+  /** Number of requested recordings. One that arrives after a newer request is dropped. */
   #wanted = 0;
 
   constructor(bench: Workbench, talk: Talk) {
@@ -20,7 +20,7 @@ export class Replays {
     this.#talk = talk;
   }
 
-  /** `missing`: why engines cannot run here. */
+  /** Shows the shipped recording. `missing`: why engines cannot run here. */
   async instead(missing: string): Promise<void> {
     this.#bench.missing = missing;
     try {
@@ -33,19 +33,19 @@ export class Replays {
     }
   }
 
-  /** What takes the place of a new conversation where no engines run. */
+  /** The counterpart of a new conversation if no engines run. */
   async begin(change: Partial<Settings>): Promise<void> {
     const { state, settings, replays, missing } = this.#bench;
     if (state.replay.value?.why === null) await this.end(change);
-    // The one that is shown is at its beginning at once: nobody sees its end before.
+    // The shown recording goes back to its start at once.
     else if (replays && change.lesson && change.lesson === settings.lesson) this.#bench.playback.seek(0);
     else if (change.lesson) await this.#lesson(change.lesson);
     else if (replays) this.#bench.setSettings({ ...settings, lesson: null });
-    // It could not be loaded, or is still on its way.
+    // No recording yet: it failed to load, or is still loading.
     else await this.instead(missing!);
   }
 
-  /** Where it cannot be loaded, what is shown stays. */
+  /** Shows a lesson's recording. If it cannot be loaded, the page stays as it is. */
   async #lesson(lesson: number): Promise<void> {
     try {
       await this.#shipped(lesson);
@@ -54,7 +54,7 @@ export class Replays {
     }
   }
 
-  /** A visitor's own: the engines end. */
+  /** Shows the user's own recording; the engines end. */
   async file(file: File): Promise<void> {
     try {
       const { parseRecording } = await import('./recordings.ts');
@@ -62,7 +62,7 @@ export class Replays {
       await this.#bench.cancel();
       await this.#bench.engines.close();
       this.#wanted++;
-      // It is of the lesson that it names, if it names one.
+      // The recording's settings name its lesson, if it has one.
       this.#bench.emit({ kind: 'settings', atMs: this.#bench.nowMs(), settings: { lesson: null } });
       this.#bench.playback.load(recording, this.#bench.missing);
       this.#bench.playback.play();
@@ -71,7 +71,7 @@ export class Replays {
     }
   }
 
-  /** The engines come back, by what the address says and this change of it. */
+  /** Restarts the engines with the address's settings and this change. */
   async end(change: Partial<Settings>): Promise<void> {
     await this.#talk.forget();
     this.#bench.playback.unload();
@@ -79,7 +79,7 @@ export class Replays {
     await this.#bench.startEngines(this.#bench.settings);
   }
 
-  /** null: no lesson's, but the one that opens the page. */
+  /** null: the recording that opens the page. */
   async #shipped(lesson: number | null): Promise<void> {
     const wanted = ++this.#wanted;
     const name = lesson === null ? SHIPPED_RECORDING : ofLesson(lesson);
@@ -88,12 +88,12 @@ export class Replays {
     const { parseRecording } = await import('./recordings.ts');
     const recording = parseRecording(await response.text(), name);
     if (wanted !== this.#wanted) return;
-    const title = lesson === null ? 'both ways, then the same one way' : `what lesson ${lesson} shows`;
-    // Which lesson is shown is the page's to say, here and as long as it is replayed.
+    const title = lesson === null ? 'both ways, then the same one way' : `lesson ${lesson}`;
+    // The page decides which lesson is shown, also during the replay.
     const events = recording.events.map(withoutLesson);
     this.#bench.playback.load({ ...recording, events, title }, this.#bench.missing);
     this.#bench.setSettings({ ...this.#bench.settings, lesson });
-    // A lesson waits for its reader.
+    // A lesson's recording waits for the reader.
     if (lesson === null) this.#bench.playback.play();
   }
 }

@@ -1,7 +1,7 @@
 /**
- * The page's session: what the controls and lessons may do. The state and the engines are workbench.ts, the conversation is
- * talk.ts, what becomes of the engines as settings change is changes.ts, what is shown of it when is playback.ts, recordings
- * in place of engines are replays.ts, what ends or empties engines on purpose is breaking.ts; here is which of them acts.
+ * The page's session: the actions of controls and lessons, delegated to workbench.ts (state and engines), talk.ts
+ * (conversation), changes.ts (changes of settings), playback.ts (the shown time), replays.ts (recordings) and breaking.ts
+ * (engines killed or emptied on purpose).
  */
 import { messageOf } from '../../../src/errors.ts';
 import { Breaking } from './breaking.ts';
@@ -32,9 +32,9 @@ class PageActions implements SessionActions {
   readonly #changes = new Changes(this.#bench, this.#talk);
   readonly #replays = new Replays(this.#bench, this.#talk);
   readonly #breaking = new Breaking(this.#bench);
-  /** Its engines are there, or why not was said. */
+  /** Resolves when the engines run, or when it was reported why they do not. */
   #started: Promise<void> = Promise.resolve();
-  /** Somebody began something else meanwhile: nothing is played by itself any more. */
+  /** The user started something, so the page no longer plays on its own. */
   #begun = false;
 
   constructor() {
@@ -58,7 +58,7 @@ class PageActions implements SessionActions {
     const refusal = this.#bench.engines.shelf.refusalOf(this.#bench.settings.model);
     if (refusal !== null) {
       this.#bench.setSettings({ ...this.#bench.settings, model: defaultSettings.model });
-      this.#bench.note('warning', `${refusal} Until then it is ${defaultSettings.model}.`);
+      this.#bench.note('warning', `${refusal} Until then the page uses ${defaultSettings.model}.`);
     }
     let goesOn = false;
     await this.#bench.startEngines(this.#bench.settings, async () => {
@@ -68,7 +68,7 @@ class PageActions implements SessionActions {
     void this.#talkOnceSeen();
   }
 
-  /** Whoever wanted to measure only has not seen the engines yet, or comes while that goes on. */
+  /** Plays when the engines are shown and idle: they may have been started only for a measurement. */
   async #talkOnceSeen(): Promise<void> {
     await once(() => !fleetShown.value);
     await this.#bench.idle();
@@ -134,8 +134,8 @@ class PageActions implements SessionActions {
 
   editHistory(from: string, to: string): void {
     if (this.#bench.refusesChange()) return;
-    const edited = `The history now says '${to}' where it said '${from}': ask about it.`;
-    this.#bench.note('info', this.#talk.edit(from, to) > 0 ? edited : `Nobody said '${from}' yet.`);
+    const edited = `The history now says '${to}' instead of '${from}'. Ask about it.`;
+    this.#bench.note('info', this.#talk.edit(from, to) > 0 ? edited : `'${from}' is not in the history.`);
   }
 
   evictPrefill(): Promise<void> {
@@ -172,14 +172,14 @@ class PageActions implements SessionActions {
   }
 
   async runStall(): Promise<void> {
-    await this.#measure('Two users: one is answered, the other pastes a long text', async (measuring) => {
+    await this.#measure('Two users: one gets an answer, the other pastes a long text', async (measuring) => {
       const { runStall } = await import('./stall.ts');
       await runStall(measuring);
     });
   }
 
   async runCrossover(): Promise<void> {
-    await this.#measure('Measuring both ways over growing histories', async (measuring) => {
+    await this.#measure('Measuring both ways with growing histories', async (measuring) => {
       const { runCrossover } = await import('./crossover.ts');
       await runCrossover(measuring);
     });
@@ -189,7 +189,7 @@ class PageActions implements SessionActions {
     needEngines();
     await this.#started;
     if (!this.#bench.engines.running) return;
-    await this.#measure('Measuring what steps and copies take here', async (measuring) => {
+    await this.#measure('Measuring the times of steps and copies', async (measuring) => {
       const { measureCosts } = await import('./costs.ts');
       await measureCosts(measuring);
     });
@@ -201,9 +201,9 @@ class PageActions implements SessionActions {
       const { shelf } = this.#bench.engines;
       const model = 'url' in source ? modelUrl(source.url) : shelf.drop(source.name, source.files);
       const known = model === this.#bench.settings.model;
-      // A model of random weights and one that talks have different things to be asked.
+      // The shipped conversation may not suit another model, so nothing is played.
       await this.configure({ model, turns: 0 });
-      // Of the same name: what was dropped has other files, and what could not be had is asked for again.
+      // The same name: dropped files may differ, and a failed fetch is tried again.
       if (known && ('files' in source || this.state.status.value.phase === 'failed'))
         await this.#changes.rebuild();
     } catch (error) {
@@ -240,7 +240,7 @@ class PageActions implements SessionActions {
     this.#bench.playback.toNow();
   }
 
-  /** Runs a measurement, then gives the engines back their settings, whatever happened. */
+  /** Runs a measurement, then always restores the engines' settings and the conversation's KV. */
   async #measure(message: string, run: (measuring: Measuring) => Promise<void>): Promise<void> {
     const bench = this.#bench;
     if (bench.refusesChange()) return;
@@ -254,8 +254,8 @@ class PageActions implements SessionActions {
       } finally {
         bench.measures = false;
         await engines.configure(settings);
-        // What was measured went over the same engines: the conversation gets its KV back.
-        bench.status('busy', 'Computing the conversation again, which the measurement pushed out');
+        // The measurement ran on the same engines and displaced the conversation's KV.
+        bench.status('busy', 'Computing the conversation’s KV again, which the measurement displaced');
         await this.#talk.takeAlong(new AbortController().signal);
       }
     });
@@ -263,15 +263,15 @@ class PageActions implements SessionActions {
 
   async #followHash(before: string): Promise<void> {
     if (location.hash === toHash(this.#bench.settings, location.hash)) return;
-    // Who comes from a fleet has engines built just now.
+    // Coming from the fleet view, the engines may be starting just now.
     if (enginesNeeded.value) await this.#started;
     const { settings, problems } = fromHash(location.hash);
-    // A recording's settings are not those of the address; between the fleet and P and D these stay as they are.
+    // During a recording, only a change of the page's settings in the address counts, not a change of view.
     const own = (hash: string): string => toHash(fromHash(hash).settings, '');
     if (this.#bench.replays && own(location.hash) === own(new URL(before).hash)) return;
     this.#bench.warn(problems);
     const { lesson } = settings;
-    // A lesson begins as it does from the list: with nothing said.
+    // A new lesson begins as from the menu, with an empty conversation.
     if (lesson !== null && lesson !== this.#bench.settings.lesson) await this.begin(settings);
     else await this.configure(settings);
   }

@@ -1,6 +1,6 @@
 /**
- * What the page lets a user set: part of the settings of the command line, checked by the same schema, and a few of the
- * page's own. All of it goes into the URL's hash, so that a link reproduces a state.
+ * The page's settings: some of the command line's, checked by the same schema, and some of its own. All of them are in the
+ * URL's hash, so that a link reproduces a state.
  */
 import { z } from 'zod';
 import { flag, oneOf, text, wholeNumber } from '../../../src/config/fields.ts';
@@ -11,11 +11,11 @@ import { parseLink } from '../../../src/transport/link.ts';
 
 const { shape } = runConfigSchema;
 
-/** Of the wall's clock; null: as slow as it takes to be followed. */
+/** Playback speed relative to wall time; null: slow enough to follow. */
 export const SPEEDS = {
   slow: null,
   live: 1,
-  /** Of what ran before: a recording need not be waited for. */
+  /** For recordings and past turns. */
   '4/1': 4,
   '1/4': 1 / 4,
   '1/10': 1 / 10,
@@ -24,7 +24,7 @@ export const SPEEDS = {
 } as const;
 export type Speed = keyof typeof SPEEDS;
 
-/** Each block is drawn and looked at: of many more a page stands still. */
+/** Every block is drawn and polled; with many more the page becomes unresponsive. */
 export const MOST_BLOCKS = 4096;
 const pool = wholeNumber(`2 to ${MOST_BLOCKS} blocks (one is the null block)`, { min: 2, max: MOST_BLOCKS });
 
@@ -33,13 +33,13 @@ export const settingsSchema = z.strictObject({
   mode: oneOf(MODES).default('bidirectional'),
   seed: shape.seed,
   prefixCaching: shape.prefixCaching.unwrap().default(false),
-  /** Engines of each kind: each a thread with a device of its own. */
+  /** Engines of each role; each is a thread with its own device. */
   prefill: wholeNumber('1 to 3 engines', { min: 1, max: 3 }).default(1),
   decode: wholeNumber('1 to 3 engines', { min: 1, max: 3 }).default(1),
   pBlocks: pool.default(64),
   dBlocks: pool.default(64),
   blockSize: shape.blockSize,
-  /** Who chooses among several; one policy, no mix. */
+  /** The policy that chooses among several engines; one policy, not a mix. */
   routing: oneOf(ROUTING_NAMES).default('round-robin'),
   threshold: shape.threshold.unwrap().default(32),
   pullPolicy: shape.pullPolicy,
@@ -48,7 +48,7 @@ export const settingsSchema = z.strictObject({
   }),
   handover: shape.handover,
   store: shape.store,
-  /** In this browser's own files, not on a path. */
+  /** A name in the browser's private file system, not a path. */
   storeDir: shape.storeDir.refine(isFolder, { error: 'a name of letters, digits and dashes' }),
   storeDirSize: shape.storeDirSize,
   storeTtl: shape.storeTtl,
@@ -56,7 +56,7 @@ export const settingsSchema = z.strictObject({
   storePrefetch: shape.storePrefetch,
   storeEviction: shape.storeEviction,
   offloadPromptOnly: shape.offloadPromptOnly,
-  /** The ways that KV takes where there is a store, by the names of `kvferry bench --paths`. */
+  /** The path that KV takes if there is a store; the names are those of `kvferry bench --paths`. */
   path: oneOf(['both', 'first-hit', 'store']).default('both'),
   drain: shape.drain,
   ttl: shape.ttl,
@@ -66,13 +66,13 @@ export const settingsSchema = z.strictObject({
   kvDtype: shape.kvDtype,
   temperature: shape.temperature,
   maxTokens: shape.maxTokens,
-  /** Conversations that are played at once: with 2, P and D work at the same time and compete for one GPU. */
+  /** Conversations played at once. With 2, P and D work at the same time and compete for one GPU. */
   conversations: wholeNumber('1 or 2', { min: 1, max: 2 }).default(1),
-  /** Turns of the shipped conversation that are played when the page opens. */
+  /** Turns of the shipped conversation played when the page opens. */
   turns: wholeNumber('a number of turns from 0 to 12', { min: 0, max: 12 }).default(3),
-  /** How fast a turn is shown. */
+  /** Playback speed of turns. */
   speed: oneOf(Object.keys(SPEEDS) as [Speed, ...Speed[]]).default('slow'),
-  /** For a room: no text smaller than 18 pixels. */
+  /** Projector mode: no text smaller than 18 pixels. */
   projector: flag().default(false),
   lesson: wholeNumber('a lesson from 1 to 12', { min: 1, max: 12 }).nullable().default(null),
 });
@@ -80,7 +80,7 @@ export const settingsSchema = z.strictObject({
 export type Settings = Readonly<z.infer<typeof settingsSchema>>;
 export type SettingKey = keyof Settings;
 
-/** What only new engines can have; the rest changes while they run. Pools can shrink, and grow back. */
+/** Settings that need new engines. All others change while engines run; pools can shrink, and grow back. */
 export const needsNewEngines = [
   ...(['model', 'blockSize', 'weightDtype', 'kvDtype'] as const),
   ...([
@@ -96,10 +96,10 @@ export const needsNewEngines = [
 
 const ofThePage = ['lesson', 'turns', 'conversations', 'speed', 'projector'];
 
-/** What is no setting of the command line's. */
+/** Settings that the command line does not have. */
 export const pageOnly: readonly string[] = [...ofThePage, 'path'];
 
-/** What concerns the page, what goes with each question, and how an engine leaves: engines go on as they are. */
+/** Settings whose change does not touch running engines: the page's own, those sent with each question, and `drain`. */
 export const asked: readonly string[] = [...ofThePage, 'temperature', 'maxTokens', 'seed', 'drain'];
 
 function isFolder(name: string | null): boolean {

@@ -1,6 +1,6 @@
 /**
- * What the page shows: its own engines, or a fleet. The address says it, so that Back goes back. And whether the page's own
- * engines are to be built, which takes time and memory: a fleet is simulated without.
+ * Which view the page shows: its own engines or a fleet. It is in the address, so that the browser's Back works. Also
+ * whether the page's own engines are needed: a simulated fleet does without them, which saves time and memory.
  */
 import { effect, type ReadonlySignal, signal } from '@preact/signals';
 import { addressWith } from './address.ts';
@@ -11,7 +11,7 @@ const shown = signal(false);
 export const fleetShown: ReadonlySignal<boolean> = shown;
 
 const needed = signal(false);
-/** From the first moment on at which they were shown, or somebody wanted to measure on them. */
+/** True from when the engines were first shown or needed for a measurement. */
 export const enginesNeeded: ReadonlySignal<boolean> = needed;
 
 export function needEngines(): void {
@@ -30,7 +30,7 @@ export function watchShown(): void {
   });
 }
 
-/** What the fleet's view has in the address goes with it. */
+/** Changes the view. Leaving the fleet view removes its settings from the address. */
 export function showFleet(show: boolean): void {
   const parts = [...new URLSearchParams(location.hash.slice(1))];
   const others = parts.filter(([key]) => key !== 'view' && !key.startsWith('fleet.'));
@@ -39,7 +39,7 @@ export function showFleet(show: boolean): void {
   shown.value = show;
 }
 
-/** Resolves as soon as it is so; `isSo` reads signals. */
+/** Resolves as soon as `isSo` is true; `isSo` must read signals. */
 export function once(isSo: () => boolean): Promise<void> {
   return new Promise((resolve) => {
     effect(function (this: { dispose(): void }) {

@@ -1,6 +1,6 @@
 /**
- * The stall: one user is being answered as another pastes a long text. Three times on one engine that does both, three
- * times on P and D, one after the other; what is kept is when each token came.
+ * The stall: one user gets an answer while another pastes a long text. Runs three times on one engine that does both and
+ * three times on P and D, one after the other, and records when each token came.
  */
 import { messageOf } from '../../../src/errors.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
@@ -12,14 +12,14 @@ const SIDES = ['alone', 'split'] as const;
 type SideName = (typeof SIDES)[number];
 const MODES = { alone: 'monolithic', split: 'unidirectional' } as const;
 
-/** The first user's: a pause in a count can be seen. */
+/** The first user's question: a pause in a count is easy to see. */
 const QUESTION = 'Count from 10 to 50.';
-/** The second user pastes when the first has so many tokens. */
+/** The second user pastes when the first has this many tokens. */
 const PASTE_AFTER = 8;
 /** Answers end at an end token, or here. */
 const MOST_TOKENS = { first: 64, second: 8 };
 
-/** Two of these are more than 400 tokens of the shipped model, in words that it knows. */
+/** Twice this text is more than 400 tokens of the shipped model, in words that it knows. */
 const STORIES = [
   ...['Gus lived in Oslo with a green bear.', 'One day they walked to the river.', 'The wind was strong.'],
   ...[
@@ -55,7 +55,7 @@ interface Pasted {
   promptTokens: number;
 }
 
-/** Leaves the engines empty and in the last side's mode: configure them afterwards. Throws what the engines throw. */
+/** Leaves the engines empty and in the last side's mode; configure them afterwards. Throws the engines' errors. */
 export async function runStall({ engines, settings, signal, emit, now }: Measuring): Promise<void> {
   const idle: StallSide = { phase: 'waiting', runs: [], pieces: [] };
   let stall: Stall = {
@@ -73,7 +73,7 @@ export async function runStall({ engines, settings, signal, emit, now }: Measuri
   show({});
   try {
     for (let run = 0; run < RUNS; run++) {
-      // Alternating: what the machine does besides meets both alike.
+      // Alternates, so that other load on the machine affects both sides equally.
       for (const side of run % 2 === 0 ? SIDES : SIDES.toReversed()) await runSide(side);
     }
     for (const side of SIDES) show({ [side]: { ...stall[side], phase: 'done' } });
@@ -95,7 +95,7 @@ export async function runStall({ engines, settings, signal, emit, now }: Measuri
       }
       // Without a token after the paste there is no pause to measure.
       if (!pasted || tokens.length === PASTE_AFTER)
-        throw new Error('The first answer was over before anything could be pasted.');
+        throw new Error('The first answer ended before anything could be pasted.');
       const { atMs, firstMs, promptTokens } = await pasted;
       const run: StallRun = {
         tokensMs: tokens.map((token) => token.atMs - atMs),
@@ -108,7 +108,7 @@ export async function runStall({ engines, settings, signal, emit, now }: Measuri
         pieces: tokens.map(({ text }) => text),
       });
     } finally {
-      // What was pasted must not go on beside the next run.
+      // The pasted request must not overlap the next run.
       await pasted?.catch(() => {});
       for (const conversation of ['stall-first', 'stall-second'])
         await engines.running?.recorder.endConversation(conversation).catch(() => {});
@@ -123,7 +123,7 @@ export async function runStall({ engines, settings, signal, emit, now }: Measuri
       if (token.final) return { atMs, firstMs, promptTokens: token.final.promptTokenIds.length };
     }
     signal.throwIfAborted();
-    throw new Error('What was pasted got no answer.');
+    throw new Error('The pasted text got no answer.');
   }
 
   function ask(conversationId: string, content: string, maxTokens: number): AsyncIterable<GeneratedToken> {

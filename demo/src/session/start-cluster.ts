@@ -1,4 +1,4 @@
-/** A cluster in this browser: each engine in a thread with a WebGPU device of its own. */
+/** Starts a cluster in this browser, each engine in a thread with its own WebGPU device. */
 import type { RunConfig } from '../../../src/config/run.ts';
 import { EngineCluster } from '../../../src/fleet/cluster.ts';
 import { clusterOptions } from '../../../src/fleet/from-config.ts';
@@ -9,13 +9,13 @@ import { browserPlatform } from '../../../src/platform/browser.ts';
 import type { FileSource } from '../../../src/platform/types.ts';
 
 export interface StartOptions {
-  /** Of the model; null: a preset. */
+  /** The model's files; null: a preset. */
   files: FileSource | null;
-  /** What engines find by a model's name. */
+  /** Model files by name, for the engines. */
   models: ReadonlyMap<string, ModelFiles>;
-  /** Pools have so many blocks at least. */
+  /** The least number of blocks of a pool. */
   leastBlocks: number;
-  /** Told before engines are built. `slow`: a sentence for those whose computer computes on its processor, or ''. */
+  /** Called before engines are built. `slow`: a sentence if this computer computes on its processor, else ''. */
   onBuild: (slow: string) => void;
 }
 
@@ -27,7 +27,7 @@ export async function startCluster(
   const architecture = await loadArchitecture(config.model, files);
   const adapter = await navigator.gpu.requestAdapter({ powerPreference: 'high-performance' });
   const software = adapter ? describeAdapter(adapter).software : false;
-  onBuild(software ? ' This computer computes on its processor, so give it a few seconds.' : '');
+  onBuild(software ? ' This computer computes on its processor, so it takes a few seconds.' : '');
   const options = clusterOptions(config, architecture, software);
   const roomy = (pool: typeof options.prefill) => ({
     ...pool,

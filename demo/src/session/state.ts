@@ -1,4 +1,4 @@
-/** Session events into signals: the one place where the page's state changes, for engines and recordings alike. */
+/** Applies session events to the page's signals, for engines and recordings alike. */
 import { batch, computed, type Signal, signal } from '@preact/signals';
 import { emptyBlock } from '../../../src/recording/empty-block.ts';
 import { isConversation } from './conversation.ts';
@@ -53,7 +53,7 @@ const newEngine = (engineId: string, role: Role): WritableEngine => ({
   blocks: signal<readonly BlockView[]>([]),
 });
 
-/** Which end of a copy an engine of the role is. */
+/** Which end of a copy an engine of this role is. */
 const atWork = (role: Role, { side }: TransferView): 'from' | 'to' => (side === role ? 'to' : 'from');
 
 export function createState(
@@ -106,7 +106,7 @@ export function createState(
   };
 }
 
-/** As if nothing had happened yet; the settings, the replay and its status stay. */
+/** Clears everything except the settings, the replay and its status. */
 export function clearState(state: WritableState): void {
   batch(() => {
     state.machine.value = null;
@@ -118,7 +118,7 @@ export function clearState(state: WritableState): void {
   });
 }
 
-/** What is shown now, to be shown again: returns how. Settings, the clock and what is asked next stay as they are then. */
+/** Keeps a copy of the state. Returns a function that restores it, except settings, clock and suggestions. */
 export function keepState(state: WritableState): () => void {
   const { status, machine, engines, transfers, slabs, turns, spans, notes, race, stall, crossover } = state;
   const kept = [
@@ -141,7 +141,7 @@ function keepSignal(from: Signal<unknown>): () => void {
   };
 }
 
-/** Others take their place. */
+/** Removes the engines and the store, before new ones start. */
 export function clearEngines(state: WritableState): void {
   batch(() => {
     state.engines.value = new Map();
@@ -150,7 +150,7 @@ export function clearEngines(state: WritableState): void {
   });
 }
 
-/** What was measured on engines that others take the place of, perhaps with another model. */
+/** Removes measurements of engines that are being replaced, perhaps with another model. */
 export function clearMeasured(state: WritableState): void {
   batch(() => {
     for (const list of [state.transfers, state.storeTransfers]) list.value = [];
@@ -165,7 +165,7 @@ export function applyEvent(state: WritableState, event: SessionEvent): void {
 function apply(state: WritableState, event: SessionEvent): void {
   switch (event.kind) {
     case 'status':
-      // A replay keeps saying that it is one.
+      // A replay keeps its own status.
       if (!state.replay.value) state.status.value = pick(event, ['phase', 'message', 'progress']);
       break;
     case 'settings': {
@@ -181,7 +181,7 @@ function apply(state: WritableState, event: SessionEvent): void {
       const engine = engineOf(state, event.engineId, event.role);
       engine.alive.value = event.alive;
       engine.message.value = event.message;
-      // It ended, or begins with nothing.
+      // An engine that ended or has just started has no blocks.
       engine.blocks.value = [];
       break;
     }
@@ -250,7 +250,7 @@ function apply(state: WritableState, event: SessionEvent): void {
     case 'conversation_ended':
       if (isConversation(event)) {
         state.beganMs.value = event.atMs;
-        // Where it failed it may not tell when.
+        // A failed race may have no start time to compare with.
         if (state.race.value?.error) state.race.value = null;
       }
       state.turns.value = state.turns.value.filter((turn) => turn.conversation !== event.conversation);
@@ -266,7 +266,7 @@ function pick<T extends object, K extends keyof T>(from: T, keys: readonly K[]):
 
 const emptyStore = { memory: [], folder: [] };
 
-/** The one of this id, which is made when it is first heard of. */
+/** The engine with this id; created if it is new. */
 function engineOf({ engines }: WritableState, engineId: string, role: Role): WritableEngine {
   const known = engines.value.get(engineId);
   if (known) return known;

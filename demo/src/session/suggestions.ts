@@ -1,11 +1,11 @@
-/** What could be asked next: questions about what the assistant said come first, since their answers hang on D's KV. */
+/** Suggested questions. Questions about the assistant's answers come first, because they need D's KV. */
 import { shippedConversation } from '../../../src/workload/shipped.ts';
 import type { Message } from '../../../src/workload/types.ts';
 
 /** The user's side of the shipped conversation, in order. */
 export const script: readonly string[] = shippedConversation.turns.map((turn) => turn[0]!.content);
 
-/** A second conversation beside it, in other words. */
+/** The words replaced for the second user's conversation. */
 const others: Readonly<Record<string, string>> = {
   Ada: 'Ben',
   mira: 'luna',
@@ -21,11 +21,11 @@ export const secondScript: readonly string[] = script.map((line) =>
   line.replace(/\w+/g, (word) => others[word] ?? word),
 );
 
-/** What the shipped model has learnt, for those who want to ask it something else. */
+/** What the shipped model can answer, for users who ask questions of their own. */
 export const ABILITIES =
-  'This little model remembers facts that you tell it, makes up stories, answers questions about both, and counts. It knows nothing of the world.';
+  'This small model remembers facts that you tell it, makes up stories, answers questions about both, and counts. It knows nothing about the world.';
 
-/** Beginnings of what it has learnt to answer (models/recall/training/corpus.py). */
+/** Beginnings of questions that the model was trained on (models/recall/training/corpus.py). */
 const LEARNT = [
   /^(now |remember that )?my \w+( \w+)? is /i,
   /^(what is|do you remember) my /i,
@@ -36,10 +36,10 @@ const LEARNT = [
   /^(count from|repeat after me)/i,
 ];
 
-/** A hint below an answer that cannot be a good one; null where the model may know. */
+/** A hint below the answer to a question that the model was not trained on; null if it may know the answer. */
 export function beyond(model: string, question: string): string | null {
   if (model !== 'recall' || LEARNT.some((known) => known.test(question.trim()))) return null;
-  return 'It was never taught to answer that. Try “My name is Ada.”, “Tell me a story about Gus and a bear.”, and then ask about them.';
+  return 'The model was not trained to answer that. Try “My name is Ada.” or “Tell me a story about Gus and a bear.”, and then ask about them.';
 }
 
 const ABOUT = /story about (\w+) and an? (\w+)/i;

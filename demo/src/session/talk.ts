@@ -1,4 +1,4 @@
-/** The conversation on the page: asked by the user, or played from the shipped one, with a second beside it if wanted. */
+/** The page's conversation: the user's questions or the shipped ones, and a second user's conversation if set. */
 import { systemClock } from '../../../src/platform/clock.ts';
 import type { Message } from '../../../src/workload/types.ts';
 import { Conversation } from './conversation.ts';
@@ -8,7 +8,7 @@ import type { Settings } from './settings.ts';
 import { script, secondScript, suggest } from './suggestions.ts';
 import type { Workbench } from './workbench.ts';
 
-/** The second user asks when the first was told so many tokens: people do not ask at the same instant. */
+/** The second user asks when the first has this many tokens: users do not ask at the same instant. */
 const SECOND_AFTER = 3;
 
 export class Talk {
@@ -16,7 +16,7 @@ export class Talk {
   #count = 0;
   #chat: Conversation;
   #second: Conversation | null = null;
-  /** Grows with every play: an earlier one ends itself. */
+  /** Number of play() calls. An earlier call stops when it sees a newer one. */
   #plays = 0;
 
   constructor(bench: Workbench) {
@@ -35,7 +35,7 @@ export class Talk {
     this.#suggest();
   }
 
-  /** Plays the shipped conversation on, until so many of its turns were asked, or someone pauses. */
+  /** Continues the shipped conversation until `until` of its turns were asked, or the user pauses. */
   async play(until = script.length): Promise<void> {
     const { playing } = this.#bench.state;
     const play = ++this.#plays;
@@ -48,12 +48,12 @@ export class Talk {
     if (play === this.#plays) playing.value = false;
   }
 
-  /** The shipped conversation's next turn. False when there is none, or it was not answered. */
+  /** Asks the shipped conversation's next turn. Returns false if there is none, or if it was not answered. */
   async step(): Promise<boolean> {
     const asked = this.#chat.asked;
     const question = script[asked];
     if (question === undefined) {
-      this.#bench.note('info', 'The shipped conversation is over: ask something, or reset.');
+      this.#bench.note('info', 'The shipped conversation has ended: ask your own questions, or press Reset.');
       return false;
     }
     await this.#bench.exclusive('Answering', async (signal) => {
@@ -65,7 +65,7 @@ export class Talk {
       const first = this.#turn(this.#chat, question, signal, () => {
         if (++tokens === SECOND_AFTER) begin();
       });
-      // Or when it is over: an answer can be shorter.
+      // Or when the first answer ends: it can be shorter.
       const second = Promise.race([begun, first]).then(() => this.#askSecond(asked, signal));
       const ends = await Promise.allSettled([first, second]);
       for (const end of ends) if (end.status === 'rejected') throw end.reason;
@@ -79,7 +79,7 @@ export class Talk {
     return answered;
   }
 
-  /** Returns how many messages had it. */
+  /** Replaces a text in the history. Returns the number of messages that had it. */
   edit(from: string, to: string): number {
     const edited = this.#chat.edit(from, to);
     const { id: conversation } = this.#chat;
@@ -88,7 +88,7 @@ export class Talk {
     return edited;
   }
 
-  /** Engines that were emptied compute what was said once more. False when nothing was said yet. */
+  /** Computes the conversations' KV again on emptied engines. Returns false if nothing has been said yet. */
   async takeAlong(signal: AbortSignal): Promise<boolean> {
     const { engines, settings } = this.#bench;
     const told = [this.#chat, this.#second].filter((conversation) => (conversation?.asked ?? 0) > 0);
@@ -96,7 +96,7 @@ export class Talk {
     return told.length > 0;
   }
 
-  /** Goes on with the conversation that the tab kept, if it did. */
+  /** Continues the conversation that the tab kept. Returns false if there is none. */
   async resume(): Promise<boolean> {
     const { engines, settings } = this.#bench;
     if (!engines.running || !keepsConversation(settings)) return false;
@@ -117,22 +117,22 @@ export class Talk {
     const { id, messages, turns } = this.#chat;
     const history = keepsConversation(settings) ? engines.running?.cluster.historyOf(id) : null;
     if (history) keepConversation(settings, { id, messages, turns, tokenIds: history.tokenIds });
-    // What was kept before lacks this turn.
+    // What was kept lacks this turn, so it is out of date.
     else this.#forgetKept();
   }
 
-  /** Also where nothing is kept now: it may be later. A lesson's conversation is its own; it leaves the user's. */
+  /** Forgets the kept conversation, except in a lesson: lessons leave the user's conversation alone. */
   #forgetKept(): void {
     if (this.#bench.settings.lesson === null) forgetConversation();
   }
 
-  /** Begins a new conversation; D's blocks of the old one are released. */
+  /** Begins a new conversation and releases D's blocks of the old one. */
   async forget(): Promise<void> {
     const recorder = this.#bench.engines.running?.recorder;
     for (const conversation of [this.#chat, this.#second]) {
       if (!conversation) continue;
       const { id } = conversation;
-      // With its engine gone there is nothing left to release.
+      // If its engine is gone, there is nothing to release.
       await recorder?.endConversation(id).catch(() => {});
       this.#bench.emit({ kind: 'conversation_ended', atMs: this.#bench.nowMs(), conversation: id });
     }
@@ -142,7 +142,7 @@ export class Talk {
     this.#suggest();
   }
 
-  /** What was said, or something to measure with when nothing was: the shipped conversation's first story. */
+  /** The conversation so far; if it is empty, the shipped conversation's first story, to measure with. */
   async history(signal: AbortSignal): Promise<readonly Message[]> {
     if (this.#chat.asked > 0) return this.#chat.messages;
     const conversation = new Conversation('race-story');
@@ -152,7 +152,7 @@ export class Talk {
         await conversation.ask(recorder, this.#bench.settings, line, signal);
       }
     } finally {
-      // With its engine gone there is nothing left to release.
+      // If its engine is gone, there is nothing to release.
       await recorder.endConversation(conversation.id).catch(() => {});
     }
     return conversation.messages;
@@ -162,7 +162,7 @@ export class Talk {
     this.#bench.state.suggestions.value = suggest(this.#bench.settings.model, this.#chat.messages);
   }
 
-  /** What the first user asked, in the second user's words. Does nothing where there is one user. */
+  /** Asks the second user's version of the first user's question. Does nothing with one user. */
   async #askSecond(asked: number, signal: AbortSignal): Promise<void> {
     if (this.#bench.settings.conversations !== 2) return;
     this.#second ??= this.#newConversation();
@@ -186,5 +186,5 @@ export class Talk {
   }
 }
 
-/** Over a reload: where KV outlives the page, what was said does too. */
+/** Whether the conversation is kept across reloads: if KV is kept in a folder, and not in a lesson. */
 const keepsConversation = ({ storeDir, lesson }: Settings): boolean => storeDir !== null && lesson === null;

@@ -1,4 +1,4 @@
-/** Transfers as they are told: those between engines, and those that the store gives and gets. */
+/** Transfer views from events: transfers between engines, and loads from and saves to the store. */
 import type { Signal } from '@preact/signals';
 import { STORE_ADDRESS } from '../../../src/config/connectors.ts';
 import type { SessionEvent, Span, TransferView } from './types.ts';
@@ -21,7 +21,7 @@ export function withTransfer(
   const same = (transfer: TransferView) => transfer.requestId === event.requestId && transfer.endMs === null;
   if (event.kind === 'transfer_ended') {
     const { from, to, outcome, message, stagesMs, throttled, bytes, movingMs = null, atMs } = event;
-    // Of several of one request, as saves to the store are, the oldest.
+    // A request may have several, such as saves to the store: the oldest one ends first.
     const ended = before.find((one) => same(one) && one.from === from && one.to === to);
     return before.map((transfer) =>
       transfer === ended
@@ -63,7 +63,7 @@ export function withTransfer(
   return [...before, fresh].slice(-MOST_TRANSFERS);
 }
 
-/** A chunk that left the slab has arrived at its reader. */
+/** Counts copied bytes: a chunk that left the slab has arrived at the reader. */
 export function countBytes(
   state: Record<'transfers' | 'storeTransfers', Signal<readonly TransferView[]>>,
   spans: readonly Span[],

@@ -1,8 +1,8 @@
-/** Turns as they are told: one that goes on, and those of before. */
+/** Turn views from events. */
 import type { ResumedTurn } from '../../../src/recording/events.ts';
 import type { SessionEvent, TurnView } from './types.ts';
 
-/** A turn of before: nothing of it is shown but what was said. */
+/** A turn from before a reload: only its text and its result are known. */
 export function resumed(conversation: string, { result, ...turn }: ResumedTurn, atMs: number): TurnView {
   const none = { edited: false, differsAt: null, edits: [], firstTokenMs: null, error: null };
   const said = { answer: result.text ?? '', tokens: result.output_tokens, result };

@@ -1,7 +1,7 @@
 /**
- * The contract between the session (engines or a recording, and everything that happens) and the views (which draw).
- * Views read SessionState's signals and call SessionActions; they change nothing themselves. A live session and a
- * replayed one look the same from here. All times are milliseconds since the session began (`nowMs`).
+ * The interface between the session (engines or a recording) and the views. Views read SessionState's signals and call
+ * SessionActions; they change no state themselves. Live and replayed sessions look the same. All times are milliseconds
+ * since the session began (`nowMs`).
  */
 import type { ReadonlySignal } from '@preact/signals';
 import type { Span, TurnSide } from '../../../src/measure/spans.ts';
@@ -39,48 +39,48 @@ export type {
 export type { Settings } from './settings.ts';
 
 /**
- * starting: engines are being built. ready: the next turn can be asked. busy: a turn, a race or a sweep runs.
- * recorded: no engines, a recording is replayed. failed: nothing runs; the message says why and what to do.
+ * starting: engines are starting. ready: a turn can be asked. busy: a turn or a measurement runs.
+ * recorded: a recording is replayed, without engines. failed: nothing runs; the message says why and what to do.
  */
 export interface Status {
   phase: 'starting' | 'ready' | 'busy' | 'recorded' | 'failed';
   message: string;
-  /** 0 to 1; null when not known. */
+  /** 0 to 1; null: unknown. */
   progress: number | null;
 }
 
 export interface EngineState {
   engineId: string;
   role: Role;
-  /** false after a kill or a lost device, until it was rebuilt. */
+  /** false after a kill or a lost device, until the engine is restarted. */
   alive: ReadonlySignal<boolean>;
   /** Why it is not alive; null while it is. */
   message: ReadonlySignal<string | null>;
   stats: ReadonlySignal<EngineStatsView | null>;
-  /** By block id, the null block first. A new array with every change; unchanged blocks stay the same objects. */
+  /** By block id; the null block is first. Every change creates a new array; unchanged blocks stay the same objects. */
   blocks: ReadonlySignal<readonly BlockView[]>;
 }
 
-/** Block ids at the holder and at the reader. */
+/** Pairs of block ids: at the holder, at the reader. */
 export type BlockPairs = readonly (readonly [number, number])[];
 
-/** A transfer under way, or one of the last that ended. */
+/** A running transfer, or one that ended recently. */
 export interface TransferView {
-  /** The reader's request: the one under way of this request is meant. */
+  /** The reader's request. It may have several transfers, of which at most one runs. */
   requestId: string;
   /** Engine ids: holder and reader. */
   from: string;
   to: string;
-  /** Of the reader's request: prefill pulls back, decode takes over. */
+  /** Side of the reader's request. prefill: P pulls back; decode: the handover. */
   side: TurnSide;
-  /** In the order of the sequence. */
+  /** In the order of the tokens. */
   pairs: BlockPairs;
-  /** What the holder's blocks said when it began, in the order of the pairs; left out where they came later. */
+  /** Text of the holder's blocks when the transfer began, one for each pair. Omitted if the pairs came later. */
   said?: readonly (string | null)[];
-  /** Of a streamed hand-over: the pairs by chunk, as far as they came. null: all were known at the start. */
+  /** For a streamed handover: the pairs of each chunk so far. null: all pairs were known at the start. */
   chunks: readonly BlockPairs[] | null;
   bytes: number;
-  /** Of bytes, copied out of the slab so far (from the spans of its chunks). */
+  /** Part of `bytes` copied out of the slab so far (from the spans of its chunks). */
   bytesDone: number;
   startMs: number;
   /** null while it runs. */
@@ -90,16 +90,16 @@ export interface TransferView {
   /** Milliseconds by stage, summed over chunks; empty while it runs. */
   stagesMs: Readonly<Record<string, number>>;
   throttled: boolean;
-  /** Of a streamed one that ended: the time in which its bytes moved; null otherwise. */
+  /** For a streamed transfer that ended: the time in which bytes moved; else null. */
   movingMs: number | null;
 }
 
-/** The store beside the engines. */
+/** The store next to the engines. */
 export interface StoreView {
   figures: StoreFigures;
-  /** By cell, the first unused. cached: there; held: being read; arriving: being written. */
+  /** By cell; the first element is unused. States: cached (stored), held (being read), arriving (being written). */
   memory: readonly BlockView[];
-  /** The tier below; empty where there is none. */
+  /** The folder tier; empty if there is none. */
   folder: readonly BlockView[];
 }
 
@@ -112,25 +112,25 @@ export interface SlabView {
 export interface TurnView {
   turnId: string;
   conversation: string;
-  /** From 1 on. */
+  /** From 1. */
   turn: number;
   mode: Mode;
   question: string;
   /** The history was changed by the user before this turn. */
   edited: boolean;
-  /** First token of the prompt that is not the one that the engines had KV of; null when all are. */
+  /** Index of the first prompt token that differs from the conversation that the engines have KV of; null if none does. */
   differsAt: number | null;
-  /** What the user changed afterwards in what was said here. */
+  /** The user's later edits of this turn's text. */
   edits: readonly { from: string; to: string }[];
-  /** As far as streamed. */
+  /** The answer as streamed so far. */
   answer: string;
   tokens: number;
   startMs: number;
   firstTokenMs: number | null;
   endMs: number | null;
-  /** Account, TTFT, stages, bytes: once it ended. */
+  /** The turn's report; null until it has ended. */
   result: RecordedTurn | null;
-  /** One sentence, when it did not end well. */
+  /** One sentence if the turn failed; else null. */
   error: string | null;
 }
 
@@ -143,27 +143,27 @@ export interface Note {
 
 export interface ReplayView {
   title: string;
-  /** Why it is shown in place of engines; null: they can run, and take its place. */
+  /** Why the recording is shown instead of engines; null: the engines can run. */
   why: string | null;
 }
 
-/** The clock of all that is shown. */
+/** The clock of everything shown. */
 export interface TimeView {
-  /** Of the last turn, or of a recording, from its start. */
+  /** Milliseconds from the start of the last turn or of the recording. */
   atMs: number;
   lengthMs: number;
-  /** Shows what happens as it happens. */
+  /** Live: events are shown as they happen. */
   follows: boolean;
-  /** Runs, behind what happens. */
+  /** The clock runs, but not live. */
   playing: boolean;
-  /** Of the wall's clock; 1 is as it happened. */
+  /** Speed relative to wall time; 1 is as it happened. */
   speed: number;
 }
 
-/** Of what was said in a turn. */
+/** A part of a turn's text. */
 export type Part = 'question' | 'answer';
 
-/** What somebody points at: a block, or a word by its first character in what was said. */
+/** What is pointed at: a block, or a word by the offset of its first character. */
 export type Pointed =
   | { at: 'block'; role: Role; id: number }
   | { at: 'word'; turnId: string; part: Part; start: number };
@@ -171,31 +171,31 @@ export type Pointed =
 export interface SessionState {
   status: ReadonlySignal<Status>;
   settings: ReadonlySignal<Settings>;
-  /** null until the engines were built. */
+  /** null until the engines have started. */
   machine: ReadonlySignal<Machine | null>;
   /** By id. */
   engines: ReadonlySignal<ReadonlyMap<string, EngineState>>;
-  /** Which engine of a role somebody wants to see; null: whichever. */
+  /** The engine of each role that the user chose to see; null: no choice. */
   looked: ReadonlySignal<Readonly<Record<Role, string | null>>>;
-  /** null: nothing is pointed at now. */
+  /** null: nothing is pointed at. */
   pointed: ReadonlySignal<Pointed | null>;
-  /** "The P" and "the D", which are drawn: the one looked at, that of the last copy, the first that lives, or the last there was. */
+  /** The drawn P and D: the chosen one, else that of the last copy, else the first live one, else the last one. */
   drawn: Readonly<Record<Role, ReadonlySignal<EngineState | null>>>;
-  /** Between engines. Oldest first; the last 64, those under way included. */
+  /** Transfers between engines, oldest first; the last 64, including running ones. */
   transfers: ReadonlySignal<readonly TransferView[]>;
-  /** null: there is none. */
+  /** null: no store. */
   store: ReadonlySignal<StoreView | null>;
-  /** The same of what the store gave and got: its id is STORE. */
+  /** Loads from and saves to the store, whose engine id is that of STORE_ADDRESS. */
   storeTransfers: ReadonlySignal<readonly TransferView[]>;
-  /** By the holder's id. */
+  /** By the holder's engine id. */
   slabs: ReadonlySignal<ReadonlyMap<string, SlabView>>;
-  /** When the user's last conversation ended, if one did: what was measured before it is another's story. */
+  /** When the user's last conversation ended; measurements before that do not belong to this one. -Infinity: none ended. */
   beganMs: ReadonlySignal<number>;
-  /** Oldest first, since the last reset; the last one may be running. */
+  /** Since the last reset, oldest first; the last one may be running. */
   turns: ReadonlySignal<readonly TurnView[]>;
-  /** The last 4096, in order of arrival. */
+  /** The last 4096 spans, in order of arrival. */
   spans: ReadonlySignal<readonly Span[]>;
-  /** Oldest first, the last 50. */
+  /** The last 50 notes, oldest first. */
   notes: ReadonlySignal<readonly Note[]>;
   race: ReadonlySignal<Race | null>;
   stall: ReadonlySignal<Stall | null>;
@@ -203,73 +203,73 @@ export interface SessionState {
   /** null unless a recording is replayed. */
   replay: ReadonlySignal<ReplayView | null>;
   time: ReadonlySignal<TimeView>;
-  /** The shipped conversation is being played by itself. */
+  /** The shipped conversation is being played automatically. */
   playing: ReadonlySignal<boolean>;
-  /** What the user could ask next, best first. */
+  /** Suggested questions, best first. */
   suggestions: ReadonlySignal<readonly string[]>;
-  /** The shown clock, for animation: call it in a frame, it is no signal. */
+  /** The shown time, for animation. It is not a signal: call it in each frame. */
   nowMs(): number;
-  /** When a copy ends that is shown later than it ran; null: nobody knows yet. */
+  /** When a copy ends that is shown later than it ran; null: not known yet. */
   endOf(transfer: Pick<TransferView, 'requestId' | 'startMs'>): number | null;
 }
 
-/** What the controls and lessons do. Nothing throws: what goes wrong becomes a note or the status. */
+/** The actions of controls and lessons. They do not throw: errors become notes or the status. */
 export interface SessionActions {
-  /** Asks in the running conversation; resolves when the turn ended. */
+  /** Asks a question in the current conversation; resolves when the turn has ended. */
   ask(question: string): Promise<void>;
-  /** Stops the turn under way. */
+  /** Stops the running turn or measurement. */
   stop(): void;
-  /** Plays the shipped conversation from where it is. */
+  /** Continues the shipped conversation. */
   play(): void;
   pause(): void;
-  /** Asks the shipped conversation's next question only. */
+  /** Asks only the shipped conversation's next question. */
   step(): Promise<void>;
   /** Ends the conversation, empties both caches and begins a new conversation. */
   reset(): Promise<void>;
   /**
-   * Changes settings; the URL follows. Engines are rebuilt only where that is needed, and where a change empties them the
-   * conversation is computed again, so that it goes on.
+   * Changes settings and the URL. Engines are restarted only if needed. If a change empties them, the conversation's KV is
+   * computed again so that it can continue.
    */
   configure(change: Partial<Settings>): Promise<void>;
-  /** A new conversation with these settings, on empty engines; what plays stops. */
+  /** Begins a new conversation with these settings on empty engines; stops playing. */
   begin(change: Partial<Settings>): Promise<void>;
-  /** Engines in place of a recording. */
+  /** Ends a recording and restarts the engines. */
   endReplay(): Promise<void>;
-  /** Removes all blocks that the store keeps in this browser's files; the conversation goes on. */
+  /** Deletes all blocks that the store keeps in this browser's files; the conversation continues. */
   emptyFolder(): Promise<void>;
-  /** Changes what was said before: `from` becomes `to` in the history of the next turn. */
+  /** Edits the history for the next turn: replaces `from` with `to`. */
   editHistory(from: string, to: string): void;
   /** Empties P's prefix cache. */
   evictPrefill(): Promise<void>;
-  /** Lets D's holds for P run out now. */
+  /** Expires D's holds for P now. */
   expireHold(): Promise<void>;
-  /** A clean stop without notifications; the other engine finds out as it would from a crash. */
+  /** Stops the drawn engine of a role without notifying the others, which notice it like a crash. */
   kill(role: Role): Promise<void>;
-  /** Draws this one of the role's engines. */
+  /** Chooses the drawn engine of a role. */
   look(role: Role, engineId: string): void;
-  /** With a pointer, a finger or the keyboard; null: no more. */
+  /** Points at a block or a word, with any input device; null: at nothing. */
   point(at: Pointed | null): void;
-  /** Builds engines that ended anew. */
+  /** Restarts engines that have ended. */
   revive(): Promise<void>;
-  /** The next turn of the conversation, once recomputed and once pulled. */
+  /** Races the conversation's next turn: recomputed and pulled, three times each. */
   runRace(): Promise<void>;
-  /** One user is answered as another pastes a long text: on one engine, and on P and D. */
+  /** One user gets an answer while another pastes a long text: on one engine, and on P and D. */
   runStall(): Promise<void>;
   runCrossover(): Promise<void>;
-  /** What the engines' steps and copies take, for fleets that are simulated (costs.ts has it then). */
+  /** Measures the engines' steps and copies for simulated fleets; the result is in costs.ts. */
   measureCosts(): Promise<void>;
-  /** A dropped Hugging Face directory, or its URL. */
+  /** Loads a dropped Hugging Face directory, or one from a URL. */
   loadModel(source: { files: readonly File[]; name: string } | { url: string }): Promise<void>;
   saveRecording(): Promise<void>;
   loadRecording(file: File): Promise<void>;
-  /** The shown clock runs on, or stands still. */
+  /** Starts or stops the shown clock. */
   playTime(): void;
   pauseTime(): void;
-  /** To a time of the last turn, or of a recording; stands still there. */
+  /** Goes to a time of the last turn or of the recording, and stops the clock. */
   seek(atMs: number): void;
-  /** To the next stage; stands still there. */
+  /** Goes to the next stage and stops the clock. */
   stepTime(): void;
-  /** To what happens now. */
+  /** Returns to live. */
   toNow(): void;
 }
 

@@ -1,6 +1,6 @@
 /**
- * What every part of the session stands on: the state and the events that make it, the settings and the address, the
- * engines, and the rule that one thing is done at a time.
+ * Shared by all parts of the session: the state and its events, settings and address, the engines, and the rule that only
+ * one task runs at a time.
  */
 import { messageOf } from '../../../src/errors.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
@@ -25,10 +25,10 @@ export class Workbench {
   readonly playback: Playback;
   /** Why engines cannot run here; null: they can. */
   missing: string | null = null;
-  /** Engines are in modes and numbers of a measurement's own. */
+  /** A measurement has configured the engines in its own way. */
   measures = false;
   readonly #originMs = systemClock.now();
-  /** What runs now; null while the next thing can begin. */
+  /** The running task; null while none runs. */
   #task: Task | null = null;
 
   constructor() {
@@ -51,12 +51,12 @@ export class Workbench {
     return this.state.settings.value;
   }
 
-  /** Milliseconds since the session began. What is shown may be behind: the playback knows. */
+  /** Milliseconds since the session began. The shown time (playback.nowMs()) may be behind. */
   nowMs(): number {
     return systemClock.now() - this.#originMs;
   }
 
-  /** A recording is shown: engines run no more. */
+  /** A recording is shown, and no engines run. */
   get replays(): boolean {
     return this.playback.recording !== null;
   }
@@ -73,7 +73,7 @@ export class Workbench {
     this.playback.say({ kind: 'note', atMs: this.nowMs(), level, message });
   }
 
-  /** All at once: of several notes the last ones alone are shown. */
+  /** Puts several problems into one note, because only the last notes are shown. */
   warn(problems: readonly string[]): void {
     if (problems.length > 0) this.note('warning', problems.join(' '));
   }
@@ -82,7 +82,7 @@ export class Workbench {
     this.emit({ kind: 'status', atMs: this.nowMs(), phase, message, progress: null });
   }
 
-  /** Shows them, here and in the address; changes no engine. */
+  /** Sets the settings on the page and in the address. Does not change engines. */
   setSettings(settings: Settings): void {
     this.emit({ kind: 'settings', atMs: this.nowMs(), settings: { ...settings } });
     changeHash(this.#toHash);
@@ -91,29 +91,29 @@ export class Workbench {
   readonly #toHash: HashChange = (hash) =>
     toHash(this.replays ? this.#besideRecording(this.settings) : this.settings, hash);
 
-  /** Of a recording's settings the address takes what is the onlooker's own, and keeps the rest for the engines. */
+  /** During a recording, the address keeps the engines' settings and takes only those that the viewer chooses. */
   #besideRecording({ lesson, speed, projector }: Settings): Settings {
     const kept = fromHash(location.hash).settings;
     const base = lesson === kept.lesson ? kept : { ...defaultSettings, ...lessonSettings(lesson) };
     return { ...base, speed, projector };
   }
 
-  /** Where no engines run nothing can be changed: says so. */
+  /** If no engines run, nothing can be changed: reports that and returns true. */
   refusesChange(): boolean {
     if (!this.replays && this.missing === null) return false;
-    const recorded = 'This is a recording: it can be played, paused and searched, but not changed.';
+    const recorded = 'This is a recording. You can play, pause and seek it, but not change it.';
     this.note('info', this.replays ? recorded : this.missing!);
     return true;
   }
 
-  /** Ends the engines and builds new ones. What was recorded ends with them. `then`: before anything else can be done. */
+  /** Ends the engines and starts new ones; the event log starts again. `then` runs before any other task. */
   async startEngines(settings: Settings, then: () => Promise<void> = async () => {}): Promise<void> {
     await this.#begin(async () => {
       try {
         this.playback.forget();
         clearEngines(this.state);
         clearMeasured(this.state);
-        // For a recording; what was set meanwhile is shown already, and comes to the engines after these.
+        // For recordings. Settings changed meanwhile are already shown and are applied to the engines afterwards.
         this.emit({ kind: 'settings', atMs: this.nowMs(), settings: { ...this.settings } });
         await this.engines.start(settings);
         await then();
@@ -124,10 +124,10 @@ export class Workbench {
     });
   }
 
-  /** One thing at a time; what goes wrong becomes a note, and engines that ended are built anew. */
+  /** Runs a task, unless one runs already. Errors become notes; engines that have ended are restarted before and after. */
   async exclusive(message: string, run: (signal: AbortSignal) => Promise<void>): Promise<void> {
     if (this.#task) {
-      this.note('info', 'Something runs already: stop it first, or wait for its end.');
+      this.note('info', 'Something is already running: stop it, or wait until it ends.');
       return;
     }
     this.playback.toNow();
@@ -140,7 +140,7 @@ export class Workbench {
     if (!this.replays) this.playback.toNow();
   }
 
-  /** Stops what runs, and waits for its end. */
+  /** Stops the running task and waits for its end. */
   async cancel(): Promise<void> {
     this.stop();
     while (this.#task) {
@@ -149,7 +149,7 @@ export class Workbench {
     }
   }
 
-  /** Resolves when nothing runs, nor follows at once on what did. */
+  /** Resolves when nothing runs and nothing follows immediately. */
   async idle(): Promise<void> {
     do {
       await this.#task?.done;
@@ -157,7 +157,7 @@ export class Workbench {
     } while (this.#task);
   }
 
-  /** All until now; what writes it is fetched when first asked for. */
+  /** Saves all events so far as a file. */
   async saveRecording(): Promise<void> {
     const { model, mode } = this.settings;
     const turns = this.state.turns.value.length;
@@ -176,12 +176,12 @@ export class Workbench {
   }
 
   async #begin(run: (signal: AbortSignal) => Promise<void>): Promise<void> {
-    // Engines that two build at once would be there twice, half of them for ever.
+    // Two tasks that start engines at once would leave a second set running forever.
     while (this.#task) await this.#task.done;
     const abort = new AbortController();
     const done = (async () => {
       await run(abort.signal);
-      // What comes next begins when this was seen.
+      // The next task begins when this one has been shown.
       if (!abort.signal.aborted) await this.playback.caughtUp();
       this.#task = null;
     })();
@@ -201,13 +201,13 @@ export class Workbench {
       await this.engines.revive();
       if (this.engines.running) this.status('ready', 'Ready');
     } catch (error) {
-      this.status('failed', `An engine could not be built anew: ${messageOf(error)}`);
+      this.status('failed', `An engine could not be restarted: ${messageOf(error)}`);
     }
   }
 }
 
-const CUT = `The recording ends after its first ${MOST_EVENTS} events, about an hour of talk. The page loaded again begins another.`;
+const CUT = `The recording has only the first ${MOST_EVENTS} events, about an hour of chat. Reload the page to begin a new one.`;
 
-/** Times to the microsecond: no clock here knows more, and a recording is a third smaller. */
+/** Rounds times to microseconds: no clock here is finer, and the recording is a third smaller. */
 const toMicroseconds = (_: string, value: unknown): unknown =>
   typeof value === 'number' ? Math.round(value * 1000) / 1000 : value;

@@ -45,8 +45,8 @@ it('of several engines it is said once what was done to them', async () => {
   await breaking.expireHold();
   await breaking.evictPrefill();
   expect(said).toEqual([
-    "3 of D's holds ran out: what P would pull is gone, and P will compute.",
-    "P's prefix cache is empty: the next turn finds nothing there.",
+    "3 of D's holds ran out. P cannot pull this KV any more and will compute it again.",
+    "P's prefix cache is empty. The next turn finds nothing in it.",
   ]);
 });
 
@@ -54,7 +54,7 @@ it('with a store P need not compute all that D held', async () => {
   const { breaking, said } = broken({ store: true });
   await breaking.expireHold();
   expect(said).toEqual([
-    "D's hold ran out: what P would pull is gone, and P will compute what the store does not have.",
+    "D's hold ran out. P cannot pull this KV any more and will compute what the store does not have.",
   ]);
 });
 
@@ -63,8 +63,8 @@ it('says where there is nothing to run out, and where one P keeps what it has', 
   await breaking.expireHold();
   await breaking.evictPrefill();
   expect(said).toEqual([
-    'D holds nothing for P now.',
-    'P keeps its cache while blocks are in use: let the turn end first.',
+    'D holds nothing for P.',
+    'P cannot empty its cache while blocks are in use: wait until the turn ends.',
   ]);
 });
 
@@ -72,6 +72,6 @@ it('what is done to an engine is seen at once, though a turn that ended is shown
   const { breaking, said } = broken({});
   await breaking.kill('decode');
   expect(said).toEqual([
-    'D was stopped without a word to the others. No D is left. The next question builds it anew first.',
+    'D was stopped without telling the others. No D is left. The next question restarts it first.',
   ]);
 });

@@ -8,7 +8,7 @@ it('a name that is no model is said to be none, with those that there are', asyn
   const shelf = new ModelShelf();
   for (const name of ['recall', 'tiny', 'https://host/model']) expect(shelf.refusalOf(name)).toBeNull();
   expect(shelf.refusalOf('foo')).toMatch(
-    /^There is no model 'foo': there are recall, nano, tiny, .* address/,
+    /^There is no model 'foo': use recall, nano, tiny, .* address/,
   );
   expect(shelf.refusalOf('tinny')).toContain("'tinny' (did you mean tiny?)");
   await expect(shelf.open('foo', () => {})).rejects.toThrow("There is no model 'foo'");

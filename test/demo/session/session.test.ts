@@ -193,7 +193,7 @@ it('an address that comes to name a lesson begins it, as the list does', async (
 it('an address that names no model says so, and leaves the engines as they are', async () => {
   const first = await open('#turns=0&model=foo');
   expect(first.state.notes.value.map(({ message }) => message)).toEqual([
-    "There is no model 'foo': there are others. Until then it is recall.",
+    "There is no model 'foo': there are others. Until then the page uses recall.",
   ]);
   const { state } = await open('#turns=0&model=tiny');
   engines.started = [];

@@ -19,7 +19,7 @@ async function stalled(tokens: number): Promise<string | null> {
 }
 
 it('an answer that ends with the paste, or before it, has no pause: that is said, and nothing is waited for', async () => {
-  expect(await stalled(7)).toContain('over before anything could be pasted');
-  expect(await stalled(8)).toContain('over before anything could be pasted');
+  expect(await stalled(7)).toContain('ended before anything could be pasted');
+  expect(await stalled(8)).toContain('ended before anything could be pasted');
   expect(await stalled(9)).toBeNull();
 });

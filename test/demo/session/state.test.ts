@@ -98,7 +98,7 @@ describe('a recording', () => {
       events: [{ kind: 'engine', role: 'prefill' }],
     });
     expect(() => parseRecording(old, 'old.json')).toThrow(
-      `old.json is no recording of this version of kvferry: ✖ found version 1, wanted ${RECORDING_VERSION}`,
+      `old.json is not a recording of this version of kvferry: ✖ found version 1, wanted ${RECORDING_VERSION}`,
     );
   });
 
@@ -114,11 +114,11 @@ describe('a recording', () => {
       );
     expect(read({ ...engine, numBlocks: 16_384 })().events).toHaveLength(1);
     expect(read({ ...engine, numBlocks: 1e9 })).toThrow(
-      'large.json is of 1000000000 blocks in prefill-0, and the page shows up to 16384',
+      'large.json has 1000000000 blocks in prefill-0, and the page shows at most 16384',
     );
     expect(read({ ...store, numBlocks: 262_144 })().events).toHaveLength(1);
     expect(read({ ...store, numBlocks: 1e9 })).toThrow(
-      'blocks in the store, and the page shows up to 262144',
+      'blocks in the store, and the page shows at most 262144',
     );
   });
 });
