@@ -122,9 +122,9 @@ export class EngineCluster extends ShownCluster implements Cluster {
       // Another change, or an engine that joined or left, was completed meanwhile; start from that.
     } while (this.#options !== before);
     if (this.members.changing)
-      throw new RequestError('the fleet is being scaled: wait for that before a setting changes');
+      throw new RequestError('the fleet is being scaled: wait for that before changing settings');
     if (this.#active > 0)
-      throw new RequestError(`turns are under way (${this.#active}): wait for them before a setting changes`);
+      throw new RequestError(`turns are under way (${this.#active}): wait for them before changing settings`);
     this.conversations.clear();
     this.#routings.replace(policy, options);
     // An engine that ends meanwhile is rebuilt with the new settings.
@@ -146,7 +146,7 @@ export class EngineCluster extends ShownCluster implements Cluster {
   }
 
   async *generate(request: GenerateRequest): AsyncGenerator<GeneratedToken> {
-    if (this.#changing > 0) throw new RequestError('a setting is being changed: wait until it has been');
+    if (this.#changing > 0) throw new RequestError('settings are being changed: wait until that is done');
     this.#active++;
     let leave = (): void => {};
     try {
@@ -185,7 +185,7 @@ export class EngineCluster extends ShownCluster implements Cluster {
 
   /** `why`: the reason, recorded in the span. */
   async scale(target: ScaleTarget, drain?: DrainRule, why = 'asked for'): Promise<ScaleReport> {
-    if (this.#changing > 0) throw new ConflictError('a setting is being changed: wait until it has been');
+    if (this.#changing > 0) throw new ConflictError('settings are being changed: wait until that is done');
     const begunMs = this.clock.now();
     // Give up stuck engines first: they then count as ended, and leave before others.
     await this.pool.each((engine) => engine.answers());

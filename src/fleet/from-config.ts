@@ -67,7 +67,7 @@ export function clusterOptions(
   const maxModelLen = config.maxModelLen ?? Math.min(architecture.maxModelLen, DEFAULT_MAX_MODEL_LEN);
   if (maxModelLen > architecture.maxModelLen) {
     throw new ConfigError(
-      `--max-model-len is ${maxModelLen}, but ${architecture.name} goes up to ${architecture.maxModelLen} tokens: give that or less`,
+      `--max-model-len is ${maxModelLen}, but ${architecture.name} goes up to ${architecture.maxModelLen} tokens: give at most that`,
     );
   }
   const fleet = fleetOf(config);
@@ -162,7 +162,7 @@ function connector(config: RunConfig): ConnectorConfig {
     chunk.block_size ?? (chunk.blocks_per_chunk ? chunk.blocks_per_chunk * blockSize : usual);
   if (chunkTokens % blockSize !== 0) {
     throw new ConfigError(
-      `block_size in --kv-transfer-config is ${chunkTokens} tokens and --block-size ${blockSize}: give a multiple of that`,
+      `block_size in --kv-transfer-config is ${chunkTokens} tokens and --block-size is ${blockSize}: give a multiple of it`,
     );
   }
   return {

@@ -37,9 +37,9 @@ export function checkMemory(options: Sizes, architecture: Architecture, free: nu
   const fewer = engineSpecs(options).length > 2 ? 'fewer engines (--prefill, --decode), ' : '';
   const smaller = options.weightDtype === 'f32' ? '--weight-dtype f16, ' : '';
   throw new AdapterError(
-    `${architecture.name} does not fit: ${countEngines(options)} need ${formatBytes(total)} at least (weights ${formatBytes(weights)} as ` +
-      `${options.weightDtype}, KV ${formatBytes(kv)}), and ${formatBytes(free)} of this machine's memory are free, which a ` +
-      `software adapter computes in; nothing was loaded: use ${fewer}a smaller model, ${smaller}fewer KV blocks (--p-blocks, ` +
+    `${architecture.name} does not fit: ${countEngines(options)} need at least ${formatBytes(total)} (weights ${formatBytes(weights)} as ` +
+      `${options.weightDtype}, KV ${formatBytes(kv)}), but ${formatBytes(free)} of this machine's memory is free, which is where a ` +
+      `software adapter computes; nothing was loaded: use ${fewer}a smaller model, ${smaller}fewer KV blocks (--p-blocks, ` +
       '--d-blocks), or end other programs',
   );
 }
@@ -60,8 +60,8 @@ export function checkRoom(
     (words) => !words.startsWith('0'),
   );
   throw new AdapterError(
-    `${what.join(' and ')} of ${architecture.name} do not fit: they need ${formatBytes(total)} at least, and ` +
-      `${formatBytes(free)} of this machine's memory are free; nothing was changed: ask for fewer`,
+    `${what.join(' and ')} of ${architecture.name} do not fit: they need at least ${formatBytes(total)}, but ` +
+      `${formatBytes(free)} of this machine's memory is free; nothing was changed: ask for fewer`,
   );
 }
 
@@ -81,9 +81,9 @@ export function checkMappings(engines: number, free: number | null): void {
   const most = Math.max(0, Math.floor(free / MAPPINGS_EACH));
   if (engines <= most) return;
   throw new AdapterError(
-    `${plural(engines, 'engine')} do not fit into one process: each maps memory some ${MAPPINGS_EACH} times, and this one may do so ` +
-      `${free} times more, beyond which it would end without a word; nothing was changed: ask for ${most} or fewer, or raise the ` +
-      'bound (sysctl vm.max_map_count)',
+    `${plural(engines, 'engine')} do not fit into one process: each needs about ${MAPPINGS_EACH} memory mappings, and this process may add ` +
+      `${free}, beyond which it would crash without an error; nothing was changed: ask for at most ${most}, or raise the ` +
+      'limit (sysctl vm.max_map_count)',
   );
 }
 

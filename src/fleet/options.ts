@@ -177,7 +177,7 @@ export function changed(
   // createCluster takes a link's name; here a name would slow nothing down.
   if (link && !(link.bytesPerSecond > 0 && link.latencyMs >= 0))
     throw new ConfigError(
-      `the link is ${JSON.stringify(link)}: wanted null, or bytes a second and latency, such as {"name": "10gbe", "bytesPerSecond": 1.25e9, "latencyMs": 0.02}`,
+      `the link is ${JSON.stringify(link)}: wanted null, or bytes per second and latency, such as {"name": "10gbe", "bytesPerSecond": 1.25e9, "latencyMs": 0.02}`,
     );
   const pool = (role: EngineRole, blocks: number): number => {
     const room = atStart[role].numBlocks;
@@ -188,7 +188,7 @@ export function changed(
   };
   if (change.connector && usesStore(change.connector) && !atStart.store)
     throw new ConfigError(
-      `${change.connector.name} needs a store, and the cluster was started without: start it with one`,
+      `${change.connector.name} needs a store, but the cluster was started without one: start it with a store`,
     );
   return {
     ...options,

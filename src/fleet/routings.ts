@@ -96,7 +96,7 @@ export class Routings {
     const unused = mixes.find(([, { turns }]) => turns === 0);
     if (!unused) {
       throw new RoutingError(
-        `requests that are under way use ${MOST_MIXES} mixes of policies: ask for one of them or for a single policy, or come back`,
+        `requests under way already use ${MOST_MIXES} mixes of policies, the maximum: use one of them or a single policy, or retry later`,
       );
     }
     const [name, { routing }] = unused;

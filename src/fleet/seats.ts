@@ -115,7 +115,7 @@ function fleetFromFile(file: FleetFile): FleetOptions {
     checkRoleset(name, prefill.length, decode.length, both.length);
     const { min = 0, max = 0 } = roleset.promptTokens ?? {};
     if (max > 0 && min > max)
-      wrong(`roleset ${name} takes prompts of ${min} to ${max} tokens: none; swap the bounds`);
+      wrong(`roleset ${name} takes prompts of ${min} to ${max} tokens, an empty range: swap the bounds`);
     rolesets.push({ name, min, max: max === 0 ? null : max });
     const add = (kind: Kind, engines: readonly FleetEngine[]): void => {
       for (const engine of engines) {
@@ -138,10 +138,10 @@ function fleetFromFile(file: FleetFile): FleetOptions {
 
 function checkRoleset(name: string, prefill: number, decode: number, both: number): void {
   if (prefill > 0 && decode === 0)
-    wrong(`roleset ${name} has ${prefill} P and no D: give it one D at least, or no P`);
+    wrong(`roleset ${name} has ${prefill} P and no D: give it at least one D, or no P`);
   if (decode > 0 && prefill === 0)
-    wrong(`roleset ${name} has ${decode} D and no P: give it one P at least, or no D`);
-  if (prefill + decode + both === 0) wrong(`roleset ${name} has no engines: give it some, or leave it out`);
+    wrong(`roleset ${name} has ${decode} D and no P: give it at least one P, or no D`);
+  if (prefill + decode + both === 0) wrong(`roleset ${name} has no engines: give it some, or remove it`);
 }
 
 function seatOf(
@@ -172,7 +172,7 @@ function namedLinks({ links }: FleetFile, seats: readonly Seat[]): PairLink[] {
     for (const name of between) {
       if (names.includes(name)) continue;
       wrong(
-        `a link is between ${a} and ${b}, and there is no engine ${name}${didYouMean(name, names)}: there are ${names.join(', ')}`,
+        `a link is between ${a} and ${b}, but there is no engine ${name}${didYouMean(name, names)}: there are ${names.join(', ')}`,
       );
     }
     if (a === b) wrong(`a link is between ${a} and itself: name two engines`);

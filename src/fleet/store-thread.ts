@@ -89,7 +89,7 @@ export class StoreThread {
           }),
         ),
       );
-      if (store.ended !== null) throw new EngineDeadError(`the store ended as it began: ${store.ended}`);
+      if (store.ended !== null) throw new EngineDeadError(`the store ended while starting: ${store.ended}`);
     } catch (error) {
       await store.shutdown();
       throw error;

@@ -184,7 +184,7 @@ class EngineHost implements ServingApi, RunningEngine {
   policy(): EnginePolicy {
     if (this.#failure) throw this.#failure;
     if (!this.#policy || this.#closing.signal.aborted)
-      throw new EngineDeadError('the engine is not running: start it anew');
+      throw new EngineDeadError('the engine is not running: start it again');
     return this.#policy;
   }
 

@@ -59,7 +59,7 @@ export class EngineLab implements LabApi {
   async moveClock(change: ClockChange): Promise<void> {
     const { moveClock } = this.#deps;
     if (!moveClock)
-      throw new RequestError("this engine's clock cannot be moved: only Node's threads have one that can");
+      throw new RequestError("this engine's clock cannot be moved: use an engine in a Node thread");
     moveClock(change);
     this.#engine.wake();
   }

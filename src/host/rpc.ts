@@ -8,7 +8,9 @@ interface Thrown {
 
 const stock = Comlink.transferHandlers.get('throw');
 if (!stock)
-  throw new Error('comlink has no handler for thrown errors: another version than this was written for');
+  throw new Error(
+    'comlink has no handler for thrown errors: wanted the version in package-lock.json, run npm ci',
+  );
 
 Comlink.transferHandlers.set('throw', {
   canHandle: stock.canHandle,

@@ -73,7 +73,7 @@ export interface AnswerEnd {
  */
 export function checkStop(stop: readonly string[]): void {
   if (Array.isArray(stop) && stop.every((each) => typeof each === 'string' && each !== '')) return;
-  throw new RequestError(`stop is ${JSON.stringify(stop)}: wanted a list of strings that are not empty`);
+  throw new RequestError(`stop is ${JSON.stringify(stop)}: wanted a list of non-empty strings`);
 }
 
 /** Yields one item per token, or with onlyEnd only the last. Tokens after a stop string are dropped. */

@@ -59,8 +59,7 @@ export class DecidedBy implements RoutingPolicy {
       invariant(
         candidates[side].includes(routing[side]) ||
           candidates[side].some(({ engineId }) => engineId === routing[side].engineId),
-        () =>
-          `the routing policy chose ${routing[side].engineId} to ${side}, which is none of its candidates`,
+        () => `the routing policy chose ${routing[side].engineId} to ${side}, which is not a candidate`,
       );
     this.#made = { request, candidates, routing };
     return routing;

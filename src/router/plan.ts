@@ -147,14 +147,14 @@ export function planTurn(
   const { prefill, decode, why, alone: local, recompute, refused } = routing;
   if (refused !== undefined) throw new RequestError(`the routing policy refuses the turn: ${refused}`);
   if (byMode !== null) return alone(decode, byMode);
-  if (placed.alone) return alone(decode, `no P and D that take it: ${why}`);
+  if (placed.alone) return alone(decode, `no P and D take this prompt: ${why}`);
   if (local) return alone(decode, why);
   const load = mode === 'bidirectional' && held && !recompute ? { from: held.engineId } : null;
   return { way: handover, prefill: prefill.engineId, decode: decode.engineId, load, why };
 }
 
 const laterLocal = (mode: Mode, turnsBefore: number): string | null =>
-  mode === 'decode-local' && turnsBefore > 0 ? 'mode decode-local, a later turn' : null;
+  mode === 'decode-local' && turnsBefore > 0 ? 'mode decode-local, after the first turn' : null;
 
 /** If the policy pairs two rolesets in replica mode, it is asked again with P fixed and only P's partners as D. */
 function routed(

@@ -35,7 +35,7 @@ export async function takeBack(
 ): Promise<HeldForNextTurn | null> {
   if (!conversation?.before) {
     throw new RequestError(
-      `conversation ${conversationId} has no turn that could be taken back: serve one first, and take back one at a time`,
+      `conversation ${conversationId} has no turn to take back: serve one first, and take back only one at a time`,
     );
   }
   const { before, kv, cacheSalt } = conversation;
@@ -86,7 +86,7 @@ async function heldAnew(
     const params = side === 'decode' ? output.finish?.kvTransferParams : null;
     if (params) held = { params, holder: decode, atMs: clock.now() };
   }
-  if (!held) throw new InternalError(`${decode.engineId} computed ${id} and holds nothing of it`);
+  if (!held) throw new InternalError(`${decode.engineId} computed ${id} but holds none of it`);
   return held;
 }
 

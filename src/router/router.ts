@@ -212,8 +212,8 @@ export class Router {
     };
     if (plan) return withFailover(this.#go(served, asked, plan, watch, ''), next);
     const first = next();
-    if (!first) throw new EngineDeadError('no engine is alive: wait until one is started again');
-    const ended = 'no engine that is alive takes the turn: wait until those that ended are started again';
+    if (!first) throw new EngineDeadError('no engine is alive: wait until one has been restarted');
+    const ended = 'no live engine takes the turn: wait until those that ended have been restarted';
     return withFailover(first, next, new EngineDeadError(ended));
   }
 
@@ -279,7 +279,7 @@ export class Router {
     const engines = this.#deps.engines();
     const engine = (id: string): EngineClient => {
       const found = engines.find(({ engineId }) => engineId === id);
-      invariant(found, () => `a plan names engine ${id}, and there is none of that id`);
+      invariant(found, () => `a plan names engine ${id}, which does not exist`);
       return found;
     };
     if (plan.way === 'alone') return { way: 'alone', engine: engine(plan.engineId) };

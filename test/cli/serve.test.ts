@@ -301,7 +301,7 @@ test.each([
   [['--autoscale', 'dynamo-sla'], '--autoscale dynamo-sla, prefillProfile is not given'],
   [
     ['--autoscale', 'aibrix-kpa', '--autoscale-config', '{"decode":{"targte":1}}'],
-    "--autoscale aibrix-kpa, decode: no parameter is called 'targte' (did you mean target?): it has ",
+    "--autoscale aibrix-kpa, decode: there is no parameter 'targte' (did you mean target?): it has ",
   ],
 ])('serve refuses %j before anything starts', async (asked, message) => {
   const world = fakeWorld();

@@ -12,7 +12,7 @@ function answering(error: Error): ThreadEngine {
 }
 
 it('an engine whose thread says that it is ending leaves, and has ended once the fleet knows', async () => {
-  const ending = answering(new EngineDeadError('the engine is not running: start it anew'));
+  const ending = answering(new EngineDeadError('the engine is not running: start it again'));
   const { engine, blocks } = await new EngineLooks().of(ending, true, 0);
   expect([engine.engineId, engine.state, blocks]).toEqual(['decode-0', 'leaving', null]);
   const known = Object.assign(ending, { ended: new EngineDeadError('engine decode-0 ended') });

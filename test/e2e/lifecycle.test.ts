@@ -48,7 +48,7 @@ describe('holds', () => {
           (sum, { transfers }) => sum + transfers!.holdsDropped.decode,
           0,
         );
-        return { seen, dropped, told: told.filter((reason) => reason.includes('the oldest gave way')) };
+        return { seen, dropped, told: told.filter((reason) => reason.includes('dropped the oldest')) };
       });
     const roomy = await talk({ mode: 'monolithic' });
     expect(roomy).toMatchObject({ dropped: 0, told: [] });

@@ -61,7 +61,7 @@ it('that is not there is missed before any engine starts', async () => {
   const start = EngineCluster.start(platform, { ...testOptions, model: 'llama-3.2-1b' });
   await expect(start).rejects.toThrow(AdapterError);
   await expect(start).rejects.toThrow(
-    /llama-3\.2-1b does not fit: P and D need [\d.]+ GiB at least .* 1 GiB of this machine's memory are free/,
+    /llama-3\.2-1b does not fit: P and D need at least [\d.]+ GiB .* 1 GiB of this machine's memory is free/,
   );
 });
 

@@ -15,7 +15,7 @@ async function started({ platform } = platformOf()): Promise<EngineCluster> {
 }
 
 test.each([
-  [{ link: '10gbe' }, 'the link is "10gbe": wanted null, or bytes a second and latency'],
+  [{ link: '10gbe' }, 'the link is "10gbe": wanted null, or bytes per second and latency'],
   [{ link: { name: 'none', bytesPerSecond: 0, latencyMs: 0 } }, 'the link is {"name":"none"'],
   [{ recomputeThreshold: Number.NaN }, 'recomputeThreshold is NaN: wanted tokens, 0 or more'],
   [{ decoderTtlMs: Number.NaN }, 'decoderTtlMs is NaN: wanted milliseconds, 0 or more'],

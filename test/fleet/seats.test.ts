@@ -137,7 +137,7 @@ test('all engines count in what is needed of memory, each with its own pool', ()
 
 describe('one sentence for a fleet that contradicts itself', () => {
   test.each([
-    [{ rolesets: [{ prefill: 2 }] }, /roleset roleset-0 has 2 P and no D: give it one D at least/],
+    [{ rolesets: [{ prefill: 2 }] }, /roleset roleset-0 has 2 P and no D: give it at least one D/],
     [{ rolesets: [{ decode: 1, both: 1 }] }, /roleset roleset-0 has 1 D and no P/],
     [{ rolesets: [{ prefill: 1, decode: 1 }, { name: 'x' }] }, /roleset x has no engines/],
     [
@@ -149,7 +149,7 @@ describe('one sentence for a fleet that contradicts itself', () => {
       },
       /two rolesets are called x/,
     ],
-    [{ rolesets: [{ both: 1, promptTokens: { min: 9, max: 8 } }] }, /takes prompts of 9 to 8 tokens: none/],
+    [{ rolesets: [{ both: 1, promptTokens: { min: 9, max: 8 } }] }, /takes prompts of 9 to 8 tokens, an empty range/],
     [
       {
         rolesets: [{ prefill: 1, decode: 1 }],

@@ -167,8 +167,8 @@ describe('a turn taken back', () => {
       ['d0', [1, 2, 3, 4], 's', 32],
       ['p0', [1, 2, 3, 4], 's', 16],
     ]);
-    await expect(takeBack('c', one, null, REWIND)).rejects.toThrow('no turn that could be taken back');
-    await expect(takeBack('c', null, null, REWIND)).rejects.toThrow('no turn that could be taken back');
+    await expect(takeBack('c', one, null, REWIND)).rejects.toThrow('no turn to take back');
+    await expect(takeBack('c', null, null, REWIND)).rejects.toThrow('no turn to take back');
   });
 
   it.each([

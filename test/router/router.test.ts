@@ -310,7 +310,7 @@ describe('with failover', () => {
     expect(result.outputTokenIds).toEqual(expected(result));
     at('p1').submit = tooSmall;
     const again = ask({ promptTokenIds: [1, 2, 3], failover: true });
-    await expect(again).rejects.toThrow('no engine that is alive takes the turn');
+    await expect(again).rejects.toThrow('no live engine takes the turn');
   });
 
   test('with no engine alive it says so', async () => {
@@ -355,7 +355,7 @@ test('what is no list of stop strings is refused before any engine is asked', as
     const { ask, engines } = world('unidirectional');
     const asked = ask({ promptTokenIds: [1, 2], stop });
     await expect(asked).rejects.toThrow(RequestError);
-    await expect(asked).rejects.toThrow(`stop is ${JSON.stringify(stop)}: wanted a list of strings`);
+    await expect(asked).rejects.toThrow(`stop is ${JSON.stringify(stop)}: wanted a list of non-empty strings`);
     expect(engines.flatMap(({ requests }) => requests)).toEqual([]);
   }
 });
@@ -533,7 +533,7 @@ describe('what policies and people are told', () => {
     };
     const { ask } = world('bidirectional', 'pull', ['p0', 'd0'], gone);
     await expect(ask({ promptTokenIds: [1] })).rejects.toThrow(
-      'the routing policy chose d9 to decode, which is none of its candidates',
+      'the routing policy chose d9 to decode, which is not a candidate',
     );
   });
 });

@@ -276,9 +276,7 @@ describe('a decision', () => {
 
   it('for somebody who is no candidate is refused', () => {
     const by = decided({ decode: view('d9', 'decode', true) });
-    expect(() => by.route(request(), candidates)).toThrow(
-      'chose d9 to decode, which is none of its candidates',
-    );
+    expect(() => by.route(request(), candidates)).toThrow('chose d9 to decode, which is not a candidate');
   });
 
   it('is a span that leaves out what is not known, and a part of the report', () => {

@@ -73,7 +73,7 @@ export class AibrixApa implements RoleScaler {
     if (value === null) return { want: n, why: 'no metrics' };
     const ratio = value / this.#parameters.target;
     const want = apaEngines(n, ratio, this.#parameters);
-    const why = `${format(value)} an engine is ${ratio.toFixed(2)} of ${this.#parameters.target}`;
+    const why = `${format(value)} per engine is ${ratio.toFixed(2)} of ${this.#parameters.target}`;
     return this.#cooldown.decide(nowMs, n, { want, why });
   }
 }
@@ -101,11 +101,11 @@ export class AibrixKpa implements RoleScaler {
     if (stable > 0 && panic / stable <= panicThreshold) {
       return this.#cooldown.decide(nowMs, n, {
         want: calm,
-        why: `${format(stable)} an engine, target ${target}`,
+        why: `${format(stable)} per engine, target ${target}`,
       });
     }
     const want = Math.max(calm, kpaEngines(n, panic, this.#parameters));
-    const why = `panic: ${format(panic)} an engine after ${format(stable)}, target ${target}`;
+    const why = `panic: ${format(panic)} per engine after ${format(stable)}, target ${target}`;
     return this.#cooldown.decide(nowMs, n, { want, why });
   }
 }

@@ -12,7 +12,7 @@ import type { Autoscaler, Bounds, FleetLoad, RoleLoad, ScaleDecision, ServedLoad
 const positive = () => z.number().positive();
 /** Measurements of one engine, taken beforehand, in any order. */
 const profile = <Point extends z.ZodObject>(point: Point, example: object) => {
-  const error = `wanted what one engine does, in --autoscale-config, such as ${JSON.stringify([example])}`;
+  const error = `wanted measurements of one engine in --autoscale-config, such as ${JSON.stringify([example])}`;
   return z.array(point, { error }).min(1, { error });
 };
 export const dynamoSlaSchema = z.strictObject({
@@ -92,11 +92,11 @@ export class DynamoSla implements Autoscaler {
     const wanted = this.#wanted ?? now;
     const waits = nowMs - this.#wantedMs < 1000 * this.#p.ackTimeoutSeconds;
     if (waits && (wanted.prefill !== now.prefill || wanted.decode !== now.decode)) {
-      return each(wanted, () => 'the last change is not done');
+      return each(wanted, () => 'the last change is still in progress');
     }
     const floorIsNew = this.#updateFloor(nowMs);
     if (!floorIsNew && nowMs - this.#loadMs < 1000 * this.#p.loadIntervalSeconds) {
-      return each(now, () => 'between two looks');
+      return each(now, () => 'between two checks');
     }
     this.#loadMs = nowMs;
     const { ttftMs, itlMs } = this.#p;
@@ -112,7 +112,7 @@ export class DynamoSla implements Autoscaler {
       [
         moved[role].why,
         ...(this.#floor[role] > moved[role].want ? [`throughput needs ${this.#floor[role]}`] : []),
-        ...(cut ? [`${this.#p.maxEngines} in all`] : []),
+        ...(cut ? [`at most ${this.#p.maxEngines} in total`] : []),
       ].join('; '),
     );
   }

@@ -68,7 +68,7 @@ export class KubernetesHpa implements RoleScaler {
     const wanted = hpaEngines(load, this.#parameters);
     const mean = load.values.reduce((sum, value) => sum + value, 0) / load.values.length;
     const why =
-      load.values.length > 0 ? `${Number(mean.toPrecision(4))} an engine, target ${target}` : 'no metrics';
+      load.values.length > 0 ? `${Number(mean.toPrecision(4))} per engine, target ${target}` : 'no metrics';
     const stable = this.#stabilized(nowMs, n, { want: wanted, why });
     const decision = within(minEngines, maxEngines, this.#byRate(nowMs, n, stable));
     if (!changing) this.#moved.add(nowMs, Math.max(0, decision.want - n), Math.max(0, n - decision.want));

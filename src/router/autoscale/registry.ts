@@ -62,7 +62,7 @@ export function autoscalerOf({ name, parameters, bounds }: AutoscaleChoice): Mad
   const unknown = Object.keys(parameters).find((role) => !roles.some((known) => known === role));
   if (unknown !== undefined)
     throw new ConfigError(
-      `--autoscale-config has parameters of '${unknown}'${didYouMean(unknown, roles)}: wanted prefill and decode`,
+      `--autoscale-config has parameters for '${unknown}'${didYouMean(unknown, roles)}: wanted prefill and decode`,
     );
   const metrics: Record<EngineRole, MetricName> = { prefill: 'waiting', decode: 'batch' };
   const given: Partial<Record<EngineRole, unknown>> = {};
@@ -113,7 +113,7 @@ function parsed<Schema extends z.ZodType>(name: string, schema: Schema, given: u
     const unknown = issue.keys[0]!;
     const known = schema instanceof z.ZodObject && issue.path.length === 0 ? Object.keys(schema.shape) : [];
     const has = known.length === 0 ? '' : `: it has ${known.join(', ')}`;
-    throw new ConfigError(`${where}: no parameter is called '${unknown}'${didYouMean(unknown, known)}${has}`);
+    throw new ConfigError(`${where}: there is no parameter '${unknown}'${didYouMean(unknown, known)}${has}`);
   }
   const found = issue.path.reduce<unknown>(
     (value, key) => (value as Record<PropertyKey, unknown>)?.[key],

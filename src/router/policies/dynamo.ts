@@ -102,8 +102,10 @@ class Dynamo implements RoutingPolicy {
     const short = isl > 0 && lacks < effectiveIsl && lacks / isl < effectiveIslRatio;
     const waiting = this.#underWay.at(prefill.engineId).prefillTokens;
     const busy = prefillBusyTokens !== null && waiting > prefillBusyTokens;
-    if (conditionalDisagg !== 'prefill_load' && short) return `D lacks ${lacks} of ${isl} tokens: its own`;
-    if (conditionalDisagg !== 'isl_bounding' && busy) return `P has ${waiting} tokens to prefill: D's own`;
+    if (conditionalDisagg !== 'prefill_load' && short)
+      return `D lacks ${lacks} of ${isl} tokens and prefills them itself`;
+    if (conditionalDisagg !== 'isl_bounding' && busy)
+      return `P has ${waiting} tokens to prefill: D prefills itself`;
     return null;
   }
 
@@ -133,7 +135,7 @@ const told = (
   engines.map((engine) => ({ engineId: engine.engineId, side, score: cost(engine), best: 'least' }));
 
 export const dynamo = definePolicy({
-  help: 'blocks to prefill less those cached for P, active blocks for D',
+  help: 'P by blocks to prefill minus cached ones, D by active blocks',
   source: "Dynamo's KV router",
   looksAt: ['load', 'cache'],
   parameters,

@@ -47,9 +47,9 @@ class Mooncake implements RoutingPolicy {
     const { ttftSloMs, tbtSloMs } = this.#parameters;
     const refused =
       ttftSloMs !== null && ttftMs > ttftSloMs
-        ? `its first token is estimated after ${ttftMs.toFixed(1)} ms, and ${ttftSloMs} are allowed`
+        ? `its estimated TTFT is ${ttftMs.toFixed(1)} ms, above the SLO of ${ttftSloMs} ms`
         : tbtSloMs !== null && tbt > tbtSloMs
-          ? `its tokens are estimated ${tbt.toFixed(1)} ms apart, and ${tbtSloMs} are allowed`
+          ? `its estimated time between tokens is ${tbt.toFixed(1)} ms, above the SLO of ${tbtSloMs} ms`
           : null;
     const { pullTokens } = ways.get(prefill)!;
     const scored = (side: 'prefill' | 'decode', score: (engine: EngineView) => number) =>
@@ -110,7 +110,7 @@ function tbtOf(engines: readonly EngineView[]): (engine: EngineView) => number {
 }
 
 export const mooncake = definePolicy({
-  help: 'the least estimated time to the first token; refuses what would miss its SLO',
+  help: 'the least estimated time to the first token; refuses turns that would miss their SLO',
   source: "Mooncake's conductor",
   looksAt: ['load', 'cache'],
   parameters,

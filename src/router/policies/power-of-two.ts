@@ -7,7 +7,7 @@ import { definePolicy } from './definition.ts';
 import { eachRole, oneOf } from './each-role.ts';
 
 export const powerOfTwo = definePolicy({
-  help: 'the less busy of two that are drawn',
+  help: 'the less busy of two drawn at random',
   source: "AIBrix's power-of-two, SGLang's power_of_two",
   looksAt: [],
   parameters: z.strictObject({}),

@@ -16,7 +16,7 @@ import { eachRole } from './each-role.ts';
 import { fewest } from './least-request.ts';
 
 export const prefixCache = definePolicy({
-  help: 'the longest cached prefix, unless too busy',
+  help: 'the engine with the longest cached prefix, unless it is too busy',
   source: "AIBrix's prefix-cache",
   looksAt: ['cache'],
   parameters: z.strictObject({
@@ -34,7 +34,7 @@ export const prefixCache = definePolicy({
       const scored = { scores: matches, best: 'most' } as const;
       if (spread > imbalance) {
         const { engine } = fewest(engines, draw);
-        return { engine, why: `counts are ${spread} apart, above ${imbalance}: the fewest`, ...scored };
+        return { engine, why: `counts differ by ${spread}, more than ${imbalance}: the fewest`, ...scored };
       }
       const { mean, deviation } = sampleOf(counts);
       const most = mean + deviations * deviation;

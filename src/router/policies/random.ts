@@ -6,7 +6,7 @@ import { definePolicy } from './definition.ts';
 import { eachRole, oneOf } from './each-role.ts';
 
 export const random = definePolicy({
-  help: 'any, each as likely',
+  help: 'any engine, with equal probability',
   source: "AIBrix's and SGLang's random",
   looksAt: [],
   parameters: z.strictObject({}),

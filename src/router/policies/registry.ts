@@ -45,7 +45,7 @@ export function makePolicy({ name, parameters }: RoutingChoice, deps: RoutingDep
     if (known) create(known, POLICIES[known], given, deps);
     else
       throw new ConfigError(
-        `--routing-config has parameters of '${policy}', and there is no such policy${didYouMean(policy, ROUTING_NAMES)}: wanted one of ${ROUTING_NAMES.join(', ')}`,
+        `--routing-config has parameters for '${policy}', which is not a routing policy${didYouMean(policy, ROUTING_NAMES)}: wanted one of ${ROUTING_NAMES.join(', ')}`,
       );
   }
   const parts = routingParts(name).map((part) => {
@@ -83,7 +83,7 @@ function create(
       );
     }
     throw new ConfigError(
-      `--routing-config: ${[name, ...(issue?.path ?? [])].join('.')} is not what it takes: ${issue ? wantedBy(issue) : messageOf(error)}`,
+      `--routing-config: ${[name, ...(issue?.path ?? [])].join('.')} is not valid: ${issue ? wantedBy(issue) : messageOf(error)}`,
     );
   }
 }

@@ -14,14 +14,17 @@ import { eachRole, oneOf } from './each-role.ts';
 const LONGEST_KEY = 256;
 
 export const sessionAffinity = definePolicy({
-  help: 'where the hash of the conversation says',
+  help: "the engine chosen by a hash of the conversation's id",
   source: "AIBrix's session-affinity (rendezvous hash)",
   looksAt: [],
   parameters: z.strictObject({}),
   create: (_, { draws }) =>
     eachRole((engines, { conversationId }, draw) => {
       if (conversationId.length > LONGEST_KEY)
-        return { engine: oneOf(engines, draw), why: `drawn: a key above ${LONGEST_KEY} characters` };
+        return {
+          engine: oneOf(engines, draw),
+          why: `drawn: the key has more than ${LONGEST_KEY} characters`,
+        };
       const key = fnv64a(`${conversationId}\0`);
       const hashes = engines.map(({ engineId }) => fnv64a(engineId, key));
       let best = 0;

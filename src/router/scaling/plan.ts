@@ -67,8 +67,8 @@ function rolesetOf({ roleset }: ScaleTarget, engines: readonly Scalable[]): stri
   const known = [...new Set(pairs.map((engine) => engine.roleset))];
   if (roleset === undefined) {
     if (known.length === 1) return known[0]!;
-    if (known.length === 0) throw new RequestError('every engine does both: there is no P and no D to scale');
-    throw new RequestError(`there are rolesets ${known.join(', ')}: name the one to scale as roleset`);
+    if (known.length === 0) throw new RequestError('every engine does both: there is no P or D to scale');
+    throw new RequestError(`the fleet has rolesets ${known.join(', ')}: name the one to scale in roleset`);
   }
   if (known.includes(roleset)) return roleset;
   throw new RequestError(`there is no roleset ${roleset} with P and D: wanted one of ${known.join(', ')}`);
@@ -79,7 +79,7 @@ function checkCount(role: EngineRole, want: number): void {
   const what = role === 'prefill' ? 'P' : 'D';
   const why = want < 1 ? `without a ${what} nothing is served` : `each ${what} is a thread and a device`;
   throw new RequestError(
-    `${role} is to be ${want}: ${why}; give a whole number from 1 to ${MOST_OF_A_ROLE}, nothing was changed`,
+    `cannot scale ${role} to ${want}: ${why}; give a whole number from 1 to ${MOST_OF_A_ROLE}, nothing was changed`,
   );
 }
 

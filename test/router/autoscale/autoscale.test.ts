@@ -66,7 +66,7 @@ describe('aibrix-apa', () => {
     // mean of 20 and 10, of the target 1.5
     expect(decide(90, role(2, 10, 10)).want).toBe(3);
     // The first is as old as the window: still 15. At 181 s it is not: 10.
-    expect(decide(180, role(2, 15, 15))).toMatchObject({ want: 3, why: '15 an engine is 1.50 of 10' });
+    expect(decide(180, role(2, 15, 15))).toMatchObject({ want: 3, why: '15 per engine is 1.50 of 10' });
     expect(decide(271, role(2, 6, 6)).want).toBe(2);
   });
 
@@ -81,7 +81,7 @@ describe('aibrix-apa', () => {
   test('bounds, and never to zero unless told to', () => {
     expect(byRole('aibrix-apa', { maxEngines: 5 })(0, all(4, 99))).toEqual({
       want: 5,
-      why: '99 an engine is 9.90 of 10; at most 5',
+      why: '99 per engine is 9.90 of 10; at most 5',
     });
     expect(byRole('aibrix-apa', { minEngines: 3 })(0, all(4, 0)).want).toBe(3);
     expect(byRole('aibrix-apa', { minEngines: 0 })(0, all(1, 0)).want).toBe(1);
@@ -140,7 +140,7 @@ describe('aibrix-kpa', () => {
     // 180 s: (11 * 10 + 400) / 12 = 42.5; 60 s: (5 * 10 + 2 * 200...) see below
     const { want, why } = decide(160, all(4, 400));
     // the last 60 s: 10 (at 100 s) and 400: 205, which is 4.8 times 42.5
-    expect(why).toBe('panic: 205 an engine after 42.5, target 10');
+    expect(why).toBe('panic: 205 per engine after 42.5, target 10');
     expect(want).toBe(21);
   });
 
@@ -149,7 +149,7 @@ describe('aibrix-kpa', () => {
     decide(0, all(4, 10));
     decide(10, all(4, 10));
     // long: (10 + 10 + 40) / 3 = 20, short: 40
-    expect(decide(80, all(4, 40)).why).toBe('20 an engine, target 10');
+    expect(decide(80, all(4, 40)).why).toBe('20 per engine, target 10');
   });
 
   test('the panic does not hold: the next tick goes down again', () => {
@@ -163,7 +163,7 @@ describe('aibrix-kpa', () => {
   test('an idle fleet panics, and is halved', () => {
     expect(byRole('aibrix-kpa')(0, all(4, 0))).toMatchObject({
       want: 2,
-      why: 'panic: 0 an engine after 0, target 10',
+      why: 'panic: 0 per engine after 0, target 10',
     });
   });
 });
@@ -203,7 +203,7 @@ describe('k8s-hpa', () => {
     expect(decide(0, all(8, 10)).want).toBe(8);
     expect(decide(100, all(8, 2))).toMatchObject({
       want: 8,
-      why: '2 an engine, target 10; 2 is not stable yet',
+      why: '2 per engine, target 10; 2 is not stable yet',
     });
     expect(decide(200, all(8, 5)).want).toBe(8);
     // At 300 s the 8 is as old as the window, and out of it: what was wanted at 200 s is the most.
@@ -215,7 +215,7 @@ describe('k8s-hpa', () => {
     const decide = byRole('k8s-hpa');
     expect(decide(0, all(1, 500))).toMatchObject({
       want: 5,
-      why: '500 an engine, target 10; not more at once',
+      why: '500 per engine, target 10; not more at once',
     });
     // The period began with 1: 5 is all it may have.
     expect(decide(10, all(5, 500)).want).toBe(5);

@@ -114,7 +114,7 @@ describe('bounds', () => {
     [{ bounds: { ...bounds, decode: { min: 3, max: 2 } } }, '--min-decode is 3 and --max-decode is 2'],
     [
       { parameters: { prefil: {} } },
-      "parameters of 'prefil' (did you mean prefill?): wanted prefill and decode",
+      "parameters for 'prefil' (did you mean prefill?): wanted prefill and decode",
     ],
     [
       { parameters: { prefill: { metric: 'speed' } } },
@@ -128,7 +128,7 @@ describe('bounds', () => {
     [{ parameters: { decode: 3 } }, '--autoscale aibrix-apa, decode is 3: wanted an object'],
     [
       { name: 'dynamo-sla' as const },
-      '--autoscale dynamo-sla, prefillProfile is not given: wanted what one engine does, in --autoscale-config, such as [{"inputTokens":',
+      '--autoscale dynamo-sla, prefillProfile is not given: wanted measurements of one engine in --autoscale-config, such as [{"inputTokens":',
     ],
   ])('%j is refused in a sentence', (more, message) => {
     expect(() => new AutoscaleLoop(choice(more), 8)).toThrow(message);
@@ -175,7 +175,7 @@ describe('the driver', () => {
     expect(told).toHaveLength(0);
     await pass(1000);
     expect(asked).toEqual([
-      [{ prefill: 2 }, 'aibrix-apa: prefill 1 to 2 (waiting: 15 an engine is 1.50 of 10)'],
+      [{ prefill: 2 }, 'aibrix-apa: prefill 1 to 2 (waiting: 15 per engine is 1.50 of 10)'],
     ]);
     await pass(20_000);
     expect(told).toHaveLength(3);
@@ -237,7 +237,7 @@ describe('the driver', () => {
     await pass(30_000);
     expect(asked).toEqual([]);
     expect(reasonOf(told[0]!)).toBe(
-      'aibrix-apa: prefill stays 1 (waiting: 10 an engine is 1.00 of 10), decode stays 1 (% of batch: 62.5 an engine is 0.89 of 70)',
+      'aibrix-apa: prefill stays 1 (waiting: 10 per engine is 1.00 of 10), decode stays 1 (% of batch: 62.5 per engine is 0.89 of 70)',
     );
     stop.abort();
     await done;

@@ -198,6 +198,6 @@ test('what a scorer cannot be set to here is refused, not passed over', () => {
     plugins: [{ type: 'load-aware-scorer', parameters: { threshold } }],
     schedulingProfiles: [],
   });
-  expect(() => fromPickerConfig(given(10))).toThrow('wanted 128, which it is here');
+  expect(() => fromPickerConfig(given(10))).toThrow('wanted 128, to which it is fixed here');
   expect(() => fromPickerConfig(given(128))).not.toThrow();
 });

@@ -44,7 +44,7 @@ describe('what is refused', () => {
     expect(refusal('random', { 'prefix-cache': { imbalanc: 3 } })).toContain('(did you mean imbalance?)');
     expect(refusal('random', { 'prefix-cach': {} })).toContain('(did you mean prefix-cache?)');
     expect(refusal('prefix-cache', { 'prefix-cache': { imbalance: 'much' } })).toContain(
-      'prefix-cache.imbalance is not what it takes: wanted a number',
+      'prefix-cache.imbalance is not valid: wanted a number',
     );
     expect(refusal('prefix-cache', { 'prefix-cache': { imbalance: -1 } })).toContain('wanted 0 or more');
   });
@@ -154,7 +154,7 @@ describe('a mix', () => {
     const mooncake = { ttftSloMs: 1 };
     const slo = makePolicy({ name: 'mooncake:9,least-request:1', parameters: { mooncake } }, DEPS);
     const late = slo.route(routeRequest(), { prefill: [view('p0')], decode: engines });
-    expect(late.refused).toMatch('and 1 are allowed');
+    expect(late.refused).toMatch('above the SLO of 1 ms');
   });
 
   test('as it is written on the command line', () => {

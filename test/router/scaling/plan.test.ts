@@ -63,13 +63,13 @@ it.each([
   [
     { prefill: 0 },
     pair,
-    'prefill is to be 0: without a P nothing is served; give a whole number from 1 to 64',
+    'cannot scale prefill to 0: without a P nothing is served; give a whole number from 1 to 64',
   ],
-  [{ decode: 65 }, pair, 'decode is to be 65: each D is a thread and a device; give a whole number'],
-  [{ decode: 1.5 }, pair, 'decode is to be 1.5'],
+  [{ decode: 65 }, pair, 'cannot scale decode to 65: each D is a thread and a device; give a whole number'],
+  [{ decode: 1.5 }, pair, 'cannot scale decode to 1.5'],
   [{ decode: 1, roleset: 'b' }, pair, 'there is no roleset b with P and D: wanted one of all'],
-  [{ decode: 1 }, [...pair, engine('decode-1', { roleset: 'b' })], 'there are rolesets all, b: name the one'],
-  [{ decode: 1 }, [engine('both-0')], 'every engine does both: there is no P and no D to scale'],
+  [{ decode: 1 }, [...pair, engine('decode-1', { roleset: 'b' })], 'the fleet has rolesets all, b: name the one'],
+  [{ decode: 1 }, [engine('both-0')], 'every engine does both: there is no P or D to scale'],
 ])('%j is refused in a sentence', (target, engines, message) => {
   expect(() => planScale(target, engines)).toThrow(message);
 });

@@ -74,7 +74,7 @@ class AibrixPd implements RoutingPolicy {
     const best = leastOf(pairs, ({ sum }) => sum, draw)!;
     const fast = [
       fastP?.why,
-      apart ? `${fastD?.why}, in another roleset: AIBrix answers with an error` : fastD?.why,
+      apart ? `${fastD?.why}, in another roleset: AIBrix returns an error` : fastD?.why,
     ];
     const why = [
       placed,
@@ -123,7 +123,7 @@ class AibrixPd implements RoutingPolicy {
     const requests = ({ engineId }: EngineView) => this.#underWay.at(engineId).prefills;
     const spread = maxOf(engines, requests) - minOf(engines, requests);
     if (spread <= this.#parameters.prefillLoadImbalanceMinSpread) return null;
-    return { engineId: leastOf(engines, requests, draw)!.engineId, why: `P's requests ${spread} apart` };
+    return { engineId: leastOf(engines, requests, draw)!.engineId, why: `P's requests differ by ${spread}` };
   }
 
   #scorePrefill(request: RouteRequest, engines: readonly EngineView[]): Scored[] {
@@ -232,7 +232,7 @@ function leastByRoleset(
 }
 
 export const aibrixPd = definePolicy({
-  help: "P and D of one roleset: prefix and requests of P, load of D; AIBrix's quirks are kept",
+  help: "P and D of one roleset, by P's prefix and requests and D's load, with AIBrix's quirks",
   source: "AIBrix's pd router",
   looksAt: ['load', 'cache'],
   parameters: aibrixPdSchema,

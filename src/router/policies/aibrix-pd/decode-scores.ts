@@ -73,20 +73,23 @@ export function decodeFastPath(
   const running = ({ running: r }: DecodeFacts) => r;
   const requests = maxOf(known, running) - minOf(known, running);
   if (requests >= limits.decodeLoadImbalanceMinSpread) {
-    return { engineId: least(running), why: `D's requests ${requests} apart` };
+    return { engineId: least(running), why: `D's requests differ by ${requests}` };
   }
   // The lowest throughput wins, whether the engine is idle or slow.
   const throughput = ({ throughput: t }: DecodeFacts) => t;
   const tokens = maxOf(known, throughput) - minOf(known, throughput);
   if (tokens > limits.decodeThroughputImbalanceMinSpread) {
-    return { engineId: least(throughput), why: `D's throughput ${tokens.toFixed(0)} tokens/s apart` };
+    return { engineId: least(throughput), why: `D's throughputs differ by ${tokens.toFixed(0)} tokens/s` };
   }
   if (known.length < engines.length || known.some(({ drainRate }) => drainRate <= 0)) return null;
   const drain = (engine: DecodeFacts) => engine.running / Math.max(engine.drainRate, 0.1);
   const slowest = maxOf(known, drain);
   const fastest = minOf(known, drain);
   if (fastest > 0 && slowest / fastest > limits.decodeScoreRatioThreshold) {
-    return { engineId: least(drain), why: `D's queues end ${(slowest / fastest).toFixed(1)} times apart` };
+    return {
+      engineId: least(drain),
+      why: `D's drain times differ by a factor of ${(slowest / fastest).toFixed(1)}`,
+    };
   }
   return null;
 }

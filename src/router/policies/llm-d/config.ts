@@ -74,7 +74,7 @@ const pickerConfigSchema = z.strictObject({
             context.addIssue({
               code: 'custom',
               path: ['parameters', name],
-              message: `wanted ${value}, which it is here`,
+              message: `wanted ${value}, to which it is fixed here`,
             });
       }),
   ),

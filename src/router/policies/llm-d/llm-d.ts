@@ -131,7 +131,7 @@ const told = (side: RoutingScore['side'], scored: readonly Scored[]): RoutingSco
   scored.map(({ engine: { engineId }, score }) => ({ engineId, side, score, best: 'most' }));
 
 export const llmD = definePolicy({
-  help: 'D first by weighted scorers; P only where D lacks nonCachedTokens, and never with 0',
+  help: 'D first by weighted scorers; P only if D lacks nonCachedTokens or more (0: never)',
   source: "llm-d's router",
   looksAt: ['load', 'cache'],
   parameters: llmDSchema,

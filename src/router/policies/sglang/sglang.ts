@@ -138,7 +138,7 @@ function simple(
 }
 
 export const sglang = definePolicy({
-  help: 'P by where its prefix was sent while loads are even, D the less busy of two',
+  help: 'P by where the prefix was sent, if loads are balanced; D the less busy of two',
   source: "SGLang's model gateway",
   looksAt: [],
   parameters,
