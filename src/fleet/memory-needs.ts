@@ -82,7 +82,7 @@ export function checkMappings(engines: number, free: number | null): void {
   if (engines <= most) return;
   throw new AdapterError(
     `${plural(engines, 'engine')} do not fit into one process: each needs about ${MAPPINGS_EACH} memory mappings, and this process may add ` +
-      `${free}, beyond which it would crash without an error; nothing was changed: ask for at most ${most}, or raise the ` +
+      `${free}, beyond which it would crash without an error; nothing was changed: ask for ${most} or fewer, or raise the ` +
       'limit (sysctl vm.max_map_count)',
   );
 }
