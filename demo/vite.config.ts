@@ -1,4 +1,4 @@
-/** The page's build: one static folder with relative addresses, the recall model and a recording beside it. */
+/** The page's build: a static folder with relative addresses, the recall model and the recordings. */
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -8,13 +8,13 @@ import { defineConfig, type Plugin } from 'vite';
 const root = fileURLToPath(new URL('.', import.meta.url));
 const project = path.join(root, '..');
 
-/** What SharedArrayBuffer needs. */
+/** Headers that SharedArrayBuffer requires. */
 const isolation = {
   'Cross-Origin-Opener-Policy': 'same-origin',
   'Cross-Origin-Embedder-Policy': 'require-corp',
 };
 
-/** Files that lie beside the page as they are: address to path. */
+/** Static files of the page: address to path. */
 const models = readdirSync(path.join(project, 'models/recall')).filter(
   (name) => /\.(json|safetensors|jinja)$/.test(name) && !/^(expected|recall)\.json$/.test(name),
 );
@@ -47,7 +47,7 @@ function staticFiles(): Plugin {
   };
 }
 
-/** Shaders without comments and indentation: a third of their weight. Only the build; `npm run demo` has them as they are. */
+/** Removes comments and indentation from shaders: a third of their size. Only in the build, not in `npm run demo`. */
 function shortShaders(): Plugin {
   return {
     name: 'kvferry-short-shaders',
@@ -66,8 +66,8 @@ function shortShaders(): Plugin {
 }
 
 /**
- * zod without its writer of JSON Schemas, which every schema drags along and nothing on the page asks for: a tenth of the
- * page's weight. What it exports gives functions that say so.
+ * Removes zod's JSON Schema writer, which every schema imports and the page never uses: a tenth of the page's size. Its
+ * exports are replaced by functions that say so.
  */
 function zodWithoutJsonSchema(): Plugin {
   return {
@@ -82,10 +82,10 @@ function zodWithoutJsonSchema(): Plugin {
   };
 }
 
-/** The page's own weight: what its first view loads, before any model; policies and the chart come when they are wanted. */
+/** The size of what the page's first view loads, without models, routing policies and charts, which are fetched later. */
 const MOST_GZIPPED_BYTES = 250_000;
 
-/** Workers that no first view starts. */
+/** Workers that the first view does not start. */
 const LATER = /store-browser-/;
 
 function weighed(): Plugin {
@@ -101,7 +101,7 @@ function weighed(): Plugin {
           for (const imported of file.imports) take(imported);
           for (const style of file.viteMetadata?.importedCss ?? []) first.add(style);
         }
-        // Threads that it starts by itself, and what they fetch.
+        // Workers that the page starts at once, and what they fetch.
         const code = file.type === 'chunk' ? file.code : String(file.source);
         for (const { fileName: other, type } of Object.values(bundle))
           if (
@@ -135,7 +135,7 @@ export default defineConfig({
   worker: { format: 'es', plugins: () => [shortShaders(), zodWithoutJsonSchema()] },
   build: {
     ...{ target: 'es2022', outDir: 'dist', emptyOutDir: true, chunkSizeWarningLimit: 1000 },
-    // Every browser with WebGPU preloads modules by itself.
+    // Every browser with WebGPU supports module preloading natively.
     modulePreload: { polyfill: false },
   },
 });

@@ -88,7 +88,7 @@ export function BlockDetails({ role, block, nowMs, stored, madeFrom: other = nul
       {block.text !== null && <p class="inspector-text">{block.text}</p>}
       {other !== null && <p class="inspector-text is-wrong">Its KV was computed from: {other}</p>}
       <dl class="inspector-facts">
-        {whose && <Fact name="whose">{whose}</Fact>}
+        {whose && <Fact name="from">{whose}</Fact>}
         {block.group !== undefined && <Fact name="cache group">{block.group}</Fact>}
         {block.tokens > 0 && <Fact name="tokens">{block.tokens}</Fact>}
         <Fact name="references">{block.refCount}</Fact>

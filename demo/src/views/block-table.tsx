@@ -37,7 +37,7 @@ export function BlockRows(props: {
   return (
     <DataTable
       caption={name}
-      columns={['block', 'state', 'whose', 'held', 'text']}
+      columns={['block', 'state', 'from', 'held', 'text']}
       rows={blocks.map((block) => ({
         key: block.id,
         cells: [
