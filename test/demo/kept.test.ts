@@ -82,7 +82,7 @@ describe('a conversation', () => {
     expect((await freed()).every(({ text, turn }) => text !== null && turn >= 1)).toBe(true);
     const [block] = (await freed()).filter(({ turn }) => turn === 3);
     await page.evaluate(`kvferry.actions.point({ at: 'block', role: 'prefill', id: ${block!.id} })`);
-    await expect.poll(() => page.locator('#block-inspector').innerText()).toMatch(/what lies in it.*turn 3/s);
+    await expect.poll(() => page.locator('#block-inspector').innerText()).toMatch(/its old content.*turn 3/s);
     await page.evaluate('kvferry.actions.point(null)');
   });
 
@@ -220,7 +220,7 @@ describe('a conversation', () => {
     await page.route(/settings-panel/, (route) => route.abort());
     await openSettings(page);
     const drawer = page.getByRole('region', { name: 'Settings' });
-    await expect.poll(() => drawer.innerText()).toContain('could not be fetched');
+    await expect.poll(() => drawer.innerText()).toContain('could not be loaded');
     expect(await drawer.getByRole('button', { name: 'Close' }).isVisible()).toBe(true);
   });
 });

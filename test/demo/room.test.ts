@@ -72,7 +72,7 @@ describe('a page that was asked twice', () => {
   test('a word that is pointed at lights its blocks, and the inspector says which', async () => {
     const { page } = opened;
     await page.locator('.chat-question .word', { hasText: 'bear' }).first().hover();
-    await expect.poll(() => inspector().innerText()).toMatch(/“bear\.” lies in .*D's block \d+/);
+    await expect.poll(() => inspector().innerText()).toMatch(/“bear\.” is in .*D's block \d+/);
     expect((await lit()).join(' ')).toContain('bear.');
     // It stays when the pointer has gone on.
     await page.mouse.move(5, 5);

@@ -115,7 +115,7 @@ export const windows: LessonContent = {
     {
       predict: {
         ask: 'P hands over a question that is longer than the window. What will D hold after its answer?',
-        choices: ['Equally many blocks of every group', 'Fewer blocks of the groups with a window'],
+        choices: ['The same number of blocks of every group', 'Fewer blocks of the groups with a window'],
         cameTrue: (seen) => keptAll(seen, ended(seen).at(-1)),
       },
       todo: 'Ask something longer than the window',

@@ -57,7 +57,7 @@ export const storeAndHops: LessonContent = {
           return hops === undefined ? null : hops === 0 ? 2 : 1;
         },
       },
-      todo: 'Fetch from where it is: ask three times',
+      todo: 'Each block from where it is: ask three times',
       run: async (actions, state) => {
         await actions.begin({ path: 'both' });
         await askThreeTimes(actions, state);

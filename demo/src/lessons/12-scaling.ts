@@ -61,7 +61,7 @@ function pulledOrComputed(seen: Seen): number | null {
 }
 
 export const scaling: LessonContent = {
-  text: 'Load changes, and engines are added and removed with it. A new engine needs a device, weights and an empty pool: it takes time to start, and has no KV. An engine that leaves takes the KV that it held for next turns with it, unless it is drained first. In this lesson two users talk, and the number of D goes up and down.',
+  text: 'Load changes, and engines are added and removed with it. A new engine needs a device, weights and an empty pool: it takes time to start, and has no KV. An engine that leaves takes the KV that it holds for next turns with it, unless its holds are drained first. In this lesson two users talk, and the number of D goes up and down.',
   tasks: [
     {
       predict: {
