@@ -1,16 +1,16 @@
 /**
- * How many blocks are kept for readers, over time: counted where holds begin and end, never by looking now and then.
- * A block in several holds counts once: it is memory that is measured.
+ * Measures how many blocks are held for readers over time. It counts at the start and end of each hold and does not sample.
+ * A block in several holds counts once, since this measures memory.
  */
 import { type BlockIds, type Clock, NULL_BLOCK } from '../engine/types.ts';
 
 export interface HoldUse {
-  /** Now. */
+  /** Blocks held now. */
   blocks: number;
   peakBlocks: number;
   /** Blocks × milliseconds, from sinceMs to atMs. */
   blockMs: number;
-  /** On the shared clock, milliseconds: the meter's first moment, and now. */
+  /** When the meter was created, and now: ms on the shared clock. */
   sinceMs: number;
   atMs: number;
 }
@@ -18,9 +18,9 @@ export interface HoldUse {
 export class HoldMeter {
   readonly #clock: Clock;
   readonly #sinceMs: number;
-  /** In how many holds each block is, by its id. */
+  /** Number of holds that each block is in, by block id. */
   #holders = new Int32Array(1024);
-  /** Those that are in any. */
+  /** Blocks that are in at least one hold. */
   #blocks = 0;
   #peak = 0;
   #blockMs = 0;

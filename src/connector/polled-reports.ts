@@ -1,4 +1,4 @@
-/** What the worker side reports until the scheduler side takes it, and who waits for more. Ends nothing by itself. */
+/** Collects the worker side's reports until they are polled, and wakes waiters. Does not end holds or pulls itself. */
 import type { ConnectorOutput } from '../engine/kv-connector.ts';
 import type { Clock } from '../engine/types.ts';
 
@@ -19,32 +19,32 @@ export class Reports {
   readonly #waiters = new Set<() => void>();
   #next = nothing();
 
-  /** nextDeadline: of the holds, own clock; null when there is none. */
+  /** `nextDeadline`: the earliest deadline of a hold, ms on the engine's clock; null if there is none. */
   constructor(clock: Clock, nextDeadline: () => number | null) {
     this.#clock = clock;
     this.#nextDeadline = nextDeadline;
   }
 
-  /** Nobody will read the request's blocks any more. */
+  /** The request's hold has ended: no reader needs its blocks any more. */
   sent(requestId: string): void {
     this.#next.finishedSending.push(requestId);
     this.wake();
   }
 
-  /** A pull ended; failed: what of it did not arrive, and why. */
+  /** A pull ended. `failed`: which blocks did not arrive and why, or null. */
   received(requestId: string, failed: FailedPull | null): void {
     if (failed) this.#next.failedRecving.push(failed);
     this.#next.finishedRecving.push(requestId);
     this.wake();
   }
 
-  /** Nothing ended, and yet an answer may be another now. */
+  /** Nothing ended, but the connector's answers may have changed. */
   changed(): void {
     this.#next.changed = true;
     this.wake();
   }
 
-  /** What is new since the last call. */
+  /** Everything reported since the last call. */
   take(): ConnectorOutput {
     if (!this.#hasEnds()) return NOTHING;
     const taken = this.#next;
@@ -52,12 +52,12 @@ export class Reports {
     return taken;
   }
 
-  /** Lets who waits look again: a deadline may have changed. */
+  /** Makes waiters check again, e.g. after a deadline has changed. */
   wake(): void {
     for (const waiter of this.#waiters) waiter();
   }
 
-  /** Resolves when there is something to take, when a hold's deadline is due, or when the signal aborts. */
+  /** Resolves when there is something to take, when a hold's deadline is due, or when the signal aborts. Does not reject. */
   async wait(signal: AbortSignal): Promise<void> {
     while (!signal.aborted && !this.#hasSome()) {
       const wake = new AbortController();

@@ -1,4 +1,4 @@
-/** Connectors by vLLM's kv_connector: each has its folder, its settings in src/config/kv-transfer.ts, and its case here. */
+/** Creates connectors by vLLM's kv_connector name. Each has a folder, settings in src/config/kv-transfer.ts, and a case here. */
 import { CONNECTOR_NAMES } from '../config/connectors.ts';
 import type { ConnectorConfig } from '../config/kv-transfer.ts';
 import { ConfigError } from '../errors.ts';
@@ -7,7 +7,7 @@ import { createNixlConnector } from './nixl/connector.ts';
 import { createOffloadingConnector } from './offloading/connector.ts';
 import type { ConnectorDeps, EngineConnector } from './types.ts';
 
-/** Both sides, for one engine. Throws ConfigError for a name that is not registered. */
+/** Creates both sides of a connector for one engine. Throws ConfigError for an unknown name. */
 export function createConnector(config: ConnectorConfig, deps: ConnectorDeps): EngineConnector {
   switch (config.name) {
     case 'NixlConnector':

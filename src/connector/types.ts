@@ -1,4 +1,4 @@
-/** A connector as its engine's thread has it: what the engine core needs, and what the thread asks and is told besides. */
+/** A connector as seen by its engine's thread: the engine core's interface, plus counters, events and settings. */
 import type { EngineCoreConfig } from '../config/engine.ts';
 import type {
   ConnectorHolds,
@@ -13,76 +13,76 @@ import type { BlockPair, RemoteAddress, ServingTransport, TransferResult } from 
 import type { HoldUse } from './hold-meter.ts';
 import type { CostAwarePolicy } from './policy/cost-aware.ts';
 
-/** What a connector is made from, besides its own settings. */
+/** What a connector is built from, in addition to its own settings. */
 export interface ConnectorDeps extends TransferEvents {
   engine: Pick<EngineCoreConfig, 'engineId' | 'host' | 'port' | 'cache' | 'scheduler'>;
   transport: ServingTransport;
   clock: Clock;
-  /** How tokens behind blocks are told; left out: by SHA-256. */
+  /** Computes the claims that prove which tokens a reader expects. Default: SHA-256. */
   claim?: ClaimPrefix;
-  /** Whoever asks it weighs its pulls against other sources: predicted costs alone refuse none. */
+  /** The caller weighs pulls against other sources, so predicted costs alone do not refuse a pull. */
   pullsAreWeighed?: boolean;
-  /** Milliseconds that having one of the request's blocks spares, about; null or absent: not known. */
+  /** Estimated time saved by having one of the request's blocks, ms; null or absent if not known. */
   worthOfBlockMs?: (request: ConnectorRequest) => number | null;
-  /** Each run of blocks comes from where it lies: what P hands over by another connector nobody seeks, or saves, twice. */
+  /** Part of a composed MultiConnector: blocks that P hands over through another connector are not looked up or saved again. */
   composed?: boolean;
 }
 
 export interface EngineConnector extends KvConnector {
   holds?: ReaderHolds;
   readonly counters: Readonly<TransferCounters>;
-  /** null: costs decide nothing. */
+  /** null if costs are not used for decisions. */
   readonly costAware: CostAwarePolicy | null;
-  /** Of connectors that save to a store and load from it. */
+  /** Only for connectors that save to a store and load from it. */
   readonly store?: StoreUse;
 }
 
 export interface StoreUse {
   readonly counters: Readonly<StoreCounters>;
-  /** Tokens of the request that the store had when it was asked; null: it was not. */
+  /** Tokens of the request that the store had at the lookup; null if there was none. */
   storedTokens(requestId: string): number | null;
 }
 
 export interface StoreCounters {
-  /** Loads that ended well, and what they brought. */
+  /** Successful loads, and what they brought. */
   loads: number;
   loadedTokens: number;
   loadedBytes: number;
-  /** Loads that brought nothing: their tokens were computed. */
+  /** Loads that brought nothing, so that their tokens were computed. */
   failedLoads: number;
-  /** Blocks of KV cache groups that were offered, and those that the store read. */
+  /** Blocks offered to the store, over all KV cache groups, and blocks that it read. */
   offeredBlocks: number;
   savedBlocks: number;
   savedBytes: number;
-  /** Wall time of loads that ended well, and of offers that were read; those under way at once count each. */
+  /** Total wall time of successful loads, and of offers that were read, ms. Concurrent ones count separately. */
   loadMs: number;
   saveMs: number;
-  /** Blocks of ended requests × milliseconds that they stayed until all of them was saved. */
+  /** Block-milliseconds for which ended requests' blocks were kept until they were saved. */
   savingBlockMs: number;
   /** Lookups that the store did not answer in time. */
   unanswered: number;
-  /** Bytes that came to this engine by two hops in one turn, where one would have done. */
+  /** Bytes that came to this engine by two hops in one turn although one would have sufficed. */
   twoHopBytes: number;
 }
 
 export interface ReaderHolds extends ConnectorHolds {
-  /** Blocks kept for readers since the connector was made: 'prefill' by P for D, 'decode' by D for P. */
+  /** Blocks held for readers since the connector was created: 'prefill' by P for D, 'decode' by D for P. */
   use(): { prefill: HoldUse; decode: HoldUse };
-  /** Lets every hold of the direction run out now, as its TTL would; returns how many that ended. */
+  /** Expires every hold of the direction now, as its TTL would. Returns how many ended. */
   expireNow(direction: 'prefill' | 'decode'): number;
 }
 
 export interface TransferCounters {
-  /** Pulls that ended well. */
+  /** Successful pulls. */
   transfers: number;
   /** Pulls that ended 'refused', 'failed' or 'dead'. */
   numFailedTransfers: number;
   numFailedNotifications: number;
-  /** Holds that nobody read in time, and own pulls not begun because the blocks' time was nearly up. */
+  /** Holds that expired unread, and own pulls not started because the remote hold was about to expire. */
   numKvExpired: number;
-  /** Unread holds given up for room: of P for D, which computes then, and of D for P. */
+  /** Unread holds dropped to free blocks: 'prefill' by P (D then computes), 'decode' by D. */
   holdsDropped: Record<HeldBlocks['direction'], number>;
-  /** Own pulls that brought nothing, or not all, by how they ended. */
+  /** Own pulls that brought nothing, or not everything, by outcome. */
   pullsNotDone: Record<Exclude<TransferOutcome, 'done'>, number>;
 }
 
@@ -96,38 +96,38 @@ export const noTransfers = (): TransferCounters => ({
 });
 
 export interface TransferEvents {
-  /** An unread hold was given up for room. */
+  /** An unread hold was dropped to free blocks. */
   onHoldDropped(requestId: string, direction: HeldBlocks['direction']): void;
-  /** A pull that has blocks to fetch begins. */
+  /** A pull with blocks to fetch starts. */
   onPull(info: PullInfo): void;
-  /** A streamed pull learns which blocks it reads: the pairs of a chunk, with the holder's ids. */
+  /** A streamed pull learned which blocks a chunk contains: its pairs, now with the holder's block ids. */
   onChunk(info: Pick<PullInfo, 'requestId' | 'pairs'>): void;
-  /** The store answered what it was asked, or read what it was offered. */
+  /** The store answered a lookup, or read what it was offered. */
   onStored(info: StoreInfo): void;
-  /** Once for every pull that had blocks to fetch, however it ended, before its request is reported. */
+  /** Called once for every pull that had blocks to fetch, with any outcome, before its request is reported. */
   onTransfer(info: TransferInfo): void;
 }
 
 export interface PullInfo {
-  /** Own request. */
+  /** The request at this engine. */
   requestId: string;
   remote: RemoteAddress;
   pairs: readonly BlockPair[];
-  /** The pairs' `remote` are places in the holder's sequence, not ids. */
+  /** The pairs' `remote` values are block indexes in the holder's sequence, not block ids. */
   streamed: boolean;
 }
 
-/** Own clock, milliseconds. */
+/** Times are ms on the engine's clock. */
 export interface StoreInfo {
   what: 'store lookup' | 'save';
   requestId: string;
   startedMs: number;
   endedMs: number;
-  /** Blocks found, or read. */
+  /** Blocks found (lookup) or read (save). */
   blocks: number;
-  /** Of a save: what was read from where here. */
+  /** For a save: which local blocks were read. */
   pairs?: readonly BlockPair[];
-  /** Blocks that the store brought up for it from below its memory, and how long that took. */
+  /** For a lookup: blocks that the store brought up from lower tiers into its memory, and how long that took, ms. */
   raised?: number;
   raisedMs?: number;
 }
@@ -135,7 +135,7 @@ export interface StoreInfo {
 export interface TransferInfo extends Pick<PullInfo, 'requestId' | 'remote'> {
   /** Tokens whose KV was asked for. */
   numTokens: number;
-  /** Own clock, milliseconds: the pull began; it was found that its blocks last long enough; it ended. */
+  /** Ms on the engine's clock: the pull started; the holder's deadline was found sufficient; the pull ended. */
   startedMs: number;
   checkedMs: number;
   endedMs: number;

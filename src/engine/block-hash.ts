@@ -1,6 +1,7 @@
 /**
- * The hash chain over full blocks: block i's hash covers its tokens and everything before them, so equal hashes mean
- * equal KV. Same rule as vLLM (vllm/v1/core/kv_cache_utils.py, hash_block_tokens), with an encoding of our own.
+ * The hash chain over full blocks. Block i's hash covers its own tokens and all tokens before them, so equal hashes mean
+ * equal KV. The rule is vLLM's (vllm/v1/core/kv_cache_utils.py, hash_block_tokens). The encoding is not: the hashes differ
+ * from vLLM's.
  */
 
 import { sha256 } from '@noble/hashes/sha2.js';
@@ -11,13 +12,13 @@ import type { TokenIds } from '../config/token-ids.ts';
 export type BlockHash = string;
 
 export interface BlockHasher {
-  /** Parent of every first block. */
+  /** The parent of every sequence's first block. */
   readonly root: BlockHash;
-  /** `cacheSalt` belongs to the first block only: null for the others, which inherit it through their parent. */
+  /** `cacheSalt` is hashed into the first block only. Pass null for later blocks: they inherit it from their parent. */
   hash(parent: BlockHash, tokenIds: TokenIds, cacheSalt: string | null): BlockHash;
   /**
-   * The hashes of a sequence's blocks without a salt, numBlocks of them or more, where it keeps them: not copied, and they stay
-   * what they are. null: it does not.
+   * The hashes of an unsalted sequence's blocks, at least numBlocks of them, if the hasher stores them; else null.
+   * The list is shared and immutable.
    */
   kept?(tokenIds: TokenIds, blockSize: number, numBlocks: number): readonly BlockHash[] | null;
 }
@@ -28,7 +29,7 @@ export interface BlockHashing {
   blockSize: number;
 }
 
-/** The same seed gives the same hashes everywhere. `digest` is replaced in tests. */
+/** The same seed gives the same hashes in every engine and process. Tests replace `digest`. */
 export function createBlockHasher(
   seed: string,
   digest: (bytes: Uint8Array) => Uint8Array = sha256,
@@ -44,7 +45,7 @@ interface HashedSequence {
   cacheSalt: string | null;
 }
 
-/** Those of a sequence's first blocks, all of them full, and maybe more, where the hasher keeps them; null: it does not. */
+/** Hashes of at least a sequence's first numBlocks blocks, all full, if the hasher stores them; else null. */
 export const keptHashes = (
   { tokenIds, cacheSalt }: HashedSequence,
   { hasher, blockSize }: BlockHashing,
@@ -75,7 +76,7 @@ export function extendHashes(
   }
 }
 
-/** Parent digits, token ids as little-endian u32, then a marker and the salt. Blocks have one length, so this is unambiguous. */
+/** Parent digits, token ids as little-endian u32, then a marker and the salt. Unambiguous: blocks have equal length. */
 function encode(parent: BlockHash, tokenIds: TokenIds, cacheSalt: string | null): Uint8Array {
   const salt = cacheSalt === null ? null : utf8ToBytes(cacheSalt);
   const tokensAt = parent.length;

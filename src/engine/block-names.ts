@@ -1,30 +1,30 @@
 /**
- * Which block has which hash, for the blocks of one pool: a table of ids in typed arrays, which takes as much memory however
- * often names change. Of several blocks with one name the one that was named first is found. Id 0, the null block, has
- * none, and stands for nothing here.
+ * The hash table of the prefix cache: which block of a pool has which name (hash and group). Uses typed arrays, so memory does
+ * not depend on how often names change. If several blocks have the same name, the one named first is found. Id 0, the null
+ * block, never has a name and serves as the nil index.
  */
 import { invariant } from '../errors.ts';
 import type { BlockHash } from './block-hash.ts';
 import { type BlockId, NULL_BLOCK } from './types.ts';
 
-/** Characters of a hash that choose its bucket: enough bits, whatever digest it is of. */
+/** Characters of a long hash that choose its bucket: enough bits for any digest. */
 const BUCKET_CHARS = 8;
-/** A hash of four characters is 64 bits, which are kept as two words beside all else: of a longer one the string is kept. */
+/** A hash of four characters (64 bits) is stored inline as two words; for a longer one, the string is stored. */
 const SHORT_CHARS = 4;
 
-/** What the bucket was chosen by: names with another word differ. Of a short hash, its second half. */
+/** The word that chooses the bucket: names with different words differ. For a short hash, its second half. */
 const WORD = 0;
-/** Of a short hash its first half; 0 of a longer one. */
+/** The first half of a short hash; 0 for a long one. */
 const REST = 1;
-/** 1 + twice the group, and 1 more of a long hash; 0: it has no name. */
+/** 1 + 2 * group, plus 1 for a long hash. 0: no name. */
 const KIND = 2;
-/** The bucket's next and previous, of other names. */
+/** Next and previous block in the bucket; these have other names. */
 const NEXT = 3;
 const PREVIOUS = 4;
-/** Others of the same name, as a ring in the order of naming; 0: there are none. Only the first stands in the bucket. */
+/** Ring of blocks with the same name, in order of naming; 0 if there is only one. Only the first is in the bucket. */
 const AFTER = 5;
 const BEFORE = 6;
-/** A power of two, so that no block's words lie in two lines of a cache. */
+/** A power of two, so that no block's words straddle two cache lines. */
 const FIELDS = 8;
 
 const isShort = (hash: BlockHash): boolean => hash.length === SHORT_CHARS;
@@ -32,17 +32,17 @@ const kindOf = (hash: BlockHash, group: number): number => 1 + 2 * group + Numbe
 const isLong = (kind: number): boolean => kind > 0 && (kind & 1) === 0;
 
 export class BlockNames {
-  /** How often names were given and taken. */
+  /** Counts name additions and removals. */
   changes = 0;
-  /** First block of each bucket. */
+  /** The first block of each bucket. */
   readonly #heads: Int32Array;
-  /** Of each block FIELDS words, side by side in memory: they are asked for together. */
+  /** FIELDS adjacent words per block: they are read together. */
   readonly #fields: Int32Array;
-  /** The long ones. Grows with the highest id that had one. */
+  /** Long hashes by block id. Grows with the highest id that had one. */
   readonly #hashes: (BlockHash | null)[] = [null];
 
   constructor(numBlocks: number) {
-    // Twice as many as names: what is looked up and is not there is nearly always told by its bucket alone.
+    // Twice as many buckets as names, so that a miss nearly always finds an empty bucket.
     this.#heads = new Int32Array(2 ** Math.ceil(Math.log2(2 * Math.max(2, numBlocks))));
     this.#fields = new Int32Array(FIELDS * numBlocks);
   }
@@ -59,7 +59,7 @@ export class BlockNames {
     return String.fromCharCode(first >>> 16, first & 0xffff, second >>> 16, second & 0xffff);
   }
 
-  /** Of blocks with a hash. */
+  /** Only for a block that has a name. */
   groupOf(id: BlockId): number {
     return (this.#fields[FIELDS * id + KIND]! - 1) >> 1;
   }
@@ -68,13 +68,13 @@ export class BlockNames {
     return this.#isNamed(id, hash, kindOf(hash, group), wordOf(hash, group), restOf(hash));
   }
 
-  /** The block that has had this name longest; null: none has it. */
+  /** The block that has had this name longest, or null. */
   get(hash: BlockHash, group: number): BlockId | null {
     const id = this.#find(hash, kindOf(hash, group), wordOf(hash, group), restOf(hash));
     return id === NULL_BLOCK ? null : id;
   }
 
-  /** `id`: of a block without a name. */
+  /** `id` must not have a name. */
   add(id: BlockId, hash: BlockHash, group: number): void {
     this.changes++;
     const fields = this.#fields;
@@ -100,7 +100,7 @@ export class BlockNames {
     fields[FIELDS * first + BEFORE] = id;
   }
 
-  /** Returns whether no other block has its name. */
+  /** `id` must have a name. Returns whether no other block has the same one. */
   remove(id: BlockId): boolean {
     this.changes++;
     const fields = this.#fields;
@@ -112,7 +112,7 @@ export class BlockNames {
     const isFirst = previous !== NULL_BLOCK || this.#heads[bucket] === id;
     if (after !== NULL_BLOCK) this.#leaveRing(id, after);
     if (!isFirst) return false;
-    // Of its name the one that was named next is found from now on.
+    // From now on the block that got this name next is found.
     if (after !== NULL_BLOCK) this.#link(after, previous, next);
     else if (next !== NULL_BLOCK) fields[FIELDS * next + PREVIOUS] = previous;
     const follower = after === NULL_BLOCK ? next : after;
@@ -130,7 +130,7 @@ export class BlockNames {
     this.#hashes.fill(null);
   }
 
-  /** Throws InternalError unless every block with a hash is found by it, once, and no other block is. */
+  /** Throws InternalError unless every named block is found exactly once by its name, and no other block is found. */
   checkIntegrity(): void {
     const found = new Uint8Array(this.#fields.length / FIELDS);
     for (const head of this.#heads)
@@ -179,7 +179,7 @@ export class BlockNames {
     return !isLong(kind) || this.#hashes[id] === hash;
   }
 
-  /** Where it stands in its bucket, of which it is not yet told. */
+  /** Links id between two blocks of a bucket. The caller updates the bucket's head or `previous`. */
   #link(id: BlockId, previous: BlockId, next: BlockId): void {
     this.#fields[FIELDS * id + PREVIOUS] = previous;
     this.#fields[FIELDS * id + NEXT] = next;
@@ -199,7 +199,7 @@ export class BlockNames {
 const restOf = (hash: BlockHash): number =>
   isShort(hash) ? (hash.charCodeAt(0) << 16) | hash.charCodeAt(1) : 0;
 
-/** A short hash's second half; else FNV-1a over the last characters, and the group. */
+/** The second half of a short hash; else FNV-1a over the group and the last characters. */
 function wordOf(hash: BlockHash, group: number): number {
   if (isShort(hash)) return (hash.charCodeAt(2) << 16) | hash.charCodeAt(3);
   let word = 0x811c9dc5 ^ group;

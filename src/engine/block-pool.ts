@@ -1,7 +1,7 @@
 /**
- * The blocks of an engine, for all its KV cache groups: who is free, who is referenced how often, and which hash names which
- * block of which group. vLLM's BlockPool: block 0 is the null block, eviction is lazy (a freed block can be hit until it is
- * allocated again), equal blocks are not merged. Knows ids, hashes and groups, never requests or contents.
+ * An engine's blocks, shared by all its KV cache groups: the free queue, reference counts, and the hash of each cached block.
+ * This is vLLM's BlockPool: block 0 is the null block, eviction is lazy (a freed block can be hit until it is allocated
+ * again), and equal blocks are not merged. Knows ids, hashes and groups, but not requests or block contents.
  */
 import { InternalError, invariant } from '../errors.ts';
 import type { BlockHash } from './block-hash.ts';
@@ -16,13 +16,13 @@ export class BlockPool {
   readonly #refCount: Int32Array;
   readonly #evictions: Uint32Array;
   readonly #names: BlockNames;
-  /** Told of each hash of which no block of the group is left; null costs nothing. */
+  /** Called when the last block of a group with a given hash loses it. No cost if null. */
   onRemoved: ((hash: BlockHash, group: number) => void) | null = null;
   readonly #residency: BlockResidency | null;
-  /** Where ids are gathered: a list that grows is made several times over. */
+  /** Reused buffer: growing a new list each time would reallocate it several times. */
   readonly #taken: BlockId[] = [];
 
-  /** `residency` is told of every block's life. */
+  /** `residency` records allocations, hits and evictions. */
   constructor(numBlocks: number, residency: BlockResidency | null = null) {
     this.numBlocks = numBlocks;
     this.#names = new BlockNames(numBlocks);
@@ -33,7 +33,7 @@ export class BlockPool {
     this.#residency = residency;
   }
 
-  /** Blocks a request can get at best: all but the null block. */
+  /** The most blocks that a request can get: all but the null block. */
   get numUsable(): number {
     return this.numBlocks - 1;
   }
@@ -42,7 +42,7 @@ export class BlockPool {
     return this.#free.size;
   }
 
-  /** Another number: other blocks are found by some hash. */
+  /** Changes whenever lookups by hash may return other blocks. */
   get nameChanges(): number {
     return this.#names.changes;
   }
@@ -51,7 +51,7 @@ export class BlockPool {
     return this.#free.has(id);
   }
 
-  /** `evictions`: how often a hash was taken away from it. */
+  /** `evictions`: how often the block has lost its hash. */
   state(id: BlockId): { refCount: number; hash: BlockHash | null; evictions: number } {
     return { refCount: this.#refCount[id]!, hash: this.hashOf(id), evictions: this.#evictions[id]! };
   }
@@ -60,12 +60,12 @@ export class BlockPool {
     return this.#names.hashOf(id);
   }
 
-  /** The block of the group that was cached first under this hash. */
+  /** The block of the group that was cached first under this hash, or null. */
   getCached(hash: BlockHash, group: number): BlockId | null {
     return this.#names.get(hash, group);
   }
 
-  /** Takes `count` blocks from the front of the free queue; their old contents are forgotten here. */
+  /** Takes `count` blocks from the front of the free queue and evicts their hashes. That many must be free. */
   allocate(count: number): BlockId[] {
     invariant(count <= this.numFree, () => `${count} blocks were taken from ${this.numFree} free ones`);
     const taken = this.#taken;
@@ -79,7 +79,7 @@ export class BlockPool {
     return taken.slice(0, count);
   }
 
-  /** One more reference for each: a prefix hit. */
+  /** Adds a reference to each block: a prefix hit. */
   touch(ids: Iterable<BlockId>): void {
     for (const id of ids) {
       if (id === NULL_BLOCK) continue;
@@ -89,7 +89,7 @@ export class BlockPool {
     }
   }
 
-  /** One reference less for each, last block first, so that a chain's tail is evicted before its head. */
+  /** Removes a reference from each block, last block first, so that a chain's tail is evicted before its head. */
   free(ids: readonly BlockId[]): void {
     for (let i = ids.length - 1; i >= 0; i--) {
       const id = ids[i]!;
@@ -99,7 +99,7 @@ export class BlockPool {
     }
   }
 
-  /** Names a full block of a group, once. False when it has this name already. */
+  /** Gives a full block its hash. Returns false if it has this hash already; throws InternalError if it has another. */
   cache(id: BlockId, hash: BlockHash, group: number): boolean {
     if (this.#names.has(id)) {
       invariant(this.#names.isNamed(id, hash, group), () => `block ${id} was cached under a second hash`);
@@ -109,7 +109,7 @@ export class BlockPool {
     return true;
   }
 
-  /** Takes a block's name away; it keeps its references and its place in the free queue. */
+  /** Removes a block's hash. Its references and its place in the free queue do not change. */
   evict(id: BlockId): void {
     this.#residency?.evicted(id);
     if (!this.#names.has(id)) return;
@@ -118,7 +118,7 @@ export class BlockPool {
     if (this.#names.remove(id) && told) this.onRemoved!(told.hash, told.group);
   }
 
-  /** Forgets every hash, without telling onRemoved. Only while no block is in use. */
+  /** Removes all hashes without calling onRemoved. Only while no block is in use. */
   clearHashes(): void {
     invariant(this.numFree === this.numUsable, () => 'the prefix cache was cleared while blocks are in use');
     for (let id = NULL_BLOCK + 1; id < this.numBlocks; id++) if (this.#names.has(id)) this.#evictions[id]!++;
@@ -126,9 +126,9 @@ export class BlockPool {
     this.#residency?.clear();
   }
 
-  /** Throws InternalError unless reference counts are as expected and queue, counts and hashes agree. */
+  /** Throws InternalError unless reference counts are as expected, and queue, counts and hashes agree. */
   checkIntegrity(expectedRefCounts: ReadonlyMap<BlockId, number>): void {
-    // Arrays by id, not sets: a simulation may be checked after every event.
+    // Arrays by id, not sets, for speed: a simulation may be checked after every event.
     const free = new Uint8Array(this.numBlocks);
     for (const id of this.#free.toArray()) free[id] = 1;
     const expected = new Int32Array(this.numBlocks);

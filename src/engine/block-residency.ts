@@ -1,21 +1,21 @@
 /**
- * How long blocks stay, of a sample of them: from allocation to eviction, since the last hit, and between hits. vLLM's
- * KVCacheMetricsCollector (v1/core/kv_cache_metrics.py, --kv-cache-metrics): a block is chosen when it is allocated, and
- * told of when it is evicted.
+ * Measures, for a sample of blocks, the time from allocation to eviction, since the last hit, and between hits. This is
+ * vLLM's KVCacheMetricsCollector (v1/core/kv_cache_metrics.py, --kv-cache-metrics): a block is sampled when it is allocated,
+ * and reported when it is evicted.
  */
 import type { BlockId, Clock } from './types.ts';
 
-/** Milliseconds, of one evicted block. */
+/** One evicted block's times, ms. */
 export interface BlockStay {
-  /** Since it was allocated. */
+  /** From allocation to eviction. */
   lifetimeMs: number;
-  /** Since it was last hit; never: since it was allocated. */
+  /** From the last hit, or from allocation if never hit, to eviction. */
   idleMs: number;
-  /** Between its last hits, of which four are known. */
+  /** Between its last hits; the last four are known. */
   reuseGapsMs: readonly number[];
 }
 
-/** Hits of a block that are remembered. */
+/** Number of hits remembered per block. */
 const HITS = 4;
 
 interface Stay {
@@ -26,9 +26,9 @@ interface Stay {
 
 export interface BlockResidencyDeps {
   clock: Clock;
-  /** Of blocks that are chosen, 0 to 1. */
+  /** Share of blocks to sample, 0 to 1. */
   share: number;
-  /** At 0 or above, below 1. */
+  /** Uniform in [0, 1). */
   random: () => number;
 }
 
@@ -53,7 +53,7 @@ export class BlockResidency {
     if (stay.hitMs.length > HITS) stay.hitMs.shift();
   }
 
-  /** Its content is given up: it is allocated anew, or its hash was taken away. */
+  /** The block's content is lost: it is being allocated again, or its hash was removed. */
   evicted(id: BlockId): void {
     const stay = this.#stays.get(id);
     if (!stay) return;
@@ -67,12 +67,12 @@ export class BlockResidency {
     });
   }
 
-  /** The cache was cleared: of what is there nothing is told. */
+  /** The cache was cleared: the present blocks are not reported. */
   clear(): void {
     this.#stays.clear();
   }
 
-  /** Of blocks that were evicted since the last call. */
+  /** Sampled blocks evicted since the last call. Draining. */
   take(): readonly BlockStay[] {
     const ended = this.#ended;
     if (ended.length > 0) this.#ended = [];

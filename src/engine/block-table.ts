@@ -1,4 +1,4 @@
-/** Block tables as lists: positional by group, the null block where a windowed group keeps nothing. Takes and frees none. */
+/** Functions on block tables: a positional list per group, with null blocks where a windowed group keeps nothing. Pure. */
 import type { KvCacheSpec } from '../config/engine.ts';
 import { invariant } from '../errors.ts';
 import type { BlockHash } from './block-hash.ts';
@@ -6,32 +6,32 @@ import { skippedBlocks } from './kv-cache-spec.ts';
 import { type BlockId, type BlockIds, NULL_BLOCK } from './types.ts';
 
 /**
- * A local prefix hit: positional blocks by group, not yet referenced, the null block before what a window needs. Valid until
- * the next allocation.
+ * A local prefix hit: positional blocks by group, with null blocks before those that a window needs. The blocks are not yet
+ * referenced, so a hit is valid only until the next allocation.
  */
 export interface PrefixHit {
   blockIds: BlockIds;
   numTokens: number;
 }
 
-/** What is cached of a sequence: whole blocks from its start on, with their hashes. */
+/** The cached prefix of a sequence: full blocks from its start, with their hashes. */
 export interface CachedPrefix extends PrefixHit {
   blockHashes: readonly BlockHash[];
 }
 
 /**
- * What map() gives, of lists by group. V8's map() makes another kind of array once it is compiled than before, and then all that
- * reads them is compiled anew: of what each request has that is much of a start.
+ * The same as groups.map(of). V8's map() returns a different kind of array once it is compiled, so every function that reads
+ * the result is compiled again. For per-request lists, that is a large part of the start-up time.
  */
 export function byGroup<T, U>(groups: readonly T[], of: (one: T, group: number) => U): U[] {
-  // As nearly every model has.
+  // Nearly every model has one group.
   if (groups.length === 1) return [of(groups[0]!, 0)];
   const made: U[] = [];
   for (let group = 0; group < groups.length; group++) made.push(of(groups[group]!, group));
   return made;
 }
 
-/** Of a positional list: the blocks from the first on that is neither null nor skipped when the token at `next` runs. */
+/** The tail of a positional list: from the first block that is not null and still needed when the token at `next` runs. */
 export function keptBlocks(
   spec: KvCacheSpec,
   ids: readonly BlockId[],
@@ -43,14 +43,14 @@ export function keptBlocks(
   return first < 0 ? [] : ids.slice(Math.max(first, skippedBlocks(spec, next, blockSize)));
 }
 
-/** The part of a list before block `first` that is to be freed: positional, none when nothing of it is left. */
+/** The blocks before index `first`, to be freed, as a positional list. Empty if all of them are null. */
 export function leavingBlocks(ids: readonly BlockId[], first: number): BlockId[] {
   const leaving = ids.slice(0, first);
   // Nulls come first.
   return (leaving.at(-1) ?? NULL_BLOCK) === NULL_BLOCK ? [] : leaving;
 }
 
-/** In how many tables each block is, by request id; throws InternalError where one is in two groups. */
+/** Counts the table entries of each block. Throws InternalError if a block is in two groups. */
 export function referencesOf(
   tables: Iterable<readonly [requestId: string, blockIds: BlockIds]>,
 ): Map<BlockId, number> {

@@ -2,10 +2,10 @@
 import type { TokenIds } from '../config/token-ids.ts';
 import type { BlockHash } from './block-hash.ts';
 
-/** Where a block is: an engine's device, a store's memory, its folder, or the server below it. */
+/** Where a block is stored: an engine's device, a store's memory, its folder, or the server below it. */
 export type Medium = 'GPU' | 'CPU' | 'DISK' | 'REMOTE';
 
-/** `medium` left out: 'GPU'. A store knows blocks by their hashes: it tells no tokens, and no parent. */
+/** `medium` defaults to 'GPU'. A store knows only hashes, so its events have no tokens and no parent. */
 export type CacheEvent =
   | {
       kind: 'stored';

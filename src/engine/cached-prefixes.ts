@@ -1,4 +1,4 @@
-/** What of a sequence is in the prefix cache: by its blocks' hashes, in every KV cache group what its window sees. */
+/** Finds the cached prefix of a sequence by its block hashes; a windowed KV cache group needs only what its window sees. */
 import type { CacheConfig } from '../config/engine.ts';
 import type { TokenIds } from '../config/token-ids.ts';
 import { type BlockHash, type BlockHasher, extendHashes } from './block-hash.ts';
@@ -13,7 +13,7 @@ export class CachedPrefixes {
   readonly #hasher: BlockHasher;
   readonly #pool: BlockPool;
   readonly #getCached = (hash: BlockHash, group: number): BlockId | null => this.#pool.getCached(hash, group);
-  /** The last hit, which is asked for again while the one that comes first waits for room. */
+  /** The last hit: asked for again while the first waiting request waits for blocks. */
   #lookedUp: { request: Request; numTokens: number; nameChanges: number; hit: PrefixHit } | null = null;
 
   constructor(config: CacheConfig, hasher: BlockHasher, pool: BlockPool) {
@@ -22,7 +22,7 @@ export class CachedPrefixes {
     this.#pool = pool;
   }
 
-  /** The longest cached prefix in full blocks, at most one token short of the whole: the last must run to give logits. */
+  /** The longest cached prefix, in full blocks. Never the whole request: the last token must run to produce logits. */
   of(request: Request): PrefixHit {
     const { enablePrefixCaching, blockSize } = this.#config;
     if (!enablePrefixCaching) return this.#noHit();
@@ -37,7 +37,7 @@ export class CachedPrefixes {
     return hit;
   }
 
-  /** What is cached of a sequence, its last block included; changes nothing. */
+  /** The cached prefix of a sequence, including its last block if full. Changes nothing. */
   lookup(tokenIds: TokenIds, cacheSalt: string | null): CachedPrefix {
     const { enablePrefixCaching, blockSize } = this.#config;
     if (!enablePrefixCaching) return { ...this.#noHit(), blockHashes: [] };
@@ -46,7 +46,7 @@ export class CachedPrefixes {
     return { ...hit, blockHashes: hashes.slice(0, hit.numTokens / blockSize) };
   }
 
-  /** The full blocks of this sequence beyond keepTokens lose their hashes: no prefix ends there any more. */
+  /** Removes the hashes of this sequence's full blocks beyond keepTokens, so that no prefix hit extends past it. */
   forget(tokenIds: TokenIds, cacheSalt: string | null, keepTokens: number): void {
     const { blockSize, groups } = this.#config;
     const pool = this.#pool;

@@ -1,4 +1,4 @@
-/** What an engine's policy counts since it was built. */
+/** Counters of an engine's policy, since the engine was created. */
 import type { NoPull } from './types.ts';
 
 export interface EngineCounters {
@@ -6,11 +6,11 @@ export interface EngineCounters {
   /** Steps that ran the model. */
   forwardPasses: number;
   preemptions: number;
-  /** Tokens asked for, and found, at each request's first admission. */
+  /** Tokens looked up, and found, at each request's first admission. */
   prefixCache: { queries: number; hits: number };
-  /** The same beyond the local hits; found is what arrived. */
+  /** The same beyond the local hits. A hit is a token whose KV arrived. */
   externalPrefixCache: { queries: number; hits: number };
-  /** Prompts that nothing was pulled for although something was offered, by why. */
+  /** Prompts for which nothing was pulled although something was offered, by reason. */
   noPulls: Record<NoPull['by'], number>;
 }
 

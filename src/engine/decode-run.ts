@@ -1,7 +1,7 @@
 /**
- * Steps in which every running request gets one token and nothing else happens, taken at once: what so many beginStep() and
- * endStep() would do to queues, blocks and cache, without their batches and outputs. For whoever needs no device for a step,
- * and has said what is generated.
+ * Takes several pure decode steps at once: steps in which every running request gets one token and nothing else happens.
+ * It changes queues, blocks and cache as that many beginStep() and endStep() calls would, but builds no batches or outputs.
+ * For simulations, which need no device for a step and force the output tokens.
  */
 import { isStreamedPrefill } from '../config/connectors.ts';
 import type { Request } from './request.ts';
@@ -14,12 +14,12 @@ export class DecodeRun {
     this.#deps = deps;
   }
 
-  /** So many may be taken now; in the one after them a request ends, or something else may happen. */
+  /** How many steps may be taken now. The next step after these may end a request or do something else. */
   get steps(): number {
     const { queues, config, cache } = this.#deps;
     const { running, waiting, loaded } = queues;
     const alone = waiting.length === 0 && loaded.length === 0;
-    // A window gives back what it has passed at every step.
+    // A windowed group may free blocks at every step.
     const full = config.cache.groups.every(({ kind }) => kind === 'full');
     if (running.length === 0 || !alone || !full) return 0;
     let steps = Number.POSITIVE_INFINITY;
@@ -37,7 +37,7 @@ export class DecodeRun {
     };
   }
 
-  /** `count`: at most `steps`. `onSteps`: told after so many, of which only the first may have changed blocks. */
+  /** `count`: at most `steps`. `onSteps` gets a number of steps taken, only the first of which may have changed blocks. */
   take(count: number, onSteps: ((steps: number) => void) | null): void {
     const { queues, config, cache, counters } = this.#deps;
     const { blockSize } = config.cache;
@@ -47,7 +47,7 @@ export class DecodeRun {
         const computed = request.numComputedTokens;
         const inBlock = computed % blockSize;
         const last = blockSize - 1;
-        // A block begins with its first token, and has its hash with its last.
+        // A block is allocated for its first token, and gets its hash with its last.
         if (inBlock === 0 || inBlock === last) cache.allocateSlots(request, computed, 1);
         steps = Math.min(steps, inBlock === last ? 1 : last - inBlock);
       }
@@ -62,7 +62,7 @@ export class DecodeRun {
     }
   }
 
-  /** Steps before the one that ends it; 0 where a token may, where none is forced, or what it computes is not only that token. */
+  /** Steps before the one that ends the request. 0 if any token may end it, none is forced, or it is not just decoding. */
   #before(request: Request): number {
     const { sampling, numTokens, numComputedTokens, numOutputTokens, prompt, kvTransferParams } = request;
     const { config } = this.#deps;

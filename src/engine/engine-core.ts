@@ -1,6 +1,6 @@
 /**
- * One engine: a step is collect, schedule, run, postprocess. Joins the scheduler with the executor and the connector's
- * worker side. Owns no loop: its thread calls step() while poll() says so, and waitForChange() otherwise.
+ * One engine. Connects the scheduler with the executor and the connector's worker side; a step is collect, schedule, run,
+ * postprocess. Has no loop of its own: its thread calls step() while poll() returns true, and waitForChange() otherwise.
  */
 
 import type { EngineCoreConfig } from '../config/engine.ts';
@@ -31,25 +31,25 @@ import type {
 export interface EngineCoreDeps {
   config: EngineCoreConfig;
   executor: ModelExecutor;
-  /** null: an engine that neither sends nor pulls. */
+  /** null for an engine that neither sends nor pulls. */
   connector: KvConnector | null;
   clock: Clock;
-  /** Ids of newly allocated blocks (no prefix hits), before anything is written to them: tests fill them with NaN. */
+  /** Called with newly allocated blocks (not prefix hits) before anything is written to them. Tests fill them with NaN. */
   onNewBlocks?: (group: number, ids: readonly BlockId[]) => void;
-  /** Follows how long blocks stay: takeStays() tells it. */
+  /** Measures how long blocks stay; read with takeStays(). */
   residency?: BlockResidency;
-  /** A batch ran in so many milliseconds. */
+  /** Called after each batch with its run time in ms. */
   onBatch?: (batch: ScheduledBatch, ms: number) => void;
-  /** Nobody will look into its blocks (inspect.blocks()): what was in those that were given back is not kept. */
+  /** inspect.blocks() will not be called, so facts about freed blocks need not be kept. */
   blocksUnseen?: boolean;
-  /** Told what steps spend time on, and how long requests wait. */
+  /** Called with the intervals of steps and of requests' waits. */
   onActivity?: ActivitySink;
-  /** For tests: another digest in the block hash chain. */
+  /** Replaces the hasher of the block hash chain: for tests and simulations. */
   hasher?: BlockHasher;
 }
 
 export class EngineCore {
-  /** Shows the engine as it is. */
+  /** Read-only view of the engine's state. */
   readonly inspect: Inspector;
   readonly #deps: EngineCoreDeps;
   readonly #hashing: BlockHashing;
@@ -59,10 +59,10 @@ export class EngineCore {
   readonly #postprocessor: Postprocessor;
   readonly #decodeRun: DecodeRun;
   readonly #activities: Activities | null;
-  /** Reported by the worker side, not yet taken by a step. */
+  /** Worker side reports that no step has processed yet. */
   #arrived: ConnectorOutput[] = [];
   #stepping = false;
-  /** Since when the batch under way runs. */
+  /** When the current batch began to run. */
   #runsFromMs = 0;
 
   constructor(deps: EngineCoreDeps) {
@@ -91,13 +91,13 @@ export class EngineCore {
     this.inspect = new Inspector(Object.assign({ blocksUnseen, arrived: () => this.#arrived }, shared));
   }
 
-  /** Throws RequestError when the request cannot be served; a holder that it names is then told to free. */
+  /** Throws RequestError if the request cannot be served. The holder that it names is then told to free its blocks. */
   addRequest(engineRequest: EngineRequest): void {
     const { config, clock, connector } = this.#deps;
     const { requestId } = engineRequest;
     const earlier = this.#queues.known.get(requestId);
     if (earlier) {
-      // The same once more: what it names is the earlier one's to load.
+      // A duplicate that names the same hold: the earlier request loads it, so it must not be freed.
       const { remote_request_id: remote } = earlier.kvTransferParams ?? {};
       if (engineRequest.kvTransferParams?.remote_request_id !== remote) this.refuseRequest(engineRequest);
       throw new RequestError(
@@ -117,32 +117,32 @@ export class EngineCore {
     this.#activities?.waits(request);
   }
 
-  /** For a request that was refused before it came here: a holder that it names is told to free. */
+  /** For a request refused before it reached the engine: tells the holder that it names to free its blocks. */
   refuseRequest(request: RefusedRequest): void {
     this.#deps.connector?.scheduler.requestRefused?.(request);
   }
 
-  /** No-op for an unknown or finished request. Its end comes out of the next step. */
+  /** The next step returns the request's end. No-op for an unknown or finished request. */
   abortRequest(requestId: string): void {
     this.#postprocessor.finishRequest(requestId, 'finished_aborted');
   }
 
   /**
-   * Ends a request as a stop token would, with what has KV so far, which is held for a reader: for stops that only its text
+   * Ends a request as a stop token would; KV computed so far is held for a reader. For stop strings, which only the text
    * shows. No-op for an unknown or finished request.
    */
   stopRequest(requestId: string): void {
     this.#postprocessor.finishRequest(requestId, 'finished_stopped');
   }
 
-  /** Something is left to do or to wait for, holds included. */
+  /** Whether anything is left to do or to wait for, including holds. */
   hasWork(): boolean {
     return this.#queues.known.size > 0 || this.#hasNews();
   }
 
   /**
-   * Takes what the worker side reports. True when a step now would do something; otherwise only waitForChange, addRequest,
-   * abortRequest or stopRequest changes that.
+   * Takes reports from the worker side. Returns whether a step now would do something. If not, that changes only after
+   * waitForChange resolves or after addRequest, abortRequest or stopRequest.
    */
   poll(): boolean {
     this.#takeReports();
@@ -150,8 +150,8 @@ export class EngineCore {
   }
 
   /**
-   * One round. Rejects only when the executor does, after which the engine is not to be used. A hold is known to the
-   * worker side before the output that names it is returned, since the reader may come at once.
+   * Runs one step. Rejects only if the executor does; the engine must not be used afterwards. The worker side knows a hold
+   * before the output that names it is returned, since the reader may ask immediately.
    */
   async step(): Promise<RequestOutput[]> {
     const batch = this.beginStep();
@@ -159,7 +159,7 @@ export class EngineCore {
     return this.endStep(batch, sampled);
   }
 
-  /** A round's first half: takes what was reported and plans a batch, which may be empty. endStep() must follow. */
+  /** First half of a step: processes reports and plans a batch, which may be empty. endStep() must follow. */
   beginStep(): ScheduledBatch {
     invariant(!this.#stepping, () => 'a step was begun before the last one ended');
     this.#stepping = true;
@@ -174,7 +174,7 @@ export class EngineCore {
     return batch;
   }
 
-  /** Its second half, with what the batch's run gave. */
+  /** Second half of a step: applies the results of the batch. */
   endStep(batch: ScheduledBatch, sampled: readonly SampledRow[]): RequestOutput[] {
     try {
       const { onBatch, clock } = this.#deps;
@@ -190,22 +190,22 @@ export class EngineCore {
   }
 
   /**
-   * Steps of nothing but decoding that decode() may take in place of begin- and endStep(); 0 while one is under way, where
-   * anything else is to be done, and where somebody is told of each.
+   * Number of pure decode steps that decode() may take in place of beginStep() and endStep(). 0 during a step, if there is
+   * other work, or if a listener must be called for each step.
    */
   get decodeSteps(): number {
     if (this.#stepping || this.#activities || this.#deps.onBatch || this.#hasNews()) return 0;
     return this.#decodeRun.steps;
   }
 
-  /** Of the next of them: requests, and the tokens before theirs. */
+  /** Shape of the next decode step: its requests, and the total number of tokens before theirs. */
   decodeShape(): ReturnType<DecodeRun['shape']> {
     return this.#decodeRun.shape();
   }
 
   /**
-   * `count`: at most decodeSteps, none of which begins when something is due (dueMs). `onSteps`: told after so many, of which
-   * only the first may have changed blocks.
+   * Takes `count` decode steps: at most decodeSteps, and none may begin at or after dueMs. `onSteps` is called with a number
+   * of steps taken, only the first of which may have changed blocks.
    */
   decode(count: number, onSteps: ((steps: number) => void) | null): void {
     this.#decodeRun.take(count, onSteps);
@@ -224,7 +224,7 @@ export class EngineCore {
       connector.worker.startLoadKv(connector.scheduler.buildConnectorMeta());
   }
 
-  /** When poll() may become true by itself, on the engine's clock: a heartbeat or a hold's end is due; null: it will not. */
+  /** When poll() may next become true on a timer (a heartbeat, or the end of a hold), ms on the engine's clock; else null. */
   dueMs(): number | null {
     const { connector } = this.#deps;
     const scheduler = connector?.scheduler.metaDueMs() ?? null;
@@ -233,12 +233,12 @@ export class EngineCore {
   }
 
   /**
-   * Resolves when poll() may have become true by itself: the worker side has something to report, or the scheduler side
-   * something to tell it (a heartbeat). Without a connector only the signal ends it.
+   * Resolves when poll() may have become true without a call: the worker side has a report, or the scheduler side has
+   * metadata for it (a heartbeat). Also resolves when the signal aborts; without a connector, only then.
    */
   async waitForChange(signal: AbortSignal): Promise<void> {
     const { connector, clock } = this.#deps;
-    // Not AbortSignal.any: Node keeps such a signal for good once a listener outlived its abort.
+    // AbortSignal.any would leak: Node retains such a signal for ever if a listener outlives its abort.
     const over = new AbortController();
     const stop = over.signal;
     const stopped = new Promise<void>((resolve) => stop.addEventListener('abort', () => resolve()));
@@ -255,22 +255,22 @@ export class EngineCore {
     over.abort();
   }
 
-  /** Forgets all cached prefixes. vLLM's rule: false, and nothing done, unless only the null block is in use. */
+  /** Forgets all cached prefixes. vLLM's rule: returns false, and does nothing, unless only the null block is in use. */
   resetPrefixCache(): boolean {
     return this.#cache.resetPrefixCache();
   }
 
-  /** How long blocks stayed that were evicted since the last call; of those that are followed. */
+  /** Times of the sampled blocks that were evicted since the last call. */
   takeStays(): readonly BlockStay[] {
     return this.#deps.residency?.take() ?? [];
   }
 
-  /** For measuring a turn again: what is cached of the sequence beyond its first keepTokens is found no more. */
+  /** Removes the sequence's cached blocks beyond keepTokens from the prefix cache, so that a turn can be measured again. */
   forgetPrefix(tokenIds: TokenIds, cacheSalt: string | null, keepTokens: number): void {
     this.#cache.forgetPrefix(tokenIds, cacheSalt, keepTokens);
   }
 
-  /** Whom to tell of changes of the prefix cache; null costs nothing. */
+  /** Called on every change to the prefix cache. No cost if null. */
   set onCacheEvent(listener: ((event: CacheEvent) => void) | null) {
     this.#cache.onCacheEvent = listener;
   }
@@ -288,7 +288,7 @@ export class EngineCore {
       this.#arrived.push(output);
   }
 
-  /** The next step has something to take or to tell, whoever runs. */
+  /** The next step has reports, endings or metadata to process, even if no request runs. */
   #hasNews(): boolean {
     return this.#arrived.length > 0 || this.#postprocessor.hasEndings || this.#metaIsDue();
   }

@@ -1,14 +1,14 @@
 /**
- * A doubly linked queue of entries, which know their queue: what is done to one takes the same time, however many there are.
- * Of a Map the oldest key is found the slower the more were deleted before it.
+ * A doubly linked queue of entries that know their queue. Every operation on an entry is O(1). A Map would not do: finding its
+ * oldest key gets slower with each deletion before it.
  */
 
 export interface Entry<K = string> {
   readonly key: K;
-  /** Uses that count; what they mean is its owner's. */
+  /** Use count. Maintained and interpreted by the entry's owner. */
   hotness: number;
   queue: Queue<K> | null;
-  /** Towards the head, the newest; null at the head. */
+  /** The neighbour towards the head (newest); null at the head. */
   newer: Entry<K> | null;
   older: Entry<K> | null;
 }
@@ -33,7 +33,7 @@ export class Queue<K = string> {
     this.size++;
   }
 
-  /** It leaves just before the other, which is in this queue; the entry must be in none. */
+  /** Inserts an entry that is in no queue directly behind `other`, which is in this one: it leaves just before it. */
   pushBehind(entry: Entry<K>, other: Entry<K>): void {
     entry.queue = this;
     entry.newer = other;
@@ -63,21 +63,21 @@ export class Queue<K = string> {
     this.push(entry);
   }
 
-  /** The oldest that may go; those passed over stay where they are. */
+  /** The oldest entry for which mayGo is true (default: any), or null. The order does not change. */
   oldest(mayGo?: (key: K) => boolean): Entry<K> | null {
     let entry = this.#tail;
     if (mayGo) while (entry && !mayGo(entry.key)) entry = entry.newer;
     return entry;
   }
 
-  /** Takes the oldest out; the queue must have one. */
+  /** Removes and returns the oldest entry. The queue must not be empty. */
   shift(): Entry<K> {
     const entry = this.#tail!;
     this.remove(entry);
     return entry;
   }
 
-  /** The oldest first. */
+  /** Oldest first. */
   *keys(): Iterable<K> {
     for (let entry = this.#tail; entry; entry = entry.newer) yield entry.key;
   }

@@ -1,6 +1,6 @@
 /**
- * Free blocks in the order in which they are reused: front is the least recently used. A doubly linked list over arrays,
- * so that a prefix hit takes a block out of the middle in O(1) (vLLM's FreeKVCacheBlockQueue).
+ * Free blocks in order of reuse; the front is the least recently used. A doubly linked list over arrays, so that a prefix
+ * hit can remove a block from the middle in O(1) (vLLM's FreeKVCacheBlockQueue). Knows ids only.
  */
 import { invariant } from '../errors.ts';
 import { type BlockId, NULL_BLOCK } from './types.ts';
@@ -8,15 +8,15 @@ import { type BlockId, NULL_BLOCK } from './types.ts';
 const OUTSIDE = -1;
 
 export class FreeQueue {
-  /** Of those in the queue. */
+  /** Valid for ids in the queue. */
   readonly #prev: Int32Array;
-  /** OUTSIDE of those that are not in it. */
+  /** OUTSIDE for ids not in the queue. */
   readonly #next: Int32Array;
   /** Index of the sentinel before the front and after the back. */
   readonly #end: number;
   #size = 0;
 
-  /** Starts empty; holds ids 0 to capacity - 1. */
+  /** Starts empty. Accepts ids 0 to capacity - 1. */
   constructor(capacity: number) {
     this.#end = capacity;
     this.#prev = new Int32Array(capacity + 1);
@@ -33,7 +33,7 @@ export class FreeQueue {
     return this.#next[id] !== OUTSIDE;
   }
 
-  /** All that it can hold but the null block, of an empty one. */
+  /** Adds every id except the null block, in order. The queue must be empty. */
   fill(): void {
     for (let id = NULL_BLOCK + 1; id < this.#end; id++) this.append(id);
   }
@@ -58,7 +58,7 @@ export class FreeQueue {
     this.#size--;
   }
 
-  /** Takes the front; null when empty. */
+  /** Removes and returns the front; null if empty. */
   shift(): BlockId | null {
     const front = this.#next[this.#end]!;
     if (front === this.#end) return null;
@@ -66,7 +66,7 @@ export class FreeQueue {
     return front;
   }
 
-  /** Front to back, checking the links on the way. */
+  /** Front to back. Throws InternalError if the links or the size disagree. */
   toArray(): BlockId[] {
     const ids: BlockId[] = [];
     for (let id = this.#next[this.#end]!; id !== this.#end; id = this.#next[id]!) {

@@ -1,18 +1,18 @@
-/** A request's tokens: its prompt, and what is generated after it. */
+/** A request's tokens: the prompt, then the output. Two representations: an array, and a TokenSequence for simulations. */
 import { type TokenIds, TokenSequence } from '../config/token-ids.ts';
 
 export interface GrowingTokens {
   readonly length: number;
   readonly last: number;
-  /** Of an array it is the same one every time, which grows. */
+  /** For an array prompt: always the same array, which grows. */
   readonly ids: TokenIds;
   slice(start: number, end: number): TokenIds;
   push(tokenId: number): void;
-  /** So many that are forced, all of them. */
+  /** Appends the next `count` forced tokens. At least that many must be left. */
   pushForced(count: number): void;
 }
 
-/** `forced`: what is generated, as far as it goes. */
+/** `forced`: the ids of the first output tokens. */
 export const growingTokens = (prompt: TokenIds, forced: TokenIds): GrowingTokens =>
   prompt instanceof TokenSequence ? new CountedTokens(prompt, forced) : new WrittenTokens(prompt, forced);
 
@@ -48,14 +48,14 @@ class WrittenTokens implements GrowingTokens {
   }
 }
 
-/** After a prompt that is a sequence: of what is forced it is only counted how many there are. */
+/** For a TokenSequence prompt: forced tokens are counted, not copied. */
 class CountedTokens implements GrowingTokens {
   readonly #prompt: TokenSequence;
   readonly #forced: TokenIds;
   #numForced = 0;
-  /** Beyond what is forced. */
+  /** Output tokens after the forced ones. */
   readonly #written: number[] = [];
-  /** As they were when they were asked for last. */
+  /** The result of the last `ids` call. */
   #joined: TokenSequence;
 
   constructor(prompt: TokenSequence, forced: TokenIds) {

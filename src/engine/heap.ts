@@ -1,16 +1,16 @@
-/** A binary heap: of many, the one that comes before all others is at hand. */
+/** A binary heap, with removal from the middle. */
 export class Heap<T> {
   readonly #items: T[] = [];
   readonly #isBefore: (a: T, b: T) => boolean;
   readonly #onPlace: ((item: T, place: number) => void) | null;
 
-  /** `onPlace`: told where an item is, each time that it moves, for whoever takes items out of the middle. */
+  /** `onPlace` is called with an item's new place whenever it moves. Needed by callers of removeAt. */
   constructor(isBefore: (a: T, b: T) => boolean, onPlace: ((item: T, place: number) => void) | null = null) {
     this.#isBefore = isBefore;
     this.#onPlace = onPlace;
   }
 
-  /** The first one first, the others in no order. */
+  /** The first item first, the others in no particular order. */
   get items(): readonly T[] {
     return this.#items;
   }
@@ -24,14 +24,14 @@ export class Heap<T> {
     this.#rise(item, this.#items.length - 1);
   }
 
-  /** Takes the first out. */
+  /** Removes and returns the first item. */
   pop(): T | undefined {
     const first = this.#items[0];
     if (first !== undefined) this.removeAt(0);
     return first;
   }
 
-  /** `place`: of one of its items. */
+  /** `place`: as last given to onPlace. */
   removeAt(place: number): void {
     const items = this.#items;
     const last = items.pop()!;

@@ -1,7 +1,7 @@
 /**
- * Block tables and the prefix cache: which blocks a request has, which it can share, and when a block gets its hash.
- * vLLM's KVCacheManager: one pool for all KV cache groups; a table has a list for each, positional, with the null block where
- * its window has passed. Knows nothing of contents, queues or connectors.
+ * Block tables and the prefix cache: which blocks a request has, which it can share, and when a block gets its hash. This is
+ * vLLM's KVCacheManager: one pool serves all KV cache groups. A table has one positional list per group, with the null block
+ * where the window has moved past. Knows nothing about block contents, queues or connectors.
  */
 
 import type { CacheConfig, KvCacheSpec, SchedulerConfig } from '../config/engine.ts';
@@ -30,29 +30,29 @@ export interface KvCacheDeps {
   hasher: BlockHasher;
   /** Ids of newly allocated blocks (no prefix hits), before anything is written to them. */
   onNewBlocks?: ((group: number, ids: readonly BlockId[]) => void) | undefined;
-  /** Told how long blocks stay; of no effect without prefix caching. */
+  /** Records how long blocks stay cached. Ignored without prefix caching. */
   residency?: BlockResidency | undefined;
 }
 
 interface Table {
-  /** Replaced, never changed in place: who has been given it may keep it. */
+  /** Replaced, never modified in place: callers may keep a reference. */
   groups: BlockIds;
-  /** Blocks of each group that were offered to the cache. */
+  /** Leading blocks of each group that cacheBlocks has handled. */
   numCachedBlocks: number;
 }
 
 export class KvCacheManager {
   readonly blockSize: number;
-  /** Told of blocks just before a request gives them back: positional, the null block where it keeps what it has. */
+  /** Called just before a request's blocks are freed. The lists are positional, with the null block where a block is kept. */
   onGivenBack: ((request: Request, blockIds: BlockIds) => void) | null = null;
-  /** Blocks in use at once, at most, since the beginning. */
+  /** Most blocks in use at the same time so far. */
   peakUsed = 0;
   #onCacheEvent: ((event: CacheEvent) => void) | null = null;
   readonly #pool: BlockPool;
   readonly #prefixes: CachedPrefixes;
   readonly #deps: KvCacheDeps;
   readonly #groups: CacheConfig['groups'];
-  /** Some group gives blocks back while its request goes on. */
+  /** Some group is windowed: it frees blocks while the request runs. */
   readonly #hasWindows: boolean;
   /** By request id. */
   readonly #tables = new Map<string, Table>();
@@ -68,14 +68,14 @@ export class KvCacheManager {
     this.#prefixes = new CachedPrefixes(deps.config, deps.hasher, this.#pool);
   }
 
-  /** Told of every change of the prefix cache; null costs nothing. */
+  /** Called on every change to the prefix cache. No cost if null. */
   set onCacheEvent(listener: ((event: CacheEvent) => void) | null) {
     this.#onCacheEvent = listener;
     this.#pool.onRemoved =
       listener && ((hash, group) => listener({ kind: 'removed', group, blockHashes: [hash] }));
   }
 
-  /** Blocks that one request can get at best, for all its groups. */
+  /** The most blocks that one request can get, over all groups. */
   get numUsable(): number {
     return this.#pool.numUsable;
   }
@@ -96,35 +96,35 @@ export class KvCacheManager {
     return this.#tables.has(request.requestId);
   }
 
-  /** The request's table; no blocks when it has none. */
+  /** The request's table; empty lists if it has none. */
   blockIds(request: Request): BlockIds {
     return this.#tables.get(request.requestId)?.groups ?? byGroup(this.#groups, () => []);
   }
 
-  /** Whether the request's table has every block that its token at `next` sees of the first numTokens. */
+  /** Whether the request's table covers numTokens tokens and has every block that the token at `next` sees. */
   sees(request: Request, next: number, numTokens: number): boolean {
     const ids = this.blockIds(request);
     return this.#groups.every((spec, group) => seesAll(spec, ids[group]!, next, numTokens, this.blockSize));
   }
 
-  /** The longest cached prefix in full blocks, at most one token short of the whole: the last must run to give logits. */
+  /** The longest cached prefix, in full blocks. Never the whole request: the last token must run to produce logits. */
   getComputedBlocks(request: Request): PrefixHit {
     return this.#prefixes.of(request);
   }
 
-  /** What is cached of a sequence, its last block included; changes nothing. */
+  /** The cached prefix of a sequence, including its last block if full. Changes nothing. */
   lookupPrefix(tokenIds: TokenIds, cacheSalt: string | null): CachedPrefix {
     return this.#prefixes.lookup(tokenIds, cacheSalt);
   }
 
-  /** The full blocks of this sequence beyond keepTokens lose their hashes: no prefix ends there any more. */
+  /** Removes the hashes of this sequence's full blocks beyond keepTokens, so that no prefix hit extends past it. */
   forgetPrefix(tokenIds: TokenIds, cacheSalt: string | null, keepTokens: number): void {
     this.#prefixes.forget(tokenIds, cacheSalt, keepTokens);
   }
 
   /**
-   * Free blocks that the request takes at most until all its tokens have KV: `hit` of its first tokens is here, and what
-   * comes from elsewhere makes that `computed`; without a hit, beyond its table.
+   * The most free blocks that the request takes until all its tokens have KV. At admission, `hit` is its local prefix hit,
+   * and `computed` counts hit and loaded tokens. Later, `hit` is null and the count is what its table lacks.
    */
   blocksToCome(request: Request, hit: PrefixHit | null, computed: number): number {
     const have = hit?.blockIds ?? this.blockIds(request);
@@ -147,9 +147,9 @@ export class KvCacheManager {
   }
 
   /**
-   * Grows the request's table to hold numNew tokens after the numComputed ones, which a hit and what comes from elsewhere make
-   * at its admission. What has left its window is given back before. False when there are not enough free blocks; nothing
-   * else has changed then. `delayCaching`: KV comes from elsewhere, so nothing new gets a hash until cacheBlocks is called.
+   * Grows the request's table to hold numNew tokens after the numComputed ones (at admission: hit and loaded tokens). First
+   * frees blocks that have left their window. Returns false if there are too few free blocks; nothing else has changed then.
+   * `delayCaching`: KV will be loaded, so no new block gets a hash until cacheBlocks is called.
    */
   allocateSlots(
     request: Request,
@@ -159,7 +159,7 @@ export class KvCacheManager {
     delayCaching = false,
   ): boolean {
     const numTokens = numComputed + numNew;
-    // The last token runs whatever was computed, and sees one more than the next would.
+    // The last token is always run, and its window reaches one token further back than the next one's.
     const next = Math.min(numComputed, request.numTokens - 1);
     const table = this.#tables.get(request.requestId);
     invariant(!table || !hit, () => `${request.requestId}: a prefix hit for a request that has blocks`);
@@ -172,7 +172,7 @@ export class KvCacheManager {
     if (!this.canAllocate(this.#needed(have, next, numTokens, hit !== null))) return false;
     if (table) table.groups = this.#grown(table.groups, numTokens);
     else {
-      // Only then, when the hits of all groups are taken: nobody's hit is allocated to another group.
+      // Take the hits of all groups before allocating, so that no group's hit is allocated to another group.
       const groups = this.#grown(this.#takeHit(have, next), numTokens);
       const numCachedBlocks = (hit?.numTokens ?? 0) / this.blockSize;
       this.#tables.set(request.requestId, { groups, numCachedBlocks });
@@ -182,7 +182,7 @@ export class KvCacheManager {
     return true;
   }
 
-  /** Gives hashes to the full blocks among the first numTokens. Their KV must be there before anyone can read it. */
+  /** Gives hashes to the full blocks among the first numTokens. Their KV must be written before anything can read it. */
   cacheBlocks(request: Request, numTokens: number): void {
     if (!this.#deps.config.enablePrefixCaching) return;
     const table = this.#tables.get(request.requestId);
@@ -191,7 +191,7 @@ export class KvCacheManager {
     if (to <= table.numCachedBlocks) return;
     const hashes = request.hashesOfFirst(to);
     table.groups.forEach((ids, group) => {
-      // What no window saw when it came has no block; nulls come first.
+      // Tokens that no window saw when they were loaded have no block. Null blocks come first.
       let from = table.numCachedBlocks;
       while (from < to && ids[from] === NULL_BLOCK) from++;
       let stored = 0;
@@ -209,14 +209,14 @@ export class KvCacheManager {
     table.numCachedBlocks = to;
   }
 
-  /** The request ended: of its windowed groups only what a reader needs stays. No-op without blocks. */
+  /** Call when the request has ended: frees blocks of windowed groups that no reader needs. No-op without blocks. */
   keepForReader(request: Request): void {
     if (!this.#tables.has(request.requestId)) return;
     const numBlocks = this.blocksFor(request.numComputedTokens);
     this.#giveBack(request, (spec) => Math.max(0, numBlocks - handedOverBlocks(spec, this.blockSize)));
   }
 
-  /** Gives every block of the request back; no-op without blocks. */
+  /** Frees all blocks of the request. No-op without blocks. */
   free(request: Request): void {
     const table = this.#tables.get(request.requestId);
     if (!table) return;
@@ -225,7 +225,7 @@ export class KvCacheManager {
     for (const ids of table.groups) this.#pool.free(ids);
   }
 
-  /** vLLM's rule: false unless only the null block is in use. */
+  /** Clears the prefix cache. vLLM's rule: returns false, and does nothing, unless only the null block is in use. */
   resetPrefixCache(): boolean {
     if (this.#pool.numFree !== this.#pool.numUsable) return false;
     this.#pool.clearHashes();
@@ -238,7 +238,7 @@ export class KvCacheManager {
     this.#pool.checkIntegrity(referencesOf(this.tables()));
   }
 
-  /** Request ids with their tables, as they are now. */
+  /** Request ids with their current tables. */
   *tables(): Iterable<readonly [requestId: string, blockIds: BlockIds]> {
     for (const [requestId, { groups }] of this.#tables) yield [requestId, groups];
   }
@@ -247,12 +247,12 @@ export class KvCacheManager {
     return this.#pool.state(id);
   }
 
-  /** Request ids that have a table. */
+  /** Ids of requests that have a table. */
   owners(): Iterable<string> {
     return this.#tables.keys();
   }
 
-  /** The blocks of each group before the one that `first` names become null in place, and free, their hashes kept. */
+  /** Frees the blocks of each group before index first(spec), and puts null blocks in their place. Hashes are kept. */
   #giveBack(request: Request, first: (spec: KvCacheSpec) => number): void {
     if (!this.#hasWindows) return;
     const table = this.#tables.get(request.requestId)!;
@@ -266,7 +266,7 @@ export class KvCacheManager {
     });
   }
 
-  /** Lists that hold so many tokens, with what the pool gives; those that do already are themselves. */
+  /** The lists, extended with new blocks to hold numTokens tokens. Lists that are long enough are returned unchanged. */
   #grown(groups: BlockIds, numTokens: number): BlockIds {
     const wanted = this.blocksFor(numTokens);
     if (groups.every(({ length }) => length >= wanted)) return groups;
@@ -278,7 +278,7 @@ export class KvCacheManager {
     });
   }
 
-  /** Free blocks that growing these lists takes, those of a hit that nobody uses included. */
+  /** Free blocks needed to grow these lists, including hit blocks that are free now. */
   #needed(have: BlockIds, next: number, numTokens: number, hit: boolean): number {
     return this.#groups.reduce((sum, spec, group) => {
       const ids = have[group]!;
@@ -288,7 +288,7 @@ export class KvCacheManager {
     }, 0);
   }
 
-  /** A table that begins with this hit, referenced; what no window sees is null, beyond the hit too. */
+  /** References the hit's blocks. Returns a table with them, and null where no window sees a block, also beyond the hit. */
   #takeHit(hit: BlockIds, next: number): BlockIds {
     return byGroup(this.#groups, (spec, group) => {
       const ids = keptBlocks(spec, hit[group]!, next, this.blockSize);

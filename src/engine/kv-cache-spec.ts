@@ -1,45 +1,45 @@
 /**
- * Which blocks of a sequence a KV cache group keeps, needs and hands over. vLLM's rules (single_type_kv_cache_manager.py) as
- * functions of lengths alone: of a full group everything, of a windowed one what its window sees.
+ * Which blocks of a sequence a KV cache group keeps, needs and hands over: everything for a full group, what the window sees
+ * for a windowed one. vLLM's rules (single_type_kv_cache_manager.py) as pure functions of lengths.
  */
 import type { EngineCoreConfig, KvCacheSpec } from '../config/engine.ts';
 import { type BlockId, NULL_BLOCK } from './types.ts';
 
 export const FULL_GROUP: readonly KvCacheSpec[] = [{ kind: 'full' }];
 
-/** What groups keep where windows may be left aside (vLLM's --disable-hybrid-kv-cache-manager). */
+/** The groups, treated as full ones if `allFull` (vLLM's --disable-hybrid-kv-cache-manager). */
 export const keptBy = (groups: readonly KvCacheSpec[], allFull: boolean): readonly KvCacheSpec[] =>
   allFull
     ? groups.map(({ filled }) => (filled === undefined ? FULL_GROUP[0]! : { kind: 'full', filled }))
     : groups;
 
-/** Bytes of a group's layers in a block of blockBytes. */
+/** Bytes that a group's layers use in a block of blockBytes. */
 export const filledBytes = ({ filled = 1 }: KvCacheSpec, blockBytes: number): number =>
   Math.round(filled * blockBytes);
 
-/** The group whose blocks tell how much of a prefix is there: one that keeps all of it, where there is one. */
+/** The group whose blocks show how much of a prefix is present: the first full group, else group 0. */
 export const prefixGroup = (groups: readonly KvCacheSpec[]): number =>
   Math.max(
     0,
     groups.findIndex(({ kind }) => kind === 'full'),
   );
 
-/** Leading blocks that neither the token at position `next` nor a later one sees. */
+/** Number of leading blocks that neither the token at position `next` nor any later one sees. */
 export function skippedBlocks(spec: KvCacheSpec, next: number, blockSize: number): number {
   return spec.kind === 'full' ? 0 : Math.floor(Math.max(0, next - spec.window + 1) / blockSize);
 }
 
-/** Cached blocks without a gap that make a hit, however long it is; null: all from the start on. */
+/** Number of consecutive cached blocks that suffice for a hit of any length; null: all blocks from the start. */
 export function hitBlocks(spec: KvCacheSpec, blockSize: number): number | null {
   return spec.kind === 'full' ? null : Math.max(1, Math.ceil((spec.window - 1) / blockSize));
 }
 
-/** Blocks at the end of a sequence that are left to a reader, at most: the last token is computed again at any place in its block. */
+/** Most trailing blocks held for a reader. One is extra, as the recomputed last token may be anywhere in its block. */
 export function handedOverBlocks(spec: KvCacheSpec, blockSize: number): number {
   return spec.kind === 'full' ? Number.POSITIVE_INFINITY : Math.ceil(spec.window / blockSize) + 1;
 }
 
-/** Blocks of one group at most, at any time, of a request that comes to have numTokens tokens with KV. */
+/** The most blocks of one group that a request occupies at any time until it has KV for numTokens tokens. */
 function mostOfGroup(spec: KvCacheSpec, numTokens: number, config: BlockNeeds): number {
   const { blockSize } = config.cache;
   const all = Math.ceil(numTokens / blockSize);
@@ -54,7 +54,7 @@ export interface BlockNeeds {
   scheduler: Pick<EngineCoreConfig['scheduler'], 'maxNumBatchedTokens' | 'maxModelLen'>;
 }
 
-/** The same by group. Nobody is let in on less (vLLM's admission cap). */
+/** mostOfGroup for each group. A request is admitted only if these are available (vLLM's admission cap). */
 export function mostBlocks(numTokens: number, config: BlockNeeds): number[] {
   return config.cache.groups.map((spec) => mostOfGroup(spec, numTokens, config));
 }
@@ -63,8 +63,8 @@ export const mostBlocksInAll = (numTokens: number, config: BlockNeeds): number =
   config.cache.groups.reduce((sum, spec) => sum + mostOfGroup(spec, numTokens, config), 0);
 
 /**
- * Whether a table has every block that the token at `next` sees before it, of the first numTokens tokens, and none beyond that
- * was left out for a window that was to end further on.
+ * Whether a table covers numTokens tokens and has every block that the token at `next` and later ones see: no null block
+ * from skippedBlocks(next) on.
  */
 export function seesAll(
   spec: KvCacheSpec,

@@ -1,7 +1,8 @@
 /**
- * What the engine and its KV connector exchange: vLLM's interface (vllm/distributed/kv_transfer/kv_connector/v1/base.py) in
- * camelCase. Two sides: the scheduler's decides, the worker's moves bytes. What the one tells the other (Meta) is theirs
- * alone: the engine passes it on unread. What only some connectors do are facets. The connectors are in src/connector.
+ * The interface between the engine and its KV connector: vLLM's KVConnectorBase_V1
+ * (vllm/distributed/kv_transfer/kv_connector/v1/base.py) in camelCase. It has two sides: the scheduler side decides, the
+ * worker side moves bytes. The metadata between them (Meta) is opaque to the engine. Facets are optional parts that only
+ * some connectors have. The connectors are in src/connector.
  */
 
 import type { KvTransferParams } from '../config/kv-transfer.ts';
@@ -9,7 +10,7 @@ import type { TokenIds } from '../config/token-ids.ts';
 import type { BlockHash } from './block-hash.ts';
 import type { BlockIds, NoPull, RequestStatus } from './types.ts';
 
-/** What the scheduler sees of a request; the connector reads it, and keeps its own state elsewhere. */
+/** A connector's read-only view of a request. Connectors keep their own state elsewhere. */
 export interface ConnectorRequest {
   readonly requestId: string;
   readonly promptTokenIds: TokenIds;
@@ -19,54 +20,54 @@ export interface ConnectorRequest {
   readonly kvTransferParams: KvTransferParams | null;
   readonly cacheSalt: string | null;
   readonly status: RequestStatus;
-  /** Of its full blocks, the first numBlocks of them: made when asked for, whether prefixes are cached here or not. */
+  /** Hashes of the first numBlocks full blocks. Default: all. Computed on demand, also with prefix caching off. */
   blockHashes(numBlocks?: number): readonly BlockHash[];
 }
 
 /**
- * How a load ended. 'declined' and 'expired': whoever had the blocks has them no longer. 'refused': there are none for who
- * asks so, and no more is said. 'dead': its engine ended.
+ * How a load ended. 'declined' and 'expired': the holder no longer has the blocks. 'refused': the holder gives this reader
+ * nothing, and no reason. 'dead': the holder's engine ended.
  */
 export type TransferOutcome = 'done' | 'declined' | 'expired' | 'refused' | 'failed' | 'dead';
 
-/** Worker side to scheduler side, polled once a step. Each id is reported once. */
+/** From the worker side to the scheduler side, polled once per step. Each id is reported once. */
 export interface ConnectorOutput {
   finishedSending: readonly string[];
   finishedRecving: readonly string[];
-  /** Local blocks whose content did not arrive, with why. Their requests are in finishedRecving too. */
+  /** Local blocks whose content did not arrive, and why. Their requests are also in finishedRecving. */
   failedRecving: readonly {
     requestId: string;
     outcome: TransferOutcome;
     message: string;
     invalidBlockIds: BlockIds;
   }[];
-  /** Asked again, the connector may answer otherwise than before: about tokens it can give, or holds it can drop. */
+  /** The connector's answers may have changed: which tokens it can load, or which holds it can drop. */
   changed: boolean;
 }
 
 /** Tokens whose KV can be loaded beyond the local hit. */
 export interface ExternalMatch {
   tokens: number;
-  /** Why there are none, where some were offered. */
+  /** Why `tokens` is 0 although some were offered; else null. */
   noPull: NoPull | null;
 }
 
-/** What a request was to load, of one that was never added. */
+/** The fields that name the blocks which a request, refused before it was added, would have loaded. */
 export type RefusedRequest = Pick<ConnectorRequest, 'promptTokenIds' | 'kvTransferParams' | 'cacheSalt'>;
 
-/** Synchronous: it decides, the worker side moves bytes. */
+/** The deciding side. Synchronous; the worker side moves bytes. */
 export interface KvConnectorScheduler<Meta = unknown> {
   onNewRequest(request: ConnectorRequest): void;
-  /** Nobody will load what the request names: who holds it is told so. */
+  /** The request will not load the blocks it names; tells their holder. */
   requestRefused?(request: RefusedRequest): void;
   /**
-   * What can be loaded beyond numComputedTokens (the local prefix hit). The request then waits (waiting_for_remote_kvs)
-   * until the worker side reports it. null: not known yet; asked again when something has changed.
+   * How many tokens can be loaded beyond numComputedTokens (the local prefix hit). If any, the request then waits
+   * (waiting_for_remote_kvs) until the worker side reports it. null: not known yet; called again after a change.
    */
   getNumNewMatchedTokens(request: ConnectorRequest, numComputedTokens: number): ExternalMatch | null;
   /**
-   * Called after every successful allocation from the waiting queue. `blockIds` is the whole table, by group;
-   * the first numLocalComputedTokens are local hits.
+   * Called after every successful allocation from the waiting queue. `blockIds` is the whole table, by group.
+   * The first numLocalComputedTokens tokens are local hits.
    */
   updateStateAfterAlloc(
     request: ConnectorRequest,
@@ -74,12 +75,12 @@ export interface KvConnectorScheduler<Meta = unknown> {
     numLocalComputedTokens: number,
     numExternalTokens: number,
   ): void;
-  /** What the worker side must know. Drained. */
+  /** Metadata for the worker side since the last call. Draining. */
   buildConnectorMeta(): Meta;
-  /** When buildConnectorMeta has something to say, milliseconds: at once, or later (a heartbeat); null: nothing yet. */
+  /** When buildConnectorMeta next has something to deliver, ms: now, or later (a heartbeat). null: nothing is due. */
   metaDueMs(): number | null;
   updateConnectorOutput(output: ConnectorOutput): void;
-  /** delayFree: the blocks stay allocated until the worker side reports the id in finishedSending. */
+  /** delayFree: keep the blocks allocated until the worker side reports the id in finishedSending. */
   requestFinished(
     request: ConnectorRequest,
     blockIds: BlockIds,
@@ -87,47 +88,47 @@ export interface KvConnectorScheduler<Meta = unknown> {
 }
 
 export interface KvConnectorWorker<Meta = unknown> {
-  /** Called before anything is computed into, or fetched into, blocks that were given back since the last call. */
+  /** Called before anything is computed or loaded into blocks that were freed since the last call. */
   startLoadKv(metadata: Meta): void;
-  /** Ends what is due, then returns what ended since the last call. */
+  /** Ends transfers and holds that are due, then returns what ended since the last call. */
   getFinished(): ConnectorOutput;
   /** Resolves when getFinished() has something new, or something is due. */
   waitForChange(signal: AbortSignal): Promise<void>;
-  /** When getFinished() will end something by itself, milliseconds; null, or absent: not before something changes. */
+  /** When getFinished() will next end something on a timer, ms. null or absent: not before something changes. */
   dueMs?(): number | null;
 }
 
-/** Blocks that an ended request leaves for a reader. */
+/** A hold: blocks of an ended request that are kept for a reader. */
 export interface HeldBlocks {
   requestId: string;
   blockIds: BlockIds;
-  /** The part of the turn that the request was: 'prefill' leaves blocks for D, 'decode' for the next turn's P. */
+  /** The request's part of the turn: 'prefill' blocks are held for D, 'decode' blocks for the next turn's P. */
   direction: 'prefill' | 'decode';
-  /** Own clock, milliseconds. */
+  /** When the hold expires, ms on the engine's clock. */
   deadline: number;
   reading: boolean;
 }
 
-/** Why blocks are wanted back: others run, and someone waits beside them; or nobody at all gets on without. */
+/** Why blocks are needed: requests wait while others run, or nothing can proceed without them. */
 export type Pressure = 'waiting' | 'stuck';
 
-/** Facet of connectors that keep blocks of ended requests for readers. */
+/** Facet of connectors that hold blocks of ended requests for readers. */
 export interface ConnectorHolds {
   list(): readonly HeldBlocks[];
   /**
-   * Gives up the hold that is missed least, and returns its request id; null when none may go, as none may that is being
-   * read. It is then reported in finishedSending like any other end.
+   * Drops the least valuable hold and returns its request id; null if none may be dropped. A hold being read is never
+   * dropped. The drop is then reported in finishedSending like any other end.
    */
   dropOldest(pressure: Pressure): string | null;
-  /** Ends a hold at once, whoever it is for. No-op for an unknown id. */
+  /** Ends a hold immediately, of either direction. No-op for an unknown id. */
   release(requestId: string): void;
 }
 
-/** Facet of connectors that let a request's KV be read while it is computed. */
+/** Facet of connectors that let readers fetch a request's KV while it is being computed. */
 export interface ConnectorStreams {
   /** A step or a load ended: the request's numComputedTokens tokens have KV in these blocks. */
   requestComputed(request: ConnectorRequest, blockIds: BlockIds): void;
-  /** The request gave its blocks back and will start over. */
+  /** The request's blocks were freed, and it will start over. */
   requestPreempted(request: ConnectorRequest): void;
 }
 

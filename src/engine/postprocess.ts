@@ -1,6 +1,6 @@
 /**
- * What follows from what happened: tokens were sampled, loads and reads ended, someone aborted. Takes requests out of the
- * queues and settles who keeps their blocks; who runs next is the scheduler's business.
+ * Applies what happened: sampled tokens, ended loads and reads, aborts. Removes requests from the queues and decides whether
+ * their blocks are kept. Which requests run next is up to scheduler.ts.
  */
 import { invariant } from '../errors.ts';
 import type { ConnectorOutput } from './kv-connector.ts';
@@ -16,7 +16,7 @@ import type {
 } from './types.ts';
 
 type FailedLoad = ConnectorOutput['failedRecving'][number];
-/** Why a request ended in an error. */
+/** Why a request ended with an error. */
 type EndError = NonNullable<NonNullable<RequestOutput['finish']>['error']>;
 type FinishedStatus = Extract<RequestStatus, `finished_${string}`>;
 
@@ -29,7 +29,7 @@ const finishReasons: Record<FinishedStatus, FinishReason> = {
 
 export class Postprocessor {
   readonly #deps: PolicyDeps;
-  /** Ends that no batch produced: aborts and failed loads. */
+  /** Outputs of requests that ended outside a batch: by an abort, a stop or a failed load. */
   #endings: RequestOutput[] = [];
 
   constructor(deps: PolicyDeps) {
@@ -40,7 +40,7 @@ export class Postprocessor {
     return this.#endings.length > 0;
   }
 
-  /** A batch ran. Requests that were aborted meanwhile are passed over. Their ends come with the outputs. */
+  /** Applies a batch's results and returns the outputs, including pending endings. Skips requests aborted meanwhile. */
   updateFromOutput(batch: ScheduledBatch, output: readonly SampledRow[]): RequestOutput[] {
     const { config, queues, cache, connector, counters } = this.#deps;
     let next = 0;
@@ -51,7 +51,7 @@ export class Postprocessor {
       request.advance(tokenIds.length);
       connector?.streams?.requestComputed(request, cache.blockIds(request));
       if (!sample) continue;
-      // Nearly always in the batch's order.
+      // The output is nearly always in the batch's order.
       const inTurn = output[next]?.requestId === requestId;
       const index = inTurn ? next : output.findIndex((sample) => sample.requestId === requestId);
       const sampled = output[index];
@@ -77,7 +77,7 @@ export class Postprocessor {
     return [...outputs, ...endings];
   }
 
-  /** What the worker side reports. Ids that nobody waits for are ignored: an end may come twice, or late. */
+  /** Applies a report of the worker side. Unknown ids are ignored, since an end may be reported late or twice. */
   updateFromConnector(output: ConnectorOutput): void {
     const { queues, connector } = this.#deps;
     connector?.scheduler.updateConnectorOutput(output);
@@ -94,28 +94,28 @@ export class Postprocessor {
     queues.changes++;
   }
 
-  /** No-op for an unknown or finished request. Blocks that a load still writes into stay until it ended. */
+  /** Ends a request. No-op if unknown or finished. Blocks that a load writes into are kept until the load ends. */
   finishRequest(requestId: string, status: FinishedStatus, error: EndError | null = null): void {
     const request = this.#deps.queues.known.get(requestId);
     if (request && !request.isFinished) this.#endings.push(this.#finish(request, status, [], error));
   }
 
   /**
-   * Ends the request, or lets it compute what did not come. A holder that declined has dropped the blocks in an orderly
-   * way, which is no fault: always recomputed.
+   * Ends the request, or lets it compute what did not arrive. 'declined' means that the holder dropped the blocks in an
+   * orderly way. That is not a fault, so these tokens are always recomputed.
    */
   #failLoad(failed: FailedLoad): void {
     const { queues, config } = this.#deps;
     const { requestId, outcome, message } = failed;
     const request = queues.known.get(requestId);
-    // Whoever looks into the blocks that an ended one leaves sees what came.
+    // So that inspection shows which of an ended request's blocks arrived.
     if (request?.heldFor === 'load') request.shortenLoad(this.#validTokens(request, failed), null);
     if (!request || !queues.loading.has(request)) return;
     const policy = outcome === 'declined' ? 'recompute' : config.connector?.loadFailurePolicy;
     if (policy === 'recompute') this.#keepValidPrefix(request, failed);
     else {
       const lost = `the KV of request ${requestId} did not arrive (${outcome}): ${message}`;
-      // What is held no longer was named by whoever asked, as what never was.
+      // An expired hold counts as a bad request, like one that never existed: the client named it.
       const error: EndError =
         outcome === 'refused'
           ? { code: 'refused', message }
@@ -126,19 +126,19 @@ export class Postprocessor {
   }
 
   /**
-   * Keeps what came before the first invalid block. The block table stays whole: what is missing will be computed into it.
-   * Where a windowed group has nothing before that, all is given back instead.
+   * Keeps the tokens before the first invalid block, and the whole block table: the rest will be computed into it. If a
+   * windowed group lacks the blocks that the next token sees, frees everything instead.
    */
   #keepValidPrefix(request: Request, failed: FailedLoad): void {
     const { cache } = this.#deps;
     const kept = this.#validTokens(request, failed);
     const noPull = { by: 'transfer', reason: `pull ${failed.outcome}: ${failed.message}` } as const;
-    // The blocks were taken for the windows that end where the load would have.
+    // Blocks were allocated only for windows at the end of the complete load.
     if (cache.sees(request, Math.min(kept, request.numTokens - 1), kept)) request.shortenLoad(kept, noPull);
     else request.loseLoad(noPull);
   }
 
-  /** Its first tokens that have KV: what was here, and what came before the first invalid block. */
+  /** Number of leading tokens with KV: the local hit, and what arrived before the first invalid block. */
   #validTokens(request: Request, { invalidBlockIds }: FailedLoad): number {
     const { cache } = this.#deps;
     const invalid = invalidBlockIds.map((ids) => new Set(ids));
@@ -150,11 +150,11 @@ export class Postprocessor {
     return Math.max(request.localHitTokens, Math.min(request.numComputedTokens, valid));
   }
 
-  /** Nothing writes into the request's blocks any more: it goes on with what came, or starts over where nothing did. */
+  /** The load has ended: the request continues with what arrived, or starts over if nothing can be used. */
   #completeLoad(request: Request): void {
     const { cache, queues, connector, counters } = this.#deps;
     request.status = 'waiting';
-    // As its queries: what one that starts over finds once more is no hit worth counting.
+    // As with queries, only the first admission counts.
     if (request.numPreemptions === 0) counters.externalPrefixCache.hits += request.pulledTokens;
     if (request.numComputedTokens === 0) {
       cache.free(request);
@@ -162,7 +162,7 @@ export class Postprocessor {
       return;
     }
     cache.cacheBlocks(request, request.numComputedTokens);
-    // Everything was pulled: the last token runs once more, in place, for its logits.
+    // Everything was pulled: recompute the last token, in place, for its logits.
     if (request.numComputedTokens === request.numTokens) request.shortenLoad(request.numTokens - 1, null);
     queues.loaded.push(request);
     connector?.streams?.requestComputed(request, cache.blockIds(request));
@@ -174,7 +174,7 @@ export class Postprocessor {
     queues.remove(request);
     request.status = status;
     if (connector && !loading) cache.keepForReader(request);
-    // What is on its way never came, for all that anybody knows.
+    // Blocks still being loaded are not offered to readers.
     const blockIds = loading ? [] : cache.blockIds(request);
     const left = connector?.scheduler.requestFinished(request, blockIds);
     if (loading) request.heldFor = 'load';

@@ -1,7 +1,7 @@
 /**
- * The longest prefix that every KV cache group has cached: vLLM's find_longest_cache_hit, for any number of groups. A full
- * group is looked through from the left up to its first gap, a windowed one from the right, until it has what a window sees.
- * Each shortens what the others have, until all agree. Takes nothing.
+ * Finds the longest prefix that every KV cache group has cached: vLLM's find_longest_cache_hit, for any number of groups. A
+ * full group is searched from the left up to its first gap; a windowed one from the right, until it has as many consecutive
+ * blocks as a window sees. Each group may shorten the hit, until all agree. Does not reference any blocks.
  */
 import type { KvCacheSpec } from '../config/engine.ts';
 import type { BlockHash } from './block-hash.ts';
@@ -10,14 +10,17 @@ import { type BlockId, NULL_BLOCK } from './types.ts';
 
 export type GetCached = (hash: BlockHash, group: number) => BlockId | null;
 
-/** Groups of one kind, whose blocks count together. */
+/** Groups with the same hit rule. A block counts as cached if all of them have it. */
 interface Kind {
   groups: number[];
-  /** Blocks that make a hit; null: all from the first on. */
+  /** Consecutive blocks that make a hit; null: all from the first block on. */
   wanted: number | null;
 }
 
-/** Of the first `blocks` of the hashes: positional ids by group, null before what a windowed group needs; all lists have the hit's length. */
+/**
+ * The longest hit among the first `blocks` hashes: positional ids by group, with null blocks before those that a windowed group
+ * needs. All lists have the hit's length.
+ */
 export function longestHit(
   specs: readonly KvCacheSpec[],
   hashes: readonly BlockHash[],
@@ -52,12 +55,12 @@ export function longestHit(
       run = has(kind, i) ? run + 1 : 0;
       if (run === kind.wanted) return i + run;
     }
-    // A leading run needs no more than it is.
+    // A run that starts at block 0 is a hit of any length.
     return run;
   }
 }
 
-/** Of groups that all keep everything: up to the first gap of any. */
+/** For full groups only: the hit ends at the first gap in any group. */
 function fullHit(
   specs: readonly KvCacheSpec[],
   hashes: readonly BlockHash[],
@@ -79,10 +82,10 @@ function fullHit(
   return hit;
 }
 
-/** Where ids are gathered: a list that grows is made several times over. */
+/** Reused buffer: growing a new list each time would reallocate it several times. */
 const found: BlockId[] = [];
 
-/** Of one group, as nearly every model has. */
+/** For one group, as in nearly every model. */
 function onlyHit(hashes: readonly BlockHash[], blocks: number, getCached: GetCached): BlockId[] {
   let length = 0;
   for (; length < blocks; length++) {
@@ -93,7 +96,7 @@ function onlyHit(hashes: readonly BlockHash[], blocks: number, getCached: GetCac
   return found.slice(0, length);
 }
 
-/** Full groups first: they bound the others. */
+/** Full groups first: they bound the hit of the others. */
 function kindsOf(specs: readonly KvCacheSpec[], blockSize: number): Kind[] {
   const kinds: Kind[] = [];
   specs.forEach((spec, group) => {

@@ -1,4 +1,7 @@
-/** One request as the engine keeps it: what is refused at the door, how far it is, when it stops. Others decide, and move it. */
+/**
+ * The engine's record of one request: validation, progress, prompt account and stop conditions. It makes no scheduling
+ * decisions: the scheduler and postprocessing change its status.
+ */
 
 import type { EngineCoreConfig } from '../config/engine.ts';
 import { type TokenIds, TokenSequence } from '../config/token-ids.ts';
@@ -27,31 +30,31 @@ export class Request implements ConnectorRequest {
   readonly cacheSalt: string | null;
   readonly times: RequestTimes;
   status: RequestStatus = 'waiting';
-  /** Tokens with KV in the request's blocks; while a load is under way, those that will have it. */
+  /** Tokens with KV in the request's blocks; during a load, including those being loaded. */
   numComputedTokens = 0;
   numPreemptions = 0;
-  /** It got blocks once, whatever became of them. */
+  /** The request has been allocated blocks at least once. */
   wasAdmitted = false;
-  /** The connector did not know, when it was asked last, what can be loaded of it. */
+  /** At the last call, the connector did not know yet what it can load. */
   isUnanswered = false;
-  /** Why a finished request's blocks stay: a load still writes into them, or a reader may fetch them. */
+  /** Why a finished request keeps its blocks: a load still writes into them, or a reader may fetch them. */
   heldFor: 'load' | 'reader' | null = null;
-  /** Since when it waits for a step, on the engine's clock; null while it runs or its KV is on its way. For spans only. */
+  /** When it began to wait for a step, ms on the engine's clock; null while running or loading. For tracing only. */
   waitingSinceMs: number | null = null;
-  /** Fixed by the first token. */
+  /** Set by closePrompt(), before the first token. */
   prompt: PromptAccount | null = null;
   readonly #tokens: GrowingTokens;
   readonly #hashing: BlockHashing;
-  /** As far as anyone asked, which is so many. */
+  /** Valid for the first #numHashed blocks: hashes are computed on demand. */
   #blockHashes: readonly BlockHash[];
   #numHashed = 0;
-  /** Those that the hasher does not keep. */
+  /** Own hashes, used where the hasher keeps none. */
   readonly #madeHashes: BlockHash[] = [];
-  /** The prefill under way. */
+  /** The current prefill. */
   #prefill = { localHitTokens: 0, pulledTokens: 0, computedTokens: 0 };
   #noPull: NoPull | null = null;
 
-  /** `queuedMs`: now, on the engine's clock. */
+  /** `queuedMs`: now, ms on the engine's clock. */
   constructor(request: EngineRequest, queuedMs: number, hashing: BlockHashing) {
     this.requestId = request.requestId;
     this.promptTokenIds = request.promptTokenIds;
@@ -76,12 +79,12 @@ export class Request implements ConnectorRequest {
     return this.#tokens.length - this.promptTokenIds.length;
   }
 
-  /** Of the prefill under way. */
+  /** Of the current prefill. */
   get localHitTokens(): number {
     return this.#prefill.localHitTokens;
   }
 
-  /** Of the prefill under way. */
+  /** Of the current prefill. */
   get pulledTokens(): number {
     return this.#prefill.pulledTokens;
   }
@@ -95,7 +98,7 @@ export class Request implements ConnectorRequest {
     return this.hashesOfFirst(full).slice(0, full);
   }
 
-  /** Not copied: there may be more of them than were asked for. `numBlocks`: full ones. */
+  /** Hashes of at least the first numBlocks blocks, which must be full. A shared list: do not modify it. */
   hashesOfFirst(numBlocks: number): readonly BlockHash[] {
     if (this.#numHashed < numBlocks) {
       const sequence = { tokenIds: this.allTokenIds, cacheSalt: this.cacheSalt };
@@ -112,7 +115,7 @@ export class Request implements ConnectorRequest {
     return this.#tokens.slice(start, start + count);
   }
 
-  /** Tokens from now on whose ids are forced. */
+  /** How many of the next tokens are forced. */
   get numForced(): number {
     return Math.max(0, (this.sampling.forcedTokenIds?.length ?? 0) - this.numOutputTokens);
   }
@@ -126,7 +129,7 @@ export class Request implements ConnectorRequest {
     this.#tokens.push(tokenId);
   }
 
-  /** A prefill starts with this many tokens hit and this many on their way. */
+  /** Starts a prefill with this many tokens hit and this many being loaded. */
   beginPrefill(localHitTokens: number, pulledTokens: number, noPull: NoPull | null): void {
     this.wasAdmitted = true;
     this.numComputedTokens = localHitTokens + pulledTokens;
@@ -134,7 +137,7 @@ export class Request implements ConnectorRequest {
     this.#noPull = noPull ?? this.#noPull;
   }
 
-  /** Forgets the prefill under way: its blocks are gone. */
+  /** Discards the current prefill: its blocks are gone. */
   restart(): void {
     this.numComputedTokens = 0;
     if (this.#prefill.pulledTokens > 0)
@@ -142,13 +145,13 @@ export class Request implements ConnectorRequest {
     this.#prefill = { localHitTokens: 0, pulledTokens: 0, computedTokens: 0 };
   }
 
-  /** Nothing of the load can be used, the local hit included: it starts over. */
+  /** Starts over: neither the load nor the local hit can be used. */
   loseLoad(noPull: NoPull): void {
     this.restart();
     this.#noPull = noPull;
   }
 
-  /** Fewer tokens than promised have KV: a load failed in part, or the last token must run to give logits. */
+  /** Fewer tokens than promised have KV: the load failed in part, or the last token must run to produce logits. */
   shortenLoad(numComputedTokens: number, noPull: NoPull | null): void {
     this.numComputedTokens = numComputedTokens;
     this.#prefill.pulledTokens = numComputedTokens - this.#prefill.localHitTokens;
@@ -156,13 +159,13 @@ export class Request implements ConnectorRequest {
     this.#noPull = noPull ?? this.#noPull;
   }
 
-  /** The tokens [numComputedTokens, numComputedTokens + count) ran: all of them the prompt's while its account is open. */
+  /** The tokens [numComputedTokens, numComputedTokens + count) ran. Until closePrompt(), all are prompt tokens. */
   advance(count: number): void {
     this.#prefill.computedTokens += count;
     this.numComputedTokens += count;
   }
 
-  /** After an output token was appended (vLLM's check_stop). Lengths stop a request whatever minTokens says. */
+  /** Call after appending an output token (vLLM's check_stop). Length limits apply even before minTokens. */
   stopStatus(
     eosTokenIds: readonly number[],
     maxModelLen: number,
@@ -178,7 +181,7 @@ export class Request implements ConnectorRequest {
     return atLength ? 'finished_length_capped' : null;
   }
 
-  /** Tokens that must not be drawn next: those that would end it before minTokens, or complete a bad word. */
+  /** Tokens that must not be drawn next: they would end the output before minTokens, or complete a bad word. */
   forbiddenTokenIds(eosTokenIds: readonly number[]): readonly number[] {
     const { minTokens, stopTokenIds, badWordsTokenIds = [] } = this.sampling;
     if (this.numOutputTokens >= minTokens && badWordsTokenIds.length === 0) return NONE;
@@ -194,7 +197,7 @@ export class Request implements ConnectorRequest {
     );
   }
 
-  /** Closes the account of the prompt; call before the first output token is appended. */
+  /** Fixes the prompt account. Call before appending the first output token. */
   closePrompt(): PromptAccount {
     const promptTokens = this.promptTokenIds.length;
     const { localHitTokens, pulledTokens, computedTokens } = this.#prefill;
@@ -209,15 +212,15 @@ export class Request implements ConnectorRequest {
   }
 }
 
-/** Why a prompt of so many tokens is refused; null: the context has room for it and an answer. */
+/** Why a prompt of this many tokens is refused; null if the context has room for it and one output token. */
 export const tooLong = (promptLength: number, maxModelLen: number): string | null =>
   promptLength + 1 > maxModelLen
     ? `the prompt has ${promptLength} tokens and the context ${maxModelLen}, which must hold one more: shorten the prompt`
     : null;
 
 /**
- * What is refused, each with one sentence, so that no admitted request can wait for ever. Throws RequestError.
- * `numUsableBlocks`: blocks that one request can get at best.
+ * Throws RequestError, with one sentence, if the request is invalid or could never be served, so that no admitted request
+ * waits for ever. `numUsableBlocks`: the most blocks that one request can get.
  */
 export function checkRequest(
   request: EngineRequest,
@@ -249,7 +252,7 @@ export function checkRequest(
   checkIds(sampling.badWordsTokenIds?.flat() ?? NONE, 'badWordsTokenIds holds');
   const long = tooLong(promptLength, maxModelLen);
   if (long !== null) refuse(long);
-  // The last token generated never gets KV.
+  // The last generated token never gets KV.
   const maxKvTokens = Math.min(promptLength + sampling.maxTokens, maxModelLen) - 1;
   const needed = mostBlocksInAll(maxKvTokens, config);
   if (needed > numUsableBlocks) {
@@ -262,7 +265,7 @@ export function checkRequest(
   }
 }
 
-/** The first that is no token id. */
+/** The first element that is not a token id. */
 function badToken(ids: TokenIds, vocabSize: number | null): number | undefined {
   if (ids instanceof TokenSequence) return undefined;
   const end = vocabSize ?? Number.POSITIVE_INFINITY;

@@ -1,4 +1,4 @@
-/** What a request is sampled with: when it says nothing greedy, up to 128 tokens; and what it cannot be. */
+/** Sampling parameters: defaults (greedy, up to 128 tokens) and validation. */
 import type { SamplingParams } from './types.ts';
 
 export const DEFAULT_SAMPLING: SamplingParams = {
@@ -14,7 +14,7 @@ export const DEFAULT_SAMPLING: SamplingParams = {
 
 const NAMES = Object.keys(DEFAULT_SAMPLING) as (keyof SamplingParams)[];
 
-/** With the defaults for what is left out, or undefined. */
+/** Fills missing and undefined fields with defaults. */
 export function withDefaults(sampling: Partial<SamplingParams> | undefined): SamplingParams {
   const all: SamplingParams = Object.assign({}, DEFAULT_SAMPLING, sampling);
   for (const name of NAMES)
@@ -24,7 +24,7 @@ export function withDefaults(sampling: Partial<SamplingParams> | undefined): Sam
 
 const isWhole = (value: number, least: number): boolean => Number.isInteger(value) && value >= least;
 
-/** What is wrong, and what to do, but for tokens that the vocabulary has not; null: nothing. */
+/** What is wrong and what to do, or null. Does not check ids against the vocabulary: see checkRequest. */
 export function samplingProblem(sampling: SamplingParams): string | null {
   const { maxTokens, minTokens, temperature, topK, topP, seed, stopTokenIds, badWordsTokenIds } = sampling;
   if (!isWhole(maxTokens, 1)) return `maxTokens is ${maxTokens}: ask for at least 1 token`;

@@ -1,7 +1,7 @@
 /**
- * Who runs in the next step, with which tokens and blocks. vLLM's V1 scheduler: continuous batching with chunked
- * prefill, preemption of the last that was admitted, loads of remote KV beside what runs. Synchronous and serial.
- * Moves no bytes and runs no model; what follows from results is in postprocess.ts.
+ * Decides which requests run in the next step, with which tokens and blocks. This is vLLM's V1 scheduler: continuous batching
+ * with chunked prefill, preemption of the most recently admitted request, and remote KV loads alongside running requests.
+ * Synchronous. Moves no bytes and runs no model; results are handled in postprocess.ts.
  */
 
 import { isStreamedPrefill } from '../config/connectors.ts';
@@ -14,37 +14,37 @@ import type { KvConnector, Pressure } from './kv-connector.ts';
 import type { Request } from './request.ts';
 import type { ScheduledBatch, ScheduledRequest } from './types.ts';
 
-/** What scheduling and postprocessing share. */
+/** State shared by scheduling and postprocessing. */
 export interface PolicyDeps {
   config: EngineCoreConfig;
   queues: RequestQueues;
   cache: KvCacheManager;
-  /** null: an engine that neither sends nor pulls. */
+  /** null for an engine that neither sends nor pulls. */
   connector: KvConnector | null;
   counters: EngineCounters;
 }
 
-/** Where each request stands. The scheduler moves requests on, postprocessing takes them out. */
+/** The queue that each request is in. The scheduler advances requests; postprocessing removes them. */
 export class RequestQueues {
-  /** All that are not forgotten: also finished ones whose blocks are held. */
+  /** All requests by id, including finished ones whose blocks are held. */
   readonly known = new Map<string, Request>();
-  /** First come, first served; preempted ones at the front. None has blocks. */
+  /** First come, first served, with preempted requests at the front. None has blocks. */
   readonly waiting: Request[] = [];
-  /** Blocks allocated, KV on its way. */
+  /** Blocks are allocated, and KV is being loaded into them. */
   readonly loading = new Set<Request>();
-  /** KV came, not yet running. They have blocks, so they come before the waiting. */
+  /** KV has arrived, not yet running. They have blocks, so they are scheduled before the waiting ones. */
   readonly loaded: Request[] = [];
   /** In order of admission. */
   readonly running: Request[] = [];
-  /** Counts what may get on who did not before: requests come and end, the connector reports something. */
+  /** Incremented by events that may unblock a request: requests arrive or end, or the connector reports something. */
   changes = 0;
 
-  /** Loads count, so that a request has its place when its KV came. */
+  /** Includes loading requests, so that a place is free for a request when its KV has arrived. */
   get numAdmitted(): number {
     return this.running.length + this.loading.size + this.loaded.length;
   }
 
-  /** Ended requests whose blocks stay. */
+  /** Finished requests that keep their blocks. */
   get held(): Request[] {
     return [...this.known.values()].filter((request) => request.heldFor !== null);
   }
@@ -59,7 +59,7 @@ export class RequestQueues {
     this.changes++;
   }
 
-  /** Takes the request out of whichever queue it is in; it stays known. */
+  /** Removes the request from its queue. It stays in `known`. */
   remove(request: Request): void {
     this.loading.delete(request);
     for (const queue of [this.waiting, this.loaded, this.running]) {
@@ -71,13 +71,13 @@ export class RequestQueues {
 }
 
 export interface SchedulerDeps extends PolicyDeps {
-  /** Frees the blocks of the oldest hold that may be dropped; false when there is none. Ends no load. */
+  /** Frees the blocks of the oldest hold that may be dropped; false if there is none. Ends no load. */
   dropOldestHold: (pressure: Pressure) => boolean;
-  /** Told of every look into the prefix cache and the connector, with what `now` gave before and after. */
+  /** Called after each lookup in the prefix cache and connector, with the times from `now` before and after it. */
   onLookup?: { now: () => number; tell: (requestId: string, startMs: number, endMs: number) => void };
 }
 
-/** A streamed prompt's last step: a quarter of a full one, which still computes a row about as fast. */
+/** Size of a streamed prompt's last step, as a share of a full step. A quarter step still computes a row about as fast. */
 const STREAMED_LAST_STEP = 1 / 4;
 
 interface StepPlan {
@@ -90,7 +90,7 @@ interface StepPlan {
 export class Scheduler {
   readonly #deps: SchedulerDeps;
   readonly #queues: RequestQueues;
-  /** The last plan got nobody on: at which count of changes. null: it did. */
+  /** Value of queues.changes at the last plan, if that plan advanced no request; else null. */
   #gotNobodyOnAt: number | null = null;
 
   constructor(deps: SchedulerDeps) {
@@ -98,7 +98,7 @@ export class Scheduler {
     this.#queues = deps.queues;
   }
 
-  /** A plan now may get someone on. Who waits, and got nowhere in the last plan, is parked until something changes. */
+  /** Whether a plan now may advance a request. If the last plan advanced none, waiting requests are parked until a change. */
   get canSchedule(): boolean {
     const { running, waiting, loaded, changes } = this.#queues;
     return running.length > 0 || (waiting.length + loaded.length > 0 && changes !== this.#gotNobodyOnAt);
@@ -126,7 +126,7 @@ export class Scheduler {
     }
   }
 
-  /** Gets blocks for a running request: from holds, then from those admitted later. False: it was preempted itself. */
+  /** Gets blocks for a running request: from holds, then by preempting later ones. False if it was itself preempted. */
   #growRunning(request: Request, numNew: number, plan: StepPlan): boolean {
     while (!this.#deps.cache.allocateSlots(request, request.numComputedTokens, numNew)) {
       const alone = this.#queues.running.length === 1 && this.#queues.loading.size === 0;
@@ -139,7 +139,7 @@ export class Scheduler {
     return true;
   }
 
-  /** True when none is left. */
+  /** Returns whether the loaded queue is now empty. */
   #scheduleLoaded(plan: StepPlan): boolean {
     const { cache, connector } = this.#deps;
     while (this.#queues.loaded.length > 0 && plan.tokenBudget > 0) {
@@ -189,8 +189,8 @@ export class Scheduler {
   }
 
   /**
-   * Tokens of a request's next step. A prompt that is read while it is computed ends in a small step, at a block's
-   * start, so that little is left to read after it.
+   * Number of tokens in the request's next step. A streamed prompt ends with a small step that starts at a block boundary,
+   * so that little is left to transfer after it.
    */
   #chunk({ numTokens, kvTransferParams }: Request, computed: number, { tokenBudget }: StepPlan): number {
     const whole = Math.min(numTokens - computed, tokenBudget);
@@ -214,8 +214,8 @@ export class Scheduler {
   }
 
   /**
-   * Whether all the request's tokens fit beside what those admitted before still need for theirs: a request let in on
-   * its first chunk alone would be preempted again, or block with a loaded prefix what others wait for.
+   * Whether blocks suffice for all of the request's tokens and those of requests admitted before it. A request admitted on
+   * its first chunk alone would be preempted again, or its loaded prefix would occupy blocks that others wait for.
    */
   #wholeFits(request: Request, hit: PrefixHit, computed: number): boolean {
     const { cache, queues } = this.#deps;
@@ -223,8 +223,8 @@ export class Scheduler {
   }
 
   /**
-   * What ended and is held for a reader who has not begun gives way to who waits: it would, one by one, take the place of
-   * all that run. When nothing runs and nothing arrives, so does what the last of the loaded requests has.
+   * Makes room for a waiting request. Drops a hold that nobody is reading: holds would otherwise crowd out running requests
+   * one by one. If nothing is running or loading, preempts the last loaded request. False if neither is possible.
    */
   #makeRoom(): boolean {
     const stuck = this.#queues.running.length === 0 && this.#queues.loading.size === 0;
@@ -265,7 +265,7 @@ export class Scheduler {
     plan.tokenBudget -= numNewTokens;
   }
 
-  /** All its blocks go; it starts over before anyone else gets in. */
+  /** Frees all its blocks. It goes to the front of the waiting queue and starts over. */
   #preempt(request: Request): void {
     this.#deps.cache.free(request);
     request.status = 'preempted';
@@ -276,7 +276,7 @@ export class Scheduler {
     this.#deps.counters.preemptions++;
   }
 
-  /** Once a request: what one that starts over finds of its own is no hit worth counting. */
+  /** Once per request: after a preemption, a request hits its own blocks, which does not count. */
   #countQueries(request: Request, localHitTokens: number): void {
     if (request.wasAdmitted) return;
     const { config, connector, counters } = this.#deps;
@@ -289,7 +289,7 @@ export class Scheduler {
   }
 }
 
-/** Free blocks that those admitted take at most until all their tokens have KV. */
+/** The most free blocks that running and loading requests take until all their tokens have KV. */
 export function blocksOfAdmitted({ running, loading }: RequestQueues, cache: KvCacheManager): number {
   let needed = 0;
   for (const request of running) needed += cache.blocksToCome(request, null, request.numComputedTokens);

@@ -1,6 +1,7 @@
 /**
- * What the engine's policy (scheduler, KV cache manager) exchanges with the rest: requests in, batches out, and who runs
- * them; what it exchanges with a connector is kv-connector.ts. Policy only: nothing here knows a GPU, a thread or a byte.
+ * The types that the engine's policy (scheduler, KV cache manager) exchanges with its surroundings: requests in, batches
+ * out, the executor that runs them, and the clock. The connector interface is in kv-connector.ts. No type here refers to
+ * a GPU, a thread or bytes.
  */
 
 import type { KvTransferParams } from '../config/kv-transfer.ts';
@@ -9,7 +10,7 @@ import type { ErrorCode } from '../errors.ts';
 
 export type BlockId = number;
 
-/** Block ids by KV cache group: one inner list per group (vLLM's shape everywhere). Id 0 is the null block. */
+/** Block ids by KV cache group: one inner list per group, as in vLLM. Id 0 is the null block. */
 export type BlockIds = readonly (readonly BlockId[])[];
 
 export const NULL_BLOCK: BlockId = 0;
@@ -17,12 +18,12 @@ export const NULL_BLOCK: BlockId = 0;
 /** Milliseconds on a clock that all threads share (performance.timeOrigin + performance.now()). */
 export interface Clock {
   now(): number;
-  /** Resolves after the given milliseconds, or at once when the signal aborts. */
+  /** Resolves after `ms` milliseconds, or as soon as the signal aborts. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
 }
 
 export interface SamplingParams {
-  /** Tokens to generate at most, >= 1. */
+  /** Maximum number of tokens to generate, >= 1. */
   maxTokens: number;
   /** End tokens are not sampled before this many tokens exist (vLLM's min_tokens). */
   minTokens: number;
@@ -32,20 +33,20 @@ export interface SamplingParams {
   topK: number;
   /** 1 considers every token. */
   topP: number;
-  /** Draws are keyed by (seed, output index) alone. */
+  /** A draw depends only on the seed and the output index. */
   seed: number;
   stopTokenIds: readonly number[];
   ignoreEos: boolean;
-  /** Nothing else is drawn; left out or null: every token may be. */
+  /** Only these tokens may be drawn. Default (or null): every token. */
   allowedTokenIds?: readonly number[] | null;
-  /** Sequences that the output must not hold: the last token of one is not drawn where it would complete it (vLLM's bad_words). */
+  /** Sequences that the output must not contain: a token that would complete one is not drawn (vLLM's bad_words). */
   badWordsTokenIds?: readonly (readonly number[])[];
   /**
-   * What is generated whatever the logits say, as far as the list goes: traces and simulations, whose next prompts hold it.
-   * Logits and digests stay those that were computed. No door of a server sets it.
+   * The first output tokens, generated regardless of the logits. Used by traces and simulations, whose later prompts
+   * contain them. Logits and digests are still the computed ones. Cannot be set over HTTP.
    */
   forcedTokenIds?: TokenIds;
-  /** Returns the logits of each sampled token with it; left out: only where the engine keeps them all. */
+  /** Return the logits with each sampled token. Default: only if the engine keeps all logits. */
   keepLogits?: boolean;
 }
 
@@ -54,9 +55,9 @@ export interface EngineRequest {
   promptTokenIds: TokenIds;
   sampling: SamplingParams;
   kvTransferParams: KvTransferParams | null;
-  /** Goes into the first block's hash: requests with another salt never share blocks. */
+  /** Part of the first block's hash: requests with different salts never share blocks. */
   cacheSalt: string | null;
-  /** When the caller's side took it, on the shared clock; left out: when the engine gets it. */
+  /** When the caller accepted the request, ms on the shared clock. Default: when the engine receives it. */
   arrivalMs?: number;
 }
 
@@ -66,7 +67,7 @@ export interface ScheduledRequest {
   /** The tokens to compute, at positions startPosition, startPosition + 1, ... */
   tokenIds: TokenIds;
   startPosition: number;
-  /** The whole block table, long enough for startPosition + tokenIds.length tokens; it does not change any more. */
+  /** The whole block table, for at least startPosition + tokenIds.length tokens. Never modified afterwards. */
   blockIds: BlockIds;
   /** Sample after the last of tokenIds; null while the prompt is not complete. */
   sample: { params: SamplingParams; outputIndex: number; forbiddenTokenIds: readonly number[] } | null;
@@ -80,82 +81,82 @@ export interface ScheduledBatch {
 export interface SampledToken {
   requestId: string;
   tokenId: number;
-  /** 64-bit digest of the row's logits, bit for bit, as 16 hex digits. */
+  /** 64-bit digest of the bits of the row's logits, as 16 hex digits. */
   logitsDigest: string;
-  /** The row itself, [vocab_size], where the executor was asked to keep it. */
+  /** The row of logits, [vocab_size], if the executor was asked to keep it; else null. */
   logits: Float32Array | null;
 }
 
-/** What a row gave. */
+/** The executor's result for one row. */
 export interface SampledRow extends Omit<SampledToken, 'tokenId'> {
-  /** null: no token could be sampled, since its logits are no numbers. */
+  /** null if no token could be sampled because the logits are not numbers. */
   tokenId: number | null;
 }
 
-/** What an engine did, or a request waited for, from when to when on the engine's clock. For spans only: nothing is decided by it. */
+/** An interval of work or waiting, ms on the engine's clock. For tracing only: no decision depends on it. */
 export interface EngineActivity {
   /**
-   * queue: a request waits for the step that takes it. lookup: its hits are looked up. schedule: a step is planned. step:
-   * a batch of several runs. collect: results are taken.
+   * queue: a request waits for the step that schedules it. lookup: its prefix hits are looked up. schedule: a step is
+   * planned. step: a batch of several requests runs. collect: results are taken.
    */
   name: 'queue' | 'lookup' | 'schedule' | 'step' | 'collect';
   startMs: number;
   endMs: number;
   step: number;
   requestIds: readonly string[];
-  /** With collect: blocks free then, and those that ended requests keep. */
+  /** For collect: blocks free at that time, and blocks held for ended requests. Else null. */
   blocks: { free: number; held: number } | null;
 }
 
-/** Runs a batch. Rows are computed in order; KV is written before anything reads it. One call at a time. */
+/** Runs a batch. Rows are computed in order, and KV is written before anything reads it. One call at a time. */
 export interface ModelExecutor {
   execute(batch: ScheduledBatch): Promise<SampledRow[]>;
 }
 
 export type FinishReason = 'stop' | 'length' | 'abort' | 'error';
 
-/** How a prompt's tokens came to have KV. hit + pulled + computed = prompt tokens, always. */
+/** Where the KV of a prompt's tokens came from. Always: hit + pulled + computed = prompt tokens. */
 export interface PromptAccount {
   promptTokens: number;
   localHitTokens: number;
   pulledTokens: number;
   /** Prompt rows that were dispatched. */
   computedTokens: number;
-  /** null when something was pulled, or nothing was offered. */
+  /** null if tokens were pulled, or none were offered. */
   noPull: NoPull | null;
 }
 
 /** Why nothing was pulled. */
 export interface NoPull {
   /**
-   * policy: the pull was found not worth it. request: it asked for computing. offer: nothing of what was offered can be
-   * used. transfer: what was asked for did not come. preemption: it came, and its blocks were given back.
+   * policy: a pull was judged not worth its cost. request: the request asked for recomputation. offer: nothing that was
+   * offered can be used. transfer: the pull failed. preemption: the pulled blocks were freed by a preemption.
    */
   by: 'policy' | 'request' | 'offer' | 'transfer' | 'preemption';
   /** For people, e.g. '17 < threshold 64'. */
   reason: string;
 }
 
-/** A request's way to its first step (vLLM's arrival_time, QUEUED and SCHEDULED), milliseconds on the shared clock. */
+/** A request's times up to its first step (vLLM's arrival_time, QUEUED and SCHEDULED), ms on the shared clock. */
 export interface RequestTimes {
   arrivalMs: number;
   queuedMs: number;
-  /** After any wait for remote KV; a preemption does not move it. null while it was never scheduled. */
+  /** First time in a step, after any wait for remote KV. A preemption does not change it. null until then. */
   scheduledMs: number | null;
 }
 
 export interface RequestOutput {
   requestId: string;
-  /** Tokens sampled in this step: one, or none when the request only ended. */
+  /** Tokens sampled in this step: one, or none if the request only ended. */
   tokens: SampledToken[];
-  /** Of a simulated engine: tokens before these that it has not told of yet. */
+  /** Simulated engines only: earlier tokens that no output has reported yet. */
   before?: TokenIds;
-  /** Set with the first token and from then on. */
+  /** Set from the first token on. */
   prompt: PromptAccount | null;
   times: Readonly<RequestTimes>;
   finish: null | {
     reason: FinishReason;
-    /** Set when reason is 'error'. */
+    /** Set if reason is 'error'. */
     error: { code: Extract<ErrorCode, 'transfer' | 'refused' | 'internal'>; message: string } | null;
     kvTransferParams: KvTransferParams | null;
     numPreemptions: number;

@@ -1,30 +1,30 @@
 /**
- * The two halves of a transfer without its protocol: one engine copies blocks out into the slab, or from the slab in,
- * chunk after chunk, nothing overlapping within the half. What a transfer is compared with. For measurements only.
+ * The two halves of a transfer without the protocol: copies blocks from the device to the slab, or from the slab to the device,
+ * one chunk after another, without overlap within a half. A baseline for measuring transfers; not used to serve.
  */
 import type { BlockId, Clock } from '../engine/types.ts';
 import type { BlockMemory } from './types.ts';
 
-/** 'out': device to mapped memory to slab, the holder's. 'in': slab to mapped memory to device, the reader's. */
+/** 'out' (the holder's half): device to mapped memory to slab. 'in' (the reader's half): slab to mapped memory to device. */
 export type CopyHalf = 'out' | 'in';
 
 export interface HandCopyPlan {
   half: CopyHalf;
-  /** Slots of a chunk each, used in turn as in a transfer: what the first chunks wrote, later ones overwrite. */
+  /** Holds slots of one chunk each, used in turn as in a transfer: later chunks overwrite earlier ones. */
   slab: SharedArrayBuffer;
-  /** Of group 0. */
+  /** Blocks of group 0. */
   blockIds: readonly BlockId[];
-  /** Whole blocks, at least one. */
+  /** Rounded down to whole blocks, at least one. */
   chunkBytes: number;
   copies: number;
   /**
-   * Two Int32: copies made by 'out' and by 'in', whose plans name as many copies. Whoever has made them goes on until the
-   * other one has, or has failed, so that both run beside each other. null: alone.
+   * To run both halves concurrently: two Int32 that count the copies done by 'out' and by 'in'. Both plans must have the same
+   * `copies`. A half that is done continues until the other is done or has failed. null: run alone.
    */
   beside: SharedArrayBuffer | null;
 }
 
-/** One copy of all blocks, milliseconds on the host's clock. */
+/** One copy of all blocks; times in ms, on the engine's clock. */
 export interface HandCopy {
   startMs: number;
   endMs: number;
@@ -34,7 +34,7 @@ export interface HandCopy {
   slabMs: number;
 }
 
-/** Rejects as the memory does. */
+/** Copies all blocks `plan.copies` times or more. Rejects if the memory does. */
 export async function copyByHand(memory: BlockMemory, plan: HandCopyPlan, clock: Clock): Promise<HandCopy[]> {
   const made = plan.beside && new Int32Array(plan.beside);
   const [own, other] = plan.half === 'out' ? [0, 1] : [1, 0];
@@ -45,7 +45,7 @@ export async function copyByHand(memory: BlockMemory, plan: HandCopyPlan, clock:
       if (made) Atomics.add(made, own!, 1);
     } while (copies.length < plan.copies || (made && Atomics.load(made, other!) < plan.copies));
   } catch (error) {
-    // The other one would go on for ever.
+    // Otherwise the other half would never stop.
     if (made) Atomics.store(made, own!, plan.copies);
     throw error;
   }
@@ -66,7 +66,7 @@ async function copyOnce(memory: BlockMemory, plan: HandCopyPlan, clock: Clock): 
   return { startMs, endMs: clock.now(), deviceMs, slabMs };
 }
 
-/** Those that lie within the time in which both halves ran. */
+/** The copies that lie entirely within the time in which the other half ran. */
 export function copiesBeside(copies: readonly HandCopy[], others: readonly HandCopy[]): HandCopy[] {
   const from = others[0]?.startMs ?? Number.POSITIVE_INFINITY;
   const until = others.at(-1)?.endMs ?? 0;
@@ -78,7 +78,7 @@ interface Chunk {
   inSlab: Uint8Array;
 }
 
-/** Returns the milliseconds between mapped memory and slab; chunkIn too. */
+/** Returns the time spent copying between mapped memory and slab, ms. So does chunkIn. */
 async function chunkOut(memory: BlockMemory, { ids, inSlab }: Chunk, clock: Clock): Promise<number> {
   const gathered = await memory.gather(0, ids);
   const mappedMs = clock.now();

@@ -1,9 +1,9 @@
-/** Typed messages over a MessagePort. Knows when the other end is gone; does not know what messages mean. */
+/** Typed messages over a MessagePort. Detects when the other end is gone. Does not interpret messages. */
 import type { PeerMessage } from './messages.ts';
 import { isReadable } from './readable.ts';
 import type { RemoteAddress } from './types.ts';
 
-/** Makes the two ends of a channel between the transports of two engines. Faults are put in here. */
+/** Creates the two ends of a channel between the transports of two engines. Fault injection replaces this. */
 export type EngineWire = (a: RemoteAddress, b: RemoteAddress) => [MessagePort, MessagePort];
 
 export const plainWire: EngineWire = () => {
@@ -13,7 +13,7 @@ export const plainWire: EngineWire = () => {
 
 export interface ChannelListener {
   onMessage(message: PeerMessage): void;
-  /** Something came that cannot be read: a message was lost, and nobody knows which. */
+  /** Something unreadable arrived: a message was lost, and it is not known which. */
   onUnreadable(reason: string): void;
   /** The other end is gone. Called at most once, never after close(). */
   onGone(reason: string): void;
@@ -24,7 +24,7 @@ export class Channel {
   readonly #listener: ChannelListener;
   #open = true;
 
-  /** Takes the port over: nobody else may post to it or close it. */
+  /** Takes ownership of the port: nothing else may post to it or close it. */
   constructor(port: MessagePort, listener: ChannelListener) {
     this.#port = port;
     this.#listener = listener;

@@ -1,12 +1,12 @@
-/** A fast 32-bit checksum of a chunk's bytes. It finds broken copies, not forgeries. */
+/** A fast 32-bit checksum of a chunk's bytes. Detects broken copies; it is not cryptographic. */
 
-/** As a signed number: sums are small integers throughout, for which engines make fast code. */
+/** Signed, so that all intermediate values stay 32-bit integers, which JavaScript engines handle fast. */
 const OFFSET_BASIS = 0x811c9dc5 | 0;
 const PRIME = 0x01000193;
 
 /**
- * FNV-1a over little-endian 32-bit words, every fourth of them in a row of its own, since one row alone would wait for each
- * product; then over the four sums, and over the bytes that are left. Every single flipped bit changes it.
+ * FNV-1a over little-endian 32-bit words in four interleaved lanes, then over the four sums and the remaining words and bytes.
+ * A single lane would be bound by the latency of the multiplication. Any single flipped bit changes the result.
  */
 export function checksum(bytes: Uint8Array): number {
   const words = wordsOf(bytes);
@@ -25,7 +25,7 @@ export function checksum(bytes: Uint8Array): number {
   return afterwards(all, words, rowsEnd, bytes);
 }
 
-/** The same in one row. */
+/** The one-lane variant, with different results. */
 export function checksumInOneRow(bytes: Uint8Array): number {
   return afterwards(OFFSET_BASIS, wordsOf(bytes), 0, bytes);
 }
@@ -37,7 +37,7 @@ function afterwards(sum: number, words: Int32Array, from: number, bytes: Uint8Ar
   return hash >>> 0;
 }
 
-/** Whole words; copied where they lie between two of memory's: by a constructor, since slice() of Node's Buffer copies nothing. */
+/** A view of the whole words, or of a copy if misaligned. (A constructor copies; slice() of Node's Buffer does not.) */
 function wordsOf(bytes: Uint8Array): Int32Array {
   const whole = bytes.byteOffset % 4 === 0 ? bytes : new Uint8Array(bytes);
   return new Int32Array(whole.buffer, whole.byteOffset, bytes.length >>> 2);

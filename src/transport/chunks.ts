@@ -1,7 +1,7 @@
-/** Cuts the blocks of a READ into chunks: whole blocks of one group, no more bytes than asked for (at least one block). */
+/** Cuts the blocks of a READ into chunks. A chunk is whole blocks of one group: at most maxChunkBytes, but at least one block. */
 import type { BlockId } from '../engine/types.ts';
 
-/** As much as is copied at once, unless a block has more. */
+/** Default maximum size of a chunk, unless one block is larger. */
 export const DEFAULT_CHUNK_BYTES = 2 * 2 ** 20;
 
 export interface ChunkPlan {

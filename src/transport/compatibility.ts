@@ -1,33 +1,33 @@
 /**
- * What two engines must agree on before block bytes of one mean anything to the other. The hash and its factors follow
- * vLLM's NIXL connector (compute_nixl_compatibility_hash): block size is not part of it, and is checked apart.
+ * What two engines must agree on before they can use each other's block bytes. The hash and its factors follow vLLM's NIXL
+ * connector (compute_nixl_compatibility_hash). Block size is not part of the hash; it is checked separately.
  */
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
 import type { EngineIdentity } from './types.ts';
 
-/** Raised when messages or their meaning change. */
+/** Increment when messages or their meaning change. */
 export const CONNECTOR_VERSION = 2;
-/** Raised when the order of values within a block changes. */
+/** Increment when the order of values within a block changes. */
 export const BLOCK_LAYOUT_VERSION = 1;
 
 export interface CompatibilityFactors {
-  /** What identifies the weights: a preset's name and seed, or a digest of the checkpoint. */
+  /** Identifies the weights: a preset's name and seed, or a digest of the checkpoint. */
   model: string;
   weightDtype: string;
   kvDtype: string;
-  /** What matrix products are computed in; f32 when absent. */
+  /** Precision of matrix products. Default: f32. */
   arithmetic?: string;
   numLayers: number;
   numKvHeads: number;
   headDim: number;
-  /** How a block lies on the device. */
+  /** Layout of a block on the device. */
   layout: string;
-  /** Which layers each KV cache group has, and its window; one of all layers when absent. */
+  /** Layers and window of each KV cache group. Default: one group of all layers. */
   groups?: string;
-  /** BLOCK_LAYOUT_VERSION when absent. */
+  /** Default: BLOCK_LAYOUT_VERSION. */
   blockLayoutVersion?: number;
-  /** CONNECTOR_VERSION when absent. */
+  /** Default: CONNECTOR_VERSION. */
   connectorVersion?: number;
 }
 
@@ -47,11 +47,11 @@ export function compatibilityHash(factors: CompatibilityFactors): string {
 
 export interface HandshakeSide {
   identity: EngineIdentity;
-  /** For the message only; the hash decides. */
+  /** Used only in the error message; the hash decides. */
   factors: CompatibilityFactors | null;
 }
 
-/** Why the two cannot exchange blocks, in one sentence; null when they can. */
+/** Why the two cannot exchange blocks, in one sentence; null if they can. */
 export function incompatibility(
   own: HandshakeSide,
   theirs: HandshakeSide,
@@ -71,7 +71,7 @@ export function incompatibility(
   return `${who}: ${differences(own, theirs)}; give both engines the same, or set enforce_handshake_compat to false.`;
 }
 
-/** None where one of them told nothing. */
+/** Empty if either side sent no factors. */
 function factsThatDiffer(own: HandshakeSide, theirs: HandshakeSide): string[] {
   if (!own.factors || !theirs.factors) return [];
   const here = withVersions(own.factors);

@@ -1,19 +1,19 @@
 /**
- * Nobody waits for ever for a message: it may have been lost. What counts is silence, not how long something takes, for a
- * slow link or a long prefill is no fault; whoever serves says now and then that it still does.
+ * Timeouts for messages that may have been lost. They measure silence, not duration, because a slow link or a long prefill is
+ * not a fault: while it serves, a holder regularly sends a sign of life.
  */
 import type { Clock } from '../engine/types.ts';
 
-/** A peer that was not heard of for so long is asked anew, unless an engine is started with another time. */
+/** Default time after which a silent peer is asked again, ms. */
 export const SILENCE_MS = 20_000;
-/** In the time of a silence a holder says so often that a READ is under way. */
+/** How many 'alive' messages a holder sends per silence timeout while it serves a READ. */
 export const ALIVE_SIGNS = 4;
-/** How often something is asked for, the first time included. */
+/** Total number of attempts, including the first. */
 export const ATTEMPTS = 3;
 
 const LATE: unique symbol = Symbol('late');
 
-/** What the work gives; what `late` gives, or throws, when it takes longer than that: the work goes on then. */
+/** The result of `work`; or, if it takes longer than `ms`, the result (or exception) of `late`. The work is not cancelled. */
 export async function inTime<T, L>(
   work: Promise<T>,
   ms: number,
@@ -29,7 +29,7 @@ export async function inTime<T, L>(
   }
 }
 
-/** What the work gives, however long it takes; `late` is called once when it has not come after `silenceMs`. */
+/** The result of `work`, however long it takes. Calls `late` once if it is not there after `silenceMs`. */
 export async function unlessSilent<T>(
   work: Promise<T>,
   silenceMs: number,
@@ -48,8 +48,8 @@ export async function unlessSilent<T>(
 }
 
 /**
- * Resolves true after two halves of `silenceMs` in which `news` did not change, so that a clock that jumps is not taken for
- * silence; false when the signal aborts first.
+ * Resolves true after two consecutive halves of `silenceMs` without a change of `news()`, so that a clock jump is not taken for
+ * silence. Resolves false if the signal aborts first.
  */
 export async function silence(
   clock: Clock,

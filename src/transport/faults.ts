@@ -1,20 +1,21 @@
 /**
- * Deliberate damage, for proving that wrong KV is noticed: to what a reader writes into its blocks, or to a chunk in the
- * slab. Only the first chunk that can be damaged is. Never part of normal work.
+ * Deliberate damage, to prove that wrong KV is detected: to what a reader writes into its blocks, or to a chunk in the slab.
+ * Damages only the first chunk possible. Never used in normal operation.
  */
 import type { BlockId } from '../engine/types.ts';
 import type { BlockMemory, StagedBlocks } from './types.ts';
 
-/** At the reader, when it commits: a block not written, two exchanged, one moved by a token. In the slab: one bit flipped. */
+/** Damage when the reader commits: a block not written, two blocks swapped, or one shifted by a token. */
 export type ReaderFault = 'drop-block' | 'swap-blocks' | 'shift-token' | GroupFault;
-/** That only KV cache groups can have: a block with another group's content, and one read where its window has passed. */
+/** Faults specific to KV cache groups: a block with another group's content, or with the null block's. */
 export type GroupFault = 'wrong-group' | 'null-block';
+/** 'flip-bit': one bit flipped in the slab. */
 export type FaultKind = ReaderFault | 'flip-bit';
 
-/** `tokenBytes`: bytes of one slot of one head, the distance by which 'shift-token' moves a block's content. */
+/** `tokenBytes`: bytes of one token slot of one head, the distance by which 'shift-token' moves a block's content. */
 export function withFault(memory: BlockMemory, kind: ReaderFault, tokenBytes: number): BlockMemory {
   let armed = true;
-  /** Of the first block of another group that came. */
+  /** The first block that arrived. It replaces the first block of a different group. */
   let other: { group: number; bytes: Uint8Array } | null = null;
   return {
     blockBytes: memory.blockBytes,
@@ -64,7 +65,7 @@ function damage(
     case 'wrong-group':
       break;
     case 'null-block':
-      // What the null block has: nothing was ever computed into it.
+      // The null block contains zeros: nothing is ever computed into it.
       bytes.fill(0, 0, memory.blockBytes[group]!);
       break;
     case 'shift-token':
@@ -92,8 +93,8 @@ async function commitWithoutFirst(
 export function flipOneBit(): (bytes: Uint8Array) => void {
   let armed = true;
   return (bytes) => {
-    // The high exponent bit of the first key's first value, f16 or the low half of an f32; the next one where that would
-    // leave no number, which an engine dies of.
+    // The highest exponent bit of the first key's first value (an f16, or the low half of an f32). If that would make it NaN or
+    // infinite, which stops an engine, the next bit.
     if (armed) bytes[1] = bytes[1]! ^ ((bytes[1]! & 0x3c) === 0x3c ? 0x20 : 0x40);
     armed = false;
   };

@@ -1,6 +1,6 @@
 /**
- * The reader's side of a handshake: one hello, one welcome, then a connection that lasts until the holder's end or a
- * message that says the holder has forgotten it. Concurrent callers share one handshake.
+ * The reader's side of the handshake: one hello, one welcome, then a connection that lasts until the holder ends or reports
+ * that it no longer knows it. Concurrent callers share one handshake.
  */
 import type { Clock } from '../engine/types.ts';
 import { type HandshakeSide, incompatibility } from './compatibility.ts';
@@ -15,7 +15,7 @@ export interface Connected {
   slab: SharedArrayBuffer;
   slots: number;
   slotBytes: number;
-  /** To subtract from the holder's clock to get ours. */
+  /** Holder's clock minus own clock, ms. */
   clockOffsetMs: number;
 }
 
@@ -28,7 +28,7 @@ export interface HandshakeDeps {
   enforceHandshakeCompat: boolean;
   maxChunkBytes: number;
   clock: Clock;
-  /** Milliseconds after which a peer that says nothing is asked anew. */
+  /** Time after which a silent peer is asked again, ms. */
   silenceMs: number;
   nextEpoch: () => number;
   post: (message: ToHolder) => void;
@@ -58,7 +58,7 @@ export class Handshake {
     return this.#state.kind === 'connected' ? this.#state.connected : null;
   }
 
-  /** Never rejects. A failed handshake is tried again by the next call. */
+  /** Connects if necessary. Never rejects. After a failure, the next call tries again. */
   connect(): Promise<ConnectResult> {
     const state = this.#state;
     if (state.kind === 'connected') return Promise.resolve({ ok: true, connected: state.connected });
@@ -71,7 +71,7 @@ export class Handshake {
     return promise;
   }
 
-  /** Each time under another epoch: an answer to an earlier one, which may still come, is not taken. */
+  /** Uses a new epoch for each attempt, so that a late answer to an earlier one is ignored. */
   async #shake(
     promise: Promise<ConnectResult>,
     resolve: (result: ConnectResult) => void,
@@ -98,12 +98,12 @@ export class Handshake {
     state.resolve(result);
   }
 
-  /** The holder no longer knows the connection: the next connect() shakes hands again. */
+  /** The holder no longer knows the connection: the next connect() repeats the handshake. */
   forget(): void {
     if (this.#state.kind === 'connected') this.#state = { kind: 'idle' };
   }
 
-  /** The holder ended: all later connects, and the one under way, are 'dead'. */
+  /** The holder ended: the current and all later connect() calls result in 'dead'. */
   end(message: string): void {
     const state = this.#state;
     this.#state = { kind: 'dead', message };

@@ -1,6 +1,6 @@
 /**
- * The holder's half towards one reader: answers its handshake with a slab, and serves its READs, whose chunks
- * send-chunks.ts moves. Which READs may be served is the gate's business; serving never waits for own reads.
+ * The holder's half of a connection to one reader: answers the handshake with a slab, and serves READs. The gate decides which
+ * READs are allowed; send-chunks.ts moves the chunks. Serving never waits for this engine's own READs.
  */
 import type { TransferOutcome } from '../engine/kv-connector.ts';
 import { messageOf } from '../errors.ts';
@@ -17,11 +17,11 @@ import type { ReadGate, StreamEnd, StreamGate } from './types.ts';
 
 export interface HolderDeps extends Omit<SendingDeps, 'link'> {
   own: HandshakeSide;
-  /** The engine that reads. */
+  /** The reading engine. */
   readerId: string;
   gate: () => ReadGate;
   streamGate: () => StreamGate;
-  /** The link in force; a change takes hold with the next chunk. */
+  /** The current link model. A change applies from the next chunk on. */
   link: () => LinkSpec | null;
   maxChunkBytes: number;
   slots: number;
@@ -34,7 +34,7 @@ interface Connection extends SlabOut {
 }
 
 interface OpenedRead {
-  /** null: all was sent. */
+  /** Resolves to null if everything was sent. */
   send: (sending: ChunkSending) => Promise<StreamEnd | null>;
   finished: () => void;
 }
@@ -63,21 +63,21 @@ export class HolderHalf {
     else void this.#serve(connection, message);
   }
 
-  /** Stops serving and drops the slab; blocks stay pinned until the device has finished with them. */
+  /** Stops serving and drops the slab. Blocks stay pinned until the device has finished with them. */
   close(): void {
     const connection = this.#connection;
     this.#connection = null;
     for (const transfer of connection?.transfers.values() ?? []) transfer.abort();
   }
 
-  /** Ends the connection and tells the reader, whose READs are then asked for anew. */
+  /** Ends the connection and tells the reader, which then repeats its READs. */
   disconnect(why: string): void {
     const epoch = this.#connection?.epoch;
     this.close();
     if (epoch !== undefined) this.#end({ epoch, transferId: '' }, 'dead', why);
   }
 
-  /** Zeros before the handshake. */
+  /** Zeros before the handshake; slotBytes is in bytes. */
   get slabShape(): { slots: number; slotBytes: number } {
     return this.#connection
       ? { slots: this.#deps.slots, slotBytes: this.#connection.slotBytes }
@@ -90,7 +90,7 @@ export class HolderHalf {
   }
 
   #welcome(hello: HelloMessage): void {
-    // It comes for the second time, or late: the reader uses the slab of this one, or of a later one.
+    // A duplicate or late hello: the reader uses the slab of this epoch or of a later one.
     if (this.#connection && hello.epoch <= this.#connection.epoch) return;
     this.close();
     const { own, slots, memory, clock, link } = this.#deps;
@@ -112,7 +112,7 @@ export class HolderHalf {
   }
 
   async #serve(connection: Connection, read: ReadMessage | StreamMessage): Promise<void> {
-    // It comes for the second time.
+    // A duplicate.
     if (connection.transfers.has(read.transferId)) return;
     let opened: OpenedRead | StreamEnd;
     try {
@@ -121,7 +121,7 @@ export class HolderHalf {
       return this.#end(read, 'failed', `the holder could not decide on the READ: ${messageOf(error)}`);
     }
     if ('outcome' in opened) return this.#end(read, opened.outcome, opened.message);
-    // Only who may read is told what else is wrong.
+    // Checked after the gate: only an authorised reader is told what else is wrong.
     const wrong = impossibleRead(read, this.#deps.memory.numBlocks);
     if (wrong) {
       opened.finished();
@@ -134,7 +134,7 @@ export class HolderHalf {
     const sending = new ChunkSending({ ...this.#deps, link: connection.link }, connection, read, signal);
     let end: Pick<ReadEndedMessage, 'outcome' | 'message'> = { outcome: 'done', message: '' };
     const over = new AbortController();
-    // Of one that was given up nobody wants to hear, however long a gather of it still takes.
+    // Send no signs of life for an aborted READ, however long its last gather takes.
     signal.addEventListener('abort', () => over.abort(), { once: true });
     void this.#sayAlive(read, over.signal);
     try {
@@ -165,7 +165,7 @@ export class HolderHalf {
     }
   }
 
-  /** Asks the gate; how to send the blocks, or why they are refused. */
+  /** Asks the gate. Returns how to send the blocks, or why the READ is refused. */
   #open(read: ReadMessage | StreamMessage, { maxChunkBytes }: Connection): OpenedRead | StreamEnd {
     const { gate, streamGate, memory, readerId } = this.#deps;
     const cut = (blockIds: ReadMessage['blockIds']) =>

@@ -1,8 +1,8 @@
-/** What is wrong with a READ as it stands, whatever the gate thinks of it. */
+/** Checks that a READ is well-formed. Authorisation is the gate's task. */
 import type { BlockId } from '../engine/types.ts';
 import type { ReadMessage, StreamMessage } from './messages.ts';
 
-/** Why a READ cannot be meant, in one sentence; null when it can. numBlocks: of the holder, by KV cache group. */
+/** Why a READ is malformed, in one sentence; null if it is not. `numBlocks`: the holder's, by KV cache group. */
 export function impossibleRead(
   read: ReadMessage | StreamMessage,
   numBlocks: readonly number[],

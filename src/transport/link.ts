@@ -1,23 +1,23 @@
 /**
- * The link model: makes an ordered pair's chunks arrive no sooner than a link of the given rate and latency would bring
- * them. It only delays: bytes are copied as always, and a link faster than this machine's copies changes nothing.
+ * The link model: delays the chunks of an ordered pair of engines so that they arrive no sooner than over a link with the given
+ * rate and latency. It only adds delay: a link faster than this machine's copies has no effect.
  */
 import { distance } from 'fastest-levenshtein';
 import type { Clock } from '../engine/types.ts';
 import { ConfigError } from '../errors.ts';
 
 export interface LinkSpec {
-  /** As the user wrote it. */
+  /** As written by the user. */
   name: string;
-  /** One way; the other way has as much again. */
+  /** Per direction (full duplex). */
   bytesPerSecond: number;
-  /** Milliseconds, added to every chunk; chunks in a row overlap in it. */
+  /** One-way latency, ms, added to every chunk. Latencies of consecutive chunks overlap. */
   latencyMs: number;
 }
 
-/** Nominal line rates, one way, and a small message's one-way latency. */
+/** Nominal line rates per direction, and the one-way latency of a small message. */
 export const LINK_PRESETS: Readonly<Record<string, { bytesPerSecond: number; latencyMs: number }>> = {
-  /** NVLink 4: 900 GB/s both ways together. */
+  /** NVLink 4: 900 GB/s for both directions together. */
   nvlink: { bytesPerSecond: 450e9, latencyMs: 0.001 },
   /** 400 Gbit/s InfiniBand NDR or RoCE. */
   'rdma-400g': { bytesPerSecond: 50e9, latencyMs: 0.002 },
@@ -43,8 +43,8 @@ const SCALE: Readonly<Record<string, number>> = {
 const MILLISECONDS: Readonly<Record<string, number>> = { ns: 1e-6, us: 1e-3, µs: 1e-3, ms: 1, s: 1000 };
 
 /**
- * A preset's name or bytes a second, then optionally a latency with its unit: `10gbe`, `10e6`, `1gb/s,50us`, `400gbit/s`.
- * Without a latency a preset has its own and a rate has none. ConfigError otherwise.
+ * Parses a preset's name or a rate (bytes/s by default), and an optional latency with a unit: `10gbe`, `10e6`, `1gb/s,50us`,
+ * `400gbit/s`. The latency defaults to the preset's, or to 0 for a rate. Throws ConfigError for anything else.
  */
 export function parseLink(text: string): LinkSpec {
   const [ratePart = '', latencyPart, ...rest] = text
@@ -88,11 +88,11 @@ function linkError(text: string, what: string, typo?: string): ConfigError {
   );
 }
 
-/** One direction of a link. First in, first out: a chunk occupies it for bytes / rate, then takes the latency. */
+/** One direction of a link, first in, first out. A chunk occupies it for bytes / rate, then takes the latency. */
 export class LinkQueue {
   readonly #spec: LinkSpec;
   readonly #clock: Clock;
-  /** When the last chunk taken has left the sender. */
+  /** When the last accepted chunk has left the sender, ms. */
   #freeAt = 0;
   #lastDelivery: Promise<unknown> = Promise.resolve();
 
@@ -102,15 +102,15 @@ export class LinkQueue {
   }
 
   /**
-   * Takes a chunk now; resolves at its arrival, in order. null when the signal aborts first: the time that the
-   * chunk occupied the link is gone all the same.
+   * Accepts a chunk now. Resolves when it arrives, in order, or to null if the signal aborts first. An aborted chunk still
+   * occupies the link for its time.
    */
   deliver(byteLength: number, signal: AbortSignal): Promise<{ startMs: number; arrivalMs: number } | null> {
     const startMs = Math.max(this.#clock.now(), this.#freeAt);
     this.#freeAt = startMs + (byteLength / this.#spec.bytesPerSecond) * 1000;
     const arrivalMs = this.#freeAt + this.#spec.latencyMs;
     const delivery = this.#lastDelivery.then(async () => {
-      // A timer may fire a little early: an arrival may not.
+      // A timer may fire slightly early; a chunk must not arrive early.
       for (let left = arrivalMs - this.#clock.now(); left > 0; left = arrivalMs - this.#clock.now()) {
         if (signal.aborted) return null;
         await this.#clock.sleep(left, signal);
@@ -122,7 +122,7 @@ export class LinkQueue {
   }
 }
 
-/** The queue of the link that is in force; a change takes hold with the next chunk. */
+/** The queue of the current link model. A change applies from the next chunk on. */
 export class LinkInForce {
   readonly #spec: () => LinkSpec | null;
   readonly #clock: Clock;
@@ -134,7 +134,7 @@ export class LinkInForce {
     this.#clock = clock;
   }
 
-  /** null: no link. */
+  /** null if no link is modelled. */
   get queue(): LinkQueue | null {
     const spec = this.#spec();
     if (spec !== this.#made) {

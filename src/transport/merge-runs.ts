@@ -1,7 +1,7 @@
-/** Neighbouring block ids as runs, so that each run is copied as one piece. */
+/** Merges consecutive block ids into runs, so that each run is copied by one command. */
 import type { BlockId } from '../engine/types.ts';
 
-/** Runs of ids that ascend by one, in the order given: [first id, number of blocks]. [4, 5, 6, 2] gives [4, 3], [2, 1]. */
+/** Runs of ids that ascend by one, in the given order, as [first id, number of blocks]: [4, 5, 6, 2] gives [4, 3], [2, 1]. */
 export function mergeRuns(ids: readonly BlockId[]): [start: BlockId, length: number][] {
   const runs: [BlockId, number][] = [];
   for (const id of ids) {

@@ -1,7 +1,7 @@
 /**
- * Everything that two engines say to each other about blocks. Block bytes are never in a message: a chunk's message
- * names the slab slot where its bytes lie. Each ordered pair (holder -> reader) has a slab and an epoch of its own;
- * the reader picks the epoch, and messages of another one mean nothing to the receiver.
+ * All messages about blocks between two engines. Messages contain no block bytes: a chunk's message names the slab slot that
+ * has them. Each ordered pair (holder -> reader) has its own slab and epoch. The reader picks the epoch, and the receiver
+ * ignores messages of any other epoch.
  */
 import type { TransferOutcome } from '../engine/kv-connector.ts';
 import type { BlockId } from '../engine/types.ts';
@@ -14,11 +14,11 @@ export interface HelloMessage {
   epoch: number;
   identity: EngineIdentity;
   factors: CompatibilityFactors | null;
-  /** The reader stages no more than this at once (or one block, if that is more). */
+  /** The most bytes that the reader stages at once, unless one block is larger. */
   maxChunkBytes: number;
 }
 
-/** Holder to reader. The slab is the holder's own, made for this connection. */
+/** Holder to reader. The slab belongs to the holder and was created for this connection. */
 export interface WelcomeMessage {
   kind: 'welcome';
   epoch: number;
@@ -27,7 +27,7 @@ export interface WelcomeMessage {
   slab: SharedArrayBuffer;
   slots: number;
   slotBytes: number;
-  /** Holder's clock, milliseconds. */
+  /** Ms on the holder's clock. */
   now: number;
 }
 
@@ -36,27 +36,30 @@ export interface ReadMessage {
   kind: 'read';
   epoch: number;
   transferId: string;
-  /** The holder's request whose blocks are asked for. */
+  /** The holder's request whose blocks are wanted. */
   remoteRequestId: string;
   claim: ReadClaim;
   /** The reader's request, for spans. */
   requestId: string;
-  /** By group, in the order in which the bytes are wanted. */
+  /** By group, in the order in which the bytes are to be sent. */
   blockIds: readonly (readonly BlockId[])[];
-  /** Reader's clock, milliseconds. */
+  /** Ms on the reader's clock. */
   postedAt: number;
 }
 
-/** Reader to holder: a READ of blocks that may still be computed, each to be sent when it is there. */
+/** Reader to holder: a streamed READ. The blocks may still be being computed, and are sent as they become available. */
 export interface StreamMessage extends Omit<ReadMessage, 'kind' | 'blockIds'> {
   kind: 'stream';
-  /** By group, ascending: places of the blocks in the sequence of the holder's request. */
+  /** By group, ascending: block indexes in the sequence of the holder's request. */
   blockIndexes: readonly (readonly number[])[];
 }
 
-/** When the holder did what with a chunk, on its clock, milliseconds. It rests between slabIn's end and the posting only on a link. */
+/**
+ * Times of a chunk at the holder, ms on its clock. Only a modelled link delays a chunk between slabInEnd and the posting of its
+ * message.
+ */
 export interface HolderTimes {
-  /** The first chunk's wait begins when the reader posted the READ; a streamed chunk's when its blocks were there. */
+  /** The first chunk waits from when the reader posted the READ; a streamed chunk from when its blocks were computed. */
   waitStart: number;
   gatherStart: number;
   submitted: number;
@@ -64,11 +67,11 @@ export interface HolderTimes {
   mapped: number;
   slabInStart: number;
   slabInEnd: number;
-  /** null when the link is off. */
+  /** null if no link is modelled. */
   link: { start: number; arrival: number } | null;
 }
 
-/** Holder to reader: blocks [first, first + count) of the group's list lie in the slot. */
+/** Holder to reader: the slot contains blocks [first, first + count) of the group's list. */
 export interface ChunkMessage {
   kind: 'chunk';
   epoch: number;
@@ -80,22 +83,22 @@ export interface ChunkMessage {
   group: number;
   first: number;
   count: number;
-  /** The holder's, of a streamed READ, which named none. */
+  /** For a streamed READ: the holder's block ids, which the READ did not name. */
   blockIds?: readonly BlockId[];
   times: HolderTimes;
-  /** Of the bytes before they went into the slab; null when checksums are off. */
+  /** Checksum of the bytes before they were copied into the slab; null if checksums are off. */
   checksum: number | null;
-  /** Copies on the holder's device. */
+  /** Number of copy commands on the holder's device. */
   descriptors: number;
 }
 
-/** Reader to holder: the chunk's bytes have been taken. Sent for every chunk, also one that nobody wants any more. */
+/** Reader to holder: the slot is free again. Sent for every chunk, even one that is no longer wanted. */
 export interface CreditMessage {
   kind: 'credit';
   epoch: number;
   slot: number;
   transferId: string;
-  /** The chunk's. */
+  /** The chunk's index. */
   index: number;
 }
 
@@ -106,14 +109,14 @@ export interface CancelMessage {
   transferId: string;
 }
 
-/** Holder to reader: the READ is under way, however long it takes. */
+/** Holder to reader, repeatedly: the READ is still being served. */
 export interface AliveMessage {
   kind: 'alive';
   epoch: number;
   transferId: string;
 }
 
-/** Holder to reader, last of its transfer. 'done': all chunks have been posted before. */
+/** Holder to reader: the last message of its transfer. With 'done', all chunks have been posted before it. */
 export interface ReadEndedMessage {
   kind: 'read_ended';
   epoch: number;
@@ -122,13 +125,13 @@ export interface ReadEndedMessage {
   message: string;
 }
 
-/** Either way, outside of any transfer. */
+/** In either direction, independent of any transfer. */
 export interface NotificationMessage {
   kind: 'notification';
   notification: PeerNotification;
-  /** Sender's request that it is about, for spans; null for heartbeats. */
+  /** The sender's request, for spans; null for heartbeats. */
   requestId: string | null;
-  /** Sender's clock, milliseconds. */
+  /** Ms on the sender's clock. */
   postedAt: number;
 }
 

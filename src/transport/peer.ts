@@ -1,4 +1,4 @@
-/** One other engine: the channel to it, our half as its reader, our half as its holder, and whether it lives. */
+/** One other engine: the channel to it, our reader half, our holder half, and whether it is alive. */
 
 import { Channel } from './channel.ts';
 import type { HolderHalf } from './holder.ts';
@@ -12,7 +12,7 @@ export interface PeerDeps {
   makeReader: (post: (message: PeerMessage) => void) => ReaderHalf;
   makeHolder: (post: (message: PeerMessage) => void) => HolderHalf;
   onNotification: (message: NotificationMessage) => void;
-  /** By itself, its end of the channel being gone, or by end(). Called once. */
+  /** Called once: when the other end of the channel is gone, or by end(). */
   onEnd: () => void;
 }
 
@@ -23,7 +23,7 @@ export class Peer {
   readonly #channel: Channel;
   readonly #onNotification: (message: NotificationMessage) => void;
   readonly #onEnd: () => void;
-  /** Why it is dead; null while it lives. */
+  /** Why it is dead; null while it is alive. */
   #deadBecause: string | null = null;
 
   constructor(deps: PeerDeps) {
@@ -58,7 +58,7 @@ export class Peer {
     this.#onEnd();
   }
 
-  /** Both ways: what was lost may have been anybody's. READs are asked for anew over a new connection. */
+  /** Drops both directions, since the lost message could belong to either. READs are repeated over a new connection. */
   #disconnect(reason: string): void {
     this.reader.disconnect(`the connection to engine '${this.address.engineId}' was given up: ${reason}.`);
     this.holder.disconnect('the holder got a message that it could not read, and ended the connection.');

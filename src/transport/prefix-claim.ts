@@ -1,7 +1,6 @@
 /**
- * What a reader says of the tokens behind another engine's blocks, without showing them: equal claims mean the same number
- * of the same tokens under the same cache salt. Not the block hash chain, which knows whole blocks only and is not kept
- * without a prefix cache.
+ * A reader's claim about the tokens behind another engine's blocks, as a digest. Equal claims mean the same tokens under the
+ * same cache salt. The block hash chain would not do: it covers only full blocks, and is not kept without a prefix cache.
  */
 
 import { sha256 } from '@noble/hashes/sha2.js';
@@ -10,14 +9,14 @@ import type { TokenIds } from '../config/token-ids.ts';
 
 export interface PrefixClaim {
   numTokens: number;
-  /** Hex. */
+  /** SHA-256, as 64 hex digits. */
   digest: string;
 }
 
-/** Of the first numTokens tokens, or of their number and the salt alone. */
+/** Claims the first numTokens tokens; without the token check, only their number and the salt. */
 export type ClaimPrefix = (tokenIds: TokenIds, numTokens: number, cacheSalt: string | null) => PrefixClaim;
 
-/** `tokenCheck` false is vLLM's way: the tokens are taken on trust. Both ends must agree on it. */
+/** `tokenCheck` false: tokens are trusted, as in vLLM. Both ends must use the same setting. */
 export const claimPrefix =
   (tokenCheck: boolean): ClaimPrefix =>
   (tokenIds, numTokens, cacheSalt) => {
@@ -28,7 +27,7 @@ export const claimPrefix =
 export const sameClaim = (a: PrefixClaim, b: PrefixClaim): boolean =>
   a.numTokens === b.numTokens && a.digest === b.digest;
 
-/** Makes claims until their code is compiled, about 10 ms: the first turns would pay several times that. */
+/** Computes claims until their code is compiled (about 10 ms). Otherwise the first turns would pay several times that. */
 export function warmUpClaims(): void {
   const tokenIds = Array.from({ length: 256 }, (_, i) => i);
   for (let i = 0; i < 200; i++) claimPrefix(true)(tokenIds, tokenIds.length, null);

@@ -1,4 +1,4 @@
-/** Whether what came over a channel is a message, whole: a peer's mistake must not throw in the thread that it reaches. */
+/** Checks that a value received over a channel is a complete message: a peer's mistake must not throw in our thread. */
 import type { PeerMessage } from './messages.ts';
 
 type Fields = Readonly<Record<string, 'number' | 'string' | 'object'>>;
@@ -12,7 +12,7 @@ const asked: Fields = {
   postedAt: 'number',
 };
 
-/** What each cannot do without. What a handshake brings is judged there, whole. */
+/** Required fields of each message. The handshake itself checks the contents of a welcome (welcome.ts). */
 const FIELDS: Readonly<Record<PeerMessage['kind'], Fields>> = {
   hello: { epoch: 'number', identity: 'object', maxChunkBytes: 'number' },
   welcome: { epoch: 'number' },

@@ -1,6 +1,6 @@
 /**
- * The reader's half towards one holder: shakes hands, posts READs, and takes chunks out of the slab into own blocks.
- * A transfer's result comes only when nothing of it can still write into the reader's blocks.
+ * The reader's half of a connection to one holder: performs the handshake, posts READs, and copies chunks from the slab into
+ * local blocks. A transfer's result comes only when nothing of it can still write into local blocks.
  */
 import type { BlockId, Clock } from '../engine/types.ts';
 import { messageOf, TransferError } from '../errors.ts';
@@ -31,7 +31,7 @@ export class ReaderHalf {
     this.handshake = new Handshake(deps);
   }
 
-  /** Asks again when messages were lost, and gives up at last. */
+  /** Reads blocks. Retries if messages were lost, up to ATTEMPTS times in all. Never rejects. */
   async read(request: ReadRequest): Promise<TransferResult> {
     for (let attempt = 1; ; attempt++) {
       const { result, lost } = await this.#attempt(request);
@@ -81,12 +81,12 @@ export class ReaderHalf {
     over.abort();
     signal?.removeEventListener('abort', onAbort);
     this.#transfers.delete(transferId);
-    // What else was lost nobody knows: slots of the slab may be.
+    // More may have been lost, e.g. slots of the slab: start over with a new connection.
     if (transfer.lost && this.handshake.connected === connected) this.disconnect(ended.message);
     return { result: ended, lost: transfer.lost };
   }
 
-  /** Ends it when its holder is silent. */
+  /** Ends the transfer if its holder is silent. */
   async #watch(transfer: Transfer, over: AbortSignal): Promise<void> {
     const { clock, silenceMs } = this.#deps;
     const news = () => transfer.news;
@@ -109,7 +109,7 @@ export class ReaderHalf {
     }
   }
 
-  /** The holder is gone: every transfer ends 'dead', as soon as copies under way are done. */
+  /** The holder is gone: every transfer ends as 'dead', as soon as its pending copies are done. */
   end(message: string): void {
     this.handshake.end(message);
     for (const transfer of this.#transfers.values()) transfer.end('dead', message);
@@ -122,7 +122,7 @@ export class ReaderHalf {
     else this.disconnect(message.message);
   }
 
-  /** The connection is of no more use: every READ under way, and the next one, shakes hands anew. */
+  /** Drops the connection. Current READs are repeated, and they and later ones perform a new handshake. */
   disconnect(message: string): void {
     for (const each of this.#transfers.values()) this.#cancel(each);
     this.handshake.forget();
@@ -163,7 +163,7 @@ export class ReaderHalf {
     transfer.chunkDone(chunk, committed);
   }
 
-  /** Slab to staging memory; the slot goes back whatever happens. null when the transfer ended meanwhile. */
+  /** Copies from the slab to staging memory. Always returns the slot. null if the transfer ended meanwhile. */
   async #copyOut(
     chunk: ChunkMessage,
     connected: Connected,

@@ -1,7 +1,7 @@
 /**
- * One transfer's chunks on their way from the holder: gathered on the device, copied into a slab slot, told to the reader.
- * Gathers run ahead of the copies. Each has its slot before it begins: all readers share the staging buffers, and none may
- * keep one while it is slow. Which blocks those are, others decide.
+ * Sends the chunks of one transfer from the holder: gathers them on the device, copies them into slab slots, and posts messages
+ * to the reader. Gathers run ahead of the copies. A gather starts only once it has a slot: all readers share the staging
+ * buffers, and a slow reader must not occupy one. Callers decide which blocks to send.
  */
 import type { Clock } from '../engine/types.ts';
 import { invariant } from '../errors.ts';
@@ -14,13 +14,13 @@ import type { ChunksToSend } from './send-stream.ts';
 import { type SlotRing, slotView } from './slab.ts';
 import type { BlockMemory, GatheredBlocks } from './types.ts';
 
-/** Gathers that a transfer has under way. */
+/** Maximum number of concurrent gathers per transfer. */
 const GATHERS_IN_FLIGHT = 2;
 
 export interface SendingDeps {
   memory: BlockMemory;
   clock: Clock;
-  /** Milliseconds without a free slot after which the connection is of no more use. */
+  /** Time without news of a free slot after which the connection is given up, ms. */
   silenceMs: number;
   link: LinkInForce;
   checksum: boolean;
@@ -28,7 +28,7 @@ export interface SendingDeps {
   post: (message: ToReader) => void;
 }
 
-/** The slab towards a reader. */
+/** The slab for one reader. */
 export interface SlabOut {
   epoch: number;
   slab: SharedArrayBuffer;
@@ -45,7 +45,7 @@ interface Gathered {
 interface NextChunk {
   chunk: ChunkPlan;
   slot: number;
-  /** The chunk before is copied. */
+  /** Resolves when the previous chunk has been copied. */
   before: Promise<void> | undefined;
   taken: ChunksToSend['taken'];
   revoked: ChunksToSend['revoked'];
@@ -57,16 +57,16 @@ interface GatheredChunk extends Gathered {
   slot: number;
 }
 
-/** A message that a slot is free was lost, or its reader is gone: the connection is of no more use. */
+/** A credit message was lost, or the reader is gone: the connection cannot be used any more. */
 export class CreditLostError extends Error {}
 
 export class ChunkSending {
-  /** Aborts when nobody wants the rest. */
+  /** Aborted when the rest is no longer wanted. */
   readonly signal: AbortSignal;
   readonly #deps: SendingDeps;
   readonly #to: SlabOut;
   readonly #read: ReadMessage | StreamMessage;
-  /** Sent, or about to be. */
+  /** Chunks sent or about to be sent. */
   #chunks = 0;
   #posted: Promise<unknown> = Promise.resolve();
 
@@ -77,12 +77,12 @@ export class ChunkSending {
     this.signal = signal;
   }
 
-  /** Resolves when all that were taken until now are posted. */
+  /** Resolves when all chunks taken so far have been posted. */
   get posted(): Promise<unknown> {
     return this.#posted;
   }
 
-  /** Resolves when all are taken; they are posted when `posted` resolves. Rejects when a gather does. */
+  /** Resolves when all chunks are copied into the slab; `posted` resolves when they are posted. Rejects if a gather does. */
   async send({ chunks, taken, revoked }: ChunksToSend): Promise<void> {
     const sent: Promise<void>[] = [];
     const failed = new AbortController();
@@ -96,13 +96,13 @@ export class ChunkSending {
         sent.push(one);
       }
     } finally {
-      // Blocks may be reused once the READ has ended: wait for what the device still copies.
+      // Blocks may be reused once the READ has ended, so wait for copies that the device has not finished.
       await Promise.allSettled(sent);
     }
     await Promise.all(sent);
   }
 
-  /** null: nobody wants the rest. Rejects with CreditLostError when no slot comes back for too long. */
+  /** null if the rest is no longer wanted. Rejects with CreditLostError if no slot becomes free for too long. */
   async #slot(failed: AbortSignal): Promise<number | null> {
     const { ring } = this.#to;
     if (ring.hasFree) return ring.acquire(this.signal);
@@ -113,18 +113,18 @@ export class ChunkSending {
     return taken;
   }
 
-  /** false when the signal aborts first. */
+  /** Resolves true when no credit came for too long; false if the signal aborts first. */
   async #creditLost(over: AbortSignal): Promise<boolean> {
     const { clock, silenceMs } = this.#deps;
     const { ring } = this.#to;
     while (await silence(clock, silenceMs, () => ring.news, over)) {
-      // A chunk that is still gathered, or on a slow link, is not the reader's to give back.
+      // The reader cannot return slots of chunks that are still being gathered or are on a slow link.
       if (ring.allTold) return true;
     }
     return false;
   }
 
-  /** Takes over the slot. Resolves when the bytes are copied, after those of the chunk before. */
+  /** Takes ownership of the slot. Resolves when the bytes are copied, after those of the previous chunk. */
   async #gatherAndSend({ chunk, slot, before, taken, revoked }: NextChunk): Promise<void> {
     const drop = (part?: Gathered) => {
       part?.gathered.release();
@@ -152,8 +152,8 @@ export class ChunkSending {
   }
 
   /**
-   * Takes over the gathered bytes and the slot. Copies at once, without a link posts at once; resolves when posted. The
-   * bytes are given back last: the reader need not wait for that.
+   * Takes ownership of the gathered bytes and the slot. Copies synchronously, and posts synchronously if no link is modelled;
+   * resolves when posted. Releases the gathered bytes after posting, so that the reader does not wait for that.
    */
   async #sendChunk(part: GatheredChunk): Promise<void> {
     const posted = this.#copyAndPost(part);
@@ -226,7 +226,7 @@ export class ChunkSending {
   }
 }
 
-/** Keeps a promise that is awaited later, or never, from counting as unhandled meanwhile. */
+/** Marks a promise that is awaited later, or never, so that its rejection does not count as unhandled. */
 function handled<T>(promise: Promise<T>): Promise<T> {
   promise.catch(() => {});
   return promise;

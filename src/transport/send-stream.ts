@@ -1,27 +1,27 @@
-/** Sends the blocks of a sequence in the order asked for, each as soon as it is there. Copies nothing: its caller does. */
+/** Sends the requested blocks of a sequence in order, each as soon as it is computed. The copying is done by `send`. */
 import { type BlockId, NULL_BLOCK } from '../engine/types.ts';
 import type { ChunkPlan } from './chunks.ts';
 import type { BlockStream, StreamEnd } from './types.ts';
 
 export interface ChunksToSend {
   chunks: readonly ChunkPlan[];
-  /** Called when a chunk will be posted, or the transfer fails. */
+  /** Called once it is certain that the chunk will be posted, unless the transfer fails. */
   taken?: (chunk: ChunkPlan) => void;
-  /** Aborts when the blocks are given back: gathers not yet submitted must not be. */
+  /** Aborted when the blocks are freed: no further gathers may be submitted. */
   revoked?: AbortSignal;
 }
 
 export interface StreamSending {
-  /** By group, ascending: places in the sequence. */
+  /** By group, ascending: block indexes in the sequence. */
   blockIndexes: readonly (readonly number[])[];
   stream: BlockStream;
   signal: AbortSignal;
   cut: (blockIds: readonly (readonly BlockId[])[]) => ChunkPlan[];
-  /** Rejects when a gather does; what was taken before is on its way all the same. */
+  /** Rejects if a gather does. Chunks taken before that are still posted. */
   send: (batch: ChunksToSend) => Promise<void>;
 }
 
-/** null when all was taken, or the signal aborted; else why the rest will not come. */
+/** Resolves to null if everything was sent or the signal aborted; else to why the rest will not come. */
 export async function sendStream(sending: StreamSending): Promise<StreamEnd | null> {
   const { blockIndexes, stream, signal, cut, send } = sending;
   const sent = blockIndexes.map(() => 0);
@@ -47,7 +47,7 @@ export async function sendStream(sending: StreamSending): Promise<StreamEnd | nu
     try {
       await send({ chunks, taken, revoked });
     } catch (error) {
-      // Their sequence is computed anew, into other blocks: the rest comes from there.
+      // The sequence is being recomputed into other blocks; the rest comes from those.
       if (!revoked.aborted) throw error;
     }
   }

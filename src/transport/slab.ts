@@ -1,6 +1,6 @@
 /**
- * The shared memory between a holder and one of its readers: equal slots in a SharedArrayBuffer. The holder alone keeps
- * count of who uses which slot; the reader gives slots back by credit messages.
+ * The shared memory between a holder and one reader: equal slots in a SharedArrayBuffer. Only the holder tracks which slots are
+ * in use; the reader returns them by credit messages.
  */
 import { ConfigError } from '../errors.ts';
 
@@ -9,7 +9,7 @@ export interface SlabShape {
   slotBytes: number;
 }
 
-/** Room for a chunk and for any block, in whole words of 8 bytes. */
+/** Bytes of a slot: room for a chunk and for any block, rounded up to 8 bytes. */
 export function slotBytesFor(maxChunkBytes: number, blockBytes: readonly number[]): number {
   return Math.ceil(Math.max(maxChunkBytes, ...blockBytes) / 8) * 8;
 }
@@ -41,22 +41,22 @@ interface ChunkName {
 
 const nameOf = ({ transferId, index }: ChunkName): string => `${index}:${transferId}`;
 
-/** Free slots, given out in the order asked for: transfers that ask for one slot at a time share the slab by turns. */
+/** Allocates slots in order of request, so that transfers which ask for one slot at a time share the slab fairly. */
 export class SlotRing {
-  /** Taken from its end: what came back last the processor's caches still have. */
+  /** A stack: the slot returned last is most likely still in the CPU's caches. */
   readonly #free: number[];
   readonly #inUse = new Set<number>();
   readonly #waiters = new Set<(slot: number) => void>();
-  /** The chunk that was told to lie there, by slot. */
+  /** By slot: the chunk whose message was posted to the reader. */
   readonly #told = new Map<number, string>();
-  /** Slots told or come back. */
+  /** Counts posted chunks and released slots. */
   news = 0;
 
   constructor(slots: number) {
     this.#free = Array.from({ length: slots }, (_, i) => slots - 1 - i);
   }
 
-  /** null when the signal aborts before a slot is free. */
+  /** Resolves to a free slot, or to null if the signal aborts first. */
   acquire(signal: AbortSignal): Promise<number | null> {
     if (signal.aborted) return Promise.resolve(null);
     const slot = this.#free.pop();
@@ -78,20 +78,20 @@ export class SlotRing {
     });
   }
 
-  /** The reader is told of the chunk in the slot, and says when it has taken it. */
+  /** The chunk in the slot is being posted to the reader, which must now return the slot. */
   tell(slot: number, chunk: ChunkName): void {
     this.news++;
     this.#told.set(slot, nameOf(chunk));
   }
 
-  /** No-op for another chunk than the slot's: it comes late, or for the second time. */
+  /** The reader returned the slot. No-op if the slot has another chunk: the credit is late or a duplicate. */
   taken(slot: number, chunk: ChunkName): void {
     if (this.#told.get(slot) !== nameOf(chunk)) return;
     this.#told.delete(slot);
     this.release(slot);
   }
 
-  /** Every slot in use is the reader's to give back. */
+  /** Whether the reader has to return every slot in use. */
   get allTold(): boolean {
     return this.#told.size === this.#inUse.size;
   }

@@ -1,6 +1,6 @@
 /**
- * Spans of a transfer's stages, in one shape: one span a stage and chunk. The reader emits them all, the holder's too,
- * whose times come with the chunk: so a transfer's spans are known where, and before, its end is.
+ * Spans of a transfer's stages: one per stage and chunk. The reader emits them all, including the holder's, whose times come
+ * with the chunk message. So all spans are emitted in one place, and before the transfer ends.
  */
 import type { SpanName, SpanSink, Way } from '../measure/spans.ts';
 import type { ChunkMessage } from './messages.ts';
@@ -19,7 +19,7 @@ export type StageName = Extract<
   | 'notify'
 >;
 
-/** What all stages of a chunk share. */
+/** Span fields common to all stages of a chunk. */
 export interface StagedChunk {
   way: Way;
   /** The reader's request. */
@@ -27,7 +27,7 @@ export interface StagedChunk {
   args: { transferId: string; chunk: number; bytes: number };
 }
 
-/** `engineId`: who did it; of what a link or a message took, the engine that it leads to. */
+/** `engineId`: the engine that did the work; for a link or a notification, the receiving engine. */
 export function emitStage(
   sink: SpanSink,
   name: StageName,
@@ -41,7 +41,7 @@ export function emitStage(
   sink({ name, engineId, lane, way, startMs, endMs, clock, requestId, args });
 }
 
-/** What the holder did for a chunk, as its message tells. */
+/** Emits the holder's stages of a chunk, from the times in its message. */
 export function emitHolderStages(
   sink: SpanSink,
   { transferId, index, byteLength, times }: ChunkMessage,

@@ -1,4 +1,4 @@
-/** One READ as its reader accounts for it: what was asked for, what has come, and how it ended. Moves no bytes. */
+/** The reader's record of one READ: what was requested, what has arrived, and how it ended. Moves no bytes. */
 import type { TransferOutcome } from '../engine/kv-connector.ts';
 import type { BlockId } from '../engine/types.ts';
 import { withResolvers } from './handshake.ts';
@@ -20,7 +20,7 @@ export function noStages(): TransferStages {
   };
 }
 
-/** A transfer that ended before it began. */
+/** The result of a transfer that ended before it started. */
 export function emptyResult(outcome: TransferOutcome, message: string, wallMs: number): TransferResult {
   return {
     outcome,
@@ -40,12 +40,12 @@ export class Transfer {
   readonly transferId: string;
   readonly request: ReadRequest;
   readonly remoteIds: readonly (readonly BlockId[])[];
-  /** When nothing of this transfer can write into local blocks any more. */
+  /** Resolves when nothing of this transfer can write into local blocks any more. Never rejects. */
   readonly result: Promise<TransferResult>;
   readonly stages: TransferStages = noStages();
   bytes = 0;
   postMs = 0;
-  /** Messages of the holder about it. */
+  /** Number of messages received about it. */
   news = 0;
 
   readonly #localIds: readonly (readonly BlockId[])[];
@@ -53,7 +53,7 @@ export class Transfer {
   readonly #now: () => number;
   readonly #startedAt: number;
   readonly #seen = new Set<number>();
-  /** Of a streamed READ, by chunk: when its bytes were under way. */
+  /** For a streamed READ: intervals in which bytes of its chunks were moving. */
   readonly #moving: [startMs: number, endMs: number][] = [];
   #blocks = 0;
   #descriptors = 0;
@@ -81,28 +81,28 @@ export class Transfer {
     this.#resolve = resolve;
   }
 
-  /** Its end is decided; the result may still wait for copies under way. */
+  /** The outcome is decided. The result may still wait for pending copies. */
   get ended(): boolean {
     return this.#end !== null;
   }
 
-  /** It waits for the holder, not for what is done here. */
+  /** It is waiting for the holder, not only for local work. */
   get awaitsHolder(): boolean {
     return this.#end === null && !this.#allPosted;
   }
 
-  /** It ended because messages did not come: the same may be asked for once more. */
+  /** It ended because messages were lost, so the READ may be repeated. */
   get lost(): boolean {
     return this.#lost;
   }
 
-  /** Ends it: something that should have come did not. */
+  /** Ends it as failed because an expected message did not arrive. */
   lose(message: string): void {
     if (this.#end === null) this.#lost = true;
     this.end('failed', message);
   }
 
-  /** The first end counts. */
+  /** Decides the outcome. Only the first call counts. */
   end(outcome: TransferOutcome, message: string): void {
     this.#end ??= { outcome, message };
     this.#settle();
@@ -114,7 +114,10 @@ export class Transfer {
     this.#settle();
   }
 
-  /** Where the chunk's bytes belong, or why they cannot be meant; 'seen': it comes for the second time. Every chunk taken must be closed by chunkDone(). */
+  /**
+   * The local blocks for a chunk's bytes, or why the chunk is invalid; 'seen' for a duplicate. After a chunk is accepted,
+   * chunkDone() must be called for it.
+   */
   takeChunk(
     chunk: ChunkMessage,
     blockBytes: readonly number[],
@@ -135,7 +138,7 @@ export class Transfer {
     return { localIds };
   }
 
-  /** The chunk's blocks are on the device (committed), or the chunk was given up. */
+  /** The chunk's blocks are on the device (`committed`), or the chunk was abandoned. */
   chunkDone(chunk: ChunkMessage, committed: boolean): void {
     this.#chunksInWork -= 1;
     if (committed) {
@@ -177,7 +180,7 @@ export class Transfer {
   }
 }
 
-/** Milliseconds that lie in any of the intervals. */
+/** Total length of the union of the intervals, ms. */
 export function coveredMs(intervals: readonly (readonly [startMs: number, endMs: number])[]): number {
   let covered = 0;
   let until = Number.NEGATIVE_INFINITY;

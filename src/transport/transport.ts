@@ -1,6 +1,6 @@
 /**
- * One engine's transport: all its peers, found by (host, port). Reads from any of them and serves any of them, both ways
- * at once. Knows nothing of requests' lives: the gate decides what may be read, the connector what to read.
+ * One engine's transport: all its peers, found by (host, port). It reads from and serves any of them, in both directions at the
+ * same time. It does not track requests: the gate decides what may be read, and the connector what to read.
  */
 import type { Clock } from '../engine/types.ts';
 import { ConfigError, EngineDeadError, TransferError } from '../errors.ts';
@@ -30,53 +30,53 @@ import type {
 
 export interface TransportDeps {
   identity: EngineIdentity;
-  /** What identity.compatibilityHash was made of: names what differs in a failed handshake. */
+  /** The factors behind identity.compatibilityHash, so that a failed handshake can name the differences. */
   factors?: CompatibilityFactors | null;
   memory: BlockMemory;
   clock: Clock;
-  /** Milliseconds after which a peer that says nothing is asked anew. Default 20 s. */
+  /** Time after which a silent peer is asked again, ms. Default: 20 s. */
   silenceMs?: number;
   handlers?: Partial<TransportHandlers>;
   onSpan?: SpanSink;
-  /** null or absent: unthrottled. */
+  /** Link model towards all peers. null or absent: none. */
   link?: LinkSpec | null;
-  /** Largest chunk; at least one block is sent. Default 2 MiB. */
+  /** Largest chunk, bytes, unless one block is larger. Default: 2 MiB. */
   chunkBytes?: number;
-  /** Chunks in the slab at once, in each direction of a pair. Default 4. */
+  /** Slots (chunks) in the slab of each direction of a pair. Default: 4. */
   slots?: number;
-  /** Compare a checksum of each chunk at both ends. Default false. */
+  /** Compare a checksum of each chunk at both ends. Default: false. */
   checksum?: boolean;
-  /** Default true. */
+  /** Refuse peers with another compatibility hash. Default: true. */
   enforceHandshakeCompat?: boolean;
-  /** Sees, and may spoil, each chunk in the slab before its reader does: for negative controls. */
+  /** For negative controls: called with each chunk in the slab before it is posted, and may damage it. */
   beforeChunkPosted?: (bytes: Uint8Array, chunk: { transferId: string; index: number }) => void;
 }
 
 export interface PeerTransport extends ServingTransport {
   /**
-   * Takes the port over. An earlier peer at this (host, port) is ended first; the new one shakes hands anew. `ownLink`: to
-   * this one, in place of the others'.
+   * Takes ownership of the port. An earlier peer at this (host, port) is ended first; the new one needs a new handshake.
+   * `ownLink`: link model towards this peer, in place of the common one.
    */
   addPeer(port: MessagePort, address: RemoteAddress, ownLink?: LinkSpec | null): void;
-  /** Ends every transfer with this engine as 'dead' at once. Later reads from it are 'dead' too. */
+  /** Ends every transfer with this engine as 'dead' immediately. Later reads from it are 'dead' too. */
   peerDied(engineId: string, reason?: string): void;
-  /** From the next chunk on; to peers with a link of their own nothing changes. */
+  /** Applies from the next chunk on. Peers with their own link are not affected. */
   setLink(link: LinkSpec | null): void;
   /** Ends everything; later reads are 'dead'. Idempotent. */
   close(): void;
-  /** Over all readers; zeros before the first handshake. */
+  /** The slabs of all readers together (slotBytes: the largest). Zeros before the first handshake. */
   slab(): { slotsInUse: number; slots: number; slotBytes: number };
-  /** Of the slab that a reader with the same settings gets at its handshake. */
+  /** Bytes of the slab that a reader with the same settings gets at its handshake. */
   readonly slabBytes: number;
-  /** Of the slabs of all readers now. */
+  /** Bytes of the current slabs of all readers. */
   readonly sharedBytes: number;
-  /** Slab slots that hold a chunk nobody has given back yet, over all readers. */
+  /** Slab slots in use, over all readers. */
   slotsInUse(): number;
 }
 
 export const DEFAULT_SLOTS = 4;
 
-/** ConfigError when a number makes no sense or the memory cannot stage one block. */
+/** Throws ConfigError if a number is invalid or the memory cannot stage one block. */
 export function createTransport(deps: TransportDeps): PeerTransport {
   const { chunkBytes = DEFAULT_CHUNK_BYTES, slots = DEFAULT_SLOTS, memory } = deps;
   for (const [name, value] of Object.entries({ chunkBytes, slots })) {
@@ -99,9 +99,9 @@ class MessagePortTransport implements PeerTransport {
   readonly #maxChunkBytes: number;
   readonly #slots: number;
   readonly #handlers: TransportHandlers;
-  /** Of peers that have their own, by id. */
+  /** Handlers for single peers, by engine id. */
   readonly #peerHandlers = new Map<string, TransportHandlers>();
-  /** By 'host:port'. A dead peer stays, to say that it is dead. */
+  /** By 'host:port'. Dead peers are kept, so that later calls report them as dead. */
   readonly #peers = new Map<string, Peer>();
   #link: LinkSpec | null;
   #closed = false;

@@ -1,6 +1,6 @@
 /**
- * Whether a holder's reply to a handshake can be read. By hand: the schema library would be a third of what an engine's
- * thread loads, for this alone.
+ * Checks a holder's reply to a handshake. Written by hand, because the schema library would be a third of the code that an
+ * engine's thread loads, only for this.
  */
 import type { WelcomeMessage } from './messages.ts';
 
@@ -11,7 +11,7 @@ const number: Check = ['a number', (value) => Number.isFinite(value)];
 const count: Check = ['a whole number above 0', (value) => Number.isSafeInteger(value) && Number(value) > 0];
 const counts: Check = [
   'a list of whole numbers above 0',
-  // From an array of its own: every() passes over holes.
+  // Array.from, because every() skips holes.
   (value) => Array.isArray(value) && Array.from(value).every((each) => count[1](each)),
 ];
 const sharedMemory: Check = [
@@ -36,7 +36,7 @@ const IDENTITY = {
   blockBytes: counts,
 } as const;
 
-/** What is wrong with it, for people; null: nothing. */
+/** What is wrong with the reply, for messages; null if nothing is. */
 export function wrongWelcome(welcome: WelcomeMessage): string | null {
   const wrong = firstWrong(welcome, WELCOME, '') ?? firstWrong(welcome.identity, IDENTITY, 'identity.');
   if (wrong !== null) return wrong;

@@ -1,4 +1,4 @@
-/** Several connectors as one: vLLM's MultiConnector. */
+/** vLLM's MultiConnector: combines several connectors into one. */
 
 import { STORE_ADDRESS } from '../../config/connectors.ts';
 import type { Composition } from '../../config/kv-connectors.ts';
@@ -13,7 +13,7 @@ export function createMultiConnector(
   composition: Composition,
   makers: readonly ((deps: ConnectorDeps) => EngineConnector)[],
   deps: ConnectorDeps,
-  /** What loads from the store cost, where that was measured. */
+  /** Measured cost of loads from the store, if known. */
   known: Pick<SourceCostsDeps, 'load' | 'linked'> | null = null,
 ): EngineConnector {
   const { blockBytes } = deps.transport.identity;

@@ -1,8 +1,9 @@
 /**
- * Scheduler side of a MultiConnector: asks each of its connectors, and gives each its share of a load. first-hit is vLLM's
- * rule (multi_connector.py): the first that has anything gives all. compose takes each run of blocks from where it lies: what
- * the store has from there, the rest from a peer. cost-aware takes what is predicted to be quickest of these, of the peer
- * alone, and of computing.
+ * Scheduler side of a MultiConnector: asks each child connector, and assigns each its share of a load.
+ * - first-hit: vLLM's rule (multi_connector.py). The first child that has anything loads everything.
+ * - max-hit: the child that has most loads everything.
+ * - compose: the store loads what it has, and a peer the rest.
+ * - cost-aware: the predicted fastest of store and peer, store alone, peer alone, and computing.
  */
 import type { Composition } from '../../config/kv-connectors.ts';
 import type { KvTransferParams } from '../../config/kv-transfer.ts';
@@ -21,15 +22,16 @@ import { byCost } from '../policy/pull-policy.ts';
 import type { SourceCosts } from '../policy/source-costs.ts';
 import type { SecondHops } from './second-hops.ts';
 
-/** Of each connector, in order: what it is to be told; null: it has nothing to say. */
+/** Metadata for the worker side. */
 export interface MultiMetadata {
+  /** Each child's metadata, in order. */
   metas: readonly unknown[];
-  /** Requests that several connectors load, or keep the blocks of, with how many do. */
+  /** Requests that several children load, or hold blocks of: the number of children. */
   loads: ReadonlyMap<string, number>;
   sends: ReadonlyMap<string, number>;
 }
 
-/** Tokens of a request that a connector loads: from, up to before to. */
+/** The tokens [from, to) of a request, loaded by one child. */
 interface Share {
   child: number;
   from: number;
@@ -37,21 +39,21 @@ interface Share {
 }
 
 export interface MultiSchedulerDeps {
-  /** In the order of the list. */
+  /** In configured order. */
   children: readonly KvConnector[];
-  /** Which of them has the store; null: none. */
+  /** Index of the child that uses the store, or null. */
   store: number | null;
   composition: Composition;
   secondHops: SecondHops;
-  /** null: costs are not known, and cost-aware composes. */
+  /** null if costs are not known; cost-aware then acts like compose. */
   costs: SourceCosts | null;
 }
 
 export class MultiSchedulerSide implements KvConnectorScheduler<MultiMetadata>, ConnectorStreams {
   readonly #deps: MultiSchedulerDeps;
-  /** As last answered. */
+  /** The last answer for each request. */
   readonly #shares = new Map<string, Share[]>();
-  /** How costs chose it, where they did: to be settled when the request goes on so. */
+  /** For requests whose shares were chosen by cost: `settle`, to be called once the request is allocated. */
   readonly #chosen = new Map<string, () => void>();
   #loads = new Map<string, number>();
   #sends = new Map<string, number>();
@@ -128,7 +130,7 @@ export class MultiSchedulerSide implements KvConnectorScheduler<MultiMetadata>, 
   }
 
   updateConnectorOutput(output: ConnectorOutput): void {
-    // Of a share without a block to load nobody tells how long it took.
+    // A share without blocks to load reports no transfer time, so it ends here.
     for (const requestId of output.finishedRecving) this.#deps.costs?.ended(requestId, null);
     for (const side of this.#sides) side.updateConnectorOutput(output);
   }
@@ -141,7 +143,7 @@ export class MultiSchedulerSide implements KvConnectorScheduler<MultiMetadata>, 
     const stored = secondHops.stored(requestId);
     const left = this.#sides.map((side) => side.requestFinished(request, blockIds));
     const delays = left.filter(({ delayFree }) => delayFree).length;
-    // Freed once, when the last of them is done.
+    // Free the blocks once, when the last child is done.
     if (delays > 1) this.#sends.set(requestId, delays);
     const params = left.flatMap((one) => one.kvTransferParams ?? []);
     const keys = params.flatMap((one) => Object.keys(one));
@@ -160,7 +162,7 @@ export class MultiSchedulerSide implements KvConnectorScheduler<MultiMetadata>, 
       : this.#compose(request, from, store);
   }
 
-  /** One gives all that is given: the first that has something, or the one that has most. */
+  /** One child loads everything: the first that has something (first-hit), or the one that has most (max-hit). */
   #oneOf(request: ConnectorRequest, from: number) {
     const matches = this.#sides.map((side) => side.getNumNewMatchedTokens(request, from));
     if (matches.some((match) => match === null)) return null;
@@ -171,13 +173,13 @@ export class MultiSchedulerSide implements KvConnectorScheduler<MultiMetadata>, 
     return { shares: child < 0 ? [] : [{ child, from, to: from + tokens[child]! }], noPull };
   }
 
-  /** Of store and then peer, store alone, and peer alone, what spares most; nothing where computing is quicker. */
+  /** The fastest of store and then peer, store alone, and peer alone; no shares if computing is faster. */
   #cheapest(request: ConnectorRequest, from: number, store: number, costs: SourceCosts) {
     const composed = this.#compose(request, from, store);
     if (!composed) return null;
     const { shares, noPull } = composed;
     const fromStore = shares.filter(({ child }) => child === store);
-    // Without the store's share the peer's is what was composed.
+    // If the store has no share, the composed plan is already the peer alone.
     const alone = fromStore.length > 0 ? this.#fromPeer(request, from, store) : { shares: [] };
     if (!alone) return null;
     const plans = [shares, fromStore, alone.shares].map((some) => ({
@@ -196,7 +198,7 @@ export class MultiSchedulerSide implements KvConnectorScheduler<MultiMetadata>, 
     return { shares: [], noPull: refusal };
   }
 
-  /** The share of the first peer that has anything; null: not known yet. */
+  /** The share of the first peer that has anything; null if not known yet. */
   #fromPeer(request: ConnectorRequest, from: number, store: number) {
     let noPull: NoPull | null = null;
     for (const [child, side] of this.#sides.entries()) {
@@ -210,8 +212,8 @@ export class MultiSchedulerSide implements KvConnectorScheduler<MultiMetadata>, 
   }
 
   /**
-   * From the store what it had before this turn, from a peer what follows. What the store got of P in this very turn would
-   * take two hops by it, and one from P.
+   * Loads from the store what it had before this turn, and the rest from a peer. Blocks that P saved during this turn take
+   * two hops through the store, but only one from P.
    */
   #compose(request: ConnectorRequest, from: number, store: number) {
     const stored = this.#sides[store]!.getNumNewMatchedTokens(request, from);
@@ -220,14 +222,14 @@ export class MultiSchedulerSide implements KvConnectorScheduler<MultiMetadata>, 
     const cut = from + Math.min(stored.tokens, Math.max(0, before - from));
     const peer = this.#fromPeer(request, cut, store);
     if (!peer) return null;
-    // Where no peer has what follows, the store gives all that it has.
+    // If no peer has the rest, load everything that the store has.
     const end = peer.shares.length > 0 ? cut : from + stored.tokens;
     const fromStore = end > from ? [{ child: store, from, to: end }] : [];
     return { shares: [...fromStore, ...peer.shares], noPull: stored.noPull ?? peer.noPull };
   }
 }
 
-/** D needs what P computed: there only the way is to be chosen, and one hop is the least. */
+/** Whether costs choose the sources. Not when D loads P's prompt: D needs all of it, and one hop is always cheapest. */
 export const weighsCosts = (
   composition: Composition,
   { kvTransferParams: params }: Pick<ConnectorRequest, 'kvTransferParams'>,
@@ -237,6 +239,6 @@ export const weighsCosts = (
 const tokensIn = (shares: readonly Share[]): number =>
   shares.reduce((sum, { from, to }) => sum + to - from, 0);
 
-/** What P leaves for D, with what the store had. */
+/** Adds to P's parameters for D how many tokens the store had. */
 const withStored = (params: KvTransferParams, stored: number | null): KvTransferParams =>
   params.do_remote_prefill && stored !== null ? { ...params, remote_store_num_tokens: stored } : params;

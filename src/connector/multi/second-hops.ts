@@ -1,6 +1,7 @@
 /**
- * Which bytes travel twice in a turn: by P from the store and then from P to D, though the store has them; or from P to the
- * store and from there to D, though P has them. P tells D what the store had before it began, in its parameters.
+ * Finds bytes that travel twice in a turn: from the store to P and then from P to D, although D could load them from the
+ * store; or from P to the store and on to D, although D could pull them from P. P's parameters for D say how many tokens the
+ * store had before P began.
  */
 import type { ConnectorRequest } from '../../engine/kv-connector.ts';
 import { type BlockIds, NULL_BLOCK } from '../../engine/types.ts';
@@ -9,21 +10,21 @@ export interface SecondHopDeps {
   blockSize: number;
   /** Bytes of a block, by group. */
   blockBytes: readonly number[];
-  /** Tokens that the store had when the request was looked up; null: it was not asked. */
+  /** Tokens that the store had when the request was looked up; null if it was not asked. */
   storedTokens: (requestId: string) => number | null;
 }
 
 export class SecondHops {
   bytes = 0;
   readonly #deps: SecondHopDeps;
-  /** Requests that pull, with the bytes of it that the store had before. */
+  /** Pulling requests: the bytes of the pull that the store had before. */
   readonly #pulling = new Map<string, number>();
 
   constructor(deps: SecondHopDeps) {
     this.#deps = deps;
   }
 
-  /** Tokens of the request that the store had before; null: it was not asked. */
+  /** Tokens of the request that the store had before; null if it was not asked. */
   stored(requestId: string): number | null {
     return this.#deps.storedTokens(requestId);
   }
@@ -34,7 +35,7 @@ export class SecondHops {
     return params.remote_store_num_tokens ?? Number.POSITIVE_INFINITY;
   }
 
-  /** A pull from a peer into this table begins at this token. */
+  /** A pull from a peer into this table starts at token `from`. */
   pulls({ requestId, kvTransferParams: params }: ConnectorRequest, from: number, table: BlockIds): void {
     const stored = params?.do_remote_prefill ? (params.remote_store_num_tokens ?? 0) : 0;
     const { blockSize, blockBytes } = this.#deps;
@@ -50,7 +51,7 @@ export class SecondHops {
     );
   }
 
-  /** A pull from a peer ended; bytes came. */
+  /** A pull from a peer ended. `came`: successfully. */
   pulled(requestId: string, came: boolean): void {
     const bytes = this.#pulling.get(requestId);
     if (bytes === undefined) return;

@@ -1,10 +1,10 @@
-/** Worker side of a MultiConnector: passes on, and reports a request once all of its connectors are done with it. */
+/** Worker side of a MultiConnector: forwards calls, and reports a request once all children involved are done with it. */
 import type { ConnectorOutput, KvConnectorWorker } from '../../engine/kv-connector.ts';
 import type { MultiMetadata } from './scheduler-side.ts';
 
 export class MultiWorkerSide implements KvConnectorWorker<MultiMetadata> {
   readonly #children: readonly KvConnectorWorker[];
-  /** Requests with how many have yet to report; one that is missing here: one has. */
+  /** How many children have yet to report each request. Default: 1. */
   readonly #loads = new Map<string, number>();
   readonly #sends = new Map<string, number>();
 

@@ -1,4 +1,4 @@
-/** Both sides of the NIXL connector, pull mode, and what decides between pulling and computing. */
+/** Creates both sides of the NIXL connector (pull mode) and the cost-aware policy that decides between pulling and computing. */
 import type { NixlConfig } from '../../config/kv-transfer.ts';
 import { CostAwarePolicy } from '../policy/cost-aware.ts';
 import type { ConnectorDeps, EngineConnector } from '../types.ts';

@@ -1,13 +1,13 @@
 /**
- * Which of many comes first, where times move: a heap of when each was due when it was added. Whoever has another time
- * by now, or none, is put right when it comes to the top, so that moving a time back costs nothing.
+ * A priority queue of items whose due times move. The heap stores each item's time when it was added. An item whose time has
+ * changed since is corrected when it reaches the top, so moving a time later costs nothing.
  */
 import { Heap } from '../../engine/heap.ts';
 
 interface Entry<T> {
   atMs: number;
   item: T;
-  /** In the heap. */
+  /** Index in the heap. */
   place: number;
 }
 
@@ -21,12 +21,12 @@ export class Deadlines<T> {
   readonly #entries = new Map<T, Entry<T>>();
   readonly #dueMs: (item: T) => number | null;
 
-  /** `dueMs`: when it is due now; null: not before it is added again. */
+  /** `dueMs`: when the item is due, as of now; null if not before it is added again. */
   constructor(dueMs: (item: T) => number | null) {
     this.#dueMs = dueMs;
   }
 
-  /** Also call when something may be due earlier than it was. */
+  /** Adds an item. Also call this when a known item's time may have become earlier. */
   add(item: T): void {
     const atMs = this.#dueMs(item);
     const known = this.#entries.get(item);
@@ -37,7 +37,7 @@ export class Deadlines<T> {
     this.#heap.push(entry);
   }
 
-  /** It is over: nothing of it is kept until its time. No-op for one that is not there. */
+  /** Removes an item immediately. No-op if it is not there. */
   remove(item: T): void {
     const entry = this.#entries.get(item);
     if (!entry) return;
@@ -45,7 +45,7 @@ export class Deadlines<T> {
     this.#heap.removeAt(entry.place);
   }
 
-  /** When the next is due; null: none is. */
+  /** When the next item is due; null if none is. */
   nextMs(): number | null {
     for (let { first } = this.#heap; first; first = this.#heap.first) {
       if (this.#dueMs(first.item) === first.atMs) return first.atMs;
@@ -55,7 +55,7 @@ export class Deadlines<T> {
     return null;
   }
 
-  /** Takes those out that are due, each once. */
+  /** Removes and returns the items due at nowMs, earliest first. */
   take(nowMs: number): T[] {
     const taken: T[] = [];
     for (let next = this.nextMs(); next !== null && next <= nowMs; next = this.nextMs()) {

@@ -1,6 +1,6 @@
 /**
- * Which requests at other engines are to be kept alive: those whose blocks a request here still wants to pull. Sent by
- * D for P's holds only, every sixth of the lease (vLLM, NIXL connector); D's own holds have a plain TTL.
+ * Tracks the remote holds to keep alive: those whose blocks a local request has yet to pull. Only D sends heartbeats, for P's
+ * holds, every sixth of the lease (as in vLLM's NIXL connector). D's own holds have a plain TTL.
  */
 import type { HoldRef, RemoteAddress } from '../../transport/types.ts';
 import type { NixlMetadata } from './metadata.ts';
@@ -23,12 +23,12 @@ export class Heartbeats {
     this.#tracked.delete(requestId);
   }
 
-  /** When the next ones are due, milliseconds; null while nothing is tracked. */
+  /** When the next heartbeats are due, ms on the engine's clock; null while nothing is tracked. */
   get dueMs(): number | null {
     return this.#tracked.size > 0 ? this.#lastMs + this.#intervalMs : null;
   }
 
-  /** By holder; empty before they are due. */
+  /** The heartbeats to send now, by holder. Empty before they are due. */
   take(now: number): NixlMetadata['heartbeats'] {
     if (this.dueMs === null || now < this.dueMs) return [];
     this.#lastMs = now;

@@ -1,4 +1,4 @@
-/** How holds ended, to tell a late reader why its blocks are gone, and nobody else. */
+/** Remembers how holds ended, to tell a late reader, and only that reader, why its blocks are gone. */
 import type { Clock } from '../../engine/types.ts';
 import { type PrefixClaim, sameClaim } from '../../transport/prefix-claim.ts';
 import type { StreamEnd } from '../../transport/types.ts';
@@ -7,7 +7,7 @@ export type HoldEnd = 'read' | 'expired' | 'dropped' | 'released';
 
 export type Refusal = { allow: false } & StreamEnd;
 
-/** The whole answer to whoever is not the hold's reader: which of what was said is wrong is not told. */
+/** The only answer to anyone who is not the hold's reader. It does not reveal which claim was wrong. */
 export const REFUSED: Refusal = {
   allow: false,
   outcome: 'refused',
@@ -15,15 +15,15 @@ export const REFUSED: Refusal = {
     'nothing is held that the kv_transfer_params, the prompt and its cache_salt match: send the parameters as they came, once.',
 };
 
-/** Ends that a reader may still be told of: at most 300 bytes each. */
+/** The most ends remembered with their reason; at most 300 bytes each. */
 const MOST_TOLD = 2 ** 15;
-/** Ends of which only is known that there was something. */
+/** The most ends remembered by id only. */
 export const REMEMBERED_ENDS = 4096;
 
 interface ToldEnd {
   end: Exclude<HoldEnd, 'read'>;
   held: PrefixClaim;
-  /** Own clock, milliseconds: nobody has parameters for it that are still good. */
+  /** When the last valid parameters for it expire, ms on the engine's clock. */
   untilMs: number;
 }
 
@@ -32,7 +32,7 @@ export class HoldEnds {
   /** Oldest first. */
   readonly #told = new Map<string, ToldEnd>();
   readonly #read = new Set<string>();
-  /** The same round and round: a Set's first one is found past the places of all that were deleted. */
+  /** Ring buffer of the ids in #read. Finding a Set's oldest element would mean skipping all deleted ones. */
   readonly #lastRead: string[] = [];
   #numRead = 0;
 
@@ -40,7 +40,7 @@ export class HoldEnds {
     this.#clock = clock;
   }
 
-  /** untilMs: until when a reader may come for it. */
+  /** `untilMs`: until when a reader may ask for it, ms on the engine's clock. */
   remember(requestId: string, end: HoldEnd, held: PrefixClaim, untilMs: number): void {
     this.#told.delete(requestId);
     if (end === 'read') {
@@ -62,14 +62,14 @@ export class HoldEnds {
     return this.#told.has(requestId) || this.#read.has(requestId);
   }
 
-  /** What was read to its end was its reader's: who comes then is another. */
+  /** Gives the reason only if the claim matches. After a complete read, always REFUSED: the reader does not ask again. */
   refuse(requestId: string, held: PrefixClaim): Refusal {
     const told = this.#told.get(requestId);
     return told && sameClaim(told.held, held) ? refusal(told.end, requestId) : REFUSED;
   }
 }
 
-/** Told to the hold's own reader. */
+/** The reason given to the hold's own reader. */
 export function refusal(end: HoldEnd, requestId: string): Refusal {
   const because = (outcome: StreamEnd['outcome'], why: string): Refusal => {
     return { allow: false, outcome, message: `request '${requestId}' at the holder: ${why}.` };

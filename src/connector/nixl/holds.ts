@@ -1,8 +1,8 @@
 /**
- * The blocks that this engine keeps for readers after their requests ended, and until when: NIXL's rules for the holder
- * (lease, TTL, heartbeats, notifications), with pins: blocks under a READ stay until it ends, whatever else happens. Who
- * may read (who-may-read.ts), renew or end a hold is decided by what the holder knows of its tokens, salt and blocks:
- * parameters come from clients, who may have made them up. Frees nothing itself: it reports whose hold has ended.
+ * The table of holds: blocks that this engine keeps for readers after their requests ended. Implements the holder's side of
+ * the NIXL connector (lease, TTL, heartbeats, notifications). Blocks are pinned during a READ: they stay until it ends.
+ * Whether a reader may read (who-may-read.ts), renew or end a hold depends on what the holder itself knows of its tokens, salt
+ * and blocks, because kv_transfer_params come from clients, who could forge them. Frees no blocks: it reports ended holds.
  */
 import type { Pressure } from '../../engine/kv-connector.ts';
 import type { BlockIds, Clock } from '../../engine/types.ts';
@@ -17,46 +17,46 @@ import { mayName, provenBlocks, type ReadRules } from './who-may-read.ts';
 
 interface Hold extends SendRequest {
   requestId: string;
-  /** Of all its tokens. */
+  /** Claim over all its tokens. */
   held: PrefixClaim;
-  /** READs being served now. */
+  /** Number of READs being served. */
   readers: number;
-  /** Decided while it was being read; takes effect with the last READ's end. */
+  /** An end that was decided during a READ. Takes effect when the last READ ends. */
   pendingEnd: HoldEnd | null;
-  /** The engine that reads it, or has said that it will; null: nobody has asked for it yet. */
+  /** The engine that last read it or sent a heartbeat for it; null if none has. */
   readerId: string | null;
-  /** Of P's for D: D would have been heard of before. */
+  /** For P's holds: when D's heartbeat is so late that the hold counts as abandoned, ms on the engine's clock. */
   abandonedMs: number;
-  /** That this time has come was told. */
+  /** abandonedMs has passed and been reported. */
   abandoned: boolean;
-  /** Made as the so-manieth. */
+  /** Sequence number of creation. */
   order: number;
 }
 
 export interface HoldTableDeps extends ReadRules {
   clock: Clock;
-  /** Milliseconds. A reader's heartbeats come every sixth of it; each extends by two thirds. */
+  /** Ms. Readers send heartbeats every sixth of the lease. Each extends the deadline to at least two thirds of it from now. */
   leaseMs: number;
-  /** Called once a hold, and once a request id that was refused as a hold; null: for whom is not known. */
+  /** Called once per ended hold, and for requests that hold() ended immediately; their direction is null. */
   onEnd: (requestId: string, end: HoldEnd, direction: SendRequest['direction'] | null) => void;
-  /** A deadline came or moved: whoever waits for the next one should look again. */
+  /** Called when nextDeadline() may have changed. */
   onDeadline: () => void;
-  /** A hold may be dropped that could not be before. */
+  /** Called when a hold has become droppable. */
   onDroppable: () => void;
-  /** Whether P's holds may go too: D's pool may be full of what P cannot compute for want of these blocks. */
+  /** Whether a streamed read waits for a request without blocks. Then P's holds may be dropped too, to let it be computed. */
   streamStarves: () => boolean;
 }
 
 export class HoldTable implements ReaderHolds {
   readonly #deps: HoldTableDeps;
-  /** Oldest first. */
+  /** By request id, oldest first. */
   readonly #holds = new Map<string, Hold>();
   /** Requests that have been scheduled and may later hold blocks (vLLM's _reqs_to_process). */
   readonly #toProcess = new Set<string>();
-  /** Of toProcess: those whose reader said it is done before the hold came, with what it says is held. */
+  /** Requests in #toProcess whose reader reported that it is done before the hold existed, with the reader's claim. */
   readonly #doneEarly = new Map<string, PrefixClaim>();
   readonly #ends: HoldEnds;
-  /** Of every hold that is not being read. */
+  /** Deadlines of the holds that are not being read. */
   readonly #deadlines = new Deadlines<Hold>((hold) => this.#dueMs(hold));
   #made = 0;
   readonly #meters: Record<SendRequest['direction'], HoldMeter>;
@@ -71,13 +71,13 @@ export class HoldTable implements ReaderHolds {
     this.#toProcess.add(requestId);
   }
 
-  /** The request ended and leaves nothing to read. */
+  /** The request ended without leaving anything to read. */
   notProcessed(requestId: string): void {
     this.#toProcess.delete(requestId);
     this.#doneEarly.delete(requestId);
   }
 
-  /** A request that was never announced, or that its reader has no use for, ends at once. */
+  /** Creates a hold. It ends immediately if the request was never announced, or if its reader is already done. */
   hold(requestId: string, request: SendRequest): void {
     const { blockIds, tokenIds, cacheSalt, deadline, direction } = request;
     const held = this.#deps.claim(tokenIds, tokenIds.length, cacheSalt);
@@ -115,7 +115,7 @@ export class HoldTable implements ReaderHolds {
     else if (!hold && this.#toProcess.has(requestId)) this.#doneEarly.set(requestId, held);
   }
 
-  /** Only leases are renewed: a decode hold has a plain TTL, as in vLLM. */
+  /** Renews a lease. Ignored for decode holds, which have a plain TTL as in vLLM, and if the claim does not match. */
   heartbeat({ requestId, held }: HoldRef, readerId: string): void {
     const hold = this.#holds.get(requestId);
     if (hold?.direction !== 'prefill' || !sameClaim(hold.held, held)) return;
@@ -125,7 +125,7 @@ export class HoldTable implements ReaderHolds {
     hold.readerId = readerId;
     hold.abandonedMs = now + leaseMs / 3;
     hold.abandoned = false;
-    // Earlier than its lease's end, which it may have been waiting for alone.
+    // The new abandonedMs may be earlier than the time it is queued for.
     this.#deadlines.add(hold);
     this.#deps.onDeadline();
   }
@@ -135,15 +135,15 @@ export class HoldTable implements ReaderHolds {
     if (hold) this.#endWhenUnread(hold, 'released');
   }
 
-  /** The engine reads nothing any more. Its blocks stay pinned until the device has done what was submitted. */
+  /** The reader's engine is gone. Blocks stay pinned until the device has finished submitted gathers. */
   readerGone(readerId: string): void {
     for (const hold of [...this.#holds.values()])
       if (hold.readerId === readerId) this.#endWhenUnread(hold, 'released');
   }
 
   /**
-   * D's holds for P: P can compute what it does not get. P's for D, which does the same, where D should have been heard of
-   * by its heartbeats; the others only where nobody gets on and a stream starves.
+   * First drops D's holds for P, since P can recompute the tokens. Next, P's holds for D that are abandoned: D's heartbeats are
+   * overdue, and D can recompute too. P's other holds go only if nothing can proceed and a streamed read is starving.
    */
   dropOldest(pressure: Pressure): string | null {
     const now = this.#deps.clock.now();
@@ -166,7 +166,7 @@ export class HoldTable implements ReaderHolds {
     return before - this.#holds.size;
   }
 
-  /** Ends what is due and not being read, the oldest first. */
+  /** Ends holds that are due and not being read, oldest first. */
   expire(): void {
     const now = this.#deps.clock.now();
     const next = this.#deadlines.nextMs();
@@ -174,7 +174,7 @@ export class HoldTable implements ReaderHolds {
     for (const hold of this.#deadlines.take(now).sort((a, b) => a.order - b.order)) {
       if (hold.deadline <= now) this.#end(hold.requestId, hold.held, 'expired');
       else {
-        // Nothing else makes it due before.
+        // Due before its deadline, so it has just become abandoned.
         hold.abandoned = true;
         this.#deadlines.add(hold);
         this.#deps.onDroppable();
@@ -182,7 +182,7 @@ export class HoldTable implements ReaderHolds {
     }
   }
 
-  /** When expire() will next have something to do; null: not before something changes. */
+  /** When expire() will next have something to do, ms on the engine's clock; null if not before something changes. */
   nextDeadline(): number | null {
     return this.#deadlines.nextMs();
   }
@@ -193,7 +193,7 @@ export class HoldTable implements ReaderHolds {
     });
   }
 
-  /** Something is held under this id, or was lately. */
+  /** Whether there is, or recently was, a hold with this id. */
   knows(requestId: string): boolean {
     return this.#holds.has(requestId) || this.#ends.knows(requestId);
   }
@@ -202,7 +202,7 @@ export class HoldTable implements ReaderHolds {
     return { prefill: this.#meters.prefill.use(), decode: this.#meters.decode.use() };
   }
 
-  /** Pins the blocks that the claim stands for, until finished(): by group, in the sequence's order. */
+  /** Pins the claimed blocks until finished() is called. Returns them by group in sequence order, or a refusal. */
   open(
     requestId: string,
     claim: ReadClaim,
@@ -251,7 +251,7 @@ export class HoldTable implements ReaderHolds {
     return null;
   }
 
-  /** null: it is being read. */
+  /** null while it is being read. */
   #dueMs(hold: Hold): number | null {
     if (hold.readers > 0) return null;
     return mayBeAbandoned(hold) ? Math.min(hold.deadline, hold.abandonedMs) : hold.deadline;
@@ -276,5 +276,5 @@ export class HoldTable implements ReaderHolds {
   }
 }
 
-/** P's for D: D's for P are dropped before. */
+/** Only P's holds for D: D's holds for P may be dropped at any time. */
 const mayBeAbandoned = ({ direction, abandoned }: Hold): boolean => direction === 'prefill' && !abandoned;

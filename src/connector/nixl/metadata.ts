@@ -1,26 +1,26 @@
-/** What the NIXL connector's scheduler side tells its worker side, once a step (vLLM, nixl/metadata.py). */
+/** Messages from the NIXL connector's scheduler side to its worker side, once per step (vLLM: nixl/metadata.py). */
 import type { TokenIds } from '../../config/token-ids.ts';
 import type { BlockIds } from '../../engine/types.ts';
 import type { BlockPair, HoldRef, ReadClaim, RemoteAddress } from '../../transport/types.ts';
 
-/** What of a prompt has KV: its first numTokens tokens, in these blocks. */
+/** The computed part of a prompt: its first numTokens tokens have KV in these blocks. */
 export interface ComputedBlocks {
   blockIds: BlockIds;
   numTokens: number;
-  /** The whole prompt's. */
+  /** The whole prompt. */
   tokenIds: TokenIds;
   cacheSalt: string | null;
 }
 
-/** A pull that the worker side must start. No pairs: only the notification is sent, so that the holder frees. */
+/** A pull for the worker side to start. Without pairs, only the notification is sent, so that the holder frees the blocks. */
 export interface RecvRequest {
   remote: RemoteAddress & {
     requestId: string;
     claim: ReadClaim;
-    /** Holder's clock, seconds (vLLM's remote_blocks_expiry_time); null when the holder gave none. */
+    /** Seconds on the holder's clock (vLLM's remote_blocks_expiry_time); null if the holder gave none. */
     blocksExpiryTime: number | null;
   };
-  /** By index from the start of the sequence, never by trimming a suffix. */
+  /** Paired by index from the start of the sequence, never by trimming a suffix. */
   pairs: readonly BlockPair[];
   /** Tokens whose KV the pairs bring. */
   numTokens: number;
@@ -28,35 +28,35 @@ export interface RecvRequest {
   streamed?: true;
 }
 
-/** What a finished request leaves for its reader. */
+/** What a finished request holds for its reader. */
 export interface SendRequest {
   blockIds: BlockIds;
-  /** Those whose KV is in the blocks; nobody is served who does not know them and the salt. */
+  /** The tokens whose KV is in the blocks. Only a reader that knows them and the salt is served. */
   tokenIds: TokenIds;
   cacheSalt: string | null;
-  /** Own clock, milliseconds. */
+  /** Ms on the engine's clock. */
   deadline: number;
-  /** 'prefill' holds P's blocks for D (lease, heartbeats); 'decode' holds D's blocks for P (plain TTL). */
+  /** 'prefill': P's blocks, for D (lease, heartbeats). 'decode': D's blocks, for P (plain TTL). */
   direction: 'prefill' | 'decode';
 }
 
-/** Drained when built. */
+/** Draining: covers what happened since the last one. */
 export interface NixlMetadata {
   reqsToRecv: ReadonlyMap<string, RecvRequest>;
   reqsToSend: ReadonlyMap<string, SendRequest>;
-  /** Requests that this step schedules for the first time and that may later hold blocks. */
+  /** Requests scheduled for the first time that may later hold blocks. */
   reqsInBatch: ReadonlySet<string>;
   /** Requests that ended without leaving anything to send. */
   reqsNotProcessed: ReadonlySet<string>;
   /**
-   * Requests whose KV is read while it is computed, with what is there now; fewer tokens than before: those blocks were
-   * given back.
+   * Streamed prompts: requests whose KV is read while it is computed, with what is computed now. If there are fewer tokens than
+   * before, the previous blocks were freed.
    */
   computed: ReadonlyMap<string, ComputedBlocks>;
-  /** Streamed pulls that nobody wants any more. */
+  /** Streamed pulls that are no longer needed. */
   reqsToCancel: ReadonlySet<string>;
-  /** Holds that nobody here will read. */
+  /** Remote holds that no local request will read. */
   refused: readonly { remote: RemoteAddress; hold: HoldRef }[];
-  /** Holds to keep alive, by holder. */
+  /** Remote holds to keep alive, by holder. */
   heartbeats: readonly { remote: RemoteAddress; holds: readonly HoldRef[] }[];
 }

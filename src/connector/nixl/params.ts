@@ -1,6 +1,6 @@
 /**
- * What kv_transfer_params promise, and how much of it a prompt can use. Pure functions over the wire's fields; where the
- * rules are stricter than vLLM's, it is because vLLM's can give wrong KV (a rewritten history, a trimmed suffix).
+ * Interprets kv_transfer_params: what they offer, and how much of it a prompt can use. Pure functions of the wire fields. The
+ * rules are stricter than vLLM's where vLLM's can give wrong KV (rewritten history, trimmed suffix).
  */
 import type { KvCacheSpec } from '../../config/engine.ts';
 import type { KvTransferParams } from '../../config/kv-transfer.ts';
@@ -13,16 +13,16 @@ import type { SendRequest } from './metadata.ts';
 
 export type RemoteRequest = RemoteAddress & { requestId: string };
 
-/** vLLM's test of roles: a request with do_remote_decode runs on its P node. */
+/** As in vLLM, a request with do_remote_decode runs on the P node. */
 export type RequestRole = 'prefill' | 'decode';
 
-/** null: the request takes no part in any transfer. */
+/** null if the request takes part in no transfer. */
 export function roleOf(params: KvTransferParams | null): RequestRole | null {
   if (params?.do_remote_decode) return 'prefill';
   return params?.do_remote_prefill ? 'decode' : null;
 }
 
-/** Whom to ask for the blocks; or the first of the four required keys that is missing. */
+/** The holder to ask for the blocks, or the first of the four required keys that is missing. */
 export function remoteRequest(params: KvTransferParams): RemoteRequest | { missing: string } {
   const {
     remote_engine_id: engineId,
@@ -38,8 +38,8 @@ export function remoteRequest(params: KvTransferParams): RemoteRequest | { missi
 }
 
 /**
- * All the tokens of the hold that the parameters name, as they tell them; without a word, the prompt's own. Nobody but the
- * holder can know whether it is so.
+ * All tokens of the named hold, according to the parameters. Default: the prompt. Only the holder can know whether this is
+ * true.
  */
 export function toldTokens(
   { remote_token_ids: told, remote_num_tokens: numTokens }: KvTransferParams,
@@ -49,7 +49,7 @@ export function toldTokens(
   return { tokenIds: promptTokenIds, numTokens: numTokens ?? promptTokenIds.length };
 }
 
-/** The blocks are offered before they exist: D names them by their place in the sequence. */
+/** Whether blocks are offered before they exist. D then names them by their index in the sequence. */
 export const offersStream = (params: KvTransferParams): boolean =>
   params.do_remote_prefill && params.streamed === true;
 
@@ -61,9 +61,9 @@ export function offersBlocks(params: KvTransferParams): boolean {
 export const missing = (key: string): string => `invalid kv_transfer_params: ${key} is missing`;
 
 export interface UsableTokens {
-  /** Tokens from the start of the prompt whose KV the holder has. */
+  /** Leading prompt tokens whose KV the holder has. */
   tokens: number;
-  /** What ends them before the prompt and the holder's tokens do; null when nothing does. */
+  /** Why there are not more, other than the length of the prompt or of the hold; else null. */
   limit: string | null;
 }
 
@@ -74,8 +74,8 @@ export interface BlockRules {
 }
 
 /**
- * The holder's blocks as a positional table. Of a windowed group the parameters name the last ones alone, as vLLM's do: what
- * comes before them is null.
+ * The holder's blocks as a positional table. For a windowed group, the parameters list only the last blocks, as in vLLM;
+ * earlier ones are null.
  */
 export function remoteTable(
   { remote_block_ids: lists, remote_num_tokens: numTokens }: KvTransferParams,
@@ -83,7 +83,7 @@ export function remoteTable(
   { blockSize, groups }: BlockRules,
 ): BlockId[][] {
   const blocks = Math.ceil((numTokens ?? promptTokenIds.length) / blockSize);
-  // No more is looked at: what the parameters say may be of any size.
+  // Bounds the table: the parameters may claim any size.
   const usable = Math.ceil(promptTokenIds.length / blockSize);
   return byGroup(lists ?? [], (ids, group) => {
     if (groups[group]?.kind !== 'sliding') return ids;
@@ -93,9 +93,9 @@ export function remoteTable(
 }
 
 /**
- * Tokens of the prompt that the remote blocks may stand for, of which the first numLocalTokens are here. With the token check
- * no token beyond the first one that differs; without it vLLM's rule, which takes the caller's word. None when a windowed
- * group's window does not end there too: what it saw further back is gone, and the other groups alone are of no use.
+ * How many prompt tokens the remote blocks can provide, including the first numLocalTokens, which are here already. With the
+ * token check, they end at the first differing token; without it, the caller is trusted, as in vLLM. None if a windowed group
+ * lacks the window that ends there: those blocks are gone, and the other groups alone are useless.
  */
 export function usableTokens(
   params: KvTransferParams,
@@ -103,13 +103,13 @@ export function usableTokens(
   numLocalTokens: number,
   { blockSize, groups, tokenCheck }: BlockRules & { tokenCheck: boolean },
 ): UsableTokens {
-  // The router gave P the same prompt.
+  // For a stream, the router has sent P the same prompt.
   if (offersStream(params)) return { tokens: promptTokenIds.length, limit: null };
   const nothing = (limit: string): UsableTokens => ({ tokens: 0, limit });
   const { remote_num_tokens: numTokens, remote_token_ids: remote } = params;
   if (tokenCheck && numTokens == null) return nothing(missing('remote_num_tokens'));
   if (tokenCheck && !remote) return nothing(missing('remote_token_ids'));
-  // vLLM takes all of the prompt from P, whatever it says.
+  // vLLM takes the whole prompt from P, regardless of remote_num_tokens.
   const all = !tokenCheck && params.do_remote_prefill;
   const promised = all ? promptTokenIds.length : Math.min(numTokens ?? 0, promptTokenIds.length);
   const same = tokenCheck ? commonPrefixLength(promptTokenIds, remote!) : promised;
@@ -139,8 +139,8 @@ export function usableTokens(
 }
 
 /**
- * Block i of the sequence there with block i here, for the blocks from numLocalTokens up to numTokens. Null blocks, here
- * or there, are outside of what the group keeps and are not fetched. 'indexes': the blocks there are named by their i.
+ * Pairs block i of the remote sequence with local block i, from the block of numLocalTokens up to numTokens. Null blocks on
+ * either side are not kept by their group and are not fetched. 'indexes': remote blocks are named by i, not by id.
  */
 export function pairBlocks(
   remoteIds: BlockIds | 'indexes',
@@ -156,7 +156,7 @@ export function pairBlocks(
     for (let i = first; i < Math.min(end, ids.length); i++) {
       const local = ids[i]!;
       const remote = remoteIds === 'indexes' ? i : remoteIds[group]?.[i];
-      // A place of a stream is no id: 0 is its first block.
+      // In a stream, 0 is the index of the first block, not the null block.
       const isNull = remoteIds !== 'indexes' && remote === NULL_BLOCK;
       if (remote !== undefined && !isNull && local !== NULL_BLOCK) pairs.push({ group, remote, local });
     }
@@ -164,16 +164,16 @@ export function pairBlocks(
   return pairs;
 }
 
-/** ceil(numTokens / blockSize) blocks a group, in the sequence's order, null where a window has passed. */
+/** The first ceil(numTokens / blockSize) blocks of each group, in sequence order, null where the window has moved past. */
 export function promptBlocks(blockIds: BlockIds, numTokens: number, blockSize: number): BlockIds {
   const blocks = Math.ceil(numTokens / blockSize);
-  // Tables are replaced, never changed: whose length is right is taken as it is.
+  // Tables are never modified in place, so a table that is short enough can be returned without a copy.
   return blockIds.every(({ length }) => length <= blocks)
     ? blockIds
     : byGroup(blockIds, (ids) => ids.slice(0, blocks));
 }
 
-/** What names a hold for its reader: blocks by group, without the nulls before a window. */
+/** The parameters that name a hold for its reader. Blocks are by group, without the nulls before a window. */
 export function paramsOf(
   requestId: string,
   { blockIds, tokenIds, deadline, direction }: SendRequest,

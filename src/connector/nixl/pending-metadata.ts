@@ -1,4 +1,4 @@
-/** What the NIXL connector's scheduler side is to tell its worker side with the next step. */
+/** Collects the NIXL connector's metadata for the next step. */
 import type { HoldRef } from '../../transport/types.ts';
 import type { ComputedBlocks, NixlMetadata, RecvRequest, SendRequest } from './metadata.ts';
 import type { RemoteRequest } from './params.ts';
@@ -6,10 +6,10 @@ import type { RemoteRequest } from './params.ts';
 const NO_MAP = new Map<string, never>();
 const NO_SET: ReadonlySet<string> = new Set();
 
-/** Itself where there is something in it: what is told must not change later. */
+/** `own` if it is not empty, else the shared empty container `none`. */
 const told = <T extends { readonly size: number }>(own: T, none: T): T => (own.size > 0 ? own : none);
 
-/** Fields are of one step: what was told of another is not changed any more. */
+/** Fields cover one step. take() replaces non-empty containers, so those handed out never change. */
 export class PendingMetadata {
   reqsToRecv = new Map<string, RecvRequest>();
   reqsToSend = new Map<string, SendRequest>();
@@ -36,7 +36,7 @@ export class PendingMetadata {
       refused: this.refused.length > 0 ? this.refused : [],
       heartbeats,
     };
-    // Most have nothing to tell in most steps.
+    // In most steps, most containers are empty and can be reused.
     if (this.reqsToRecv.size > 0) this.reqsToRecv = new Map();
     if (this.reqsToSend.size > 0) this.reqsToSend = new Map();
     if (this.reqsInBatch.size > 0) this.reqsInBatch = new Set();

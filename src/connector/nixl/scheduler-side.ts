@@ -1,7 +1,7 @@
 /**
- * Scheduler side of the NIXL connector: how much to pull from whom, what to hold for whom and until when. Pull mode,
- * after vLLM's nixl/pull_scheduler.py; differences are named where they are. Moves no bytes, keeps no clock of its own,
- * and never changes a request's parameters: what was used of them is remembered here.
+ * Scheduler side of the NIXL connector: decides how much to pull from which engine, and what to hold for readers and until
+ * when. Pull mode, following vLLM's nixl/pull_scheduler.py; differences are noted where they occur. Moves no bytes. Never
+ * modifies a request's parameters; it records here which have been used.
  */
 
 import { isStreamedPrefill } from '../../config/connectors.ts';
@@ -37,16 +37,16 @@ import {
 } from './params.ts';
 import { PendingMetadata } from './pending-metadata.ts';
 
-/** Its own address is as peers know it: the side channel's. */
+/** engineId, host and port: this engine's side channel address, as peers know it. */
 export interface NixlSchedulerDeps extends RemoteAddress {
   config: NixlConfig;
   blockSize: number;
-  /** What each KV cache group keeps. */
+  /** By KV cache group. */
   groups: readonly KvCacheSpec[];
   clock: Clock;
-  /** Decides on D's blocks in place of the threshold; null or absent: the threshold does. */
+  /** Decides whether P pulls D's blocks. If null or absent, the threshold decides. */
   costAware?: CostAwarePolicy | null;
-  /** As ConnectorDeps has it. */
+  /** See ConnectorDeps. */
   pullsAreWeighed?: boolean;
   claim?: ClaimPrefix | undefined;
 }
@@ -63,12 +63,12 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
   readonly #heartbeats: Heartbeats;
   readonly #claim: ClaimPrefix;
   readonly #blockRules: Parameters<typeof usableTokens>[3];
-  /** Of what each request's parameters name, until it ends. */
+  /** By request until it ends: claim over the hold that its parameters name. */
   readonly #held = new Map<string, PrefixClaim>();
-  /** Requests whose remote blocks were pulled or given up: parameters serve one transfer. */
+  /** Requests whose remote blocks were pulled or released. Parameters are good for one transfer. */
   readonly #remoteBlocksProcessed = new Set<string>();
   readonly #pending = new PendingMetadata();
-  /** Own requests whose streamed pull is under way. */
+  /** Local requests with an unfinished streamed pull. */
   readonly #streaming = new Set<string>();
 
   constructor(deps: NixlSchedulerDeps) {
@@ -83,7 +83,7 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
     const { requestId, kvTransferParams: params } = request;
     if (isStreamedPrefill(params)) {
       this.#pending.computed.set(requestId, nothingComputed(request));
-      // Its reader may be done, by a store, before it is scheduled.
+      // Its reader may be done before it is scheduled, if a store supplied everything.
       this.#pending.reqsInBatch.add(requestId);
     }
     if (!params?.do_remote_prefill) return;
@@ -94,7 +94,7 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
     this.#heartbeats.track(requestId, { engineId, host, port, requestId: remoteRequestId, held });
   }
 
-  /** vLLM's rejection clean-up. A holder frees for nobody who does not know the tokens and their salt. */
+  /** vLLM's clean-up after a rejection. Needs a claim: a holder frees only for a reader that knows tokens and salt. */
   requestRefused({ kvTransferParams: params, promptTokenIds, cacheSalt }: RefusedRequest): void {
     if (!params || roleOf(params) === null || !offersBlocks(params)) return;
     const remote = remoteRequest(params);
@@ -119,7 +119,7 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
     const usable = usableTokens(params, promptTokenIds, numComputedTokens, this.#blockRules);
     const count = usable.tokens - numComputedTokens;
     if (count <= 0) return unusable(usable.limit ?? `the local hit of ${numComputedTokens} covers it`);
-    // vLLM applies the threshold to D's blocks only: D cannot do without P's.
+    // As in vLLM, only P may prefer recomputation; D always pulls P's blocks.
     if (fromDecode) {
       const refusal = this.#refusal(params, this.#question(params, request, count, numComputedTokens));
       if (refusal !== null) {
@@ -181,7 +181,7 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
 
   updateConnectorOutput(output: ConnectorOutput): void {
     for (const id of output.finishedRecving) {
-      // Of a pull without a block to read nobody tells how long it took.
+      // A pull without blocks to read reports no transfer time, so it ends here.
       this.#deps.costAware?.ended(id, null);
       this.#heartbeats.untrack(id);
       this.#streaming.delete(id);
@@ -202,7 +202,7 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
     if (this.#streaming.delete(requestId)) this.#pending.reqsToCancel.add(requestId);
     if (!this.#remoteBlocksProcessed.delete(requestId)) {
       if (isStreamedPrefill(params)) this.#pending.reqsNotProcessed.add(requestId);
-      // Never scheduled: its holder would keep the blocks to the end of the lease.
+      // Never scheduled: without this, its holder would keep the blocks until the lease expires.
       this.#recv(request, params, [], 0, 0);
       this.#held.delete(requestId);
       return leavesNothing;
@@ -232,7 +232,7 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
     return choosePolicy(pull_policy ?? null, config.recomputeThreshold, costAware ?? null).refuse(question);
   }
 
-  /** Under the request's own salt: the holder's digest too, if the parameters are its own. */
+  /** Uses the request's own salt. It equals the holder's claim if the parameters are genuine. */
   #heldClaim(request: ConnectorRequest, params: KvTransferParams): PrefixClaim {
     const known = this.#held.get(request.requestId);
     if (known) return known;
@@ -242,7 +242,7 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
     return claim;
   }
 
-  /** Queues a pull; without pairs only the notification that lets the holder free. Needs a holder to talk to. */
+  /** Queues a pull or, without pairs, only the notification that lets the holder free. No-op if no holder is named. */
   #recv(
     request: ConnectorRequest,
     params: KvTransferParams,
@@ -282,7 +282,7 @@ export class NixlSchedulerSide implements KvConnectorScheduler<NixlMetadata>, Co
       return { delayFree: false, kvTransferParams: null };
     }
     const deadline = clock.now() + (role === 'prefill' ? config.leaseMs : config.decoderTtlMs);
-    // The sampled last token has no KV, so numComputedTokens is what a reader can use.
+    // The last sampled token has no KV, so a reader can use only numComputedTokens.
     const tokenIds = request.allTokenIds.slice(0, numComputedTokens);
     const { cacheSalt } = request;
     const send = { blockIds: remoteBlockIds, tokenIds, cacheSalt, deadline, direction: role };

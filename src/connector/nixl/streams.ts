@@ -1,7 +1,7 @@
 /**
- * The sequences of this engine that are read while they are computed, and their readers. A reader may come before its
- * request does; it sees blocks as they come to have KV, and from the request's end on those that are held for it. Submits
- * no copy itself: blocks that were given back are revoked, and their reader asks again.
+ * Streamed prompts: local sequences that are read while they are computed, and their readers. A reader may arrive before its
+ * request. It gets blocks as they are computed, and after the request has ended, from the hold. Submits no copies. When blocks
+ * are freed, they are revoked, and the reader asks again.
  */
 import type { BlockIds, Clock } from '../../engine/types.ts';
 import { type ClaimPrefix, type PrefixClaim, sameClaim } from '../../transport/prefix-claim.ts';
@@ -15,27 +15,27 @@ export interface StreamTableDeps {
   clock: Clock;
   blockSize: number;
   claim: ClaimPrefix;
-  /** How long a reader waits for a request that nobody has heard of, milliseconds. */
+  /** How long a reader waits for a request that has not arrived, ms. */
   patienceMs: number;
-  /** Someone begins to wait for a request that has no blocks. */
+  /** Called when a reader may have begun to wait for a request without computed blocks. */
   onStarving: () => void;
 }
 
 interface Sequence {
   computed: ComputedBlocks;
-  /** Of its whole prompt. */
+  /** Claim over the whole prompt. */
   prompt: PrefixClaim;
   revoked: AbortController;
 }
 
-/** Held blocks are given back by nobody while they are read. */
+/** Held blocks are not revoked while they are being read. */
 const NEVER = new AbortController().signal;
 
 export class StreamTable {
   readonly #deps: StreamTableDeps;
-  /** Under way; from its end on a request's blocks are a hold, or gone. */
+  /** By request id, until the request ends. After that its blocks are in a hold, or gone. */
   readonly #sequences = new Map<string, Sequence>();
-  /** Lately, with nothing left to read. */
+  /** Requests that ended recently and left nothing to read. */
   readonly #ended = new Set<string>();
   readonly #readers = new Set<StreamReader>();
 
@@ -43,7 +43,7 @@ export class StreamTable {
     this.#deps = deps;
   }
 
-  /** Also the first that is heard of a request. Fewer tokens than before: those blocks were given back. */
+  /** Updates, or first registers, a request. If there are fewer tokens than before, its previous blocks are revoked. */
   computed(requestId: string, computed: ComputedBlocks): void {
     this.#ended.delete(requestId);
     const before = this.#sequences.get(requestId);
@@ -57,14 +57,14 @@ export class StreamTable {
     this.#wake(requestId);
   }
 
-  /** The request ended, and its blocks are a hold: at once pinned for who reads them already. */
+  /** The request ended, and its blocks are now a hold. Pins it for its current readers. */
   held(requestId: string): void {
     this.#sequences.delete(requestId);
     for (const reader of this.#readers) if (reader.requestId === requestId) reader.pin();
     this.#wake(requestId);
   }
 
-  /** The request ended and leaves nothing. */
+  /** The request ended without leaving a hold. */
   ended(requestId: string): void {
     this.#sequences.get(requestId)?.revoked.abort();
     this.#sequences.delete(requestId);
@@ -76,7 +76,7 @@ export class StreamTable {
     this.#wake(requestId);
   }
 
-  /** Someone reads a request that has no blocks. */
+  /** Some reader waits for a known request without computed blocks. */
   get starving(): boolean {
     return [...this.#readers].some(
       ({ requestId }) => this.#sequences.get(requestId)?.computed.numTokens === 0,
@@ -114,7 +114,7 @@ interface StreamReaderDeps {
   holds: HoldTable;
   clock: Clock;
   blockSize: number;
-  /** Until when it waits for an unknown request. */
+  /** Until when it waits for an unknown request, ms on the engine's clock. */
   untilMs: number;
   sequence: () => Sequence | null;
   hasEnded: () => boolean;
@@ -125,7 +125,7 @@ class StreamReader implements BlockStream {
   readonly requestId: string;
   readonly #deps: StreamReaderDeps;
   #pinned: { blockIds: BlockIds; finished: () => void } | null = null;
-  /** Called when the sequence may have moved on. */
+  /** Called when the sequence may have changed. */
   wake: () => void = () => {};
 
   constructor(deps: StreamReaderDeps) {
@@ -147,7 +147,7 @@ class StreamReader implements BlockStream {
     this.#deps.onFinished();
   }
 
-  /** Takes the hold, when there is one; else says why there will be none. */
+  /** Pins the hold and returns null, or returns why it cannot be read. */
   pin(): StreamEnd | null {
     const { holds, requestId, claim, readerId } = this.#deps;
     const opened = holds.open(requestId, claim, readerId);
@@ -156,7 +156,7 @@ class StreamReader implements BlockStream {
     return null;
   }
 
-  /** null: nothing new yet. */
+  /** null if there is nothing new yet. */
   #look(index: number): ReadyBlocks | StreamEnd | null {
     const { requestId, claim, holds, blockSize, sequence, hasEnded, clock, untilMs } = this.#deps;
     const underWay = this.#pinned ? null : sequence();
@@ -183,7 +183,7 @@ class StreamReader implements BlockStream {
     return end('failed', `it has ${numBlocks} blocks, and block ${index} was asked for`);
   }
 
-  /** Resolves when there may be news, or the patience is at an end. */
+  /** Resolves when there may be news, when the reader's patience ends, or when the signal aborts. */
   async #change(signal: AbortSignal): Promise<void> {
     const { clock, untilMs, sequence } = this.#deps;
     const news = new AbortController();

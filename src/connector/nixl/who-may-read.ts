@@ -1,6 +1,6 @@
 /**
- * What of a hold a reader may have: by what it shows of its own prompt, and by the blocks that it names. Knows no times, and
- * pins nothing.
+ * Decides which blocks of a hold a reader may read, from its claim over its own prompt and the blocks that it names. Pure:
+ * ignores deadlines and pins nothing.
  */
 import type { KvCacheSpec } from '../../config/engine.ts';
 import { byGroup } from '../../engine/block-table.ts';
@@ -12,12 +12,12 @@ import { promptBlocks } from './params.ts';
 
 export interface ReadRules {
   blockSize: number;
-  /** What each KV cache group keeps. */
+  /** By KV cache group. */
   groups: readonly KvCacheSpec[];
   claim: ClaimPrefix;
 }
 
-/** Those of the prompt's first tokens; null when they are not the hold's first tokens too. */
+/** The blocks of the claimed prompt prefix; null unless that is also a prefix of the hold, with the same salt. */
 export function provenBlocks(
   { tokenIds, cacheSalt, blockIds }: Pick<SendRequest, 'tokenIds' | 'cacheSalt' | 'blockIds'>,
   prompt: PrefixClaim,
@@ -28,7 +28,7 @@ export function provenBlocks(
   return promptBlocks(blockIds, numTokens, blockSize);
 }
 
-/** Whether a READ may name these `blockIds` of the sequence, of whose tokens so many are proven. */
+/** Whether a READ may name these `blockIds`. `sequence`: the proven blocks; `numTokens`: the proven tokens. */
 export function mayName(
   blockIds: BlockIds,
   sequence: BlockIds,
@@ -36,12 +36,15 @@ export function mayName(
   rules: ReadRules,
 ): boolean {
   const asked = byGroup(sequence, (_ids, group) => blockIds[group] ?? []);
-  // A group that there is not is nothing that can be asked for.
+  // Nothing may be requested for a group that does not exist.
   const isKnown = blockIds.every((ids, group) => group < asked.length || ids.length === 0);
   return isKnown && windowsToo(asked, numTokens, rules) && areLast(asked, sequence);
 }
 
-/** Whether every windowed group is read as far back as the next token sees, unless the reader has that: never another group alone. */
+/**
+ * Whether each windowed group is read as far back as the next token sees, or as far as the longest list goes, if the reader has
+ * the rest. So full groups are never read alone.
+ */
 function windowsToo(asked: BlockIds, numTokens: number, { blockSize, groups }: ReadRules): boolean {
   const most = Math.max(...asked.map((ids) => ids.length));
   return groups.every((spec, group) => {
@@ -50,7 +53,7 @@ function windowsToo(asked: BlockIds, numTokens: number, { blockSize, groups }: R
   });
 }
 
-/** Whether these are, by group, the last of the sequence's blocks: a reader leaves out what it has from the start on. */
+/** Whether these are the last blocks of the sequence in every group: a reader may omit only a prefix that it has. */
 const areLast = (asked: BlockIds, sequence: BlockIds): boolean =>
   asked.every((ids, group) => {
     const before = sequence[group]!.length - ids.length;

@@ -1,6 +1,6 @@
 /**
- * Worker side of the NIXL connector: starts pulls, reports how they ended, and keeps what others will pull from here.
- * Rules: vLLM, nixl/pull_worker.py and base_worker.py. Decides nothing about what to pull, and frees no block itself.
+ * Worker side of the NIXL connector: starts pulls, reports how they ended, and keeps the holds that others will read. Follows
+ * vLLM's nixl/pull_worker.py and base_worker.py. Does not decide what to pull, and frees no blocks itself.
  */
 import type { KvCacheSpec } from '../../config/engine.ts';
 import type { NixlConfig } from '../../config/kv-transfer.ts';
@@ -21,14 +21,14 @@ import { HoldTable } from './holds.ts';
 import type { NixlMetadata, RecvRequest } from './metadata.ts';
 import { StreamTable } from './streams.ts';
 
-/** A pull that would begin this close to its blocks' expiry is not begun (vLLM, #47021). */
+/** A pull is not started this close to its blocks' expiry (vLLM, #47021). */
 const EXPIRY_MARGIN_SECONDS = 5;
 
 export interface WorkerSideDeps extends Partial<TransferEvents> {
   config: NixlConfig;
-  /** What each KV cache group keeps. */
+  /** By KV cache group. */
   groups: readonly KvCacheSpec[];
-  /** The constructor makes itself its gate and its listener. */
+  /** The constructor registers this object's gates and handlers with it. */
   transport: ServingTransport;
   clock: Clock;
   claim?: ClaimPrefix | undefined;
@@ -42,7 +42,7 @@ export class NixlWorkerSide implements KvConnectorWorker<NixlMetadata> {
   readonly #clock: Clock;
   readonly #events: Partial<TransferEvents>;
   readonly #streams: StreamTable;
-  /** Own streamed pulls under way. */
+  /** Unfinished streamed pulls by local request. */
   readonly #cancels = new Map<string, AbortController>();
   readonly #reports: Reports;
 
@@ -93,7 +93,7 @@ export class NixlWorkerSide implements KvConnectorWorker<NixlMetadata> {
   }
 
   startLoadKv(metadata: NixlMetadata): void {
-    // First: blocks that were given back must not be read by what begins below.
+    // First, so that nothing started below reads freed blocks.
     for (const [requestId, computed] of metadata.computed) this.#streams.computed(requestId, computed);
     for (const requestId of metadata.reqsNotProcessed) this.#streams.ended(requestId);
     for (const requestId of metadata.reqsToCancel) this.#cancels.get(requestId)?.abort();
@@ -144,7 +144,7 @@ export class NixlWorkerSide implements KvConnectorWorker<NixlMetadata> {
     };
     if (pairs.length === 0) {
       done();
-      // A window of one token sees nothing of what would be pulled.
+      // All blocks lie before what the windows see (e.g. a window of one token): nothing to read.
       if (numTokens > 0) this.#reports.received(requestId, null);
       return;
     }
@@ -155,7 +155,7 @@ export class NixlWorkerSide implements KvConnectorWorker<NixlMetadata> {
     const checkedMs = this.#clock.now();
     const result = refusal ?? (await this.#read(requestId, recv));
     const endedMs = this.#clock.now();
-    // The expiry's check may have had to shake hands: its time is part of the pull.
+    // The expiry check may have included a handshake, which is part of the pull.
     result.stages.handshakeMs += checkedMs - startedMs;
     result.wallMs = endedMs - startedMs;
     const cancelled = this.#cancels.get(requestId)?.signal.aborted ?? false;
@@ -182,7 +182,7 @@ export class NixlWorkerSide implements KvConnectorWorker<NixlMetadata> {
     return this.#transport.read({ ...read, streamed, signal, onChunk });
   }
 
-  /** Why the pull must not begin: its blocks may be reused before it is over. null when it may. */
+  /** A refusal if the pull must not start because its blocks may be reused before it ends; null if it may. */
   async #refusal({ remote }: RecvRequest): Promise<TransferResult | null> {
     const { blocksExpiryTime } = remote;
     if (!this.#config.bidirectional || blocksExpiryTime === null) return null;

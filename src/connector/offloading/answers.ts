@@ -1,9 +1,9 @@
-/** What the store answered, from the worker side that hears it to the scheduler side that decides by it. One thread has both. */
+/** Passes the store's answers from the worker side, which receives them, to the scheduler side. Both are in one thread. */
 import type { BlockIds } from '../../engine/types.ts';
 
 export class StoreAnswers {
   readonly #found = new Map<string, BlockIds>();
-  /** Leases whose request waits for the answer; what comes for others is released. */
+  /** Leases for which a request awaits the answer. Answers for other leases are released. */
   readonly #awaited = new Set<string>();
 
   await(leaseId: string): void {
@@ -15,7 +15,7 @@ export class StoreAnswers {
     this.#found.delete(leaseId);
   }
 
-  /** False: nobody waits for it any more. The first answer counts. */
+  /** Records an answer. False if it is not awaited: the request is gone, or it was answered before. */
   answer(leaseId: string, blockIds: BlockIds): boolean {
     if (!this.#awaited.has(leaseId)) return false;
     this.#awaited.delete(leaseId);
@@ -23,7 +23,7 @@ export class StoreAnswers {
     return true;
   }
 
-  /** The store's blocks by group, from the sequence's first on; no lists: it has none. null: no answer yet. */
+  /** The store's blocks by group, from the sequence's first on; [] if it has none, null if there is no answer yet. */
   of(leaseId: string): BlockIds | null {
     return this.#found.get(leaseId) ?? null;
   }

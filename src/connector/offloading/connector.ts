@@ -1,4 +1,4 @@
-/** Both sides of vLLM's OffloadingConnector, over a store that the cluster's engines share. */
+/** Creates both sides of vLLM's OffloadingConnector, using a store shared by the cluster's engines. */
 import { OFFLOADING_DEFAULTS, type OffloadingConfig, STORE_ADDRESS } from '../../config/connectors.ts';
 import type { ConnectorDeps, EngineConnector } from '../types.ts';
 import { StoreAnswers } from './answers.ts';

@@ -1,4 +1,4 @@
-/** AIBrix's PD reuse: D finds P's prompt in the store by its hashes; nothing is held, and nothing runs out. */
+/** AIBrix's PD reuse: D finds P's prompt in the store by block hash. There is no hold and no expiry. */
 import { isStoreHandover, STORE_PORT } from '../../config/connectors.ts';
 import type { KvTransferParams } from '../../config/kv-transfer.ts';
 import type { OfferPlace, StoreLookup } from '../../transport/store-messages.ts';
@@ -6,13 +6,13 @@ import type { OfferPlace, StoreLookup } from '../../transport/store-messages.ts'
 export interface StoreHandover {
   engineId: string;
   requestId: string;
-  /** Tokens that the store had before. */
+  /** Tokens that the store had before P began. */
   stored: number;
-  /** The last offer with something of it. */
+  /** Number of P's last offer that contains blocks of the request. */
   lastOffer: number;
 }
 
-/** What P tells D. */
+/** P's parameters for D. */
 export const handoverParams = (handover: StoreHandover): KvTransferParams => ({
   do_remote_prefill: true,
   do_remote_decode: false,
@@ -26,7 +26,7 @@ export const handoverParams = (handover: StoreHandover): KvTransferParams => ({
   remote_store_offer: handover.lastOffer,
 });
 
-/** What D asks the store to wait for. */
+/** What D's lookup asks the store to wait for. */
 export function awaited(params: KvTransferParams | null): Pick<StoreLookup, 'wait' | 'after'> {
   const wait = isStoreHandover(params);
   const { remote_engine_id: engineId, remote_store_offer: offer } = params ?? {};
@@ -34,7 +34,7 @@ export function awaited(params: KvTransferParams | null): Pick<StoreLookup, 'wai
   return after ? { wait, after } : { wait };
 }
 
-/** The block from which on P saved it in this very turn, and D could have had it from P. */
+/** Index of the first block that P saved during this turn, so that D could have it directly from P; Infinity if not known. */
 export function secondHopsFrom(params: KvTransferParams | null, blockSize: number): number {
   const before = params?.do_remote_prefill ? params.remote_store_num_tokens : null;
   return before === null || before === undefined ? Number.POSITIVE_INFINITY : Math.floor(before / blockSize);

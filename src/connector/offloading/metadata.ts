@@ -1,46 +1,46 @@
-/** What the offloading connector's scheduler side tells its worker side: lookups at once, all else once a step. */
+/** Messages from the offloading connector's scheduler side to its worker side: lookups immediately, the rest once per step. */
 import type { BlockHash } from '../../engine/block-hash.ts';
 import type { BlockIds } from '../../engine/types.ts';
 import type { StoreLookup } from '../../transport/store-messages.ts';
 import type { BlockPair } from '../../transport/types.ts';
 
-/** Blocks that the store may read; block i of every group has hash i. */
+/** Blocks offered to the store. Block i of every group has hash i. */
 export interface Save {
-  /** From 1 on, rising, of all that the engine offers. */
+  /** Increasing from 1, across all offers of the engine. */
   number: number;
   hashes: readonly BlockHash[];
-  /** Of the block before the first; left out: it begins its text. */
+  /** Hash of the block before the first. Absent if the first block begins its sequence. */
   parent?: BlockHash;
   blockIds: BlockIds;
-  /** The groups that it is of; left out: all. */
+  /** The groups that are offered. Default: all. */
   groups?: readonly number[];
-  /** Of groups with a window, which give blocks back while their request goes on. */
+  /** Set for windowed groups, which free blocks while their request runs. */
   window?: true;
 }
 
 export interface Load {
-  /** What the store keeps for it. */
+  /** The lease under which the store keeps the blocks. */
   leaseId: string;
   pairs: readonly BlockPair[];
   numTokens: number;
-  /** Those that come by a second hop in one turn. */
+  /** The pairs that take a second hop in this turn. */
   twice: readonly BlockPair[];
 }
 
-/** What the store is asked about a request that waits. */
+/** A lookup in the store for a waiting request. */
 export type Lookup = Omit<StoreLookup, 'kind'> & { requestId: string };
 
-/** Drained when built. In this order. */
+/** Draining. Applied in the order of its fields. */
 export interface OffloadingMetadata {
-  /** Requests that gave their blocks back: nothing of them may be read that was not submitted. */
+  /** Requests whose blocks were freed: their offers end, and no further gather of them may be submitted. */
   revoked: ReadonlySet<string>;
-  /** The same of what was offered of their windows alone. */
+  /** The same, but only for offers of the requests' windows. */
   passed: ReadonlySet<string>;
   /** Leases that will not be read. */
   released: readonly string[];
-  /** By request. */
+  /** By request id. */
   loads: ReadonlyMap<string, Load>;
   saves: readonly (Save & { requestId: string })[];
-  /** Ended requests whose blocks stay until all that was to be saved of them is, with how many they are. */
+  /** Ended requests whose blocks are kept until all their offers have ended: the number of blocks. */
   finished: ReadonlyMap<string, number>;
 }

@@ -1,11 +1,11 @@
-/** What is to be offered to the store with the next step, in order. */
+/** Offers to the store that are due with the next step, in order. */
 import type { Save } from './metadata.ts';
 
 type RequestSave = Save & { requestId: string };
 
 export class PendingSaves {
   #saves: RequestSave[] = [];
-  /** Numbers: given, and taken. */
+  /** Last number assigned, and last number taken. */
   #last = 0;
   #taken = 0;
 
@@ -17,7 +17,7 @@ export class PendingSaves {
     this.#saves.push({ ...save, number: ++this.#last });
   }
 
-  /** Of a request that gave its blocks back: all, or only those of windows. */
+  /** Drops offers of a request whose blocks were freed: all, or only those of windows. */
   drop(requestId: string, which: 'all' | 'windows'): void {
     this.#saves = this.#saves.filter(
       (save) => save.requestId !== requestId || (which === 'windows' && !save.window),
@@ -31,7 +31,7 @@ export class PendingSaves {
     return saves;
   }
 
-  /** Whoever has heard of the offer of this number, or a later one, has heard of all of the request's. */
+  /** An offer number: whoever has received this offer, or a later one, has received all offers of the request. */
   lastOf(requestId: string): number {
     return this.#saves.findLast((save) => save.requestId === requestId)?.number ?? this.#taken;
   }

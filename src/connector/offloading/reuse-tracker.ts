@@ -1,11 +1,11 @@
-/** How often blocks were asked for, of the last so many different ones: vLLM's store_threshold and max_tracker_size. */
+/** Counts requests per block, for a bounded number of recently requested ones: vLLM's store_threshold and max_tracker_size. */
 import type { BlockHash } from '../../engine/block-hash.ts';
 import { type Entry, entryOf, Queue } from '../../engine/entry-queue.ts';
 
 export class ReuseTracker {
   readonly #most: number;
   readonly #asked = new Map<BlockHash, Entry>();
-  /** The one asked for longest ago is the oldest; its hotness says how often it was. */
+  /** Least recently requested is oldest. An entry's hotness is its count. */
   readonly #order = new Queue();
 
   constructor(most: number) {

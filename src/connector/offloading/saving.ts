@@ -1,6 +1,6 @@
 /**
- * What of a request is offered to the store, and when: of groups that keep everything each block as it is computed, of windows
- * the last ones. Blocks that are given back are offered no more.
+ * Decides which blocks of a request are offered to the store, and when. Full groups offer each block as it is computed;
+ * windowed groups offer the last window of the prompt and of the output. Offers of freed blocks are revoked.
  */
 import type { OffloadingConfig } from '../../config/connectors.ts';
 import type { KvCacheSpec } from '../../config/engine.ts';
@@ -19,13 +19,13 @@ export interface SavingDeps {
   groups: readonly KvCacheSpec[];
 }
 
-/** Of a request. */
+/** How far a request's blocks have been offered. */
 export interface SaveProgress {
-  /** Blocks, from the first on, that need not be offered. */
+  /** Leading blocks that need not be offered (again). */
   known: number;
-  /** Blocks at whose end the store has, or was offered, what windows see. */
+  /** The store has, or was offered, the windows at the end of this many blocks. */
   windowsKnown: number;
-  /** Something of it was offered. */
+  /** Some block of the request was offered. */
   offered: boolean;
 }
 
@@ -44,53 +44,53 @@ export class Saving {
     this.#reuse = storeThreshold >= 2 ? new ReuseTracker(maxTrackerSize) : null;
   }
 
-  /** What of a prefix the store must have; null: all of it. */
+  /** What the store must have for a hit, by group; null if there are only full groups. */
   get wantedGroups(): readonly KvCacheSpec[] | null {
     return this.#windows.wanted;
   }
 
-  /** Something is to be taken. */
+  /** Whether take() has something to return. */
   get isDue(): boolean {
     return this.#pending.size + this.#revoked.size + this.#passed.size > 0 || this.#windows.hasPassed;
   }
 
-  /** `othersTokens`: its first ones, which another engine saves. */
+  /** Starts tracking a request. `othersTokens`: its leading tokens, which another engine saves. */
   begins(request: ConnectorRequest, othersTokens: number): SaveProgress {
     if (this.#reuse) for (const hash of request.blockHashes()) this.#reuse.ask(hash);
     const known = Math.floor(othersTokens / this.#deps.blockSize);
     return { known, windowsKnown: known, offered: false };
   }
 
-  /** More of it is computed. */
+  /** More tokens of the request were computed. */
   computed(request: ConnectorRequest, progress: SaveProgress, blockIds: BlockIds): void {
     const computed = this.#save(request, progress, blockIds);
-    // As soon as it is there: what is generated next may pass it.
+    // Offer the prompt's window immediately: generated tokens may soon move past it.
     const prompt = this.#savedBlocks(request, request.promptTokenIds.length);
     if (computed >= prompt) this.#saveWindows(request, progress, blockIds, prompt);
   }
 
-  /** It ended well; `whole`: nothing of it was offered before. */
+  /** The request ended normally. `whole`: blocks are offered only now, not while they are computed. */
   ended(request: ConnectorRequest, progress: SaveProgress, blockIds: BlockIds, whole: boolean): void {
     if (whole) this.#save(request, progress, blockIds);
     const computed = this.#savedBlocks(request, request.numComputedTokens);
     this.#saveWindows(request, progress, blockIds, computed);
-    // They stay from now on.
+    // From now on these blocks are kept.
     this.#windows.forget(request.requestId);
   }
 
-  /** It has ended with this table: windows that were offered may have been given back. */
+  /** The request ended with this table. Blocks of offered windows may have been freed. */
   leaves(requestId: string, blockIds: BlockIds): void {
     if (this.#windows.ended(requestId, blockIds)) this.#pass(requestId);
   }
 
-  /** Its blocks are given back. */
+  /** The request's blocks are freed: revokes all its offers. */
   revoke(requestId: string): void {
     this.#pending.drop(requestId, 'all');
     this.#windows.forget(requestId);
     this.#revoked.add(requestId);
   }
 
-  /** As PendingSaves has it. */
+  /** See PendingSaves.lastOf. */
   lastOf(requestId: string): number {
     return this.#pending.lastOf(requestId);
   }
@@ -103,7 +103,7 @@ export class Saving {
     return taken;
   }
 
-  /** How many blocks of the first tokens are to be saved. */
+  /** How many full blocks of the first numTokens tokens are to be saved. */
   #savedBlocks({ promptTokenIds, kvTransferParams }: ConnectorRequest, numTokens: number): number {
     const { blockSize, config } = this.#deps;
     const most = kvTransferParams?.max_offload_tokens ?? Number.POSITIVE_INFINITY;
@@ -111,7 +111,7 @@ export class Saving {
     return Math.floor(Math.min(numTokens, saved) / blockSize);
   }
 
-  /** What of groups that keep everything is new; returns how many blocks there are. */
+  /** Offers new blocks of full groups. Returns how many blocks are computed and to be saved. */
   #save(request: ConnectorRequest, progress: SaveProgress, blockIds: BlockIds): number {
     const computed = this.#savedBlocks(request, request.numComputedTokens);
     const all = request.blockHashes(computed);
@@ -133,7 +133,7 @@ export class Saving {
     return computed;
   }
 
-  /** What windows see at the end of the first `end` blocks. */
+  /** Offers the windows at the end of the first `end` blocks. */
   #saveWindows(request: ConnectorRequest, progress: SaveProgress, blockIds: BlockIds, end: number): void {
     if (end <= progress.windowsKnown) return;
     progress.windowsKnown = end;
@@ -152,7 +152,7 @@ export class Saving {
     this.#windows.offered(request, wanted);
   }
 
-  /** How many of the hashes, from the first on, are worth saving. */
+  /** How many leading hashes are worth saving. */
   #wanted(hashes: readonly string[]): number {
     const reuse = this.#reuse;
     if (!reuse) return hashes.length;
@@ -160,13 +160,13 @@ export class Saving {
     return first < 0 ? hashes.length : first;
   }
 
-  /** Its tokens went on, and what its windows saw is given back. */
+  /** The request has moved past its offered windows: revokes those offers. */
   #pass(requestId: string): void {
     this.#pending.drop(requestId, 'windows');
     this.#passed.add(requestId);
   }
 }
 
-/** Of the block at `first`. */
+/** The parent of the block at index `first`. */
 const parentOf = (hashes: readonly BlockHash[], first: number): { parent?: BlockHash } =>
   first > 0 ? { parent: hashes[first - 1]! } : {};

@@ -1,6 +1,6 @@
 /**
- * Scheduler side of the offloading connector: asks the store what it has of a request, loads that in place of computing it,
- * and offers what was computed, block by block as it is there. Rules and knobs: vLLM's OffloadingConnector (docs/store.md).
+ * Scheduler side of the offloading connector: asks the store what it has of a request, loads that instead of computing it,
+ * and offers computed blocks as they become available. Rules and settings are vLLM's OffloadingConnector's (docs/store.md).
  */
 import type { OffloadingConfig } from '../../config/connectors.ts';
 import type { KvCacheSpec } from '../../config/engine.ts';
@@ -24,29 +24,29 @@ export interface OffloadingSchedulerDeps {
   config: OffloadingConfig;
   engineId: string;
   blockSize: number;
-  /** What each KV cache group keeps. */
+  /** By KV cache group. */
   groups: readonly KvCacheSpec[];
   clock: Clock;
   answers: StoreAnswers;
-  /** Asks the store at once: whoever waits for a long step of others has its answer when that ends. */
+  /** Asks the store immediately, not with the next step: the answer is then there when a long step of other requests ends. */
   ask: (lookup: Lookup) => void;
-  /** As ConnectorDeps has it. */
+  /** See ConnectorDeps. */
   worthOfBlockMs?: ((request: ConnectorRequest) => number | null) | undefined;
-  /** P's prompts come to D from P: of the store D takes what it had before them alone, and saves what it generates. */
+  /** P hands prompts to D by another connector: D loads from the store only what it had before, and saves only its output. */
   peersHandOver: boolean;
 }
 
 interface Tracked {
-  /** What the store was asked for it last; null: nothing, or that is used up. */
+  /** Lease of the last lookup; null if there was none, or it has been used. */
   leaseId: string | null;
-  /** Lookups made. */
+  /** Number of lookups so far. */
   lookups: number;
-  /** Tokens that the store is asked for at most. */
+  /** The most tokens to ask the store for. */
   wanted: number;
-  /** A load of it failed: the store is not asked again. */
+  /** A load failed, so the store is not asked again. */
   failed: boolean;
   progress: SaveProgress;
-  /** Tokens that the store had of it when it was asked first; null: no answer yet. */
+  /** Tokens that the store had at the first lookup; null if there is no answer yet. */
   stored: number | null;
 }
 
@@ -65,7 +65,7 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
     this.#saving = new Saving(deps);
   }
 
-  /** The store is asked while the request still waits. */
+  /** Asks the store while the request is still waiting. */
   onNewRequest(request: ConnectorRequest): void {
     const { promptTokenIds, kvTransferParams: params } = request;
     const fromPeer = this.#deps.peersHandOver && params?.do_remote_prefill === true;
@@ -167,7 +167,7 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
       const tracked = this.#tracked.get(requestId);
       if (!tracked) continue;
       tracked.failed = true;
-      // What did not come is computed, and may be offered again.
+      // Blocks that did not arrive are computed, and may be offered again.
       Object.assign(tracked.progress, { known: 0, windowsKnown: 0 });
     }
   }
@@ -179,7 +179,7 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
     const { requestId, status } = request;
     const tracked = this.#tracked.get(requestId);
     const ended = status === 'finished_stopped' || status === 'finished_length_capped';
-    // None while a load is under way, nor after a preemption.
+    // False during a load and after a preemption.
     const hasBlocks = blockIds.some((ids) => ids.length > 0);
     this.#saving.leaves(requestId, blockIds);
     this.#tracked.delete(requestId);
@@ -201,7 +201,7 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
   #ask(request: ConnectorRequest, tracked: Tracked): void {
     const { requestId, kvTransferParams: params } = request;
     const groups = this.#saving.wantedGroups;
-    // A prefix with windows cannot be cut short later.
+    // A hit with windows cannot be shortened later, so the limit applies to the lookup.
     const most = groups ? this.#mostLoaded(request) : Number.POSITIVE_INFINITY;
     const hashes = request.blockHashes(Math.min(most, Math.floor(tracked.wanted / this.#deps.blockSize)));
     if (hashes.length === 0 || tracked.failed || params?.max_load_tokens === 0) return;
@@ -214,7 +214,7 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
     this.#deps.ask(groups ? { ...asked, groups, chunk } : asked);
   }
 
-  /** Blocks. */
+  /** The most blocks that may be loaded (max_load_tokens). */
   #mostLoaded({ kvTransferParams }: ConnectorRequest): number {
     return Math.floor(mostTokens(kvTransferParams?.max_load_tokens) / this.#deps.blockSize);
   }
@@ -228,13 +228,13 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
   }
 }
 
-/** Without the nulls before a window. */
+/** Number of blocks without null blocks. */
 const numBlocksOf = (table: BlockIds): number =>
   table.reduce((sum, ids) => sum + ids.filter((id) => id !== NULL_BLOCK).length, 0);
 
 const mostTokens = (given: number | null | undefined): number => given ?? Number.POSITIVE_INFINITY;
 
-/** The store's blocks [first, end) and those here, by group, but for those before a window. */
+/** Pairs of the store's and local blocks [first, end) of every group, except those before a window. */
 function pairsOf(found: BlockIds, table: BlockIds, first: number, end: number): BlockPair[] {
   return found.flatMap((ids, group) =>
     ids.slice(first, end).flatMap((remote, i) => {

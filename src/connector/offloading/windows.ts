@@ -1,6 +1,6 @@
 /**
- * What is kept in a store of KV cache groups with a window: the last window of a prompt, and of what was generated after it where
- * that is saved too. Whatever goes on from there finds it; of the windows that the tokens between saw nothing is kept.
+ * Selects the blocks of windowed KV cache groups to save in a store: the last window of the prompt, and the last window of the
+ * output if that is saved too. A request that continues from either point finds them. Windows in between are not saved.
  */
 import type { KvCacheSpec } from '../../config/engine.ts';
 import { skippedBlocks } from '../../engine/kv-cache-spec.ts';
@@ -11,7 +11,7 @@ import { type BlockIds, NULL_BLOCK } from '../../engine/types.ts';
 interface Window {
   spec: Extract<KvCacheSpec, { kind: 'sliding' }>;
   groups: number[];
-  /** Blocks that its last token sees, wherever it stands in its own. */
+  /** Number of blocks that the last token before a block boundary sees. */
   blocks: number;
 }
 
@@ -23,13 +23,13 @@ export interface WindowBlocks {
 }
 
 export class OfferedWindows {
-  /** Groups without a window; null: all are. */
+  /** Groups without a window; null if no group has one. */
   readonly fullGroups: readonly number[] | null;
-  /** What of a prefix the store must have; null: all of it. */
+  /** What the store must have for a hit, by group; null if no group has a window. */
   readonly wanted: readonly KvCacheSpec[] | null;
   readonly #windows: readonly Window[];
   readonly #blockSize: number;
-  /** Of requests that go on: the first block of each window that was offered. */
+  /** For running requests: index of the first block of each window that was offered. */
   readonly #offered = new Map<string, { request: ConnectorRequest; firsts: readonly number[] }>();
 
   constructor(groups: readonly KvCacheSpec[], blockSize: number) {
@@ -44,13 +44,13 @@ export class OfferedWindows {
     this.#windows = windows;
     const full = [...groups.keys()].filter((group) => groups[group]!.kind === 'full');
     this.fullGroups = windows.length > 0 ? full : null;
-    // A prompt that is there whole has its last token run again, which sees one further back than the token after it.
+    // If the whole prompt is stored, its last token is recomputed, and it sees one token further back than the next one.
     const wanted = (spec: KvCacheSpec): KvCacheSpec =>
       spec.kind === 'full' ? { kind: 'full' } : { kind: 'sliding', window: spec.window + 1 };
     this.wanted = windows.length > 0 ? groups.map(wanted) : null;
   }
 
-  /** The last windows of the first `end` blocks, as far as the table has them whole. */
+  /** The windows at the end of the first `end` blocks, if the table has all their blocks. */
   endingAt(end: number, table: BlockIds): WindowBlocks[] {
     return this.#windows.flatMap(({ groups, blocks }) => {
       const first = Math.max(0, end - blocks);
@@ -62,7 +62,7 @@ export class OfferedWindows {
     });
   }
 
-  /** These are read while the request goes on. */
+  /** Records windows that were offered while the request runs. */
   offered(request: ConnectorRequest, windows: readonly WindowBlocks[]): void {
     const firsts = this.#windows.map(
       ({ groups }) => windows.find((one) => one.groups === groups)?.first ?? Number.POSITIVE_INFINITY,
@@ -70,7 +70,7 @@ export class OfferedWindows {
     this.#offered.set(request.requestId, { request, firsts });
   }
 
-  /** Its request ended, and what is left of its table stays; true: that is not all that was offered. */
+  /** The request ended with this table. Returns whether blocks of its offered windows have been freed. */
   ended(requestId: string, table: BlockIds): boolean {
     const offered = this.#offered.get(requestId);
     this.#offered.delete(requestId);
@@ -84,7 +84,7 @@ export class OfferedWindows {
     this.#offered.delete(requestId);
   }
 
-  /** Requests whose tokens went on beyond what was offered: blocks of it were given back, or will be. Told once. */
+  /** Requests that have moved past an offered window, so that its blocks were or will be freed. Each is returned once. */
   takePassed(): string[] {
     const passed = this.#passed();
     for (const requestId of passed) this.#offered.delete(requestId);

@@ -1,6 +1,6 @@
 /**
- * Worker side of the offloading connector: asks the store, reads from it, and lets it read what it was offered, from blocks
- * that stay until it has. Where the store is gone, or says nothing, all goes on without it.
+ * Worker side of the offloading connector: sends lookups to the store, reads from it, and lets it read offered blocks, which
+ * are kept until it has. If the store is gone or does not answer, requests continue without it.
  */
 import type { ConnectorOutput, KvConnectorWorker } from '../../engine/kv-connector.ts';
 import type { BlockIds, Clock } from '../../engine/types.ts';
@@ -20,9 +20,9 @@ import { noTransfers, type StoreCounters, type TransferEvents } from '../types.t
 import type { StoreAnswers } from './answers.ts';
 import type { Load, Lookup, OffloadingMetadata, Save } from './metadata.ts';
 
-/** A store that has not answered by then has nothing. */
+/** A store that has not answered a lookup by then is taken to have nothing. */
 const LOOKUP_PATIENCE_MS = 2_000;
-/** An offer that was not answered by then is withdrawn: blocks do not stay for ever for a store that hangs. */
+/** An offer not answered by then is withdrawn, so that a store that hangs does not keep blocks for ever. */
 const OFFER_PATIENCE_MS = 30_000;
 
 export interface OffloadingWorkerDeps extends Partial<TransferEvents> {
@@ -34,14 +34,14 @@ export interface OffloadingWorkerDeps extends Partial<TransferEvents> {
 
 interface Offer extends Save {
   requestId: string;
-  /** Aborts when the blocks are given back. */
+  /** Aborted when the offer ends. */
   revoked: AbortController;
-  /** Own clock, milliseconds. */
+  /** Ms on the engine's clock. */
   offeredMs: number;
   deadlineMs: number;
 }
 
-/** Hashes say it all. */
+/** The store checks no claims: lookups are by hash. */
 const NO_CLAIM: ReadClaim = { held: { numTokens: 0, digest: '' }, prompt: { numTokens: 0, digest: '' } };
 
 export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadata> {
@@ -64,7 +64,7 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
   readonly #reports: Reports;
   readonly #offers = new Map<string, Offer>();
   readonly #finished = new Map<string, { numBlocks: number; sinceMs: number }>();
-  /** Leases that were asked for, each since when, and when to give up. */
+  /** Unanswered lookups by lease, with their times in ms. */
   readonly #asked = new Map<string, { requestId: string; askedMs: number; deadlineMs: number }>();
 
   constructor(deps: OffloadingWorkerDeps) {
@@ -74,7 +74,7 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
       {
         streamGate: this.#streamGate,
         onNotification: (from, notification) => {
-          // What was asked of the store, and offered to it, nobody else answers.
+          // Only the store may answer lookups and offers.
           if (from === deps.store.engineId) this.#onNotification(notification);
         },
         onNotifyFailed: (_, notification) => this.#onNotifyFailed(notification),
@@ -94,7 +94,7 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
 
   startLoadKv(metadata: OffloadingMetadata): void {
     const { transport, store, clock } = this.#deps;
-    // First: blocks that were given back must not be read by what begins below.
+    // First, so that nothing started below reads freed blocks.
     for (const requestId of metadata.revoked) this.#revoke(requestId);
     for (const requestId of metadata.passed) this.#revoke(requestId, 'window');
     for (const leaseId of metadata.released) this.#release(leaseId);
@@ -123,7 +123,7 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
       if (deadlineMs > now) continue;
       this.storeCounters.unanswered++;
       this.#answered(leaseId, []);
-      // The answer may be lost, and what it told of kept.
+      // The answer may have been lost, and then the store still keeps the lease.
       this.#release(leaseId);
     }
     for (const [offerId, offer] of this.#offers) if (offer.deadlineMs <= now) this.#endOffer(offerId, offer);
@@ -139,7 +139,7 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
     return this.#nextDeadline();
   }
 
-  /** Of a block, by group. */
+  /** Bytes of a block, by group. */
   get #bytesOf(): readonly number[] {
     return this.#deps.transport.identity.blockBytes;
   }
@@ -196,7 +196,7 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
     this.#asked.delete(leaseId);
     const { answers } = this.#deps;
     if (answers.answer(leaseId, blockIds)) this.#reports.changed();
-    // Unless it came twice: then the request still goes by the first.
+    // A late answer: release its lease. But not for a duplicate of an answer that is in use.
     else if (blockIds[0] && blockIds[0].length > 0 && !answers.of(leaseId)) this.#release(leaseId);
   }
 
@@ -204,7 +204,7 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
     this.#deps.transport.notify(this.#deps.store, { kind: 'store_release', leaseId });
   }
 
-  /** Blocks that were submitted to the device by now are read as they were. */
+  /** Gathers already submitted to the device still complete: they run before the blocks are overwritten. */
   #revoke(requestId: string, which: 'all' | 'window' = 'all'): void {
     for (const [offerId, offer] of this.#offers)
       if (offer.requestId === requestId && (which === 'all' || offer.window)) this.#endOffer(offerId, offer);
@@ -259,10 +259,10 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
     for (const { group } of twice) storeCounters.twoHopBytes += this.#bytesOf[group]!;
   }
 
-  /** What does not come is computed: a store owes nobody anything. */
+  /** Loads from the store. Never rejects: blocks that do not arrive are computed ('declined'). */
   async #load(requestId: string, { leaseId, pairs, numTokens, twice }: Load): Promise<void> {
     const { transport, store: remote, clock, onPull, onTransfer } = this.#deps;
-    // What was to come lies before every window.
+    // Nothing to load: all blocks lie before what the windows see.
     if (pairs.length === 0) {
       this.#release(leaseId);
       this.#reports.received(requestId, null);
@@ -286,7 +286,7 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
       result.outcome === 'done'
         ? null
         : { requestId, outcome: 'declined' as const, message, invalidBlockIds };
-    // A READ that never came there used up no lease.
+    // If the READ never reached the store, its lease is unused and must be released.
     if (failed) this.#release(leaseId);
     this.#reports.received(requestId, failed);
   }

@@ -1,7 +1,7 @@
 /**
- * The cost-aware policy: pulls when the pull is predicted to end before the same tokens were computed. Begins with a
- * calibrated profile, counts what this engine still reads from the holder and what the holder serves, and keeps learning
- * from every pull and every step that it is told of. Keeps no clock: whoever tells, timed.
+ * The cost-aware pull policy: pull if the pull is predicted to end before the same tokens could be computed. It starts from a
+ * calibrated profile, takes this engine's unfinished pulls and the holder's load into account, and learns from every reported
+ * pull and step. Has no clock: callers measure the times.
  */
 import type { CostProfile } from '../../config/cost-profile.ts';
 import type { KvCacheSpec } from '../../config/engine.ts';
@@ -16,11 +16,11 @@ import {
 import type { PullPolicy, PullQuestion } from './pull-policy.ts';
 import { RecursiveLeastSquares } from './recursive-least-squares.ts';
 
-/** Costs as they are believed now. */
+/** The current cost estimates. */
 export interface LearnedCosts {
   overheadMs: number;
   transfer: TransferCosts;
-  /** Of one step. */
+  /** Costs of one step. */
   prefill: PrefillCosts;
   observedPulls: number;
   observedSteps: number;
@@ -29,9 +29,9 @@ export interface LearnedCosts {
 export interface CostAwareDeps {
   profile: CostProfile;
   blockSize: number;
-  /** By KV cache group; absent: one that keeps everything. */
+  /** By KV cache group. Default: one full group. */
   groups?: readonly KvCacheSpec[];
-  /** Rows that a step computes at most. */
+  /** The most rows that a step computes. */
   maxNumBatchedTokens: number;
 }
 
@@ -40,7 +40,7 @@ export class CostAwarePolicy implements PullPolicy {
   readonly #kvBytes: KvBytes;
   readonly #transfer: RecursiveLeastSquares;
   readonly #prefill: RecursiveLeastSquares;
-  /** Pulls under way: their bytes, and what they were predicted from. */
+  /** Unfinished pulls by request: their bytes, and the features they were predicted from. */
   readonly #underWay = new Map<string, { bytes: number; features: readonly number[] }>();
 
   constructor(deps: CostAwareDeps) {
@@ -52,7 +52,7 @@ export class CostAwarePolicy implements PullPolicy {
       [0.5 * pull.fixed_ms + 1, 0.3 * pull.ms_per_byte + 1e-9, 0.5 * pull.fixed_ms + 5],
     );
     this.#prefill = new RecursiveLeastSquares(
-      // A turn's fixed cost has the hand-over in it: a step's is learned.
+      // A turn's fixed cost includes the handover, so a step's starts at 0 and is learned.
       [0, prefill.ms_per_token, prefill.ms_per_token_context],
       [
         prefill.fixed_ms + 1,
@@ -68,7 +68,7 @@ export class CostAwarePolicy implements PullPolicy {
     return `cost-aware: pull ~${round(pullMs)} ms > recompute ~${round(recomputeMs)} ms`;
   }
 
-  /** What each choice adds to the time to the first token, milliseconds. */
+  /** What each choice is predicted to add to TTFT, ms. */
   predict(question: PullQuestion): { pullMs: number; recomputeMs: number } {
     const { count, localHitTokens, promptTokens } = question;
     const { maxNumBatchedTokens } = this.#deps;
@@ -85,7 +85,7 @@ export class CostAwarePolicy implements PullPolicy {
     };
   }
 
-  /** What a pull's time is made of, milliseconds: what waits, what moves bytes, and what any transfer adds around it. */
+  /** The parts of a pull's predicted time, ms: overhead around any transfer, fixed waiting, and moving bytes. */
   partsOf(question: PullQuestion): { overheadMs: number; fixedMs: number; movingMs: number } {
     const [one, bytes, requests] = this.#features(question) as [number, number, number];
     const fixedMs = this.#transfer.predict([one, 0, requests]);
@@ -93,20 +93,20 @@ export class CostAwarePolicy implements PullPolicy {
     return { overheadMs: this.#deps.profile.pull.overhead_ms, fixedMs, movingMs };
   }
 
-  /** The pull begins. */
+  /** A pull starts. */
   started(requestId: string, question: PullQuestion): void {
     const features = this.#features(question);
     this.#underWay.set(requestId, { bytes: this.#bytes(question), features });
   }
 
-  /** It ended after so many milliseconds; null: not well, and nothing is learned. */
+  /** The pull ended after `wallMs` ms; null if it failed, and nothing is learned. */
   ended(requestId: string, wallMs: number | null): void {
     const pull = this.#underWay.get(requestId);
     this.#underWay.delete(requestId);
     if (pull && wallMs !== null) this.#transfer.observe(pull.features, wallMs);
   }
 
-  /** A step ran: for each of its requests, where it started and what it computed. */
+  /** A step with these requests ran for `ms` ms. */
   stepRan(requests: readonly Pick<ScheduledRequest, 'startPosition' | 'tokenIds'>[], ms: number): void {
     const tokens = requests.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0);
     const context = requests.reduce(
@@ -132,7 +132,7 @@ export class CostAwarePolicy implements PullPolicy {
     return this.#kvBytes(localHitTokens, count);
   }
 
-  /** Reads under way come first over the same link. */
+  /** Unfinished pulls are ahead of this one on the same link. */
   #features(question: PullQuestion): readonly number[] {
     let ahead = 0;
     for (const { bytes } of this.#underWay.values()) ahead += bytes;

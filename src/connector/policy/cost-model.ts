@@ -1,4 +1,4 @@
-/** The coefficients of what a pull and a prefill take, and what some of them are multiplied with. Who measures, learns and predicts is elsewhere. */
+/** Coefficients of the cost of a pull and of a prefill, and the quantities they multiply. Does not measure, learn or predict. */
 
 import type { KvCacheSpec } from '../../config/engine.ts';
 import { FULL_GROUP, filledBytes, skippedBlocks } from '../../engine/kv-cache-spec.ts';
@@ -10,22 +10,22 @@ export interface TransferCosts {
   msPerHolderRequest: number;
 }
 
-/** Milliseconds: fixed (of a step, or of a turn) + perToken * tokens + perTokenContext * tokenContext. */
+/** Milliseconds: fixed (per step or per turn) + perToken * tokens + perTokenContext * tokenContext. */
 export interface PrefillCosts {
   fixedMs: number;
   msPerToken: number;
   msPerTokenContext: number;
 }
 
-/** Sum over `tokens` tokens from position `start` on of how many tokens stand before each: what attention reads. */
+/** The number of tokens before each of `tokens` tokens from position `start` on, summed: what attention reads. */
 export const tokenContext = (start: number, tokens: number): number => tokens * (start + (tokens - 1) / 2);
 
-/** Bytes that move with the tokens [start, start + count), where the token at `next` is computed then: the one after them. */
+/** Bytes to transfer for the tokens [start, start + count). `next`: the position computed afterwards. Default: start + count. */
 export type KvBytes = (start: number, count: number, next?: number) => number;
 
 /**
- * Of whole blocks of every KV cache group, a partly filled first one included; of a windowed group none before what the next
- * token sees; of each block what the group's layers take. `blockBytes`: of a block in the pool.
+ * Counts whole blocks of every KV cache group, including a partly needed first one. A windowed group counts only blocks that
+ * the next token sees. A block counts the bytes that its group's layers use. `blockBytes`: size of a block in the pool.
  */
 export function kvBytesOf(
   blockSize: number,

@@ -1,24 +1,24 @@
 /**
- * Whether P pulls what D offers beyond P's own hit, or computes it: vLLM's fixed threshold, predicted costs
- * (cost-aware.ts), or what one request asks for. Decides only; tokens, blocks and holders are checked before.
+ * Decides whether P pulls what D offers beyond P's own hit, or computes it: by vLLM's fixed threshold, by predicted costs
+ * (cost-aware.ts), or as the request demands. Tokens, blocks and holders are checked by the caller.
  */
 import type { PullPolicyName } from '../../config/kv-transfer.ts';
 
 export interface PullQuestion {
-  /** Tokens that the pull would bring, beyond localHitTokens. */
+  /** Tokens that the pull would bring beyond localHitTokens. */
   count: number;
   localHitTokens: number;
   promptTokens: number;
-  /** Requests that the holder served when this one set out; null when nobody said. */
+  /** Requests that the holder was serving when its parameters were created; null if not known. */
   holderRequests: number | null;
 }
 
 export interface PullPolicy {
-  /** Why it is computed instead, for the prompt's account; null: it is pulled. */
+  /** null to pull; else the reason to compute instead, for the prompt account. */
   refuse(question: PullQuestion): string | null;
 }
 
-/** vLLM's rule: kv_recompute_threshold tokens or more are pulled. */
+/** vLLM's rule: pull if there are at least kv_recompute_threshold tokens. */
 export const thresholdPolicy = (threshold: number): PullPolicy => ({
   refuse: ({ count }) => (count < threshold ? `${count} < threshold ${threshold}` : null),
 });
@@ -26,11 +26,11 @@ export const thresholdPolicy = (threshold: number): PullPolicy => ({
 const alwaysPolicy: PullPolicy = { refuse: () => null };
 const neverPolicy: PullPolicy = { refuse: () => 'the request asks for computing it' };
 
-/** Nothing but predicted costs decides, where there are any. */
+/** Whether predicted costs decide, if they are known. */
 export const byCost = (asked: PullPolicyName | null | undefined): boolean =>
   (asked ?? 'cost-aware') === 'cost-aware';
 
-/** `asked`: what the request wants; without a word, costs decide where they are known, else the threshold. */
+/** `asked`: the request's choice. If null or 'cost-aware', costs decide if they are known, else the threshold. */
 export function choosePolicy(
   asked: PullPolicyName | null,
   threshold: number,

@@ -1,24 +1,25 @@
 /**
- * Linear coefficients that follow what is observed: recursive least squares with forgetting, from a prior. Noise is
- * taken as relative to the value; an observation far out moves the coefficients no further than one at the edge of
- * belief, for a pause of the machine says nothing about costs. Coefficients stay at 0 or above.
+ * Linear coefficients learned from observations: recursive least squares with forgetting, starting from a prior. Noise is
+ * assumed to be relative to the value. Residuals are clipped at EDGE standard deviations, because an outlier such as a pause
+ * of the machine says nothing about costs. Coefficients never become negative.
  */
 
 const RELATIVE_NOISE = 0.15;
-/** Below this many milliseconds noise is absolute. */
+/** Below this many ms, noise is absolute. */
 const FLOOR_MS = 1;
-/** Weight of an observation after each further one. */
+/** Factor by which each observation reduces the weight of earlier ones. */
 const FORGETTING = 0.98;
+/** Standard deviations. */
 const EDGE = 3;
 
 export class RecursiveLeastSquares {
   readonly #coefficients: number[];
   readonly #covariance: number[][];
-  /** Forgetting never makes a coefficient less certain than it was at first. */
+  /** Initial variances: forgetting never makes a coefficient less certain than this. */
   readonly #mostVariance: readonly number[];
   #observations = 0;
 
-  /** `deviations`: how far off each coefficient may well be. */
+  /** `deviations`: standard deviation of each prior coefficient. */
   constructor(prior: readonly number[], deviations: readonly number[]) {
     this.#coefficients = [...prior];
     this.#mostVariance = deviations.map((d) => d * d);
@@ -43,7 +44,7 @@ export class RecursiveLeastSquares {
     const expected = this.predict(x);
     const noise = (RELATIVE_NOISE * Math.max(expected, FLOOR_MS)) ** 2;
     const spread = this.#covariance.map((row) => row.reduce((sum, value, j) => sum + value * x[j]!, 0));
-    // Below 0 only by rounding.
+    // Below 0 only through rounding.
     const uncertainty = Math.max(
       0,
       x.reduce((sum, value, i) => sum + value * spread[i]!, 0),
@@ -61,8 +62,8 @@ export class RecursiveLeastSquares {
   }
 
   /**
-   * The most likely coefficients of which none is below 0: where one is set to 0, those that are believed to go with it move
-   * too. To cut it off alone would leave their share of the correction without its counterpart, and predictions would drift.
+   * Moves to the most likely non-negative coefficients. When one is set to 0, the others move according to their covariance
+   * with it. Clipping it alone would leave their share of the correction unbalanced, and predictions would drift.
    */
   #keepPositive(): void {
     let covariance = this.#covariance;
@@ -73,7 +74,7 @@ export class RecursiveLeastSquares {
       const share = this.#coefficients[at]! / row[at]!;
       for (const i of row.keys()) this.#coefficients[i]! -= share * row[i]!;
       this.#coefficients[at] = 0;
-      // Those that are at 0 stay there.
+      // Coefficients already at 0 stay there.
       covariance = covariance.map((other, i) =>
         other.map((value, j) => value - (row[i]! * row[j]!) / row[at]!),
       );
@@ -82,7 +83,7 @@ export class RecursiveLeastSquares {
     for (const [i, value] of this.#coefficients.entries()) this.#coefficients[i] = Math.max(0, value);
   }
 
-  /** Rows and columns are scaled, never single entries: it stays a covariance. */
+  /** Scales whole rows and columns, not single entries, so that the matrix remains a covariance. */
   #bound(): void {
     const scales = this.#covariance.map((row, i) => {
       const most = this.#mostVariance[i]!;

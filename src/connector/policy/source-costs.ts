@@ -1,10 +1,10 @@
 /**
- * Which sources a prompt's blocks are taken from, by what they cost: the store, a peer, both, or none of them, and then they
- * are computed. What pulls and prefill cost the cost-aware policy knows; what loads cost is learned here.
+ * Chooses, by predicted cost, where a prompt's blocks come from: the store, a peer, both, or neither (they are computed). The
+ * cost-aware policy estimates pulls and prefill; the cost of store loads is learned here.
  *
- * The store and a peer are read at once, and the prompt goes on when both have come. Over a modelled link each comes by its
- * own: the slower one counts. Without one both move their bytes through this machine's memory: they wait together, and move
- * one after the other.
+ * The store and a peer are read concurrently, and the prompt continues when both are done. Over modelled links, each source
+ * has its own link, so the slower one counts. Otherwise both move bytes through this machine's memory: their fixed waits
+ * overlap, but their transfers add up.
  */
 import type { CostProfile } from '../../config/cost-profile.ts';
 import type { ConnectorRequest } from '../../engine/kv-connector.ts';
@@ -16,26 +16,26 @@ import { RecursiveLeastSquares } from './recursive-least-squares.ts';
 export interface SourceCostsDeps {
   load: NonNullable<CostProfile['store']>['load'];
   pulls: Pick<CostAwarePolicy, 'predict' | 'partsOf'>;
-  /** A modelled link lies between engines. */
+  /** There is a modelled link between engines. */
   linked: boolean;
   blockSize: number;
   kvBytes: KvBytes;
 }
 
-/** Tokens that the store and a peer can give, one after the other. */
+/** Tokens to take from the store, then from a peer. */
 export interface SourcePlan {
-  /** From the local hit on. */
+  /** Tokens from the store, directly after the local hit. */
   stored: number;
-  /** After these. */
+  /** Tokens from the peer, after those. */
   pulled: number;
 }
 
 /**
- * Of the time that prompts are predicted to take, so much may go into asking a source again that looks dear: what was dear
- * once, when the machine was busy, is not dear for ever, and what is never read is never learned.
+ * Exploration budget, as a share of the predicted prompt time: it may be lost by trying a source that looks expensive. A
+ * source that was slow while the machine was busy may be fast now, and costs of unused sources are never updated.
  */
 const ASKING_AGAIN = 0.05;
-/** Prompts without it after which a source's cost is worth asking for again. */
+/** Number of prompts without a source after which it is worth trying again. */
 const STALE = 10;
 
 type Source = 'store' | 'peer';
@@ -43,11 +43,11 @@ type Source = 'store' | 'peer';
 export class SourceCosts {
   readonly #deps: SourceCostsDeps;
   readonly #load: RecursiveLeastSquares;
-  /** Loads under way: what each was predicted from. */
+  /** Unfinished loads by request: their bytes, and the features they were predicted from. */
   readonly #underWay = new Map<string, { bytes: number; features: readonly number[] }>();
-  /** Milliseconds that may be lost by asking again. */
+  /** The unspent exploration budget, ms. */
   #allowedMs = 0;
-  /** Prompts since each was last taken, where it could have been. */
+  /** Prompts since each source was last used, counting only prompts for which it was available. */
   readonly #unused: Record<Source, number> = { store: 0, peer: 0 };
 
   constructor(deps: SourceCostsDeps) {
@@ -59,33 +59,33 @@ export class SourceCosts {
     );
   }
 
-  /** A load of so many tokens begins. */
+  /** A load of this many tokens starts. */
   started(requestId: string, tokens: number): void {
     this.#underWay.set(requestId, { bytes: this.#bytes(tokens), features: this.#features(tokens) });
   }
 
-  /** It ended after so many milliseconds; null: not well, and nothing is learned. */
+  /** The load ended after `wallMs` ms; null if it failed, and nothing is learned. */
   ended(requestId: string, wallMs: number | null): void {
     const load = this.#underWay.get(requestId);
     this.#underWay.delete(requestId);
     if (load && wallMs !== null) this.#load.observe(load.features, wallMs);
   }
 
-  /** Of so many tokens, milliseconds, by itself. */
+  /** Predicted time to load this many tokens from the store alone, ms. */
   loadMs(tokens: number): number {
     return tokens === 0 ? 0 : this.#load.predict(this.#features(tokens));
   }
 
-  /** What the plan spares against computing it all, milliseconds; below 0 it costs more. */
+  /** Time that the plan saves compared with computing all its tokens, ms. Negative if it costs more. */
   savingMs(plan: SourcePlan, rest: Omit<PullQuestion, 'count'>): number {
     const count = plan.stored + plan.pulled;
     return this.#deps.pulls.predict({ ...rest, count }).recomputeMs - this.#movingMs(plan, rest);
   }
 
   /**
-   * The one that spares most; null: none spares anything. The first of equal ones. Now and then one that spares less, where
-   * its source was not taken for long, and what is lost by it is little against all that was served. `settle` is to be called
-   * once the prompt goes that way: until then it may be asked again.
+   * Chooses the plan that saves most (the first, if equal); null if none saves anything. Occasionally chooses a worse plan
+   * whose source has not been used for STALE prompts, within the exploration budget. Call `settle` once the prompt follows the
+   * choice. Until then, choose() has no effect and may be repeated.
    */
   choose<Plan extends SourcePlan>(
     plans: readonly Plan[],
@@ -112,7 +112,7 @@ export class SourceCosts {
     return { plan, settle };
   }
 
-  /** What having a block of the prompt spares: computing it, or pulling it where a peer has offered the prompt's beginning. */
+  /** Time saved by having one block of the prompt, ms: the cost of computing it, or of an offered pull if cheaper. */
   worthOfBlockMs({
     promptTokenIds: { length: promptTokens },
     kvTransferParams: params,
@@ -132,7 +132,7 @@ export class SourceCosts {
       this.#unused[source] = used.has(source) ? 0 : this.#unused[source] + 1;
   }
 
-  /** Of all that is not hit here, computed. */
+  /** Predicted time to compute everything beyond the local hit, ms. */
   #promptMs(rest: Omit<PullQuestion, 'count'>): number {
     const count = Math.max(1, rest.promptTokens - rest.localHitTokens);
     return this.#deps.pulls.predict({ ...rest, count }).recomputeMs;
@@ -156,7 +156,7 @@ export class SourceCosts {
     return this.#deps.kvBytes(0, tokens);
   }
 
-  /** Loads under way come first over the same link. */
+  /** Unfinished loads are ahead of this one on the same link. */
   #features(tokens: number): readonly number[] {
     let ahead = 0;
     for (const { bytes } of this.#underWay.values()) ahead += bytes;

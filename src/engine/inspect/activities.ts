@@ -1,6 +1,6 @@
 /**
- * Tells what an engine's steps spend time on, and how long requests wait for one. Decode steps that change nothing but
- * tokens tell nothing, so that telling costs next to nothing. Decides nothing.
+ * Reports what an engine's steps spend time on, and how long requests wait for a step. Pure decode steps are not reported, so
+ * the cost is negligible. Observes only.
  */
 import type { KvCacheManager } from '../kv-cache-manager.ts';
 import type { Request } from '../request.ts';
@@ -22,12 +22,12 @@ export class Activities {
   #begunMs = 0;
   #runMs = 0;
   #ranMs = 0;
-  /** The step admits, loads or prefills something. */
+  /** The step admits, loads or prefills something, so it is reported. */
   #telling = false;
   #lastFree: number | null = null;
-  /** Ended requests that kept blocks then. */
+  /** Ended requests that held blocks after the last step. */
   #lastHeld = 0;
-  /** By block: it was counted. */
+  /** By block id: 1 if already counted. Reused buffer. */
   readonly #counted: Uint8Array;
 
   constructor(deps: ActivitiesDeps) {
@@ -57,7 +57,7 @@ export class Activities {
     this.#begunMs = this.now();
   }
 
-  /** What the plan says has been told to the worker side; the batch runs next. */
+  /** The step is planned, and the worker side has its metadata. The batch runs next. */
   planned(batch: ScheduledBatch): void {
     const { queues } = this.#deps;
     this.#runMs = this.now();
@@ -74,7 +74,7 @@ export class Activities {
     if (this.#telling) this.#tell('schedule', this.#begunMs, this.#runMs, concerned);
   }
 
-  /** The batch ran: its results are taken next. */
+  /** The batch has run. Its results are processed next. */
   ran(): void {
     this.#ranMs = this.now();
   }
@@ -90,7 +90,7 @@ export class Activities {
     }
     const free = cache.numFree;
     const held = queues.numHeld;
-    // A request that ends and is held gives nothing back.
+    // A request that ends and is held frees no blocks.
     if (this.#telling || free !== this.#lastFree || held !== this.#lastHeld) {
       const blocks = { free, held: this.#heldBlocks() };
       tell({ name: 'collect', startMs: ranMs, endMs, step, requestIds, blocks });
@@ -103,7 +103,7 @@ export class Activities {
     }
   }
 
-  /** Of all KV cache groups; one that several ended requests keep counts once. */
+  /** Blocks of all KV cache groups. A block that several ended requests hold counts once. */
   #heldBlocks(): number {
     const { queues, cache } = this.#deps;
     const counted = this.#counted.fill(0);

@@ -1,6 +1,6 @@
 /**
- * What is in each block, whose it is and how it came there: for people who look at an engine. Changes nothing, decides
- * nothing.
+ * What each block contains, which request it belongs to, and where its content came from. For display only: no decision
+ * depends on it.
  */
 import type { BlockHash } from '../block-hash.ts';
 import type { KvCacheManager } from '../kv-cache-manager.ts';
@@ -10,25 +10,25 @@ import { type BlockId, type BlockIds, NULL_BLOCK } from '../types.ts';
 
 export interface BlockFact {
   id: BlockId;
-  /** The KV cache group whose layers it holds; null where there is one for all. */
+  /** The KV cache group whose layers it holds; null if there is only one group. */
   group: number | null;
-  /** arriving: its KV is on the way. held: its request ended, a reader may fetch it. left: nobody's, content not yet overwritten. */
+  /** arriving: KV is being loaded. held: the request ended, a reader may fetch it. left: freed, content not yet overwritten. */
   use: 'running' | 'arriving' | 'held' | 'left';
-  /** In use through the prefix cache: the content was there before its request. */
+  /** A prefix cache hit: the content was there before the request. */
   hit: boolean;
-  /** How the content came into this engine. */
+  /** Where this engine got the content from. */
   origin: 'computed' | 'pulled';
-  /** Whose content it is, and its place in that request's sequence, in blocks. */
+  /** The request whose content it is, and the block's index in that request's sequence. */
   requestId: string;
   index: number;
-  /** With KV. */
+  /** Tokens with KV in the block. */
   tokens: number;
   refCount: number;
-  /** null without a name in the prefix cache. */
+  /** Its hash in the prefix cache, or null. */
   hash: BlockHash | null;
-  /** It had a name, which was taken away while nobody used it. */
+  /** It lost its hash while no request used it. */
   evicted: boolean;
-  /** How often a name was taken away from it. */
+  /** How often it has lost its hash. */
   evictions: number;
   hold: { direction: 'prefill' | 'decode'; deadlineMs: number } | null;
 }
@@ -38,10 +38,10 @@ type Content = Pick<BlockFact, 'group' | 'requestId' | 'index' | 'origin' | 'tok
 export class BlockLedger {
   readonly #cache: KvCacheManager;
   readonly #blockSize: number;
-  /** What a block had when its request gave it back. */
+  /** What each freed block contained when its request freed it. */
   readonly #left = new Map<BlockId, Content & { wasNamed: boolean }>();
 
-  /** Listens to what is given back from now on. */
+  /** Sets cache.onGivenBack, and records blocks freed from now on. */
   constructor(cache: KvCacheManager) {
     this.#cache = cache;
     this.#blockSize = cache.blockSize;
@@ -87,7 +87,7 @@ export class BlockLedger {
     const { requestId, localHitTokens, pulledTokens, numComputedTokens } = request;
     const before = this.#left.get(id);
     const known = this.#cache.numGroups > 1 ? group : null;
-    // A hit keeps telling of whoever brought the content here.
+    // A hit block keeps the origin of its content.
     if (from < localHitTokens && before) {
       const { origin, tokens } = before;
       return { group: known, requestId, index, origin, tokens };
@@ -98,14 +98,14 @@ export class BlockLedger {
   }
 }
 
-/** Those of a table that are there. */
+/** The blocks of a table, without null blocks. */
 function* blocksIn(blockIds: BlockIds): Generator<{ id: BlockId; index: number; group: number }> {
   for (const [group, ids] of blockIds.entries())
     for (const [index, id] of ids.entries()) if (id !== NULL_BLOCK) yield { id, index, group };
 }
 
 function useOf(request: Request, index: number, blockSize: number): BlockFact['use'] {
-  // A load goes on when its request has ended.
+  // A load continues after its request has ended.
   const loads = request.status === 'waiting_for_remote_kvs' || request.heldFor === 'load';
   if (loads && index * blockSize >= request.localHitTokens) return 'arriving';
   return request.isFinished ? 'held' : 'running';

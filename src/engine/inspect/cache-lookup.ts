@@ -1,29 +1,29 @@
-/** What an engine has of a token sequence, for whoever asks without wanting to compute. */
+/** What an engine has of a token sequence, in its prefix cache and in holds. Changes nothing. */
 import { commonPrefixLength, type TokenIds } from '../../config/token-ids.ts';
 import type { BlockHash } from '../block-hash.ts';
 import type { HeldBlocks } from '../kv-connector.ts';
 import type { PolicyDeps } from '../scheduler.ts';
 import type { BlockIds } from '../types.ts';
 
-/** Ended request's blocks that wait for a reader, as far as they hold the sequence. */
+/** The part of a hold that shares a prefix with the sequence. */
 export interface HeldPrefix {
   requestId: string;
   /** 'prefill': P's, for D. 'decode': D's, for the next turn's P. */
   direction: 'prefill' | 'decode';
-  /** Leading tokens of the sequence whose KV they hold; a last block may be partly filled. */
+  /** Leading tokens of the sequence whose KV it holds. The last block may be partly filled. */
   numTokens: number;
-  /** By group, those that hold these tokens. */
+  /** The blocks of these tokens, by group. */
   blockIds: BlockIds;
-  /** Engine's clock, milliseconds. */
+  /** When the hold expires, ms on the engine's clock. */
   deadlineMs: number;
 }
 
 export interface CacheLookup {
   /** Tokens. */
   blockSize: number;
-  /** Leading tokens in the prefix cache, whole blocks. */
+  /** Leading tokens in the prefix cache, in whole blocks. */
   cachedTokens: number;
-  /** Of these, what a request for exactly this prompt would hit: its last token must run to give logits. */
+  /** How many of these a request with this prompt would hit: its last token must run to produce logits. */
   hitTokens: number;
   /** Cached blocks by group, and their hashes. */
   blockIds: BlockIds;
@@ -51,7 +51,7 @@ export function lookup(
   };
 }
 
-/** Holds that share a prefix with the sequence, the longest first. Another salt shares nothing. */
+/** Holds that share a prefix with the sequence, longest first. Only holds with the same salt count. */
 function heldPrefixes(
   holds: readonly HeldBlocks[],
   { cache, queues }: Pick<PolicyDeps, 'cache' | 'queues'>,
@@ -62,7 +62,7 @@ function heldPrefixes(
     if (!request || request.cacheSalt !== wanted.cacheSalt) return [];
     const { allTokenIds, numComputedTokens } = request;
     const numTokens = Math.min(commonPrefixLength(wanted.tokenIds, allTokenIds), numComputedTokens);
-    // What a window saw further back is not there any more.
+    // Blocks that a window has moved past are no longer there.
     const next = Math.min(numTokens, wanted.tokenIds.length - 1);
     if (numTokens === 0 || !cache.sees(request, next, numTokens)) return [];
     const blocks = Math.ceil(numTokens / wanted.blockSize);

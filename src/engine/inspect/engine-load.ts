@@ -1,6 +1,6 @@
-/** How busy an engine is, as a metric would say it. */
+/** How busy an engine is: the figures behind its metrics. */
 export interface EngineLoad extends EngineQueues, EngineRates {
-  /** When, on the shared clock, milliseconds. */
+  /** When this was measured, ms on the shared clock. */
   atMs: number;
 }
 
@@ -9,21 +9,21 @@ export interface EngineQueues {
   waiting: number;
   waitingForRemote: number;
   freeBlocks: number;
-  /** The null block does not count. */
+  /** Without the null block. */
   numBlocks: number;
 }
 
-/** Over RATE_WINDOW_MS: tokens a second (prompts' computed ones, and generated ones), and requests that ended a second. */
+/** Rates over RATE_WINDOW_MS: computed prompt tokens, generated tokens and ended requests, each per second. */
 export interface EngineRates {
   promptTokensPerSecond: number;
   generationTokensPerSecond: number;
   endedPerSecond: number;
 }
 
-/** A rate forgets with this time constant: what was counted so long ago weighs 1/e. */
+/** Time constant of the rates, ms: an event this long ago has weight 1/e. */
 export const RATE_WINDOW_MS = 1000;
 
-/** A load as it is so much later, nothing having happened: its rates fade. */
+/** The load `laterMs` ms later if nothing happened meanwhile: its rates have decayed. */
 export function faded<Rates extends EngineRates>(load: Rates, laterMs: number): Rates {
   const share = Math.exp(-Math.max(0, laterMs) / RATE_WINDOW_MS);
   return {

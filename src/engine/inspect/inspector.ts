@@ -1,4 +1,4 @@
-/** Shows an engine as it is, to whoever looks at it. Changes nothing and decides nothing; every answer is valid until the next step. */
+/** A read-only view of an engine's state. Changes nothing. Every answer is valid until the next step. */
 import type { TokenIds } from '../../config/token-ids.ts';
 import { invariant } from '../../errors.ts';
 import type { EngineCounters } from '../counters.ts';
@@ -16,20 +16,20 @@ export interface EngineCoreStats extends EngineCounters {
   running: number;
   waiting: number;
   waitingForRemote: number;
-  /** Ended requests whose blocks stay: for a reader, or until a load into them ended. */
+  /** Ended requests that keep blocks: for a reader, or until a load into them ends. */
   heldRequests: number;
   freeBlocks: number;
-  /** The null block does not count. */
+  /** Without the null block. */
   usedBlocks: number;
-  /** Used at once at most, since the policy was built. */
+  /** Most blocks in use at the same time since the engine was created. */
   peakUsedBlocks: number;
-  /** The null block counts. */
+  /** Including the null block. */
   numBlocks: number;
 }
 
 export interface RequestState {
   status: RequestStatus;
-  /** Tokens with KV in its blocks; while a load is under way, those that will have it. */
+  /** Tokens with KV in the request's blocks; during a load, including those being loaded. */
   numComputedTokens: number;
   numPreemptions: number;
   heldFor: 'load' | 'reader' | null;
@@ -37,9 +37,9 @@ export interface RequestState {
 }
 
 export interface InspectorDeps extends PolicyDeps {
-  /** Reported by the worker side, not yet taken by a step. */
+  /** Worker side reports that no step has processed yet. */
   arrived: () => readonly ConnectorOutput[];
-  /** blocks() is never asked. */
+  /** blocks() will not be called. */
   blocksUnseen: boolean;
 }
 
@@ -68,7 +68,7 @@ export class Inspector {
     };
   }
 
-  /** What is told often: without copies or counts of what is held. */
+  /** A cheap subset of stats(), for frequent calls. Here numBlocks does not include the null block. */
   load(): EngineQueues {
     const { queues, cache } = this.#deps;
     return {
@@ -80,7 +80,7 @@ export class Inspector {
     };
   }
 
-  /** null for an unknown (or ended and freed) request. */
+  /** null if the request is unknown, or has ended and been freed. */
   requestState(requestId: string): RequestState | null {
     const { queues, cache } = this.#deps;
     const request = queues.known.get(requestId);
@@ -89,31 +89,31 @@ export class Inspector {
     return { status, numComputedTokens, numPreemptions, heldFor, blockIds: cache.blockIds(request) };
   }
 
-  /** Why a request does not run; null when it does, or is unknown. */
+  /** Why a request is not running; null if it is running, finished or unknown. */
   waitingReason(requestId: string): string | null {
     return waitingReason(requestId, this.#deps, this.#holds());
   }
 
   /**
-   * What this engine has of a sequence: the lookup that admission makes, and the blocks of ended requests that wait for a
-   * reader. Takes and schedules nothing, runs nothing.
+   * What this engine has of a sequence: the prefix cache lookup that admission makes, and matching holds. Allocates and
+   * schedules nothing.
    */
   lookup(tokenIds: TokenIds, cacheSalt: string | null): CacheLookup {
     return lookup(tokenIds, cacheSalt, this.#deps, this.#holds());
   }
 
-  /** Every block that was ever used, by id. */
+  /** Every block ever used, sorted by id. Throws InternalError if the engine was created with blocksUnseen. */
   blocks(): BlockFact[] {
     invariant(this.#ledger, () => 'the blocks of an engine that nobody was to look into were asked for');
     return this.#ledger.list(this.#deps.queues.known, this.#holds());
   }
 
-  /** What the pool's blocks are used for, in at most so many equal parts of it. */
+  /** What the pool's blocks are used for, aggregated into at most `mostCells` equal parts. */
   occupancy(mostCells: number): Occupancy {
     return occupancy(this.#deps.cache, this.#holds(), mostCells);
   }
 
-  /** Throws InternalError when queues, tables, reference counts, free list, hashes or holds do not agree. */
+  /** Throws InternalError unless queues, tables, reference counts, free queue, hashes and holds agree. */
   checkIntegrity(): void {
     this.#deps.cache.checkIntegrity();
     checkQueues(this.#deps);

@@ -1,4 +1,4 @@
-/** Checks that the scheduler's queues and the block tables tell one story. For tests and for the end of every run. */
+/** Checks that the scheduler's queues, the block tables and the holds agree. Used in tests and at the end of every run. */
 import { invariant } from '../../errors.ts';
 import type { KvCacheManager } from '../kv-cache-manager.ts';
 import type { Request } from '../request.ts';
@@ -7,7 +7,7 @@ import type { BlockIds } from '../types.ts';
 
 type QueueName = 'waiting' | 'loading' | 'loaded' | 'running' | 'held';
 
-/** Throws InternalError unless every request is in exactly the queue that its state says, with the blocks it needs. */
+/** Throws InternalError unless every request is in exactly one queue, the one of its status, with the blocks it needs. */
 export function checkQueues({ queues, cache }: Pick<PolicyDeps, 'queues' | 'cache'>): void {
   const { known, waiting, loading, loaded, running, held } = queues;
   const seen = new Set<string>();
@@ -54,7 +54,7 @@ function checkRequest(request: Request, queue: QueueName, cache: KvCacheManager)
   );
 }
 
-/** Throws InternalError unless each hold of the worker side is of a request that waits for a reader, with blocks of its own. */
+/** Throws InternalError unless each hold belongs to a request that is kept for a reader and lists only its blocks. */
 export function checkHolds(
   holds: readonly { requestId: string; blockIds: BlockIds }[],
   { queues, cache }: Pick<PolicyDeps, 'queues' | 'cache'>,

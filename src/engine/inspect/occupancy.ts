@@ -1,16 +1,16 @@
-/** What a pool is used for, for drawings: of pools of any size at most so many cells. Changes nothing. */
+/** What a pool's blocks are used for, aggregated into a bounded number of cells for drawing. Changes nothing. */
 import type { KvCacheManager } from '../kv-cache-manager.ts';
 import type { HeldBlocks } from '../kv-connector.ts';
 import { type BlockId, NULL_BLOCK } from '../types.ts';
 
-/** By cell, each so many blocks of the pool in the order of their ids; shares of 255. What is left of 255 is free. */
+/** One entry per cell of blocksPerCell blocks, in order of block id. Values are shares of 255; the remainder is free. */
 export interface Occupancy {
   blocksPerCell: number;
-  /** Of requests that have not ended. */
+  /** In use by requests that have not ended. */
   used: Uint8Array;
-  /** Of requests that ended, for a reader. */
+  /** Held for a reader after their requests ended. */
   held: Uint8Array;
-  /** Nobody's, found again by the prefix cache until something else is written there. */
+  /** Free, but still in the prefix cache: can be hit until allocated again. */
   cached: Uint8Array;
 }
 
@@ -30,7 +30,7 @@ export function occupancy(cache: KvCacheManager, holds: readonly HeldBlocks[], m
   });
 }
 
-/** Of so many blocks, beside the null block; `useOf` null: free. */
+/** `blocks`: pool size without the null block. `useOf` returns null for a free block without a hash. */
 export function occupancyOf(
   blocks: number,
   mostCells: number,

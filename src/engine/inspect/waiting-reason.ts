@@ -1,11 +1,11 @@
-/** Says in words what keeps a request from running: for messages to the user. */
+/** Describes what keeps a request from running, for messages to users. */
 import { isStoreHandover, usesStore } from '../../config/connectors.ts';
 import type { HeldBlocks } from '../kv-connector.ts';
 import type { Request } from '../request.ts';
 import { blocksOfAdmitted, type PolicyDeps } from '../scheduler.ts';
 import { NULL_BLOCK } from '../types.ts';
 
-/** null when the request is unknown or does not wait. */
+/** null if the request is unknown or is not waiting, or if only P can say why (a streamed load). */
 export function waitingReason(
   requestId: string,
   deps: Pick<PolicyDeps, 'queues' | 'cache' | 'config'>,
@@ -15,7 +15,7 @@ export function waitingReason(
   const request = queues.known.get(requestId);
   if (!request || request.isFinished || request.status === 'running') return null;
   if (request.status === 'waiting_for_remote_kvs') {
-    // P computes it: where P cannot, P says why.
+    // P is still computing it. If P is stuck, P gives the reason.
     if (request.kvTransferParams?.streamed) return null;
     return `waits for KV from ${sourceOf(request, config)}`;
   }
@@ -30,7 +30,7 @@ export function waitingReason(
   if (needed + toCome > cache.numFree) {
     return `waits for ${needed} blocks, ${cache.numFree} of ${cache.numUsable} are free: those admitted before will take ${toCome}`;
   }
-  // Whose KV came goes first.
+  // Loaded requests go first.
   const before = [...queues.loaded, ...queues.waiting].indexOf(request);
   if (before > 0) return `waits behind ${before} other request${before === 1 ? '' : 's'}`;
   const { maxNumSeqs } = config.scheduler;
@@ -38,7 +38,7 @@ export function waitingReason(
   return 'waits for the next step';
 }
 
-/** Beside a store nobody says which of the two it comes from, or whether from both. */
+/** With a store configured, a load may come from the peer, the store or both; which is not known here. */
 function sourceOf({ kvTransferParams: params }: Request, { connector }: PolicyDeps['config']): string {
   const peer = isStoreHandover(params) ? null : params?.remote_engine_id;
   const hasStore = connector && usesStore(connector);
@@ -46,7 +46,7 @@ function sourceOf({ kvTransferParams: params }: Request, { connector }: PolicyDe
   return hasStore ? `'${peer}' or the store` : `'${peer}'`;
 }
 
-/** '20 of 24 are held, for D engine decode-0 until 14:03:10 UTC'; null when nothing is. */
+/** E.g. "20 of 24 are held for D engine 'decode-0' until 14:03:10 UTC"; null if there are no holds. */
 function describeHolds(
   { queues, cache }: Pick<PolicyDeps, 'queues' | 'cache'>,
   holds: readonly HeldBlocks[],
@@ -64,7 +64,7 @@ function describeHolds(
   return `${blocks.size} of ${cache.numUsable} are held ${readers.join(', ')}`;
 }
 
-/** A hold does not know who will read it; the engine that the request's own KV came from is the likely one. */
+/** A hold does not record its reader. The engine that the request's own KV came from is the likely one. */
 function readerOf(request: Request | null, direction: 'prefill' | 'decode'): string {
   const role = direction === 'prefill' ? 'D' : 'P';
   const engineId = request?.kvTransferParams?.remote_engine_id;
