@@ -127,7 +127,7 @@ export interface StoreInfo {
   blocks: number;
   /** For a save: which local blocks were read. */
   pairs?: readonly BlockPair[];
-  /** For a lookup: blocks that the store brought up from lower tiers into its memory, and how long that took, ms. */
+  /** For a lookup: block loads from lower tiers that the store started, and how long it waited for them, ms. */
   raised?: number;
   raisedMs?: number;
 }

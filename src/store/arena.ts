@@ -1,12 +1,13 @@
 /**
- * A store's blocks as bytes: one piece of memory, in slots that have room for a block of any KV cache group; block 0 unused as in
- * an engine's pool. Knows no keys.
+ * A store's memory: one allocation, divided into slots with room for a block of any KV cache group. Block 0 is unused, as in an
+ * engine's pool. Knows no keys.
  */
 import type { BlockId } from '../engine/types.ts';
 import { ConfigError } from '../errors.ts';
 import type { BlockMemory, GatheredBlocks, StagedBlocks } from '../transport/types.ts';
 import { slotBytes } from './slots.ts';
 
+/** Bytes. */
 const MOST_STAGED = 4 * 2 ** 20;
 
 export class ArenaMemory implements BlockMemory {
@@ -16,7 +17,7 @@ export class ArenaMemory implements BlockMemory {
   readonly #slotBytes: number;
   readonly #memory: Uint8Array;
 
-  /** Throws ConfigError when there is no such memory. */
+  /** Throws ConfigError if the memory cannot be allocated. */
   constructor(slots: number, blockBytes: readonly number[]) {
     this.blockBytes = blockBytes;
     this.numBlocks = blockBytes.map(() => slots + 1);
@@ -31,17 +32,17 @@ export class ArenaMemory implements BlockMemory {
     }
   }
 
-  /** The block's own bytes, not a copy. */
+  /** A view of the block's bytes, not a copy. */
   block(group: number, id: BlockId): Uint8Array {
     return this.#memory.subarray(id * this.#slotBytes, id * this.#slotBytes + this.blockBytes[group]!);
   }
 
-  /** The block's own bytes. `slot`: of a catalog. */
+  /** Views of the block's bytes. `slot`: as in the catalog (block id - 1). */
   parts(slot: number, group: number): Uint8Array[] {
     return [this.block(group, slot + 1)];
   }
 
-  /** Neighbours are not copied: whoever gathers has what it reads kept until it has read. */
+  /** Returns a view if the blocks are adjacent, so callers must keep the blocks in memory until they have read them. */
   async gather(group: number, blockIds: readonly BlockId[], revoked?: AbortSignal): Promise<GatheredBlocks> {
     revoked?.throwIfAborted();
     const bytes = this.blockBytes[group]!;

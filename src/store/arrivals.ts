@@ -1,4 +1,4 @@
-/** Waiting for blocks that are on their way into a store's memory. */
+/** Lets callers wait for blocks that are being written into a store's memory. */
 import type { BlockCatalog } from './catalog.ts';
 import type { AskedPrefix } from './held-prefix.ts';
 import { type StoreKey, storeKey } from './keys.ts';
@@ -11,13 +11,13 @@ export class Arrivals {
     this.#catalog = catalog;
   }
 
-  /** To be told when the block is no longer on its way, whether it came or not. */
+  /** Must be called when a block is no longer 'coming', whether it arrived or not. */
   ended(key: StoreKey): void {
     for (const resolve of this.#waiting.get(key) ?? []) resolve();
     this.#waiting.delete(key);
   }
 
-  /** Whether the block is there, once it is no longer on its way. */
+  /** Waits until the block is no longer 'coming'; resolves to whether it is there. */
   async of(key: StoreKey): Promise<boolean> {
     while (this.#catalog.state(key) === 'coming') {
       await new Promise<void>((resolve) => {
@@ -29,7 +29,7 @@ export class Arrivals {
     return this.#catalog.state(key) === 'ready';
   }
 
-  /** Waits for what is on its way: of full groups up to the first that is not there, then of the others. */
+  /** Waits for a prefix's blocks: those of full groups up to the first that is missing, then those of windowed groups. */
   async ofPrefix({ hashes, groups }: Pick<AskedPrefix, 'hashes' | 'groups'>): Promise<void> {
     const [full, windowed] = [true, false].map((isFull) =>
       [...groups.keys()].filter((group) => (groups[group]!.kind === 'full') === isFull),

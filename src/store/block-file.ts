@@ -1,6 +1,6 @@
 /**
- * A block as a file or a value, byte by byte: 96 bytes that say what it is, then its KV. What does not fit them is no block: it
- * is told apart before anything of it is used.
+ * The byte format of a block in a file or in a server's value: a 96-byte header that identifies it, then its KV. Header and
+ * checksums are verified before any of the KV is used.
  */
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex, hexToBytes, utf8ToBytes } from '@noble/hashes/utils.js';
@@ -8,15 +8,15 @@ import { checksum, checksumInOneRow } from '../transport/checksum.ts';
 import { partsOf, type StoreKey } from './keys.ts';
 import { bytesIn } from './slots.ts';
 
-/** Raised when what a folder holds, or how a file begins, means something else: none of it is found or read then. */
+/** Increment when the meaning of a folder's contents or of the header changes: older data is then not found or read. */
 export const FORMAT_VERSION = 1;
-/** Of a single file: how its checksums are made. Older ones are read. */
+/** Checksum function by file version. Older versions can still be read. */
 const SUMS = { 1: checksumInOneRow, 2: checksum } as const;
 const FILE_VERSION = 2;
 
 /** 'KVFB', little-endian. */
 const MAGIC = 0x4246564b;
-/** Version and group have two bytes each. */
+/** Byte offsets in the header. Version and group have two bytes each. */
 const AT = {
   magic: 0,
   version: 4,
@@ -29,48 +29,48 @@ const AT = {
 } as const;
 export const HEAD_BYTES = 96;
 
-/** Of a block's file; `blockBytes`: of its KV. */
+/** Size of a block's file, bytes. `blockBytes`: size of its KV. */
 export const fileBytesOf = (blockBytes: number): number => HEAD_BYTES + blockBytes;
 
 export interface BlockName {
-  /** What all blocks of a store have in common: 64 hex digits. */
+  /** See namespaceOf: 64 hex digits. */
   namespace: string;
   hash: StoreKey;
 }
 
-/** What a block is called below a store's memory, and what it is there. */
+/** How a block is named and encoded below a store's memory. */
 export interface BlockFormat {
-  /** null for a hash that is no name: it is then kept in memory only. */
+  /** null if the hash cannot be part of a name; the block is then kept in memory only. */
   nameOf(name: BlockName): string | null;
   encode(name: BlockName, kv: readonly Uint8Array[]): Uint8Array;
-  /** `bytes`: of KV, as it must be. The KV, or what is wrong, in a few words. */
+  /** Returns the KV, or a few words on what is wrong. `bytes`: expected size of the KV. */
   decode(file: Uint8Array, name: BlockName, bytes: number): Uint8Array | { wrong: string };
-  /** What a file counts for, where it holds no bytes. */
+  /** Size to account per file, in bytes, for formats that contain no KV. Default: the encoded size. */
   fileBytes?(): number;
 }
 
 const DIGITS = /^[0-9a-f]{64}$/;
 const KEY = /^[0-9a-f]{64}(\.[1-9]\d{0,3})?$/;
 
-/** Whether it can be a part of a file's name or of a key. */
+/** Whether the block's name can be part of a file name or of a server's key. */
 export const isName = ({ namespace, hash }: BlockName): boolean => KEY.test(hash) && DIGITS.test(namespace);
 
 /**
- * Two engines' blocks of the same hash have the same bytes only where all of this is equal. 64 hex digits.
+ * Digest of everything that must be equal for two engines' blocks with the same hash to have the same bytes. 64 hex digits.
  */
 export function namespaceOf(equal: {
   compatibilityHash: string;
   blockSize: number;
   blockBytes: readonly number[];
   hashSeed: string;
-  /** Another driver may round otherwise. */
+  /** The GPU adapter: another driver may round differently. */
   adapter: string;
-  /** A digest of the files; null where the model's name says it all. */
+  /** Digest of the weight files; null if the model's name identifies them. */
   weights: string | null;
 }): string {
   const { compatibilityHash, blockSize, blockBytes, hashSeed, adapter, weights } = equal;
   const facts = [FORMAT_VERSION, compatibilityHash, blockSize, blockBytes, hashSeed, adapter, weights];
-  // Such files had all groups of a block together once.
+  // Earlier files had all groups of a block together. This keeps them from being read.
   if (blockBytes.length > 1) facts.push('a file a group');
   return bytesToHex(sha256(utf8ToBytes(JSON.stringify(facts))));
 }
@@ -96,7 +96,7 @@ export function encodeBlock({ namespace, hash }: BlockName, kv: readonly Uint8Ar
   return file;
 }
 
-/** The KV, or what is wrong with the file, in a few words. `bytes`: of KV, as it must be. */
+/** Returns the KV as a view, or a few words on what is wrong with the file. `bytes`: expected size of the KV. */
 export function decodeBlock(
   file: Uint8Array,
   { namespace, hash }: BlockName,

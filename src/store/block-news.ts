@@ -1,33 +1,33 @@
-/** Which block is where in a store, for pictures: whoever looks again and again is told what has changed since. */
+/** Reports which block is where in a store, for display: a repeated caller gets only the changes. */
 import type { StoreKey } from './keys.ts';
 
 export interface StoreCell {
-  /** From 1 on, as in what engines read and are read. */
+  /** From 1, like the block ids in READs. */
   id: number;
   key: StoreKey;
   state: 'coming' | 'ready' | 'read';
 }
 
 export interface StoreBlocks {
-  /** To be given at the next look. */
+  /** Pass this to the next call. */
   revision: number;
-  /** false: only what has changed since the revision that was given. */
+  /** Whether this is everything, not only the changes since the given revision. */
   whole: boolean;
   memory: { changed: StoreCell[]; gone: number[] };
-  /** null: there is none. */
+  /** null if the store has no folder. */
   folder: { came: StoreKey[]; gone: StoreKey[] } | null;
-  /** Keys in each of the eviction policy's queues; null: it has none. */
+  /** Number of keys in each of the eviction policy's queues; null if it does not report them. */
   queues: Readonly<Record<string, number>> | null;
 }
 
 export class BlockNews {
-  /** 0 is nobody's: it asks for all. */
+  /** Never 0 after a call: `since` 0 asks for everything. */
   #revision = 0;
-  /** As they were at the last look. */
+  /** State at the last call. */
   #memory = new Map<number, StoreCell>();
   #folder = new Set<StoreKey>();
 
-  /** `since`: the last look's revision; 0 and any other, where others look too, get all. */
+  /** `since`: the revision of the last call. With 0, or if somebody else has called since, returns everything. */
   news(
     since: number,
     memory: Iterable<StoreCell>,

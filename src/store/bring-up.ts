@@ -1,4 +1,4 @@
-/** Brings blocks up from below a store's memory for who asks for them, and waits for them as long as it is told to. */
+/** Brings requested blocks up from lower tiers into a store's memory, and waits for them as the prefetch policy says. */
 import type { Prefetch } from '../config/store.ts';
 import type { Clock } from '../engine/types.ts';
 import type { Arrivals } from './arrivals.ts';
@@ -6,20 +6,20 @@ import type { BlockCatalog } from './catalog.ts';
 import { type AskedPrefix, heldPrefix, keysOf } from './held-prefix.ts';
 import { partsOf, type StoreKey, storeKey } from './keys.ts';
 
-/** What lies below memory. No call rejects. */
+/** The tiers below memory. No call rejects. */
 export interface LowerTier {
-  /** What of the keys is there, and worth its while where a block's worth in milliseconds is known. */
+  /** Which of the keys are there. If worthMs (time saved per block) is known: only those that take no longer than that. */
   look(keys: readonly StoreKey[], worthMs: number | null): Promise<Raising>;
-  /** A block came from an engine; `parent`: the one before it in its text. */
+  /** A block arrived from an engine. `parent`: the block before it in its sequence. */
   stored(key: StoreKey, slot: number, parent: StoreKey | null): void;
-  /** Blocks of a text were asked for, in its order, wherever they are. */
+  /** Blocks of a sequence were requested, in order, whichever tier they are in. */
   used(keys: readonly StoreKey[]): void;
 }
 
-/** Blocks that can be brought up, all of them begun at once. */
+/** Blocks that can be brought up. Loads may run concurrently. */
 export interface Raising {
   has(key: StoreKey): boolean;
-  /** Into the block's slot; false: it did not come. Never rejects. */
+  /** Loads the block into the slot. Resolves to false if it did not arrive. Never rejects. */
   load(key: StoreKey, slot: number): Promise<boolean>;
 }
 
@@ -29,25 +29,25 @@ export interface BringUpDeps {
   clock: Pick<Clock, 'sleep'>;
   lower: LowerTier;
   prefetch: Prefetch;
-  /** Tokens to a block. */
+  /** Tokens per block. */
   blockSize: number;
 }
 
 export interface BroughtUp {
-  /** These stay in memory, to be let go of. */
+  /** Blocks kept in memory for the caller, who must release them (completeLoad). */
   kept: readonly StoreKey[];
-  /** Those of them that came from below. */
+  /** Those of `kept` that came from lower tiers. */
   up: ReadonlySet<StoreKey>;
-  /** How many were sought there. */
+  /** How many loads from lower tiers were started. */
   raised: number;
 }
 
 export const NOTHING_BELOW: BroughtUp = { kept: [], up: new Set(), raised: 0 };
 
-/** SGLang's, of its prefetch policy 'timeout'; engines wait for 2 s at most. */
+/** SGLang's prefetch policy 'timeout', ms. Capped because engines wait at most 2 s. */
 const PREFETCH_MS = { base: 1_000, each1024Tokens: 250, most: 1_900 };
 
-/** Stands for a block of which only is asked whether it is anywhere. */
+/** Placeholder block id: here only presence matters. */
 const SOMEWHERE = 1;
 
 export class BringUp {
@@ -58,8 +58,8 @@ export class BringUp {
   }
 
   /**
-   * Brings into memory what is below it of the longest prefix that there is in all, and waits for it as it is told to. `kept`:
-   * these stay there, to be let go of; `up`: those of them that came from below; `raised`: how many were sought there.
+   * Finds the longest prefix over all tiers, brings its missing blocks into memory, and waits for them as the prefetch policy
+   * says. Never rejects.
    */
   async prefixOf(asked: AskedPrefix, worthMs: number | null): Promise<BroughtUp> {
     const { catalog, arrivals, lower } = this.#deps;
@@ -68,7 +68,7 @@ export class BringUp {
     let raised = 0;
     const raising: Promise<void>[] = [];
     let awaited = true;
-    /** Nobody is left to let go of what comes later. */
+    /** Blocks that arrive after the wait are not kept: nobody would release them. */
     const came = (key: StoreKey) => {
       if (!awaited) return;
       catalog.keep([key]);
@@ -82,7 +82,7 @@ export class BringUp {
     );
     const wanted = keysOf(somewhere, asked.hashes);
     lower.used(wanted);
-    // What is there is kept before room is made for the rest, or it would be what has to go.
+    // Keep the blocks already in memory before making room for the rest, so that they are not evicted.
     kept.push(...wanted.filter((key) => catalog.state(key) === 'ready'));
     catalog.keep(kept);
     const before = new Map<number, StoreKey>();
@@ -105,7 +105,7 @@ export class BringUp {
     return { kept: [...kept, ...up], up, raised };
   }
 
-  /** Resolves when all have come, or who asked is to wait no longer. */
+  /** Resolves when all blocks have arrived, or when the prefetch policy stops waiting. */
   async #raised(raising: readonly Promise<void>[], { hashes }: AskedPrefix): Promise<void> {
     const { prefetch, clock, blockSize } = this.#deps;
     if (prefetch === 'best_effort') return;

@@ -1,7 +1,7 @@
 /**
- * Which block lies where in a store's memory: keys (keys.ts), slots, and who uses them now. A slot is there to be read once its bytes
- * have come, and is not taken from anyone who reads or writes it. Knows no bytes, no engine and no folder. The steps are
- * those of vLLM's OffloadingManager: lookup, prepareLoad, completeLoad, prepareStore, completeStore.
+ * The catalog of a store's memory: keys (keys.ts), their slots, and which are in use. A block can be read once its bytes have
+ * arrived, and is not evicted while it is being read or written. Knows no bytes, engines or folders. The operations are those
+ * of vLLM's OffloadingManager: lookup, prepareLoad, completeLoad, prepareStore, completeStore.
  */
 import type { EvictionName } from '../config/store.ts';
 import { invariant } from '../errors.ts';
@@ -9,34 +9,34 @@ import { makeEviction } from './eviction/make.ts';
 import type { EvictionPolicy, Key } from './eviction/types.ts';
 
 export interface CatalogDeps {
-  /** Blocks that there is room for, at least 1. */
+  /** Capacity in blocks, at least 1. */
   slots: number;
   eviction: EvictionName;
-  /** Its bytes are still in the slot, and will be overwritten next. */
+  /** Called during an eviction: the bytes are still in the slot, but will be overwritten next. */
   onEvicted?: (key: Key, slot: number) => void;
-  /** It came, or is there no more. */
+  /** Called when a block has arrived ('stored') or is gone ('removed'). */
   onChange?: (kind: 'stored' | 'removed', key: Key) => void;
-  /** It is worth keeping longer: see EvictionDeps. */
+  /** Called when a block has proved worth keeping: see EvictionDeps. */
   onHot?: (key: Key, slot: number) => void;
 }
 
 export interface CatalogCounters {
-  /** Blocks of prefixes that were asked for, all KV cache groups as one, and those of them that were there. */
+  /** Blocks of requested prefixes (all KV cache groups count as one), and how many were found. */
   lookups: number;
   hits: number;
   stored: number;
   evicted: number;
-  /** Keys that were not taken in, because all that there is was in use. */
+  /** Keys that were not accepted because every block was in use. */
   refused: number;
 }
 
 interface Block {
   slot: number;
-  /** The block before it in its text, there or not; null: it is the first. */
+  /** The block before it in its sequence, whether present or not; null if it is the first. */
   parent: Key | null;
-  /** Its bytes have come. */
+  /** Its bytes have arrived. */
   ready: boolean;
-  /** Loads under way. */
+  /** Number of loads in progress. */
   readers: number;
 }
 
@@ -47,7 +47,7 @@ export class BlockCatalog {
   readonly #policy: EvictionPolicy;
   readonly #blocks = new Map<Key, Block>();
   readonly #free: number[];
-  /** On their way, and worth keeping longer already: told when they have come. */
+  /** Blocks still arriving that are already hot: reported when they have arrived. */
   readonly #hotComing = new Set<Key>();
 
   constructor(deps: CatalogDeps) {
@@ -66,7 +66,7 @@ export class BlockCatalog {
     });
   }
 
-  /** Blocks there, or on their way. */
+  /** Blocks present or arriving. */
   get size(): number {
     return this.#blocks.size;
   }
@@ -78,23 +78,23 @@ export class BlockCatalog {
     return count;
   }
 
-  /** 'coming': someone writes it now. Changes nothing. */
+  /** 'coming': being written now. Changes nothing. */
   state(key: Key): 'ready' | 'coming' | 'absent' {
     const block = this.#blocks.get(key);
     return block ? (block.ready ? 'ready' : 'coming') : 'absent';
   }
 
-  /** All that are there or on their way. */
+  /** All blocks present or arriving. */
   *blocks(): Iterable<Readonly<Block & { key: Key }>> {
     for (const [key, block] of this.#blocks) yield { key, ...block };
   }
 
-  /** Keys in each queue of the policy; null: it has none. */
+  /** Number of keys in each queue of the eviction policy; null if it does not report them. */
   get queues(): Readonly<Record<string, number>> | null {
     return this.#policy.sizes ?? null;
   }
 
-  /** Those whose bytes are there, with their slots: the first to go roughly first. */
+  /** Blocks whose bytes are present, with their slots, roughly in order of eviction. */
   *ready(): Iterable<readonly [key: Key, slot: number]> {
     for (const key of this.#policy.keys()) {
       const { slot, ready } = this.#blocks.get(key)!;
@@ -102,25 +102,25 @@ export class BlockCatalog {
     }
   }
 
-  /** Where its bytes are; null: they are not there. Changes nothing. */
+  /** The block's slot; null if its bytes are not present. Changes nothing. */
   slotOf(key: Key): number | null {
     const block = this.#blocks.get(key);
     return block?.ready ? block.slot : null;
   }
 
-  /** Of a prefix of so many blocks so many were there. */
+  /** Counts a lookup of a prefix of `asked` blocks, of which `found` were present. */
   countLookup(asked: number, found: number): void {
     this.counters.lookups += asked;
     this.counters.hits += found;
   }
 
-  /** Keeps these, which are there, until completeLoad; returns their slots. They count as used, the first key latest. */
+  /** Pins these ready blocks until completeLoad and returns their slots. Counts as a use, the first key most recent. */
   prepareLoad(keys: readonly Key[]): number[] {
     for (let i = keys.length - 1; i >= 0; i--) this.#policy.touch(keys[i]!);
     return this.keep(keys);
   }
 
-  /** The same, and it is no use of them. */
+  /** The same, without counting as a use. */
   keep(keys: readonly Key[]): number[] {
     return keys.map((key) => {
       const block = this.#blocks.get(key);
@@ -139,8 +139,8 @@ export class BlockCatalog {
   }
 
   /**
-   * A text goes on after this block: it and what is there before it are as new as what follows, which is not to take their
-   * room. Keeps, until completeLoad, and returns what of that is there to be read.
+   * A sequence continues after this block: renews the block and those before it, so that later blocks do not evict them. Pins
+   * those that are ready, until completeLoad, and returns their keys.
    */
   keepText(last: Key | null): Key[] {
     const kept: Key[] = [];
@@ -156,7 +156,7 @@ export class BlockCatalog {
     return kept;
   }
 
-  /** Room for one that is not there, until completeStore; null: all that there is is in use. `parent`: the block before it. */
+  /** Allocates a slot for an absent block, to be written until completeStore; null if every block is in use. */
   prepareStore(key: Key, parent: Key | null = null): number | null {
     invariant(!this.#blocks.has(key), () => `block ${key} is there, or on its way`);
     if (!this.#policy.put(key, parent)) {
@@ -169,7 +169,7 @@ export class BlockCatalog {
     return slot;
   }
 
-  /** Its bytes came, or will not. */
+  /** Ends prepareStore: the bytes have arrived (`came`), or will not. */
   completeStore(key: Key, came: boolean): void {
     const block = this.#blocks.get(key);
     invariant(block && !block.ready, () => `block ${key} was not being stored`);
@@ -181,7 +181,7 @@ export class BlockCatalog {
     } else this.#forget(key, block);
   }
 
-  /** Forgets all that nobody uses now. */
+  /** Removes all blocks that are not in use. */
   clear(): void {
     for (const [key, block] of [...this.#blocks])
       if (block.ready && block.readers === 0) this.#forget(key, block);

@@ -1,28 +1,28 @@
-/** How files are called in a store's folder, and whether a folder is one. No part of a name comes from outside. */
+/** File names in a store's folder, and the check that a folder is a store's. No part of a file name comes from outside. */
 import { ConfigError } from '../errors.ts';
 import type { StoreFile, StoreFolder } from '../platform/types.ts';
 import { type BlockName, FORMAT_VERSION, isName } from './block-file.ts';
 
-/** Says that the folder is a store's, and of which format. */
+/** The file that marks a folder as a store's, and gives its format. */
 export const MARKER = 'kvferry-store.json';
 
 const BLOCK = /^blocks\/([0-9a-f]{64})\/[0-9a-f]{2}\/([0-9a-f]{64}(?:\.[1-9]\d{0,3})?)\.kv$/;
 
-/** null for a hash that is no name: it is then kept in memory only. */
+/** null if the hash cannot be part of a file name; the block is then kept in memory only. */
 export const fileOf = (name: BlockName): string | null => {
   const { namespace, hash } = name;
   return isName(name) ? `blocks/${namespace}/${hash.slice(0, 2)}/${hash}.kv` : null;
 };
 
-/** null for other files. */
+/** The block that a file contains, by its name; null for other files. */
 export function blockIn({ name }: Pick<StoreFile, 'name'>): BlockName | null {
   const found = BLOCK.exec(name);
   return found ? { namespace: found[1]!, hash: found[2]! } : null;
 }
 
 /**
- * What is in a store's folder; an empty one becomes a store's where `make` says so. Throws ConfigError for any other, of which
- * nothing is read and nothing removed.
+ * Lists the files of a store's folder. If `make` is set, an empty or missing folder becomes a store's. Any other folder throws
+ * ConfigError; nothing in it is read or removed.
  */
 export async function openStoreFolder(folder: StoreFolder, make: boolean): Promise<StoreFile[]> {
   const { location } = folder;

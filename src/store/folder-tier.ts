@@ -1,6 +1,7 @@
 /**
- * The tier below a store's memory: a file a block, in a folder that outlives the process and may be another process's too.
- * Nothing here is worth a request: what cannot be read is a miss, what cannot be written is left out, and one line says so.
+ * The folder tier below a store's memory: one file per block, in a folder that outlives the process and may be shared with
+ * other processes. Trouble never fails a request: a block that cannot be read is a miss, and one that cannot be written is
+ * skipped. Each kind of trouble is reported once.
  */
 import type { BlockHash } from '../engine/block-hash.ts';
 import type { Clock } from '../engine/types.ts';
@@ -18,22 +19,22 @@ import { WriteQueue, type WriteQueueDeps, type Written } from './write-queue.ts'
 export interface FolderTierOptions {
   folder: StoreFolder;
   namespace: string;
-  /** Of KV, a block of the largest KV cache group. */
+  /** Bytes of KV in a block of the largest KV cache group. */
   blockBytes: number;
-  /** Of the whole folder. */
+  /** Limit for the whole folder, bytes. */
   quotaBytes: number;
-  /** From its writing on; null: for good. */
+  /** How long a block is used after it was written, ms; null: without limit. */
   ttlMs: number | null;
   clock: Clock;
-  /** A block's file is there, or no more; those there at the start are not told. */
+  /** Called when a block's file was written or is gone. Not called for files present at the start. */
   onChange?: (kind: 'stored' | 'removed', hash: BlockHash) => void;
-  /** Told once of each kind of trouble. */
+  /** Called once for each kind of trouble. */
   onTrouble: (message: string) => void;
-  /** Absent: files that other processes read too. */
+  /** Default: the file format shared with other processes. */
   format?: BlockFormat;
 }
 
-/** Blocks of which is remembered that there was no room for them. */
+/** How many blocks are remembered for which there was no room. */
 const MOST_CUT = 4096;
 
 const FILES: BlockFormat = { nameOf: fileOf, encode: encodeBlock, decode: decodeBlock };
@@ -44,25 +45,25 @@ export class FolderTier implements Tier {
     ...{ broken: 0, expired: 0, leftOut: 0 },
   };
   readonly #options: FolderTierOptions;
-  /** Files that are there: when each was written, on this machine's clock, and its size. */
+  /** Existing files: when each was written, ms on this machine's clock, and its size. */
   readonly #written = new Map<BlockHash, { atMs: number; bytes: number }>();
   #bytes = 0;
-  /** Bytes that this model's blocks may have. */
+  /** Bytes available for this namespace's blocks. */
   readonly #room: number;
-  /** What they have, those on their way included: of each its file's. */
+  /** File size of each block, including those still being written. */
   readonly #sizes = new Map<BlockHash, number>();
   #taken = 0;
-  /** It is bytes that are bounded: blocks of different groups differ in size. */
+  /** Order of eviction. No bound on the number, only on bytes: blocks of different groups differ in size. */
   readonly #order = new Lru({ capacity: Number.POSITIVE_INFINITY });
-  /** Hashes of blocks for which there was no room: of their texts what follows has none either. */
+  /** Hashes of blocks for which there was no room: later blocks of their sequences get none either. */
   readonly #cut = new Lru({ capacity: MOST_CUT });
   readonly #queue: WriteQueue;
-  /** Files that are being removed: whoever writes one anew waits for that. */
+  /** Files being removed. Writing one of them again waits for that. */
   readonly #removing = new Map<BlockHash, Promise<void>>();
   readonly #told = new Set<string>();
   readonly #format: BlockFormat;
 
-  /** Of a folder that is open; `othersBytes`: of other stores' blocks in it. Throws ConfigError for a quota below one block. */
+  /** For an opened folder. `othersBytes`: size of other namespaces' blocks. Throws ConfigError for a quota below one block. */
   constructor(options: FolderTierOptions, othersBytes = 0) {
     const { quotaBytes, blockBytes, format = FILES } = options;
     this.#room = Math.max(fileBytesIn(options), quotaBytes - othersBytes);
@@ -72,14 +73,14 @@ export class FolderTier implements Tier {
     this.#queue = new WriteQueue({ write, blockBytes, clock: options.clock, counters: this.counters });
   }
 
-  /** Throws ConfigError for a folder that is no store's, or of another format, and for a quota below one block. */
+  /** Throws ConfigError if the folder is not a store's or has another format, or if the quota is below one block. */
   static async open(options: FolderTierOptions): Promise<FolderTier> {
     const { folder, namespace, quotaBytes } = options;
-    // First: where the quota is refused, nothing is made, and nobody's block removed.
+    // First: if the quota is refused, nothing must have been created or removed.
     const fileBytes = fileBytesIn(options);
     const files = (await openStoreFolder(folder, true)).toSorted((a, b) => a.modifiedMs - b.modifiedMs);
     const others = files.filter((file) => blockIn(file) && blockIn(file)!.namespace !== namespace);
-    // Blocks of other models leave room for one here at least, the oldest first.
+    // Remove blocks of other models, oldest first, until they leave half of the quota plus one block.
     let othersBytes = others.reduce((sum, { bytes }) => sum + bytes, 0);
     for (const { name, bytes } of others) {
       if (othersBytes <= Math.max(0, quotaBytes / 2 - fileBytes)) break;
@@ -105,7 +106,7 @@ export class FolderTier implements Tier {
     return this.#order.size;
   }
 
-  /** Of its blocks' files. */
+  /** Total size of this namespace's files. */
   get bytes(): number {
     return this.#bytes;
   }
@@ -114,7 +115,7 @@ export class FolderTier implements Tier {
     return this.#queue.isFull;
   }
 
-  /** Whether it is there, or about to be; its time may have come. */
+  /** Whether the block is there or queued for writing. Removes it if its TTL has expired. */
   has(hash: BlockHash): boolean {
     if (this.#queue.has(hash)) return true;
     const written = this.#written.get(hash);
@@ -126,7 +127,7 @@ export class FolderTier implements Tier {
     return false;
   }
 
-  /** The first of a text latest: without it the rest is of no use. */
+  /** The first block counts as used most recently: without it, the rest is useless. */
   used(hashes: readonly BlockHash[]): void {
     for (const hash of hashes.toReversed()) this.#order.touch(hash);
   }
@@ -158,12 +159,12 @@ export class FolderTier implements Tier {
     }
   }
 
-  /** Checks the file and copies its KV out of it. */
+  /** Checks the file and copies its KV to `into`. */
   #take(name: BlockName, file: Uint8Array | null, into: readonly Uint8Array[], wanted: number): boolean {
     const { folder } = this.#options;
     const { hash } = name;
     if (!file) {
-      // Another process took it away.
+      // Another process removed it.
       this.#leave(hash);
       this.#forgotten(hash);
       return false;
@@ -200,7 +201,7 @@ export class FolderTier implements Tier {
     const { folder, namespace, clock } = this.#options;
     const name = { namespace, hash };
     const file = this.#format.encode(name, kv);
-    // Room first: the folder never has more than it may.
+    // Make room first, so that the folder never exceeds its quota.
     if (!this.#enter(hash, this.#format.fileBytes?.() ?? file.length, parent)) return false;
     await this.#removing.get(hash);
     try {
@@ -225,7 +226,7 @@ export class FolderTier implements Tier {
     this.#remove(hash);
   }
 
-  /** In place of those that were not used longest. False: that would be its own text before it, without which it is of no use. */
+  /** Makes room by removing the least recently used blocks. False if that would remove the sequence's own earlier blocks. */
   #enter(hash: BlockHash, bytes: number, parent: BlockHash | null = null): boolean {
     while (this.#taken + bytes > this.#room && this.#order.size > 0) {
       const [oldest] = this.#order.keys();
@@ -242,7 +243,7 @@ export class FolderTier implements Tier {
     return true;
   }
 
-  /** Whether its text ends before it here. Of a group with a window nothing else need be there. */
+  /** Whether the sequence has no room from this block on. A missing parent alone is no sign: windowed groups skip blocks. */
   #ends(hash: BlockHash, parent: BlockHash, oldest: BlockHash): boolean {
     if (this.#order.has(parent)) return oldest === parent;
     return [hash, parent].some((key) => this.#cut.has(partsOf(key).hash));
@@ -259,7 +260,7 @@ export class FolderTier implements Tier {
     this.#bytes += bytes;
   }
 
-  /** Its file is gone. */
+  /** The block's file is gone. */
   #forgotten(hash: BlockHash): void {
     const written = this.#written.get(hash);
     if (!written) return;
@@ -288,7 +289,7 @@ export class FolderTier implements Tier {
   }
 }
 
-/** A block's file. Throws ConfigError for a quota below one. */
+/** Size of a block's file. Throws ConfigError if the quota is smaller. */
 function fileBytesIn({ quotaBytes, blockBytes }: FolderTierOptions): number {
   const fileBytes = fileBytesOf(blockBytes);
   if (quotaBytes >= fileBytes) return fileBytes;

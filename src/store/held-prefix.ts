@@ -1,4 +1,4 @@
-/** How much of a sequence a store has: the rule of the engines' prefix cache, on the store's keys. */
+/** Finds how much of a sequence a store has, by the rule of the engines' prefix cache. */
 import type { KvCacheSpec } from '../config/engine.ts';
 import type { BlockHash } from '../engine/block-hash.ts';
 import { longestHit } from '../engine/prefix-lookup.ts';
@@ -7,15 +7,15 @@ import { type StoreKey, storeKey } from './keys.ts';
 
 export interface AskedPrefix {
   hashes: readonly BlockHash[];
-  /** What of a prefix each KV cache group must have. */
+  /** What each KV cache group must have of a prefix. */
   groups: readonly KvCacheSpec[];
-  /** Blocks: it is to have whole chunks of so many. */
+  /** The prefix must be a multiple of this many blocks. */
   chunk: number;
   /** Tokens. */
   blockSize: number;
 }
 
-/** The longest that is there: ids by group, the null block where none is needed. `idOf`: null for what is not there. */
+/** The longest prefix present: ids by group, null blocks where none is needed. `idOf` returns null for absent blocks. */
 export function heldPrefix(asked: AskedPrefix, idOf: (key: StoreKey) => BlockId | null): BlockIds {
   const { groups, chunk, blockSize } = asked;
   const getCached = (hash: BlockHash, group: number) => idOf(storeKey(hash, group));
@@ -23,12 +23,12 @@ export function heldPrefix(asked: AskedPrefix, idOf: (key: StoreKey) => BlockId 
     const ids = longestHit(groups, hashes, hashes.length, blockSize, getCached);
     const { length } = ids[0]!;
     if (length % chunk === 0) return ids;
-    // A shorter one may have no window at its end.
+    // Search again: a shortened prefix may lack the window at its end.
     hashes = hashes.slice(0, length - (length % chunk));
   }
 }
 
-/** What is needed of each block in turn. */
+/** The keys needed for a prefix, block by block. */
 export function keysOf(blockIds: BlockIds, hashes: readonly BlockHash[]): StoreKey[] {
   const { length } = blockIds[0]!;
   return hashes

@@ -1,4 +1,4 @@
-/** A store in its thread: memory, catalog and transport, and its interface to the thread that started it. */
+/** A store in its own thread: creates memory, catalog, tiers and transport, and implements the API for the starting thread. */
 import type { EvictionName, Prefetch } from '../config/store.ts';
 import type { CacheEvent } from '../engine/cache-event.ts';
 import type { Clock } from '../engine/types.ts';
@@ -19,43 +19,43 @@ import { slotBytes, slotsIn } from './slots.ts';
 import type { StoreStats } from './stats.ts';
 
 export interface StoreStart {
-  /** The engines': what they and the store must agree on. The store's own address in it. */
+  /** What the engines and the store must agree on, with the store's own address. */
   identity: EngineIdentity;
-  /** Of memory, for blocks. */
+  /** Memory for blocks. */
   bytes: number;
   eviction: EvictionName;
-  /** Absent: wait_complete. */
+  /** Default: wait_complete. */
   prefetch?: Prefetch;
-  /** null: there is none. */
+  /** null for no folder. */
   folder: StoreFolderStart | null;
-  /** null or absent: there is none. */
+  /** null or absent for no server. */
   server?: StoreServerStart | null;
   /** Compare a checksum of each chunk at both ends. */
   checksum: boolean;
 }
 
-/** Calls go over comlink. Every one may reject with a KvferryError. */
+/** Called over comlink. Every call may reject with a KvferryError. */
 export interface StoreApi {
-  /** `onTrouble`: one line for people, once of each kind. */
+  /** `onTrouble` is called with one line for users, once per kind of trouble. */
   start(
     start: StoreStart,
     onTrouble: (message: string) => void,
-    /** What came and went in its tiers, while it is wanted. */
+    /** Changes of its tiers, while reportEvents is on. */
     onEvents: (events: CacheEvent[], atMs: number) => void,
   ): Promise<void>;
-  /** From now on, or no longer, calls onEvents; at first with what is there. */
+  /** Turns onEvents on or off. When turned on, first reports what is present. */
   reportEvents(wanted: boolean): Promise<void>;
   addPeer(peer: RemoteAddress, port: MessagePort): Promise<void>;
   peerDied(engineId: string): Promise<void>;
   setLink(link: LinkSpec | null): Promise<void>;
-  /** Serves any block to any reader from now on: for measuring. */
+  /** For measurements: from now on, serves any block to any reader. */
   serveAnyBlock(): Promise<void>;
   stats(): Promise<StoreStats>;
-  /** What has changed since the look of that revision; 0: all. */
+  /** Changes since the call that returned this revision; everything for 0. */
   blocks(since: number): Promise<StoreBlocks>;
-  /** Forgets what nobody uses, for which it waits a moment: what engines let go of may be on its way. */
+  /** Removes blocks that are not in use. Waits up to 0.5 s for others, whose releases may be on their way. */
   clear(): Promise<void>;
-  /** Throws InternalError when its bookkeeping does not add up. */
+  /** Rejects with InternalError if its bookkeeping is inconsistent. */
   checkIntegrity(): Promise<void>;
   /** The thread ends after the answer. */
   shutdown(): Promise<void>;
@@ -63,11 +63,11 @@ export interface StoreApi {
 
 export interface StoreHostDeps {
   clock: Clock;
-  /** null: there can be none here, which it told. */
+  /** null if this platform has no folders; onTrouble has then been called. */
   openFolder: (directory: string, onTrouble: (message: string) => void) => Promise<StoreFolder | null>;
-  /** Absent: there can be none here. */
+  /** Absent if this platform cannot connect to a server. */
   openServer?: (url: string) => Promise<KeyValueServer>;
-  /** Ends the thread; called once the answer to shutdown() had time to leave. */
+  /** Ends the thread. It must let the answer to shutdown() leave first. */
   exit: () => void;
 }
 
@@ -80,7 +80,7 @@ interface Parts {
   service: StoreService;
   folder: FolderTier | null;
   server: ServerTier | null;
-  /** Both of these; null: there is neither. */
+  /** Folder and server; null if there is neither. */
   lower: LowerTiers | null;
   report: StoreReport;
   news: BlockNews;

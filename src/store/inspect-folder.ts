@@ -1,10 +1,10 @@
-/** A store's folder as people ask for it: what is in it, whether it is whole, and its end. Needs no engine. */
+/** Lists, verifies and clears a store's folder, for the CLI. Needs no engine. */
 import { ConfigError, messageOf } from '../errors.ts';
 import type { StoreFile, StoreFolder } from '../platform/types.ts';
 import { decodeBlock, HEAD_BYTES } from './block-file.ts';
 import { blockIn, openStoreFolder } from './folder-names.ts';
 
-/** Blocks that one model on one adapter left. */
+/** The blocks of one model on one adapter. Times are ms since the epoch. */
 export interface FolderNamespace {
   namespace: string;
   blocks: number;
@@ -13,7 +13,7 @@ export interface FolderNamespace {
   newestMs: number;
 }
 
-/** Most bytes first. Throws ConfigError for what is no store's folder; so do the others. */
+/** Sorted by size, largest first. Rejects with ConfigError if this is not a store's folder, as do the functions below. */
 export async function listFolder(folder: StoreFolder): Promise<FolderNamespace[]> {
   const found = new Map<string, FolderNamespace>();
   for (const file of await blockFiles(folder)) {
@@ -33,7 +33,7 @@ export async function listFolder(folder: StoreFolder): Promise<FolderNamespace[]
   return [...found.values()].toSorted((a, b) => b.bytes - a.bytes);
 }
 
-/** Reads every block; removes nothing. Rejects with the signal's reason. */
+/** Reads and checks every block. Removes nothing. Rejects with the signal's reason if aborted. */
 export async function verifyFolder(
   folder: StoreFolder,
   signal?: AbortSignal,
@@ -54,7 +54,7 @@ export async function verifyFolder(
   return { blocks: files.length, broken };
 }
 
-/** Removes every block; the folder stays a store's. */
+/** Removes every block. The folder remains a store's. */
 export async function clearFolder(
   folder: StoreFolder,
   signal?: AbortSignal,

@@ -1,4 +1,4 @@
-/** What stores left on a server, as people ask for it: what is there, whether it is whole, and its end. Needs no engine. */
+/** Lists, verifies and clears the blocks that stores left on a server, for the CLI. Needs no engine. */
 import type { BlockHash } from '../engine/block-hash.ts';
 import { ConfigError, messageOf, TransferError } from '../errors.ts';
 import type { ListedServer } from '../platform/types.ts';
@@ -6,7 +6,7 @@ import { inTime } from '../transport/deadlines.ts';
 import { decodeBlock, HEAD_BYTES } from './block-file.ts';
 import { BLOCK_KEYS, blockAt } from './server-keys.ts';
 
-/** Blocks that one model on one adapter left. */
+/** The blocks of one model on one adapter. */
 export interface ServerNamespace {
   namespace: string;
   blocks: number;
@@ -15,19 +15,19 @@ export interface ServerNamespace {
 
 export interface ServerLook {
   server: ListedServer;
-  /** As Clock has it. */
+  /** See Clock.sleep. */
   sleep: (ms: number, signal?: AbortSignal) => Promise<void>;
-  /** Ends whatever is done, with its reason. */
+  /** Aborts the operation, which then rejects with the signal's reason. */
   signal?: AbortSignal;
-  /** Told after each few. */
+  /** Called after every few blocks. */
   onProgress?: (blocks: number) => void;
 }
 
-/** A server that says nothing for so long is given up. */
+/** A server that does not answer for this long is given up. */
 const PATIENCE_MS = 10_000;
-/** No block has more: it is not read. */
+/** Larger values are not blocks, and are not read. */
 const MOST_BLOCK_BYTES = 2 ** 26;
-/** Blocks that are read at once. */
+/** Number of concurrent reads. */
 const READERS = 8;
 
 interface Found {
@@ -37,7 +37,7 @@ interface Found {
   bytes: number | null;
 }
 
-/** Most bytes first. Rejects for a server that does not answer, or refuses; so do the others. */
+/** Sorted by size, largest first. Rejects if the server does not answer or refuses, as do the functions below. */
 export async function listServer(look: ServerLook): Promise<ServerNamespace[]> {
   const namespaces = new Map<string, ServerNamespace>();
   for await (const found of blocksOf(look)) {
@@ -51,7 +51,7 @@ export async function listServer(look: ServerLook): Promise<ServerNamespace[]> {
   return [...namespaces.values()].toSorted((a, b) => b.bytes - a.bytes);
 }
 
-/** Reads every block, and checks it as a store does that loads it; removes nothing. */
+/** Reads every block and checks it as a loading store does. Removes nothing. */
 export async function verifyServer(
   look: ServerLook,
 ): Promise<{ blocks: number; broken: { key: string; why: string }[] }> {
@@ -70,7 +70,7 @@ export async function verifyServer(
   return { blocks, broken };
 }
 
-/** Removes every block of any model; what else is on the server stays. */
+/** Removes every block of every model. Other keys on the server are kept. */
 export async function clearServer(look: ServerLook): Promise<{ blocks: number; bytes: number }> {
   let blocks = 0;
   let total = 0;
@@ -87,14 +87,14 @@ export async function clearServer(look: ServerLook): Promise<{ blocks: number; b
 async function wrongWith(look: ServerLook, { key, namespace, hash, bytes }: Found): Promise<string | null> {
   if (bytes !== null && bytes > MOST_BLOCK_BYTES) return `it has ${bytes} bytes, more than any block`;
   const value = await answered(look, look.server.get(key, MOST_BLOCK_BYTES));
-  // Its time came meanwhile, or another took it away.
+  // It has expired meanwhile, or somebody removed it.
   if (!value) return null;
   if ('wrong' in value) return value.wrong;
   const kv = decodeBlock(value, { namespace, hash }, value.length - HEAD_BYTES);
   return 'wrong' in kv ? kv.wrong : null;
 }
 
-/** Each once. */
+/** The blocks on the server, each once. */
 async function* blocksOf(look: ServerLook): AsyncIterable<Found[]> {
   const seen = new Set<string>();
   const scan = look.server.scan(BLOCK_KEYS)[Symbol.asyncIterator]();

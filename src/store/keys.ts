@@ -1,6 +1,6 @@
 /**
- * How a store names a block: by its hash, and its KV cache group where that is not the first: '<hash>.<group>'. Of groups that
- * keep different parts of a sequence each is kept by itself.
+ * A store's key for a block: '<hash>' in KV cache group 0, '<hash>.<group>' in others. Groups have separate keys because they
+ * keep different parts of a sequence.
  */
 import type { BlockHash } from '../engine/block-hash.ts';
 

@@ -1,4 +1,4 @@
-/** What lies below a store's memory, nearest first: which blocks go down when, and how they come up again. */
+/** The tiers below a store's memory, nearest first: when blocks are written to them, and how they are read back. */
 import type { Ingestion } from '../config/store.ts';
 import type { Clock } from '../engine/types.ts';
 import type { LowerTier, Raising } from './bring-up.ts';
@@ -7,62 +7,62 @@ import { partsOf, type StoreKey } from './keys.ts';
 import { TierCost } from './tier-cost.ts';
 import type { WriteCounters } from './write-queue.ts';
 
-/** Blocks by key, their KV in one part or several. Nothing rejects. */
+/** A tier: blocks by key, with their KV in one or several parts. No call rejects. */
 export interface Tier {
-  /** More to write would be left out. */
+  /** Further writes would be skipped now. */
   readonly isFull: boolean;
-  /** Of blocks that are there, as far as is known here. */
+  /** Keys of the blocks known to be there. */
   hashes(): Iterable<StoreKey>;
-  /** Those of the hashes that are there, or about to be. */
+  /** Which of the keys are there or queued for writing. */
   find(hashes: readonly StoreKey[]): Promise<ReadonlySet<StoreKey>>;
-  /** False: it is not there, or was not what it should have been. */
+  /** Reads a block into `into`. False if it is not there or fails its checks. */
   read(hash: StoreKey, into: readonly Uint8Array[]): Promise<boolean>;
-  /** Later; the parts are copied now. No-op for what is there. `parent`: the block before it, if that is there to go by. */
+  /** Queues a write; copies the parts now. No-op if the block is there. `parent`: the block before it, if known. */
   write(hash: StoreKey, kv: readonly Uint8Array[], parent?: StoreKey | null): void;
-  /** As LowerTier has it; absent: what it keeps is its own affair. */
+  /** See LowerTier. Absent if the tier does its own eviction. */
   used?(hashes: readonly StoreKey[]): void;
-  /** Resolves when nothing waits to be written. */
+  /** Resolves when no writes are pending. */
   flush(): Promise<void>;
 }
 
 export interface LowerTierCounters extends WriteCounters {
   read: number;
-  /** Of these blocks' KV. */
+  /** Bytes of these blocks' KV. */
   readBytes: number;
-  /** Milliseconds of the reads that ended well; those under way at once count each. */
+  /** Total time of successful reads, ms. Concurrent ones count separately. */
   readMs: number;
-  /** Blocks that were found broken, or not to be what they were called, and removed. */
+  /** Blocks that failed their checks and were removed. */
   broken: number;
 }
 
-/** Where the bytes of a store's blocks are. */
+/** Access to the bytes of a store's blocks. */
 export interface BlockBytes {
-  /** Of a block of the group, not a copy; none where there are none. */
+  /** Views of a block's bytes, not copies. Empty if the store has no bytes (simulated). */
   parts(slot: number, group: number): Uint8Array[];
 }
 
-/** How blocks come to a tier, and what they are there. */
+/** Settings common to all tiers. */
 export interface TierStart {
-  /** From a block's writing on; null: for good. */
+  /** How long a block is used after it was written, ms; null: without limit. */
   ttlMs: number | null;
   ingestion: Ingestion;
-  /** Of all that must be equal for a block's bytes to mean the same: 64 hex digits. */
+  /** See namespaceOf: 64 hex digits. */
   namespace: string;
 }
 
 export interface StoreFolderStart extends TierStart {
   directory: string;
-  /** Of the whole folder. */
+  /** Limit for the whole folder. */
   bytes: number;
 }
 
 export interface StoreServerStart extends TierStart {
-  /** redis:// or rediss://, perhaps with a password. */
+  /** redis:// or rediss://, optionally with a password. */
   url: string;
 }
 
 export class LowerTiers implements LowerTier {
-  /** What the catalog is to tell. */
+  /** Listeners for the catalog to call. */
   readonly listeners: Pick<CatalogDeps, 'onEvicted' | 'onHot'>;
   readonly #tiers: readonly { tier: Tier; ingestion: Ingestion; cost: TierCost }[];
   readonly #memory: BlockBytes;
@@ -108,21 +108,21 @@ export class LowerTiers implements LowerTier {
     for (const { tier } of this.#tiers) tier.used?.(hashes);
   }
 
-  /** Resolves when all is written that is to outlive the process. */
+  /** Writes what is to outlive the process; resolves when done. */
   async end(catalog: BlockCatalog): Promise<void> {
-    // As if they left memory: what was to stay longest comes last, and stays where not all of it fits.
+    // In order of eviction, so that the most valuable blocks come last, and stay if not everything fits.
     const left = [...catalog.ready()];
     for (const { tier, ingestion } of this.#tiers) {
       for (const [hash, slot] of ingestion === 'EVICTED' ? left : []) {
         tier.write(hash, this.#bytes(hash, slot));
-        // So many at once as wait at most.
+        // Do not exceed the queue.
         if (tier.isFull) await tier.flush();
       }
       await tier.flush();
     }
   }
 
-  /** `parent`: not of what leaves memory, which is newer here than what left before it. */
+  /** Writes to the tiers with this ingestion. `parent` is not given for evicted blocks: they go down in order of recency. */
   #down(ingestion: Ingestion, key: StoreKey, slot: number, parent: StoreKey | null = null): void {
     for (const one of this.#tiers)
       if (one.ingestion === ingestion) one.tier.write(key, this.#bytes(key, slot), parent);

@@ -1,11 +1,11 @@
 /**
- * How far the store has heard of what each engine offers. An engine's messages come in order, two engines' in any: who asks for
- * what another offered says up to which offer the store must have heard first.
+ * Tracks the last offer received from each engine. Messages of one engine arrive in order, those of different engines do not. So
+ * a lookup for blocks that another engine offered names the offer that the store must have received first.
  */
 import type { Clock } from '../engine/types.ts';
 import type { OfferPlace } from '../transport/store-messages.ts';
 
-/** An offer that has not come by then is lost: half of what whoever asks waits for the answer at most. */
+/** An offer that has not arrived by then is taken as lost. Half of the time that engines wait for the answer, ms. */
 const PATIENCE_MS = 1_000;
 
 export class OffersSeen {
@@ -23,13 +23,13 @@ export class OffersSeen {
     for (const one of this.#waiting) if (one.engineId === engineId && one.offer <= offer) one.over.abort();
   }
 
-  /** Nothing more of it comes; another of its name counts anew. */
+  /** The engine is gone. A new engine with the same name starts counting again. */
   gone(engineId: string): void {
     this.#last.delete(engineId);
     for (const one of this.#waiting) if (one.engineId === engineId) one.over.abort();
   }
 
-  /** Resolves when that offer, or a later one, was seen, its engine is gone, or it takes too long. */
+  /** Resolves when this offer or a later one has been seen, when its engine is gone, or after PATIENCE_MS. */
   async until({ engineId, offer }: OfferPlace): Promise<void> {
     if ((this.#last.get(engineId) ?? 0) >= offer) return;
     const one = { engineId, offer, over: new AbortController() };

@@ -1,4 +1,4 @@
-/** What comes to a store's memory and folder and what leaves them, told together for as long as somebody listens. */
+/** Reports blocks stored in and removed from a store's tiers as cache events, in batches, while enabled. */
 import type { BlockHash } from '../engine/block-hash.ts';
 import type { CacheEvent, Medium } from '../engine/cache-event.ts';
 import { partsOf, type StoreKey } from './keys.ts';
@@ -9,16 +9,16 @@ export class StoreReport {
   readonly #blockSize: number;
   readonly #tell: (events: CacheEvent[]) => void;
   #wanted = false;
-  /** In order; neighbours of a kind, medium and group are one. */
+  /** In order. Consecutive changes with the same kind, medium and group are merged. */
   #changes: { kind: Kind; medium: Medium; group: number; hashes: BlockHash[] }[] = [];
 
-  /** `tell`: once for all that changed in one go. */
+  /** `tell` is called once per microtask with all changes. */
   constructor(blockSize: number, tell: (events: CacheEvent[]) => void) {
     this.#blockSize = blockSize;
     this.#tell = tell;
   }
 
-  /** Whoever begins to listen is told what is there, by medium. */
+  /** Enables or disables reports. When enabled, first reports the keys that are present, by medium. */
   want(wanted: boolean, there: readonly (readonly [Medium, readonly StoreKey[]])[]): void {
     this.#wanted = wanted;
     this.#changes = [];

@@ -1,7 +1,7 @@
 /**
- * The tier on a server that other machines' stores use too: a value a block, its key with format and namespace. How much it
- * keeps is the server's own affair. Nothing here is worth a request: a server that does not answer in time has nothing, is let
- * be for a while, and one line says so.
+ * The tier on a Redis or Valkey server, which other machines' stores may share: one value per block, under a key with format
+ * and namespace. The server does its own eviction. Trouble never fails a request: a server that does not answer in time counts
+ * as a miss and is left alone for a while, and the outage is reported.
  */
 import type { BlockHash } from '../engine/block-hash.ts';
 import type { Clock } from '../engine/types.ts';
@@ -16,29 +16,29 @@ import { bytesIn } from './slots.ts';
 import type { ServerCounters } from './stats.ts';
 import { WriteQueue, type WriteQueueDeps } from './write-queue.ts';
 
-/** A question that was not answered by then is a miss: an engine waits 2 s for the store. */
+/** A command that is not answered by then counts as a miss. An engine waits 2 s for the store. */
 const ANSWER_MS = 1_000;
-/** After that nothing is asked for so long. */
+/** After a failure, the server is not used for this long. */
 const REST_MS = 10_000;
-/** Of a server that comes and goes one line tells so often at most. */
+/** Minimum time between reports of outages. */
 const TELL_MS = 60_000;
-/** Blocks that are fetched at once. */
+/** Number of concurrent fetches. */
 const READERS = 8;
-/** Blocks of which is remembered that the server has them. */
+/** How many blocks are remembered as being on the server. */
 const MOST_KNOWN = 65_536;
 
 export interface ServerTierOptions {
   server: KeyValueServer;
   namespace: string;
-  /** Of KV, a block. */
+  /** Bytes of KV in a block of the largest KV cache group. */
   blockBytes: number;
-  /** From its writing on; null: for good, as far as the server is concerned. */
+  /** TTL of a value, ms; null: until the server evicts it. */
   ttlMs: number | null;
   clock: Clock;
-  /** A block was found or put there, or is there no more, as far as this store knows. */
+  /** Called when this store learns that a block is, or is no longer, on the server. */
   onChange?: (kind: 'stored' | 'removed', hash: BlockHash) => void;
   onTrouble: (message: string) => void;
-  /** Absent: values that other processes read too. */
+  /** Default: the value format shared with other processes. */
   format?: BlockFormat;
 }
 
@@ -56,10 +56,10 @@ export class ServerTier implements Tier {
   readonly #readers: (() => void)[] = [];
   #restUntilMs = 0;
   #outageToldMs = Number.NEGATIVE_INFINITY;
-  /** An outage that was told, and not yet its end. */
+  /** An outage has been reported, and not yet its end. */
   #outage = false;
 
-  /** Of a server that is known to serve. */
+  /** For a server that has been checked; see open(). */
   constructor(options: ServerTierOptions) {
     const { clock, onChange, blockBytes, format = VALUES } = options;
     this.#options = options;
@@ -69,7 +69,7 @@ export class ServerTier implements Tier {
     this.#queue = new WriteQueue({ write, blockBytes, clock, counters: this.counters });
   }
 
-  /** Throws ConfigError for a host that is not, and for a server that refuses; one that does not answer is waited for. */
+  /** Throws ConfigError if the host does not exist or the server refuses. If it does not answer, it is tried again later. */
   static async open(options: ServerTierOptions): Promise<ServerTier> {
     const tier = new ServerTier(options);
     try {
@@ -80,12 +80,12 @@ export class ServerTier implements Tier {
     return tier;
   }
 
-  /** It is not asked now. */
+  /** Whether the server is being left alone after a failure. */
   get isResting(): boolean {
     return this.#options.clock.now() < this.#restUntilMs;
   }
 
-  /** Blocks of which it is known that they are there. */
+  /** Number of blocks known to be on the server. */
   get blocks(): number {
     return this.#known.size;
   }
@@ -114,7 +114,7 @@ export class ServerTier implements Tier {
         if (found[i]) there.add(hash);
       }
     } catch {
-      // Told where it was noticed.
+      // Already reported by #ask.
     }
     return there;
   }
@@ -204,7 +204,7 @@ export class ServerTier implements Tier {
     return true;
   }
 
-  /** Rejects when there is no answer in time; then the server is let be for a while. */
+  /** Rejects if there is no answer in time; the server is then left alone for REST_MS. */
   async #ask<T>(question: () => Promise<T>): Promise<T> {
     try {
       const answer = await inTime(question(), ANSWER_MS, this.#options.clock, () => {
@@ -227,11 +227,11 @@ export class ServerTier implements Tier {
   #fails(error: unknown): void {
     const { clock, server, onTrouble } = this.#options;
     const now = clock.now();
-    // Of all that was under way one counts.
+    // Of all commands that fail together, count one.
     if (now < this.#restUntilMs) return;
     this.#restUntilMs = now + REST_MS;
     this.counters.outages++;
-    // What it still owes is not waited for, and takes no memory.
+    // Do not wait for, or keep memory for, outstanding answers.
     server.drop();
     if (now - this.#outageToldMs < TELL_MS) return;
     this.#outageToldMs = now;

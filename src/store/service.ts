@@ -1,6 +1,6 @@
 /**
- * A store among engines: answers what it has, keeps it while it is read, and reads what it lacks of what it is offered. Knows
- * blocks by their hashes and KV cache groups alone; the transport brings the bytes, the catalog says where they lie.
+ * The store's service for engines: answers lookups, keeps blocks while they are read, and reads offered blocks that it lacks.
+ * Knows blocks only by hash and KV cache group. The transport moves the bytes; the catalog says where they are.
  */
 import type { KvCacheSpec } from '../config/engine.ts';
 import type { Prefetch } from '../config/store.ts';
@@ -26,38 +26,38 @@ export interface StoreServiceDeps {
   transport: ServingTransport;
   catalog: BlockCatalog;
   clock: Pick<Clock, 'now' | 'sleep'>;
-  /** null or absent: there is memory only. */
+  /** null or absent if there is only memory. */
   lower?: LowerTier | null;
-  /** Absent: wait_complete. */
+  /** Default: wait_complete. */
   prefetch?: Prefetch | undefined;
 }
 
 export interface StoreServiceCounters {
-  /** Offers, and those of their blocks that were read; those that were there are in `known`. */
+  /** Offers, offered blocks that were read (taken), and offered blocks that were already there (known). */
   offers: number;
   taken: number;
   known: number;
-  /** Offered blocks that did not come: revoked, or lost. */
+  /** Offered blocks that were not received: revoked or lost. */
   lost: number;
   /** Leases that were read. */
   loads: number;
-  /** Blocks found by a lookup that were brought up for it. */
+  /** Blocks found by a lookup that were brought up from lower tiers for it. */
   raised: number;
 }
 
-/** A reader that has not begun by then, nor given its lease back, was not told of it, or was not heard. */
+/** A lease that has been neither read nor released by then ends: a message about it must have been lost. */
 const LEASE_MS = 600_000;
 
 interface Lease {
   readerId: string;
-  /** Own clock, milliseconds. */
+  /** Ms on the store's clock. */
   expiresMs: number;
   keys: readonly StoreKey[];
-  /** By group. */
+  /** The store's block ids, by group. */
   blocks: readonly ReadonlySet<BlockId>[];
 }
 
-/** A block of an offer that is to be read. */
+/** An offered block that will be read. */
 interface Taken {
   key: StoreKey;
   /** The block before it. */
@@ -67,10 +67,10 @@ interface Taken {
   slot: number;
 }
 
-/** Blocks are named by hashes, which their reader knows: nothing else is to be shown. */
+/** READs from a store need no claims: blocks are identified by hash. */
 const NO_CLAIM: ReadClaim = { held: { numTokens: 0, digest: '' }, prompt: { numTokens: 0, digest: '' } };
 
-/** Ids that engines choose are theirs alone. */
+/** Ids are unique per engine only. */
 const nameOf = (engineId: string, id: string): string => `${engineId} ${id}`;
 
 export class StoreService {
@@ -80,13 +80,13 @@ export class StoreService {
   readonly #clock: Pick<Clock, 'now'>;
   readonly #lower: LowerTier | null;
   readonly #bringUp: BringUp | null;
-  /** By KV cache group: where nothing else is said, each has all. */
+  /** Default for lookups: every KV cache group must have the whole prefix. */
   readonly #allOfGroups: readonly KvCacheSpec[];
   readonly #engines = new Map<string, RemoteAddress>();
   readonly #leases = new Map<string, Lease>();
   readonly #arrivals: Arrivals;
   readonly #offersSeen: OffersSeen;
-  /** READs of offers under way, by their engine and offer. */
+  /** Unfinished READs of offers, by engine and offer. */
   readonly #reading = new Map<string, Map<string, AbortController>>();
 
   constructor({ transport, catalog, clock, lower = null, prefetch = 'wait_complete' }: StoreServiceDeps) {
@@ -108,12 +108,12 @@ export class StoreService {
     });
   }
 
-  /** From now on it is answered. */
+  /** From now on, this engine gets answers. */
   addEngine(address: RemoteAddress): void {
     this.#engines.set(address.engineId, address);
   }
 
-  /** Blocks kept for readers that have not read yet. */
+  /** Number of leases that have not been read yet. */
   get leases(): number {
     return this.#leases.size;
   }
@@ -163,11 +163,11 @@ export class StoreService {
     this.#say(from, { kind: 'store_found', leaseId, blockIds, raised, raisedMs });
   }
 
-  /** Reads what it lacks, as far as there is room. */
+  /** Reads the offered blocks that the store lacks, as far as there is room, and answers the offer. */
   async #take(from: string, offer: StoreOffer): Promise<void> {
     this.counters.offers++;
     this.#offersSeen.seen(from, offer.number);
-    // It came twice: an answer now would take from the first what it reads.
+    // A duplicate: answering it now would end the offer while it is being read.
     if (this.#reading.get(from)?.has(offer.offerId)) return;
     const remote = this.#engines.get(from);
     const taken = remote ? this.#roomFor(offer) : [];
@@ -183,7 +183,7 @@ export class StoreService {
     this.#say(from, { kind: 'store_taken', offerId: offer.offerId, taken: read });
   }
 
-  /** By group, as a READ wants them. What is there of its text is not to go for it. */
+  /** Allocates slots, sorted by group as a READ requires. Does not evict earlier blocks of the same sequence. */
   #roomFor(offer: StoreOffer): Taken[] {
     const { hashes, parent, groups = [...this.#allOfGroups.keys()] } = offer;
     const catalog = this.#catalog;
@@ -197,7 +197,7 @@ export class StoreService {
     return taken.toSorted((a, b) => a.group - b.group);
   }
 
-  /** A block without those before it is of no use to anyone: the first without room ends it. */
+  /** Stops at the first block without room: later blocks are useless without it. */
   #takeRoom({ hashes, parent, groups }: StoreOffer & { groups: readonly number[] }): Taken[] {
     const taken: Taken[] = [];
     let before = parent;
@@ -239,13 +239,13 @@ export class StoreService {
       id !== NULL_BLOCK && lease?.blocks[group]?.has(id) === true;
     if (!lease || !blockIds.every((ids, group) => ids.every((id) => isOf(id, group))))
       return { allow: false, outcome: 'declined', message: `nothing is kept for '${leaseId}'.` };
-    // From here on the READ keeps them, whoever asks again.
+    // From here on, the READ keeps the blocks, and the lease cannot be used again.
     this.#leases.delete(name);
     this.counters.loads++;
     return { allow: true, finished: () => this.#catalog.completeLoad(lease.keys) };
   };
 
-  /** They keep what others may need room for, and only then is it of any account. */
+  /** Ends expired leases. Called on each notification, since they matter only if others need the room. */
   #endOldLeases(): void {
     const now = this.#clock.now();
     for (const [name, { expiresMs }] of this.#leases) if (expiresMs <= now) this.#endLease(name);

@@ -1,13 +1,13 @@
-/** How much a store has room for. */
+/** How many blocks fit into a store's memory. */
 import { ConfigError } from '../errors.ts';
 
-/** Of KV in its parts. */
+/** Total bytes of all parts of a block's KV. */
 export const bytesIn = (kv: readonly Uint8Array[]): number => kv.reduce((sum, { length }) => sum + length, 0);
 
-/** A slot has room for a block of any KV cache group. `blockBytes`: by group. */
+/** Bytes of a slot, with room for a block of any KV cache group. `blockBytes`: by group. */
 export const slotBytes = (blockBytes: readonly number[]): number => Math.max(...blockBytes);
 
-/** Blocks for which there is room. Throws ConfigError below one. */
+/** Number of slots in `bytes` of memory. Throws ConfigError if there is not room for one. */
 export function slotsIn(bytes: number, blockBytes: readonly number[]): number {
   const block = slotBytes(blockBytes);
   const slots = Math.floor(bytes / block);

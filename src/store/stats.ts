@@ -1,30 +1,30 @@
-/** A store in figures. */
+/** A store's statistics. */
 import type { CatalogCounters } from './catalog.ts';
 import type { LowerTierCounters } from './lower-tiers.ts';
 import type { StoreServiceCounters } from './service.ts';
 
 export interface StoreStats {
-  /** Blocks that there is room for, those that are there, and those that are read or written now. */
+  /** Capacity in blocks, blocks present, and blocks being read or written. */
   slots: number;
   blocks: number;
   inUse: number;
-  /** Of a block, of the largest KV cache group. */
+  /** Bytes of a block of the largest KV cache group. */
   blockBytes: number;
   counters: CatalogCounters & StoreServiceCounters;
-  /** null: there is none. */
+  /** null if there is no folder. */
   folder: { blocks: number; bytes: number; counters: FolderCounters } | null;
-  /** `blocks`: those of which this store knows that they are there; `resting`: it is not asked now. null: there is none. */
+  /** null if there is no server. `blocks`: known to be there. `resting`: being left alone after a failure. */
   server: { blocks: number; resting: boolean; counters: ServerCounters } | null;
 }
 
 export interface FolderCounters extends LowerTierCounters {
-  /** Blocks whose time had come. */
+  /** Blocks whose TTL had expired. */
   expired: number;
 }
 
 export interface ServerCounters extends LowerTierCounters {
-  /** Times that the server was given up for a while. */
+  /** How often the server was left alone for a while after a failure. */
   outages: number;
-  /** Values under a block's key that are longer than a block, or of another type: they were not read, and removed. */
+  /** Values under a block's key that are longer than a block, or of another type. They are removed without being read. */
   foreign: number;
 }

@@ -1,14 +1,14 @@
-/** What bringing a block up from a tier costs, by what it took of late. */
+/** Estimates the cost of bringing a block up from a tier, from recent loads. */
 import type { Clock } from '../engine/types.ts';
 
-/** Batches that count: the median of so many is not moved by one that a busy machine held up. */
+/** Number of recent batches whose median is used, so that one delayed by a busy machine does not matter. */
 const BATCHES = 7;
-/** Of those that are not worth it one in so many is brought up all the same: a disk that was slow once is not so for ever. */
+/** When loads are not worth it, one in this many is done anyway: a disk that was slow once may be fast again. */
 const ASK_AGAIN = 20;
 
 export class TierCost {
   readonly #clock: Pick<Clock, 'now'>;
-  /** Milliseconds a block. */
+  /** Ms per block, by batch, oldest first. */
   readonly #recent: number[] = [];
   #left = 0;
 
@@ -16,19 +16,19 @@ export class TierCost {
     this.#clock = clock;
   }
 
-  /** Milliseconds a block, of several brought up at once; 0 until any was. */
+  /** Estimated ms per block in a batch of concurrent loads; 0 until there was one. */
   get blockMs(): number {
     const sorted = this.#recent.toSorted((a, b) => a - b);
     return sorted[Math.floor((sorted.length - 1) / 2)] ?? 0;
   }
 
-  /** Whether blocks are brought up; `worthMs`: what having one spares, null: not known, and they are. */
+  /** Whether to bring up blocks. `worthMs`: ms saved by having one, or null if not known, and then always true. */
   isWorth(worthMs: number | null): boolean {
     if (worthMs === null || this.blockMs <= worthMs) return true;
     return ++this.#left % ASK_AGAIN === 0;
   }
 
-  /** For reads that begin together: learns from how long it took until all had come, if they did. */
+  /** For reads that start together: learns from the time until all have arrived. If one does not arrive, learns nothing. */
   batch(): (read: () => Promise<boolean>) => Promise<boolean> {
     let begunMs = 0;
     let blocks = 0;

@@ -1,29 +1,29 @@
 /**
- * Blocks on their way from a store's memory to a tier below it: a few are written at once, in order; so many wait as there is
- * room for. What fails is left out, and for a while nothing more is taken.
+ * The queue of blocks to write from a store's memory to a lower tier. A few are written concurrently, in order; the number
+ * waiting is bounded. Blocks whose write fails are skipped, and for a while no more are accepted.
  */
 import type { BlockHash } from '../engine/block-hash.ts';
 import type { Clock } from '../engine/types.ts';
 import { bytesIn } from './slots.ts';
 
-/** Blocks being written at once. */
+/** Number of concurrent writes. */
 const WRITERS = 4;
-/** Of blocks that wait for it, which one block exceeds at most: more are left out. */
+/** Bound on waiting blocks, exceeded by at most one block. Further blocks are skipped. */
 const MOST_WAITING_BYTES = 16 * 2 ** 20;
-/** After a write that failed none is tried for so long. */
+/** No write is tried for this long after a failed one. */
 const REST_MS = 10_000;
 
 /** A block to write. */
 export interface Written {
   kv: readonly Uint8Array[];
-  /** The block before it in its text, as far as that is known. */
+  /** The block before it in its sequence; null if it is the first or not known. */
   parent: BlockHash | null;
 }
 
 export interface WriteQueueDeps {
-  /** Of KV, a block. */
+  /** Bytes of KV in a block. */
   blockBytes: number;
-  /** False: it is not to be there. Rejects where it cannot be written. */
+  /** Resolves to false if the tier does not want the block. Rejects if it cannot be written. */
   write: (hash: BlockHash, written: Written) => Promise<boolean>;
   clock: Pick<Clock, 'now'>;
   counters: WriteCounters;
@@ -31,11 +31,11 @@ export interface WriteQueueDeps {
 
 export interface WriteCounters {
   written: number;
-  /** Of these blocks' KV. */
+  /** Bytes of these blocks' KV. */
   writtenBytes: number;
-  /** Milliseconds of the writes that ended well; those under way at once count each. */
+  /** Total time of successful writes, ms. Concurrent ones count separately. */
   writeMs: number;
-  /** Blocks that were not written: what lies below failed, or did not keep up. */
+  /** Blocks that were not written because the tier failed or did not keep up. */
   leftOut: number;
 }
 
@@ -49,7 +49,7 @@ export class WriteQueue {
     this.#deps = deps;
   }
 
-  /** More would be left out. */
+  /** Further blocks would be skipped. */
   get isFull(): boolean {
     return this.#waiting.size * this.#deps.blockBytes >= MOST_WAITING_BYTES;
   }
@@ -58,7 +58,7 @@ export class WriteQueue {
     return this.#waiting.has(hash) || this.#writing.has(hash);
   }
 
-  /** A block that is on its way, into these; false: it is not. */
+  /** Copies a queued block into `into`. False if it is not queued. */
   copy(hash: BlockHash, into: readonly Uint8Array[]): boolean {
     const written = this.#waiting.get(hash) ?? this.#writing.get(hash);
     if (!written) return false;
@@ -66,7 +66,7 @@ export class WriteQueue {
     return true;
   }
 
-  /** Later; the parts are copied now. One that is on its way already must not be added. */
+  /** Queues a block; copies the parts now. The block must not be queued already. */
   add(hash: BlockHash, { kv, parent }: Written): void {
     if (this.isFull || this.#deps.clock.now() < this.#restUntilMs) {
       this.#deps.counters.leftOut++;
@@ -76,7 +76,7 @@ export class WriteQueue {
     this.#next();
   }
 
-  /** Resolves when nothing waits to be written. */
+  /** Resolves when no writes are pending. */
   async flush(): Promise<void> {
     while (this.#writing.size > 0) await Promise.all([...this.#writing.values()].map(({ done }) => done));
   }
@@ -103,7 +103,7 @@ export class WriteQueue {
       counters.writtenBytes += bytesIn(written.kv);
       counters.writeMs += clock.now() - begunMs;
     } catch {
-      // Whoever writes tells why.
+      // `write` has reported why.
       counters.leftOut += 1 + this.#waiting.size;
       this.#waiting.clear();
       this.#restUntilMs = clock.now() + REST_MS;

@@ -40,7 +40,7 @@ export interface StoreFound {
   leaseId: string;
   /** The store's blocks by group, in the order of the hashes, null before a window. All lists have the same length. */
   blockIds: BlockIds;
-  /** Blocks that were sought below memory for it, and how long that took, milliseconds. */
+  /** Number of block loads from lower tiers that the lookup started, and how long it waited for them, ms. */
   raised: number;
   raisedMs: number;
 }

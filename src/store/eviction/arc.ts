@@ -1,21 +1,21 @@
 /**
- * Adaptive replacement: keys used once and keys used again are two queues, and what is asked for soon after it left says
- * which of them should have been longer. vLLM's eviction_policy "arc" (Megiddo and Modha, FAST 2003).
+ * Adaptive replacement cache: vLLM's eviction_policy "arc" (Megiddo and Modha, FAST 2003). Keys used once and keys used again
+ * have separate queues. A key that returns soon after its eviction (a ghost) shows which queue should have been longer.
  */
 import { type Entry, entryOf, Queue } from '../../engine/entry-queue.ts';
 import type { EvictionDeps, EvictionPolicy, Key } from './types.ts';
 
 export class Arc implements EvictionPolicy {
   readonly #deps: EvictionDeps;
-  /** Ghosts too: a key is looked up once, whatever it is. */
+  /** All entries, including ghosts. */
   readonly #entries = new Map<Key, Entry>();
-  /** Used once; used again. */
+  /** Keys used once, and keys used again. */
   readonly #recent = new Queue();
   readonly #frequent = new Queue();
-  /** What left each of them, in that order. */
+  /** Keys evicted from each of them, in order of eviction. */
   readonly #recentGhosts = new Queue();
   readonly #frequentGhosts = new Queue();
-  /** Keys that `recent` should have. */
+  /** Target size of `recent`, in keys. */
   #target = 0;
 
   constructor(deps: EvictionDeps) {
@@ -56,7 +56,7 @@ export class Arc implements EvictionPolicy {
       this.#entries.set(key, entry);
       place(entry, this.#recent, before);
     }
-    // The paper's bounds: recent and its ghosts one capacity, all four two.
+    // The paper's bounds: `recent` and its ghosts at most one capacity, all four queues at most two.
     while (this.#recentGhosts.size > 0 && this.#recent.size + this.#recentGhosts.size > capacity)
       this.#forgetOldest(this.#recentGhosts);
     while (this.size + this.#recentGhosts.size + this.#frequentGhosts.size > 2 * capacity)
@@ -76,7 +76,7 @@ export class Arc implements EvictionPolicy {
     yield* this.#frequent.keys();
   }
 
-  /** The queue that the key left lately is to be longer. */
+  /** Lengthens the queue that this ghost was evicted from. */
   #adapt({ queue }: Entry): void {
     const [recent, frequent] = [this.#recentGhosts.size, this.#frequentGhosts.size];
     this.#target =
@@ -100,7 +100,7 @@ export class Arc implements EvictionPolicy {
     return true;
   }
 
-  /** Used again, or once more after it left. Hot is what comes to `frequent`. */
+  /** The key was used again, or returned as a ghost: moves it to `frequent`. It is hot if it was not there before. */
   #use(entry: Entry, before: Entry | null = null): void {
     const isHot = entry.queue !== this.#frequent;
     entry.queue!.remove(entry);
@@ -116,14 +116,14 @@ export class Arc implements EvictionPolicy {
     return queue === this.#recent || queue === this.#frequent;
   }
 
-  /** null: not there, or a ghost. */
+  /** null if absent or a ghost. */
   #kept(key: Key): Entry | null {
     const entry = this.#entries.get(key);
     return entry && this.#isKept(entry) ? entry : null;
   }
 }
 
-/** Into the queue: behind the one before it in its text, if that is there too. */
+/** Adds to the queue, behind its predecessor in the sequence if that is in the same queue. */
 function place(entry: Entry, queue: Queue, before: Entry | null): void {
   if (before?.queue === queue) queue.pushBehind(entry, before);
   else queue.push(entry);

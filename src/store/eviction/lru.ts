@@ -1,4 +1,4 @@
-/** Least recently used goes first. vLLM's eviction_policy "lru"; as in AIBrix's LRU a key is hot from its first use on. */
+/** Evicts the least recently used key: vLLM's eviction_policy "lru". As in AIBrix's LRU, a key is hot from its first use on. */
 import { type Entry, entryOf, Queue } from '../../engine/entry-queue.ts';
 import type { EvictionDeps, EvictionPolicy, Key } from './types.ts';
 

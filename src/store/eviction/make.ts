@@ -1,4 +1,4 @@
-/** Eviction policies by their names in settings. */
+/** Creates an eviction policy by its name in the settings. */
 import type { EvictionName } from '../../config/store.ts';
 import { Arc } from './arc.ts';
 import { Lru } from './lru.ts';

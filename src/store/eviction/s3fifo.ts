@@ -1,19 +1,19 @@
 /**
- * S3-FIFO: new keys pass through a small queue; those used there go on to the main queue, the others leave and only their
- * keys are remembered for a while (ghosts), so that one that comes again goes to the main queue at once. Two sets of
- * parameters: AIBrix's (aibrix_kvcache, S3FIFO) and the paper's (Yang et al., SOSP 2023, algorithm 1).
+ * S3-FIFO. New keys enter a small queue. Keys used there move to the main queue; the others are evicted and remembered for a
+ * while as ghosts. A ghost that returns goes directly to the main queue. There are two parameter sets: AIBrix's
+ * (aibrix_kvcache, S3FIFO) and the paper's (Yang et al., SOSP 2023, algorithm 1).
  */
 import { type Entry, entryOf, Queue } from '../../engine/entry-queue.ts';
 import type { EvictionDeps, EvictionPolicy, Key } from './types.ts';
 
 export interface S3FifoParameters {
-  /** Of the capacity, for the small queue. */
+  /** Share of the capacity for the small queue. */
   smallShare: number;
-  /** Uses in the small queue that take a key on to the main queue. */
+  /** Uses in the small queue that promote a key to the main queue. */
   promotion: number;
-  /** The small queue gives one up when it is as full as its share (paper), or only when it is fuller (AIBrix). */
+  /** Whether the small queue evicts when it has reached its share (paper), or only when it exceeds it (AIBrix). */
   smallGives: 'full' | 'over';
-  /** Ghosts, of the capacity. AIBrix never drops one; here they are bounded, as memory is. */
+  /** Maximum number of ghosts, as a share of the capacity. AIBrix never drops a ghost; here they are bounded. */
   ghostShare: number;
 }
 
@@ -25,7 +25,7 @@ export const PAPER: S3FifoParameters = {
   ghostShare: 0.9,
 };
 
-/** Uses are counted in two bits. */
+/** Uses are counted up to 3 (two bits). */
 const MOST_HOTNESS = 3;
 
 export class S3Fifo implements EvictionPolicy {
@@ -33,11 +33,11 @@ export class S3Fifo implements EvictionPolicy {
   readonly #parameters: S3FifoParameters;
   readonly #smallRoom: number;
   readonly #ghostRoom: number;
-  /** Ghosts too: a key is looked up once, whatever it is. */
+  /** All entries, including ghosts. */
   readonly #entries = new Map<Key, Entry>();
   readonly #small = new Queue();
   readonly #main = new Queue();
-  /** In the order in which they left. */
+  /** In order of eviction. */
   readonly #ghosts = new Queue();
 
   constructor(deps: EvictionDeps, parameters: S3FifoParameters = AIBRIX) {
@@ -52,7 +52,7 @@ export class S3Fifo implements EvictionPolicy {
     return this.#small.size + this.#main.size;
   }
 
-  /** For pictures: how many keys each queue has. */
+  /** Number of keys in each queue, for display. */
   get sizes(): { small: number; main: number; ghost: number } {
     return { small: this.#small.size, main: this.#main.size, ghost: this.#ghosts.size };
   }
@@ -68,7 +68,7 @@ export class S3Fifo implements EvictionPolicy {
     if (entry.queue === this.#small && entry.hotness === this.#parameters.promotion) this.#deps.onHot?.(key);
   }
 
-  /** It counts uses, not when they were. */
+  /** No-op: only the number of uses matters, not their time. */
   renew(): void {}
 
   put(key: Key): boolean {
@@ -78,7 +78,7 @@ export class S3Fifo implements EvictionPolicy {
       return true;
     }
     if (this.size >= this.#deps.capacity && !this.#evict()) return false;
-    // Looked for now: it may have been the ghost that had to go.
+    // Looked up only now, since the eviction may have dropped this ghost.
     const ghost = this.#entries.get(key);
     if (ghost) {
       this.#ghosts.remove(ghost);
@@ -105,7 +105,7 @@ export class S3Fifo implements EvictionPolicy {
     yield* this.#main.keys();
   }
 
-  /** One leaves. Each round moves a key on, cools one down, or is the last. False: none may go. */
+  /** Evicts one key. Each round promotes a key, decrements a use count, or evicts. False if no key may go. */
   #evict(): boolean {
     const { mayGo, onEvicted } = this.#deps;
     for (;;) {
@@ -136,7 +136,7 @@ export class S3Fifo implements EvictionPolicy {
     if (this.#ghosts.size > this.#ghostRoom) this.#entries.delete(this.#ghosts.shift().key);
   }
 
-  /** null: not there, or a ghost. */
+  /** null if absent or a ghost. */
   #kept(key: Key): Entry | null {
     const entry = this.#entries.get(key);
     return entry && entry.queue !== this.#ghosts ? entry : null;

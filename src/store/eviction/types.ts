@@ -1,16 +1,16 @@
-/** Which keys stay and which go: an eviction policy keeps keys alone, each of weight 1, and no more of them than its capacity. */
+/** The interface of eviction policies. A policy manages only keys, each of weight 1, and at most `capacity` of them. */
 
-/** A block's hash, or whatever names what is kept. */
+/** A block's key (keys.ts), or any other unique name. */
 export type Key = string;
 
 export interface EvictionDeps {
-  /** Keys, at least 1. */
+  /** Maximum number of keys, at least 1. */
   capacity: number;
-  /** Whether a key may go now: one that is being read or written may not. Absent: all may. */
+  /** Whether a key may be evicted now: not while it is being read or written. Default: always. */
   mayGo?: (key: Key) => boolean;
-  /** Told of a key that had to go, after it went. */
+  /** Called after a key has been evicted. */
   onEvicted?: (key: Key) => void;
-  /** Told, once for each stay, of a key that was found worth keeping: it was used again, or came again soon after it left. */
+  /** Called, once per stay, when a key proves worth keeping: it was used again, or returned soon after its eviction. */
   onHot?: (key: Key) => void;
 }
 
@@ -18,19 +18,19 @@ export interface EvictionPolicy {
   readonly size: number;
   /** Changes nothing. */
   has(key: Key): boolean;
-  /** The key was used. No-op for one that is not there. */
+  /** Records a use of the key. No-op if absent. */
   touch(key: Key): void;
-  /** A text goes on after it: it is as new as what follows, where that counts. Not one use more. No-op for one that is not there. */
+  /** Makes the key as recent as a new one, since its sequence continues. Does not count as a use. No-op if absent. */
   renew(key: Key): void;
   /**
-   * Takes the key in; one that is there already is put anew. False, with the key not taken in, when none may go for it.
-   * `parent`: the key before it in its text, without which it is of no use: who goes by the time of use lets it go first.
+   * Adds the key; if present, makes it recent. Returns false, without adding it, if no key may be evicted for it. `parent`: the
+   * key before it in its sequence. It is useless without its parent, so recency-based policies evict it before the parent.
    */
   put(key: Key, parent?: Key | null): boolean;
-  /** Forgets the key; it is told to nobody. */
+  /** Removes the key without calling onEvicted. */
   remove(key: Key): void;
-  /** For pictures: how many keys each queue has, of a policy with several. */
+  /** Number of keys in each queue, for display. Only for policies with several queues. */
   readonly sizes?: Readonly<Record<string, number>>;
-  /** Keys, the first to go roughly first. */
+  /** All keys, roughly in order of eviction. */
   keys(): Iterable<Key>;
 }
