@@ -137,11 +137,11 @@ export class BlockNames {
       for (let first = head; first !== NULL_BLOCK; first = this.#fields[FIELDS * first + NEXT]!)
         for (const id of this.#ring(first)) {
           const hash = this.hashOf(id);
-          invariant(hash !== null, () => `block ${id} is found by a hash that it has not`);
+          invariant(hash !== null, () => `block ${id} is found by a hash that it does not have`);
           invariant(found[id] === 0, () => `block ${id} is found twice by its hash`);
           found[id] = 1;
           const same = hash === this.hashOf(first) && this.groupOf(id) === this.groupOf(first);
-          invariant(same, () => `block ${id} is found by the hash of block ${first}, and has another`);
+          invariant(same, () => `block ${id} is found by the hash of block ${first}, but has another`);
           invariant(
             this.get(hash, this.groupOf(id)) === first,
             () => `block ${id} has a hash that does not lead back to it`,
@@ -150,7 +150,7 @@ export class BlockNames {
     const lost = found.findIndex((times, id) => times === 0 && this.has(id));
     invariant(lost === -1, () => `block ${lost} has a hash that does not lead back to it`);
     const kept = this.#hashes.findIndex((hash, id) => hash !== null && this.hashOf(id) !== hash);
-    invariant(kept === -1, () => `block ${kept} keeps a hash that it has not`);
+    invariant(kept === -1, () => `block ${kept} keeps a hash that it does not have`);
   }
 
   *#ring(first: BlockId): Iterable<BlockId> {

@@ -197,7 +197,7 @@ export class Postprocessor {
 
 const noToken = (requestId: string): EndError => ({
   code: 'internal',
-  message: `no token could be sampled for request ${requestId}: its logits are no numbers`,
+  message: `no token could be sampled for request ${requestId}: its logits are not numbers`,
 });
 
 const withId = ({ requestId, logitsDigest, logits }: SampledRow, tokenId: number): SampledToken => {

@@ -141,7 +141,7 @@ export class Request implements ConnectorRequest {
   restart(): void {
     this.numComputedTokens = 0;
     if (this.#prefill.pulledTokens > 0)
-      this.#noPull = { by: 'preemption', reason: 'what was pulled was lost to a preemption' };
+      this.#noPull = { by: 'preemption', reason: 'the pulled blocks were lost to a preemption' };
     this.#prefill = { localHitTokens: 0, pulledTokens: 0, computedTokens: 0 };
   }
 
@@ -215,7 +215,7 @@ export class Request implements ConnectorRequest {
 /** Why a prompt of this many tokens is refused; null if the context has room for it and one output token. */
 export const tooLong = (promptLength: number, maxModelLen: number): string | null =>
   promptLength + 1 > maxModelLen
-    ? `the prompt has ${promptLength} tokens and the context ${maxModelLen}, which must hold one more: shorten the prompt`
+    ? `the prompt has ${promptLength} tokens, and the context of ${maxModelLen} must have room for one more: shorten the prompt`
     : null;
 
 /**
@@ -239,14 +239,14 @@ export function checkRequest(
   const checkIds = (ids: TokenIds, holds: string): void => {
     const bad = badToken(ids, vocabSize);
     const vocabulary = vocabSize === null ? '' : ` of a vocabulary of ${vocabSize}`;
-    if (bad !== undefined) refuse(`${holds} ${bad}, which is no token id${vocabulary}`);
+    if (bad !== undefined) refuse(`${holds} ${bad}, which is not a token id${vocabulary}`);
   };
   checkIds(promptTokenIds, 'the prompt holds');
   if (cacheSalt !== null && typeof cacheSalt !== 'string')
     refuse(`cacheSalt is ${cacheSalt}: give a string, or null`);
   const problem = samplingProblem(sampling);
   if (problem !== null) refuse(problem);
-  checkIds(sampling.forcedTokenIds ?? NONE, 'the answer is to hold');
+  checkIds(sampling.forcedTokenIds ?? NONE, 'forcedTokenIds holds');
   checkIds(sampling.allowedTokenIds ?? NONE, 'allowedTokenIds holds');
   checkIds(sampling.stopTokenIds, 'stopTokenIds holds');
   checkIds(sampling.badWordsTokenIds?.flat() ?? NONE, 'badWordsTokenIds holds');

@@ -28,20 +28,20 @@ const isWhole = (value: number, least: number): boolean => Number.isInteger(valu
 export function samplingProblem(sampling: SamplingParams): string | null {
   const { maxTokens, minTokens, temperature, topK, topP, seed, stopTokenIds, badWordsTokenIds } = sampling;
   if (!isWhole(maxTokens, 1)) return `maxTokens is ${maxTokens}: ask for at least 1 token`;
-  if (!isWhole(minTokens, 0)) return `minTokens is ${minTokens}: give a whole number from 0 on`;
+  if (!isWhole(minTokens, 0)) return `minTokens is ${minTokens}: give a whole number, 0 or more`;
   if (minTokens > maxTokens) return `minTokens ${minTokens} is more than maxTokens ${maxTokens}: lower it`;
   if (!(Number.isFinite(temperature) && temperature >= 0))
-    return `temperature is ${temperature}: give a number from 0 on, 0 is greedy`;
-  if (!isWhole(topK, 0)) return `topK is ${topK}: give a whole number, 0 considers every token`;
+    return `temperature is ${temperature}: give a number, 0 (greedy) or more`;
+  if (!isWhole(topK, 0)) return `topK is ${topK}: give a whole number, 0 (every token) or more`;
   if (!(Number.isFinite(topP) && topP > 0 && topP <= 1))
-    return `topP is ${topP}: give a number above 0, up to 1`;
+    return `topP is ${topP}: give a number above 0 and at most 1`;
   if (!Number.isInteger(seed)) return `seed is ${seed}: give a whole number`;
   if (sampling.allowedTokenIds?.length === 0) return 'allowedTokenIds is []: allow at least one token';
   if (!Array.isArray(stopTokenIds)) return `stopTokenIds is ${stopTokenIds}: give a list of token ids`;
   if (badWordsTokenIds === undefined) return null;
   if (!Array.isArray(badWordsTokenIds) || !badWordsTokenIds.every(Array.isArray))
-    return 'badWordsTokenIds is no list of lists: give sequences of token ids';
+    return 'badWordsTokenIds is not a list of lists: give sequences of token ids';
   if (badWordsTokenIds.some((word) => word.length === 0))
-    return 'badWordsTokenIds holds [], which every output ends with: leave it out';
+    return 'badWordsTokenIds holds [], which every output ends with: remove it';
   return null;
 }

@@ -27,7 +27,7 @@ export class ArenaMemory implements BlockMemory {
       this.#memory = new Uint8Array((slots + 1) * this.#slotBytes);
     } catch {
       throw new ConfigError(
-        `the store cannot have ${slots} blocks of ${this.#slotBytes} bytes of memory here: give it less`,
+        `the store cannot allocate ${slots} blocks of ${this.#slotBytes} bytes here: give it less memory`,
       );
     }
   }

@@ -102,16 +102,16 @@ export function decodeBlock(
   { namespace, hash }: BlockName,
   bytes: number,
 ): Uint8Array | { wrong: string } {
-  if (file.length < HEAD_BYTES) return { wrong: `it has ${file.length} bytes, fewer than a head` };
+  if (file.length < HEAD_BYTES) return { wrong: `it has ${file.length} bytes, fewer than a header` };
   const view = new DataView(file.buffer, file.byteOffset, file.length);
-  if (view.getUint32(AT.magic, true) !== MAGIC) return { wrong: 'it is no block' };
+  if (view.getUint32(AT.magic, true) !== MAGIC) return { wrong: 'it is not a block' };
   const version = view.getUint16(AT.version, true);
   const sumOf = version in SUMS ? SUMS[version as keyof typeof SUMS] : null;
-  if (!sumOf) return { wrong: `it is of format ${version}, not ${FILE_VERSION}` };
+  if (!sumOf) return { wrong: `it has format ${version}, not ${FILE_VERSION}` };
   if (view.getUint32(AT.headSum, true) !== sumOf(file.subarray(0, AT.headSum)))
-    return { wrong: "its head's checksum differs" };
+    return { wrong: "its header's checksum differs" };
   if (!same(file.subarray(AT.namespace, AT.hash), hexToBytes(namespace)))
-    return { wrong: 'it is of another model, layout or adapter' };
+    return { wrong: 'it belongs to another model, layout or adapter' };
   const { hash: digits, group } = partsOf(hash);
   const isBlock = same(file.subarray(AT.hash, AT.bytes), hexToBytes(digits));
   if (!isBlock || view.getUint16(AT.group, true) !== group) return { wrong: 'it is another block' };

@@ -124,7 +124,7 @@ export class BlockCatalog {
   keep(keys: readonly Key[]): number[] {
     return keys.map((key) => {
       const block = this.#blocks.get(key);
-      invariant(block?.ready, () => `block ${key} is loaded, and is not there`);
+      invariant(block?.ready, () => `block ${key} is loaded, but is not there`);
       block.readers++;
       return block.slot;
     });
@@ -158,13 +158,13 @@ export class BlockCatalog {
 
   /** Allocates a slot for an absent block, to be written until completeStore; null if every block is in use. */
   prepareStore(key: Key, parent: Key | null = null): number | null {
-    invariant(!this.#blocks.has(key), () => `block ${key} is there, or on its way`);
+    invariant(!this.#blocks.has(key), () => `block ${key} is already there or arriving`);
     if (!this.#policy.put(key, parent)) {
       this.counters.refused++;
       return null;
     }
     const slot = this.#free.pop();
-    invariant(slot !== undefined, () => 'the eviction policy took in more keys than there are slots');
+    invariant(slot !== undefined, () => 'the eviction policy accepted more keys than there are slots');
     this.#blocks.set(key, { slot, parent, ready: false, readers: 0 });
     return slot;
   }
@@ -192,7 +192,7 @@ export class BlockCatalog {
     const slots = [...this.#free, ...[...this.#blocks.values()].map(({ slot }) => slot)];
     invariant(
       slots.length === this.slots && new Set(slots).size === slots.length,
-      () => `${slots.length} slots are accounted for, of ${this.slots}`,
+      () => `${slots.length} slots are accounted for, not ${this.slots}`,
     );
     const kept = [...this.#policy.keys()];
     invariant(

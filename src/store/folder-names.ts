@@ -34,17 +34,17 @@ export async function openStoreFolder(folder: StoreFolder, make: boolean): Promi
     const format = formatIn(marker);
     if (format === FORMAT_VERSION) return folder.list().catch(unreadable);
     throw new ConfigError(
-      `${location} is a store of format ${format ?? 'unknown'}, and this kvferry reads format ${FORMAT_VERSION}: give another folder, or empty this one`,
+      `${location} is a store of format ${format ?? 'unknown'}, but this kvferry reads format ${FORMAT_VERSION}: give another folder, or empty this one`,
     );
   }
   const isEmpty = await folder.isEmpty().catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'ENOENT') return unreadable(error);
     if (make) return true;
-    throw new ConfigError(`there is no folder ${location}: give one that a store made`);
+    throw new ConfigError(`there is no folder ${location}: give one that a store created`);
   });
   if (!isEmpty || !make) {
-    const wanted = make ? 'an empty folder, or one that a store made' : 'one that a store made';
-    throw new ConfigError(`${location} is no store of kvferry's (it has no ${MARKER}): give ${wanted}`);
+    const wanted = make ? 'an empty folder, or one that a store created' : 'one that a store created';
+    throw new ConfigError(`${location} is not a kvferry store (it has no ${MARKER}): give ${wanted}`);
   }
   const text = JSON.stringify({ format: FORMAT_VERSION });
   await folder.write(MARKER, new TextEncoder().encode(text)).catch((error: Error) => {

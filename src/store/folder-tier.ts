@@ -154,7 +154,10 @@ export class FolderTier implements Tier {
       this.counters.readMs += clock.now() - begunMs;
       return true;
     } catch (error) {
-      this.#tell('read', `${folder.location} cannot be read (${messageOf(error)}): its blocks are computed`);
+      this.#tell(
+        'read',
+        `${folder.location} cannot be read (${messageOf(error)}): its blocks are computed instead`,
+      );
       return false;
     }
   }
@@ -174,7 +177,7 @@ export class FolderTier implements Tier {
       this.counters.broken++;
       this.#tell(
         'broken',
-        `${folder.location}/${this.#format.nameOf(name)} is not used and removed: ${kv.wrong}`,
+        `${folder.location}/${this.#format.nameOf(name)} is ignored and removed: ${kv.wrong}`,
       );
       this.#forget(hash);
       return false;
@@ -210,7 +213,7 @@ export class FolderTier implements Tier {
       this.#leave(hash);
       this.#tell(
         'write',
-        `${folder.location} cannot be written to (${messageOf(error)}): what is there is still read, and nothing is added until that works again`,
+        `${folder.location} cannot be written to (${messageOf(error)}): existing blocks are still read, and none are added until writing works again`,
       );
       throw error;
     }
@@ -294,6 +297,6 @@ function fileBytesIn({ quotaBytes, blockBytes }: FolderTierOptions): number {
   const fileBytes = fileBytesOf(blockBytes);
   if (quotaBytes >= fileBytes) return fileBytes;
   throw new ConfigError(
-    `the store's folder may have ${quotaBytes} bytes and a block takes ${fileBytes}: give it that or more`,
+    `the store's folder is limited to ${quotaBytes} bytes, but a block takes ${fileBytes}: allow that or more`,
   );
 }

@@ -67,7 +67,7 @@ export interface StoreHostDeps {
   openFolder: (directory: string, onTrouble: (message: string) => void) => Promise<StoreFolder | null>;
   /** Absent if this platform cannot connect to a server. */
   openServer?: (url: string) => Promise<KeyValueServer>;
-  /** Ends the thread. It must let the answer to shutdown() leave first. */
+  /** Ends the thread, but only after a moment in which the answer to shutdown() can leave. */
   exit: () => void;
 }
 
@@ -107,7 +107,7 @@ export function hostStore({ clock, openFolder, openServer, exit }: StoreHostDeps
       tiers.folder = opened && (await FolderTier.open({ folder: opened, ...rest }));
     }
     if (server) {
-      if (!openServer) throw new ConfigError('a store here can have no server below it: leave it out');
+      if (!openServer) throw new ConfigError('a store cannot use a server here: leave the server out');
       const { url, namespace, ttlMs } = server;
       const rest = { ...below, namespace, ttlMs, onChange: report.changedIn('REMOTE') };
       tiers.server = await ServerTier.open({ server: await openServer(url), ...rest });

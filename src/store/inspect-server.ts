@@ -120,7 +120,7 @@ async function answered<T>(look: ServerLook, answer: Promise<T>): Promise<T> {
   } catch (error) {
     if (error instanceof ConfigError) throw error;
     throw new TransferError(
-      `${look.server.location} does not serve (${messageOf(error)}): wanted a Redis or Valkey server; start it, or name another`,
+      `${look.server.location} is unavailable (${messageOf(error)}): wanted a Redis or Valkey server; start it, or name another`,
     );
   }
 }

@@ -171,7 +171,7 @@ export class ServerTier implements Tier {
     if ('wrong' in kv) {
       this.counters['wrong' in foreign ? 'foreign' : 'broken']++;
       this.#forget(hash);
-      this.#tell('broken', `${server.location}: ${key} is not used and removed: ${kv.wrong}`);
+      this.#tell('broken', `${server.location}: ${key} is ignored and removed: ${kv.wrong}`);
       await this.#ask(() => server.remove([key]));
       return false;
     }
@@ -196,7 +196,7 @@ export class ServerTier implements Tier {
     if (refused !== null) {
       this.#tell(
         'write',
-        `${server.location} does not take blocks (${refused}): what is there is still read, and nothing is added until that works again`,
+        `${server.location} does not take blocks (${refused}): existing blocks are still read, and none are added until writing works again`,
       );
       throw new TransferError(refused);
     }
@@ -237,7 +237,7 @@ export class ServerTier implements Tier {
     this.#outageToldMs = now;
     this.#outage = true;
     onTrouble(
-      `${server.location} does not serve (${messageOf(error)}): all goes on without it, and it is tried again every ${REST_MS / 1000} s`,
+      `${server.location} is unavailable (${messageOf(error)}): requests continue without it, and it is tried again every ${REST_MS / 1000} s`,
     );
   }
 

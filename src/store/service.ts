@@ -238,7 +238,11 @@ export class StoreService {
     const isOf = (id: BlockId, group: number): boolean =>
       id !== NULL_BLOCK && lease?.blocks[group]?.has(id) === true;
     if (!lease || !blockIds.every((ids, group) => ids.every((id) => isOf(id, group))))
-      return { allow: false, outcome: 'declined', message: `nothing is kept for '${leaseId}'.` };
+      return {
+        allow: false,
+        outcome: 'declined',
+        message: `lease '${leaseId}' does not exist or does not have these blocks.`,
+      };
     // From here on, the READ keeps the blocks, and the lease cannot be used again.
     this.#leases.delete(name);
     this.counters.loads++;
@@ -273,6 +277,6 @@ export class StoreService {
 }
 
 const NOTHING_STREAMED: BlockStream = {
-  ready: async () => ({ outcome: 'declined', message: 'a store computes nothing.' }),
+  ready: async () => ({ outcome: 'declined', message: 'a store does not stream blocks.' }),
   finished() {},
 };

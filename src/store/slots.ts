@@ -13,6 +13,6 @@ export function slotsIn(bytes: number, blockBytes: readonly number[]): number {
   const slots = Math.floor(bytes / block);
   if (slots >= 1) return slots;
   throw new ConfigError(
-    `the store has ${bytes} bytes and a block of this model ${block}: give it ${block} or more, or use smaller blocks`,
+    `the store has ${bytes} bytes of memory, but a block of this model takes ${block}: give it ${block} or more, or use smaller blocks`,
   );
 }

@@ -50,7 +50,7 @@ export class Channel {
   #onMessage = (event: MessageEvent): void => {
     const message: unknown = event.data;
     if (isReadable(message)) this.#listener.onMessage(message);
-    else this.#listener.onUnreadable('it sent something that is no message of this protocol');
+    else this.#listener.onUnreadable('it sent something that is not a message of this protocol');
   };
 
   #onMessageError = (): void => this.#listener.onUnreadable('it sent a message that cannot be read here');

@@ -61,11 +61,11 @@ export function incompatibility(
   const b = theirs.identity;
   const who = `handshake of ${a.engineId} with ${b.engineId}`;
   if (a.blockSize !== b.blockSize) {
-    return `${who}: block size differs (${a.blockSize} and ${b.blockSize} tokens); give both engines the same.`;
+    return `${who}: block size differs (${a.blockSize} and ${b.blockSize} tokens); give both engines the same block size.`;
   }
   if (a.blockBytes.length !== b.blockBytes.length || a.blockBytes.some((n, i) => n !== b.blockBytes[i])) {
     const why = ['', ...factsThatDiffer(own, theirs)].join(', ');
-    return `${who}: bytes of a block by group differ (${a.blockBytes.join(', ')} and ${b.blockBytes.join(', ')})${why}; give both engines the same model and KV dtype.`;
+    return `${who}: block bytes by group differ (${a.blockBytes.join(', ')} and ${b.blockBytes.join(', ')})${why}; give both engines the same model and KV dtype.`;
   }
   if (a.compatibilityHash === b.compatibilityHash || !enforceHash) return null;
   return `${who}: ${differences(own, theirs)}; give both engines the same, or set enforce_handshake_compat to false.`;

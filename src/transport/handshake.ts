@@ -113,7 +113,7 @@ export class Handshake {
   #judge(message: WelcomeMessage, sentAt: number): ConnectResult {
     const failed = (why: string): ConnectResult => ({ ok: false, outcome: 'failed', message: why });
     const wrong = wrongWelcome(message);
-    if (wrong !== null) return failed(`the handshake's reply cannot be read: ${wrong}.`);
+    if (wrong !== null) return failed(`the reply to the handshake is invalid: ${wrong}.`);
     const { identity, slab, slots, slotBytes, now } = message;
     const theirs = { identity, factors: message.factors };
     const why = incompatibility(this.#deps.own, theirs, this.#deps.enforceHandshakeCompat);

@@ -145,9 +145,9 @@ export class HolderHalf {
       end = lost
         ? {
             outcome: 'dead',
-            message: 'the holder heard of no free slot for too long and ends the connection.',
+            message: 'the holder got no slot back for too long, and ended the connection.',
           }
-        : { outcome: 'failed', message: `the holder could not give its blocks: ${messageOf(error)}` };
+        : { outcome: 'failed', message: `the holder could not send its blocks: ${messageOf(error)}` };
     }
     over.abort();
     connection.transfers.delete(read.transferId);

@@ -14,7 +14,7 @@ export function impossibleRead(
   if (read.kind === 'stream') {
     const ascending = (list: readonly number[]) =>
       list.every((place, i) => Number.isInteger(place) && place > (list[i - 1] ?? -1));
-    return read.blockIndexes.every(ascending) ? null : 'the READ names blocks out of their order.';
+    return read.blockIndexes.every(ascending) ? null : 'the READ names blocks out of order.';
   }
   for (const [group, ids] of read.blockIds.entries()) {
     const wrong = ids.find((id: BlockId) => !(Number.isInteger(id) && id > 0 && id < numBlocks[group]!));

@@ -51,7 +51,7 @@ export function parseLink(text: string): LinkSpec {
     .toLowerCase()
     .split(',')
     .map((part) => part.trim());
-  if (rest.length > 0) throw linkError(text, 'there is more than one comma in it');
+  if (rest.length > 0) throw linkError(text, 'it has more than one comma');
   const preset = Object.hasOwn(LINK_PRESETS, ratePart) ? LINK_PRESETS[ratePart]! : null;
   const bytesPerSecond = preset?.bytesPerSecond ?? parseRate(text, ratePart);
   const latencyMs = latencyPart === undefined ? (preset?.latencyMs ?? 0) : parseLatency(text, latencyPart);
@@ -69,9 +69,9 @@ function parseRate(text: string, rate: string): number {
 
 function parseLatency(text: string, latency: string): number {
   const match = LATENCY.exec(latency);
-  if (!match) throw linkError(text, `'${latency}' is no latency with a unit (ns, us, ms, s)`);
+  if (!match) throw linkError(text, `'${latency}' is not a latency with a unit (ns, us, ms, s)`);
   const ms = Number(match[1]) * MILLISECONDS[match[2]!]!;
-  if (!Number.isFinite(ms)) throw linkError(text, `nothing arrives with a latency of ${latency}`);
+  if (!Number.isFinite(ms)) throw linkError(text, `a latency of ${latency} is too large`);
   return ms;
 }
 

@@ -52,7 +52,7 @@ export class ReaderHalf {
     const { connected } = result;
     const { engineId, host, port } = request.remote;
     if (connected.identity.engineId !== engineId) {
-      const message = `expected engine '${engineId}' at ${host}:${port}, found '${connected.identity.engineId}': the blocks meant are gone.`;
+      const message = `expected engine '${engineId}' at ${host}:${port}, found '${connected.identity.engineId}': its blocks are gone.`;
       return none('failed', message);
     }
     if (this.handshake.connected !== connected) {
@@ -72,7 +72,7 @@ export class ReaderHalf {
     if (request.streamed) post({ kind: 'stream', ...read, blockIndexes: transfer.remoteIds });
     else post({ kind: 'read', ...read, blockIds: transfer.remoteIds });
     transfer.postMs = clock.now() - postedAt;
-    const onAbort = () => this.#fail(transfer, 'nobody wants it any more.');
+    const onAbort = () => this.#fail(transfer, 'the READ was aborted.');
     signal?.addEventListener('abort', onAbort);
     if (signal?.aborted) onAbort();
     const over = new AbortController();
@@ -94,7 +94,7 @@ export class ReaderHalf {
       if (!transfer.awaitsHolder) return;
       const { engineId } = transfer.request.remote;
       this.#cancel(transfer);
-      transfer.lose(`nothing was heard of '${engineId}' for ${silenceMs / 1000} s.`);
+      transfer.lose(`no message from '${engineId}' for ${silenceMs / 1000} s.`);
     }
   }
 
@@ -141,7 +141,7 @@ export class ReaderHalf {
     if (place === 'seen') return;
     if ('wrong' in place) {
       this.#deps.post(credit);
-      this.#fail(transfer, `what the holder sent cannot be meant: ${place.wrong}.`);
+      this.#fail(transfer, `the holder sent an invalid chunk: ${place.wrong}.`);
       return;
     }
     const { group, blockIds } = chunk;
@@ -173,12 +173,12 @@ export class ReaderHalf {
     const { clock, memory, post } = this.#deps;
     try {
       if (slot >= connected.slots || byteLength > connected.slotBytes) {
-        throw new TransferError(`chunk ${chunk.index} does not lie in a slot of the slab.`);
+        throw new TransferError(`chunk ${chunk.index} is not in a slot of the slab.`);
       }
       const source = slotView(connected.slab, connected.slotBytes, slot, byteLength);
       if (chunk.checksum !== null && checksum(source) !== chunk.checksum) {
         throw new TransferError(
-          `checksum differs in chunk ${chunk.index}: its bytes were changed on the way.`,
+          `checksum differs in chunk ${chunk.index}: its bytes were damaged in transit.`,
         );
       }
       const staged = await memory.stage(byteLength);

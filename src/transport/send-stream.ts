@@ -39,7 +39,7 @@ export async function sendStream(sending: StreamSending): Promise<StreamEnd | nu
         .map((index) => blockIds[group]![index]!),
     );
     if (there.some((ids) => ids.includes(NULL_BLOCK)))
-      return { outcome: 'failed', message: 'the READ names a block that its window has passed.' };
+      return { outcome: 'failed', message: 'the READ names a block that the window has moved past.' };
     const chunks = cut(there).map((chunk) => ({ ...chunk, first: begun[chunk.group]! + chunk.first }));
     const taken = ({ group, blockIds: ids }: ChunkPlan) => {
       sent[group]! += ids.length;

@@ -17,7 +17,7 @@ export function slotBytesFor(maxChunkBytes: number, blockBytes: readonly number[
 export function createSlab({ slots, slotBytes }: SlabShape): SharedArrayBuffer {
   if (typeof SharedArrayBuffer === 'undefined') {
     throw new ConfigError(
-      'SharedArrayBuffer is missing here, and blocks travel through it: serve the page with ' +
+      'SharedArrayBuffer is not available, and blocks are transferred through it: serve the page with ' +
         'Cross-Origin-Opener-Policy: same-origin and Cross-Origin-Embedder-Policy: require-corp.',
     );
   }

@@ -141,7 +141,7 @@ class MessagePortTransport implements PeerTransport {
       port.close();
       return;
     }
-    this.#peers.get(keyOf(address))?.end(`engine '${address.engineId}' was connected anew.`);
+    this.#peers.get(keyOf(address))?.end(`engine '${address.engineId}' was connected again.`);
     const peer = new Peer({
       port,
       address,

@@ -597,8 +597,11 @@ describe('kvferry simulate', () => {
     ['w.json --against ./plan.json', "'plan': wanted one of kvferry bench or replay"],
     ['w.json --budget 10m', '--budget is of no use to a simulation'],
     ['w.json --arrivals 5', '--arrivals is given and --arrival-rate is not'],
-    ['w.json --store-dir kv --store-dir-size 64', "the store's folder may have 64 bytes and a block takes"],
-    ['w.json --store 64', 'the store has 64 bytes and a block of this model'],
+    [
+      'w.json --store-dir kv --store-dir-size 64',
+      "the store's folder is limited to 64 bytes, but a block takes",
+    ],
+    ['w.json --store 64', 'the store has 64 bytes of memory, but a block of this model'],
     ['w.json --cost-profile p.json', '--cost-profile is given and --pull-policy is threshold'],
     ['w.json --p-blocks 3', 'the longest conversation takes'],
     ['w.json --trace-scale 1/2', '--trace-scale is of no use without a trace'],

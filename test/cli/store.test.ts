@@ -164,14 +164,14 @@ describe.skipIf(REDIS === null)(`a server${WITHOUT_REDIS}`, () => {
     const nobody = await runCli(['store', 'verify', 'redis://:hidden@127.0.0.1:1']);
     expect(nobody.code).toBe(1);
     expect(nobody.stderr).toMatch(
-      /redis:\/\/127.0.0.1:1 does not serve \(.*ECONNREFUSED.*\): wanted a Redis or Valkey server; start it, or/,
+      /redis:\/\/127.0.0.1:1 is unavailable \(.*ECONNREFUSED.*\): wanted a Redis or Valkey server; start it, or/,
     );
     expect(nobody.stderr).not.toContain('hidden');
     redis.hang();
     const world = fakeWorld();
     world.deps.sleep = async () => {};
     expect(await main(['store', 'ls', redis.url], world.deps)).toBe(1);
-    expect(world.err()).toMatch(/does not serve \(no answer within 10 s\): wanted/);
+    expect(world.err()).toMatch(/is unavailable \(no answer within 10 s\): wanted/);
     redis.goOn();
   });
 });
@@ -182,8 +182,11 @@ it.each([
   [['store'], /kvferry: store has nothing to do: wanted ls DIR, verify DIR, clear DIR, or a redis/],
   [['store', 'wipe', 'x'], /there is no 'store wipe': wanted ls DIR, verify DIR/],
   [['store', 'ls'], /store ls has no folder/],
-  [['store', 'clear', tmpdir()], /is no store of kvferry's|cannot be read/],
-  [['store', 'ls', '/nowhere/at/all'], /there is no folder \/nowhere\/at\/all: give one that a store made/],
+  [['store', 'clear', tmpdir()], /is not a kvferry store|cannot be read/],
+  [
+    ['store', 'ls', '/nowhere/at/all'],
+    /there is no folder \/nowhere\/at\/all: give one that a store created/,
+  ],
 ])('%j is refused', async (argv, message) => {
   const { code, stderr } = await runCli(argv);
   expect(code).toBe(2);

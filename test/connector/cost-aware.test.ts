@@ -184,7 +184,7 @@ describe('which policy decides', () => {
     [null, costAware, 64, 'cost-aware: pull ~46 ms > recompute ~32 ms'],
     ['cost-aware', null, 48, '48 < threshold 64'],
     ['always', costAware, 1, null],
-    ['never', costAware, 4096, 'the request asks for computing it'],
+    ['never', costAware, 4096, 'the request asks for recomputation'],
   ] as const)('%s, %#', (asked, costs, count, reason) => {
     expect(choosePolicy(asked, 64, costs).refuse(ask(count))).toBe(reason);
   });

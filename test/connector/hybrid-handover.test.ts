@@ -168,7 +168,7 @@ describe('D to P', () => {
     const rules = { blockSize: 4, groups, tokenCheck: true };
     expect(usableTokens(params, tokens(9), 0, rules)).toEqual({
       tokens: 0,
-      limit: 'invalid kv_transfer_params: 1 lists of remote blocks, and there are 3 KV cache groups',
+      limit: 'invalid kv_transfer_params: 1 lists of remote blocks for 3 KV cache groups',
     });
   });
 });

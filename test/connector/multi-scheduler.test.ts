@@ -158,7 +158,7 @@ describe('cost-aware', () => {
   it('says that computing is quicker, and than how many tokens; nothing where nothing was offered', () => {
     const { peer, store, load } = start('cost-aware', { costs: costsOf(500) });
     [peer.upTo, store.upTo] = [40, 8];
-    const reason = 'cost-aware: computing is quicker than 40 tokens of the store and of peers';
+    const reason = 'cost-aware: computing is faster than loading 40 tokens from the store and peers';
     expect(load(0)).toMatchObject({ tokens: 0, noPull: { by: 'policy', reason } });
     [peer.upTo, store.upTo] = [{ noPull: 'gone' }, 0];
     expect(load(0)?.noPull?.reason).toBe('gone');

@@ -17,9 +17,9 @@ function usable(
 
 describe('tokens that can be used', () => {
   it.each([
-    [{ remote_block_ids: null }, '0 lists of remote blocks, and there are 1 KV cache groups'],
-    [{ remote_block_ids: [[1, 2, 3], [4]] }, '2 lists of remote blocks, and there are 1 KV cache groups'],
-    [{ remote_block_ids: [[1, 2]] }, '2 remote blocks for 40 tokens need 3'],
+    [{ remote_block_ids: null }, '0 lists of remote blocks for 1 KV cache groups'],
+    [{ remote_block_ids: [[1, 2, 3], [4]] }, '2 lists of remote blocks for 1 KV cache groups'],
+    [{ remote_block_ids: [[1, 2]] }, '2 remote blocks, but 40 tokens need 3'],
     [{ remote_block_ids: [[1, 2, 3]], remote_num_tokens: null }, 'remote_num_tokens is missing'],
     [{ remote_block_ids: [[1, 2, 3]], remote_token_ids: null }, 'remote_token_ids is missing'],
   ])('none of %j', (params, limit) => {

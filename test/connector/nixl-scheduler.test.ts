@@ -110,7 +110,7 @@ describe('the scheduler side', () => {
 
   it.each([
     [{}, { by: 'policy', reason: 'too dear' }],
-    [{ pull_policy: 'never' as const }, { by: 'request', reason: 'the request asks for computing it' }],
+    [{ pull_policy: 'never' as const }, { by: 'request', reason: 'the request asks for recomputation' }],
     [{ remote_token_ids: tokens(20) }, { by: 'policy', reason: 'too dear (first differing token at 20)' }],
   ])('says who decided against it: %j', (more, noPull) => {
     const { side } = start({ refuses: 'too dear' });

@@ -108,7 +108,7 @@ describe('the worker side', () => {
   });
 
   it.each([
-    [4.9, "request 'r@d' is held for 4.9 s more, and a read needs a margin of 5 s."],
+    [4.9, "request 'r@d' is held for 4.9 s more, but a READ needs a margin of 5 s."],
     [0, "request 'r@d' was held until 0.0 s ago."],
     [-12.5, "request 'r@d' was held until 12.5 s ago."],
   ])('says of blocks %f s before their end why it does not begin', async (seconds, message) => {

@@ -195,7 +195,7 @@ describe('what is loaded', () => {
     const match = side.getNumNewMatchedTokens(request, 0);
     expect(match?.tokens).toBe(expected);
     expect(match?.noPull).toEqual(
-      expected > 0 ? null : { by: 'policy', reason: '64 < 65 tokens, the least that is loaded' },
+      expected > 0 ? null : { by: 'policy', reason: '64 < 65 tokens, the minimum to load' },
     );
     // A local hit that covers it all is no load that is too short.
     expect(side.getNumNewMatchedTokens(request, 64)?.noPull?.by).toBe('offer');

@@ -280,7 +280,7 @@ describe('an offer', () => {
       ],
       numBlocks: 2,
     });
-    const declined = { outcome: 'declined', message: `nothing is offered as '${offerId}' any more.` };
+    const declined = { outcome: 'declined', message: `offer '${offerId}' has ended.` };
     expect(await stream.ready(2, signal)).toEqual(declined);
     expect(await stream.ready(1, AbortSignal.abort())).toBeNull();
     expect(await open('another').ready(0, signal)).toMatchObject({ outcome: 'declined' });

@@ -126,7 +126,7 @@ describe('a store between P and D', () => {
     expect(cluster.d.promptOf('a-d')!.pulledTokens).toBe(64);
     await serve(cluster, 'b', tokens(40, 3));
     expect(split(cluster.d.promptOf('b-d')!)).toEqual([0, 0, 40]);
-    expect(cluster.d.promptOf('b-d')!.noPull?.reason).toBe('32 < 64 tokens, the least that is loaded');
+    expect(cluster.d.promptOf('b-d')!.noPull?.reason).toBe('32 < 64 tokens, the minimum to load');
   });
 
   it('loads whole chunks only, and no more than the request allows', async () => {

@@ -207,7 +207,7 @@ describe('a pool full of holds', () => {
     const { pulledTokens, noPull } = engine.promptOf('b')!;
     expect({ pulledTokens, noPull }).toEqual({
       pulledTokens: 0,
-      noPull: { by: 'preemption', reason: 'what was pulled was lost to a preemption' },
+      noPull: { by: 'preemption', reason: 'the pulled blocks were lost to a preemption' },
     });
   });
 });

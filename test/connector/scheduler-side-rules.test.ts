@@ -177,7 +177,7 @@ describe('invalid parameters', () => {
     const { account, recv } = await turn({}, tokens(48), { remote_block_ids: [[7, 8]] });
     expect(account.noPull).toEqual({
       by: 'offer',
-      reason: 'invalid kv_transfer_params: 2 remote blocks for 48 tokens need 3',
+      reason: 'invalid kv_transfer_params: 2 remote blocks, but 48 tokens need 3',
     });
     expect(recv).toMatchObject({ pairs: [] });
   });

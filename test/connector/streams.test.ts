@@ -181,7 +181,7 @@ describe('a streamed READ', () => {
     clock.advance(1);
     const { failedRecving } = await nextOutput(d);
     expect(failedRecving[0]).toMatchObject({ outcome: 'failed' });
-    expect(failedRecving[0]!.message).toMatch(/nothing was heard of it/);
+    expect(failedRecving[0]!.message).toMatch(/it has not arrived/);
   });
 
   it('that nobody wants any more ends at once, and P frees what it would have held', async () => {
@@ -203,7 +203,7 @@ describe('a streamed READ', () => {
     hold(p, [1, 2], clock);
     stream(d, p, 3);
     expect((await nextOutput(d)).failedRecving[0]!.message).toMatch(
-      /has 2 blocks, and block 2 was asked for/,
+      /has 2 blocks, but block 2 was requested/,
     );
   });
 

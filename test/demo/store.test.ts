@@ -120,7 +120,7 @@ describe('a conversation', () => {
     fourth = tokensOf(turn);
     await page.waitForFunction('kvferry.state.store.value.figures.folder.broken > 0');
     expect((await folder()).broken).toBe(blocks);
-    const told = (await readState(page)).notes.filter((note) => note.includes('is not used and removed'));
+    const told = (await readState(page)).notes.filter((note) => note.includes('is ignored and removed'));
     expect(told).toHaveLength(1);
   });
 

@@ -139,7 +139,7 @@ describe('ends', () => {
       { promptTokenIds: [10], sampling: { maxTokens: 4, allowedTokenIds: [2 ** 20] } },
     ])
       await expect(generate(cluster, { conversationId: null, ...wrong })).rejects.toThrow(
-        /1048576, which is no token id of a vocabulary of \d+/,
+        /1048576, which is not a token id of a vocabulary of \d+/,
       );
     expect((await converse(cluster, 'c', 1))[0]!.tokens).toHaveLength(12);
   });

@@ -29,7 +29,7 @@ it('serves the same turn again and again, pulled and computed, each time from th
     // D held 53 + 9 - 1 tokens, of which 48 are full blocks of its own; P keeps nothing.
     expect(pulled).toMatchObject({ pulledTokens: 61, computedTokens: 21, dToP: 4, pToD: 3 });
     expect(computed).toMatchObject({ pulledTokens: 0, computedTokens: 82, dToP: 0, pToD: 3 });
-    expect(computed!.noPull).toEqual({ by: 'request', reason: 'the request asks for computing it' });
+    expect(computed!.noPull).toEqual({ by: 'request', reason: 'the request asks for recomputation' });
     expect(byThreshold!.noPull).toEqual({ by: 'policy', reason: '61 < threshold 64' });
     expect(pulledAgain).toEqual(pulled);
     expect(computedAgain).toEqual(computed);

@@ -72,7 +72,7 @@ describe('a connector that does not know yet', () => {
     engine.add(request('b', tokens(60), { maxTokens: 2 }));
     await engine.settle();
     expect(connector.asked).toBe(1);
-    expect(engine.core.inspect.waitingReason('b')).toBe('waits to hear what can be loaded of it');
+    expect(engine.core.inspect.waitingReason('b')).toBe('waits for the connector to say what can be loaded');
     expect(engine.core.poll()).toBe(false);
     expect(engine.core.hasWork()).toBe(true);
 

@@ -119,12 +119,12 @@ describe('a request that is refused', () => {
     [{ stopTokenIds: [7, -1] }, 'stopTokenIds holds -1'],
     // What only a caller without types can send, and would end the engine for all.
     [{ stopTokenIds: null as never }, 'stopTokenIds is null'],
-    [{ badWordsTokenIds: null as never }, 'badWordsTokenIds is no list of lists'],
-    [{ badWordsTokenIds: [7] as never }, 'badWordsTokenIds is no list of lists'],
+    [{ badWordsTokenIds: null as never }, 'badWordsTokenIds is not a list of lists'],
+    [{ badWordsTokenIds: [7] as never }, 'badWordsTokenIds is not a list of lists'],
     [{ badWordsTokenIds: [[7, -1]] }, 'badWordsTokenIds holds -1'],
     [{ badWordsTokenIds: [[7], []] }, 'badWordsTokenIds holds []'],
     [{ allowedTokenIds: [] }, 'allowedTokenIds is []'],
-    [{ forcedTokenIds: [0.5] }, 'the answer is to hold 0.5'],
+    [{ forcedTokenIds: [0.5] }, 'forcedTokenIds holds 0.5'],
   ])('%j: %s', (sampling, told) => {
     expect(() => door().add(request('a', tokens(5), sampling))).toThrow(told);
   });
@@ -195,7 +195,7 @@ it('a row whose logits are no numbers ends its request, and no other of the step
     reason: 'error',
     error: {
       code: 'internal',
-      message: expect.stringContaining('request broken: its logits are no numbers'),
+      message: expect.stringContaining('request broken: its logits are not numbers'),
     },
   });
   expect(engine.tokensOf('broken')).toEqual([]);

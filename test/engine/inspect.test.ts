@@ -381,7 +381,7 @@ describe('why a request waits', () => {
     const { inspect } = engine.core;
     expect(inspect.stats()).toMatchObject({ waiting: 1, waitingForRemote: 1, freeBlocks: 8 });
     expect(inspect.waitingReason('r')).toBe(
-      'waits for 5 blocks, 8 of 10 are free: those admitted before will take 4',
+      'waits for 5 blocks, 8 of 10 are free: requests admitted before it will take 4',
     );
   });
 
@@ -394,7 +394,7 @@ describe('why a request waits', () => {
     await engine.step();
     expect(inspect.waitingReason('a')).toBeNull();
     expect(inspect.waitingReason('nobody')).toBeNull();
-    expect(inspect.waitingReason('b')).toBe('waits for one of 1 running requests');
+    expect(inspect.waitingReason('b')).toBe('waits for one of 1 request slots (max_num_seqs)');
     expect(inspect.waitingReason('c')).toBe('waits behind 1 other request');
     expect(inspect.waitingReason('d')).toBe('waits behind 2 other requests');
   });

@@ -17,7 +17,7 @@ describe('a forced answer', () => {
   it('that holds no token ids is refused', () => {
     const engine = new TestEngine(engineConfig({}));
     expect(() => engine.add(request('a', tokens(10), { forcedTokenIds: [1, -1] }))).toThrow(
-      'the answer is to hold -1, which is no token id',
+      'forcedTokenIds holds -1, which is not a token id',
     );
   });
 });
@@ -78,7 +78,7 @@ describe('batching', () => {
     for (const id of ['a', 'b', 'c']) engine.add(request(id, tokens(10), { maxTokens: 3 }));
     await engine.step();
     expect(Object.keys(engine.scheduledIn(0))).toEqual(['a', 'b']);
-    expect(engine.core.inspect.waitingReason('c')).toBe('waits for one of 2 running requests');
+    expect(engine.core.inspect.waitingReason('c')).toBe('waits for one of 2 request slots (max_num_seqs)');
     await engine.settle();
     expect(engine.finishOf('c')?.reason).toBe('length');
   });
@@ -160,7 +160,7 @@ describe('bad words', () => {
 
   it('and what is allowed are something, or the request is refused', async () => {
     await expect(run([5], { allowedTokenIds: [] })).rejects.toThrow('allow at least one token');
-    await expect(run([5], { badWordsTokenIds: [[]] })).rejects.toThrow('leave it out');
+    await expect(run([5], { badWordsTokenIds: [[]] })).rejects.toThrow('remove it');
   });
 });
 
@@ -223,12 +223,12 @@ describe('the door', () => {
   };
 
   it('refuses an empty prompt', () => refused(/prompt is empty/, 'a', []));
-  it('refuses what is no token id', () => refused(/holds -1, which is no token id/, 'a', [1, -1]));
+  it('refuses what is no token id', () => refused(/holds -1, which is not a token id/, 'a', [1, -1]));
   it.each([
-    [/the prompt holds 97, which is no token id of a vocabulary of 97/, [1, 97], {}],
-    [/the answer is to hold 97, which is no token id of/, [1], { forcedTokenIds: [3, 97] }],
-    [/allowedTokenIds holds 2000, which is no token id of/, [1], { allowedTokenIds: [3, 2000] }],
-    [/allowedTokenIds holds -1, which is no token id of/, [1], { allowedTokenIds: [-1] }],
+    [/the prompt holds 97, which is not a token id of a vocabulary of 97/, [1, 97], {}],
+    [/forcedTokenIds holds 97, which is not a token id of/, [1], { forcedTokenIds: [3, 97] }],
+    [/allowedTokenIds holds 2000, which is not a token id of/, [1], { allowedTokenIds: [3, 2000] }],
+    [/allowedTokenIds holds -1, which is not a token id of/, [1], { allowedTokenIds: [-1] }],
   ])('refuses what its model has no token for: %s', (text, prompt, sampling) => {
     const fresh = new TestEngine({ ...engineConfig({}), vocabSize: 97 });
     const add = () => fresh.add(request('a', prompt, sampling));
@@ -241,7 +241,7 @@ describe('the door', () => {
   it('refuses minTokens over maxTokens', () =>
     refused(/minTokens 5 is more than maxTokens 2/, 'a', [1], { minTokens: 5, maxTokens: 2 }));
   it('refuses a prompt that leaves no room in the context', () =>
-    refused(/prompt has 100 tokens and the context 100/, 'a', tokens(100)));
+    refused(/prompt has 100 tokens, and the context of 100/, 'a', tokens(100)));
   it('refuses what the pool can never hold', () =>
     refused(/need 5 blocks of 16 tokens, the pool of engine has 4: give it 6 blocks/, 'a', tokens(50), {
       maxTokens: 20,

@@ -109,7 +109,7 @@ describe('below a simulated store', () => {
 
   it('a folder without room for a block is refused', () => {
     expect(() => withBelow({ folder: folder({ bytes: BLOCK_BYTES }) })).toThrow(
-      `the store's folder may have ${BLOCK_BYTES} bytes and a block takes ${BLOCK_BYTES + HEAD_BYTES}`,
+      `the store's folder is limited to ${BLOCK_BYTES} bytes, but a block takes ${BLOCK_BYTES + HEAD_BYTES}`,
     );
   });
 });

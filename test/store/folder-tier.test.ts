@@ -220,7 +220,7 @@ describe('a folder below a store', () => {
 
   it("another model's blocks stay where the quota is refused", async () => {
     await stored(await open({ namespace: hash(7) }), 1, 2);
-    await expect(open({ quotaBytes: BLOCK })).rejects.toThrow(/may have 64 bytes/);
+    await expect(open({ quotaBytes: BLOCK })).rejects.toThrow(/is limited to 64 bytes/);
     expect((await open({ namespace: hash(7) })).blocks).toBe(2);
   });
 
@@ -290,7 +290,7 @@ describe('a folder below a store', () => {
     const tier = await open();
     expect(await found(tier, 1, 2)).toEqual([null, 2]);
     expect(tier.counters.broken).toBe(1);
-    expect(troubles).toEqual([expect.stringMatching(/it is of format 9, not 2/)]);
+    expect(troubles).toEqual([expect.stringMatching(/it has format 9, not 2/)]);
     await expect.poll(() => readFile(fileOfBlock(1)).catch((error) => error.code)).toBe('ENOENT');
   });
 
@@ -326,15 +326,17 @@ describe('a folder below a store', () => {
   });
 
   it('refuses a folder that is no store, one of another format, and a quota below one block', async () => {
-    await expect(open({ quotaBytes: BLOCK })).rejects.toThrow(/may have 64 bytes and a block takes 160/);
+    await expect(open({ quotaBytes: BLOCK })).rejects.toThrow(
+      /is limited to 64 bytes, but a block takes 160/,
+    );
     await open();
     await writeFile(path.join(directory, MARKER), '{"format":99}');
     await expect(open()).rejects.toThrow(
-      /is a store of format 99, and this kvferry reads format 1: give another folder/,
+      /is a store of format 99, but this kvferry reads format 1: give another folder/,
     );
     await rm(path.join(directory, MARKER));
     await writeFile(path.join(directory, 'thesis.txt'), 'mine');
-    await expect(open()).rejects.toThrow(/is no store of kvferry's/);
+    await expect(open()).rejects.toThrow(/is not a kvferry store/);
     const folder = directoryFolder('/proc/kvferry');
     await expect(open({ folder })).rejects.toThrow(
       /cannot write to \/proc\/kvferry: .*; give another folder/,
@@ -352,8 +354,8 @@ describe('a folder below a store', () => {
     };
     const [draft, deep] = [await put('draft.tmp'), await put('a/b/thesis.tmp')];
     const left = await put('a/x.kv.123-0123456789ab.tmp');
-    await expect(open()).rejects.toThrow(/is no store of kvferry's/);
-    await expect(listFolder(directoryFolder(directory))).rejects.toThrow(/is no store of kvferry's/);
+    await expect(open()).rejects.toThrow(/is not a kvferry store/);
+    await expect(listFolder(directoryFolder(directory))).rejects.toThrow(/is not a kvferry store/);
     for (const file of [draft, deep, left]) expect(await readFile(file, 'utf8')).toBe('mine');
 
     await writeFile(path.join(directory, MARKER), JSON.stringify({ format: FORMAT_VERSION }));

@@ -88,7 +88,7 @@ describe.skipIf(REDIS === null)(`a redis-server below a store${WITHOUT_REDIS}`, 
     await client.set(key!, '');
     expect(await found(tier, 80)).toEqual([null]);
     expect(tier.counters).toMatchObject({ foreign: 0, broken: 1, outages: 0 });
-    expect(troubles).toEqual([expect.stringMatching(/it has 0 bytes, fewer than a head$/)]);
+    expect(troubles).toEqual([expect.stringMatching(/it has 0 bytes, fewer than a header$/)]);
     expect(await client.exists(key!)).toBe(0);
     await client.close();
   });
@@ -117,7 +117,7 @@ describe.skipIf(REDIS === null)(`a redis-server below a store${WITHOUT_REDIS}`, 
     await stored(tier, 1);
     await redis.kill();
     expect(await found(tier, 1)).toEqual([null]);
-    expect(troubles).toEqual([expect.stringContaining('redis does not serve')]);
+    expect(troubles).toEqual([expect.stringContaining('redis is unavailable')]);
     await stored(tier, 2);
     await redis.start();
     skippedMs += 10_000;

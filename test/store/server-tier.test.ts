@@ -132,9 +132,7 @@ describe('a server below a store', () => {
     expect(await found(tier, 1, 2)).toEqual([null, 2]);
     expect(values.has(keyOf(1))).toBe(false);
     expect(tier.counters).toMatchObject({ broken: 1, read: 1, outages: 0 });
-    expect(troubles).toEqual([
-      expect.stringMatching(/redis:\/\/cache: kvferry:1:.* is not used and removed/),
-    ]);
+    expect(troubles).toEqual([expect.stringMatching(/redis:\/\/cache: kvferry:1:.* is ignored and removed/)]);
   });
 
   it.each([
@@ -157,7 +155,7 @@ describe('a server below a store', () => {
     answer = NEVER;
     expect(await late(found(tier, 1))).toEqual([null]);
     expect(troubles).toEqual([
-      expect.stringContaining('redis://cache does not serve (no answer within 1 s)'),
+      expect.stringContaining('redis://cache is unavailable (no answer within 1 s)'),
     ]);
     expect([tier.isResting, drops]).toEqual([true, 1]);
     const before = asked.length;
@@ -181,7 +179,7 @@ describe('a server below a store', () => {
       await tier.find([hash(1)]);
     }
     expect(tier.counters.outages).toBe(11);
-    expect(troubles.filter((line) => line.includes('does not serve'))).toHaveLength(2);
+    expect(troubles.filter((line) => line.includes('is unavailable'))).toHaveLength(2);
   });
 
   it('that falls silent while blocks are fetched: all of them are misses within two seconds', async () => {

@@ -26,14 +26,14 @@ describe('two engines', () => {
     [
       'the bytes of one group',
       side({ blockBytes: [96, 48] }),
-      'bytes of a block by group differ (96, 32 and 96, 48)',
+      'block bytes by group differ (96, 32 and 96, 48)',
     ],
     [
       'what they keep KV as',
       side({ blockBytes: [192, 64] }, { kvDtype: 'f32' as never }),
       'differ (96, 32 and 192, 64), kvDtype is f16 here and f32 there; give both engines the same model and KV dtype.',
     ],
-    ['a further group', side({ blockBytes: [96, 32, 8] }), 'bytes of a block by group differ'],
+    ['a further group', side({ blockBytes: [96, 32, 8] }), 'block bytes by group differ'],
     [
       'what they serve',
       side({}, { model: 'tiny@1' as never }),
@@ -151,7 +151,7 @@ describe('a handshake', () => {
 
   it.each([
     [{ slab: new ArrayBuffer(64) as never }, /slab: wanted shared memory/],
-    [{ slots: 0 }, /cannot be read: slots/],
+    [{ slots: 0 }, /is invalid: slots/],
     [side({ blockBytes: new Array<number>(2) }), /identity.blockBytes: wanted a list of whole numbers/],
     [{ slots: 3 }, /its slab has 64 bytes, not 3 x 32/],
     [side({ blockSize: 8 }), /block size differs/],

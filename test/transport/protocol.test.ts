@@ -102,7 +102,7 @@ describe('the handshake', () => {
       );
       const result = await read(reader, holder, some);
       expect(result.outcome).toBe('failed');
-      expect(result.message).toContain("the handshake's reply cannot be read");
+      expect(result.message).toContain('the reply to the handshake is invalid');
       expect(result.message).toContain(told);
       for (const port of [toReader, toHolder]) port.close();
     });
@@ -132,7 +132,7 @@ function interposed(
 }
 
 describe('a chunk that cannot be meant', () => {
-  const meant = 'what the holder sent cannot be meant: chunk 0 ';
+  const meant = 'the holder sent an invalid chunk: chunk 0 ';
   const spoils: [what: string, spoil: (message: PeerMessage) => unknown, told: string][] = [
     [
       'of blocks nobody asked for',
@@ -143,7 +143,7 @@ describe('a chunk that cannot be meant', () => {
     [
       'outside of the slab',
       (m) => (m.kind === 'chunk' ? { ...m, slot: 4 } : m),
-      'chunk 0 does not lie in a slot of the slab',
+      'chunk 0 is not in a slot of the slab',
     ],
     ['twice', (m) => (m.kind === 'chunk' ? { ...m, index: 0 } : m), 'blocks'],
     ['lost on the way', (m) => (m.kind === 'chunk' && m.index === 1 ? null : m), 'the holder sent'],
@@ -251,7 +251,7 @@ describe('a message that ended early', () => {
     const { clock, reader, holder, close } = cutting('chunk', Number.POSITIVE_INFINITY);
     const result = await withSkippedTime(clock, read(reader, holder, some));
     expect(result.outcome).toBe('failed');
-    expect(result.message).toContain('no message of this protocol');
+    expect(result.message).toContain('not a message of this protocol');
     await turns();
     expect(holder.pins).toEqual({ held: 0, finished: 3 });
     close();

@@ -66,7 +66,7 @@ describe('a READ of what the holder cannot have', () => {
     expect(places([[0, 1, 7], [3]])).toBeNull();
     expect(places([[], [], []])).toContain('KV cache group 2');
     for (const wrong of [[-1], [1, 1], [2, 1], [0.5], [0, 1.5]])
-      expect(places([[0], wrong]), `${wrong}`).toBe('the READ names blocks out of their order.');
+      expect(places([[0], wrong]), `${wrong}`).toBe('the READ names blocks out of order.');
   });
 });
 
@@ -249,7 +249,7 @@ it('a READ whose asker has gone before it began, or goes while it runs, ends and
       pairs: pairsOf([1], [1]),
       signal: client.signal,
     });
-    expect(result).toMatchObject({ outcome: 'failed', message: 'nobody wants it any more.' });
+    expect(result).toMatchObject({ outcome: 'failed', message: 'the READ was aborted.' });
     await turns();
     expect(holder.pins.held).toBe(0);
     expect(holder.transport.slotsInUse()).toBe(0);

@@ -193,8 +193,11 @@ export class MultiSchedulerSide implements KvConnectorScheduler<MultiMetadata>, 
     this.#chosen.set(request.requestId, settle);
     if (plan) return { shares: plan.shares, noPull: null };
     if (shares.length === 0) return { shares, noPull };
-    const offered = `${tokensIn(shares)} tokens of the store and of peers`;
-    const refusal = { by: 'policy' as const, reason: `cost-aware: computing is quicker than ${offered}` };
+    const offered = `${tokensIn(shares)} tokens from the store and peers`;
+    const refusal = {
+      by: 'policy' as const,
+      reason: `cost-aware: computing is faster than loading ${offered}`,
+    };
     return { shares: [], noPull: refusal };
   }
 

@@ -12,7 +12,7 @@ export const REFUSED: Refusal = {
   allow: false,
   outcome: 'refused',
   message:
-    'nothing is held that the kv_transfer_params, the prompt and its cache_salt match: send the parameters as they came, once.',
+    'no hold matches these kv_transfer_params, the prompt and its cache_salt: send the parameters unchanged, and only once.',
 };
 
 /** The most ends remembered with their reason; at most 300 bytes each. */

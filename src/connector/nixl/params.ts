@@ -117,14 +117,14 @@ export function usableTokens(
   const limit = same < promised ? `first differing token at ${same}` : null;
   const table = remoteTable(params, promptTokenIds, { blockSize, groups });
   if (table.length !== groups.length) {
-    const found = `${table.length} lists of remote blocks, and there are ${groups.length} KV cache groups`;
+    const found = `${table.length} lists of remote blocks for ${groups.length} KV cache groups`;
     return nothing(`invalid kv_transfer_params: ${found}`);
   }
   const blocks = Math.ceil(tokens / blockSize);
   const short = table.find((ids) => ids.length < blocks);
   if (short) {
     return nothing(
-      `invalid kv_transfer_params: ${short.length} remote blocks for ${tokens} tokens need ${blocks}`,
+      `invalid kv_transfer_params: ${short.length} remote blocks, but ${tokens} tokens need ${blocks}`,
     );
   }
   const gone = table.findIndex((ids, group) => {

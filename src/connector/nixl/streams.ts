@@ -172,7 +172,7 @@ class StreamReader implements BlockStream {
     if (!this.#pinned) {
       if (hasEnded()) return end('declined', 'it ended before its prompt was computed');
       if (!holds.knows(requestId)) {
-        return clock.now() < untilMs ? null : end('failed', 'nothing was heard of it');
+        return clock.now() < untilMs ? null : end('failed', 'it has not arrived');
       }
       const refusal = this.pin();
       if (refusal) return refusal;
@@ -180,7 +180,7 @@ class StreamReader implements BlockStream {
     const { blockIds } = this.#pinned!;
     const numBlocks = Math.max(...blockIds.map((ids) => ids.length));
     if (index < numBlocks) return { blockIds, numBlocks, revoked: NEVER };
-    return end('failed', `it has ${numBlocks} blocks, and block ${index} was asked for`);
+    return end('failed', `it has ${numBlocks} blocks, but block ${index} was requested`);
   }
 
   /** Resolves when there may be news, when the reader's patience ends, or when the signal aborts. */

@@ -193,7 +193,7 @@ export class NixlWorkerSide implements KvConnectorWorker<NixlMetadata> {
       this.counters.numKvExpired += 1;
       const message =
         left > 0
-          ? `request '${remote.requestId}' is held for ${left.toFixed(1)} s more, and a read needs a margin of ${EXPIRY_MARGIN_SECONDS} s.`
+          ? `request '${remote.requestId}' is held for ${left.toFixed(1)} s more, but a READ needs a margin of ${EXPIRY_MARGIN_SECONDS} s.`
           : `request '${remote.requestId}' was held until ${(-left).toFixed(1)} s ago.`;
       return emptyResult('expired', message, 0);
     } catch (error) {

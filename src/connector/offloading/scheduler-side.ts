@@ -89,7 +89,7 @@ export class OffloadingSchedulerSide implements KvConnectorScheduler<OffloadingM
     if (tokens > 0 && tokens < config.minLoadTokens)
       return nothing({
         by: 'policy',
-        reason: `${tokens} < ${config.minLoadTokens} tokens, the least that is loaded`,
+        reason: `${tokens} < ${config.minLoadTokens} tokens, the minimum to load`,
       });
     if (tokens > 0) return { tokens, noPull: null };
     if (length === 0) return nothing(null);

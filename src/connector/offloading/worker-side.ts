@@ -238,7 +238,7 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
       if (signal.aborted) return null;
       const numBlocks = offer?.hashes.length ?? 0;
       if (!offer || offer.revoked.signal.aborted || index >= numBlocks)
-        return { outcome: 'declined', message: `nothing is offered as '${offerId}' any more.` };
+        return { outcome: 'declined', message: `offer '${offerId}' has ended.` };
       return { blockIds: offer.blockIds, numBlocks, revoked: offer.revoked.signal };
     };
     return { ready, finished() {} };

@@ -24,7 +24,7 @@ export const thresholdPolicy = (threshold: number): PullPolicy => ({
 });
 
 const alwaysPolicy: PullPolicy = { refuse: () => null };
-const neverPolicy: PullPolicy = { refuse: () => 'the request asks for computing it' };
+const neverPolicy: PullPolicy = { refuse: () => 'the request asks for recomputation' };
 
 /** Whether predicted costs decide, if they are known. */
 export const byCost = (asked: PullPolicyName | null | undefined): boolean =>

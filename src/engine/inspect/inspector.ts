@@ -104,7 +104,7 @@ export class Inspector {
 
   /** Every block ever used, sorted by id. Throws InternalError if the engine was created with blocksUnseen. */
   blocks(): BlockFact[] {
-    invariant(this.#ledger, () => 'the blocks of an engine that nobody was to look into were asked for');
+    invariant(this.#ledger, () => 'blocks() was called on an engine created with blocksUnseen');
     return this.#ledger.list(this.#deps.queues.known, this.#holds());
   }
 

@@ -19,7 +19,7 @@ export function waitingReason(
     if (request.kvTransferParams?.streamed) return null;
     return `waits for KV from ${sourceOf(request, config)}`;
   }
-  if (request.isUnanswered) return 'waits to hear what can be loaded of it';
+  if (request.isUnanswered) return 'waits for the connector to say what can be loaded';
   const hit = cache.hasBlocks(request) ? null : cache.getComputedBlocks(request);
   const needed = cache.blocksToCome(request, hit, hit?.numTokens ?? request.numComputedTokens);
   if (needed > cache.numFree) {
@@ -28,13 +28,13 @@ export function waitingReason(
   }
   const toCome = hit ? blocksOfAdmitted(queues, cache) : 0;
   if (needed + toCome > cache.numFree) {
-    return `waits for ${needed} blocks, ${cache.numFree} of ${cache.numUsable} are free: those admitted before will take ${toCome}`;
+    return `waits for ${needed} blocks, ${cache.numFree} of ${cache.numUsable} are free: requests admitted before it will take ${toCome}`;
   }
   // Loaded requests go first.
   const before = [...queues.loaded, ...queues.waiting].indexOf(request);
   if (before > 0) return `waits behind ${before} other request${before === 1 ? '' : 's'}`;
   const { maxNumSeqs } = config.scheduler;
-  if (queues.numAdmitted >= maxNumSeqs) return `waits for one of ${maxNumSeqs} running requests`;
+  if (queues.numAdmitted >= maxNumSeqs) return `waits for one of ${maxNumSeqs} request slots (max_num_seqs)`;
   return 'waits for the next step';
 }
 

@@ -46,7 +46,7 @@ const beyondWindow = { ...sizes, systemTokens: 150, outputTokens: 9 };
 /** Who minds a window that is too short before anything is computed from it. */
 const NOTICED_BEFORE = [
   { message: /computes with block 0/, by: 'the runner misses a block of the window' },
-  { message: /nothing is held that/, by: 'the holder gives nobody less than a window' },
+  { message: /no hold matches/, by: 'the holder gives nobody less than a window' },
 ];
 
 function controls(
