@@ -10,7 +10,7 @@
 enable subgroups;
 
 override SUBGROUP: u32 = 8; // lanes; the adapter's fixed size
-override ROWS: u32 = 8;     // flattened rows a subgroup, at most 8 and SUBGROUP
+override ROWS: u32 = 8;     // flattened rows per subgroup, at most 8 and SUBGROUP
 override lane_dims4: u32 = (HEAD_DIM / 4 + SUBGROUP - 1) / SUBGROUP; // vec4s of the output that a lane owns, at most 8
 
 @compute @workgroup_size(SUBGROUP)

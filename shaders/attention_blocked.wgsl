@@ -6,10 +6,10 @@
 // written count as 0.
 // Parts: attention_inputs, attention_tiles, attention_sums, running_softmax.
 
-override ROWS: u32 = 16;                    // flattened rows a workgroup, at most 16; q must fit 4 KiB
+override ROWS: u32 = 16;                    // flattened rows per workgroup, at most 16; q must fit 4 KiB
 override row_step: u32 = THREADS / dims4;   // distance between the two rows that a thread sums
 
-var<workgroup> queries: array<vec4f, ROWS * (dims4 + 1)>; // [ROWS][dims4], one vec4 of padding a row against bank conflicts
+var<workgroup> queries: array<vec4f, ROWS * (dims4 + 1)>; // [ROWS][dims4], one vec4 of padding per row against bank conflicts
 var<workgroup> partial: array<f32, ROWS * quads>;         // a thread's highest score
 
 @compute @workgroup_size(THREADS)

@@ -10,7 +10,7 @@ struct Params {
 }
 
 override WORKGROUP: u32 = 64; // threads
-override PART: u32 = 256;     // keys a part
+override PART: u32 = 256;     // keys per part
 
 @group(0) @binding(0) var<storage, read> parts: array<vec4f>;       // [rows][heads][parts that a row may see][dims4 + 1]: sum; highest score, total weight
 @group(0) @binding(1) var<storage, read> tokens: array<vec4<u32>>;  // [rows]: token id, position, slot, unused

@@ -7,7 +7,7 @@
 // Parts: attention_inputs, attention_four_rows, running_softmax.
 
 override threads: u32 = HEAD_DIM / 4; // one per vec4 of a head
-override tile_keys: u32 = 4 * threads; // keys a tile
+override tile_keys: u32 = 4 * threads; // keys per tile
 
 var<workgroup> weights: array<vec4f, tile_keys>;  // by key of the tile
 var<workgroup> value_at: array<u32, tile_keys>;   // by key of the tile

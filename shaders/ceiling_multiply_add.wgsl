@@ -1,4 +1,4 @@
-// Measures the adapter's peak rate of multiply-adds. Three vec4s a thread stay in registers, on a CPU too.
+// Measures the adapter's peak rate of multiply-adds. Three vec4s per thread stay in registers, on a CPU too.
 
 struct Params {
   turns: u32, // loop iterations, 48 fused multiply-adds each

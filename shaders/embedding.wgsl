@@ -8,7 +8,7 @@ struct Params {
   vocab4: u32,  // columns of this piece / 4, vec4s
   first: u32,   // token id of the piece's first column
   scale: f32,   // factor applied to embeddings
-  panel: u32,   // columns a panel
+  panel: u32,   // columns per panel
 }
 
 override WORKGROUP: u32 = 64;       // threads along the hidden size

@@ -1,5 +1,5 @@
 // out[row][n] (+)= bias[n] + sum over k of a[row][k] * weights[k][n].
-// A subgroup computes ROWS rows of 4 columns a lane. Each lane loads one row's part of a and shares it by shuffle.
+// A subgroup computes ROWS rows of 4 columns per lane. Each lane loads one row's part of a and shares it by shuffle.
 // The order of summation is fixed: k ascending, four at a time, for any ROWS and any position of the row.
 // Parts: gemm_inputs, products, gemm_params, panels, step.
 // Ends: gemm_store.

@@ -7,7 +7,7 @@
 // Ends: split_columns, gemm_store; split_pairs, gated_store, gated; split_pairs, qkv_store, rope_store.
 
 override ROWS: u32 = 4;                // rows a workgroup computes: 1 or 4
-override EIGHTS: u32 = 4;              // groups of eight columns a workgroup: 4 or 8
+override EIGHTS: u32 = 4;              // groups of eight columns per workgroup: 4 or 8
 override ahead: bool = ROWS == 1;      // prefetch two vec4s of k, not one; with more rows, registers allow only one
 override stride: u32 = select(1u, 2u, ahead);
 

@@ -7,7 +7,7 @@
 
 struct Params {
   vocab: u32,   // tokens
-  stride: u32,  // values a row of logits
+  stride: u32,  // values per row of logits
 }
 
 struct Row {

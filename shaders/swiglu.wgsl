@@ -4,7 +4,7 @@
 struct Params {
   width: u32,   // intermediate size, values
   width4: u32,  // rounded up to vec4s: a row of out
-  stride4: u32, // vec4s a row of gate_up
+  stride4: u32, // vec4s per row of gate_up
 }
 
 override WORKGROUP: u32 = 64;  // threads along a row

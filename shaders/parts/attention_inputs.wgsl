@@ -14,9 +14,9 @@ struct Params {
 }
 
 override HEAD_DIM: u32 = 64;        // values per head, a multiple of 4
-override BLOCK_SIZE: u32 = 16;      // slots a block
+override BLOCK_SIZE: u32 = 16;      // slots per block
 override KV_F32: bool = false;      // else two halves per u32
-override PART: u32 = 256;           // keys a part, a multiple of every subgroup size
+override PART: u32 = 256;           // keys per part, a multiple of every subgroup size
 override SPLIT: bool = false;       // write one part only: part workgroup.z, counted from the first that the row sees
 override dims4: u32 = HEAD_DIM / 4; // vec4s per head
 

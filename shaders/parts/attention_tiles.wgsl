@@ -2,10 +2,10 @@
 
 const THREADS = 128u;
 
-override KEYS: u32 = 32;                                          // keys a tile, a power of two; a tile must fit 8 KiB
+override KEYS: u32 = 32;                                          // keys per tile, a power of two; a tile must fit 8 KiB
 override each: u32 = (KEYS * dims4 + THREADS - 1) / THREADS;      // vec4s of a tile that a thread copies, at most 4
 
-var<workgroup> kept: array<vec4f, dims4 * (KEYS + 1)>; // keys: [dims4][KEYS], one vec4 of padding a row; values: [KEYS][dims4]
+var<workgroup> kept: array<vec4f, dims4 * (KEYS + 1)>; // keys: [dims4][KEYS], one vec4 of padding per row; values: [KEYS][dims4]
 var<workgroup> places: array<u32, KEYS>;               // indexes of the next tile's keys
 
 // The keys that a tile of rows may see, in one block table and KV head.

@@ -6,9 +6,9 @@ struct Params {
   use_bias: u32, // 1: add bias
   add: u32,      // 1: add to what out holds, the residual
   count: u32,    // which count of Step applies: 0 rows, 1 logit rows
-  stride4: u32,  // vec4s a row of out; more than columns4 if the weights are a piece of a wider matrix
+  stride4: u32,  // vec4s per row of out; more than columns4 if the weights are a piece of a wider matrix
   first4: u32,   // index of the first column in a row of out, vec4s
-  panel4: u32,   // columns a panel of weights, vec4s; a multiple of 16, or all of them
+  panel4: u32,   // columns per panel of weights, vec4s; a multiple of 16, or all of them
   inputs: u32,   // K before padding, values; for NORM
   eps: f32,      // for NORM, added to the mean of squares
 }

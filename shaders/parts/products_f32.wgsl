@@ -1,4 +1,4 @@
-// Products of the matrix kernels in f32: one fma a term, k ascending. Contains all that differs from products_f16.wgsl.
+// Products of the matrix kernels in f32: one fma per term, k ascending. Contains all that differs from products_f16.wgsl.
 
 alias Input = vec4f;      // four k of a row of a
 alias Weight = vec4f;     // four columns of a k, or four k of a column

@@ -10,7 +10,7 @@ struct RopeParams {
 }
 
 override HEAD_DIM: u32 = 64;        // values per head, a multiple of 4
-override BLOCK_SIZE: u32 = 16;      // slots a block
+override BLOCK_SIZE: u32 = 16;      // slots per block
 override KV_F32: bool = false;      // else two halves per u32
 override dims4: u32 = HEAD_DIM / 4; // vec4s per head
 override half4: u32 = HEAD_DIM / 8; // vec4s per half head

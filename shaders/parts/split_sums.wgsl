@@ -3,7 +3,7 @@
 const THREADS = 256u;
 
 override slots: u32 = THREADS / EIGHTS; // parts summed at once, in consecutive groups of threads
-override width4: u32 = 2 * EIGHTS;      // vec4s of columns a workgroup
+override width4: u32 = 2 * EIGHTS;      // vec4s of columns per workgroup
 
 var<workgroup> sums_of_parts: array<vec4f, 2 * THREADS>; // [slots][width4] of a row; at the end the results, [ROWS][width4]
 

@@ -17,12 +17,12 @@ export interface Ceilings {
 
 const ROUNDS = 5;
 const READ_BYTES = 32 * 2 ** 20;
-/** Threads a workgroup, for both kernels here. */
+/** Threads per workgroup, for both kernels here. */
 const WORKGROUP = 64;
 /** Fixed in shaders/ceiling_read.wgsl: vec4s that a thread reads in one turn. */
 const READS_A_TURN = 8;
 
-/** A software adapter runs one thread a core. A GPU needs a very large number to be busy. */
+/** A software adapter runs one thread per core. A GPU needs a very large number to be busy. */
 const enoughThreads = ({ report }: GpuDevice): number => (report.software ? 4096 : 262_144);
 
 /** Takes the best of several rounds, in about a second. */

@@ -1,6 +1,6 @@
 /**
  * The paged KV of one engine, in one buffer. Its layout is [block][layer][K, V][kv head][slot][head dim] if a block is
- * contiguous across layers, or [layer][block][K, V]... if a block consists of one piece a layer.
+ * contiguous across layers, or [layer][block][K, V]... if a block consists of one piece per layer.
  * Gathers blocks into mapped memory and scatters them back. In the mapped memory, blocks are always consecutive, with
  * layers in order inside a block, independent of the layout on the device.
  * KV cache groups share the blocks. This module does not know which group has a block, or whether a block is free.
@@ -22,7 +22,7 @@ export interface GpuKvMemoryOptions {
   blockBytes: number;
   kvDtype: 'f16' | 'f32';
   clock: Clock;
-  /** Pieces of a block, one a layer, each copied separately. Default 1: contiguous. */
+  /** Pieces of a block, one per layer, each copied separately. Default 1: contiguous. */
   pieces?: number;
   /** By KV cache group: bytes used from the start of a block. Default: one group that uses the whole block. */
   groupBytes?: readonly number[];

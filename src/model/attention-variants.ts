@@ -9,7 +9,7 @@ import { EVERY_KEY } from './layer-attention.ts';
 
 export interface AttentionVariant {
   kernel: Kernel;
-  /** Flattened rows (token, query head) a workgroup. */
+  /** Flattened rows (token, query head) per workgroup. */
   tileRows: number;
 }
 

@@ -30,7 +30,7 @@ export interface ForwardPass {
   firstLayer(piece: Piece): Work[];
   /** Query heads per KV head. */
   group: number;
-  /** Flattened attention rows a workgroup, for which the piece's tiles are cut. */
+  /** Flattened attention rows per workgroup, for which the piece's tiles are cut. */
   tileRows(piece: Piece): number;
   /** Multiply-adds for a row of a layer's largest matrix, and for a (row, key) pair of attention. */
   rowWork: number;

@@ -41,7 +41,7 @@ export interface GemmVariant {
 export type Want = (kernel: Kernel) => void;
 
 export interface AdapterForm extends GemmAdapter {
-  /** Threads a workgroup, for kernels that work with any number. */
+  /** Threads per workgroup, for kernels that work with any number. */
   workgroup: number;
   /** The same for kernels with barriers, which are expensive on a software adapter. */
   reducing: number;
@@ -55,11 +55,11 @@ export interface AdapterForm extends GemmAdapter {
 
 /** Fixed in shaders/gemm_portable.wgsl: vec4 columns per thread. */
 const PORTABLE_COLUMNS = 2;
-/** Fixed in shaders/gemm_tiled.wgsl and gemm_blocked.wgsl: vec4 columns a workgroup. */
+/** Fixed in shaders/gemm_tiled.wgsl and gemm_blocked.wgsl: vec4 columns per workgroup. */
 const TILED_COLUMNS = 16;
 const BLOCKED_COLUMNS = 32;
 /**
- * Groups of eight columns a workgroup in shaders/gemm_split.wgsl. Eight groups are one panel; four are used if eight
+ * Groups of eight columns per workgroup in shaders/gemm_split.wgsl. Eight groups are one panel; four are used if eight
  * would give too few workgroups.
  */
 const SPLIT_EIGHTS = [8, 4] as const;

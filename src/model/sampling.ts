@@ -28,7 +28,7 @@ export function uniformDraw(seed: number, outputIndex: number): number {
 export const isOnHost = ({ params, forbiddenTokenIds }: SampleRequest): boolean =>
   params.allowedTokenIds != null || forbiddenTokenIds.length > FORBIDDEN_PER_ROW;
 
-/** The kernel's input rows, and the forbidden ids that they index, at most FORBIDDEN_PER_ROW a row. */
+/** The kernel's input rows, and the forbidden ids that they index, at most FORBIDDEN_PER_ROW per row. */
 export function packSamples(samples: readonly SampleRequest[]): {
   rows: ArrayBuffer;
   forbidden: Uint32Array;

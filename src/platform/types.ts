@@ -50,7 +50,7 @@ export interface StoreFolder {
 export interface KeyValueServer {
   /** For messages; contains no password. */
   readonly location: string;
-  /** One result a key, in order. */
+  /** One result per key, in order. */
   has(keys: readonly string[]): Promise<boolean[]>;
   /**
    * null if the key does not exist. For a value longer than `most` bytes, returns its first `most + 1`. `wrong`: the
