@@ -1,4 +1,4 @@
-/** One fleet that could be: how many P and D, grouped how, routed by whom, with what pulled back. */
+/** A candidate fleet: how many P and D, how they are grouped, which policy routes, and what is pulled back or stored. */
 
 import { usesStore } from '../../config/connectors.ts';
 import { type FleetFile, fleetFileSchema, type PlacementMode } from '../../config/fleet-schema.ts';
@@ -8,7 +8,7 @@ import type { RoutingChoice } from '../../config/routing.ts';
 import { fleetOf } from '../../fleet/seats.ts';
 import type { ClusterOptions } from '../../fleet/types.ts';
 
-/** How many of each; one at least. */
+/** Engines of each role, at least one. */
 export interface Shape {
   prefill: number;
   decode: number;
@@ -17,32 +17,32 @@ export interface Shape {
 export interface Policy {
   routing: RoutingChoice;
   mode: Mode;
-  /** P's kv_recompute_threshold, tokens: of effect where KV is pulled back. */
+  /** P's kv_recompute_threshold, tokens; it has an effect only if KV is pulled back. */
   threshold: number;
   placement: PlacementMode;
-  /** Of a store beside the engines; null: there is none. */
+  /** Bytes of the store; null: there is none. */
   storeBytes: number | null;
 }
 
 export type Candidate = Shape & Policy;
 
-/** Of each role: what a fleet may have. */
+/** Most engines of a role in a fleet. */
 export const MOST_OF_A_ROLE = 64;
 
 export const enginesOf = ({ prefill, decode }: Shape): number => prefill + decode;
 
-/** Equal for what is the same fleet under the same policy. */
+/** Equal for the same fleet under the same policy. */
 export function keyOf(one: Candidate): string {
   const { prefill, decode, routing, mode, threshold, storeBytes } = one;
   const pulled = mode === 'bidirectional' ? threshold : '';
   return [prefill, decode, groupsOf(one), routing.name, mode, pulled, storeBytes ?? ''].join(' ');
 }
 
-/** One of each key, the first. */
+/** The first candidate of each key. */
 export const distinct = (candidates: readonly Candidate[]): Candidate[] =>
   [...new Map(candidates.toReversed().map((one) => [keyOf(one), one])).values()].toReversed();
 
-/** Rolesets, all alike: in replica mode as many as the numbers of P and D allow. */
+/** Number of rolesets, all alike: in replica mode as many as the numbers of P and D allow, otherwise one. */
 export const groupsOf = ({ prefill, decode, placement }: Shape & Pick<Policy, 'placement'>): number =>
   placement === 'replica' ? greatestCommonDivisor(prefill, decode) : 1;
 
@@ -53,14 +53,14 @@ export interface PlannedFleet {
   rolesets: { prefill: number; decode: number }[];
 }
 
-/** As a file of --fleet has it. */
+/** The fleet as a --fleet file has it. */
 export function fleetFile(one: Shape & Pick<Policy, 'placement'>): PlannedFleet {
   const groups = groupsOf(one);
   const roleset = { prefill: one.prefill / groups, decode: one.decode / groups };
   return { rolesets: Array.from({ length: groups }, () => roleset) };
 }
 
-/** `base`: all that candidates have in common. */
+/** `base`: the options that all candidates have in common. */
 export function optionsOf(one: Candidate, base: ClusterOptions): ClusterOptions {
   const fleet: FleetFile = fleetFileSchema.parse(fleetFile(one));
   const { nixl } = base.connector;
@@ -77,11 +77,11 @@ export function optionsOf(one: Candidate, base: ClusterOptions): ClusterOptions 
   };
 }
 
-/** Engines pull from each other alone. */
+/** Without a store, engines pull only from each other. */
 const withoutStore = (connector: ConnectorConfig): ConnectorConfig =>
   usesStore(connector) ? { ...connector, name: 'NixlConnector' } : connector;
 
-/** All ways to share so many engines out, fewest P first. */
+/** All splits of this many engines into P and D, fewest P first. */
 export function splitsOf(engines: number): Shape[] {
   const least = Math.max(1, engines - MOST_OF_A_ROLE);
   const most = Math.min(engines - 1, MOST_OF_A_ROLE);
@@ -91,7 +91,7 @@ export function splitsOf(engines: number): Shape[] {
   }));
 }
 
-/** Those that are near one: as many P, one or `reach` more or fewer; else the nearest that there is. */
+/** Splits near a shape: as many P, or up to `reach` more or fewer; if there are none, the nearest. */
 export function splitsNear({ prefill }: Shape, engines: number, reach: number): Shape[] {
   const away = (split: Shape): number => Math.abs(split.prefill - prefill);
   const splits = splitsOf(engines);

@@ -1,9 +1,10 @@
 /**
- * How sure a share of requests is. Requests that follow each other share their fate (a queue is long or it is not), so they
- * are no single draws: the time is cut into batches (batch means), and what batches differ by says how many draws they are worth.
+ * Confidence intervals of a share of requests. Consecutive requests are not independent, because they meet the same
+ * queue. The time is therefore cut into batches (batch means), and the differences between these show how many
+ * independent draws the requests are worth.
  */
 
-/** Requests that came within one stretch of time, and those of them that kept the SLO. */
+/** Requests that arrived within one stretch of time, and those of them that kept the SLO. */
 export interface Batch {
   asked: number;
   good: number;
@@ -19,7 +20,7 @@ export function shareOfBatches(batches: readonly Batch[]): number {
   return asked > 0 ? good / asked : 0;
 }
 
-/** Of 95%: Wilson's, for as many draws as the batches' spread allows. */
+/** 95% interval of the share: Wilson's, for as many draws as the spread of the batches allows. */
 export function shareInterval(batches: readonly Batch[]): Interval {
   const { asked } = total(batches);
   if (asked === 0) return { low: 0, high: 1 };
@@ -37,7 +38,7 @@ export function shareInterval(batches: readonly Batch[]): Interval {
   };
 }
 
-/** Of 95%, of one's share less the other's. `inPairs`: both served the same arrivals, batch by batch. */
+/** 95% interval of one's share minus the other's. `inPairs`: both served the same arrivals, batch by batch. */
 export function differenceInterval(
   one: readonly Batch[],
   other: readonly Batch[],
@@ -60,7 +61,7 @@ const total = (batches: readonly Batch[]): Batch =>
 
 const used = (batches: readonly Batch[]): number => batches.filter(({ asked }) => asked > 0).length;
 
-/** What each batch adds to the error of the share, as a ratio of sums. */
+/** What each batch contributes to the error of the share, which is a ratio of sums. */
 function deviations(batches: readonly Batch[]): number[] {
   const { asked } = total(batches);
   const share = shareOfBatches(batches);
@@ -72,7 +73,7 @@ function varianceOf(values: readonly number[]): number {
   return n > 1 ? (n / (n - 1)) * values.reduce((sum, value) => sum + value * value, 0) : 0;
 }
 
-/** Student's t at 97.5%, by the expansion of Cornish and Fisher: within 0.5% from 4 degrees of freedom on. */
+/** Student's t at 97.5%, by the Cornish-Fisher expansion: within 0.5% from 4 degrees of freedom on. */
 export function studentT975(degrees: number): number {
   const z = 1.959964;
   const [z3, z5, z7] = [z ** 3, z ** 5, z ** 7];

@@ -1,7 +1,7 @@
 /**
- * The fewest engines that keep an SLO at a rate. Grows from one P and one D until it is kept, takes away what is not needed,
- * compares policies at that size, grows on where a longer sample does not bear it, and then asks every near split and good
- * policy of one engine less, until none keeps it.
+ * Finds the fewest engines that keep an SLO at a rate. Grows from one P and one D until it is kept, reduces each role,
+ * compares policies at that size, grows again if a longer sample does not confirm it, and then tries every near split
+ * and good policy with one engine fewer, until none keeps the SLO.
  */
 import {
   type Candidate,
@@ -29,24 +29,24 @@ import type { Outcome } from './trial.ts';
 export interface Fewest {
   /** null: nothing that was tried keeps the SLO. */
   chosen: Outcome | null;
-  /** What came nearest, where nothing keeps it. */
+  /** What came closest, if nothing keeps it. */
   closest: Outcome | null;
-  /** That one with almost no load: what no number of engines can better. */
+  /** The closest one with almost no load: no number of engines can do better. */
   idle: Outcome | null;
-  /** Of as many engines and simulated as long, that cannot be told from the chosen one. */
+  /** Fleets with as many engines, simulated as long, that cannot be distinguished from the chosen one. */
   rivals: Outcome[];
-  /** The best of one engine less than the chosen one's; null: none was tried. */
+  /** The best fleet with one engine fewer than the chosen one; null: none was tried. */
   oneFewer: Outcome | null;
   front: Outcome[];
 }
 
-/** Growing role by role: more than that gained is progress. */
+/** Gain of the share, while growing role by role, from which on it counts as progress. */
 const GAIN = 0.01;
-/** Engines of which none is busier than that do not lack others like them. */
+/** A role that is busy for no more than this share of the time does not lack engines. */
 const UNHURRIED = 0.8;
-/** Roles that were doubled in vain, one after the other: more of the same will not help. */
+/** Doublings in a row without progress after which growing stops. */
 const VAIN = 3;
-/** Policies that go on to smaller fleets. */
+/** Policies that are tried on smaller fleets. */
 const POLICIES_KEPT = 3;
 /** Fleets larger than the chosen one, for the front. */
 const LARGER = 2;
@@ -55,7 +55,7 @@ export async function fewestEngines(search: Search, perSecond: number): Promise<
   const { trials, samples, space, onRound } = search;
   const longest = samples.at(-1)!;
   const front = new Front(trials.slo);
-  /** All that is known at full length of as many engines as the candidates have, the best first. */
+  /** Compares candidates; returns all outcomes at full length with as many engines, the best first. */
   const compare = async (what: string, candidates: readonly Candidate[]): Promise<Outcome[]> => {
     front.add(await halve(candidates, trials, { what, perSecond, samples, onRound }));
     return front.ranked(enginesOf(candidates[0]!));
@@ -66,13 +66,13 @@ export async function fewestEngines(search: Search, perSecond: number): Promise<
 
   const base = policyOf(shape);
   const routings = space.routings.map((routing) => ({ ...base, routing }));
-  let known = await compare('who routes', eachOf(splitsNear(shape, enginesOf(shape), 1), routings));
+  let known = await compare('routing policies', eachOf(splitsNear(shape, enginesOf(shape), 1), routings));
   const pulls = distinct(pullPolicies(known[0]!.candidate, space));
-  if (pulls.length > 1) known = await compare('what is pulled or stored, how turns are placed', pulls);
+  if (pulls.length > 1) known = await compare('mode, store and placement', pulls);
 
   const nextTo = (engines: number, best: Candidate, policies: readonly Policy[]) =>
     compare(`${engines} engines`, eachOf(splitsNear(best, engines, 1), policies));
-  // What a short sample bore a long one may not.
+  // A fleet that keeps the SLO in a short sample may not keep it in a long one.
   if (!known[0]!.met) {
     const { candidate } = known[0]!;
     const larger = await grow(search, perSecond, {
@@ -100,7 +100,7 @@ export async function fewestEngines(search: Search, perSecond: number): Promise<
   return { chosen, closest: null, idle: null, rivals, oneFewer, front: front.rows };
 }
 
-/** The best ones'. */
+/** The distinct policies of the best outcomes. */
 function policiesOf(known: readonly Outcome[]): Policy[] {
   const policies = new Map(
     known.map(({ candidate }) => {
@@ -116,7 +116,9 @@ async function nothing(search: Search, closest: Outcome, front: Outcome[]): Prom
   return { chosen: null, closest, idle, rivals: [], oneFewer: null, front };
 }
 
-/** By the first policy, or, where no number of engines keeps the SLO by it, by the one that is best then. */
+/**
+ * Grows with the first policy. If no number of engines keeps the SLO with it, grows with the policy that is then best.
+ */
 async function grownBySome(search: Search, perSecond: number): Promise<Outcome> {
   const { trials, space, samples, onRound } = search;
   const sample = roughly(samples);
@@ -127,7 +129,7 @@ async function grownBySome(search: Search, perSecond: number): Promise<Outcome> 
   const others = distinct([...pullPolicies(candidate, space), ...routed]);
   if (others.length === 1) return grown;
   const outcomes = await trials.runAll(others.map((other) => ({ candidate: other, perSecond, sample })));
-  onRound({ what: 'by which policy at all', sample, candidates: others.length, kept: 1 });
+  onRound({ what: 'any policy', sample, candidates: others.length, kept: 1 });
   const [best] = outcomes.toSorted((a, b) => byGoodness(a, b, trials.slo));
   const again = await grow(search, perSecond, { from: ONE_EACH, policy: policyOf(best!.candidate), sample });
   return byGoodness(again, grown, trials.slo) < 0 ? again : grown;
@@ -142,7 +144,7 @@ interface Growth {
   sample: number;
 }
 
-/** Doubles whom it lacks; the last one, or the best where none keeps the SLO. */
+/** Doubles the role that is lacking until the SLO is kept. Returns the last outcome, or the best if none keeps it. */
 async function grow(
   { trials, space, onRound }: Search,
   perSecond: number,
@@ -154,7 +156,7 @@ async function grow(
   let role: keyof Shape | null = null;
   for (;;) {
     const outcome = await trials.run({ candidate: { ...shape, ...policy }, perSecond, sample });
-    const round: Round = { what: 'how many', sample, candidates: 1, kept: outcome.met ? 1 : 0 };
+    const round: Round = { what: 'growing', sample, candidates: 1, kept: outcome.met ? 1 : 0 };
     onRound(round);
     if (outcome.met) return outcome;
     const gained = best === null || outcome.share > best.share + GAIN;
@@ -170,26 +172,26 @@ async function grow(
 
 const other = (role: keyof Shape): keyof Shape => (role === 'prefill' ? 'decode' : 'prefill');
 
-/** Whose lack most of those feel that missed. */
+/** The role that most of the requests lack that missed the SLO. */
 function lacking({ missed, busy }: Outcome): keyof Shape {
   if (missed.tpot > missed.ttft) return 'decode';
-  // A first token also waits for a place at D.
+  // A first token also waits for room at D.
   return busy.prefill > UNHURRIED || busy.prefill >= busy.decode ? 'prefill' : 'decode';
 }
 
-/** null: there is no room for more. */
+/** Returns null if the fleet may not be larger. */
 function enlarged(shape: Shape, role: keyof Shape, maxEngines: number): Shape | null {
   const room = Math.min(MOST_OF_A_ROLE, maxEngines - shape[other(role)]);
   const engines = Math.min(room, 2 * shape[role]);
   return engines > shape[role] ? { ...shape, [role]: engines } : null;
 }
 
-/** Takes away of each role what is not needed, by bisection. */
+/** Reduces each role to what is needed, by bisection. */
 async function trim({ trials, onRound }: Search, perSecond: number, from: Outcome): Promise<Outcome> {
   const { sample } = from;
   let least = from;
   const { prefill, decode } = from.candidate;
-  // Of whom there are more first.
+  // The larger role first.
   const roles: (keyof Shape)[] = prefill >= decode ? ['prefill', 'decode'] : ['decode', 'prefill'];
   for (const role of roles) {
     let tooFew = 0;
@@ -198,7 +200,7 @@ async function trim({ trials, onRound }: Search, perSecond: number, from: Outcom
       const middle = Math.floor((tooFew + candidate[role]) / 2);
       if (middle === tooFew) break;
       const outcome = await trials.run({ candidate: { ...candidate, [role]: middle }, perSecond, sample });
-      onRound({ what: 'how few', sample, candidates: 1, kept: outcome.met ? 1 : 0 });
+      onRound({ what: 'reducing', sample, candidates: 1, kept: outcome.met ? 1 : 0 });
       if (outcome.met) least = outcome;
       else tooFew = middle;
     }

@@ -1,32 +1,39 @@
 /**
- * The highest rate at which so many engines keep an SLO. Candidates race: all at a rate that the first one bears, those that
- * bear it at twice that, and so on, until half are left; those for twice as many requests. The last ones are bisected.
+ * Finds the highest rate at which a number of engines keeps an SLO. Candidates race: all at a rate that the first one
+ * sustains, those that sustain it at twice that, and so on, until half are left. These race again with twice as many
+ * requests. The rates of the last ones are bisected.
  */
 import { type Candidate, distinct, keyOf, type Shape, splitsNear, splitsOf } from './candidate.ts';
 import { byGoodness } from './halving.ts';
 import { eachOf, firstPolicy, idleOf, notToldApart, policyOf, pullPolicies, type Search } from './space.ts';
 import { cameAsAsked, type Outcome, type Slo, type Trials } from './trial.ts';
 
-/** A candidate's highest rate, and what is sure of it. */
+/** A candidate's highest rate, and how certain it is. */
 export interface Goodput {
-  /** At that rate. */
+  /** The outcome at that rate. */
   best: Outcome;
-  /** The lowest rate that it did not bear. */
+  /** The outcome at the lowest rate that it did not sustain. */
   above: Outcome | null;
-  /** The highest rate at which the whole interval keeps the SLO, and the lowest at which none of it does; null: none was tried. */
+  /**
+   * The highest tried rate at which the whole interval keeps the SLO, and the lowest at which none of it does; null:
+   * there is none.
+   */
   surely: number | null;
   surelyNot: number | null;
-  /** Every rate that was tried at this length, rising. */
+  /** Outcomes of all rates that were tried at this length, by rising rate. */
   tried: Outcome[];
 }
 
 export interface BestGoodput {
   chosen: Goodput | null;
   closest: Outcome | null;
-  /** That one with almost no load. */
+  /** The closest one with almost no load. */
   idle: Outcome | null;
   rivals: Goodput[];
-  /** Of each number of engines, where no fewer bear as much; those below the given one are simulated more shortly. */
+  /**
+   * The best of each number of engines, unless fewer sustain as much. Fleets below the given size are simulated for a
+   * shorter time.
+   */
   front: Goodput[];
 }
 
@@ -35,15 +42,15 @@ const CLOSELY = 1.03;
 /** Candidates whose rates are bisected at full length. */
 const FINALS = 3;
 const MOST_DOUBLINGS = 10;
-/** Splits that are raced, evenly spread. */
+/** Splits into P and D that race, evenly spread. */
 const MOST_SPLITS = 9;
-/** Smaller fleets of the front. */
+/** Smaller fleets on the front. */
 const SMALLER = 4;
 
 export async function bestGoodput(search: Search, engines: number, guess: number): Promise<BestGoodput> {
   const { space, trials } = search;
   const base = firstPolicy(space);
-  // What was bisected at full length stays in the running, whatever a short round said.
+  // Candidates bisected at full length stay in the running, whatever a short round says.
   const known = new Map<string, Goodput>();
   const compare = async (what: string, candidates: readonly Candidate[], from: number): Promise<Goodput> => {
     for (const one of await race(what, candidates, search, from)) known.set(keyOf(one.best.candidate), one);
@@ -56,10 +63,10 @@ export async function bestGoodput(search: Search, engines: number, guess: number
   }
   const near = splitsNear(best.best.candidate, engines, 1);
   const routings = space.routings.map((routing) => ({ ...base, routing }));
-  if (routings.length > 1) best = await compare('who routes', eachOf(near, routings), best.best.perSecond);
+  if (routings.length > 1)
+    best = await compare('routing policies', eachOf(near, routings), best.best.perSecond);
   const pulls = distinct(pullPolicies(best.best.candidate, space));
-  if (pulls.length > 1)
-    best = await compare('what is pulled or stored, how turns are placed', pulls, best.best.perSecond);
+  if (pulls.length > 1) best = await compare('mode, store and placement', pulls, best.best.perSecond);
   const rivals = ranked([...known.values()], trials.slo).filter((one) => one !== best && alike(best, one));
   const smaller = await smallerFleets(search, engines, best);
   const rates = smaller.map((fleet) => fleet.best.perSecond);
@@ -73,7 +80,7 @@ const ranked = (some: readonly Goodput[], slo: Slo): Goodput[] =>
       Number(b.met) - Number(a.met) || b.perSecond - a.perSecond || byGoodness(a, b, slo),
   );
 
-/** Of the chosen one's policy and about its shares of P and D; fewest engines first. */
+/** Smaller fleets with the chosen policy and about its shares of P and D, fewest engines first. */
 async function smallerFleets(
   { trials, samples, onRound }: Search,
   engines: number,
@@ -91,7 +98,10 @@ async function smallerFleets(
   return fleets.filter((fleet) => fleet.best.met);
 }
 
-/** As near to each other as bisection goes, or not told apart where both were tried. */
+/**
+ * Whether two rates are as near to each other as bisection goes, or the fleets cannot be distinguished at the chosen
+ * rate.
+ */
 function alike(chosen: Goodput, other: Goodput): boolean {
   if (!other.best.met) return false;
   if (other.best.perSecond * CLOSELY >= chosen.best.perSecond) return true;
@@ -106,14 +116,14 @@ function splits(engines: number): Shape[] {
   return Array.from({ length: MOST_SPLITS }, (_, i) => all[Math.round(i * step)]!);
 }
 
-/** Some numbers of engines below that one, down to two. */
+/** Some numbers of engines below the given one, down to two. */
 function smaller(engines: number): number[] {
   const below = engines - 2;
   const wanted = Math.min(SMALLER, below);
   return [...new Set(Array.from({ length: wanted }, (_, i) => 2 + Math.floor((i * below) / wanted)))];
 }
 
-/** The last ones with their rates. */
+/** Returns the last candidates with their rates. */
 async function race(
   what: string,
   candidates: readonly Candidate[],
@@ -125,7 +135,7 @@ async function race(
   const rounds = Math.min(samples.length - 1, Math.ceil(Math.log2(Math.max(1, standing.length / 2))));
   const shorter = samples.slice(samples.length - 1 - rounds, -1);
   for (let round = 0; standing.length > (round < shorter.length ? 2 : FINALS); round++) {
-    // Where samples are few, the longest of them takes the rounds that are left.
+    // If there are more rounds than sample sizes, the longest one takes the rest.
     const sample = shorter[Math.min(round, shorter.length - 1)] ?? samples.at(-1)!;
     const pivot = await goodputOf(standing[0]!, trials, sample, perSecond, ROUGHLY);
     const kept = await fastest(standing, trials, sample, pivot.best.perSecond);
@@ -142,7 +152,10 @@ async function race(
   return finals;
 }
 
-/** Half of them, or two: those that bear most, the best first; at a rate that more than these do not bear, or hardly. */
+/**
+ * Returns half of the candidates, or two: those that sustain the highest rates, the best first. `perSecond`: a rate
+ * that only these sustain, or hardly more.
+ */
 async function fastest(
   candidates: readonly Candidate[],
   trials: Trials,
@@ -151,7 +164,7 @@ async function fastest(
 ): Promise<{ standing: Candidate[]; perSecond: number }> {
   const wanted = Math.max(2, Math.floor(candidates.length / 2));
   let standing = [...candidates];
-  /** What too many bore, and what too few did. */
+  /** A rate that too many sustained, and one that too few did. */
   let [slow, fast]: [number, number | null] = [from, null];
   for (let step = 0, perSecond = from; ; step++) {
     const outcomes = await trials.runAll(standing.map((candidate) => ({ candidate, perSecond, sample })));
@@ -169,8 +182,9 @@ async function fastest(
 }
 
 /**
- * By doubling or halving from a guess, then bisection until the two rates are that near. `decides`: what comes of it is told;
- * a guess may be any number of times what comes, where shorter samples all came at once.
+ * Doubles or halves the rate from a guess, then bisects until the two rates differ by no more than the factor
+ * `nearness`. `decides`: the result is reported, so requests must also arrive as often as asked. The guess may then be
+ * far off, if shorter samples arrived all at once.
  */
 async function goodputOf(
   candidate: Candidate,

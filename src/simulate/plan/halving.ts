@@ -1,8 +1,8 @@
-/** Successive halving: all candidates for a few requests, the better half for twice as many, and so on. */
+/** Successive halving: all candidates with few requests, the better half with twice as many, and so on. */
 import { type Candidate, distinct } from './candidate.ts';
 import type { Outcome, Slo, Trials } from './trial.ts';
 
-/** A round of the search, for who watches and for the report. */
+/** A round of the search, for progress messages and for the report. */
 export interface Round {
   what: string;
   sample: number;
@@ -10,12 +10,12 @@ export interface Round {
   kept: number;
 }
 
-/** Requests of each round, the most last: an eighth, a quarter, half and all. */
+/** Requests of each round, fewest first: an eighth, a quarter, half, and all of `most`. */
 export const samplesOf = (most: number): number[] => [
   ...new Set([8, 4, 2, 1].map((part) => Math.max(Math.min(LEAST_SAMPLE, most), Math.ceil(most / part)))),
 ];
 
-/** Fewer tell nothing of a quantile. */
+/** With fewer requests, quantiles mean nothing. */
 const LEAST_SAMPLE = 100;
 
 export interface Halving {
@@ -25,7 +25,7 @@ export interface Halving {
   onRound(round: Round): void;
 }
 
-/** Those that were simulated longest, the best first. */
+/** Returns the candidates that were simulated longest, the best first. */
 export async function halve(
   given: readonly Candidate[],
   trials: Trials,
@@ -46,13 +46,16 @@ export async function halve(
   return ranked;
 }
 
-/** By the share that kept the SLO, and among equals by how far within it nine of ten stay. */
+/**
+ * Orders the best first: fleets that keep the SLO, then by the share of requests that keep it, then by how far within
+ * its limits the p90s are.
+ */
 export function byGoodness(a: Outcome, b: Outcome, slo: Slo): number {
   if (a.met !== b.met) return a.met ? -1 : 1;
   return b.share - a.share || used(a, slo) - used(b, slo);
 }
 
-/** Of what the SLO allows. */
+/** How much of the SLO's limits the p90s take, as a sum of shares. */
 function used({ ttftMs, tpotMs }: Outcome, slo: Slo): number {
   const part = (ms: number | undefined, most: number | null): number =>
     most === null || ms === undefined ? 0 : ms / most;

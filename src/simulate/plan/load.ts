@@ -1,4 +1,4 @@
-/** What a planned fleet is asked: the first so many requests of a workload, so many a second on average. */
+/** The load of a planned fleet: the first requests of a workload, at a given mean rate. */
 import type { TraceTokens } from '../../workload/traces/tokens.ts';
 import type { TraceTurn } from '../../workload/traces/types.ts';
 import type { BenchConversation } from '../../workload/types.ts';
@@ -7,18 +7,21 @@ import type { Load } from '../run.ts';
 import { lastComesMs } from '../trace-load.ts';
 
 export interface PlannedLoad {
-  /** There are no more than that. */
+  /** Most requests of a sample. */
   requests: number;
-  /** Requests a second that it has of itself; null: none. */
+  /** The workload's own rate, requests a second; null: it has none. */
   ownRate: number | null;
-  /** Whole conversations where they come by themselves: a few more than asked for, maybe. */
+  /**
+   * The first `requests` requests, at `perSecond` requests a second. Conversations that arrive are kept whole, so there
+   * may be a few more.
+   */
   sample(requests: number, perSecond: number): Load;
 }
 
 const turnsOf = (conversations: readonly BenchConversation[]): number =>
   conversations.reduce((sum, { turns }) => sum + turns.length, 0);
 
-/** Conversations that come with exponential gaps: the same draws at every rate. */
+/** Conversations that arrive with exponential gaps: the same draws at every rate. */
 export function conversationLoad(conversations: readonly BenchConversation[], thinkMs: number): PlannedLoad {
   const turnsEach = turnsOf(conversations) / conversations.length;
   return {
@@ -34,7 +37,7 @@ export function conversationLoad(conversations: readonly BenchConversation[], th
   };
 }
 
-/** A trace's turns at their times, all of them stretched alike. */
+/** A trace's turns at their times, stretched as a whole. */
 export function traceLoad(turns: readonly TraceTurn[], tokens: TraceTokens): PlannedLoad {
   const ownRate = rateOf(turns);
   return {
@@ -54,13 +57,13 @@ function sped(arrival: TraceTurn['arrival'], faster: number): TraceTurn['arrival
     : { ...arrival, thinkMs: arrival.thinkMs / faster };
 }
 
-/** Requests a second until the last one that waits for no other; null where all come at once. */
+/** Requests a second up to the last one that waits for no other; null if all arrive at once. */
 export function rateOf(turns: readonly TraceTurn[]): number | null {
   const overMs = lastComesMs(turns);
   return overMs > 0 ? (1000 * turns.length) / overMs : null;
 }
 
-/** When each would come if no answer took any time. */
+/** When each turn would arrive if no answer took any time, ms. */
 export function soonestMs(turns: readonly TraceTurn[]): number[] {
   const byIndex = new Map<number, number>();
   return turns.map(({ index, arrival }) => {

@@ -1,4 +1,4 @@
-/** What a search may choose from, and what it finds. */
+/** What a search may choose from, and what it has found. */
 import type { PlacementMode } from '../../config/fleet-schema.ts';
 import type { Mode } from '../../config/modes.ts';
 import type { RoutingChoice } from '../../config/routing.ts';
@@ -7,14 +7,14 @@ import { differenceInterval } from './confidence.ts';
 import { byGoodness, type Round } from './halving.ts';
 import type { Outcome, Slo, Trials } from './trial.ts';
 
-/** One of each at least; the first of each is where a search begins. */
+/** The choices, at least one of each. A search begins with the first of each. */
 export interface Space {
   routings: readonly RoutingChoice[];
   modes: readonly Mode[];
   /** Tokens. */
   thresholds: readonly number[];
   placements: readonly PlacementMode[];
-  /** Bytes of a store beside the engines; null: without one. */
+  /** Bytes of the store; null: without one. */
   stores: readonly (number | null)[];
   /** P and D together. */
   maxEngines: number;
@@ -30,11 +30,11 @@ export interface Search {
 
 const IDLE_SHARE = 1 / 50;
 
-/** What came nearest, with almost no load: what no number of engines can better. */
+/** The given outcome's fleet with almost no load: no number of engines can do better. */
 export const idleOf = ({ trials, samples }: Search, { candidate, perSecond }: Outcome): Promise<Outcome> =>
   trials.run({ candidate, perSecond: perSecond * IDLE_SHARE, sample: roughly(samples) });
 
-/** Requests that tell about how large a fleet must be. */
+/** Number of requests that shows about how large a fleet must be. */
 export const roughly = (samples: readonly number[]): number => samples[Math.min(1, samples.length - 1)]!;
 
 export const firstPolicy = ({ routings, modes, thresholds, placements, stores }: Space): Policy => ({
@@ -45,7 +45,7 @@ export const firstPolicy = ({ routings, modes, thresholds, placements, stores }:
   storeBytes: stores[0]!,
 });
 
-/** Those that differ from a candidate in what is pulled back or stored and how turns are placed, itself first. */
+/** The candidate itself, then its variants in what is pulled back or stored and how turns are placed. */
 export function pullPolicies(one: Candidate, { modes, thresholds, placements, stores }: Space): Candidate[] {
   const others = modes.flatMap((mode) =>
     (mode === 'bidirectional' ? thresholds : thresholds.slice(0, 1)).flatMap((threshold) =>
@@ -54,7 +54,7 @@ export function pullPolicies(one: Candidate, { modes, thresholds, placements, st
       ),
     ),
   );
-  // A replica mode of one roleset is pooled.
+  // Replica placement with one roleset is pooled.
   return [one, ...others.filter((other) => other.placement === 'pooled' || groupsOf(other) > 1)];
 }
 
@@ -82,13 +82,13 @@ export class Front {
     }
   }
 
-  /** Of so many engines, the best first. */
+  /** Outcomes with this many engines, the best first. */
   ranked(engines: number): Outcome[] {
     const alike = this.#byEngines.get(engines);
     return alike ? [...alike.values()].toSorted((a, b) => byGoodness(a, b, this.#slo)) : [];
   }
 
-  /** The best of each number that no fewer engines beat, fewest engines first. */
+  /** The best outcome of each number of engines, unless fewer engines beat it. Fewest engines first. */
   get rows(): Outcome[] {
     const engines = [...this.#byEngines.keys()].toSorted((a, b) => a - b);
     const best = engines.map((n) => this.ranked(n)[0]!);
@@ -96,7 +96,10 @@ export class Front {
   }
 }
 
-/** In each respect in which rows are compared: as many keep the SLO or more, and none waits longer. */
+/**
+ * Whether the smaller fleet is as good in every respect: as many requests keep the SLO, and no quantile of TTFT or TPOT
+ * is longer.
+ */
 function beats(smaller: Outcome, larger: Outcome): boolean {
   const quicker = (of: 'ttftMs' | 'tpotMs') =>
     (['p50', 'p90'] as const).every((q) => (smaller[of]?.[q] ?? Infinity) <= (larger[of]?.[q] ?? Infinity));
@@ -104,7 +107,10 @@ function beats(smaller: Outcome, larger: Outcome): boolean {
   return keeps && quicker('ttftMs') && quicker('tpotMs');
 }
 
-/** That the one's share lies above the other's cannot be told. After a warm-up of another length other arrivals count. */
+/**
+ * Whether the shares of the two cannot be distinguished. After warm-ups of different lengths other arrivals count, so
+ * these are not compared in pairs.
+ */
 export function notToldApart(one: Outcome, other: Outcome): boolean {
   const { low, high } = differenceInterval(one.batches, other.batches, one.withWarmUp === other.withWarmUp);
   return low <= 0 && high >= 0;

@@ -1,4 +1,4 @@
-/** A candidate under a load, simulated: what share of requests keeps the SLO, and what stood in the way of the others. */
+/** Simulates a candidate under a load: which share of requests keeps the SLO, and why the others do not. */
 
 import type { ClusterOptions } from '../../fleet/types.ts';
 import { sortedQuantile } from '../../measure/statistics.ts';
@@ -20,7 +20,7 @@ export interface Trial {
   candidate: Candidate;
   /** Requests a second. */
   perSecond: number;
-  /** Requests, the first of the workload. */
+  /** Number of requests, from the beginning of the workload. */
   sample: number;
 }
 
@@ -29,39 +29,42 @@ export interface Quantiles {
   p90: number;
 }
 
-/** Of the requests that came while the load was up: after the warm-up, a fifth of the time in which they come at least. */
+/**
+ * Results of the requests that arrived while the load was up: after the warm-up, which is at least a fifth of the
+ * arrival time.
+ */
 export interface Outcome extends Trial {
-  /** Requests that were asked for, with those of the warm-up. */
+  /** Requests in the load, those of the warm-up included. */
   withWarmUp: number;
   share: number;
   interval: Interval;
   batches: readonly Batch[];
   asked: number;
-  /** Requests that missed one, the other, or that failed. */
+  /** Requests that missed the limit of TTFT, that of TPOT, or that failed. */
   missed: { ttft: number; tpot: number; failed: number };
-  /** null without any. */
+  /** Quantiles in milliseconds; null without any request. */
   ttftMs: Quantiles | null;
   tpotMs: Quantiles | null;
   /** Requests a second that kept the SLO. */
   goodPerSecond: number;
-  /** How many would have come in that time if no answer took any: by the rate, or as a trace says. */
+  /** Requests that would have arrived in that time if no answer took any: by the rate, or by the trace. */
   due: number;
-  /** How long they came for, milliseconds. */
+  /** How long the requests that count arrived, milliseconds. */
   overMs: number;
   verdict: Verdict['word'];
   /** Share of the time in steps, on average over the role's engines. */
   busy: { prefill: number; decode: number };
-  /** Enough kept the SLO, and what waits does not grow without end. */
+  /** Whether enough requests kept the SLO, and the backlog does not grow without end. */
   met: boolean;
 }
 
 /**
- * Of the requests that are due, so many must come for a rate to be told as one that is borne: where conversations stay long, fewer
- * do. Gaps are drawn: of some hundred a tenth more or less may come.
+ * Share of the due requests that must arrive for a rate to count as sustained: where conversations stay long, fewer
+ * arrive. Gaps are drawn, so of some hundred requests a tenth more or less may arrive.
  */
 const CAME = 0.8;
 
-/** Requests a second, of those that count. */
+/** Requests a second that arrived, of those that count. */
 export const cameOf = ({ asked, overMs }: Pick<Outcome, 'asked' | 'overMs'>): number =>
   (1000 * asked) / Math.max(1e-9, overMs);
 
@@ -75,7 +78,10 @@ export interface TrialWorld {
   simulation: SimulationWorld;
   base: ClusterOptions;
   load: PlannedLoad;
-  /** Requests of the longest simulations: these decide, and wait until the fleet has filled; shorter ones put candidates in an order. */
+  /**
+   * Requests of the longest simulations. These decide, and wait until the fleet has filled; shorter ones only rank
+   * candidates.
+   */
   longest: number;
   slo: Slo;
 }
@@ -83,24 +89,28 @@ export interface TrialWorld {
 /** Plain data, which may cross threads. */
 export interface TrialRun {
   outcome: Outcome;
-  /** That were simulated. */
+  /** Requests that were simulated. */
   requests: number;
 }
 
-/** As long as a conversation stays, some of the warm-up may be missing: of those who stay longest there are few. */
+/** Share of a conversation's mean stay that the warm-up must cover: few conversations stay much longer. */
 const NEARLY_ALL = 0.8;
-/** Of the requests that are due: where fewer come, conversations still gather. Gaps are drawn, so some may be missing. */
+/**
+ * Share of the due requests that must arrive: if fewer do, conversations still gather. Gaps are drawn, so some may be
+ * missing.
+ */
 const NEARLY_AS_OFTEN = 0.9;
-/** Answers take longer once all are there: a warm-up is so many times as long as conversations stayed without. */
+/** A warm-up is this many times as long as conversations stayed without it, since answers take longer in a full fleet. */
 const LONGER_THEN = 1.5;
 
-/** Samples that come before the one that counts, at most: what stays longer is cut short. */
+/** Most samples of warm-up before the one that counts; a longer warm-up is cut short. */
 export const MOST_WARM_UPS = 7;
 
 /**
- * With every seed, here and now. Where conversations stay long, requests come as often as asked only once as many are there as
- * come while one stays: who keeps the SLO before is asked again, with a warm-up of as many whole samples as that takes. A
- * fleet that fills looks like one that falls behind, and is not held to be one before it has had its warm-up.
+ * Simulates a trial with every seed, in this thread.
+ * Where conversations stay long, requests arrive at the full rate only once as many conversations are open as arrive
+ * while one stays. A fleet that keeps the SLO before that is simulated again, with a warm-up of as many whole samples
+ * as that takes. A fleet that is filling looks like one that falls behind, so it is not judged before its warm-up.
  */
 export async function simulateTrial(trial: Trial, world: TrialWorld): Promise<TrialRun> {
   const { load, longest, slo } = world;
@@ -123,7 +133,7 @@ export async function simulateTrial(trial: Trial, world: TrialWorld): Promise<Tr
   }
 }
 
-/** `warmUps`: samples that come before the one that counts. */
+/** `warmUps`: samples before the one that counts. */
 async function simulateWarm(
   trial: Trial,
   warmUps: number,
@@ -155,16 +165,16 @@ async function simulateWarm(
 
 export interface TrialsDeps {
   slo: Slo;
-  /** Of which so many may be under way. */
+  /** At most `atOnce` of these are under way. */
   simulate: (trial: Trial) => Promise<TrialRun>;
   atOnce: number;
-  /** Before each simulation. */
+  /** Called before each simulation. */
   onTrial(trial: Trial): void;
 }
 
-/** Runs trials, each once; what comes of them is the same however many run at once. */
+/** Runs each trial once; results do not depend on how many run at once. */
 export class Trials {
-  /** Requests that were simulated, and simulations. */
+  /** Requests that were simulated, and simulations that ended. */
   requests = 0;
   count = 0;
   readonly #deps: TrialsDeps;
@@ -174,7 +184,7 @@ export class Trials {
     this.#deps = deps;
   }
 
-  /** Simulations, those under way included. */
+  /** Simulations begun, those under way included. */
   get begun(): number {
     return this.#known.size;
   }
@@ -183,7 +193,7 @@ export class Trials {
     return this.#deps.slo;
   }
 
-  /** In their order. */
+  /** Returns the outcomes in the order of the trials. */
   async runAll(trials: readonly Trial[]): Promise<Outcome[]> {
     const outcomes: Outcome[] = [];
     const waiting = trials.entries();
@@ -223,7 +233,7 @@ interface Seen {
   busy: Outcome['busy'];
 }
 
-/** `warmUpShare`: of the time in which they come. */
+/** `warmUpShare`: share of the arrival time that is warm-up. */
 function lookAt(
   run: SimulatedRun,
   slo: Slo,
@@ -235,7 +245,7 @@ function lookAt(
   const fromMs = Math.max(warmUpShare, WARM_UP_SHARE) * untilMs;
   const overMs = untilMs - fromMs;
   const batches = Array.from({ length: BATCHES }, (): Batch => ({ asked: 0, good: 0 }));
-  // Those that nothing was heard of are lost where more came than was ever served; else they do not count.
+  // Requests without a result have failed if the run was given up; otherwise they do not count.
   const failed = run.stopped ? collector.arrived - collector.count : collector.failed;
   const missed = { ttft: 0, tpot: 0, failed };
   const [ttfts, tpots]: [number[], number[]] = [[], []];
@@ -254,7 +264,7 @@ function lookAt(
     batch.asked++;
     if (!late.ttft && !late.tpot) batch.good++;
   }
-  // Nobody wrote down when those came that failed: they count in full, shared out.
+  // The arrival times of failed requests are unknown: all of them count, spread over the batches.
   batches.forEach((batch, i) => {
     batch.asked += Math.floor(((i + 1) * failed) / BATCHES) - Math.floor((i * failed) / BATCHES);
   });
@@ -302,7 +312,7 @@ function outcomeOf(trial: Trial, withWarmUp: number, seen: readonly Seen[], slo:
       prefill: sum(({ busy }) => busy.prefill) / seen.length,
       decode: sum(({ busy }) => busy.decode) / seen.length,
     },
-    // Without a limit to TTFT nobody misses it who waits.
+    // Without a limit of TTFT, requests that wait miss nothing: the fleet must be STABLE.
     met: share >= slo.attainment && (slo.ttftMs === null ? verdict === 'STABLE' : verdict !== 'OVERLOADED'),
   };
 }

@@ -267,7 +267,7 @@ describe('the best rate', () => {
     expect(chosen!.best.candidate.routing.name).toBe('least-request');
     expect(chosen!.best.perSecond).toBeGreaterThan(395 * 0.97);
     // Routing is compared on the best split and its neighbours: beside 39 P and a D only 38 and 2.
-    const compared = rounds.find(({ what }) => what === 'who routes')!;
+    const compared = rounds.find(({ what }) => what === 'routing policies')!;
     expect(compared.candidates).toBe(2 * routings.length);
   });
 
