@@ -588,7 +588,7 @@ describe('kvferry simulate', () => {
     ['w.json --costs ./other.json', 'has times of model nano, and tiny is simulated: give --model nano'],
     [
       'w.json --costs ./w.json',
-      './w.json is no file of costs: its kvferry_simulation_costs is missing and should be 1',
+      './w.json is not a costs file: its kvferry_simulation_costs is missing, wanted 1',
     ],
     [
       'w.json --against ./run.json',

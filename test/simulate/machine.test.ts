@@ -75,6 +75,6 @@ it.each([
 ])('%s of more than a day is refused: what goes on meanwhile would fill the memory', (_what, part) => {
   const file = { kvferry_simulation_costs: 1, name: 'test', source: 'assumed', ...part };
   expect(() => parseSimulationCosts(JSON.stringify(file), 'far.json')).toThrow(
-    /far.json holds no costs: .*<=86400000/,
+    /far.json has invalid costs: .*<=86400000/,
   );
 });

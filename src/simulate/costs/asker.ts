@@ -1,4 +1,4 @@
-/** Requests for measuring: prompts that nobody has seen before, to one engine alone or to the fleet. */
+/** Requests for measuring: prompts that no engine has seen before, to one engine alone or to the fleet. */
 import { DEFAULT_SAMPLING } from '../../engine/sampling.ts';
 import { InternalError } from '../../errors.ts';
 import type { Cluster } from '../../fleet/types.ts';
@@ -8,7 +8,7 @@ import { STREAM } from '../../seeded.ts';
 import { LOWEST_TOKEN_ID } from '../../workload/made.ts';
 import { Random } from '../../workload/random.ts';
 
-/** A turn that ended at `atMs`, of a conversation that goes on until who asked ends it. */
+/** A turn that ended at `atMs`. Its conversation stays open until the caller ends it. */
 export interface TurnAsked {
   conversationId: string;
   promptTokenIds: readonly number[];
@@ -27,8 +27,8 @@ export class Asker {
   }
 
   /**
-   * One engine alone, which sends and pulls nothing. `before`: what its prompt begins with; `onTokens`: called as tokens come,
-   * with how many there are; `found`: tokens of the prompt that the engine had.
+   * Sends a request to one engine, without any transfer. `before`: beginning of its prompt; `onTokens`: called as
+   * tokens come, with their number so far; `found`: prompt tokens that the engine had. Times in ms.
    */
   async engine(
     engine: EngineClient,
@@ -65,7 +65,7 @@ export class Asker {
     return this.#turn(cluster, `measured-${++this.#asked}`, this.prompt(tokens), {});
   }
 
-  /** Its next one, with so many new tokens; P pulls all that it lacks and D has. */
+  /** The conversation's next turn, with `tokens` new tokens; P pulls all that it lacks and D has. */
   goOn(cluster: Cluster, { conversationId, promptTokenIds, final }: TurnAsked, tokens: number) {
     const prompt = [...promptTokenIds, ...final.outputTokenIds, ...this.prompt(tokens)];
     return this.#turn(cluster, conversationId, prompt, { pull: 'always' });
@@ -89,11 +89,11 @@ export class Asker {
   }
 }
 
-/** Of an answer, by when its tokens came: a median would not see the few that waited long. */
+/** Mean time of a token of an answer, by the times of its tokens: a median would not see the few that waited long. */
 export const msPerToken = (tokenMs: readonly number[]): number =>
   (tokenMs.at(-1)! - tokenMs[0]!) / (tokenMs.length - 1);
 
-/** How many tokens each of some answers has. */
+/** Counts the tokens of several answers. */
 export class TokensTold {
   readonly #counts: number[];
   #ended = false;
@@ -113,7 +113,7 @@ export class TokensTold {
     this.#wake();
   }
 
-  /** Until each has so many more than now. @returns false: they ended before that. */
+  /** Resolves once each answer has `tokens` more than now; to false if they ended before that. */
   async more(tokens: number): Promise<boolean> {
     const wanted = this.#counts.map((count) => count + tokens);
     while (!this.#ended && this.#counts.some((count, i) => count < wanted[i]!))

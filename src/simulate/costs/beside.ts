@@ -1,12 +1,15 @@
-/** What engines on one machine do to each other: all of a group at work, against each of them alone. */
+/** Measures contention on one machine: engines at work together, against each of them alone. */
 import { mean } from 'simple-statistics';
 import type { EngineClient, EngineRole } from '../../router/engine-client.ts';
 import { type Asker, msPerToken } from './asker.ts';
 
-/** One kind of work: how many tokens its rows have before them on average, and what a piece took, round by round. */
+/** Whether the rows of a piece of work have few tokens before them or many: see CONTEXT. */
 export type Distance = 'near' | 'far';
 
-/** Engines that were at work at once, and what a piece of work took each, round by round; of one: alone. */
+/**
+ * Engines that were at work at once, and how long a piece of work took each, ms, round by round. A group of one is that
+ * engine alone.
+ */
 export interface Beside {
   engines: readonly ({ engineId: string; role: EngineRole } & Record<Distance, number[]>)[];
 }
@@ -14,12 +17,13 @@ export interface Beside {
 /** Tokens before a row, on average. */
 export const CONTEXT: Readonly<Record<Distance, number>> = { near: 64, far: 400 };
 /**
- * P at prompts, D at answers: so many rows or tokens, so many times at least. Beside no P an answer is a fifth of a second:
- * one a round told the speed of two D as 0.60 in one run and as 0.68 in the next.
+ * P computes prompts, D answers: this many rows or tokens, at least this many times. Without a P beside it, an answer
+ * takes a fifth of a second: measured once a round, the speed of two D came out as 0.60 in one run and as 0.68 in the
+ * next.
  */
 const PROMPTS = { near: 128, far: 32, times: 2 };
 const ANSWER = { tokens: 32, times: 1, timesWithoutP: 2 };
-/** Of a role, at work at once: what more of them do to each other goes on from there. */
+/** Most engines of a role at work at once; the effect of more is extrapolated. */
 const MOST_BESIDE = 3;
 
 interface BesideDeps {
@@ -29,7 +33,10 @@ interface BesideDeps {
   room: number;
 }
 
-/** What pieces begin with, which the engine has: nothing for near ones of P. null: it keeps no prefixes, or has no room. */
+/**
+ * Cached prefixes that pieces begin with; near pieces of P have none. null: there is none, or the engine keeps no
+ * prefixes or has no room.
+ */
 type Begins = Record<Distance, readonly number[] | null>;
 
 export class BesideMeter {
@@ -47,7 +54,7 @@ export class BesideMeter {
     }));
   }
 
-  /** `counts`: false for a round that only warms up. */
+  /** Measures each group. `counts`: false for a round that only warms up. */
   async round(counts: boolean): Promise<void> {
     const begins = await this.#begins();
     for (const { group, engines } of this.groups) {
@@ -60,7 +67,7 @@ export class BesideMeter {
     }
   }
 
-  /** By engine. D's near pieces too have their prompt there: while it is computed nobody is beside an answer. */
+  /** Prefixes by engine. D's near pieces have a cached prompt too: while D computes a prompt, it decodes no answer. */
   async #begins(): Promise<ReadonlyMap<string, Begins>> {
     const begins = new Map<string, Begins>();
     for (const engine of [...this.#byRole.prefill, ...this.#byRole.decode]) {
@@ -72,7 +79,10 @@ export class BesideMeter {
     return begins;
   }
 
-  /** Tokens that the engine has from now on; null: it keeps no prefixes, or has no room for them and a piece. */
+  /**
+   * A prefix of this many tokens that the engine has cached from now on; null: it keeps no prefixes, or has no room for
+   * them and a piece.
+   */
   async #known(engine: EngineClient, tokens: number): Promise<readonly number[] | null> {
     const { ask, room } = this.#deps;
     if (tokens + PROMPTS.far + ANSWER.tokens >= room) return null;
@@ -83,8 +93,8 @@ export class BesideMeter {
   }
 
   /**
-   * Of each engine, what its pieces took: near and far ones in turn. All are at work until each has done enough; what ends later,
-   * with fewer beside it, does not count.
+   * How long the pieces of each engine took, ms: near and far ones in turn. All are at work until each has done enough;
+   * what ends later, with fewer beside it, does not count.
    */
   async #atWork(
     engines: readonly EngineClient[],
@@ -117,7 +127,10 @@ export class BesideMeter {
     );
   }
 
-  /** Of a prompt, or a token of an answer on average: a median would not see the few that waited long. `before`: what it begins with. */
+  /**
+   * Time of a prompt, or mean time of a token of an answer: a median would not see the few that waited long. `before`:
+   * cached prefix.
+   */
   async #pieceMs(engine: EngineClient, before: readonly number[] | null): Promise<number> {
     const { ask, room } = this.#deps;
     if (engine.role === 'prefill') {
@@ -132,7 +145,7 @@ export class BesideMeter {
   }
 }
 
-/** Two at least, of as many P and D as there can be, and of fewer. */
+/** Groups of at least two engines: every number of P with every number of D, up to MOST_BESIDE each. */
 function groupsOf(byRole: Readonly<Record<EngineRole, readonly EngineClient[]>>): EngineClient[][] {
   const [prefills, decodes] = [byRole.prefill.slice(0, MOST_BESIDE), byRole.decode.slice(0, MOST_BESIDE)];
   const groups: EngineClient[][] = [];

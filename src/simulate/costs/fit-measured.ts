@@ -1,4 +1,4 @@
-/** From what was measured to costs: what repeats took, then fits of steps with prompts, of decode steps, and of READs. */
+/** Fits costs to measurements: what repeats took, then steps with prompts, decode steps, and READs. */
 
 import { mean } from 'simple-statistics';
 import { tokenContext } from '../../connector/policy/cost-model.ts';
@@ -15,20 +15,23 @@ import type { StepShape } from './types.ts';
 export interface MeasuredCosts {
   file: SimulationCostsFile;
   points: number;
-  /** Of the middle half of a point's repeats, as a share of their median: of most points at most that, and the widest. */
+  /**
+   * Width of the middle half of a point's repeats, as a share of the point's time: the median over all points, and the
+   * widest.
+   */
   spread: { median: number; worst: { what: string; spread: number } };
-  /** Of steps, the largest error as a share of what was measured, and of what. */
+  /** Largest error of a step's fit, as a share of the measured time, and of which step. */
   worst: { what: string; error: number };
 }
 
-/** One thing that was measured, so often as there were rounds. */
+/** One thing that was measured, with a time for each repeat. */
 export interface Point {
   what: string;
   role: EngineRole;
-  /** Steps that its time is the sum of. */
+  /** Steps whose times add up to its time. */
   steps: readonly StepShape[];
   ms: number[];
-  /** Of single steps, those together that followed each other. */
+  /** Times of single steps, ms; those that followed each other form one list. */
   stretchesMs: (readonly number[])[];
 }
 
@@ -36,18 +39,18 @@ export interface HandOver {
   /** The router's own work, and messages on their way to an engine and back. */
   routerMs: number;
   readMs: number;
-  /** What D does before and after it, its own steps apart. */
+  /** What D does before and after the READ, without its steps. */
   aroundMs: number;
   bytes: number;
 }
 
 export const ROLES: readonly EngineRole[] = ['prefill', 'decode'];
 
-/** What the runner cuts a step into, so that copies get in between. */
+/** Length of the pieces that the runner cuts a step into, so that copies get in between, ms. */
 const PIECE_MS = 30;
 
 interface MeasuredBesides {
-  /** Requests' ways from the router to their engines. */
+  /** Times of requests from the router to their engines. */
   submitMs: readonly number[];
   handOvers: readonly HandOver[];
   beside: readonly Beside[];
@@ -72,7 +75,8 @@ export function fitted(
   );
   const [fixedMs, msPerByte] = read.coefficients as [number, number];
   const toEngineMs = median(submitMs);
-  // A turn's requests go to P and to D, and P's answer comes back: what is left is the router's own work before each of the two.
+  // A turn sends a request to P and one to D, and P's answer comes back. What is left is the router's own work before
+  // each of the two.
   const routerMs = median(handOvers.map(({ routerMs }) => routerMs));
   const ownMs = Math.max(0, routerMs - 3 * toEngineMs) / 2;
   const step = stepOf(roles[0]!);
@@ -120,20 +124,23 @@ export function fitted(
   };
 }
 
-/** Steps with prompts of which some requests decode. */
+/** Whether it has steps with prompts in which requests also decode. */
 const isMixed = ({ steps }: Point): boolean =>
   steps.some(({ decodes, prefills }) => decodes > 0 && prefills > 0);
 
 const hasPrompts = ({ steps }: Point): boolean => steps.some(({ prefills }) => prefills > 0);
 
-/** Rows of a step from which on moments in which it stands still are a smaller share of its time. */
+/** Rows of a step beyond which moments in which it stands still are a smaller share of its time. */
 const LONG_ROWS = 64;
 const isLong = ({ steps }: Point): boolean => steps.some(({ prefillTokens }) => prefillTokens > LONG_ROWS);
 
-/** Stretches that stand for all of them. */
+/** Number of stretches that stand for all of them. */
 const STAND_FOR_ALL = 40;
 
-/** Steps' times, each as a share of its point's: stretches evenly spread over all of them, from the quickest to the slowest. */
+/**
+ * Times of steps as shares of their point's time: stretches evenly spread over all of them, from the fastest to the
+ * slowest.
+ */
 function variesOf(points: readonly Point[]): number[][] {
   const stretches = points.flatMap((point) =>
     point.stretchesMs.map((stretch) => stretch.map((ms) => Math.max(1e-3, ms) / msOf(point))),
@@ -158,12 +165,16 @@ function spreadOf(points: readonly Point[]): MeasuredCosts['spread'] {
 }
 
 /**
- * Of prompts the median, which one long pause does not move. Of decode steps the mean: those of two rows and more take now 9, now
- * 14 ms where engines share two cores, and a median is the one or the other.
+ * A point's time. For prompts it is the median, which one long pause does not move. For decode steps it is the mean:
+ * those of two rows and more take 9 ms now and 14 ms later where engines share two cores, and a median is one or the
+ * other.
  */
 const msOf = (point: Point): number => Math.max(1e-3, (hasPrompts(point) ? median : mean)(point.ms));
 
-/** Of one role: steps with prompts by their rows, and on a line as far as that goes; those of one row each by their number. */
+/**
+ * Fit for one role: steps with prompts by their rows, and linear as far as that goes; decode steps by their number of
+ * requests.
+ */
 function stepFit(points: readonly Point[]): SimulationCostsFile['step'] {
   const prompts = points.filter((point) => hasPrompts(point) && !isMixed(point));
   const line = fitNonNegative(
@@ -191,7 +202,7 @@ function stepFit(points: readonly Point[]): SimulationCostsFile['step'] {
   return { ...step, ms_per_decode_beside_prompts: besidePrompts(step, points.filter(isMixed)) };
 }
 
-/** What each request that decodes adds to a step with prompts, beyond its row. */
+/** What each decoding request adds to a step with prompts, beyond its row, ms. */
 function besidePrompts(step: SimulationCostsFile['step'], mixed: readonly Point[]): number {
   const more = mixed.map((point) => {
     const shape = point.steps[0]!;
@@ -200,7 +211,7 @@ function besidePrompts(step: SimulationCostsFile['step'], mixed: readonly Point[
   return slopeOf(more) ?? 0;
 }
 
-/** Least squares of what rises from nothing, never less; null: there is nothing to tell it by. */
+/** Slope of a least-squares line through the origin, at least 0; null: no point determines it. */
 function slopeOf(points: readonly { x: number; y: number; weight?: number }[]): number | null {
   const xx = sum(points, ({ x, weight = 1 }) => weight * x * x);
   return xx > 0 ? Math.max(0, sum(points, ({ x, y, weight = 1 }) => weight * x * y) / xx) : null;
@@ -209,9 +220,9 @@ function slopeOf(points: readonly { x: number; y: number; weight?: number }[]): 
 type ByRows = NonNullable<SimulationCostsFile['step']['ms_by_rows']>;
 
 /**
- * Prompts of one step each, since kernels take rows in tiles: no line has the stairs. What rows after a found prefix take beyond
- * them is what they read of it; where none was found, what is left of prompts of several steps is what their later ones read of the
- * earlier; where there are none of these either, context costs what the line says.
+ * Times by rows, from prompts of one step each: kernels take rows in tiles, and no line has such stairs. The cost of
+ * context is what rows after a cached prefix take beyond them. Without such points it comes from prompts of several
+ * steps, whose later steps read the earlier ones; without these, from the line.
  */
 function stepsByRows(
   prompts: readonly Point[],
@@ -235,8 +246,8 @@ function stepsByRows(
 }
 
 /**
- * Steps of one row each: by their number, from 1 on without a gap, and what a token before a row adds, whatever their number.
- * Least squares of points by their repeats.
+ * Decode steps: their times by number of requests, from 1 on without a gap, and what a token before a row adds,
+ * whatever their number. Least squares, points weighted by their repeats.
  */
 function decodeSteps(points: readonly Point[]): { decodesMs: number[]; contextMs: number } {
   const alike = [];
@@ -255,7 +266,7 @@ function decodeSteps(points: readonly Point[]): { decodesMs: number[]; contextMs
     same.map((point) => ({ x: point.context - context, y: point.ms - ms, weight: point.repeats })),
   );
   const contextMs = slopeOf(around) ?? 0;
-  // A row more takes no less: what says so is noise.
+  // One more row never takes less time: a decrease is noise.
   const decodesMs = neverLess(alike.map(({ context, ms }) => Math.max(0, ms - contextMs * context)));
   return { decodesMs, contextMs };
 }
@@ -274,7 +285,7 @@ function errorsOf(
   });
 }
 
-/** Rows more than its own are before those of its first step. */
+/** Whether the rows of its first step follow a cached prefix. */
 const afterPrefix = ({ steps }: Point): boolean => {
   const { prefillTokens, prefillContext } = steps[0]!;
   return prefillContext > tokenContext(0, prefillTokens);

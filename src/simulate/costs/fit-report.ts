@@ -1,6 +1,7 @@
 /**
- * Costs fitted to what a benchmark saw from outside, of a server or of engines here: a request's TTFT over what had to be
- * computed, its time a token over who decoded beside it. Steps are not seen, so this knows less than measuring does.
+ * Fits costs to what a benchmark saw from outside, of a server or of engines here: a request's TTFT against what had to
+ * be computed, its time a token against what decoded beside it. Steps cannot be seen, so this knows less than measuring
+ * does.
  */
 import { tokenContext } from '../../connector/policy/cost-model.ts';
 import { ConfigError } from '../../errors.ts';
@@ -14,33 +15,33 @@ import type { SimulationCostsFile } from './linear.ts';
 
 export interface FittedReport {
   file: SimulationCostsFile;
-  /** Requests whose TTFT was fitted, and those whose time a token was. */
+  /** Requests whose TTFT was fitted, and requests whose time a token was. */
   requests: { ttft: number; tpot: number };
   /** Medians of |measured - fitted| / measured. */
   medianError: { ttft: number; tpot: number };
   worst: { what: string; error: number };
-  /** What could not be told, a sentence each. */
+  /** What could not be determined, a sentence each. */
   notes: string[];
 }
 
-/** Less than that apart, all are alike: no slope follows. */
+/** Ratio of the largest value to the smallest up to which no slope can be fitted. */
 const LEAST_SPREAD = 1.25;
 const LEAST_REQUESTS = 8;
-/** Of the median time a token: quicker ones were kept back on their way. */
+/** Share of the median time a token; faster answers were held back on their way. */
 const LEAST_SHARE = 0.1;
 
-/** `decodeEngines`: D engines that shared the requests. Throws ConfigError for a report that tells too little. */
+/** `decodeEngines`: number of D that shared the requests. Throws ConfigError for a report that says too little. */
 export function fitReport(report: BenchReport, source: string, decodeEngines: number): FittedReport {
   const notes: string[] = [];
   const { samples, beside } = plainSamples(report);
   if (samples.length < LEAST_REQUESTS)
     throw new ConfigError(
-      `${source} has ${samples.length} requests that pulled nothing: wanted ${LEAST_REQUESTS} at least; run a longer benchmark`,
+      `${source} has ${samples.length} requests that pulled nothing: wanted at least ${LEAST_REQUESTS}; run a longer benchmark`,
     );
   const prefill = fitPrefill(samples, beside, source, notes);
   const decode = fitDecode(samples, beside, decodeEngines, notes);
   const { step } = decode;
-  // Of a hand-over two engines step, and D's one computes the last token of the prompt.
+  // In a handover two engines take a step, and D computes the last token of the prompt.
   const restMs = Math.max(0, prefill.constantMs - 2 * step.fixed_ms - step.ms_per_decode);
   const { target } = report;
   return {
@@ -49,7 +50,7 @@ export function fitReport(report: BenchReport, source: string, decodeEngines: nu
       name: `${target.model}, as ${source} saw it`,
       source: 'fitted',
       model: null,
-      about: `${samples.length} requests ${target.url === null ? `on ${report.adapter.name}` : `to ${target.url}`}; what a hand-over takes is within ms_per_prefill_token and reply_ms`,
+      about: `${samples.length} requests ${target.url === null ? `on ${report.adapter.name}` : `to ${target.url}`}; handover time is part of ms_per_prefill_token and reply_ms`,
       max_num_batched_tokens: stepsOf(report, notes),
       step: {
         ...step,
@@ -76,28 +77,28 @@ export function fitReport(report: BenchReport, source: string, decodeEngines: nu
   };
 }
 
-/** Rows that a step computes at most: engines here say it, a server does not. */
+/** Most rows in a step: engines here report it, a server does not. */
 function stepsOf({ target, config, adapter }: BenchReport, notes: string[]): number | null {
   if (target.url === null) {
     const { maxNumBatchedTokens: given } = config;
     return typeof given === 'number' ? given : rowsAStep(adapter.software);
   }
   notes.push(
-    "How many rows its steps compute at most a server does not say: 2048 are simulated, as is vLLM's default. Write another number into max_num_batched_tokens, or simulate with --max-num-batched-tokens.",
+    "A server does not report the most rows in a step: simulations use 2048, vLLM's default. To use another number, write it into max_num_batched_tokens or give --max-num-batched-tokens.",
   );
   return null;
 }
 
 /**
- * Of every mode of the first experiment that hands over, those whose KV was not fetched from elsewhere; beside all others,
- * which it may be. Where none does, of all: one engine alone is fitted as it is.
+ * Samples whose KV was not pulled, from the modes of the first experiment that hand over, and what ran beside each of
+ * them, pulled or not. If no mode hands over, from all modes: one engine alone can be fitted too.
  */
 function plainSamples({ experiments }: BenchReport): { samples: BenchSample[]; beside: Beside[] } {
   const [first] = Object.values(experiments);
   const every = Object.values(first?.modes ?? {});
   const handingOver = every.filter(({ mode }) => mode !== 'monolithic' && mode !== 'decode-local');
   const modes = handingOver.length > 0 ? handingOver : every;
-  // Modes ran one after the other: their clocks are kept apart by their place.
+  // Modes ran one after the other: round numbers keep their clocks apart.
   const all = modes.flatMap(({ samples }, mode) =>
     samples.map((sample) => ({ ...sample, round: sample.round + 10_000 * mode })),
   );
@@ -110,14 +111,14 @@ function plainSamples({ experiments }: BenchReport): { samples: BenchSample[]; b
 }
 
 interface Beside {
-  /** Prompt tokens to compute of those that came before and had no token yet. */
+  /** Prompt tokens to compute of requests that arrived before and had no token yet. */
   ahead: number;
-  /** Requests that decoded while it did, itself included, on average; and their tokens. */
+  /** Mean number of requests that decoded while it did, itself included; and their context, tokens. */
   decoding: number;
   context: number;
 }
 
-/** Each request against all others of its round. */
+/** What ran beside each request, among all others of its round. */
 function neighbours(samples: readonly BenchSample[]): Beside[] {
   const rounds = new Map<number, BenchSample[]>();
   for (const sample of samples) {
@@ -147,7 +148,7 @@ function neighbours(samples: readonly BenchSample[]): Beside[] {
 const computedOf = ({ computed_tokens, input_num_tokens }: BenchSample): number =>
   computed_tokens ?? input_num_tokens;
 
-/** Tokens before those that it generated, on average. */
+/** Tokens before each one that it generated, on average. */
 const contextOf = ({ input_num_tokens, output_num_tokens }: BenchSample): number =>
   input_num_tokens + output_num_tokens / 2;
 
@@ -172,15 +173,16 @@ function fitPrefill(
   notes: string[],
 ): FittedPrefill {
   const told = all.every(({ computed_tokens }) => computed_tokens !== null);
-  // A server that does not say what it found in its cache computed all of a first turn.
+  // If the server does not report cached tokens, first turns are taken to be computed in full.
   const chosen = all.flatMap((sample, i) =>
     told || sample.turn === 1 ? [{ sample, beside: beside[i]! }] : [],
   );
-  if (!told) notes.push('The server does not say what its cache held: TTFT is fitted to first turns alone.');
+  if (!told)
+    notes.push('The server does not report what its cache held: TTFT is fitted to first turns alone.');
   const computed = chosen.map(({ sample }) => computedOf(sample));
   if (chosen.length < LEAST_REQUESTS || !apart(computed))
     throw new ConfigError(
-      `${source} has ${chosen.length} prompts of nearly one length to fit: wanted ${LEAST_REQUESTS} at least, of different lengths`,
+      `${source} has ${chosen.length} prompts of nearly one length to fit: wanted at least ${LEAST_REQUESTS} of different lengths; run a benchmark with mixed lengths`,
     );
   const rows = chosen.map(({ sample, beside: { ahead } }, i) => [
     1,
@@ -199,7 +201,7 @@ function fitPrefill(
   ];
   if (perAhead > 0)
     notes.push(
-      `Each prompt token ahead of a request adds ${perAhead.toPrecision(3)} ms to its TTFT here: queueing, which the simulation has of itself.`,
+      `Each prompt token ahead of a request adds ${perAhead.toPrecision(3)} ms to its TTFT here. This is queueing, which is simulated anyway.`,
     );
   return {
     step: { ms_per_prefill: 0, ms_per_prefill_token: perToken, ms_per_prefill_context: perContext },
@@ -229,14 +231,14 @@ function fitDecode(
   const chosen = several.filter(({ sample }) => sample.tpot_ms >= least);
   if (chosen.length < several.length)
     notes.push(
-      `${plural(several.length - chosen.length, 'answer')} came nearly at once, kept back somewhere: time a token is fitted to the others.`,
+      `${plural(several.length - chosen.length, 'answer')} came nearly at once, held back on the way: time a token is fitted to the others.`,
     );
   const nothing = { fixed_ms: 0, ms_per_decode: 0, ms_per_decode_context: 0 };
   if (chosen.length < LEAST_REQUESTS) {
     notes.push('Too few answers of several tokens: decode steps take no time.');
     return { step: nothing, fitted: 0, medianError: 0 };
   }
-  // One of so many engines has its share of the others, and the request itself.
+  // One of these engines has its share of the other requests, and the request itself.
   const shared = (total: number, own: number): number => own + (total - own) / engines;
   const decoding = chosen.map(({ beside: { decoding: n } }) => shared(n, 1));
   const context = chosen.map(({ sample, beside: { context: c } }) => shared(c, contextOf(sample)));
@@ -244,7 +246,7 @@ function fitDecode(
   const byContext = apart(context);
   if (!byCount)
     notes.push(
-      'About as many requests decoded at all times: what another one adds to a step cannot be told.',
+      'About as many requests decoded at all times: what another one adds to a step cannot be determined.',
     );
   const rows = decoding.map((n, i) => [1, ...(byCount ? [n] : []), ...(byContext ? [context[i]!] : [])]);
   const fit = fitNonNegative(

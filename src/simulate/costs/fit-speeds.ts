@@ -1,4 +1,4 @@
-/** How fast engines are beside each other, from what their work took alone and in a group. */
+/** Fits how fast engines are beside each other, from the time that their work took alone and in a group. */
 import { mean } from 'simple-statistics';
 import type { EngineRole } from '../../router/engine-client.ts';
 import { type Beside, CONTEXT, type Distance } from './beside.ts';
@@ -17,8 +17,9 @@ export function speedsOf(beside: readonly Beside[]): Speeds {
 }
 
 /**
- * Of a role's engines, by how many of its own and of the other were at work, against each of them alone. Means: on shared cores the
- * same takes now one time, now twice that, and a median is the one or the other.
+ * Speeds of a role's engines, by how many of its own and of the other role were at work, relative to each engine alone.
+ * These are means: on shared cores the same work takes one time now and twice that later, and a median is one or the
+ * other.
  */
 function roleSpeeds(role: EngineRole, distance: Distance, beside: readonly Beside[]): number[][] {
   const alone = new Map<string, number>();

@@ -1,4 +1,4 @@
-/** Costs as a file has them: linear in what a step computes and reads. What calibration writes, and users may write. */
+/** Costs in a file: linear in what a step computes and reads. Calibration writes such files, and users may. */
 import { z } from 'zod';
 import { parseJson } from '../../config/fields.ts';
 import { ConfigError } from '../../errors.ts';
@@ -12,14 +12,14 @@ import {
   type Varies,
 } from './types.ts';
 
-/** What takes longer fills memory with what goes on meanwhile, such as heartbeats. */
+/** A longer time would fill memory with what happens meanwhile, such as heartbeats. */
 const LONGEST_MS = 86_400_000;
 const ms = z.number().nonnegative().max(LONGEST_MS);
 const byBytes = z.strictObject({ fixed_ms: ms.default(0), ms_per_byte: ms.default(0) });
 const medium = z
   .strictObject({
-    read: byBytes.describe('Of blocks that are asked for at once, by the bytes of all.'),
-    write: byBytes.nullable().default(null).describe('null: nothing is known of it.'),
+    read: byBytes.describe('For blocks that are requested at once, by their bytes in total.'),
+    write: byBytes.nullable().default(null).describe('null: unknown, as reads.'),
   })
   .nullable()
   .default(null);
@@ -32,7 +32,7 @@ const byRows = z
   });
 
 const stepSchema = z.strictObject({
-  fixed_ms: ms.default(0).describe('Of every step.'),
+  fixed_ms: ms.default(0).describe('For every step.'),
   ms_per_prefill: ms.default(0).describe('For each request with several rows.'),
   ms_per_prefill_token: ms.default(0),
   ms_per_prefill_context: ms.default(0).describe('For each of these rows and each token before it.'),
@@ -47,13 +47,13 @@ const stepSchema = z.strictObject({
     .nullable()
     .default(null)
     .describe(
-      'Of a step of 1, 2, … requests with one row each and of nothing else, without their context, in place of fixed_ms and ms_per_decode; beyond the last ms_per_decode more for each. null: linear.',
+      'For a step of 1, 2, … requests with one row each and nothing else, without their context; replaces fixed_ms and ms_per_decode. Beyond the last entry, each request adds ms_per_decode. null: linear.',
     ),
   ms_by_rows: byRows
     .nullable()
     .default(null)
     .describe(
-      '[rows, ms] of steps with prompts, by all rows of the step, without their context, in place of fixed_ms, ms_per_prefill_token and what decoding adds; in proportion between two, before the first as the first, beyond the last ms_per_prefill_token more for each. null: linear.',
+      '[rows, ms] of steps with prompts, by all rows of the step, without their context; replaces fixed_ms, ms_per_prefill_token and what decoding rows add. Interpolated between entries and constant before the first; beyond the last, each row adds ms_per_prefill_token. null: linear.',
     ),
 });
 
@@ -72,15 +72,15 @@ const speedsSchema = z
       .nullable()
       .default(null)
       .describe(
-        'Those of steps whose rows have `to` tokens before them on average, or more; in proportion between these and the others, which are so up to `from`. null: all alike.',
+        'For steps whose rows have on average `to` tokens before them, or more; the other speeds hold up to `from`, with interpolation in between. null: speeds do not depend on context.',
       ),
   })
   .describe(
-    'Of engines at prompts, as P is, and of such as only decode, whatever their role: a row for 1, 2, … of them that compute, in each for 0, 1, … at the other work.',
+    'For engines at prompts, as P is, and for engines that only decode, whatever their role: a row for 1, 2, … of them that compute, and in it an entry for 0, 1, … engines at the other work.',
   );
 export type Speeds = z.infer<typeof speedsSchema>;
 const anySpeeds = z.union([
-  z.array(speed).min(1).describe('While 1, 2, … engines compute, whichever.'),
+  z.array(speed).min(1).describe('While 1, 2, … engines compute, whatever their work.'),
   speedsSchema,
 ]);
 
@@ -92,52 +92,54 @@ export const simulationCostsSchema = z.strictObject({
     .string()
     .nullable()
     .default(null)
-    .describe('The model that the times are of, which is then the one that is simulated; null: any.'),
-  about: z.string().default('').describe('Whose times, of what, in a sentence.'),
+    .describe('The model that the times belong to, which is then the one that is simulated; null: any.'),
+  about: z.string().default('').describe('What was timed, and by whom, in a sentence.'),
   max_num_batched_tokens: z
     .int()
     .positive()
     .nullable()
     .default(null)
     .describe(
-      'Rows that a step computes at most on the engines that the times are of; simulated ones do likewise, unless --max-num-batched-tokens says otherwise. null: nothing is known of it.',
+      'Most rows in a step of the engines that the times come from; simulated engines use the same, unless --max-num-batched-tokens is given. null: unknown.',
     ),
   step: stepSchema.describe("From a step's plan to its outputs, milliseconds, on a machine of its own."),
   decode_step: stepSchema
     .nullable()
     .default(null)
-    .describe('The same on D, whose driver may compute otherwise than P’s; null: as on P.'),
+    .describe('The same for D, whose driver may compute differently from P’s; null: as on P.'),
   read: byBytes
     .extend({
-      beside_ms: ms.default(0).describe('More, while engines compute on the machine that all share.'),
-      from_steps_ms: ms.default(0).describe('What it takes from each step on that machine.'),
+      beside_ms: ms.default(0).describe('Added while engines compute on a machine that all share.'),
+      from_steps_ms: ms.default(0).describe('What a READ takes from each step on that machine.'),
       pull_from_steps_ms: ms
         .nullable()
         .default(null)
-        .describe('The same where P pulls what D has; null: as any other.'),
+        .describe('The same where P pulls what D has; null: as any other READ.'),
     })
     .prefault({})
-    .describe('A READ, beside what a modelled link takes.'),
+    .describe('A READ, apart from what a modelled link takes.'),
   store: z
     .strictObject({
       load: byBytes.describe('From a store to an engine.'),
-      save: byBytes.describe('From the offer of an engine until the store has read it.'),
-      folder: medium.describe("Between the store's folder and its memory; null: nothing is known of it."),
-      server: medium.describe('The same of the server below it.'),
+      save: byBytes.describe("From an engine's offer until the store has read it."),
+      folder: medium.describe("Between the store's folder and its memory; null: unknown, times are assumed."),
+      server: medium.describe('The same for the server below it.'),
     })
     .nullable()
     .default(null)
-    .describe('Beside what a modelled link takes; null: nothing is known of it.'),
+    .describe('Apart from what a modelled link takes; null: unknown, as a READ between engines.'),
   submit_ms: ms.default(0).describe('From the router to an engine.'),
-  reply_ms: ms.default(0).describe("From an engine's step to the router, beside what the token's time says."),
-  message_ms: ms.default(0).describe('Between engines.'),
+  reply_ms: ms
+    .default(0)
+    .describe("From an engine's step to the router; a token's own time is the end of its step."),
+  message_ms: ms.default(0).describe('A message between engines.'),
   piece_ms: z
     .number()
     .positive()
     .nullable()
     .default(null)
-    .describe('Work that a device takes at once, which copies wait for; null: they wait for nothing.'),
-  start_ms: ms.nullable().default(null).describe('Until a new engine serves; null: nothing is known of it.'),
+    .describe('Work that a device takes at once, which copies wait for; null: copies wait for nothing.'),
+  start_ms: ms.nullable().default(null).describe('Start-up time of a new engine; null: unknown.'),
   varies: z
     .strictObject({
       prompts: times,
@@ -145,19 +147,19 @@ export const simulationCostsSchema = z.strictObject({
         .strictObject({ rows: z.int().positive(), times })
         .nullable()
         .default(null)
-        .describe('Of steps with more rows than these; null: as the others.'),
+        .describe('For steps with more rows than these; null: as the others.'),
       decodes: times,
     })
     .nullable()
     .default(null)
     .describe(
-      'How many times its time a step with prompts takes, and one without; or lists of what steps took that followed each other. Each is as likely as the others, drawn by the seed. null: always its time.',
+      'Factors by which single steps differ from their time, with prompts and without, or lists of factors of consecutive steps. Each is equally likely, drawn by the seed. null: steps do not vary.',
     ),
   speeds: anySpeeds
     .nullable()
     .default(null)
     .describe(
-      'Speed of an engine while so many compute at once, as a share of one alone; more than there are numbers for share what the last ones had. null: each has its own machine.',
+      'Speed of an engine while several compute at once, as a share of its speed alone; more engines than there are numbers for share what the last number gives. null: each has its own machine.',
     ),
 });
 
@@ -171,12 +173,12 @@ export function parseSimulationCosts(text: string, file: string): SimulationCost
   const version = (json as { kvferry_simulation_costs?: unknown } | null)?.kvferry_simulation_costs;
   if (version !== 1)
     throw new ConfigError(
-      `${file} is no file of costs: its kvferry_simulation_costs is ${JSON.stringify(version) ?? 'missing'} and should be 1; kvferry calibrate --costs-out FILE writes one (of a benchmark's report with --from-report), or ${wanted}`,
+      `${file} is not a costs file: its kvferry_simulation_costs is ${JSON.stringify(version) ?? 'missing'}, wanted 1; create one with kvferry calibrate --costs-out FILE (--from-report fits a benchmark's report); ${wanted}`,
     );
   const result = simulationCostsSchema.safeParse(json);
   if (result.success) return linearCosts(result.data);
   const { path, message } = result.error.issues[0]!;
-  throw new ConfigError(`${file} holds no costs: ${path.join('.') || 'it'}: ${message}; ${wanted}`);
+  throw new ConfigError(`${file} has invalid costs: ${path.join('.') || 'it'}: ${message}; ${wanted}`);
 }
 
 export function linearCosts({
@@ -234,7 +236,7 @@ const rateOf = ({ fixed_ms: fixedMs, ms_per_byte: msPerByte }: z.infer<typeof by
   return { fixedMs, msPerByte };
 };
 
-/** By the numbers that come nearest, and of these what is left for so many more. */
+/** Uses the nearest numbers that are known; more engines share what the last of them gives. */
 function speedsOf(known: z.infer<typeof anySpeeds>): SpeedOf {
   return (work, { prefill, decode }, context) => {
     const all = prefill + decode;
@@ -271,7 +273,7 @@ export function stepMs(costs: StepCosts, shape: StepShape): number {
   );
 }
 
-/** Without their context. Beside rows of prompts a step takes no less than without any of these. */
+/** Time of the rows without their context. A step with prompts takes no less than its decoding requests alone. */
 function rowsMs(costs: StepCosts, { decodes, prefills, prefillTokens }: StepShape): number {
   const { fixed_ms, ms_by_rows, ms_per_prefill_token } = costs;
   const decodingMs = decodes === 0 ? 0 : decodesMs(costs, decodes);
@@ -287,7 +289,7 @@ function decodesMs({ fixed_ms, ms_per_decode, ms_by_decodes }: StepCosts, decode
   return ms_by_decodes[last - 1]! + ms_per_decode * (decodes - last);
 }
 
-/** On the way through those points; `slope` beyond the last. */
+/** Interpolates between the points; constant before the first, with `slope` beyond the last. */
 export function between(
   points: readonly (readonly [rows: number, ms: number])[],
   rows: number,

@@ -1,6 +1,6 @@
 /**
- * What a simulation has to know of this machine, measured on engines that serve nobody else: steps by what they compute and
- * read, READs by bytes, what lies between, and how much engines slow each other down. Repeats, then one fit.
+ * Measures what a simulation has to know of this machine, on engines that serve nothing else: steps by what they
+ * compute and read, READs by bytes, the time in between, and contention. Measures in repeated rounds, then fits once.
  */
 
 import { mean } from 'simple-statistics';
@@ -14,38 +14,41 @@ import { fitted, type HandOver, type MeasuredCosts, type Point, ROLES } from './
 import { ReadBesideMeter } from './read-beside.ts';
 import { decodeShape, mixedShape, prefillSteps } from './shapes.ts';
 
-/** Short ones, where nobody says how many: a shared machine is now quicker, now slower for many seconds. */
+/** Default number of rounds. They are short, since a shared machine is faster and then slower for many seconds. */
 export const MEASURED_ROUNDS = 14;
-/** In which everything is measured once. */
+/** Rounds in which everything is measured once. */
 export const LEAST_ROUNDS = 2;
 
-/** Close together where a tile of rows more is a large share of a step. */
+/** Prompt lengths, close together where one more tile of rows is a large share of a step. */
 const PREFILLS = [8, 16, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256, 384, 768];
-/** What later turns compute: rows after what was found. */
+/** Later turns: rows computed after a cached prefix. */
 const FOUND: readonly (readonly [found: number, rows: readonly number[]])[] = [
   [256, [8, 32, 48]],
   [448, [8, 32, 48]],
 ];
 const HAND_OVERS = [16, 48, 96, 192, 384, 768];
 type Decodes = readonly [requests: number, context: number];
-/** Tokens before what decodes, at first. */
+/** Tokens before decoding requests at their beginning. */
 const DECODING = 24;
 const at24 = (requests: number): Decodes => [requests, DECODING];
-/** Steps by number are no line, since kernels take rows in groups: each by itself, and what context adds. These decide most tokens' times. */
+/**
+ * Decode steps by number of requests lie on no line, since kernels take rows in groups: each number is measured, and
+ * what context adds. These decide the times of most tokens.
+ */
 const FEW_DECODES: readonly Decodes[] = [...[1, 2, 3].map(at24), [1, 384], [2, 384], [4, 256]];
 const MORE_DECODES: readonly Decodes[] = [4, 5, 6, 7, 8].map(at24);
 const DECODED = 16;
-/** Prompts that come to an engine whose requests decode: so many of these, so many rows. */
+/** Prompts that arrive at an engine whose requests decode: number of those, and rows of the prompt. */
 const MIXED: readonly (readonly [decodes: number, rows: number])[] = [
   [2, 16],
   [2, 48],
   [5, 16],
   [5, 48],
 ];
-/** Tokens of their answers, in the middle of which the prompt comes. */
+/** Tokens of those answers, in the middle of which the prompt arrives. */
 const MIXED_DECODED = 6;
 
-/** Measures round by round, so that what is to be compared with it can be measured in between, in the same state. */
+/** Measures round by round, so that what is compared with it can run in between, in the same state of the machine. */
 export class CostMeter {
   readonly #cluster: Cluster;
   readonly #signal: AbortSignal;
@@ -55,20 +58,20 @@ export class CostMeter {
   readonly #byRole: readonly (readonly EngineClient[])[];
   readonly #points = new Map<string, Point>();
   readonly #handOvers: HandOver[] = [];
-  /** Requests' ways to their engines. */
+  /** Times of requests on their way to their engines. */
   readonly #submitMs: number[] = [];
   readonly #beside: BesideMeter;
   readonly #reads: ReadBesideMeter;
   readonly #room: number;
   #rounds = 0;
 
-  /** Throws ConfigError for engines that have no room for the shortest of what is measured. */
+  /** Throws ConfigError if the engines have no room for the shortest measurement. */
   constructor(cluster: Cluster, { seed, signal }: { seed: number; signal: AbortSignal }) {
     this.#cluster = cluster;
     this.#signal = signal;
     const { settings, engines, info } = cluster;
     const { maxModelLen, prefill, decode, blockSize, maxNumSeqs, kvCacheGroups = FULL_GROUP } = settings;
-    // Windows are not counted.
+    // Sliding windows are not taken into account.
     const perGroup = Math.floor((Math.min(prefill.numBlocks, decode.numBlocks) - 1) / kvCacheGroups.length);
     const room = Math.min(maxModelLen, perGroup * blockSize);
     this.#prefills = PREFILLS.filter((tokens) => tokens + DECODED < room);
@@ -76,7 +79,7 @@ export class CostMeter {
     if (!this.#fits(FEW_DECODES[0]!)) {
       const least = FEW_DECODES[0]![1] + DECODED + blockSize;
       throw new ConfigError(
-        `a request has room for ${room} tokens in these engines, and measuring takes more than ${least}: raise --max-model-len (${maxModelLen}), or --p-blocks and --d-blocks`,
+        `a request has room for ${room} tokens in these engines, and measuring needs more than ${least}: raise --max-model-len (${maxModelLen}), or --p-blocks and --d-blocks`,
       );
     }
     this.#ask = new Asker(info.model.vocabSize, seed);
@@ -88,13 +91,16 @@ export class CostMeter {
     this.#room = room;
   }
 
-  /** The first one is for what a first step or transfer still sets up, and is not counted. Takes turns with whatever else is served. */
+  /**
+   * The first round does not count: it pays for what a first step or transfer sets up. Do not call it while anything
+   * else is served.
+   */
   async round(): Promise<void> {
     const { mode } = this.#cluster;
     await this.#cluster.configure({ mode: 'unidirectional' });
     const counts = this.#rounds > 0;
     for (const alike of this.#byRole) {
-      // Each in turn, for all that every second round has: those of a role are alike.
+      // Engines of a role are alike: they take turns, each for two rounds, which measure everything together.
       const engine = alike[Math.floor(this.#rounds / 2) % alike.length];
       if (!engine) continue;
       await this.#measurePrefills(engine, counts);
@@ -119,7 +125,8 @@ export class CostMeter {
   }
 
   async #measurePrefills(engine: EngineClient, counts: boolean): Promise<void> {
-    // The first prompt after another engine's work takes up to a third longer: it would always be the shortest one.
+    // Not counted: the first prompt after another engine's work takes up to a third longer, and would always be the
+    // shortest one.
     await this.#ask.engine(engine, this.#prefills[0]!, 1);
     for (const tokens of this.#inTurn(this.#prefills)) {
       this.#signal.throwIfAborted();
@@ -134,7 +141,7 @@ export class CostMeter {
     }
   }
 
-  /** Nothing of engines that keep no prefixes. */
+  /** Measures nothing on engines that keep no prefixes. */
   async #measureFound(engine: EngineClient, counts: boolean): Promise<void> {
     const { role } = engine;
     const { maxNumBatchedTokens } = this.#cluster.settings;
@@ -167,7 +174,7 @@ export class CostMeter {
     }
   }
 
-  /** Steps of both kinds: from the tokens before a prompt's to those that came with it. */
+  /** Steps with prompts and decoding requests: from the tokens before the prompt's token to those that came with it. */
   async #measureMixed(engine: EngineClient, counts: boolean): Promise<void> {
     const { role } = engine;
     for (const [count, rows] of this.#inTurn(MIXED)) {
@@ -203,7 +210,7 @@ export class CostMeter {
     }
   }
 
-  /** Every second one, and the others in the next round; all of them in the first. */
+  /** Every other item, and the rest in the next round; all of them in the first. */
   #inTurn<T>(all: readonly T[]): readonly T[] {
     return this.#rounds === 0 ? all : all.filter((_, i) => (i + this.#rounds) % 2 === 0);
   }
@@ -216,12 +223,12 @@ export class CostMeter {
   }
 }
 
-/** Stages of a turn's TTFT at D that are in no step of its that is measured. */
+/** Stages of a turn's TTFT at D that no measured step covers. */
 const AROUND_READ = ['queue_d', 'lookup_d', 'schedule_d'];
 
 const nameOf = (role: EngineRole): string => (role === 'prefill' ? 'P' : 'D');
 
-/** Between neighbouring tokens of any one, while all are decoding: their steps are the same. */
+/** Times between neighbouring tokens of one answer while all are decoding: they share their steps. */
 function gapsTogether(answers: readonly (readonly number[])[]): number[] {
   const fromMs = Math.max(...answers.map((tokenMs) => tokenMs[0]!));
   const untilMs = Math.min(...answers.map((tokenMs) => tokenMs.at(-1)!));

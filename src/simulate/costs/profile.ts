@@ -1,4 +1,7 @@
-/** What the cost-aware policy begins with in a simulation: what the simulation's own costs say of prefills, pulls and loads. */
+/**
+ * The cost profile that the cost-aware policy begins with in a simulation, from the simulation's own costs of prefills,
+ * pulls and loads.
+ */
 import type { CostProfile } from '../../config/cost-profile.ts';
 import { fitNonNegative } from '../../measure/least-squares.ts';
 import { prefillSteps } from './shapes.ts';
@@ -9,17 +12,17 @@ export interface ProfileDeps {
   /** Bytes of a KV block in the pool. */
   blockBytes: number;
   maxNumBatchedTokens: number;
-  /** That its pool holds. */
+  /** Tokens that the engine's pool holds. */
   poolTokens: number;
   maxNumSeqs: number;
 }
 
 const TOKENS = [64, 128, 256, 512, 1024, 2048, 4096, 8192];
 
-/** A fit where costs are not linear. */
+/** Where costs are not linear, the profile is a fit. */
 export function profileOf(costs: SimulationCosts, deps: ProfileDeps): CostProfile {
   const { blockSize, blockBytes, maxNumBatchedTokens } = deps;
-  // P is who computes what it does not pull.
+  // P computes what it does not pull.
   const place = { ...deps, role: 'prefill' as const };
   const prefills = TOKENS.map((tokens) => prefillSteps(tokens, maxNumBatchedTokens));
   const prefill = fitNonNegative(
@@ -59,5 +62,5 @@ export function profileOf(costs: SimulationCosts, deps: ProfileDeps): CostProfil
   };
 }
 
-/** Fits are relative: nothing takes no time at all. */
+/** Errors of a fit are relative, so no time may be 0. */
 const positive = (ms: number): number => Math.max(1e-6, ms);

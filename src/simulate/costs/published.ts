@@ -1,12 +1,12 @@
-/** Models of engines that others published, with their defaults. What they say nothing of takes no time. */
+/** Published cost models, with their defaults. What they do not cover takes no time. */
 import type { SimulationCosts } from './types.ts';
 
-/** Nothing takes any time: what is left is who decides what. */
+/** Nothing takes any time: only decisions are left. */
 export const noCosts: SimulationCosts = {
   name: 'zero',
   source: 'assumed',
   model: null,
-  about: 'nothing takes any time: decisions alone',
+  about: 'nothing takes time: decisions alone',
   maxNumBatchedTokens: null,
   stepMs: () => 0,
   readMs: () => 0,
@@ -23,15 +23,15 @@ export const noCosts: SimulationCosts = {
   speeds: null,
 };
 
-/** BLIS's time to load a model, where costs say nothing of an engine's start. */
+/** BLIS's time to load a model, ms: used where the costs give no start-up time. */
 export const ASSUMED_START_MS = 240_000;
 
-/** 64 GB/s, 10^9. */
+/** 64 GB/s (10^9 bytes). */
 const MOCKER_BYTES_PER_MS = 64e6;
 
 /**
- * The polynomials of Dynamo's mocker (PerfModel::Polynomial), prefill by new tokens and decode by the share of the pool in
- * use, with its floor of 1 ms and its line rate. A step with both takes both.
+ * The polynomials of Dynamo's mocker (PerfModel::Polynomial): prefill by new tokens, decode by the share of the pool in
+ * use, with its floor of 1 ms and its line rate. A step with both takes the sum.
  */
 const dynamoMocker: SimulationCosts = {
   ...noCosts,
@@ -49,8 +49,8 @@ const dynamoMocker: SimulationCosts = {
 };
 
 /**
- * Of the constants of llm-d's inference simulator its documentation's example values: prefill by tokens that are not
- * cached, hand-over by the whole prompt whatever D has, a constant time a decode step.
+ * llm-d's inference simulator, with the example values of its documentation: prefill by tokens that are not cached,
+ * handover by the whole prompt whatever D has, and a constant time for a decode step.
  */
 const llmDInferenceSim: SimulationCosts = {
   ...noCosts,
@@ -66,7 +66,10 @@ const llmDInferenceSim: SimulationCosts = {
 
 const BLIS_BYTES_PER_MS = 25e6;
 
-/** BLIS's transfer between prefill and decode instances: 0.05 ms and 25 GB/s. Its engines are others: here Dynamo's. */
+/**
+ * BLIS's transfer between prefill and decode instances: 0.05 ms and 25 GB/s. Its engine model is not used: engines take
+ * Dynamo's times.
+ */
 const blisTransfer: SimulationCosts = {
   ...dynamoMocker,
   name: 'blis-transfer',

@@ -1,4 +1,7 @@
-/** READs between engines while others compute: what they take more then, and what they take from steps beside them. */
+/**
+ * Measures READs between engines while others compute: how much longer they take, and what they take from the steps
+ * beside them.
+ */
 import { mean, sum } from 'simple-statistics';
 import type { Cluster } from '../../fleet/types.ts';
 import { foldStages } from '../../measure/stages.ts';
@@ -7,36 +10,39 @@ import type { EngineClient } from '../../router/engine-client.ts';
 import { type Asker, msPerToken, TokensTold, type TurnAsked } from './asker.ts';
 import { CONTEXT } from './beside.ts';
 
-/** Prompts that are handed over while D decodes a long answer. */
+/** Prompts that are handed over while D decodes a long answer, tokens. */
 const READ_TOKENS = [48, 192];
 const LONG_ANSWER = 96;
-/** Tokens of each D between two hand-overs: what steps take then is what those beside them are compared with. */
+/** Tokens of each D between two handovers: their steps are what those beside a handover are compared with. */
 const BETWEEN = 4;
-/** Conversations that go on, for P to pull what D has of them; as many as there is room for. */
+/** Conversations that continue, for P to pull what D has of them; fewer if there is no room. */
 const GO_ON = 6;
 /** New tokens of such a turn. */
 const NEW_TOKENS = 4;
 
-/** A READ of a hand-over, while every D decoded. */
+/** The READ of a handover while every D decoded. */
 export interface ReadBeside {
   readMs: number;
   bytes: number;
-  /** Between two of D's tokens at that time, on average. */
+  /** Mean time between two tokens of a D at that time. */
   stepMs: number;
 }
 
-/** Of one D, decode steps that followed each other: those that a hand-over came between, or one that none did. */
+/** Consecutive decode steps of one D: those that handovers overlap, or a single one that none does. */
 export interface StepsBeside {
   steps: number;
   ms: number;
-  /** Milliseconds in which P was at prompts. */
+  /** Milliseconds of them in which P computed prompts. */
   prefillMs: number;
   handOvers: number;
-  /** Of those, the ones before which P had pulled. */
+  /** Handovers before which P had pulled. */
   pulls: number;
 }
 
-/** READs of a turn, from the first one to D's token, and when P computed the prompt: before them, or after it had pulled. */
+/**
+ * READs of a turn, from the first one to D's token, and when P computed the prompt: before them, or after it had
+ * pulled. Times in ms.
+ */
 interface HandedOver {
   prefillMs: readonly [from: number, to: number];
   fromMs: number;
@@ -55,7 +61,7 @@ interface ReadMeterDeps {
 export class ReadBesideMeter {
   readonly reads: ReadBeside[] = [];
   readonly steps: StepsBeside[] = [];
-  /** D that decode meanwhile. */
+  /** The D that decode meanwhile. */
   readonly decodes: readonly EngineClient[];
   readonly #deps: ReadMeterDeps;
   #rounds = 0;
@@ -66,8 +72,8 @@ export class ReadBesideMeter {
   }
 
   /**
-   * Hand-overs of prompts, one after the other, while every D decodes; in every second round of conversations first that go on.
-   * `counts`: false for a round that only warms up.
+   * Hands prompts over, one after the other, while every D decodes. In every other round, starting with the first,
+   * these are turns of conversations that continue. `counts`: false for a round that only warms up.
    */
   async round(counts: boolean): Promise<void> {
     const { ask, cluster, room } = this.#deps;
@@ -91,7 +97,7 @@ export class ReadBesideMeter {
     }
   }
 
-  /** Adds first turns of conversations whose KV D keeps, and no P. */
+  /** Serves the first turns of conversations whose KV D keeps, and no P. */
   async #begin(begun: TurnAsked[], tokens: readonly number[], room: number): Promise<void> {
     const { ask, cluster, signal } = this.#deps;
     for (let left = room; begun.length < GO_ON; ) {
@@ -157,7 +163,10 @@ export class ReadBesideMeter {
 /** Stages of a turn's TTFT before P computes. */
 const BEFORE_PREFILL = ['router', 'queue_p', 'lookup_p', 'schedule_p'];
 
-/** By when an answer's tokens came. What hand-overs came between that were there before its first or after its last is left out. */
+/**
+ * Groups the steps of an answer, by the times of its tokens. Groups with a handover that began before the first token
+ * or ended after the last one are left out.
+ */
 function stepsBeside(tokenMs: readonly number[], handed: readonly HandedOver[]): StepsBeside[] {
   const [firstMs, lastMs] = [tokenMs[0]!, tokenMs.at(-1)!];
   const cut = ({ fromMs, toMs }: HandedOver): boolean => fromMs < firstMs || toMs > lastMs;
@@ -172,7 +181,7 @@ function stepsBeside(tokenMs: readonly number[], handed: readonly HandedOver[]):
     const before = groups.at(-1);
     const whole = !touched.some(cut);
     const last = touched.at(-1) ?? null;
-    // Whatever a hand-over's steps lost is theirs together, whichever of them lost it.
+    // Steps that one handover overlaps form one group, whichever of them lost the time.
     if (before?.last && before.last === touched[0]) {
       before.steps++;
       before.ms += toMs - fromMs;
@@ -192,15 +201,21 @@ function stepsBeside(tokenMs: readonly number[], handed: readonly HandedOver[]):
 const pullsOf = (handed: readonly HandedOver[]): number => handed.filter(({ pulled }) => pulled).length;
 
 interface BesideRead {
-  /** More for a READ, beside its wait for the step that D has begun, which takes half of one on average and is simulated. */
+  /**
+   * Extra time of a READ, apart from its wait for the step that D has begun, which takes half of one on average and is
+   * simulated.
+   */
   readMs: number;
-  /** Of each step beside it. */
+  /** Time taken from each step beside it. */
   fromStepsMs: number;
   /** The same where P pulled; null: none was seen. */
   pullFromStepsMs: number | null;
 }
 
-/** `rowMs`: what one more decoding request adds to a step of the D that it was handed to, of so many. */
+/**
+ * `aloneMs`: a READ with nothing beside it; `rowMs`: what one more decoding request adds to a step of the D that it was
+ * handed to, one of `decodes`. Times in ms.
+ */
 export function besideRead(
   aloneMs: (bytes: number) => number,
   { reads, steps }: { reads: readonly ReadBeside[]; steps: readonly StepsBeside[] },
@@ -217,8 +232,8 @@ export function besideRead(
 }
 
 /**
- * Of each D's steps, milliseconds, against those before and after with neither prompts nor READs beside them. A turn that P pulls
- * for is handed over too: what it takes more is the pull's.
+ * What steps of a D lose to a handover and to a pull, ms, against steps with neither prompts nor READs beside them. A
+ * turn that P pulls for is handed over too: what it takes beyond a handover is the pull's.
  */
 function lostToReads(all: readonly StepsBeside[]): { handOverMs: number; pullMs: number | null } {
   const between = all.filter(({ handOvers }) => handOvers > 0);

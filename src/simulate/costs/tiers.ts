@@ -1,4 +1,4 @@
-/** How long what lies below a store's memory takes, and who says so. */
+/** The times of the tiers below a store's memory, and where they come from. */
 
 import type { StoreOptions } from '../../fleet/types.ts';
 import type { SimulationReport } from '../../measure/simulation-report.ts';
@@ -7,17 +7,17 @@ import type { ByBytes, CostSource, Medium, SimulationCosts } from './types.ts';
 export interface MediumTimes {
   read: ByBytes;
   write: ByBytes;
-  /** Where costs say nothing, they are assumed. */
+  /** 'assumed' where the costs give no times. */
   source: { read: CostSource; write: CostSource };
 }
 
 const MEDIA: readonly Medium[] = ['folder', 'server'];
 
-/** What lies below a store's memory, nearest first. */
+/** Tiers below a store's memory, nearest first. */
 export const mediaBelow = (store: Pick<StoreOptions, Medium>): Medium[] =>
   MEDIA.filter((medium) => store[medium]);
 
-/** Of a store and its tiers: how long, and who says so, for a report. */
+/** Times of a store and its tiers, with their sources, for a report. */
 export function storeTimes(
   store: StoreOptions,
   costs: Pick<SimulationCosts, 'store' | 'source'>,
@@ -32,13 +32,15 @@ export function storeTimes(
   return { assumed: costs.store === null, tiers };
 }
 
-/** Where costs say nothing: an SSD of 2 GB/s, and a server that answers in half a millisecond over 10 Gbit/s. */
+/**
+ * Used where the costs give no times: an SSD of 2 GB/s, and a server that answers in half a millisecond over 10 Gbit/s.
+ */
 const ASSUMED: Readonly<Record<Medium, ByBytes>> = {
   folder: { fixedMs: 0.1, msPerByte: 1 / 2e6 },
   server: { fixedMs: 0.5, msPerByte: 1 / 1.25e6 },
 };
 
-/** Writes that costs say nothing of take what reads take. */
+/** If the costs give no times for writes, writes take what reads take. */
 export function tierTimes(
   { store, source }: Pick<SimulationCosts, 'store' | 'source'>,
   medium: Medium,
