@@ -1,4 +1,4 @@
-/** The same load by several policies, each on a fleet of its own, to the end: what a policy is worth, and nothing else differs. */
+/** Serves the same load with several policies, each on a fleet of its own, to the end: nothing but the policy differs. */
 import type { RoutingName } from '../../config/routing.ts';
 import { quantile } from '../../measure/statistics.ts';
 import { Collector } from '../collector.ts';
@@ -13,15 +13,15 @@ export interface ComparedPolicy {
   policy: RoutingName;
   requests: number;
   failed: number;
-  /** Quantiles of all requests' times to the first token; null: none was answered. */
+  /** Quantiles of all TTFTs; null: no request was answered. */
   p50Ms: number | null;
   p99Ms: number | null;
-  /** Of its prompt tokens, as shares: found at P, and pulled from D. */
+  /** Shares of its prompt tokens: found at P, and pulled from D. */
   hit: number;
   pulled: number;
   /** When the last answer ended. */
   endMs: number;
-  /** Given up: so many were under way. null: it came to its end. */
+  /** Requests under way when the run was given up; null: it ran to its end. */
   stopped: number | null;
   points: readonly LatencyPoint[];
 }
@@ -35,11 +35,11 @@ export interface Comparison {
 export interface CompareDeps {
   nextTask: SimulationSettings['nextTask'];
   signal: AbortSignal;
-  /** `share`: of the policy that runs, 0 to 1. */
+  /** `done`: policies that are done; `share`: progress of the current one, 0 to 1. */
   onProgress: (done: number, share: number) => void;
 }
 
-/** Conversations come for so many seconds; all that began are served to their end. */
+/** Conversations arrive for `seconds` seconds; all that began are served to their end. Throws ConfigError. */
 export async function comparePolicies(
   settings: LiveSettings,
   policies: readonly RoutingName[],

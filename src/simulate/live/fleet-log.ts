@@ -1,6 +1,6 @@
 /**
- * What is remembered of a fleet that is watched, simulated or real: its last turns, their times to the first token, what was
- * done to it by hand, and what came of its requests. Knows no engine.
+ * What is remembered of a watched fleet, simulated or real: its last turns, their TTFTs, what was done to it by hand,
+ * and what became of its requests. Knows no engine.
  */
 import type { BlockFact } from '../../engine/inspect/block-facts.ts';
 import type { ClusterNotice } from '../../fleet/notices.ts';
@@ -13,7 +13,7 @@ import { BLOCK_SIZE } from './room.ts';
 import { StoreMoves } from './store-moves.ts';
 import { TurnLog } from './turn-log.ts';
 
-/** One point a second. */
+/** Points that are kept, one a second. */
 const MOST_POINTS = 180;
 const MOST_EVENTS = 100;
 
@@ -24,7 +24,7 @@ export class FleetLog implements Counting {
   readonly #events: LiveEvent[] = [];
   readonly #requests = { answered: 0, failed: 0, underWay: 0 };
 
-  /** `originMs`: the time of notices and spans that is 0 for whoever watches. */
+  /** `originMs`: time of notices and spans that is 0 for the viewer. */
   constructor(originMs = 0) {
     this.#turns = new TurnLog(originMs);
     this.#moves = new StoreMoves(originMs);
@@ -46,7 +46,7 @@ export class FleetLog implements Counting {
     if (this.#events.length > MOST_EVENTS) this.#events.shift();
   }
 
-  /** All that ended before is known. */
+  /** Call when everything that ended before nowMs was added. */
   until(nowMs: number): void {
     this.#latency.until(nowMs);
   }

@@ -1,4 +1,7 @@
-/** The thread of a watched fleet: takes orders, lets simulated time pass by the wall's, and tells how the fleet looks. */
+/**
+ * The thread of a watched fleet: takes orders, lets simulated time pass at the pace of the wall clock, and reports how
+ * the fleet looks.
+ */
 import type { Clock } from '../../engine/types.ts';
 import { messageOf } from '../../errors.ts';
 import type { SimulationSettings } from '../settings.ts';
@@ -6,15 +9,15 @@ import { comparePolicies } from './compare.ts';
 import { LiveFleet } from './live-fleet.ts';
 import type { LiveNews, LiveOrder } from './protocol.ts';
 
-/** Of the wall's clock, from one look to the next. */
+/** Wall-clock time from one look to the next. */
 const LOOK_MS = 100;
-/** Simulated time is cut into pieces, so that a machine that is too slow still looks up. */
+/** Pieces of simulated time in a look, so that a machine that is too slow still takes orders. */
 const PIECES = 8;
-/** How much of the speed it came to is news. */
+/** Weight of the newest value in the reported speed. */
 const SMOOTH = 0.2;
 
 export interface LiveHostDeps {
-  /** The wall's. */
+  /** The wall clock. */
   clock: Clock;
   nextTask: SimulationSettings['nextTask'];
   tell: (news: LiveNews) => void;
@@ -33,7 +36,7 @@ export class LiveHost {
     this.#deps = deps;
   }
 
-  /** Never throws: what goes wrong is told. */
+  /** Never throws: errors are sent as news. */
   order(order: LiveOrder): void {
     if (order.kind === 'start' || order.kind === 'compare')
       this.#compares?.abort(new Error('another order came'));
@@ -41,7 +44,7 @@ export class LiveHost {
     if (!this.#runs) void this.#run();
   }
 
-  /** As long as time passes. Orders are taken between two pieces of it. */
+  /** Runs as long as time passes. Orders are taken between two pieces of it. */
   async #run(): Promise<void> {
     this.#runs = true;
     try {
@@ -51,7 +54,7 @@ export class LiveHost {
         if (!this.#fleet) break;
         if (this.#speed > 0) await this.#tick(this.#fleet);
         else if (taken) {
-          // What was asked for shows, though no time passes.
+          // Show the effect of the orders, though no time passes.
           await this.#fleet.advance(this.#fleet.nowMs);
           this.#look();
         } else break;
@@ -131,7 +134,7 @@ export class LiveHost {
       const deps = { nextTask, signal: abort.signal, onProgress };
       tell({ kind: 'compared', comparison: await comparePolicies(settings, policies, seconds, deps) });
     } catch (error) {
-      // Whoever gave another order waits for this one no more.
+      // A later order has replaced this one: its failure does not matter.
       if (!abort.signal.aborted) throw error;
     } finally {
       this.#compares = null;

@@ -1,17 +1,17 @@
-/** Times to the first token as they come in, and their quantiles over the last seconds. */
+/** TTFTs as they come in, and their quantiles over the last seconds. */
 import { sortedQuantile } from '../../measure/statistics.ts';
 
-/** Answers that ended so long before count. */
+/** Answers count that ended within this time before a point. */
 const WINDOW_MS = 10_000;
-/** From one point to the next. */
+/** Time from one point to the next. */
 const POINT_MS = 1000;
-/** Answers that are remembered at most; beyond, the oldest of a window are left out. */
+/** Most answers that are remembered; beyond these, the oldest of a window are dropped. */
 const MOST_SAMPLES = 20_000;
 
 export interface LatencyPoint {
-  /** Its window's end. */
+  /** End of its window. */
   atMs: number;
-  /** Of answers that ended in the window; null: none did. */
+  /** Quantiles of the answers that ended in the window; null: none did. */
   p50Ms: number | null;
   p99Ms: number | null;
   answers: number;
@@ -22,7 +22,7 @@ interface Sample {
   ttftMs: number;
 }
 
-/** In time's order. */
+/** Samples must be added in the order in which they ended. */
 export class LatencyWindow {
   readonly #points: LatencyPoint[] = [];
   readonly #mostPoints: number;
@@ -44,7 +44,7 @@ export class LatencyWindow {
     if (this.#samples.length > MOST_SAMPLES) this.#samples.splice(0, MOST_SAMPLES / 10);
   }
 
-  /** All that ended before is known. */
+  /** Call when everything that ended before nowMs was added: computes the points up to then. */
   until(nowMs: number): void {
     for (; this.#nextMs <= nowMs; this.#nextMs += POINT_MS) {
       const atMs = this.#nextMs;

@@ -1,6 +1,6 @@
 /**
- * A simulated fleet that goes on as long as somebody watches: time passes as far as it is told to, and in between engines come
- * and go, policies and the load change, and everything can be looked at.
+ * A simulated fleet that runs as long as somebody watches. Time passes as far as it is told to; in between, engines
+ * come and go, policies and the load change, and everything can be looked at.
  */
 import type { AutoscalerName } from '../../config/autoscale.ts';
 import type { RoutingName } from '../../config/routing.ts';
@@ -30,14 +30,14 @@ export class LiveFleet {
   readonly #log = new FleetLog();
   readonly #settings: LiveSettings;
   readonly #said: (message: string) => void;
-  /** By engine, as of its last look after which time passed. */
+  /** Busy share by engine, as of the last look after which time passed. */
   readonly #busy = new Map<string, { busyMs: number; atMs: number; share: number }>();
   #opened: string | null = null;
   #scaling = 0;
   #stopAutoscaler: (() => void) | null = null;
   #broken: unknown = null;
 
-  /** `said`: told what was asked for and cannot be. Throws ConfigError. */
+  /** `said`: called with the reason why something that was asked for cannot be done. Throws ConfigError. */
   constructor(
     settings: LiveSettings,
     nextTask: SimulationSettings['nextTask'],
@@ -65,7 +65,7 @@ export class LiveFleet {
     return this.#cluster.clock.now();
   }
 
-  /** Until then. Rejects with what is no request's own fault. */
+  /** Lets time pass until then. Rejects with an error that is no request's own. */
   async advance(untilMs: number): Promise<void> {
     const { clock } = this.#cluster;
     const there = { reached: false };
@@ -77,7 +77,7 @@ export class LiveFleet {
     this.#log.until(clock.now());
   }
 
-  /** For conversations that come from now on. */
+  /** Applies to conversations that arrive from now on. */
   changeLoad(load: LiveLoadSettings): void {
     try {
       checkRoom(this.#settings.blocks, load);
@@ -94,7 +94,7 @@ export class LiveFleet {
     this.#happened('routing', name);
   }
 
-  /** null: as many as there are, until somebody says otherwise. */
+  /** null: no autoscaler; the number of engines stays until it is changed. */
   autoscale(name: AutoscalerName | null): void {
     this.#stopAutoscaler?.();
     this.#stopAutoscaler = null;
@@ -104,7 +104,7 @@ export class LiveFleet {
     this.#happened('autoscaler', name ?? 'none');
   }
 
-  /** Engines that come start first, those that leave drain. */
+  /** New engines start first; leaving ones drain. */
   scale(target: ScaleTarget): void {
     this.#changes(this.#cluster.fleet.scale(target));
   }
@@ -116,12 +116,12 @@ export class LiveFleet {
     else this.#said(`${engineId} is not there any more`);
   }
 
-  /** Starts engines in the places of those that died. */
+  /** Starts engines in the seats of those that died. */
   revive(): void {
     this.#changes(this.#cluster.fleet.revive());
   }
 
-  /** Whose blocks looks tell; null: nobody's. */
+  /** The engine whose blocks looks show; null: none. */
   open(engineId: string | null): void {
     this.#opened = engineId;
   }
@@ -178,7 +178,7 @@ export class LiveFleet {
     return share;
   }
 
-  /** What cannot be done is said; anything else breaks the fleet. */
+  /** A RequestError is reported; any other error breaks the fleet. */
   #changes(change: Promise<unknown>): void {
     this.#scaling++;
     change

@@ -1,4 +1,4 @@
-/** Conversations that come to a fleet as long as it is watched: by a rate that may change, whoever waits. */
+/** Conversations that arrive at a watched fleet, however many wait, at a rate that may change. */
 import { sample } from '../../workload/distributions.ts';
 import { Random } from '../../workload/random.ts';
 import type { BenchConversation, BenchTurn } from '../../workload/types.ts';
@@ -6,12 +6,12 @@ import { type Arriving, type Counting, converse, type Served } from '../load.ts'
 import { LONGEST } from './room.ts';
 import { type LiveLoadSettings, TOKEN_IDS } from './settings.ts';
 
-/** Conversations begin with one of so many, as those of so many services would. */
+/** System prompts that conversations begin with, as those of this many services would. */
 const SYSTEM_PROMPTS = 4;
-/** Of a lognormal's underlying normal. */
+/** Sigma of a lognormal's underlying normal. */
 const SPREAD = 0.6;
 
-/** Ids that prompts are drawn from; the second excluded. */
+/** Range of ids for prompts; the end is excluded. */
 export type TokenRange = readonly [number, number];
 
 /** The same settings, seed and index give the same conversation. */
@@ -51,10 +51,10 @@ const lengths = (mean: number, count: number, random: Random): number[] => {
   return drawn.map((length) => Math.max(1, length));
 };
 
-/** Conversations a second that make so many requests. */
+/** Conversations a second that give `rate` requests a second. */
 const conversationsPerSecond = ({ rate, turns }: LiveLoadSettings): number => rate / turns;
 
-/** Of a load that does not change, those that come until then. */
+/** The conversations of an unchanging load that arrive before untilMs. */
 export function* arrivalsUntil(load: LiveLoadSettings, seed: number, untilMs: number): Generator<Arriving> {
   const gaps = new Random(seed, 0);
   const meanMs = 1000 / conversationsPerSecond(load);
@@ -63,21 +63,21 @@ export function* arrivalsUntil(load: LiveLoadSettings, seed: number, untilMs: nu
     yield { atMs, conversation: conversationAt(load, seed, index++) };
 }
 
-/** Where a fleet does not keep up, those that come beyond so many are turned away, and counted. */
+/** Conversations beyond this many under way are turned away, and counted: the fleet does not keep up. */
 const MOST_UNDER_WAY = 1000;
 
-/** Virtual, or the wall's. */
+/** The virtual clock, or the wall clock. */
 export interface LoadClock {
-  /** Returns how to cancel it. */
+  /** Returns a function that cancels it. */
   after(ms: number, run: () => void): () => void;
 }
 
 export interface LiveLoadOptions {
   load: LiveLoadSettings;
   seed: number;
-  /** Of the model that is asked; absent: of a simulated one. */
+  /** Ids of the model that serves; absent: of a simulated one. */
   tokenIds?: TokenRange;
-  /** Conversations under way at most; absent: MOST_UNDER_WAY. */
+  /** Most conversations under way; absent: MOST_UNDER_WAY. */
   mostUnderWay?: number;
 }
 
@@ -96,7 +96,7 @@ export class LiveLoad {
   #index = 0;
   #cancelNext: (() => void) | null = null;
 
-  /** Begins to come. `onBroken`: told what is no request's own fault. */
+  /** Arrivals begin now. `onBroken`: called with errors that are no request's own. */
   constructor(
     fleet: Served,
     clock: LoadClock,
@@ -118,7 +118,10 @@ export class LiveLoad {
     return this.#settings;
   }
 
-  /** From now on; conversations that came before go on as they were. Exponential gaps know nothing of the past. */
+  /**
+   * Applies from now on; conversations that arrived before are unchanged. The next gap is drawn again, since
+   * exponential gaps have no memory.
+   */
   change(settings: LiveLoadSettings): void {
     this.#settings = settings;
     this.#cancelNext?.();

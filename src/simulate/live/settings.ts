@@ -1,4 +1,4 @@
-/** What a fleet that is watched is made of: plain data, which crosses threads. Whoever sends it has checked it. */
+/** What a watched fleet is made of: plain data, which crosses threads. Its sender has checked it. */
 import type { AutoscalerName } from '../../config/autoscale.ts';
 import type { Mode } from '../../config/modes.ts';
 import type { RoutingName } from '../../config/routing.ts';
@@ -6,33 +6,33 @@ import type { EvictionName } from '../../config/store.ts';
 import { LOWEST_TOKEN_ID } from '../../workload/made.ts';
 import type { SimulationCostsFile } from '../costs/linear.ts';
 
-/** Rules that need nothing measured beforehand. */
+/** Autoscalers that need no measurements. */
 export const LIVE_AUTOSCALERS = [
   'aibrix-apa',
   'aibrix-kpa',
   'k8s-hpa',
 ] as const satisfies readonly AutoscalerName[];
 
-/** Ids that prompts and answers are drawn from; the second excluded. */
+/** Range of ids for prompts and answers; the end is excluded. */
 export const TOKEN_IDS = [LOWEST_TOKEN_ID, 32_000] as const;
 
-/** Conversations that come by themselves, whoever waits. Lengths in tokens; those of questions and answers are means. */
+/** Conversations that arrive however many wait. Lengths in tokens; those of questions and answers are means. */
 export interface LiveLoadSettings {
-  /** Requests a second, on average, where conversations have that many turns. */
+  /** Requests a second, on average, if conversations have `turns` turns. */
   rate: number;
   turns: number;
   question: number;
   answer: number;
-  /** Of each of the system prompts that conversations begin with. */
+  /** Length of each of the system prompts that conversations begin with. */
   system: number;
-  /** Between an answer and the next question. */
+  /** Time between an answer and the next question. */
   thinkMs: number;
 }
 
-/** Beside the engines. Sizes in KV blocks. */
+/** A store. Sizes in KV blocks. */
 export interface LiveStoreSettings {
   blocks: number;
-  /** Of a folder below its memory; 0: there is none. */
+  /** Size of the folder below its memory; 0: there is none. */
   folderBlocks: number;
   eviction: EvictionName;
 }
@@ -43,19 +43,19 @@ export interface LiveSettings {
   decode: number;
   /** KV blocks of each engine. */
   blocks: number;
-  /** null: there is none. */
+  /** null: there is no store. */
   store: LiveStoreSettings | null;
   mode: Mode;
   routing: RoutingName;
   autoscale: AutoscalerName | null;
-  /** Engines of each kind that an autoscaler has at most. */
+  /** Most engines of each role for the autoscaler. */
   mostEngines: number;
-  /** Of a new engine. */
+  /** Start-up time of a new engine. */
   startMs: number;
   seed: number;
   load: LiveLoadSettings;
-  /** A published model's name, or measured ones. */
+  /** The name of a published cost model, or measured costs. */
   costs: string | SimulationCostsFile;
-  /** Of the model that costs are of; null: of one of the usual size. */
+  /** For the model that the costs belong to; null: for one of the usual size. */
   kvBytesPerToken: number | null;
 }

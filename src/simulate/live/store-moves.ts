@@ -1,10 +1,10 @@
-/** What engines saved to a store and loaded from it, as their spans tell. */
+/** What engines saved to a store and loaded from it, taken from their spans. */
 import { STORE_ADDRESS } from '../../config/connectors.ts';
 import type { Span } from '../../measure/spans.ts';
 import type { EngineRole } from '../../router/engine-client.ts';
 import type { LiveStore, StoreMove } from './look.ts';
 
-/** Of each look. */
+/** Moves in each look. */
 const SHOWN = 24;
 
 export class StoreMoves {
@@ -13,7 +13,7 @@ export class StoreMoves {
   readonly #last: StoreMove[] = [];
   #number = 0;
 
-  /** `originMs`: the clock's time that is 0 for whoever watches. */
+  /** `originMs`: time of the clock that is 0 for the viewer. */
   constructor(originMs: number) {
     this.#originMs = originMs;
   }

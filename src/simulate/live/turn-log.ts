@@ -1,4 +1,4 @@
-/** The last turns of a watched fleet: how each was routed, and what its way over the engines took. */
+/** The last turns of a watched fleet: how each was routed, and what happened to it on the engines. */
 import { STORE_ADDRESS } from '../../config/connectors.ts';
 import type { BlockFact } from '../../engine/inspect/block-facts.ts';
 import { laneName, type Span, type Way } from '../../measure/spans.ts';
@@ -9,9 +9,9 @@ import type { LiveBlock, LiveDecision, PathPiece, TurnPath } from './look.ts';
 
 const MOST_TURNS = 400;
 const MOST_SPANS = 300;
-/** Of each look. */
+/** Decisions in each look. */
 const SHOWN = 12;
-/** Spans that only lie around others; of a simulated transfer nothing else is told. */
+/** Spans that only enclose others. A transfer is not among them: a simulated one has no other span. */
 const AROUND = new Set(['step', 'ttft', 'turn']);
 
 interface Logged {
@@ -20,23 +20,23 @@ interface Logged {
   latencyMs: number | null;
   spans: Span[];
   requestIds: string[];
-  /** Whom requests read, by their id. */
+  /** Where requests read KV from, by request id. */
   sources: Map<string, NonNullable<LiveBlock['from']>>;
-  /** Where each turn of its conversation up to this one ends, in tokens; of the last: so far. */
+  /** Where each turn of its conversation up to this one ends, in tokens; infinite for the last one until it has ended. */
   ends: number[];
 }
 
 export class TurnLog {
   readonly #originMs: number;
-  /** By turn's id, oldest first. */
+  /** Turns by id, oldest first. */
   readonly #turns = new Map<string, Logged>();
   /** Turns under way, by conversation. */
   readonly #underWay = new Map<string, Logged>();
-  /** Each conversation's last one. */
+  /** Each conversation's last turn. */
   readonly #lastOf = new Map<string, Logged>();
   readonly #ofRequest = new Map<string, Logged>();
 
-  /** `originMs`: the clock's time that is 0 for whoever watches. */
+  /** `originMs`: time of the clock that is 0 for the viewer. */
   constructor(originMs = 0) {
     this.#originMs = originMs;
   }
@@ -59,7 +59,7 @@ export class TurnLog {
     this.#forget(oldest!);
   }
 
-  /** A request of a turn that is remembered. */
+  /** Records a request, if its turn is remembered. */
   asks({ requestId, turnId }: RequestNotice): void {
     const logged = this.#turns.get(turnId);
     if (!logged) return;
@@ -90,7 +90,7 @@ export class TurnLog {
     return [...this.#turns.values()].slice(-SHOWN).map(({ decision }) => decision);
   }
 
-  /** Whose they are. */
+  /** Adds to each block which turn's tokens it holds, and where it was read from. */
   blocks(facts: readonly BlockFact[], blockSize: number): LiveBlock[] {
     return facts.map((fact) => {
       const logged = this.#ofRequest.get(fact.requestId);
@@ -106,7 +106,7 @@ export class TurnLog {
     });
   }
 
-  /** null: it is not remembered. */
+  /** null: the turn is not remembered. */
   path(turnId: string): TurnPath | null {
     const logged = this.#turns.get(turnId);
     if (!logged) return null;
@@ -130,7 +130,7 @@ function reads({ sources }: Logged, requestId: string, { from }: Way): void {
   sources.set(requestId, (sources.get(requestId) ?? source) === source ? source : 'either');
 }
 
-/** Steps after the first token are one piece: simulated ones in which nothing changes are taken at once, and tell nothing. */
+/** Steps after the first token are one piece: simulated ones that are computed together report nothing. */
 function* piecesOf({ decision, acceptedMs, latencyMs, spans }: Logged): Generator<PathPiece> {
   const { turnId, ttftMs, routed } = decision;
   const decodes = `${routed.decode} `;

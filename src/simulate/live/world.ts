@@ -1,4 +1,4 @@
-/** From what a watched fleet is made of to what is simulated. */
+/** Turns the settings of a watched fleet into those of a simulation. */
 import { parseRunConfig, type RunConfigInput } from '../../config/run.ts';
 import { FULL_GROUP } from '../../engine/kv-cache-spec.ts';
 import { ConfigError } from '../../errors.ts';
@@ -15,7 +15,7 @@ import type { SimulationSettings } from '../settings.ts';
 import { BLOCK_SIZE, checkRoom, roomOf } from './room.ts';
 import { type LiveSettings, type LiveStoreSettings, TOKEN_IDS } from './settings.ts';
 
-/** Whose KV is simulated: of its model only the size counts. */
+/** The model whose KV is simulated; only its size matters. */
 const KV_OF = 'llama-3.2-1b';
 
 /** Throws ConfigError. */
@@ -28,7 +28,7 @@ function costsOf({ costs, startMs }: Pick<LiveSettings, 'costs' | 'startMs'>): S
   return { ...known, startMs };
 }
 
-/** What real engines would be started with. Throws ConfigError. */
+/** The options that real engines would be started with. Throws ConfigError. */
 function optionsOf(settings: LiveSettings, costs: SimulationCosts, blockBytes: number): ClusterOptions {
   const { prefill, decode, blocks, mode, routing, seed, load, store } = settings;
   checkRoom(blocks, load);
