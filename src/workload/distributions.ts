@@ -1,6 +1,6 @@
 /**
- * vLLM's distributions of lengths (benchmarks/multi_turn/bench_dataset.py), by its names and rules: a zod schema of what a
- * file may say, and draws of whole numbers.
+ * vLLM's distributions of lengths (benchmarks/multi_turn/bench_dataset.py), with its names and rules: a zod schema for
+ * files, and draws of whole numbers.
  */
 import { z } from 'zod';
 import type { Random } from './random.ts';
@@ -37,7 +37,7 @@ const lognormal = z
     if (value.average === undefined ? !whole : bySigma)
       context.addIssue({
         code: 'custom',
-        message: 'either average (with median_ratio, 0.85 if left out), or mean and sigma',
+        message: 'either average (with median_ratio, default 0.85), or mean and sigma',
         input: value,
       });
     else if (value.average === undefined && value.median_ratio !== undefined)
@@ -64,10 +64,12 @@ export const distributionSchema = z.discriminatedUnion(
 
 export type Distribution = z.infer<typeof distributionSchema>;
 
-/** vLLM's median_ratio when a file gives only the average. */
+/** vLLM's default of median_ratio, used with average. */
 const MEDIAN_RATIO = 0.85;
 
-/** `count` draws at once: a lognormal with an average is scaled so that these have that mean, as in vLLM. */
+/**
+ * Draws `count` values at once. A lognormal with an average is scaled so that these values have that mean, as in vLLM.
+ */
 export function sample(distribution: Distribution, count: number, random: Random): number[] {
   const draw = (one: () => number): number[] => Array.from({ length: count }, one);
   switch (distribution.distribution) {
@@ -95,7 +97,10 @@ export function sample(distribution: Distribution, count: number, random: Random
 
 const capped = (x: number, max: number | undefined): number => (max === undefined ? x : Math.min(x, max));
 
-/** Of the normal whose exponential it is: from mean and sigma, or from average and median / average = exp(-sigma² / 2). */
+/**
+ * Parameters of the normal whose exponential it is: from mean and sigma, or from average and median / average =
+ * exp(-sigma² / 2).
+ */
 export function underlyingNormal({
   average,
   median_ratio = MEDIAN_RATIO,

@@ -1,6 +1,6 @@
 /**
- * Conversations from a file in OpenAI's and ShareGPT's shape: a list of messages, `{id?, messages}`, or a list of those.
- * Only what the user's side says is taken: every message of the user gets an answer, and the assistant's own are skipped.
+ * Conversations from a file in OpenAI's and ShareGPT's shape: a list of messages, `{id?, messages}`, or a list of
+ * those. The user's side is served: every message of the user gets a generated answer in place of the assistant's own.
  */
 import { z } from 'zod';
 import { parseJson } from '../config/fields.ts';
@@ -18,19 +18,19 @@ const conversationSchema = z.object({
   messages: z.unknown(),
 });
 
-/** `location` is for messages. Throws ConfigError. */
+/** `location` names the file in error messages. Throws ConfigError. */
 export function parseConversations(text: string, location: string): TextConversation[] {
   return readList(parseMessages(text, location), location).map(({ id, turns, place }) => {
     if (turns.at(-1)!.answer !== null) {
       throw new ConfigError(
-        `${place} ends with the assistant: its turns are generated, so the last message must be the user's; leave the answer out`,
+        `${place} ends with the assistant: its turns are generated, so the last message must be the user's; omit that answer`,
       );
     }
     return { kind: 'text', id, turns: turns.map(({ messages }) => messages) };
   });
 }
 
-/** The same with the answers that the file has, for those who want to know how long they are. Throws ConfigError. */
+/** The same with the answers that the file has, for callers that need their lengths. Throws ConfigError. */
 export function parseAnswered(json: unknown, location: string): AnsweredConversation[] {
   return readList(json, location).map(({ id, turns }) => ({ id, turns }));
 }
@@ -78,7 +78,7 @@ function splitTurns(
   place: string,
 ): AnsweredConversation['turns'] {
   if (messages.length === 0)
-    throw new ConfigError(`${place} has no messages: wanted at least one of the user`);
+    throw new ConfigError(`${place} has no messages: wanted at least one user message`);
   const turns: AnsweredConversation['turns'][number][] = [];
   let current: Message[] = [];
   const end = (answer: string | null): void => {
@@ -88,7 +88,7 @@ function splitTurns(
   for (const [index, { role, content }] of messages.entries()) {
     if (role === 'assistant' && !current.some((message) => message.role !== 'system')) {
       throw new ConfigError(
-        `${place}: message ${index + 1} is the assistant's with nothing to answer before it; let the user speak first`,
+        `${place}: message ${index + 1} is the assistant's, with nothing to answer before it; begin with a user message`,
       );
     }
     const parsed = contentSchema.safeParse(content);

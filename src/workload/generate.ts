@@ -1,6 +1,7 @@
 /**
- * vLLM's `generate_conversations` files: what they may say, and the conversations that follow from one and a seed. Lengths
- * follow vLLM's rules; contents are token ids, drawn or cut from a text, without the sentences that vLLM puts around them.
+ * vLLM's `generate_conversations` files: their schema, and the conversations that a file and a seed give. Lengths
+ * follow vLLM's rules. Contents are token ids, drawn or cut from a text, without the sentences that vLLM puts around
+ * them.
  */
 import { z } from 'zod';
 import { didYouMean } from '../config/fields.ts';
@@ -36,13 +37,13 @@ export const generatorSchema = z.strictObject(
 
 export type GeneratorSpec = z.infer<typeof generatorSchema>;
 
-/** Where token ids come from: drawn between two ids (both included), or cut from a text as it goes on. */
+/** Where token ids come from: drawn between two ids (both included), or cut from a text in order. */
 export type TokenSource =
   | { kind: 'drawn'; lowest: number; highest: number }
   | { kind: 'text'; tokenIds: readonly number[]; name: string };
 
 export interface GenerateOptions {
-  /** Every length is divided by it; a length that was not 0 stays 1 at least. */
+  /** Every length is divided by it; a length above 0 stays at least 1. */
   scale: number;
   seed: number;
   tokens: TokenSource;
@@ -55,7 +56,7 @@ export function parseGenerator(json: unknown, location: string): GeneratorSpec {
   throw new ConfigError(firstIssue(result.error, json, location));
 }
 
-/** What is wrong, as one sentence: where, what was found, what was wanted. */
+/** What is wrong, in one sentence: where, what was found, what was wanted. */
 function firstIssue(error: z.ZodError, json: unknown, location: string): string {
   const issue = error.issues[0]!;
   const place = issue.path.map(String).join('.');
@@ -73,7 +74,7 @@ function firstIssue(error: z.ZodError, json: unknown, location: string): string 
   return `${location}: ${place === '' ? 'it' : place} is ${shown}: wanted ${issue.message}`;
 }
 
-/** What may stand at which place; at every other one there is a distribution. */
+/** The keys that are allowed at each place; every other place has a distribution. */
 const { shape } = generatorSchema;
 const FIELDS: Readonly<Record<string, object>> = {
   '': shape,
@@ -82,7 +83,7 @@ const FIELDS: Readonly<Record<string, object>> = {
 };
 const DISTRIBUTION_FIELDS = Object.assign({}, ...distributionSchema.options.map((one) => one.shape));
 
-/** All conversations are made beforehand: about a GiB of tokens, and as much of turns. */
+/** Conversations are generated in advance: at most about a GiB of tokens, and as much of turns. */
 const MOST_TOKENS = 2 ** 27;
 const MOST_TURNS = 2 ** 22;
 
@@ -90,13 +91,16 @@ const MOST_TURNS = 2 ** 22;
 function checkTurns(turns: number): void {
   if (turns > MOST_TURNS)
     throw new ConfigError(
-      `the workload has ${turns} turns or more, and ${MOST_TURNS} at most can be made: lower num_conversations (or --arrivals) or num_turns`,
+      `the workload has ${turns} turns or more: wanted at most ${MOST_TURNS}; lower num_conversations (or --arrivals) or num_turns`,
     );
 }
 
 const NO_PREFIX: Distribution = { distribution: 'constant', value: 0 };
 
-/** The same spec, scale, seed and source give the same conversations. Throws ConfigError for a text that is too short, and for more than fits into memory. */
+/**
+ * The same spec, scale, seed and source give the same conversations. Throws ConfigError for a text that is too short,
+ * and for more than fits in memory.
+ */
 export function generateConversations(
   spec: GeneratorSpec,
   { scale, seed, tokens }: GenerateOptions,
@@ -106,7 +110,7 @@ export function generateConversations(
   const scaled = (length: number): number => (length > 0 ? Math.max(1, Math.round(length / scale)) : 0);
   const { prompt_input, prompt_output, num_conversations } = spec;
   checkTurns(num_conversations);
-  // As vLLM: two messages at least, and every question has an answer.
+  // As in vLLM: at least two messages, and every question has an answer.
   const messages = sample(prompt_input.num_turns, num_conversations, random).map((n) => {
     const atLeast2 = Math.max(2, n);
     return atLeast2 + (atLeast2 % 2);
@@ -131,7 +135,7 @@ export function generateConversations(
   return conversations;
 }
 
-/** Hands out ids one after the other. */
+/** Hands out ids in order. */
 class Contents {
   readonly #source: TokenSource;
   readonly #random: Random;
@@ -140,16 +144,16 @@ class Contents {
 
   constructor(source: TokenSource, seed: number) {
     this.#source = source;
-    // A stream of its own: lengths stay the same whatever the contents are.
+    // A stream of its own, so that lengths do not depend on the contents.
     this.#random = new Random(seed ^ 0x5bd1e995);
   }
 
-  /** So many more in memory. Throws ConfigError. */
+  /** Counts tokens that are kept in memory. Throws ConfigError beyond MOST_TOKENS. */
   make(count: number): void {
     this.#made += count;
     if (this.#made > MOST_TOKENS)
       throw new ConfigError(
-        `the workload has more than ${MOST_TOKENS} tokens of prompts, which are made beforehand: lower num_conversations or the lengths (--scale 1/N divides them)`,
+        `the workload has more than ${MOST_TOKENS} prompt tokens, and they must fit in memory: lower num_conversations or the lengths (--scale 1/N divides them)`,
       );
   }
 
@@ -163,12 +167,12 @@ class Contents {
     return source.tokenIds.slice(this.#taken - count, this.#taken);
   }
 
-  /** Throws ConfigError when more was taken than there is. */
+  /** Throws ConfigError if more was taken than the text has. */
   check(): void {
     const source = this.#source;
     if (source.kind === 'drawn' || this.#taken <= source.tokenIds.length) return;
     throw new ConfigError(
-      `${source.name} has ${source.tokenIds.length} tokens and the conversations take ${this.#taken}: give a longer text, lower the lengths, or leave text_files out for seeded tokens`,
+      `${source.name} has ${source.tokenIds.length} tokens and the conversations take ${this.#taken}: give a longer text, lower the lengths, or omit text_files for seeded random tokens`,
     );
   }
 }

@@ -1,4 +1,4 @@
-/** Conversations of random token ids with given sizes: the same seed makes the same ones. */
+/** Generates conversations of random token ids with given sizes. The same seed gives the same conversations. */
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
 import { ConfigError } from '../errors.ts';
 import { seededGenerator } from '../seeded.ts';
@@ -19,7 +19,7 @@ export const LOWEST_TOKEN_ID = 8;
 export function makeConversations(sizes: MadeSizes, vocabSize: number, seed: number): TokenConversation[] {
   if (vocabSize <= LOWEST_TOKEN_ID) {
     throw new ConfigError(
-      `a vocabulary of ${vocabSize} tokens: a made conversation wants more than ${LOWEST_TOKEN_ID}; use --conversation FILE`,
+      `a vocabulary of ${vocabSize} tokens is too small: a generated conversation needs more than ${LOWEST_TOKEN_ID}; use --conversation FILE`,
     );
   }
   const random = seededGenerator(seed);
@@ -37,6 +37,6 @@ export function makeConversations(sizes: MadeSizes, vocabSize: number, seed: num
   }));
 }
 
-/** Tokens of the longest made conversation when it is over. */
+/** Tokens of a generated conversation when it is over. */
 export const madeLength = (sizes: MadeSizes): number =>
   sizes.systemTokens + sizes.turns * (sizes.userTokens + sizes.outputTokens);

@@ -1,5 +1,5 @@
-/** What a message of OpenAI's shape says. */
+/** The text of an OpenAI-style message. */
 
-/** Parts are joined by a line break, as vLLM joins them: files and requests make the same prompt. */
+/** Joins the parts by line breaks, as vLLM does, so that files and requests give the same prompt. */
 export const messageText = (content: string | readonly { text: string }[]): string =>
   typeof content === 'string' ? content : content.map(({ text }) => text).join('\n');

@@ -1,5 +1,5 @@
 /**
- * The workload of vLLM's PR 32553 (bidirectional KV transfer), and the figures that it gives for it: Llama 3.3 70B on p5en
+ * The workload of vLLM's PR 32553 (bidirectional KV transfer), and the figures that the PR gives: Llama 3.3 70B on p5en
  * instances, 2 clients, 24 conversations, all active, stopped when the first one ended (126 to 129 requests).
  */
 import type { GeneratorSpec } from './generate.ts';

@@ -1,4 +1,7 @@
-/** Seeded draws for workloads: the same seed gives the same numbers on every machine. Not NumPy's numbers: its generator is another. */
+/**
+ * Seeded draws for workloads: the same seed gives the same numbers on every machine. They are not NumPy's, whose
+ * generator is different.
+ */
 import { uniformFloat64 } from 'pure-rand/distribution/uniformFloat64';
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
 import type { RandomGenerator } from 'pure-rand/types/RandomGenerator';
@@ -10,7 +13,7 @@ const POISSON_STEP = 30;
 export class Random {
   readonly #generator: RandomGenerator;
 
-  /** `index`: of one of several streams of draws from the same seed. */
+  /** `index`: one of several streams of draws from the same seed. */
   constructor(seed: number, index = 0) {
     this.#generator = seededGenerator(seed, index);
   }
@@ -34,7 +37,7 @@ export class Random {
     return -mean * Math.log(1 - this.float());
   }
 
-  /** Knuth's product of uniforms; a large mean is the sum of smaller ones. */
+  /** Knuth's product of uniforms; a large mean is split into smaller ones. */
   poisson(mean: number): number {
     let count = 0;
     for (let left = mean; left > 0; left -= POISSON_STEP) {

@@ -1,13 +1,13 @@
 /**
- * The conversation that comes with the project, in words that the recall model was trained on: the user says a fact,
- * the assistant tells three stories, and is asked about what it told. Seven of the twelve answers hang on KV that the
- * decode engine computed. About 400 tokens in all: the model was trained on contexts up to 512.
+ * The conversation that comes with the project, in words that the recall model was trained on. The user states a fact;
+ * the assistant tells three stories and is asked about them. Seven of the twelve answers depend on KV that the decode
+ * engine computed. About 400 tokens in all, since the model was trained on contexts up to 512.
  */
 import type { TextConversation } from './types.ts';
 
 const user = (content: string) => [{ role: 'user', content }];
 
-/** Tokens of its longest prompt and of its longest answer, where recall gives the likeliest ones. */
+/** Tokens of its longest prompt and of its longest answer, with the recall model and greedy sampling. */
 export const SHIPPED_TOKENS = { prompt: 387, answer: 78 } as const;
 
 export const shippedConversation: TextConversation = {

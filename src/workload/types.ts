@@ -1,29 +1,29 @@
-/** Conversations to serve, before anything was answered. What the assistant says is always generated. */
+/** Conversations to serve, before anything is answered. What the assistant says is always generated. */
 
 export interface Message {
   role: string;
   content: string;
 }
 
-/** A conversation of text. Each turn adds its messages to all that was said, and the assistant answers. */
+/** A conversation of text. Each turn adds its messages to the history, and the assistant answers. */
 export interface TextConversation {
   kind: 'text';
   id: string;
   turns: readonly (readonly Message[])[];
 }
 
-/** A conversation of token ids, for models without a trained tongue. Each turn adds its ids. */
+/** A conversation of token ids, for models that were not trained on text. Each turn adds its ids. */
 export interface TokenConversation {
   kind: 'tokens';
   id: string;
   turns: readonly (readonly number[])[];
-  /** Tokens to generate each turn, exactly. */
+  /** Tokens to generate in each turn, exactly. */
   outputTokens: number;
 }
 
 export type Conversation = TextConversation | TokenConversation;
 
-/** A conversation as a file has it, its answers included. */
+/** A conversation from a file, its answers included. */
 export interface AnsweredConversation {
   id: string;
   turns: readonly { messages: readonly Message[]; answer: string | null }[];
@@ -36,19 +36,19 @@ export type TurnContent =
 
 export interface BenchTurn {
   content: TurnContent;
-  /** Tokens that it adds; for text as the tokenizer counts them, without the chat template's. */
+  /** Tokens that it adds; text is counted by the tokenizer, without the chat template's tokens. */
   inputTokens: number;
-  /** Tokens of the answer to generate; null where nobody said how long it should be. */
+  /** Tokens of the answer to generate; null: no length is given. */
   outputTokens: number | null;
 }
 
-/** A conversation of a benchmark: every turn has its own length of answer. */
+/** A conversation of a benchmark; each turn's answer has a length of its own. */
 export interface BenchConversation {
   id: string;
   turns: readonly BenchTurn[];
 }
 
-/** How a model's text and tokens go together. */
+/** Converts between a model's text and its tokens. */
 export interface Vocabulary {
   /** Ids are below it. */
   size: number;

@@ -1,4 +1,4 @@
-/** Words in place of tokens, for a server whose tokenizer is not known: most tokenizers have each as one token. */
+/** Words in place of tokens, for a server whose tokenizer is unknown: in most tokenizers each is one token. */
 import { LOWEST_TOKEN_ID } from './made.ts';
 import type { Vocabulary } from './types.ts';
 

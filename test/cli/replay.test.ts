@@ -128,7 +128,7 @@ describe('kvferry replay', () => {
       't.jsonl, line 2: prompt and answer have 2148 tokens (68 when divided by 32) and the context holds 60',
     ],
     [['t.jsonl', '--p-blocks', '4'], '--p-blocks is 4 and the longest request takes 5 blocks of 16 tokens'],
-    [['bad.jsonl'], 'bad.jsonl, line 4: it is no JSON'],
+    [['bad.jsonl'], 'bad.jsonl, line 4: it is not JSON'],
   ])('%j: before any engine starts', async (args, message) => {
     const { world, code } = await replay(args, { 'bad.jsonl': `${TRACE}nonsense\n` });
     expect(code).toBe(2);
@@ -139,7 +139,7 @@ describe('kvferry replay', () => {
   it('names the lines that it passed over, once', async () => {
     const { world, code } = await replay(['bad.jsonl', '--skip-bad'], { 'bad.jsonl': `${TRACE}nonsense\n` });
     expect(code).toBe(0);
-    expect(world.out().match(/1 bad line passed over/g)).toHaveLength(1);
+    expect(world.out().match(/1 bad line skipped/g)).toHaveLength(1);
   });
 
   it('writes what costs are fitted from, for kvferry simulate', async () => {

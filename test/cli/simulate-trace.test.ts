@@ -57,7 +57,7 @@ describe('kvferry simulate --trace', () => {
   it.each([
     [['t.jsonl', '--arrival-rate', '5'], '--trace is of no use to a simulation'],
     [['t.jsonl', '--think-time', '5s'], 'to a trace of mooncake, which says itself when requests come'],
-    [['bad.jsonl'], 'bad.jsonl, line 4: it is no JSON'],
+    [['bad.jsonl'], 'bad.jsonl, line 4: it is not JSON'],
     [
       ['t.jsonl', '--max-model-len', '2000'],
       'line 2: prompt and answer have 2560 tokens and the context holds 2000',

@@ -188,7 +188,7 @@ describe('kvferry trace', () => {
       '--conversation-rate is of no use to a trace of mooncake, which says itself when requests come',
     ],
     [['info', 't.jsonl', '--trace-format', 'csv'], '--trace-format is'],
-    [['info', 'bad.jsonl'], 'bad.jsonl, line 4: it is no JSON'],
+    [['info', 'bad.jsonl'], 'bad.jsonl, line 4: it is not JSON'],
     [['info', 't.jsonl', '--trace-block-size', '16', '--skip-bad'], 'has no request that can be used'],
   ])('%j', async (args, message) => {
     const world = fakeWorld({}, { 't.jsonl': TRACE, 'bad.jsonl': `${TRACE}nonsense\n` });
@@ -262,6 +262,6 @@ describe('kvferry trace', () => {
   it('names what it passed over', async () => {
     const world = fakeWorld({}, { 'bad.jsonl': `${TRACE}nonsense\n` });
     expect(await main(['trace', 'info', 'bad.jsonl', '--skip-bad'], world.deps)).toBe(0);
-    expect(world.out().replace(/\s+/g, ' ')).toContain('1 bad line passed over: line 4: it is no JSON');
+    expect(world.out().replace(/\s+/g, ' ')).toContain('1 bad line skipped: line 4: it is not JSON');
   });
 });

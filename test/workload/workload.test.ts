@@ -42,7 +42,7 @@ describe('a conversation from a file', () => {
 
   test.each([
     [[user('hi'), assistant('hello')], /talk.json ends with the assistant/],
-    [[assistant('hello'), user('hi')], /message 1 is the assistant's with nothing to answer/],
+    [[assistant('hello'), user('hi')], /message 1 is the assistant's, with nothing to answer/],
     [[user('hi'), assistant('a'), assistant('b'), user('x')], /message 3 is the assistant's/],
     [[user('hi'), assistant('a'), { role: 'system', content: 'x' }], /ends with a system message/],
     [[], /no messages/],

@@ -1,4 +1,7 @@
-/** Lines (or conversations) of a trace that cannot be used: the first ends the reading, or all are passed over, counted and named. */
+/**
+ * Lines (or conversations) of a trace that cannot be used: the first one ends the reading, or all are skipped, counted
+ * and named.
+ */
 import { ConfigError } from '../../errors.ts';
 
 const MOST_NAMED = 5;
@@ -8,7 +11,7 @@ export class BadLines {
   readonly #skip: boolean;
   readonly #named: string[] = [];
   #count = 0;
-  /** What places are counted in. */
+  /** Unit of places in messages. */
   unit: 'line' | 'conversation' = 'line';
 
   constructor(source: string, skip: boolean) {
@@ -20,11 +23,11 @@ export class BadLines {
     return this.#count;
   }
 
-  /** Throws ConfigError unless bad lines are passed over. */
+  /** Throws ConfigError unless bad lines are skipped. */
   refuse(line: number, what: string): void {
     if (!this.#skip)
       throw new ConfigError(
-        `${this.#source}, ${this.unit} ${line}: ${what}; --skip-bad passes over such ${this.unit}s`,
+        `${this.#source}, ${this.unit} ${line}: ${what}; --skip-bad skips such ${this.unit}s`,
       );
     this.#count++;
     if (this.#named.length < MOST_NAMED) this.#named.push(`${this.unit} ${line}: ${what}`);
@@ -36,6 +39,6 @@ export class BadLines {
     const more = this.#count - this.#named.length;
     const rest = more > 0 ? `; and ${more} more` : '';
     const all = this.#count === 1 ? `1 bad ${this.unit}` : `${this.#count} bad ${this.unit}s`;
-    return `${all} passed over: ${this.#named.join('; ')}${rest}.`;
+    return `${all} skipped: ${this.#named.join('; ')}${rest}.`;
   }
 }

@@ -1,23 +1,24 @@
 /**
- * What the prompts of a trace hold. A hash id is a content of its own, but for the first blocks after what another prompt
- * filled: those hold that prompt's last part and the answer to it, so that what was generated is found again.
+ * What the prompts of a trace contain. A hash id is a content of its own, except for the first blocks after those that
+ * an earlier prompt filled: these contain that prompt's last part and the answer to it, so that generated KV is found
+ * again.
  */
 import { scaledBlock } from './scale.ts';
 import { sliceSegments } from './tokens.ts';
 import type { Segment, TraceRequest, TraceScale } from './types.ts';
 
-/** What a later prompt can go on with. */
+/** What a later prompt can continue. */
 export interface Held {
   inputTokens: number;
   outputTokens: number;
   /** Blocks of the trace that the prompt fills. */
   fullBlocks: number;
-  /** The prompt from its first block that is not full on; all of it where there are no hash ids. */
+  /** The prompt from its first block that is not full on; all of it without hash ids. */
   tail: readonly Segment[];
   answer: readonly Segment[];
 }
 
-/** Three kinds of contents, each with numbers of its own. */
+/** Keys of three kinds of contents, each with numbers of its own. */
 const key = {
   block: (id: number) => 4 * id,
   answer: (index: number) => 4 * index + 1,
@@ -31,16 +32,19 @@ export const answerTo = (index: number, length: number): Segment[] => [
   { key: key.answer(index), from: 0, length },
 ];
 
-/** Without hash ids: what was said before, if it fits, and something new. `inputTokens`: scaled, as all of `before`. */
+/**
+ * A prompt without hash ids: the turn before, as far as it fits, and something new. `inputTokens` is scaled, as are the
+ * lengths in `before`.
+ */
 export function freshPrompt(index: number, inputTokens: number, before: Held | null): Segment[] {
-  // A prompt ends with something new.
+  // A prompt always ends with something new.
   const history = before ? Math.min(before.inputTokens + before.outputTokens, inputTokens - 1) : 0;
   const known = before ? sliceSegments([...before.tail, ...before.answer], 0, history) : [];
   return [...known, { key: key.prompt(index), from: 0, length: inputTokens - history }];
 }
 
 export class HashedContent {
-  /** Of blocks that hold (part of) an answer, each a whole block. */
+  /** Contents of the blocks that hold (part of) an answer, each a whole block, by hash id. */
   readonly #special = new Map<number, readonly Segment[]>();
   readonly #seen = new SeenIds();
   readonly #blockSize: number;
@@ -49,7 +53,7 @@ export class HashedContent {
     this.#blockSize = scaledBlock(scale);
   }
 
-  /** `before`: that whose full blocks this prompt begins with; null: it follows nothing. */
+  /** `before`: the turn whose full blocks this prompt begins with; null: it follows none. */
   prompt(
     hashIds: NonNullable<TraceRequest['hashIds']>,
     inputTokens: number,
@@ -65,14 +69,14 @@ export class HashedContent {
     });
   }
 
-  /** The ids that nobody had yet get what `before` ended with. */
+  /** Gives the ids that did not occur yet the end of `before`. */
   #goOn(hashIds: readonly number[], { fullBlocks, tail, answer, inputTokens, outputTokens }: Held): void {
     const size = this.#blockSize;
     const known = [...tail, ...answer];
     const knownEnd = inputTokens + outputTokens;
     for (let block = fullBlocks; block < hashIds.length && block * size < knownEnd; block++) {
       const id = hashIds[block]!;
-      // What has a content already keeps it.
+      // An id that has a content keeps it.
       if (this.#seen.has(id)) return;
       const start = block * size;
       const end = Math.min(start + size, knownEnd);
@@ -84,10 +88,10 @@ export class HashedContent {
   }
 }
 
-/** Ids below this are bits: most traces number them from 0 on. */
+/** Ids below this are kept as bits: most traces number them from 0 on. */
 const DENSE = 1 << 28;
 
-/** A set of numbers, small where they are. */
+/** A set of numbers, compact if these are small. */
 export class SeenIds {
   #bits = new Uint8Array(1 << 12);
   readonly #others = new Set<number>();

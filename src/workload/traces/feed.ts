@@ -1,16 +1,17 @@
 /**
- * Turns of a trace as they become due. Says when, and knows no clock: whoever serves them tells when answers ended. Reads
- * ahead so far that a turn whose earlier one is over is not missed, and no further: memory is bounded.
+ * The turns of a trace as they become due. It says when each is due, but has no clock: the caller reports when answers
+ * ended. It reads ahead so far that a turn is not missed whose predecessor is over, and no further, so memory is
+ * bounded.
  */
 import type { TraceTurn } from './types.ts';
 
 export interface DueTurn {
   turn: TraceTurn;
-  /** Milliseconds since the trace began; in the past where the turns before it were slow. */
+  /** Milliseconds since the trace began; in the past if the turns before it were slow. */
   atMs: number;
 }
 
-/** Turns with a time of their own that are read before it, for those in a file that follow an earlier one soon. */
+/** Turns with a time of their own that are read in advance, to find turns that soon follow an earlier one. */
 const LOOK_AHEAD = 4096;
 /** As many as TurnMaker remembers. */
 const MOST_ENDED = 1 << 18;
@@ -18,17 +19,17 @@ const MOST_ENDED = 1 << 18;
 export class TraceFeed {
   readonly #turns: AsyncIterator<TraceTurn>;
   readonly #lookAhead: number;
-  /** Known times, earliest first: a binary heap. */
+  /** Turns whose time is known, earliest first: a binary heap. */
   readonly #due: DueTurn[] = [];
-  /** Of #due, those with a time of their own: while there is one, nothing unread comes before it. */
+  /** Turns in #due with a time of their own: while there is one, no unread turn is due before it. */
   #ownTimes = 0;
-  /** Turns whose earlier one is not over yet, by that one's index. */
+  /** Turns whose predecessor is not over yet, by its index. */
   readonly #waiting = new Map<number, TraceTurn[]>();
   /** Turns that were read and are not over. */
   readonly #open = new Set<number>();
-  /** When the last ones were over: a turn that is read later may follow one. */
+  /** When the last turns were over: one that is read later may follow them. */
   readonly #ended = new Map<number, number>();
-  /** Of these the last ones, round and round: a Map's first key is found past the places of all that were deleted. */
+  /** Their indices, as a ring buffer: to find a Map's first key, V8 passes all deleted entries. */
   readonly #lastEnded: number[] = [];
   #numEnded = 0;
   #readAll = false;
@@ -38,7 +39,7 @@ export class TraceFeed {
     this.#lookAhead = lookAhead;
   }
 
-  /** Whether fill() has something to do; when it has not, it need not be awaited. */
+  /** Whether fill() has something to do; if not, it need not be awaited. */
   get wantsFill(): boolean {
     return !this.#readAll && this.#ownTimes < this.#lookAhead;
   }
@@ -52,17 +53,17 @@ export class TraceFeed {
     }
   }
 
-  /** When the earliest turn is due; null: none is, before another one ends. */
+  /** When the earliest turn is due, ms; null: none is until another one ends. */
   get nextMs(): number | null {
     return this.#due[0]?.atMs ?? null;
   }
 
-  /** All was read, handed out, and is over. */
+  /** Whether all turns were read and handed out, and are over. */
   get over(): boolean {
     return this.#readAll && this.#open.size === 0;
   }
 
-  /** The earliest turn; null: none is known. The caller says with ended() when it is over. */
+  /** Hands out the earliest turn; null: none is known. The caller reports its end with ended(). */
   next(): DueTurn | null {
     const first = this.#due[0];
     if (!first) return null;
@@ -75,7 +76,7 @@ export class TraceFeed {
     return first;
   }
 
-  /** The last token of a turn came, or nothing more will: what follows it comes after its think time. */
+  /** The last token of a turn came, or none will: turns that follow it are due after their think times. */
   ended(index: number, atMs: number): void {
     this.#open.delete(index);
     const followers = this.#waiting.get(index) ?? [];
@@ -134,6 +135,6 @@ export class TraceFeed {
   }
 }
 
-/** At the same time in the trace's order. */
+/** Turns with the same time keep the trace's order. */
 const before = (a: DueTurn, b: DueTurn): boolean =>
   a.atMs < b.atMs || (a.atMs === b.atMs && a.turn.index < b.turn.index);

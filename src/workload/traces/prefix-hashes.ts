@@ -1,4 +1,7 @@
-/** A number of 53 bits for each prefix of so many ids more, a last shorter one included: equal ones are equal prefixes. */
+/**
+ * A 53-bit number for each prefix whose length is a multiple of `every`, and for the whole list: equal numbers mean
+ * equal prefixes.
+ */
 export function prefixHashes(ids: readonly number[], every: number): number[] {
   const hashes: number[] = [];
   let [high, low] = [0x243f6a88, 0x85a308d3];

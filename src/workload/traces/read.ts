@@ -1,4 +1,4 @@
-/** A trace in any format, read piece by piece: which format it is in, and its requests in their order. */
+/** Reads a trace in any format, piece by piece: detects the format, and gives the requests in order. */
 import { TRACE_FORMATS, type TraceFormat } from '../../config/trace-formats.ts';
 import { ConfigError } from '../../errors.ts';
 import { Random } from '../random.ts';
@@ -23,16 +23,16 @@ const readers: Readonly<Record<TraceFormat, FormatReader>> = {
 };
 
 export interface ReadOptions {
-  /** For messages. */
+  /** Name of the trace in messages. */
   source: string;
-  /** null: found by how it begins. */
+  /** null: detected from the beginning of the trace. */
   format: TraceFormat | null;
-  /** Tokens that a hash id stands for; null: as is usual in the format. */
+  /** Tokens that a hash id stands for; null: the format's default. */
   traceBlockSize: number | null;
-  /** Requests to read at most; null: all. */
+  /** Most requests to read; null: all. */
   limit: number | null;
   countTokens(text: string): number;
-  /** For conversations, which have no times: how many begin in a second, and how long one thinks before the next turn. */
+  /** For conversations, which have no times: how many begin in a second, and the think time before each next turn. */
   untimed: { perSecond: number; thinkMs: number; seed: number };
   bad: BadLines;
 }
@@ -43,10 +43,10 @@ export interface OpenTrace {
   requests: AsyncGenerator<TraceRequest>;
 }
 
-/** Enough to tell the formats apart. */
+/** Characters that suffice to tell the formats apart. */
 const HEAD = 1 << 16;
 
-/** Reads the beginning. Throws ConfigError for what is in no known format. */
+/** Reads the beginning. Throws ConfigError if the format is unknown. */
 export async function openTrace(chunks: Chunks, options: ReadOptions): Promise<OpenTrace> {
   const iterator = chunks[Symbol.asyncIterator]();
   let head = '';
@@ -71,7 +71,7 @@ export async function openTrace(chunks: Chunks, options: ReadOptions): Promise<O
   return { format, traceBlockSize, requests: requestsOf(pieces, reader, { ...options, traceBlockSize }) };
 }
 
-/** By its first line. */
+/** Detects the format from the beginning, mostly from the first line. */
 function formatOf(head: string, source: string): TraceFormat {
   const text = head.trimStart();
   const first = text.split('\n', 1)[0]!;
@@ -79,14 +79,14 @@ function formatOf(head: string, source: string): TraceFormat {
   if (/^timestamp\s*,.*request tokens/i.test(first)) return 'burstgpt';
   if (text.includes('"generate_conversations"'))
     throw new ConfigError(
-      `${source} describes conversations to generate: kvferry bench takes it; a trace has requests`,
+      `${source} describes conversations to generate, but a trace lists requests: use it with kvferry bench`,
     );
   if (/"(?:messages|conversations)"\s*:/.test(text)) return 'conversations';
   if (/"(?:parent_)?chat_id"\s*:/.test(first)) return 'bailian';
   if (/"(?:input_toks|arrival_time_ns)"\s*:/.test(first)) return 'llmservingsim';
   if (/"(?:input_length|input_tokens|hash_ids)"\s*:/.test(first)) return 'mooncake';
   throw new ConfigError(
-    `${source} is in no known format of traces: it begins with ${JSON.stringify(first.slice(0, 40))}; wanted one of ${TRACE_FORMATS.join(', ')}, by name with --trace-format`,
+    `${source} is in no known trace format: it begins with ${JSON.stringify(first.slice(0, 40))}; wanted one of ${TRACE_FORMATS.join(', ')}; name it with --trace-format`,
   );
 }
 
@@ -106,7 +106,7 @@ async function* requestsOf(
       bad.refuse(place, parsed.bad);
       continue;
     }
-    // Conversations have no times, and their names may stand twice: each is a session that begins at a drawn time.
+    // Conversations have no times, and names may occur twice: each is a session that begins at a drawn time.
     const drawn = reader.unit === 'object';
     if (drawn && index > 0) drawnMs += random.exponential(1000 / untimed.perSecond);
     const session: TraceOrigin = { kind: 'session', id: `conversation-${place}`, delayMs: untimed.thinkMs };
@@ -125,7 +125,7 @@ async function* requestsOf(
         origin: drawn ? session : raw.origin,
       };
       index++;
-      // What comes after the last one is not looked at: it may be broken.
+      // What follows the last request is not read: it may be broken.
       if (index === limit) return;
     }
   }

@@ -1,23 +1,26 @@
-/** Lengths and times of a trace, made smaller: ends of prompts and answers are scaled, so that what follows still fits. */
+/**
+ * Scales the lengths and times of a trace. The ends of prompts and answers are scaled, so that later prompts still fit.
+ */
 import { ConfigError } from '../../errors.ts';
 import type { TraceScale } from './types.ts';
 
-/** Throws ConfigError where a hash id would stand for part of a token. */
+/** Throws ConfigError if a hash id would stand for part of a token. */
 export function checkScale({ traceBlockSize, lengthDivisor, speedUp }: TraceScale): void {
   if (!(lengthDivisor >= 1) || traceBlockSize % lengthDivisor !== 0)
     throw new ConfigError(
-      `a trace block of ${traceBlockSize} tokens divided by ${lengthDivisor} is no whole number of tokens: choose a --trace-block-size that is a multiple of it`,
+      `a trace block of ${traceBlockSize} tokens divided by ${lengthDivisor} is not a whole number of tokens: choose a --trace-block-size that is a multiple of it`,
     );
-  if (!(speedUp > 0)) throw new ConfigError(`a trace is to be ${speedUp} times as fast: wanted more than 0`);
+  if (!(speedUp > 0))
+    throw new ConfigError(`a trace cannot be ${speedUp} times as fast: wanted a number above 0`);
 }
 
-/** Tokens that a hash id stands for when scaled. */
+/** Tokens that a hash id stands for after scaling. */
 export const scaledBlock = ({ traceBlockSize, lengthDivisor }: TraceScale): number =>
   traceBlockSize / lengthDivisor;
 
 /**
- * A prompt that holds another's prompt and answer still does when scaled: both end where their scaled ends are. The sums of
- * many are the trace's divided.
+ * A prompt that contains another's prompt and answer still does after scaling: both end at their scaled ends. Sums over
+ * many requests are the trace's, divided.
  */
 export function scaledLengths(
   { inputTokens, outputTokens }: { inputTokens: number; outputTokens: number },
@@ -28,7 +31,7 @@ export function scaledLengths(
   return { inputTokens: Math.max(1, input), outputTokens: Math.max(1, end - input) };
 }
 
-/** As reports say it. */
+/** The scale in words, for reports. */
 export function describeScale({ traceBlockSize, lengthDivisor, speedUp }: TraceScale): string {
   const lengths =
     lengthDivisor === 1

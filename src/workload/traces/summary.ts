@@ -1,4 +1,4 @@
-/** What a trace is like: lengths, times, conversations, and what there is to reuse. Keeps a few numbers a request. */
+/** Summarises a trace: lengths, times, conversations, and what can be reused. Keeps a few numbers a request. */
 import { quantileSorted } from 'simple-statistics';
 import { contentKind, SeenIds } from './content.ts';
 import type { TraceRequest, TraceTurn } from './types.ts';
@@ -14,37 +14,37 @@ export interface Spread {
 export interface TraceSummary {
   requests: number;
   conversations: number;
-  /** Turns that go on after another one. */
+  /** Turns that follow another one. */
   follow_ups: number;
   deepest_turn: number;
-  /** Have a time of their own; others come so long after an answer. */
+  /** Requests with a time of their own; the others arrive a delay after an answer. */
   timed_requests: number;
   /** From the first arrival to the last, as in the trace; null: it has no times. */
   duration_s: number | null;
   /** null: not all have a time. */
   requests_per_second: number | null;
-  /** Of those that have a time, requests for each different one: far above 1, and they come in bursts. */
+  /** Requests for each distinct time, among those that have one: far above 1, they come in bursts. */
   requests_per_timestamp: number | null;
   input_tokens: Spread;
   output_tokens: Spread;
   total_input_tokens: number;
   total_output_tokens: number;
   blocks: { in_prompts: number; different: number } | null;
-  /** If nothing is ever evicted and every turn is over before the next: shares of all prompt tokens. */
+  /** Reuse if nothing is ever evicted and every turn is over before the next: shares of all prompt tokens. */
   reuse_bound: {
-    /** Prompts had them before. */
+    /** Tokens that were in earlier prompts. */
     from_prompts: number;
-    /** Were generated, by the turn before or one before that, and were in no prompt before. */
+    /** Tokens that earlier turns generated, and that were in no prompt before. */
     from_answers: number;
   };
-  /** Of the turns that go on; null: there are none. */
+  /** Turns that follow another one; null: there are none. */
   follow_up: {
-    /** Seconds between the arrivals of a turn and of the one before; null without times. */
+    /** Seconds between the arrivals of a turn and of the one it follows; null without times. */
     gap_s: { p50: number; p90: number } | null;
-    /** Tokens that D generated and that this prompt holds, and those that nobody had. Means. */
+    /** Tokens of the prompt that D generated, and those that no engine had. Means. */
     generated_tokens: number;
     new_tokens: number;
-    /** Median share of the generated ones in what P has not computed before; null where P lacks nothing. */
+    /** Median share of generated tokens among those that P has not computed before; null: P lacks nothing. */
     generated_share: number | null;
   } | null;
 }
@@ -53,17 +53,17 @@ export class TraceMeter {
   readonly #input: number[] = [];
   readonly #output: number[] = [];
   readonly #gapsMs: number[] = [];
-  /** By index, of those that have a time. */
+  /** Arrivals by index, of requests that have a time. */
   readonly #arrivedMs: number[] = [];
   readonly #generated: number[] = [];
   readonly #fresh: number[] = [];
   readonly #shares: number[] = [];
-  /** Contents that prompts had. */
+  /** Contents that earlier prompts contained. */
   readonly #had = new SeenIds();
   readonly #hashIds = new SeenIds();
   #conversations = 0;
   #deepest = 0;
-  /** Requests that have a time, and how many different ones. */
+  /** Requests that have a time, and number of distinct times. */
   #timed = 0;
   #timestamps = 0;
   #lastMs: number | null = null;
@@ -76,7 +76,7 @@ export class TraceMeter {
     return this.#input.length;
   }
 
-  /** A turn and the request that it was made of, in the trace's order and not scaled. */
+  /** Adds a turn and the request that it was made from, in the trace's order and not scaled. */
   add(turn: TraceTurn, { arrivalMs, hashIds }: TraceRequest): void {
     const { arrival, inputTokens } = turn;
     this.#input.push(inputTokens);
@@ -150,7 +150,7 @@ export class TraceMeter {
     };
   }
 
-  /** How far the prompt's beginning was there before; all that it holds was from now on. */
+  /** How many tokens of the prompt's beginning existed before. From now on, all that it contains counts as known. */
   #known({ prompt }: TraceTurn): { prompts: number; answers: number } {
     const found = { prompts: 0, answers: 0 };
     let known = true;

@@ -1,18 +1,18 @@
-/** A file that comes in pieces, cut into lines or into JSON objects. No more than one of them is kept. */
+/** Splits a file that comes in chunks into lines or JSON objects. Keeps no more than one of them. */
 import { ConfigError } from '../../errors.ts';
 
 export type Chunks = AsyncIterable<string>;
 
-/** Characters: a prompt of a million tokens with all their ids takes less. */
+/** Most characters of a line or object: a prompt of a million tokens with all their ids takes fewer. */
 const LONGEST = 1 << 24;
 
 export interface Piece {
   text: string;
-  /** From 1 on. */
+  /** Number of the line or object, from 1 on. */
   place: number;
 }
 
-/** Without line ends; empty ones are passed over, and counted. Throws ConfigError for one that has no end. */
+/** The lines, without line ends; empty ones are skipped, but counted. Throws ConfigError for one that does not end. */
 export async function* lines(chunks: Chunks, source: string): AsyncGenerator<Piece> {
   let rest = '';
   let place = 0;
@@ -29,7 +29,9 @@ export async function* lines(chunks: Chunks, source: string): AsyncGenerator<Pie
   if (rest.trim() !== '') yield { text: rest, place: place + 1 };
 }
 
-/** The objects of a list, or those that stand one after the other, as text. Throws ConfigError for one that has no end. */
+/**
+ * The objects of a JSON list, or objects that follow each other, as text. Throws ConfigError for one that does not end.
+ */
 export async function* jsonObjects(chunks: Chunks, source: string): AsyncGenerator<Piece> {
   let place = 0;
   let depth = 0;

@@ -1,10 +1,10 @@
-/** What stands in a trace's prompts and answers: the same tokens for the same content, whatever the block size. */
+/** The tokens of a trace's prompts and answers: the same content has the same tokens, whatever the block size. */
 import { ConfigError } from '../../errors.ts';
 import { mix } from '../../seeded.ts';
 import { LOWEST_TOKEN_ID } from '../made.ts';
 import type { Segment } from './types.ts';
 
-/** Draws by (seed, key, place): no state, so that any part of a content can be made alone. */
+/** Draws by (seed, key, place), without state, so that any part of a content can be generated alone. */
 export class TraceTokens {
   readonly #seed: number;
   readonly #span: number;
@@ -13,7 +13,7 @@ export class TraceTokens {
   constructor(vocabSize: number, seed: number) {
     if (vocabSize <= LOWEST_TOKEN_ID)
       throw new ConfigError(
-        `a vocabulary of ${vocabSize} tokens: a trace wants more than ${LOWEST_TOKEN_ID}; take another --model`,
+        `a vocabulary of ${vocabSize} tokens is too small: a trace needs more than ${LOWEST_TOKEN_ID}; choose another --model`,
       );
     this.#seed = mix(seed ^ 0x9e3779b9);
     this.#span = vocabSize - LOWEST_TOKEN_ID;
@@ -28,7 +28,7 @@ export class TraceTokens {
     return tokenIds;
   }
 
-  /** What stands at a place of a content. */
+  /** The token at a place of a content. */
   at(key: number, place: number): number {
     return this.#drawn(this.#base(key), place);
   }
@@ -45,7 +45,7 @@ export class TraceTokens {
 export const lengthOf = (segments: readonly Segment[]): number =>
   segments.reduce((sum, { length }) => sum + length, 0);
 
-/** The places [from, to) of a content, both within it. */
+/** The tokens [from, to) of a sequence, both within it. */
 export function sliceSegments(segments: readonly Segment[], from: number, to: number): Segment[] {
   const found: Segment[] = [];
   let at = 0;

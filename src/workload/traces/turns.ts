@@ -1,7 +1,9 @@
 /**
- * From a trace's requests to the turns that are served: which one follows which, when it comes, and what its prompt holds.
- * Where a file does not say who follows whom, a prompt does that begins with all the full blocks of an earlier one, two at
- * least, and is longer than that one and its answer together. Each is followed once; of several the longest, then the last.
+ * Turns the requests of a trace into the turns that are served: which one follows which, when it arrives, and what its
+ * prompt contains.
+ * If a file does not say what a request follows, it follows an earlier one if its prompt begins with all full blocks of
+ * that one's prompt, at least two, and is longer than that prompt and its answer together. Each request is followed
+ * once. Of several candidates the one with the most full blocks is taken, then the latest.
  */
 import { ConfigError } from '../../errors.ts';
 import type { BadLines } from './bad-lines.ts';
@@ -11,9 +13,9 @@ import { checkScale, scaledBlock, scaledLengths } from './scale.ts';
 import { sliceSegments } from './tokens.ts';
 import type { TraceArrival, TraceRequest, TraceScale, TraceTurn } from './types.ts';
 
-/** The first block is often a prompt that all share: by itself it tells nothing. */
+/** The first block is often a prompt that all requests share: alone it proves nothing. */
 const LEAST_FULL_BLOCKS = 2;
-/** Requests that can still be gone on with: beyond these the oldest is forgotten. */
+/** Requests that can still be followed; beyond these the oldest is forgotten. */
 const MOST_REMEMBERED = 1 << 18;
 
 interface Earlier extends Held {
@@ -22,32 +24,32 @@ interface Earlier extends Held {
   turn: number;
   arrivalMs: number | null;
   answeredMs: number | null;
-  /** In the trace's lengths. */
+  /** End of prompt and answer, in the trace's own lengths. */
   endTokens: number;
-  /** Of its full blocks; null without hash ids. */
+  /** Hash of its full blocks; null without hash ids or full blocks. */
   chain: number | null;
-  /** Where it is found: a session's or a chat's name, or its chain. */
+  /** Key under which it is found: a session's or a chat's name, or its chain. */
   place: string | number;
-  /** A turn goes on with it: another one that does is a conversation of its own. */
+  /** A turn follows it already: another one that does begins a conversation of its own. */
   followed: boolean;
 }
 
 export interface TurnOptions {
   scale: TraceScale;
-  /** A prompt and its answer have so many tokens at most, scaled; null is no limit. */
+  /** Most tokens of a prompt and its answer, scaled; null: no limit. */
   maxModelLen: number | null;
   bad: BadLines;
 }
 
-/** Stateful: give it a trace's requests in their order. Throws ConfigError for what cannot be served. */
+/** Stateful: give it a trace's requests in order. Throws ConfigError for what cannot be served. */
 export class TurnMaker {
   readonly #options: TurnOptions;
   readonly #content: HashedContent;
   readonly #byChain = new Map<number, SameBlocks>();
   readonly #byName = new Map<string, Earlier>();
-  /** In their order, for forgetting. */
+  /** By index, oldest first, for forgetting. */
   readonly #remembered = new Map<number, Earlier>();
-  /** Of the last request that has a time of its own. */
+  /** Latest arrival so far of a request outside a known session. */
   #lastMs = 0;
 
   constructor(options: TurnOptions) {
@@ -56,7 +58,7 @@ export class TurnMaker {
     this.#content = new HashedContent(options.scale);
   }
 
-  /** null: a bad line, passed over. */
+  /** Returns null for a bad line that is skipped. */
   next(request: TraceRequest): TraceTurn | null {
     const { scale, bad } = this.#options;
     const { index, line, hashIds } = request;
@@ -112,7 +114,7 @@ export class TurnMaker {
     return true;
   }
 
-  /** A session's turns stand in the order of that session; all else in the order of time. */
+  /** A session's turns must be in time order within the session; all other requests in time order overall. */
   #goesBack({ line, arrivalMs, origin }: TraceRequest, earlier: Earlier | null): boolean {
     if (arrivalMs === null) return false;
     const inSession = earlier !== null && origin.kind === 'session';
@@ -123,7 +125,7 @@ export class TurnMaker {
     const other = inSession ? 'the turn that it follows' : 'a line before it';
     this.#options.bad.refuse(
       line,
-      `time goes backwards: it comes ${seconds(arrivalMs)} after the first request and ${other} ${seconds(beforeMs)}: sort the trace by time`,
+      `time goes backwards: it arrives ${seconds(arrivalMs)} after the first request and ${other} ${seconds(beforeMs)}: sort the trace by time`,
     );
     return true;
   }
@@ -170,8 +172,8 @@ export class TurnMaker {
 }
 
 /**
- * Requests of the same full blocks, which may be nearly all of a trace: a long prompt that everybody begins with, and a short
- * question. By where they end, of which there are as many as lengths.
+ * Requests with the same full blocks, which may be nearly all of a trace: a long prompt that all begin with, and a
+ * short question. They are kept by where they end, since there are only as many ends as lengths.
  */
 class SameBlocks {
   /** The latest last. */
@@ -187,7 +189,7 @@ class SameBlocks {
     else this.#byEnd.set(one.endTokens, [one]);
   }
 
-  /** The latest whose prompt and answer are shorter than that. */
+  /** The latest request whose prompt and answer are together shorter than inputTokens. */
   lastBefore(inputTokens: number): Earlier | null {
     let last: Earlier | null = null;
     for (const [endTokens, same] of this.#byEnd) {
@@ -199,7 +201,7 @@ class SameBlocks {
 
   delete(one: Earlier): void {
     const same = this.#byEnd.get(one.endTokens)!;
-    // It is followed, and the latest; or forgotten, and the first.
+    // It is the latest if it is followed, the first if it is forgotten.
     if (same.at(-1) === one) same.pop();
     else same.splice(same.indexOf(one), 1);
     if (same.length === 0) this.#byEnd.delete(one.endTokens);
@@ -209,7 +211,7 @@ class SameBlocks {
 const nameOf = ({ origin, index }: TraceRequest): string =>
   origin.kind === 'unsaid' ? `trace-${index}` : origin.id;
 
-/** Where the file does not say when the answer before it had ended, the whole gap counts as thinking. */
+/** If the file does not say when the answer before it ended, the whole gap counts as thinking. */
 function arrivalOf(
   { arrivalMs, origin }: TraceRequest,
   earlier: Earlier | null,
@@ -225,7 +227,7 @@ function arrivalOf(
   return thinkMs === null ? null : { kind: 'after', index: earlier.index, thinkMs: thinkMs / speedUp };
 }
 
-/** Whether the prompt begins with the earlier one's, and goes on after its answer. */
+/** Whether the prompt begins with the earlier one's, and continues after its answer. */
 function holds(
   { inputTokens }: TraceRequest,
   chains: readonly number[] | null,
@@ -235,7 +237,7 @@ function holds(
   return chains === null || fullBlocks === 0 || chains[fullBlocks - 1] === chain;
 }
 
-/** Every turn of a trace, as it is read. */
+/** The turns of a trace, as it is read. Throws ConfigError if there are none. */
 export async function* traceTurns(
   requests: AsyncIterable<TraceRequest>,
   options: TurnOptions,

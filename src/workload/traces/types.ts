@@ -1,21 +1,24 @@
 /**
- * A trace in three forms: requests as a file has them, turns as they are served (scaled, linked to the turns that they
- * follow, with the content of prompt and answer fixed), and the tokens of those. Reading, linking and scaling stream.
+ * A trace in three forms: requests as a file has them; turns as they are served (scaled, linked to the turns that they
+ * follow, with the content of prompt and answer fixed); and their tokens. Reading, linking and scaling stream.
  */
 
 /** One request, in the trace's own lengths and times. */
 export interface TraceRequest {
-  /** Among those that could be read, from 0 on. */
+  /** Index among the requests that could be read, from 0 on. */
   index: number;
-  /** In the file, from 1 on; in a list of conversations its place in that. */
+  /** Line in the file, from 1 on; for a list of conversations, the place in it. */
   line: number;
-  /** Milliseconds since the first one; null for a turn that only follows another. */
+  /** Milliseconds since the first request; null for a turn that only follows another. */
   arrivalMs: number | null;
-  /** From its arrival to the last token of its answer; null: the file does not say. */
+  /** Milliseconds from its arrival to the last token of its answer; null: the file does not say. */
   answeredMs: number | null;
   inputTokens: number;
   outputTokens: number;
-  /** One for each block of the prompt, a last partial one included: equal ids are equal prefixes. null: the file has none. */
+  /**
+   * One for each block of the prompt, a last partial one included: equal ids mean equal prefixes. null: the file has
+   * none.
+   */
   hashIds: readonly number[] | null;
   origin: TraceOrigin;
 }
@@ -23,12 +26,15 @@ export interface TraceRequest {
 /** Which turn of which conversation a request is, as far as the file says. */
 export type TraceOrigin =
   | { kind: 'unsaid' }
-  /** Goes on after the session's request before it; delayMs: from that one's last token on. */
+  /** Follows the session's previous request; delayMs: from the last token of that one's answer. */
   | { kind: 'session'; id: string; delayMs: number | null }
-  /** Goes on after the chat of that id. */
+  /** Follows the chat `parent`; null: follows none. */
   | { kind: 'chat'; id: string; parent: string | null };
 
-/** Part of a prompt or an answer: what stands under `key` from `from` on. The same key and place always hold the same token. */
+/**
+ * Part of a prompt or an answer: tokens of the content `key`, from place `from` on. The same key and place always hold
+ * the same token.
+ */
 export interface Segment {
   key: number;
   from: number;
@@ -37,7 +43,7 @@ export interface Segment {
 
 /** One turn to serve, in scaled lengths and times. */
 export interface TraceTurn {
-  /** The request's. */
+  /** The index of its request. */
   index: number;
   line: number;
   conversationId: string;
@@ -46,18 +52,21 @@ export interface TraceTurn {
   arrival: TraceArrival;
   inputTokens: number;
   outputTokens: number;
-  /** inputTokens in all. */
+  /** Contents of the prompt, inputTokens in all. */
   prompt: readonly Segment[];
-  /** outputTokens in all: what has to be generated, since the prompts of later turns hold it. */
+  /**
+   * Contents of the answer, outputTokens in all. They have to be generated, since the prompts of later turns contain
+   * them.
+   */
   answer: readonly Segment[];
 }
 
-/** When a turn comes: at its own time, or so long after the last token of the request with that index. */
+/** When a turn arrives: at its own time, or thinkMs after the last token of the request with that index. */
 export type TraceArrival = { kind: 'at'; ms: number } | { kind: 'after'; index: number; thinkMs: number };
 
-/** How a trace is made smaller or slower; said in every report. */
+/** How a trace is scaled; stated in every report. */
 export interface TraceScale {
-  /** Of the trace: tokens that a hash id stands for. */
+  /** Tokens of the trace that a hash id stands for. */
   traceBlockSize: number;
   /** Every length is divided by it; traceBlockSize is a multiple of it. */
   lengthDivisor: number;

@@ -1,6 +1,6 @@
 /**
- * A trace as lines of Mooncake's format. What the file says of conversations goes with it as session_id and delay, the names
- * that NVIDIA's Dynamo and AIPerf know; what was only found is left to be found again.
+ * Writes a trace as lines of Mooncake's format. What the file says about conversations becomes session_id and delay,
+ * the names that NVIDIA's Dynamo and AIPerf know. Links that were inferred from prompts are left to be inferred again.
  */
 
 import { ConfigError } from '../../errors.ts';
@@ -9,7 +9,7 @@ import { MOONCAKE_BLOCK } from './formats/mooncake.ts';
 import { scaledBlock } from './scale.ts';
 import type { TraceRequest, TraceScale, TraceTurn } from './types.ts';
 
-/** Conversations whose ids are kept for a later turn. */
+/** Most conversations whose ids are kept for a later turn. */
 const MOST_KEPT = 1 << 16;
 
 interface MooncakeRow {
@@ -23,11 +23,14 @@ interface MooncakeRow {
 
 export class MooncakeWriter {
   readonly #scale: TraceScale;
-  /** In the order in which they come: others read 32 bits, and blocks without an id get one that no other has. */
+  /**
+   * New ids, in the order in which they come: other readers take 32 bits, and blocks without an id need one that no
+   * other has.
+   */
   readonly #renumbered = new Map<number, number>();
-  /** Of the last prompt of each conversation. */
+  /** The last prompt of each conversation. */
   readonly #kept = new Map<string, { key: number; tokens: number; ids: readonly number[] }>();
-  /** Conversations whose last answer had ended when the trace says. */
+  /** Conversations for which the trace says when the last answer ended. */
   readonly #answered = new Set<string>();
   #ids = 0;
   #blockSize: number | null = null;
@@ -36,14 +39,14 @@ export class MooncakeWriter {
     this.#scale = scale;
   }
 
-  /** Tokens that an id stands for: where the trace has no ids of its own, as many as in Mooncake's. */
+  /** Tokens that an id stands for; as many as in Mooncake's traces if the trace has no ids of its own. */
   get blockSize(): number {
     return this.#blockSize ?? MOONCAKE_BLOCK;
   }
 
   /**
-   * A turn and the request that it was made of, in the trace's order; with the line's end. Throws ConfigError where ids of one
-   * file would stand for different lengths.
+   * The line of a turn and of the request that it was made from, with its line end. Call it in the trace's order.
+   * Throws ConfigError if ids of one file would stand for different lengths.
    */
   line(turn: TraceTurn, request: TraceRequest): string {
     const { arrival, conversationId } = turn;
@@ -52,11 +55,11 @@ export class MooncakeWriter {
     this.#blockSize ??= blockSize;
     if (blockSize !== this.#blockSize)
       throw new ConfigError(
-        `line ${request.line} has ${hashIds ? '' : 'no '}hash_ids and those before it have ${hashIds ? 'none' : 'some'}: an id would stand for ${this.#blockSize} tokens in some lines and for ${blockSize} in others; convert lines with hash_ids and lines without to files of their own`,
+        `line ${request.line} has ${hashIds ? '' : 'no '}hash_ids and those before it have ${hashIds ? 'none' : 'some'}: an id would stand for ${this.#blockSize} tokens in some lines and for ${blockSize} in others; convert lines with hash_ids and lines without to separate files`,
       );
-    // Scaled lengths are rounded: who goes on after whom could not be found again.
+    // Scaled lengths are rounded, so links could not be inferred again.
     const said = origin.kind !== 'unsaid' || this.#scale.lengthDivisor > 1;
-    // Its time alone would say less than the file does: when the answer before it had ended.
+    // The time alone would lose what the file says: when the answer before it ended.
     const afterAnswer = this.#answered.delete(conversationId);
     if (answeredMs !== null) this.#answered.add(conversationId);
     if (this.#answered.size > MOST_KEPT) this.#answered.delete(this.#answered.values().next().value!);
@@ -79,7 +82,7 @@ export class MooncakeWriter {
     return known;
   }
 
-  /** The blocks that the prompt before filled keep their ids; all others are new. */
+  /** Blocks that the conversation's last prompt filled keep their ids; all others are new. */
   #idsOf({ conversationId, inputTokens, prompt }: TraceTurn): number[] {
     const before = this.#kept.get(conversationId);
     this.#kept.delete(conversationId);

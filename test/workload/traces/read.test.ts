@@ -254,7 +254,7 @@ describe('what cannot be read', () => {
 
   it.each(['[{"timestamp":0}]', '7', 'null'])('a line that is no object: %s', async (line) => {
     await expect(read(`${rows(good)}${line}\n`)).rejects.toThrow(
-      `trace, line 2: it is ${line}: wanted an object, a request a line`,
+      `trace, line 2: it is ${line}: wanted an object, one request a line`,
     );
   });
 
@@ -285,34 +285,34 @@ describe('what cannot be read', () => {
     for (const text of [`${rows(good, good, good)}broken\n`, `${rows(conversation, conversation)}{broken}`]) {
       const { requests, bad } = await read(text, { limit: 3 });
       expect([requests.length, bad.count]).toEqual([3, 0]);
-      await expect(read(text, { limit: 5 })).rejects.toThrow('it is no JSON');
+      await expect(read(text, { limit: 5 })).rejects.toThrow('it is not JSON');
     }
   });
 
   it('bad lines are passed over when asked, counted, and the first named', async () => {
     const text = `${rows(good)}{"timestamp": 1\n${rows({ ...good, timestamp: 9 })}${'nonsense\n'.repeat(6)}`;
-    await expect(read(text)).rejects.toThrow('trace, line 2: it is no JSON');
+    await expect(read(text)).rejects.toThrow('trace, line 2: it is not JSON');
     const { requests, bad } = await read(text, { skipBad: true });
     expect(requests.map(({ index, line }) => [index, line])).toEqual([
       [0, 1],
       [1, 3],
     ]);
     expect(bad.count).toBe(7);
-    expect(bad.describe()).toMatch(/^7 bad lines passed over: line 2: it is no JSON.*; and 2 more\.$/);
+    expect(bad.describe()).toMatch(/^7 bad lines skipped: line 2: it is not JSON.*; and 2 more\.$/);
     // Their places are not those of lines.
     const list = `[\n${rows({ messages: [] }).trim()},\n\n{}]`;
     await expect(read(list)).rejects.toThrow(
-      'trace, conversation 1: nothing in it is answered; --skip-bad passes over such conversations',
+      'trace, conversation 1: no message in it is answered; --skip-bad skips such conversations',
     );
     expect((await read(list, { skipBad: true })).bad.describe()).toMatch(
-      /^2 bad conversations passed over: conversation 1: nothing in it is answered; conversation 2: it has neither/,
+      /^2 bad conversations skipped: conversation 1: no message in it is answered; conversation 2: it has neither/,
     );
   });
 
   it.each([
     ['', 'trace is empty'],
-    ['hello world\n', 'trace is in no known format of traces: it begins with "hello world"'],
-    ['{"filetype": "generate_conversations"}', 'kvferry bench takes it'],
+    ['hello world\n', 'trace is in no known trace format: it begins with "hello world"'],
+    ['{"filetype": "generate_conversations"}', 'use it with kvferry bench'],
     ['{"messages": [{"role": "user", "content": "a"', 'object 1 does not end'],
     ['Timestamp,Model,Request tokens\n1,GPT\n', 'line 2: 2 cells: wanted 8'],
     ['TIMESTAMP,ContextTokens,GeneratedTokens\nnow,1,2\n', 'TIMESTAMP is now: wanted a time such as'],
@@ -328,7 +328,7 @@ describe('what cannot be read', () => {
       '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": null}]}',
       'messages.1 is {"role":"assistant","content":null}: wanted what was said as text: {from, value}, or',
     ],
-    ['{"messages": [{"role": "user", "content": "a"}]}', 'nothing in it is answered'],
+    ['{"messages": [{"role": "user", "content": "a"}]}', 'no message in it is answered'],
   ])('%j', async (text, message) => {
     await expect(read(text)).rejects.toThrow(message);
   });
@@ -338,7 +338,7 @@ describe('what cannot be read', () => {
     const scale = { traceBlockSize: 512, lengthDivisor: 1, speedUp: 1 };
     const strict = new TurnMaker({ scale, maxModelLen: null, bad: new BadLines('trace', false) });
     expect(() => requests.map((one) => strict.next(one))).toThrow(
-      'trace, line 3: time goes backwards: it comes 4.000 s after the first request and a line before it 5.000 s: sort the trace by time',
+      'trace, line 3: time goes backwards: it arrives 4.000 s after the first request and a line before it 5.000 s: sort the trace by time',
     );
     const bad = new BadLines('trace', true);
     const lenient = new TurnMaker({ scale, maxModelLen: null, bad });

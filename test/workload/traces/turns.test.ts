@@ -202,6 +202,6 @@ describe('what does not fit', () => {
     );
     const bad = new BadLines('made', true);
     expect(new TurnMaker({ scale: UNSCALED, maxModelLen: 1024, bad }).next(long)).toBeNull();
-    expect(bad.describe()).toContain('1 bad line passed over: line 17: prompt and answer have 3200 tokens');
+    expect(bad.describe()).toContain('1 bad line skipped: line 17: prompt and answer have 3200 tokens');
   });
 });

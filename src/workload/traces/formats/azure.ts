@@ -1,4 +1,7 @@
-/** Azure's LLM inference traces, 2023 and 2024: TIMESTAMP, ContextTokens, GeneratedTokens. Nothing says what prompts hold. */
+/**
+ * Azure's LLM inference traces, 2023 and 2024: TIMESTAMP, ContextTokens, GeneratedTokens. The files do not say what
+ * prompts contain.
+ */
 import { cells, type FormatReader, tokensIn } from './format.ts';
 
 const HEADINGS = ['TIMESTAMP', 'ContextTokens', 'GeneratedTokens'];
@@ -25,13 +28,13 @@ export const azure: FormatReader = {
   },
 };
 
-/** Milliseconds, with what stands behind them; null for anything else. */
+/** Milliseconds since 1970, with fractions; null if the text is no time. */
 function timeOf(text: string): number | null {
   const found = TIMESTAMP.exec(text);
   if (!found) return null;
   const [year, month, day, hour, minute, second] = found.slice(1, 7).map(Number);
   const ms = Date.UTC(year!, month! - 1, day, hour, minute, second);
-  // A 31st of June is taken for the 1st of July.
+  // Date.UTC takes a 31st of June for the 1st of July.
   if (new Date(ms).getUTCDate() !== day) return null;
   return ms + 1000 * Number(found[7] ?? 0);
 }

@@ -1,6 +1,6 @@
 /**
- * Alibaba's Qwen-Bailian JSONL: timestamp in s, lengths, an id for each 16 tokens, and which chat goes on after which. An id is
- * of the block's own content, wherever it stands.
+ * Alibaba's Qwen-Bailian JSONL: timestamp in s, lengths, an id for each 16 tokens, and which chat continues which. An
+ * id stands for the block's own content, wherever it occurs.
  */
 import { z } from 'zod';
 import { prefixHashes } from '../prefix-hashes.ts';

@@ -1,6 +1,7 @@
 /**
- * BurstGPT's CSV: Timestamp in s, Model, Request tokens, Response tokens, Total tokens, Log Type; newer files have behind the
- * first Session ID and Elapsed time, in s until the whole answer was there. A failed request has 0 response tokens.
+ * BurstGPT's CSV: Timestamp in s, Model, Request tokens, Response tokens, Total tokens, Log Type. Newer files have two
+ * more columns after the first: Session ID and Elapsed time, in s until the whole answer was there. A failed request
+ * has 0 response tokens.
  */
 import { cells, type FormatReader, secondsIn, tokensIn } from './format.ts';
 

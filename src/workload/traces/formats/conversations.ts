@@ -1,6 +1,7 @@
 /**
- * Conversations of ShareGPT ({conversations: [{from, value}]}) and of OpenAI and vLLM ({messages: [{role, content}]}), one after
- * the other or in a list. They have no times: the first turns arrive as the reader is told. Only lengths are taken.
+ * Conversations of ShareGPT ({conversations: [{from, value}]}) and of OpenAI and vLLM ({messages: [{role, content}]}),
+ * one after the other or in a list. They have no times: the reader's options say when first turns arrive. Only lengths
+ * are used.
  */
 import { z } from 'zod';
 import { messageText } from '../../message-text.ts';
@@ -41,7 +42,7 @@ export const conversations: FormatReader = {
   },
 };
 
-/** A question without an answer ends it: nobody knows how long that was. */
+/** One turn for each answer. Messages after the last answer are dropped: the length of their answer is unknown. */
 function turnsOf(list: readonly z.infer<typeof said>[], { countTokens }: LineContext): Parsed {
   const turns: RawRequest[] = [];
   let tokens = 0;
@@ -55,12 +56,12 @@ function turnsOf(list: readonly z.infer<typeof said>[], { countTokens }: LineCon
           inputTokens: tokens,
           outputTokens: count,
           hashIds: null,
-          // The reader names the session, and says how long one thinks.
+          // The reader sets the session's name and think time.
           origin: { kind: 'session', id: '', delayMs: null },
         });
       asked = 0;
     } else asked += count;
     tokens += count;
   }
-  return turns.length > 0 ? turns : { bad: 'nothing in it is answered' };
+  return turns.length > 0 ? turns : { bad: 'no message in it is answered' };
 }

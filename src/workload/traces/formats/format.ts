@@ -1,18 +1,18 @@
-/** What a format of traces is to the reader, and what several of them share. */
+/** The interface of trace formats, and what several of them share. */
 import { z } from 'zod';
 import type { TraceFormat } from '../../../config/trace-formats.ts';
 import { messageOf } from '../../../errors.ts';
 import type { TraceRequest } from '../types.ts';
 
-/** A request as it stands in a file: its time is on the file's own clock. */
+/** A request as a file has it: its time is on the file's own clock. */
 export type RawRequest = Omit<TraceRequest, 'index' | 'line' | 'arrivalMs' | 'answeredMs'> & {
   /** Milliseconds; null: the file does not say. */
   timeMs: number | null;
-  /** From then to the last token of the answer; left out: the file does not say. */
+  /** Milliseconds from then to the last token of the answer; absent or null: the file does not say. */
   answeredMs?: number | null;
 };
 
-/** What a line is: requests (none for a heading), or what is wrong with it. */
+/** What a line contains: requests (none for a heading), or what is wrong with it. */
 export type Parsed = readonly RawRequest[] | { bad: string };
 
 export interface LineContext {
@@ -23,9 +23,9 @@ export interface LineContext {
 
 export interface FormatReader {
   name: TraceFormat;
-  /** Where a user does not say. */
+  /** Default, if the user gives none. */
   traceBlockSize: number;
-  /** objects: of JSON, over several lines or one. */
+  /** object: JSON, on one line or several. */
   unit: 'line' | 'object';
   parse(text: string, context: LineContext): Parsed;
 }
@@ -36,7 +36,7 @@ const wantedTokens = 'a whole number of tokens, 1 or more';
 export const tokens = z.number({ error: wantedTokens }).int(wantedTokens).min(1, wantedTokens);
 const wantedTime = 'a time, 0 or more';
 export const time = z.number({ error: wantedTime }).min(0, wantedTime);
-/** Not looked at one by one by zod: there are many. */
+/** Checked without zod's check of each element, since there are many. */
 export const ids = (wanted: string) =>
   z.custom<number[]>(
     (value) => Array.isArray(value) && value.every((id) => Number.isSafeInteger(id) && id >= 0),
@@ -52,10 +52,10 @@ export function parseObject<S extends z.ZodType>(
   try {
     json = JSON.parse(text);
   } catch (error) {
-    return { bad: `it is no JSON (${messageOf(error)})` };
+    return { bad: `it is not JSON (${messageOf(error)})` };
   }
   if (typeof json !== 'object' || json === null || Array.isArray(json))
-    return { bad: `it is ${shown(json)}: wanted an object, a request a line` };
+    return { bad: `it is ${shown(json)}: wanted an object, one request a line` };
   const result = schema.safeParse(json);
   if (result.success) return { value: result.data };
   const { path, message } = result.error.issues[0]!;
@@ -71,7 +71,7 @@ function shown(found: unknown): string {
   try {
     return JSON.stringify(found).slice(0, 40);
   } catch (error) {
-    // What is read without recursion is not written so.
+    // JSON.parse takes deeper nesting than JSON.stringify.
     if (error instanceof RangeError) return 'nested very deep';
     throw error;
   }
@@ -85,7 +85,7 @@ export function wrongCount(
 ): string | null {
   const wanted = Math.ceil(inputTokens / traceBlockSize);
   if (hashIds.length === wanted) return null;
-  return `${hashIds.length} hash ${hashIds.length === 1 ? 'id' : 'ids'} for ${inputTokens} tokens: wanted ${wanted}, one for each ${traceBlockSize} tokens (--trace-block-size says how many)`;
+  return `${hashIds.length} hash ${hashIds.length === 1 ? 'id' : 'ids'} for ${inputTokens} tokens: wanted ${wanted}, one for each ${traceBlockSize} tokens (--trace-block-size sets this)`;
 }
 
 /** Cells of a line of CSV by their headings, or what is wrong. Quotes around a cell are dropped; cells hold no commas. */

@@ -1,4 +1,4 @@
-/** LLMServingSim's JSONL: lengths, arrival in ns, and the token ids themselves, of which blocks of 16 are compared. */
+/** LLMServingSim's JSONL: lengths, arrival in ns, and the token ids themselves, which are compared in blocks of 16. */
 import { z } from 'zod';
 import { prefixHashes } from '../prefix-hashes.ts';
 import { type FormatReader, ids, parseObject, time, tokens } from './format.ts';

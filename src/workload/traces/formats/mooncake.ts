@@ -1,13 +1,13 @@
 /**
- * Mooncake's JSONL: timestamp in ms, lengths, an id for each 512 tokens. With NVIDIA Dynamo's additions: session_id, delay in ms
- * after the session's turn before it, and its other names.
+ * Mooncake's JSONL: timestamp in ms, lengths, an id for each 512 tokens. Also NVIDIA Dynamo's additions: session_id,
+ * delay in ms after the session's previous turn, and alternative names.
  */
 import { z } from 'zod';
 import { type FormatReader, ids, parseObject, time, tokens, wrongCount } from './format.ts';
 
 const row = z
   .object({
-    // What a row lacks may stand as null: so pandas writes columns that not every row has.
+    // A missing value may be null: pandas writes columns that way that not every row has.
     timestamp: time.nullish(),
     created_time: time.nullish(),
     input_length: tokens.nullish(),
@@ -26,11 +26,11 @@ const row = z
     outputTokens: output_length ?? output_tokens,
   }));
 
-/** As rows of Dynamo's agentic traces do, which say so beside their session. */
+/** Rows of Dynamo's agentic traces do, in addition to naming their session. */
 const waitsForOthers = (waitFor: unknown): boolean =>
   waitFor != null && !(Array.isArray(waitFor) && waitFor.length === 0);
 
-/** Tokens an id, where a file does not say. */
+/** Tokens of an id, if a file does not say. */
 export const MOONCAKE_BLOCK = 512;
 
 export const mooncake: FormatReader = {
@@ -42,7 +42,7 @@ export const mooncake: FormatReader = {
     if ('bad' in parsed) return parsed;
     const { inputTokens, outputTokens, session_id, ...rest } = parsed.value;
     if (waitsForOthers(rest.wait_for))
-      return { bad: 'it waits for other requests (wait_for): traces of agents are not read here' };
+      return { bad: 'it waits for other requests (wait_for): agent traces are not supported' };
     if (inputTokens == null) return { bad: 'input_length is missing' };
     if (outputTokens == null) return { bad: 'output_length is missing' };
     const hashIds = rest.hash_ids ?? null;
