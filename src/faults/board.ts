@@ -37,7 +37,7 @@ export type PortFault = (typeof PORT_FAULTS)[number];
 export type BoardFault = (typeof ENGINE_FAULTS)[number] | (typeof SENT_FAULTS)[number] | PortFault;
 
 export interface Injected {
-  /** The seat's name, whatever the engine's life; or the router's port. */
+  /** The seat's name, for every engine that takes the seat; or the router's port. */
   engine: string;
   fault: BoardFault;
   /** Percentage of what it could affect; null: it happens once, when it is added. */

@@ -1,6 +1,6 @@
 /**
- * Distributes all events of a cluster's engines, and each turn as it is accepted, to whoever draws or records the
- * cluster.
+ * Distributes all events of a cluster's engines, and each turn as it is accepted, to listeners that draw or record
+ * the cluster.
  */
 
 import { deathReason } from '../errors.ts';

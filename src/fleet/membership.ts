@@ -112,7 +112,7 @@ export class Membership<E extends Member = ThreadEngine> {
     }
   }
 
-  /** `end` is called when the cluster closes; whatever scales the fleet on its own stops then. */
+  /** `end` is called when the cluster closes; an autoscaler stops then. */
   atClose(end: () => void): void {
     this.#ends.push(end);
   }

@@ -218,6 +218,7 @@ export interface Cluster {
   readonly settings: Readonly<ClusterOptions>;
   /** Token ids of a text in this model's vocabulary, without special tokens. */
   encode(text: string): number[];
+  /** The text of token ids. */
   decode(tokenIds: readonly number[]): string;
   /**
    * Changes settings between turns: releases every hold, resets the caches, asserts that only the null block is in
@@ -240,6 +241,7 @@ export interface Cluster {
   rewind(conversationId: string, prefillKeeps?: number): Promise<void>;
   /** Releases what is held for the conversation and forgets it. */
   endConversation(conversationId: string): Promise<void>;
+  /** Statistics of each engine that serves. */
   stats(): Promise<readonly EngineStats[]>;
   /** null: there is no store, or it has ended. */
   storeStats(): Promise<StoreStats | null>;
@@ -290,6 +292,10 @@ export interface Cluster {
   takeKernelTimes(): Promise<readonly MeasuredKernels[]>;
   /** Number of spans recorded since the start, to judge the cost of recording. */
   spanCounts(): SpanCounts;
+  /**
+   * Calls the listener with every span recorded. Returns a function that removes the listener, as all on... methods
+   * do.
+   */
   onSpan(listener: (span: Span) => void): () => void;
   /**
    * Calls the listener when a request has waited for half a second while its engine stood still, with what it waits
@@ -297,5 +303,6 @@ export interface Cluster {
    * request that ended.
    */
   onWaiting(listener: (requestId: string, reason: string) => void): () => void;
+  /** Ends all engines and the store. */
   close(): Promise<void>;
 }

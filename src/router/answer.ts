@@ -88,7 +88,7 @@ export async function* readAnswer(
   let last: Omit<AnswerToken, 'end'> | null = null;
   for await (const { output, atMs } of outputs) {
     const { finish } = output;
-    // Tokens that nobody looks at one by one.
+    // Tokens that need no inspection one by one.
     const unseen = options.onlyEnd && options.stop.length === 0 ? output.before : undefined;
     if (unseen) {
       before = withMore(before, unseen, text.pushAll(unseen), atMs);

@@ -144,7 +144,7 @@ export class ConversationCache {
     this.#keep({ id, turns, historyIds: tokenIds, messages, ...nothing });
   }
 
-  /** Looks up by id alone, whatever the salt. Changes nothing. null: unknown. */
+  /** Looks up by id alone, ignoring the salt. Changes nothing. null: unknown. */
   known(id: string): Conversation | null {
     return this.#conversations.get(id) ?? null;
   }

@@ -76,7 +76,7 @@ export interface Routing {
   decode: EngineView;
   /** The decode engine prefills too, because a handover would cost more. */
   alone?: boolean;
-  /** P computes everything it lacks, whoever holds it. */
+  /** P computes everything it lacks, even if another engine holds it. */
   recompute?: boolean;
   /** Set if no engine should serve the turn now: the reason, with which the turn fails. */
   refused?: string;

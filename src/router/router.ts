@@ -73,6 +73,12 @@ export class Router {
     this.#deps = deps;
   }
 
+  /**
+   * Serves a turn and yields its tokens; the last one carries the result. If the caller stops reading, the turn is
+   * aborted at its engines. Throws RequestError if the request cannot be served or the policy refuses it, the
+   * signal's reason, and EngineDeadError, TransferError or RefusedError if engines or transfers failed (with failover
+   * only if no other engine can serve the turn).
+   */
   async *serve(request: GenerateRequest): AsyncGenerator<GeneratedToken> {
     const { clock, conversations, spans } = this.#deps;
     const acceptedMs = clock.now();

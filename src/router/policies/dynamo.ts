@@ -28,7 +28,7 @@ const parameters = z.strictObject({
   /** 0: takes the least cost. */
   temperature: z.number().nonnegative().default(0),
   /**
-   * When D prefills by itself: if it lacks little of the prompt (isl_bounding), if P is busy (prefill_load), if
+   * When D prefills on its own: if it lacks little of the prompt (isl_bounding), if P is busy (prefill_load), if
    * either holds (isl_or_load), or never (null).
    */
   conditionalDisagg: z
@@ -36,7 +36,7 @@ const parameters = z.strictObject({
     .nullable()
     .default('isl_bounding'),
   /**
-   * D prefills by itself if it lacks fewer tokens than effectiveIsl and less than the share effectiveIslRatio of the
+   * D prefills on its own if it lacks fewer tokens than effectiveIsl and less than the share effectiveIslRatio of the
    * prompt.
    */
   effectiveIsl: z.number().nonnegative().default(2048),
@@ -89,7 +89,7 @@ class Dynamo implements RoutingPolicy {
     this.#underWay.observe(event);
   }
 
-  /** Why D prefills by itself; null: P prefills. */
+  /** Why D prefills on its own; null: P prefills. */
   #bypass(request: RouteRequest, prefill: EngineView, decode: EngineView): string | null {
     const { conditionalDisagg, effectiveIsl, effectiveIslRatio, prefillBusyTokens, decodeBusyUsage } =
       this.#parameters;

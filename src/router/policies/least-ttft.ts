@@ -13,7 +13,7 @@ import { definePolicy, type RoutingDeps } from './definition.ts';
 import { priorCosts } from './prior-costs.ts';
 
 const parameters = z.strictObject({
-  /** Lets D prefill by itself if that is sooner, although the tokens of D's other requests then wait. */
+  /** Lets D prefill on its own if that is sooner, although the tokens of D's other requests then wait. */
   alone: z.boolean().default(false),
   ...priorCosts,
 });

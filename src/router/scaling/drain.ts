@@ -57,6 +57,7 @@ export interface DrainReport {
 /** Polling interval, in milliseconds, for changes that nothing reports. */
 const LOOK_MS = 20;
 
+/** Resolves when nothing needs the engine any more; the caller then ends it. */
 export async function drained(leaving: Leaving, rule: DrainRule, deps: DrainDeps): Promise<DrainReport> {
   const over = new AbortController();
   const done = new AbortController();

@@ -36,7 +36,7 @@ const ROLES = ['prefill', 'decode'] as const;
 
 /**
  * Engines that have ended leave first, then those that the fewest turns need, then those that hold the least, then
- * the newest. Throws RequestError for an impossible target.
+ * those with the highest number in their name. Throws RequestError for an impossible target.
  */
 export function planScale(target: ScaleTarget, engines: readonly Scalable[]): ScalePlan {
   const roleset = rolesetOf(target, engines);
