@@ -57,7 +57,7 @@ export class Reports {
     for (const waiter of this.#waiters) waiter();
   }
 
-  /** Resolves when there is something to take, when a hold's deadline is due, or when the signal aborts. Does not reject. */
+  /** Resolves when there is something to take, when a hold's deadline is due, or when the signal aborts. */
   async wait(signal: AbortSignal): Promise<void> {
     while (!signal.aborted && !this.#hasSome()) {
       const wake = new AbortController();

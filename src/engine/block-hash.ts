@@ -8,7 +8,7 @@ import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
 import type { TokenIds } from '../config/token-ids.ts';
 
-/** Hex digits of the digest. */
+/** Opaque. createBlockHasher's are the digest's hex digits; simulations use short strings. */
 export type BlockHash = string;
 
 export interface BlockHasher {

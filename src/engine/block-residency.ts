@@ -72,7 +72,7 @@ export class BlockResidency {
     this.#stays.clear();
   }
 
-  /** Sampled blocks evicted since the last call. Draining. */
+  /** Takes the sampled blocks that were evicted since the last call. */
   take(): readonly BlockStay[] {
     const ended = this.#ended;
     if (ended.length > 0) this.#ended = [];

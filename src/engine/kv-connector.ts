@@ -75,7 +75,7 @@ export interface KvConnectorScheduler<Meta = unknown> {
     numLocalComputedTokens: number,
     numExternalTokens: number,
   ): void;
-  /** Metadata for the worker side since the last call. Draining. */
+  /** Takes the metadata collected for the worker side since the last call. */
   buildConnectorMeta(): Meta;
   /** When buildConnectorMeta next has something to deliver, ms: now, or later (a heartbeat). null: nothing is due. */
   metaDueMs(): number | null;
@@ -90,7 +90,7 @@ export interface KvConnectorScheduler<Meta = unknown> {
 export interface KvConnectorWorker<Meta = unknown> {
   /** Called before anything is computed or loaded into blocks that were freed since the last call. */
   startLoadKv(metadata: Meta): void;
-  /** Ends transfers and holds that are due, then returns what ended since the last call. */
+  /** Ends whatever is due (e.g. expired holds), then returns what ended since the last call. */
   getFinished(): ConnectorOutput;
   /** Resolves when getFinished() has something new, or something is due. */
   waitForChange(signal: AbortSignal): Promise<void>;

@@ -33,7 +33,7 @@ export interface SamplingParams {
   topK: number;
   /** 1 considers every token. */
   topP: number;
-  /** A draw depends only on the seed and the output index. */
+  /** The random number of each draw depends only on the seed and the output index. */
   seed: number;
   stopTokenIds: readonly number[];
   ignoreEos: boolean;
@@ -133,7 +133,7 @@ export interface NoPull {
    * offered can be used. transfer: the pull failed. preemption: the pulled blocks were freed by a preemption.
    */
   by: 'policy' | 'request' | 'offer' | 'transfer' | 'preemption';
-  /** For people, e.g. '17 < threshold 64'. */
+  /** For display, e.g. '17 < threshold 64'. */
   reason: string;
 }
 

@@ -59,7 +59,7 @@ export class BringUp {
 
   /**
    * Finds the longest prefix over all tiers, brings its missing blocks into memory, and waits for them as the prefetch policy
-   * says. Never rejects.
+   * says.
    */
   async prefixOf(asked: AskedPrefix, worthMs: number | null): Promise<BroughtUp> {
     const { catalog, arrivals, lower } = this.#deps;

@@ -47,7 +47,7 @@ export interface ReadMessage {
   postedAt: number;
 }
 
-/** Reader to holder: a streamed READ. The blocks may still be being computed, and are sent as they become available. */
+/** Reader to holder: a streamed READ. The blocks may not be computed yet, and are sent as they become available. */
 export interface StreamMessage extends Omit<ReadMessage, 'kind' | 'blockIds'> {
   kind: 'stream';
   /** By group, ascending: block indexes in the sequence of the holder's request. */

@@ -152,8 +152,8 @@ export class ChunkSending {
   }
 
   /**
-   * Takes ownership of the gathered bytes and the slot. Copies synchronously, and posts synchronously if no link is modelled;
-   * resolves when posted. Releases the gathered bytes after posting, so that the reader does not wait for that.
+   * Takes ownership of the gathered bytes and the slot. Copies, posts if no link is modelled, and releases the gathered bytes,
+   * all synchronously. The release comes last, so that the reader does not wait for it. Resolves when posted.
    */
   async #sendChunk(part: GatheredChunk): Promise<void> {
     const posted = this.#copyAndPost(part);

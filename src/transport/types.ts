@@ -62,7 +62,7 @@ export interface GatheredBlocks {
   gatherMs: number;
   waitMs: number;
   readbackMs: number;
-  /** Copy commands on the device: one per run of neighbouring blocks, or per layer of it. */
+  /** Copy commands on the device: one per run of neighbouring blocks, or per piece if the layout splits blocks by layer. */
   descriptors: number;
 }
 
@@ -92,7 +92,7 @@ export interface ReadRequest {
   pairs: readonly BlockPair[];
   /** The local request, for spans and messages. */
   requestId: string;
-  /** The blocks may still be being computed: `remote` values are block indexes in the holder's sequence, ascending by group. */
+  /** The blocks may not be computed yet: `remote` values are block indexes in the holder's sequence, ascending by group. */
   streamed?: boolean;
   /** For a streamed READ: called with a chunk's pairs, with the holder's block ids, before its bytes are copied. */
   onChunk?: (pairs: readonly BlockPair[]) => void;
@@ -123,7 +123,7 @@ export interface TransferResult {
   bytes: number;
   blocks: number;
   chunks: number;
-  /** Copy commands on the holder's device: one per run of neighbouring blocks, or per layer of it. */
+  /** Copy commands on the holder's device. See GatheredBlocks. */
   descriptors: number;
   wallMs: number;
   /**
@@ -199,7 +199,7 @@ export interface TransportHandlers {
   gate: ReadGate;
   streamGate: StreamGate;
   onNotification: (fromEngineId: string, notification: PeerNotification) => void;
-  /** A notification could not be posted. The only consequence is that the hold stays until its lease or TTL ends. */
+  /** A notification could not be posted. If it was about a hold, the hold stays until its lease or TTL ends. */
   onNotifyFailed: (remote: RemoteAddress, notification: PeerNotification, message: string) => void;
   /** The peer ended, or another took its place: it will not read or send anything any more. */
   onPeerGone: (engineId: string) => void;

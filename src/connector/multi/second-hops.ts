@@ -1,5 +1,5 @@
 /**
- * Finds bytes that travel twice in a turn: from the store to P and then from P to D, although D could load them from the
+ * Counts bytes that travel twice in a turn: from the store to P and then from P to D, although D could load them from the
  * store; or from P to the store and on to D, although D could pull them from P. P's parameters for D say how many tokens the
  * store had before P began.
  */

@@ -35,7 +35,7 @@ interface Hold extends SendRequest {
 
 export interface HoldTableDeps extends ReadRules {
   clock: Clock;
-  /** Ms. Readers send heartbeats every sixth of the lease. Each extends the deadline to at least two thirds of it from now. */
+  /** Length of a lease, ms. Readers send a heartbeat every sixth of it; each makes the hold last two thirds of it or more. */
   leaseMs: number;
   /** Called once per ended hold, and for requests that hold() ended immediately; their direction is null. */
   onEnd: (requestId: string, end: HoldEnd, direction: SendRequest['direction'] | null) => void;

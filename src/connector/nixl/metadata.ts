@@ -40,7 +40,7 @@ export interface SendRequest {
   direction: 'prefill' | 'decode';
 }
 
-/** Draining: covers what happened since the last one. */
+/** Covers what happened since the last one. */
 export interface NixlMetadata {
   reqsToRecv: ReadonlyMap<string, RecvRequest>;
   reqsToSend: ReadonlyMap<string, SendRequest>;

@@ -8,7 +8,7 @@ export interface StoreHandover {
   requestId: string;
   /** Tokens that the store had before P began. */
   stored: number;
-  /** Number of P's last offer that contains blocks of the request. */
+  /** See PendingSaves.lastOf. */
   lastOffer: number;
 }
 

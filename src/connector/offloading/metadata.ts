@@ -30,7 +30,7 @@ export interface Load {
 /** A lookup in the store for a waiting request. */
 export type Lookup = Omit<StoreLookup, 'kind'> & { requestId: string };
 
-/** Draining. Applied in the order of its fields. */
+/** Covers what happened since the last one. Applied in the order of its fields. */
 export interface OffloadingMetadata {
   /** Requests whose blocks were freed: their offers end, and no further gather of them may be submitted. */
   revoked: ReadonlySet<string>;

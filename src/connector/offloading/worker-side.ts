@@ -259,7 +259,7 @@ export class OffloadingWorkerSide implements KvConnectorWorker<OffloadingMetadat
     for (const { group } of twice) storeCounters.twoHopBytes += this.#bytesOf[group]!;
   }
 
-  /** Loads from the store. Never rejects: blocks that do not arrive are computed ('declined'). */
+  /** Loads from the store. Every failure is reported as 'declined', so that the tokens are computed. */
   async #load(requestId: string, { leaseId, pairs, numTokens, twice }: Load): Promise<void> {
     const { transport, store: remote, clock, onPull, onTransfer } = this.#deps;
     // Nothing to load: all blocks lie before what the windows see.

@@ -9,7 +9,7 @@ export interface PullQuestion {
   count: number;
   localHitTokens: number;
   promptTokens: number;
-  /** Requests that the holder was serving when its parameters were created; null if not known. */
+  /** Requests in flight at the holder when this one was sent (remote_num_requests); null if not known. */
   holderRequests: number | null;
 }
 
