@@ -142,8 +142,8 @@ function Load({ fleet }: { fleet: Fleet }) {
       />
       {requests && (
         <p class="fleet-counts number">
-          {plural(requests.answered, 'answer')}, {requests.underWay} running, {requests.failed} failed
-          {away > 0 && `; ${plural(away, 'conversation')} turned away: too many were running`}
+          {plural(requests.answered, 'answer')}, {requests.underWay} in progress, {requests.failed} failed
+          {away > 0 && `; ${plural(away, 'conversation')} turned away: too many in progress`}
         </p>
       )}
     </section>

@@ -119,7 +119,7 @@ function Row({
 }) {
   const notes = [
     failed > 0 ? `${failed} failed` : null,
-    stopped === null ? null : `stopped with ${plural(stopped, 'request')} running`,
+    stopped === null ? null : `stopped with ${plural(stopped, 'request')} in progress`,
   ];
   return (
     <tr>

@@ -115,7 +115,7 @@ function Candidates({
         <thead>
           <tr>
             <th scope="col">candidate</th>
-            <th scope="col">running</th>
+            <th scope="col">in flight</th>
             {looked && <th scope="col">cached tokens</th>}
             {scored && <th scope="col">score: {best} wins</th>}
           </tr>

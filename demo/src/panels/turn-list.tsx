@@ -175,7 +175,7 @@ function Account({ turn, scaleMs }: { turn: TurnView; scaleMs: number }) {
     <div class="chat-account">
       <StageBar stagesMs={result.stages_ms} scaleMs={scaleMs} />
       <p class="chat-figures">
-        <span class="number">{ms(result.ttft_ms)}</span> to the first token; of {prompt_tokens} prompt tokens{' '}
+        <span class="number">{ms(result.ttft_ms)}</span> to the first token. {prompt_tokens} prompt tokens:{' '}
         {parts.join(', ')}
         {result.no_pull_reason ? `. Nothing pulled: ${plainly(result.no_pull_reason)}` : ''}
       </p>

@@ -6,7 +6,7 @@ const REQUEST = /'?\b[\w-]+#(\d+)\.\d+(?:-(?:p|d|again\d+))*(?:-[0-9a-f]{32})?'?
 
 /** Why nothing was pulled: the meaning, with the technical term in brackets. */
 const REASONS: readonly (readonly [RegExp, string])[] = [
-  [/(\d+) < threshold (\d+)/, 'too few tokens to be worth a pull: $1, of at least $2 (threshold)'],
+  [/(\d+) < threshold (\d+)/, 'a pull of $1 tokens is below the threshold of $2'],
   [/ \(first differing token at (\d+)\)/, '; from token $1 on, D has other words (token check)'],
   [/first differing token at (\d+)/, 'from token $1 on, D has other words (token check)'],
   [/the local hit of (\d+) covers it/, 'P already had all $1 tokens (prefix cache)'],

@@ -6,10 +6,10 @@ it.each([
   ['prefill-1 ended: killed', 'P1 ended: killed'],
   ['decode-0.2 did not answer', 'D did not answer'],
   ['chat-10#2.33-d-0123456789abcdef0123456789abcdef was refused', 'turn 2 was refused'],
-  ['26 < threshold 32', 'too few tokens to be worth a pull: 26, of at least 32 (threshold)'],
+  ['26 < threshold 32', 'a pull of 26 tokens is below the threshold of 32'],
   [
     '9 < threshold 32 (first differing token at 9)',
-    'too few tokens to be worth a pull: 9, of at least 32 (threshold); from token 9 on, D has other words (token check)',
+    'a pull of 9 tokens is below the threshold of 32; from token 9 on, D has other words (token check)',
   ],
   ['the local hit of 64 covers it', 'P already had all 64 tokens (prefix cache)'],
   [
