@@ -34,7 +34,7 @@ describe('a fleet from a link', () => {
     const notes = page.getByRole('log', { name: 'Notes of the fleet' });
     await expect
       .poll(() => notes.innerText())
-      .toContain("'fleet.rooting', which is no setting: did you mean fleet.routing?");
+      .toContain("'fleet.rooting', which is not a setting: did you mean fleet.routing?");
     await expect.poll(() => notes.innerText()).toContain("fleet.seed to 'x'");
     expect(await enginesOf(page)).toHaveLength(5);
     await expect.poll(() => page.locator('.fleet-tile').count()).toBe(5);

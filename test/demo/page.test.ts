@@ -243,7 +243,7 @@ describe('the address', () => {
       handover: 'streamed',
       turns: 0,
     });
-    expect(notes.join(' ')).toContain("'treshold', which is no setting: did you mean threshold?");
+    expect(notes.join(' ')).toContain("'treshold', which is not a setting: did you mean threshold?");
     expect(notes.join(' ')).toContain("dBlocks to 'many'");
     await page.getByRole('radio', { name: 'Both ways' }).check();
     await until(
