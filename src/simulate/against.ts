@@ -21,8 +21,8 @@ export interface Counterpart {
 }
 
 /**
- * For each arm, its mode in the report; null: it has none. `counterparts`: one for each arm. Throws ConfigError if the
- * report has the mode of no arm.
+ * For each arm, its mode in the report; null: the report has none. `counterparts`: one for each arm. Throws ConfigError
+ * if the report has no mode for any arm.
  */
 export function modesIn(
   report: BenchReport,

@@ -37,7 +37,7 @@ class Mixer implements DigestChain {
   }
 
   add(key: number, place: number, length: number): void {
-    // Where sequences part, each gets words of its own: otherwise all would have the same words from there.
+    // Only within a content: where sequences part, all would otherwise have the same words from there.
     this.#before = this.#isFirst && place > 0 ? this.#b : null;
     this.#isFirst = false;
     this.word(key | 0);

@@ -11,7 +11,7 @@ interface EventLoopDeps {
   clock: VirtualClock;
   /** Calls back in the event loop's next task, when the continuations of resolved promises have run. */
   nextTask: (run: () => void) => void;
-  /** Throws the error for work that is not over when no event is left. */
+  /** Called when no event is left and the work is not over: throws an error that says what waits. */
   standsStill: () => never;
   /** Called with the engines that were handled since its last call, when none is left to handle; null: no checks. */
   check: ((changed: ReadonlySet<SimulatedEngine>) => void) | null;

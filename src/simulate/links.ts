@@ -13,7 +13,7 @@ export type LinkSharing = (typeof LINK_SHARINGS)[number];
 export class LinkTable {
   readonly #clock: VirtualClock;
   readonly #link: LinkSpec | null;
-  /** The fleet as it is now. */
+  /** Returns the current fleet. */
   readonly #fleet: () => FleetOptions;
   readonly #sharing: LinkSharing;
   readonly #made = new Map<string, SimulatedLink & { from: string; to: string }>();

@@ -1,7 +1,7 @@
 /**
- * Token lists as runs of lists: what a long prompt has in common with others is the same place of the same list, so
- * that it is hashed and compared run by run, and not copied. Lists that begin alike share that beginning. A generated
- * answer is the first places of a drawn list.
+ * Token lists as runs of shared lists: what a long prompt has in common with others is the same place of the same list.
+ * It is hashed and compared run by run, and not copied. Lists that begin alike share that beginning. A generated answer
+ * is the first places of a drawn list.
  */
 import type { TokenIds } from '../config/token-ids.ts';
 import type { Segment } from '../workload/traces/types.ts';

@@ -6,7 +6,7 @@ import { commonPrefixLength, type TokenIds } from '../config/token-ids.ts';
 import type { Conversation } from '../router/conversations.ts';
 import type { TurnResult } from '../router/turn-types.ts';
 
-/** Conversations that are remembered; beyond these, the oldest are taken to be over. */
+/** Most conversations that are remembered; beyond these, the oldest are taken to be over. */
 const MOST_CONVERSATIONS = 65_536;
 
 export class LostKv {

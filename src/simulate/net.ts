@@ -1,4 +1,4 @@
-/** The network of simulated engines: delivers their notifications and READs to each other. */
+/** The network over which simulated engines send notifications and READs to each other. */
 import type { EngineRole } from '../router/engine-client.ts';
 import type { EngineIdentity, RemoteAddress, TransportHandlers } from '../transport/types.ts';
 import type { VirtualClock } from './clock.ts';
@@ -29,7 +29,7 @@ export interface NetDeps {
   deviceBusyMs: (engineId: string) => number;
   /** The machine that all engines share; null: each has its own. */
   machine: Machine | null;
-  /** Something happened to an engine that may let it step. */
+  /** Call when something happened to an engine that may let it step. */
   touch: (engineId: string) => void;
   /** Delivers messages, with faults; null: every message arrives once, when it is due. */
   wires: SimulatedWires | null;

@@ -31,7 +31,7 @@ interface Open {
   stream: OutputStream;
   /** All tokens that it will generate. */
   answer: TokenIds;
-  /** Tokens of the answer that were sent, and those generated since. */
+  /** Tokens of the answer that were sent, and tokens generated since then. */
   told: number;
   kept: number;
 }

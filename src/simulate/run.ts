@@ -50,7 +50,7 @@ export interface SimulationWorld extends Omit<SimulationSettings, 'options' | 'a
   onProgress: (done: number, nowMs: number) => Promise<void> | void;
 }
 
-/** From memory: time would pass while a file is read. */
+/** Streams from memory, since time would pass while a file is read. */
 async function* inOrder(turns: readonly TraceTurn[]): AsyncGenerator<TraceTurn> {
   yield* turns;
 }
@@ -93,7 +93,7 @@ export function serveLoad(
   });
 }
 
-/** Thrown when more requests are under way than the fleet can ever serve: continuing would only lengthen the queue. */
+/** Thrown when more requests arrive than are ever served: continuing would only lengthen the queue. */
 class Unstable extends Error {}
 
 /** A fleet that keeps up never has this many times as many requests under way as its engines run at once. */
@@ -116,9 +116,9 @@ async function lastHaveEnded(load: Load, seed: number, cluster: SimulatedCluster
 }
 
 /**
- * Simulates an arm with one seed. `whole`: until every request has ended. Otherwise until the requests have ended that
- * are under way when the last conversation has arrived: these are served exactly as in a whole run, and what follows is
- * a fleet that empties. Stops early, and sets `stopped`, when the load can never be served.
+ * Simulates an arm with one seed. With `whole`, until every request has ended. Without it, until the requests have
+ * ended that are under way when the last conversation has arrived: these are served exactly as in a whole run, and what
+ * follows is a fleet that empties. Stops early, and sets `stopped`, if the load can never be served.
  */
 export async function simulateOnce(
   { options, load }: SimulatedArmPlan,

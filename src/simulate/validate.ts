@@ -72,8 +72,8 @@ export interface ValidationOptions {
 }
 
 /**
- * Serves the arms in turn, so that drift affects all alike, and simulates each arm once for each counted run. The first
- * run of each arm does not count.
+ * Serves the arms in turn, so that drift affects all alike; the first run of each arm does not count. Then simulates
+ * each arm twice for each counted run: with its policy, and with the routing choices of that run.
  */
 export async function validate(
   cluster: Cluster,

@@ -31,7 +31,7 @@ export interface Judged {
   filledMs?: number | null;
 }
 
-/** Failed requests do not count as under way. */
+/** Judges a run. Failed requests do not count as under way. */
 export function verdictOf(
   collector: Collector,
   { lastComesMs = null, filledMs = null }: Judged = {},

@@ -1,4 +1,4 @@
-/** Measures contention on one machine: engines at work together, against each of them alone. */
+/** Measures contention on one machine: engines at work together, compared with each of them alone. */
 import { mean } from 'simple-statistics';
 import type { EngineClient, EngineRole } from '../../router/engine-client.ts';
 import { type Asker, msPerToken } from './asker.ts';
@@ -17,9 +17,8 @@ export interface Beside {
 /** Tokens before a row, on average. */
 export const CONTEXT: Readonly<Record<Distance, number>> = { near: 64, far: 400 };
 /**
- * P computes prompts, D answers: this many rows or tokens, at least this many times. Without a P beside it, an answer
- * takes a fifth of a second: measured once a round, the speed of two D came out as 0.60 in one run and as 0.68 in the
- * next.
+ * P computes prompts, D answers: this many rows or tokens, at least this many times. With no P at work, an answer takes
+ * a fifth of a second: measured once a round, the speed of two D came out as 0.60 in one run and as 0.68 in the next.
  */
 const PROMPTS = { near: 128, far: 32, times: 2 };
 const ANSWER = { tokens: 32, times: 1, timesWithoutP: 2 };
@@ -94,7 +93,7 @@ export class BesideMeter {
 
   /**
    * How long the pieces of each engine took, ms: near and far ones in turn. All are at work until each has done enough;
-   * what ends later, with fewer beside it, does not count.
+   * what ends later, with fewer at work, does not count.
    */
   async #atWork(
     engines: readonly EngineClient[],

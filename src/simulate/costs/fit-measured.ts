@@ -130,7 +130,7 @@ const isMixed = ({ steps }: Point): boolean =>
 
 const hasPrompts = ({ steps }: Point): boolean => steps.some(({ prefills }) => prefills > 0);
 
-/** Rows of a step beyond which moments in which it stands still are a smaller share of its time. */
+/** Steps with more rows count as long: pauses of a thread are a smaller share of their time. */
 const LONG_ROWS = 64;
 const isLong = ({ steps }: Point): boolean => steps.some(({ prefillTokens }) => prefillTokens > LONG_ROWS);
 
@@ -165,9 +165,9 @@ function spreadOf(points: readonly Point[]): MeasuredCosts['spread'] {
 }
 
 /**
- * A point's time. For prompts it is the median, which one long pause does not move. For decode steps it is the mean:
- * those of two rows and more take 9 ms now and 14 ms later where engines share two cores, and a median is one or the
- * other.
+ * A point's time, ms. For prompts it is the median, which one long pause does not move. For decode steps it is the
+ * mean: those of two rows and more take 9 ms now and 14 ms later where engines share two cores, and a median is one or
+ * the other.
  */
 const msOf = (point: Point): number => Math.max(1e-3, (hasPrompts(point) ? median : mean)(point.ms));
 
@@ -220,9 +220,9 @@ function slopeOf(points: readonly { x: number; y: number; weight?: number }[]): 
 type ByRows = NonNullable<SimulationCostsFile['step']['ms_by_rows']>;
 
 /**
- * Times by rows, from prompts of one step each: kernels take rows in tiles, and no line has such stairs. The cost of
- * context is what rows after a cached prefix take beyond them. Without such points it comes from prompts of several
- * steps, whose later steps read the earlier ones; without these, from the line.
+ * Times by number of rows, from prompts of one step each: kernels take rows in tiles, and a line does not fit the
+ * stairs. The cost of context is the extra time of rows after a cached prefix. Without such points it comes from
+ * prompts of several steps, whose later steps read the earlier ones; without these, from the line.
  */
 function stepsByRows(
   prompts: readonly Point[],

@@ -1,7 +1,7 @@
 /**
- * Fits costs to what a benchmark saw from outside, of a server or of engines here: a request's TTFT against what had to
- * be computed, its time a token against what decoded beside it. Steps cannot be seen, so this knows less than measuring
- * does.
+ * Fits costs to what a benchmark saw from outside, of a server or of engines here: TTFT against the tokens to compute,
+ * time a token against the requests that decoded at the same time. Steps cannot be seen, so this knows less than
+ * measuring does.
  */
 import { tokenContext } from '../../connector/policy/cost-model.ts';
 import { ConfigError } from '../../errors.ts';
@@ -90,8 +90,8 @@ function stepsOf({ target, config, adapter }: BenchReport, notes: string[]): num
 }
 
 /**
- * Samples whose KV was not pulled, from the modes of the first experiment that hand over, and what ran beside each of
- * them, pulled or not. If no mode hands over, from all modes: one engine alone can be fitted too.
+ * Samples whose KV was not pulled, from the modes of the first experiment that hand over, and what ran at the same time
+ * as each of them, pulled or not. If no mode hands over, from all modes: one engine alone can be fitted too.
  */
 function plainSamples({ experiments }: BenchReport): { samples: BenchSample[]; beside: Beside[] } {
   const [first] = Object.values(experiments);
@@ -118,7 +118,7 @@ interface Beside {
   context: number;
 }
 
-/** What ran beside each request, among all others of its round. */
+/** What ran at the same time as each request, among all others of its round. */
 function neighbours(samples: readonly BenchSample[]): Beside[] {
   const rounds = new Map<number, BenchSample[]>();
   for (const sample of samples) {

@@ -1,4 +1,4 @@
-/** Fits how fast engines are beside each other, from the time that their work took alone and in a group. */
+/** Fits the speed of engines that work at the same time, from the time that their work took alone and in a group. */
 import { mean } from 'simple-statistics';
 import type { EngineRole } from '../../router/engine-client.ts';
 import { type Beside, CONTEXT, type Distance } from './beside.ts';

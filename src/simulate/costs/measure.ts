@@ -28,7 +28,7 @@ const FOUND: readonly (readonly [found: number, rows: readonly number[]])[] = [
 ];
 const HAND_OVERS = [16, 48, 96, 192, 384, 768];
 type Decodes = readonly [requests: number, context: number];
-/** Tokens before decoding requests at their beginning. */
+/** Context of decoding requests at first, tokens. */
 const DECODING = 24;
 const at24 = (requests: number): Decodes => [requests, DECODING];
 /**

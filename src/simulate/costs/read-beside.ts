@@ -1,6 +1,6 @@
 /**
- * Measures READs between engines while others compute: how much longer they take, and what they take from the steps
- * beside them.
+ * Measures READs between engines while others compute: how much longer they take, and how much they delay concurrent
+ * steps.
  */
 import { mean, sum } from 'simple-statistics';
 import type { Cluster } from '../../fleet/types.ts';
@@ -13,7 +13,7 @@ import { CONTEXT } from './beside.ts';
 /** Prompts that are handed over while D decodes a long answer, tokens. */
 const READ_TOKENS = [48, 192];
 const LONG_ANSWER = 96;
-/** Tokens of each D between two handovers: their steps are what those beside a handover are compared with. */
+/** Tokens of each D between two handovers: the steps in between are the baseline for those that a handover overlaps. */
 const BETWEEN = 4;
 /** Conversations that continue, for P to pull what D has of them; fewer if there is no room. */
 const GO_ON = 6;
@@ -206,15 +206,15 @@ interface BesideRead {
    * simulated.
    */
   readMs: number;
-  /** Time taken from each step beside it. */
+  /** Time taken from each concurrent step. */
   fromStepsMs: number;
   /** The same where P pulled; null: none was seen. */
   pullFromStepsMs: number | null;
 }
 
 /**
- * `aloneMs`: a READ with nothing beside it; `rowMs`: what one more decoding request adds to a step of the D that it was
- * handed to, one of `decodes`. Times in ms.
+ * `aloneMs`: a READ while nothing else runs; `rowMs`: what one more decoding request adds to a step of the D that it
+ * was handed to, one of `decodes`. Times in ms.
  */
 export function besideRead(
   aloneMs: (bytes: number) => number,
@@ -232,7 +232,7 @@ export function besideRead(
 }
 
 /**
- * What steps of a D lose to a handover and to a pull, ms, against steps with neither prompts nor READs beside them. A
+ * What steps of a D lose to a handover and to a pull, ms, compared with steps that overlap neither prompts nor READs. A
  * turn that P pulls for is handed over too: what it takes beyond a handover is the pull's.
  */
 function lostToReads(all: readonly StepsBeside[]): { handOverMs: number; pullMs: number | null } {

@@ -48,7 +48,7 @@ export interface StepPlace {
 
 /**
  * measured: on this machine, by this program. fitted: to runs of something else. published: by others, for their
- * engines. assumed: by whoever wrote the costs.
+ * engines. assumed: by the author of the costs.
  */
 export const SOURCES = ['measured', 'fitted', 'published', 'assumed'] as const;
 export type CostSource = (typeof SOURCES)[number];

@@ -46,7 +46,7 @@ export class FleetLog implements Counting {
     if (this.#events.length > MOST_EVENTS) this.#events.shift();
   }
 
-  /** Call when everything that ended before nowMs was added. */
+  /** Call when everything that ended before nowMs has been added. */
   until(nowMs: number): void {
     this.#latency.until(nowMs);
   }

@@ -11,7 +11,7 @@ import type { LiveNews, LiveOrder } from './protocol.ts';
 
 /** Wall-clock time from one look to the next. */
 const LOOK_MS = 100;
-/** Pieces of simulated time in a look, so that a machine that is too slow still takes orders. */
+/** The simulated time of a look is advanced in this many pieces, so that a slow machine still takes orders. */
 const PIECES = 8;
 /** Weight of the newest value in the reported speed. */
 const SMOOTH = 0.2;

@@ -1,7 +1,7 @@
-/** TTFTs as they come in, and their quantiles over the last seconds. */
+/** Collects TTFTs, and computes their quantiles over the last seconds. */
 import { sortedQuantile } from '../../measure/statistics.ts';
 
-/** Answers count that ended within this time before a point. */
+/** A point counts the answers that ended within this time before it. */
 const WINDOW_MS = 10_000;
 /** Time from one point to the next. */
 const POINT_MS = 1000;
@@ -44,7 +44,7 @@ export class LatencyWindow {
     if (this.#samples.length > MOST_SAMPLES) this.#samples.splice(0, MOST_SAMPLES / 10);
   }
 
-  /** Call when everything that ended before nowMs was added: computes the points up to then. */
+  /** Computes the points up to nowMs. Call when everything that ended before has been added. */
   until(nowMs: number): void {
     for (; this.#nextMs <= nowMs; this.#nextMs += POINT_MS) {
       const atMs = this.#nextMs;

@@ -1,6 +1,6 @@
 /**
- * A simulated fleet that runs as long as somebody watches. Time passes as far as it is told to; in between, engines
- * come and go, policies and the load change, and everything can be looked at.
+ * A simulated fleet for a viewer. Time passes as far as it is told to; in between, engines come and go, policies and
+ * the load change, and everything can be looked at.
  */
 import type { AutoscalerName } from '../../config/autoscale.ts';
 import type { RoutingName } from '../../config/routing.ts';

@@ -6,7 +6,7 @@ import { type Arriving, type Counting, converse, type Served } from '../load.ts'
 import { LONGEST } from './room.ts';
 import { type LiveLoadSettings, TOKEN_IDS } from './settings.ts';
 
-/** System prompts that conversations begin with, as those of this many services would. */
+/** Number of system prompts that conversations begin with, as if from this many services. */
 const SYSTEM_PROMPTS = 4;
 /** Sigma of a lognormal's underlying normal. */
 const SPREAD = 0.6;

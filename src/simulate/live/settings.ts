@@ -56,6 +56,6 @@ export interface LiveSettings {
   load: LiveLoadSettings;
   /** The name of a published cost model, or measured costs. */
   costs: string | SimulationCostsFile;
-  /** For the model that the costs belong to; null: for one of the usual size. */
+  /** KV bytes a token of the model that the costs belong to; null: of a model of the usual size. */
   kvBytesPerToken: number | null;
 }

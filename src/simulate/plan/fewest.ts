@@ -40,7 +40,7 @@ export interface Fewest {
   front: Outcome[];
 }
 
-/** Gain of the share, while growing role by role, from which on it counts as progress. */
+/** Gain in the share of requests that keep the SLO, from which on a doubling counts as progress. */
 const GAIN = 0.01;
 /** A role that is busy for no more than this share of the time does not lack engines. */
 const UNHURRIED = 0.8;
@@ -51,6 +51,7 @@ const POLICIES_KEPT = 3;
 /** Fleets larger than the chosen one, for the front. */
 const LARGER = 2;
 
+/** `perSecond`: the rate to sustain, requests a second. */
 export async function fewestEngines(search: Search, perSecond: number): Promise<Fewest> {
   const { trials, samples, space, onRound } = search;
   const longest = samples.at(-1)!;
@@ -172,7 +173,7 @@ async function grow(
 
 const other = (role: keyof Shape): keyof Shape => (role === 'prefill' ? 'decode' : 'prefill');
 
-/** The role that most of the requests lack that missed the SLO. */
+/** The role to enlarge, judged by which limit more requests missed and by which role is busier. */
 function lacking({ missed, busy }: Outcome): keyof Shape {
   if (missed.tpot > missed.ttft) return 'decode';
   // A first token also waits for room at D.

@@ -47,6 +47,7 @@ const MOST_SPLITS = 9;
 /** Smaller fleets on the front. */
 const SMALLER = 4;
 
+/** `guess`: requests a second at which the search begins. */
 export async function bestGoodput(search: Search, engines: number, guess: number): Promise<BestGoodput> {
   const { space, trials } = search;
   const base = firstPolicy(space);

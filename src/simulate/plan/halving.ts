@@ -10,12 +10,15 @@ export interface Round {
   kept: number;
 }
 
-/** Requests of each round, fewest first: an eighth, a quarter, half, and all of `most`. */
+/**
+ * Requests of each round, fewest first: an eighth, a quarter, half, and all of `most`; no less than LEAST_SAMPLE if
+ * `most` allows.
+ */
 export const samplesOf = (most: number): number[] => [
   ...new Set([8, 4, 2, 1].map((part) => Math.max(Math.min(LEAST_SAMPLE, most), Math.ceil(most / part)))),
 ];
 
-/** With fewer requests, quantiles mean nothing. */
+/** Fewest requests of a round: fewer say nothing about quantiles. */
 const LEAST_SAMPLE = 100;
 
 export interface Halving {
@@ -55,7 +58,7 @@ export function byGoodness(a: Outcome, b: Outcome, slo: Slo): number {
   return b.share - a.share || used(a, slo) - used(b, slo);
 }
 
-/** How much of the SLO's limits the p90s take, as a sum of shares. */
+/** The p90s of TTFT and TPOT as shares of their limits, added up. */
 function used({ ttftMs, tpotMs }: Outcome, slo: Slo): number {
   const part = (ms: number | undefined, most: number | null): number =>
     most === null || ms === undefined ? 0 : ms / most;

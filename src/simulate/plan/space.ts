@@ -34,7 +34,7 @@ const IDLE_SHARE = 1 / 50;
 export const idleOf = ({ trials, samples }: Search, { candidate, perSecond }: Outcome): Promise<Outcome> =>
   trials.run({ candidate, perSecond: perSecond * IDLE_SHARE, sample: roughly(samples) });
 
-/** Number of requests that shows about how large a fleet must be. */
+/** Sample size that is enough to estimate how large a fleet must be. */
 export const roughly = (samples: readonly number[]): number => samples[Math.min(1, samples.length - 1)]!;
 
 export const firstPolicy = ({ routings, modes, thresholds, placements, stores }: Space): Policy => ({
@@ -54,7 +54,7 @@ export function pullPolicies(one: Candidate, { modes, thresholds, placements, st
       ),
     ),
   );
-  // Replica placement with one roleset is pooled.
+  // Replica placement with one roleset is the same as pooled.
   return [one, ...others.filter((other) => other.placement === 'pooled' || groupsOf(other) > 1)];
 }
 
@@ -97,8 +97,8 @@ export class Front {
 }
 
 /**
- * Whether the smaller fleet is as good in every respect: as many requests keep the SLO, and no quantile of TTFT or TPOT
- * is longer.
+ * Whether the smaller fleet is as good in every respect: no fewer requests keep the SLO, and no quantile of TTFT or
+ * TPOT is longer.
  */
 function beats(smaller: Outcome, larger: Outcome): boolean {
   const quicker = (of: 'ttftMs' | 'tpotMs') =>

@@ -49,7 +49,7 @@ export interface Outcome extends Trial {
   goodPerSecond: number;
   /** Requests that would have arrived in that time if no answer took any: by the rate, or by the trace. */
   due: number;
-  /** How long the requests that count arrived, milliseconds. */
+  /** Time in which the counted requests arrived, milliseconds. */
   overMs: number;
   verdict: Verdict['word'];
   /** Share of the time in steps, on average over the role's engines. */

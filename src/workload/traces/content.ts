@@ -33,8 +33,8 @@ export const answerTo = (index: number, length: number): Segment[] => [
 ];
 
 /**
- * A prompt without hash ids: the turn before, as far as it fits, and something new. `inputTokens` is scaled, as are the
- * lengths in `before`.
+ * A prompt without hash ids: the turn before, as far as it fits, then something new. `inputTokens` is scaled, as are
+ * the lengths in `before`.
  */
 export function freshPrompt(index: number, inputTokens: number, before: Held | null): Segment[] {
   // A prompt always ends with something new.
@@ -69,7 +69,7 @@ export class HashedContent {
     });
   }
 
-  /** Gives the ids that did not occur yet the end of `before`. */
+  /** Assigns the end of `before` to the ids that have not occurred yet. */
   #goOn(hashIds: readonly number[], { fullBlocks, tail, answer, inputTokens, outputTokens }: Held): void {
     const size = this.#blockSize;
     const known = [...tail, ...answer];

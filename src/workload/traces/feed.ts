@@ -1,6 +1,6 @@
 /**
  * The turns of a trace as they become due. It says when each is due, but has no clock: the caller reports when answers
- * ended. It reads ahead so far that a turn is not missed whose predecessor is over, and no further, so memory is
+ * ended. It reads ahead far enough to find the turns that follow one that is over, and no further, so memory is
  * bounded.
  */
 import type { TraceTurn } from './types.ts';

@@ -23,7 +23,7 @@ export interface TraceSummary {
   duration_s: number | null;
   /** null: not all have a time. */
   requests_per_second: number | null;
-  /** Requests for each distinct time, among those that have one: far above 1, they come in bursts. */
+  /** Requests for each distinct time, among those that have one: far above 1 means bursts. */
   requests_per_timestamp: number | null;
   input_tokens: Spread;
   output_tokens: Spread;
@@ -37,7 +37,7 @@ export interface TraceSummary {
     /** Tokens that earlier turns generated, and that were in no prompt before. */
     from_answers: number;
   };
-  /** Turns that follow another one; null: there are none. */
+  /** Figures of the turns that follow another one; null: there are none. */
   follow_up: {
     /** Seconds between the arrivals of a turn and of the one it follows; null without times. */
     gap_s: { p50: number; p90: number } | null;
@@ -150,7 +150,7 @@ export class TraceMeter {
     };
   }
 
-  /** How many tokens of the prompt's beginning existed before. From now on, all that it contains counts as known. */
+  /** Counts the tokens of the prompt's beginning that existed before; then everything in the prompt counts as known. */
   #known({ prompt }: TraceTurn): { prompts: number; answers: number } {
     const found = { prompts: 0, answers: 0 };
     let known = true;

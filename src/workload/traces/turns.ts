@@ -1,9 +1,9 @@
 /**
  * Turns the requests of a trace into the turns that are served: which one follows which, when it arrives, and what its
  * prompt contains.
- * If a file does not say what a request follows, it follows an earlier one if its prompt begins with all full blocks of
- * that one's prompt, at least two, and is longer than that prompt and its answer together. Each request is followed
- * once. Of several candidates the one with the most full blocks is taken, then the latest.
+ * Where a file does not name the turn that a request follows, it is found by content. The request's prompt must begin
+ * with all full blocks of the earlier prompt, at least two, and be longer than that prompt and its answer together. A
+ * request is followed once. Of several candidates the one with the most full blocks is taken, then the latest.
  */
 import { ConfigError } from '../../errors.ts';
 import type { BadLines } from './bad-lines.ts';

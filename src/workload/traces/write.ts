@@ -45,8 +45,8 @@ export class MooncakeWriter {
   }
 
   /**
-   * The line of a turn and of the request that it was made from, with its line end. Call it in the trace's order.
-   * Throws ConfigError if ids of one file would stand for different lengths.
+   * The line of a turn and its request, with its line end. Call it in the trace's order. Throws ConfigError if ids of
+   * one file would stand for different lengths.
    */
   line(turn: TraceTurn, request: TraceRequest): string {
     const { arrival, conversationId } = turn;

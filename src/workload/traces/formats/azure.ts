@@ -28,7 +28,7 @@ export const azure: FormatReader = {
   },
 };
 
-/** Milliseconds since 1970, with fractions; null if the text is no time. */
+/** Milliseconds since 1970, with fractions; null if the text is not a time. */
 function timeOf(text: string): number | null {
   const found = TIMESTAMP.exec(text);
   if (!found) return null;

@@ -7,7 +7,7 @@ import { type FormatReader, ids, parseObject, time, tokens, wrongCount } from '.
 
 const row = z
   .object({
-    // A missing value may be null: pandas writes columns that way that not every row has.
+    // A missing value may be null: so pandas writes columns that not every row has.
     timestamp: time.nullish(),
     created_time: time.nullish(),
     input_length: tokens.nullish(),
@@ -26,7 +26,7 @@ const row = z
     outputTokens: output_length ?? output_tokens,
   }));
 
-/** Rows of Dynamo's agentic traces do, in addition to naming their session. */
+/** Whether a row waits for other requests, as in Dynamo's agentic traces, which say so in addition to the session. */
 const waitsForOthers = (waitFor: unknown): boolean =>
   waitFor != null && !(Array.isArray(waitFor) && waitFor.length === 0);
 
