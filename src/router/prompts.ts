@@ -91,6 +91,6 @@ export class PromptBuilder {
 export function checkLast(messages: readonly Message[], end: PromptEnd): void {
   if (end !== 'generation_prompt' || messages.at(-1)?.role !== 'assistant') return;
   throw new RequestError(
-    'the conversation ends with an assistant message: end it with a message to answer, or set continue_final_message',
+    'the conversation ends with the assistant: end it with a message to answer, or set continue_final_message',
   );
 }

@@ -72,7 +72,7 @@ it('POST /fleet/scale: what cannot be is one sentence', async () => {
       return `${answer.status} ${error.message}`;
     };
     expect(await scale({ prefill: 0 })).toMatch(
-      /^400 prefill is to be 0: without a P nothing is served; give/,
+      /^400 cannot scale prefill to 0: without a P nothing is served; give/,
     );
     expect(await scale({ decodes: 2 })).toBe(
       '400 there is no field decodes: wanted some of prefill, decode, roleset, drain, drain_timeout',

@@ -117,7 +117,7 @@ describe('what cannot be', () => {
     await withCluster({}, async (cluster) => {
       const answers = converse(cluster, 'c', 3);
       await expect(cluster.scale({ prefill: 0 })).rejects.toThrow(
-        'prefill is to be 0: without a P nothing is served',
+        'cannot scale prefill to 0: without a P nothing is served',
       );
       const [first, second] = await Promise.allSettled([
         cluster.scale({ decode: 2 }),
