@@ -157,7 +157,6 @@ export class SimulatedCluster {
     if (onSpan) this.#spans.listen((span) => onSpan({ ...span, clock: 'modelled' }));
   }
 
-  /** What its engines generate. */
   get answers(): Answers {
     return this.#settings.answers;
   }

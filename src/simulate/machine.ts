@@ -29,7 +29,6 @@ export class Machine {
     );
   }
 
-  /** Whether any engine computes. */
   get computing(): boolean {
     return this.#shared.count('prefill') + this.#shared.count('decode') > 0;
   }

@@ -28,7 +28,6 @@ export interface EngineOutcome {
 }
 
 export interface ScalingOutcome {
-  /** Number of decisions of the autoscaler. */
   decisions: number;
   /** Why it last changed nothing, or has not decided; null: there is none, or it always changed something. */
   stayed: string | null;

@@ -192,7 +192,7 @@ export class CostMeter {
       const { tokenMs } = answered[0]!;
       const ms = atMs - tokenMs[tokenMs.indexOf(atMs) - 1]!;
       const steps = [mixedShape(count, DECODING + 2, rows)];
-      const what = `prefill of ${rows} beside ${count} on ${nameOf(role)}`;
+      const what = `prefill of ${rows} with ${count} decoding on ${nameOf(role)}`;
       this.#add({ what, role, steps }, ms, [[ms]]);
     }
   }
