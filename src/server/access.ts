@@ -1,4 +1,4 @@
-/** Which ports only this machine reaches, and whether the others have the keys that they need: decided before any opens. */
+/** Checks, before any port opens, that every port reachable from other machines has the keys it needs. */
 import { lookup } from 'node:dns/promises';
 import { BlockList } from 'node:net';
 import { ConfigError } from '../errors.ts';
@@ -12,7 +12,7 @@ export interface AccessOptions {
 }
 
 export interface Reach {
-  /** Nobody but this machine reaches the clients' ports. */
+  /** Only this machine can reach the client ports. */
   local: boolean;
 }
 
@@ -20,7 +20,7 @@ const loopback = new BlockList();
 loopback.addSubnet('127.0.0.0', 8, 'ipv4');
 loopback.addAddress('::1', 'ipv6');
 
-/** A name by all of its addresses; one that has none is left to whoever listens on it, to complain. */
+/** A name is local if all of its addresses are loopback. A name without addresses is not; listening on it reports the error. */
 async function isLocal(host: string): Promise<boolean> {
   const addresses = await lookup(host, { all: true }).catch(() => []);
   return (
@@ -29,20 +29,20 @@ async function isLocal(host: string): Promise<boolean> {
   );
 }
 
-/** Throws ConfigError, which shows no key. */
+/** Throws ConfigError; its message contains no key. */
 export async function checkAccess(options: AccessOptions): Promise<Reach> {
   const { host, adminHost, apiKey, adminKey, adminOnClientPorts } = options;
   checkKey('--api-key', apiKey);
   checkKey('--admin-key', adminKey);
   if (apiKey !== null && apiKey === adminKey) {
     throw new ConfigError(
-      '--api-key and --admin-key are the same, which makes every client an operator: give another',
+      '--api-key and --admin-key are the same, so every client would be an operator: give two different keys',
     );
   }
   const [local, adminLocal] = await Promise.all([isLocal(host), isLocal(adminHost)]);
   if (!local && apiKey === null) {
     throw new ConfigError(
-      `--host ${host} is reached from other machines, and there is no key: give --api-key (or KVFERRY_API_KEY), or --host 127.0.0.1`,
+      `--host ${host} is reachable from other machines, and there is no key: give --api-key (or KVFERRY_API_KEY), or --host 127.0.0.1`,
     );
   }
   const open = !adminLocal
@@ -52,7 +52,7 @@ export async function checkAccess(options: AccessOptions): Promise<Reach> {
       : null;
   if (open !== null && adminKey === null) {
     throw new ConfigError(
-      `${open} is reached from other machines, and there is no key for the operator's paths there: give --admin-key (or KVFERRY_ADMIN_KEY)`,
+      `${open} is reachable from other machines, and there is no key for the operator's paths there: give --admin-key (or KVFERRY_ADMIN_KEY)`,
     );
   }
   return { local };
@@ -60,6 +60,8 @@ export async function checkAccess(options: AccessOptions): Promise<Reach> {
 
 function checkKey(option: string, key: string | null): void {
   if (key !== null && !/^[\x21-\x7e]+$/.test(key)) {
-    throw new ConfigError(`${option} holds what no header can carry: wanted printable ASCII without spaces`);
+    throw new ConfigError(
+      `${option} has characters that an HTTP header cannot carry: wanted printable ASCII without spaces`,
+    );
   }
 }

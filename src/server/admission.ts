@@ -1,33 +1,33 @@
-/** How many requests a port takes: those that its engine serves at once, and so many that wait. The next one is told to come back. */
+/** Limits the answers in progress on a port: those its engine serves at once plus a bounded queue. Beyond that, 503. */
 import { comeBack } from './http-error.ts';
 
 export class Admission {
   readonly #limit: number;
-  /** How many answers each asks for. */
+  /** Admitted requests, with the number of answers each asks for. */
   readonly #inside = new Map<AbortController, number>();
   #closing = false;
   #onIdle: (() => void) | null = null;
 
-  /** `served` at once and `waiting` beside them, at most. */
+  /** At most `served` answers run at once, and at most `waiting` more are queued. */
   constructor(served: number, waiting: number) {
     this.#limit = served + waiting;
   }
 
-  /** Answers at once. */
+  /** Most answers in progress, running and queued. */
   get most(): number {
     return this.#limit;
   }
 
   /**
-   * Call what it returns when the request ended; calling it again does nothing. `abort` ends the request when the server
-   * stops; it asks for so many `answers`. Throws HttpError 503.
+   * Admits a request that asks for this many `answers`. Returns a function to call when the request has ended; further calls
+   * do nothing. The server aborts `abort` when it stops. Throws HttpError 503 when the port is full or the server is stopping.
    */
   enter(abort: AbortController, answers = 1): () => void {
     let inFlight = 0;
     for (const others of this.#inside.values()) inFlight += others;
     if (this.#closing) throw comeBack('the server is stopping');
     if (inFlight + answers > this.#limit)
-      throw comeBack(`${inFlight} requests are served or waiting: come back in a moment`);
+      throw comeBack(`${inFlight} requests are running or waiting: retry in a moment`);
     this.#inside.set(abort, answers);
     return () => {
       this.#inside.delete(abort);
@@ -35,7 +35,7 @@ export class Admission {
     };
   }
 
-  /** No more requests; resolves when the last one ended. */
+  /** Admits no more requests. Resolves when the last one has ended. */
   async close(): Promise<void> {
     this.#closing = true;
     if (this.#inside.size === 0) return;
@@ -44,7 +44,7 @@ export class Admission {
     });
   }
 
-  /** Ends what is left. */
+  /** Aborts the remaining requests. */
   abortAll(): void {
     for (const abort of this.#inside.keys()) abort.abort(comeBack('the server is stopping'));
   }

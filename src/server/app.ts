@@ -1,4 +1,4 @@
-/** One port's Hono app, from the service behind it. Routes only; shapes, checks and streams are in the files it names. */
+/** One port's Hono app: the routes only. Request bodies, checks and streams are in the files it imports. */
 import type { Context, Hono } from 'hono';
 import { cors } from 'hono/cors';
 import type { SamplingParams } from '../engine/types.ts';
@@ -22,33 +22,33 @@ import { strategyOf, Targets } from './strategy.ts';
 import { mountTextRoutes } from './text-routes.ts';
 
 export interface AppOptions {
-  /** Of the program, for GET /version. */
+  /** The program's version, for GET /version. */
   version: string;
-  /** Unix seconds, as GET /v1/models tells. */
+  /** Unix seconds, for GET /v1/models. */
   created: number;
-  /** Requests that wait beside those that are served, at most. */
+  /** Most requests that wait while others run. Default: 256. Not used for generation when `admission` is given. */
   maxQueue?: number;
   admission?: Admission;
-  /** What requests that say nothing are sampled with. */
+  /** Sampling parameters for requests that do not set them. */
   defaults?: Partial<SamplingParams>;
-  /** kv_transfer_params stand in the last chunk of a stream. */
+  /** Send kv_transfer_params in the last chunk of a stream. */
   streamingKvParams?: boolean;
-  /** Wanted in the Authorization header; null: nobody is asked. */
+  /** Key that requests must send in the Authorization header; null: no key is required. */
   apiKey?: string | null;
-  /** Does as well. */
+  /** Also accepted as the key. */
   adminKey?: string | null;
-  /** Whose pages may ask, '*': anyone's; none: no page of another origin. */
+  /** Origins whose pages may send requests; '*': any. Empty: same origin only. */
   corsOrigins?: readonly string[];
-  /** Names that the port is asked under, beside localhost and addresses. */
+  /** Host names that requests may use, in addition to localhost and IP addresses. */
   hosts?: readonly string[];
   log?: ServerLog;
-  /** Told of every generation request. */
+  /** Notified of every generation request. */
   observer?: RequestObserver | null;
-  /** What a request fails with on purpose, before it is looked at; null: nothing. */
+  /** Injected failure for the next request, raised before its body is read; null: none. */
   failure?: () => HttpError | null;
-  /** Told of every answer. */
+  /** Called for every response. */
   answered?: (answered: Answered) => void;
-  /** Adds routes of other files. */
+  /** Adds further routes. */
   mount?: (app: Hono) => void;
 }
 
@@ -69,7 +69,7 @@ export function createApp(service: PortService, options: AppOptions): Hono {
   });
   app.get('/version', () => jsonResponse({ version: options.version }));
   app.get('/v1/models', () => jsonResponse(modelList(service, options.created)));
-  // A name may hold slashes, as Hugging Face's do.
+  // Model names may contain slashes, as on Hugging Face.
   app.get('/v1/models/:model{.+}', (c) => {
     const id = c.req.param('model');
     checkModel(id, service);
@@ -86,7 +86,7 @@ export function createApp(service: PortService, options: AppOptions): Hono {
     onEnd: (record) => log?.ended(service.name, record),
     onError: (error) => tellError(log, error),
   };
-  /** What is refused here no engine hears of, so nobody but this would tell who holds blocks for it. */
+  /** An engine never sees a request refused here, so the engine that holds blocks for it is notified from here. */
   const checked = (body: unknown, read: (body: unknown) => Asked): Asked => {
     try {
       checkSizes(body, service);

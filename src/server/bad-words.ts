@@ -1,8 +1,11 @@
-/** Words that an answer must not hold, as sequences of tokens (vLLM's SamplingParams.update_from_tokenizer). */
+/** Tokenises the words that an answer must not contain (vLLM's SamplingParams.update_from_tokenizer). */
 import { HttpError } from './http-error.ts';
 import type { TextTools } from './service.ts';
 
-/** As they are, and after a space where that makes another token of as many. Rejects as TextTools.encode does, or with HttpError 400. */
+/**
+ * Each word as written, and also after a space if that changes the first token but not the number of tokens. Rejects as
+ * TextTools.encode does, or with HttpError 400 for a word without tokens.
+ */
 export async function badWordsTokenIds(
   words: readonly string[],
   text: Pick<TextTools, 'encode'>,
@@ -13,7 +16,7 @@ export async function badWordsTokenIds(
     const bare = word.trimStart();
     const plain = await text.encode(bare, signal);
     if (plain.length === 0) {
-      const message = `bad_words holds ${JSON.stringify(word)}, which is no token: leave it out`;
+      const message = `bad_words contains ${JSON.stringify(word)}, which has no tokens: leave it out`;
       throw new HttpError(400, message, 'bad_words');
     }
     all.push(plain);

@@ -1,4 +1,4 @@
-/** What every app has, whoever it serves: errors in one shape, a line in the log, ids that are checked. */
+/** What every port's app has in common: one shape for errors, an access log line, checks of host, origin and ids. */
 import { Hono } from 'hono';
 import { checkDoor, type Door } from './door.ts';
 import { asHttpError, errorBody, HttpError } from './http-error.ts';
@@ -8,11 +8,12 @@ import { jsonResponse } from './json.ts';
 import type { ServerLog } from './log.ts';
 import { responseFailed } from './over.ts';
 
+/** Logs an error with its stack. */
 export function tellError(log: ServerLog | undefined, error: unknown): void {
   log?.error(error instanceof Error ? (error.stack ?? error.message) : String(error));
 }
 
-/** The routes that a path is one of, by whatever method; of those with a name in them, /v1/models/:model{.+}, too. */
+/** All routes that match the path, for any method, including those with a parameter (/v1/models/:model{.+}). */
 function routesAt(app: Hono, asked: string): { path: string; method: string }[] {
   const isAt = (path: string) =>
     path === asked || (path.includes(':') && new RegExp(`^${path.replace(NAMED, '$2')}$`).test(asked));
@@ -21,7 +22,7 @@ function routesAt(app: Hono, asked: string): { path: string; method: string }[] 
 
 const NAMED = /:(\w+)\{(.+?)\}/g;
 
-/** `port`: for the log; `answered`: told of every answer. */
+/** `port`: its name in the log; `answered`: called for every response. */
 export function baseApp(
   port: string,
   log: ServerLog | undefined,
@@ -45,11 +46,11 @@ export function baseApp(
     await next();
     const { method, path } = c.req;
     const { status } = c.res;
-    // A body may have named it.
+    // The body may have set the request id.
     const requestId = c.res.headers.get('X-Request-Id') ?? requestIdOf(c);
     c.res.headers.set('X-Request-Id', requestId);
     const [known] = routesAt(app, path);
-    // As FastAPI writes it: /v1/models/{model}.
+    // In FastAPI's notation: /v1/models/{model}.
     answered({ method, path: known?.path.replace(NAMED, '{$1}') ?? null, status });
     log?.access({ port, method, path, status, ms: performance.now() - begun, requestId });
   });

@@ -1,4 +1,7 @@
-/** The bodies of the three generation endpoints, and what each asks for in the one form that services take. */
+/**
+ * Request bodies of the three generation endpoints, /tokenize and /detokenize: their schemas, and their conversion to Asked.
+ * Field names and defaults are vLLM's and OpenAI's. Checks that need the tokenised prompt are in prompt-check.ts.
+ */
 import { z } from 'zod';
 import type { SamplingParams } from '../engine/types.ts';
 import type { Message, PromptEnd } from '../router/turn-types.ts';
@@ -20,13 +23,13 @@ const object = { error: 'a JSON object' };
 
 const textPart = z.object(
   {
-    type: z.literal('text', { error: '"text": other kinds of content are not served' }),
+    type: z.literal('text', { error: '"text": other kinds of content are not supported' }),
     text: z.string({ error: 'a string' }),
   },
   { error: 'a part such as {"type": "text", "text": "..."}' },
 );
 
-/** A message as OpenAI's clients write it; plainMessage() reads it. */
+/** A message in OpenAI's format; plainMessage() converts it. */
 const message = z.object(
   {
     role: z.string({ error: 'a string such as "user"' }).max(64, { error: 'at most 64 characters' }),
@@ -41,19 +44,19 @@ export const messageList = z
   .array(message, { error: 'a list of messages' })
   .min(1, { error: 'at least one message' });
 
-/** Of how a prompt of messages ends, as vLLM has them. */
+/** vLLM's fields for how a prompt of messages ends. */
 const endFields = {
   add_generation_prompt: z.boolean({ error: 'true or false' }).nullish(),
   continue_final_message: z.boolean({ error: 'true or false' }).nullish(),
 };
 
-/** Throws HttpError 400, where vLLM does. */
+/** Throws HttpError 400 for the combination that vLLM rejects. */
 function promptEndOf(fields: z.output<z.ZodObject<typeof endFields>>): PromptEnd {
   const addsPrompt = fields.add_generation_prompt ?? true;
   if (!fields.continue_final_message) return addsPrompt ? 'generation_prompt' : 'plain';
   if (!addsPrompt) return 'continue';
   const message =
-    'continue_final_message goes on with the last message, and add_generation_prompt, which is true unless it says false, begins another: set it to false';
+    'continue_final_message continues the last message, but add_generation_prompt (default: true) starts a new one: set add_generation_prompt to false';
   throw new HttpError(400, message, 'continue_final_message');
 }
 
@@ -96,7 +99,7 @@ const generateSchema = z.object(
       {
         ...samplingFields,
         ...refusedFields,
-        /** Its answers have no text. */
+        /** Accepted and ignored: this endpoint's answers have no text. */
         detokenize: z.boolean({ error: 'true or false' }).nullish(),
         logprobs: topLogprobs.nullish(),
         extra_args: z.object({ kv_transfer_params: requestFields.kv_transfer_params }).nullish(),
@@ -107,42 +110,42 @@ const generateSchema = z.object(
   object,
 );
 
-/** What a request asks for, whichever endpoint it came to. */
+/** What a request asks for, in one form for all endpoints. */
 export interface Asked {
-  /** null: not named, or as '', which to vLLM is the same. */
+  /** null: not given, or '' (the same in vLLM). */
   model: string | null;
-  /** One, or several that are answered beside each other. */
+  /** One or more, answered at the same time. */
   prompts: readonly Prompt[];
-  /** Those of text begin and end as the model's tokenizer has it. */
+  /** Whether the tokenizer's special tokens are added around prompts of text. */
   addSpecialTokens: boolean;
-  /** Answers to each. */
+  /** Answers to each prompt. */
   n: number;
-  /** The body's fields of the prompt, of the number of tokens and of answers, for messages. */
+  /** Names of the body's fields for the prompt, max tokens and n, for error messages. */
   promptField: string;
   maxTokensField: string;
   nField: string;
   /** null: the server's default. */
   maxTokens: number | null;
   sampling: Partial<SamplingParams>;
-  /** Not to stand in an answer; sampling knows them as tokens. */
+  /** Words that an answer must not contain, as text; sampling has them as tokens. */
   badWords: readonly string[];
   stop: readonly string[];
   includeStop: boolean;
   skipSpecialTokens: boolean;
-  /** How many of the likeliest tokens to tell beside each token; null: no logprobs. */
+  /** How many of the most likely tokens to return with each token; null: no logprobs. */
   topLogprobs: number | null;
   stream: boolean;
   includeUsage: boolean;
-  /** Of each choice so far, with every chunk. */
+  /** Send each choice's usage so far with every chunk. */
   continuousUsage: boolean;
-  /** Ids of prompts and answers stand in the response. */
+  /** Return the token ids of prompts and answers. */
   returnTokenIds: boolean;
-  /** A token without text is told as well: who asks in tokens reads tokens. */
+  /** Also send chunks for tokens without text. Set when the client works in tokens: it gave or asked for token ids. */
   tellsTokens: boolean;
   cacheSalt: string | null;
   kvTransferParams: Record<string, unknown> | null;
   conversationId: string | null;
-  /** From a header. */
+  /** Routing policy or mix, from a header; null: the router's own. */
   routing: string | null;
   requestId: string | null;
 }
@@ -151,7 +154,7 @@ export function askedByChat(body: unknown): Asked {
   const fields = checked(chatSchema, body);
   const maxTokens = fields.max_completion_tokens ?? fields.max_tokens ?? null;
   if (fields.top_logprobs && !fields.logprobs) {
-    throw new HttpError(400, 'top_logprobs is given and logprobs is not true: set it', 'top_logprobs');
+    throw new HttpError(400, 'top_logprobs is given, but logprobs is not true: set logprobs', 'top_logprobs');
   }
   return {
     ...asked(fields, fields),
@@ -204,9 +207,10 @@ function asked(
   request: RequestFields,
   s: SamplingFields,
 ): Omit<Asked, 'prompts' | 'addSpecialTokens' | 'promptField' | 'topLogprobs'> {
-  // As vLLM: an empty object is none.
+  // As in vLLM, an empty object counts as not given.
   if (Object.keys(request.stream_options ?? {}).length > 0 && !request.stream) {
-    const message = 'stream_options are given and stream is not true: set it, or leave them out';
+    const message =
+      'stream_options is given, but stream is not true: set stream, or leave stream_options out';
     throw new HttpError(400, message, 'stream_options');
   }
   const includeUsage = request.stream_options?.include_usage ?? false;
@@ -284,7 +288,7 @@ export const askedByTokenize = (body: unknown) => {
   const fields = checked(tokenizeSchema, body);
   if ((fields.prompt === undefined) === (fields.messages === undefined)) {
     const found = fields.prompt === undefined ? 'neither is given' : 'both are given';
-    throw new HttpError(400, `one of prompt and messages is wanted, and ${found}`, 'prompt');
+    throw new HttpError(400, `${found}: wanted exactly one of prompt and messages`, 'prompt');
   }
   return {
     ...fields,

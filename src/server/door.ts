@@ -1,6 +1,6 @@
 /**
- * Whom a port answers at all. A page of a stranger can make its reader's browser ask here: under a name that the stranger
- * pointed at this machine (the Host tells), or from the page itself (the Origin tells).
+ * Rejects requests by their Host and Origin headers. A malicious web page can make its reader's browser send requests here:
+ * through a name that it points at this machine (DNS rebinding; Host shows it), or from the page itself (Origin shows it).
  */
 import { isIP } from 'node:net';
 import { hostname, networkInterfaces } from 'node:os';
@@ -8,19 +8,19 @@ import type { MiddlewareHandler } from 'hono';
 import { HttpError } from './http-error.ts';
 
 export interface Door {
-  /** Names that the port is asked under, beside localhost and addresses, which nobody can point elsewhere; '*': any. */
+  /** Names accepted in Host; '*': any. localhost and IP addresses are always accepted: nobody can point them elsewhere. */
   hosts: readonly string[];
-  /** Whose pages may ask, beside its own; '*': any. */
+  /** Origins whose pages may send requests, in addition to the port's own; '*': any. */
   origins: readonly string[];
 }
 
-/** The names of this machine that `host`, which is listened on, stands for. */
+/** Names and addresses by which a server that listens on `host` can be reached. */
 export function ownNames(host: string): string[] {
   const addresses = Object.values(networkInterfaces()).flatMap((all) => all?.map(({ address }) => address));
   return [host, 'localhost', hostname(), ...addresses.filter((address) => address !== undefined)];
 }
 
-/** Without port, brackets and the root's dot. */
+/** In lower case, without port, brackets and trailing dot. */
 export const bare = (host: string): string => unbracketed(host.replace(/:\d*$/, ''));
 
 const unbracketed = (host: string): string =>
@@ -31,7 +31,7 @@ const unbracketed = (host: string): string =>
 
 const loopback = /^(localhost|127(\.\d{1,3}){3}|::1)$/;
 
-/** Whether the name is loopback's or one of `hosts`, where '*' is any. */
+/** Whether the name is a loopback name or one of `hosts`; '*' in `hosts`: any name. */
 export function isOwnName(host: string, hosts: readonly string[]): boolean {
   const name = unbracketed(host);
   return loopback.test(name) || hosts.some((own) => own === '*' || unbracketed(own) === name);
@@ -39,7 +39,7 @@ export function isOwnName(host: string, hosts: readonly string[]): boolean {
 
 const READS = new Set(['GET', 'HEAD', 'OPTIONS']);
 
-/** Throws HttpError 403. */
+/** Middleware that throws HttpError 403. Requests that only read are not checked for their Origin. */
 export function checkDoor({ hosts, origins }: Door): MiddlewareHandler {
   const names = new Set(['localhost', ...hosts.map(bare)]);
   return async (c, next) => {
@@ -48,7 +48,7 @@ export function checkDoor({ hosts, origins }: Door): MiddlewareHandler {
     if (isIP(name) === 0 && !names.has(name) && !names.has('*')) {
       throw new HttpError(
         403,
-        `the header Host says '${name}', which is no name of this server: ask an address of it, or start it with --allowed-hosts ${name}`,
+        `the header Host is '${name}', which is not a name of this server: use its IP address, or start it with --allowed-hosts ${name}`,
       );
     }
     const origin = c.req.header('Origin');
@@ -57,7 +57,7 @@ export function checkDoor({ hosts, origins }: Door): MiddlewareHandler {
     if (own || origins.includes(origin) || origins.includes('*')) return next();
     throw new HttpError(
       403,
-      `pages of ${origin} may not ask here: start the server with --cors-origin ${origin} if they should`,
+      `pages from ${origin} may not send requests here: to allow them, start the server with --cors-origin ${origin}`,
     );
   };
 }

@@ -1,4 +1,4 @@
-/** vLLM's metrics by name, labels and buckets, as far as one engine here has them. Values come from engine-metrics.ts. */
+/** Names, labels and buckets of one engine's metrics: vLLM's, plus kvferry's own. engine-metrics.ts sets their values. */
 import { buckets125, type Labels, type MetricKit } from './metric-kit.ts';
 
 // biome-ignore format: a table
@@ -25,7 +25,7 @@ const DESCRIPTOR_BUCKETS = [10, 20, 30, 50, 75, 100, 200, 400, 1000, 2000, 4000,
 export const FINISHED_REASONS = ['stop', 'length', 'abort', 'error'] as const;
 export const PROMPT_SOURCES = ['local_compute', 'local_cache_hit', 'external_kv_transfer'] as const;
 
-/** What anybody may read: how busy the engine is, by which balancers choose. */
+/** Readable without an operator's key: the load figures that load balancers use. */
 export const PLAIN_METRICS: readonly string[] = [
   'vllm:num_requests_running',
   'vllm:num_requests_waiting',
@@ -39,15 +39,15 @@ export const NO_PULL_REASONS = ['policy', 'request', 'offer', 'transfer', 'preem
 export const PULL_FAILURES = ['declined', 'expired', 'refused', 'failed', 'dead'] as const;
 
 export interface EngineMetricsOptions {
-  /** As requests name the model. */
+  /** The model's served name. */
   modelName: string;
-  /** vLLM's engine index: each port serves one. */
+  /** Value of vLLM's `engine` label: the engine's number in its role. */
   engineIndex: string;
-  /** Tokens: the largest bucket of lengths. */
+  /** Tokens; bounds the largest bucket of the length histograms. */
   maxModelLen: number;
   /** Labels of vllm:cache_config_info. */
   cacheConfig: Labels;
-  /** How long blocks stay is told too. */
+  /** Whether block residency is recorded. */
   kvCacheMetrics: boolean;
 }
 
@@ -61,18 +61,18 @@ export function defineEngineMetrics(kit: MetricKit, { maxModelLen, cacheConfig }
     waiting: kit.gauge('vllm:num_requests_waiting', tokens('requests waiting to be processed')),
     waitingBy: kit.gauges(
       'vllm:num_requests_waiting_by_reason',
-      'Waiting requests: for room (capacity), or for remote KV (deferred).',
+      'Requests that wait for free blocks or a batch slot (capacity), or for remote KV (deferred).',
       'reason',
       ['capacity', 'deferred'],
     ),
     usage: kit.gauge('vllm:kv_cache_usage_perc', 'KV-cache usage. 1 means 100 percent usage.'),
     held: kit.gauge(
       'kvferry:held_requests',
-      'Ended requests whose blocks are kept, for a reader or until a load into them has ended.',
+      'Ended requests whose blocks are kept for a reader, or until a load into them has ended.',
     ),
     memory: kit.gauges(
       'kvferry:memory_bytes',
-      'Of the buffers on the device (gpu), and of the memory shared with readers (shared).',
+      'Bytes of the device buffers (gpu), and of the memory shared with readers (shared).',
       'kind',
       ['gpu', 'shared'],
     ),
@@ -204,26 +204,26 @@ export function defineEngineMetrics(kit: MetricKit, { maxModelLen, cacheConfig }
     expired: kit.counter('vllm:nixl_num_kv_expired_reqs_total', tokens('requests that had their KV expire')),
     holdsDropped: kit.counters(
       'kvferry:holds_dropped_total',
-      'Unread blocks of ended requests given up for room: for whom they were kept (prefill: the next turn on P).',
+      'Holds dropped unread to free blocks, by intended reader (prefill: the next turn on P).',
       'reader',
       HOLD_READERS,
     ),
     noPulls: kit.counters(
       'kvferry:prompts_not_pulled_total',
-      'Prompts that nothing was pulled for although something was offered, by why.',
+      'Prompts for which nothing was pulled although KV was offered, by reason.',
       'reason',
       NO_PULL_REASONS,
     ),
     pullsNotDone: kit.counters(
       'kvferry:pulls_not_done_total',
-      'Pulls that did not bring all, by how they ended.',
+      'Pulls that did not transfer all blocks, by outcome.',
       'outcome',
       PULL_FAILURES,
     ),
   };
 }
 
-/** vLLM's --kv-cache-metrics, of the blocks that were sampled. */
+/** vLLM's --kv-cache-metrics, for sampled blocks. */
 export function defineResidencyMetrics(kit: MetricKit) {
   const sampled = (name: string, what: string) =>
     kit.histogram(

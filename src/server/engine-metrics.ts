@@ -1,7 +1,7 @@
 /**
  * One engine's metrics under vLLM's names, labels and buckets (vllm/v1/metrics/loggers.py, and stats.py of the NIXL
- * connector). Made from what the engine says and, for gauges, its state when somebody looks; keeps nothing of a request
- * beyond its end. Dashboards and autoscalers for vLLM read it as it is.
+ * connector), so that dashboards and autoscalers for vLLM work unchanged. Histograms come from the engine's events; gauges
+ * and some counters from its state at each scrape. Nothing is kept about a request after its end.
  */
 import { STORE_ADDRESS } from '../config/connectors.ts';
 import type { StoreCounters } from '../connector/types.ts';
@@ -31,12 +31,12 @@ export class EngineMetrics {
   readonly #kit: MetricKit;
   readonly #m: ReturnType<typeof defineEngineMetrics>;
   readonly #offload: ReturnType<typeof defineOffloadMetrics>;
-  /** null: nobody asked for it. */
+  /** null: not enabled. */
   readonly #residency: ReturnType<typeof defineResidencyMetrics> | null;
   readonly answered: (answered: Answered) => void;
-  /** Requests that gave a token and have not ended. */
+  /** Requests that have produced a token and have not ended. */
   readonly #streaming = new Map<string, Streaming>();
-  /** By the engine's own counters, which begin from 0 again after it was built anew. */
+  /** Follows the engine's own counters, which restart from 0 when it is rebuilt. */
   readonly #counts = new FollowedCounts();
 
   constructor(options: EngineMetricsOptions) {
@@ -51,7 +51,7 @@ export class EngineMetrics {
     return this.#kit.contentType;
   }
 
-  /** A request came to the engine's own port; those that the router sends it are not asked for in these words. */
+  /** Records the parameters of a request to the engine's own port. Requests from the router are not counted here. */
   asked({ n, maxTokens }: { n: number; maxTokens: number }): void {
     this.#m.paramsN.observe(n);
     this.#m.paramsMaxTokens.observe(maxTokens);
@@ -84,13 +84,13 @@ export class EngineMetrics {
     }
   }
 
-  /** An engine in the place of one that ended: it knows none of its requests, and counts from 0. */
+  /** A new engine has replaced one that ended: it has none of its requests, and counts from 0. */
   startedAnew(): void {
     this.#streaming.clear();
     this.#counts.clear();
   }
 
-  /** Gauges as they are now, counters as far as the engine counted. null: the engine has ended, and has nothing. */
+  /** Sets gauges and advances counters to the engine's current values. null: the engine has ended; gauges become 0. */
   setStats(stats: EngineStats | null): void {
     const m = this.#m;
     const waiting = stats?.waiting ?? 0;
@@ -126,7 +126,7 @@ export class EngineMetrics {
     if (stats.store) this.#setStore(stats.store);
     if (!transfers) return;
     const { holdsDropped, pullsNotDone } = transfers;
-    // Named by who would have read them: D's holds are P's to read.
+    // Labelled by the intended reader: P reads D's holds.
     this.#counts.follow('dropped for P', { inc: (by) => m.holdsDropped('prefill', by) }, holdsDropped.decode);
     this.#counts.follow('dropped for D', { inc: (by) => m.holdsDropped('decode', by) }, holdsDropped.prefill);
     for (const outcome of PULL_FAILURES)
@@ -169,11 +169,11 @@ export class EngineMetrics {
       if (output.tokens.length > 0) tokens += this.#tokens(output, atMs);
       if (output.finish) this.#finished(output, output.finish.reason, atMs);
     }
-    // As vLLM counts it: a prompt belongs to the step that gave its first token.
+    // As in vLLM, a prompt counts in the step that produced its first token.
     if (tokens > 0) this.#m.iterationTokens.observe(tokens);
   }
 
-  /** Returns what the step's token count grows by. */
+  /** Returns the tokens to add to the step's count. */
   #tokens({ requestId, tokens, prompt, times }: RequestOutput, atMs: number): number {
     this.#m.generationTokens.inc(tokens.length);
     const known = this.#streaming.get(requestId);
@@ -193,7 +193,7 @@ export class EngineMetrics {
     this.#m.promptBySource('local_cache_hit', localHitTokens);
     this.#m.promptBySource('external_kv_transfer', pulledTokens);
     this.#m.promptCached.inc(cached);
-    // All but one token had KV: that one ran again, for its logits.
+    // All tokens but the last had KV; the last was recomputed for its logits.
     this.#m.promptRecomputed.inc(cached + 1 === promptTokens ? 1 : 0);
     this.#m.requestPromptTokens.observe(promptTokens);
     this.#m.computedTokens.observe(computedTokens);
@@ -222,5 +222,5 @@ export class EngineMetrics {
   }
 }
 
-/** Clocks of several threads may be a hair apart. */
+/** Never negative: the clocks of several threads may differ slightly. */
 const seconds = (ms: number): number => Math.max(0, ms) / 1000;

@@ -1,10 +1,10 @@
-/** A port for every engine, by its seat's name: opened when one joins the fleet, closed when it has left. */
+/** One port per engine, keyed by the engine's name (decode-0): opened when it joins the fleet, closed when it has left. */
 import type { EngineCluster } from '../fleet/cluster.ts';
 import type { EngineRole } from '../router/engine-client.ts';
 import type { ServerLog } from './log.ts';
 import { enginePorts, type Ports } from './ports.ts';
 
-/** An open port of an engine. */
+/** An engine's open port. */
 export interface EnginePort {
   url: string;
   close(): Promise<void>;
@@ -17,7 +17,7 @@ export class EnginePorts {
   readonly #ports: Ports;
   readonly #log: ServerLog;
   readonly #byName = new Map<string, EnginePort>();
-  /** Ports that are being opened or closed. */
+  /** The last of the queued openings and closings, which run one at a time. */
   #last: Promise<unknown> = Promise.resolve();
   #stop = () => {};
 
@@ -40,12 +40,12 @@ export class EnginePorts {
     return all;
   }
 
-  /** By name. */
+  /** URLs by engine name. */
   get urls(): Readonly<Record<string, string>> {
     return Object.fromEntries([...this.#byName].map(([name, { url }]) => [name, url]));
   }
 
-  /** Resolves when every engine that is there now has its port. */
+  /** Resolves when every engine now in the fleet has its port. */
   async settled(): Promise<void> {
     await this.#last;
   }
@@ -54,7 +54,7 @@ export class EnginePorts {
     this.#stop();
   }
 
-  /** The port that follows the first one, if it is free; else any. */
+  /** Opens the role's first port plus the engine's number if that port is free, else any free port. */
   async #joined(name: string, role: EngineRole): Promise<void> {
     const [first = 0, ...others] = this.#ports[role];
     const wanted = first === 0 || others.length > 0 ? 0 : first + Number(/\d+$/.exec(name)?.[0] ?? 0);

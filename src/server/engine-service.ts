@@ -1,4 +1,7 @@
-/** An engine on a port of its own, as vLLM's P and D instances are: one request is one request to the engine, and kv_transfer_params come and go with it. */
+/**
+ * An engine on its own port, like vLLM's P and D instances: one HTTP request is one engine request, and kv_transfer_params
+ * travel in the request and the response.
+ */
 import { z } from 'zod';
 import { kvTransferParamsSchema } from '../config/kv-transfer.ts';
 import { EngineDeadError, InternalError } from '../errors.ts';
@@ -16,10 +19,10 @@ import { atPeer, checkKvParams, seatOf } from './kv-params.ts';
 import type { AnswerPiece, EngineService, GenerationRequest, ServedModel, TextTools } from './service.ts';
 import { promptTokens } from './text-tools.ts';
 
-/** What of a body says whose blocks it was to read. */
+/** The parts of a body that say which blocks the request was to read. */
 const refusedOffer = z.object({
   kv_transfer_params: kvTransferParamsSchema.optional(),
-  // Where vLLM's /inference/v1/generate has them.
+  // As in vLLM's /inference/v1/generate.
   sampling_params: z
     .object({
       extra_args: z.object({ kv_transfer_params: kvTransferParamsSchema.optional() }).nullish(),
@@ -42,7 +45,7 @@ export class OneEngineService implements EngineService {
   readonly #names: HostNames;
   readonly #clientOf: (engine: ThreadEngine) => EngineClient;
 
-  /** `name`: of its seat; `clientOf`: how requests reach an engine. */
+  /** `name`: the engine's name (decode-0), kept when it is replaced; `clientOf`: the client that sends requests to an engine. */
   constructor(
     cluster: EngineCluster,
     name: string,
@@ -62,8 +65,8 @@ export class OneEngineService implements EngineService {
 
   engine(): ThreadEngine {
     const engine = this.#cluster.engines.find(({ name }) => name === this.name);
-    // Its port closes; a client may still have come in by it.
-    if (!engine) throw new EngineDeadError(`engine ${this.name} has left the fleet: ask another`);
+    // The port is closing, but a request may still arrive on it.
+    if (!engine) throw new EngineDeadError(`engine ${this.name} has left the fleet: use another engine`);
     return engine;
   }
 
@@ -109,9 +112,9 @@ export class OneEngineService implements EngineService {
 
   async *generate(request: GenerationRequest): AsyncGenerator<AnswerPiece> {
     const engine = this.engine();
-    // The second half of a turn under way has nowhere else to go.
+    // A request that reads from the other engine is the second half of a turn in progress; it is still served.
     if (this.#cluster.members.isLeaving(engine) && request.kvTransferParams?.do_remote_prefill !== true)
-      throw comeBack(`engine ${this.name} is leaving the fleet: ask another`);
+      throw comeBack(`engine ${this.name} is leaving the fleet: use another engine`);
     const { requestId, sampling, cacheSalt, signal, skipSpecialTokens } = request;
     const { promptTokenIds, kvTransferParams } = await this.#checked(request).catch((error: unknown) => {
       if (!isComeBack(error))
@@ -151,7 +154,7 @@ export class OneEngineService implements EngineService {
   }
 }
 
-/** The same outputs; with the last one `read` has the bytes that were read for the request. */
+/** Passes the outputs on. Sets `read` to the bytes read for the request before the last output. */
 async function* counted(
   outputs: ReturnType<typeof requestOutputs>,
   read: { store: number; engines: number },

@@ -1,4 +1,4 @@
-/** POST, GET and DELETE /faults: what goes wrong on purpose, of which engine and how often. The operator's, with --fault-endpoint alone. */
+/** POST, GET and DELETE /faults: inject, list and clear faults. On the admin port, with --fault-endpoint only. */
 import type { Hono } from 'hono';
 import { z } from 'zod';
 import {
@@ -51,14 +51,14 @@ const requestSchema = z.strictObject(
 function strictly(fields: string) {
   return ({ code, keys = [] }: { code?: string; keys?: readonly string[] }): string =>
     code === 'unrecognized_keys'
-      ? `${fields} alone: ${keys.join(', ')} is unknown`
+      ? `only ${fields}: ${keys.join(', ')} is unknown`
       : `an object with ${fields}`;
 }
 
-/** Without a rate a kill happens now, once; everything else meets whatever it can. */
+/** Percent, when no rate is given. A kill without a rate happens once, immediately. */
 const EVERYTHING = 100;
 
-/** `engines`: by their places, as they are now. */
+/** `engines`: names of the engines now in the fleet. */
 export function mountFaults(app: Hono, board: FaultBoard, engines: () => readonly string[]): void {
   const shown = () =>
     jsonResponse({
@@ -84,18 +84,18 @@ export function mountFaults(app: Hono, board: FaultBoard, engines: () => readonl
   });
 }
 
-/** Throws HttpError 400. */
+/** Checks that the fault can be injected at this engine or the router. Throws HttpError 400. */
 function checkPlace(index: number, engine: string, fault: string, engines: readonly string[]): void {
   const ofPorts = (PORT_FAULTS as readonly string[]).includes(fault);
   const places = ofPorts ? [...engines, 'router'] : engines;
   if (places.includes(engine)) return;
-  const message = `faults.${index}.engine is '${engine}': ${fault} is for ${places.join(', ')}`;
+  const message = `faults.${index}.engine is '${engine}': wanted one of ${places.join(', ')} for ${fault}`;
   throw new HttpError(400, message, `faults.${index}.engine`);
 }
 
-/** As llm-d-inference-sim answers; the message says that it was asked for. */
+/** The error that llm-d-inference-sim returns; the message adds that the fault was injected. */
 export function portFailure(fault: PortFault): HttpError {
-  const asked = `(${fault}, as POST /faults asked for)`;
+  const asked = `(${fault}, injected by POST /faults)`;
   switch (fault) {
     case 'rate_limit':
       return new HttpError(429, `Rate limit reached ${asked}`, null, { 'Retry-After': '1' });

@@ -1,4 +1,7 @@
-/** The fields that requests of all kinds have in common, checked. Unknown fields are ignored, as vLLM does; known ones that kvferry cannot honour are refused. */
+/**
+ * Schemas of the fields that the request bodies share. As in vLLM, unknown fields are ignored. Known fields that kvferry
+ * does not support are rejected (refused-fields.ts).
+ */
 import { z } from 'zod';
 import { HttpError } from './http-error.ts';
 import { conversationIdText, idText } from './ids.ts';
@@ -9,7 +12,7 @@ const whole = (min: number, what: string) => z.number(wanted(what)).int(wanted(w
 
 const flag = z.boolean(wanted('true or false')).nullish();
 
-/** Also how many ids an engine can keep from being drawn in one row, end tokens included. */
+/** Also the most ids, end tokens included, that an engine can exclude from sampling for one request. */
 const MOST_STOP_TOKENS = 32;
 const MOST_STOPS = 64;
 const MOST_TOP_LOGPROBS = 20;
@@ -23,7 +26,7 @@ const stopText = z
 
 const isTokenId = (id: unknown): boolean => Number.isSafeInteger(id) && (id as number) >= 0;
 
-/** Looked through once, up to the first that is none: a schema of each element takes ten times as long. */
+/** Checked in one pass up to the first invalid id: a schema for each element takes ten times as long. */
 export const tokenIdList = z
   .custom<number[]>(Array.isArray, wanted('a list of token ids'))
   .superRefine((ids, context) => {
@@ -31,11 +34,11 @@ export const tokenIdList = z
     if (at >= 0) context.addIssue({ code: 'custom', path: [at], message: 'token ids' });
   });
 
-/** Elements of a list that is too long are not looked at. */
+/** The length is checked before the elements. */
 const shortList = <T extends z.ZodType>(item: T, list: string, most: number, longest: string) =>
   z.array(z.unknown(), wanted(list)).max(most, wanted(longest)).pipe(z.array(item));
 
-/** What vLLM calls SamplingParams, as far as it is served. */
+/** The supported fields of vLLM's SamplingParams. */
 export const samplingFields = {
   max_tokens: whole(1, 'a whole number, 1 or more').nullish(),
   min_tokens: whole(0, 'a whole number, 0 or more').nullish(),
@@ -48,9 +51,9 @@ export const samplingFields = {
     .gt(0, wanted('a number above 0, up to 1'))
     .max(1, wanted('a number above 0, up to 1'))
     .nullish(),
-  /** -1 and 0 are all tokens. */
+  /** -1 and 0: all tokens. */
   top_k: whole(-1, 'a whole number; -1 or 0 for all tokens').nullish(),
-  /** Of 64 bits, as OpenAI's clients draw it: beyond 53 neighbours are one seed. */
+  /** 64 bits, as OpenAI's clients send. JSON numbers beyond 53 bits lose their low bits, so neighbouring seeds coincide. */
   seed: z
     .number(wanted('a whole number'))
     .refine((seed) => Number.isInteger(seed), wanted('a whole number'))
@@ -97,10 +100,10 @@ export const topLogprobs = whole(0, `a whole number from 0 to ${MOST_TOP_LOGPROB
   wanted(`a whole number from 0 to ${MOST_TOP_LOGPROBS}`),
 );
 
-/** Read by specialTokensOf(). */
+/** Interpreted by specialTokensOf(). */
 export const addSpecialTokens = flag;
 
-/** Whether a text gets those special tokens that the model's tokenizer puts around it. Throws HttpError 400 for messages that should. */
+/** Whether the tokenizer's special tokens are added. Default: true for text. Throws HttpError 400 if true for messages. */
 export function specialTokensOf(
   given: z.output<typeof addSpecialTokens>,
   prompt: 'text' | 'messages',
@@ -108,11 +111,11 @@ export function specialTokensOf(
   if (prompt === 'text') return given ?? true;
   if (!given) return false;
   const message =
-    'add_special_tokens is true: wanted false for messages, whose chat template writes those that there are';
+    'add_special_tokens is true: wanted false for messages, because the chat template writes their special tokens';
   throw new HttpError(400, message, 'add_special_tokens');
 }
 
-/** What belongs to a request, whatever its prompt. */
+/** Fields that do not depend on the kind of prompt. */
 export const requestFields = {
   model: z.string(wanted('a string')).nullish(),
   stream: flag,
@@ -134,7 +137,7 @@ export const requestFields = {
   return_token_ids: flag,
 };
 
-/** The body by the schema. Throws HttpError 400 that names the field. */
+/** Parses the body with the schema. Throws HttpError 400 that names the field. */
 export function checked<S extends z.ZodType>(schema: S, body: unknown): z.output<S> {
   const result = schema.safeParse(body);
   if (result.success) return result.data;
@@ -148,7 +151,7 @@ export function checked<S extends z.ZodType>(schema: S, body: unknown): z.output
   throw new HttpError(400, `${field} is ${shown(found)}: wanted ${issue.message}`, field);
 }
 
-/** Of a union that no member accepts: the complaint of the member that got furthest, if any got further in. */
+/** If no member of a union matches: the error of the member that got deepest into the value, if any got inside it. */
 function deepest(issue: z.core.$ZodIssue): z.core.$ZodIssue {
   if (issue.code !== 'invalid_union') return issue;
   const inner = issue.errors.flat().sort((a, b) => b.path.length - a.path.length)[0];
@@ -158,7 +161,7 @@ function deepest(issue: z.core.$ZodIssue): z.core.$ZodIssue {
 
 function shown(value: unknown): string {
   if (value === undefined) return 'missing';
-  // 1e999 is Infinity, which JSON would call null.
+  // 1e999 parses as Infinity, which JSON.stringify would write as null.
   const text = typeof value === 'number' ? String(value) : (JSON.stringify(value) ?? String(value));
   return text.length <= 60 ? text : `${text.slice(0, 57)}...`;
 }

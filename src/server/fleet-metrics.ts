@@ -1,4 +1,4 @@
-/** What the router decided, and who came and went: metrics of the router's port. */
+/** Metrics of the router's port about routing decisions, engines joining and leaving, and autoscaling. */
 import { ROUTING_NAMES } from '../config/routing.ts';
 import type { ClusterNotice } from '../fleet/notices.ts';
 import type { ThreadEngine } from '../fleet/thread-engine.ts';
@@ -7,12 +7,12 @@ import type { RoutedTurn } from '../router/decision.ts';
 import { LATENCY_BUCKETS, TTFT_BUCKETS } from './engine-metric-names.ts';
 import type { MetricKit } from './metric-kit.ts';
 
-/** What an engine at work told before that is stale. */
+/** A load report of a busy engine older than this is stale. */
 const STALE_MS = 100;
 
 const AGE_BUCKETS = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 15];
 
-/** One that is not on its way out. */
+/** An engine that is not leaving the fleet. */
 export type StayingEngine = Pick<ThreadEngine, 'role' | 'combined' | 'ended'>;
 
 export class FleetMetrics {
@@ -38,7 +38,7 @@ export class FleetMetrics {
     } else if (notice.kind === 'dead') this.#m.events('ended', 1);
   }
 
-  /** Those that stay, ended ones included. */
+  /** `staying` includes engines that have ended; those are not counted. */
   setEngines(staying: readonly StayingEngine[]): void {
     const roles = staying.flatMap(({ role, combined, ended }) => (ended ? [] : [combined ? 'both' : role]));
     for (const role of ENGINE_ROLES) this.#m.engines(role, roles.filter((each) => each === role).length);
@@ -52,11 +52,11 @@ export class FleetMetrics {
   #routed({ policy, predictedTtftMs, candidates }: RoutedTurn, ttftMs: number): void {
     this.#m.decisions(this.#policies.has(policy) ? policy : 'mix', 1);
     if (predictedTtftMs !== null) this.#m.predictionError.observe(Math.abs(ttftMs - predictedTtftMs) / 1000);
-    // A policy that does not look at load has nobody tell it.
+    // A policy that ignores load gets no load reports.
     if (candidates.every(({ running }) => running === null)) return;
     for (const { running, waiting, ageMs } of candidates) {
       if (ageMs === null) this.#m.stale.inc(1);
-      // What an engine without work told last stays true.
+      // The last report of an idle engine stays valid.
       if (ageMs === null || (running === 0 && waiting === 0)) continue;
       this.#m.age.observe(ageMs / 1000);
       if (ageMs > STALE_MS) this.#m.stale.inc(1);
@@ -65,55 +65,53 @@ export class FleetMetrics {
 }
 
 const ROLES = ['prefill', 'decode'] as const;
-/** An engine that does both is no more of one than of the other. */
+/** Combined engines are counted as 'both'. */
 const ENGINE_ROLES = [...ROLES, 'both'] as const;
 
 function define(kit: MetricKit) {
   return {
-    decisions: kit.counters<string>(
-      'kvferry:router_decisions_total',
-      'Turns that were routed, by policy.',
-      'policy',
-      [...ROUTING_NAMES, 'mix'],
-    ),
+    decisions: kit.counters<string>('kvferry:router_decisions_total', 'Routed turns, by policy.', 'policy', [
+      ...ROUTING_NAMES,
+      'mix',
+    ]),
     predictionError: kit.histogram(
       'kvferry:router_ttft_prediction_error_seconds',
-      'How far the predicted time to the first token was from the one that came true.',
+      'Absolute difference between predicted and actual time to first token.',
       TTFT_BUCKETS,
     ),
     age: kit.histogram(
       'kvferry:router_signal_age_seconds',
-      'Age of what a candidate at work had told, at each decision by it.',
+      "Age of a busy candidate's load report at each decision that used it.",
       AGE_BUCKETS,
     ),
     stale: kit.counter(
       'kvferry:router_stale_signals_total',
-      `Candidates at a decision whose load was older than ${STALE_MS} ms though they were at work, or not told yet.`,
+      `Candidates at a decision that were busy with a load report older than ${STALE_MS} ms, or had sent no report yet.`,
     ),
-    engines: kit.gauges('kvferry:fleet_engines', 'Engines that may get turns.', 'role', ENGINE_ROLES),
-    events: kit.counters('kvferry:fleet_events_total', 'Engines that came and went.', 'event', [
+    engines: kit.gauges('kvferry:fleet_engines', 'Engines that can receive turns.', 'role', ENGINE_ROLES),
+    events: kit.counters('kvferry:fleet_events_total', 'Engines that joined, left or ended.', 'event', [
       'joined',
       'left',
       'ended',
     ]),
     start: kit.histogram(
       'kvferry:fleet_start_seconds',
-      "From a joining engine's start to its readiness.",
+      'Time from the start of a joining engine until it is ready.',
       LATENCY_BUCKETS,
     ),
     drain: kit.histogram(
       'kvferry:fleet_drain_seconds',
-      "From a leaving engine's last chance of a turn to its end.",
+      'Time from when a leaving engine can receive no more turns until it has ended.',
       LATENCY_BUCKETS,
     ),
     migrated: kit.counter(
       'kvferry:fleet_migrated_kv_tokens_total',
-      'Tokens held for next turns that another engine took over.',
+      'Tokens that a leaving engine held for next turns and another engine took over.',
     ),
     lost: kit.counter(
       'kvferry:fleet_lost_kv_tokens_total',
-      'Tokens held for next turns that were lost with a leaving engine.',
+      'Tokens that a leaving engine held for next turns and that were lost.',
     ),
-    wanted: kit.gauges('kvferry:autoscale_desired_engines', 'What --autoscale wants.', 'role', ROLES),
+    wanted: kit.gauges('kvferry:autoscale_desired_engines', 'Engines that --autoscale wants.', 'role', ROLES),
   };
 }

@@ -1,4 +1,4 @@
-/** GET /fleet: who is in the fleet, in which state, how loaded, and where each listens. POST /fleet/scale: how many there are to be. The operator's. */
+/** GET /fleet: the engines with their state, load and URL. POST /fleet/scale: changes how many there are. Admin port only. */
 import type { Hono } from 'hono';
 import { z } from 'zod';
 import { DRAINS } from '../config/autoscale.ts';
@@ -26,7 +26,7 @@ const scaleBody = z.strictObject({
   drain_timeout: z.number({ error: 'seconds, 0 or more' }).min(0, 'seconds, 0 or more').optional(),
 });
 
-/** `clientOf`: how requests reach an engine. */
+/** `clientOf`: the client that sends requests to an engine. */
 export function mountFleet(
   app: Hono,
   cluster: EngineCluster,
@@ -81,10 +81,10 @@ export function mountFleet(
   });
 }
 
-/** `inFlight`: as policies see it, with what an engine that hangs has not been given. */
+/** `inFlight`: the count that routing policies see, including requests not yet delivered to an engine that hangs. */
 async function engineRow(cluster: EngineCluster, engine: ThreadEngine, ports: EnginePorts, inFlight: number) {
   const stats = engine.ended ? null : await statsInTime(engine, systemClock);
-  // Of one that has ended there is nothing; of one that does not answer it is not known.
+  // 0 for an engine that has ended; null (unknown) for one that does not answer.
   const none = engine.ended ? 0 : null;
   const { name, role, combined, roleset, engineId, ended, startMs } = engine;
   return {
@@ -120,14 +120,18 @@ function scaleJson({ joined, left }: ScaleReport, urls: Readonly<Record<string, 
   };
 }
 
-/** What is no object, or has fields of another: what is wrong within one is told as in every other body. */
+/** Rejects bodies that are not objects or have unknown fields. checked() reports all other errors. Throws HttpError 400. */
 function refuseOtherBodies(body: unknown): void {
   const issue = scaleBody.safeParse(body).error?.issues[0];
   if (issue?.code === 'unrecognized_keys') {
     const [unknown = null] = issue.keys;
     const known = Object.keys(scaleBody.shape).join(', ');
-    throw new HttpError(400, `there is no field ${unknown}: wanted some of ${known}`, unknown);
+    throw new HttpError(400, `unknown field ${unknown}: wanted some of ${known}`, unknown);
   }
   if (issue?.path.length === 0)
-    throw new HttpError(400, 'the body is no object: wanted {"prefill": 2, "decode": 2}', null);
+    throw new HttpError(
+      400,
+      'the body is not an object: wanted one such as {"prefill": 2, "decode": 2}',
+      null,
+    );
 }

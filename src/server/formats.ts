@@ -1,16 +1,16 @@
-/** The three endpoints' answers, in OpenAI's and vLLM's shapes: whole, and piece by piece. */
+/** Builds the three endpoints' responses in OpenAI's and vLLM's formats, whole or as the chunks of a stream. */
 import type { PieceLogprobs, TokenLogprob } from './logprobs.ts';
 import type { AnswerEnd } from './service.ts';
 
-/** What an answer's shape needs beside its text. */
+/** The fields of a response that are the same for all its choices and chunks. */
 export interface AnswerHead {
   id: string;
   /** Unix seconds. */
   created: number;
   model: string;
-  /** One token's text. */
+  /** Returns one token's text. */
   tokenText: (tokenId: number) => string;
-  /** kv_transfer_params stand in the last chunk of a stream. */
+  /** Send kv_transfer_params in the last chunk of a stream. */
   streamingKvParams: boolean;
 }
 
@@ -21,42 +21,42 @@ export interface Piece {
   final: AnswerEnd | null;
 }
 
-/** Tokens of a response, or of one choice of it. */
+/** Token counts of a response, or of one of its choices. */
 export interface Usage {
   promptTokens: number;
-  /** null: not told. */
+  /** null: not reported. */
   cachedTokens: number | null;
   outputTokens: number;
 }
 
-/** One choice, from its beginning to its end. */
+/** One complete choice. */
 export interface WholeAnswer {
   index: number;
   pieces: readonly Piece[];
   end: AnswerEnd;
-  /** Where ids are wanted. */
+  /** null: token ids were not requested. */
   promptTokenIds: readonly number[] | null;
 }
 
-/** What a chunk tells beside its piece. */
+/** What a chunk contains in addition to its piece. */
 export interface ChunkPlace {
-  /** Of its choice. */
+  /** Index of the choice. */
   index: number;
   /** Characters of the choice before this piece. */
   textBefore: number;
-  /** Its token ids are wanted. */
+  /** Include the token ids. */
   ids: boolean;
-  /** With a choice's first chunk, where ids are wanted. */
+  /** Set on a choice's first chunk if token ids were requested. */
   promptTokenIds: readonly number[] | null;
-  /** Of the choice so far, where it is wanted with every chunk. */
+  /** Usage of the choice so far, if requested with every chunk. */
   usage: Usage | null;
 }
 
 export interface Format {
-  /** Before the request's id in the answer's. */
+  /** Prefix of the response's id; the request's id follows. */
   idPrefix: string;
   whole(head: AnswerHead, answers: readonly WholeAnswer[], usage: Usage): object;
-  /** A choice's chunk before its first piece; null: there is none. */
+  /** The chunk sent before a choice's first piece; null: none. */
   opening(head: AnswerHead, place: ChunkPlace): object | null;
   chunk(head: AnswerHead, piece: Piece, place: ChunkPlace): object;
   usageChunk(head: AnswerHead, usage: Usage): object;
@@ -75,11 +75,11 @@ const textOf = (pieces: readonly Piece[]): string => pieces.map(({ text }) => te
 
 const idsOf = (pieces: readonly Piece[]): number[] => pieces.map(({ tokenId }) => tokenId);
 
-/** vLLM's return_token_ids: prompts stand beside a chat's choices, and in a completion's. */
+/** vLLM's return_token_ids: the prompt's ids are next to the choices in a chat response, and inside each choice of a completion. */
 const promptIds = ({ promptTokenIds }: { promptTokenIds: readonly number[] | null }) =>
   promptTokenIds ? { prompt_token_ids: promptTokenIds } : {};
 
-/** In a stream, with the last chunk; absent where there are none. */
+/** For a choice's last chunk; empty if there are none. */
 function streamedParams(head: AnswerHead, final: AnswerEnd | null): { kv_transfer_params?: object } {
   const params = final?.kvTransferParams;
   return head.streamingKvParams && params ? { kv_transfer_params: params } : {};
@@ -178,7 +178,10 @@ export const completionFormat: Format = {
   }),
 };
 
-/** Tokens in, tokens out: vLLM's /inference/v1/generate, whose answers have no id, model or usage but in the last chunk. */
+/**
+ * Tokens in, tokens out: vLLM's /inference/v1/generate. Its responses have a request_id instead of id and model; only a
+ * stream reports usage.
+ */
 export const tokensFormat: Format = {
   idPrefix: '',
   whole: (head, answers) => ({
@@ -232,7 +235,7 @@ function chatLogprobs(pieces: readonly Piece[], name: (tokenId: number) => strin
   };
 }
 
-/** The older shape, of /v1/completions. */
+/** The older logprobs format, of /v1/completions. */
 function completionLogprobs(
   pieces: readonly Piece[],
   tokenText: (tokenId: number) => string,
@@ -249,7 +252,7 @@ function completionLogprobs(
   return {
     tokens: known.map(({ tokenId }) => tokenText(tokenId)),
     token_logprobs: known.map(({ logprob }) => logprob),
-    // The token itself is there, however unlikely: one more than was asked for.
+    // The sampled token is always included, so there may be one entry more than requested.
     top_logprobs: known.map(({ tokenId, logprob, top }) =>
       Object.fromEntries([...top, { tokenId, logprob }].map((one) => [tokenText(one.tokenId), one.logprob])),
     ),

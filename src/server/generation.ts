@@ -1,6 +1,6 @@
 /**
- * One generation request, from its checked body to the response: admission, the service, the clock, and the end,
- * whichever comes first: its answers, an error, or a client that goes away.
+ * Serves one generation request, from its checked body to the response: admission, generation, timing and the record at its
+ * end. A request ends with its answers, an error, or its client's disconnect, whichever comes first.
  */
 import { setMaxListeners } from 'node:events';
 import { DEFAULT_SAMPLING } from '../engine/sampling.ts';
@@ -24,23 +24,23 @@ export interface GenerationDeps {
   service: PortService;
   admission: Admission;
   observer: RequestObserver | null;
-  /** What requests that say nothing are sampled with. */
+  /** Sampling parameters for requests that do not set them. */
   defaults: Partial<SamplingParams>;
   streamingKvParams: boolean;
-  /** Told of each answer's end. */
+  /** Called at each answer's end. */
   onEnd: (record: RequestRecord) => void;
   onError: (error: unknown) => void;
 }
 
 export interface Incoming {
   asked: Asked;
-  /** The client's id of the request. */
+  /** The request's id: the client's, or a generated one. */
   requestId: string;
-  /** Told who serves it. */
+  /** Called with the engines that serve the first answer. */
   onWay: GenerationRequest['onWay'];
-  /** Aborts when nobody wants the answer any more, or nobody can have it. */
+  /** Aborts when the client has disconnected or the response cannot be sent. */
   over: AbortSignal;
-  /** `over` aborts as well when the client has taken all of the response. */
+  /** Whether `over` also aborts once the client has received the whole response. */
   overWhenSent: boolean;
 }
 
@@ -53,13 +53,13 @@ export async function respond(deps: GenerationDeps, incoming: Incoming, format: 
   const choices = choicesOf(asked, samplingOf(deps, asked), id, admission.most);
   const abort = new AbortController();
   const { signal } = abort;
-  // Every answer listens to it.
+  // Each answer adds listeners.
   setMaxListeners(0, signal);
   const prompts = new Prompts(asked.prompts.length);
   const leave = admission.enter(abort, choices.length);
   deps.observer?.asked({ n: asked.n, maxTokens: choices[0]!.sampling.maxTokens });
   const badWords = badWordsTokenIds(asked.badWords, service.text, signal);
-  // Each answer meets it; without any it is nobody's.
+  // Each answer awaits it; this handles a rejection when no answer has started.
   badWords.catch(() => {});
   const shared = { prompts, badWords, signal, onWay };
   const pieces = merged(
@@ -68,11 +68,11 @@ export async function respond(deps: GenerationDeps, incoming: Incoming, format: 
     (reason) => abort.abort(reason),
   );
   const answers = untilEnd(pieces, () => {
-    // Whoever does not take an answer keeps its place: nothing piles up behind those who are slow.
+    // A slow client keeps its place until it has received the response, so finished responses cannot pile up.
     if (overWhenSent && !over.aborted) over.addEventListener('abort', leave, { once: true });
     else leave();
   });
-  // Whether the answers are being waited for or stand between two pieces; after their end both do nothing.
+  // Works while the next piece is awaited (abort) and between two pieces (return); does nothing after the end.
   const end = () => {
     abort.abort(over.aborted ? over.reason : new ClientGone());
     void answers.return().catch(() => {});
@@ -86,7 +86,7 @@ export async function respond(deps: GenerationDeps, incoming: Incoming, format: 
     streamingKvParams: deps.streamingKvParams,
   };
   try {
-    // Before the first token an error still has a status of its own, and so has one in any of the prompts.
+    // Errors before the first token, or in any prompt, still get their own HTTP status.
     const first = await answers.next();
     await Promise.race([prompts.known, aborted(signal)]);
     const answer = { asked, choices, prompts: prompts.tokenIds, head, format, onError: deps.onError };
@@ -109,16 +109,16 @@ function samplingOf({ defaults }: GenerationDeps, asked: Asked): SamplingParams 
   };
 }
 
-/** Throws HttpError 404. */
+/** Checks that the port serves the model; null: not given, accepted. Throws HttpError 404. */
 export function checkModel(model: string | null, { model: { names } }: PortService): void {
   if (model === null || names.includes(model)) return;
-  throw new HttpError(404, `there is no model '${model}' here: wanted ${names.join(' or ')}`, 'model');
+  throw new HttpError(404, `the model '${model}' does not exist here: wanted ${names.join(' or ')}`, 'model');
 }
 
-/** The request's prompts as tokens, as they become known. */
+/** The request's prompts as token ids, filled in as they are tokenised. */
 class Prompts {
   readonly tokenIds: (readonly number[])[] = [];
-  /** When all of them are, and good. */
+  /** Resolves when all prompts are tokenised and valid. */
   readonly known: Promise<void>;
   #missing: number;
   #allKnown = (): void => {};
@@ -144,7 +144,7 @@ const aborted = (signal: AbortSignal): Promise<never> =>
     else signal.addEventListener('abort', fail, { once: true });
   });
 
-/** The same, and `leave` when it is over. */
+/** Passes the items on, and calls `leave` at the end. */
 async function* untilEnd<T>(items: AsyncGenerator<T, void>, leave: () => void): AsyncGenerator<T, void> {
   try {
     yield* items;
@@ -153,7 +153,7 @@ async function* untilEnd<T>(items: AsyncGenerator<T, void>, leave: () => void): 
   }
 }
 
-/** Of a request's answers. */
+/** Shared by a request's answers. */
 interface Shared {
   prompts: Prompts;
   badWords: Promise<(readonly number[])[]>;
@@ -161,7 +161,7 @@ interface Shared {
   onWay: GenerationRequest['onWay'];
 }
 
-/** One answer, counted and timed; of logits only what is told of them. */
+/** Generates one answer, timed and recorded. Logits are reduced to the requested logprobs. */
 async function* pieceByPiece(
   deps: GenerationDeps,
   asked: Asked,
@@ -179,7 +179,7 @@ async function* pieceByPiece(
   let failure: unknown = null;
   try {
     const badWordsTokenIds = await badWords.catch((error: unknown) => {
-      // No engine has heard of the blocks that it was to read.
+      // The request never reached the engine, so the holder of its blocks is notified here.
       if (service.kind === 'engine' && !isComeBack(error))
         service.refused({ kv_transfer_params: asked.kvTransferParams, cache_salt: asked.cacheSalt });
       throw error;
@@ -191,7 +191,7 @@ async function* pieceByPiece(
       sampling,
       requestId: unguessable(requestId),
       signal,
-      // Of several answers the first one's is told.
+      // Only the first answer's engines are reported.
       onWay: index === 0 ? onWay : () => {},
       onPrompt: (tokenIds) => {
         checkPrompt(tokenIds, asked, sampling, service.model);

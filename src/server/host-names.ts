@@ -1,28 +1,29 @@
 /**
- * By which names this machine's engines go: its own, and for each engine those that its port was asked under, since a
- * proxy writes the name by which it reaches an engine over the one that the engine told (through a forwarded port, say).
+ * The host names that kv_transfer_params may use for this machine's engines: the machine's own names, and for each engine the
+ * names in the Host headers of its requests. A proxy replaces the remote_host that an engine reported with the name by which
+ * the proxy reaches it (through a forwarded port, for example).
  */
 import { bare, isOwnName } from './door.ts';
 
-/** Of an engine; a further one is not kept. */
+/** Most names recorded per engine; further names are ignored. */
 const MOST_NAMES = 32;
 
 export class HostNames {
   readonly #own: readonly string[];
   readonly #asked = new Map<string, Set<string>>();
 
-  /** `own`: beside loopback's; '*': any. */
+  /** `own`: names in addition to the loopback names; '*': any. */
   constructor(own: readonly string[]) {
     this.#own = own;
   }
 
-  /** The engine's port was asked, and answered: `host` is the header's. */
+  /** Records the Host header of a request to the engine's port. */
   askedUnder(engine: string, host: string): void {
     const names = this.#asked.get(engine) ?? new Set();
     if (names.size < MOST_NAMES) this.#asked.set(engine, names.add(bare(host)));
   }
 
-  /** Whether the engine may be called by this name; null: whether any may. */
+  /** Whether `host` is a known name of the engine; null: of any engine. */
   has(engine: string | null, host: string): boolean {
     const asked = engine === null ? [...this.#asked.values()] : [this.#asked.get(engine)];
     return isOwnName(host, this.#own) || asked.some((names) => names?.has(bare(host)));

@@ -1,4 +1,4 @@
-/** Errors as a client gets them: OpenAI's shape with vLLM's type names. */
+/** HTTP errors: OpenAI's error object with vLLM's type names. */
 import { ConflictError, KvferryError, messageOf, RoutingError } from '../errors.ts';
 
 export interface ErrorBody {
@@ -19,7 +19,7 @@ const types: Readonly<Record<number, string>> = {
   503: 'ServiceUnavailableError',
 };
 
-/** A request that ends with this status; `param` names the field at fault. */
+/** Ends a request with this status; `param` names the field at fault. */
 export class HttpError extends Error {
   readonly status: number;
   readonly param: string | null;
@@ -39,24 +39,24 @@ export class HttpError extends Error {
   }
 }
 
-/** Seconds: a step or a short answer later there may be room. */
+/** Seconds. After a step or a short answer there may be a free place. */
 const RETRY_AFTER = '1';
 
-/** 503: there is no room now. */
+/** 503 with Retry-After: the request cannot be served now. */
 export const comeBack = (message: string): HttpError =>
   new HttpError(503, message, null, { 'Retry-After': RETRY_AFTER });
 
-/** Its thread is stuck, or has been busy for unusually long. */
+/** The engine's thread is stuck, or has been busy for unusually long. */
 export const noAnswer = (engineId: string): HttpError =>
-  comeBack(`engine ${engineId} does not answer: come back, or ask another`);
+  comeBack(`engine ${engineId} does not answer: retry, or use another engine`);
 
-/** Who asked is to come back, and will name the same blocks. */
+/** Whether the client should retry; the retry will name the same blocks. */
 export const isComeBack = (error: unknown): boolean => error instanceof HttpError && error.status === 503;
 
-/** What was asked for cannot be: more engines than there is memory for, too. */
+/** Error codes for requests that cannot be met (for example, more engines than fit in memory): status 400. */
 const ASKED_FOR: ReadonlySet<string> = new Set(['request', 'config', 'model', 'adapter']);
 
-/** Any error as the one that a client is told. `param` is the field to blame when the engine refused the request. */
+/** Converts any error to the one that the client receives. `param`: the field to name when the engine refused the request. */
 export function asHttpError(error: unknown, param: string | null = null): HttpError {
   if (error instanceof HttpError) return error;
   if (error instanceof ConflictError) return new HttpError(409, error.message);

@@ -1,16 +1,16 @@
-/** What a port answered, as vLLM's port counts it (prometheus-fastapi-instrumentator), and each refusal by its code. */
+/** Counts a port's responses as vLLM's port does (prometheus-fastapi-instrumentator), and its errors by status code. */
 import type { MetricKit } from './metric-kit.ts';
 
 export interface Answered {
   method: string;
-  /** A path that the port has; null: another. */
+  /** The matching route's path; null: no route matches. */
   path: string | null;
   status: number;
 }
 
 const METHODS: ReadonlySet<string> = new Set(['GET', 'POST', 'OPTIONS', 'HEAD', 'PUT', 'DELETE']);
 
-/** Every series that a stranger can make is one of a few. */
+/** Unknown paths and methods share one label value, so that clients cannot create new series. */
 export function httpMetrics(kit: MetricKit): (answered: Answered) => void {
   const requests = kit.labelled(
     'http_requests_total',
@@ -23,7 +23,7 @@ export function httpMetrics(kit: MetricKit): (answered: Answered) => void {
   );
   const refused = kit.counters(
     'kvferry:requests_refused_total',
-    'Requests that were refused or failed, by the code that their client was told (499: it had gone).',
+    'Requests that were refused or failed, by status code (499: the client had disconnected).',
     'code',
     ['400', '401', '403', '404', '405', '409', '413', '415', '429', '499', '500', '503'],
   );

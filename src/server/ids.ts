@@ -1,4 +1,4 @@
-/** Ids that clients give: checked before anything is made in their name, since they come back in headers, answers and logs. */
+/** Checks ids that clients give before they are used: they are repeated in headers, responses and logs. */
 import type { Context } from 'hono';
 import { z } from 'zod';
 import { isAnonymous } from '../router/conversations.ts';
@@ -13,21 +13,22 @@ export const idText = z
   .max(MOST_CHARACTERS, { error: WANTED })
   .regex(PRINTABLE, { error: WANTED });
 
-const WANTED_NAME = 'an id that is not one of the router for those without: anonymous-1, anonymous-2, …';
+const WANTED_NAME =
+  'an id other than anonymous-1, anonymous-2, …, which the router gives to conversations without an id';
 
-/** Of a conversation. */
+/** A conversation's id. */
 export const conversationIdText = idText.refine((id) => !isAnonymous(id), { error: WANTED_NAME });
 
 const ID_HEADERS = ['X-Request-Id', 'X-Conversation-Id', 'X-Session-Id'] as const;
 
 const isId = (text: string): boolean => text.length <= MOST_CHARACTERS && PRINTABLE.test(text);
 
-/** Throws HttpError 400 that names the header. */
+/** Checks the id headers. Throws HttpError 400 that names the header. */
 export function checkIdHeaders(c: Context): void {
   for (const name of ID_HEADERS) {
     const given = c.req.header(name);
     if (given !== undefined && !isId(given))
-      throw new HttpError(400, `the header ${name} is no id: wanted ${WANTED}`, name);
+      throw new HttpError(400, `the header ${name} is not an id: wanted ${WANTED}`, name);
     if (given !== undefined && name !== 'X-Request-Id' && isAnonymous(given))
       throw new HttpError(400, `the header ${name} is '${given}': wanted ${WANTED_NAME}`, name);
   }
@@ -35,7 +36,7 @@ export function checkIdHeaders(c: Context): void {
 
 const made = new WeakMap<Request, string>();
 
-/** The client's id of its request, or one made for it. */
+/** The client's request id, or a generated one. Returns the same id each time. */
 export function requestIdOf(c: Context): string {
   const given = c.req.header('X-Request-Id');
   if (given && isId(given)) return given;
@@ -47,6 +48,6 @@ export function requestIdOf(c: Context): string {
   return id;
 }
 
-/** A conversation's id may come in a header, as vLLM's benchmark sends it; null: there is none. */
+/** The conversation id from the headers, as vLLM's benchmark sends it; null: none. */
 export const conversationIdOf = (c: Context): string | null =>
   c.req.header('X-Conversation-Id') || c.req.header('X-Session-Id') || null;

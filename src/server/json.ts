@@ -1,9 +1,12 @@
-/** JSON in and out; what goes out survives a reader which splits lines where Unicode allows it (Python's splitlines, httpx's aiter_lines). */
+/**
+ * Reads and writes JSON bodies. Output has no Unicode line separators, because some clients split lines at them (Python's
+ * splitlines, httpx's aiter_lines).
+ */
 import type { Context } from 'hono';
 import { HttpError } from './http-error.ts';
 import { unlessGone } from './over.ts';
 
-/** NEL, line separator, paragraph separator: the ones that JSON.stringify leaves as they are. */
+/** NEL, line separator, paragraph separator: JSON.stringify does not escape them. */
 const lineBreaks = /[\u0085\u2028\u2029]/g;
 
 export function safeJson(value: unknown): string {
@@ -25,7 +28,7 @@ export function jsonResponse(
   return new Response(sliced(bytes), { status, headers: { ...type, 'Content-Length': `${bytes.length}` } });
 }
 
-/** Bytes: what is longer goes out in slices, by which it shows whether a client reads. */
+/** Bytes. Longer bodies are sent in slices, so that slow-readers.ts can see whether the client reads. */
 const SLICE = 64 * 1024;
 
 function sliced(bytes: Uint8Array): ReadableStream<Uint8Array> {
@@ -39,10 +42,10 @@ function sliced(bytes: Uint8Array): ReadableStream<Uint8Array> {
   });
 }
 
-/** Levels of lists and objects in each other. No request needs half of them; what goes down by recursion has room for many more. */
+/** Most levels of nested lists and objects. No valid request needs half of them, and recursive code can handle many more. */
 const MOST_LEVELS = 64;
 
-/** Throws HttpError 400, before anyone goes down into it. */
+/** Checks the nesting before the body is parsed. Throws HttpError 400. */
 function checkLevels(text: string): void {
   let levels = 0;
   for (let i = 0; i < text.length; i++) {
@@ -51,11 +54,11 @@ function checkLevels(text: string): void {
     else if (character === ']' || character === '}') levels--;
     else if (character === '"') i = endOfString(text, i);
     if (levels > MOST_LEVELS)
-      throw new HttpError(400, `the body has more than ${MOST_LEVELS} levels of lists and objects`);
+      throw new HttpError(400, `the body has more than ${MOST_LEVELS} levels of nested lists and objects`);
   }
 }
 
-/** Where the string ends that begins at `start`. */
+/** Index of the closing quote of the string that begins at `start`. */
 function endOfString(text: string, start: number): number {
   for (let end = text.indexOf('"', start + 1); end >= 0; end = text.indexOf('"', end + 1)) {
     let escapes = 0;
@@ -65,17 +68,20 @@ function endOfString(text: string, start: number): number {
   return text.length;
 }
 
-/** As vLLM wants it; and a page of another origin cannot say it without asking first. Throws HttpError 415. */
+/**
+ * Requires application/json, as vLLM does. A page of another origin cannot send this type without a CORS preflight. Throws
+ * HttpError 415.
+ */
 function checkType(c: Context): void {
   const type = c.req.header('Content-Type') ?? '';
   if (type.split(';')[0]!.trim().toLowerCase() === 'application/json') return;
   throw new HttpError(
     415,
-    `the body is ${type ? `'${type.slice(0, 100)}'` : 'of no type'}: wanted the header Content-Type: application/json (curl -H 'Content-Type: application/json'; its -d alone says it is a form)`,
+    `the body's Content-Type is ${type ? `'${type.slice(0, 100)}'` : 'missing'}: wanted the header Content-Type: application/json (curl -H 'Content-Type: application/json'; curl -d alone sends a form)`,
   );
 }
 
-/** Throws HttpError 400 or 415. */
+/** Parses the request's body. Throws HttpError 400 or 415, or ClientGone. */
 export async function bodyOf(c: Context): Promise<unknown> {
   checkType(c);
   const text = await unlessGone(c.req.text());
@@ -83,6 +89,6 @@ export async function bodyOf(c: Context): Promise<unknown> {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw new HttpError(400, `the body is no JSON: ${(error as Error).message}`);
+    throw new HttpError(400, `the body is not JSON: ${(error as Error).message}`);
   }
 }

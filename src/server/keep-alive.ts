@@ -1,14 +1,14 @@
-/** Starts engines again that ended, in the background, for as long as the server runs. */
+/** Restarts engines that ended, in the background, for as long as the server runs. */
 import { messageOf } from '../errors.ts';
 import type { EngineCluster } from '../fleet/cluster.ts';
 import type { ServerLog } from './log.ts';
 
 const FIRST_PAUSE_MS = 200;
-/** Doubled after every failure up to this. */
+/** The pause doubles after every failure, up to this. */
 const LONGEST_PAUSE_MS = 30_000;
 
 export interface KeepAlive {
-  /** Resolves when nothing is being started any more. */
+  /** Resolves when no restart is in progress. */
   stop(): Promise<void>;
 }
 
@@ -37,14 +37,14 @@ export function keepAlive(
         await cluster.revive();
         for (const { name, engineId, dead } of cluster.engines)
           if (ended.includes(name) && !dead)
-            log.note(`${name} was started again as ${engineId}, with an empty cache`);
+            log.note(`${name} was restarted as ${engineId}, with an empty cache`);
       } catch (error) {
-        log.error(`an engine could not be started again: ${(error as Error).message}`);
+        log.error(`an engine could not be restarted: ${(error as Error).message}`);
       }
     }
   };
   const begin = (engineId: string, message: string): void => {
-    log.error(`${engineId}: ${message}; it is being started again`);
+    log.error(`${engineId}: ${message}; restarting it`);
     reviving ??= revive().finally(() => {
       reviving = null;
     });
@@ -52,7 +52,7 @@ export function keepAlive(
   const stopListening = cluster.onNotice((notice) => {
     if (notice.kind === 'dead' && !stopped) begin(notice.engineId, notice.message);
   });
-  // Of those that ended while the server was prepared nobody is told any more.
+  // Engines that ended before this listener was added send no further notice.
   for (const { engineId, dead, ended } of cluster.engines) if (dead) begin(engineId, messageOf(ended));
   return {
     async stop() {

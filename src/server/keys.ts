@@ -1,14 +1,14 @@
-/** Who may ask: a client's key and an operator's, compared in constant time, whatever was sent. */
+/** Checks the client's or the operator's key in the Authorization header, in constant time. */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { Context, MiddlewareHandler } from 'hono';
 import { HttpError } from './http-error.ts';
 
-/** What monitors ask for, and tells nothing of anyone's text; vLLM leaves the same open. GET /metrics decides how much it tells. */
+/** Paths for monitoring, without a key, as in vLLM. They reveal nothing about prompts. GET /metrics checks how much it shows. */
 const OPEN_PATHS = new Set(['/health', '/version', '/metrics']);
 
 const digest = (text: string): Buffer => createHash('sha256').update(text).digest();
 
-/** What follows the scheme, whose case says nothing; '' is no key of anyone. Source: RFC 9110, 11.1. */
+/** The credentials after the Bearer scheme, which is case-insensitive; '' if there are none. Source: RFC 9110, 11.1. */
 const credentials = (c: Context): string =>
   /^bearer +(.*)$/i.exec(c.req.header('Authorization') ?? '')?.[1] ?? '';
 
@@ -17,11 +17,11 @@ export function carries(c: Context, key: string): boolean {
   return timingSafeEqual(digest(credentials(c)), digest(key));
 }
 
-/** `keys`: any of them will do; `option`: the one to tell of. */
+/** Middleware that accepts any of `keys`. `option`: named in the error message. Throws HttpError 401. */
 export function requireKey(keys: readonly string[], option: string): MiddlewareHandler {
   return async (c, next) => {
     if (OPEN_PATHS.has(c.req.path) || c.req.method === 'OPTIONS') return next();
-    // All are compared: how long it takes says nothing of which.
+    // All keys are compared, so that the time does not show which one matched.
     if (keys.filter((key) => carries(c, key)).length === 0) throw unauthorized(option);
     return next();
   };

@@ -140,7 +140,7 @@ describe('before a port opens', () => {
   test.each<[Partial<AccessOptions>, RegExp]>([
     [
       { host: '0.0.0.0' },
-      /--host 0\.0\.0\.0 is reached from other machines.*--api-key \(or KVFERRY_API_KEY\)/,
+      /--host 0\.0\.0\.0 is reachable from other machines.*--api-key \(or KVFERRY_API_KEY\)/,
     ],
     [{ host: '::', adminKey: 'a' }, /--api-key/],
     [{ host: '10.1.2.3' }, /--api-key/],
@@ -148,8 +148,8 @@ describe('before a port opens', () => {
     [{ adminHost: '::ffff:10.0.0.1', apiKey: 'c' }, /--admin-key/],
     [{ host: '0.0.0.0', apiKey: 'c', adminOnClientPorts: true }, /--host 0\.0\.0\.0 .*--admin-key/],
     [{ apiKey: 'same', adminKey: 'same' }, /are the same/],
-    [{ apiKey: 'hush hush' }, /--api-key holds what no header can carry/],
-    [{ adminKey: 'hush日' }, /--admin-key holds/],
+    [{ apiKey: 'hush hush' }, /--api-key has characters that an HTTP header cannot carry/],
+    [{ adminKey: 'hush日' }, /--admin-key has characters/],
   ])('%j is refused, and no key is shown', async (options, message) => {
     const error = await checkAccess({ ...none, ...options }).catch((refusal: Error) => refusal);
     expect(error).toMatchObject({ code: 'config', message: expect.stringMatching(message) });

@@ -87,7 +87,7 @@ it('an engine whose thread is stuck keeps nobody who wants its cache reset', asy
     const reset = service().one.resetPrefixCache();
     const refused = expect(reset).rejects.toMatchObject({
       status: 503,
-      message: 'engine decode-0 does not answer: come back, or ask another',
+      message: 'engine decode-0 does not answer: retry, or use another engine',
     });
     await vi.advanceTimersByTimeAsync(1000);
     await refused;

@@ -13,7 +13,7 @@ import { events, StubService } from './stub.ts';
 
 describe('errors', () => {
   const bad: [object | string, string | null, RegExp][] = [
-    ['{', null, /no JSON/],
+    ['{', null, /not JSON/],
     ['7', null, /the body is 7: wanted a JSON object/],
     [{ ...hello, messages: [] }, 'messages', /at least one message/],
     [{ ...hello, messages: undefined }, 'messages', /messages is missing: wanted a list of messages/],
@@ -29,7 +29,7 @@ describe('errors', () => {
     [{ ...hello, temperature: -1 }, 'temperature', /0 is greedy/],
     [{ ...hello, top_p: 0 }, 'top_p', /above 0/],
     [{ ...hello, n: 0 }, 'n', /a whole number, 1 or more/],
-    [{ ...hello, n: 2 }, 'n', /all of them the same/],
+    [{ ...hello, n: 2 }, 'n', /all answers would be the same/],
     [{ ...hello, presence_penalty: 1 }, 'presence_penalty', /not served/],
     [{ ...hello, tools: [{}] }, 'tools', /not served/],
     [{ ...hello, top_logprobs: 3 }, 'top_logprobs', /logprobs is not true/],

@@ -46,8 +46,8 @@ test.each(['while it serves', 'before anyone listens'])(
     await expect.poll(() => lines).toHaveLength(2);
     await kept.stop();
     expect(lines).toEqual([
-      'decode-1: the device was lost; it is being started again',
-      'decode-1 was started again as decode-1.2, with an empty cache',
+      'decode-1: the device was lost; restarting it',
+      'decode-1 was restarted as decode-1.2, with an empty cache',
     ]);
   },
 );

@@ -64,7 +64,7 @@ describe("an engine's port", () => {
   });
 
   it.each([
-    ['no json', /no JSON/, null],
+    ['no json', /not JSON/, null],
     [{}, /one of messages, prompt and token_ids is wanted, and none is given/, 'messages'],
     [{ prompt: 'a', token_ids: [1] }, /prompt and token_ids are given/, 'prompt'],
     [{ token_ids: [1, -2] }, /token_ids\.1/, 'token_ids.1'],
@@ -97,7 +97,7 @@ describe("an engine's port", () => {
         const response = await asked;
         expect(response.status).toBe(503);
         const { error } = (await response.json()) as Answer;
-        expect(error.message).toBe('engine prefill-0 does not answer: come back, or ask another');
+        expect(error.message).toBe('engine prefill-0 does not answer: retry, or use another engine');
       }
     } finally {
       vi.useRealTimers();
