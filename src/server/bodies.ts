@@ -23,7 +23,7 @@ const object = { error: 'a JSON object' };
 
 const textPart = z.object(
   {
-    type: z.literal('text', { error: '"text": other kinds of content are not supported' }),
+    type: z.literal('text', { error: '"text" (other kinds of content are not supported)' }),
     text: z.string({ error: 'a string' }),
   },
   { error: 'a part such as {"type": "text", "text": "..."}' },

@@ -79,7 +79,7 @@ export class OneEngineService implements EngineService {
 
   unhealthy(): string | null {
     if (this.#cluster.members.isLeaving(this.engine())) return `engine ${this.name} is leaving the fleet`;
-    return this.engine().ended ? `engine ${this.name} ended and is being started again` : null;
+    return this.engine().ended ? `engine ${this.name} ended and is being restarted` : null;
   }
 
   askedUnder(host: string): void {

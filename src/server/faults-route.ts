@@ -51,7 +51,7 @@ const requestSchema = z.strictObject(
 function strictly(fields: string) {
   return ({ code, keys = [] }: { code?: string; keys?: readonly string[] }): string =>
     code === 'unrecognized_keys'
-      ? `only ${fields}: ${keys.join(', ')} is unknown`
+      ? `only ${fields} (${keys.join(', ')} is unknown)`
       : `an object with ${fields}`;
 }
 

@@ -1,17 +1,20 @@
-/** GET /kv/events: an engine's KV events as server-sent events, whose ids are the batches' numbers, with replay. */
+/** GET /kv/events: an engine's KV events as server-sent events with replay. An event's id is its batch's sequence number. */
 import type { Context, Hono } from 'hono';
 import { type SSEStreamingApi, streamSSE } from 'hono/streaming';
 import { HttpError } from './http-error.ts';
 import { safeJson } from './json.ts';
 import type { KvEventLog } from './kv-events.ts';
 
-/** A comment so often keeps proxies from closing a quiet stream, and finds a client that is gone. */
+/** Interval of comments that keep proxies from closing a quiet stream, and reveal a disconnected client. */
 const KEEP_ALIVE_MS = 15_000;
 
 /**
- * Events of the stream: 'kv' is a batch. 'gap': what was asked for is not kept (or, from an earlier run of the server,
- * never was), and the stream goes on where it can. 'dropped': the reader was too slow, its place is gone, and the stream
- * ends; 'end': the server stops.
+ * Events of the stream:
+ * - 'kv': a batch.
+ * - 'gap': the requested batch is no longer kept, or does not exist yet (its number may come from an earlier run of the
+ *   server). The stream continues at continues_at.
+ * - 'dropped': the reader was too slow and its next batch is no longer kept. The stream ends.
+ * - 'end': the server is stopping. The stream ends.
  */
 export function mountKvEvents(app: Hono, log: KvEventLog): void {
   app.get('/kv/events', (c) => {
@@ -21,7 +24,10 @@ export function mountKvEvents(app: Hono, log: KvEventLog): void {
   });
 }
 
-/** `from` is the first number wanted; Last-Event-ID, of a reader that reconnects, the last it had. */
+/**
+ * Number of the first batch to send: one after Last-Event-ID, which reconnecting readers send; else `from`; else the next
+ * batch. Throws HttpError 400.
+ */
 function startOf(c: Context, log: KvEventLog): number {
   const from = c.req.query('from');
   const last = c.req.header('Last-Event-ID');
@@ -44,7 +50,7 @@ async function follow(stream: SSEStreamingApi, log: KvEventLog, from: number): P
       return;
     }
     const batch = log.read(next);
-    // Waits for the reader to take it: the log, which is bounded, is all that grows meanwhile.
+    // Waits until the reader takes it. Only the log grows meanwhile, and it is bounded.
     if (batch !== null) await stream.writeSSE({ id: String(next++), event: 'kv', data: batch });
     else if (log.closed) {
       await stream.writeSSE({ event: 'end', data: safeJson({ next }) });
@@ -53,7 +59,7 @@ async function follow(stream: SSEStreamingApi, log: KvEventLog, from: number): P
   }
 }
 
-/** False when nothing came for as long as a connection may stay quiet. */
+/** False if nothing changed for KEEP_ALIVE_MS. */
 async function changed(log: KvEventLog, gone: AbortSignal): Promise<boolean> {
   const quiet = new AbortController();
   const stop = () => quiet.abort();
@@ -66,7 +72,7 @@ async function changed(log: KvEventLog, gone: AbortSignal): Promise<boolean> {
   return log.next > before || log.closed;
 }
 
-/** Says what cannot be replayed; returns where the stream begins. */
+/** Sends 'gap' if `from` cannot be served. Returns the number of the stream's first batch. */
 async function begin(stream: SSEStreamingApi, log: KvEventLog, from: number): Promise<number> {
   const { first, next } = log;
   if (from >= first && from <= next) return from;

@@ -1,6 +1,6 @@
 /**
- * One engine's KV events in vLLM's shape (vllm/distributed/kv_events.py), numbered, and kept for replay up to a bound.
- * Readers keep only their place in it, so that a slow one costs no memory: it loses its place instead.
+ * One engine's KV events in vLLM's format (vllm/distributed/kv_events.py), numbered, and kept for replay up to a bound.
+ * A reader holds only a position in the log, so a slow reader uses no memory; it may miss batches instead.
  */
 import { written } from '../config/token-ids.ts';
 import type { CacheEvent, Medium } from '../engine/cache-event.ts';
@@ -56,7 +56,7 @@ function kvEvent(event: CacheEvent): KvEvent {
 
 /** vLLM's buffer_steps. */
 const KEPT_BATCHES = 10_000;
-/** Ours: a batch of a long prefill is large, and 10,000 of them would be too much. */
+/** kvferry's own bound: batches of long prefills are large, and 10,000 of them would take too much memory. */
 const KEPT_CHARACTERS = 32 * 2 ** 20;
 
 export class KvEventLog {
@@ -74,12 +74,12 @@ export class KvEventLog {
     this.#mostCharacters = mostCharacters;
   }
 
-  /** Number of the oldest batch that is kept. */
+  /** Number of the oldest batch kept. */
   get first(): number {
     return this.#first;
   }
 
-  /** Number that the next batch will have. */
+  /** Number of the next batch. */
   get next(): number {
     return this.#first + this.#kept.length;
   }
@@ -88,7 +88,7 @@ export class KvEventLog {
     return this.#closed;
   }
 
-  /** `atMs` on the shared clock, which counts from 1970. */
+  /** `atMs`: Unix time in milliseconds, on the shared clock. */
   append(events: readonly CacheEvent[], atMs: number): void {
     const batch: KvEventBatch = { ts: atMs / 1000, events: events.map(kvEvent), data_parallel_rank: 0 };
     const text = safeJson(batch);
@@ -103,18 +103,18 @@ export class KvEventLog {
     this.#wake();
   }
 
-  /** The batch's JSON; null when it is not kept any more, or not there yet. */
+  /** The batch's JSON; null if it is no longer kept or does not exist yet. */
   read(sequence: number): string | null {
     return this.#kept[sequence - this.#first] ?? null;
   }
 
-  /** No more will come: readers that wait go home. */
+  /** Ends the log and wakes waiting readers. */
   close(): void {
     this.#closed = true;
     this.#wake();
   }
 
-  /** Resolves with the next batch, the close, or the signal. */
+  /** Resolves at the next batch, at close(), or when the signal aborts. */
   changed(signal: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
       const done = () => {

@@ -1,6 +1,7 @@
 /**
- * kv_transfer_params of a request to an engine's port, before the engine sees them: their shape, and whether they name one
- * of its peers. Whether anything is held as they say is for the holder to find (src/connector/holds.ts), who tells nobody.
+ * Checks kv_transfer_params of a request to an engine's port before the engine sees them: their schema, and whether they name
+ * one of its peers. Whether the named blocks are held is checked by the holder only (src/connector/holds.ts), which does not
+ * reveal the result.
  */
 import { isStoreHandover } from '../config/connectors.ts';
 import { type KvTransferParams, kvTransferParamsSchema } from '../config/kv-transfer.ts';
@@ -11,14 +12,14 @@ import { HttpError } from './http-error.ts';
 const field = (key: string) => `kv_transfer_params.${key}`;
 
 export interface ParamsRule {
-  /** The engines that this one can read from. */
+  /** Engines that this engine can read from. */
   peers: readonly ThreadEngine[];
   names: HostNames;
-  /** What cannot be had is computed: the load failure policy. */
+  /** The load failure policy is 'recompute': tokens that cannot be loaded are computed. */
   recompute: boolean;
 }
 
-/** As the engine is to have them. Throws HttpError 400. */
+/** Returns the params in the form that the engine expects. Throws HttpError 400. */
 export function checkKvParams(given: Record<string, unknown>, rule: ParamsRule): KvTransferParams {
   const result = kvTransferParamsSchema.safeParse(given);
   if (!result.success) {
@@ -30,21 +31,21 @@ export function checkKvParams(given: Record<string, unknown>, rule: ParamsRule):
   if (params.do_remote_decode && params.do_remote_prefill) {
     throw new HttpError(
       400,
-      'kv_transfer_params has both do_remote_decode and do_remote_prefill: a request is prefilled here or decoded here',
+      'kv_transfer_params has both do_remote_decode and do_remote_prefill: an engine either prefills or decodes a request; set only one',
       field('do_remote_decode'),
     );
   }
   if (params.streamed) {
     throw new HttpError(
       400,
-      "kv_transfer_params.streamed is for the router's own use: leave it out, or ask the router's port, started with --handover streamed",
+      "kv_transfer_params.streamed is for the router's own use: leave it out, or use the router's port of a server started with --handover streamed",
       field('streamed'),
     );
   }
   return checkRemote(params, rule);
 }
 
-/** As the engines know the peer that is named, whatever name of this machine, or port, a proxy wrote over its own. */
+/** Replaces remote_host and remote_port by the named peer's own address: a proxy may have written another name of this machine. */
 export function atPeer<P extends KvTransferParams>(params: P, peers: readonly ThreadEngine[]): P {
   const peer = peers.find((engine) => engine.engineId === params.remote_engine_id);
   if (!peer) return params;
@@ -56,10 +57,10 @@ export function atPeer<P extends KvTransferParams>(params: P, peers: readonly Th
   };
 }
 
-/** An engine's name in its seat, without the number of its life. */
+/** The engine id without the restart number: decode-0.2 → decode-0. */
 export const seatOf = (engineId: string): string => engineId.replace(/\.\d+$/, '');
 
-/** Asks for nothing any more: what it named went with the engine that held it. */
+/** Removes the remote blocks: the engine that held them has ended. */
 const withoutRemote = (params: KvTransferParams): KvTransferParams => ({
   ...params,
   ...{ remote_block_ids: null, remote_engine_id: null, remote_request_id: null, remote_token_ids: null },
@@ -67,16 +68,16 @@ const withoutRemote = (params: KvTransferParams): KvTransferParams => ({
 });
 
 function checkRemote(params: KvTransferParams, { peers, names, recompute }: ParamsRule): KvTransferParams {
-  // Found by its hashes, whoever put it there and whatever became of it since.
+  // The store finds blocks by their hashes, whichever engine saved them.
   if (isStoreHandover(params)) return params;
   const { remote_engine_id: engineId, remote_host: host, remote_port: port } = params;
   const blockIds = params.remote_block_ids ?? [];
   const refuse = (message: string, key: string): never => {
     throw new HttpError(400, message, field(key));
   };
-  const told = 'other names of this machine are for --allowed-hosts';
+  const told = 'if it is another name of this machine, give --allowed-hosts';
   if (engineId == null) {
-    // Nothing is read yet, but what is written here comes back for the other engine: it is told before anything is computed.
+    // Nothing is read yet, but remote_host is returned for the other engine, so it is rejected before anything is computed.
     if (host != null && !names.has(null, host))
       refuse(
         `kv_transfer_params.remote_host is '${host}', which is not this machine; ${told}`,
@@ -84,7 +85,7 @@ function checkRemote(params: KvTransferParams, { peers, names, recompute }: Para
       );
     if (!blockIds.some((ids) => ids.length > 0)) return params;
     const found = 'kv_transfer_params has remote_block_ids without a remote_engine_id';
-    return refuse(`${found}: say whose they are`, 'remote_engine_id');
+    return refuse(`${found}: give the engine that holds them`, 'remote_engine_id');
   }
   const peer = peers.find((engine) => engine.engineId === engineId);
   if (!peer) {
@@ -94,8 +95,8 @@ function checkRemote(params: KvTransferParams, { peers, names, recompute }: Para
     const found = `kv_transfer_params.remote_engine_id is '${engineId}'`;
     return refuse(
       now
-        ? `${found}, which was started anew as ${now.engineId}, and what it held is gone: send the request without them`
-        : `${found}: this engine reads from ${known}`,
+        ? `${found}, which was restarted as ${now.engineId} and lost its blocks: send the request without the remote_ fields`
+        : `${found}: this engine can read only from ${known}`,
       'remote_engine_id',
     );
   }

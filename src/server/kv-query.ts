@@ -1,6 +1,6 @@
 /**
- * POST /kv/query: how much of a prompt each engine has, without computing anything: what RFC 32733 calls a cache query
- * request. An engine's port answers for its engine, the router's for all.
+ * POST /kv/query: how much of a prompt each engine has cached, without computing anything (vLLM's RFC 32733: cache query
+ * request). An engine's port answers for its engine, the router's port for all engines.
  */
 import type { Hono } from 'hono';
 import { z } from 'zod';
@@ -25,7 +25,7 @@ const querySchema = z.object(
     prompt: z.union([promptText, tokenIdList], { error: 'a string, or a list of token ids' }).optional(),
     token_ids: tokenIdList.optional(),
     add_special_tokens: addSpecialTokens,
-    /** The router's port only; without one the conversation is found by its history, as for a completion. */
+    /** Router port only. Without it, the conversation is found by its history, as for a completion. */
     conversation_id: requestFields.conversation_id,
     session_id: requestFields.session_id,
     cache_salt: requestFields.cache_salt,
@@ -65,7 +65,7 @@ function parseQuery(body: unknown): Query {
   const given = (['messages', 'prompt', 'token_ids'] as const).filter((key) => fields[key] !== undefined);
   if (given.length !== 1) {
     const found = given.length === 0 ? 'none is given' : `${given.join(' and ')} are given`;
-    const problem = `one of messages, prompt and token_ids is wanted, and ${found}`;
+    const problem = `${found}: wanted exactly one of messages, prompt and token_ids`;
     throw new HttpError(400, problem, given[0] ?? 'messages');
   }
   return {

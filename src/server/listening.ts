@@ -1,4 +1,4 @@
-/** Ports: opened, and closed without leaving anyone waiting. */
+/** Opens ports, and closes them so that every waiting client gets a response. */
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { serve as listen } from '@hono/node-server';
@@ -12,7 +12,7 @@ import { endWithConnection } from './waiting-responses.ts';
 
 export interface OpenPort {
   server: Server;
-  /** null: its requests are no client's, and nobody waits for them. */
+  /** null: the operator's port, whose requests are not waited for. */
   admission: Admission | null;
 }
 
@@ -21,18 +21,18 @@ export function urlOf(host: string, server: Server): string {
   return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
-/** Node's 5 s would end connections that a busy client is just about to use again. */
+/** Node's default of 5 s would close connections that a busy client is about to reuse. */
 const KEEP_ALIVE_MS = 75_000;
 
 export interface Listening {
   host: string;
-  /** 0: any free one. */
+  /** 0: any free port. */
   port: number;
-  /** How long a client may take nothing of what waits for it. */
+  /** Milliseconds after which a connection ends if its client reads none of the waiting bytes. */
   writeTimeoutMs: number;
 }
 
-/** Rejects with ConfigError. */
+/** Resolves when the port is open. Rejects with ConfigError. */
 export function listenOn(
   app: Pick<Hono, 'fetch'>,
   { host, port, writeTimeoutMs }: Listening,
@@ -47,9 +47,10 @@ export function listenOn(
   });
 }
 
-/** How long ended requests have to tell their clients. */
+/** Milliseconds that aborted requests get to send their errors. */
 export const FAREWELL_MS = 1000;
 
+/** Waits up to `graceMs` for the requests in progress, then aborts them. */
 export async function closePorts(ports: readonly OpenPort[], graceMs: number): Promise<void> {
   for (const { server } of ports) {
     server.close();
@@ -60,7 +61,7 @@ export async function closePorts(ports: readonly OpenPort[], graceMs: number): P
     for (const { admission } of ports) admission?.abortAll();
     return inTime(idle, FAREWELL_MS, systemClock, () => {});
   });
-  // What was said last must leave before its connection does.
+  // The last bytes must leave before their connections are closed.
   await new Promise((resolve) => setTimeout(resolve, 20));
   for (const { server } of ports) server.closeAllConnections();
 }

@@ -1,14 +1,14 @@
-/** What the server tells of its requests on stderr: a line each, for eyes or for machines. */
+/** The server's log: one line per event, as text for people or as JSON. */
 import { plural } from '../measure/format.ts';
 import type { RequestRecord } from './observer.ts';
 
 export interface AccessLine {
-  /** 'router', or an engine's id. */
+  /** 'router', 'admin' or an engine's name. */
   port: string;
   method: string;
   path: string;
   status: number;
-  /** Milliseconds to the response's head. */
+  /** Milliseconds until the response headers. */
   ms: number;
   requestId: string;
 }
@@ -21,9 +21,9 @@ export interface ServerLog {
   error(message: string): void;
 }
 
-/** For who is told of decisions too. */
+/** A log that also explains decisions. */
 export interface ExplainingLog extends ServerLog {
-  /** A decision: a table for eyes, a line for machines. */
+  /** Logs a decision: as `lines` in text format, as one line with `fields` in JSON format. */
   explained(event: 'routing' | 'scaling', fields: object, lines: () => readonly string[]): void;
 }
 
@@ -74,6 +74,6 @@ export function createLog(format: 'text' | 'json', write: (line: string) => void
 
 const round = (ms: number): number => Math.round(ms * 10) / 10;
 
-/** What a client sends cannot begin a line of its own, or move a terminal's cursor. */
+/** Replaces control characters, so that text from a client cannot start a log line or move a terminal's cursor. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is replaced
 const oneLine = (text: string): string => text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, '?');

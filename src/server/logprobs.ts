@@ -1,4 +1,4 @@
-/** Log probabilities of sampled tokens, from their logits as the model gave them: before temperature, top-k and top-p, as vLLM's default. */
+/** Log probabilities of sampled tokens, from the raw logits: before temperature, top-k and top-p, as in vLLM by default. */
 
 export interface TokenLogprob {
   tokenId: number;
@@ -7,11 +7,11 @@ export interface TokenLogprob {
 }
 
 export interface PieceLogprobs extends TokenLogprob {
-  /** The likeliest first. */
+  /** Most likely first. */
   top: readonly TokenLogprob[];
 }
 
-/** `logits`: [vocab_size]. `top`: how many of the likeliest to tell. */
+/** `logits`: [vocab_size]. `top`: how many of the most likely tokens to return. */
 export function logprobsOf(logits: Float32Array, tokenId: number, top: number): PieceLogprobs {
   let most = Number.NEGATIVE_INFINITY;
   for (const logit of logits) if (logit > most) most = logit;
@@ -22,7 +22,7 @@ export function logprobsOf(logits: Float32Array, tokenId: number, top: number): 
   return { ...of(tokenId), top: likeliest(logits, top).map(of) };
 }
 
-/** Ids of the largest, largest first; of equal ones the lower id. */
+/** Ids of the `count` largest logits, largest first; of equal ones, the lower id first. */
 function likeliest(logits: Float32Array, count: number): number[] {
   const best: number[] = [];
   for (let id = 0; id < logits.length && count > 0; id++) {

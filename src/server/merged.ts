@@ -1,12 +1,13 @@
 /**
- * Several answers at once in one sequence, as their pieces come. They are read at once, whoever is slow to take them, so that
- * what they are made of (the logits of a whole vocabulary a token) is let go; what waits is small, and bounded by max_tokens.
+ * Merges several answers into one sequence, in the order in which their pieces arrive. Pieces are read immediately even if the
+ * consumer is slow, so that their logits (a whole vocabulary per token) can be freed. The waiting pieces are small, and their
+ * number is bounded by max_tokens.
  */
 import { setImmediate as letOthers } from 'node:timers/promises';
 
 /**
- * `begin`: starts the answer of this index; the next is started after others had their turn, since a prompt may take
- * milliseconds. What one throws ends all of them by `endAll`, and is thrown when what came before it was taken.
+ * `begin` starts the answer of an index. Between two starts the event loop runs, because tokenising a prompt may take
+ * milliseconds. If an answer fails, `endAll` is called to end all of them; the error is thrown after the pieces before it.
  */
 export async function* merged<T>(
   count: number,

@@ -1,17 +1,17 @@
-/** The least that metrics here need of prom-client, in the text that Prometheus' Python client writes, as vLLM's is. */
+/** A thin layer over prom-client. Its text matches the Prometheus Python client's, which vLLM uses. */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 
 export type Labels = Readonly<Record<string, string>>;
 
-/** Metrics as a port shows them. */
+/** A port's metrics as text. */
 export interface Exposition {
   readonly contentType: string;
   text(): Promise<string>;
-  /** What tells nothing of single requests, and what whoever balances load needs. */
+  /** Only the metrics that load balancers need, and that reveal nothing about single requests. */
   plainText(): Promise<string>;
 }
 
-/** Every metric exists from the start, at 0, and carries the common labels. */
+/** Creates metrics. Each exists from the start, at 0, and has the common labels. */
 export class MetricKit {
   readonly #registry = new Registry();
 
@@ -23,7 +23,7 @@ export class MetricKit {
     return new Counter({ name, help, registers: [this.#registry] });
   }
 
-  /** One series for each of the label's values, which are all that there are. */
+  /** One series for each of the label's `values`, which must be all its values. */
   counters<T extends string>(
     name: string,
     help: string,
@@ -35,7 +35,7 @@ export class MetricKit {
     return (value, by) => counter.inc({ [label]: value }, by);
   }
 
-  /** Counts by several labels, whose values nobody lists beforehand but for `first`; whoever counts sees to it that they are few. */
+  /** Counts by several labels whose values are not listed in advance, except `first`. The caller must keep their number small. */
   labelled<L extends Labels>(
     name: string,
     help: string,
@@ -61,7 +61,7 @@ export class MetricKit {
     return (value, to) => gauge.set({ [label]: value }, to);
   }
 
-  /** A gauge that is always 1: what it says is in its labels. */
+  /** A gauge that is always 1; its information is in its labels. */
   info(name: string, help: string, labels: Labels): void {
     const gauge = new Gauge({ name, help, labelNames: Object.keys(labels), registers: [this.#registry] });
     gauge.set({ ...labels }, 1);
@@ -75,7 +75,7 @@ export class MetricKit {
     return this.#registry.contentType;
   }
 
-  /** Prometheus' text format, 0.0.4, of the metrics of these names; left out: of all. */
+  /** Prometheus text format 0.0.4, for the metrics of these names. Default: all. */
   async text(names?: readonly string[]): Promise<string> {
     const texts = names
       ? await Promise.all(names.map((name) => this.#registry.getSingleMetricAsString(name)))
@@ -85,25 +85,25 @@ export class MetricKit {
   }
 }
 
-/** Counters that go on as somebody else counts. */
+/** Advances counters to follow values that are counted elsewhere. */
 export class FollowedCounts {
-  /** By name: what was said last. */
+  /** The last value, by name. */
   readonly #last = new Map<string, number>();
 
-  /** Who says less than before counts from 0 again. */
+  /** Adds the increase since the last call. A value below the last one means that its source restarted from 0. */
   follow(name: string, counter: { inc(by: number): void }, now: number): void {
     const last = this.#last.get(name) ?? 0;
     counter.inc(now >= last ? now - last : now);
     this.#last.set(name, now);
   }
 
-  /** All are counted from 0 again. */
+  /** All sources have restarted from 0. */
   clear(): void {
     this.#last.clear();
   }
 }
 
-/** A bucket's bound as Prometheus' Python client writes it: 1 is '1.0', 2^33 is '8.589934592e+09'. */
+/** A bucket's bound as the Prometheus Python client writes it: 1 is '1.0', 2^33 is '8.589934592e+09'. */
 export function pythonFloat(value: number): string {
   const text = Number.isInteger(value) ? `${value}.0` : String(value);
   const dot = text.indexOf('.');

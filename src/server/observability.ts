@@ -1,4 +1,4 @@
-/** What a port tells of itself beside serving: metrics, KV events, cache queries. */
+/** A port's metrics, KV events and cache queries. */
 import type { Context, Hono } from 'hono';
 import { askInTime, statsInTime } from '../fleet/in-time.ts';
 import { engineSpecs, poolOf } from '../fleet/options.ts';
@@ -17,18 +17,18 @@ import { RouterMetrics } from './router-metrics.ts';
 import type { EngineService, RouterService } from './service.ts';
 
 export interface Observability {
-  /** GET /metrics: all of it for an operator, and for others what balancers go by. */
+  /** GET /metrics: everything for an operator; for others only what load balancers need. */
   mountMetrics(app: Hono, isOperator: (c: Context) => boolean): void;
-  /** What is an operator's alone: KV events, cache queries. */
+  /** Routes for operators only: KV events (engine ports) and cache queries. */
   mountDetails(app: Hono): void;
   observer: RequestObserver | null;
-  /** Told of each answer of the port. */
+  /** Called for each response of the port. */
   answered(answered: Answered): void;
   /** Ends every open event stream. */
   close(): void;
 }
 
-/** Follows the engine from now on, and whatever takes its place. */
+/** Follows the engine from now on, and each engine that replaces it. */
 export function observeEngine(
   service: EngineService,
   cluster: Pick<Cluster, 'onNotice' | 'onCacheEvent' | 'onStoreEvent' | 'settings'>,
@@ -53,18 +53,18 @@ export function observeEngine(
     cluster.onCacheEvent((batch) => {
       if (batch.engineId === engineId) log.append(batch.events, batch.atMs);
     }),
-    // As with vLLM's own tiers: what an engine can load is told by it, whoever saved it.
+    // As in vLLM's tiers, an engine reports all blocks that it can load, whichever engine saved them.
     cluster.onStoreEvent(({ events, atMs }) => log.append(events, atMs)),
   ];
   return {
-    // Tokens and ends are the engine's to tell.
+    // Tokens and ends are counted from the engine's own events.
     observer: { asked: (request) => metrics.asked(request), token() {}, finished() {} },
     answered: (answered) => metrics.answered(answered),
     mountMetrics(app, isOperator) {
       app.get('/metrics', async (c) => {
         const engine = service.engine();
         const stats = await statsInTime(engine, systemClock);
-        // Of one that does not answer they stay as they were: nothing of it is 0.
+        // If the engine is alive but does not answer, its figures stay as they were.
         if (stats || engine.ended) metrics.setStats(stats);
         return exposition(c, metrics, isOperator(c));
       });
@@ -80,7 +80,7 @@ export function observeEngine(
   };
 }
 
-/** `staying`: the fleet's engines without those that leave. */
+/** `staying`: the fleet's engines that are not leaving. */
 export function observeRouter(
   service: RouterService,
   staying: () => readonly StayingEngine[],
@@ -96,7 +96,7 @@ export function observeRouter(
       app.get('/metrics', async (c) => {
         const whole = isOperator(c);
         metrics.fleet.setEngines(staying());
-        // Others see nothing of the store: what they ask leaves it alone.
+        // Only operators see the store's metrics, so other requests do not query the store.
         if (whole) {
           const stats = await askInTime(cluster, () => cluster.storeStats(), systemClock);
           if (stats !== undefined) metrics.setStore(stats);
@@ -116,10 +116,10 @@ async function exposition(c: Context, metrics: Exposition, whole: boolean): Prom
   return c.body(text, 200, { 'Content-Type': metrics.contentType });
 }
 
-/** Its number among those of its role: 'decode-1' is engine 1. */
+/** The engine's number in its role: 'decode-1' is engine 1. */
 const indexOf = (name: string): string => /\d+$/.exec(name)?.[0] ?? '0';
 
-/** vLLM's spelling of CacheConfig's fields. */
+/** vLLM's CacheConfig fields, as vLLM spells their names and values. */
 function cacheConfig(settings: Cluster['settings'], name: string): Labels {
   const spec = engineSpecs(settings).find((seat) => seat.name === name)!;
   const { numBlocks, enablePrefixCaching } = poolOf(settings, spec);

@@ -1,28 +1,28 @@
-/** What metrics are made of: a port tells the life of each generation request as it happens. Milliseconds throughout. */
+/** The events of a generation request from which metrics are built. All times are in milliseconds. */
 import type { PromptAccount } from '../engine/types.ts';
 
 export interface RequestRecord {
   requestId: string;
-  /** From the request's acceptance; null when no token came. */
+  /** From the request's acceptance to the first token; null if there was no token. */
   firstTokenMs: number | null;
   /** From the first token to the last; null when there were fewer than two. */
   decodeMs: number | null;
   latencyMs: number;
   outputTokens: number;
-  /** Known at the end of an answer; null for one that did not come to it. */
+  /** null if the answer did not complete. */
   prompt: PromptAccount | null;
-  /** Of the prompt's pulled tokens those that a store gave. */
+  /** Those of the prompt's pulled tokens that came from a store. */
   storedTokens: number;
   reason: 'stop' | 'length' | 'abort' | 'error';
-  /** As asked for. */
+  /** The limit of the request. */
   maxTokens: number;
 }
 
 export interface RequestObserver {
-  /** A request was let in: answers to each prompt, and tokens of each at most. */
+  /** A request was admitted: `n` answers per prompt, each of at most `maxTokens` tokens. */
   asked(request: { n: number; maxTokens: number }): void;
-  /** With every token: null for a request's first. */
+  /** Called for every token; null for an answer's first. */
   token(sincePreviousMs: number | null): void;
-  /** Once for every request that was valid and not refused by a full queue. */
+  /** Called once for every answer whose prompt was valid and that was admitted. */
   finished(record: RequestRecord): void;
 }

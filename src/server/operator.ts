@@ -1,6 +1,6 @@
 /**
- * What is an operator's business and no client's: whose KV lies where, what happened to it, and controls. On a port of its
- * own, where each port's paths stand behind its name (/router, /prefill-0, ...); on the clients' ports only when asked for.
+ * The operator's routes: where KV is, what happened to it, and controls. They are on the admin port, with each port's name as
+ * prefix (/router, /prefill-0, ...), and on the client ports only if the options say so.
  */
 import { type Context, Hono, type MiddlewareHandler } from 'hono';
 import { baseApp } from './base-app.ts';
@@ -12,16 +12,16 @@ import type { Observability } from './observability.ts';
 import type { PortService } from './service.ts';
 import { limitBody, mostBodyBytes } from './sizes.ts';
 
-/** A port as an operator sees it. */
+/** A port with its observability. */
 export interface Observed {
   service: PortService;
   observability: Observability;
 }
 
 export interface OperatorRule {
-  /** null: whoever reaches a port that only this machine reaches is an operator. */
+  /** null: on a local port every client is an operator; on other ports nobody is. */
   adminKey: string | null;
-  /** Nobody but this machine reaches the port. */
+  /** Only this machine can reach the port. */
   local: boolean;
 }
 
@@ -30,23 +30,26 @@ export const isOperator =
   (c: Context): boolean =>
     adminKey === null ? local : carries(c, adminKey);
 
-/** An operator's paths but /metrics, which every port has. */
+/** The operator's paths except /metrics, which every port has. */
 function mountOperator(app: Hono, { service, observability }: Observed): void {
   observability.mountDetails(app);
   if (service.kind !== 'engine') return;
   app.post('/reset_prefix_cache', async (c) => {
     if (await service.resetPrefixCache()) return c.body(null, 200);
-    throw new HttpError(409, 'the prefix cache was not reset: some blocks are in use, or held for a reader');
+    throw new HttpError(
+      409,
+      'the prefix cache was not reset: some blocks are in use or held for a reader; retry later',
+    );
   });
 }
 
-/** An operator's paths on a client's port: with the admin key where there is one. */
+/** Adds the operator's paths to a client port. They require the admin key if there is one. */
 export function mountOnClientPort(app: Hono, observed: Observed, rule: OperatorRule): void {
   const mayAsk = isOperator(rule);
   const guard: MiddlewareHandler = async (c, next) => {
     if (mayAsk(c)) return next();
     const wanted = 'Authorization: Bearer <the key of --admin-key>';
-    throw new HttpError(401, `${c.req.path} is the operator's: wanted the header ${wanted}`, null, {
+    throw new HttpError(401, `${c.req.path} is for operators: wanted the header ${wanted}`, null, {
       'WWW-Authenticate': 'Bearer',
     });
   };
@@ -54,7 +57,7 @@ export function mountOnClientPort(app: Hono, observed: Observed, rule: OperatorR
   mountOperator(app, observed);
 }
 
-/** The admin port: all that `ports` tell, each behind its name. */
+/** The admin port's app: the operator's paths of all `ports`, each under the port's name. */
 export function adminApp(
   ports: readonly Observed[],
   options: { adminKey: string | null; version: string; log: ServerLog; hosts?: readonly string[] },

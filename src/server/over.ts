@@ -1,7 +1,6 @@
 /**
- * One signal a request says that it is over: its client went away, its response could not be built or sent, or has been
- * sent. Whatever a request holds (a place in the queue, its answer under way) hangs on this signal, so that nothing else
- * has to know what that is.
+ * One signal per request that aborts when the request is over: its client disconnected, its response could not be built or
+ * sent, or was sent. Everything that a request holds (its place in the queue, its running answers) is released by this signal.
  */
 import type { ServerResponse } from 'node:http';
 import type { Context } from 'hono';
@@ -9,11 +8,11 @@ import { HttpError } from './http-error.ts';
 
 export class ClientGone extends HttpError {
   constructor() {
-    super(499, 'the client went away');
+    super(499, 'the client disconnected');
   }
 }
 
-/** What reading a body came to: it fails when its client leaves before it is whole, which is no fault to report. */
+/** Reads a body. Rejects with ClientGone if the client disconnects before the body is complete, which is not a server error. */
 export async function unlessGone<T>(reading: Promise<T>): Promise<T> {
   try {
     return await reading;
@@ -27,10 +26,10 @@ const known = new WeakMap<Request, AbortController>();
 const outgoingOf = (c: Context): ServerResponse | undefined =>
   ((c.env ?? {}) as { outgoing?: ServerResponse }).outgoing;
 
-/** Whether the signal says as well that the client has taken its response: without a socket nobody knows. */
+/** Whether the signal also aborts when the response was sent. Without a socket (in tests) that is not known. */
 export const overWhenSent = (c: Context): boolean => outgoingOf(c) !== undefined;
 
-/** Ask for it once, and after the body is read: Node's adapter reads the body far more slowly otherwise. */
+/** Call once per request, and after reading the body: otherwise Node's adapter reads the body far more slowly. */
 export function overSignal(c: Context): AbortSignal {
   const { raw } = c.req;
   const over = new AbortController();
@@ -38,12 +37,12 @@ export function overSignal(c: Context): AbortSignal {
   const end = () => over.abort(new ClientGone());
   raw.signal.addEventListener('abort', end, { once: true });
   if (raw.signal.aborted) end();
-  // Without a socket there is none; with one, it closes however the response ended.
+  // With a socket, 'close' comes however the response ended.
   outgoingOf(c)?.once('close', end);
   return over.signal;
 }
 
-/** The response that was being made will not be sent. */
+/** Aborts the request's signal: its response will not be sent. */
 export function responseFailed(c: Context, error: unknown): void {
   known.get(c.req.raw)?.abort(error);
 }

@@ -1,15 +1,15 @@
-/** Which engine listens on which port, and whether all of them can be had: before any engine is started. */
+/** Assigns ports to engines, and checks that all ports can be opened before any engine is started. */
 import { createServer } from 'node:net';
 import { ConfigError } from '../errors.ts';
 import type { EngineRole } from '../router/engine-client.ts';
 import { type AccessOptions, checkAccess } from './access.ts';
 
-/** Each 0: any free one. Of engines: one for each, or the first one's, which the next ones' follow. */
+/** 0: any free port. For each role: one port per engine, or the first engine's port, which the others count up from. */
 export interface Ports {
   prefill: readonly number[];
   decode: readonly number[];
   router: number;
-  /** The operator's. */
+  /** The operator's port. */
   admin: number;
 }
 
@@ -18,7 +18,7 @@ interface Named {
   role: EngineRole;
 }
 
-/** One for each engine, in their order; those that do both are listed with D. Throws ConfigError. */
+/** One port per engine, in the engines' order. Combined engines use D's ports. Throws ConfigError. */
 export function enginePorts(engines: readonly Named[], ports: Pick<Ports, EngineRole>): number[] {
   const next = { prefill: 0, decode: 0 };
   return engines.map(({ role }) => {
@@ -30,12 +30,12 @@ export function enginePorts(engines: readonly Named[], ports: Pick<Ports, Engine
     if (given.length === 1) return first === 0 ? 0 : first + index;
     const what = role === 'prefill' ? 'P' : 'D';
     throw new ConfigError(
-      `--${role}-port names ${given.length} ports for ${count} ${what}: give ${count}, or one that the others follow`,
+      `--${role}-port has ${given.length} ports for ${count} ${what}: give ${count}, or one from which the others count up`,
     );
   });
 }
 
-/** Throws ConfigError when a port cannot be listened on, or is reached by others without a key; nothing is left open then. */
+/** Throws ConfigError if a port cannot be opened, or is reachable from other machines without a key. Leaves no port open. */
 export async function checkServer(
   options: { ports: Ports } & AccessOptions,
   engines: readonly Named[],
@@ -54,10 +54,14 @@ export async function checkServer(
   const wanted = [...ofEngines, ...others].filter(({ port }) => port !== 0);
   for (const [i, { name, port, on }] of wanted.entries()) {
     if (port > 65535)
-      throw new ConfigError(`${name} would get port ${port}, and there are 65535: give a lower first one`);
+      throw new ConfigError(
+        `${name} would get port ${port}, above the highest, 65535: give a lower first port`,
+      );
     const other = wanted.slice(i + 1).find((another) => another.port === port);
     if (other)
-      throw new ConfigError(`port ${port} is given to both ${name} and ${other.name}: give each its own`);
+      throw new ConfigError(
+        `port ${port} is given to both ${name} and ${other.name}: give each its own port`,
+      );
     await new Promise<void>((resolve, reject) => {
       const probe = createServer();
       probe.once('error', (error: NodeJS.ErrnoException) => reject(cannotListen(on, port, error)));
@@ -67,10 +71,10 @@ export async function checkServer(
 }
 
 const REASONS: Record<string, string> = {
-  EADDRINUSE: 'something else listens there; give another port, or end that program',
+  EADDRINUSE: 'another program uses that port; give another port, or end that program',
   EACCES: 'permission denied; give a port above 1023',
   EADDRNOTAVAIL: 'no interface of this machine has that address; give another --host',
-  ENOTFOUND: 'there is no host of that name; give another --host',
+  ENOTFOUND: 'no host has that name; give another --host',
 };
 
 export function cannotListen(host: string, port: number, error: NodeJS.ErrnoException): ConfigError {

@@ -1,4 +1,4 @@
-/** What a request asks for against what the model can do, once its prompt is known as tokens. */
+/** Checks a request against the model's limits, once its prompt is tokenised. */
 import type { SamplingParams } from '../engine/types.ts';
 import type { Asked } from './bodies.ts';
 import { HttpError } from './http-error.ts';
@@ -17,7 +17,8 @@ export function checkPrompt(
   };
   const known = (ids: readonly number[], name: string, of: string): void => {
     const foreign = ids.find((id) => id >= vocabSize);
-    if (foreign !== undefined) refuse(`${name} holds ${of}${foreign}: the vocabulary has ${vocabSize}`, name);
+    if (foreign !== undefined)
+      refuse(`${name} contains ${of}${foreign}: wanted ids below the vocabulary size, ${vocabSize}`, name);
   };
   if (tokenIds.length === 0) refuse(`${field} has no tokens: give at least one`, field);
   known(tokenIds, field, 'token id ');
@@ -28,32 +29,32 @@ export function checkPrompt(
     const never = neverDrawn(sampling, eosTokenIds);
     if (allowedTokenIds.every((id) => never.has(id))) {
       refuse(
-        'allowed_token_ids holds only what bad_words and min_tokens forbid: allow another token',
+        'allowed_token_ids contains only tokens that bad_words and min_tokens exclude: allow another token',
         'allowed_token_ids',
       );
     }
   }
   if (tokenIds.length + 1 > maxModelLen) {
     refuse(
-      `${field} has ${tokenIds.length} tokens: the model's context of ${maxModelLen} must hold one more; shorten it`,
+      `${field} has ${tokenIds.length} tokens: wanted fewer than the model's context, ${maxModelLen}; shorten it`,
       field,
     );
   }
   if (asked.maxTokens !== null && tokenIds.length + asked.maxTokens > maxModelLen) {
     refuse(
-      `${asked.maxTokensField} is ${asked.maxTokens} and the prompt has ${tokenIds.length} tokens: together at most ${maxModelLen}`,
+      `${asked.maxTokensField} is ${asked.maxTokens} and the prompt has ${tokenIds.length} tokens: wanted at most ${maxModelLen} together`,
       asked.maxTokensField,
     );
   }
   if (sampling.minTokens > sampling.maxTokens) {
     refuse(
-      `min_tokens is ${sampling.minTokens}, more than the ${sampling.maxTokens} tokens allowed: lower it, or raise ${asked.maxTokensField}`,
+      `min_tokens is ${sampling.minTokens}, more than the limit of ${sampling.maxTokens} tokens: lower it, or raise ${asked.maxTokensField}`,
       'min_tokens',
     );
   }
 }
 
-/** At an answer's first token. */
+/** Token ids that cannot be sampled as an answer's first token. */
 function neverDrawn(
   { badWordsTokenIds = [], minTokens, stopTokenIds }: SamplingParams,
   eosTokenIds: readonly number[],

@@ -1,4 +1,4 @@
-/** Answers as a response: whole, or as server-sent events that go on as fast as the client reads them. */
+/** Turns answers into a response: whole, or as server-sent events sent as fast as the client reads them. */
 import type { Asked } from './bodies.ts';
 import type { Choice } from './choices.ts';
 import type { AnswerHead, ChunkPlace, Format, Piece, Usage, WholeAnswer } from './formats.ts';
@@ -7,25 +7,25 @@ import { jsonResponse, safeJson } from './json.ts';
 import type { AnswerEnd } from './service.ts';
 
 export interface ChoicePiece extends Piece {
-  /** Of its choice. */
+  /** Index of its choice. */
   index: number;
 }
 
-/** A request's answers on their way into its response. */
+/** What is needed to turn a request's answers into its response. */
 export interface Answer {
   asked: Asked;
   choices: readonly Choice[];
-  /** As tokens, by their place in the request. */
+  /** Token ids, by prompt index. */
   prompts: readonly (readonly number[])[];
   head: AnswerHead;
   format: Format;
-  /** Told what went wrong inside, once a stream has begun. */
+  /** Called with internal errors after a stream has begun. */
   onError: (error: unknown) => void;
 }
 
 type Next = IteratorResult<ChoicePiece, void>;
 
-const unended = (): HttpError => new HttpError(500, 'an answer ended without an end');
+const unended = (): HttpError => new HttpError(500, 'an answer ended without a finish reason');
 
 export async function whole(
   rest: AsyncGenerator<ChoicePiece, void>,
@@ -48,7 +48,7 @@ export async function whole(
   return jsonResponse(format.whole(head, answers, usage));
 }
 
-/** A prompt counts once, however many answers it has. */
+/** A prompt counts once, even if it has several answers. */
 function usageOf(choices: readonly Choice[], ends: readonly AnswerEnd[], outputTokens: number): Usage {
   const ofPrompts = ends.filter((_, i) => choices[i]!.promptIndex !== choices[i - 1]?.promptIndex);
   const sum = (tokens: (prompt: AnswerEnd['prompt']) => number) =>
@@ -63,7 +63,7 @@ function usageOf(choices: readonly Choice[], ends: readonly AnswerEnd[], outputT
 const DONE = 'data: [DONE]\n\n';
 const line = (value: unknown): string => `data: ${safeJson(value)}\n\n`;
 
-/** A choice as far as it was sent. */
+/** What has been sent of a choice. */
 interface Sent {
   tokens: number;
   /** Characters. */
@@ -79,7 +79,7 @@ async function* lines(
 ): AsyncGenerator<string> {
   const { choices, prompts, asked, head, format } = answer;
   const sent = choices.map((): Sent => ({ tokens: 0, length: 0, chunks: 0, end: null }));
-  /** Of one choice, with the chunk that is sent now. */
+  /** For the choice's next chunk. */
   const place = ({ index, promptIndex }: Choice): ChunkPlace => {
     const { tokens, length, chunks } = sent[index]!;
     const prompt = prompts[promptIndex]!;
@@ -105,7 +105,7 @@ async function* lines(
       const of = sent[piece.index]!;
       of.tokens++;
       of.end = piece.final;
-      // A token without text of its own says nothing to a reader of text.
+      // A token without text is skipped, unless the client reads tokens.
       if (piece.text !== '' || piece.final || piece.logprobs || asked.tellsTokens) {
         yield line(format.chunk(head, piece, place(choices[piece.index]!)));
         of.chunks++;
@@ -128,7 +128,7 @@ async function* lines(
   yield DONE;
 }
 
-/** `end`: nobody wants the rest. */
+/** `end`: called if the client cancels the stream. */
 export function streamed(
   rest: AsyncGenerator<ChoicePiece, void>,
   first: Next,

@@ -1,4 +1,4 @@
-/** The router's own metrics: what its clients saw. The engines behind it have theirs, on their ports. */
+/** The router's metrics, as its clients saw the requests. Each engine's metrics are on its own port. */
 
 import type { StoreStats } from '../store/stats.ts';
 import {
@@ -18,7 +18,7 @@ export class RouterMetrics implements RequestObserver {
   readonly #kit: MetricKit;
   readonly #m: ReturnType<typeof define>;
   readonly answered: (answered: Answered) => void;
-  /** What was decided, and who came and went. */
+  /** Routing decisions, scaling, and engines joining and leaving. */
   readonly fleet: FleetMetrics;
   readonly #store: StoreMetrics;
 
@@ -34,7 +34,7 @@ export class RouterMetrics implements RequestObserver {
     return this.#kit.contentType;
   }
 
-  /** As it is now; null: there is none. */
+  /** The store's current state; null: there is no store. */
   setStore(stats: StoreStats | null): void {
     this.#store.set(stats);
   }
@@ -69,26 +69,26 @@ function define(kit: MetricKit) {
   return {
     requests: kit.counters(
       'kvferry:router_requests_total',
-      'Requests that ended, by how.',
+      'Ended requests, by finish reason.',
       'finished_reason',
       FINISHED_REASONS,
     ),
     promptBySource: kit.counters(
       'kvferry:router_prompt_tokens_by_source_total',
-      'Prompt tokens of whole answers by where their KV came from at the prefill engine; external_kv_transfer is pulled back from the decode engine.',
+      'Prompt tokens of completed answers, by the source of their KV at the prefill engine. external_kv_transfer: pulled from the decode engine or loaded from a store.',
       'source',
       PROMPT_SOURCES,
     ),
     generationTokens: kit.counter('kvferry:router_generation_tokens_total', 'Tokens sent to clients.'),
     ttft: kit.histogram(
       'kvferry:router_time_to_first_token_seconds',
-      "From the router's acceptance to the first token.",
+      "Time from the router's acceptance of a request to its first token.",
       TTFT_BUCKETS,
     ),
-    itl: kit.histogram('kvferry:router_inter_token_latency_seconds', 'Between tokens.', ITL_BUCKETS),
+    itl: kit.histogram('kvferry:router_inter_token_latency_seconds', 'Time between two tokens.', ITL_BUCKETS),
     e2e: kit.histogram(
       'kvferry:router_e2e_request_latency_seconds',
-      "From the router's acceptance to the last token.",
+      "Time from the router's acceptance of a request to its last token.",
       LATENCY_BUCKETS,
     ),
   };

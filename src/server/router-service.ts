@@ -1,4 +1,4 @@
-/** The router on a port: conversations, P and D behind one endpoint, and another way when an engine fails. */
+/** The router on its port: conversations over all P and D engines, with failover when an engine fails. */
 import type { EngineCluster } from '../fleet/cluster.ts';
 import { shareOfStore } from '../measure/stored-tokens.ts';
 import type { GenerateRequest } from '../router/turn-types.ts';
@@ -27,10 +27,10 @@ export class ClusterService implements RouterService {
     this.maxNumSeqs = cluster.settings.maxNumSeqs;
   }
 
-  /** One engine alive can serve every turn. */
+  /** Healthy while any engine is alive: one engine can serve every turn. */
   unhealthy(): string | null {
     const dead = this.cluster.engines.every(({ ended }) => ended);
-    return dead ? 'every engine ended, and they are being started again' : null;
+    return dead ? 'every engine ended; they are being restarted' : null;
   }
 
   async *generate(request: GenerationRequest): AsyncGenerator<AnswerPiece> {
@@ -38,7 +38,7 @@ export class ClusterService implements RouterService {
     if (kvTransferParams !== null) {
       throw new HttpError(
         400,
-        'kv_transfer_params are for the ports of P and D: the router keeps its own, leave them out',
+        'kv_transfer_params is for the ports of P and D: the router sets it itself; leave it out',
         'kv_transfer_params',
       );
     }
@@ -61,6 +61,7 @@ export class ClusterService implements RouterService {
   }
 }
 
+/** The prompt as the router's request fields. */
 export function sourceOf(
   prompt: Prompt,
 ): Pick<GenerateRequest, 'messages' | 'promptEnd' | 'promptText' | 'promptTokenIds'> {

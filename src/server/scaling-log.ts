@@ -1,4 +1,4 @@
-/** What is kept of a fleet's comings and goings, and of who decided them, for GET /fleet and the log. */
+/** Records engines joining and leaving, and the autoscaler's decisions, for GET /fleet and the log. */
 import type { EngineCluster } from '../fleet/cluster.ts';
 import type { ClusterNotice } from '../fleet/notices.ts';
 import { whatIsLost } from '../fleet/scale-report.ts';
@@ -20,7 +20,7 @@ export class ScalingLog {
     cluster.onNotice((notice) => this.#hear(notice));
   }
 
-  /** `acts`: it is done now. */
+  /** `acts`: the decision is being carried out; only then is it logged. */
   decided(decision: AutoscaleDecision, acts: boolean): void {
     this.#last = decision;
     if (!acts) return;
@@ -34,7 +34,7 @@ export class ScalingLog {
     this.#keep({ event: 'failed', why: message });
   }
 
-  /** null: nobody decides but who asks. */
+  /** The autoscaler's settings and last decision; null: no autoscaler, the fleet changes only on request. */
   get autoscale(): object | null {
     if (!this.#choice) return null;
     const { name, bounds } = this.#choice;
@@ -56,7 +56,7 @@ export class ScalingLog {
       const { name, engineId, ms, migrated, lost } = notice;
       const lostKv = whatIsLost(lost);
       const what = [
-        ...(migrated.holds > 0 ? [`${migrated.tokens} tokens that it held were taken over`] : []),
+        ...(migrated.holds > 0 ? [`other engines took over ${migrated.tokens} tokens that it held`] : []),
         ...(lostKv === null ? [] : [lostKv]),
       ];
       this.#log.note([`${engineId} left the fleet after ${Math.round(ms)} ms`, ...what].join('; '));

@@ -1,4 +1,7 @@
-/** Each engine and the router on ports of their own, and an operator's beside them, until stopped: listens, starts engines again when they end, and ends without leaving anyone waiting. */
+/**
+ * The server: one port for each engine, one for the router and one for the operator. Restarts engines that end. When stopped,
+ * lets requests finish within a grace period.
+ */
 import type { Worker } from 'node:worker_threads';
 import type { Hono } from 'hono';
 import type { SamplingParams } from '../engine/types.ts';
@@ -33,40 +36,43 @@ import { textTools } from './text-tools.ts';
 
 export interface ServerOptions extends AccessOptions {
   ports: Ports;
-  /** Names that clients may give the model; none: its own. */
+  /** Names by which clients may request the model; empty: its own name. */
   servedModelNames: readonly string[];
   maxQueue: number;
   corsOrigins: readonly string[];
-  /** Names that the ports are asked under, beside this machine's own; '*': any. */
+  /** Host names that requests may use, in addition to this machine's own; '*': any. */
   allowedHosts: readonly string[];
   streamingKvParams: boolean;
-  /** How long a client may take nothing of what waits for it. */
+  /** Milliseconds after which a connection ends if its client reads none of the waiting bytes. */
   writeTimeoutMs: number;
-  /** What requests that say nothing are sampled with. */
+  /** Sampling parameters for requests that do not set them. */
   defaults: Partial<SamplingParams>;
-  /** Engines are started with seams for faults, and the admin port has /faults. */
+  /** Engines are started with fault injection, and the admin port has /faults. */
   faultEndpoint: boolean;
   version: string;
   log: ServerLog;
-  /** Who decides how many engines there are; absent or null: whoever asks for a number. */
+  /** The autoscaler that decides how many engines there are; absent or null: only POST /fleet/scale does. */
   autoscale?: AutoscaleChoice | null;
-  /** Told of each decision, for people. */
+  /** Called for each scaling and routing decision, to explain it. */
   onDecision?: (
     told: { kind: 'scaling'; decision: AutoscaleDecision } | { kind: 'routing'; result: TurnResult },
   ) => void;
 }
 
 export interface RunningServer {
-  /** http://host:port; of P and D the first ones'. */
+  /** http://host:port. For prefill and decode: the first engine of that role. */
   readonly urls: Record<keyof Ports, string>;
-  /** Of every engine, by its name. */
+  /** URL of every engine, by its name. */
   readonly engineUrls: Readonly<Record<string, string>>;
   readonly modelName: string;
-  /** Takes no more requests, gives those under way so long, then ends them, and the cluster. */
+  /** Admits no more requests, waits up to `graceMs` for those in progress, aborts the rest, and closes the cluster. */
   stop(graceMs: number): Promise<void>;
 }
 
-/** The cluster belongs to the server from now on; `faults`: those whose seams it was started with. Throws ConfigError; the cluster is closed then. */
+/**
+ * Takes ownership of the cluster, and closes it also on errors. `faults`: the fault board with which the cluster was started.
+ * Throws ConfigError.
+ */
 export async function startServer(
   cluster: EngineCluster,
   options: ServerOptions,
@@ -199,7 +205,7 @@ export async function startServer(
   }
 }
 
-/** An app that is made anew when what it shows has changed: routes of one that has answered are fixed. */
+/** Rebuilds the app after renew(): a Hono app cannot get new routes once it has served a request. */
 function adminPort(make: () => Hono) {
   let app: Hono | null = null;
   const fetch: Hono['fetch'] = (...args) => {

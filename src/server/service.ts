@@ -1,6 +1,6 @@
 /**
- * What one HTTP port serves, without HTTP: an engine on its own (P or D), or the router before them. The handlers of
- * app.ts know only this; engine-service.ts and router-service.ts are the two kinds.
+ * The interface between a port's HTTP routes (app.ts) and what they serve: one engine (engine-service.ts) or the router
+ * (router-service.ts). Contains no HTTP.
  */
 import type { KvTransferParams } from '../config/kv-transfer.ts';
 import type { PromptAccount, SamplingParams } from '../engine/types.ts';
@@ -9,11 +9,11 @@ import type { Cluster } from '../fleet/types.ts';
 import type { InspectionApi } from '../host/engine-api.ts';
 import type { GenerateRequest, Message, PromptEnd } from '../router/turn-types.ts';
 
-/** What clients are told of the model, the same on every port. */
+/** The model as clients see it, the same on every port. */
 export interface ServedModel {
-  /** Names that a request may give; the first is the one that answers carry. */
+  /** Names that a request may use. Responses have the first if the request names none. */
   names: readonly string[];
-  /** Longest prompt and output together, tokens. */
+  /** Most tokens of prompt and output together. */
   maxModelLen: number;
   vocabSize: number;
   eosTokenIds: readonly number[];
@@ -21,16 +21,16 @@ export interface ServedModel {
 
 /** Text to tokens and back. */
 export interface TextTools {
-  /** No special tokens are added. Rejects with the signal's reason, or HttpError 503 when there is no room for a long text. */
+  /** Adds no special tokens. Rejects with the signal's reason, or HttpError 503 if too many long texts are waiting. */
   encode(text: string, signal: AbortSignal): Promise<readonly number[]>;
   decode(tokenIds: readonly number[]): string;
-  /** As it stands in the tokenizer's vocabulary. */
+  /** The token as written in the tokenizer's vocabulary. */
   token(tokenId: number): string;
-  /** A whole text's tokens, and those that the model's tokenizer puts before and after them. */
+  /** Adds the special tokens that the model's tokenizer puts before and after a whole text. */
   withSpecialTokens(tokenIds: readonly number[]): readonly number[];
-  /** Characters of a text that one token stands for at most. */
+  /** Most characters of text that one token stands for. */
   readonly mostCharacters: number;
-  /** By the model's chat template. Rejects as encode does, and with RequestError or ModelError. */
+  /** Applies the model's chat template. Rejects as encode does, and with RequestError or ModelError. */
   encodeMessages(
     messages: readonly Message[],
     end: PromptEnd,
@@ -44,28 +44,28 @@ export type Prompt =
   | { kind: 'tokens'; tokenIds: readonly number[] };
 
 export interface GenerationRequest {
-  /** Unique, and not to be guessed; the engines know the request by it. */
+  /** The request's id at the engines: unique and unguessable. */
   requestId: string;
   prompt: Prompt;
-  /** Of a prompt of text: with the special tokens before and after it. */
+  /** Whether the tokenizer's special tokens are added around a prompt of text. */
   addSpecialTokens: boolean;
   sampling: SamplingParams;
-  /** Strings that end the answer; they are not part of it unless includeStop. */
+  /** Strings that end the answer. They are part of it only if includeStop. */
   stop: readonly string[];
   includeStop: boolean;
-  /** Special tokens have no text. */
+  /** Leave special tokens out of the text. */
   skipSpecialTokens: boolean;
   /** Requests with another salt never share blocks. */
   cacheSalt: string | null;
-  /** Engine ports only: what travels with the request. */
+  /** Engine ports only. */
   kvTransferParams: Record<string, unknown> | null;
-  /** Router port only: requests with the same id are one conversation; null: found from the history. */
+  /** Router port only: requests with the same id belong to one conversation; null: found by the history. */
   conversationId: string | null;
-  /** Router port only: the policy or mix that routes it; null: the one in force. */
+  /** Router port only: the policy or mix that routes the request; null: the router's own. */
   routing: string | null;
-  /** Router port only: told who serves it, each time that it goes another way. */
+  /** Router port only: called with the engines that serve the request, again each time they change. */
   onWay: NonNullable<GenerateRequest['onWay']>;
-  /** Told the prompt once it is known, before any engine is asked; may throw. */
+  /** Called with the tokenised prompt before any engine gets the request; may throw. */
   onPrompt: (promptTokenIds: readonly number[]) => void;
   /** Ends the request at its engines at once. */
   signal: AbortSignal;
@@ -73,54 +73,57 @@ export interface GenerationRequest {
 
 export interface AnswerPiece {
   tokenId: number;
-  /** Text that is certain now: empty inside a character, or while it may be the start of a stop string. */
+  /** Text that is now final. Empty inside a multi-token character, or while it may be the start of a stop string. */
   text: string;
-  /** [vocab_size], when sampling.keepLogits asked for it. */
+  /** [vocab_size] if sampling.keepLogits is set. */
   logits: Float32Array | null;
-  /** When the engine had it, milliseconds on the shared clock. */
+  /** When the engine produced the token, milliseconds on the shared clock. */
   atMs: number;
-  /** With the last piece. */
+  /** Set on the last piece. */
   final: AnswerEnd | null;
 }
 
 export interface AnswerEnd {
   finishReason: 'stop' | 'length';
-  /** The stop string or stop token that ended it; null for an end token or a length. */
+  /** The stop string or stop token id that ended the answer; null for an end token or the length limit. */
   stopReason: string | number | null;
-  /** Of the engine that prefilled. */
+  /** From the engine that prefilled. */
   prompt: PromptAccount;
-  /** Of the prompt's pulled tokens those that a store gave. */
+  /** Those of the prompt's pulled tokens that came from a store. */
   storedTokens: number;
   kvTransferParams: KvTransferParams | null;
 }
 
 interface Service {
-  /** For logs and metrics: an engine's id, or 'router'. */
+  /** For logs and metrics: an engine's name, or 'router'. */
   readonly name: string;
   readonly model: ServedModel;
   readonly text: TextTools;
-  /** Requests that are served at once; more of them wait. */
+  /** Requests that run at once; further ones wait. */
   readonly maxNumSeqs: number;
-  /** Throws RequestError, TransferError, RefusedError, EngineDeadError, or the signal's reason. */
+  /** Iteration throws RequestError, TransferError, RefusedError, EngineDeadError, HttpError, or the signal's reason. */
   generate(request: GenerationRequest): AsyncIterable<AnswerPiece>;
-  /** Why it cannot serve now; null when it can. */
+  /** Why it cannot serve now; null if it can. */
   unhealthy(): string | null;
 }
 
-/** What a port tells of its engine. */
+/** The part of an engine that its port uses. */
 export interface ServedEngine extends Pick<ThreadEngine, 'engineId' | 'role' | 'ended'> {
   inspection: Pick<InspectionApi, 'lookup' | 'stats'>;
 }
 
 export interface EngineService extends Service {
   readonly kind: 'engine';
-  /** The engine as it is now: another one after it was revived. */
+  /** The current engine: another one after a restart. Throws EngineDeadError if it has left the fleet. */
   engine(): ServedEngine;
-  /** A client reached its port under this name, the header Host. */
+  /** Records the name by which a client reached the port (the Host header). */
   askedUnder(host: string): void;
-  /** A body was refused at the door: a holder that its kv_transfer_params name is told to free, if they are its own. */
+  /**
+   * Called when a body was rejected before it reached the engine. The holder named in its kv_transfer_params is asked to free
+   * the blocks, which it does only if they match its hold.
+   */
   refused(body: unknown): void;
-  /** False, and nothing done, while blocks are in use or held. Rejects with HttpError 503 when the engine does not answer. */
+  /** False if blocks are in use or held; nothing is reset then. Rejects with HttpError 503 if the engine does not answer. */
   resetPrefixCache(): Promise<boolean>;
 }
 

@@ -1,6 +1,6 @@
 /**
- * What is too large to be a good request is refused before anyone spends time on it: bodies by their bytes, lists by
- * their length, texts by the tokens that they have at least.
+ * Rejects oversized requests before time is spent on them: bodies by their bytes, lists by their length, texts by the fewest
+ * tokens they can have.
  */
 import type { MiddlewareHandler } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
@@ -8,35 +8,38 @@ import { HttpError } from './http-error.ts';
 import { unlessGone } from './over.ts';
 import type { PortService } from './service.ts';
 
-/** Bytes, whatever the model: reading and checking so many costs some tens of milliseconds. */
+/** Bytes, for any model. Reading and checking this many takes some tens of milliseconds. */
 export const MOST_BODY_BYTES = 4 * 2 ** 20;
-/** Bytes beside the prompt. */
+/** Bytes for everything except the prompt. */
 const ROOM_FOR_FIELDS = 256 * 1024;
-/** Bytes of a UTF-16 code unit, written as \uXXXX. */
+/** Most bytes of one UTF-16 code unit: \uXXXX. */
 const LONGEST_SPELLING = 6;
-/** Bytes: a message with its braces and role, or an id in the prompt and in kv_transfer_params. */
+/** Bytes per token around its text: a message's braces and role, or its id in the prompt and in kv_transfer_params. */
 const AROUND_A_TOKEN = 64;
-/** The chat template renders each, and costs about 6 µs for it. */
+/** Most messages. The chat template takes about 6 µs for each. */
 export const MOST_MESSAGES = 1024;
-/** Text parts of one message. */
+/** Most text parts of one message. */
 export const MOST_PARTS = 256;
 const MOST_PARAMS = 64;
 
 type Sized = Pick<PortService, 'model' | 'text'>;
 
-/** Bytes of a body that a prompt of the whole context fits into, however it is written. */
+/** Bytes that suffice for a body whose prompt fills the context, in any JSON spelling. */
 export function mostBodyBytes({ model, text }: Sized): number {
   const aToken = LONGEST_SPELLING * text.mostCharacters + AROUND_A_TOKEN;
   return Math.min(MOST_BODY_BYTES, ROOM_FOR_FIELDS + model.maxModelLen * aToken);
 }
 
-/** Throws HttpError 413. */
+/** Middleware that throws HttpError 413 for longer bodies. */
 export function limitBody(mostBytes: number): MiddlewareHandler {
   const tooLarge = (): never => {
-    throw new HttpError(413, `the body has more than ${mostBytes} bytes, which no request here needs`);
+    throw new HttpError(
+      413,
+      `the body has more than ${mostBytes} bytes: no request here needs that many; shorten it`,
+    );
   };
   const limitStream = bodyLimit({ maxSize: mostBytes, onError: tooLarge });
-  // A body that tells its length is not touched: as a web stream it would be read far more slowly.
+  // A body with a Content-Length is not wrapped: as a web stream it would be read far more slowly.
   return async (c, next) => {
     const length = c.req.header('Content-Length');
     if (length === undefined || c.req.header('Transfer-Encoding') !== undefined)
@@ -46,7 +49,7 @@ export function limitBody(mostBytes: number): MiddlewareHandler {
   };
 }
 
-/** Looks at a body that no schema has seen yet: every element that a schema looks at costs time. Throws HttpError 400. */
+/** Checks a body before its schema does, because a schema takes time for every element. Throws HttpError 400. */
 export function checkSizes(body: unknown, sized: Sized): void {
   const fields = fieldsOf(body);
   for (const name of ['prompt', 'token_ids', 'tokens']) {
@@ -67,7 +70,7 @@ const fieldsOf = (value: unknown): Record<string, unknown> =>
     ? (value as Record<string, unknown>)
     : {};
 
-/** What a text turned out to have. Throws HttpError 400. */
+/** Checks that a text's tokens fit into the context, and returns them. Throws HttpError 400. */
 export function checkTokens(name: string, tokenIds: readonly number[], { model }: Sized): readonly number[] {
   if (tokenIds.length > model.maxModelLen) tooLong(name, `${tokenIds.length} tokens`, model.maxModelLen);
   return tokenIds;
@@ -78,7 +81,7 @@ function checkMessages(messages: unknown, sized: Sized): void {
   if (messages.length > MOST_MESSAGES)
     throw new HttpError(
       400,
-      `messages has ${messages.length} messages: at most ${MOST_MESSAGES}`,
+      `messages has ${messages.length} messages: wanted at most ${MOST_MESSAGES}`,
       'messages',
     );
   let characters = 0;
@@ -88,7 +91,7 @@ function checkMessages(messages: unknown, sized: Sized): void {
     if (!Array.isArray(content)) continue;
     const name = `messages.${i}.content`;
     if (content.length > MOST_PARTS)
-      throw new HttpError(400, `${name} has ${content.length} parts: at most ${MOST_PARTS}`, name);
+      throw new HttpError(400, `${name} has ${content.length} parts: wanted at most ${MOST_PARTS}`, name);
     for (const part of content) {
       const { text } = fieldsOf(part);
       if (typeof text === 'string') characters += text.length;
@@ -97,12 +100,12 @@ function checkMessages(messages: unknown, sized: Sized): void {
   checkCharacters('messages', characters, sized);
 }
 
-/** Tokens and blocks of a prompt, by their place in it. */
+/** Lists in kv_transfer_params (token ids, block ids) cannot be longer than the context. */
 function checkParams(params: unknown, sized: Sized): void {
   const fields = fieldsOf(params);
   const keys = Object.keys(fields);
   if (keys.length > MOST_PARAMS) {
-    const message = `kv_transfer_params has ${keys.length} fields: at most ${MOST_PARAMS}`;
+    const message = `kv_transfer_params has ${keys.length} fields: wanted at most ${MOST_PARAMS}`;
     throw new HttpError(400, message, 'kv_transfer_params');
   }
   for (const key of keys) {
@@ -120,7 +123,7 @@ function checkCharacters(name: string, characters: number, { model, text }: Size
   if (fewest > model.maxModelLen) tooLong(name, `at least ${fewest} tokens`, model.maxModelLen);
 }
 
-/** The list, if it is one. */
+/** Checks and returns the list; [] if the value is not a list. */
 function checkList(name: string, list: unknown, { model }: Sized): readonly unknown[] {
   if (!Array.isArray(list)) return [];
   if (list.length > model.maxModelLen) tooLong(name, `a list of ${list.length}`, model.maxModelLen);

@@ -1,21 +1,21 @@
 /**
- * A client that does not take what it asked for keeps memory, a connection and a place among those that are served: its
- * connection ends once nothing was taken for so long. A response that waits for its engine, and has nothing to be taken,
- * may take its time. Knows bytes and sockets only, so that it holds for every path.
+ * Closes connections whose clients stop reading: such a client occupies memory, a connection and a place among the running
+ * requests. A response that has no bytes waiting, because its engine is still working, is not affected. Works on bytes and
+ * sockets, so it covers every path.
  */
 import type { Server, ServerResponse } from 'node:http';
 
-/** Looks so often within the time that a reader has. */
+/** Checks per timeout. */
 const LOOKS = 4;
 
 interface Seen {
-  /** Bytes that the system took of the connection's. */
+  /** Bytes of the connection that the operating system has accepted. */
   taken: number;
-  /** Looks that found the same bytes waiting. */
+  /** Consecutive checks without progress while bytes were waiting. */
   stuck: number;
 }
 
-/** For as long as the server listens. `writeTimeoutMs`: how long nothing may be taken while bytes wait. */
+/** Active while the server listens. `writeTimeoutMs`: how long a client may read nothing while bytes wait. */
 export function endSlowReaders(server: Server, writeTimeoutMs: number): void {
   const open = new Map<ServerResponse, Seen>();
   server.on('request', (_, response) => {

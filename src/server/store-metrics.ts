@@ -1,7 +1,7 @@
 /**
- * Metrics of a store: what an engine saves to it and loads from it (on the engine's port), and its tiers (on the router's, for
+ * Metrics of a store: an engine's saves and loads (on the engine's port), and the store's tiers (on the router's port, because
  * there is one store). Names, units and buckets are vLLM's where it has them: kv_offload_* of the offloading connector and
- * kv_offload_tiering_* of its lower tiers (vllm/v1/kv_offload); no deprecated aliases.
+ * kv_offload_tiering_* of its lower tiers (vllm/v1/kv_offload). vLLM's deprecated aliases are omitted.
  */
 import type { LowerTierCounters } from '../store/lower-tiers.ts';
 import type { StoreStats } from '../store/stats.ts';
@@ -9,7 +9,7 @@ import { FollowedCounts, type MetricKit } from './metric-kit.ts';
 
 const SIZE_BUCKETS = [1e6, 5e6, 10e6, 20e6, 40e6, 60e6, 80e6, 100e6, 150e6, 200e6];
 
-/** As vLLM calls a tier: its place below memory, and its kind. */
+/** vLLM's tier names: level below memory, and kind. */
 const FOLDER = '1:fs';
 const SERVER = '2:redis';
 type Tier = typeof FOLDER | typeof SERVER;
@@ -24,7 +24,7 @@ export function defineOffloadMetrics(kit: MetricKit) {
     offered: kit.counter('kvferry:kv_offload_offered_blocks_total', 'Blocks offered to the store.'),
     failedLoads: kit.counter(
       'kvferry:kv_offload_failed_loads_total',
-      'Loads that brought nothing: their tokens were computed.',
+      'Loads that failed; their tokens were computed.',
     ),
     unanswered: kit.counter(
       'kvferry:kv_offload_unanswered_lookups_total',
@@ -32,21 +32,21 @@ export function defineOffloadMetrics(kit: MetricKit) {
     ),
     twoHops: kit.counter(
       'kvferry:two_hop_bytes_total',
-      'Bytes that came here by two hops in one turn, where one would have done.',
+      'Bytes that reached this engine in two hops in one turn, although one would have been enough.',
     ),
   };
 }
 
 export class StoreMetrics {
   readonly #m: ReturnType<typeof defineStoreMetrics>;
-  /** By the store's own counters. */
+  /** Follows the store's own counters. */
   readonly #counts = new FollowedCounts();
 
   constructor(kit: MetricKit) {
     this.#m = defineStoreMetrics(kit);
   }
 
-  /** null: there is none, or it ended. */
+  /** null: there is no store, or it has ended. */
   set(stats: StoreStats | null): void {
     const m = this.#m;
     m.usage.set(stats ? stats.inUse / stats.slots : 0);
@@ -96,33 +96,33 @@ function defineStoreMetrics(kit: MetricKit) {
       FOLDER,
       SERVER,
     ]),
-    lookups: kit.counter('vllm:kv_offload_cpu_block_lookup_total', 'Blocks that the store was asked for.'),
-    hits: kit.counter('vllm:kv_offload_cpu_block_hit_total', 'Blocks of these that were there.'),
-    misses: kit.counter('vllm:kv_offload_cpu_block_miss_total', 'Blocks of these that were not.'),
+    lookups: kit.counter('vllm:kv_offload_cpu_block_lookup_total', 'Blocks looked up in the store.'),
+    hits: kit.counter('vllm:kv_offload_cpu_block_hit_total', 'Blocks looked up and found.'),
+    misses: kit.counter('vllm:kv_offload_cpu_block_miss_total', 'Blocks looked up and not found.'),
     evictions: kit.counter(
       'vllm:kv_offload_block_eviction_total',
-      "Blocks that left the store's memory for others.",
+      "Blocks evicted from the store's memory to make room for others.",
     ),
     refused: kit.counter(
       'vllm:kv_offload_allocation_failure_total',
-      'Blocks that were not taken in, because all that there is was in use.',
+      'Blocks not stored, because all memory was being read or written.',
     ),
     outages: kit.counter(
       'kvferry:store_server_outages_total',
-      'Times that the server below the store did not answer, and was let be for a while.',
+      "Times that the store's server did not answer and was left alone for a while.",
     ),
     foreign: kit.counter(
       'kvferry:store_server_foreign_values_total',
-      "Values of the server under a block's key that are no block's by length or type: not read, and removed.",
+      "Values on the store's server under a block's key whose length or type is not a block's: not read, and removed.",
     ),
-    readBytes: tiered('read_bytes', 'Bytes read from below memory.'),
+    readBytes: tiered('read_bytes', 'Bytes read from a tier below memory.'),
     readTime: tiered('read_time', 'Time of these reads, in seconds.'),
-    writeBytes: tiered('write_bytes', 'Bytes written below memory.'),
+    writeBytes: tiered('write_bytes', 'Bytes written to a tier below memory.'),
     writeTime: tiered('write_time', 'Time of these writes, in seconds.'),
     promotionFailures: tiered(
       'promotion_job_failures',
-      'Blocks below memory that were not what they were called.',
+      'Blocks in a tier below memory that were damaged or not the block of their name, and were removed.',
     ),
-    cascadeFailures: tiered('cascade_job_failures', 'Blocks that were not written below memory.'),
+    cascadeFailures: tiered('cascade_job_failures', 'Blocks that were not written to a tier below memory.'),
   };
 }

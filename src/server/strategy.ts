@@ -1,14 +1,14 @@
-/** AIBrix's headers of routing: by which policy a request asks to be routed, and to whom it went. */
+/** AIBrix's routing headers: the policy that a request asks for, and the engines that served it. */
 import type { Context } from 'hono';
 import { routingProblem } from '../config/routing.ts';
 import { HttpError } from './http-error.ts';
 
 const HEADER = 'routing-strategy';
 
-/** AIBrix's names of what has another name here. */
+/** AIBrix's policy names that differ from kvferry's. */
 const ALIASES: Readonly<Record<string, string>> = { pd: 'aibrix-pd' };
 
-/** Of a mix each policy's; null: the header is not there. Throws HttpError 400, as AIBrix's gateway answers. */
+/** The requested policy or mix, in kvferry's names; null: no header. Throws HttpError 400, like AIBrix's gateway. */
 export function strategyOf(c: Context): string | null {
   const given = c.req.header(HEADER);
   if (!given) return null;
@@ -25,7 +25,7 @@ export function strategyOf(c: Context): string | null {
   return name;
 }
 
-/** Who serves a request: known once its first token is. */
+/** The engines that serve a request; known by its first token. */
 export class Targets {
   #way: { prefill: string | null; decode: string } | null = null;
 
@@ -33,7 +33,7 @@ export class Targets {
     this.#way = way;
   };
 
-  /** `target-pod`: who answers; `prefill-target-pod`: who prefilled, where that was another. */
+  /** Sets `target-pod`, the engine that answers, and `prefill-target-pod` if another engine prefilled. */
   tell(headers: Headers): void {
     if (!this.#way) return;
     const { prefill, decode } = this.#way;

@@ -1,4 +1,4 @@
-/** POST /tokenize and /detokenize, in vLLM's shapes. They ask no engine, and are not counted among its requests. */
+/** POST /tokenize and /detokenize, in vLLM's formats. They use no engine, and do not count among its requests. */
 import type { Context, Hono } from 'hono';
 import { Admission } from './admission.ts';
 import { askedByDetokenize, askedByTokenize } from './bodies.ts';
@@ -8,7 +8,7 @@ import { overSignal } from './over.ts';
 import type { PortService } from './service.ts';
 import { checkSizes, checkTokens } from './sizes.ts';
 
-/** `most` requests at once: the next is told to come back. */
+/** At most `most` requests at once; further ones get 503. */
 export function mountTextRoutes(app: Hono, service: PortService, most: number): void {
   const admission = new Admission(0, most);
   const route = (path: string, answer: (body: unknown, over: AbortSignal) => Promise<object>) =>

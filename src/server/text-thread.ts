@@ -1,13 +1,13 @@
 /**
- * Long texts to token ids, in a thread of their own: no other request waits for them. One text at a time, in the order
- * in which they came; the thread is started for the first, and again after it ended. Cutting a text into pieces would
- * not do: where a tokenizer may be cut without another answer is its own affair.
+ * Tokenises long texts in a separate thread, so that other requests do not wait for them. One text at a time, in order of
+ * arrival. The thread is started for the first text, and again after it has ended. Texts are not split: where a text can be
+ * split without changing its tokens depends on the tokenizer.
  */
 import type { Worker } from 'node:worker_threads';
 import { InternalError, messageOf } from '../errors.ts';
 import { comeBack } from './http-error.ts';
 
-/** Texts that wait for their turn: the next is told to come back. */
+/** Most texts that wait; further ones get 503. */
 const MOST_WAITING = 32;
 
 interface Job {
@@ -19,21 +19,26 @@ interface Job {
 export class TextThread {
   readonly #start: () => Worker;
   #worker: Worker | null = null;
-  /** The first one is at work, where there is a thread. */
+  /** The first job is the one in progress. */
   #jobs: Job[] = [];
   #closed = false;
 
-  /** `start`: a thread that answers each text with its ids as a Uint32Array, in order. */
+  /** `start`: starts a thread that answers each text, in order, with its token ids as a Uint32Array. */
   constructor(start: () => Worker) {
     this.#start = start;
   }
 
-  /** Rejects with the signal's reason, HttpError 503 when too many wait, or InternalError when the thread ended or could not be started. */
+  /**
+   * Rejects with the signal's reason, with HttpError 503 if too many texts wait or the server is stopping, or with
+   * InternalError if the thread ended or could not be started.
+   */
   encode(text: string, signal: AbortSignal): Promise<readonly number[]> {
     if (signal.aborted) return Promise.reject(signal.reason);
     if (this.#closed) return Promise.reject(comeBack('the server is stopping'));
     if (this.#jobs.length > MOST_WAITING)
-      return Promise.reject(comeBack(`${MOST_WAITING} long texts wait for their tokens already`));
+      return Promise.reject(
+        comeBack(`${MOST_WAITING} long texts are already waiting to be tokenised: retry in a moment`),
+      );
     return new Promise((resolve, reject) => {
       const settled = () => signal.removeEventListener('abort', giveUp);
       const job: Job = {
@@ -48,7 +53,7 @@ export class TextThread {
         },
       };
       const giveUp = () => {
-        // The one at work goes on, since nothing can stop it, for nobody.
+        // The job in progress cannot be stopped; its result is ignored.
         if (this.#jobs[0] !== job) this.#jobs = this.#jobs.filter((other) => other !== job);
         job.failed(signal.reason);
       };
@@ -58,7 +63,7 @@ export class TextThread {
     });
   }
 
-  /** Rejects what waits, and ends the thread. */
+  /** Ends the thread, which rejects all jobs. */
   async close(): Promise<void> {
     this.#closed = true;
     await this.#worker?.terminate();
@@ -77,7 +82,7 @@ export class TextThread {
   }
 
   #listen(worker: Worker): Worker {
-    // The server lives by its ports.
+    // The open ports keep the process alive; this thread must not.
     worker.unref();
     let reason = 'it was closed';
     worker.on('message', (ids: Uint32Array) => {
@@ -96,6 +101,6 @@ export class TextThread {
 
   #failAll(what: string): void {
     for (const { failed } of this.#jobs.splice(0))
-      failed(new InternalError(`the thread that makes tokens of long texts ${what}`));
+      failed(new InternalError(`the thread that tokenises long texts ${what}`));
   }
 }

@@ -1,9 +1,9 @@
-/** A model's tokenizer and chat template, as the ports use them. */
+/** A model's tokenizer and chat template, for the ports. */
 import type { EngineCluster } from '../fleet/cluster.ts';
 import { checkLast } from '../router/prompts.ts';
 import type { GenerationRequest, TextTools } from './service.ts';
 
-/** Characters: about 8 ms of work. Others wait for a text that is no longer; a longer one goes to a thread. */
+/** Characters; about 8 ms of work. Texts up to this length are tokenised on the server's thread, longer ones on another. */
 export const SHORT_TEXT = 16 * 1024;
 
 export function textTools(
@@ -22,7 +22,7 @@ export function textTools(
   };
 }
 
-/** Rejects with RequestError, ModelError, or what TextTools.encode rejects with. */
+/** Tokenises the prompt. Rejects with RequestError, ModelError, or as TextTools.encode does. */
 export async function promptTokens(
   text: TextTools,
   { prompt, addSpecialTokens }: Pick<GenerationRequest, 'prompt' | 'addSpecialTokens'>,

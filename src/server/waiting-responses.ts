@@ -1,11 +1,11 @@
 /**
- * Of requests that a client sends at once by one connection each has its response when its turn comes, and Node tells
- * those that wait nothing of a connection that ends: here they end with it.
+ * Ends pipelined requests with their connection. A client may send several requests on one connection at once; their responses
+ * are sent in turn. When the connection ends, Node emits 'close' only for the response whose turn it is.
  */
 import type { Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 
-/** For as long as the server listens: every response is closed at last, as the one is whose turn it is. */
+/** Active while the server listens: emits 'close' for every response of a connection that ends. */
 export function endWithConnection(server: Server): void {
   const open = new WeakMap<Socket, Set<ServerResponse>>();
   server.on('connection', (socket: Socket) => {
@@ -13,7 +13,7 @@ export function endWithConnection(server: Server): void {
     open.set(socket, responses);
     socket.once('close', () => {
       for (const response of responses) {
-        // The one that has the socket is told by Node.
+        // Node closes the response that has the socket.
         if (response.socket !== null) continue;
         response.destroy();
         response.emit('close');

@@ -78,7 +78,9 @@ it('POST /fleet/scale: what cannot be is one sentence', async () => {
       '400 unknown field decodes: wanted some of prefill, decode, roleset, drain, drain_timeout',
     );
     expect(await scale({ decode: 1.5 })).toBe('400 decode is 1.5: wanted a whole number of engines');
-    expect(await scale([])).toBe('400 the body is not an object: wanted one such as {"prefill": 2, "decode": 2}');
+    expect(await scale([])).toBe(
+      '400 the body is not an object: wanted one such as {"prefill": 2, "decode": 2}',
+    );
     expect(await scale({ drain: 'quick' })).toBe('400 drain is "quick": wanted one of wait, migrate, drop');
     expect((await post(`${urls.admin}/fleet/scale`, { decode: 2 })).status).toBe(401);
     expect((await post(`${urls.router}/fleet/scale`, { decode: 2 }, { headers })).status).toBe(404);

@@ -45,7 +45,7 @@ test('engines are told tokens, of chats, completions and tokens', async () => {
 
 test.each([
   [{ allowed_token_ids: [] }, 'allowed_token_ids', /at least one/],
-  [{ allowed_token_ids: [512] }, 'allowed_token_ids', /vocabulary has 512/],
+  [{ allowed_token_ids: [512] }, 'allowed_token_ids', /vocabulary size, 512/],
   [{ allowed_token_ids: [-1] }, 'allowed_token_ids.0', /token ids/],
   [{ allowed_token_ids: 'a' }, 'allowed_token_ids', /list of token ids/],
   [{ allowed_token_ids: [97], bad_words: ['a'] }, 'allowed_token_ids', /allow another/],

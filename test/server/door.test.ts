@@ -149,7 +149,7 @@ describe('min_tokens', () => {
     const response = await app.request(CHAT, post({ ...free, min_tokens: 1e9 }));
     expect(response.status).toBe(400);
     expect((await told(response)).message).toMatch(
-      /min_tokens is 1000000000, more than the 8 tokens allowed.*max_tokens/,
+      /min_tokens is 1000000000, more than the limit of 8 tokens.*max_tokens/,
     );
     expect((await app.request(CHAT, post({ ...free, min_tokens: 8 }))).status).toBe(200);
   });

@@ -50,7 +50,11 @@ describe('/faults', () => {
       'faults.0.engine',
       /wanted one of prefill-0, decode-0 for slow/,
     ],
-    [{ faults: [{ engine: 'router', fault: 'kill' }] }, 'faults.0.engine', /wanted one of prefill-0, decode-0 for kill/],
+    [
+      { faults: [{ engine: 'router', fault: 'kill' }] },
+      'faults.0.engine',
+      /wanted one of prefill-0, decode-0 for kill/,
+    ],
     [{ faults: [{ engine: 'decode-0', fault: 'explode' }] }, 'faults.0.fault', /one of kill, hang, slow/],
     [{ faults: [{ engine: 'decode-0', fault: 'slow', rate: 0.004 }] }, 'faults.0.rate', /at least 0.01/],
     [{ faults: [{ engine: 'decode-0', fault: 'slow', rate: 101 }] }, 'faults.0.rate', /at most 100/],

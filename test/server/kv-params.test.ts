@@ -99,7 +99,7 @@ describe('parameters of an engine that was started anew since', () => {
         expect.objectContaining({
           status: 400,
           param: 'kv_transfer_params.remote_engine_id',
-          message: expect.stringMatching(/started anew as prefill-0\.2/),
+          message: expect.stringMatching(/restarted as prefill-0\.2/),
         }),
       );
       const computed = checkKvParams(stale, rule({ recompute: true }));
@@ -115,7 +115,7 @@ describe('parameters of an engine that was started anew since', () => {
   test('one that never was is refused in either case', () => {
     for (const recompute of [false, true])
       expect(() => checkKvParams({ ...offer, remote_engine_id: 'prefill-7' }, rule({ recompute }))).toThrow(
-        /reads from prefill-0\.2, prefill-1/,
+        /can read only from prefill-0\.2, prefill-1/,
       );
   });
 });

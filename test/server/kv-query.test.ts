@@ -65,7 +65,7 @@ describe("an engine's port", () => {
 
   it.each([
     ['no json', /not JSON/, null],
-    [{}, /one of messages, prompt and token_ids is wanted, and none is given/, 'messages'],
+    [{}, /none is given: wanted exactly one of messages, prompt and token_ids/, 'messages'],
     [{ prompt: 'a', token_ids: [1] }, /prompt and token_ids are given/, 'prompt'],
     [{ token_ids: [1, -2] }, /token_ids\.1/, 'token_ids.1'],
     [{ messages: [{ content: 'x' }] }, /messages\.0\.role/, 'messages.0.role'],

@@ -22,7 +22,7 @@ test.each([
 
 test('a list for another number of engines', () => {
   expect(() => enginePorts(engines, { prefill: [1, 2, 3], decode: [4] })).toThrow(
-    '--prefill-port names 3 ports for 2 P: give 2, or one that the others follow',
+    '--prefill-port has 3 ports for 2 P: give 2, or one from which the others count up',
   );
 });
 
@@ -33,7 +33,7 @@ const options = (ports: object) => ({
 
 test('two on one port, one beyond the last, one that is taken: found before anything starts', async () => {
   await expect(checkServer(options({ prefill: [8199], decode: [8200] }), engines)).rejects.toThrow(
-    'port 8200 is given to both prefill-1 and decode-0: give each its own',
+    'port 8200 is given to both prefill-1 and decode-0: give each its own port',
   );
   await expect(checkServer(options({ decode: [65534] }), engines)).rejects.toThrow(
     /decode-2 would get port 65536/,
@@ -43,7 +43,7 @@ test('two on one port, one beyond the last, one that is taken: found before anyt
     taken.listen(0, '127.0.0.1', () => resolve((taken.address() as { port: number }).port)),
   );
   await expect(checkServer(options({ decode: [0, 0, port, 0] }), engines)).rejects.toThrow(
-    `cannot listen on 127.0.0.1:${port}: something else listens there`,
+    `cannot listen on 127.0.0.1:${port}: another program uses that port`,
   );
   taken.close();
 });
