@@ -1,21 +1,21 @@
-/** An audit: a sample of turns is served a second time the other way, from the same state, to tell what the choice lost. */
+/** Audits pull decisions: serves a sample of turns again the other way, from the same state, and measures the regret. */
 import { InternalError } from '../errors.ts';
 import type { Cluster } from '../fleet/types.ts';
 import type { TurnAudit } from '../measure/report.ts';
 import type { GenerateRequest, TurnResult } from '../router/turn-types.ts';
 
-/** Picks turns evenly: the first that has something to pull, and from then on so many of all. */
+/** Samples turns evenly among those with something to pull, beginning with the first. */
 export class Auditor {
   readonly #share: number;
   #eligible = 0;
   #audited = 0;
 
-  /** From 0 to 1. */
+  /** `share`: of the eligible turns, from 0 to 1. */
   constructor(share: number) {
     this.#share = share;
   }
 
-  /** Whether this turn is audited; counts it. */
+  /** Whether to audit this turn. Call once per turn: it counts. */
   wants({ prompt }: TurnResult): boolean {
     const decided = prompt.pulledTokens > 0 || prompt.noPull?.by === 'policy';
     if (this.#share === 0 || !decided) return false;
@@ -24,7 +24,10 @@ export class Auditor {
     return due;
   }
 
-  /** The turn has just been served: serves it the other way, and goes on from there, for both leave the same behind. */
+  /**
+   * Serves the turn that was just served once more, the other way. The conversation continues from there: both ways leave the
+   * same state. Throws InternalError if the tokens differ.
+   */
   async audit(cluster: Cluster, request: GenerateRequest, served: TurnResult): Promise<TurnAudit> {
     await cluster.rewind(served.conversationId);
     const chose = served.prompt.pulledTokens > 0 ? 'pull' : 'recompute';
@@ -39,7 +42,7 @@ export class Auditor {
     const same = [...other.outputTokenIds].join() === [...served.outputTokenIds].join();
     if (!same) {
       throw new InternalError(
-        `turn ${served.turn} of ${served.conversationId} gave other tokens pulled than computed: KV is damaged`,
+        `turn ${served.turn} of ${served.conversationId} gave different tokens when pulled and when computed: KV is damaged`,
       );
     }
     return {

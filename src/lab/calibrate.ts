@@ -1,4 +1,4 @@
-/** Measures what pulling and prefilling cost on a running cluster, over its link, and makes a cost profile of it. */
+/** Measures the cost of pulling and of prefilling on a running cluster, over its link, and builds a cost profile. */
 import { type CostProfile, type CostSituation, checkCostProfile } from '../config/cost-profile.ts';
 import { FULL_GROUP, keptBy } from '../engine/kv-cache-spec.ts';
 import type { Cluster } from '../fleet/types.ts';
@@ -7,23 +7,23 @@ import { measureStoreCosts } from './store-costs.ts';
 import { type SweepHooks, type SweepPlan, sweepCluster, sweepTurns } from './sweep.ts';
 
 export interface CalibrationOptions extends Pick<SweepHooks, 'signal' | 'onProgress'> {
-  /** The program's version and the date, for the profile. */
+  /** The program's version, written to the profile. */
   version: string;
   date: string;
   rounds?: number;
-  /** A few points only, for a start. */
+  /** Measures fewer points and rounds. */
   quick?: boolean;
   seed?: number;
 }
 
 const CONTEXTS = [16, 32, 64, 128, 256, 512];
 const QUICK_CONTEXTS = [16, 64, 256];
-/** A slope needs them. */
+/** A slope needs two points. */
 const LEAST_CONTEXTS = 2;
 const ROUNDS = 5;
 const QUICK_ROUNDS = 3;
 
-/** Leaves the cluster as it was set. Rejects with the signal's reason when it aborts. */
+/** Restores the cluster's settings afterwards. Rejects with the signal's reason when it aborts. */
 export async function calibrate(cluster: Cluster, options: CalibrationOptions): Promise<CostProfile> {
   const { mode, link, prefill } = cluster.settings;
   const plan = calibrationPlan(cluster, options);
@@ -77,6 +77,7 @@ export async function calibrate(cluster: Cluster, options: CalibrationOptions): 
   };
 }
 
+/** Turns that calibrate() serves, without those for a store. */
 export const calibrationTurns = (cluster: Cluster, options: Pick<CalibrationOptions, 'quick' | 'rounds'>) =>
   sweepTurns(calibrationPlan(cluster, options));
 
@@ -97,7 +98,7 @@ function calibrationPlan(
   };
 }
 
-/** D holds a turn while it serves the next; windows are not counted. */
+/** D holds one turn while it serves the next, so two must fit. Savings by sliding windows are ignored. */
 function fits(
   tokens: number,
   { prefill, decode, kvCacheGroups, blockSize, maxModelLen }: Cluster['settings'],
@@ -107,7 +108,10 @@ function fits(
   return tokens + NEW_TOKENS + 2 <= Math.min(maxModelLen, Math.floor(perGroup / 2) * blockSize);
 }
 
-/** Of which a store gets whole blocks, and gives them but for the last token's. Too few where pools are small. */
+/**
+ * Contexts for measuring the store: it saves whole blocks, and does not load the last token's. If the pools are small, fewer
+ * than LEAST_CONTEXTS may remain.
+ */
 function storedContexts({ settings }: Cluster, contexts: readonly number[]): number[] {
   const { blockSize } = settings;
   const given = contexts.filter((tokens) => tokens > blockSize);
@@ -115,7 +119,7 @@ function storedContexts({ settings }: Cluster, contexts: readonly number[]): num
   return [blockSize + 1, 2 * blockSize + 1].filter((tokens) => fits(tokens, settings));
 }
 
-/** Where a profile would be used: to be held against one. */
+/** The conditions on this cluster, to compare with a profile's. */
 function situationOf({ info, settings }: Cluster): CostSituation {
   return {
     model: info.model.name,
@@ -130,11 +134,14 @@ function situationOf({ info, settings }: Cluster): CostSituation {
 }
 
 export interface CostAwareStart extends CalibrationOptions {
-  /** null: calibrate first, for some seconds. */
+  /** null: calibrate first, which takes some seconds. */
   profile: { value: CostProfile; source: string } | null;
 }
 
-/** Turns the cost-aware policy on; resolves with the profile in force. Throws ConfigError when the one given was measured elsewhere. */
+/**
+ * Turns the cost-aware policy on. Resolves to the active profile. Throws ConfigError if the given profile was measured under
+ * other conditions.
+ */
 export async function startCostAware(cluster: Cluster, start: CostAwareStart): Promise<CostProfile> {
   const { profile, ...options } = start;
   if (profile) checkCostProfile(profile.value, situationOf(cluster), profile.source);

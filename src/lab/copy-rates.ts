@@ -1,6 +1,6 @@
 /**
- * How fast blocks travel between two engines: as in a real transfer, and each half of it by hand, alone and beside the
- * other engine's. The engines must be idle.
+ * Measures how fast blocks move between two idle engines: by a real transfer, and by each half of it separately, alone and
+ * while the other engine's half runs.
  */
 
 import { TransferError } from '../errors.ts';
@@ -17,11 +17,11 @@ export interface CopyRate {
   chunkBytes: number;
   /** Milliseconds of each round. */
   pipelinedMs: readonly number[];
-  /** The same blocks and chunks, one stage after the other: the sum of the stages, without what lies between them. */
+  /** Milliseconds of each round for the same blocks and chunks, one stage after the other. Excludes the time between stages. */
   byHandMs: readonly number[];
-  /** The holder's half and the reader's, each while the other engine does nothing. */
+  /** The holder's half and the reader's half, each while the other engine is idle. */
   alone: HalfCopies;
-  /** Each while the other engine's half runs. */
+  /** Each half while the other engine's half runs. */
   beside: HalfCopies;
   descriptors: number;
 }
@@ -29,23 +29,26 @@ export interface CopyRate {
 export type HalfCopies = Readonly<Record<CopyHalf, readonly HandCopy[]>>;
 
 export interface CopyRateOptions {
-  /** About so many; whole blocks, as far as the pools reach. */
+  /** Approximate: rounded to whole blocks, and limited by the pools. */
   bytes: number;
   chunkBytes: number;
   rounds: number;
 }
 
-/** So many copies a half makes beside the other's in a round, at least: the first and last are partly alone. */
+/** Copies per half and round while the other half runs. Several, because the first and last run partly alone. */
 const COPIES_BESIDE = 4;
 
-/** Alternates the ways, round by round. Leaves the engines serving anything: reconfigure them before real work. */
+/**
+ * Alternates the ways of measuring, round by round. Afterwards the engines serve any block to any reader: reconfigure them
+ * before real use. Throws TransferError.
+ */
 export async function measureCopyRate(
   holder: ThreadEngine,
   reader: ThreadEngine,
   numBlocks: number,
   options: CopyRateOptions,
 ): Promise<CopyRate> {
-  // Blocks of the first group: not all of them are full of layers.
+  // Uses blocks of the first KV cache group: other groups may not fill theirs with layers.
   const blockBytes = holder.started.identity.blockBytes[0]!;
   const { chunkBytes } = options;
   const count = Math.max(1, Math.min(numBlocks - 1, Math.round(options.bytes / blockBytes)));
@@ -59,7 +62,7 @@ export async function measureCopyRate(
   const rate = { pipelinedMs: [] as number[], byHandMs: [] as number[], descriptors: 0 };
   const alone = { out: [] as HandCopy[], in: [] as HandCopy[] };
   const beside = { out: [] as HandCopy[], in: [] as HandCopy[] };
-  // Round 0 makes the handshake, touches memory for the first time, and is not counted.
+  // Round 0 is not counted: it includes the handshake and first touches of memory.
   for (let round = 0; round <= options.rounds; round++) {
     const moved = await reader.lab.measureRead(holder.address, pairs);
     if (moved.outcome !== 'done')

@@ -1,4 +1,4 @@
-/** Serves conversations in one mode and records every turn. Knows the cluster's interface only, and prints nothing. */
+/** Serves conversations in one mode and records every turn. Uses only the Cluster interface, and prints nothing. */
 import type { Mode } from '../config/modes.ts';
 import type { SamplingParams } from '../engine/types.ts';
 import { InternalError } from '../errors.ts';
@@ -22,13 +22,13 @@ export interface DriveOptions {
   /** Milliseconds. */
   now(): number;
   keeper: LogitKeeper | null;
-  /** Serves a sample of turns both ways; null or absent: none. */
+  /** Audits a sample of turns; null or absent: none. */
   auditor?: Auditor | null;
   onToken(conversation: Conversation, turn: number, tokens: number): void;
   onTurn(turn: TurnReport): void;
 }
 
-/** Resets the cluster into the mode first. The caller checks integrity when all modes are done. */
+/** Resets the cluster into the mode first. The caller checks integrity after the last mode. */
 export async function driveMode(
   cluster: Cluster,
   mode: Mode,
@@ -139,8 +139,8 @@ async function driveConversation(
 }
 
 /**
- * Ends with the signal's reason even while the next value is being waited for; `onLeft` gets what resolves once the values
- * have really ended.
+ * Passes the values on. Throws the signal's reason when it aborts, even while waiting for the next value. `onLeft` gets a
+ * promise that resolves once `values` has ended.
  */
 export async function* untilAborted<T>(
   values: AsyncIterable<T>,
@@ -164,7 +164,7 @@ export async function* untilAborted<T>(
     }
   } finally {
     leave();
-    // Not awaited: a generator that waits for its engine ends only with that wait.
+    // Not awaited: a generator that is waiting for its engine cannot end before the engine answers.
     onLeft(Promise.resolve(iterator.return?.()).catch(() => {}));
   }
 }

@@ -1,4 +1,7 @@
-/** From measured points to costs: what a pull takes (fixed, by bytes) and what prefill takes (by tokens and context), and what follows for thresholds. */
+/**
+ * Fits costs to measured points: of a pull (fixed, per byte) and of prefill (fixed, per token, per token and context). Derives
+ * recommended thresholds and their regret.
+ */
 import type { CostProfile } from '../config/cost-profile.ts';
 import { kvBytesOf, tokenContext } from '../connector/policy/cost-model.ts';
 import { type Fit, fitNonNegative } from '../measure/least-squares.ts';
@@ -13,8 +16,8 @@ export interface FittedCosts {
 }
 
 /**
- * The transfer's own time first (wall time over bytes); then TTFT less that time, over computed tokens, their context,
- * and whether a pull went before.
+ * First fits the transfer's wall time to its bytes. Then fits TTFT less that time to the computed tokens, their context, and
+ * whether there was a pull.
  */
 export function fitCosts(series: readonly SweepSeries[]): FittedCosts {
   const samples = series.flatMap(({ points }) =>
@@ -50,13 +53,13 @@ function features({ localHitTokens, pulledTokens, computedTokens }: SweepSample)
   return [1, computedTokens, context, pulledTokens > 0 ? 1 : 0];
 }
 
-/** What predictions need of a profile. */
+/** The part of a profile that predictions use. */
 export type PredictingCosts = Pick<
   CostProfile,
   'pull' | 'prefill' | 'block_size' | 'block_bytes' | 'kv_cache_groups'
 >;
 
-/** TTFT either way when D has `count` tokens that P has not, and `newTokens` follow them. Milliseconds. */
+/** TTFT in milliseconds, pulling or recomputing, if D has `count` tokens that P lacks, and `newTokens` follow them. */
 export function predictTtft(
   profile: PredictingCosts,
   count: number,
@@ -74,19 +77,22 @@ export function predictTtft(
   };
 }
 
-/** The user's, of a turn that is measured or predicted. */
+/** Tokens that the user adds in a measured or predicted turn. */
 export const NEW_TOKENS = 16;
-/** What a predicted turn computes either way: those, and D's last token, which has no KV. */
+/** Tokens that a predicted turn computes in any case: the new ones, and D's last token, which has no KV. */
 export const COMPUTED_TOKENS = NEW_TOKENS + 1;
 const GRID = 200;
 
-/** Lengths from least to most, evenly on a logarithmic scale. */
+/** `points` lengths from least to most, evenly spaced on a logarithmic scale. */
 export const logGrid = (least: number, most: number, points: number): number[] =>
   Array.from({ length: points }, (_, i) =>
     Math.round(least * (most / least) ** (points === 1 ? 0 : i / (points - 1))),
   );
 
-/** The least threshold from which on pulling is predicted to win up to `mostTokens`; null: it never is. */
+/**
+ * The lowest threshold, in tokens, from which pulling is predicted to be faster for all lengths up to `mostTokens`; 0: for
+ * all lengths; null: for none.
+ */
 export function recommendThreshold(profile: PredictingCosts, mostTokens: number): number | null {
   let threshold: number | null = null;
   for (let count = mostTokens; count >= 1; count--) {
@@ -100,13 +106,13 @@ export function recommendThreshold(profile: PredictingCosts, mostTokens: number)
 export interface ExpectedRegret {
   /** null: never pull. */
   threshold: number | null;
-  /** Milliseconds a turn, beyond the better choice each time. */
+  /** Milliseconds per turn in excess of the better choice. */
   regretMs: number;
-  /** The same as a share of the better choice's TTFT. */
+  /** The regret as a share of the better choice's TTFT. */
   regretShare: number;
 }
 
-/** Over turns whose reusable tokens are spread evenly on a logarithmic scale, from least to most. */
+/** Averages over turns whose reusable tokens go from least to most, evenly on a logarithmic scale. */
 export function expectedRegret(
   profile: PredictingCosts,
   thresholds: readonly (number | null)[],

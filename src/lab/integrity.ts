@@ -1,4 +1,4 @@
-/** Whether every block is accounted for once a command's work is done. */
+/** Checks that every block is accounted for after a command's work. */
 import { InternalError } from '../errors.ts';
 import type { Cluster } from '../fleet/types.ts';
 import type { Integrity } from '../measure/report.ts';

@@ -2,7 +2,7 @@ import type { ClusterInfo } from '../fleet/types.ts';
 import type { EngineStats } from '../host/engine-report.ts';
 import type { EngineRole } from '../router/engine-client.ts';
 
-/** Bytes of KV in use at once at most since the engines were last configured, summed over those of a role. */
+/** Peak bytes of KV in use since the engines were last configured, summed over the engines of each role. */
 export function peakKvBytes(
   { engines, model }: Pick<ClusterInfo, 'engines' | 'model'>,
   stats: readonly Pick<EngineStats, 'engineId' | 'peakUsedBlocks'>[],

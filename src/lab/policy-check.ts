@@ -1,6 +1,6 @@
 /**
- * Pull policies side by side on a mixed workload: the same turns, short and long reusable suffixes among them, served by
- * each policy in alternating rounds from the same state. What the better choice would have come to is measured too.
+ * Compares the pull policies on a mixed workload: the same turns, with short and long reusable suffixes, are served by each
+ * policy in alternating rounds from the same state. Reports each policy's regret against the better choice per turn.
  */
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
 import type { RandomGenerator } from 'pure-rand/types/RandomGenerator';
@@ -16,7 +16,7 @@ const POLICIES: readonly PullPolicyName[] = ['always', 'never', 'threshold', 'co
 
 export interface CheckOptions {
   profile: CostProfile;
-  /** What the policy 'threshold' pulls from. */
+  /** Tokens; for the policy 'threshold'. */
   threshold: number;
   turns: number;
   rounds: number;
@@ -29,14 +29,14 @@ export interface PolicyTotal {
   policy: PullPolicyName;
   /** Sum over turns of the median TTFT, milliseconds. */
   totalMs: number;
-  /** Least and most of the rounds' own sums. */
+  /** Smallest and largest sum of a single round, milliseconds. */
   leastMs: number;
   mostMs: number;
-  /** Turns that it pulled, of all rounds. */
+  /** Turns pulled, over all rounds. */
   pulls: number;
-  /** Beyond the better choice, as a share of it. */
+  /** (total − best) / best, with best the sum of the better choices. */
   regretShare: number;
-  /** The same by its choices alone: each priced at the median of always or never. Free of the noise of its own runs. */
+  /** The same with each of its choices priced at the median of 'always' or 'never': free of the noise of its own runs. */
   choiceRegretShare: number;
 }
 
@@ -49,16 +49,16 @@ export interface PolicyCheck {
   }[];
   rounds: number;
   threshold: number;
-  /** Sum over turns of the better median of always and never. */
+  /** Sum over turns of the better of the medians of 'always' and 'never', milliseconds. */
   bestMs: number;
   totals: readonly PolicyTotal[];
 }
 
-/** How many turns a check serves. */
+/** Turns that a check serves, warm-up included. */
 export const checkTurns = ({ turns, rounds }: Pick<CheckOptions, 'turns' | 'rounds'>): number =>
   turns * (rounds + 1) * POLICIES.length;
 
-/** Leaves the cluster bidirectional, with the profile and the threshold. */
+/** Leaves the cluster in bidirectional mode with the profile and the threshold, and without prefix caching. */
 export async function checkPolicies(cluster: Cluster, options: CheckOptions): Promise<PolicyCheck> {
   const { profile, threshold, rounds, signal } = options;
   const random = seededGenerator(options.seed);

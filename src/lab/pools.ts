@@ -1,4 +1,4 @@
-/** Whether both pools have the blocks that something takes, before any engine starts. */
+/** Checks, before any engine starts, that both pools have enough blocks. */
 import { FULL_GROUP, keptBy, mostBlocksInAll } from '../engine/kv-cache-spec.ts';
 import { ConfigError } from '../errors.ts';
 import type { ClusterOptions } from '../fleet/types.ts';
@@ -8,7 +8,7 @@ export type PoolNeeds = Pick<
   'blockSize' | 'kvCacheGroups' | 'allFullKv' | 'maxModelLen' | 'maxNumBatchedTokens'
 >;
 
-/** Blocks of a pool that holds so many tokens of a request, and the null block. */
+/** Blocks of a pool that can hold a request of `tokens` tokens, plus the null block. */
 export function poolFor(tokens: number, options: PoolNeeds): number {
   const { blockSize, kvCacheGroups = FULL_GROUP, allFullKv = false } = options;
   const groups = keptBy(kvCacheGroups, allFullKv);
@@ -17,7 +17,7 @@ export function poolFor(tokens: number, options: PoolNeeds): number {
 
 type Pools = Readonly<Record<'prefill' | 'decode', number>>;
 
-/** `say`: the sentence for a pool that has too few, by its option, what it has and what is needed. Throws ConfigError. */
+/** `say` returns the error message for a pool with too few blocks: its option, its blocks, the blocks needed. Throws ConfigError. */
 export function needBlocks(
   pools: Pools,
   needed: number | Pools,

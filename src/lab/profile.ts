@@ -1,8 +1,8 @@
-/** Work served once more with each kernel timed by the device. */
+/** Runs work again with each kernel timed by the device. */
 import type { Cluster } from '../fleet/types.ts';
 import { engineProfile, type ProfileReport } from '../measure/profile.ts';
 
-/** Runs `serve` with every kernel timed. null where the adapter has no timestamp-query: nothing is run then. */
+/** Runs `serve` with every kernel timed. null, without running it, if the adapter has no timestamp-query. */
 export async function profileKernels(
   cluster: Cluster,
   mode: string,

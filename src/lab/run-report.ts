@@ -1,4 +1,4 @@
-/** From a cluster and its runs to the report. */
+/** Builds the report of `run` from a cluster and its runs, and the head that all reports share. */
 import { type RunConfig, reportedSettings } from '../config/run.ts';
 import type { Cluster } from '../fleet/types.ts';
 import { compareRuns, type LogitKeeper } from '../measure/comparison.ts';
@@ -6,7 +6,7 @@ import type { Integrity, Report, RunReport } from '../measure/report.ts';
 import { type HeadKind, type Machine, REPORT_VERSION } from '../measure/report-head.ts';
 import type { TurnTimeline } from '../measure/turn-timeline.ts';
 
-/** What writes reports, on which machine. */
+/** The program and machine that write a report. */
 export interface ReportSource {
   version: string;
   /** Date and time as ISO 8601, UTC. */
@@ -55,7 +55,7 @@ export function makeReport(
   };
 }
 
-/** What every report begins with. */
+/** The fields at the start of every report. */
 export const makeHead = <K extends HeadKind>(
   kind: K,
   source: ReportSource,

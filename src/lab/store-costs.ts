@@ -1,4 +1,4 @@
-/** Measures what a cluster's store costs: loads and saves by their bytes, and blocks brought up from its folder. */
+/** Measures a store's costs: loads and saves by bytes, and reads from its folder into memory. */
 
 import type { CostProfile } from '../config/cost-profile.ts';
 import { InternalError } from '../errors.ts';
@@ -14,7 +14,7 @@ export type StoreCosts = NonNullable<CostProfile['store']>;
 
 export interface StoreCostOptions {
   rounds: number;
-  /** Tokens of the prompts. */
+  /** Prompt lengths, tokens. */
   contexts: readonly number[];
   seed: number;
   signal?: AbortSignal;
@@ -23,12 +23,12 @@ export interface StoreCostOptions {
 /** Bytes and milliseconds. */
 type Sample = readonly [bytes: number, ms: number];
 
-/** Prompts of two lengths at least: of one nothing tells what a byte takes. */
+/** Prompts of at least two lengths are needed to separate the cost per byte from the fixed cost. */
 const LEAST_PROMPTS = 2;
 
 /**
- * Leaves mode and connectors as they were, and the caches empty. Needs a cluster with a store; null: it has not the room for
- * those prompts.
+ * Needs a cluster with a store. Restores mode and connectors, and leaves the caches empty. null: the store has no room for two
+ * of the prompts.
  */
 export async function measureStoreCosts(
   cluster: Cluster,
@@ -51,7 +51,7 @@ export async function measureStoreCosts(
   try {
     await empty();
     const prompts = contexts.map((tokens) => ids(tokens));
-    // Saved the first time; the first load warms up.
+    // Round -2 saves, round -1 warms up loads; neither is counted.
     for (let round = -2; round < options.rounds; round++) {
       for (const prompt of prompts) {
         const { transfer } = await serve(cluster, prompt, options.signal);
@@ -60,7 +60,7 @@ export async function measureStoreCosts(
       }
     }
     for (let round = 0; store?.folder && round < options.rounds; round++) {
-      // The store's memory is empty then, its folder is not.
+      // This empties the store's memory, but not its folder.
       await empty();
       for (const prompt of prompts) await serve(cluster, prompt, options.signal);
     }
@@ -73,12 +73,12 @@ export async function measureStoreCosts(
   const [load, save] = [fitted(samples.load), fitted(samples.save)];
   if (!load || !save)
     throw new InternalError(
-      `the store was measured, and ${samples.load.length} loads and ${samples.save.length} saves came`,
+      `measuring the store gave ${samples.load.length} loads and ${samples.save.length} saves: wanted some of each`,
     );
   return { load, save, folder_read: fitted(samples.raise) };
 }
 
-/** The shortest, as many as the store has room for at a time. */
+/** The shortest contexts, as many as the store can hold at once. */
 function keptTogether(
   contexts: readonly number[],
   slots: number,
@@ -93,13 +93,13 @@ function keptTogether(
     });
 }
 
-/** Of repeats the median: one that a busy machine held up is not what a tier costs. */
+/** Fits the medians of repeated sizes, so that a delay on a busy machine does not count as a tier's cost. null: no samples. */
 function fitted(samples: readonly Sample[]): StoreCosts['load'] | null {
   if (samples.length === 0) return null;
   const sizes = [...new Set(samples.map(([bytes]) => bytes))];
   const times = sizes.map((size) => samples.filter(([bytes]) => bytes === size).map(([, ms]) => ms));
   const { coefficients } = fitNonNegative(
-    // Of one size, as steps of a block save it, nothing tells what a byte takes from what each takes.
+    // With one size (steps of one block save that), the fixed cost cannot be separated from the cost per byte.
     sizes.map((bytes) => (sizes.length === 1 ? [bytes] : [bytes, 1])),
     times.map((ms) => Math.max(1e-3, median(ms))),
   );

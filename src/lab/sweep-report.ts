@@ -1,4 +1,4 @@
-/** From what a sweep measured to its report: medians, who won, the crossover, and what thresholds come to. */
+/** Builds a sweep's report: medians, the winner at each point, the crossover, and the cost of thresholds. */
 import type { KvLayout } from '../config/run.ts';
 import { type CurvePoint, crossover, recomputeOverPull, thresholdCost } from '../measure/crossover.ts';
 import { outcomeOf } from '../measure/outcome.ts';
@@ -40,7 +40,7 @@ export function seriesReport(series: SweepSeries, settings: SeriesSettings): Swe
   };
 }
 
-/** The points that were measured both ways. */
+/** The points that were measured both pulled and recomputed. */
 const curveOf = (points: readonly SweepPoint[]): CurvePoint[] =>
   points
     .filter(({ samples }) => samples.pull.length > 0 && samples.recompute.length > 0)

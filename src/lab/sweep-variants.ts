@@ -1,4 +1,4 @@
-/** A sweep over clusters of several block sizes and layouts: each is started, swept, checked and ended. */
+/** Sweeps clusters of several block sizes and layouts: starts, sweeps, checks and closes each in turn. */
 import { type RunConfig, reportedSettings } from '../config/run.ts';
 import type { Cluster, ClusterOptions } from '../fleet/types.ts';
 import type { SweepReport } from '../measure/sweep-report.ts';
@@ -11,12 +11,12 @@ export interface SweepVariant extends Pick<SeriesSettings, 'blockSize' | 'layout
 }
 
 export interface SweptVariants {
-  /** What the first cluster was. */
+  /** Of the first cluster. */
   info: Cluster['info'];
   measured: readonly { variant: SweepVariant; series: readonly SweepSeries[] }[];
 }
 
-/** What was measured before the signal aborted; null when no cluster had started. Progress counts over all clusters. */
+/** Returns what was measured until the signal aborted; null if no cluster had started. Progress counts all clusters. */
 export async function sweepVariants(
   variants: readonly SweepVariant[],
   plan: SweepPlan,
@@ -51,7 +51,7 @@ export async function sweepVariants(
   return info && { info, measured };
 }
 
-/** `lists`: the settings of which several values were given. */
+/** `lists`: the settings for which several values were given. */
 export function makeSweepReport(
   source: ReportSource,
   config: RunConfig,

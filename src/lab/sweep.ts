@@ -1,7 +1,7 @@
 /**
- * Pull against recompute, the same turn both ways: at each point D holds so many tokens' KV that P has not, and the turn
- * after them is served pulled and computed, in alternating rounds, each time from the same state (Cluster.rewind).
- * Knows the cluster's interface only; runs in a page as well.
+ * Compares pulling with recomputing. At each point, D holds the KV of a number of tokens that P lacks; the turn after them is
+ * served both ways in alternating rounds, each time from the same state (Cluster.rewind). Uses only the Cluster interface, so
+ * it also runs in a page.
  */
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
 import type { RandomGenerator } from 'pure-rand/types/RandomGenerator';
@@ -15,16 +15,16 @@ import type { LinkSpec } from '../transport/link.ts';
 import { LOWEST_TOKEN_ID } from '../workload/made.ts';
 import { type PoolNeeds, poolFor } from './pools.ts';
 
-/** What a turn is served by: 'pull' is bidirectional, 'recompute' unidirectional's way, 'monolithic' one engine alone. */
+/** How a turn is served: 'pull' as in bidirectional mode, 'recompute' as in unidirectional mode, 'monolithic' by one engine. */
 export type SweepWay = 'pull' | 'recompute' | 'monolithic';
 
 export interface SweepPlan {
   links: readonly (LinkSpec | null)[];
-  /** Tokens that D holds and P has not. */
+  /** Tokens that D holds and P lacks. */
   contexts: readonly number[];
-  /** Tokens before them that P has itself; multiples of the block size. */
+  /** Tokens before those that P has cached; multiples of the block size. */
   localHits: readonly number[];
-  /** Tokens after them that nobody has. */
+  /** Tokens after those that no engine has. */
   newTokens: number;
   rounds: number;
   ways: readonly SweepWay[];
@@ -37,7 +37,7 @@ export interface SweepSample {
   localHitTokens: number;
   pulledTokens: number;
   computedTokens: number;
-  /** Of the pull from D; null when nothing was pulled. */
+  /** The pull from D; null if nothing was pulled. */
   transfer: { bytes: number; blocks: number; descriptors: number; ms: number } | null;
 }
 
@@ -56,21 +56,21 @@ export interface SweepSeries {
 
 export interface SweepHooks {
   signal?: AbortSignal;
-  /** After each turn served: how many are done, of how many. */
+  /** Called after each turn. */
   onProgress?: (done: number, total: number, what: string) => void;
-  /** After each point; what was measured before an abort is what came here. */
+  /** Called after each point, with its series. After an abort, these are all the results there are. */
   onPoint?: (series: SweepSeries) => void;
 }
 
-/** Each way once before the rounds: memory is touched for the first time, and the handshake is made. */
+/** Uncounted rounds for the handshake and first touches of memory. */
 const WARM_UPS = 1;
 
-/** Turns that a plan serves, for whoever shows progress over several clusters. */
+/** Turns that a plan serves on one cluster. */
 export function sweepTurns({ links, localHits, contexts, rounds, ways }: SweepPlan): number {
   return links.length * localHits.length * contexts.length * (1 + ways.length * (WARM_UPS + rounds));
 }
 
-/** Throws ConfigError when a point does not fit the cluster. */
+/** Throws ConfigError if a point does not fit the cluster. */
 export function checkPlan(
   plan: SweepPlan,
   options: PoolNeeds & Pick<ClusterOptions, 'prefill' | 'decode'>,
@@ -79,13 +79,13 @@ export function checkPlan(
   const longest = Math.max(...plan.contexts) + Math.max(...plan.localHits) + plan.newTokens + 2;
   if (longest > maxModelLen) {
     throw new ConfigError(
-      `the longest turn has ${longest} tokens and the context holds ${maxModelLen}: lower --context, --local-hit or --new-tokens`,
+      `the longest turn has ${longest} tokens and the model's context is ${maxModelLen}: lower --context, --local-hit or --new-tokens`,
     );
   }
   const uneven = plan.localHits.find((tokens) => tokens % blockSize !== 0);
   if (uneven !== undefined) {
     throw new ConfigError(
-      `--local-hit is ${uneven} tokens, and a prefix cache keeps whole blocks of ${blockSize}: give multiples of ${blockSize}`,
+      `--local-hit is ${uneven} tokens, but a prefix cache keeps whole blocks of ${blockSize}: give multiples of ${blockSize}`,
     );
   }
   // D holds the last turn while it serves this one.
@@ -101,13 +101,16 @@ export function checkPlan(
   }
 }
 
-/** Leaves the cluster bidirectional with the last link, and without a store's connector. Rejects with the signal's reason when it aborts. */
+/**
+ * Leaves the cluster with the last link, without a store's connector, and in bidirectional mode, or monolithic if that was
+ * measured. Rejects with the signal's reason when it aborts.
+ */
 export async function sweepCluster(
   cluster: Cluster,
   plan: SweepPlan,
   hooks: SweepHooks = {},
 ): Promise<SweepSeries[]> {
-  // A pull is to be a pull, and what is computed again computed, whatever a store has.
+  // Without the store: a pull must read from D, and a recompute must compute.
   if (cluster.settings.store) await cluster.configure({ connector: { name: 'NixlConnector' } });
   const random = seededGenerator(plan.seed);
   const total = sweepTurns(plan);
@@ -129,7 +132,7 @@ export async function sweepCluster(
   return all;
 }
 
-/** Draws so many ids of the cluster's vocabulary, none of which marks a turn. */
+/** Returns a function that draws token ids of the cluster's vocabulary, without those that mark turns. */
 export const drawTokens =
   (cluster: Cluster, random: RandomGenerator) =>
   (count: number): number[] =>
@@ -163,7 +166,7 @@ async function measurePoint(
     const turn = await prepareTurn(cluster, { history, added, keep: localHitTokens, signal });
     if (ways === disaggregated) step();
     for (let round = -WARM_UPS; round < plan.rounds; round++) {
-      // Who goes first changes from round to round.
+      // Alternates which way goes first.
       for (const way of round % 2 === 0 ? ways : ways.toReversed()) {
         const result = await turn.serve(WAYS[way]);
         checkPulled(way, result, contextTokens);
@@ -184,24 +187,24 @@ const WAYS: Readonly<Record<SweepWay, PullPolicyName>> = {
 };
 
 export interface PreparedTurn {
-  /** Serves it to its first token. Every call finds the state that the first one found. */
+  /** Serves the turn to its first token. Every call starts from the same state. */
   serve(pull: PullPolicyName): Promise<TurnResult>;
   end(): Promise<void>;
 }
 
 export interface TurnToPrepare {
-  /** Tokens whose KV D then holds. */
+  /** Tokens whose KV D holds afterwards. */
   history: readonly number[];
-  /** Tokens that follow them and D's answer. */
+  /** Tokens after the history and D's answer. */
   added: readonly number[];
-  /** Tokens of the history that P keeps. */
+  /** Tokens at the start of the history that P keeps. */
   keep: number;
   signal: AbortSignal | undefined;
 }
 
 let prepared = 0;
 
-/** D holds the history's KV and P the first `keep` tokens of it, as after an answer that D generated. */
+/** Brings D to hold the history's KV, and P its first `keep` tokens, as after an answer that D generated. */
 export async function prepareTurn(
   cluster: Cluster,
   { history, added, keep, signal }: TurnToPrepare,
@@ -214,12 +217,12 @@ export async function prepareTurn(
     if (served++ > 0) await cluster.rewind(conversationId, keep);
     return firstToken(cluster, conversationId, promptTokenIds, pull, signal);
   };
-  // P has all of the history in its cache now, if it caches: a turn taken back leaves it what it keeps.
+  // P's prefix cache now has the whole history. After this turn, every call begins with a rewind, which trims it to `keep`.
   if (keep > 0) await serve('always');
   return { serve, end: () => cluster.endConversation(conversationId) };
 }
 
-/** A turn of one token. */
+/** Serves a turn of one output token. */
 export async function firstToken(
   cluster: Cluster,
   conversationId: string,
@@ -229,7 +232,7 @@ export async function firstToken(
 ): Promise<TurnResult> {
   signal?.throwIfAborted();
   const sampling = { maxTokens: 1, ignoreEos: true };
-  // Some policies let D prefill what is short: then nothing would be pulled, or handed over.
+  // Some routing policies let D prefill short prompts, so that nothing would be pulled or handed over.
   const routing = 'round-robin';
   const request = { conversationId, promptTokenIds, sampling, routing, ...(pull ? { pull } : {}) };
   for await (const { final } of cluster.generate(signal ? { ...request, signal } : request)) {
@@ -252,14 +255,14 @@ function sampleOf({ ttftMs, prompt, transfer }: TurnResult): SweepSample {
 }
 
 const NOT_OFFERED =
-  'nothing was offered to P (KV is not offered in the last 5 s that D keeps it: give a --ttl above that)';
+  'nothing was offered to P (D does not offer KV in the last 5 s before it expires: give a --ttl above 5 s)';
 
-/** Throws RequestError: what keeps a turn from being pulled is how the cluster was set. */
+/** Throws RequestError if the turn pulled other tokens than planned; the cluster's settings are the cause. */
 function checkPulled(way: SweepWay, { prompt }: TurnResult, contextTokens: number): void {
   const { pulledTokens, noPull } = prompt;
   const wanted = way === 'pull' ? contextTokens : 0;
   if (pulledTokens === wanted) return;
   throw new RequestError(
-    `a turn was to pull ${wanted} tokens, to measure that, and pulled ${pulledTokens}: ${noPull?.reason ?? NOT_OFFERED}`,
+    `a turn pulled ${pulledTokens} tokens, but must pull ${wanted} to be measured: ${noPull?.reason ?? NOT_OFFERED}`,
   );
 }

@@ -1,6 +1,6 @@
 /**
- * What sliding windows save: a mode that ran is run once more with every block of every layer kept, and both are compared, in
- * memory, in bytes moved and in what they answered.
+ * Measures what sliding windows save: runs a mode again with all blocks of all layers kept, and compares memory, bytes moved
+ * and logits.
  */
 import type { Cluster, ClusterOptions } from '../fleet/types.ts';
 import type { BenchMode } from '../measure/bench-mode-schema.ts';
@@ -9,7 +9,10 @@ import type { RunReport } from '../measure/report.ts';
 import type { WindowCosts, WindowsReport } from '../measure/windows-report.ts';
 import { type PoolNeeds, poolFor } from './pools.ts';
 
-/** The pool that has too few blocks for these turns with all KV kept, in words; null: both have enough. `outputTokens`: of a turn, at most. */
+/**
+ * Describes the pool that has too few blocks for these turns with all KV kept; null: both have enough. `outputTokens`: most of
+ * a turn.
+ */
 export function lacksForAllKv(
   options: PoolNeeds & Pick<ClusterOptions, 'prefill' | 'decode'>,
   turns: readonly Pick<RunReport['turns'][number], 'prompt_tokens'>[],
@@ -26,7 +29,7 @@ export function lacksForAllKv(
   return null;
 }
 
-/** `serve` runs the mode again. The cluster is left as it was. */
+/** `serve` runs the mode again. Turns `allFullKv` off again afterwards. */
 export async function compareWindows(
   cluster: Cluster,
   windowed: RunReport,
@@ -46,7 +49,7 @@ export async function compareWindows(
   }
 }
 
-/** What one way took, as a report sums it up. */
+/** One run's memory and bytes moved, for the report. */
 export const windowCosts = (
   of: Pick<RunReport['summary'] | BenchMode, 'peak_kv_bytes' | 'bytes_p_to_d' | 'bytes_d_to_p'>,
 ): WindowCosts => ({

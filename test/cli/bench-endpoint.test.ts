@@ -134,7 +134,7 @@ describe('kvferry bench --endpoint', () => {
     [
       'JSON in place of a stream',
       (_, r) => r.writeHead(200, { 'content-type': 'application/json' }).end('{}'),
-      /wanted a text\/event-stream/,
+      /wanted text\/event-stream/,
     ],
     [
       'a stream without end',
@@ -167,14 +167,14 @@ describe('kvferry bench --endpoint', () => {
     [
       'no JSON in the stream',
       (_, r) => r.writeHead(200, { 'content-type': 'text/event-stream' }).end('data: {oh\n\n'),
-      /no JSON: \{oh/,
+      /not JSON: \{oh/,
     ],
     ['a connection that breaks', (_, r) => r.destroy(), /fetch failed|terminated|closed/],
   ])('%s fails the request', async (_, answer, message) => {
     const { url } = await serve(answer);
     const { code, world } = await bench(url);
     expect(code).toBe(1);
-    expect(world.err()).toMatch(/not one request was answered/);
+    expect(world.err()).toMatch(/no request was answered/);
     expect(world.err()).toMatch(message);
   });
 
@@ -332,7 +332,7 @@ describe('kvferry bench --endpoint', () => {
     const { url } = await serve((_, response) => void (count++ === 0 && response.writeHead(503).end('full')));
     const { code, world } = await bench(url, '--budget', '0.5s');
     expect(code).toBe(1);
-    expect(world.err()).toMatch(/not one request was answered; 1 time: the server answered 503: full/);
+    expect(world.err()).toMatch(/no request was answered; 1 time: the server answered 503: full/);
   });
 
   describe('a server that takes the connection and never names its model', () => {
@@ -345,7 +345,7 @@ describe('kvferry bench --endpoint', () => {
     test('is an error after --request-timeout-sec', async () => {
       const { code, world } = await bench(await silent(() => {}), '--request-timeout-sec', '0.2');
       expect(code).toBe(1);
-      expect(world.err()).toMatch(/v1\/models gave no answer in 0.2 s: .*--model/);
+      expect(world.err()).toMatch(/v1\/models did not answer in 0.2 s: .*--model/);
     });
 
     test('is left at once by Ctrl-C', async () => {

@@ -59,10 +59,10 @@ describe('kvferry bench', () => {
     };
     const scaled = await modes();
     expect(scaled.arms).toEqual(['bidirectional', 'bidirectional_threshold_64']);
-    expect(scaled.text).toMatch(/so is the threshold: 1 token; vLLM's 64 unscaled is a row of its own/);
+    expect(scaled.text).toMatch(/so is the threshold: 1 token; vLLM's unscaled 64 has a row of its own/);
     const given = await modes('--threshold', '32');
     expect(given.arms).toEqual(['bidirectional']);
-    expect(given.text).toContain('the threshold is not: 32 tokens, as given');
+    expect(given.text).toContain('but the threshold is not scaled: 32 tokens, as given');
   });
 
   test('the same seed gives the same workload and tokens, another one others', async () => {
@@ -142,7 +142,7 @@ describe('kvferry bench', () => {
     const small = await bench(asked);
     expect(small.world.out()).toContain("== P's pool is small, with room for all active conversations");
     expect(small.report!.plan.notes).toContainEqual(
-      expect.stringMatching(/^No more conversations are active/),
+      expect.stringMatching(/^There are no more active conversations than clients/),
     );
     const tight = await bench([...asked, '--max-active-conversations', '4']);
     expect(tight.world.out()).toContain("== P's pool is too small for all active conversations");
@@ -211,7 +211,7 @@ describe('kvferry bench', () => {
     expect(16 * report!.experiments.no_prefix_caching!.d_blocks!).toBeGreaterThan(3 * 200);
     const { code, world } = await bench(['gen.json', '--rounds', '1', ...limits(5000)]);
     expect(code).toBe(2);
-    expect(world.err()).toContain('tokens and the context holds');
+    expect(world.err()).toContain("tokens and the model's context is");
     expect(world.clusters).toEqual([]);
   });
 
@@ -334,10 +334,10 @@ describe('kvferry bench', () => {
     [['gen.json', '--max-active-conversations', '9'], /--max-active-conversations is 9, but gen.json has 4/],
     [['gen.json', '--limit-min-tokens', '5'], /give both, or neither/],
     [['gen.json', '--warmup-percentages', '100%'], /percentages below 100/],
-    [['gen.json', '--p-blocks', '3'], /--p-blocks is 3 and the longest conversation takes \d+ blocks/],
+    [['gen.json', '--p-blocks', '3'], /--p-blocks is 3, but the longest conversation needs \d+ blocks/],
     [
       ['gen.json', '--max-model-len', '40'],
-      /the longest conversation has \d+ tokens and the context holds 40/,
+      /the longest conversation has \d+ tokens and the model's context is 40/,
     ],
     [['none.json'], /cannot read none.json/],
     [['gen.json', '--json', '/read-only/x.json'], /cannot write \/read-only\/x.json/],

@@ -127,7 +127,7 @@ describe('kvferry replay', () => {
       ['t.jsonl', '--max-model-len', '60'],
       't.jsonl, line 2: prompt and answer have 2148 tokens (68 when divided by 32) and the context holds 60',
     ],
-    [['t.jsonl', '--p-blocks', '4'], '--p-blocks is 4 and the longest request takes 5 blocks of 16 tokens'],
+    [['t.jsonl', '--p-blocks', '4'], '--p-blocks is 4, but the longest request needs 5 blocks of 16 tokens'],
     [['bad.jsonl'], 'bad.jsonl, line 4: it is not JSON'],
   ])('%j: before any engine starts', async (args, message) => {
     const { world, code } = await replay(args, { 'bad.jsonl': `${TRACE}nonsense\n` });

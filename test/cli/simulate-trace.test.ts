@@ -62,7 +62,7 @@ describe('kvferry simulate --trace', () => {
       ['t.jsonl', '--max-model-len', '2000'],
       'line 2: prompt and answer have 2560 tokens and the context holds 2000',
     ],
-    [['t.jsonl', '--d-blocks', '50'], '--d-blocks is 50 and the longest request takes'],
+    [['t.jsonl', '--d-blocks', '50'], '--d-blocks is 50, but the longest request needs'],
   ])('%j', async (args, message) => {
     const { world, code } = await simulate(args);
     expect(code).toBe(2);

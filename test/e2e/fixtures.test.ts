@@ -98,14 +98,14 @@ describe('a fixture folder', slowAdapter, () => {
       ({ config: parseRunConfig({ model: 'nano', fixture }) }) as unknown as CheckEnvironment;
     const provider = fixtureChecks(nodePlatform);
     await expect(provider(environment('test/fixtures/none'))).rejects.toThrow(
-      /^--fixture is 'test\/fixtures\/none', and there is no such directory: give one with config\.json/,
+      /^--fixture is 'test\/fixtures\/none', but there is no such directory: give one with config\.json/,
     );
     const verdict = async (path: string) => {
       const [first] = await provider(environment(path));
       return first!.run(() => {}, new AbortController().signal);
     };
     await expect(verdict('test/fixtures')).rejects.toThrow(
-      /'test\/fixtures', and there is no config\.json in it/,
+      /'test\/fixtures', but there is no config\.json in it/,
     );
   });
 });

@@ -1,4 +1,4 @@
-/** What must be so when the storm is over and every caller has gone: nothing is left of it. */
+/** Checks after a storm of faults: once every caller has gone, no request, hold or memory may be left over. */
 import type { Clock } from '../../engine/types.ts';
 import { messageOf } from '../../errors.ts';
 import type { EngineCluster } from '../../fleet/cluster.ts';
@@ -8,12 +8,12 @@ import type { ViolationKind } from './types.ts';
 
 export type Found = { kind: ViolationKind; detail: string };
 
-/** What is looked into: a cluster, as far as that takes one. */
+/** The part of a cluster that is checked. */
 export interface CheckedCluster extends Pick<EngineCluster, 'stats' | 'checkIntegrity'> {
   engines: readonly Pick<ThreadEngine, 'engineId' | 'started'>[];
 }
 
-/** Waits, at most `limitMs`, until nothing is under way or held; then looks into everything. */
+/** Waits at most `limitMs` until no request runs and no block is held, then checks everything. */
 export async function checkCalm(cluster: CheckedCluster, clock: Clock, limitMs: number): Promise<Found[]> {
   const until = clock.now() + limitMs;
   let stats = await cluster.stats();
@@ -37,17 +37,17 @@ function leftovers(engine: EngineStats): Found[] {
   const { engineId, running, waiting, waitingForRemote, heldRequests, usedBlocks } = engine;
   const found: Found[] = [];
   if (running + waiting + waitingForRemote > 0) {
-    const detail = `${engineId}: ${running} run, ${waiting} wait, ${waitingForRemote} wait for KV, and nobody asked`;
+    const detail = `${engineId}: ${running} requests running, ${waiting} waiting and ${waitingForRemote} waiting for KV, without a caller`;
     found.push({ kind: 'request parked', detail });
   }
   if (heldRequests > 0 || usedBlocks > 0) {
-    const detail = `${engineId}: ${heldRequests} requests hold ${usedBlocks} blocks for nobody`;
+    const detail = `${engineId}: ${heldRequests} ended requests hold blocks and ${usedBlocks} blocks are in use, without a caller`;
     found.push({ kind: 'blocks held', detail });
   }
   return found;
 }
 
-/** What an engine takes of its device is made at its start; what fills new blocks with NaN is one block, made when first used. */
+/** An engine allocates its device memory at the start, except one block that fills new blocks with NaN, allocated at first use. */
 function grown({ engineId, memory }: EngineStats, cluster: CheckedCluster): Found[] {
   const engine = cluster.engines.find((engine) => engine.engineId === engineId);
   if (!engine) return [];

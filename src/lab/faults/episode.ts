@@ -1,4 +1,4 @@
-/** One episode: several clients talk, a few things go wrong, and then everything is looked at. */
+/** One episode of fault testing: several clients converse, a few faults are injected, and then everything is checked. */
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
 import type { Clock } from '../../engine/types.ts';
 import { KvferryError, messageOf } from '../../errors.ts';
@@ -16,7 +16,7 @@ import { Hangs, within } from './watch.ts';
 export const FAULTS_EACH = 4;
 const FILLERS = 3;
 
-/** A cluster, as far as an episode needs one. */
+/** The part of a cluster that an episode uses. */
 export type StormyCluster = CheckedCluster &
   Pick<EngineCluster, 'settings' | 'configure' | 'generate' | 'endConversation'>;
 
@@ -26,36 +26,36 @@ export interface EpisodeDeps {
   scripts: readonly Script[];
   clock: Clock;
   kinds: readonly FaultKind[];
-  /** Of its schedule only these faults, numbered from 1 on; null: all. */
+  /** Injects only these faults of the schedule, numbered from 1; null: all. */
   picks: readonly number[] | null;
-  /** Milliseconds after which a call hangs. */
+  /** Milliseconds after which a call counts as hanging. */
   patienceMs: number;
-  /** Milliseconds in which what nobody will read must be free. */
+  /** Milliseconds within which blocks without a reader must be freed. */
   drainMs: number;
   signal: AbortSignal;
 }
 
 export interface EpisodeResult {
-  /** In order, each with how the turns ended that were under way. */
+  /** In order, each with the outcomes of the turns that were in progress. */
   faults: readonly { fault: Fault; turns: readonly TurnOutcome[] }[];
   turns: Record<TurnOutcome, number>;
   errors: Record<string, number>;
   found: readonly Found[];
 }
 
-/** A turn under way. */
+/** A turn in progress. */
 interface OpenTurn {
   leave: AbortController;
-  /** What happened meanwhile. */
+  /** Faults that happened during the turn. */
   met: { turns: TurnOutcome[] }[];
 }
 
 class Left extends Error {}
 
-/** A turn may end with these; any other error is a fault of the program. */
+/** Error codes with which a turn may end; any other error is a bug. */
 const TYPED: readonly string[] = ['transfer', 'refused', 'engine_dead'];
 
-/** Errors that must not be thrown are thrown as what they are only when the cluster cannot be used any more. */
+/** Reports violations in `found`. Throws only if the cluster can no longer be used. */
 export async function runEpisode(seed: number, deps: EpisodeDeps): Promise<EpisodeResult> {
   const episode = new Episode(seed, deps);
   return episode.run();
@@ -108,7 +108,7 @@ class Episode {
     return { faults: this.#faults, turns: this.#turns, errors: this.#errors, found: this.#found };
   }
 
-  /** New conversations, of at most so many turns each. */
+  /** Starts `count` conversations of at most `turns` turns each. */
   #talk(count: number, turns: number): void {
     for (let i = 0; i < count; i++) {
       const number = this.#conversations.length;
@@ -150,7 +150,8 @@ class Episode {
     const ended = (): string | null => differs(given, turn.answer);
     try {
       await within(clock, patienceMs, what, ask());
-      const wrong = ended() ?? (given.length < turn.answer.length ? 'it ended early, without a word' : null);
+      const wrong =
+        ended() ?? (given.length < turn.answer.length ? 'the answer ended early without an error' : null);
       if (wrong) this.#found.push({ kind: 'wrong tokens', detail: `${what}: ${wrong}` });
       return 'right';
     } catch (error) {
@@ -174,7 +175,7 @@ class Episode {
     for (const { leave } of all ? this.#open : [...this.#open].slice(-1)) leave.abort(new Left());
   }
 
-  /** null: it hangs or failed, which is noted. */
+  /** Awaits the promise within the patience. null: it hung or failed, which is recorded. */
   async #bounded<T>(what: string, promise: Promise<T>, moreMs = 0): Promise<T | null> {
     const { clock, patienceMs } = this.#deps;
     try {
@@ -187,10 +188,10 @@ class Episode {
   }
 }
 
-/** null: what came is what the answer begins with. */
+/** The first difference between the tokens received and the answer; null: they are a prefix of it. */
 function differs(given: readonly string[], answer: readonly string[]): string | null {
   const at = given.findIndex((token, i) => token !== answer[i]);
-  return at < 0 ? null : `token ${at} is ${given[at]}, of one engine alone ${answer[at] ?? 'none'}`;
+  return at < 0 ? null : `token ${at} is ${given[at]}, but a single engine gives ${answer[at] ?? 'none'}`;
 }
 
 function drawn(

@@ -1,4 +1,4 @@
-/** Episode after episode until enough has gone wrong: `kvferry verify --faults`. Prints nothing. */
+/** Runs episodes until enough faults have happened: `kvferry verify --faults`. Prints nothing. */
 import type { Clock } from '../../engine/types.ts';
 import { ConfigError } from '../../errors.ts';
 import { describeFault, FAULT_KINDS, type FaultKind } from '../../faults/schedule.ts';
@@ -13,35 +13,36 @@ import { fewest } from './shrink.ts';
 import { harmedCluster, Storm } from './storm.ts';
 import type { FaultReport, FaultTally, Violation } from './types.ts';
 
-/** Short, so that what a dead reader left is free soon, and a lost message costs little: the rules are those of longer ones. */
+/** Short, so that blocks of a dead reader are freed soon and lost messages cost little. The rules are the same as for longer times. */
 const LEASE_MS = 2000;
 const SILENCE_MS = 2000;
-/** A READ whose messages were lost is given up last of all, and its blocks are kept until then; the rest is for a busy machine. */
+/** The longest wait is for a READ whose messages were lost: its blocks are kept until it is aborted. Plus slack for a busy machine. */
 export const DRAIN_MS = SILENCE_MS * ATTEMPTS + 10_000;
-/** After so many broken episodes the rest would say nothing new. */
+/** Stops after this many violations: more would add nothing new. */
 const MOST_VIOLATIONS = 10;
-/** Blocks of each pool: all conversations of an episode; many episodes use fewer. */
+/** Blocks of each pool: enough for all conversations of an episode. Many episodes use fewer. */
 const POOL = 96;
 
 export interface FaultRunOptions {
-  /** Stops after the episode in which so many have happened. */
+  /** Stops after the episode in which this many faults have happened. */
   faults: number;
   seed: number;
   kinds: readonly FaultKind[];
-  /** Of each episode's schedule only these faults, numbered from 1 on; null: all. */
+  /** Injects only these faults of each episode's schedule, numbered from 1; null: all. */
   picks: readonly number[] | null;
-  /** Milliseconds after which a caller hangs. */
+  /** Milliseconds after which a caller counts as hanging. */
   patienceMs: number;
-  /** Milliseconds in which everything must be free once all callers have gone. */
+  /** Milliseconds within which everything must be freed once all callers have gone. */
   drainMs: number;
   clock: Clock;
   signal: AbortSignal;
-  /** What a cluster of this command's is otherwise built from. */
+  /** Base options; those that fault testing fixes are overridden. */
   cluster: ClusterOptions;
   start(options: ClusterOptions, seams: ClusterSeams): Promise<Cluster>;
   onEpisode(happened: number, episodes: number, violations: readonly Violation[]): void;
 }
 
+/** Stops early after MOST_VIOLATIONS violations. Rejects with the signal's reason when it aborts. Throws ConfigError. */
 export async function runFaults(options: FaultRunOptions): Promise<FaultReport> {
   const { clock, seed, kinds, picks, signal, patienceMs, drainMs } = options;
   const wires = new FaultyWires();
@@ -54,7 +55,7 @@ export async function runFaults(options: FaultRunOptions): Promise<FaultReport> 
     const scripts = await askAlone(cluster, 1, signal);
     const tally = new Tally();
     while (tally.happened < options.faults && tally.violations.length < MOST_VIOLATIONS && !signal.aborted) {
-      // So that the run that begins with a seed's episode is the way to repeat it.
+      // A run with this seed begins with the same episode, so it can be repeated.
       const episodeSeed = (seed + tally.episodes) % 2 ** 32;
       const deps = { cluster, storm, scripts, clock, kinds, picks, patienceMs, drainMs, signal };
       const result = await runEpisode(episodeSeed, deps);
@@ -63,7 +64,7 @@ export async function runFaults(options: FaultRunOptions): Promise<FaultReport> 
       options.onEpisode(tally.happened, tally.episodes, tally.violations);
       if (result.found.length === 0) continue;
       if (!(await renewed(cluster))) break;
-      // The others by their own commands: a rule that is broken often would be looked at for hours.
+      // Shrinks only the first broken episode: with a frequent violation, shrinking all would take hours.
       if (first && !(await shrink(episodeSeed, result, deps, tally))) break;
     }
     signal.throwIfAborted();
@@ -73,7 +74,7 @@ export async function runFaults(options: FaultRunOptions): Promise<FaultReport> 
   }
 }
 
-/** Looks for the fewest faults that break the episode again in the same way; false: the cluster cannot be used any more. */
+/** Finds fewer faults that break the episode again in the same way. false: the cluster can no longer be used. */
 async function shrink(
   seed: number,
   broken: EpisodeResult,
@@ -97,7 +98,7 @@ async function shrink(
   return usable;
 }
 
-/** What a broken episode left must not break the next. */
+/** Replaces all engines after a broken episode. false: that failed. */
 async function renewed(cluster: EngineCluster): Promise<boolean> {
   try {
     await Promise.all(cluster.engines.map((engine) => engine.shutdown()));
@@ -150,7 +151,7 @@ class Tally {
       this.#of(kind).violations += found.length;
   }
 
-  /** The episode broke again with these faults alone. */
+  /** Records that the episode broke again with only these faults. */
   shrunk(seed: number, picks: readonly number[], { faults }: EpisodeResult): void {
     const names = faults.map(({ fault }) => describeFault(fault));
     this.violations = this.violations.map((one) =>

@@ -1,4 +1,4 @@
-/** Conversations with known answers: what one engine alone, whom nothing happens to, says in each turn. */
+/** Conversations with known answers: those of a single engine without faults. */
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
 import type { EngineCluster } from '../../fleet/cluster.ts';
 import { seededGenerator } from '../../seeded.ts';
@@ -17,10 +17,10 @@ export type Script = readonly ScriptedTurn[];
 const SCRIPTS = 6;
 const TURNS = 3;
 const OUTPUT_TOKENS = 12;
-/** Tokens of the longest prompt and its answer: for pools that just hold it. */
+/** Tokens of the longest prompt with its answer, for sizing the smallest pools. */
 export const LONGEST = 40 + (TURNS - 1) * 30 + TURNS * OUTPUT_TOKENS;
 
-/** Asks the cluster, which must be idle, in mode monolithic. */
+/** Generates the scripts on the cluster, which must be idle, in monolithic mode. Leaves it in that mode. */
 export async function askAlone(cluster: EngineCluster, seed: number, signal: AbortSignal): Promise<Script[]> {
   const random = seededGenerator(seed);
   const vocabulary = cluster.info.model.vocabSize;

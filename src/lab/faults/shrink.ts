@@ -1,6 +1,6 @@
 /**
- * Of what broke an episode the fewest that still do: one after the other is left out, and stays out where it breaks
- * without. At least one stays. `breaks`: whether the episode breaks again with these alone.
+ * Reduces the faults that broke an episode: omits one after the other, and drops it if the episode still breaks without it.
+ * At least one remains. `breaks`: whether the episode breaks again with only these faults.
  */
 export async function fewest<T>(
   all: readonly T[],

@@ -1,6 +1,6 @@
 /**
- * Puts faults into a cluster, real or simulated, each at its seam: channels, engines as the router sees them, clocks, devices,
- * holds, callers.
+ * Injects faults into a real or simulated cluster: into channels, engines as the router sees them, clocks, devices, holds and
+ * callers.
  */
 import type { Clock } from '../../engine/types.ts';
 import { FaultyClient } from '../../faults/client.ts';
@@ -11,22 +11,22 @@ import type { ClusterNotice } from '../../fleet/notices.ts';
 import type { LabApi } from '../../host/engine-api.ts';
 import type { EngineClient, EngineRole } from '../../router/engine-client.ts';
 
-/** Milliseconds: long beside a step, short beside a lease. */
+/** Milliseconds: long compared with a step, short compared with a lease. */
 const LATE_MS = 60;
 const HANG_MS = 120;
 const STALL_MS = 150;
-/** Beyond a lease, so that it ends too soon. */
+/** Milliseconds: longer than a lease, so that the lease expires early. */
 const JUMP_MS = 5000;
 
-/** What faults do to callers, who are no part of a cluster. */
+/** Faults of callers, which are not part of a cluster. */
 export interface Callers {
-  /** One, or all, of those who wait for an answer go. */
+  /** The newest waiting caller, or all of them, disconnect. */
   leave(all: boolean): void;
-  /** New conversations come, and are not ended. */
+  /** Starts new conversations, which are not ended. */
   fill(): void;
 }
 
-/** An engine, as far as faults take one. */
+/** The part of an engine that faults use. */
 export interface HarmedEngine {
   readonly engineId: string;
   readonly ended: Error | null;
@@ -35,23 +35,23 @@ export interface HarmedEngine {
 }
 
 export interface HarmedFleet {
-  /** Those that have a place now, ended ones included. */
+  /** The current engines, including ended ones. */
   readonly engines: readonly HarmedEngine[];
-  /** The role's first that serves, if one does. */
+  /** The first serving engine of the role; if none serves, an ended one. */
   engine(role: EngineRole): HarmedEngine;
   revive(): Promise<number>;
-  /** Told when a request has come to a stage. */
+  /** Calls the listener when a request enters a stage. */
   onStage(listener: (stage: Stage) => void): void;
 }
 
-/** What lies between engines. */
+/** The channels between engines. */
 export interface HarmedWires {
-  /** Meets the next message that the engine sends to any other. */
+  /** Applies the fault to the next message that the engine sends to another, and then calls `met`. */
   arm(engineId: string, fault: MessageFault, met: () => void): void;
   heal(): void;
 }
 
-/** Made before the cluster, for its seams; told of the cluster once that runs. */
+/** Created before the cluster, because the cluster's seams need it. over() connects it to the running cluster. */
 export class Storm {
   readonly #clock: Clock;
   readonly #wires: HarmedWires;
@@ -62,7 +62,7 @@ export class Storm {
   #happened: (fault: Fault) => void = () => {};
   #replacing: Promise<unknown> = Promise.resolve();
   #underWay = new Set<Promise<unknown>>();
-  /** Clocks that jumped, by engine, milliseconds. */
+  /** Milliseconds by which each engine's clock has jumped. */
   readonly #jumped = new Map<HarmedEngine, number>();
   enginesReplaced = 0;
 
@@ -71,7 +71,7 @@ export class Storm {
     this.#wires = wires;
   }
 
-  /** What the router sees in place of an engine; for a cluster's seams. */
+  /** Wraps the client that the router uses for an engine; for the cluster's seams. */
   readonly client = (engine: EngineClient): EngineClient => {
     const client = new FaultyClient(engine, this.#clock);
     this.#clients.set(engine.engineId, client);
@@ -83,14 +83,14 @@ export class Storm {
     cluster.onStage((stage) => this.#faults?.reached(stage));
   }
 
-  /** `happened` is called for each fault that found somebody to happen to. */
+  /** `happened` is called for each fault that took effect. */
   begin(schedule: readonly Fault[], callers: Callers, happened: (fault: Fault) => void): void {
     this.#callers = callers;
     this.#happened = happened;
     this.#faults = new FaultClock(schedule, (fault) => this.#track(this.#strike(fault)));
   }
 
-  /** Nothing new happens, what is late arrives, every engine lives. */
+  /** Ends the faults: delivers late messages and replaces ended engines. */
   async calm(): Promise<void> {
     this.#faults = null;
     for (const client of this.#clients.values()) client.heal();
@@ -99,7 +99,7 @@ export class Storm {
     await this.#replace();
   }
 
-  /** Clocks that jumped go back. */
+  /** Undoes the clock jumps. */
   async setClocksRight(): Promise<void> {
     for (const [engine, ms] of this.#jumped)
       if (!engine.ended) await engine.lab.moveClock({ jumpMs: -ms }).catch(() => {});
@@ -107,7 +107,7 @@ export class Storm {
   }
 
   #track(promise: Promise<unknown>): void {
-    // An engine that ends meanwhile is what this is about.
+    // Errors are expected: the engine may end at any time.
     const quiet = promise.catch(() => {}).finally(() => this.#underWay.delete(quiet));
     this.#underWay.add(quiet);
   }
@@ -162,10 +162,10 @@ export class Storm {
     }
   }
 
-  /** One after the other: two would each put an engine in the same place. */
+  /** One at a time: two concurrent calls would both replace the same engine. */
   #replace(): Promise<void> {
     const next = this.#replacing.then(async () => {
-      // It said that it cannot go on: its thread is about to end.
+      // An ended engine's thread is about to exit; wait for it.
       for (const engine of this.#cluster!.engines) if (engine.ended) await engine.shutdown();
       this.enginesReplaced += await this.#cluster!.revive();
     });
@@ -174,7 +174,7 @@ export class Storm {
   }
 }
 
-/** By whose engine says what; null: that is no stage's beginning. */
+/** The stage that begins with this event of an engine of this role; null: none. */
 export function stageOf(role: EngineRole, said: string): Stage | null {
   if (said === 'pull') return role === 'prefill' ? 'pulling' : 'handing over';
   if (said === 'transfer') return role === 'prefill' ? 'computing' : null;

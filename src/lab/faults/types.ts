@@ -1,10 +1,10 @@
-/** What a storm of faults did: for tables, for --json and for tests. */
+/** The results of fault testing, for tables, --json and tests. */
 import type { FaultKind } from '../../faults/schedule.ts';
 
-/** How a turn ended that was under way when something happened. */
+/** How a turn ended. */
 export type TurnOutcome = 'right' | 'error' | 'left';
 
-/** What may never be, whatever happens. */
+/** What must never happen, whatever the faults. */
 export type ViolationKind =
   | 'wrong tokens'
   | 'untyped error'
@@ -18,20 +18,20 @@ export type ViolationKind =
 export interface Violation {
   kind: ViolationKind;
   detail: string;
-  /** `--faults 1 --seed` with this repeats the episode. */
+  /** `--faults 1 --seed SEED` repeats the episode. */
   seed: number;
-  /** The fewest faults of its schedule that broke it again, numbered from 1 on; null: nobody looked. */
+  /** The fewest faults of its schedule that broke it again, numbered from 1; null: not searched, or none could be omitted. */
   picks: readonly number[] | null;
-  /** What happened in the episode, in order; of the fewest, where they were looked for. */
+  /** The episode's faults, in order; if it was shrunk, only those of `picks`. */
   faults: readonly string[];
 }
 
 export interface FaultTally {
   kind: FaultKind;
   times: number;
-  /** Turns that were under way, by how they ended. */
+  /** Outcomes of the turns in progress during these faults. */
   turns: Record<TurnOutcome, number>;
-  /** In episodes with this fault. */
+  /** Violations in episodes with this fault. */
   violations: number;
 }
 
@@ -39,9 +39,9 @@ export interface FaultReport {
   seed: number;
   faults: number;
   episodes: number;
-  /** All turns, those that no fault met included. */
+  /** All turns, including those during which no fault happened. */
   turns: Record<TurnOutcome, number>;
-  /** Errors that callers got, by code. */
+  /** Errors that callers received, by code. */
   errors: Readonly<Record<string, number>>;
   enginesReplaced: number;
   tallies: readonly FaultTally[];

@@ -1,9 +1,9 @@
-/** No call is waited for without end: what does not answer in time is named, and is a violation. */
+/** Limits every wait: a call that does not end in time is a violation, reported by name. */
 import type { Clock } from '../../engine/types.ts';
 
 export class Hangs extends Error {}
 
-/** Rejects with Hangs when the promise has not settled in time. */
+/** Rejects with Hangs if the promise has not settled after `ms`. `what` names the call in the message. */
 export async function within<T>(clock: Clock, ms: number, what: string, promise: Promise<T>): Promise<T> {
   const stop = new AbortController();
   try {

@@ -1,7 +1,7 @@
 /**
- * The clients of vLLM's multi-turn benchmark, with its rules: each has one request under way, takes turns with its share
- * of the active conversations (a new one first, then round and round, or at random), and takes a further conversation
- * when one is over. Measures nothing itself: the target does.
+ * The clients of vLLM's multi-turn benchmark, by its rules. Each client has one request in progress at a time. It picks the
+ * next turn from its share of the active conversations (a new one first, then round-robin or at random), and starts another
+ * conversation when one is over. The target measures; this file does not.
  */
 import { RequestError } from '../../errors.ts';
 import type { MeasuredRequest } from '../../measure/bench-summary.ts';
@@ -14,30 +14,30 @@ import type { AnsweredTurn, BenchTarget, TurnToSend } from './target.ts';
 export interface ClientOptions {
   round: number;
   numClients: number;
-  /** All clients together. */
+  /** Active conversations of all clients together. */
   maxActive: number;
-  /** All clients together; null is no limit. */
+  /** Requests of all clients together; null: no limit. */
   maxRequests: number | null;
-  /** Messages of a conversation, answers included; null is no limit. */
+  /** Messages of a conversation, answers included; null: no limit. */
   maxTurns: number | null;
-  /** Requests a second of each client; 0 is without gaps. */
+  /** Requests per second of each client; 0: no pauses. */
   requestRate: number;
   pick: 'round_robin' | 'random';
   warmupStep: boolean;
   earlyStop: boolean;
-  /** 0: from the workload. Below 0: none. */
+  /** Tokens per answer. 0: from the workload; below 0: no limit. */
   limitTokens: { min: number; max: number };
   seed: number;
-  /** Serves a sample of turns both ways; null: none. */
+  /** Audits a sample of turns; null: none. */
   auditor: Auditor | null;
   signal: AbortSignal;
   /** Milliseconds. */
   now(): number;
   sleep(ms: number, signal: AbortSignal): Promise<void>;
   onRequest(request: MeasuredRequest): void;
-  /** The warm-up step is over: from here on it counts. Not called without one. */
+  /** Called after the warm-up step, when counting begins. Not called without one. */
   onWarmedUp?(): Promise<void>;
-  /** A request failed: what a round that is cut short tells of it. */
+  /** Called for each failed request, so that a round that is cut short can report it. */
   onFailure?(message: string): void;
 }
 
@@ -49,7 +49,7 @@ export interface ServedRound {
   runtimeMs: number;
 }
 
-/** Of a round that was cut short: until the last answer that there is. */
+/** The runtime of a round that was cut short: until its last answer, milliseconds. */
 export const runtimeOf = (requests: readonly MeasuredRequest[]): number =>
   requests.reduce((most, { sample }) => Math.max(most, sample.start_ms + sample.latency_ms), 0);
 
@@ -64,20 +64,20 @@ export function countError(errors: Map<string, number>, message: string, count =
   errors.set(message, (errors.get(message) ?? 0) + count);
 }
 
-/** A conversation under way. */
+/** A conversation in progress. */
 interface Open {
   conversation: BenchConversation;
   /** Index of the next turn. */
   next: number;
   /** A request failed: it is dropped, as in vLLM. */
   dropped: boolean;
-  /** What was asked and answered so far. */
+  /** Tokens of the prompts and answers so far. */
   tokens: number;
   tokenIds: readonly number[];
   messages: readonly Message[];
 }
 
-/** Rejects with the signal's reason, or with what ended the benchmark; failed requests are counted and passed over. */
+/** Counts failed requests and continues. Rejects with the signal's reason, or with the error that ended the benchmark. */
 export async function serveConversations(
   target: BenchTarget,
   conversations: readonly BenchConversation[],
@@ -102,7 +102,7 @@ export async function serveConversations(
       onRequest: () => {},
     });
     await warmed.run(open, { turns: 1, maxActive: options.numClients });
-    // Its turns are not measured; that one failed is told, as its conversation is not.
+    // Warm-up turns are not measured, but their failures are reported, because their conversations are dropped.
     for (const [message, count] of warmed.errors) countError(round.errors, message, count);
     await options.onWarmedUp?.();
   }
@@ -112,7 +112,7 @@ export async function serveConversations(
   return { requests: round.requests, errors: round.errors, runtimeMs: round.runtimeMs };
 }
 
-/** Requests of a round that count, if none fails and no client stops early. */
+/** Counted requests of a round, if none fails and no client stops early. */
 export function requestsOf(
   conversations: readonly BenchConversation[],
   {
@@ -130,7 +130,7 @@ export function requestsOf(
   return maxRequests === null ? turns : Math.min(turns, Math.floor(maxRequests / numClients) * numClients);
 }
 
-/** Turns that are used: two messages each. */
+/** Turns of the conversation that are served; a turn is two messages. */
 export const turnsOf = (
   { conversation }: Pick<Open, 'conversation'>,
   { maxTurns }: Pick<ClientOptions, 'maxTurns'>,
@@ -187,7 +187,7 @@ class Round {
     signal: AbortSignal,
   ): Promise<void> {
     const { earlyStop, pick, requestRate, seed, sleep } = this.#options;
-    // A client's draws are its own, as in vLLM, where each is a process with seed + id + 1.
+    // Each client has its own generator, as in vLLM, where each is a process seeded with seed + id + 1.
     const random = new Random(seed + client + 1);
     const active: Open[] = [];
     for (let sent = 0; share.requests === null || sent < share.requests; sent++) {
@@ -261,7 +261,7 @@ function promptOf(open: Open, { content }: BenchTurn): TurnToSend['prompt'] {
     : { kind: 'text', messages: [...open.messages, ...content.messages] };
 }
 
-/** The real answer becomes history. */
+/** Adds the actual answer to the history. */
 function remember(open: Open, prompt: TurnToSend['prompt'], { answer }: AnsweredTurn): void {
   if (prompt.kind === 'tokens' && answer.kind === 'tokens')
     open.tokenIds = [...prompt.tokenIds, ...answer.tokenIds];

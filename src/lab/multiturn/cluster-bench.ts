@@ -1,4 +1,4 @@
-/** The benchmark on engines in this process: planned before they start, served, and reported. */
+/** The benchmark on engines in this process: planned before they start, then served and reported. */
 import { scaleDivisor } from '../../config/bench-schema.ts';
 import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
@@ -26,12 +26,15 @@ import { runSession, type SessionWatcher } from './session.ts';
 import { activeOf, asServed, budgetMs, serveOptions } from './settings.ts';
 import { summariseExperiment, unansweredArm } from './summary.ts';
 
-/** Pools with room for all active conversations; the context must hold the longest. Throws ConfigError. */
+/**
+ * Plans the experiments, with pools for all active conversations unless configured or evicting. Throws ConfigError, also if the
+ * longest conversation exceeds the model's context.
+ */
 export function planBench(
   config: RunConfig,
   workload: Workload,
   base: ClusterOptions,
-  /** Of a comparison of ways of KV. */
+  /** Links to compare, for a comparison of KV paths. */
   links: readonly (LinkSpec | null)[] = [base.link],
 ): { options: ClusterOptions; plans: readonly ExperimentPlan[] } {
   const groups = base.kvCacheGroups?.length ?? 1;
@@ -39,7 +42,7 @@ export function planBench(
   const size = sizeOf(served, activeOf(config), base.blockSize, config.maxTokens, groups);
   if (size.longest > base.maxModelLen) {
     throw new ConfigError(
-      `the longest conversation has ${size.longest} tokens and the context holds ${base.maxModelLen}: raise --max-model-len, take another --model, or shrink the workload with --scale 1/N`,
+      `the longest conversation has ${size.longest} tokens and the model's context is ${base.maxModelLen}: raise --max-model-len, use another --model, or shrink the workload with --scale 1/N`,
     );
   }
   const plans = planExperiments(config, size, scaleDivisor(config.scale)!, hasWindows(base), links);
@@ -47,7 +50,7 @@ export function planBench(
   const options = {
     ...base,
     mode: plans[0]!.arms[0]!.mode,
-    // Ways are set one after the other; what is served between them needs none.
+    // Each arm sets its own connectors; requests between arms need none of them.
     ...(config.paths === null
       ? {}
       : { connector: { ...base.connector, ...pathChoice('recompute', config).connector } }),
@@ -61,12 +64,12 @@ export interface ClusterBench {
   config: RunConfig;
   workload: Workload;
   plans: readonly ExperimentPlan[];
-  /** When the benchmark's time began. */
+  /** When the benchmark began, by `now`. */
   begunMs: number;
   signal: AbortSignal;
 }
 
-/** On a cluster that was started as planned. When the signal aborts, the report has what was served. */
+/** Needs a cluster that was started for the plans. When the signal aborts, the report has what was served. */
 export async function benchCluster(
   cluster: Cluster,
   { config, workload, plans, begunMs, signal }: ClusterBench,
@@ -123,13 +126,13 @@ export async function benchCluster(
   return makeBenchReport(world, config, workload, served, now() - begunMs);
 }
 
-/** Where one decides. */
+/** The note about the threshold, if a threshold decides. */
 function thresholdNote({ pullPolicy, threshold, scale, routing, paths, mode }: RunConfig): string {
   if (pullPolicy === 'cost-aware') return '';
   if (threshold !== scaledThreshold(scaleDivisor(scale)!))
-    return `; the threshold is not: ${plural(threshold, 'token')}, as given`;
+    return `, but the threshold is not scaled: ${plural(threshold, 'token')}, as given`;
   const beside = routing.length === 1 && paths === null && mode.includes('bidirectional');
-  return `, and so is the threshold: ${plural(threshold, 'token')}${beside ? `; vLLM's ${UNSCALED_THRESHOLD} unscaled is a row of its own` : ''}`;
+  return `, and so is the threshold: ${plural(threshold, 'token')}${beside ? `; vLLM's unscaled ${UNSCALED_THRESHOLD} has a row of its own` : ''}`;
 }
 
 function scaleNotes(config: RunConfig): string[] {

@@ -1,4 +1,4 @@
-/** Engines in this process as a benchmark's target: times are those of the engines' own clock. */
+/** Engines in this process as a benchmark's target. Times are by the engines' clock. */
 import { written } from '../../config/token-ids.ts';
 import type { SamplingParams } from '../../engine/types.ts';
 import { InternalError } from '../../errors.ts';
@@ -10,7 +10,7 @@ import type { AnsweredTurn, BenchTarget, TurnToSend } from './target.ts';
 export class ClusterTarget implements BenchTarget {
   readonly #cluster: Cluster;
   readonly #sampling: Partial<SamplingParams>;
-  /** Turns that were given up and may still be under way in an engine. */
+  /** Aborted turns that may still be running in an engine. */
   readonly #ending = new Set<Promise<unknown>>();
 
   constructor(cluster: Cluster, sampling: Partial<SamplingParams>) {
@@ -28,7 +28,7 @@ export class ClusterTarget implements BenchTarget {
     auditor,
     signal,
   }: TurnToSend): Promise<AnsweredTurn> {
-    // An exact length is generated past end tokens, as for conversations of drawn tokens elsewhere.
+    // For an exact length, end tokens are ignored, as in other workloads of random tokens.
     const exact = minTokens !== null && minTokens === maxTokens;
     const sampling = {
       ...this.#sampling,
@@ -63,7 +63,7 @@ export class ClusterTarget implements BenchTarget {
       inputTokens: account.promptTokens,
       outputTokens: outputTokenIds.length,
       chunks: outputTokenIds.length,
-      // Forced tokens are the same whatever was computed; their logits are not.
+      // Forced tokens are always the same, so their logits are compared.
       output: forced ? digests : outputTokenIds,
       answer:
         prompt.kind === 'tokens' ? { kind: 'tokens', tokenIds: outputTokenIds } : { kind: 'text', text },
@@ -90,7 +90,7 @@ export class ClusterTarget implements BenchTarget {
   }
 }
 
-/** What a report says of the cluster that was measured. */
+/** The report's description of the measured cluster. */
 export const servedBy = (model: ClusterInfo['model'], link: ClusterInfo['link']) => ({
   kind: 'cluster' as const,
   url: null,

@@ -1,4 +1,4 @@
-/** The benchmark on a server: the same workloads and clients, one mode, the server's, as the client sees it. */
+/** The benchmark on a server: the same workloads and clients, in one mode (the server's), as the client sees it. */
 import { percentages } from '../../config/bench-schema.ts';
 import type { RunConfig } from '../../config/run.ts';
 import { RequestError } from '../../errors.ts';
@@ -22,26 +22,26 @@ import { budgetMs, serveOptions } from './settings.ts';
 
 const SERVER = 'server';
 const WORDS_FOR_TOKENS =
-  "Without --tokenizer a word stands for a token; counts are the server's where it tells them.";
+  "Without --tokenizer, a word stands for a token. Counts are the server's where it reports them.";
 
 export interface EndpointBench {
   config: RunConfig;
   workload: Workload;
-  /** Of the workload and of the answers; false where words stand for tokens. */
+  /** false: words stand for tokens in the workload and the answers. */
   hasTokenizer: boolean;
-  /** When the benchmark's time began. */
+  /** When the benchmark began, by `now`. */
   begunMs: number;
   signal: AbortSignal;
 }
 
 export interface EndpointWatcher {
   roundBegins(round: number, rounds: number, requests: number): void;
-  /** So many of the round are answered. */
+  /** `done`: requests answered so far in the round. */
   requestDone(done: number): void;
   roundEnds(round: number, rounds: number, served: ServedRound): void;
 }
 
-/** Throws RequestError when not one request was answered. When the signal aborts, the report has what was served. */
+/** Throws RequestError if every request failed. When the signal aborts, the report has what was served. */
 export async function benchEndpoint(
   target: EndpointTarget,
   bench: EndpointBench,
@@ -54,7 +54,7 @@ export async function benchEndpoint(
   const requests = served.flatMap((each) => each.requests);
   if (requests.length === 0 && errors.size > 0) {
     const [[message, count]] = errors as unknown as [[string, number]];
-    throw new RequestError(`not one request was answered; ${plural(count, 'time')}: ${message}`);
+    throw new RequestError(`no request was answered; ${plural(count, 'time')}: ${message}`);
   }
   const mode = summariseMode(requests, {
     mode: SERVER,
@@ -104,7 +104,7 @@ export async function benchEndpoint(
   return makeBenchReport(world, config, workload, all, world.now() - begunMs);
 }
 
-/** All rounds, or what was served until the time was over or the signal came: whole rounds, or a part of the first. */
+/** Serves all rounds, or until the budget ends or the signal aborts: then whole rounds, or a part of the first. */
 async function serveRounds(
   target: EndpointTarget,
   { config, workload: { conversations }, begunMs, signal }: EndpointBench,

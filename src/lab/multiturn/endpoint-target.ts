@@ -1,6 +1,6 @@
 /**
- * An OpenAI-compatible server as a benchmark's target, by streaming: times are what a client sees. Chat completions with
- * vLLM's min_tokens; or completions of token ids. Every failure is this request's own.
+ * An OpenAI-compatible server as a benchmark's target. Streams chat completions with vLLM's min_tokens, or completions of token
+ * ids. Times are as the client sees them. A failure concerns only its own request.
  */
 import { createParser } from 'eventsource-parser';
 import { z } from 'zod';
@@ -26,13 +26,13 @@ export interface EndpointOptions {
   fetch: typeof fetch;
 }
 
-/** vLLM's benchmark allows so long a token, beyond which --request-timeout-sec holds. */
+/** As in vLLM's benchmark: the timeout is this per output token, or --request-timeout-sec if that is longer. */
 const TIMEOUT_MS_A_TOKEN = 200;
 
-/** Milliseconds that a server has to end an answer after its [DONE]: the connection of one that ended serves the next request. */
+/** Milliseconds that a server has to end a response after its [DONE]. If it does, the connection is reused. */
 const TO_END_MS = 100;
 
-/** Of an error's body. */
+/** Most characters shown of an error's body. */
 const MOST_ERROR_TEXT = 200;
 
 const chunkSchema = z.looseObject({
@@ -42,7 +42,7 @@ const chunkSchema = z.looseObject({
         delta: z
           .looseObject({
             content: z.string().nullish(),
-            // What a reasoning model thinks before it answers: vLLM's name, and its older one, which others have.
+            // A reasoning model's thoughts before its answer: vLLM's name, and its older name, which other servers use.
             reasoning: z.string().nullish(),
             reasoning_content: z.string().nullish(),
           })
@@ -59,7 +59,7 @@ const chunkSchema = z.looseObject({
     })
     .nullish(),
   error: z.unknown().optional(),
-  /** 'error': vLLM's events of failure before 0.11. */
+  /** 'error': an error event of vLLM before 0.11. */
   object: z.string().nullish(),
 });
 
@@ -123,7 +123,7 @@ export class EndpointTarget implements BenchTarget {
     if (!type.includes('text/event-stream')) {
       await response.body.cancel();
       throw new RequestError(
-        `the server answered with ${type || 'no content type'}: wanted a text/event-stream`,
+        `the server answered with ${type || 'no content type'}: wanted text/event-stream`,
       );
     }
     const decoder = new TextDecoder();
@@ -147,7 +147,7 @@ export class EndpointTarget implements BenchTarget {
     const { model, temperature, seed, sendConversationId } = this.#options;
     return {
       model,
-      // Of an answer that becomes token ids again nothing may be left out.
+      // The answer's text is tokenised again for the next turn, so it must include special tokens.
       ...(prompt.kind === 'tokens'
         ? { prompt: prompt.tokenIds, skip_special_tokens: false }
         : { messages: prompt.messages }),
@@ -190,16 +190,15 @@ export class EndpointTarget implements BenchTarget {
   }
 }
 
-/** Collects an answer as it comes. */
+/** Collects a streamed answer. Times are milliseconds since the request began. */
 class AnswerStream {
-  /** Since the request began. */
   firstMs: number | null = null;
   readonly gapsMs: number[] = [];
-  /** Tokens like those of the answer, but none of it: no client sends them back. */
+  /** Reasoning text: counts as output tokens, but is not part of the answer, so clients do not send it back. */
   thoughts = '';
   text = '';
   chunks = 0;
-  /** Of its last event; when the server closes the stream is its own affair. */
+  /** When [DONE] came. The server may close the stream later. */
   doneMs: number | null = null;
   usage: z.infer<typeof chunkSchema>['usage'] = null;
   #lastMs = 0;
@@ -215,7 +214,7 @@ class AnswerStream {
     this.#parser.feed(text);
   }
 
-  /** The last event may lack the empty line that ends it. */
+  /** Handles a last event without the empty line that should end it. */
   end(): void {
     if (this.doneMs === null) this.#parser.feed('\n\n');
   }
@@ -245,13 +244,15 @@ class AnswerStream {
 function parseChunk(data: string): z.infer<typeof chunkSchema> {
   const json = parsedJson(data);
   if (json === undefined)
-    throw new RequestError(`the stream has an event that is no JSON: ${data.slice(0, MOST_ERROR_TEXT)}`);
+    throw new RequestError(`the stream has an event that is not JSON: ${data.slice(0, MOST_ERROR_TEXT)}`);
   const parsed = chunkSchema.safeParse(json);
   if (parsed.success) return parsed.data;
-  throw new RequestError(`the stream has an event of another shape: ${data.slice(0, MOST_ERROR_TEXT)}`);
+  throw new RequestError(
+    `the stream has an event that is not a completion chunk: ${data.slice(0, MOST_ERROR_TEXT)}`,
+  );
 }
 
-/** undefined: it is none. */
+/** undefined: not JSON. */
 function parsedJson(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -263,7 +264,7 @@ function parsedJson(text: string): unknown {
 const shown = (value: unknown): string =>
   (typeof value === 'string' ? value : JSON.stringify(value)).slice(0, MOST_ERROR_TEXT);
 
-/** fetch says "fetch failed" and hides why in the cause. */
+/** fetch reports only "fetch failed"; the reason is in the cause. */
 function reasonOf(error: unknown): string {
   const { message, cause } = error as Error;
   return cause instanceof Error && cause.message ? `${message} (${cause.message})` : message;
@@ -273,7 +274,7 @@ const modelsSchema = z.looseObject({
   data: z.array(z.looseObject({ id: z.string() })).min(1),
 });
 
-/** The name of the server's first model. Throws RequestError when there is no such server, or the signal's reason. */
+/** The name of the server's first model. Throws RequestError if the server does not answer with one, or the signal's reason. */
 export async function firstModel(
   { url, apiKey, timeoutMs, fetch }: Pick<EndpointOptions, 'url' | 'apiKey' | 'timeoutMs' | 'fetch'>,
   signal: AbortSignal,
@@ -291,7 +292,7 @@ export async function firstModel(
     signal.throwIfAborted();
     if (timeout.aborted) {
       throw new RequestError(
-        `${url}/v1/models gave no answer in ${timeoutMs / 1000} s: see whether the server is well, or name its model with --model`,
+        `${url}/v1/models did not answer in ${timeoutMs / 1000} s: check the server, or name its model with --model`,
       );
     }
     throw new RequestError(

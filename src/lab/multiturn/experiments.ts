@@ -1,4 +1,4 @@
-/** What is compared under which conditions: P's prefix caching off, on, and with a pool too small for all conversations. */
+/** Plans experiments: what is compared (arms), and the conditions: prefix caching off, on, and with a pool that makes P evict. */
 import { type ExperimentName, shareOf } from '../../config/bench-schema.ts';
 import type { Mode } from '../../config/modes.ts';
 import type { PathName } from '../../config/paths.ts';
@@ -15,41 +15,41 @@ import { type PathChoice, pathChoice } from './paths.ts';
 
 /** One side of a comparison. */
 export interface Arm {
-  /** In reports. */
+  /** Key in reports. */
   key: string;
   label: string;
   mode: Mode;
   threshold: number;
-  /** Where policies are compared. */
+  /** Set if routing policies are compared. */
   routing?: RoutingChoice;
-  /** Where ways of KV are compared. */
+  /** Set if KV paths are compared. */
   path?: PathChoice;
-  /** Of a model with windows: whether every block of every layer is kept all the same. */
+  /** For a model with sliding windows: whether all blocks of all layers are kept nevertheless. */
   allFullKv?: boolean;
-  /** A sample of its turns is served both ways: an arm for the audit alone, whose times are compared with no other's. */
+  /** An arm only for the audit of a sample of its turns. Its times are not compared with other arms'. */
   audited?: true;
 }
 
 export interface ExperimentPlan {
   name: ExperimentName;
-  /** In reports: snake_case. */
+  /** Key in reports, snake_case. */
   key: string;
   title: string;
-  /** The pool that should be too small has room for all: as many conversations are under way as there are clients. */
+  /** The pool that should be too small can hold all active conversations, because there are no more of them than clients. */
   roomy?: boolean;
   prefixCaching: boolean;
   pBlocks: number;
   dBlocks: number;
   arms: readonly Arm[];
-  /** Where several are compared; absent: the cluster's. */
+  /** Set if several links are compared; absent: the cluster's link. */
   link?: LinkSpec | null;
   published: (typeof pr32553Published)['prefixCaching'] | null;
 }
 
 export interface WorkloadSize {
-  /** Prompt and output of the longest conversation at its end, tokens. */
+  /** Tokens of the longest conversation at its end. */
   longest: number;
-  /** Blocks that all active conversations take together, at their ends. */
+  /** Blocks of the largest possible set of active conversations, at their ends. */
   activeBlocks: number;
   longestBlocks: number;
   numGroups: number;
@@ -58,14 +58,14 @@ export interface WorkloadSize {
 /** vLLM's default, unscaled. */
 export const UNSCALED_THRESHOLD = 64;
 
-/** The same of prompts whose lengths are divided by that. */
+/** The default threshold for a workload whose lengths are divided by `divisor`. */
 export const scaledThreshold = (divisor: number): number =>
   Math.max(1, Math.round(UNSCALED_THRESHOLD / divisor));
 
-/** Of what all active conversations take: P's pool in the experiment that makes it evict. */
+/** P's pool in the eviction experiment, as a share of the blocks of all active conversations. */
 const EVICTION_SHARE = 0.4;
 
-/** Messages of text take some tokens of the chat template each. */
+/** Estimated tokens that the chat template adds to each text message. */
 const TEMPLATE_TOKENS = 8;
 
 export function sizeOf(
@@ -73,7 +73,7 @@ export function sizeOf(
   maxActive: number,
   blockSize: number,
   fallbackOutput: number,
-  /** KV cache groups: each takes blocks of its own, windows not counted. */
+  /** KV cache groups. Each takes its own blocks; savings by windows are ignored. */
   numGroups: number,
 ): WorkloadSize {
   const lengths = conversations
@@ -97,12 +97,15 @@ export function sizeOf(
   };
 }
 
-/** What a fleet's file says of an engine wins over what an experiment sets: it would be told of as what it is not. Throws ConfigError. */
+/**
+ * Rejects experiments whose settings the fleet file overrides for an engine, because the report would describe them wrongly.
+ * Throws ConfigError.
+ */
 function refuseOwn(config: RunConfig): void {
   const { experiments, paths } = config;
   const { seats } = fleetOf(config);
   const prefill = seats.filter(({ role }) => role === 'prefill');
-  // Of ways D's pool is as small as P's.
+  // In a comparison of paths, D's pool is limited too.
   const evicting = paths === null ? prefill : seats;
   const troubles = [
     ['no-prefix-caching', prefill.find(({ own }) => own.enablePrefixCaching), 'prefixCaching'],
@@ -111,18 +114,18 @@ function refuseOwn(config: RunConfig): void {
   for (const [name, seat, field] of troubles)
     if (seat && experiments!.includes(name))
       throw new ConfigError(
-        `--experiments has ${name}, and the file of --fleet gives ${seat.name} ${field} of its own: leave that out there, or give --experiments prefix-caching, in which engines are as the file says`,
+        `--experiments has ${name}, but the --fleet file sets ${field} for ${seat.name}: remove it from the file, or give --experiments prefix-caching, which uses the file's settings`,
       );
 }
 
-/** Throws ConfigError for pools that cannot hold what runs at the same time, and for engines that an experiment cannot set. */
+/** Throws ConfigError if a pool cannot hold the longest conversation, or if the fleet file overrides an experiment's settings. */
 export function planExperiments(
   config: RunConfig,
   size: WorkloadSize,
   scale: number,
-  /** Layers have windows: what these save is measured too. */
+  /** The model has sliding windows, so what they save is measured too. */
   windows: boolean,
-  /** Of a comparison of ways: each is an experiment of its own. */
+  /** For a comparison of paths: one experiment per link. */
   links: readonly (LinkSpec | null)[] = [],
 ): readonly ExperimentPlan[] {
   refuseOwn(config);
@@ -135,7 +138,7 @@ export function planExperiments(
     { prefill: pBlocks, decode: dBlocks },
     size.longestBlocks + 1,
     (option, blocks) =>
-      `${option} is ${blocks} and the longest conversation takes ${size.longestBlocks} blocks of ${config.blockSize} tokens, besides the null block: give ${size.longestBlocks + 1} or more`,
+      `${option} is ${blocks}, but the longest conversation needs ${size.longestBlocks} blocks of ${config.blockSize} tokens and the null block: give ${size.longestBlocks + 1} or more`,
   );
   const withCache = names.includes('prefix-caching') ? 'prefix-caching' : names[0]!;
   const plans = names.map(
@@ -156,7 +159,7 @@ export function planExperiments(
 
 type Untitled = Omit<ExperimentPlan, 'title' | 'roomy'>;
 
-/** What D keeps for others is to be paid for in the memory that all ways have: D's pool is then as small as P's. */
+/** One plan per link, with the paths as arms. When evicting, D's pool is limited like P's, so that D's holds compete for memory. */
 function overLinks(
   plan: Untitled,
   paths: readonly PathName[],
@@ -177,7 +180,7 @@ function overLinks(
   }));
 }
 
-/** The same for fewer conversations: the pool that is to be too small must be so for these. Arms stay the same objects. */
+/** Adapts the eviction pools to fewer conversations. Arms stay the same objects. */
 export function fitPools(
   plans: readonly ExperimentPlan[],
   size: WorkloadSize,
@@ -188,14 +191,14 @@ export function fitPools(
   );
 }
 
-/** Of a comparison of ways D has no more than P. */
+/** Sets P's pool; in a comparison of paths, D's pool is at most as large. */
 const tight = (plan: ExperimentPlan, blocks: number): ExperimentPlan => ({
   ...plan,
   pBlocks: blocks,
   dBlocks: plan.link === undefined ? plan.dBlocks : Math.min(blocks, plan.dBlocks),
 });
 
-/** Of the experiment that is to evict: by what its pools are to these conversations; one block is the null block. */
+/** Adds the title. For the eviction experiment it depends on whether the pool, without the null block, can hold all conversations. */
 function titled(plan: Untitled, { activeBlocks }: WorkloadSize): ExperimentPlan {
   const { name, link } = plan;
   const over = link === undefined ? '' : `; ${link ? `modelled link ${link.name}` : "memory's speed"}`;
@@ -206,7 +209,7 @@ function titled(plan: Untitled, { activeBlocks }: WorkloadSize): ExperimentPlan 
   return { ...plan, roomy, title: `${pools} ${size} for all active conversations${over}` };
 }
 
-/** Too small for all, large enough for what runs at the same time. */
+/** Too small for all active conversations, but large enough for one per client. */
 const evictingPool = (
   { longestBlocks, activeBlocks }: WorkloadSize,
   numClients: number,
@@ -225,7 +228,7 @@ const publishedFor = (name: ExperimentName): ExperimentPlan['published'] =>
     : pr32553Published[name === 'prefix-caching' ? 'prefixCaching' : 'noPrefixCaching'];
 
 interface ArmChoice {
-  /** decode-local, the unscaled threshold and all KV kept are rows of one experiment: they cost time and tell the same in each. */
+  /** Whether to add the arms decode-local, unscaled threshold and all KV kept: in one experiment only, to save time. */
   extra: boolean;
   scale: number;
   windows: boolean;
@@ -263,7 +266,7 @@ function modeArms(config: RunConfig, { extra, scale }: ArmChoice): Arm[] {
       audited: true,
     });
   }
-  // Where costs decide, a threshold makes no difference; one that the user named is the one to be tried.
+  // Not if costs decide instead of a threshold, or if the user gave a threshold.
   if (
     !costAware &&
     extra &&
@@ -282,7 +285,7 @@ function modeArms(config: RunConfig, { extra, scale }: ArmChoice): Arm[] {
   return arms;
 }
 
-/** Each policy in each mode. */
+/** One arm for each routing policy in each mode. */
 function policyArms(config: RunConfig): Arm[] {
   const { mode: modes, routing, threshold } = config;
   return modes.flatMap((mode) =>

@@ -1,4 +1,4 @@
-/** What arms served, round by round; of rounds that were cut short as much as can be compared. */
+/** Keeps what the arms served, by round, and returns the part that can be compared. */
 import type { MeasuredRequest } from '../../measure/bench-summary.ts';
 import { countError, runtimeOf, type ServedRound } from './clients.ts';
 import type { Arm } from './experiments.ts';
@@ -29,7 +29,7 @@ export class KeptRounds {
     this.#rounds.get(arm)!.push(done);
   }
 
-  /** From this round on conversations are left out. */
+  /** Marks the rounds before this one: from it on, fewer conversations are served. */
   cutBefore(round: number): void {
     for (const [arm, rounds] of this.#rounds)
       this.#rounds.set(
@@ -38,7 +38,7 @@ export class KeptRounds {
       );
   }
 
-  /** Rounds that ended in every arm, or there is no counterpart; where none did, what was served until now. */
+  /** The rounds that every arm completed. If there is none: the first round as far as it was served. */
   whole(): Map<Arm, ArmRound[]> {
     const whole = Math.min(...[...this.#rounds.values()].map((rounds) => rounds.length));
     if (whole > 0) return new Map([...this.#rounds].map(([arm, rounds]) => [arm, rounds.slice(0, whole)]));

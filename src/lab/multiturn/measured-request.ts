@@ -1,16 +1,16 @@
-/** An answered turn as a benchmark counts it. */
+/** Converts an answered turn to a benchmark's measured request. */
 import type { MeasuredRequest } from '../../measure/bench-summary.ts';
 import type { AnsweredTurn } from './target.ts';
 
 export interface SentTurn {
   round: number;
   conversationId: string;
-  /** From 1 on. */
+  /** From 1. */
   turn: number;
   client: number;
-  /** Since the round's first request. */
+  /** Milliseconds since the round's first request. */
   startMs: number;
-  /** Of the whole prompt, where the answer does not say. */
+  /** Tokens of the whole prompt; used if the answer does not report them. */
   inputTokens: number;
 }
 
@@ -44,6 +44,6 @@ export function measuredRequest(sent: SentTurn, answered: AnsweredTurn): Measure
   };
 }
 
-/** Steps after the first chunk's. A chunk is a step, or several where there are fewer chunks than tokens. */
+/** Steps after the first chunk. A chunk is one step, or several if there are fewer chunks than tokens. */
 const stepsOf = (chunks: number, tokens: number): number =>
   chunks > tokens ? chunks - 1 : tokens - Math.max(1, tokens / chunks);

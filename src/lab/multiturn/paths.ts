@@ -1,4 +1,4 @@
-/** The ways that KV can take, as arms of a benchmark: which connectors, and whether P pulls back. */
+/** The KV paths as arms of a benchmark: which connectors are used, and whether P pulls from D. */
 
 import { scaleDivisor } from '../../config/bench-schema.ts';
 import {
@@ -21,14 +21,14 @@ export interface PathChoice {
   name: PathName;
   mode: Mode;
   connector: Connectors;
-  /** Set where costs decide; null or absent: they do not. */
+  /** Costs for 'cost-aware'; null or absent: none. */
   costProfile?: CostProfile | null;
 }
 
 const PULL_FIRST = ['NixlConnector', 'OffloadingConnector'] as const;
 const STORE_FIRST = ['OffloadingConnector', 'NixlConnector'] as const;
 
-/** `blockSize`, `scale`: lengths that systems have of their own shrink with the workload's, to whole blocks. */
+/** `blockSize`, `scale`: the fixed lengths of AIBrix and LMCache are scaled with the workload; LMCache's to whole blocks. */
 export function pathChoice(
   name: PathName,
   {

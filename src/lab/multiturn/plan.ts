@@ -1,26 +1,26 @@
-/** How much of a workload fits a time: from a short measurement, corrected by every round that ran. Pure arithmetic. */
+/** Computes how much of a workload fits the time budget, from a short measurement and the rounds so far. Pure arithmetic. */
 import type { MeasuredRequest } from '../../measure/bench-summary.ts';
 import type { BenchConversation } from '../../workload/types.ts';
 import type { Arm, ExperimentPlan } from './experiments.ts';
 
-/** Rounds that a comparison wants at least. */
+/** Fewest rounds for a comparison. */
 export const LEAST_ROUNDS = 3;
 
-/** Estimates are short measurements: this share of the time is planned, the rest is left for what they miss. */
+/** Share of the time that is planned. The rest is a reserve, because estimates come from short measurements. */
 const PLANNED_SHARE = 0.85;
 
-/** A round may take so much longer than the longest so far. */
+/** How much longer than the longest round so far the next one may take. */
 const ROUND_SLACK = 1.08;
 
-/** Milliseconds, under the load of all clients. */
+/** Costs in milliseconds, under the load of all clients. */
 export interface Cost {
-  /** Of a request, whatever it computes. */
+  /** Fixed cost of a request. */
   turnMs: number;
   prefillMsPerToken: number;
   decodeMsPerToken: number;
 }
 
-/** Least squares of TTFT over computed tokens; decode from TPOT. */
+/** Fits TTFT to the computed tokens by least squares. Decode is the mean TPOT. */
 export function fitCost(requests: readonly MeasuredRequest[]): Cost {
   const points = requests.map(({ sample }) => ({
     x: sample.computed_tokens ?? sample.input_num_tokens,
@@ -40,7 +40,7 @@ export function fitCost(requests: readonly MeasuredRequest[]): Cost {
   };
 }
 
-/** One arm's round. */
+/** Milliseconds of one arm's round. */
 function predictArmMs(
   conversations: readonly BenchConversation[],
   arm: Arm,
@@ -66,7 +66,7 @@ function predictArmMs(
   return total / Math.min(numClients, conversations.length);
 }
 
-/** Prompt tokens that are computed, about. */
+/** Estimated prompt tokens to compute in a later turn. */
 function laterTurnTokens(
   { mode, threshold, path }: Arm,
   { name }: Pick<ExperimentPlan, 'name'>,
@@ -92,7 +92,7 @@ export const predictRoundMs = (
     )
     .reduce((sum, ms) => sum + ms, 0);
 
-/** As much of the workload as fits so many rounds: the first of `cuts` that does, or the last. */
+/** The largest part of the workload of which `rounds` rounds fit: the first of cuts() that fits, or the last. */
 export function whatFits(
   conversations: readonly BenchConversation[],
   predictMs: (some: readonly BenchConversation[]) => number,
@@ -107,15 +107,15 @@ export function whatFits(
   return some;
 }
 
-/** In the published run the first conversation that ended, after so many turns, stopped all. */
+/** The published run stopped when the first conversation ended, after this many turns. */
 const PUBLISHED_TURNS = 6;
 
-/** Without a second turn there is nothing to pull back. */
+/** Only a second turn can pull. */
 const LEAST_TURNS = 2;
 
 /**
- * From the whole workload to the least that tells something, smaller and smaller: fewer conversations as long as clients
- * still change between them (or a cache too small for all would hold all), then shorter ones, in turns.
+ * Ever smaller parts of the workload, down to the smallest useful one: first fewer conversations, as long as each client still
+ * has several (with fewer, a small cache would hold them all), then fewer turns, alternating.
  */
 function* cuts(
   conversations: readonly BenchConversation[],
@@ -137,7 +137,7 @@ function* cuts(
 const shortened = (conversations: readonly BenchConversation[], turns: number): BenchConversation[] =>
   conversations.map((each) => ({ ...each, turns: each.turns.slice(0, turns) }));
 
-/** What to do after some rounds: go on, with fewer conversations if LEAST_ROUNDS would not fit otherwise, or end. */
+/** Whether to run another round, with fewer conversations if LEAST_ROUNDS would not fit otherwise, or to end. */
 export function nextRound(state: {
   /** Milliseconds of each round so far. */
   roundsMs: readonly number[];

@@ -1,4 +1,4 @@
-/** From what was served to the benchmark's report, whatever served it. */
+/** Builds a benchmark's report from what was served, by engines or a server. */
 import { type RunConfig, reportedSettings } from '../../config/run.ts';
 import { keptBy } from '../../config/store.ts';
 import type { Cluster } from '../../fleet/types.ts';
@@ -10,12 +10,12 @@ import { requestsOf } from './clients.ts';
 import type { ExperimentPlan } from './experiments.ts';
 import { activeOf, asServed, budgetMs } from './settings.ts';
 
-/** The conversations of a benchmark, and where they come from. */
+/** The conversations of a benchmark and their source. */
 export interface Workload {
   source: string;
   scale: string;
   conversations: readonly BenchConversation[];
-  /** vLLM's generation parameters; empty for a list. */
+  /** vLLM's generation parameters; empty if the conversations were given. */
   generation: Readonly<Record<string, string>>;
 }
 
@@ -23,16 +23,16 @@ export interface ServedBench {
   adapter: Pick<Cluster['info']['adapter'], keyof BenchReport['adapter']>;
   target: BenchReport['target'];
   experiments: BenchReport['experiments'];
-  /** Those of the workload that were served to the end. */
+  /** The conversations that were served in all rounds. */
   conversations: readonly BenchConversation[];
   /** Whole rounds. */
   rounds: number;
-  /** A sentence each. */
+  /** One sentence each. */
   notes: readonly string[];
   /** null: all was served. */
   incompleteReason: string | null;
   integrity: BenchReport['integrity'];
-  /** Of the time: what recording spans cost; null where none were. */
+  /** Recording of spans, as a share of the time; null: none were recorded. */
   recorderShare: number | null;
 }
 
@@ -77,7 +77,7 @@ export function makeBenchReport(
   };
 }
 
-/** Histories included. */
+/** Prompt tokens of all turns, histories included. */
 function promptTokens(conversations: readonly BenchConversation[]): number {
   let sum = 0;
   for (const { turns } of conversations) {
@@ -100,11 +100,11 @@ function mainExperiment(
   return { modes: Object.fromEntries(modes), comparison: main?.comparison ?? null };
 }
 
-/** What lies below a store is not emptied between modes, as its memory is. */
+/** The note about tiers below a store's memory: unlike the memory, they are not emptied between modes. */
 export function keptNotes(config: RunConfig, plans: readonly ExperimentPlan[]): string[] {
   const { storeDir, storeUrl } = config;
   if ((storeDir === null && storeUrl === null) || plans.every(({ arms }) => arms.length < 2)) return [];
   return [
-    `${keptBy(config)} keeps KV from one mode and round to the next: what one saved the others load, so that their times do not compare the modes.`,
+    `${keptBy(config)} keeps KV from one mode and round to the next. Later ones load what earlier ones saved, so the modes' times cannot be compared.`,
   ];
 }

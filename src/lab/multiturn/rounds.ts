@@ -1,4 +1,4 @@
-/** Serves a workload in every arm of every experiment, round after round, in turns, with the caches empty before each. */
+/** Serves a workload in every arm of every experiment, round by round, each time from empty caches. */
 
 import type { StoreCounters } from '../../connector/types.ts';
 import type { Cluster } from '../../fleet/types.ts';
@@ -20,27 +20,27 @@ export interface ArmRound {
   errors: ReadonlyMap<string, number>;
   runtimeMs: number;
   counters: ArmCounters | null;
-  /** It served more conversations than `requests` has, as later rounds left some out: its time and counters are of all. */
+  /** Conversations were dropped after this round: `requests` excludes them, but the time and the counters include them. */
   cut?: true;
-  /** Where ways of KV are compared. */
+  /** Set if KV paths are compared. */
   carried?: CarriedKv;
 }
 
-/** What engines counted while an arm ran. */
+/** The engines' counters for an arm's round. */
 export interface ArmCounters {
   heldForP: HeldBlocks | null;
   heldForD: HeldBlocks | null;
-  /** Of KV in use, by role. */
+  /** Peak bytes of KV in use, by role. */
   peakKvBytes: { prefill: number; decode: number };
   preemptions: number;
-  /** Unread blocks given up for room. */
+  /** Holds dropped unread to free blocks. */
   holdsDropped: { forP: number; forD: number };
-  /** Prompts that nothing was pulled for although something was offered, by why. */
+  /** Prompts for which nothing was pulled although KV was offered, by reason. */
   noPulls: EngineStats['noPulls'];
   firstUseCompilations: number;
 }
 
-/** What an arm is served with. */
+/** Options that are the same for all rounds and arms. */
 export type ServeOptions = Omit<
   ClientOptions,
   'round' | 'signal' | 'onRequest' | 'onFailure' | 'maxActive'
@@ -48,7 +48,7 @@ export type ServeOptions = Omit<
   maxActive: number;
 };
 
-/** Where an arm is served. */
+/** The part of a plan that configures the engines. */
 type Pools = Pick<ExperimentPlan, 'prefixCaching' | 'pBlocks' | 'dBlocks' | 'link'>;
 
 export interface RoundWatcher {
@@ -58,7 +58,7 @@ export interface RoundWatcher {
   armEnds(experiment: ExperimentPlan, arm: Arm, done: ArmRound): void;
 }
 
-/** In even rounds the arms run in the opposite order, so that what drifts does not favour one. */
+/** Even rounds run the arms in reverse order, so that drift does not favour one arm. */
 export async function runRound(
   cluster: Cluster,
   target: BenchTarget,
@@ -101,8 +101,8 @@ export async function runArm(
 }
 
 /**
- * One arm, whatever serves it: from empty caches, with what the engines counted meanwhile, or since the last warm-up that
- * `serve` tells to be over: what is counted is then of the requests that are reported, as their own figures are.
+ * Runs `serve` from empty caches with the arm's settings, and returns the engines' counters for that time. If `serve` calls
+ * onWarmedUp, counting starts there, so that the counters cover only the reported requests.
  */
 export async function measured(
   cluster: Cluster,
@@ -139,7 +139,7 @@ export async function measured(
   };
 }
 
-/** The store is empty after configure(). */
+/** Bytes through the store. The store is empty after configure(). */
 function carriedBy(
   cluster: Cluster,
   before: readonly EngineStats[],
@@ -166,7 +166,7 @@ function carriedBy(
   };
 }
 
-/** Most a meter has seen is since configure(), a warm-up's holds included: they are there when what counts begins. */
+/** Peaks are since configure(), warm-up included: its holds are still there when counting begins. */
 function counted(
   before: readonly EngineStats[],
   after: readonly EngineStats[],

@@ -1,6 +1,6 @@
 /**
- * A benchmark from the first estimate to the last round that its time allows. Ends at a round's end; a round that would
- * overrun the budget is given up and not counted. Keeps what was served when it is interrupted.
+ * Runs a benchmark from the first estimate to the last round that its budget allows. A round that overruns the budget is
+ * aborted and not counted. If interrupted, keeps what was served.
  */
 import type { Cluster } from '../../fleet/types.ts';
 import type { MeasuredRequest } from '../../measure/bench-summary.ts';
@@ -15,14 +15,14 @@ import { type ArmRound, type RoundWatcher, runArm, runRound, type ServeOptions }
 import type { BenchTarget } from './target.ts';
 
 export interface SessionOptions extends ServeOptions {
-  /** null: as many as the budget has time for, LEAST_ROUNDS without one. */
+  /** null: as many as fit the budget; without a budget, LEAST_ROUNDS. */
   rounds: number | null;
-  /** When the time is over, by `now`; null without a budget. */
+  /** When the budget ends, by `now`; null: no budget. */
   deadlineMs: number | null;
   signal: AbortSignal;
-  /** As long as settings let them be. */
+  /** The conversations, shortened as the settings require. */
   asServed(conversations: readonly BenchConversation[]): readonly BenchConversation[];
-  /** The experiments for the conversations that fit. */
+  /** The experiments, with pools for these conversations. */
   fitPools(conversations: readonly BenchConversation[]): readonly ExperimentPlan[];
 }
 
@@ -32,32 +32,32 @@ export interface SessionResult {
   rounds: ReadonlyMap<Arm, readonly ArmRound[]>;
   /** null: all was served. */
   incompleteReason: string | null;
-  /** What was cut, a sentence each. */
+  /** What was cut and other remarks, one sentence or more each. */
   notes: string[];
 }
 
 export interface SessionWatcher extends RoundWatcher {
-  /** So many conversations of so many turns are tried, to know what fits. */
+  /** A trial begins, to find out how much fits. */
   trying(conversations: number, turns: number): void;
   tried(found: TrialFindings): void;
-  /** What a round is expected to take; null while nobody knows. */
+  /** `roundMs`: expected milliseconds of a round; null: not known yet. */
   planned(rounds: number, roundMs: number | null): void;
 }
 
 export interface TrialFindings {
   tookMs: number;
   cost: Cost;
-  /** Conversations that fit, of all. */
+  /** Conversations that fit, and all conversations. */
   fitting: number;
   all: number;
-  /** What a round of those is expected to take. */
+  /** Expected milliseconds of a round with the conversations that fit. */
   roundMs: number;
 }
 
-/** The rest of the time goes to closing the engines and writing the report. */
+/** Milliseconds of the budget reserved for closing the engines and writing the report. */
 const CLOSING_MS = 4000;
 
-/** Turns and answers of the first conversations are measured to know what fits. */
+/** Turns of each conversation in the trial. */
 const TRIAL_TURNS = 2;
 
 export async function runSession(
@@ -134,10 +134,10 @@ export async function runSession(
           },
         },
       );
-      // Not before: of a round that is given up nothing is left, and what rounds before it served counts whole.
+      // Only after the round: if it is aborted, earlier rounds still count in full.
       if (some.length < conversations.length) {
         notes.push(
-          `From ${conversations.length} to ${plural(some.length, 'conversation')} after round ${roundsMs.length}, so that ${LEAST_ROUNDS} rounds fit; the others are not counted, and rates and held blocks are of the rounds after it.`,
+          `From ${conversations.length} to ${plural(some.length, 'conversation')} after round ${roundsMs.length}, so that ${LEAST_ROUNDS} rounds fit. The dropped conversations are not counted; rates and held blocks are from the later rounds.`,
         );
         conversations = some;
         served.cutBefore(round);
@@ -146,7 +146,7 @@ export async function runSession(
       const expected = Math.max(...roundsMs);
       const over = roundsMs.length;
       const fitting = deadlineMs === null ? mostRounds : over + Math.floor(leftMs() / expected);
-      // Conversations are left out rather than rounds, up to the least number of them.
+      // Conversations are dropped before rounds, until LEAST_ROUNDS fit.
       const planned = Math.min(mostRounds, Math.max(fitting, LEAST_ROUNDS));
       watcher.planned(planned, planned > fitting ? leftMs() / (planned - over) : expected);
     }
@@ -157,7 +157,7 @@ export async function runSession(
     if (!time.signal.aborted) throw error;
     const whole = roundsMs.length;
     notes.push(
-      `Round ${whole + 1} was given up when the time was over${whole > 0 ? '; it is not counted' : ''}.`,
+      `Round ${whole + 1} was aborted when the budget ended${whole > 0 ? '; it is not counted' : ''}.`,
     );
     if (whole >= LEAST_ROUNDS) return result(null);
     return result(outOfTime(whole));
@@ -168,11 +168,11 @@ export async function runSession(
 }
 
 const outOfTime = (rounds: number): string =>
-  `the budget had time for ${plural(rounds, 'whole round')} of ${LEAST_ROUNDS}: give a larger --budget, or fewer requests (--max-num-requests)`;
+  `the budget was enough for ${plural(rounds, 'whole round')} of ${LEAST_ROUNDS}: give a larger --budget, or fewer requests (--max-num-requests)`;
 
 const OUT_OF_TIME = new Error('the budget is used up');
 
-/** Warms up what a first transfer or step still sets up, and with a budget chooses how many conversations fit. */
+/** Warms up transfers and steps and, with a budget, chooses how many conversations fit. */
 async function trial(
   cluster: Cluster,
   target: BenchTarget,
@@ -213,7 +213,7 @@ async function trial(
     const gapMs = options.requestRate > 0 ? 1000 / options.requestRate : 0;
     const spaced = { ...cost, turnMs: cost.turnMs + gapMs };
     const clients = Math.min(numClients, options.maxActive);
-    // Turns of a warm-up take time as others do.
+    // Warm-up turns take as long as others.
     const asked = requestsOf(some, { ...options, warmupStep: false });
     return (predictRoundMs(served, experiments, spaced, clients) * asked) / turns;
   };
@@ -227,10 +227,10 @@ async function trial(
 }
 
 const NOT_TIGHT =
-  'No more conversations are active than there are clients, and a pool that lets those compute has room for all: nothing is evicted. For that give --max-active-conversations above --num-clients, and a --budget in which so many fit.';
+  'There are no more active conversations than clients, so the smallest usable pool holds them all and nothing is evicted. To measure eviction, give --max-active-conversations above --num-clients, and a --budget that is enough for that many.';
 
 function whatWasCut(all: readonly BenchConversation[], kept: readonly BenchConversation[]): string[] {
-  const why = `more does not fit ${LEAST_ROUNDS} rounds in the budget`;
+  const why = `${LEAST_ROUNDS} rounds with more do not fit the budget`;
   const turns = (list: readonly BenchConversation[]): number =>
     Math.max(...list.map((conversation) => conversation.turns.length));
   const some = all.slice(0, kept.length);
@@ -243,7 +243,7 @@ function whatWasCut(all: readonly BenchConversation[], kept: readonly BenchConve
   return [];
 }
 
-/** Drops conversations that later rounds left out. */
+/** Removes the requests of conversations that were dropped in later rounds. */
 function withoutOthers(
   served: ReadonlyMap<Arm, readonly ArmRound[]>,
   conversations: readonly BenchConversation[],

@@ -1,4 +1,4 @@
-/** What a benchmark's settings come to. */
+/** Derives a benchmark's options from the configuration. */
 import { durationMs, shareOf } from '../../config/bench-schema.ts';
 import type { RunConfig } from '../../config/run.ts';
 import type { BenchConversation } from '../../workload/types.ts';
@@ -11,7 +11,7 @@ export const budgetMs = (config: RunConfig): number | null =>
 
 export const activeOf = (config: RunConfig): number => config.maxActiveConversations ?? config.numClients;
 
-/** Conversations as long as they are served, in turns and answers: what pools, predictions and sums are of. */
+/** The conversations with the turns and answer lengths that will be served; pools, predictions and totals use these. */
 export function asServed(
   conversations: readonly BenchConversation[],
   {

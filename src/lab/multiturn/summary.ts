@@ -1,4 +1,4 @@
-/** From the rounds of all arms to a report's experiments. */
+/** Summarises the rounds of all arms as a report's experiments. */
 import { percentages } from '../../config/bench-schema.ts';
 import type { RunConfig } from '../../config/run.ts';
 import type { Cluster } from '../../fleet/types.ts';
@@ -20,7 +20,7 @@ import type { ArmCounters, ArmRound } from './rounds.ts';
 const RESAMPLES = 1000;
 const CONFIDENCE = 0.95;
 
-/** Arms of one experiment with what they served; arms without a single answer are left out. */
+/** Summarises one experiment. Arms without any answer are omitted. */
 export function summariseExperiment(
   plan: ExperimentPlan,
   rounds: ReadonlyMap<Arm, readonly ArmRound[]>,
@@ -71,7 +71,7 @@ export function summariseExperiment(
         ).mean,
     );
   const main = comparisons.find(([key]) => key === 'bidirectional') ?? comparisons[0];
-  // The published figures are of pulling against not pulling.
+  // The published figures compare pulling with not pulling.
   const { published } =
     reference?.mode === 'unidirectional' && main?.[0] === 'bidirectional' ? plan : { published: null };
   return {
@@ -92,7 +92,7 @@ export function summariseExperiment(
   };
 }
 
-/** Why an arm is in no table: its every request failed. The first such one in a sentence; null: there is none. */
+/** A sentence about the first arm of which every request failed, and which is therefore in no table; null: none. */
 export function unansweredArm(
   plans: readonly ExperimentPlan[],
   rounds: ReadonlyMap<Arm, readonly ArmRound[]>,
@@ -103,7 +103,7 @@ export function unansweredArm(
       const [failure] = mergeErrors(served);
       if (!failure || served.some(({ requests }) => requests.length > 0)) continue;
       const [message, times] = failure;
-      return `${title}, ${arm.label}: not one request was answered; ${plural(times, 'time')}: ${message}`;
+      return `${title}, ${arm.label}: no request was answered; ${plural(times, 'time')}: ${message}`;
     }
   return null;
 }
@@ -111,7 +111,7 @@ export function unansweredArm(
 const waysOf = (answered: ReturnType<typeof requestsOf>) =>
   answered.map(({ mode: key, requests }) => ({ key, requests }));
 
-/** What a way moved and held, and its median TTFT where there is something to reuse. */
+/** What a path moved and held, and its median TTFT for turns with something to reuse. */
 function pathOf(
   { pBlocks, dBlocks }: ExperimentPlan,
   name: string,
@@ -133,7 +133,7 @@ function pathOf(
   };
 }
 
-/** Nothing unless a mode served the same requests both ways. */
+/** Empty unless a mode served the same requests with windows and with all KV kept. */
 function windowsOf(
   served: readonly { arm: Arm; rounds: readonly ArmRound[] }[],
   modes: Readonly<Record<string, BenchMode>>,
@@ -181,7 +181,7 @@ function bootstrap(seed: number): BootstrapOptions {
 
 const NO_PULLS = ['policy', 'request', 'offer', 'transfer', 'preemption'] as const;
 
-/** Rates, and what engines counted, are of rounds that served what is reported and no more. */
+/** Rates and engine counters come only from rounds that served exactly the reported conversations. */
 function armFacts(arm: Arm, rounds: readonly ArmRound[], config: RunConfig, blockBytes: number): ModeFacts {
   const timed = uncut(rounds);
   const counters = timed.flatMap((round) => (round.counters ? [round.counters] : []));
@@ -219,7 +219,7 @@ const highest = (peaks: readonly ArmCounters['peakKvBytes'][]): ArmCounters['pea
   decode: Math.max(...peaks.map(({ decode }) => decode)),
 });
 
-/** Sums over rounds; the peak is the highest of one. */
+/** Sums over rounds, except the peak, which is the highest of any round. */
 function sumHeld(uses: readonly (HeldBlocks | null)[]): HeldBlocks | null {
   const known = uses.filter((use) => use !== null);
   if (known.length === 0) return null;

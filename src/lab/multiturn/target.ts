@@ -1,4 +1,4 @@
-/** What a benchmark's clients talk to: engines in this process, or a server. */
+/** What a benchmark's clients send requests to: engines in this process, or a server. */
 import type { PromptAccount } from '../../engine/types.ts';
 import type { MeasuredRequest } from '../../measure/bench-summary.ts';
 import type { TurnAudit } from '../../measure/report.ts';
@@ -7,16 +7,16 @@ import type { Auditor } from '../audit.ts';
 
 export interface TurnToSend {
   conversationId: string;
-  /** From 1 on. */
+  /** From 1. */
   turn: number;
   /** The whole conversation so far. */
   prompt: { kind: 'tokens'; tokenIds: readonly number[] } | { kind: 'text'; messages: readonly Message[] };
-  /** Of the answer; null is no limit. */
+  /** Limits of the answer; null: no limit. */
   minTokens: number | null;
   maxTokens: number | null;
-  /** What the engines are made to generate; left out: what they sample. A server is not told. */
+  /** Tokens that engines must generate; absent: they sample. Not sent to a server. */
   forced?: readonly number[];
-  /** Serves a sample of turns both ways; null: none. */
+  /** Audits a sample of turns; null: none. */
   auditor: Auditor | null;
   signal: AbortSignal;
 }
@@ -24,35 +24,35 @@ export interface TurnToSend {
 export interface AnsweredTurn {
   ttftMs: number;
   latencyMs: number;
-  /** Milliseconds between each token (each chunk of a server) and the one before. */
+  /** Milliseconds between tokens (a server's chunks). */
   gapsMs: readonly number[];
-  /** null where a server does not say. */
+  /** null: the server does not report it. */
   inputTokens: number | null;
   outputTokens: number;
-  /** Chunks with text, the first one included. */
+  /** Chunks with text, including the first. */
   chunks: number;
-  /** What modes are compared by: token ids, digests of logits where tokens were forced, or the text of a server. */
+  /** Compared between modes: token ids, digests of logits if tokens were forced, or a server's text. */
   output: readonly (number | string)[];
-  /** What the next turn's history gets. */
+  /** Added to the next turn's history. */
   answer: { kind: 'tokens'; tokenIds: readonly number[] } | { kind: 'text'; text: string };
-  /** How the prompt came to have KV; parts are null where a server does not say. */
+  /** How the prompt got its KV. null: the server does not report it. */
   account: {
     [K in keyof Pick<PromptAccount, 'localHitTokens' | 'pulledTokens' | 'computedTokens'>]: number | null;
   };
   stagesMs: Readonly<Record<string, number>>;
-  /** Who served it; absent where nothing routes. */
+  /** The engines that served the turn; absent without a router. */
   routed?: NonNullable<MeasuredRequest['routed']>;
   bytesPToD: number | null;
   bytesDToP: number | null;
-  /** Of a turn that was served both ways; everything else is of the first time. */
+  /** Set if the turn was served both ways. Everything else is from the first time. */
   audit?: TurnAudit;
 }
 
 export interface BenchTarget {
-  /** Throws RequestError when this request failed and others may go on; anything else ends the benchmark. */
+  /** Throws RequestError if only this request failed. Any other error ends the benchmark. */
   send(turn: TurnToSend): Promise<AnsweredTurn>;
-  /** Nothing follows in this conversation. */
+  /** The conversation has no further turns. */
   endConversation(conversationId: string): Promise<void>;
-  /** Resolves when nothing that was given up is still under way. */
+  /** Resolves when no aborted turn is still running. */
   settled(): Promise<void>;
 }

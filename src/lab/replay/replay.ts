@@ -1,4 +1,4 @@
-/** A trace on real engines, in each mode or by each policy: looked through before they start, then served and reported. */
+/** Replays a trace on real engines, in each mode or with each routing policy. The trace is read once before engines start. */
 
 import { type RunConfig, reportedSettings } from '../../config/run.ts';
 import { routingChoice } from '../../fleet/from-config.ts';
@@ -21,26 +21,26 @@ import { needBlocks, poolFor } from '../pools.ts';
 import { makeHead, type ReportSource } from '../run-report.ts';
 import { serveTrace, type TraceServing } from './serve-trace.ts';
 
-/** A trace that can be read as often as it is served. */
+/** A trace that can be read several times. */
 export interface ReplayedTrace {
   source: string;
   scale: TraceScale;
   open(): Promise<AsyncIterable<TraceTurn>>;
 }
 
-/** What a trace comes to when it is looked through. */
+/** A trace's totals. */
 export interface TraceTotals {
   requests: number;
   conversations: number;
   promptTokens: number;
   outputTokens: number;
-  /** Prompt and answer of the longest. */
+  /** Prompt and output tokens of the longest request. */
   longest: number;
-  /** Milliseconds until the last turn that has a time of its own. */
+  /** Arrival of the last turn with an arrival time of its own (a conversation's first), milliseconds. */
   lastMs: number;
 }
 
-/** Throws what reading throws: bad lines, lengths beyond the context. */
+/** Reads the whole trace. Throws what reading throws, for bad lines and for lengths beyond the context. */
 export async function lookThrough(trace: ReplayedTrace): Promise<TraceTotals> {
   const totals = { requests: 0, conversations: 0, promptTokens: 0, outputTokens: 0, longest: 0, lastMs: 0 };
   for await (const { arrival, inputTokens, outputTokens } of await trace.open()) {
@@ -55,7 +55,7 @@ export async function lookThrough(trace: ReplayedTrace): Promise<TraceTotals> {
   return totals;
 }
 
-/** Modes side by side; of several policies each, in the first mode. Throws ConfigError for pools that are too small. */
+/** One arm for each mode and each routing policy. Throws ConfigError if a pool is too small. */
 export function planReplay(
   config: RunConfig,
   options: ClusterOptions,
@@ -67,7 +67,7 @@ export function planReplay(
     { prefill: prefill.numBlocks, decode: decode.numBlocks },
     needed,
     (option, numBlocks) =>
-      `${option} is ${numBlocks} and the longest request takes ${needed - 1} blocks of ${options.blockSize} tokens, besides the null block: give ${needed} or more`,
+      `${option} is ${numBlocks}, but the longest request needs ${needed - 1} blocks of ${options.blockSize} tokens and the null block: give ${needed} or more`,
   );
   const { mode: modes, routing, threshold } = config;
   const arms = modes.flatMap((mode) =>
@@ -82,7 +82,7 @@ export function planReplay(
     }),
   );
   return {
-    // Of a benchmark's names the one that fits: P's cache as the settings say.
+    // The name of the benchmark experiment with the same prefix caching.
     name: options.prefill.enablePrefixCaching ? 'prefix-caching' : 'no-prefix-caching',
     key: 'replay',
     title: options.prefill.enablePrefixCaching
@@ -101,12 +101,15 @@ export interface Replay {
   trace: ReplayedTrace;
   totals: TraceTotals;
   plan: ExperimentPlan;
-  /** When the command's time began. */
+  /** When the command began, by `now`. */
   begunMs: number;
   signal: AbortSignal;
 }
 
-/** On a cluster that was started as planned. When the signal aborts, the report has the whole rounds, or what there is of the first. */
+/**
+ * Needs a cluster that was started for the plan. When the signal aborts, the report has the whole rounds, or what was served
+ * of the first.
+ */
 export async function replayTrace(
   cluster: Cluster,
   { config, trace, totals, plan, begunMs, signal }: Replay,
@@ -190,7 +193,7 @@ export async function replayTrace(
   };
 }
 
-/** Requests that are served before all else and not counted: what a first step or transfer sets up. */
+/** Uncounted requests at the start, for what a first step or transfer sets up. */
 const WARM_UP_REQUESTS = 4;
 
 async function warmUp(
@@ -212,14 +215,14 @@ async function warmUp(
       serveTrace(target, new TraceFeed(first()), serving),
     );
   } catch (error) {
-    // Nothing is lost: what follows finds the same.
+    // After an abort, the first round ends in the same way.
     if (!serving.signal.aborted) throw error;
   }
 }
 
-/** Latencies of an overloaded fleet tell how long the trace was, not how good the fleet is. */
+/** A note if the fleet was overloaded: its latencies then depend on the length of the trace. null: it kept up. */
 function behindBy({ requests, runtimeMs }: ArmRound, { lastMs }: TraceTotals): string | null {
   const slowest = requests.reduce((most, { sample }) => Math.max(most, sample.ttft_ms), 0);
   if (slowest < 10_000 || runtimeMs < 1.2 * lastMs) return null;
-  return `the engines could not keep up: the last answer came ${Math.round((runtimeMs - lastMs) / 1000)} s after the last conversation had begun. Latencies are those of a growing queue; slow the trace down (--speed-up)`;
+  return `the engines could not keep up: the last answer came ${Math.round((runtimeMs - lastMs) / 1000)} s after the last conversation began. Latencies include a growing queue; slow the trace down (--speed-up)`;
 }

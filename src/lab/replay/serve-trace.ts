@@ -1,4 +1,7 @@
-/** A trace's turns sent when it says, however busy the engines are; those that go on wait for the turn before and think. */
+/**
+ * Sends a trace's turns at their arrival times, however busy the engines are. A follow-up turn is sent after the turn before
+ * it has ended and its think time has passed.
+ */
 import { RequestError } from '../../errors.ts';
 import type { MeasuredRequest } from '../../measure/bench-summary.ts';
 import type { DueTurn, TraceFeed } from '../../workload/traces/feed.ts';
@@ -18,7 +21,7 @@ export interface TraceServing {
   onFailure?(message: string): void;
 }
 
-/** Rejects with the signal's reason, or with what ended the benchmark; failed requests are counted and passed over. */
+/** Counts failed requests and continues. Rejects with the signal's reason, or with the error that ended the benchmark. */
 export async function serveTrace(
   target: BenchTarget,
   feed: TraceFeed,
@@ -28,7 +31,7 @@ export async function serveTrace(
   const failed = new AbortController();
   const either = AbortSignal.any([signal, failed.signal]);
   const underWay = new Set<Promise<void>>();
-  /** A turn ended, or failed: what follows it may be due. */
+  /** Called when a turn has ended or failed: a follow-up turn may be due. */
   let news: () => void = () => {};
   const begunMs = now();
   const sinceBegun = (): number => now() - begunMs;
@@ -44,7 +47,7 @@ export async function serveTrace(
       minTokens: outputTokens,
       maxTokens: outputTokens,
       auditor: null,
-      // One of its own: a signal that very many listen to is taken for a leak.
+      // A separate signal per request: Node warns of a leak if one signal has very many listeners.
       signal: AbortSignal.any([either]),
     } as const;
     try {

@@ -1,4 +1,4 @@
-/** Attention over a paged cache, in one go and in parts, against float64. */
+/** Checks attention over a paged cache, whole and split into parts, against float64. */
 import type { KernelName } from '../../gpu/kernels.ts';
 import { packUniform } from '../../gpu/uniforms.ts';
 import {
@@ -26,17 +26,17 @@ import {
 import { LAYER, LAYERS, pagedStep, placedRows, SEQUENCES } from './paged-step.ts';
 
 const BOUND = 2e-5;
-/** Shorter than a chunk of the step, and no multiple of a block or a tile. */
+/** Tokens: shorter than a chunk of the step, and not a multiple of a block or a tile. */
 const WINDOW = 13;
 
-/** `form`: its kernels of this name, for steps of few and of many rows. */
+/** Checks the form's kernels of this name, for steps of few and of many rows. */
 export const attention = (name: string, kernelName: KernelName, form: AdapterForm): KernelCheck => ({
   name,
   async measure(bench, shape, random) {
     const findings: Finding[] = [];
     const { headDim, numHeads, numKvHeads } = shape.architecture;
     for (const kvDtype of DTYPES) {
-      // Also split where this adapter would not.
+      // Always includes the split variant, even if this adapter would not use it.
       const splitting = { ...form, enoughWorkgroups: Number.POSITIVE_INFINITY };
       const { few, many, split } = attentionVariants(bench.library, splitting, {
         headDim,
@@ -80,7 +80,7 @@ async function attentionError(
   const parts = 'combine' in variant ? contextParts(piece.longestContext, window) : 1;
   const q = random.values(size);
   const unscaled = Float64Array.from(q, (value) => value * Math.sqrt(headDim));
-  // What no sequence has written is NaN, and what no row of one sees: reading it shows.
+  // Slots that no sequence has written, or that no row attends to, are NaN, so that reading them is detected.
   const content = new Float32Array(cacheSize).fill(Number.NaN);
   const heads = SEQUENCES.map(({ start, rows }, sequence) =>
     ([0, 1] as const).map((plane) =>

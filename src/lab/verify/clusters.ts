@@ -1,4 +1,4 @@
-/** Runs conversations in several modes on a cluster of its own, for the checks. */
+/** Runs conversations in several modes on a separate cluster, for the checks. */
 import type { Mode } from '../../config/modes.ts';
 import type { RunConfig } from '../../config/run.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';
@@ -10,7 +10,7 @@ import { driveMode } from '../drive.ts';
 import type { CheckEnvironment } from './types.ts';
 
 export interface Trial {
-  /** What differs from the user's configuration. */
+  /** Overrides of the user's configuration. */
   settings: Partial<RunConfig>;
   sizes: MadeSizes;
   seed: number;
@@ -25,7 +25,7 @@ export interface TrialResult {
   comparison: Comparison;
 }
 
-/** Throws what the cluster throws; the engines are ended whatever happens. Integrity is checked after every mode. */
+/** Checks integrity after every mode, and always closes the cluster. Throws what the cluster throws. */
 export async function runTrial(
   { config, backend, software }: CheckEnvironment,
   trial: Trial,

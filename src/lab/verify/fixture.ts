@@ -1,6 +1,6 @@
 /**
- * Check (e): a folder's model on this adapter, f32 weights and KV, against the logits, keys and values that Hugging Face
- * computed for it; and that how the prompt is cut into chunks changes no bit.
+ * Check (e): compares a fixture folder's model on this adapter, with f32 weights and KV, with the logits, keys and values that
+ * Hugging Face computed. Also checks that the chunk sizes of prefill do not change a bit.
  */
 import type { Arithmetic } from '../../config/arithmetic.ts';
 import { ConfigError } from '../../errors.ts';
@@ -17,12 +17,12 @@ import { firstDifference, headValues, kvLayout, type Plane, type SequenceBlocks 
 import type { CheckProvider, CheckResult } from './types.ts';
 
 const BLOCK_SIZE = 16;
-/** Tokens a chunk, again and again: none a multiple of the other, or of a tile. */
+/** Tokens per chunk, repeated; irregular, and not multiples of a tile. */
 const ODD_CHUNKS = [7, 1, 33, 18, 5];
 
 export interface FixtureFinding {
   result: FixtureResult;
-  /** Where the bits of one chunk, or of odd chunks, part from those of one token at a time; null when nowhere. */
+  /** Where one chunk, or odd chunks, first differ in bits from one token at a time; null: nowhere. */
   chunkDifference: string | null;
 }
 
@@ -34,11 +34,11 @@ export function fixtureChecks(platform: Platform): CheckProvider {
     if (folder === null) return [];
     const files = await platform.openModel(folder);
     if (!files) {
-      throw new ConfigError(`--fixture is '${folder}', and there is no such directory: ${WANTED}`);
+      throw new ConfigError(`--fixture is '${folder}', but there is no such directory: ${WANTED}`);
     }
     for (const name of ['config.json', 'expected.json', 'expected.safetensors']) {
       if ((await files.size(name)) !== null) continue;
-      throw new ConfigError(`--fixture is '${folder}', and there is no ${name} in it: ${WANTED}`);
+      throw new ConfigError(`--fixture is '${folder}', but there is no ${name} in it: ${WANTED}`);
     }
     return [
       {
@@ -50,7 +50,7 @@ export function fixtureChecks(platform: Platform): CheckProvider {
   };
 }
 
-/** Throws ModelError for a folder that lacks something. */
+/** Throws ModelError if the folder is incomplete. */
 export async function checkFixture(
   platform: Platform,
   files: FileSource,
@@ -91,7 +91,7 @@ export async function checkFixture(
 }
 
 interface Computed {
-  /** By the position of a chunk's last token. */
+  /** By position of a chunk's last token. */
   rows: ReadonlyMap<number, { digest: string; logits: Float32Array }>;
   blocks: SequenceBlocks;
 }
@@ -160,7 +160,7 @@ function judge({ result, chunkDifference }: FixtureFinding): CheckResult {
     ? `greedy token ${greedyDifference.index + 1} is ${greedyDifference.found}, not ${greedyDifference.expected}`
     : `all ${greedyTokens} greedy tokens agree`;
   const chunks = chunkDifference
-    ? `not the same bits as one token at a time: ${chunkDifference}`
+    ? `different bits from one token at a time: ${chunkDifference}`
     : 'the same bits one token at a time, all at once and in odd chunks';
   return {
     ok: result.passed && chunkDifference === null,

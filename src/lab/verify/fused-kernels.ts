@@ -1,6 +1,7 @@
 /**
- * The matrix kernels of few rows that normalise first, and that rotate q and k and write K and V, or gate, in the same
- * dispatch: against float64. A model that has some of it apart has those tried that normalise only.
+ * Checks the fused matrix kernels for few rows against float64: kernels that normalise their input and, in the same dispatch,
+ * rotate q and k and write K and V, or apply the gated activation. If a model does not fuse the second part, checks the
+ * kernels that only normalise.
  */
 import { packUniform } from '../../gpu/uniforms.ts';
 import { type FusedMatrix, fusedKernels } from '../../model/fused-kernels.ts';
@@ -26,10 +27,10 @@ import { HALF_BOUND, turnedRows, turnsTable } from './rope-kernel.ts';
 import { halvesBound, MAX_ELEMENTS } from './row-kernels.ts';
 
 const BOUND = 2e-5;
-/** What a row is normalised to is up to about so many times what the matrix kernel alone is tried with, rotated or gated. */
+/** Normalised rows, also rotated or gated, have values up to about this many times those with which matrix kernels are checked alone. */
 const LARGER = 2.5;
 
-/** `form`: those that it takes for few rows, for whatever number of rows. */
+/** Checks the kernels that the form uses for few rows, here with any number of rows. */
 export const fused = (name: string, form: AdapterForm): KernelCheck => ({
   name,
   async measure(bench, shape, random) {
@@ -73,14 +74,14 @@ interface Product {
   columns: number;
   /** [rows][columns]. */
   expected: Float64Array;
-  /** By variant, what it wrote. */
+  /** The buffers written, by variant. */
   written: ArrayBuffer[][];
 }
 
 const worstOf = ({ expected, columns, written }: Product): number =>
   Math.max(...written.map(([out]) => largestError(new Float32Array(out!), padded(expected, columns))));
 
-/** The paged step's rows, normalised, times a matrix, with a bias; and what the kernels make of it. */
+/** Multiplies the paged step's normalised rows by a matrix, with a bias: in float64, and by each kernel variant. */
 async function normedProduct(
   bench: KernelBench,
   shape: KernelShape,
@@ -119,7 +120,7 @@ async function normedProduct(
   return { rows, columns, expected, written };
 }
 
-/** What a kernel is bound to after the product's own; `whole`: that it does all of. */
+/** The bindings after those of the product. `whole`: the matrix whose following operations are fused; null: none. */
 function endsOf(
   shape: KernelShape,
   whole: MatrixName | null,
@@ -144,7 +145,7 @@ function endsOf(
   ];
 }
 
-/** With fewer heads and a narrower MLP where its matrices are larger than what is tried. */
+/** The architecture with fewer heads and a narrower MLP if its matrices exceed MAX_ELEMENTS. */
 function narrower(architecture: Architecture): Architecture {
   const { hiddenSize, numHeads, numKvHeads, headDim, intermediateSize } = architecture;
   const group = numHeads / numKvHeads;
@@ -154,7 +155,7 @@ function narrower(architecture: Architecture): Architecture {
     ...architecture,
     numHeads: group * kvHeads,
     numKvHeads: kvHeads,
-    // Whole panels of both halves, as the widths of such models are.
+    // Whole panels in both halves, as in models of such widths.
     intermediateSize: Math.min(intermediateSize, 64 * most(2 * 64)),
   };
 }

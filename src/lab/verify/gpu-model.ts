@@ -1,4 +1,4 @@
-/** A model on a device of this thread, without an engine around it: for checks that read logits and KV as they are. */
+/** A model on a device of this thread, without an engine, for checks that read logits and KV directly. */
 import type { Arithmetic } from '../../config/arithmetic.ts';
 import { DEFAULT_SAMPLING } from '../../engine/sampling.ts';
 import type { BlockId, SampledRow } from '../../engine/types.ts';
@@ -12,9 +12,9 @@ export interface GpuModelOptions {
   kvDtype: WeightDtype;
   arithmetic: Arithmetic;
   blockSize: number;
-  /** In the pool, the null block included. */
+  /** Blocks in the pool, including the null block. */
   numBlocks: number;
-  /** Longest sequence; one chunk may be as long. */
+  /** Tokens of the longest sequence; a chunk may be as long. */
   maxModelLen: number;
 }
 
@@ -32,7 +32,7 @@ export class GpuModel {
     this.#on = on;
   }
 
-  /** Close it when done. Throws AdapterError, ModelError or ConfigError. */
+  /** The caller must close the model. Throws AdapterError, ModelError or ConfigError. */
   static async open(platform: Platform, weights: ModelWeights, options: GpuModelOptions): Promise<GpuModel> {
     const { kvDtype, arithmetic, blockSize, numBlocks, maxModelLen } = options;
     const on = await putOnDevice(platform, weights, {
@@ -46,7 +46,7 @@ export class GpuModel {
     });
     try {
       await on.runner.warmUp();
-      // What is read before it is written shows.
+      // Makes reads of unwritten blocks detectable.
       for (let id = 1; id < numBlocks; id++) on.kv.poison(0, [id]);
       return new GpuModel(weights.architecture, options, on);
     } catch (error) {
@@ -55,7 +55,7 @@ export class GpuModel {
     }
   }
 
-  /** Computes a sequence's tokens from startPosition on as one chunk; its greedy token and logits after the last one. */
+  /** Computes tokens of a sequence from startPosition as one chunk. Returns the greedy token and logits after the last one. */
   async feed(
     tokenIds: readonly number[],
     startPosition: number,

@@ -1,4 +1,4 @@
-/** Single kernels on a device of their own: dispatched once on plain arrays, their results read back. Judges nothing. */
+/** Dispatches single kernels on a separate device, with plain arrays as inputs, and reads the results back. Does not judge them. */
 import type { Arithmetic } from '../../config/arithmetic.ts';
 import { wholeVec4s } from '../../gpu/buffer-size.ts';
 import { GpuDevice } from '../../gpu/device.ts';
@@ -8,22 +8,22 @@ import type { Platform } from '../../platform/types.ts';
 
 export type KernelInput = Float32Array | Uint32Array | Uint16Array | ArrayBuffer;
 
-/** In x, y and z. */
+/** Workgroup counts in x, y and z. */
 export type Workgroups = readonly [number, number, number?];
 
 export interface KernelBench {
   arithmetic: Arithmetic;
   library: KernelLibrary;
-  /** The form that the runner takes on this adapter, and the one that any adapter can take. */
+  /** The form that the runner uses on this adapter, then the portable one, if different. */
   forms: readonly [AdapterForm, ...AdapterForm[]];
   /**
-   * Inputs in binding order, an array for each binding, also for what is only written. Resolves to what the written
-   * ones hold afterwards, in that order, padded to 16 bytes. Throws EngineDeadError for a dispatch that is not valid.
+   * `inputs`: one array per binding, in binding order, also for bindings that are only written. Resolves to the contents of
+   * the written bindings, in order, padded to 16 bytes. Throws EngineDeadError for an invalid dispatch.
    */
   run(kernel: Kernel, inputs: readonly KernelInput[], workgroups: Workgroups): Promise<ArrayBuffer[]>;
 }
 
-/** Opens a device for `use` and destroys it afterwards, whatever happens. Throws ConfigError for f16 where there is none. */
+/** Opens a device for `use`, and always destroys it afterwards. Throws ConfigError for f16 if the adapter does not support it. */
 export async function withBench<T>(
   platform: Platform,
   arithmetic: Arithmetic,
@@ -49,7 +49,7 @@ export async function withBench<T>(
   }
 }
 
-/** Runs one kernel once, on buffers of its own; see KernelBench.run. */
+/** Runs one kernel once, on new buffers; see KernelBench.run. */
 export async function dispatch(
   gpu: GpuDevice,
   library: KernelLibrary,
@@ -85,7 +85,7 @@ export async function dispatch(
   return contents;
 }
 
-/** A buffer with this in it. */
+/** Creates a buffer with this content, zero-padded to 16 bytes. */
 export function upload(gpu: GpuDevice, input: KernelInput, uniform: boolean): GPUBuffer {
   const bytes =
     input instanceof ArrayBuffer

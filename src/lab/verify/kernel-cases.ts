@@ -1,4 +1,4 @@
-/** What single kernels are tried with: shapes, random numbers as a device keeps them, and how results are compared. */
+/** Test data for single kernels (shapes, and random numbers as a device stores them), and the comparison of results. */
 import type { RandomGenerator } from 'pure-rand/types/RandomGenerator';
 import { floatToHalf, halfToFloat } from '../../model/half.ts';
 import { elementPlace } from '../../model/panels.ts';
@@ -14,7 +14,7 @@ export interface KernelShape {
   blockSize: number;
 }
 
-/** One comparison: the largest error found, and what it may be at most. */
+/** One comparison: the largest error found, and the largest allowed. */
 export interface Finding {
   what: string;
   error: number;
@@ -26,7 +26,7 @@ export interface KernelCheck {
   measure(bench: KernelBench, shape: KernelShape, random: RandomNumbers): Promise<Finding[]>;
 }
 
-/** The user's model; and one where nothing is a multiple of a tile, with a bias and a norm wherever there can be one. */
+/** The user's model, and one whose sizes are not multiples of a tile, with every optional bias and norm. */
 export function kernelShapes(architecture: Architecture, blockSize: number): KernelShape[] {
   const odd: Architecture = {
     ...architecture,
@@ -54,17 +54,17 @@ export class RandomNumbers {
     this.#generator = seededGenerator(seed);
   }
 
-  /** In [-1, 1). */
+  /** Values in [-1, 1). */
   values(count: number): Float32Array {
     return Float32Array.from({ length: count }, () => this.#generator.next() / 2 ** 31);
   }
 
-  /** In [0, limit). */
+  /** An integer in [0, limit). */
   below(limit: number): number {
     return Math.floor((this.#generator.next() / 2 ** 32 + 0.5) * limit);
   }
 
-  /** Scaled so that a product with values of about 1 has values of about 1; zeros in the padding. */
+  /** A matrix scaled so that products with values of about 1 are about 1. The padding is 0. */
   matrix(rows: number, columns: number, dtype: WeightDtype): Matrix {
     const data = new Float32Array(pad4(rows) * pad4(columns));
     const scale = 1 / Math.sqrt(rows);
@@ -79,7 +79,7 @@ export class RandomNumbers {
   }
 }
 
-/** What a device keeps of numbers, and the numbers that these then are. */
+/** The numbers as a device stores them, and their values after rounding. */
 export function stored(
   values: Float32Array,
   dtype: WeightDtype,
@@ -89,14 +89,14 @@ export function stored(
   return { data, values: Float32Array.from(data, halfToFloat) };
 }
 
-/** The values that a device keeps. */
+/** Reads values that a device has stored. */
 export function loaded(bytes: ArrayBuffer, dtype: WeightDtype, count: number): Float32Array {
   return dtype === 'f32'
     ? new Float32Array(bytes, 0, count)
     : Float32Array.from(new Uint16Array(bytes, 0, count), halfToFloat);
 }
 
-/** [rows][width] to [rows][pad4(width)], zeros in the padding, as the kernels keep activations. */
+/** Pads [rows][width] with zeros to [rows][pad4(width)], the kernels' layout of activations. */
 export function padded(values: ArrayLike<number>, width: number): Float32Array {
   const out = new Float32Array((values.length / width) * pad4(width));
   for (let i = 0; i < values.length; i++) out[Math.floor(i / width) * pad4(width) + (i % width)] = values[i]!;
@@ -104,8 +104,8 @@ export function padded(values: ArrayLike<number>, width: number): Float32Array {
 }
 
 /**
- * The largest |found - expected|, as a part of the larger of 1 and |expected|. A NaN that is expected stands for memory
- * that must not be written; any other makes the error infinite.
+ * The largest |found - expected| / max(1, |expected|). An expected NaN stands for memory that must not be written. Any other
+ * NaN makes the error infinite.
  */
 export function largestError(found: ArrayLike<number>, expected: ArrayLike<number>): number {
   let largest = 0;

@@ -1,4 +1,4 @@
-/** Check (a): each kernel, dispatched alone with random inputs, against float64; shapes of the user's model and odd ones. */
+/** Check (a): each kernel alone, with random inputs, against float64, for the user's model's shapes and odd ones. */
 import { unmeasured } from '../../config/arithmetic.ts';
 import { plural } from '../../measure/format.ts';
 import type { AdapterForm } from '../../model/kernel-variants.ts';
@@ -32,7 +32,10 @@ export function kernelChecks(platform: Platform): CheckProvider {
   };
 }
 
-/** The portable forms everywhere, but for fused ones, which take long to compile; the others where the runner takes them. */
+/**
+ * Portable kernels on every adapter, except fused ones, which take long to compile. Other kernels only where the runner uses
+ * them.
+ */
 export function checksFor(forms: KernelBench['forms']): KernelCheck[] {
   const [chosen] = forms;
   return [
@@ -69,7 +72,7 @@ function judge(findings: readonly Finding[]): CheckResult {
     ok,
     detail:
       worst.error === 0
-        ? `${plural(findings.length, 'case')}, all exactly as float64 has them`
-        : `${plural(findings.length, 'case')}, at worst ${shown(worst.error)} (at most ${shown(worst.bound)}): ${worst.what}`,
+        ? `${plural(findings.length, 'case')}, all exactly as in float64`
+        : `${plural(findings.length, 'case')}, largest error ${shown(worst.error)} (at most ${shown(worst.bound)}): ${worst.what}`,
   };
 }

@@ -1,6 +1,6 @@
 /**
- * KV blocks as bytes: where a token's keys and values lie in them, what they are as numbers, and where two copies differ.
- * A block is [layer][K, V][kv head][slot][head dim], halves or floats, little endian. Compares only; moves nothing.
+ * Reads KV blocks as bytes: finds a token's keys and values, converts them to numbers, and finds where two copies differ. A
+ * block is [layer][K, V][kv head][slot][head dim], f16 or f32, little endian. Does not transfer anything.
  */
 import { invariant } from '../../errors.ts';
 import { halfTable } from '../../model/half.ts';
@@ -11,12 +11,12 @@ export interface KvLayout {
   numLayers: number;
   numKvHeads: number;
   headDim: number;
-  /** Slots a block. */
+  /** Slots per block. */
   blockSize: number;
   kvDtype: WeightDtype;
 }
 
-/** Blocks of one sequence, in its order: position p is slot p % blockSize of block p / blockSize. */
+/** Blocks of one sequence, in order: position p is slot p % blockSize of block floor(p / blockSize). */
 export type SequenceBlocks = readonly Uint8Array[];
 
 const PLANES = ['key', 'value'] as const;
@@ -28,7 +28,7 @@ export const kvLayout = (
   kvDtype: WeightDtype,
 ): KvLayout => ({ numLayers, numKvHeads, headDim, blockSize, kvDtype });
 
-/** Bytes of one head's keys, or values, of one token. */
+/** Bytes of one head's key, or value, of one token. */
 const headBytes = ({ headDim, kvDtype }: KvLayout): number => headDim * (kvDtype === 'f16' ? 2 : 4);
 
 function headAt(
@@ -69,16 +69,16 @@ export function headValues(
   return out;
 }
 
-/** A sequence's blocks with all layers in each, of which a layer with a window has nothing before a position. */
+/** A sequence's blocks, each with all layers. A layer with a window has no KV before a certain position. */
 export interface HeldSequence {
   blocks: SequenceBlocks;
-  /** By layer: the first position that is there. */
+  /** The first position with KV, by layer. */
   from: readonly number[];
 }
 
 /**
- * From the blocks of each KV cache group, of which a windowed one has the sequence's last alone: one with all layers for each
- * place in the sequence.
+ * Combines the blocks of the KV cache groups into blocks with all layers, one for each place in the sequence. A windowed group
+ * has only the sequence's last blocks.
  */
 export function assemble(
   layout: KvLayout,
@@ -93,7 +93,7 @@ export function assemble(
   groups.forEach(({ spec, layers }, group) => {
     const pages = byGroup[group] ?? [];
     const first = count - pages.length;
-    // What is missing would be compared with nothing.
+    // Missing blocks would not be compared at all.
     invariant(first === 0 || spec.kind !== 'full', () => `${pages.length} blocks of ${count} are there`);
     layers.forEach((layer, place) => {
       from[layer] = first * layout.blockSize;
@@ -107,7 +107,7 @@ export function assemble(
   return { blocks, from };
 }
 
-/** The first place at which two copies of the first `length` positions, as far as both have them, are not the same bytes; null when there is none. */
+/** The first place at which two copies of the first `length` positions differ in bytes, where both have KV; null: none. */
 export function firstDifference(
   layout: KvLayout,
   { blocks: a, from: fromA }: HeldSequence,

@@ -1,4 +1,4 @@
-/** KV of a prompt on the device against the float64 oracle's. Of a large model only as many layers as take seconds. */
+/** Compares a prompt's KV on the device with the float64 oracle's. For a large model, only as many layers as take seconds. */
 import type { RunConfig } from '../../config/run.ts';
 import { loadWeights } from '../../model/load.ts';
 import { loadOracleWeights, Oracle } from '../../model/oracle.ts';
@@ -10,18 +10,18 @@ import { type HeldSequence, headValues, type KvLayout } from './kv-layout.ts';
 export interface KvOracle {
   /** Which layers are compared, in words. */
   layers: string;
-  /** The largest difference so far, as a part of the larger of 1 and the value's size. NaN anywhere gives infinity. */
+  /** The largest |difference| / max(1, |value|) so far; infinite for NaN. */
   readonly worst: number;
-  /** The largest key or value so far. */
+  /** The largest absolute key or value so far. */
   readonly largest: number;
-  /** Computes the prompt and compares every position that is there. */
+  /** Computes the prompt and compares every position that has KV. */
   compare(layout: KvLayout, promptTokenIds: readonly number[], held: HeldSequence): void;
 }
 
-/** Some seconds of float64 on one core. */
+/** Multiply-adds in float64 that take some seconds on one core. */
 const MULTIPLY_ADDS = 5e9;
 
-/** `tokens`: how many will be compared in all. */
+/** `tokens`: how many will be compared in total. */
 export async function oracleFor(
   platform: Platform,
   config: RunConfig,
@@ -67,18 +67,18 @@ export async function oracleFor(
   };
 }
 
-/** Multiply-adds of a token in the matrices of a layer. */
+/** Multiply-adds of one token in one layer's matrices. */
 function layerWork({ hiddenSize, numHeads, numKvHeads, headDim, intermediateSize }: Architecture): number {
   return hiddenSize * ((2 * numHeads + 2 * numKvHeads) * headDim + 3 * intermediateSize);
 }
 
-/** K and V of a layer depend on no later one. */
+/** The model's first layers: K and V of a layer do not depend on later layers. */
 function firstLayers(weights: ModelWeights, numLayers: number): ModelWeights {
   return {
     architecture: { ...weights.architecture, numLayers },
     dtype: weights.dtype,
     embedding: () => weights.embedding(),
-    // No logits are wanted.
+    // Logits are not computed.
     lmHead: async () => null,
     finalNorm: () => weights.finalNorm(),
     layer: (index) => weights.layer(index),

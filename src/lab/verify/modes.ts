@@ -1,6 +1,6 @@
 /**
- * Check (b): whatever is hit, pulled, computed, evicted, preempted, chunked or batched, the modes give the same tokens
- * and the same bits of logits. Four shapes of trouble; the sizes in them come from the seed.
+ * Check (b): the modes give the same tokens and bit-identical logits, whatever is hit, pulled, computed, evicted, preempted,
+ * chunked or batched. Four stressful configurations with sizes drawn from the seed, and one with sliding windows.
  */
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
 import type { KvCacheSpec } from '../../config/engine.ts';
@@ -26,7 +26,7 @@ export async function modeChecks(environment: CheckEnvironment): Promise<readonl
   }));
 }
 
-/** Models whose layers are all alike have it checked too that windows change nothing: with this one. */
+/** If the user's model has no sliding windows, this model is checked too. */
 const HYBRID = 'tiny-hybrid';
 
 function hybrid(seed: number): NamedTrial {
@@ -146,10 +146,10 @@ function judge({ runs, comparison }: TrialResult): CheckResult {
     return { ok: false, detail: `${place(comparison.first_disagreement!)} (${numbers})` };
   }
   if (!pulling || pulling.pulled_tokens === 0)
-    return { ok: false, detail: `nothing was pulled, so nothing was shown (${numbers})` };
+    return { ok: false, detail: `nothing was pulled, so this check shows nothing (${numbers})` };
   return { ok: true, detail: numbers };
 }
 
 function place({ mode, reference, conversation_id, turn, token_index, what }: Disagreement): string {
-  return `${mode} parts from ${reference} at ${conversation_id}, turn ${turn}, token ${token_index + 1} (${what})`;
+  return `${mode} differs from ${reference} at ${conversation_id}, turn ${turn}, token ${token_index + 1} (${what})`;
 }

@@ -1,7 +1,7 @@
 /**
- * Check (d): damage to what an engine reads must change the digests of logits. A monolithic run, which reads nothing,
- * is what the damaged one is held against; check (b) shows that without damage they are equal. The damaged one comes
- * first: a block that is not written would otherwise still hold the same KV from the run before.
+ * Check (d): damage to the KV that an engine reads must change the digests of logits. The damaged run is compared with a
+ * monolithic one, which reads nothing; check (b) shows that they are equal without damage. The damaged run is first: otherwise
+ * a block that is not written could still hold the same KV from the run before.
  */
 import { messageOf } from '../../errors.ts';
 import type { InjectedFault } from '../../fleet/types.ts';
@@ -12,13 +12,13 @@ import type { Check, CheckEnvironment } from './types.ts';
 
 const GROUP_FAULTS: Record<GroupFault | 'short-window', string> = {
   'wrong-group': "a window's block has another group's content",
-  'null-block': 'the null block is read in place of a block',
+  'null-block': 'the null block is read instead of a block',
   'short-window': 'a window ends one token early',
 };
 
 const FAULTS: Record<Exclude<InjectedFault['kind'], keyof typeof GROUP_FAULTS>, string> = {
   'drop-block': 'one block is not written',
-  'swap-blocks': 'two blocks change places',
+  'swap-blocks': 'two blocks are swapped',
   'shift-token': 'a block is off by one token',
   'flip-bit': 'one bit is flipped',
 };
@@ -30,23 +30,23 @@ export async function negativeControls(environment: CheckEnvironment): Promise<r
   return [...controls(environment, FAULTS, null), ...controls(environment, GROUP_FAULTS, HYBRID)];
 }
 
-/** Tokens a block: many blocks. */
+/** Tokens per block; small, for many blocks. */
 const BLOCK_SIZE = 8;
 /**
- * Full blocks that change places are the same keys and values in another order, which shows by the order of sums alone, and
- * not where products round to halves. So both READs are of two blocks here, and the second is not full.
+ * Two swapped full blocks contain the same keys and values in another order. Only the order of summation would reveal that, and
+ * not if products round to f16. So both READs here are of two blocks, and the second is not full.
  */
 const twoBlocks = { blockSize: 64, sizes: { ...sizes, systemTokens: 50 } };
 
-/** Whose layers have windows, of 128 tokens. */
+/** A model with sliding windows of 128 tokens. */
 const HYBRID = 'tiny-hybrid';
-/** P reads 182 tokens: one less in a window of 128 ends it at a block's start, of 8 tokens. */
+/** P reads 182 tokens. With blocks of 8, a window of 128 that is one token shorter begins at a block's start. */
 const beyondWindow = { ...sizes, systemTokens: 150, outputTokens: 9 };
 
-/** Who minds a window that is too short before anything is computed from it. */
+/** Errors that detect a window that is too short before anything is computed from it. */
 const NOTICED_BEFORE = [
-  { message: /computes with block 0/, by: 'the runner misses a block of the window' },
-  { message: /no hold matches/, by: 'the holder gives nobody less than a window' },
+  { message: /computes with block 0/, by: 'the runner found a block of the window missing' },
+  { message: /no hold matches/, by: 'the holder refused to give less than a window' },
 ];
 
 function controls(
@@ -60,7 +60,7 @@ function controls(
   );
 }
 
-/** `model`: another than the user's. */
+/** `model`: null for the user's model. */
 function control(
   environment: CheckEnvironment,
   fault: InjectedFault,
@@ -81,7 +81,7 @@ function control(
         temperature: 1,
         concurrency: 1,
         modes: ['bidirectional', 'monolithic'] as const,
-        // No checksum and no NaN in new blocks: the model alone has to show it.
+        // Without checksums and NaN in new blocks, only the model's output can reveal the damage.
         options: { checksum: false, poison: false, fault },
       };
       let comparison: Comparison;
@@ -92,15 +92,15 @@ function control(
         if (fault.kind !== 'short-window') throw error;
         const noticed = NOTICED_BEFORE.find(({ message }) => message.test(messageOf(error)));
         if (!noticed) throw error;
-        return { ok: true, detail: `noticed before it was computed: ${noticed.by}` };
+        return { ok: true, detail: `noticed before computing: ${noticed.by}` };
       }
       const first = comparison.first_disagreement;
       return first
         ? {
             ok: true,
-            detail: `noticed at turn ${first.turn}, token ${first.token_index + 1}: other ${first.what}`,
+            detail: `noticed at turn ${first.turn}, token ${first.token_index + 1}: different ${first.what}`,
           }
-        : { ok: false, detail: 'the damage changed nothing: it goes unnoticed' };
+        : { ok: false, detail: 'the damage was not noticed: it changed no token and no logit' };
     },
   };
 }

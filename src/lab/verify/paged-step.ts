@@ -1,12 +1,12 @@
-/** A step on sequences of several lengths in a paged cache, for checking the kernels that read and write it. */
+/** A step over sequences of several lengths in a paged cache, to check the kernels that read and write the cache. */
 import { ATTENTION_PART } from '../../model/attention-variants.ts';
 import { cutIntoPieces, type Piece } from '../../model/step-inputs.ts';
 import type { KernelShape } from './kernel-cases.ts';
 
-/** A block has two layers; the second is used. */
+/** Layers in a block; LAYER is the one used. */
 export const LAYERS = 2;
 export const LAYER = 1;
-/** A chunk in the middle of a prompt, a decode, a prompt's start, and a decode in a second part of attention, in one step. */
+/** In one step: a chunk inside a prompt, a decode, a prompt's start, and a decode that needs a second part of split attention. */
 export const SEQUENCES = [
   { start: 37, rows: 7 },
   { start: 63, rows: 1 },
@@ -17,13 +17,13 @@ export const SEQUENCES = [
 export interface PagedStep {
   piece: Piece;
   numBlocks: number;
-  /** Index in the cache, in values, of a head's values at a position of a sequence. */
+  /** Index of a head's first value at a position of a sequence, counted in values from the start of the cache. */
   at(sequence: number, plane: 0 | 1, head: number, position: number): number;
-  /** Values of the whole cache. */
+  /** Values in the whole cache. */
   cacheSize: number;
 }
 
-/** The sequences' rows as the runner lays them out, in blocks that are neither neighbours nor in order. */
+/** The sequences' rows as the runner lays them out, in blocks that are neither adjacent nor in order. */
 export function pagedStep({ architecture, blockSize }: KernelShape): PagedStep {
   const { numKvHeads, headDim } = architecture;
   const counts = SEQUENCES.map(({ start, rows }) => Math.ceil((start + rows) / blockSize));
@@ -60,7 +60,7 @@ export function pagedStep({ architecture, blockSize }: KernelShape): PagedStep {
   };
 }
 
-/** The rows of a step with their sequence and position. */
+/** The step's rows with their sequences and positions. */
 export const placedRows = () =>
   SEQUENCES.flatMap(({ start, rows }, sequence) =>
     Array.from({ length: rows }, (_, i) => ({ sequence, position: start + i })),

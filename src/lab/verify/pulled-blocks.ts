@@ -1,6 +1,7 @@
 /**
- * Check (c): drives the two engines by hand, as the router does, for two turns, and reads both pools: what P pulled is
- * what D holds, byte for byte, is what P computes from the same ids, and is what the oracle computes.
+ * Check (c): drives P and D step by step, as the router does, for two turns, and reads both pools. The blocks that P pulled
+ * must equal D's, byte for byte, and those that P computes from the same token ids. They must match the oracle's KV within a
+ * tolerance.
  */
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
 import type { RunConfig } from '../../config/run.ts';
@@ -16,7 +17,7 @@ import { oracleFor } from './kv-oracle.ts';
 import { type PulledTurns, twoTurns } from './two-turns.ts';
 import type { Check, CheckEnvironment, CheckProvider, CheckResult } from './types.ts';
 
-/** Tokens of a conversation: D answers the prompt, then P is asked with the answer and what is added. */
+/** Token counts of a conversation. P's second prompt is the first one, D's answer and the added tokens. */
 interface Lengths {
   prompt: number;
   output: number;
@@ -40,13 +41,14 @@ const TRIALS: readonly Trial[] = [
 ];
 
 /**
- * How far a key or value may be from the oracle's, as a part of the larger of 1 and its size. f16 KV rounds what is read
- * back, layer after layer: 2^-11 each time, or 2^-10 on a device that cuts instead.
+ * Allowed |difference| / max(1, |value|) of a key or value from the oracle's. f16 KV rounds the values read back in each layer:
+ * by 2^-11, or 2^-10 on a device that truncates.
  */
 const TOLERANCE = { f16: 2e-3, f32: 1e-4 } as const;
 /**
- * What products in f16 add to that, where keys and values are up to `largest`. There are five a layer (q, k and v; o; gate;
- * up; down), each off by about 2^-11 of its result, at random: they add up as a root. Five times that, for the worst of many.
+ * Additional tolerance for products in f16, if keys and values are at most `largest`. Each layer has five products (q, k and v;
+ * o; gate; up; down), each with a random error of about 2^-11 of its result. Random errors add up as the root of their number.
+ * Times five, for the worst of many values.
  */
 export const productTolerance = (numLayers: number, largest: number): number =>
   5 * Math.sqrt(5 * numLayers) * 2 ** -11 * largest;
@@ -76,7 +78,7 @@ function check(platform: Platform, environment: CheckEnvironment, { name, settin
       say('starting engines');
       const cluster = await backend.startCluster({
         ...clusterOptions({ ...config, ...FIXED, ...settings }, architecture, software),
-        // The last sampled token is not computed, and P samples one more.
+        // The last sampled token is not computed, but P samples one more.
         maxModelLen: Math.max(...tokens) + 1,
         mode: 'bidirectional',
         checksum: true,
@@ -84,7 +86,7 @@ function check(platform: Platform, environment: CheckEnvironment, { name, settin
       });
       try {
         if (!(cluster instanceof EngineCluster))
-          throw new InternalError('this cluster does not let its engines be driven one by one');
+          throw new InternalError('this cluster does not allow its engines to be driven separately');
         const layout = kvLayout(architecture, blockSize, kvDtype);
         const seen: PulledTurns[] = [];
         for (const [index, { prompt, output, added }] of lengths.entries()) {
@@ -112,7 +114,7 @@ function check(platform: Platform, environment: CheckEnvironment, { name, settin
   };
 }
 
-/** What the user's configuration may not change here. */
+/** Settings that the user's configuration cannot change here. */
 const FIXED = {
   threshold: 0,
   tokenCheck: true,
@@ -123,7 +125,7 @@ const FIXED = {
   maxModelLen: null,
 } as const satisfies Partial<RunConfig>;
 
-/** Whole blocks and not, of what D holds and of the prompt that follows; and less than a block. */
+/** Lengths with whole and partial blocks, for D's hold and for the next prompt, and one below a block. */
 function conversations(blockSize: number, seed: number): Lengths[] {
   const random = seededGenerator(seed);
   const between = (from: number, to: number): number => uniformInt(random, from, to);
@@ -135,7 +137,7 @@ function conversations(blockSize: number, seed: number): Lengths[] {
   ];
 }
 
-/** Where layers have windows: longer than the longest that is short enough to be computed in float64. */
+/** If layers have sliding windows: a length beyond the longest window up to LONGEST_WINDOW, the most that float64 can compute in time. */
 function beyondWindows({ groups }: KvGroups): Lengths[] {
   const windows = groups.flatMap(({ spec }) => (spec.kind === 'sliding' ? [spec.window] : []));
   const window = Math.max(0, ...windows.filter((one) => one <= LONGEST_WINDOW));
@@ -147,7 +149,7 @@ function randomIds(count: number, vocabSize: number, seed: number): number[] {
   return Array.from({ length: count }, () => uniformInt(random, 0, vocabSize - 1));
 }
 
-/** Nothing may be held, used or miscounted when all is over. */
+/** Releases everything. Throws InternalError if blocks are still held or in use, or the accounting is wrong. */
 async function end(cluster: EngineCluster): Promise<void> {
   for (const role of ['prefill', 'decode'] as const) {
     const engine = cluster.engine(role);
@@ -157,7 +159,9 @@ async function end(cluster: EngineCluster): Promise<void> {
   await cluster.checkIntegrity();
   const busy = (await cluster.stats()).find(({ heldRequests, usedBlocks }) => heldRequests + usedBlocks > 0);
   if (busy)
-    throw new InternalError(`${busy.engineId} still uses ${busy.usedBlocks} blocks after all was released`);
+    throw new InternalError(
+      `${busy.engineId} still uses ${busy.usedBlocks} blocks after everything was released`,
+    );
 }
 
 function judge(
@@ -178,8 +182,8 @@ function judge(
       'block',
     )} of ${layout.blockSize} (${sum((t) => t.hitTokens)} tokens hit)`;
   const { worst, layers } = oracle;
-  const against = `${worst.toExponential(1)} of a value from the oracle in ${layers} (at most ${Number(tolerance.toPrecision(2))})`;
+  const against = `${worst.toExponential(1)} from the oracle in ${layers} (at most ${Number(tolerance.toPrecision(2))})`;
   if (failure) return { ok: false, detail: `${failure} (${moved})` };
   if (!(worst <= tolerance)) return { ok: false, detail: `up to ${against} (${moved})` };
-  return { ok: true, detail: `${moved}: D's bytes, and those of a recompute; at most ${against}` };
+  return { ok: true, detail: `${moved}: equal to D's bytes and to a recompute; up to ${against}` };
 }

@@ -1,4 +1,4 @@
-/** RoPE with the write of K and V into the paged cache, against float64. */
+/** Checks RoPE and the write of K and V to the paged cache against float64. */
 import { packUniform } from '../../gpu/uniforms.ts';
 import { ropeThreads } from '../../model/kernel-variants.ts';
 import { rmsNorm, rotate } from '../../model/oracle-math.ts';
@@ -18,7 +18,7 @@ import {
 import { LAYER, LAYERS, pagedStep, placedRows, SEQUENCES } from './paged-step.ts';
 
 const BOUND = 2e-5;
-/** A half keeps 11 bits; a device may round or cut. */
+/** An f16 has 11 significant bits; a device may round or truncate. */
 export const HALF_BOUND = 1e-3;
 /** [position][cos, sin][head_dim / 2]. */
 export function turnsTable(architecture: Architecture): Float32Array {
@@ -102,8 +102,8 @@ async function ropeErrors(
 }
 
 /**
- * What q, k and v of the paged step's rows, [rows][columns], become in float64: q as attention takes it, and the cache, NaN
- * where nothing is written. `norms`: of each head of q and k first, [q, k][head dim].
+ * The expected result in float64 for q, k and v of the paged step's rows, [rows][columns]: q as attention expects it, and the
+ * cache, with NaN where nothing is written. `norms`: applied first to each head of q and k, [q, k][head dim].
  */
 export function turnedRows(
   shape: KernelShape,

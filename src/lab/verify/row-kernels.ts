@@ -1,4 +1,4 @@
-/** Embedding, RMSNorm, GEMM and SwiGLU against float64: kernels that treat every row alone. */
+/** Checks the kernels that process rows independently against float64: embedding, RMSNorm, GEMM and SwiGLU. */
 import { packUniform } from '../../gpu/uniforms.ts';
 import { formOf, GEMM_FORMS, type GemmKernel, wantsOf } from '../../model/gemm-forms.ts';
 import { type AdapterForm, gemmForms } from '../../model/kernel-variants.ts';
@@ -16,23 +16,23 @@ import {
   type RandomNumbers,
 } from './kernel-cases.ts';
 
-/** Single precision, over some thousand terms. */
+/** For single precision, over some thousand terms. */
 const BOUND = 2e-5;
 /**
- * Six roundings of each term, see products_f16.wgsl, of terms that add up to the root of their number: values are below 1
- * and weights below 1 / root. What is below the halves' range is in the rest.
+ * Bound for f16 products: six roundings per term (see products_f16.wgsl). Values are below 1 and weights below 1 / √terms, so
+ * the sum is below √terms. The slack covers values below the range of f16.
  */
 export const halvesBound = (terms: number): number => 6.1 * 2 ** -11 * Math.sqrt(terms);
-/** One, some, and more than any tile, none a multiple of a tile. */
+/** One, several, and more than any tile; no multiples of a tile. */
 const ROW_COUNTS = [1, 5, 21];
 const MOST_ROWS = 21;
-/** Of a matrix that is tried; of larger ones the first columns. */
+/** Most elements of a checked matrix. Of larger ones, only the first columns are used. */
 export const MAX_ELEMENTS = 2 ** 22;
 
 const step = (rows: number, logitRows = 0): ArrayBuffer =>
   packUniform('step', { rows, logit_rows: logitRows });
 
-/** The portable form comes last, and its workgroups serve for what has one form only. */
+/** The workgroup size of the portable form, which is last; for kernels with only one form. */
 const workgroupOf = ({ forms }: KernelBench): number => forms.at(-1)!.workgroup;
 
 const fewerColumns = (inputs: number, columns: number): number =>
@@ -125,10 +125,10 @@ export const rms: KernelCheck = {
   },
 };
 
-/** Tried with a bias, whatever the model has. */
+/** Matrices checked with a bias, whether or not the model has one. */
 const BIASED = ['qkv', 'gate up'];
 
-/** `form`: every form of this name that may be chosen, whatever number of rows it is for. */
+/** Checks every GEMM form of this name that may be chosen, for all row counts. */
 export const gemm = (name: string, kernelName: GemmKernel, form: AdapterForm): KernelCheck => ({
   name,
   async measure(bench, shape, random) {
@@ -148,7 +148,7 @@ export const gemm = (name: string, kernelName: GemmKernel, form: AdapterForm): K
   },
 });
 
-/** The largest over all variants and numbers of rows; null: none of them takes such a matrix. */
+/** The largest error over all variants and row counts; null: no variant accepts such a matrix. */
 async function gemmError(
   bench: KernelBench,
   kernelName: GemmKernel,

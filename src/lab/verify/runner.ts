@@ -1,4 +1,4 @@
-/** Runs checks one after the other and keeps every verdict: a check that throws has failed, and the next one runs. */
+/** Runs checks one after the other and records every verdict. A check that throws has failed; the next one still runs. */
 import { ConfigError, ModelError, messageOf } from '../../errors.ts';
 import {
   CHECK_GROUPS,
@@ -18,9 +18,9 @@ export interface Verdict {
 
 export interface GroupPlan {
   group: CheckGroup;
-  /** null: this build has none, which fails. */
+  /** null: this build has no such checks, so the group fails. */
   provider: CheckProvider | null;
-  /** Why the group is not asked for; null when it is. */
+  /** Why the group is skipped; null: it runs. */
   skip: string | null;
 }
 
@@ -32,7 +32,7 @@ export interface RunnerHooks {
   ended(verdict: Verdict): void;
 }
 
-/** Throws when the signal aborts, and what the user has to mend before anything runs: ConfigError, ModelError. */
+/** Throws the signal's reason when it aborts. Throws ConfigError or ModelError, before any check runs, if the user must fix something. */
 export async function runChecks(
   plans: readonly GroupPlan[],
   environment: CheckEnvironment,
@@ -67,7 +67,7 @@ async function gather(
   const whole = { group, name: CHECK_GROUPS[group], ms: 0 };
   if (skip !== null) return { ...whole, status: 'skipped', detail: skip };
   if (!provider) {
-    return { ...whole, status: 'failed', detail: 'this build has no such checks: nothing was shown' };
+    return { ...whole, status: 'failed', detail: 'this build has no such checks: nothing was checked' };
   }
   try {
     const checks = await provider(environment);

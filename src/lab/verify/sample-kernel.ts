@@ -1,4 +1,4 @@
-/** The sampling kernel against float64: which token each row gives, and the digest of the row. */
+/** Checks the sampling kernel against float64: each row's token, and each row's digest. */
 import { packUniform } from '../../gpu/uniforms.ts';
 import { mix } from '../../model/mix.ts';
 import { chosenToken } from '../../model/sample-on-host.ts';
@@ -6,7 +6,7 @@ import { packSamples, type SampleRequest, uniformDraw } from '../../model/sampli
 import { pad4 } from '../../model/types.ts';
 import type { Finding, KernelCheck, RandomNumbers } from './kernel-cases.ts';
 
-/** A draw, or a top-p, this near to a boundary may fall on either side of it in single precision. */
+/** A draw or a top-p this close to a boundary may fall on either side of it in single precision. */
 const ROUNDING = 1e-5;
 const ROWS = 12;
 
@@ -29,7 +29,7 @@ export const sample: KernelCheck = {
     for (const { what, ...way } of WAYS) {
       const logits = Array.from({ length: ROWS }, () => rowOfLogits(vocabSize, random));
       const requests = logits.map((row, i) => requestOf(way, i, row));
-      // What is beside the vocabulary would win.
+      // Padding beyond the vocabulary would win if it were read.
       const all = new Float32Array(ROWS * stride).fill(1000);
       logits.forEach((row, i) => {
         all.set(row, i * stride);
@@ -59,11 +59,11 @@ export const sample: KernelCheck = {
   },
 };
 
-/** In steps of 1/8, so that many are equal. */
+/** Multiples of 1/8, so that many are equal. */
 const rowOfLogits = (vocabSize: number, random: RandomNumbers): Float32Array =>
   random.values(vocabSize).map((value) => Math.round(40 * value) / 8);
 
-/** Every other row may not take its best token. */
+/** In every other row, the best token is forbidden. */
 function requestOf(
   way: { temperature: number; topK: number; topP: number },
   index: number,

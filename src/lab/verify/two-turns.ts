@@ -1,6 +1,6 @@
 /**
- * Two turns of a conversation over a P and a D engine, by the router's own way, with both pools read between its steps;
- * then the second prompt once more on P, from nothing. Says what differs; decides nothing else.
+ * Serves two turns of a conversation on P and D with the router's own code, and reads both pools between its steps. Then
+ * computes the second prompt again on P, without any cached KV. Reports differences; the caller decides the verdict.
  */
 import type { KvTransferParams } from '../../config/kv-transfer.ts';
 import { kvBytesOf } from '../../connector/policy/cost-model.ts';
@@ -16,27 +16,27 @@ import type { TransferResult } from '../../transport/types.ts';
 import { assemble, firstDifference, type HeldSequence, type KvLayout } from './kv-layout.ts';
 
 export interface Conversation {
-  /** Request ids begin with it. */
+  /** Prefix of the request ids. */
   id: string;
   promptTokenIds: readonly number[];
   outputTokens: number;
-  /** The second prompt is the first, the answer and these. */
+  /** Appended to the first prompt and its answer for the second prompt. */
   addedTokenIds: readonly number[];
 }
 
 export interface PulledTurns {
-  /** Of the second turn. */
+  /** The second turn's prompt. */
   promptTokenIds: readonly number[];
-  /** P's, after the second turn. */
+  /** P's blocks after the second turn. */
   pulledBlocks: HeldSequence;
   hitTokens: number;
   pulledTokens: number;
   pulledBlockCount: number;
-  /** One sentence each; empty when all is as it must be. */
+  /** One sentence each; empty: everything is as expected. */
   failures: string[];
 }
 
-/** Throws what a failed request throws. */
+/** Throws the error of a failed request. */
 export async function twoTurns(
   cluster: EngineCluster,
   layout: KvLayout,
@@ -62,7 +62,7 @@ export async function twoTurns(
   let heldByD = none;
   let offer: KvTransferParams | null = null;
   for await (const { side, output } of serve('1', first)) {
-    // P holds its blocks until D is asked, which is when this loop goes on.
+    // P holds its blocks until D gets its request, which happens when this loop continues.
     if (side === 'prefill') computedByP = await readHeld(prefill, output);
     else answer.push(...output.tokens.map(({ tokenId }) => tokenId));
     if (side === 'prefill' || !output.finish) continue;
@@ -85,7 +85,7 @@ export async function twoTurns(
   const pulledBytes = kvBytes(localHitTokens, offered - localHitTokens);
   failures.push(...transferFailures(pulling.transfers, pulledBytes));
 
-  // Another salt: the prefix cache cannot help.
+  // With another salt, the prefix cache cannot hit.
   const again = await prefilled(prefill, serve('again', second, { cacheSalt: 'recompute' }), readHeld);
   if (again.prompt.computedTokens !== second.length) {
     failures.push(`the recompute computed ${again.prompt.computedTokens} of ${second.length} tokens`);
@@ -115,7 +115,7 @@ function turnOf(turnId: string, promptTokenIds: readonly number[], maxTokens: nu
   };
 }
 
-/** The turn as far as P's end, with P's blocks as they are then. */
+/** Runs the turn up to P's end, and returns P's blocks at that point. */
 async function prefilled(
   prefill: ThreadEngine,
   outputs: AsyncIterable<TurnOutput>,
@@ -128,7 +128,7 @@ async function prefilled(
   throw new InternalError(`${prefill.engineId} ended a prefill without an account of its prompt`);
 }
 
-/** What the engine keeps of an ended request for its reader. */
+/** The blocks of an ended request that the engine holds for the reader. */
 async function heldBy(
   engine: ThreadEngine,
   { finish }: RequestOutput,
@@ -141,11 +141,13 @@ async function heldBy(
   return assemble(layout, groups, byGroup, length ?? 0);
 }
 
-/** One transfer, done, of exactly so many bytes. */
+/** Failures unless there was exactly one transfer, done, of exactly `expected` bytes. */
 function transferFailures(transfers: readonly TransferResult[], expected: number): string[] {
   const done = transfers.filter(({ outcome }) => outcome === 'done');
   const bytes = done.reduce((sum, result) => sum + result.bytes, 0);
   if (transfers.length === 1 && done.length === 1 && bytes === expected) return [];
   const outcomes = transfers.map(({ outcome, message }) => (message ? `${outcome}: ${message}` : outcome));
-  return [`transfers (${outcomes.join('; ') || 'none'}) moved ${bytes} bytes, wanted one of ${expected}`];
+  return [
+    `transfers (${outcomes.join('; ') || 'none'}) moved ${bytes} bytes: wanted one transfer of ${expected}`,
+  ];
 }

@@ -1,4 +1,4 @@
-/** What `kvferry verify` runs: checks with a name and a verdict, from several providers. */
+/** Types of `kvferry verify`: checks from several providers, each with a name and a verdict. */
 import type { RunConfig } from '../../config/run.ts';
 import type { ClusterSeams } from '../../fleet/seams.ts';
 import type { Cluster, ClusterOptions } from '../../fleet/types.ts';
@@ -6,7 +6,7 @@ import type { Architecture } from '../../model/types.ts';
 
 export interface CheckResult {
   ok: boolean;
-  /** What was compared and found, in one short sentence with its numbers. */
+  /** What was compared and found, in one short sentence with numbers. */
   detail: string;
 }
 
@@ -14,7 +14,7 @@ export interface Check {
   /** Letter of its group, see CHECK_GROUPS. */
   group: CheckGroup;
   name: string;
-  /** Throwing is failing: the error's message becomes the detail. `say` tells what is under way. */
+  /** A check that throws fails, with the error's message as detail. `say` reports progress. */
   run(say: (what: string) => void, signal: AbortSignal): Promise<CheckResult>;
 }
 
@@ -39,17 +39,17 @@ export interface Engines {
 export interface CheckEnvironment {
   config: RunConfig;
   backend: Engines;
-  /** The adapter in use computes on the CPU. */
+  /** The adapter is a software adapter. */
   software: boolean;
 }
 
-/** Makes a group's checks. */
+/** Creates a group's checks. */
 export type CheckProvider = (environment: CheckEnvironment) => Promise<readonly Check[]>;
 
-/** A group whose provider is null has no checks in this build, which fails `verify`: what was not checked is not good. */
+/** null: this build has no checks of that group, so `verify` fails, because unchecked does not mean correct. */
 export interface VerifyProviders {
   kernels: CheckProvider | null;
   pulledBlocks: CheckProvider | null;
-  /** Asked only with --fixture. */
+  /** Used only with --fixture. */
   fixture: CheckProvider | null;
 }

@@ -69,15 +69,19 @@ describe('experiments', () => {
   });
 
   test.each([
-    ['no-prefix-caching', { prefill: [{}, { prefixCaching: true }], decode: 1 }, 'prefill-1 prefixCaching'],
-    ['eviction', { prefill: [{ blocks: 4000 }], decode: 1 }, 'prefill-0 blocks'],
+    [
+      'no-prefix-caching',
+      { prefill: [{}, { prefixCaching: true }], decode: 1 },
+      'prefixCaching for prefill-1',
+    ],
+    ['eviction', { prefill: [{ blocks: 4000 }], decode: 1 }, 'blocks for prefill-0'],
   ] as const)(
     '%s: an engine that it cannot set, since the fleet file does, is refused',
     (name, roleset, of) => {
       const planned = (experiments: ExperimentName[]) =>
         planExperiments(config({ fleet: { rolesets: [roleset] } as never, experiments }), size, 16, false);
       expect(() => planned(['prefix-caching', name])).toThrow(
-        `--experiments has ${name}, and the file of --fleet gives ${of} of its own: leave that out there`,
+        `--experiments has ${name}, but the --fleet file sets ${of}: remove it from the file`,
       );
       expect(planned(['prefix-caching'])).toHaveLength(1);
     },

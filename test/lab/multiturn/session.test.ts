@@ -70,7 +70,7 @@ describe('a session with a budget', () => {
   test('conversations that are left out are in no rate: requests and their time are of the same', async () => {
     const { conversations, notes, rounds } = await session({ deadlineMs });
     expect(conversations.length).toBeLessThan(10);
-    expect(notes.join(' ')).toContain('rates and held blocks are of the rounds after it');
+    expect(notes.join(' ')).toContain('rates and held blocks are from the later rounds');
     const modes = modesOf(rounds);
     expect(modes).toHaveLength(2);
     for (const mode of modes) {
@@ -98,6 +98,6 @@ test('a mode whose every request failed is in no table, but it is told of', asyn
   const without = new Map([...rounds, [plan.arms[1]!, [lost]] as const]);
   expect(modesOf(without)).toHaveLength(1);
   expect(unansweredArm([plan], without)).toBe(
-    'P keeps its KV between turns, bidirectional: not one request was answered; 3 times: no room',
+    'P keeps its KV between turns, bidirectional: no request was answered; 3 times: no room',
   );
 });
