@@ -17,7 +17,7 @@ export interface CopyRate {
   chunkBytes: number;
   /** Milliseconds of each round. */
   pipelinedMs: readonly number[];
-  /** Milliseconds of each round for the same blocks and chunks, one stage after the other. Excludes the time between stages. */
+  /** Milliseconds of each round for the same blocks and chunks: the sum of the stages, run one after the other. */
   byHandMs: readonly number[];
   /** The holder's half and the reader's half, each while the other engine is idle. */
   alone: HalfCopies;

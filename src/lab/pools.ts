@@ -17,7 +17,7 @@ export function poolFor(tokens: number, options: PoolNeeds): number {
 
 type Pools = Readonly<Record<'prefill' | 'decode', number>>;
 
-/** `say` returns the error message for a pool with too few blocks: its option, its blocks, the blocks needed. Throws ConfigError. */
+/** Throws ConfigError if a pool has too few blocks. `say` returns the message, from its option, its blocks and those needed. */
 export function needBlocks(
   pools: Pools,
   needed: number | Pools,

@@ -93,7 +93,7 @@ function keptTogether(
     });
 }
 
-/** Fits the medians of repeated sizes, so that a delay on a busy machine does not count as a tier's cost. null: no samples. */
+/** Fits the median of each size, so that a delay on a busy machine does not count as a tier's cost. null: no samples. */
 function fitted(samples: readonly Sample[]): StoreCosts['load'] | null {
   if (samples.length === 0) return null;
   const sizes = [...new Set(samples.map(([bytes]) => bytes))];

@@ -15,7 +15,7 @@ import type { LinkSpec } from '../transport/link.ts';
 import { LOWEST_TOKEN_ID } from '../workload/made.ts';
 import { type PoolNeeds, poolFor } from './pools.ts';
 
-/** How a turn is served: 'pull' as in bidirectional mode, 'recompute' as in unidirectional mode, 'monolithic' by one engine. */
+/** How a turn is served: 'pull' as in bidirectional mode, 'recompute' as in unidirectional, 'monolithic' by one engine. */
 export type SweepWay = 'pull' | 'recompute' | 'monolithic';
 
 export interface SweepPlan {

@@ -20,7 +20,7 @@ const loopback = new BlockList();
 loopback.addSubnet('127.0.0.0', 8, 'ipv4');
 loopback.addAddress('::1', 'ipv6');
 
-/** A name is local if all of its addresses are loopback. A name without addresses is not; listening on it reports the error. */
+/** A name is local if all its addresses are loopback. A name without addresses is not; listening on it reports the error. */
 async function isLocal(host: string): Promise<boolean> {
   const addresses = await lookup(host, { all: true }).catch(() => []);
   return (

@@ -45,7 +45,7 @@ export class OneEngineService implements EngineService {
   readonly #names: HostNames;
   readonly #clientOf: (engine: ThreadEngine) => EngineClient;
 
-  /** `name`: the engine's name (decode-0), kept when it is replaced; `clientOf`: the client that sends requests to an engine. */
+  /** `name`: the engine's name (decode-0), kept when it is replaced; `clientOf`: the client for requests to an engine. */
   constructor(
     cluster: EngineCluster,
     name: string,

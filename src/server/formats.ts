@@ -75,7 +75,7 @@ const textOf = (pieces: readonly Piece[]): string => pieces.map(({ text }) => te
 
 const idsOf = (pieces: readonly Piece[]): number[] => pieces.map(({ tokenId }) => tokenId);
 
-/** vLLM's return_token_ids: the prompt's ids are next to the choices in a chat response, and inside each choice of a completion. */
+/** vLLM's return_token_ids: the prompt's ids are next to a chat response's choices, and inside each choice of a completion. */
 const promptIds = ({ promptTokenIds }: { promptTokenIds: readonly number[] | null }) =>
   promptTokenIds ? { prompt_token_ids: promptTokenIds } : {};
 

@@ -3,7 +3,7 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import type { Context, MiddlewareHandler } from 'hono';
 import { HttpError } from './http-error.ts';
 
-/** Paths for monitoring, without a key, as in vLLM. They reveal nothing about prompts. GET /metrics checks how much it shows. */
+/** Paths for monitoring need no key, as in vLLM. They reveal nothing about prompts. GET /metrics limits what it shows itself. */
 const OPEN_PATHS = new Set(['/health', '/version', '/metrics']);
 
 const digest = (text: string): Buffer => createHash('sha256').update(text).digest();

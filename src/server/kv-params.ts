@@ -45,7 +45,7 @@ export function checkKvParams(given: Record<string, unknown>, rule: ParamsRule):
   return checkRemote(params, rule);
 }
 
-/** Replaces remote_host and remote_port by the named peer's own address: a proxy may have written another name of this machine. */
+/** Replaces remote_host and remote_port by the named peer's own address, because a proxy may have rewritten them. */
 export function atPeer<P extends KvTransferParams>(params: P, peers: readonly ThreadEngine[]): P {
   const peer = peers.find((engine) => engine.engineId === params.remote_engine_id);
   if (!peer) return params;

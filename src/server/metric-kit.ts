@@ -35,7 +35,7 @@ export class MetricKit {
     return (value, by) => counter.inc({ [label]: value }, by);
   }
 
-  /** Counts by several labels whose values are not listed in advance, except `first`. The caller must keep their number small. */
+  /** Counts by several labels. Only the values `first` exist from the start; the caller must keep their number small. */
   labelled<L extends Labels>(
     name: string,
     help: string,

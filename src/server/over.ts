@@ -12,7 +12,7 @@ export class ClientGone extends HttpError {
   }
 }
 
-/** Reads a body. Rejects with ClientGone if the client disconnects before the body is complete, which is not a server error. */
+/** Reads a body. Rejects with ClientGone, which is no server error, if the client disconnects before the body is complete. */
 export async function unlessGone<T>(reading: Promise<T>): Promise<T> {
   try {
     return await reading;

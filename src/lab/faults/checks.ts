@@ -47,7 +47,7 @@ function leftovers(engine: EngineStats): Found[] {
   return found;
 }
 
-/** An engine allocates its device memory at the start, except one block that fills new blocks with NaN, allocated at first use. */
+/** An engine allocates its device memory at the start, except one block, allocated later, that fills new blocks with NaN. */
 function grown({ engineId, memory }: EngineStats, cluster: CheckedCluster): Found[] {
   const engine = cluster.engines.find((engine) => engine.engineId === engineId);
   if (!engine) return [];

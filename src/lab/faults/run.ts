@@ -13,10 +13,10 @@ import { fewest } from './shrink.ts';
 import { harmedCluster, Storm } from './storm.ts';
 import type { FaultReport, FaultTally, Violation } from './types.ts';
 
-/** Short, so that blocks of a dead reader are freed soon and lost messages cost little. The rules are the same as for longer times. */
+/** Short, so that blocks of a dead reader are freed soon and lost messages cost little; the rules do not depend on it. */
 const LEASE_MS = 2000;
 const SILENCE_MS = 2000;
-/** The longest wait is for a READ whose messages were lost: its blocks are kept until it is aborted. Plus slack for a busy machine. */
+/** A READ whose messages were lost keeps its blocks until it is aborted, which takes longest. Plus slack for a busy machine. */
 export const DRAIN_MS = SILENCE_MS * ATTEMPTS + 10_000;
 /** Stops after this many violations: more would add nothing new. */
 const MOST_VIOLATIONS = 10;

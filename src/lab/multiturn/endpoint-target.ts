@@ -274,7 +274,7 @@ const modelsSchema = z.looseObject({
   data: z.array(z.looseObject({ id: z.string() })).min(1),
 });
 
-/** The name of the server's first model. Throws RequestError if the server does not answer with one, or the signal's reason. */
+/** The name of the server's first model. Throws RequestError if the server returns none, or the signal's reason. */
 export async function firstModel(
   { url, apiKey, timeoutMs, fetch }: Pick<EndpointOptions, 'url' | 'apiKey' | 'timeoutMs' | 'fetch'>,
   signal: AbortSignal,

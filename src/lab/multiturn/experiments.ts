@@ -1,4 +1,4 @@
-/** Plans experiments: what is compared (arms), and the conditions: prefix caching off, on, and with a pool that makes P evict. */
+/** Plans experiments: the arms to compare, and the conditions: prefix caching off, on, and with a pool that makes P evict. */
 import { type ExperimentName, shareOf } from '../../config/bench-schema.ts';
 import type { Mode } from '../../config/modes.ts';
 import type { PathName } from '../../config/paths.ts';
@@ -97,10 +97,7 @@ export function sizeOf(
   };
 }
 
-/**
- * Rejects experiments whose settings the fleet file overrides for an engine, because the report would describe them wrongly.
- * Throws ConfigError.
- */
+/** Throws ConfigError if the fleet file overrides an experiment's settings: the report would describe the engine wrongly. */
 function refuseOwn(config: RunConfig): void {
   const { experiments, paths } = config;
   const { seats } = fleetOf(config);
@@ -118,7 +115,7 @@ function refuseOwn(config: RunConfig): void {
       );
 }
 
-/** Throws ConfigError if a pool cannot hold the longest conversation, or if the fleet file overrides an experiment's settings. */
+/** Throws ConfigError if a pool cannot hold the longest conversation, or the fleet file overrides an experiment's settings. */
 export function planExperiments(
   config: RunConfig,
   size: WorkloadSize,
@@ -159,7 +156,7 @@ export function planExperiments(
 
 type Untitled = Omit<ExperimentPlan, 'title' | 'roomy'>;
 
-/** One plan per link, with the paths as arms. When evicting, D's pool is limited like P's, so that D's holds compete for memory. */
+/** One plan per link, with the paths as arms. When evicting, D's pool is limited like P's, so that D's holds need room in it. */
 function overLinks(
   plan: Untitled,
   paths: readonly PathName[],
@@ -198,7 +195,7 @@ const tight = (plan: ExperimentPlan, blocks: number): ExperimentPlan => ({
   dBlocks: plan.link === undefined ? plan.dBlocks : Math.min(blocks, plan.dBlocks),
 });
 
-/** Adds the title. For the eviction experiment it depends on whether the pool, without the null block, can hold all conversations. */
+/** Adds the title; for the eviction experiment, it says whether the pool can hold all active conversations. */
 function titled(plan: Untitled, { activeBlocks }: WorkloadSize): ExperimentPlan {
   const { name, link } = plan;
   const over = link === undefined ? '' : `; ${link ? `modelled link ${link.name}` : "memory's speed"}`;

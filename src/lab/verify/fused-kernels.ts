@@ -27,7 +27,10 @@ import { HALF_BOUND, turnedRows, turnsTable } from './rope-kernel.ts';
 import { halvesBound, MAX_ELEMENTS } from './row-kernels.ts';
 
 const BOUND = 2e-5;
-/** Normalised rows, also rotated or gated, have values up to about this many times those with which matrix kernels are checked alone. */
+/**
+ * Normalised rows, also rotated or gated, have values up to about this many times those with which matrix kernels are
+ * checked alone.
+ */
 const LARGER = 2.5;
 
 /** Checks the kernels that the form uses for few rows, here with any number of rows. */

@@ -55,7 +55,7 @@ export class GpuModel {
     }
   }
 
-  /** Computes tokens of a sequence from startPosition as one chunk. Returns the greedy token and logits after the last one. */
+  /** Computes a sequence's tokens from startPosition as one chunk. Returns the greedy token and logits after the last. */
   async feed(
     tokenIds: readonly number[],
     startPosition: number,

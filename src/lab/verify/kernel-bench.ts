@@ -1,4 +1,4 @@
-/** Dispatches single kernels on a separate device, with plain arrays as inputs, and reads the results back. Does not judge them. */
+/** Dispatches single kernels on a separate device, with plain arrays as inputs, and returns the results without judging them. */
 import type { Arithmetic } from '../../config/arithmetic.ts';
 import { wholeVec4s } from '../../gpu/buffer-size.ts';
 import { GpuDevice } from '../../gpu/device.ts';
@@ -23,7 +23,7 @@ export interface KernelBench {
   run(kernel: Kernel, inputs: readonly KernelInput[], workgroups: Workgroups): Promise<ArrayBuffer[]>;
 }
 
-/** Opens a device for `use`, and always destroys it afterwards. Throws ConfigError for f16 if the adapter does not support it. */
+/** Opens a device for `use`, and always destroys it afterwards. Throws ConfigError for f16 if the adapter lacks it. */
 export async function withBench<T>(
   platform: Platform,
   arithmetic: Arithmetic,

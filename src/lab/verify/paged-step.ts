@@ -6,7 +6,7 @@ import type { KernelShape } from './kernel-cases.ts';
 /** Layers in a block; LAYER is the one used. */
 export const LAYERS = 2;
 export const LAYER = 1;
-/** In one step: a chunk inside a prompt, a decode, a prompt's start, and a decode that needs a second part of split attention. */
+/** In one step: a chunk inside a prompt, a decode, a prompt's start, and a decode in a second part of split attention. */
 export const SEQUENCES = [
   { start: 37, rows: 7 },
   { start: 63, rows: 1 },

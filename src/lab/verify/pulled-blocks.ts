@@ -137,7 +137,7 @@ function conversations(blockSize: number, seed: number): Lengths[] {
   ];
 }
 
-/** If layers have sliding windows: a length beyond the longest window up to LONGEST_WINDOW, the most that float64 can compute in time. */
+/** If layers have windows: a length beyond the longest that is at most LONGEST_WINDOW, since float64 takes long. */
 function beyondWindows({ groups }: KvGroups): Lengths[] {
   const windows = groups.flatMap(({ spec }) => (spec.kind === 'sliding' ? [spec.window] : []));
   const window = Math.max(0, ...windows.filter((one) => one <= LONGEST_WINDOW));

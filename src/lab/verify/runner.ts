@@ -32,7 +32,7 @@ export interface RunnerHooks {
   ended(verdict: Verdict): void;
 }
 
-/** Throws the signal's reason when it aborts. Throws ConfigError or ModelError, before any check runs, if the user must fix something. */
+/** Throws ConfigError or ModelError, before any check runs, if the user must fix something; and the signal's reason. */
 export async function runChecks(
   plans: readonly GroupPlan[],
   environment: CheckEnvironment,
