@@ -14,6 +14,7 @@ export function slotBytesFor(maxChunkBytes: number, blockBytes: readonly number[
   return Math.ceil(Math.max(maxChunkBytes, ...blockBytes) / 8) * 8;
 }
 
+/** Throws ConfigError if SharedArrayBuffer is not available. */
 export function createSlab({ slots, slotBytes }: SlabShape): SharedArrayBuffer {
   if (typeof SharedArrayBuffer === 'undefined') {
     throw new ConfigError(
