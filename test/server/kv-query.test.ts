@@ -76,7 +76,7 @@ describe("an engine's port", () => {
     ],
     [{ messages: 'hello' }, /messages is "hello": wanted a list of messages/, 'messages'],
     ['[1]', /wanted a JSON object/, null],
-    [{ messages: [{ role: 'assistant', content: 'so' }] }, /ends with an assistant message/, null],
+    [{ messages: [{ role: 'assistant', content: 'so' }] }, /ends with the assistant/, null],
   ])('refuses %j', async (body, message, param) => {
     const { app } = await enginePort();
     const response = await post(app, '/kv/query', body);
