@@ -165,7 +165,7 @@ function inWords(points: readonly CrossoverPoint[], threshold: number): string {
     : at === 'always'
       ? 'Pulling wins at every length measured.'
       : at === 'never'
-        ? 'Pulling loses at every length measured.'
+        ? 'Pulling does not win, not even at the longest length measured.'
         : `Pulling wins from about ${Math.round(at)} tokens.`;
   const lost = totalRegretMs(points, threshold);
   const best = bestThreshold(points);
