@@ -38,8 +38,8 @@ export function baseApp(
   });
   app.notFound((c) => {
     const here = [...new Set(routesAt(app, c.req.path).map(({ method }) => method))].join(', ');
-    if (here === '') throw new HttpError(404, `there is no ${c.req.method} ${c.req.path} here`);
-    throw new HttpError(405, `${c.req.path} takes ${here}, not ${c.req.method}`, null, { Allow: here });
+    if (here === '') throw new HttpError(404, `${c.req.method} ${c.req.path} does not exist here`);
+    throw new HttpError(405, `${c.req.path} accepts ${here}, not ${c.req.method}`, null, { Allow: here });
   });
   app.use(async (c, next) => {
     const begun = performance.now();

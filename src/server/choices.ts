@@ -32,7 +32,7 @@ export function choicesOf(asked: Asked, sampling: SamplingParams, requestId: str
   }
   const allowed = sampling.allowedTokenIds?.length ?? 0;
   if (count * allowed > MOST_ALLOWED) {
-    const message = `allowed_token_ids has ${allowed} ids for ${count} answers: together at most ${MOST_ALLOWED}; send several requests`;
+    const message = `allowed_token_ids has ${allowed} ids for ${count} answers: wanted at most ${MOST_ALLOWED} together; send several requests`;
     throw new HttpError(400, message, 'allowed_token_ids');
   }
   if (n > 1 && sampling.temperature === 0) {

@@ -144,7 +144,7 @@ export class OneEngineService implements EngineService {
         continue;
       }
       const { reason, stopReason, prompt, finish } = end;
-      if (reason === 'abort') throw new HttpError(503, 'the request was ended by the server');
+      if (reason === 'abort') throw new HttpError(503, 'the server aborted the request: send it again');
       if (reason === 'error' || !prompt)
         throw new InternalError(`${requestId} ended without a prompt account`);
       const storedTokens = shareOfStore(prompt.pulledTokens, read);

@@ -54,7 +54,10 @@ function checkLevels(text: string): void {
     else if (character === ']' || character === '}') levels--;
     else if (character === '"') i = endOfString(text, i);
     if (levels > MOST_LEVELS)
-      throw new HttpError(400, `the body has more than ${MOST_LEVELS} levels of nested lists and objects`);
+      throw new HttpError(
+        400,
+        `the body has more than ${MOST_LEVELS} levels of nested lists and objects: flatten it`,
+      );
   }
 }
 

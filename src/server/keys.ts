@@ -28,6 +28,6 @@ export function requireKey(keys: readonly string[], option: string): MiddlewareH
 }
 
 const unauthorized = (option: string): HttpError =>
-  new HttpError(401, `wanted the header Authorization: Bearer <the key of ${option}>`, null, {
+  new HttpError(401, `no valid key: wanted the header Authorization: Bearer <the key of ${option}>`, null, {
     'WWW-Authenticate': 'Bearer',
   });

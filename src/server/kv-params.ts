@@ -102,12 +102,12 @@ function checkRemote(params: KvTransferParams, { peers, names, recompute }: Para
   }
   if (port != null && port !== peer.address.port)
     refuse(
-      `kv_transfer_params.remote_port is ${port}: ${engineId} is at ${peer.address.port}`,
+      `kv_transfer_params.remote_port is ${port}: wanted the port of ${engineId}, ${peer.address.port}`,
       'remote_port',
     );
   if (host != null && host !== peer.address.host && !names.has(seatOf(engineId), host))
     refuse(
-      `kv_transfer_params.remote_host is '${host}': ${engineId} is at '${peer.address.host}', this machine; ${told}`,
+      `kv_transfer_params.remote_host is '${host}': wanted the host of ${engineId}, '${peer.address.host}'; ${told}`,
       'remote_host',
     );
   return atPeer(params, peers);

@@ -55,7 +55,7 @@ export async function* merged<T>(
       }
     }
   } finally {
-    if (!ended) endAll(new Error('nobody reads the answers any more'));
+    if (!ended) endAll(new Error('the answers are no longer read'));
     await reading;
   }
 }

@@ -55,7 +55,7 @@ export class ClusterService implements RouterService {
       const read = { store: transfer.storeToP?.bytes ?? 0, engines: transfer.dToP?.bytes ?? 0 };
       const storedTokens = shareOfStore(prompt.pulledTokens, read);
       if (finishReason === 'abort' || finishReason === 'error')
-        throw new HttpError(503, 'the request was ended by the server');
+        throw new HttpError(503, 'the server aborted the request: send it again');
       yield { ...piece, final: { finishReason, stopReason, prompt, storedTokens, kvTransferParams: null } };
     }
   }
