@@ -1,18 +1,18 @@
 /**
- * One class per kind of blame, each with a stable code. Every class survives a trip between threads
- * (toWire / fromWire), so that a caller sees the same class, code and cause as in the thread that threw; of those that only
- * the main thread throws, the class that they extend.
+ * Error classes, one per kind of cause, each with a stable code. toWire and fromWire carry an error between threads, so a
+ * caller sees the same class, code and cause as the thread that threw it. Subclasses that only the main thread throws
+ * arrive as the class that they extend.
  */
 
 export type ErrorCode =
-  | 'config' // the user asked for something that cannot be: exit code 2, HTTP 400
+  | 'config' // invalid user input: exit code 2, HTTP 400
   | 'model' // a model's files are missing, broken or unsupported
-  | 'adapter' // this machine's GPU adapters lack what is needed
-  | 'request' // one request cannot be served; others go on
+  | 'adapter' // no suitable GPU adapter on this machine
+  | 'request' // one request cannot be served; others continue
   | 'transfer' // KV did not arrive
-  | 'refused' // what a request's kv_transfer_params say is not held for it
-  | 'engine_dead' // an engine's thread or device ended
-  | 'internal'; // a rule of ours was broken: a bug
+  | 'refused' // the KV that a request's kv_transfer_params name is not held for it
+  | 'engine_dead' // an engine's thread ended or its device was lost
+  | 'internal'; // a bug in kvferry
 
 export class KvferryError extends Error {
   readonly code: ErrorCode;
@@ -24,7 +24,7 @@ export class KvferryError extends Error {
   }
 }
 
-/** What the user asked for cannot be: says what was found, what was wanted and what to do. */
+/** Invalid user input. The message says what was found, what was wanted and what to do. */
 export class ConfigError extends KvferryError {
   constructor(message: string, options?: { cause?: unknown }) {
     super('config', message, options);
@@ -38,7 +38,7 @@ export class ModelError extends KvferryError {
   }
 }
 
-/** No adapter, or one without what is needed. */
+/** No adapter, or one that lacks a required feature or limit. */
 export class AdapterError extends KvferryError {
   constructor(message: string, options?: { cause?: unknown }) {
     super('adapter', message, options);
@@ -52,20 +52,20 @@ export class RequestError extends KvferryError {
   }
 }
 
-/** Another change of the same kind is under way: what was asked for may be once that is done. */
+/** Another change of the same kind is in progress; the request may succeed once that is done. */
 export class ConflictError extends RequestError {}
 
-/** A turn cannot be routed by the policy that it asks for. */
+/** A turn cannot be routed by the requested policy. */
 export class RoutingError extends RequestError {}
 
-/** KV blocks did not arrive and could not be made up for. */
+/** KV blocks did not arrive and could not be recomputed. */
 export class TransferError extends KvferryError {
   constructor(message: string, options?: { cause?: unknown }) {
     super('transfer', message, options);
   }
 }
 
-/** The KV that a request's kv_transfer_params name cannot be had: they, the prompt or its salt are not what is held, or it is held no longer. */
+/** The KV that a request's kv_transfer_params name is not available: params, prompt or salt do not match, or the hold has ended. */
 export class RefusedError extends KvferryError {
   constructor(message: string, options?: { cause?: unknown }) {
     super('refused', message, options);
@@ -74,7 +74,7 @@ export class RefusedError extends KvferryError {
 
 /** The engine's thread ended or its device was lost. */
 export class EngineDeadError extends KvferryError {
-  /** Why, without whose: for where its name stands beside it. */
+  /** Why, without the engine's name. */
   readonly reason: string;
 
   constructor(message: string, { reason = message, ...options }: { cause?: unknown; reason?: string } = {}) {
@@ -83,11 +83,11 @@ export class EngineDeadError extends KvferryError {
   }
 }
 
-/** An engine's end, named and not. */
+/** An EngineDeadError whose message names the engine and whose reason does not. */
 export const engineEnded = (name: string, reason: string): EngineDeadError =>
   new EngineDeadError(`${name} ended: ${reason}`, { reason });
 
-/** A rule of the program itself was broken. */
+/** A bug: an invariant of the program was violated. */
 export class InternalError extends KvferryError {
   constructor(message: string, options?: { cause?: unknown }) {
     super('internal', message, options);
@@ -108,7 +108,7 @@ const classes = {
 export interface WireError {
   code: ErrorCode;
   message: string;
-  /** An EngineDeadError's. */
+  /** EngineDeadError only; else null. */
   reason: string | null;
   stack: string | null;
   cause: WireError | null;
@@ -140,10 +140,10 @@ export function fromWire(wire: WireError): KvferryError {
 export const deathReason = (error: unknown): string =>
   error instanceof EngineDeadError ? error.reason : messageOf(error);
 
-/** What was thrown, in words, whatever it is. */
+/** The message of anything that was thrown. */
 export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
-/** Throws InternalError with the message when the condition does not hold. */
+/** Throws InternalError with the message if the condition is false. */
 export function invariant(condition: unknown, message: () => string): asserts condition {
   if (!condition) throw new InternalError(message());
 }

@@ -1,4 +1,4 @@
-/** The settings of a benchmark: what is served, by how many clients, how often, and against what. vLLM's names and meanings where it has them. */
+/** Benchmark settings: workload, clients, repetitions, endpoint. Names and meanings are vLLM's where it has the setting. */
 import { z } from 'zod';
 import { anyNumber, flag, listOf, oneOf, positive, text, time, wholeNumber } from './fields.ts';
 import { PATH_MEANINGS, PATHS, USUAL_PATHS } from './paths.ts';
@@ -43,13 +43,13 @@ export const shareOf = (text: string): number => Number.parseFloat(text) / 100;
 const wantedScale = "1, or 1/N with a whole number N, such as '1/16'";
 const wantedSlo = 'a time above 0, such as 200ms or 1s';
 const wantedBudget = "a time above 0, such as '10m', '90s' or '1h30m'";
-const wantedWarmup = "percentages below 100 with commas between, such as '0%,50%'";
+const wantedWarmup = "percentages below 100, separated by commas, such as '0%,50%'";
 
-/** Also of other commands that measure in rounds. */
+/** Also used by other commands that measure in rounds. */
 export const measuring = {
   rounds: positive('rounds').nullable().default(null).meta({
     description:
-      'How often everything is measured, side by side. Left out: 3 in a benchmark, or what --budget has time for; 5 in a sweep.',
+      'How often everything is measured, in alternation. Default: 3 in a benchmark, or as many as fit into --budget; 5 in a sweep.',
     value: 'N',
   }),
 };
@@ -57,19 +57,20 @@ export const measuring = {
 export const bench = {
   inputFile: text('a file').nullable().default(null).meta({
     description:
-      "The workload, as kvferry bench FILE: vLLM's generate_conversations JSON, or OpenAI-style conversations.",
+      "The workload; the same as kvferry bench FILE. vLLM's generate_conversations JSON, or OpenAI-style conversations.",
     value: 'FILE',
   }),
   preset: oneOf(['pr32553']).nullable().default(null).meta({
     description:
-      "pr32553: the published benchmark of vLLM's bidirectional transfer. Taken when no FILE is given: by bench and simulate with --scale 1/16, by bench with --budget 10m too.",
+      "pr32553: the published benchmark of vLLM's bidirectional transfer. Default if no FILE is given: bench and simulate then use --scale 1/16, and bench also --budget 10m.",
     value: 'NAME',
   }),
   scale: text(wantedScale)
     .refine((value) => scaleDivisor(value) !== null, { error: wantedScale })
     .default('1')
     .meta({
-      description: 'Divides every length of a generated workload by N, and the threshold if none is given.',
+      description:
+        'Divide every length of a generated workload by N, and also the threshold if none is given.',
       value: '1/N',
     }),
   budget: text(wantedBudget)
@@ -77,70 +78,70 @@ export const bench = {
     .nullable()
     .default(null)
     .meta({
-      description: 'Time for everything, start-up included: chooses conversations and rounds that fit.',
+      description: 'Time for everything, start-up included. Conversations and rounds are chosen to fit.',
       value: 'TIME',
     }),
   experiments: listOf(EXPERIMENTS)
     .nullable()
     .default(null)
     .meta({
-      description: `Of P's cache: ${EXPERIMENTS.join(', ')} (P's pool too small for all). Left out: all three.`,
+      description: `Experiments with P's cache: ${EXPERIMENTS.join(', ')} (P's pool is too small for everything). Default: all three.`,
       value: 'NAMES',
     }),
   numClients: positive('clients').default(1).meta({
     description:
-      "Clients, each with one request under way. vLLM's num_clients and default; the preset's is 2.",
+      "Clients, each with one request in flight. vLLM's num_clients and default; the preset has 2.",
     value: 'N',
   }),
   maxActiveConversations: positive('conversations').nullable().default(null).meta({
-    description:
-      "Conversations that the clients take turns with, all clients together. vLLM's default: one a client.",
+    description: "Active conversations, across all clients. vLLM's default: one per client.",
     value: 'N',
   }),
   maxNumRequests: positive('requests').nullable().default(null).meta({
-    description: 'Stops after so many requests, shared out among the clients, as in vLLM.',
+    description: 'Stop after N requests, divided among the clients, as in vLLM.',
     value: 'N',
   }),
   maxTurns: positive('messages').nullable().default(null).meta({
-    description: "Messages of a conversation, answers included, that are used at most. vLLM's max_turns.",
+    description: "Most messages used per conversation, answers included. vLLM's max_turns.",
     value: 'N',
   }),
   requestRate: anyNumber('a number, 0 or more', { min: 0 }).default(0).meta({
-    description: 'Requests a second of each client, with Poisson gaps after each answer; 0 is without gaps.',
+    description:
+      'Requests per second of each client, with Poisson gaps after each answer; 0 is without gaps.',
     value: 'R',
   }),
   conversationSampling: oneOf(['round_robin', 'random']).default('round_robin').meta({
-    description: "Which active conversation is next. vLLM's conversation_sampling and default.",
+    description: "Which active conversation comes next. vLLM's conversation_sampling and default.",
     value: 'HOW',
   }),
   warmupStep: flag().default(false).meta({
-    description: 'Serves the first turn of every conversation beforehand and does not count it.',
+    description: 'Serve the first turn of every conversation beforehand, without counting it.',
     value: null,
   }),
   warmupPercentages: text(wantedWarmup)
     .refine((value) => percentages(value) !== null, { error: wantedWarmup })
     .default('0%')
     .meta({
-      description: 'Also tables without the first so many percent of the samples of each round.',
+      description: "Also print tables that skip this percentage of each round's first samples.",
       value: 'LIST',
     }),
   limitMinTokens: limit().default(0).meta({
     description:
-      'Least tokens of an answer, with --limit-max-tokens. 0 follows the workload, -1 is no limit but --max-tokens.',
+      'Shortest answer, with --limit-max-tokens. 0 follows the workload; -1 is no limit other than --max-tokens.',
     value: 'TOKENS',
   }),
   limitMaxTokens: limit().default(0).meta({
-    description: 'Most tokens of an answer, with --limit-min-tokens.',
+    description: 'Longest answer, with --limit-min-tokens.',
     value: 'TOKENS',
   }),
   earlyStop: flag().default(false).meta({
     description:
-      'Stops all clients when one runs out of conversations, as vLLM does. Off, so that every mode serves the same requests.',
+      'Stop all clients when one runs out of conversations, as vLLM does. Off by default, so that every mode serves the same requests.',
     value: null,
   }),
 };
 
-/** In place of modes, where engines run. */
+/** KV paths to compare instead of modes; with engines only, not with an endpoint. */
 export const ways = {
   paths: z
     .preprocess(
@@ -154,27 +155,27 @@ export const ways = {
     )
     .default(null)
     .meta({
-      description: `In place of modes: the ways that KV can take, at equal device memory, over each --link (a comma list; none is memory's speed): ${PATHS.map((name) => `${name} (${PATH_MEANINGS[name]})`).join(', ')}. Without names ${USUAL_PATHS.join(', ')}.`,
+      description: `Compare KV paths instead of modes, at equal device memory and over each --link (comma-separated; none is memory speed): ${PATHS.map((name) => `${name} (${PATH_MEANINGS[name]})`).join(', ')}. Without names: ${USUAL_PATHS.join(', ')}.`,
       value: 'NAMES',
       valueOptional: true,
     }),
 };
 
-/** What a request has to keep to count as good. */
+/** The latency limits that a good request meets. */
 export const slo = {
   sloTtft: time(wantedSlo, { above: 0 }).nullable().default(null).meta({
-    description: 'Where policies are compared: a request counts as good only with such a TTFT at most.',
+    description: 'Where policies are compared: longest TTFT of a request that counts as good.',
     value: 'TIME',
   }),
   sloTpot: time(wantedSlo, { above: 0 }).nullable().default(null).meta({
-    description: 'The same of its time a token after the first.',
+    description: 'The same for TPOT, the time per output token after the first.',
     value: 'TIME',
   }),
 };
 
 export const endpoint = {
   endpoint: text('the URL of a server').nullable().default(null).meta({
-    description: 'Measures an OpenAI-compatible server at this URL in place of engines in this process.',
+    description: 'Measure the OpenAI-compatible server at this URL instead of engines in this process.',
     value: 'URL',
   }),
   url: text('the URL of a server').nullable().default(null).meta({
@@ -183,20 +184,20 @@ export const endpoint = {
   }),
   tokenizer: text('a preset or a directory').nullable().default(null).meta({
     description:
-      'Counts and makes text for an endpoint: a preset or a directory with tokenizer.json. Left out: one word counts as one token.',
+      'Counts tokens and generates text for an endpoint: a preset or a directory with tokenizer.json. Default: one word counts as one token.',
     value: 'PRESET|DIR',
   }),
   tokenIds: flag().default(false).meta({
     description:
-      'Sends token ids to /v1/completions, not messages to /v1/chat/completions. Needs --tokenizer.',
+      'Send token ids to /v1/completions instead of messages to /v1/chat/completions. Needs --tokenizer.',
     value: null,
   }),
   sendConversationId: flag().default(false).meta({
-    description: "Sends conversation_id and the header X-Session-ID. vLLM's option and default.",
+    description: "Send conversation_id and the header X-Session-ID. vLLM's option and default.",
     value: null,
   }),
   requestTimeoutSec: anyNumber('a number of seconds above 0', { above: 0 }).default(120).meta({
-    description: "Longest wait for an answer of an endpoint; at least 0.2 s a token. vLLM's default.",
+    description: "Longest wait for an answer from an endpoint; at least 0.2 s per token. vLLM's default.",
     value: 'SECONDS',
   }),
 };

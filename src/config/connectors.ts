@@ -1,8 +1,8 @@
 /**
- * What engines' threads know of connectors: names, defaults, addresses. Without the schemas, which only those need who read
- * what a user wrote (kv-transfer.ts).
+ * Connector names, defaults and addresses, for engine threads. The schemas for user input are in kv-transfer.ts, which
+ * engine threads do not load.
  */
-/** Every connector that there is; src/connector/registry.ts says what makes each. */
+/** All connectors. src/connector/registry.ts maps each name to its implementation. */
 export const CONNECTOR_NAMES = [
   'NixlConnector',
   'NixlPullConnector',
@@ -19,7 +19,7 @@ export type ConnectorName = (typeof CONNECTOR_NAMES)[number];
 export const isNixl = (name: ConnectorName): boolean =>
   name === 'NixlConnector' || name === 'NixlPullConnector';
 
-/** Whether it saves to a store and loads from it. */
+/** Whether the connector saves to and loads from a store. */
 export const usesStore = (connector: {
   name: ConnectorName;
   multi?: { names: readonly ConnectorName[] };
@@ -28,12 +28,12 @@ export const usesStore = (connector: {
   return name === 'MultiConnector' ? (multi?.names ?? []).some((each) => !isNixl(each)) : !isNixl(name);
 };
 
-/** P's side of a streamed hand-over. */
+/** Whether this is P's side of a streamed handover. */
 export const isStreamedPrefill = (
   params: { streamed?: boolean | null | undefined; do_remote_decode: boolean } | null,
 ): boolean => params?.streamed === true && params.do_remote_decode;
 
-/** What P leaves in a store for D names no blocks and this port: of P itself nothing is read. */
+/** Port in a handover through a store: it names no blocks, and D reads nothing from P itself. */
 export const STORE_PORT = -1;
 
 export const isStoreHandover = (
@@ -49,25 +49,25 @@ export const isStoreHandover = (
 
 /** vLLM's OffloadingConnector, in the units the code uses. */
 export interface OffloadingConfig {
-  /** Loads come in whole chunks of so many blocks. */
+  /** Blocks per chunk. Loads are whole chunks. */
   blocksPerChunk: number;
-  /** A block is saved when it was asked for so often; below 2 at once. */
+  /** Lookups before a block is saved; below 2: saved at once. */
   storeThreshold: number;
-  /** Blocks whose askings are counted. */
+  /** Most blocks whose lookups are counted. */
   maxTrackerSize: number;
-  /** What is generated is not saved. */
+  /** Generated tokens are not saved. */
   promptOnly: boolean;
   /** P leaves its prompt in the store for D. */
   handsOver: boolean;
-  /** Loads of fewer tokens are computed instead. */
+  /** Shorter loads are recomputed instead. Tokens. */
   minLoadTokens: number;
-  /** When a request's blocks are offered: each as it is computed, or all when it ends. */
+  /** When a request's blocks are offered: each once it is computed, or all when the request ends. */
   saves: 'blocks' | 'whole';
 }
 
-/** Tokens to a chunk: LMCACHE_CHUNK_SIZE's default. */
+/** Tokens per chunk; LMCACHE_CHUNK_SIZE's default. */
 export const LMCACHE_CHUNK = 256;
-/** Blocks: AIBrix's offloading computes what is shorter. */
+/** Blocks. AIBrix's offloading recomputes shorter loads. */
 export const AIBRIX_LEAST_BLOCKS = 8;
 
 export const OFFLOADING_DEFAULTS: OffloadingConfig = {
@@ -80,5 +80,5 @@ export const OFFLOADING_DEFAULTS: OffloadingConfig = {
   saves: 'blocks',
 };
 
-/** Where a cluster's store is found by its engines; as with their own ports no socket is opened. vLLM's p2p tier has 5710. */
+/** Address of a cluster's store for its engines. As with engine ports, no socket is opened. vLLM's p2p tier uses 5710. */
 export const STORE_ADDRESS = { engineId: 'store', host: 'localhost', port: 5710 } as const;

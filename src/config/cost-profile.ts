@@ -1,6 +1,7 @@
 /**
- * What pulling and prefilling cost on one machine, for one model over one link: what `kvferry calibrate` writes and the
- * cost-aware policy reads. Milliseconds of the host's clock; a profile is good only where it was measured.
+ * Cost profile: what pulling and prefilling cost on one machine, for one model over one link. `kvferry calibrate` writes
+ * it and the cost-aware policy reads it. Times are milliseconds of the host's clock. A profile is valid only for the setup
+ * on which it was measured.
  */
 import { z } from 'zod';
 import { ConfigError } from '../errors.ts';
@@ -13,7 +14,7 @@ const filled = z
   .positive()
   .max(1)
   .exactOptional()
-  .describe('Share of a block that its layers take; left out: all.');
+  .describe('Share of a block that the layers of the group use; absent: all.');
 
 const groupSchema = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('full'), filled }),
@@ -39,27 +40,27 @@ export const costProfileSchema = z.strictObject({
     .nullable()
     .describe('The modelled link; null when transfers ran as fast as the machine copies.'),
   block_size: z.number().int().positive().describe('Tokens a block.'),
-  block_bytes: z.number().int().positive().describe('Of a block, whichever KV cache group has it.'),
+  block_bytes: z.number().int().positive().describe('Bytes per block, the same for every KV cache group.'),
   kv_cache_groups: z
     .array(groupSchema)
     .min(1)
     .default([{ kind: 'full' }])
-    .describe('What each KV cache group keeps: tokens of its window, or all.'),
+    .describe('What each KV cache group keeps: a window of tokens, or all.'),
   layout: z.enum(['contiguous', 'layer-pieces']),
   pull: z
     .strictObject({
-      overhead_ms: ms.describe('What a pull adds to TTFT beside the transfer itself.'),
-      fixed_ms: ms.describe('Of a transfer, whatever its size.'),
+      overhead_ms: ms.describe('What a pull adds to TTFT in addition to the transfer itself.'),
+      fixed_ms: ms.describe('Fixed cost of a transfer of any size.'),
       ms_per_byte: ms,
     })
     .describe('overhead_ms + fixed_ms + ms_per_byte * bytes.'),
   prefill: z
     .strictObject({
       fixed_ms: ms.describe(
-        'Of a turn without any prompt token, hand-over to D and its first step included.',
+        "Cost of a turn with no prompt tokens, including the handover to D and D's first step.",
       ),
       ms_per_token: ms,
-      ms_per_token_context: ms.describe('For each computed token and each token before it.'),
+      ms_per_token_context: ms.describe('Per computed token and per token before it.'),
     })
     .describe(
       'fixed_ms + ms_per_token * tokens + ms_per_token_context * (sum over computed tokens of position).',
@@ -67,16 +68,20 @@ export const costProfileSchema = z.strictObject({
   store: z
     .strictObject({
       load: byBytes.describe('From the store to an engine.'),
-      save: byBytes.describe('From the offer of an engine until the store has read it.'),
-      folder_read: byBytes.nullable().describe("From the store's folder to its memory; null: it has none."),
+      save: byBytes.describe("From an engine's offer until the store has read it."),
+      folder_read: byBytes.nullable().describe("From the store's folder to its memory; null: no folder."),
     })
     .optional()
-    .describe('fixed_ms + ms_per_byte * bytes, by tier; left out: there was no store.'),
+    .describe('fixed_ms + ms_per_byte * bytes, by tier; absent: no store.'),
   fit: z.strictObject({
     samples: z.number().int().nonnegative(),
     rounds: z.number().int().positive(),
     least_tokens: z.number().int().nonnegative(),
-    most_tokens: z.number().int().positive().describe('Contexts measured reach from one to the other.'),
+    most_tokens: z
+      .number()
+      .int()
+      .positive()
+      .describe('Contexts were measured from least_tokens to most_tokens.'),
     ttft_r2: z.number().describe('Share of the variance of TTFT that the fit explains.'),
     ttft_median_error: z.number().nonnegative().describe('Median of |measured - fitted| / measured.'),
     transfer_r2: z.number(),
@@ -87,12 +92,12 @@ export const costProfileSchema = z.strictObject({
     .int()
     .nonnegative()
     .nullable()
-    .describe('The kv_recompute_threshold that loses least; null: never pull.'),
+    .describe('The kv_recompute_threshold with the least regret; null: never pull.'),
 });
 
 export type CostProfile = Readonly<z.infer<typeof costProfileSchema>>;
 
-/** Where a profile is to be used. */
+/** The setup in which a profile is to be used. */
 export interface CostSituation {
   model: string;
   weightDtype: string;
@@ -109,13 +114,13 @@ const describeGroups = (groups: readonly Group[]): string =>
 
 /** `source` names where the text came from, for messages. Throws ConfigError. */
 export function parseCostProfile(text: string, source: string): CostProfile {
-  const again = 'make one with kvferry calibrate';
+  const again = 'create one with kvferry calibrate';
   const json = parseJson(text, source, again);
   const version = (json as { kvferry_cost_profile?: unknown } | null)?.kvferry_cost_profile;
-  if (version === undefined) throw new ConfigError(`${source} is no cost profile: ${again}`);
+  if (version === undefined) throw new ConfigError(`${source} is not a cost profile: ${again}`);
   if (version !== 1) {
     throw new ConfigError(
-      `${source} is a cost profile of version ${String(version)}, and 1 is known: ${again}`,
+      `${source} is a cost profile of version ${String(version)}: wanted version 1; ${again}`,
     );
   }
   const result = costProfileSchema.safeParse(json);
@@ -124,7 +129,7 @@ export function parseCostProfile(text: string, source: string): CostProfile {
   throw new ConfigError(`${source} cannot be used: ${path.join('.') || 'it'}: ${message}; ${again}`);
 }
 
-/** Throws ConfigError for a profile that nothing would use. */
+/** Throws ConfigError if a profile is given but would not be used. */
 export function refuseIdleProfile({
   pullPolicy,
   costProfile,
@@ -138,7 +143,7 @@ export function refuseIdleProfile({
     );
 }
 
-/** Throws ConfigError that names all that differs. */
+/** Throws ConfigError that names every difference. */
 export function checkCostProfile(profile: CostProfile, here: CostSituation, source: string): void {
   const link = (l: { bytesPerSecond: number; latencyMs: number } | null) =>
     l ? `${l.bytesPerSecond} bytes/s with ${l.latencyMs} ms` : 'no modelled link';
@@ -158,7 +163,7 @@ export function checkCostProfile(profile: CostProfile, here: CostSituation, sour
   ];
   const differing = pairs.filter(([, a, b]) => a !== b);
   if (differing.length === 0) return;
-  const facts = differing.map(([what, a, b]) => `${what} ${String(a)} and not ${String(b)}`);
+  const facts = differing.map(([what, a, b]) => `${what} ${String(a)} instead of ${String(b)}`);
   throw new ConfigError(
     `${source} was measured with ${facts.join(', ')}: run kvferry calibrate with the settings of this run, or leave --cost-profile out`,
   );

@@ -1,20 +1,20 @@
 /**
- * Building blocks of the user's settings: each accepts what a command line, a URL or a JSON file can carry, and its
- * error message is the "wanted" half of a sentence. Says nothing about which settings exist: run-schema.ts does.
+ * Field types for user settings. Each accepts values from a command line, a URL or a JSON file. Each error message
+ * completes the sentence "wanted …". The settings themselves are in run-schema.ts.
  */
 import { closest, distance } from 'fastest-levenshtein';
 import { z } from 'zod';
 import { ConfigError, messageOf } from '../errors.ts';
 
-/** What help says of a setting. */
+/** A setting's entry in help. */
 export interface FieldMeta {
-  /** One or two sentences: what it is, its unit, where its default comes from. */
+  /** One or two sentences: meaning, unit, origin of the default. */
   description: string;
   /** The value's name in help, e.g. 'TOKENS'; null for a switch. */
   value: string | null;
-  /** The switch turns the setting off (`--no-…`) and is spelled so. */
+  /** The switch turns the setting off, as `--no-…`. */
   negated?: boolean;
-  /** The value may be left out. */
+  /** The option may be given without a value. */
   valueOptional?: boolean;
   /** The option may be given several times. */
   repeatable?: boolean;
@@ -27,7 +27,7 @@ const fromText = (value: unknown): unknown => {
 
 interface Range {
   min?: number;
-  /** Excluded. */
+  /** Exclusive lower bound. */
   above?: number;
   max?: number;
 }
@@ -49,7 +49,7 @@ export function anyNumber(wanted: string, range: Range) {
   return z.preprocess(fromText, ranged(z.number({ error: wanted }), range, wanted));
 }
 
-/** Milliseconds, of '50ms', '1s' or a plain number of them. */
+/** A time in milliseconds, from '50ms', '1s' or a number of milliseconds. */
 export function time(wanted: string, range: Range) {
   return z.preprocess(
     (value) => {
@@ -67,7 +67,7 @@ const BYTE_UNITS: Readonly<Record<string, number>> = {
   ...Object.fromEntries(['ki', 'mi', 'gi', 'ti'].flatMap((unit, i) => [[`${unit}b`, 1024 ** (i + 1)]])),
 };
 
-/** Bytes, of '64MiB', '1.5GB' or a plain number of them. */
+/** A byte count, from '64MiB', '1.5GB' or a number of bytes. */
 export function byteCount(wanted: string) {
   return z.preprocess(
     (value) => {
@@ -80,7 +80,7 @@ export function byteCount(wanted: string) {
   );
 }
 
-/** Whatever can be written: a number of a JSON file is taken as it would be typed. */
+/** Non-empty text. A number in a JSON file is converted to text. */
 export function text(wanted: string) {
   return z.preprocess(
     (value) => (typeof value === 'number' ? String(value) : value),
@@ -97,7 +97,7 @@ export function flag() {
 }
 
 type Choices = readonly [string, ...string[]];
-/** Written out: what TypeScript would infer is no type to whoever uses the library. */
+/** Spelled out because the type that TypeScript infers is unreadable for library users. */
 type Choice<T extends Choices> = z.ZodEnum<{ [K in T[number]]: K }>;
 
 export function oneOf<const T extends Choices>(choices: T): Choice<T> {
@@ -106,9 +106,9 @@ export function oneOf<const T extends Choices>(choices: T): Choice<T> {
   });
 }
 
-/** Several of the choices, as a list or with commas between; repeated ones count once. */
+/** Several of the choices, as a list or separated by commas; duplicates are removed. */
 export function listOf<const T extends Choices>(choices: T): z.ZodPreprocess<z.ZodType<T[number][]>> {
-  const wanted = `one or more of ${choices.join(', ')} with commas between`;
+  const wanted = `one or more of ${choices.join(', ')}, separated by commas`;
   const choice = z.enum(choices, { error: ({ input }) => `${wanted}${didYouMean(input, choices)}` });
   return z.preprocess(
     (value) => (typeof value === 'string' ? value.split(',').map((part) => part.trim()) : value),
@@ -119,7 +119,7 @@ export function listOf<const T extends Choices>(choices: T): z.ZodPreprocess<z.Z
   );
 }
 
-/** Several whole numbers, as a list or with commas between; repeated ones count once. */
+/** Several whole numbers, as a list or separated by commas; duplicates are removed. */
 export function wholeNumbers(wanted: string, range: Range) {
   return z.preprocess(
     (value) => (typeof value === 'string' ? value.split(',') : typeof value === 'number' ? [value] : value),
@@ -136,7 +136,7 @@ export function didYouMean(found: unknown, known: readonly string[]): string {
   return near === null ? '' : ` (did you mean ${near}?)`;
 }
 
-/** The known word that was probably meant; null when none is near. */
+/** The closest known word; null if none is close enough. */
 export function nearest(found: unknown, known: readonly string[]): string | null {
   if (typeof found !== 'string' || found === '' || known.length === 0) return null;
   const word = found.toLowerCase();
@@ -155,16 +155,16 @@ export const positive = (what: string) => wholeNumber(`a whole number of ${what}
 
 export const countFrom0 = (what: string) => wholeNumber(`a whole number of ${what}, 0 or more`, { min: 0 });
 
-/** A file's text as JSON. Throws ConfigError, which says what the file should be. */
+/** Parses a file's text as JSON. `wanted` says what the file should contain. Throws ConfigError. */
 export function parseJson(text: string, file: string, wanted: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw new ConfigError(`${file} is no JSON (${messageOf(error)}): ${wanted}`, { cause: error });
+    throw new ConfigError(`${file} is not JSON (${messageOf(error)}): ${wanted}`, { cause: error });
   }
 }
 
-/** The "wanted" half where a schema has no words of its own, as those of vLLM's JSON and of policies' parameters have not. */
+/** The "wanted …" text for schemas without their own messages: vLLM's JSON and policy parameters. */
 export function wantedBy(issue: z.core.$ZodIssue): string {
   if (!/^(Too|Invalid)/.test(issue.message)) return issue.message;
   switch (issue.code) {

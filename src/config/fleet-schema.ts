@@ -1,10 +1,10 @@
-/** How many engines there are, how they are grouped, and what lies between which two: the settings, and the file of --fleet. */
+/** Number and grouping of engines and the links between them: the settings, and the --fleet file. */
 import { z } from 'zod';
 import { parsedJson } from './cluster-schema.ts';
 import { oneOf, wholeNumber } from './fields.ts';
 
 /**
- * AIBrix's two ways of placing a turn. replica: P and D of one roleset, of those that have one of each alive. pooled: any P
+ * AIBrix's two ways of placing a turn. replica: P and D come from the same roleset, one that has both alive. pooled: any P
  * with any D.
  */
 export const PLACEMENTS = ['pooled', 'replica'] as const;
@@ -14,21 +14,21 @@ const count = (wanted: string, min: number) => z.number({ error: wanted }).int(w
 const word = (wanted: string) => z.string({ error: wanted }).min(1, wanted);
 const link = () => word('a link as --link takes it, such as 100gbe or 10e6,1ms');
 
-/** What one engine has of its own; left out: as --p-blocks, --d-blocks and --prefix-caching say. */
+/** Settings of one engine. Defaults: --p-blocks, --d-blocks and --prefix-caching. */
 const oneEngine = z.strictObject({
   blocks: count('a whole number of blocks, 2 or more (one is the null block)', 2).optional(),
   prefixCaching: z.boolean({ error: 'true or false' }).optional(),
-  /** Where it stands: what is on one node is joined by `sameNode`, the rest by `acrossNodes`. */
+  /** Engines on one node are connected by `sameNode`, others by `acrossNodes`. */
   node: word("a node's name").optional(),
 });
 export type FleetEngine = z.infer<typeof oneEngine>;
 
-/** Of one role: each is a thread and a device. */
+/** Per role. Each engine is a thread with a device. */
 const MOST_ENGINES = 64;
 
 const wantedEngines = `a number of engines up to ${MOST_ENGINES}, or a list with an object each, such as [{"blocks": 64}]`;
 
-/** A number stands for so many engines without anything of their own. */
+/** A list of engines. A number stands for that many engines with default settings. */
 const engines = () =>
   z
     .preprocess(
@@ -44,11 +44,11 @@ const roleset = z.strictObject({
   name: word("a roleset's name").optional(),
   prefill: engines(),
   decode: engines(),
-  /** AIBrix's combined: each takes whole turns where no roleset can. */
+  /** AIBrix's combined engines: each serves whole turns when no roleset can. */
   both: engines(),
-  /** Where its engines stand that do not say otherwise. */
+  /** Default node of its engines. */
   node: word("a node's name").optional(),
-  /** Prompts that it takes, both bounds included; `max` 0: however long. */
+  /** Prompt lengths that it accepts, bounds included; `max` 0: no upper bound. */
   promptTokens: z
     .strictObject({
       min: count('a whole number of tokens, 0 or more', 0).default(0),
@@ -63,11 +63,11 @@ export const fleetFileSchema = z.strictObject(
   {
     rolesets: z
       .array(roleset, { error: 'a list of rolesets, such as [{"prefill": 2, "decode": 1}]' })
-      .min(1, 'one roleset at least'),
-    /** Between engines whose nodes are told. Left out: --link. */
+      .min(1, 'at least one roleset'),
+    /** Links between engines whose nodes are given. Default: --link. */
     sameNode: link().optional(),
     acrossNodes: link().optional(),
-    /** Of single pairs, by the engines' names; they win over all else. */
+    /** Links of single pairs, by engine name; they override everything else. */
     links: z
       .array(
         z.strictObject({
@@ -90,25 +90,26 @@ const engineCount = () =>
 
 export const fleet = {
   prefill: engineCount().meta({
-    description: 'Prefill engines, each in a thread with a device of its own.',
+    description: 'Number of prefill engines. Each runs in its own thread with its own device.',
     value: 'N',
   }),
   decode: engineCount().meta({
-    description: 'Decode engines, each in a thread with a device of its own.',
+    description: 'Number of decode engines. Each runs in its own thread with its own device.',
     value: 'N',
   }),
   fleet: z.preprocess(parsedJson, fleetFileSchema.nullable()).default(null).meta({
     description:
-      'A JSON file of rolesets, in place of --prefill and --decode: pools, nodes and links of single engines, engines that do both (docs/fleet.md).',
+      'A JSON file of rolesets that replaces --prefill and --decode. Sets pools, nodes and links per engine, and engines that do both (docs/fleet.md).',
     value: 'FILE',
   }),
   modeOfFleet: oneOf(PLACEMENTS).default('pooled').meta({
-    description: "pooled: any P with any D. replica: both of one roleset, as AIBrix's replica mode.",
+    description:
+      "pooled: any P with any D. replica: P and D from the same roleset, as in AIBrix's replica mode.",
     value: 'pooled|replica',
   }),
 };
 
-/** What an object at this place of a fleet file may have, for messages. */
+/** Fields allowed at this path of a fleet file, for messages. */
 export function fleetFields(path: readonly PropertyKey[]): readonly string[] {
   const [first, , third, fourth] = path;
   if (first === undefined) return Object.keys(fleetFileSchema.shape);

@@ -1,6 +1,6 @@
 /**
- * kv_connector_extra_config, by connector: keys, defaults and meaning are those of vLLM and of the systems whose connectors
- * these are (docs/store.md).
+ * kv_connector_extra_config, by connector. Keys, defaults and meanings are those of vLLM and of the systems that the
+ * connectors come from (docs/store.md).
  */
 import { z } from 'zod';
 import { EVICTIONS } from './store.ts';
@@ -11,7 +11,7 @@ export const vllmFlag = z.union(
 );
 
 const count = 'wanted a whole number, 0 or more';
-/** As a number, or as the text of one. */
+/** A number, or text that contains one. */
 const vllmCount = z
   .union([z.number(), z.string().regex(/^\d+$/).transform(Number)], { error: count })
   .pipe(z.number().int({ error: count }).nonnegative({ error: count }));
@@ -21,10 +21,10 @@ export const nixlExtraSchema = z.strictObject({
   kv_recompute_threshold: vllmCount.default(64),
   /** Seconds D holds a finished request's blocks for P. */
   decoder_kv_blocks_ttl: z.number().positive().default(480),
-  /** Seconds P holds blocks for D; renewed by heartbeats. */
+  /** Seconds P holds blocks for D; heartbeats renew it. */
   kv_lease_duration: z.number().positive().default(30),
   enforce_handshake_compat: vllmFlag.default(true),
-  /** Accepted and without meaning here: there is one transport, and the layout is an option of its own. */
+  /** Accepted but ignored: there is one transport, and the layout has its own option. */
   backends: z.array(z.string()).optional(),
   num_threads: z.number().int().optional(),
   enable_cross_layers_blocks: vllmFlag.optional(),
@@ -33,9 +33,9 @@ export const nixlExtraSchema = z.strictObject({
 export const offloadingExtraSchema = z
   .strictObject({
     spec_name: z.enum(['CPUOffloadingSpec', 'TieringOffloadingSpec']).optional(),
-    /** All engines share one store: the total. Here --store says it too. */
+    /** Total for the one store that all engines share; the same as --store. */
     cpu_bytes_to_use: z.number().int().positive().optional(),
-    /** Tokens: a multiple of the engines' block size. */
+    /** Tokens; a multiple of the engines' block size. */
     block_size: z.number().int().positive().optional(),
     blocks_per_chunk: z.number().int().positive().optional(),
     /** vLLM has lru and arc. */
@@ -45,10 +45,10 @@ export const offloadingExtraSchema = z
     offload_prompt_only: vllmFlag.default(true),
   })
   .refine((extra) => extra.block_size === undefined || extra.blocks_per_chunk === undefined, {
-    error: 'block_size and blocks_per_chunk say the same: give one of them',
+    error: 'block_size and blocks_per_chunk set the same thing: give one of them',
   });
 
-/** AIBrix's and LMCache's connectors have their settings from the environment (store-environment.ts). */
+/** AIBrix's and LMCache's connectors take their settings from the environment (store-environment.ts). */
 export const fromEnvironmentSchema = z.strictObject({});
 
 /** How a MultiConnector's connectors share a load. first-hit is vLLM's. */

@@ -1,6 +1,6 @@
 /**
- * vLLM's KV transfer vocabulary: kv_transfer_params as they travel between router, P and D, and --kv-transfer-config as
- * a user writes it. Field names are the wire's. Source: vLLM, vllm/config/kv_transfer.py and the NIXL connector.
+ * vLLM's KV transfer formats: kv_transfer_params, which router, P and D exchange, and --kv-transfer-config, which users
+ * write. Field names are those on the wire. Source: vLLM, vllm/config/kv_transfer.py and the NIXL connector.
  */
 
 import { z } from 'zod';
@@ -19,15 +19,15 @@ import {
 import type { TokenIds } from './token-ids.ts';
 
 /**
- * What decides whether P pulls what D offers: vLLM's fixed threshold, predicted costs, or nothing (always, never).
- * 'always' and 'never' are for one request: to measure both.
+ * How P decides whether to pull what D offers: vLLM's fixed threshold, predicted costs, or unconditionally (always,
+ * never). 'always' and 'never' are set per request, to measure both.
  */
 export const PULL_POLICIES = ['threshold', 'cost-aware', 'always', 'never'] as const;
 export type PullPolicyName = (typeof PULL_POLICIES)[number];
 
 const blockIds = z.array(z.array(z.number().int().nonnegative()));
 
-/** Unknown keys pass through untouched: routers and other connectors add their own. */
+/** Unknown keys are passed through: routers and other connectors add their own. */
 export const kvTransferParamsSchema = z.looseObject({
   do_remote_decode: z.boolean().default(false),
   do_remote_prefill: z.boolean().default(false),
@@ -37,41 +37,41 @@ export const kvTransferParamsSchema = z.looseObject({
   remote_host: z.string().nullish(),
   remote_port: z.number().int().nullish(),
   tp_size: z.number().int().nullish(),
-  /** Tokens with valid KV at the holder. At most what a claim of them can tell. */
+  /** Tokens with valid KV at the holder. The limit is that of the claim's field. */
   remote_num_tokens: z.number().int().nonnegative().max(0xffffffff).nullish(),
-  /** Holder's clock, seconds; D only. */
+  /** Seconds on the holder's clock; D only. */
   remote_blocks_expiry_time: z.number().nullish(),
-  /** Ours: all of the holder's token ids. A pull ends at the first one that differs; the holder serves nobody who tells others. */
+  /** kvferry: all token ids of the holder. A pull ends at the first that differs; the holder refuses READs that name others. */
   remote_token_ids: z
     .array(z.number().int().nonnegative())
     .nullable()
     .transform((ids): TokenIds | null => ids)
     .optional(),
-  /** Ours: requests that the holder served when this one set out; from the router. */
+  /** kvferry: requests that the holder was serving when this one was sent; set by the router. */
   remote_num_requests: z.number().int().nonnegative().nullish(),
-  /** Ours: how this request's pull from D is decided, in place of the engine's own policy. */
+  /** kvferry: pull policy for this request, instead of the engine's. */
   pull_policy: z.enum(PULL_POLICIES).nullish(),
-  /** Ours, and the router's own: D reads P's blocks while P computes them. To P and to D; without remote_block_ids. */
+  /** kvferry, set by the router for P and D: D reads P's blocks while P computes them. Without remote_block_ids. */
   streamed: z.boolean().nullish(),
-  /** Ours: tokens that a store had before P began. */
+  /** kvferry: tokens that a store had before P began. */
   remote_store_num_tokens: z.number().int().nonnegative().nullish(),
-  /** Ours: the last of P's offers to a store in which this one's blocks are. */
+  /** kvferry: P's last offer to a store that contains blocks of this request. */
   remote_store_offer: z.number().int().nonnegative().nullish(),
-  /** To a connector with a store: tokens of this request that it saves and loads at most; 0: none. */
+  /** For a connector with a store: most tokens of this request to save and to load; 0: none. */
   max_offload_tokens: z.number().int().nonnegative().nullish(),
   max_load_tokens: z.number().int().nonnegative().nullish(),
 });
 
 export type KvTransferParams = z.infer<typeof kvTransferParamsSchema>;
 
-/** What a MultiConnector can be made of. */
+/** Connectors that a MultiConnector can contain. */
 export type SingleConnectorName = Exclude<ConnectorName, 'MultiConnector'>;
 const SINGLE_NAMES = CONNECTOR_NAMES.filter((name) => name !== 'MultiConnector') as [
   SingleConnectorName,
   ...SingleConnectorName[],
 ];
 
-/** What is accepted beside a connector's name and its own settings; some of it without meaning here, as for NIXL itself. */
+/** Fields that every connector accepts. Some have no effect here, nor with NIXL itself. */
 const around = {
   engine_id: z.string().optional(),
   kv_role: z.enum(['kv_producer', 'kv_consumer', 'kv_both']).default('kv_both'),
@@ -101,7 +101,7 @@ const multiExtraSchema = z.strictObject({
     .refine((list) => new Set(list.map(({ kv_connector }) => isNixl(kv_connector))).size === list.length, {
       error: 'wanted a list with at most one NixlConnector and one connector with a store',
     }),
-  /** Ours. */
+  /** kvferry. */
   composition: z.enum(COMPOSITIONS).default('first-hit'),
 });
 
@@ -146,14 +146,14 @@ function checkExtra(
     context.addIssue({ ...issue, path: ['kv_connector_extra_config', ...path], message } as never);
 }
 
-/** What a configuration asks for, with every default: itself, or those in its list. Of one kind each but one counts. */
+/** The connectors that a configuration names, with all defaults: itself, or those in its list. At most one of each kind. */
 export interface NamedConnectors {
-  /** Of the list; null: it names one alone. */
+  /** null: the configuration names a single connector. */
   composition: Composition | null;
   names: readonly SingleConnectorName[];
-  /** null: it names none. */
+  /** null: no NIXL connector. */
   nixl: { given: Readonly<Record<string, unknown>>; extra: NixlExtra } | null;
-  /** The one with a store, by its name. */
+  /** The connector that uses a store; null: none. */
   offloading: {
     name: SingleConnectorName;
     given: Readonly<Record<string, unknown>>;
@@ -183,26 +183,26 @@ export function namedConnectors(config: KvTransferConfig): NamedConnectors {
   };
 }
 
-/** In the units the code uses. Which connector is in force, and an object of its own for each that has settings. */
+/** The active connector, with one object for each kind that has settings. In the units that the code uses. */
 export interface ConnectorConfig {
   name: ConnectorName;
   loadFailurePolicy: 'fail' | 'recompute';
   nixl: NixlConfig;
   /** Absent: the defaults. */
   offloading?: OffloadingConfig;
-  /** Of a MultiConnector. */
+  /** MultiConnector only. */
   multi?: { composition: Composition; names: readonly SingleConnectorName[] };
 }
 
 export interface NixlConfig {
   bidirectional: boolean;
-  /** Tokens; a D→P pull of fewer is recomputed instead. 0 always pulls. */
+  /** Tokens. P recomputes instead of pulling fewer from D. 0 always pulls. */
   recomputeThreshold: number;
   decoderTtlMs: number;
   leaseMs: number;
   enforceHandshakeCompat: boolean;
-  /** Pull no further than the first token that differs from the prompt, and serve no READ of other tokens. false is vLLM's behaviour. */
+  /** Stop a pull at the first token that differs from the prompt, and refuse READs of other tokens. false is vLLM's behaviour. */
   tokenCheck: boolean;
-  /** What costs decide by, in place of the threshold; null or absent: the threshold decides. */
+  /** Profile of the cost-aware policy; null or absent: the threshold decides. */
   costProfile?: CostProfile | null;
 }

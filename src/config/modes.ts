@@ -1,17 +1,17 @@
-/** How a cluster serves a turn. */
+/** Modes: how a cluster serves a turn. */
 
 /**
- * monolithic: one engine does both. unidirectional: P prefills, D pulls and decodes; P recomputes what D generated.
- * bidirectional: P pulls back what D generated. decode-local: from the second turn on D prefills by itself, beside what it
- * decodes; the alternative to pulling back, to be compared with.
+ * monolithic: one engine prefills and decodes. unidirectional: P prefills, D pulls and decodes; P recomputes what D
+ * generated. bidirectional: P pulls back what D generated. decode-local: from the second turn on, D prefills alone while it
+ * decodes other requests; an alternative to pulling back, for comparison.
  */
 export const MODES = ['monolithic', 'unidirectional', 'bidirectional', 'decode-local'] as const;
 export type Mode = (typeof MODES)[number];
 
-/** Those that a run takes unless it is told otherwise. */
+/** Default modes of a run. */
 export const RUN_MODES = ['monolithic', 'unidirectional', 'bidirectional'] as const satisfies readonly Mode[];
 
-/** A benchmark's: compared with each other; monolithic is another deployment, and can be asked for. */
+/** Default modes of a benchmark. monolithic is a different deployment and only runs on request. */
 export const BENCH_MODES = [
   'unidirectional',
   'bidirectional',

@@ -1,4 +1,4 @@
-/** The ways that KV can take to P and to D, as `kvferry bench --paths` compares them. Plain data. */
+/** The KV paths that `kvferry bench --paths` compares: how P and D get their KV. Plain data. */
 
 export const PATHS = [
   'recompute',
@@ -13,18 +13,19 @@ export const PATHS = [
 ] as const;
 export type PathName = (typeof PATHS)[number];
 
-/** What each is, for people who read a table. */
+/** Descriptions for help and tables. */
 export const PATH_MEANINGS: Readonly<Record<PathName, string>> = {
-  recompute: 'P computes what it has not itself',
+  recompute: 'P recomputes what it does not have',
   pull: "P pulls D's KV back",
-  store: 'all goes through the store, outputs too',
-  'pd-reuse': "the same, prompts only (AIBrix's connector)",
+  store: 'all KV goes through the store, outputs too',
+  'pd-reuse': "the store, prompts only (AIBrix's connector)",
   'aibrix-offloading':
-    "all through the store by AIBrix's Type1: saved as a request ends, short loads computed",
-  lmcache: "the same by LMCache's: prompts only, as they are computed, in chunks of 256 tokens by the scale",
-  both: 'the store and pulls, each run of blocks from where it lies',
-  'first-hit': "the same two by vLLM's rule: the store first, and then nothing else",
-  'cost-aware': 'of the store, a peer, both and computing what is predicted to be quickest',
+    "the store with AIBrix's Type1 connector: saves when a request ends, computes short loads instead",
+  lmcache:
+    "the store with LMCache's connector: saves prompts while they are computed, in chunks of 256 tokens divided by the scale",
+  both: 'the store and pulls, each run of blocks from wherever it is',
+  'first-hit': "the store and pulls by vLLM's rule: if the store has a hit, only the store",
+  'cost-aware': 'whichever of store, peer, both and recompute is predicted to be fastest',
 };
 
 export const USUAL_PATHS = [

@@ -1,17 +1,17 @@
-/** The settings of `kvferry plan`: what must be kept at what load, what is tried, and how long. */
+/** Settings of `kvferry plan`: load and SLO target, search space, simulation length. */
 import { shareOf } from './bench-schema.ts';
 import { anyNumber, listOf, positive, text, wholeNumber } from './fields.ts';
 import { PLACEMENTS } from './fleet-schema.ts';
 
 const wantedAttainment = "a share of requests above 0% and up to 100%, such as '90%'";
 
-/** One P and one D at least; 64 of each at most, as in a fleet. */
+/** At least one P and one D; at most 64 of each, as in a fleet. */
 const engineBound = () => wholeNumber('a whole number of engines from 2 to 128', { min: 2, max: 128 });
 
 export const planning = {
-  rate: anyNumber('requests a second, above 0', { above: 0 }).nullable().default(null).meta({
+  rate: anyNumber('requests per second, above 0', { above: 0 }).nullable().default(null).meta({
     description:
-      'Requests a second that the fleet must serve, on average: conversations come with exponential gaps, a trace is made faster or slower. Left out: as the trace says.',
+      "Average requests per second that the fleet must serve. Conversations arrive with exponential gaps; a trace is sped up or slowed down. Default: the trace's own rate.",
     value: 'R',
   }),
   attainment: text(wantedAttainment)
@@ -19,30 +19,30 @@ export const planning = {
       error: wantedAttainment,
     })
     .default('90%')
-    .meta({ description: 'Share of requests that must keep --slo-ttft and --slo-tpot.', value: 'SHARE' }),
+    .meta({ description: 'Share of requests that must meet --slo-ttft and --slo-tpot.', value: 'SHARE' }),
   engines: engineBound().nullable().default(null).meta({
     description:
-      'Not the fewest engines for a rate, but the highest rate at which so many, P and D together, keep it.',
+      'Find the highest rate that this many engines (P plus D) sustain, instead of the fewest engines for a rate.',
     value: 'N',
   }),
   maxEngines: engineBound().default(64).meta({
-    description: 'Fleets of more engines are not tried.',
+    description: 'Largest fleet to try, in engines.',
     value: 'N',
   }),
   placement: listOf(PLACEMENTS)
     .default([...PLACEMENTS])
     .meta({
       description:
-        'Comma list of ways to place a turn that are tried. pooled: any P with any D. replica: rolesets as small as the numbers of P and D allow.',
+        'Comma-separated: placements to try. pooled: any P with any D. replica: rolesets as small as the numbers of P and D allow.',
       value: 'LIST',
     }),
   sample: positive('requests').nullable().default(null).meta({
     description:
-      'Requests of the longest simulations; rounds with more candidates take an eighth, a quarter and half. Left out: 400 to 1600, fewer of long prompts; what comes in 20 times --slo-ttft at least.',
+      'Requests in the longest simulations; rounds with more candidates use an eighth, a quarter and half of it. Default: 400 to 1600, fewer for long prompts, but at least what arrives in 20 times --slo-ttft.',
     value: 'N',
   }),
   fleetOut: text('a file').nullable().default(null).meta({
-    description: 'Write the chosen fleet, as --fleet of simulate, bench, serve and export takes it.',
+    description: 'Write the chosen fleet as a file for --fleet of simulate, bench, serve and export.',
     value: 'FILE',
   }),
 };

@@ -1,6 +1,6 @@
 /**
- * Which policy routes, as a user names it. Every name that there is stands here; src/router/policies/registry.ts says what
- * makes each.
+ * Names of the routing policies, as users write them. src/router/policies/registry.ts maps each name to its
+ * implementation.
  */
 import { z } from 'zod';
 import { parsedJson } from './cluster-schema.ts';
@@ -22,17 +22,17 @@ export const ROUTING_NAMES = [
 ] as const;
 export type RoutingName = (typeof ROUTING_NAMES)[number];
 
-/** What is in force: one policy, or a mix of several by weight. */
+/** The active routing: one policy, or a weighted mix of several. */
 export interface RoutingChoice {
   /** As it was written: 'least-request', or 'least-request:1,prefix-cache:2'. */
   name: string;
-  /** By policy's name; the registry knows which there are. */
+  /** Parameters by policy name; the registry defines them. */
   parameters: Readonly<Record<string, unknown>>;
 }
 
 export const DEFAULT_ROUTING: RoutingChoice = { name: 'round-robin', parameters: {} };
 
-/** What a choice's name says: each policy with its weight, which is 1 for a policy alone. */
+/** The policies of a choice with their weights; a single policy has weight 1. */
 export function routingParts(name: string): { name: RoutingName; weight: number }[] {
   return name.split(',').map((part) => {
     const [policy, weight = '1'] = part.split(':');
@@ -40,9 +40,9 @@ export function routingParts(name: string): { name: RoutingName; weight: number 
   });
 }
 
-const WANTED = `policies with commas between, of ${ROUTING_NAMES.join(', ')}; with weights (least-request:1,prefix-cache:2) they are mixed into one`;
+const WANTED = `policies separated by commas, from ${ROUTING_NAMES.join(', ')}; weights (least-request:1,prefix-cache:2) combine them into one mix`;
 
-/** Neighbours with weights are one mix: 'a,b:1,c:2' is two choices, 'a' and 'b:1,c:2'. */
+/** Adjacent policies with weights form one mix: 'a,b:1,c:2' is two choices, 'a' and 'b:1,c:2'. */
 export function routingChoices(value: unknown): unknown {
   const parts = typeof value === 'string' ? value.split(',').map((part) => part.trim()) : value;
   if (!Array.isArray(parts) || typeof value !== 'string') return parts;
@@ -55,7 +55,7 @@ export function routingChoices(value: unknown): unknown {
   return [...new Set(choices)];
 }
 
-/** What is wanted in place of it; null: it is a policy or a mix. */
+/** The "wanted" text for an invalid name; null if it is a valid policy or mix. */
 export function routingProblem(name: string): string | null {
   for (const { name: policy, weight } of routingParts(name)) {
     if (!ROUTING_NAMES.includes(policy))
@@ -81,7 +81,7 @@ export const routing = {
     )
     .default([DEFAULT_ROUTING.name])
     .meta({
-      description: `Who serves a turn, by which rule: ${ROUTING_NAMES.join(', ')}. Several with weights (a:1,b:2) are one mix, as AIBrix mixes them. bench compares those that are given. docs/fleet.md says what each looks at.`,
+      description: `The policy that picks the engines for a turn: ${ROUTING_NAMES.join(', ')}. Several with weights (a:1,b:2) form one mix, as in AIBrix. bench compares all that are given. docs/fleet.md describes them.`,
       value: 'NAME[,NAME…]',
     }),
   routingConfig: z
@@ -89,27 +89,28 @@ export const routing = {
       parsedJson,
       z
         .record(z.string(), z.unknown(), {
-          error: 'parameters by policy, such as \'{"prefix-cache":{"imbalance":16}}\', or a file of them',
+          error:
+            'parameters by policy, such as \'{"prefix-cache":{"imbalance":16}}\', or a file that contains them',
         })
         .nullable(),
     )
     .default(null)
     .meta({
-      description: 'Parameters of the policies, by policy: JSON, or a file of it.',
+      description: 'Policy parameters, keyed by policy: JSON, or a JSON file.',
       value: 'JSON|FILE',
     }),
   signalAge: time('a time such as 50ms or 1s, or 0', { min: 0 }).default(0).meta({
     description:
-      "How old what a policy knows of the engines' load and caches is, as a scraped metric would be; 0: as it is now.",
+      "Age of a policy's view of engine load and caches, like that of a scraped metric; 0: always current.",
     value: 'TIME',
   }),
 };
 
-/** What is told of decisions; none is changed by it. */
+/** Reporting of decisions; does not change them. */
 export const explaining = {
   explainRouting: flag().default(false).meta({
     description:
-      'Print each routing decision: who could have served, what was known of each, who was chosen and why, and what came of it.',
+      'Print each routing decision: the candidates, what was known about each, the choice and its reason, and the outcome.',
     value: null,
   }),
 };

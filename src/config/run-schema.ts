@@ -1,7 +1,7 @@
 /**
- * Every setting of a user, once: the command line's options (kebab-case), the config file's keys (camelCase), a URL's and
- * an HTTP body's fields all come from this one strict schema. Where vLLM has the setting, name, meaning and default are
- * vLLM's. What follows from several settings together is run.ts.
+ * Every user setting, defined once. Command-line options (kebab-case), config-file keys (camelCase), URL parameters and
+ * HTTP body fields all come from this strict schema. Where vLLM has the same setting, the name, meaning and default are
+ * vLLM's. Rules that involve several settings are in run.ts.
  */
 import { z } from 'zod';
 import { ARITHMETICS } from './arithmetic.ts';
@@ -36,57 +36,57 @@ import { traceFile, tracing } from './tracing.ts';
 const machine = {
   model: text('a preset or a directory').default('recall').meta({
     description:
-      'A preset (recall, nano, tiny, tiny-hybrid, small, smollm2-135m, gemma-3-270m, qwen2.5-0.5b, gemma-3-1b, llama-3.2-1b) or a Hugging Face directory. recall is trained; the other presets have weights from the seed.',
+      'A preset (recall, nano, tiny, tiny-hybrid, small, smollm2-135m, gemma-3-270m, qwen2.5-0.5b, gemma-3-1b, llama-3.2-1b) or a Hugging Face directory. recall is trained; the other presets have random weights drawn from --seed.',
     value: 'PRESET|DIR',
   }),
   adapter: text("auto, gpu, lavapipe, swiftshader or part of an adapter's name").default('auto').meta({
     description:
-      'auto takes a real GPU, else lavapipe, else SwiftShader. Or gpu, lavapipe, swiftshader, or part of a name.',
+      'auto picks a real GPU, else lavapipe, else SwiftShader. Or name one: gpu, lavapipe, swiftshader, or part of an adapter name.',
     value: 'NAME',
   }),
   autotune: oneOf(['auto', 'on', 'off', 'again']).default('auto').meta({
     description:
-      'Measures once, before the first start, which forms of the matrix kernel are fastest, and keeps that in the user cache folder; no result changes by it. auto: on GPUs. again: measures anew.',
+      'Measure once, before the first start, which variants of the matrix kernel are fastest, and remember them in the user cache folder. Does not change results. auto: on GPUs only. again: measure again.',
     value: 'auto|on|off|again',
   }),
   decodeDriverThreads: oneOf(['auto', 'on', 'off']).default('auto').meta({
     description:
-      'Whether lavapipe computes with threads of its own in D: without, decode steps of small models are quicker and prefill is slower. P always has them. auto: off for models of less than 400 KB of weights a kernel, unless a mode is compared in which D prefills (monolithic, decode-local).',
+      'Whether lavapipe uses its own threads in D. Without them, decode steps of small models are faster and prefill is slower. P always uses them. auto: off for models with less than 400 KB of weights per kernel, unless D prefills in one of the modes (monolithic, decode-local).',
     value: 'auto|on|off',
   }),
   kvDtype: oneOf(['f16', 'f32'])
     .default('f16')
-    .meta({ description: 'What K and V are kept as.', value: 'f16|f32' }),
+    .meta({ description: 'Data type of the KV cache.', value: 'f16|f32' }),
   weightDtype: oneOf(['f16', 'f32'])
     .default('f16')
-    .meta({ description: 'What weights are kept as; sums are f32 always.', value: 'f16|f32' }),
+    .meta({ description: 'Data type of the weights in memory. Sums are always f32.', value: 'f16|f32' }),
   arithmetic: oneOf([...ARITHMETICS, 'auto'])
     .default('f32')
     .meta({
       description:
-        'What all engines compute matrix products in; sums are f32 always. f16 rounds otherwise (other logits than f32) and needs shader-f16. auto: f16 where --autotune measures it to be faster.',
+        'Precision of matrix products in all engines. Sums are always f32. f16 needs shader-f16 and rounds differently, so logits differ from f32. auto: f16 where --autotune finds it faster.',
       value: 'f32|f16|auto',
     }),
   seed: wholeNumber('a whole number from 0 to 4294967295', { min: 0, max: 0xffff_ffff }).default(0).meta({
-    description: "Seed of sampling, of generated weights and of made conversations. vLLM's default.",
+    description: "Seed for sampling, random weights and generated conversations. vLLM's default.",
     value: 'N',
   }),
 };
 
 const sampling = {
   temperature: anyNumber('a number, 0 or more (0 is greedy)', { min: 0 }).default(0).meta({
-    description: 'Sampling temperature; 0 is greedy. vLLM: 1; here 0, so that runs repeat.',
+    description: "Sampling temperature; 0 is greedy. vLLM's default is 1; 0 here makes runs repeatable.",
     value: 'T',
   }),
   topK: countFrom0('tokens')
     .default(0)
-    .meta({ description: "Samples from so many likeliest tokens; 0 is all. vLLM's default.", value: 'N' }),
+    .meta({ description: "Sample from the N most likely tokens; 0 is all. vLLM's default.", value: 'N' }),
   topP: anyNumber('a number above 0, up to 1', { above: 0, max: 1 }).default(1).meta({
-    description: "Samples from the likeliest tokens of this summed probability. vLLM's default.",
+    description: "Sample from the most likely tokens whose probabilities add up to P. vLLM's default.",
     value: 'P',
   }),
   maxTokens: positive('tokens').default(128).meta({
-    description: 'Tokens of an answer at most, in a conversation of text. vLLM: 16; a story needs 80.',
+    description: "Longest answer in a text conversation. vLLM's default is 16; a story needs 80.",
     value: 'TOKENS',
   }),
 };
@@ -94,32 +94,32 @@ const sampling = {
 const workload = {
   conversation: text("a file's name, or 'shipped'").nullable().default(null).meta({
     description:
-      "OpenAI-style messages (a list, {messages}, or a list of these); the assistant's turns are generated. Left out: the shipped one for recall, a made one for other models. 'shipped' asks for it by name.",
+      "OpenAI-style messages: a list, {messages}, or a list of these. The assistant's turns are generated. 'shipped' is the conversation that comes with kvferry. Default: shipped for recall, a generated one for other models.",
     value: 'FILE',
   }),
-  turns: positive('turns').default(5).meta({ description: 'Turns of a made conversation.', value: 'N' }),
+  turns: positive('turns').default(5).meta({ description: 'Turns of a generated conversation.', value: 'N' }),
   systemTokens: countFrom0('tokens')
     .default(64)
-    .meta({ description: 'Tokens before the first turn of a made conversation.', value: 'TOKENS' }),
+    .meta({ description: 'System prompt length of a generated conversation.', value: 'TOKENS' }),
   userTokens: positive('tokens')
     .default(64)
-    .meta({ description: 'Tokens the user adds each turn of a made conversation.', value: 'TOKENS' }),
+    .meta({ description: 'User tokens per turn of a generated conversation.', value: 'TOKENS' }),
   outputTokens: positive('tokens')
     .default(128)
-    .meta({ description: 'Tokens generated each turn of a made conversation.', value: 'TOKENS' }),
+    .meta({ description: 'Output tokens per turn of a generated conversation.', value: 'TOKENS' }),
   conversations: positive('conversations')
     .default(1)
-    .meta({ description: 'How many conversations to make.', value: 'N' }),
+    .meta({ description: 'How many conversations to generate.', value: 'N' }),
   concurrency: positive('conversations')
     .default(1)
-    .meta({ description: 'Conversations served at the same time.', value: 'N' }),
+    .meta({ description: 'Conversations served concurrently.', value: 'N' }),
 };
 
 const modes = {
   mode: listOf(MODES)
     .default([...RUN_MODES])
     .meta({
-      description: `Comma list of ${MODES.join(', ')}. decode-local: D prefills later turns itself.`,
+      description: `Comma-separated: ${MODES.join(', ')}. decode-local: D prefills later turns itself.`,
       value: 'MODES',
     }),
 };
@@ -127,7 +127,7 @@ const modes = {
 const checking = {
   check: flag().default(false).meta({
     description:
-      'calibrate: then serve a mixed workload by each policy (always, never, --threshold, cost-aware) in alternating rounds, and compare. simulate: every invariant after every event, and everything twice, which must be the same. Slow.',
+      'calibrate: afterwards, serve a mixed workload under each policy (always, never, --threshold, cost-aware) in alternating rounds, and compare. simulate: check every invariant after every event, and run everything twice to confirm identical results. Slow.',
     value: null,
   }),
 };
@@ -135,7 +135,7 @@ const checking = {
 const faults = {
   faults: wholeNumber('a whole number of faults, 1 or more', { min: 1 }).nullable().default(null).meta({
     description:
-      'So many faults happen, drawn from --seed. verify: instead of the checks, to engines of model nano; answers must stay right and nothing may be left over. simulate: to the fleet while it serves; who dies is replaced.',
+      'Inject N faults, drawn from --seed. verify: instead of the checks, into engines that serve model nano; answers must stay correct and nothing may leak. simulate: into the fleet while it serves; dead engines are replaced.',
     value: 'N',
   }),
 };
@@ -145,23 +145,24 @@ const verify = {
     .nullable()
     .default(null)
     .meta({
-      description: 'verify --faults: only these of the four faults of each episode, as a broken one is told.',
+      description:
+        'verify --faults: inject only these of the four faults of each episode, as given in a failure report.',
       value: 'NUMBERS',
     }),
   fixture: text('a directory').nullable().default(null).meta({
-    description: 'Also check logits and KV against expected.safetensors in this directory.',
+    description: 'Also check logits and KV against DIR/expected.safetensors.',
     value: 'DIR',
   }),
 };
 
-/** Files for eyes that a report is written to. */
+/** Report files for people to read. */
 const pages = {
   html: text('a file').nullable().default(null).meta({
-    description: 'Write the report as one page of HTML, with charts; it needs no network.',
+    description: 'Write the report as one HTML page with charts; it works offline.',
     value: 'FILE',
   }),
   markdown: text('a file').nullable().default(null).meta({
-    description: "Write the report as Markdown, such as a CI job's summary.",
+    description: "Write the report as Markdown, for example for a CI job's summary.",
     value: 'FILE',
   }),
 };
@@ -175,7 +176,7 @@ const junit = {
 
 const wantedAssertion = "a comparison, such as 'comparison.tokens_identical == true'";
 
-/** What is asked of a report. */
+/** Checks on a report. */
 const outputs = {
   assert: z
     .preprocess(
@@ -185,20 +186,20 @@ const outputs = {
     .default([])
     .meta({
       description:
-        "What must hold of the JSON report, such as 'comparison.tokens_identical == true'. May be repeated; exit code 3 when one fails.",
+        "A condition on the JSON report, such as 'comparison.tokens_identical == true'. May be repeated. Exit code 3 if one fails.",
       value: 'EXPR',
       repeatable: true,
     }),
   baseline: text('a file').nullable().default(null).meta({
     description:
-      'An earlier JSON report of the same command: shows what moved beyond noise, and can be asserted on (baseline.…).',
+      'An earlier JSON report of the same command. Shows what changed by more than noise; --assert can use it (baseline.…).',
     value: 'FILE',
   }),
 };
 
 const recording = {
   record: text('the name of a file').nullable().default(null).meta({
-    description: 'Write all that happened to FILE, for the page to replay (npm run demo, Load recording).',
+    description: 'Record every event to FILE, to replay in the demo page (npm run demo, Load recording).',
     value: 'FILE',
   }),
 };
@@ -220,7 +221,7 @@ const general = {
   debug: flag().default(false).meta({ description: 'Show stack traces.', value: null }),
 };
 
-/** By the heading under which help shows them; a command takes whole groups. */
+/** Settings by group. Help prints each group under a heading; a command accepts whole groups. */
 const fieldGroups = {
   machine,
   fleet,
@@ -265,7 +266,7 @@ type All<Groups> = (Groups extends unknown ? (group: Groups) => void : never) ex
   ? A
   : never;
 
-/** What a user can set, with every default. Strict: an unknown key is an error. */
+/** All user settings with their defaults. Strict: an unknown key is an error. */
 export const runConfigSchema = z.strictObject(
   Object.assign({}, ...Object.values(fieldGroups)) as All<(typeof fieldGroups)[FieldGroup]>,
 );
@@ -273,7 +274,7 @@ export const runConfigSchema = z.strictObject(
 export type RunConfig = Readonly<z.infer<typeof runConfigSchema>>;
 export type RunKey = keyof RunConfig;
 
-/** Where results go and what is shown of them. Reports leave these out, and no baseline asks for them. */
+/** Settings that only control output. Reports omit them, and baselines do not compare them. */
 const outputKeys = new Set([
   'csv',
   ...[pages, junit, outputs, recording, traceFile, tracing, explaining, general].flatMap((group) =>
@@ -281,17 +282,17 @@ const outputKeys = new Set([
   ),
 ]);
 
-/** Whether what is served and measured can change by it; what is unknown here may. */
+/** Whether the setting can change what is served or measured. True for unknown keys. */
 export const changesResults = (key: string): boolean => !outputKeys.has(key);
 
-/** Shown to nobody, in no report, log or message. */
+/** Never shown in a report, log or message. */
 export const SECRET_KEYS: ReadonlySet<string> = new Set([
   'apiKey',
   'adminKey',
   'storeUrl',
 ] satisfies RunKey[]);
 
-/** The settings as a report shows them to others: without the server's keys and passwords, which a shared config file may hold. */
+/** The settings as reports show them: without API keys and passwords, which a shared config file may contain. */
 export const reportedSettings = (config: RunConfig): RunConfig => ({
   ...config,
   apiKey: null,
@@ -299,12 +300,12 @@ export const reportedSettings = (config: RunConfig): RunConfig => ({
   storeUrl: config.storeUrl && withoutPassword(config.storeUrl),
 });
 
-/** What a caller may give: any part of it. */
+/** A partial configuration, as callers pass it. */
 export type RunConfigInput = { readonly [K in RunKey]?: RunConfig[K] | undefined };
 
 export const runKeys = Object.keys(runConfigSchema.shape) as readonly RunKey[];
 
-/** Help's text and heading of a setting. */
+/** A setting's help text and group. */
 export function fieldMeta(key: RunKey): FieldMeta & { group: FieldGroup } {
   const groups = Object.keys(fieldGroups) as FieldGroup[];
   const group = groups.find((name) => key in fieldGroups[name])!;

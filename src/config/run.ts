@@ -1,6 +1,7 @@
 /**
- * From what a user wrote (options, a config file, a URL) to a whole, checked configuration, or to one sentence that says
- * what was found, what was wanted and what to do. Needs no model and no adapter: what depends on them is decided later.
+ * Turns user input (options, a config file, a URL) into a complete, checked configuration, or into a one-sentence error
+ * that says what was found, what was wanted and what to do. Does not need a model or an adapter: whatever depends on
+ * them is decided later.
  */
 import type { z } from 'zod';
 import { ConfigError } from '../errors.ts';
@@ -31,13 +32,13 @@ export {
   runKeys,
 } from './run-schema.ts';
 
-/** What the shipped conversation is run with unless the user says otherwise: so that pulled KV decides its answers. */
+/** Defaults for the shipped conversation. They make its answers depend on pulled KV. */
 const SHIPPED_SETTINGS = { threshold: 32, prefixCaching: false } as const;
 
-/** `--conversation shipped`, and what recall talks about when nothing else is asked for. */
+/** The value of `--conversation` for the shipped conversation, and its default for model recall. */
 export const SHIPPED = 'shipped';
 
-/** Memory of a store that was only given what lies below it. */
+/** Store memory when only --store-dir or --store-url is given. Bytes. */
 const UNLESS_GIVEN = 64 * 2 ** 20;
 
 const MADE_CONVERSATION_KEYS = [
@@ -48,7 +49,7 @@ const MADE_CONVERSATION_KEYS = [
   'conversations',
 ] as const;
 
-/** Settings of NIXL's that --kv-transfer-config can carry too, by vLLM's name. */
+/** NIXL settings that --kv-transfer-config can also contain, by vLLM's name. */
 const TWICE: readonly { key: RunKey; vllm: keyof NixlExtra }[] = [
   { key: 'threshold', vllm: 'kv_recompute_threshold' },
   { key: 'ttl', vllm: 'decoder_kv_blocks_ttl' },
@@ -62,17 +63,18 @@ export const camel = (name: string): string =>
 /** How a key is written on the command line: `--p-blocks`, `--no-prefix-caching`. */
 export const optionName = (key: string): string => `--${kebab(key)}`;
 
-/** How it is written when it is not as it is left out: of a switch that turns something off, with the no-. */
+/** The option that changes a setting from its default: `--no-…` for a switch that turns something off. */
 export const switchName = (key: RunKey): string =>
   fieldMeta(key).negated ? `--no-${kebab(key)}` : optionName(key);
 
-/** Whether it is set to something else than when it is left out. */
+/** Whether the setting differs from its default. */
 export const isUnusual = (key: RunKey, config: RunConfig): boolean =>
   JSON.stringify(config[key]) !== JSON.stringify(runConfigSchema.shape[key].parse(undefined));
 
 /**
- * Checks an object of settings and fills in the rest. `label` says how the user wrote a key, for messages, `fallbacks` what stands
- * in for one that is left out where that is not its usual default. The result is frozen, and parses to itself. Throws ConfigError.
+ * Checks an object of settings and fills in the defaults. For messages, `label` gives a key as the user wrote it, and
+ * `fallbacks` describes defaults that differ from the schema's. The result is frozen and parses to itself. Throws
+ * ConfigError.
  */
 export function parseRunConfig(
   input: unknown,
@@ -82,7 +84,7 @@ export function parseRunConfig(
   const result = runConfigSchema.safeParse(input ?? {});
   if (!result.success) {
     const { issues } = result.error;
-    // What is missing may only be misspelt.
+    // A missing key may be a misspelt one.
     const issue = issues.find(({ code }) => code === 'unrecognized_keys') ?? issues[0]!;
     throw new ConfigError(sentence(issue, input, label, fallbacks));
   }
@@ -102,7 +104,7 @@ export function parseRunConfig(
     const below = config.storeDir ?? (key === 'storeDirSize' ? null : config.storeUrl);
     if (given(key) && isUnusual(key, config) && below === null)
       throw new ConfigError(
-        `${label(key)} is about a folder, and there is none: give ${label('storeDir')} DIR${key === 'storeDirSize' ? '' : `, or ${label('storeUrl')} URL`}`,
+        `${label(key)} needs a store folder${key === 'storeDirSize' ? '' : ' or server'}, and none is given: give ${label('storeDir')} DIR${key === 'storeDirSize' ? '' : `, or ${label('storeUrl')} URL`}`,
       );
   }
   if (config.kvTransferConfig !== null) mergeTransferConfig(config, given, label);
@@ -119,11 +121,11 @@ function refuseMadeConversation(
   const key = MADE_CONVERSATION_KEYS.find((key) => given(key) && isUnusual(key, config));
   if (key === undefined) return;
   throw new ConfigError(
-    `${label('conversation')} and ${label(key)} are both given: the second is for made conversations only; leave one of them out`,
+    `${label('conversation')} and ${label(key)} are both given: the second is for generated conversations only; leave one of them out`,
   );
 }
 
-/** A fleet's file says how many there are. */
+/** A fleet file already says how many engines there are. */
 function refuseCounts(
   config: RunConfig,
   given: (key: RunKey) => boolean,
@@ -136,7 +138,7 @@ function refuseCounts(
   );
 }
 
-/** vLLM's JSON fills the settings that it names; one that the user also gave differently is a contradiction. */
+/** vLLM's JSON sets the settings that it names. Throws ConfigError if the user gave one of them a different value. */
 function mergeTransferConfig(
   config: { -readonly [K in RunKey]: RunConfig[K] },
   given: (key: RunKey) => boolean,
@@ -167,12 +169,12 @@ function mergeTransferConfig(
     merge('offloadPromptOnly', 'offload_prompt_only', offloading.extra.offload_prompt_only);
   if (config.store === null) {
     throw new ConfigError(
-      `${label('kvTransferConfig')} names ${parsed.kv_connector} and no memory for its store: give cpu_bytes_to_use there, or ${label('store')} 64MiB`,
+      `${label('kvTransferConfig')} names ${parsed.kv_connector} without memory for its store: give cpu_bytes_to_use there, or ${label('store')} 64MiB`,
     );
   }
 }
 
-/** A step has a token for each of its requests at least. A default gives way to what the user gave. */
+/** A step needs at least one token per request. Lowers a defaulted maxNumSeqs; throws ConfigError if it was given. */
 function checkStepSize(
   config: { -readonly [K in RunKey]: RunConfig[K] },
   seqsGiven: boolean,
@@ -190,7 +192,7 @@ function checkStepSize(
 
 type Issue = z.core.$ZodIssue;
 
-/** In words. */
+/** Descriptions of defaults, by setting. */
 type Fallbacks = Readonly<Partial<Record<RunKey, string>>>;
 
 function sentence(
@@ -215,7 +217,7 @@ function sentence(
           : Object.keys(kvTransferConfigSchema.shape);
     const wanted =
       known.length === 0
-        ? 'its settings are environment variables here (docs/store.md), and none is wanted'
+        ? 'this connector is configured with environment variables (docs/store.md) and takes no fields here'
         : `wanted one of ${known.join(', ')}${didYouMean(unknown, known)}`;
     return `${label(key)} has an unknown field '${unknown}'${inside ? ` in ${inside}` : ''}: ${wanted}`;
   }
@@ -227,7 +229,7 @@ function sentence(
   return `${name} is ${found}: wanted ${issue.message}${key === null ? '' : leaveOut(key, fallbacks)}`;
 }
 
-/** A setting may be given as JSON text: what is inside is looked up there. */
+/** A field of an object; the object may be given as JSON text. */
 const child = (value: unknown, key: PropertyKey): unknown => {
   const whole = parsedJson(value);
   return typeof whole === 'object' && whole !== null ? (whole as Record<PropertyKey, unknown>)[key] : value;

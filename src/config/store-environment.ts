@@ -1,6 +1,6 @@
 /**
- * Settings of a store as AIBrix's and LMCache's deployments give them: in environment variables, beside a connector of theirs
- * in --kv-transfer-config. Those that mean nothing here are let be.
+ * Store settings from the environment variables of AIBrix and LMCache deployments, for when --kv-transfer-config names one
+ * of their connectors. Variables without a meaning here are ignored.
  */
 import { ConfigError } from '../errors.ts';
 import { LMCACHE_CHUNK } from './connectors.ts';
@@ -11,10 +11,10 @@ import { withoutPassword, wrongInStoreUrl } from './store-url.ts';
 type Environment = (name: string) => string | null;
 
 const GB = 2 ** 30;
-/** AIBrix has 10 GB and LMCache 5, of a server's memory. */
+/** Default store memory in bytes. AIBrix defaults to 10 GB and LMCache to 5 GB, on servers. */
 const UNLESS_TOLD = GB;
 
-/** What the environment says for the connectors that the JSON names; an option or a config file wins over it. Throws ConfigError. */
+/** Settings from the environment for the connectors that the JSON names. Options and config files override them. Throws ConfigError. */
 export function storeFromEnvironment(transferConfig: unknown, environment: Environment): RunConfigInput {
   const named = JSON.stringify(transferConfig ?? null);
   if (named.includes('AIBrix')) return aibrix(environment);
@@ -26,7 +26,7 @@ function aibrix(environment: Environment): RunConfigInput {
   const backend = read('L2_CACHE_BACKEND') ?? '';
   if (backend !== '' && backend.toUpperCase() !== 'ROCKSDB') {
     throw new ConfigError(
-      `AIBRIX_KV_CACHE_OL_L2_CACHE_BACKEND is ${backend}: wanted ROCKSDB, in whose place is a folder (AIBRIX_KV_CACHE_OL_ROCKSDB_ROOT), or nothing`,
+      `AIBRIX_KV_CACHE_OL_L2_CACHE_BACKEND is ${backend}: wanted ROCKSDB, which a folder replaces here (AIBRIX_KV_CACHE_OL_ROCKSDB_ROOT), or nothing`,
     );
   }
   return {
@@ -56,19 +56,19 @@ function lmcache(environment: Environment): RunConfigInput {
   const wrong = remote === null ? null : wrongInStoreUrl(remote);
   if (remote !== null && wrong !== null) {
     throw new ConfigError(
-      `LMCACHE_REMOTE_URL is ${withoutPassword(remote)}, which ${wrong}: wanted redis://HOST:PORT; the other remote stores of LMCache's are not here`,
+      `LMCACHE_REMOTE_URL is ${withoutPassword(remote)}, which ${wrong}: wanted redis://HOST:PORT; LMCache's other remote stores are not supported`,
     );
   }
   const file = read('CONFIG_FILE');
   if (file !== null) {
     throw new ConfigError(
-      `LMCACHE_CONFIG_FILE is ${file}, and only variables are read here: leave it out, and give its settings as LMCACHE_MAX_LOCAL_CPU_SIZE and the others of docs/store.md`,
+      `LMCACHE_CONFIG_FILE is ${file}, but kvferry reads only environment variables: unset it, and set LMCACHE_MAX_LOCAL_CPU_SIZE and the other variables in docs/store.md`,
     );
   }
   const chunk = read('CHUNK_SIZE');
   if (chunk !== null && Number(chunk) !== LMCACHE_CHUNK) {
     throw new ConfigError(
-      `LMCACHE_CHUNK_SIZE is ${chunk}: wanted ${LMCACHE_CHUNK}, LMCache's default, or OffloadingConnector, whose block_size says it`,
+      `LMCACHE_CHUNK_SIZE is ${chunk}: wanted ${LMCACHE_CHUNK}, LMCache's default; for another size use OffloadingConnector with block_size`,
     );
   }
   const decoded = oneOf(

@@ -1,4 +1,4 @@
-/** The settings of a store beside the engines. */
+/** Settings of the KV store. */
 import { z } from 'zod';
 import { anyNumber, byteCount, flag, oneOf, text } from './fields.ts';
 import { EVICTIONS, INGESTIONS, type Ingestion, PREFETCHES, STORE_PLACES } from './store.ts';
@@ -13,27 +13,27 @@ const HICACHE: Readonly<Record<string, Ingestion>> = {
 
 const WANTED_URL = 'redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE], or rediss:// for TLS';
 
-const bytes = () => byteCount('bytes, such as 64MiB, 1.5GB or a plain number of them');
+const bytes = () => byteCount('bytes, such as 64MiB, 1.5GB or a plain number');
 
 export const store = {
   store: bytes().nullable().default(null).meta({
     description:
-      "Memory for a store of KV beside the engines, which all of them save to and load from by content. vLLM's cpu_bytes_to_use. Left out: there is none.",
+      "Memory for a KV store that all engines share: they save blocks to it and load them by content. vLLM's cpu_bytes_to_use. Default: no store.",
     value: 'BYTES',
   }),
   storeEviction: oneOf(EVICTIONS).default('s3fifo').meta({
     description:
-      "What leaves the store when it is full: s3fifo (AIBrix's variant and default), s3fifo-paper, lru (vLLM's default) or arc. vLLM's eviction_policy.",
+      "Eviction policy of the store: s3fifo (AIBrix's variant and default), s3fifo-paper, lru (vLLM's default) or arc. vLLM's eviction_policy.",
     value: 's3fifo|s3fifo-paper|lru|arc',
   }),
   storePlace: oneOf(STORE_PLACES).default('local').meta({
     description:
-      'Where the store is taken to be: local is memory of this machine; remote puts the modelled --link between it and every engine too.',
+      "Assumed place of the store. local: this machine's memory. remote: the modelled --link also lies between the store and each engine.",
     value: 'local|remote',
   }),
   storeDir: text('a folder').nullable().default(null).meta({
     description:
-      'A folder below the store, whose KV outlives the process: made where it is missing. With --store left out that is 64MiB.',
+      'A folder as a second tier below store memory; its KV outlives the process. Created if missing. Without --store, store memory is 64MiB.',
     value: 'DIR',
   }),
   storeUrl: text(WANTED_URL)
@@ -45,19 +45,19 @@ export const store = {
     .default(null)
     .meta({
       description:
-        'A Redis or Valkey server below the store, for several machines: redis://HOST:6379. What is there any kvferry of the same model, layout and adapter loads. With --store left out that is 64MiB.',
+        'A Redis or Valkey server as a second tier below store memory, for several machines: redis://HOST:6379. Any kvferry with the same model, layout and adapter can load its blocks. Without --store, store memory is 64MiB.',
       value: 'URL',
     }),
   storeDirSize: bytes()
     .default(2 ** 30)
     .meta({
       description:
-        "Of the folder at most; what was not used longest goes. A server's own limit is its maxmemory.",
+        'Largest size of the folder; the least recently used blocks are removed first. For a server, set its own maxmemory.',
       value: 'BYTES',
     }),
   storeTtl: anyNumber('a number of seconds above 0', { above: 0 }).nullable().default(null).meta({
     description:
-      'How long a block in the folder or on the server is good, from its writing on. Left out: for good.',
+      'How long a block in the folder or on the server stays valid after it is written. Default: forever.',
     value: 'SECONDS',
   }),
   storeWrite: z
@@ -65,17 +65,17 @@ export const store = {
     .default('ALL')
     .meta({
       description:
-        "Which blocks the folder and the server get: ALL as they come, HOT those that are used again, EVICTED those that leave memory, and the rest at the end. AIBrix's names; SGLang's write_through, write_through_selective and write_back are the same.",
+        "Which blocks are written to the folder or server. ALL: every block, at once. HOT: blocks that are used again. EVICTED: blocks evicted from memory, and the rest at the end. AIBrix's names; SGLang's write_through, write_through_selective and write_back mean the same.",
       value: 'ALL|HOT|EVICTED',
     }),
   storePrefetch: oneOf(PREFETCHES).default('wait_complete').meta({
     description:
-      "How long a request waits for its blocks to come up from the folder or the server: for all of them (2 s at most), a second and a quarter more for each 1,024 tokens (timeout), or not at all: they come up for the next one (best_effort). SGLang's names.",
+      "How long a request waits for its blocks from the folder or server. wait_complete: for all of them, at most 2 s. timeout: 1 s plus 0.25 s per 1,024 tokens, at most 1.9 s. best_effort: not at all; they are loaded for the next request. SGLang's names.",
     value: 'wait_complete|timeout|best_effort',
   }),
   offloadPromptOnly: flag().default(true).meta({
     description:
-      "Save what is generated too, so that the next turn finds it in the store. vLLM's offload_prompt_only, which is true unless told otherwise: D's output is then not saved.",
+      "Also save generated tokens, so that the next turn finds them in the store. vLLM's offload_prompt_only, which is true by default: D's output is then not saved.",
     value: null,
     negated: true,
   }),

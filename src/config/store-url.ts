@@ -1,22 +1,22 @@
-/** Where a store's server is: `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, `rediss://` over TLS, valkey's spelling too. */
+/** URL of a store server: `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, or `rediss://` for TLS; also valkey(s)://. */
 
 const SCHEMES = new Set(['redis:', 'rediss:', 'valkey:', 'valkeys:']);
 
-/** Whether it is one, right or wrong, and not a path. */
+/** Whether the text is a URL, valid or not, rather than a path. */
 export const isStoreUrl = (text: string): boolean => /^[a-z][a-z+.-]+:\/\//i.test(text);
 
-/** What is wrong with it, as the end of 'the URL …'; null: nothing. Shows nobody its password. */
+/** What is wrong with the URL, to complete the sentence 'the URL …'; null if valid. Never contains the password. */
 export function wrongInStoreUrl(text: string): string | null {
   const url = URL.canParse(text) ? new URL(text) : null;
-  if (!url) return 'is no URL';
+  if (!url) return 'is not a URL';
   if (!SCHEMES.has(url.protocol)) return `begins with ${url.protocol}//`;
   if (url.hostname === '') return 'names no host';
   const { pathname, search, hash } = url;
-  // With an @ in it, it may be the rest of a password that has a /, ? or #.
+  // A part with an @ may be the rest of a password that contains /, ? or #.
   const shown = (part: string): string => (`${pathname}${search}${hash}`.includes('@') ? '…' : part);
-  if (!/^\/?$|^\/\d{1,4}$/.test(pathname)) return `has ${shown(pathname)} for a number of a database`;
+  if (!/^\/?$|^\/\d{1,4}$/.test(pathname)) return `has ${shown(pathname)} as its database number`;
   if (search !== '' || hash !== '') return `has ${shown(search + hash)} at its end`;
-  return decodes(url.username) && decodes(url.password) ? null : 'has a % that begins no escape';
+  return decodes(url.username) && decodes(url.password) ? null : 'has a % that is not part of an escape';
 }
 
 function decodes(text: string): boolean {
@@ -27,8 +27,8 @@ function decodes(text: string): boolean {
   }
 }
 
-/** As its client reads it. */
+/** In the spelling that the Redis client accepts. */
 export const redisUrl = (text: string): string => text.replace(/^valkey(s?):/, 'redis$1:');
 
-/** For messages and reports. */
+/** Without user and password, for messages and reports. */
 export const withoutPassword = (text: string): string => text.replace(/^([^:/]*:(?:\/\/)?)?.*@/s, '$1');

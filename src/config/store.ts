@@ -1,29 +1,29 @@
-/** A store of KV beside the engines: what it keeps, where, and how much of it. Plain data. */
+/** Choices for the KV store's settings. Plain data. */
 
 /**
- * What goes when memory is full. s3fifo: AIBrix's variant and parameters; s3fifo-paper: the paper's; lru and arc: vLLM's
- * eviction_policy.
+ * Eviction policies of store memory. s3fifo: AIBrix's variant and parameters; s3fifo-paper: the paper's; lru and arc:
+ * vLLM's eviction_policy.
  */
 export const EVICTIONS = ['s3fifo', 's3fifo-paper', 'lru', 'arc'] as const;
 export type EvictionName = (typeof EVICTIONS)[number];
 
 /**
- * Which blocks go on from memory to what lies below it: all as they come, those that are used again, or those that leave memory
- * (and what is left at the end). AIBrix's names.
+ * Which blocks are written from memory to the folder or server: all at once, those that are used again, or those that are
+ * evicted from memory (and the rest at the end). AIBrix's names.
  */
 export const INGESTIONS = ['ALL', 'HOT', 'EVICTED'] as const;
 export type Ingestion = (typeof INGESTIONS)[number];
 
-/** How long who asks waits for what comes up from below memory. SGLang HiCache's names. */
+/** How long a request waits for blocks from the folder or server. SGLang HiCache's names. */
 export const PREFETCHES = ['wait_complete', 'timeout', 'best_effort'] as const;
 export type Prefetch = (typeof PREFETCHES)[number];
 
 /**
- * Where the store is: in this machine's memory, or across the modelled link, as far from every engine as they are from each
- * other.
+ * Where the store is: in this machine's memory, or across the modelled link, as far from every engine as engines are from
+ * each other.
  */
 export const STORE_PLACES = ['local', 'remote'] as const;
 
-/** The option that keeps KV below a store's memory, where one is given. */
+/** The option that names the store's lower tier. */
 export const keptBy = ({ storeDir }: { storeDir?: string | null }): string =>
   storeDir === null ? '--store-url' : '--store-dir';

@@ -1,27 +1,27 @@
-/** The settings of sweep and calibrate, and of the policy that decides pulls: what pulling and recomputing cost. */
+/** Settings of sweep and calibrate, and of the policy that decides whether P pulls. */
 import { z } from 'zod';
 import { oneOf, positive, text, wholeNumbers } from './fields.ts';
 
 export const sweep = {
-  context: wholeNumbers('whole numbers of tokens, 1 or more, with commas between', { min: 1 })
+  context: wholeNumbers('whole numbers of tokens, 1 or more, separated by commas', { min: 1 })
     .nullable()
     .default(null)
     .meta({
       description:
-        "Comma list: tokens whose KV D holds and P has not. Left out: 8, 16, ... 512, as far as the model's context reaches.",
+        "Comma-separated: tokens whose KV D holds and P lacks. Default: 8, 16, ... 512, as far as the model's context allows.",
       value: 'TOKENS',
     }),
-  localHit: wholeNumbers('whole numbers of tokens, 0 or more, with commas between', { min: 0 })
+  localHit: wholeNumbers('whole numbers of tokens, 0 or more, separated by commas', { min: 0 })
     .default([0])
     .meta({
-      description: 'Comma list: tokens before these that P has in its own cache; whole blocks.',
+      description: 'Comma-separated: tokens before these that P has in its own cache; whole blocks.',
       value: 'TOKENS',
     }),
   newTokens: positive('tokens')
     .default(16)
-    .meta({ description: "Tokens after them that nobody has: the user's.", value: 'TOKENS' }),
+    .meta({ description: 'New user tokens after these, whose KV no engine has.', value: 'TOKENS' }),
   csv: text('a file').nullable().default(null).meta({
-    description: 'Write every turn measured as a line of CSV.',
+    description: 'Write one CSV line per measured turn.',
     value: 'FILE',
   }),
 };
@@ -29,12 +29,12 @@ export const sweep = {
 export const calibration = {
   fromReport: text('a file').nullable().default(null).meta({
     description:
-      'Measure nothing: fit what kvferry simulate --costs reads to a report that kvferry bench or replay wrote, of a server (--endpoint) or of engines here; --costs-out writes it.',
+      'Measure nothing. Instead fit costs for kvferry simulate --costs to a report from kvferry bench or replay, of a server (--endpoint) or of local engines. --costs-out writes them.',
     value: 'FILE',
   }),
   costsOut: text('a file').nullable().default(null).meta({
     description:
-      'Measure steps, READs and how engines slow each other down too, and write them for kvferry simulate --costs.',
+      'Also measure steps, READs and how much engines slow each other down, and write the costs for kvferry simulate --costs.',
     value: 'FILE',
   }),
 };
@@ -44,12 +44,12 @@ const wantedShare = "a share of turns from 0% to 100%, such as '5%'";
 export const costs = {
   pullPolicy: oneOf(['threshold', 'cost-aware']).default('threshold').meta({
     description:
-      "What decides whether P pulls: vLLM's fixed --threshold, or costs predicted from a profile and from what is seen.",
+      "How P decides whether to pull: by vLLM's fixed --threshold, or by costs predicted from a profile and from recent turns.",
     value: 'threshold|cost-aware',
   }),
   costProfile: text('a file that kvferry calibrate wrote').nullable().default(null).meta({
     description:
-      'The profile that cost-aware begins with, from kvferry calibrate. Left out: a quick calibration at the start.',
+      'The initial cost profile for cost-aware, from kvferry calibrate. Default: a quick calibration at the start.',
     value: 'FILE',
   }),
 };
@@ -66,7 +66,7 @@ export const audit = {
     .default('0%')
     .meta({
       description:
-        'Serve so many of the turns with something to pull a second time the other way, from the same state, and report what the choice lost. Audited turns are left out of times.',
+        'Serve this share of the turns that could pull a second time, the other way and from the same state, and report what the choice cost. Audited turns do not count in timings.',
       value: 'SHARE',
     }),
 };

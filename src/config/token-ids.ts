@@ -1,6 +1,6 @@
 /**
- * Token ids in their order, as policy handles them. An array is one; a TokenSequence is one that need not hold its ids: long
- * prompts of a simulation exist once, whoever has them, and are hashed and compared without being written out.
+ * An ordered sequence of token ids, as policy code uses it. Arrays satisfy it. A TokenSequence need not store its ids: a
+ * simulation's long prompts exist once, and are hashed and compared without being expanded.
  */
 export interface TokenIds extends Iterable<number> {
   readonly length: number;
@@ -8,14 +8,14 @@ export interface TokenIds extends Iterable<number> {
   slice(start?: number, end?: number): TokenIds;
 }
 
-/** Immutable; all of it are token ids. */
+/** An immutable sequence of token ids. */
 export abstract class TokenSequence implements TokenIds {
   abstract readonly length: number;
   abstract at(index: number): number | undefined;
   abstract slice(start?: number, end?: number): TokenSequence;
-  /** This, then more. */
+  /** This sequence followed by `more`. */
   abstract followedBy(more: TokenIds): TokenSequence;
-  /** Leading tokens that both have. */
+  /** Number of leading tokens that both share. */
   abstract sharedWith(other: TokenIds): number;
 
   *[Symbol.iterator](): Iterator<number> {
@@ -23,21 +23,21 @@ export abstract class TokenSequence implements TokenIds {
   }
 }
 
-/** One after the other. */
+/** The concatenation of both. */
 export function joined(first: TokenIds, second: TokenIds): TokenIds {
   if (first instanceof TokenSequence) return first.followedBy(second);
   if (second instanceof TokenSequence) return second.slice(0, 0).followedBy(first).followedBy(second);
   return [...first, ...second];
 }
 
-/** The same, of an array that is the caller's own, which grows. */
+/** Like joined, but appends in place if `own` is an array, which the caller must own. */
 export function appended(own: TokenIds, more: TokenIds): TokenIds {
   if (!Array.isArray(own) || !Array.isArray(more)) return joined(own, more);
   for (const id of more) own.push(id);
   return own;
 }
 
-/** Leading tokens that two sequences share. */
+/** Number of leading tokens that two sequences share. */
 export function commonPrefixLength(a: TokenIds, b: TokenIds): number {
   if (a === b) return a.length;
   if (a instanceof TokenSequence) return a.sharedWith(b);
@@ -47,5 +47,5 @@ export function commonPrefixLength(a: TokenIds, b: TokenIds): number {
   return length;
 }
 
-/** For whoever reads them as an array. */
+/** The ids as an array. */
 export const written = (ids: TokenIds): readonly number[] => (Array.isArray(ids) ? ids : [...ids]);

@@ -1,4 +1,4 @@
-/** Formats of traces that are read, by name. */
+/** Trace formats that can be read. */
 export const TRACE_FORMATS = [
   'mooncake',
   'bailian',

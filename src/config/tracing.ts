@@ -1,4 +1,4 @@
-/** Settings for looking closer at a run: where its milliseconds went, moment by moment and kernel by kernel. */
+/** Settings for examining a run: timelines, traces and kernel profiles. */
 import { z } from 'zod';
 import { flag, text } from './fields.ts';
 
@@ -6,7 +6,7 @@ const turnNumber = { error: 'true, false or the number of a turn' };
 
 export const traceFile = {
   traceOut: text("a file's name").nullable().default(null).meta({
-    description: 'Write every stage of every turn as a Chrome trace to FILE; ui.perfetto.dev opens it.',
+    description: 'Write every stage of every turn to FILE as a Chrome trace, for ui.perfetto.dev.',
     value: 'FILE',
   }),
 };
@@ -24,13 +24,13 @@ export const tracing = {
     .default(false)
     .meta({
       description:
-        "Draw a turn's way to its first token, stage by stage: the last turn of the last mode, or turn N of it.",
+        'Draw the stages of a turn up to its first token: the last turn of the last mode, or its turn N.',
       value: 'N',
       valueOptional: true,
     }),
   profile: flag().default(false).meta({
     description:
-      "Run the last mode once more, with each kernel timed by the device's own clock, and print a table of kernels. That run is slower and in no other figure.",
+      "Run the last mode once more, timing each kernel with the device's clock, and print a table of kernels. That run is slower and does not count in other figures.",
     value: null,
   }),
 };
