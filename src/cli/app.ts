@@ -1,4 +1,4 @@
-/** The program without its process: arguments in, exit code out. */
+/** The program, independent of its process: takes arguments, returns an exit code. */
 import { ConfigError, KvferryError, messageOf } from '../errors.ts';
 import { type CommandSpec, type Parsed, parseArguments } from './arguments.ts';
 import { type CliDeps, type CommandContext, EXIT, type ExitCode } from './deps.ts';
@@ -8,7 +8,7 @@ import { printable, printableOutput } from './printable.ts';
 import { readSettings } from './settings.ts';
 import { unusualOptions } from './unused.ts';
 
-/** By name, in the order of the help. Each is loaded when it is asked for: it brings all that it needs along. */
+/** Commands by name, in help's order. Each is loaded on demand, with its dependencies. */
 const commands: Readonly<Record<string, () => Promise<CommandSpec>>> = {
   run: async () => (await import('./commands/run.ts')).runSpec,
   serve: async () => (await import('./commands/serve.ts')).serveSpec,
@@ -26,7 +26,7 @@ const commands: Readonly<Record<string, () => Promise<CommandSpec>>> = {
   store: async () => (await import('./commands/store.ts')).storeSpec,
 };
 
-/** Never throws. `argv` is without the program's own name. */
+/** Never throws. `argv` excludes the program's name. */
 export async function main(argv: readonly string[], world: CliDeps): Promise<ExitCode> {
   const { stdout, stderr, color } = world;
   const outputs = { stdout: printableOutput(stdout, color), stderr: printableOutput(stderr, color) };
@@ -34,19 +34,19 @@ export async function main(argv: readonly string[], world: CliDeps): Promise<Exi
   const deps: CliDeps = {
     ...world,
     ...outputs,
-    // Whoever reads a long file: it may take long before anything else looks at the signal.
+    // Reading a long file must stop at the signal, because nothing else may check it for a long time.
     readTextPieces: (path) => unlessAborted(world.readTextPieces(path), interrupt.signal),
   };
   const stopListening = deps.onInterrupt(() => {
     if (interrupt.signal.aborted) deps.exitNow(EXIT.interrupted);
-    deps.stderr.write('\ninterrupted: ending what runs (Ctrl-C again ends at once)\n');
+    deps.stderr.write('\ninterrupted: shutting down (press Ctrl-C again to exit at once)\n');
     interrupt.abort(new Interrupted('interrupted'));
   });
   let cutShort: ExitCode = EXIT.interrupted;
   const stopWatching = deps.onOutputLost(() => {
     if (interrupt.signal.aborted) return;
     cutShort = EXIT.unread;
-    interrupt.abort(new Error('nobody reads the output any more'));
+    interrupt.abort(new Error('the reader of the output has gone'));
   });
   try {
     const parsed = await parse(argv);
@@ -64,7 +64,7 @@ export async function main(argv: readonly string[], world: CliDeps): Promise<Exi
 }
 
 async function parse(given: readonly string[]): Promise<Parsed> {
-  // As other programs have it; no command of ours is called so.
+  // As in other programs; kvferry has no command named help.
   const argv = given[0] === 'help' ? [...given.slice(1), '--help'] : given;
   const [word = ''] = argv;
   if (Object.hasOwn(commands, word)) {
@@ -73,7 +73,7 @@ async function parse(given: readonly string[]): Promise<Parsed> {
       return parseArguments(argv, [spec]);
     } catch (error) {
       if (!(error instanceof ConfigError)) throw error;
-      // What is said of a wrong option names the commands that have it.
+      // The message about a wrong option names the commands that have it, so all must be loaded.
     }
   }
   return parseArguments(argv, await Promise.all(Object.values(commands).map((load) => load())));
@@ -91,7 +91,7 @@ async function dispatch(parsed: Parsed, context: CommandContext): Promise<ExitCo
   }
   const { spec, args, settings, configFile } = parsed;
   const { config, lists } = await readSettings(settings, configFile, deps, spec);
-  // Found out before the work, not after it.
+  // Checked before the work starts.
   await keepInputs(config, deps, [configFile]);
   if (typeof config.json === 'string') await deps.checkWritable(config.json);
   const given = unusualOptions(Object.keys(settings), config);
@@ -101,7 +101,7 @@ async function dispatch(parsed: Parsed, context: CommandContext): Promise<ExitCo
 const isUsage = (error: unknown): boolean =>
   error instanceof KvferryError && (error.code === 'config' || error.code === 'model');
 
-/** One sentence; with --debug the stack, and those of its causes. */
+/** Prints one sentence; with --debug also the stacks of the error and its causes. */
 function explain(error: unknown, debug: boolean, deps: CliDeps): void {
   const known = error instanceof KvferryError && error.code !== 'internal';
   const message = printable(messageOf(error));
@@ -112,8 +112,8 @@ function explain(error: unknown, debug: boolean, deps: CliDeps): void {
   }
 }
 
-/** What Node calls by a code that few know; the code stands in the message, which is all that comes from a thread. */
+/** Explains Node's error codes for open-file limits. Matches the message, because only that comes from a thread. */
 const systemLimit = (message: string): string | null =>
   /\b(EMFILE|ENFILE)\b/.test(message)
-    ? ': the system lets this program open no more files; raise its limit (ulimit -n)'
+    ? ': this process has reached its limit of open files; raise it (ulimit -n)'
     : null;

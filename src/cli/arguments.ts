@@ -1,6 +1,6 @@
 /**
- * The command line, read: which command, its settings as text, and help. cac knows commands, options and help; values
- * pass by it untouched, because it would turn text such as 10e6 or 007 into numbers and take -5 for an option.
+ * Parses the command line: the command, its settings as text, and help. cac handles commands and options. Values bypass
+ * it, because it would convert text such as 10e6 or 007 to numbers and take -5 for an option.
  */
 import { type CAC, type Command, cac } from 'cac';
 import { didYouMean } from '../config/fields.ts';
@@ -20,36 +20,36 @@ import { formatBytes } from '../measure/format.ts';
 import type { CommandContext, ExitCode } from './deps.ts';
 import { commandLines, fill, WIDTH, wrap } from './format.ts';
 
-/** Of settings of which a command takes several values: all of them, each checked. */
+/** Settings that were given several values: all of them, each checked. */
 export type Lists = { readonly [K in RunKey]?: readonly unknown[] };
 
-/** What a command was given besides its configuration. */
+/** What the user gave besides the configuration. */
 export interface Asked {
-  /** Words that are no options. */
+  /** Positional arguments. */
   args: readonly string[];
   lists: Lists;
-  /** Options on the command line that ask for something unusual. */
+  /** Options on the command line that differ from their defaults. */
   given: ReadonlySet<RunKey>;
 }
 
 export interface CommandSpec {
   run(config: RunConfig, context: CommandContext, asked: Asked): Promise<ExitCode>;
-  /** With its arguments as cac writes them: 'export <what> [dir]'. */
+  /** Name and arguments in cac's notation: 'export <what> [dir]'. */
   usage: string;
   description: string;
   groups: readonly FieldGroup[];
-  /** Settings of these groups that it always refuses, and says why: help leaves them out. */
+  /** Settings of these groups that the command always refuses, with a reason. Help omits them. */
   refuses?: readonly RunKey[];
-  /** The setting that the command's first argument is. */
+  /** The setting that the first positional argument sets. */
   argument?: RunKey;
-  /** Defaults of this command, given what the user set; an unset one keeps the schema's. Throws ConfigError. */
+  /** The command's own defaults, which may depend on what the user set; others are the schema's. Throws ConfigError. */
   defaults?: ((given: Readonly<Record<string, unknown>>) => Record<string, unknown>) | undefined;
-  /** What help says of a setting's default here, in place of its usual one. */
+  /** Descriptions of this command's defaults, for help; they replace the usual ones. */
   defaultNotes?: Partial<Readonly<Record<RunKey, string>>>;
   examples: readonly string[];
-  /** Settings of which it takes several, with commas between. */
+  /** Settings that accept several values, separated by commas. */
   lists?: readonly RunKey[];
-  /** An end by a signal is its good end: a server's. */
+  /** Ending by a signal is success, as for a server. */
   endsBySignal?: true;
 }
 
@@ -65,9 +65,9 @@ export type Parsed =
     };
 
 const ABOUT =
-  'kvferry: a prefill engine and a decode engine on one machine, their KV blocks copied both ways, and timed.';
+  'kvferry runs prefill and decode engines on one machine, copies KV blocks between them in both directions, and measures what that saves and costs.';
 
-/** Throws ConfigError for what no command knows. */
+/** Throws ConfigError for an unknown command or option. */
 export function parseArguments(argv: readonly string[], specs: readonly CommandSpec[]): Parsed {
   const shielded = shieldValues(argv);
   const cli = describe(specs);
@@ -105,7 +105,7 @@ export function parseArguments(argv: readonly string[], specs: readonly CommandS
   const surplus = args[command.args.length];
   if (surplus !== undefined) {
     throw new ConfigError(
-      `'${surplus}' is one word too many for kvferry ${command.name}: see kvferry ${command.name} --help`,
+      `'${surplus}' is one argument too many for kvferry ${command.name}: see kvferry ${command.name} --help`,
     );
   }
   return { kind: 'command', args, settings, configFile, spec };
@@ -120,7 +120,7 @@ function describe(specs: readonly CommandSpec[]): CAC {
     for (const key of runKeys.filter((key) => spec.groups.includes(fieldMeta(key).group))) {
       command.option(optionSyntax(key), fieldMeta(key).description);
     }
-    command.option('--config <FILE>', 'Settings from a JSON file; options win over it.');
+    command.option('--config <FILE>', 'Read settings from a JSON file; options override it.');
     for (const example of spec.examples) command.example(example);
   }
   // Not cac's own help(), which prints to the console.
@@ -135,7 +135,7 @@ function optionSyntax(key: RunKey): string {
   return valueOptional ? `${optionName(key)} [${value}]` : `${optionName(key)} <${value}>`;
 }
 
-/** Replaces each option's value by a mark that cac leaves alone, and joins it to its option. */
+/** Replaces each option's value with a placeholder that cac does not interpret, and joins it to its option. */
 function shieldValues(argv: readonly string[]): { argv: string[]; values: Map<unknown, string> } {
   const values = new Map<unknown, string>();
   const out: string[] = [];
@@ -227,7 +227,7 @@ function helpText(command: Command | null, specs: readonly CommandSpec[]): strin
     machine: 'Model and adapter',
     fleet: 'Fleet',
     cluster: 'Engines and transfers',
-    store: 'A store beside the engines',
+    store: 'KV store',
     routing: 'Routing',
     explaining: 'Routing',
     sampling: 'Sampling',
@@ -236,15 +236,15 @@ function helpText(command: Command | null, specs: readonly CommandSpec[]): strin
     bench: 'Benchmark',
     ways: 'Benchmark',
     slo: 'Benchmark',
-    planning: 'What is planned',
+    planning: 'Planning',
     modelling: 'Simulation',
     simulation: 'Simulation',
-    endpoint: 'A server in place of engines',
+    endpoint: 'External server',
     serving: 'Server',
     scaling: 'Scaling',
     workload: 'Conversation',
     trace: 'Trace',
-    pacing: 'Conversations',
+    pacing: 'Pacing',
     verify: 'Checks',
     faults: 'Checks',
     checking: 'Checks',
@@ -253,8 +253,8 @@ function helpText(command: Command | null, specs: readonly CommandSpec[]): strin
     outputs: 'Report',
     recording: 'Recording',
     sweep: 'Sweep',
-    traceFile: 'Looking closer',
-    tracing: 'Looking closer',
+    traceFile: 'Timelines and profiles',
+    tracing: 'Timelines and profiles',
     calibration: 'Calibration',
     costs: 'Pull or recompute',
     audit: 'Audit',
@@ -266,7 +266,7 @@ function helpText(command: Command | null, specs: readonly CommandSpec[]): strin
     const rows = keys.map((key) => [optionSyntax(key), describeKey(key, spec)] as const);
     if (group === 'general')
       rows.push(
-        ['--config <FILE>', 'Settings from a JSON file; options win over it.'],
+        ['--config <FILE>', 'Read settings from a JSON file; options override it.'],
         ['-h, --help', 'Show this help.'],
       );
     sections.set(titles[group], [...(sections.get(titles[group]) ?? []), ...rows]);
@@ -278,8 +278,8 @@ function helpText(command: Command | null, specs: readonly CommandSpec[]): strin
 
 function describeKey(key: RunKey, { lists, defaultNotes }: CommandSpec): string {
   const note = defaultNotes?.[key];
-  const fallback = note === undefined ? defaultOf(key) : ` Here left out: ${note}.`;
-  return `${lists?.includes(key) ? 'Here a comma list. ' : ''}${fieldMeta(key).description}${fallback}`;
+  const fallback = note === undefined ? defaultOf(key) : ` Default for this command: ${note}.`;
+  return `${lists?.includes(key) ? 'Comma-separated list. ' : ''}${fieldMeta(key).description}${fallback}`;
 }
 
 function defaultOf(key: RunKey): string {

@@ -1,4 +1,4 @@
-/** A calibration as a document, for --html and --markdown: the two curves, what thresholds lose, policies side by side. */
+/** A calibration as a document for --html and --markdown: both curves, expected loss by threshold, the policy check. */
 import type { CostProfile } from '../config/cost-profile.ts';
 import { COMPUTED_TOKENS, type ExpectedRegret, logGrid, predictTtft } from '../lab/fit-costs.ts';
 import type { PolicyCheck } from '../lab/policy-check.ts';
@@ -34,13 +34,10 @@ export function calibrationDocument(
     ],
     sections: [
       {
-        title: 'What pulling and computing cost',
-        pieces: [
-          curve(profile),
-          { kind: 'facts', title: 'The costs that were fitted', facts: costRows(profile) },
-        ],
+        title: 'Costs of pulling and recomputing',
+        pieces: [curve(profile), { kind: 'facts', title: 'Fitted costs', facts: costRows(profile) }],
       },
-      { title: 'What thresholds are expected to lose', pieces: [regretTable(profile, regret)] },
+      { title: 'Expected loss by threshold', pieces: [regretTable(profile, regret)] },
       ...(check ? [checkSection(check)] : []),
       {
         title: 'Machine and settings',
@@ -59,7 +56,7 @@ export function calibrationDocument(
         ],
       },
     ],
-    footer: `kvferry ${kvferry} calibrate, ${date.slice(0, 19).replace('T', ' ')} UTC. A profile is good only where it was measured.`,
+    footer: `kvferry ${kvferry} calibrate, ${date.slice(0, 19).replace('T', ' ')} UTC. A profile is valid only for the setup on which it was measured.`,
   };
 }
 
@@ -72,8 +69,8 @@ function curve(profile: CostProfile): CurvePiece {
   const inside = threshold !== null && threshold >= fit.least_tokens && threshold <= fit.most_tokens;
   return {
     kind: 'curve',
-    title: 'Time to the first token, as the fitted costs predict it',
-    x: { label: 'tokens that D holds and P has not, logarithmic', log: true },
+    title: 'Time to the first token, predicted by the fitted costs',
+    x: { label: 'tokens that D holds and P lacks, logarithmic', log: true },
     y: { label: 'TTFT, ms' },
     series: [
       { name: 'recompute', points: both.map(({ x, recomputeMs }) => ({ x, y: recomputeMs })) },
@@ -85,7 +82,7 @@ function curve(profile: CostProfile): CurvePiece {
 
 const regretTable = (profile: CostProfile, regret: readonly ExpectedRegret[]): TablePiece => ({
   kind: 'table',
-  title: 'A turn, against the better choice',
+  title: 'Loss per turn against the better choice',
   columns: [left('threshold'), ...right('ms', '%')],
   rows: regret.map(({ threshold, regretMs, regretShare }) => [
     thresholdName(threshold, profile.recommended_threshold),
@@ -98,7 +95,7 @@ const regretTable = (profile: CostProfile, regret: readonly ExpectedRegret[]): T
 function checkSection({ turns, rounds, threshold, bestMs, totals }: PolicyCheck): Section {
   return {
     title: 'Policies side by side',
-    intro: `The same ${plural(turns.length, 'turn')} served by each policy, in ${plural(rounds, 'alternating round')}.`,
+    intro: `The same ${plural(turns.length, 'turn')} served under each policy, in ${plural(rounds, 'alternating round')}.`,
     pieces: [
       {
         kind: 'table',
@@ -119,9 +116,9 @@ function checkSection({ turns, rounds, threshold, bestMs, totals }: PolicyCheck)
             formatPercent(choiceRegretShare),
             `${pulls} of ${turns.length * rounds}`,
           ]),
-          ['the better of both, each turn', formatMs(bestMs), '', '', '-', '-', '-'],
+          ['better of always and never', formatMs(bestMs), '', '', '-', '-', '-'],
         ],
-        note: 'Lost: against the better of always and never at each turn; by choice: the same, priced at the medians of those two.',
+        note: "Lost: against the better of always and never for each turn. By choice: the same for the policy's choices alone, priced at the medians of always and never.",
       },
     ],
   };

@@ -1,4 +1,4 @@
-/** A calibration as a terminal shows it: the costs, how well they fit, what thresholds lose, and policies side by side. */
+/** What `kvferry calibrate` prints: costs, quality of the fit, expected loss by threshold, and the policy check. */
 import type { CostProfile } from '../config/cost-profile.ts';
 import { COMPUTED_TOKENS, type ExpectedRegret, logGrid, predictTtft } from '../lab/fit-costs.ts';
 import type { PolicyCheck } from '../lab/policy-check.ts';
@@ -40,7 +40,7 @@ export function calibrationLines(
 export const measuredOn = ({ model, adapter, link, block_size, fit }: CostProfile): string =>
   `${model} on ${adapter}, ${link ? `link ${link.name}, ${THROTTLED}` : 'no modelled link'}, blocks of ${block_size} tokens; ${plural(fit.samples, 'turn')} of ${formatCount(fit.least_tokens)} to ${formatCount(fit.most_tokens)} reusable tokens.`;
 
-/** What was fitted, a name and a sentence each. */
+/** The fitted costs, as names and texts. */
 export function costRows(profile: CostProfile): [string, string][] {
   const { pull, prefill, fit, block_bytes, block_size, kv_cache_groups: groups } = profile;
   const ofGroup = (pull.ms_per_byte * block_bytes) / block_size;
@@ -48,18 +48,18 @@ export function costRows(profile: CostProfile): [string, string][] {
   const perToken = ofGroup * groups.length;
   const beyond = whole < groups.length ? `, ${formatFigures(ofGroup * whole)} ms beyond the windows` : '';
   const rate =
-    pull.ms_per_byte > 0 ? `${formatFigures(1 / pull.ms_per_byte / 1000)} MB/s` : 'too quick to tell';
+    pull.ms_per_byte > 0 ? `${formatFigures(1 / pull.ms_per_byte / 1000)} MB/s` : 'too fast to measure';
   return [
     [
       'a pull',
-      `${formatMs(pull.overhead_ms + pull.fixed_ms)} ms + ${formatFigures(perToken)} ms a token${beyond} (${rate})`,
+      `${formatMs(pull.overhead_ms + pull.fixed_ms)} ms + ${formatFigures(perToken)} ms per token${beyond} (${rate})`,
     ],
     [
       'a prefill',
-      `${formatFigures(prefill.ms_per_token)} ms a token, ${formatFigures(1000 * prefill.ms_per_token_context)} ms more for each 1,000 before it`,
+      `${formatFigures(prefill.ms_per_token)} ms per token, ${formatFigures(1000 * prefill.ms_per_token_context)} ms more for each 1,000 tokens before it`,
     ],
     ...storeRows(profile),
-    ['a turn', `${formatMs(prefill.fixed_ms)} ms besides (hand-over to D, its first step)`],
+    ['a turn', `${formatMs(prefill.fixed_ms)} ms in addition (handover to D, D's first step)`],
     [
       'fit',
       `TTFT: R² ${fit.ttft_r2.toFixed(3)}, median error ${formatPercent(fit.ttft_median_error)}; transfer: R² ${fit.transfer_r2.toFixed(3)}, ${formatPercent(fit.transfer_median_error)}`,
@@ -67,7 +67,7 @@ export function costRows(profile: CostProfile): [string, string][] {
   ];
 }
 
-/** What the tiers of a store cost: it keeps every group whole. */
+/** Costs of a store's tiers. A store keeps every KV cache group in full. */
 function storeRows({ store, block_bytes, block_size, kv_cache_groups: groups }: CostProfile) {
   if (!store) return [];
   const tokenBytes = (groups.length * block_bytes) / block_size;
@@ -80,29 +80,29 @@ function storeRows({ store, block_bytes, block_size, kv_cache_groups: groups }: 
     if (!cost) return [];
     const perToken = formatFigures(cost.ms_per_byte * tokenBytes);
     return [
-      [name, `${formatMs(cost.fixed_ms)} ms + ${perToken} ms a token (of ${plural(cost.samples, 'sample')})`],
+      [name, `${formatMs(cost.fixed_ms)} ms + ${perToken} ms per token (${plural(cost.samples, 'sample')})`],
     ];
   });
 }
 
 export function recommendation({ recommended_threshold: threshold, fit }: CostProfile): string {
   if (threshold === null)
-    return `Recommended: do not pull; up to ${formatCount(2 * fit.most_tokens)} tokens computing again is predicted to be quicker`;
+    return `Recommended: do not pull; up to ${formatCount(2 * fit.most_tokens)} tokens, recomputing is predicted to be faster`;
   if (threshold === 0) return 'Recommended kv_recompute_threshold: 0, always pull';
-  return `Recommended kv_recompute_threshold: ${threshold}. Below it computing again is predicted to be quicker, from it on pulling`;
+  return `Recommended kv_recompute_threshold: ${threshold}. Below it recomputing is predicted to be faster; from it up, pulling`;
 }
 
-/** Share of TTFT's variance below which a fit tells little more than the mean does. */
+/** Share of TTFT's variance below which a fit explains little more than the mean. */
 const LEAST_EXPLAINED = 0.5;
-/** Median errors within which nine of ten turns are: about two deviations. */
+/** Nine of ten turns are within this many median errors (about two standard deviations). */
 const ERRORS = 3;
-/** Lengths at which both ways are compared. */
+/** Number of lengths at which pull and recompute are compared. */
 const COMPARED = 60;
 
 /**
- * Why it should not be relied on, or how far; null: nothing speaks against it. Where TTFT hardly changes with the length, as
- * behind a link whose latency is most of it, no fit explains much of its variance: what counts is whether each turn's error
- * is small beside what the two ways differ by.
+ * Whether and how far the profile can be trusted; null: fully. If TTFT hardly changes with length, as on a link with high
+ * latency, no fit explains much of its variance. What counts then is whether a turn's error is small compared with the
+ * difference between pulling and recomputing.
  */
 export function doubtOf(profile: CostProfile): Verdict | null {
   const { fit } = profile;
@@ -117,18 +117,18 @@ export function doubtOf(profile: CostProfile): Verdict | null {
   if (2 * near.length > lengths.length)
     return {
       tone: 'bad',
-      text: `Do not rely on it: these costs explain little of what was measured (${how}), and the two ways differ by no more than that error. Other programs may have had the processor: measure again.`,
+      text: `Do not rely on this profile: it explains little of what was measured (${how}), and pulling and recomputing differ by no more than that error. Other programs may have used the processor; measure again.`,
     };
   const little = `TTFT hardly changes with the length here (${how})`;
   const [least, most] = [near[0], near.at(-1)];
   if (least === undefined || most === undefined)
     return {
       tone: 'plain',
-      text: `${little}, but at every length measured the two ways differ by more than that error: which is quicker is told.`,
+      text: `${little}, but at every measured length pulling and recomputing differ by more than that error, so the faster one is known.`,
     };
   return {
     tone: 'plain',
-    text: `${little}: from ${formatCount(least)} to ${plural(most, 'token')} the two ways are within that error of each other, and the threshold may lie anywhere between; beyond, which is quicker is told.`,
+    text: `${little}: from ${formatCount(least)} to ${plural(most, 'token')} pulling and recomputing differ by less than that error, so the threshold may lie anywhere in this range; outside it, the faster one is known.`,
   };
 }
 
@@ -150,7 +150,7 @@ function regretLines(
 ) {
   const range = `${formatCount(fit.least_tokens)} to ${formatCount(fit.most_tokens)}`;
   return [
-    `Expected loss a turn, for reusable lengths spread evenly (log) over ${range}:`,
+    `Expected loss per turn, for reusable lengths spread evenly (log) over ${range}:`,
     ...renderTable(
       [left('threshold'), ...right('ms', '%')],
       regret.map(({ threshold, regretMs, regretShare }) => [
@@ -170,13 +170,13 @@ export const POLICY_NAMES = {
   'cost-aware': () => 'cost-aware',
 } as const;
 
-/** How near the cost-aware policy came to the better choice. */
+/** How close the cost-aware policy came to the better choice. */
 export function checkVerdict({ totals }: PolicyCheck): Verdict {
   const { regretShare, choiceRegretShare } = totals.find(({ policy }) => policy === 'cost-aware')!;
   const within = regretShare <= 0.05;
   return {
     tone: within ? 'good' : 'bad',
-    text: `cost-aware ended ${within ? 'within' : 'MORE THAN'} 5% of the better choice: ${formatPercent(regretShare)} measured, ${formatPercent(choiceRegretShare)} by its choices`,
+    text: `cost-aware ended ${within ? 'within' : 'MORE THAN'} 5% of the better choice: ${formatPercent(regretShare)} measured, ${formatPercent(choiceRegretShare)} due to its choices`,
   };
 }
 
@@ -186,7 +186,7 @@ function checkLines(check: PolicyCheck, throttled: boolean, style: TableStyle): 
   const best = formatMs(check.bestMs);
   return [
     ...wrap(
-      `Measured: the same ${plural(check.turns.length, 'turn')} (${lengths.join(', ')} reusable tokens) by each policy, in ${plural(check.rounds, 'alternating round')}${throttled ? `, ${THROTTLED}` : ''}. Sums of median TTFT, ms [least, most of the rounds' sums]; what that lost against the better of always and never at each turn; and the same by its choices alone, priced at those two's medians.`,
+      `Measured: the same ${plural(check.turns.length, 'turn')} (${lengths.join(', ')} reusable tokens) under each policy, in ${plural(check.rounds, 'alternating round')}${throttled ? `, ${THROTTLED}` : ''}. Total TTFT: sum of medians in ms [range of the rounds' sums]. Lost: against the better of always and never for each turn. By choice: the same for the policy's choices alone, priced at the medians of always and never.`,
       WIDTH,
     ),
     ...renderTable(
@@ -199,7 +199,7 @@ function checkLines(check: PolicyCheck, throttled: boolean, style: TableStyle): 
           formatPercent(choiceRegretShare),
           `${pulls} of ${served}`,
         ]),
-        ['the better of both, each turn', best, '-', '-', '-'],
+        ['better of always and never', best, '-', '-', '-'],
       ],
       style,
     ),

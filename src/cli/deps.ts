@@ -1,4 +1,4 @@
-/** All that the commands need of the world, so that tests can run them without a terminal, a GPU or a process. */
+/** The commands' external dependencies. Tests replace them to run without a terminal, GPU or process. */
 import type { RunConfig } from '../config/run.ts';
 import type { Seat } from '../fleet/seats.ts';
 import type { Cluster, ClusterOptions } from '../fleet/types.ts';
@@ -13,16 +13,16 @@ import type { SimulationThread, ThreadWork } from './simulate/thread.ts';
 export interface Output {
   write(text: string): void;
   readonly isTTY: boolean;
-  /** Width of the terminal; tables keep to 80 anyway. */
+  /** Width of the terminal; tables are limited to 80 columns regardless. */
   readonly columns: number;
 }
 
 export interface TextFile {
   write(text: string): void;
-  /** Resolves when what was written has left memory, but for a little. */
+  /** Resolves when most of what was written has left memory. */
   drained(): Promise<void>;
   close(): Promise<void>;
-  /** In place of close(): what did not come to its end is no file. */
+  /** Instead of close(): removes an incomplete file. */
   discard(): Promise<void>;
 }
 
@@ -31,21 +31,21 @@ export interface ChosenAdapter {
   software: boolean;
 }
 
-/** Models, adapters and engines; startCluster needs useAdapter. */
+/** Models, adapters and engines. Call useAdapter before startCluster. */
 export interface Backend extends Engines {
-  /** Sets the adapter for this process, once. Throws AdapterError. */
+  /** Chooses the adapter for this process; call it once. Throws AdapterError. */
   useAdapter(choice: string): Promise<ChosenAdapter>;
-  /** What counts and makes text of a model. Throws ModelError. */
+  /** A model's tokenizer. Throws ModelError. */
   tokenizer(model: string): Promise<Vocabulary>;
-  /** File name to content: what a Hugging Face tokenizer loads from. */
+  /** The files of a Hugging Face tokenizer: content by file name. */
   tokenizerFiles(model: string): Promise<Readonly<Record<string, string>>>;
 }
 
 /** Real sockets. */
 export interface Servers {
-  /** Before anything costly starts. Throws ConfigError. */
+  /** Checks settings before anything expensive starts. Throws ConfigError. */
   check(server: ServerOptions, engines: readonly Seat[]): Promise<void>;
-  /** Starts engines, has them prepared, and opens ports. Throws KvferryError, with nothing left running. */
+  /** Starts engines, runs `prepare`, and opens ports. If it throws KvferryError, nothing is left running. */
   start(
     cluster: ClusterOptions,
     server: ServerOptions,
@@ -61,48 +61,48 @@ export interface CliDeps extends ReportSource {
   color: boolean;
   /** Throw ConfigError that names the path. */
   readTextFile(path: string): Promise<string>;
-  /** In pieces, for files that may be long. */
+  /** Reads in pieces, for long files. */
   readTextPieces(path: string): AsyncIterable<string>;
-  /** What tells a plain file from all others, by whatever path; null: there is none, or it is a pipe or a device. */
+  /** An id that identifies a regular file under any path; null if it does not exist or is a pipe or device. */
   plainFileId(path: string): Promise<string | null>;
   writeTextFile(path: string, content: string): Promise<void>;
   checkWritable(path: string): Promise<void>;
-  /** Written as it comes. Throws ConfigError; a later failure is thrown by close(). */
+  /** A file for streaming writes. Throws ConfigError; close() throws later failures. */
   createTextFile(path: string): Promise<TextFile>;
   makeDirectory(path: string): Promise<void>;
-  /** Of a store; opens nothing yet. */
+  /** A store's folder; does not open it yet. */
   storeFolder(path: string): StoreFolder;
-  /** Below a store, at a URL that was checked; connects when it is asked. */
+  /** A store's server at a checked URL; connects on first use. */
   storeServer(url: string): Promise<ListedServer>;
-  /** Of this machine in the last minute: how many wanted to compute, on average. */
+  /** The machine's load average over the last minute. */
   loadAverage(): number;
   /** Milliseconds. */
   now(): number;
-  /** Resolves after so many milliseconds, or at once when the signal aborts. */
+  /** Resolves after `ms` milliseconds, or at once if the signal aborts. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
-  /** An environment variable; null when it is not set. */
+  /** An environment variable; null if unset. */
   environment(name: string): string | null;
-  /** Calls back at every Ctrl-C; returns how to stop listening. */
+  /** Calls back at every Ctrl-C; returns a function that stops listening. */
   onInterrupt(listener: () => void): () => void;
-  /** Calls back when nobody reads stdout or stderr any more; returns how to stop listening. */
+  /** Calls back when the reader of stdout or stderr has gone; returns a function that stops listening. */
   onOutputLost(listener: () => void): () => void;
   /** Ends the process at once. */
   exitNow(code: number): void;
   backend: Backend;
   servers: Servers;
   doctor: DoctorProbes;
-  /** For --jobs; the settings have been checked. */
+  /** For --jobs. The settings must have been checked. */
   startSimulationThread<Work extends ThreadWork>(work: Work, config: RunConfig): SimulationThread<Work>;
   verify: VerifyProviders;
 }
 
-/** What a command gets besides its own arguments. */
+/** The environment of a command, besides its arguments. */
 export interface CommandContext {
   deps: CliDeps;
   /** Aborts at the first Ctrl-C. */
   signal: AbortSignal;
 }
 
-/** Exit codes; unread is what a shell says of a program that SIGPIPE ended. */
+/** Exit codes. `unread` is the shell's code for a program ended by SIGPIPE. */
 export const EXIT = { good: 0, failed: 1, usage: 2, assertion: 3, interrupted: 130, unread: 141 } as const;
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];

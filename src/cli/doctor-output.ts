@@ -1,4 +1,4 @@
-/** What `kvferry doctor` prints, and the advice it gives. */
+/** What `kvferry doctor` prints, and its advice. */
 import type pc from 'picocolors';
 import type { ClusterInfo } from '../fleet/types.ts';
 import { defaultChoice, describeChoice, type GemmTuning } from '../model/gemm-forms.ts';
@@ -25,7 +25,7 @@ export interface DoctorFindings {
   adapters: readonly AdapterFinding[];
   /** The kernel has an NVIDIA driver. */
   nvidia: boolean;
-  /** null when no engine could start; `error` says why. */
+  /** null if no engine could start; `error` says why. */
   info: ClusterInfo | null;
   copyRates: readonly CopyRateFinding[] | null;
   error: Error | null;
@@ -33,30 +33,30 @@ export interface DoctorFindings {
 
 type Colors = ReturnType<typeof pc.createColors>;
 
-/** Sentences, most important first; none when all is well. */
+/** Advice as sentences, most important first; empty if nothing is missing. */
 export function advise({ adapters, nvidia, info, error, choice }: DoctorFindings): string[] {
   const found = (driver: string): boolean => adapters.some((a) => a.driver === driver && a.adapter !== null);
   const gpu = adapters.some(({ adapter }) => adapter && !adapter.software);
   const advice: string[] = [];
   if (!info) {
     advice.push(`No engine can start: ${error?.message ?? 'the reason is unknown'}.`);
-    if (choice !== 'auto') advice.push('Leave --adapter out to take whatever works.');
+    if (choice !== 'auto') advice.push('Leave --adapter out to use any adapter that works.');
   }
   if (!gpu) {
     advice.push(
       nvidia
-        ? "An NVIDIA card is here, and Vulkan does not find it: figures will be the CPU's. Install what its driver needs beside itself (Debian, Ubuntu: libvulkan1 libegl1 libgl1 libgles2), give a container the driver's graphics libraries (NVIDIA_DRIVER_CAPABILITIES=all), and name nvidia_icd.json in VK_DRIVER_FILES where it is in none of the loader's folders."
-        : "No GPU was found: figures will be the CPU's. For a GPU, install its Vulkan driver; vulkaninfo should list it.",
+        ? "This machine has an NVIDIA card, but Vulkan does not find it, so results will be the CPU's. Install the libraries that its driver needs (Debian, Ubuntu: libvulkan1 libegl1 libgl1 libgles2). In a container, provide the driver's graphics libraries (NVIDIA_DRIVER_CAPABILITIES=all). If nvidia_icd.json is in none of the Vulkan loader's folders, name it in VK_DRIVER_FILES."
+        : "No GPU was found, so results will be the CPU's. To use a GPU, install its Vulkan driver; vulkaninfo should list it.",
     );
   }
   if (!gpu && !found('lavapipe')) {
     advice.push(
-      'lavapipe is 3 to 4 times faster than SwiftShader: install Mesa 25 or newer (Debian 12: mesa-vulkan-drivers from bookworm-backports; its own Mesa 22 is refused).',
+      'lavapipe is 3 to 4 times faster than SwiftShader: install Mesa 25 or newer (Debian 12: mesa-vulkan-drivers from bookworm-backports; its own Mesa 22 is not supported).',
     );
   }
   if (!gpu && !found('swiftshader')) {
     advice.push(
-      'SwiftShader comes with npm on Linux x64: run npm ci again, with optional packages, if this is such a machine.',
+      'On Linux x64, npm installs SwiftShader: if this is such a machine, run npm ci again with optional packages.',
     );
   }
   return advice;
@@ -72,12 +72,12 @@ export function doctorLines(findings: DoctorFindings, advice: readonly string[],
     ...(info ? engineLines(info, title) : []),
     ...(copyRates ? [...title('Copy rates, through shared memory'), ...copyRateLines(copyRates)] : []),
     ...(info ? [...title('Memory'), ...memoryLines(info)] : []),
-    ...title(advice.length === 0 ? 'Nothing is missing' : 'What to do'),
+    ...title(advice.length === 0 ? 'Nothing is missing' : 'Advice'),
     ...advice.flatMap((line) => wrap(`- ${line}`, WIDTH, '  ')),
     '',
     ...(info
-      ? wrap(`Engines start on ${adapterName(info)}: kvferry run works here.`, WIDTH).map(c.green)
-      : [c.red('No engine can start here.')]),
+      ? wrap(`Engines start on ${adapterName(info)}: kvferry run works on this machine.`, WIDTH).map(c.green)
+      : [c.red('No engine can start on this machine.')]),
   ].flatMap((line) => line.split('\n'));
 }
 
@@ -107,8 +107,8 @@ function engineLines(
   const { limits } = adapter;
   const lanes = adapter.subgroupSize;
   const software =
-    lanes === null ? 'portable forms: no subgroups of one fixed size' : `subgroup forms: ${lanes} lanes`;
-  const kernels = adapter.software ? software : 'forms for GPUs';
+    lanes === null ? 'portable variants: no fixed subgroup size' : `subgroup variants: ${lanes} lanes`;
+  const kernels = adapter.software ? software : 'variants for GPUs';
   const compile = engines.map(
     ({ engineId, pipelines, compileMs }) => `${engineId} ${pipelines} in ${formatSeconds(compileMs)}`,
   );
@@ -129,22 +129,22 @@ function engineLines(
 function driverThreads(engines: ClusterInfo['engines']): string {
   const without = engines.filter((engine) => !engine.driverThreads).map(({ engineId }) => engineId);
   return without.length === 0
-    ? 'threads of its own in every engine, where it has any'
+    ? 'uses its own threads in every engine, if it has any'
     : withoutThreads(without);
 }
 
-const SOURCES = { measured: 'measured just now', cached: 'measured earlier, from the cache' } as const;
+const SOURCES = { measured: 'measured just now', cached: 'measured earlier (cached)' } as const;
 
-/** Which form of the matrix kernel serves how many rows, and how that was found. */
+/** The matrix kernel variant by number of rows, and how it was chosen. */
 function matrixForms(adapter: ClusterInfo['adapter'], gemm: GemmTuning | null): string {
   const choice = gemm?.choice ?? defaultChoice(adapterForm(adapter));
-  const source = gemm ? SOURCES[gemm.source] : 'not measured here: --autotune on';
+  const source = gemm ? SOURCES[gemm.source] : 'not measured here (--autotune on measures)';
   return `${describeChoice(choice)}; ${source}`;
 }
 
-/** What matrix products are computed in, and why where that was measured. */
+/** The precision of matrix products, with the measured speed if known. */
 function products({ arithmetic = 'f32' }: ClusterInfo['adapter'], gemm: GemmTuning | null): string {
-  const other = arithmetic === 'f16' ? ': other logits than in f32' : '';
+  const other = arithmetic === 'f16' ? ': logits differ from f32' : '';
   const why = gemm?.f16Speed === undefined ? '' : `; f16 ${gemm.f16Speed.toFixed(2)} times as fast as f32`;
   return `in ${arithmetic}, sums in f32${other}${why}`;
 }
@@ -156,7 +156,7 @@ function copyRateLines(rates: readonly CopyRateFinding[]): string[] {
     formatGbps(gbps),
     formatGbps(byHandGbps),
   ]);
-  const columns = [left('way'), ...right('MB', 'GB/s', 'stage after stage, GB/s')];
+  const columns = [left('direction'), ...right('MB', 'GB/s', 'without overlap, GB/s')];
   return renderTable(columns, rows, plainStyle);
 }
 

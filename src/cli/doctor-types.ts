@@ -1,11 +1,11 @@
-/** What `kvferry doctor` reports on, and who finds it out. */
+/** Findings of `kvferry doctor`, and the probes that produce them. */
 import type { Cluster } from '../fleet/types.ts';
 
-/** One driver, as probed in a process of its own. */
+/** One driver, probed in its own process. */
 export interface AdapterFinding {
   /** 'system', 'lavapipe', 'swiftshader'. */
   driver: string;
-  /** null when Dawn accepts no adapter of this driver. */
+  /** null if Dawn accepts no adapter of this driver. */
   adapter: null | {
     name: string;
     software: boolean;
@@ -15,23 +15,23 @@ export interface AdapterFinding {
     subgroupMinSize: number | null;
     subgroupMaxSize: number | null;
   };
-  /** Why there is none. */
+  /** Why there is no adapter. */
   error: string | null;
 }
 
 export interface CopyRateFinding {
   direction: 'P→shared→D' | 'D→shared→P';
   bytes: number;
-  /** As transfers run: stages overlap. */
+  /** With overlapping stages, as transfers run. */
   gbps: number;
-  /** The same stages one after the other; null when not measured. */
+  /** The same stages without overlap; null if not measured. */
   byHandGbps: number | null;
 }
 
 export interface DoctorProbes {
   adapters(): Promise<readonly AdapterFinding[]>;
-  /** Whether the kernel has an NVIDIA driver, be it that Vulkan finds it or not. */
+  /** Whether the kernel has an NVIDIA driver, even if Vulkan does not find it. */
   nvidia(): boolean;
-  /** The cluster is idle, and is closed afterwards. null: this build cannot measure it. */
+  /** Needs an idle cluster, which the caller closes afterwards. null: this build cannot measure it. */
   copyRates(cluster: Cluster): Promise<readonly CopyRateFinding[] | null>;
 }

@@ -1,4 +1,4 @@
-/** `kvferry verify --faults N`: what happened and what came of it, as a table, and for each break the command that repeats it. */
+/** `kvferry verify --faults N`: a table of faults and outcomes, and for each violation the command that repeats it. */
 import pc from 'picocolors';
 import { optionName, type RunConfig } from '../config/run.ts';
 import { ConfigError } from '../errors.ts';
@@ -13,7 +13,7 @@ import { textOutput, writeJson } from './json-option.ts';
 import { createProgress } from './progress.ts';
 import { left, renderTable, styleOf } from './table.ts';
 
-/** A message that was lost is asked for again twice, each time after a silence; the rest is for a busy machine. */
+/** A lost message is retried twice, each time after a silence; the rest is slack for a busy machine. */
 const PATIENCE_MS = 120_000;
 
 const OF_THE_CHECKS = ['fixture', 'html', 'markdown', 'junit'] as const;
@@ -26,7 +26,7 @@ export async function verifyFaults(
   const given = OF_THE_CHECKS.find((key) => config[key] !== null);
   if (given !== undefined) {
     throw new ConfigError(
-      `${optionName(given)} is for the checks, and --faults runs none of them: leave one of the two out, or take --json`,
+      `${optionName(given)} applies to the checks, and --faults runs none of them: leave one of the two out, or use --json`,
     );
   }
   const { backend, now } = deps;
@@ -50,7 +50,7 @@ export async function verifyFaults(
       cluster: clusterOptions(config, await backend.architecture('nano'), adapter.software),
       start: (options, seams) => backend.startCluster(options, seams),
       onEpisode(happened, episodes, violations) {
-        // One that was broken off has broken nothing.
+        // An interrupted episode does not count.
         if (!signal.aborted) Object.assign(over, { faults: happened, episodes, violations: [...violations] });
         progress.update(
           Math.min(happened, faults),
@@ -60,10 +60,10 @@ export async function verifyFaults(
     });
     report = await tellingWhatIsLost(breaking, { deps, signal }, () => {
       const said = `${plural(over.faults, 'fault')} in ${plural(over.episodes, 'episode')}`;
-      return `No verdict: ${said} were over, ${plural(over.violations.length, 'rule')} broken in them.`;
+      return `No verdict: ${said} had finished, with ${plural(over.violations.length, 'rule')} broken.`;
     });
   } catch (error) {
-    // What broke is not lost with the rest.
+    // Print the violations found so far.
     for (const violation of over.violations)
       for (const line of broken(violation, config.adapter)) deps.stderr.write(`${line}\n`);
     throw error;
@@ -77,14 +77,14 @@ export async function verifyFaults(
   return report.ok ? EXIT.good : EXIT.failed;
 }
 
-/** `adapter`: as the user chose it; `seconds`: how long it took, in words. */
+/** `adapter`: as the user gave it; `seconds`: the formatted duration. */
 export function faultLines(report: FaultReport, adapter: string, seconds: string, color: boolean): string[] {
   const c = pc.createColors(color);
   const { turns, errors, episodes, enginesReplaced, violations } = report;
   const columns = [
-    left('what happened'),
+    left('fault'),
     { head: 'times' },
-    ...['right', 'error', 'left'].map((head) => ({ head, group: 'turns that it met' })),
+    ...['right', 'error', 'left'].map((head) => ({ head, group: 'affected turns' })),
     { head: 'broken' },
   ];
   const rows = report.tallies.map(({ kind, times, turns: met, violations: broken }) =>
@@ -93,12 +93,12 @@ export function faultLines(report: FaultReport, adapter: string, seconds: string
   const codes = Object.entries(errors).map(([code, count]) => `${count} ${code}`);
   const summary = [
     `${plural(report.faults, 'fault')} in ${plural(episodes, 'episode')}, ${seconds}; ${plural(enginesReplaced, 'engine')} replaced.`,
-    `Turns: ${turns.right} with the tokens and logits of one engine alone, ${turns.left} left by their clients,`,
+    `Turns: ${turns.right} with the same tokens and logits as one engine alone, ${turns.left} abandoned by their clients,`,
     `${turns.error} ended by an error${codes.length > 0 ? ` (${codes.join(', ')})` : ''}.`,
   ].join(' ');
   const verdict =
     violations.length === 0
-      ? c.green('No wrong token; nothing held, parked or hanging; memory as before.')
+      ? c.green('No wrong token; nothing held, parked or hanging afterwards; memory as before.')
       : c.red(`${plural(violations.length, 'rule')} broken:`);
   return [
     ...renderTable(columns, rows, styleOf(color)),
@@ -115,7 +115,7 @@ function broken({ kind, detail, seed, picks, faults }: Violation, adapter: strin
     '',
     ...wrap(`${kind}: ${detail}`, WIDTH),
     ...faults.map((fault) => `  ${fault}`),
-    // Faults come at the same moments of the work; threads may interleave in another way.
+    // Faults happen at the same points of the work, but threads may interleave differently.
     ...commandLines(
       `kvferry verify --faults 1 --seed ${seed}${only}${adapter === 'auto' ? '' : ` --adapter ${adapter}`}`,
     ),

@@ -1,10 +1,10 @@
-/** Lines as a terminal of 80 columns shows them; numbers are measure/format.ts. */
+/** Text layout for a terminal of 80 columns. Numbers are formatted in measure/format.ts. */
 
 export * from '../measure/format.ts';
 
 export const WIDTH = 80;
 
-/** Columns that a string takes: Han, Hangul and kana take two, combining marks none. Knows no escape codes. */
+/** Width of a string in columns: Han, Hangul and kana take two, combining marks none. Does not handle escape codes. */
 export function widthOf(text: string): number {
   let width = 0;
   for (const character of text) {
@@ -24,7 +24,7 @@ export const fill = (text: string, width: number): string =>
 export const fillLeft = (text: string, width: number): string =>
   ' '.repeat(Math.max(0, width - widthOf(text))) + text;
 
-/** One line of at most `width` columns; what is cut off ends in '…'. Control characters become spaces. */
+/** One line of at most `width` columns; cut text ends in '…'. Control characters become spaces. */
 export function clip(text: string, width: number): string {
   const line = text.replace(/\p{Cc}+/gu, ' ').trim();
   if (widthOf(line) <= width) return line;
@@ -36,14 +36,14 @@ export function clip(text: string, width: number): string {
   return `${out}…`;
 }
 
-/** At most `lines` lines; the last one tells that more was cut off. */
+/** At most `lines` lines; if cut, the last one ends in '…'. */
 export function clipLines(text: string, width: number, lines: number): string[] {
   const all = wrap(text.replace(/\p{Cc}+/gu, ' ').trim(), width).map((line) => clip(line, width));
   if (all.length <= lines) return all;
   return [...all.slice(0, lines - 1), clip(`${all[lines - 1]} …`, width)];
 }
 
-/** Lines of at most `width` columns, broken at spaces where there are any; later lines are indented. */
+/** Wraps text at spaces to at most `width` columns; later lines are indented. */
 export function wrap(text: string, width: number, indent = ''): string[] {
   const lines: string[] = [];
   let line = '';
@@ -61,8 +61,8 @@ export function wrap(text: string, width: number, indent = ''): string[] {
 }
 
 /**
- * A command as a shell takes it, indented, over as many lines as it needs; later ones are indented further. An option stays
- * with its value where both fit.
+ * A shell command, indented and continued over as many lines as needed; later lines are indented further. An option stays
+ * with its value if both fit.
  */
 export function commandLines(command: string): string[] {
   const indent = '  ';
@@ -93,10 +93,10 @@ export function commandLines(command: string): string[] {
 
 const CONTINUED = ' \\';
 
-/** Quotes and all. */
+/** The words of a command, quotes included. */
 const shellWords = (command: string): string[] => command.match(/(?:'[^']*'|"[^"]*"|\\.|[^\s'"\\])+/g) ?? [];
 
-/** What stands before the first option word by word. */
+/** Options with their values; before the first option, single words. */
 function optionsWithValues(command: string): string[] {
   const units: string[] = [];
   let option = false;
@@ -109,6 +109,6 @@ function optionsWithValues(command: string): string[] {
   return units;
 }
 
-/** Engines whose software driver has no threads of its own. */
+/** A sentence about engines whose software driver runs without its own threads. */
 export const withoutThreads = (engineIds: readonly string[]): string =>
-  `${engineIds.join(', ')} without driver threads: steps of few rows are quicker so, prefill slower (--decode-driver-threads).`;
+  `${engineIds.join(', ')} without driver threads, which makes steps of few rows faster and prefill slower (--decode-driver-threads).`;

@@ -1,11 +1,11 @@
-/** Work whose result comes at its end only: who interrupts it is told what was done, and that nothing came of it. */
+/** For work that only has a result at its end: after an interrupt, tells the user what is lost. */
 import type { CommandContext } from './deps.ts';
 import { WIDTH, wrap } from './format.ts';
 
-/** Why a command's signal was aborted: by its user, who hears of it. Whoever reads no more does not. */
+/** Abort reason: the user interrupted the command. Not used when the output's reader has gone, who would not see a message. */
 export class Interrupted extends Error {}
 
-/** The same, until the signal aborts: then it throws the signal's reason. */
+/** Yields the values until the signal aborts, then throws its reason. */
 export async function* unlessAborted<T>(values: AsyncIterable<T>, signal: AbortSignal): AsyncGenerator<T> {
   for await (const value of values) {
     signal.throwIfAborted();
@@ -13,7 +13,7 @@ export async function* unlessAborted<T>(values: AsyncIterable<T>, signal: AbortS
   }
 }
 
-/** Settles as `work` does. `lost`: what to say, in sentences. */
+/** Settles like `work`. `lost`: the sentences to print after an interrupt. */
 export async function tellingWhatIsLost<T>(
   work: Promise<T>,
   { deps, signal }: CommandContext,

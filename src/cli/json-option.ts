@@ -1,4 +1,4 @@
-/** `--json`, the same for every command: true is JSON on stdout, and what is for eyes on stderr; a name is a file beside it. */
+/** `--json`, the same for every command: true writes JSON to stdout and text to stderr; a name writes JSON to that file. */
 import type { RunConfig } from '../config/run.ts';
 import type { CliDeps, Output } from './deps.ts';
 
@@ -8,7 +8,7 @@ export const textOutput = (
   deps: Pick<CliDeps, 'stdout' | 'stderr'>,
 ): Output => (json === true ? deps.stderr : deps.stdout);
 
-/** Nothing without --json. */
+/** Does nothing without --json. */
 export async function writeJson(
   value: unknown,
   { json }: Pick<RunConfig, 'json'>,

@@ -1,4 +1,4 @@
-/** A report judged and written: assertions, baseline, JUnit, pages. Loaded by outputs.ts when it is wanted. */
+/** Checks and writes a report: assertions, baseline, JUnit, HTML, Markdown. outputs.ts loads it on demand. */
 import type { RunConfig } from '../config/run.ts';
 import { ConfigError } from '../errors.ts';
 import { assertionSchema, checkAssertion, evaluateAssertion, parseAssertion } from '../measure/assertions.ts';
@@ -14,11 +14,11 @@ import { printAssertions, printBaseline } from './outputs-text.ts';
 import { writePages } from './pages.ts';
 
 export interface Outputs {
-  /** Judges the report, prints what was asked of it, writes the files; `good`, or `assertion` when one failed. */
+  /** Checks the report, prints assertions and baseline, writes files. `assertion` if an assertion failed, else `good`. */
   finish(report: AnyReport): Promise<ExitCode>;
 }
 
-/** Throws ConfigError for assertions and a baseline that cannot be. */
+/** Throws ConfigError for invalid assertions or an unusable baseline. */
 export async function prepareJudging(
   config: RunConfig,
   kind: ReportKind,
@@ -32,7 +32,7 @@ export async function prepareJudging(
   );
   if (asksBaseline && config.baseline === null) {
     throw new ConfigError(
-      `the assertion '${asksBaseline.text}' names the baseline and there is none: give --baseline FILE`,
+      `the assertion '${asksBaseline.text}' uses the baseline, and none is given: give --baseline FILE`,
     );
   }
   for (const assertion of assertions) checkAssertion(assertion, schema);

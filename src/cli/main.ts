@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** The program: main() with a real process around it. */
+/** The program: runs main() in a real process. */
 import { beginAhead } from '../platform/node/ahead.ts';
 import { useCompileCache } from '../platform/node/compile-cache.ts';
 import { endThreadsAhead } from '../platform/node/threads.ts';
@@ -7,11 +7,11 @@ import { endThreadsAhead } from '../platform/node/threads.ts';
 const args = process.argv.slice(2);
 beginAhead(args);
 useCompileCache();
-// Loaded meanwhile.
+// Loaded while engine threads start.
 const { main } = await import('./app.ts');
 const { nodeDeps } = await import('./node-deps.ts');
 const code = await main(args, await nodeDeps());
 await endThreadsAhead();
-// Streams may still hold what was written: the process ends when they are empty.
-// Where what was written could not be kept, the code says so already.
+// Not process.exit(): streams may still hold output, and the process ends when they are empty.
+// An output error may have set the exit code already.
 process.exitCode ||= code;

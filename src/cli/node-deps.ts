@@ -1,4 +1,4 @@
-/** The commands' dependencies in Node: the terminal, files, signals, and engines in worker threads. */
+/** The commands' dependencies on Node: terminal, files, signals, and engines in worker threads. */
 import { once } from 'node:events';
 import { open, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -50,11 +50,11 @@ export async function nodeDeps(): Promise<CliDeps> {
     createTextFile,
     makeDirectory: async (directory) => {
       await makeDirectory(path.resolve(directory)).catch((error) =>
-        refuse('make the directory', directory, error),
+        refuse('create the directory', directory, error),
       );
     },
     storeFolder: directoryFolder,
-    // Its client is loaded where a server is asked for.
+    // The Redis client is loaded on demand.
     storeServer: async (url) => {
       const { redisServer } = await import('../platform/node/redis.ts');
       return redisServer(redisUrl(url), withoutPassword(url));
@@ -97,7 +97,7 @@ export async function nodeDeps(): Promise<CliDeps> {
     startSimulationThread,
     doctor: nodeDoctor,
     verify: {
-      // Loaded by those who check.
+      // Loaded on demand.
       kernels: async (environment) =>
         (await import('../lab/verify/kernels.ts')).kernelChecks(nodePlatform)(environment),
       pulledBlocks: async (environment) =>
@@ -113,7 +113,7 @@ async function faultBoard() {
   return new FaultBoard(systemClock);
 }
 
-/** Packed where its name ends in .gz, as it is read then. */
+/** Compressed if the name ends in .gz, as for reading. */
 async function createTextFile(file: string): Promise<TextFile> {
   const handle = await open(file, 'w').catch((error) => refuse('write', file, error));
   const disk = handle.createWriteStream();
@@ -128,7 +128,7 @@ async function createTextFile(file: string): Promise<TextFile> {
       if (!failure) stream.write(text);
     },
     async drained() {
-      // A failure is thrown by close().
+      // close() throws a failure.
       if (stream.writableNeedDrain && !failure) await once(stream, 'drain').catch(() => {});
     },
     async close() {
@@ -139,14 +139,14 @@ async function createTextFile(file: string): Promise<TextFile> {
     async discard() {
       stream.end();
       await over;
-      // Not a pipe or a device that was named.
+      // Never remove a pipe or a device.
       const found = await stat(file).catch(() => null);
       if (found?.isFile()) await rm(file, { force: true });
     },
   };
 }
 
-/** Options with what was measured. What the forms for software adapters are is known, so 'auto' leaves those out. */
+/** Adds autotuning results to the options. The variants for software adapters are known, so 'auto' skips those. */
 async function tuned(options: ClusterOptions, adapter: ProbedAdapter): Promise<ClusterOptions> {
   const { autotune = 'off' } = options;
   if (autotune === 'off' || (autotune === 'auto' && adapter.software)) return options;
@@ -154,7 +154,7 @@ async function tuned(options: ClusterOptions, adapter: ProbedAdapter): Promise<C
   return { ...options, ...(await tuning(options, adapter, autotune === 'again')) };
 }
 
-/** Needs useAdapter. */
+/** Call useAdapter first. */
 async function startCluster(options: ClusterOptions, seams: ClusterSeams = {}): Promise<EngineCluster> {
   const adapter = await useAdapter('auto');
   return withProbes(async () =>
@@ -187,7 +187,7 @@ const backend: Backend = {
     }
     if (found['tokenizer.json'] === undefined) {
       throw new ConfigError(
-        `${files.location} has no tokenizer.json: wanted a preset or a directory with one`,
+        `${files.location} has no tokenizer.json: wanted a preset, or a directory that has one`,
       );
     }
     return found;

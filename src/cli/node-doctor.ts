@@ -1,4 +1,4 @@
-/** What `kvferry doctor` asks this machine. */
+/** `kvferry doctor`'s probes of this machine. */
 import { existsSync } from 'node:fs';
 import { EngineCluster } from '../fleet/cluster.ts';
 import type { CopyRate } from '../lab/copy-rates.ts';
@@ -7,7 +7,7 @@ import { probeAll } from '../platform/node/adapters.ts';
 import { DEFAULT_CHUNK_BYTES } from '../transport/chunks.ts';
 import type { CopyRateFinding, DoctorProbes } from './doctor-types.ts';
 
-/** Enough for the stages to overlap. */
+/** Large enough for the stages to overlap. */
 const COPY = { bytes: 4 * 2 ** 20, chunkBytes: DEFAULT_CHUNK_BYTES, rounds: 5 } as const;
 
 export const nodeDoctor: DoctorProbes = {

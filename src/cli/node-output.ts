@@ -1,14 +1,14 @@
-/** Standard output and error, whose reader may leave before the end, as `head` does. */
+/** Standard output and error. Their reader may go away early, as `head` does. */
 import { EXIT, type Output } from './deps.ts';
 
 export interface ProcessOutputs {
   stdout: Output;
   stderr: Output;
-  /** Calls back when what is written arrives no longer; returns how to stop listening. */
+  /** Calls back when output can no longer be delivered; returns a function that stops listening. */
   onLost(listener: () => void): () => void;
 }
 
-/** Once a process: no error of its streams ends it from then on. */
+/** Call once per process. From then on stream errors do not end the process. */
 export function processOutputs(): ProcessOutputs {
   const listeners = new Set<() => void>();
   const watched = (stream: NodeJS.WriteStream, name: string): Output => {

@@ -1,4 +1,4 @@
-/** A thread that simulates, in Node. */
+/** A simulation thread in Node. */
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import type { RunConfig } from '../config/run.ts';
@@ -11,14 +11,14 @@ export function startSimulationThread<Work extends ThreadWork>(
   config: RunConfig,
 ): SimulationThread<Work> {
   const worker = new Worker(bundled('simulate-node'), { name: work, workerData: { work, config } });
-  // One that was told to end answers nobody.
+  // A terminated thread answers no jobs, so its exit must reject them.
   const ended = once(worker, 'exit').then((): never => {
     throw new InternalError(`the thread of ${work} ended`);
   });
   ended.catch(() => {});
   return {
     async run(job) {
-      // An 'error', such as a thread without memory, rejects too.
+      // An 'error' event, such as out of memory, also rejects.
       const answer = once(worker, 'message');
       worker.postMessage(job);
       const [told] = (await Promise.race([answer, ended])) as [

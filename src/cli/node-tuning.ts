@@ -1,4 +1,4 @@
-/** The forms of the matrix kernel for this machine's adapter: from the cache, or measured before the engines start. */
+/** Chooses the matrix kernel variants for this machine's adapter: from the cache, or by measuring before engines start. */
 import type { Arithmetic } from '../config/arithmetic.ts';
 import type { ClusterOptions } from '../fleet/types.ts';
 import { GpuDevice } from '../gpu/device.ts';
@@ -19,7 +19,7 @@ import {
   writeTuning,
 } from './tuning-cache.ts';
 
-/** Measures, unless the cache knows already; `again`: in any case. Throws ConfigError for f16 on an adapter without it. */
+/** Measures unless the cache has a result; `again` always measures. Throws ConfigError for f16 on an adapter without it. */
 export async function tuning(
   options: ClusterOptions,
   adapter: ProbedAdapter,
@@ -38,7 +38,7 @@ export async function tuning(
     : { gemm: { ...f32, f16Speed }, arithmetic: 'f32' };
 }
 
-/** What is measured hangs on this alone. */
+/** Cache key: everything that the measurement depends on. */
 export async function tuningKey(
   architecture: Architecture,
   weightDtype: ClusterOptions['weightDtype'],
@@ -74,7 +74,7 @@ class Tuner {
     const key = await this.#key(arithmetic);
     const known = this.#again ? null : await readTuning(this.#file, key);
     if (known) return { choice: known, source: 'cached' };
-    this.#say(`which forms of the matrix kernel are fast${arithmetic === 'f16' ? ' in f16' : ''}`);
+    this.#say(`which variants of the matrix kernel are fast${arithmetic === 'f16' ? ' in f16' : ''}`);
     const choice = await this.#on([arithmetic], ([ground]) => tuneGemm(ground!));
     await writeTuning(this.#file, key, choice);
     return { choice, source: 'measured' };
@@ -93,14 +93,14 @@ class Tuner {
   }
 
   #say(what: string): void {
-    process.stderr.write(`measuring ${what} on ${this.#adapter.name} (once, then kept)\n`);
+    process.stderr.write(`measuring ${what} on ${this.#adapter.name} (once; the result is cached)\n`);
   }
 
   #key(arithmetic: Arithmetic): Promise<string> {
     return tuningKey(this.#architecture, this.#weightDtype, this.#adapter, arithmetic);
   }
 
-  /** Opens a device for each, and ends them. */
+  /** Opens a device for each precision, and destroys them afterwards. */
   async #on<T>(
     arithmetics: readonly Arithmetic[],
     measure: (grounds: readonly TuningGround[]) => Promise<T>,

@@ -1,4 +1,4 @@
-/** Assertions and the comparison with a baseline, as lines of a terminal. */
+/** Prints assertions and the comparison with a baseline. */
 import type { AssertionResult } from '../measure/assertions.ts';
 import type { Baseline } from '../measure/baseline.ts';
 import { baselineSentence, changeOf, showFigure } from '../report/common.ts';
@@ -22,12 +22,16 @@ export function printAssertions(results: readonly AssertionResult[], out: Output
 
 export function printBaseline(baseline: Baseline, out: Output, color: boolean): void {
   const { print, say, c, style } = printer(out, color);
-  print(['', `${c.bold('against the baseline')} ${baseline.file}, of ${baseline.created.slice(0, 10)}`]);
+  print([
+    '',
+    `${c.bold('compared with the baseline')} ${baseline.file}, from ${baseline.created.slice(0, 10)}`,
+  ]);
   for (const difference of baseline.differences) print(wrap(c.yellow(difference), WIDTH, '  '));
-  if (!baseline.same_machine) say('On another machine times cannot be judged; counts and ratios can.');
+  if (!baseline.same_machine)
+    say('The baseline is from another machine: only counts and ratios are compared.');
   const moved = baseline.figures.filter(({ movement }) => ['changed', 'better', 'worse'].includes(movement));
   if (moved.length > 0) {
-    const columns = [left('what moved'), ...right('before', 'now', 'change', '')];
+    const columns = [left('figure'), ...right('before', 'now', 'change', '')];
     print(
       renderTable(
         columns,

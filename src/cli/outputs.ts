@@ -1,7 +1,7 @@
 /**
- * What every measuring command does with its report beside printing tables: `--json`, `--html`, `--markdown`, `--junit`,
- * `--assert`, `--baseline`. All that can go wrong with these options is found before the work; what judges and draws a report
- * is loaded when it is wanted, which is after the work where nothing is asserted.
+ * Report options of the measuring commands: `--json`, `--html`, `--markdown`, `--junit`, `--assert`, `--baseline`. Errors
+ * in these options are found before the work starts. The code that checks and renders reports is loaded on demand: after
+ * the work if nothing is asserted.
  */
 import path from 'node:path';
 import { optionName, type RunConfig } from '../config/run.ts';
@@ -16,7 +16,7 @@ const FILES = [
   ...(['record', 'traceOut', 'fleetOut', 'costsOut'] as const),
 ];
 
-/** Throws ConfigError. `model` is null where only the report tells it. */
+/** Throws ConfigError. `model` is null if only the report will say. */
 export async function prepareOutputs(
   config: RunConfig,
   kind: ReportKind,
@@ -29,13 +29,13 @@ export async function prepareOutputs(
   return { finish: async (report) => (prepared ?? (await judge())).finish(report) };
 }
 
-/** Each by its option, or by what it is. */
+/** Output files with their option, or a description. */
 const outputsOf = (config: RunConfig, named: Readonly<Record<string, string>>) => [
   ...FILES.map((key) => [optionName(key), config[key]] as const),
   ...Object.entries(named),
 ];
 
-/** Two outputs to one file would lose the first. `named`: what an argument names, and what it is. Throws ConfigError. */
+/** Checks that outputs are writable and distinct. `named`: files from arguments, keyed by description. Throws ConfigError. */
 export async function checkFiles(
   config: RunConfig,
   deps: CliDeps,
@@ -47,15 +47,15 @@ export async function checkFiles(
     const place = path.resolve(file);
     const other = taken.get(place);
     if (other !== undefined)
-      throw new ConfigError(`${other} and ${option} both write ${file}: give each a file of its own`);
+      throw new ConfigError(`${other} and ${option} both write ${file}: give each its own file`);
     taken.set(place, option);
     if (option !== '--json') await deps.checkWritable(file);
   }
 }
 
 /**
- * What is read would be gone once something else is written over it. A baseline may: the next run then goes by this one.
- * `read`: what an argument or --config names; `named`: as for checkFiles. Throws ConfigError.
+ * Refuses outputs that would overwrite an input. A baseline may be overwritten, so that the next run compares with this
+ * one. `read`: input files from arguments and --config; `named`: as for checkFiles. Throws ConfigError.
  */
 export async function keepInputs(
   config: RunConfig,
@@ -64,7 +64,7 @@ export async function keepInputs(
   named: Readonly<Record<string, string>> = {},
 ): Promise<void> {
   const { inputFile, conversation, trace, costs, fromReport, costProfile, against } = config;
-  // Names of what the program brings along.
+  // Built-in names are not files.
   const own = [conversation === 'shipped' ? null : conversation, isCostsFile(costs) ? costs : null];
   const inputs = new Map<string, string>();
   for (const file of [...read, ...own, inputFile, trace, fromReport, costProfile, against]) {
@@ -75,6 +75,6 @@ export async function keepInputs(
     const id = typeof file === 'string' && inputs.size > 0 ? await deps.plainFileId(file) : null;
     const input = id === null ? undefined : inputs.get(id);
     if (input !== undefined)
-      throw new ConfigError(`${option} would be written over ${input}, which is read: name another file`);
+      throw new ConfigError(`${option} would overwrite ${input}, which is an input: name another file`);
   }
 }

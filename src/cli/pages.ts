@@ -1,4 +1,4 @@
-/** A report's document as a page or as Markdown: what draws them is loaded when one is wanted. */
+/** Writes a report's document as HTML and Markdown. The renderers are loaded on demand. */
 import type { RunConfig } from '../config/run.ts';
 import type { ReportDocument } from '../report/document.ts';
 import type { CliDeps } from './deps.ts';

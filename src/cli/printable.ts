@@ -1,12 +1,12 @@
-/** What commands print, as a terminal may get it: what stands in a trace, a report or a model's files cannot steer it. */
+/** Makes output safe for terminals, so that text from traces, reports or model files cannot control them. */
 import type { Output } from './deps.ts';
 
-/** Control characters as JSON writes them, but for line ends and tabs. */
+/** Escapes control characters as in JSON, except newlines and tabs. */
 export const printable = (text: string): string => text.replace(/[^\P{Cc}\n\t]/gu, escaped);
 
 const escaped = (character: string): string => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
 
-/** An output that is given nothing else; in colours these pass. */
+/** An output that only receives printable text; with `color`, colour codes pass. */
 export function printableOutput(out: Output, color: boolean): Output {
   const isColor = (found: string): boolean => color && found.startsWith('\u001b[');
   return {

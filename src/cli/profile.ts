@@ -1,15 +1,15 @@
-/** `run --profile`: the table of kernels. */
+/** Output of `run --profile`: the table of kernels. */
 import type { ProfileReport } from '../measure/profile.ts';
 import { ceilingsSentence, KERNEL_COLUMNS, kernelRate, RATE_LEGEND } from '../report/profile.ts';
 import { formatMs, formatPercent, WIDTH, wrap } from './format.ts';
 import { renderTable, type TableStyle } from './table.ts';
 
 export const NO_TIMESTAMPS =
-  'No profile: this adapter has no timestamp-query, the device’s own clock; try another adapter (--adapter).';
+  'No profile: this adapter does not support timestamp-query, which reads the device’s clock; try another adapter (--adapter).';
 
 export function profileLines({ mode, engines }: ProfileReport, style: TableStyle): string[] {
   const lines = wrap(
-    `Kernels of ${mode}, run once more with each kernel in a pass of its own: slower, and in no figure above. Times are the device's clock.`,
+    `Kernels of ${mode}, run once more with each kernel in its own pass. This run is slower and does not count in the figures above. Times are from the device's clock.`,
     WIDTH,
   );
   for (const engine of engines) {

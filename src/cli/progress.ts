@@ -1,20 +1,20 @@
-/** What is under way, on stderr: one bar that moves on a terminal, plain lines elsewhere. Reports never go here. */
+/** Progress on stderr: a bar on a terminal, plain lines elsewhere. Reports never go here. */
 import cliProgress from 'cli-progress';
 import type { CliDeps } from './deps.ts';
 import { clip, fill } from './format.ts';
 import { printable } from './printable.ts';
 
 export interface Progress {
-  /** A milestone: always a line of its own. */
+  /** A milestone, always on its own line. */
   line(text: string): void;
-  /** Begins a stretch of `total` steps; null: nobody knows of how many. */
+  /** Begins a stretch of `total` steps; null: unknown. */
   begin(label: string, total: number | null): void;
-  /** `done` steps are over; `detail` says what is under way. */
+  /** `done` steps have finished; `detail` describes the current one. */
   update(done: number, detail: string): void;
   end(): void;
 }
 
-/** Without a bar, how often a stretch says how far it is. */
+/** Without a bar, the interval of progress lines. */
 const LINE_EVERY_MS = 10_000;
 
 export function createProgress({ stderr, progressStream, now }: CliDeps): Progress {
@@ -51,7 +51,7 @@ function barProgress(stream: NodeJS.WriteStream, write: (text: string) => void):
       bar.start(total ?? 0, 0, { detail: '' });
     },
     update(done, detail) {
-      // Straight to the terminal, past what makes other outputs printable.
+      // The bar writes directly to the terminal, so its text must be made printable here.
       bar?.update(done, { detail: clip(printable(detail), 40) });
     },
     end: stop,

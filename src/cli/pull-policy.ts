@@ -1,4 +1,4 @@
-/** `--pull-policy` and `--cost-profile` of the commands that serve: read and checked early, put in force once engines run. */
+/** `--pull-policy` and `--cost-profile`: checked early, applied once engines run. */
 import { type CostProfile, parseCostProfile, refuseIdleProfile } from '../config/cost-profile.ts';
 import type { RunConfig } from '../config/run.ts';
 import type { Cluster } from '../fleet/types.ts';
@@ -7,11 +7,11 @@ import type { Progress } from './progress.ts';
 import { createTimeLeft } from './time-left.ts';
 
 export interface PullPolicySetting {
-  /** Resolves with the profile in force, if one is. Throws ConfigError when the one given was measured elsewhere. */
+  /** Resolves with the active profile, if any. Throws ConfigError if the given one was measured with another setup. */
   apply(cluster: Cluster, progress: Progress): Promise<CostProfile | null>;
 }
 
-/** Throws ConfigError for a file that is no profile, or one that nothing would use. */
+/** Throws ConfigError for a file that is not a profile, or a profile that would not be used. */
 export async function preparePullPolicy(
   { pullPolicy, costProfile, seed }: RunConfig,
   { deps, signal }: CommandContext,
@@ -28,7 +28,7 @@ export async function preparePullPolicy(
       const total = calibrationTurns(cluster, { quick: true });
       const left = createTimeLeft(total, deps.now);
       if (!profile) {
-        progress.line('cost-aware without --cost-profile: a quick calibration first');
+        progress.line('cost-aware without --cost-profile: running a quick calibration first');
         progress.begin('calibrate', total);
       }
       const inForce = await startCostAware(cluster, {

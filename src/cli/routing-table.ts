@@ -1,4 +1,4 @@
-/** `--explain-routing`: each decision of a run as a small table: who could have served, what was known of each, who did and why. */
+/** `--explain-routing`: each decision as a small table of candidates, with the choice, its reason and the outcome. */
 import type { RoutingReport, RunReport, TurnReport } from '../measure/report.ts';
 import { storedTokens } from '../measure/stored-tokens.ts';
 import { turnReport } from '../router/turn-report.ts';
@@ -6,19 +6,19 @@ import type { TurnResult } from '../router/turn-types.ts';
 import { formatMs, WIDTH, wrap } from './format.ts';
 import { left, renderTable, right, type TableStyle } from './table.ts';
 
-/** Of more candidates a side the best by score are shown. */
+/** Most candidates shown per side, best scores first. */
 const MOST_CANDIDATES = 8;
 
 export function routingLines(run: RunReport, style: TableStyle): string[] {
   return run.turns.flatMap((turn) => turnRoutingLines(turn, style));
 }
 
-/** None of a turn that nothing routed. */
+/** Empty for a turn that was not routed. */
 export function turnRoutingLines(turn: TurnReport, style: TableStyle): string[] {
   return turn.routing ? ['', ...decision(turn, turn.routing, style)] : [];
 }
 
-/** The same for machines. */
+/** The same as fields, for JSON logs. */
 export function routingFields(report: TurnReport): object {
   const { conversation_id, turn, routing, ttft_ms, local_hit_tokens, pulled_tokens, computed_tokens } =
     report;
@@ -35,7 +35,7 @@ export function routingFields(report: TurnReport): object {
   };
 }
 
-/** Of one that was just served. */
+/** The report of a turn that was just served. */
 export const turnOf = (result: TurnResult): TurnReport =>
   turnReport(result.conversationId, result.turn, result, [], null);
 
@@ -56,13 +56,13 @@ function decision(turn: TurnReport, routing: RoutingReport, style: TableStyle): 
       [
         left('for'),
         left('engine'),
-        ...right('under way', 'running', 'waiting', 'told ago', 'cached', 'score'),
+        ...right('in flight', 'running', 'waiting', 'age, ms', 'cached', 'score'),
         left(''),
       ],
       (['prefill', 'decode'] as const).flatMap((side) => rows(side, routing)),
       style,
     ),
-    ...wrap(`It came out: ${truth.join('; ')}.`, WIDTH),
+    ...wrap(`Outcome: ${truth.join('; ')}.`, WIDTH),
   ];
 }
 

@@ -1,4 +1,4 @@
-/** What `kvferry run` prints when it is done: set-up, conversation, a table a mode, the modes side by side, the verdict. */
+/** What `kvferry run` prints: set-up, conversation, one table per mode, the modes side by side, verdicts. */
 import { auditTotals } from '../measure/audit.ts';
 import type { Report } from '../measure/report.ts';
 import { auditSentence } from '../report/audit.ts';
@@ -57,11 +57,11 @@ export function printReport(
     const audits = run.turns.flatMap(({ audit }) => (audit ? [audit] : []));
     if (audits.length > 0) {
       const said = auditSentence(auditTotals(audits), String(report.config.pullPolicy));
-      say(`${said} They are left out of the times above.`, c.yellow);
+      say(`${said} These turns do not count in the times above.`, c.yellow);
     }
     if (run.summary.first_use_compilations > 0) {
       const count = plural(run.summary.first_use_compilations, 'pipeline');
-      say(`${count} compiled while this ran: its times include compiling.`, c.red);
+      say(`${count} compiled during this run, so its times include compiling.`, c.red);
     }
   }
   print(['', report.link ? `${c.bold('side by side')}, ${c.yellow(THROTTLED)}` : c.bold('side by side')]);
@@ -82,11 +82,11 @@ export function printReport(
   else say(integritySentence(report.integrity), c.red);
 }
 
-/** Of the mode in which recording cost most. */
+/** Cost of recording timings, for the mode in which it was highest. */
 function recorderLine({ runs }: Report): string {
   const shares = runs.map(({ summary }) => summary.span_recorder?.share ?? 0);
   const percent = (100 * Math.max(...shares)).toPrecision(2);
-  return `Recording where the time went took ${percent}% of the run at most (an upper bound, timed after it).`;
+  return `Recording timings took at most ${percent}% of the run (an upper bound, measured afterwards).`;
 }
 
 function integritySentence({ leftover_blocks, problem }: Report['integrity']): string {
@@ -95,7 +95,7 @@ function integritySentence({ leftover_blocks, problem }: Report['integrity']): s
 
 function modelLine({ model }: Report): string {
   const kv = formatBytes(model.kv_bytes_per_token);
-  return `${model.name} (${formatParameters(model.parameters)} parameters, ${kv} of KV a token)`;
+  return `${model.name} (${formatParameters(model.parameters)} parameters, ${kv} of KV per token)`;
 }
 
 function startUpLine({ start_up }: Report): string {
@@ -106,14 +106,14 @@ function startUpLine({ start_up }: Report): string {
   });
   const without = start_up.engines.filter(({ driver_threads }) => driver_threads === false);
   const threads = without.length === 0 ? '' : ` ${withoutThreads(without.map(({ engine_id }) => engine_id))}`;
-  return `Start-up, in no figure below: ${formatSeconds(start_up.total_ms)} (${engines.join('; ')}).${threads}`;
+  return `Start-up, not counted below: ${formatSeconds(start_up.total_ms)} (${engines.join('; ')}).${threads}`;
 }
 
 function linkLine({ name, bytes_per_second, latency_ms }: NonNullable<Report['link']>): string {
-  return `${THROTTLED}: ${name}, ${formatFigures(bytes_per_second / 1e9)} GB/s, ${latency_ms} ms a chunk: times of transfers are the model's.`;
+  return `${THROTTLED}: ${name}, ${formatFigures(bytes_per_second / 1e9)} GB/s, ${latency_ms} ms per chunk; transfer times are those of the model.`;
 }
 
-/** What was said in the first conversation, a line each, where it is text. */
+/** The messages of the first conversation, if it is text. */
 function spokenLines(report: Report, conversations: readonly Conversation[], c: Printer['c']): string[] {
   const first = conversations[0];
   const turns = report.runs[0]?.turns.filter(({ conversation_id }) => conversation_id === first?.id) ?? [];
@@ -130,7 +130,7 @@ function spokenLines(report: Report, conversations: readonly Conversation[], c: 
   const others = conversations.length - 1;
   return [
     '',
-    c.bold('what was said') + (others > 0 ? `, in the first of ${plural(others + 1, 'conversation')}` : ''),
+    c.bold('conversation') + (others > 0 ? `, the first of ${plural(others + 1, 'conversation')}` : ''),
     ...lines,
     ...(turns.length > MOST_TURNS_OF_TEXT
       ? [`     ${plural(turns.length - MOST_TURNS_OF_TEXT, 'more turn')}`]

@@ -1,20 +1,20 @@
-/** A run's tables: each turn of a mode, and the modes side by side. Lines of at most 80 columns. */
+/** A run's tables: the turns of each mode, and the modes side by side. At most 80 columns. */
 import type { RunReport, TurnReport } from '../measure/report.ts';
 import { hasStore } from '../report/verdict.ts';
 import { formatGbps, formatMb, formatMs, plural } from './format.ts';
 import { type Column, left, packed, type Row, renderTable, right, type TableStyle } from './table.ts';
 
-/** Longer runs are cut: the report has them all. */
+/** Longer runs are cut; the JSON report has all turns. */
 const MOST_TURNS = 40;
 
 export const MODE_SENTENCES: Record<RunReport['mode'], string> = {
   monolithic: 'one engine prefills and generates',
-  unidirectional: 'P prefills, D generates; P computes again what D generated',
+  unidirectional: 'P prefills, D generates; P recomputes what D generated',
   bidirectional: "the same, but P pulls D's KV back",
-  'decode-local': 'P prefills the first turn, D all later ones itself',
+  'decode-local': 'P prefills the first turn, D prefills all later turns itself',
 };
 
-/** For whoever sees these tables for the first time. */
+/** Explains the tables to first-time readers. */
 export const legend = (stores: boolean): readonly string[] => [
   'P prefills prompts, D generates; each has its own device and KV cache.',
   `prompt = hit (KV in P's own cache) + pulled (${stores ? 'from D or the store' : 'copied from D'}) + computed.`,
@@ -34,12 +34,12 @@ const moved = (group: string): readonly Column[] => [
   { head: 'GB/s', before: ' ', group },
 ];
 
-/** `label` of several conversations: 2.3 is turn 3 of the second. */
+/** With several conversations, 2.3 is turn 3 of the second. */
 export function turnTable(run: RunReport, style: TableStyle): string[] {
   const conversations = [...new Set(run.turns.map(({ conversation_id }) => conversation_id))];
   const sends = run.mode !== 'monolithic';
   const pulls = run.mode === 'bidirectional';
-  // With a store there is no room for rates: --json has them.
+  // With a store there is no room for rates; they are in the JSON report.
   const stores = hasStore([run]);
   const columns = stores
     ? [...ACCOUNT, ...packed('MB moved', 'P→D', 'D→P', 'store→P', 'store→D')]
@@ -67,7 +67,7 @@ export function turnTable(run: RunReport, style: TableStyle): string[] {
     return [row, ...remarks];
   });
   const left = run.turns.length - shown.length;
-  if (left > 0) rows.push({ remark: `${plural(left, 'more turn')}: --json has them` });
+  if (left > 0) rows.push({ remark: `${plural(left, 'more turn')}: see --json` });
   return renderTable(columns, rows, style);
 }
 

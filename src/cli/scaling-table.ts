@@ -8,18 +8,18 @@ export function scalingLines(decision: AutoscaleDecision, style: TableStyle): st
   const time = new Date(atMs).toISOString().slice(11, 19);
   const rows = (['prefill', 'decode'] as const).map((role) => {
     const { engines, metric, value, want } = roles[role];
-    const told = value === null ? 'nothing' : `${Number(value.toPrecision(4))} ${metric}`;
+    const told = value === null ? 'no data' : `${Number(value.toPrecision(4))} ${metric}`;
     return [role, String(engines), told, String(want), want === engines ? '' : '<'];
   });
   const reasons = (['prefill', 'decode'] as const).map((role) => `${role}: ${roles[role].why}`);
   return [
     ...wrap(target ? `${time} ${reasonOf(decision)}.` : `${time} ${by}: no change.`, WIDTH),
-    ...renderTable([left(''), ...right('engines', 'told on average', 'wanted'), left('')], rows, style),
+    ...renderTable([left(''), ...right('engines', 'mean metric', 'wanted'), left('')], rows, style),
     ...wrap(`${reasons.join('; ')}.`, WIDTH),
   ];
 }
 
-/** The same for machines. */
+/** The same as fields, for JSON logs. */
 export const scalingFields = ({ by, roles, target }: AutoscaleDecision): object => ({
   by,
   ...roles,

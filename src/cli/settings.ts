@@ -1,4 +1,4 @@
-/** One configuration from the command line's options and a config file: an option wins over the file, the file over defaults. */
+/** Combines command-line options and a config file into one configuration. Options override the file, which overrides defaults. */
 import { parseJson } from '../config/fields.ts';
 import { optionName, parseRunConfig, type RunConfig, type RunKey, runConfigSchema } from '../config/run.ts';
 import { storeFromEnvironment } from '../config/store-environment.ts';
@@ -8,9 +8,9 @@ import type { CommandSpec, Lists } from './arguments.ts';
 import type { CliDeps } from './deps.ts';
 
 /**
- * `lists` names those of which several values may be given: the configuration has the first of each, the lists have all,
- * each checked like a single one. Throws ConfigError; its message names a setting as the user wrote it: `--threshold`, or
- * `'threshold' in FILE`.
+ * `lists` names settings that accept several values: the configuration gets the first of each, the returned lists get all,
+ * each checked like a single value. Throws ConfigError; its message names a setting as the user wrote it: `--threshold`,
+ * or `'threshold' in FILE`.
  */
 export async function readSettings(
   options: Readonly<Record<string, unknown>>,
@@ -40,7 +40,7 @@ export async function readSettings(
   };
   for (const key of keys) {
     const values = lists[key];
-    // None stays none, whatever another option would have in its place.
+    // 'none' stays none, even if another option implies a different default.
     const read = (value: unknown) => (noneIsNull(key, value) === null ? value : parseWith(key, value)[key]);
     if (values) lists[key] = values.map((value) => read(value) ?? value);
   }
@@ -55,7 +55,7 @@ const inWords = (values: Readonly<Record<string, unknown>>): Record<string, stri
     ]),
   );
 
-/** What may be named by a file, except where a config file has it itself; and what such a file should hold. */
+/** Settings whose value may be a file name, with what that file should contain. A config file may also contain the value itself. */
 const FILES = {
   fleet: 'wanted rolesets, such as {"rolesets": [{"prefill": 2, "decode": 1}]}',
   autoscaleConfig: 'wanted parameters by role, such as {"prefill": {"target": 4}}',
@@ -69,12 +69,12 @@ async function withFiles(
   const read = { ...given };
   for (const [key, wanted] of Object.entries(FILES)) {
     const file = given[key];
-    // A routing configuration may also stand on the command line itself.
+    // The command line may also contain the JSON itself.
     if (typeof file !== 'string' || file.trimStart().startsWith('{')) continue;
     read[key] = parseJson(await deps.readTextFile(file), file, wanted);
     if (isPlan(read[key]))
       throw new ConfigError(
-        `${file} is a report of kvferry plan: ${optionName(key)} takes what kvferry plan --fleet-out FILE writes, which is the report's "fleet"`,
+        `${file} is a report of kvferry plan: ${optionName(key)} takes the file that kvferry plan --fleet-out FILE writes, which is the report's "fleet"`,
       );
   }
   return read;
@@ -83,7 +83,7 @@ async function withFiles(
 const isPlan = (json: unknown): boolean =>
   typeof json === 'object' && json !== null && 'kind' in json && json.kind === 'plan';
 
-/** For commands that serve by one policy. Throws ConfigError for more. */
+/** For commands that serve with one policy. Throws ConfigError for more. */
 export function wantOneRouting({ routing }: RunConfig): void {
   if (routing.length > 1)
     throw new ConfigError(
@@ -91,7 +91,7 @@ export function wantOneRouting({ routing }: RunConfig): void {
     );
 }
 
-/** A link may have a comma itself: '10e6,1ms' is one, and so what is only a latency belongs to what stands before it. */
+/** Splits a comma-separated list. A link may contain a comma ('10e6,1ms'), so a bare latency belongs to the part before it. */
 function splitList(key: RunKey, value: unknown): unknown[] {
   if (typeof value !== 'string') return Array.isArray(value) ? value : [value];
   const parts = value.split(',').map((part) => part.trim());
@@ -103,14 +103,14 @@ function splitList(key: RunKey, value: unknown): unknown[] {
   }, []);
 }
 
-/** Of --link as a list: null is as fast as this machine copies, which is all where none is named. */
+/** The links of --link as a list; null is as fast as this machine copies, the default. */
 export const linksOf = ({ link = ['none'] }: Lists): (LinkSpec | null)[] =>
   link.map((name) => (name === 'none' ? null : parseLink(String(name))));
 
 const noneIsNull = (key: string, value: unknown): unknown =>
   (key === 'link' || key === 'store') && value === 'none' ? null : value;
 
-/** null where that stands for a setting that is not given, as in what `export config` prints. */
+/** Whether the value is null for a setting whose default is null, as `export config` prints it. */
 const isLeftOut = (key: string, value: unknown): boolean =>
   value === null &&
   Object.hasOwn(runConfigSchema.shape, key) &&
@@ -121,5 +121,5 @@ function parseFile(text: string, file: string): Record<string, unknown> {
   const json = parseJson(text, file, wanted);
   if (typeof json === 'object' && json !== null && !Array.isArray(json))
     return Object.fromEntries(Object.entries(json).filter(([key, value]) => !isLeftOut(key, value)));
-  throw new ConfigError(`${file} holds no object: ${wanted}`);
+  throw new ConfigError(`${file} does not contain an object: ${wanted}`);
 }

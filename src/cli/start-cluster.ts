@@ -1,4 +1,4 @@
-/** The start of a command that serves: its engines, told about as they come up, with the policy in force that was asked for. */
+/** Starts the engines of a command, with progress lines, and applies the pull policy. */
 import { leastMemory } from '../fleet/memory-needs.ts';
 import { countEngines } from '../fleet/options.ts';
 import type { Cluster, ClusterOptions } from '../fleet/types.ts';
@@ -7,7 +7,7 @@ import { formatBytes, formatSeconds } from './format.ts';
 import type { Progress } from './progress.ts';
 import type { PullPolicySetting } from './pull-policy.ts';
 
-/** What is about to be made, where, and what it takes at least. */
+/** A line with the engines, model, adapter and the least memory needed. */
 export async function startingLine(
   options: ClusterOptions,
   adapterName: string,
@@ -17,7 +17,7 @@ export async function startingLine(
   return `starting ${countEngines(options)} with ${options.model} on ${adapterName}: ${formatBytes(total)} at least`;
 }
 
-/** The caller closes it. Rejects, with nothing left running, when the user interrupts or the policy cannot be applied. */
+/** The caller must close the cluster. Rejects, with nothing left running, if the user interrupts or the policy cannot be applied. */
 export async function startCluster(
   options: ClusterOptions,
   adapterName: string,

@@ -1,4 +1,4 @@
-/** A sweep as a terminal shows it: one table a series, the two curves, where they cross, and what thresholds come to. */
+/** What `kvferry sweep` prints: per series a table, both curves, the crossover, and the cost of thresholds. */
 import {
   mixedWinners,
   noWinner,
@@ -25,11 +25,11 @@ import { type Column, left, renderTable, right, type TableStyle } from './table.
 export function sweepLines(report: SweepReport, style: TableStyle): string[] {
   return [
     ...wrap(
-      `The same turn served both ways: P pulls D's KV of so many tokens, or computes it again; then ${plural(report.new_tokens, 'new token')}, hand-over, first token. TTFT in ms, medians of ${plural(report.rounds, 'round')} [quartiles], alone: on one engine; ${report.model.name} on ${adapterName(report)}.`,
+      `The same turn served both ways: P pulls the KV of the given number of tokens from D, or recomputes it; then come ${plural(report.new_tokens, 'new token')}, the handover and the first token. TTFT in ms, medians of ${plural(report.rounds, 'round')} [quartiles]; alone: on one engine. ${report.model.name} on ${adapterName(report)}.`,
       WIDTH,
     ),
     ...report.series.flatMap((series) => ['', ...seriesLines(series, report.rounds, style)]),
-    ...(report.complete ? [] : ['', 'INCOMPLETE: interrupted; this is what was measured until then.']),
+    ...(report.complete ? [] : ['', 'INCOMPLETE: interrupted; these are the results until then.']),
   ];
 }
 
@@ -48,7 +48,7 @@ function titleOf({ link, block_size, layout, local_hit_tokens }: SweepSeriesRepo
   return [
     link ? `link ${link.name}, ${THROTTLED}` : 'no modelled link',
     `blocks of ${block_size}, ${layout}`,
-    ...(local_hit_tokens > 0 ? [`P has ${plural(local_hit_tokens, 'token')} itself`] : []),
+    ...(local_hit_tokens > 0 ? [`P's own cache has ${plural(local_hit_tokens, 'token')}`] : []),
   ].join('; ');
 }
 
@@ -84,7 +84,7 @@ function movedCells({ pull }: SweepPointReport): string[] {
 
 const PLOT_WIDTH = 60;
 
-/** Time to the right, tokens downwards; both ways on one line, so that it shows where they change places. */
+/** A plot with time to the right and tokens downwards. Both ways share a line, so that the crossover shows. */
 function plot(points: readonly SweepPointReport[]): string[] {
   const drawn = points.filter(({ pull, recompute }) => pull && recompute);
   const times = drawn.flatMap(({ pull, recompute }) => [pull!.median, recompute!.median]);
@@ -110,21 +110,21 @@ function plot(points: readonly SweepPointReport[]): string[] {
 }
 
 function crossoverSentence({ crossover, points, link }: SweepSeriesReport): string {
-  if (!crossover) return 'No crossover: it needs both bidirectional and unidirectional.';
+  if (!crossover) return 'No crossover: that needs both bidirectional and unidirectional in --mode.';
   const tokens = points.map((point) => point.context_tokens);
   const [least, most] = [Math.min(...tokens), Math.max(...tokens)];
   const range = `${formatCount(least)} to ${formatCount(most)} tokens`;
   const label = link ? ` (${THROTTLED}: ${link.name})` : '';
   if (noWinner(points))
-    return `Pulling makes no difference in the range measured, ${range}${label}: there is no crossover in it.`;
+    return `Pulling makes no difference in the measured range, ${range}${label}: there is no crossover in it.`;
   const mixed = crossover.kind === 'crosses' ? null : mixedWinners(points);
   if (mixed !== null)
-    return `Pulling ${mixed} in the range measured, ${range}${label}: there is no crossover in it.`;
+    return `Pulling ${mixed} in the measured range, ${range}${label}: there is no crossover in it.`;
   switch (crossover.kind) {
     case 'pull_always_wins':
-      return `Pulling always wins in the range measured, ${range}${label}: there is no crossover in it.`;
+      return `Pulling always wins in the measured range, ${range}${label}: there is no crossover in it.`;
     case 'pull_always_loses':
-      return `Pulling always loses in the range measured, ${range}${label}: there is no crossover in it.`;
+      return `Pulling always loses in the measured range, ${range}${label}: there is no crossover in it.`;
     case 'crosses': {
       const low =
         crossover.low === null ? `below ${formatCount(least)}` : formatCount(Math.round(crossover.low));
@@ -147,7 +147,7 @@ function thresholdLines({ thresholds, best_total_ms }: SweepSeriesReport, style:
       formatMs(regret_ms),
       percent(regret_ms),
     ]),
-    ['better of both each time', formatMs(best_total_ms), '-', '-'],
+    ['better of both, each time', formatMs(best_total_ms), '-', '-'],
   ];
   return ['', ...renderTable(columns, rows, style)];
 }

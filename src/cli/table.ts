@@ -1,4 +1,4 @@
-/** Tables for a terminal: columns as wide as their content, with a heading over neighbours that belong together. */
+/** Tables for a terminal: columns as wide as their content, with shared headings for groups of columns. */
 import pc from 'picocolors';
 import type { Output } from './deps.ts';
 import { fill, fillLeft, WIDTH, widthOf, wrap } from './format.ts';
@@ -6,19 +6,19 @@ import { fill, fillLeft, WIDTH, widthOf, wrap } from './format.ts';
 export interface Column {
   head: string;
   align?: 'left' | 'right';
-  /** What stands between this column and the one before, in rows and in the heading. Two spaces. */
+  /** Separator from the previous column, in rows and in the heading. Default: two spaces. */
   before?: string;
-  /** Neighbours of the same group share this heading. */
+  /** Adjacent columns of the same group share this heading. */
   group?: string;
 }
 
 export { left, right, under } from '../report/document.ts';
 
-/** As `under`, with one space between. */
+/** Like `under`, separated by one space. */
 export const packed = (group: string, ...heads: string[]): Column[] =>
   heads.map((head, i) => (i === 0 ? { head, group } : { head, group, before: ' ' }));
 
-/** Cells, or a remark below the row before it. */
+/** Cells, or a remark below the previous row. */
 export type Row = readonly string[] | { remark: string };
 
 export interface TableStyle {
@@ -33,7 +33,7 @@ export function styleOf(color: boolean): TableStyle {
 
 type Paint = (line: string) => string;
 
-/** Lines, or a sentence broken into lines, onto an output in its colours. */
+/** Prints lines (`print`) and wrapped sentences (`say`) to an output, in its colours. */
 export function printer(out: Output, color: boolean) {
   const print = (lines: readonly string[], paint: Paint = (line) => line): void => {
     for (const line of lines) out.write(`${paint(line)}\n`);
@@ -45,7 +45,7 @@ export type Printer = ReturnType<typeof printer>;
 
 export const plainStyle: TableStyle = { dim: (text) => text, bold: (text) => text };
 
-/** Lines of at most 80 columns, as long as the cells themselves fit. */
+/** A table of at most 80 columns if the cells fit. */
 export function renderTable(columns: readonly Column[], rows: readonly Row[], style: TableStyle): string[] {
   const cells = rows.filter((row): row is readonly string[] => Array.isArray(row));
   const gaps = columns.map(({ before }, i) => (i === 0 ? '' : (before ?? '  ')));
@@ -93,7 +93,7 @@ function spans(columns: readonly Column[]): { label: string; from: number; to: n
   return result;
 }
 
-/** Without the gap before the first. */
+/** Excludes the gap before the first column. */
 function spanWidth(widths: readonly number[], gaps: readonly string[], from: number, to: number): number {
   let width = 0;
   for (let i = from; i <= to; i++) width += widths[i]! + (i === from ? 0 : gaps[i]!.length);

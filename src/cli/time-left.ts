@@ -1,8 +1,8 @@
-/** How long the rest of equal steps will take, from how long those that are over took. */
+/** Estimates the time left for equal steps from the finished ones. */
 import { formatSeconds } from './format.ts';
 
 export interface TimeLeft {
-  /** 'about 12 s left', or how far it is while nothing can be said. */
+  /** 'about 12 s left', or the number of steps before the first one has finished. */
   after(done: number): string;
   elapsedMs(): number;
 }

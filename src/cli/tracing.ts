@@ -1,4 +1,4 @@
-/** Follows a run's spans for --trace-out and --gantt. Keeps the spans of turns under way only. */
+/** Follows a run's spans for --trace-out and --gantt. Only keeps the spans of running turns. */
 import type { RunConfig } from '../config/run.ts';
 import type { Cluster } from '../fleet/types.ts';
 import { ganttLines } from '../measure/gantt.ts';
@@ -8,18 +8,18 @@ import { systemClock } from '../platform/clock.ts';
 import type { CliDeps, TextFile } from './deps.ts';
 
 export interface Tracing {
-  /** Call when a mode begins; ends the one before. */
+  /** Call when a mode begins; ends the previous one. */
   mode(name: string): void;
-  /** Ends the trace file; lines of the Gantt chart, none when none was asked for. Called again, the same. */
+  /** Ends the trace file, and returns the lines of the Gantt chart (none without --gantt). Idempotent. */
   end(): Promise<string[]>;
 }
 
-/** Turns whose spans are kept at once; late spans of ended turns count. */
+/** Most turns whose spans are kept at once, including late spans of ended turns. */
 const MOST_TURNS = 256;
 
 type TracedConfig = Pick<RunConfig, 'traceOut' | 'gantt' | 'model'>;
 
-/** null when nothing is to be followed. */
+/** null if neither option is given. */
 export async function followSpans(
   cluster: Cluster,
   config: TracedConfig,
@@ -31,7 +31,7 @@ export async function followSpans(
   const writer = file && writerTo(file, config, cluster, deps);
   const drawn = gantt === false ? null : new TurnKeeper(gantt);
   let mode = { name: '', startMs: 0 };
-  // Two timestamps a submit, and their way back: the GPU's lanes have its own times then.
+  // Two timestamps per submit and their readback, so that GPU lanes show the device's own times.
   if (writer) await cluster.setTiming('submits');
   const stop = cluster.onSpan((span) => {
     writer?.add(span);
@@ -47,7 +47,7 @@ export async function followSpans(
     endMode();
     writer?.end();
     await file?.close();
-    // Of a cluster that died it cannot be taken back.
+    // Fails if the cluster has died.
     if (writer) await cluster.setTiming(null);
     return drawn?.lines() ?? [];
   };
@@ -75,12 +75,12 @@ function writerTo(file: TextFile, { model }: TracedConfig, cluster: Cluster, dep
       adapter: adapter.name,
       ...(link ? { modelled_link: link.name } : {}),
       clocks:
-        "host: performance.now() of all threads; gpu: the device's timestamps, moved onto it; modelled: the link model",
+        "host: performance.now() of all threads; gpu: the device's timestamps, shifted to the host clock; modelled: the link model",
     },
   });
 }
 
-/** Keeps the spans of the wanted turn: of the last that has its number, or of the last. */
+/** Keeps the spans of the requested turn: the last one with its number, or the last one. */
 class TurnKeeper {
   readonly #wanted: true | number;
   readonly #spans = new Map<string, Span[]>();
@@ -104,7 +104,7 @@ class TurnKeeper {
     if (!this.#kept) return [];
     const { turnId, spans, ttft, mode } = this.#kept;
     const window = { turnId, acceptedMs: ttft.startMs, firstTokenMs: ttft.endMs };
-    return ganttLines(spans, window, `turn ${ttft.args.turn}, ${mode}: what its first token waited for`);
+    return ganttLines(spans, window, `turn ${ttft.args.turn}, ${mode}: what the first token waited for`);
   }
 
   #turnEnded(turnId: string, mode: string): void {

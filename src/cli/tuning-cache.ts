@@ -1,4 +1,4 @@
-/** What was measured of this machine's adapters, kept between runs: a small JSON file in the user's cache folder. */
+/** Caches measurements of this machine's adapters between runs, in a JSON file in the user's cache folder. */
 import { readFile } from 'node:fs/promises';
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
@@ -11,15 +11,15 @@ import { userCacheFile, writeUserCache } from '../platform/node/user-cache.ts';
 const form = z.enum(GEMM_FORMS);
 const fileSchema = z.strictObject({
   version: z.literal(1),
-  /** By adapter, driver, kernels and shape. */
+  /** Keyed by adapter, driver, kernels and shape. */
   gemm: z.record(z.string(), z.strictObject({ 1: form, 4: form, 16: form, more: form })),
-  /** How many times as fast as f32 f16 is, by the same. */
+  /** Speed of f16 relative to f32, with the same keys. */
   f16Speed: z.record(z.string(), z.number().positive()).default({}),
 });
 
 export const tuningFile = (): string => userCacheFile('tuning.json');
 
-/** A file that is missing, or not as it was written, counts as empty. */
+/** A missing or invalid file counts as empty. */
 async function readAll(file: string): Promise<z.infer<typeof fileSchema>> {
   try {
     return fileSchema.parse(JSON.parse(await readFile(file, 'utf8')));
@@ -39,7 +39,7 @@ export async function readF16Speed(file: string, key: string): Promise<number | 
   return own((await readAll(file)).f16Speed, key);
 }
 
-/** False when it could not be written: the next run measures again. */
+/** False if the file could not be written; the next run then measures again. */
 export async function writeTuning(file: string, key: string, choice: GemmChoice): Promise<boolean> {
   const all = await readAll(file);
   return writeUserCache(file, { ...all, gemm: { ...all.gemm, [key]: choice } });
@@ -51,7 +51,7 @@ export async function writeF16Speed(file: string, key: string, speed: number): P
   return writeUserCache(file, { ...all, f16Speed: { ...all.f16Speed, [key]: speed } });
 }
 
-/** Changes with the kernels: what was measured of others is worth nothing. */
+/** A hash of the kernels' source. Measurements of other kernels are not valid. */
 export async function kernelVersion(readShader: ReadShader, arithmetic: Arithmetic): Promise<string> {
   const names = new Set(GEMM_FORMS.map((form) => formOf(form).name));
   const texts = await Promise.all([...names].map((name) => shaderText(name, readShader, arithmetic)));

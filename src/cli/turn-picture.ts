@@ -1,15 +1,15 @@
-/** One turn as a picture: for each mode a bar, as long as its time to the first token, in the stages that it was spent on. */
+/** A picture of one turn: per mode, a bar for the time to the first token, split into stages. */
 import type { Report, TurnReport } from '../measure/report.ts';
 import { foldStages } from '../measure/stages.ts';
 import { timedTurns } from '../measure/summary.ts';
 import { hasStore } from '../report/verdict.ts';
 import { fill, fillLeft, formatMs, plural, WIDTH } from './format.ts';
 
-/** `stored`: where some of it comes from a store. */
+/** `stored`: label if some KV comes from a store. */
 const PARTS = [
   { part: 'pull', mark: '▒', label: 'pull D→P', stored: 'load, pull' },
   { part: 'prefill', mark: '█', label: 'prefill', stored: 'prefill' },
-  { part: 'hand_over', mark: '░', label: 'hand over P→D', stored: 'hand over' },
+  { part: 'hand_over', mark: '░', label: 'handover P→D', stored: 'handover' },
   { part: 'first_decode_step', mark: '▓', label: 'first on D', stored: 'first on D' },
   { part: 'between', mark: '·', label: 'between', stored: 'between' },
 ] as const;
@@ -17,7 +17,7 @@ const PARTS = [
 const NAME = 16;
 const TIME = 12;
 
-/** The turn that pulled the most, as every mode served it; no lines when nothing was pulled. */
+/** The turn that pulled the most, in every mode; empty if nothing was pulled. */
 export function turnPicture(report: Report): string[] {
   const timedOf = timedTurns(report.runs);
   const pulling = timedOf
@@ -37,7 +37,7 @@ export function turnPicture(report: Report): string[] {
   const longest = Math.max(...served.map(({ turn }) => turn.ttft_ms));
   const perMs = (WIDTH - NAME - TIME) / longest;
   return [
-    `turn ${pulling.turn} (${plural(pulling.prompt_tokens, 'prompt token')}): where the time to its first token went`,
+    `turn ${pulling.turn} (${plural(pulling.prompt_tokens, 'prompt token')}): time to the first token by stage`,
     ...served.map(
       ({ mode, turn }) =>
         fill(mode, NAME) +
@@ -49,7 +49,7 @@ export function turnPicture(report: Report): string[] {
   ];
 }
 
-/** Ends of stages are rounded, not their lengths, so that the whole has the length of the whole. */
+/** Rounds the ends of stages rather than their lengths, so that the total length is right. */
 function bar({ stages_ms }: TurnReport, perMs: number): string {
   const sums = foldStages(stages_ms);
   let text = '';

@@ -1,6 +1,6 @@
 /**
- * Options that a command would take and then not use, because of what else was given: each is refused by name. Only what
- * stands on the command line: a config file may be shared by several commands.
+ * Options that would have no effect in combination with the others that were given: each is refused by name. Applies to
+ * the command line only, because several commands may share a config file.
  */
 import {
   type FieldGroup,
@@ -16,36 +16,36 @@ import { ConfigError } from '../errors.ts';
 
 export interface Unused {
   keys: readonly RunKey[];
-  /** Completes '--x is of no use …': beside what, and why. */
+  /** Completes '--x has no effect …': in which situation, and why. */
   why: string;
 }
 
-/** Of the options given those that ask for something else than what goes without saying. */
+/** The given options that differ from their defaults. */
 export const unusualOptions = (given: readonly string[], config: RunConfig): ReadonlySet<RunKey> =>
   new Set((given as RunKey[]).filter((key) => isUnusual(key, config)));
 
-/** Throws ConfigError that names the first that is among them. */
+/** Throws ConfigError for the first given option that a rule covers. */
 export function refuseUnused(given: ReadonlySet<RunKey>, rules: readonly (Unused | false)[]): void {
   for (const rule of rules) {
     if (!rule) continue;
     const key = rule.keys.find((each) => given.has(each));
     if (key)
       throw new ConfigError(
-        `${switchName(key)} is of no use ${rule.why}${rule.why.endsWith(', or') ? '' : ';'} leave it out`,
+        `${switchName(key)} has no effect ${rule.why}${rule.why.endsWith(', or') ? '' : ';'} leave it out`,
       );
   }
 }
 
-/** All of those groups, but for some. */
+/** All keys of these groups, with some exceptions. */
 export const keysOf = (groups: readonly FieldGroup[], ...except: readonly RunKey[]): RunKey[] =>
   runKeys.filter((key) => groups.includes(fieldMeta(key).group) && !except.includes(key));
 
-/** How the benchmark's clients ask: a load that comes by itself has none. */
+/** Settings of the benchmark's clients. An open-loop load has no clients. */
 const OF_CLIENTS: readonly RunKey[] = [
   ...(['numClients', 'maxActiveConversations', 'maxNumRequests', 'maxTurns', 'requestRate'] as const),
   ...(['conversationSampling', 'warmupStep', 'earlyStop', 'limitMinTokens', 'limitMaxTokens'] as const),
 ];
-/** Of real devices, which change no modelled time and no count. */
+/** Settings of real devices. They do not change a simulation. */
 export const OF_DEVICES: readonly RunKey[] = [
   ...(['adapter', 'autotune', 'decodeDriverThreads', 'weightDtype', 'arithmetic', 'layout'] as const),
 ];
@@ -53,17 +53,17 @@ export const OF_DEVICES: readonly RunKey[] = [
 const ofTrace = ({ trace }: RunConfig): Unused | false =>
   trace === null && { keys: keysOf(['trace']), why: 'without a trace: give --trace FILE too, or' };
 
-/** Of a trace that is open: what is for those without times of their own. */
+/** Settings for traces without times, refused for a trace that has times. */
 export const ofTimes = (format: TraceFormat): Unused | false =>
   format !== 'conversations' && {
     keys: ['conversationRate', 'thinkTime'],
-    why: `to a trace of ${format}, which says itself when requests come`,
+    why: `on a ${format} trace, which contains its own arrival times`,
   };
 
 const ofWorkload = ({ trace }: RunConfig): Unused | false =>
   trace !== null && {
     keys: ['preset', 'scale', ...OF_CLIENTS],
-    why: 'with --trace, which says itself who asks what and when (--limit, --trace-scale and --speed-up change that)',
+    why: 'with --trace, which contains its own requests and times (--limit, --trace-scale and --speed-up change them)',
   };
 
 const ofStore = (stored: boolean): Unused | false =>
@@ -72,24 +72,24 @@ const ofStore = (stored: boolean): Unused | false =>
     why: 'without a store: give --store BYTES too, or',
   };
 
-/** Goodput is told of policies. */
+/** Goodput is only reported when several policies are compared. */
 const ofPolicies = ({ routing }: RunConfig): Unused | false =>
   routing.length === 1 && {
     keys: keysOf(['slo']),
-    why: 'with one policy, as goodput is what policies are compared by: name several in --routing, or',
+    why: 'with a single policy, because goodput is only used to compare policies: name several in --routing, or',
   };
 
-/** `except`: keys of a fleet that changes by other means too. */
+/** `except`: keys that also apply when the fleet is scaled by other means. */
 const ofAutoscaler = ({ autoscale }: RunConfig, ...except: readonly RunKey[]): Unused | false =>
   autoscale === null && {
     keys: keysOf(['scaling'], 'autoscale', ...except),
-    why: 'to a fleet that stays as it is: give --autoscale NAME too, or',
+    why: 'on a fleet of fixed size: give --autoscale NAME too, or',
   };
 
 const ofCosts = ({ pullPolicy }: RunConfig): Unused | false =>
   pullPolicy === 'cost-aware' && {
     keys: ['threshold'],
-    why: 'with --pull-policy cost-aware, which decides by what is predicted',
+    why: 'with --pull-policy cost-aware, which decides by predicted costs',
   };
 
 const ofLinks = ({ link, fleet }: RunConfig): Unused | false => {
@@ -102,7 +102,7 @@ const ofLinks = ({ link, fleet }: RunConfig): Unused | false => {
 const WARM_UPS: readonly RunKey[] = ['warmupPercentages'];
 const warmUps: Unused = {
   keys: WARM_UPS,
-  why: 'where nothing is warmed up: its tables are those of kvferry bench',
+  why: 'without warm-up: only kvferry bench prints its tables',
 };
 
 export const unusedBySimulate = (config: RunConfig): readonly (Unused | false)[] => [
@@ -111,37 +111,40 @@ export const unusedBySimulate = (config: RunConfig): readonly (Unused | false)[]
   config.trace !== null &&
     String(config.experiments) !== 'prefix-caching' && {
       keys: ['experiments'],
-      why: 'with --trace: P keeps its KV unless --no-prefix-caching is given, in a pool of --p-blocks',
+      why: "with --trace: set P's cache with --no-prefix-caching and --p-blocks",
     },
   config.arrivalRate !== null && {
     keys: OF_CLIENTS,
-    why: 'with --arrival-rate, by which whole conversations come by themselves',
+    why: 'with --arrival-rate, where conversations arrive on their own',
   },
   warmUps,
   !config.validate && {
     keys: [...OF_DEVICES, 'rounds'],
-    why: 'to a simulation without --validate, which starts no engine and serves nothing twice',
+    why: 'in a simulation without --validate, which starts no engine and serves nothing twice',
   },
   config.validate && {
     keys: [
       ...(['costs', 'seeds', 'jobs', 'against', 'startUp', 'kvBytesPerToken', 'sloTtft', 'sloTpot'] as const),
       ...(['html', 'markdown', 'traceOut'] as const),
     ],
-    why: 'with --validate, which measures its own costs and compares with the engines here alone',
+    why: 'with --validate, which measures its own costs and only compares with the engines here',
   },
-  { keys: ['explainScaling'], why: 'to a simulation, whose report has each decision that changed something' },
+  {
+    keys: ['explainScaling'],
+    why: 'in a simulation, whose report contains every decision that changed something',
+  },
   ofAutoscaler(config),
   config.autoscale === null &&
     config.faults === null && {
       keys: ['startUp'],
-      why: "where no engine joins or takes another's place: give --autoscale NAME or --faults N too, or",
+      why: 'where no engine joins or is replaced: give --autoscale NAME or --faults N too, or',
     },
   ofStore(config.store !== null),
   ofCosts(config),
   ofLinks(config),
 ];
 
-/** Of a plan's groups, whatever else is given; the first two by checks of its own. */
+/** Settings that a plan always refuses; it has its own checks for the first two. */
 export const NEVER_OF_PLAN: readonly RunKey[] = [
   'budget',
   'experiments',
@@ -150,23 +153,23 @@ export const NEVER_OF_PLAN: readonly RunKey[] = [
   ...OF_DEVICES,
 ];
 
-/** `stored`: a store is tried. */
+/** `stored`: some candidates have a store. */
 export const unusedByPlan = (config: RunConfig, stored: boolean): readonly (Unused | false)[] => [
   ofTrace(config),
   ofWorkload(config),
-  { keys: OF_CLIENTS, why: 'to a plan: requests come at a --rate, whoever waits' },
+  { keys: OF_CLIENTS, why: 'in a plan: requests arrive at a fixed --rate' },
   warmUps,
-  { keys: OF_DEVICES, why: 'to a plan, which starts no engine' },
-  // The same requests again would be counted as other draws, and shares told as surer than they are.
+  { keys: OF_DEVICES, why: 'in a plan, which starts no engine' },
+  // Repeating the same requests would count as independent samples and overstate the confidence of shares.
   config.trace !== null && {
     keys: ['seeds'],
-    why: 'to a plan with --trace, of whose requests nothing is drawn: give a longer --sample, or',
+    why: 'in a plan with --trace, whose requests are not random: give a longer --sample, or',
   },
   ofStore(stored),
   ofLinks(config),
 ];
 
-/** By all commands that start engines. */
+/** Rules for all commands that start engines. */
 const unusedByEngines = (config: RunConfig): readonly (Unused | false)[] => [
   ofStore(config.store !== null),
   ofCosts(config),
@@ -175,11 +178,11 @@ const unusedByEngines = (config: RunConfig): readonly (Unused | false)[] => [
 export const unusedByRun = (config: RunConfig): readonly (Unused | false)[] => [
   config.conversation === null && {
     keys: ['maxTokens'],
-    why: 'to a made conversation, whose answers are all as long as --output-tokens says',
+    why: 'on a generated conversation, whose answers all have --output-tokens tokens',
   },
   !config.mode.includes('bidirectional') && {
     keys: ['audit'],
-    why: 'where nothing is pulled: add bidirectional to --mode, or',
+    why: 'if nothing is pulled: add bidirectional to --mode, or',
   },
   ...unusedByEngines(config),
 ];
@@ -198,20 +201,20 @@ export const unusedByServe = (config: RunConfig): readonly (Unused | false)[] =>
   ofAutoscaler(config, 'drain', 'drainTimeout'),
   !config.kvCacheMetrics && {
     keys: ['kvCacheMetricsSample'],
-    why: 'where no block is followed: give --kv-cache-metrics too, or',
+    why: 'without KV cache metrics: give --kv-cache-metrics too, or',
   },
 ];
 
 export const unusedByVerify = ({ faults, model }: RunConfig): readonly (Unused | false)[] => [
-  faults !== null && model !== 'nano' && { keys: ['model'], why: 'with --faults, whose engines have nano' },
+  faults !== null && model !== 'nano' && { keys: ['model'], why: 'with --faults, which always uses nano' },
 ];
 
 const HOW_TO_SAMPLE: readonly RunKey[] = ['temperature', 'topK', 'topP'];
 export const NEVER_OF_REPLAY: readonly RunKey[] = ['maxTokens', ...HOW_TO_SAMPLE];
 
 export const unusedByReplay = (config: RunConfig): readonly (Unused | false)[] => [
-  { keys: ['maxTokens'], why: 'to a trace, which says how long its answers are' },
-  { keys: HOW_TO_SAMPLE, why: 'to a trace, whose answers are given' },
+  { keys: ['maxTokens'], why: 'on a trace, which sets the length of its answers' },
+  { keys: HOW_TO_SAMPLE, why: 'on a trace, which contains its answers' },
   ofPolicies(config),
   ...unusedByEngines(config),
 ];
@@ -233,11 +236,11 @@ export const unusedByBench = (config: RunConfig): readonly (Unused | false)[] =>
     },
     config.inputFile === null && {
       keys: ['maxTokens'],
-      why: 'to a preset, which says how long its answers are',
+      why: 'on a preset, which sets the length of its answers',
     },
     config.paths !== null && {
       keys: ['mode'],
-      why: 'with --paths, which are compared in place of modes',
+      why: 'with --paths, which are compared instead of modes',
     },
     ofPolicies(config),
     ...unusedByEngines(config),

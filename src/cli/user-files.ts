@@ -1,4 +1,4 @@
-/** Files that a user names: what cannot be done with one, in a sentence. */
+/** Access to files that a user names, with one-sentence errors. */
 import { constants, createReadStream } from 'node:fs';
 import { access, stat } from 'node:fs/promises';
 import path from 'node:path';
@@ -10,20 +10,20 @@ const REASONS: Record<string, string> = {
   ENOENT: 'there is no such file or directory',
   EACCES: 'permission denied',
   EISDIR: 'it is a directory',
-  ENOTDIR: 'a part of the path is no directory',
-  EEXIST: 'a file of that name is in the way',
+  ENOTDIR: 'a part of the path is not a directory',
+  EEXIST: 'a file of that name already exists',
 };
 
-/** Throws ConfigError. `what`: that failed, such as 'write'. */
+/** Throws ConfigError. `what`: the action that failed, such as 'write'. */
 export function refuse(what: string, file: string, error: NodeJS.ErrnoException): never {
   const reason = REASONS[error.code ?? ''] ?? error.message;
   throw new ConfigError(`cannot ${what} ${file}: ${reason}; give another path`, { cause: error });
 }
 
-/** Its text, as it is read; unpacked, where its name ends in .gz. Throws ConfigError. */
+/** A file's text in pieces; decompressed if the name ends in .gz. Throws ConfigError. */
 export async function* piecesOf(file: string): AsyncGenerator<string> {
   const read = createReadStream(file, { highWaterMark: 1 << 18 });
-  // What fails ends the last stream, where it is thrown.
+  // A failure destroys the last stream and is thrown from there.
   const bytes = file.endsWith('.gz') ? pipeline(read, createGunzip(), () => {}) : read;
   try {
     for await (const piece of bytes.setEncoding('utf8')) yield piece as string;
@@ -32,7 +32,7 @@ export async function* piecesOf(file: string): AsyncGenerator<string> {
   }
 }
 
-/** An existing file must be writable itself, a new one needs a folder that is. Throws ConfigError. */
+/** Checks that an existing file, or the folder of a new one, is writable. Throws ConfigError. */
 export const checkWritable = (file: string): Promise<void> =>
   writable(file).catch((error) => refuse('write', file, error));
 

@@ -1,4 +1,4 @@
-/** What `kvferry verify` found, as a document for --html and --markdown, and as test cases for --junit. */
+/** Results of `kvferry verify` as a document for --html and --markdown, and as test cases for --junit. */
 import type { Verdict } from '../lab/verify/runner.ts';
 import { CHECK_GROUPS, type CheckGroup } from '../lab/verify/types.ts';
 import type { ReportDocument, Tone } from '../report/document.ts';
@@ -34,7 +34,7 @@ export function verifyDocument(verdicts: readonly Verdict[], about: VerifyAbout)
   return {
     command: 'kvferry verify',
     headline: totalOf(verdicts),
-    subtitle: `${model} on ${adapter}: kernels, transfers and modes against an oracle and against each other.`,
+    subtitle: `${model} on ${adapter}: kernels, transfers and modes checked against a reference implementation and against each other.`,
     verdicts: verdicts
       .filter(({ status }) => status === 'failed')
       .map(({ name }) => ({ tone: 'bad', text: `failed: ${name}` })),

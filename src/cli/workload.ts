@@ -1,4 +1,4 @@
-/** Which conversations a run serves, and whether they fit the engines before any engine starts. */
+/** Chooses a run's conversations, and checks that they fit before any engine starts. */
 import { type RunConfig, SHIPPED } from '../config/run.ts';
 import { ConfigError } from '../errors.ts';
 import type { ClusterOptions } from '../fleet/types.ts';
@@ -10,7 +10,7 @@ import { SHIPPED_TOKENS, shippedConversation } from '../workload/shipped.ts';
 import type { Conversation } from '../workload/types.ts';
 import type { CliDeps } from './deps.ts';
 
-/** All made conversations lie in memory: more would take hours to serve, and may not fit. */
+/** Limit for generated conversations, which are kept in memory. More would take hours to serve. */
 const MOST_MADE_TOKENS = 2 ** 25;
 
 /** Throws ConfigError. */
@@ -25,8 +25,8 @@ export async function chooseConversations(
 }
 
 /**
- * Made conversations have a known length, and so has the shipped one as recall answers it: refuses one that the context or a
- * pool cannot hold. Other text is measured by the engine, which refuses turn by turn. Throws ConfigError.
+ * Throws ConfigError if the context or a pool cannot hold the conversations. Only checks those of known length: generated
+ * ones, and the shipped one with recall's answers. For other text the engine refuses turns that do not fit.
  */
 export function checkFits(config: RunConfig, options: ClusterOptions): void {
   if (config.conversation === SHIPPED) checkShippedFits(config, options);
@@ -40,14 +40,14 @@ export function checkFits(config: RunConfig, options: ClusterOptions): void {
   const made = config.conversations * (config.systemTokens + config.turns * config.userTokens);
   if (made > MOST_MADE_TOKENS) {
     throw new ConfigError(
-      `${config.conversations} conversations are ${made} tokens to be made, more than ${MOST_MADE_TOKENS}: lower --conversations`,
+      `${config.conversations} conversations need ${made} generated tokens, more than ${MOST_MADE_TOKENS}: lower --conversations`,
     );
   }
   const needed = poolFor(tokens, options);
   needPools(options, { prefill: needed, decode: needed }, `the conversation grows to ${tokens} tokens`);
 }
 
-/** P has the longest prompt, D room for as long an answer to it as is allowed. Shorter answers make shorter prompts. */
+/** P must hold the longest prompt, D also the longest allowed answer. Shorter answers would make later prompts shorter. */
 function checkShippedFits(config: RunConfig, options: ClusterOptions): void {
   const { model, temperature, maxTokens } = config;
   const { prompt, answer } = SHIPPED_TOKENS;
@@ -75,12 +75,12 @@ function needPools(
   );
 }
 
-/** Output tokens of all turns, at most. */
+/** Upper bound of the output tokens of all turns. */
 export function mostOutputTokens(config: RunConfig, conversations: readonly Conversation[]): number {
   return conversations.reduce((sum, c) => sum + c.turns.length * answerOf(c, config), 0);
 }
 
-/** Output tokens of a turn, at most. */
+/** Upper bound of the output tokens of a turn. */
 export function longestAnswer(config: RunConfig, conversations: readonly Conversation[]): number {
   return Math.max(...conversations.map((c) => answerOf(c, config)));
 }

@@ -1,6 +1,6 @@
 /**
- * `npm run bench:engine`: one engine alone on one adapter: its start, a prefill beside its kernels alone, and decode steps
- * with what of them the host takes. Rounds alternate. No transfers.
+ * `npm run bench:engine`: one engine alone on one adapter. Measures its start, a prefill compared with its kernels alone, and
+ * decode steps with the host's share. Rounds alternate. No transfers.
  */
 import { ConfigError } from '../../errors.ts';
 import { isLavapipe } from '../../gpu/adapter-name.ts';
@@ -23,7 +23,7 @@ import { workbench } from './kernels/workbench.ts';
 import { type BenchOptions, benchOptions, report, runBench } from './options.ts';
 
 const PROMPT = 1024;
-/** At 64 tokens a step is little but matrices. */
+/** At 64 tokens, matrix products are nearly all of a step. */
 const CASES: readonly DecodeCase[] = [
   { context: 64, sequences: 1 },
   { context: 64, sequences: 4 },
@@ -39,7 +39,7 @@ await runBench(async () => {
     { model: 'tiny', rounds: 5 },
     {
       'compare what':
-        'two engines in turn, with fused kernels and without (fusion), with subgroups of a fixed size and without (subgroups)',
+        'compare two engines in alternation: with and without fused kernels (fusion), or with and without subgroups of a fixed size (subgroups)',
     },
   );
   const { compare } = options.own;
@@ -61,7 +61,7 @@ await runBench(async () => {
   }
 });
 
-/** `begun`: when loading the weights began. */
+/** `begun`: when loading of the weights began. */
 async function measureEngine(
   options: BenchOptions,
   adapterName: string,
@@ -81,7 +81,7 @@ async function measureEngine(
     for (let round = 0; round < options.rounds; round++) {
       process.stderr.write(`\rround ${round + 1} of ${options.rounds}`);
       kernelsMs.push(await kernelsAlone(gpu, architecture));
-      // A GPU clocks down while only the host works, as it just did.
+      // A GPU clocks down while only the host works, as just before this.
       await prefill(engine, PROMPT, options.rounds + round);
       prefillMs.push(await prefill(engine, PROMPT, round));
       for (const [i, each] of CASES.entries()) steps[i]!.push(...(await decode(engine, each, `${round}`)));
@@ -93,14 +93,14 @@ async function measureEngine(
       options,
       [
         `${options.model} alone on ${adapterName}`,
-        `start ${formatMs(startMs)} ms; weights ${formatMs(weightsMs)} ms, and beside them ${pipelines} pipelines ${formatMs(compileMs)} ms (warm if the driver had them cached)`,
+        `start ${formatMs(startMs)} ms; weights ${formatMs(weightsMs)} ms, in parallel with ${pipelines} pipelines ${formatMs(compileMs)} ms (warm if the driver had them cached)`,
         '',
         ...table([
           [`prefill of ${PROMPT} tokens`, prefillMs],
           ['its matrices and attention alone', kernelsMs],
           ...decodes.flatMap(({ context, sequences, steps: all }): [string, number[]][] => [
             [`decode step, ${sequences} at ${context} tokens`, all.map(({ ms }) => ms)],
-            ['  of it the host, the device idle', all.map(({ hostMs }) => hostMs)],
+            ['  of which host, device idle', all.map(({ hostMs }) => hostMs)],
           ]),
         ]),
         '',
@@ -126,7 +126,7 @@ async function measureEngine(
   }
 }
 
-/** How many times longer a step gets with more sequences, and with a longer context. */
+/** How much longer a step takes with more sequences and with a longer context. */
 function stepRatios(decodes: readonly { context: number; sequences: number; steps: StepTime[] }[]): string[] {
   const step = (sequences: number, context: number): number => {
     const found = decodes.find((each) => each.sequences === sequences && each.context === context)!;
@@ -139,10 +139,10 @@ function stepRatios(decodes: readonly { context: number; sequences: number; step
   ];
 }
 
-/** What a prefill computes, kernel after kernel: each alone, times its number of layers. */
+/** The kernels of a prefill: each measured alone, times its number of layers. */
 async function kernelsAlone(gpu: GpuDevice, architecture: Architecture): Promise<number> {
   const form = adapterForm(gpu.report);
-  // A GPU is slow again after the host has made each kernel's operands: until it is not, and the best counts.
+  // A GPU clocks down while the host creates each kernel's operands, so it needs warm-up, and the best time counts.
   const bench = workbench(gpu, gpu.report.software ? 1 : 9);
   const { numLayers, headDim, numHeads: heads, numKvHeads: kvHeads } = architecture;
   let matricesMs = 0;

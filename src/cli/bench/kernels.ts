@@ -1,6 +1,6 @@
 /**
- * `npm run bench:kernels`: each kernel alone, as the runner would take it, in the shapes of a model, against what the
- * adapter does at most (measured in the same run) and against float64.
+ * `npm run bench:kernels`: each kernel alone, in the variant that the runner would use and in a model's shapes, compared with
+ * the adapter's ceilings (measured in the same run) and with float64.
  */
 import type { Arithmetic } from '../../config/arithmetic.ts';
 import { ConfigError } from '../../errors.ts';
@@ -25,10 +25,10 @@ import { type MatrixCase, type MatrixFigure, matrixCases, measureMatrix } from '
 import { joined, type Workbench, workbench } from './kernels/workbench.ts';
 import { benchOptions, report, runBench } from './options.ts';
 
-/** Five layers in six have a window of 128 tokens. */
+/** A model in which five of six layers have a window of 128 tokens. */
 const HYBRID = 'tiny-hybrid';
 const BUFFER_BYTES = 256 * 2 ** 20;
-/** Turns of a window and of full attention, each of all rounds. */
+/** Alternations of windowed and full attention, each with all rounds. */
 const WINDOW_TURNS = 10;
 
 interface WindowFigure {
@@ -36,7 +36,7 @@ interface WindowFigure {
   full: AttentionFigure;
 }
 
-/** How fast a kernel was, and how close to what the adapter does. */
+/** A kernel's speed, absolute and relative to the adapter's ceiling. */
 const SPEED_COLUMNS: readonly Column[] = right('ms', 'GFLOP/s', 'of', 'GB/s', 'of', 'error');
 
 await runBench(async () => {
@@ -44,7 +44,7 @@ await runBench(async () => {
     'bench:kernels',
     'each kernel alone, against the adapter and float64',
     { model: 'tiny', rounds: 7 },
-    { 'arithmetic f16': 'matrix products in f16 too, in turns with f32; needs shader-f16' },
+    { 'arithmetic f16': 'also measure matrix products in f16, alternating with f32; needs shader-f16' },
   );
   const { arithmetic = 'f32' } = options.own;
   if (arithmetic !== 'f32' && arithmetic !== 'f16')
@@ -58,13 +58,13 @@ await runBench(async () => {
       nodePlatform.backend,
     );
   const gpu = await open('f32');
-  // As an engine waits for such an adapter.
+  // Wait for the device in the way that an engine does on this adapter.
   if (gpu.report.software) nodePlatform.easePolling();
   try {
     const form = adapterForm(gpu.report);
     const bench = workbench(gpu, options.rounds);
     const say = (what: string) => process.stderr.write(`${what}\n`);
-    say('what the adapter does at most');
+    say("the adapter's ceilings");
     const ceilings = await measureCeilings(gpu, nodePlatform.readShader, systemClock);
     const matrices: MatrixFigure[] = [];
     for (const shape of matrixCases(architecture)) {
@@ -146,7 +146,7 @@ async function compareHalves(
   }
 }
 
-/** Both again and again, so that what else the machine does meets both. */
+/** Alternates between both, so that other load on the machine affects both. */
 async function measureInTurn(
   bench: Workbench,
   form: AdapterForm,
@@ -239,7 +239,7 @@ function decodeLine({ model, short, long }: DecodeStepFigure): string {
   return `a decode step of ${model}: ${formatMs(before)} ms at ${few} tokens, ${formatMs(after)} ms at ${many}: ${(after / before).toFixed(2)}x (medians)`;
 }
 
-/** What a window at the end of a long context costs, against full attention over a context of its length. */
+/** Cost of a window at the end of a long context, compared with full attention over a context of the window's length. */
 function windowTable(figures: readonly WindowFigure[]): string[] {
   const columns: Column[] = [
     { head: 'window', align: 'left' },

@@ -1,4 +1,4 @@
-/** Preloaded into every thread whose memory a benchmark wants to know: see live-memory.ts. */
+/** Preloaded into every thread whose memory a benchmark measures: see live-memory.ts. */
 import { isMainThread } from 'node:worker_threads';
 import { answerMainThread, answerParent } from './live-memory.ts';
 

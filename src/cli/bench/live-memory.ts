@@ -1,6 +1,6 @@
 /**
- * What a process's threads live on after a garbage collection. Each thread must have been started with
- * live-memory-preload.js (`node --import`), so that it answers.
+ * Measures the live memory of a process's threads after a garbage collection. Threads must be started with
+ * live-memory-preload.js (`node --import`) to answer.
  */
 import type { ChildProcess } from 'node:child_process';
 import { setFlagsFromString } from 'node:v8';
@@ -9,13 +9,13 @@ import { BroadcastChannel } from 'node:worker_threads';
 import { EngineDeadError } from '../../errors.ts';
 
 const ASK = 'live memory?';
-/** P and D. */
+/** Number of engines: P and D. */
 const ENGINES = 2;
-/** An engine that is being replaced does not answer: then all are asked again, so often. */
+/** Most attempts. An engine that is being replaced does not answer; then all are asked again. */
 const ROUND_MS = 2000;
 const ROUNDS = 30;
 
-/** Between threads. A question's number comes back with its answer, so that a late one does not count for the next. */
+/** A channel between threads. Answers carry the question's number, so that late ones do not count for the next question. */
 interface Question {
   ask: number;
 }
@@ -26,18 +26,18 @@ interface Reply {
 
 const openChannel = (): BroadcastChannel => new BroadcastChannel('kvferry live memory');
 
-/** Bytes of this thread's heap, and of the memory outside that its objects keep. */
+/** Bytes of this thread's heap plus the external memory that its objects keep alive. */
 function ownBytes(): number {
   setFlagsFromString('--expose-gc');
   const collectGarbage = runInNewContext('gc') as () => void;
-  // What finalizers let go is found by the second.
+  // The second collection frees what finalisers released.
   collectGarbage();
   collectGarbage();
   const { heapUsed, external } = process.memoryUsage();
   return heapUsed + external;
 }
 
-/** From now on this thread answers the main one, for as long as it lives for other reasons. */
+/** Makes this thread answer the main one. Does not keep the thread alive. */
 export function answerMainThread(): void {
   const channel = openChannel();
   channel.unref();
@@ -46,7 +46,7 @@ export function answerMainThread(): void {
   };
 }
 
-/** From now on this process answers the one that started it, if that gave it an IPC channel. */
+/** Makes this process answer its parent, if there is an IPC channel. */
 export function answerParent(): void {
   if (!process.send) return;
   const send = process.send.bind(process);
@@ -57,7 +57,7 @@ export function answerParent(): void {
   process.channel!.unref();
 }
 
-/** Bytes of all threads of this process. An `EngineDeadError` if no round finds both engines alive. */
+/** Bytes of all threads of this process. Throws EngineDeadError if no round finds both engines alive. */
 export async function liveMemory(roundMs = ROUND_MS): Promise<number> {
   const channel = openChannel();
   try {
@@ -69,11 +69,11 @@ export async function liveMemory(roundMs = ROUND_MS): Promise<number> {
     channel.close();
   }
   throw new EngineDeadError(
-    `fewer than ${ENGINES} engines told their memory within ${(ROUNDS * roundMs) / 1000} s: one is dead`,
+    `fewer than ${ENGINES} engines reported their memory within ${(ROUNDS * roundMs) / 1000} s: one is dead`,
   );
 }
 
-/** Null: not all of them answered in time. */
+/** null: not all threads answered in time. */
 function askEngines(channel: BroadcastChannel, round: number, roundMs: number): Promise<number | null> {
   return new Promise((resolve) => {
     const timer = setTimeout(() => resolve(null), roundMs);
@@ -90,10 +90,10 @@ function askEngines(channel: BroadcastChannel, round: number, roundMs: number): 
   });
 }
 
-/** The same of a process that answers this one. */
+/** The same for a child process. */
 export function askLiveMemory(child: ChildProcess): Promise<number> {
   return new Promise((resolve, reject) => {
-    const gone = () => reject(new EngineDeadError('the process ended before it told its memory'));
+    const gone = () => reject(new EngineDeadError('the process ended before it reported its memory'));
     child.send(ASK, (error) => {
       if (error) gone();
     });

@@ -1,8 +1,8 @@
 /**
- * `npm run bench:serve`: 200 requests a second at a server in a process of its own, one in ten good, for a round of one
- * second each. Fails when a good answer is wrong, a bad request is not refused as it should be, anything is a 500, a block
- * stays in use, or memory grows. Times are reported; they hold nothing up. With `--duration` a mixed load under faults in
- * its place: load/hour.ts.
+ * `npm run bench:serve`: sends 200 requests per second, one in ten valid, to a server in its own process, in rounds of one
+ * second. Fails if a valid request gets a wrong answer, an invalid request is not refused as expected, any answer is a 500, a
+ * block stays in use, or memory grows. Times are only reported. With `--duration`, runs a mixed load under faults instead:
+ * load/hour.ts.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -52,7 +52,7 @@ class Tally {
     else this.goodMs.push(answer.ms);
   }
 
-  /** Over a full queue nobody looks whether the prompt is good. */
+  /** With a full queue the server does not check the prompt. */
   bad(answer: Answer, status: number): void {
     this.badMs.push(answer.ms);
     if (answer.status === 503 && answer.headers['retry-after'] !== undefined) return;
@@ -61,14 +61,14 @@ class Tally {
 }
 
 await runBench(async () => {
-  const what = `${RATE} requests a second at a server, one in ${GOOD_EVERY} good; a round is a second`;
+  const what = `${RATE} requests per second to a server, one in ${GOOD_EVERY} good; a round is one second`;
   const own = {
-    'duration TIME': 'in place of that a mixed load under faults for so long: 60m, 90s',
-    'seed N': 'of what clients do and of the faults in that load (1)',
+    'duration TIME': 'instead, a mixed load under faults for this long: 60m, 90s',
+    'seed N': 'seed of the clients and faults in that load (1)',
   };
   const options = await benchOptions('bench:serve', what, { model: 'nano', rounds: 60 }, own);
   if (options.own.duration !== undefined) return mixed(options);
-  refuseGiven(options, ['seed'], 'is of the load of --duration');
+  refuseGiven(options, ['seed'], 'has no effect without --duration');
   const adapter = await useAdapter(options.adapter);
   const { child, urls, stop } = await startServer(bundled('kvferry'), options);
   try {
@@ -85,7 +85,7 @@ await runBench(async () => {
     const total = RATE * options.rounds;
     for (let i = 0; i < total; i++) {
       if (i === total / 2) {
-        // Collecting garbage takes every thread's time: nobody waits for an answer meanwhile.
+        // Garbage collection stops every thread, so no request is in flight meanwhile.
         await Promise.all(open);
         half = await memory.mark(i);
         begun = performance.now() - (1000 * i) / RATE;
@@ -133,7 +133,7 @@ await runBench(async () => {
       [
         '',
         `${figures.requests} requests in ${seconds.toFixed(1)} s at ${options.model} on ${adapter.name}, one in ${GOOD_EVERY} good`,
-        `good: ${good.answered} answered right, ${good.refused_503} told to come back; half within ${shown(good.p50_ms)}, 99 % within ${shown(good.p99_ms)}`,
+        `good: ${good.answered} answered correctly, ${good.refused_503} refused with 503; half within ${shown(good.p50_ms)}, 99 % within ${shown(good.p99_ms)}`,
         `bad:  ${refused.answered} refused; half within ${shown(refused.p50_ms)}, 99 % within ${shown(refused.p99_ms)}`,
         ...memoryLines(marks),
         faults.length === 0 ? noFault(marks) : faults.join('\n'),
@@ -154,7 +154,7 @@ async function mixed(options: BenchOptions): Promise<void> {
     throw new ConfigError(`--duration is ${duration}: wanted a time above 0, such as 60m or 90s`);
   if (!Number.isInteger(seed) || seed < 0)
     throw new ConfigError(`--seed is ${given}: wanted a whole number from 0 on`);
-  refuseGiven(options, ['rounds'], 'is of no use with --duration');
+  refuseGiven(options, ['rounds'], 'has no effect with --duration');
   const adapter = await useAdapter(options.adapter);
   const entry = fileURLToPath(new URL('./load/server.js', import.meta.url));
   const { child, urls, stop } = await startServer(entry, options);
@@ -189,7 +189,7 @@ function hourLines(figures: HourFigures, about: { adapter: string; model: string
     '',
     `${count(requests)} requests in ${seconds.toFixed(0)} s at ${about.model} on ${about.adapter}, seed ${seed}`,
     ...renderTable(
-      [left('a client that'), ...right('right', 'told to come back', 'left', 'half within', '99 %')],
+      [left('a client that'), ...right('correct', 'told to retry', 'left', 'half within', '99 %')],
       rows,
       plainStyle,
     ),

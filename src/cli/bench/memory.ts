@@ -1,6 +1,6 @@
 /**
- * `npm run bench:memory`: turn after turn through P and D with pulling back, and what memory they hold meanwhile. Fails when
- * the devices' or the shared memory is another than after the tenth turn.
+ * `npm run bench:memory`: serves turn after turn through P and D with pulling back, and measures their memory. Fails if device
+ * memory or shared memory differs from that after the tenth turn.
  */
 import { parseRunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
@@ -19,7 +19,7 @@ const TURNS_EACH = 10;
 const FIRST_MARK = 10;
 const SIZES = { turns: TURNS_EACH, systemTokens: 32, userTokens: 24, outputTokens: 8 };
 
-/** Of what lives in JavaScript, from the second mark to the last: code that is compiled meanwhile is a few hundredths. */
+/** Allowed growth of live JavaScript memory from the second mark to the last, as a share; compiled code is a few percent. */
 const MOST_GROWTH = 1.1;
 
 interface Mark {
@@ -28,7 +28,7 @@ interface Mark {
   prefillGpu: number;
   decodeGpu: number;
   shared: number;
-  /** Heaps of all threads and what their objects keep outside, after a garbage collection. */
+  /** Heaps of all threads and the external memory of their objects, after a garbage collection. */
   live: number;
 }
 
@@ -37,10 +37,10 @@ await runBench(async () => {
     model: 'nano',
     rounds: 1000,
   });
-  // Nothing would be held against anything.
+  // With fewer rounds there would be nothing to compare.
   if (options.rounds <= FIRST_MARK)
     throw new ConfigError(
-      `--rounds is ${options.rounds}: wanted more than ${FIRST_MARK}, after which memory is to stay as it is`,
+      `--rounds is ${options.rounds}: wanted more than ${FIRST_MARK}, after which memory must not change`,
     );
   const config = parseRunConfig({
     model: options.model,
@@ -89,7 +89,7 @@ await runBench(async () => {
   }
 });
 
-/** Turn by turn, the tokens that each pulled back from D. */
+/** Tokens that each turn pulled back from D. */
 async function* converse(cluster: EngineCluster, { id, turns, outputTokens }: TokenConversation) {
   const sampling = { maxTokens: outputTokens, ignoreEos: true };
   let history: number[] = [];
@@ -111,7 +111,7 @@ async function mark(cluster: EngineCluster, turn: number): Promise<Mark> {
   return { turn, prefillGpu, decodeGpu, shared, live: await liveMemory() };
 }
 
-/** What is not as it was at the first mark, and what JavaScript keeps ever more of; a sentence each. */
+/** What differs from the first mark, and growth of JavaScript memory; one sentence each. */
 function changes([first, ...later]: readonly Mark[]): string[] {
   const kinds = {
     prefillGpu: "P's GPU memory",

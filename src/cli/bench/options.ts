@@ -1,4 +1,4 @@
-/** What the benchmarks' command lines have in common. They are for developers: `npm run bench:*`. */
+/** Common command line of the developers' benchmarks, `npm run bench:*`. */
 import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { ConfigError, KvferryError } from '../../errors.ts';
@@ -7,30 +7,30 @@ import { formatInterval, formatMs } from '../format.ts';
 import { checkWritable } from '../user-files.ts';
 
 export interface BenchOptions {
-  /** What it runs on; '' where it runs no engine. */
+  /** The model; '' if the benchmark runs no engine. */
   adapter: string;
   model: string;
-  /** 0 where it knows no rounds. */
+  /** 0 if the benchmark has no rounds. */
   rounds: number;
-  /** true: to stdout. A string: to that file. */
+  /** true: stdout. A string: that file. */
   json: boolean | string;
-  /** Of the benchmark's own options, those that were given. */
+  /** The benchmark's own options that were given. */
   own: Readonly<Record<string, string | undefined>>;
-  /** Names of all that were given. */
+  /** Names of all options that were given. */
   given: readonly string[];
 }
 
-/** Which of the options that most have it takes, by their defaults, and what its example gives. */
+/** The common options that a benchmark takes, with their defaults, and its example. */
 interface Offered {
-  /** With a model comes an adapter. */
+  /** With a model, the benchmark also takes an adapter. */
   model?: string;
   rounds?: number;
   example?: string;
 }
 
 /**
- * `own`: further options with what their value is called (`trace FILE`), and what help says of each. Prints help and ends when
- * asked to. Throws ConfigError, also where --json cannot be written.
+ * `own`: further options with the name of their value (`trace FILE`) and their help. Prints help and exits on --help. Throws
+ * ConfigError, also if the --json file is not writable.
  */
 export async function benchOptions(
   name: string,
@@ -51,7 +51,7 @@ export async function benchOptions(
     'json [FILE]': 'the figures as JSON, to FILE or stdout',
   };
   const nameOf = (option: string): string => option.split(' ')[0]!;
-  // --json may stand without a file: parseArgs wants a value.
+  // --json may be given without a file, but parseArgs requires a value.
   const bare = args.flatMap((arg, i) =>
     arg === '--json' && (args[i + 1] ?? '--').startsWith('--') ? ['--json='] : [arg],
   );
@@ -93,17 +93,17 @@ export async function benchOptions(
   };
 }
 
-/** Throws ConfigError where one of these was given. `why`: such as 'is of no use with --duration'. */
+/** Throws ConfigError if one of these was given. `why`: such as 'has no effect with --duration'. */
 export function refuseGiven({ given }: BenchOptions, names: readonly string[], why: string): void {
   const found = names.find((name) => given.includes(name));
   if (found) throw new ConfigError(`--${found} ${why}: leave it out`);
 }
 
-/** The median of some times with the least and the most of them. */
+/** The median of some times with their minimum and maximum. */
 export const spread = (ms: readonly number[]): string =>
   formatInterval({ value: median(ms), low: Math.min(...ms), high: Math.max(...ms) }, formatMs);
 
-/** Runs the benchmark; an error is one sentence on stderr. */
+/** Runs the benchmark; prints an error as one sentence on stderr. */
 export async function runBench(run: () => Promise<void>): Promise<void> {
   try {
     await run();
@@ -115,7 +115,7 @@ export async function runBench(run: () => Promise<void>): Promise<void> {
   }
 }
 
-/** Lines for people on stdout (stderr when the JSON goes there), the figures where --json says. */
+/** Prints lines to stdout (to stderr if JSON goes to stdout), and figures as --json says. */
 export function report(options: BenchOptions, lines: readonly string[], figures: object): void {
   const out = options.json === true ? process.stderr : process.stdout;
   out.write(`${lines.join('\n')}\n`);

@@ -1,7 +1,8 @@
 /**
- * `npm run bench:peers`: matrix products, and a whole model, ours against other libraries on the same adapter. A process each,
- * rounds in turn while the others stand still. Products: the same f32 inputs, transfers to the device and back counted for
- * all, compared with float64. The model: the same weights, greedy tokens compared.
+ * `npm run bench:peers`: compares kvferry with other libraries on the same adapter, for matrix products and a whole model.
+ * Each runs in its own process; rounds alternate while the other processes are stopped. Products: the same f32 inputs,
+ * transfers to the device and back included for all, results compared with float64. Model: the same weights, greedy tokens
+ * compared.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -27,21 +28,21 @@ const packages = [...PEER_PACKAGES, ...LLAMA_PACKAGES];
 interface Figure {
   shape: Shape;
   contender: ContenderName;
-  /** Milliseconds by round; null with a reason when it could not run. */
+  /** Milliseconds per round; null, with a reason, if it could not run. */
   ms: number[] | null;
   why: string | null;
   /** It is not installed. */
   missing: boolean;
-  /** Ours is so many times faster: the median over the rounds of its time by ours. */
+  /** Speed-up of kvferry: the median over the rounds of the other's time divided by ours. */
   ratio: number | null;
-  /** Largest difference from float64, as a part of the larger of 1 and the value. */
+  /** Largest difference from float64, relative to the larger of 1 and the value. */
   error: number;
 }
 
 await runBench(async () => {
   const options = await benchOptions(
     'bench:peers',
-    'matrix products and a whole model, ours and of other libraries (optional installs)',
+    'matrix products and a whole model, compared with other libraries (optional installs)',
     {
       model: 'tiny',
       rounds: 7,
@@ -61,7 +62,7 @@ await runBench(async () => {
     options,
     [
       `matrix products on ${adapter.name}, f32, transfers included`,
-      `medians of ${options.rounds} rounds in turn [least, most]; ratio: the median of its time by ours`,
+      `medians of ${options.rounds} alternating rounds [min, max]; ratio: median of its time divided by ours`,
       '',
       ...table(figures),
       '',

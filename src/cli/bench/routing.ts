@@ -1,7 +1,7 @@
 /**
- * `npm run bench:routing`: how long one routing takes, by policy, at 16 and at 256 engines, their views kept up to date by
- * events between two. Looking the prompt's blocks up (hashing it as far as any engine has it) is a column of its own. No
- * engine runs. `--rounds`: routings a case.
+ * `npm run bench:routing`: the time of one routing decision by policy, with 16 and with 256 engines, whose views are updated
+ * by events in between. The lookup of the prompt's blocks (hashing as far as any engine has them) has its own column. No
+ * engine runs. `--rounds`: routings per case.
  */
 import { ROUTING_NAMES } from '../../config/routing.ts';
 import { kvBytesOf } from '../../connector/policy/cost-model.ts';
@@ -15,17 +15,17 @@ import { EngineViews } from '../../router/views.ts';
 import { left, plainStyle, renderTable, right } from '../table.ts';
 import { benchOptions, report, runBench } from './options.ts';
 
-/** Engines, and the microseconds that a routing may take. */
+/** Numbers of engines, with the microseconds that a routing may take. */
 const SIZES = [
   { engines: 16, goalUs: 20 },
   { engines: 256, goalUs: 100 },
 ] as const;
 const PROMPT = 512;
 const BLOCK_SIZE = 16;
-/** Different prompts; every engine has a part of each. */
+/** Number of different prompts; every engine has a part of each. */
 const PROMPTS = 8;
 const WARM_UP = 500;
-/** Turns that are under way, and those of them that are not prefilled. */
+/** Turns in flight, and how many of them are not yet prefilled. */
 const UNDER_WAY = 200;
 const PREFILLING = 40;
 
@@ -94,7 +94,7 @@ function measure(name: string, count: number, goalUs: number, rounds: number): R
   const looked: number[] = [];
   for (let turn = 0; turn < WARM_UP + rounds; turn++) {
     const nowMs = turn * 10;
-    // What two engines tell between two turns.
+    // Events from two engines between two turns.
     for (const at of [turn, turn * 3 + 1]) {
       const { engineId } = engines[at % count]!;
       views.load(engineId, loadOf(nowMs, at));
@@ -134,7 +134,7 @@ function measure(name: string, count: number, goalUs: number, rounds: number): R
   };
 }
 
-/** The turn begins, one before it is prefilled, and one longer ago ends: what policies that keep track have to look through. */
+/** Begins a turn, prefills an earlier one and ends a still earlier one, as load for policies that track turns. */
 function tell(policy: RoutingPolicy, request: RouteRequest, plan: TurnPlan): void {
   const { number, promptTokenIds } = request;
   const [prefill, decode] = plan.way === 'alone' ? [null, plan.engineId] : [plan.prefill, plan.decode];

@@ -1,35 +1,35 @@
-/** What memory a server in a process of its own holds under load, and whether it grows. */
+/** Measures the memory of a server in its own process under load, and whether it grows. */
 import type { ChildProcess } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { askLiveMemory } from './live-memory.ts';
 
-/** Bytes, but for the first. */
+/** All in bytes, except the first field. */
 export interface MemoryMark {
-  /** Sent so far. */
+  /** Requests sent so far. */
   requests: number;
-  /** Heaps of all threads and what their objects keep outside, after a garbage collection. */
+  /** Heaps of all threads and the external memory of their objects, after a garbage collection. */
   live: number;
-  /** Buffers on both devices, and the slabs between the two engines. */
+  /** Buffers on both devices, and slabs between the engines. */
   gpu: number;
   shared: number;
-  /** Of the whole process, with what its allocators keep for later; null where the system does not tell. */
+  /** Resident size of the process, including what its allocators cache; null if the system does not report it. */
   resident: number | null;
 }
 
 /** Compiled code and caches that fill up to their bounds are about a third of this in a minute. */
 const MOST_PER_REQUEST = 512;
-/** Allocators give back late. */
+/** Slack, because allocators return memory late. */
 const MOST_RESIDENT_GROWTH = 0.15;
 /**
- * What allocators keep of an engine that ended, at most: on lavapipe 15 MiB each of the first ten, and less and less of later
- * ones (290 MiB of 40, 5 of the last five).
+ * Most memory that allocators keep per ended engine. On lavapipe: 15 MiB each for the first ten, and decreasing for later
+ * ones (290 MiB after 40, 5 MiB for the last five).
  */
 const MOST_PER_ENGINE = 24 * 2 ** 20;
-/** Before so many requests code is still being compiled. */
+/** With fewer requests, code is still being compiled. */
 const FEWEST_REQUESTS = 6000;
 
 export class ServerMemory {
-  /** What the server's node must be started with, beside an IPC channel. */
+  /** Arguments for the server's node process, in addition to an IPC channel. */
   static readonly preload = ['--import', new URL('./live-memory-preload.js', import.meta.url).href];
   readonly #child: ChildProcess;
   readonly #metric: (kind: 'gpu' | 'shared') => Promise<number>;
@@ -53,11 +53,11 @@ export interface MemoryMarks {
   after: MemoryMark;
 }
 
-/** What grew in the second half, a sentence each. `replaced`: engines that ended in it, and others took their place. */
+/** What grew in the second half, one sentence each. `replaced`: engines replaced in that half. */
 export function growth({ before, half, after }: MemoryMarks, replaced = 0): string[] {
   const faults: string[] = [];
   for (const kind of ['gpu', 'shared'] as const) {
-    // Less is shared while an engine that was just replaced has not met the others.
+    // Shared memory is lower while a replaced engine has not yet connected to the others.
     const most = Math.max(before[kind], half[kind]);
     if (after[kind] > most) faults.push(`${kind} memory went from ${most} to ${after[kind]} bytes`);
   }
@@ -70,11 +70,11 @@ export function growth({ before, half, after }: MemoryMarks, replaced = 0): stri
   return faults;
 }
 
-/** Compiling is most of what such a load leaves. */
+/** Whether the load is so short that compiled code dominates growth. */
 const isShort = ({ half, after }: Pick<MemoryMarks, 'half' | 'after'>): boolean =>
   after.requests - half.requests < FEWEST_REQUESTS;
 
-/** What a load without a fault has shown. */
+/** The verdict for a load without a fault. */
 export const noFault = (marks: MemoryMarks): string =>
   `no fault: no wrong answer, no 500, no block in use at the end, ${isShort(marks) ? 'no more memory on the devices; too few requests to tell whether memory grows' : 'no growth of memory'}`;
 
@@ -83,13 +83,13 @@ export function memoryLines({ before, half, after }: MemoryMarks): string[] {
     [before, half, after].map((mark) => (of(mark) === null ? '?' : mib(of(mark)!))).join(', ');
   return [
     'memory of the server before, half-way and after, MiB',
-    `  live, after a garbage collection: ${list(({ live }) => live)}${after.requests > half.requests ? ` (${bytesLeft(half, after).toFixed(0)} bytes a request at last)` : ''}`,
+    `  live, after a garbage collection: ${list(({ live }) => live)}${after.requests > half.requests ? ` (${bytesLeft(half, after).toFixed(0)} bytes per request in the second half)` : ''}`,
     `  of the whole process: ${list(({ resident }) => resident)}`,
     `  on the devices: ${list(({ gpu }) => gpu)}; shared: ${list(({ shared }) => shared)}`,
   ];
 }
 
-/** Live, a request. */
+/** Growth of live memory per request. */
 const bytesLeft = (half: MemoryMark, after: MemoryMark): number =>
   (after.live - half.live) / (after.requests - half.requests);
 

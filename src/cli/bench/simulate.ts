@@ -1,7 +1,7 @@
 /**
- * How fast a simulation is: `npm run bench:simulate -- --trace FILE`, or `-- --requests 1000000`. A trace in full, or made
- * conversations, on 4 P and 4 D (`--prefill`, `--decode`), one thread; processor time counts, since others may use the
- * machine. Each tenth of the requests is told by itself: in linear time and bounded memory they are alike.
+ * Measures simulation speed: `npm run bench:simulate -- --trace FILE`, or `-- --requests 1000000`. Simulates a whole trace or
+ * generated conversations on 4 P and 4 D (`--prefill`, `--decode`) in one thread. Reports processor time, because others may
+ * use the machine. Each tenth of the requests is reported separately; with linear time and bounded memory they are equal.
  */
 import { setImmediate as nextTask } from 'node:timers/promises';
 import { ConfigError } from '../../errors.ts';
@@ -36,21 +36,21 @@ interface Part {
 await runBench(async () => {
   const options = await benchOptions(
     'bench:simulate',
-    'requests simulated in a second of processor time, and how many times real time that is',
+    'requests simulated per second of processor time, and the speed relative to real time',
     { example: '--requests 100000' },
     {
       'trace FILE': "Mooncake's JSONL or any other trace",
-      'limit N': 'only the first so many of its requests (all)',
-      'requests N': 'in place of a trace: so many made ones',
+      'limit N': 'use only its first N requests (all)',
+      'requests N': 'instead of a trace: N generated requests',
       'prefill N': 'prefill engines (4)',
       'decode N': 'decode engines (4)',
     },
   );
   const { own } = options;
   if (own.trace === undefined && own.requests === undefined)
-    throw new ConfigError('--requests is not given: wanted a whole number from 1 on, or --trace FILE');
-  if (own.trace === undefined) refuseGiven(options, ['limit'], 'is of the requests of a --trace');
-  else refuseGiven(options, ['requests'], 'is in place of a --trace');
+    throw new ConfigError('--requests is not given: wanted a whole number, 1 or more, or --trace FILE');
+  if (own.trace === undefined) refuseGiven(options, ['limit'], 'has no effect without --trace');
+  else refuseGiven(options, ['requests'], 'cannot be combined with --trace');
   const [prefill, decode] = [wholeOf(own, 'prefill', 4), wholeOf(own, 'decode', 4)];
   const limit = own.limit === undefined ? null : wholeOf(own, 'limit');
   const turns = own.trace === undefined ? null : await readTurns(own.trace, limit);
@@ -90,8 +90,8 @@ await runBench(async () => {
   const wall_s = (performance.now() - begun.wallMs) / 1000;
   const line =
     `${end.requests} requests (${failed} failed) on ${prefill} P and ${decode} D, ${verdictOf(collector).word}: ` +
-    `${Math.round(end.requests / end.cpu_s)} requests a second, ${Math.round(end.simulated_s / end.cpu_s)} times real time, ` +
-    `in ${end.cpu_s.toFixed(1)} s of processor time (${wall_s.toFixed(1)} s on the wall), ${peak_mib.toFixed(0)} MiB at most`;
+    `${Math.round(end.requests / end.cpu_s)} requests per second, ${Math.round(end.simulated_s / end.cpu_s)} times real time, ` +
+    `in ${end.cpu_s.toFixed(1)} s of processor time (${wall_s.toFixed(1)} s wall time), peak ${peak_mib.toFixed(0)} MiB`;
   report(options, [line], { prefill, decode, ...end, failed, wall_s, peak_mib, parts });
 });
 
@@ -102,7 +102,7 @@ function wholeOf(
 ): number {
   const value = Number(own[name] ?? otherwise);
   if (Number.isInteger(value) && value > 0) return value;
-  throw new ConfigError(`--${name} is ${own[name]}: wanted a whole number from 1 on`);
+  throw new ConfigError(`--${name} is ${own[name]}: wanted a whole number, 1 or more`);
 }
 
 async function* inOrder<T>(all: Iterable<T>): AsyncGenerator<T> {
@@ -136,10 +136,10 @@ function clusterOf({ prefill, decode }: { prefill: number; decode: number }): Si
   });
 }
 
-/** What came since the part before it, or since the start. */
+/** Figures since the previous part, or since the start. */
 function partLine(end: Part, from = { requests: 0, cpu_s: 0, simulated_s: 0 }): string {
   const cpu = Math.max(1e-3, end.cpu_s - from.cpu_s);
   const speed = Math.round((end.requests - from.requests) / cpu);
   const times = Math.round((end.simulated_s - from.simulated_s) / cpu);
-  return `${String(end.requests).padStart(9)} requests, ${end.simulated_s.toFixed(0)} s simulated: ${speed} requests a second, ${times} times real time, ${end.rss_mib.toFixed(0)} MiB`;
+  return `${String(end.requests).padStart(9)} requests, ${end.simulated_s.toFixed(0)} s simulated: ${speed} requests per second, ${times} times real time, ${end.rss_mib.toFixed(0)} MiB`;
 }

@@ -1,7 +1,7 @@
 /**
- * `npm run bench:start`: from the start of the process to the first token of `kvferry run`, stage by stage: cold, with
- * nothing in the driver's cache nor in ours, and warm. A new process each, the command itself; warm also with one more decode
- * engine, in turn, for what an engine costs.
+ * `npm run bench:start`: time from process start to the first token of `kvferry run`, by stage. Cold (driver's and kvferry's
+ * caches empty) and warm, each in a new process. Warm starts alternate with starts that have one more decode engine, to
+ * measure the cost of an engine.
  */
 import { fork } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -47,7 +47,7 @@ await runBench(async () => {
     say(`cold ${round + 1}`);
     cold.push(await coldStart(args));
   }
-  // The first fills the driver's cache.
+  // The first start fills the driver's cache.
   for (let round = 0; round <= options.rounds; round++) {
     say(round === 0 ? 'warming up' : `warm ${round}`);
     const start = await timeStart(args, {});
@@ -61,11 +61,11 @@ await runBench(async () => {
     options,
     [
       `${options.model} on ${adapter.name}: ms to the first token of a prompt of 128 tokens`,
-      `medians of ${cold.length} cold and ${warm.length} warm starts [least, most]; cold: no cache of Mesa's or ours`,
+      `medians of ${cold.length} cold and ${warm.length} warm starts [min, max]; cold: Mesa's and kvferry's caches empty`,
       '',
       ...table(cold, warm),
       '',
-      `inside 'engines', warm, P and D: weights ${inside(warm, 'loadMs')} ms, pipelines beside them ${inside(warm, 'compileMs')} ms`,
+      `inside 'engines', warm, P and D: weights ${inside(warm, 'loadMs')} ms, pipelines in parallel ${inside(warm, 'compileMs')} ms`,
       engineCost(warm, oneMore),
     ],
     { adapter: adapter.name, model: options.model, cold, warm, oneMore },
@@ -81,7 +81,7 @@ async function coldStart(args: readonly string[]): Promise<Start> {
   }
 }
 
-/** Throws InternalError with what the command printed when it failed. */
+/** Throws InternalError with the command's output if it failed. */
 async function timeStart(args: readonly string[], environment: Record<string, string>): Promise<Start> {
   const begun = systemClock.now();
   const child = fork(bundled('start-child'), args, {
@@ -93,7 +93,7 @@ async function timeStart(args: readonly string[], environment: Record<string, st
     child.on('message', (message) => {
       last = message as FromChild;
     });
-    // A start begins when the one before has ended.
+    // A start begins after the previous one has ended.
     child.once('exit', () => resolve(last));
   });
   if (answer.kind === 'failed') throw new InternalError(`the start failed: ${answer.why}`);
@@ -118,7 +118,7 @@ function stages(begun: number, times: StartTimes): Start {
   };
 }
 
-/** What a second decode engine adds up to the first token: medians of the differences, round by round. */
+/** What a second decode engine adds until the first token: medians of the differences per round. */
 function engineCost(starts: readonly Start[], larger: readonly Start[]): string {
   const more = (of: (start: Start) => number) => median(larger.map((start, i) => of(start) - of(starts[i]!)));
   const threads = starts.every((start) => start.threads !== null)

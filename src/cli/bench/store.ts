@@ -1,9 +1,10 @@
 /**
- * `npm run bench:store`: what a store costs, each figure against what it is measured beside in the same run. Of its eviction
- * policies operations a second on a Zipf-like stream, how long a lookup of 1,000 hashes takes, and with `--trace FILE` (JSON
- * lines with hash_ids, as Mooncake's) the share of a trace's blocks that a store of 1, 5 and 20% of its footprint finds; of its
- * folder reads beside plain ones; with engines (`--model none` leaves them out) loads beside transfers between engines, and
- * serving with saves beside serving without. `--rounds`: repetitions.
+ * `npm run bench:store`: the costs of a store, each compared with a reference in the same run.
+ * - Eviction policies: operations per second on a Zipf-like stream, and the time of a lookup of 1,000 hashes. With
+ *   `--trace FILE` (JSON lines with hash_ids, like Mooncake's), the hit share of stores with 1, 5 and 20% of the footprint.
+ * - Folder: its reads compared with plain reads.
+ * - Engines (`--model none` skips them): loads compared with transfers between engines, and serving with and without saves.
+ * `--rounds`: repetitions.
  */
 import { readFileSync } from 'node:fs';
 import { EVICTIONS, type EvictionName } from '../../config/store.ts';
@@ -22,10 +23,10 @@ import { folderLines, measureFolder } from './store/folder.ts';
 const OPERATIONS = 1_000_000;
 const KEYS = 100_000;
 const CAPACITY = 10_000;
-/** Operations a second, on one thread. */
+/** Operations per second, on one thread. */
 const GOAL = 1_000_000;
 const LOOKUP = 1000;
-/** Of a trace's different blocks. */
+/** Store sizes as shares of a trace's different blocks. */
 const FOOTPRINTS = [0.01, 0.05, 0.2] as const;
 
 await runBench(async () => {
@@ -46,7 +47,7 @@ await runBench(async () => {
     spread(lookupMs),
   ]);
   const lines = renderTable(
-    [left('policy'), ...right('M ops/s', 'least', 'goal 1.0'), ...right(`lookup of ${LOOKUP}`)],
+    [left('policy'), ...right('M ops/s', 'min', 'goal 1.0'), ...right(`lookup of ${LOOKUP}`)],
     speedRows,
     plainStyle,
   );
@@ -61,7 +62,7 @@ await runBench(async () => {
     const heads = FOOTPRINTS.map((share) => `${100 * share}%`);
     lines.push(
       '',
-      `Blocks found, of ${hits.asked} asked for; ${hits.different} different; the store holds so much of them:`,
+      `Blocks found, of ${hits.asked} looked up; ${hits.different} different; store size as a share of these:`,
       ...renderTable([left('policy'), ...right(...heads)], rows, plainStyle),
     );
   }
@@ -72,7 +73,7 @@ await runBench(async () => {
   report(options, lines, { folder, engines, operations: OPERATIONS, capacity: CAPACITY, speeds, hits });
 });
 
-/** A few keys are asked for often, most seldom: rank r about 1/r times as often as the first. */
+/** Zipf-like keys: rank r is used about 1/r times as often as the first. */
 function skewed(): string[] {
   const random = new Random(1);
   const names = Array.from({ length: KEYS }, (_, i) => i.toString(16).padStart(64, '0'));
@@ -95,7 +96,7 @@ function speedOf(name: EvictionName, stream: readonly string[], rounds: number) 
   return { perSecond, lookupMs };
 }
 
-/** All are there: the longest way through it. */
+/** All keys are present, the slowest case. */
 function lookupOf(name: EvictionName, stream: readonly string[]): number {
   const catalog = new BlockCatalog({ slots: CAPACITY, eviction: name });
   const keys = [...new Set(stream)].slice(0, CAPACITY);
@@ -109,7 +110,7 @@ function lookupOf(name: EvictionName, stream: readonly string[]): number {
   return performance.now() - begun;
 }
 
-/** As the store's service looks up: of these keys those from the first on that are there. */
+/** A lookup like the store service's: the number of leading keys that are present. */
 function heldOf(catalog: BlockCatalog, hashes: readonly string[]): readonly string[] {
   const asked = { hashes, groups: FULL_GROUP, chunk: 1, blockSize: 1 };
   const held = heldPrefix(asked, (key) => catalog.slotOf(key));
@@ -120,7 +121,7 @@ function heldOf(catalog: BlockCatalog, hashes: readonly string[]): readonly stri
 function readTrace(path: string): string[][] {
   const requests = parseTrace(path);
   if (requests.every((keys) => keys.length === 0))
-    throw new ConfigError(`--trace ${path} has no request with hash_ids: wanted one at least`);
+    throw new ConfigError(`--trace ${path} has no request with hash_ids: wanted at least one`);
   return requests;
 }
 
@@ -137,7 +138,7 @@ function parseTrace(path: string): string[][] {
   }
 }
 
-/** As a prefix cache counts: of a request's blocks those from the first on, to the first that is missing; then all are put. */
+/** Counts hits like a prefix cache: a request's leading blocks up to the first missing one; then all are put. */
 function hitRates(trace: readonly string[][]) {
   const different = new Set(trace.flat()).size;
   const asked = trace.reduce((sum, keys) => sum + keys.length, 0);

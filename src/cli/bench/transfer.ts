@@ -1,6 +1,6 @@
 /**
- * `npm run bench:transfer`: transfers between two engines as they run in earnest, against their slowest stage; one block;
- * and what a pull costs the holder's decode steps. All in alternating rounds, in the engines' own threads.
+ * `npm run bench:transfer`: real transfers between two engines compared with their slowest stage, the transfer of one block,
+ * and what a pull costs the holder's decode steps. Alternating rounds, in the engines' own threads.
  */
 import { parseRunConfig } from '../../config/run.ts';
 import { EngineCluster } from '../../fleet/cluster.ts';
@@ -19,7 +19,7 @@ import { slowestStage, stagesMs } from './transfer/stages.ts';
 
 const MIB = 2 ** 20;
 const SIZES = [MIB, 4 * MIB, 16 * MIB];
-/** One block is quick, and its spread is wide. */
+/** More rounds for one block, because its times are short and vary much. */
 const ROUNDS_OF_ONE_BLOCK = 50;
 const DECODING = [1, 4] as const;
 const MAX_MODEL_LEN = 512;
@@ -27,7 +27,7 @@ const MAX_MODEL_LEN = 512;
 await runBench(async () => {
   const options = await benchOptions(
     'bench:transfer',
-    'KV copied between P and D, against its slowest stage',
+    'KV copied between P and D, compared with the slowest stage',
     {
       model: 'tiny',
       rounds: 7,
@@ -67,11 +67,11 @@ await runBench(async () => {
       options,
       [
         `KV of ${config.model}, blocks of ${formatBytes(blockBytes)}, on ${cluster.info.adapter.name}`,
-        `chunks of ${formatBytes(DEFAULT_CHUNK_BYTES)}; medians of ${options.rounds} rounds [least, most], ${oneBlockRounds} for one block`,
+        `chunks of ${formatBytes(DEFAULT_CHUNK_BYTES)}; medians of ${options.rounds} rounds [min, max], ${oneBlockRounds} for one block`,
         '',
         ...transferTable(rates, software),
         '',
-        'the stages by hand, GB/s: each alone, and each engine’s two beside the other’s',
+        'single stages, GB/s: each alone, and each engine’s two in parallel with the other’s',
         ...stageTable(rates),
         '',
         ...decodeLines(pulls, software),

@@ -1,4 +1,4 @@
-/** `kvferry bench`: vLLM's multi-turn benchmark in every mode, round after round, and what pulling back gains and costs. */
+/** `kvferry bench`: vLLM's multi-turn benchmark in each mode, in alternating rounds. */
 import type { RunConfig } from '../../config/run.ts';
 import { ownChecksPass } from '../../report/checks.ts';
 import type { Asked, CommandSpec } from '../arguments.ts';
@@ -16,7 +16,7 @@ export const benchSpec: CommandSpec = {
   usage: 'bench [file]',
   run: bench,
   description:
-    "Run vLLM's multi-turn benchmark in each mode, in alternating rounds, and compare request by request: what pulling D's KV back gains, and what it costs.",
+    "Run vLLM's multi-turn benchmark in each mode, in alternating rounds. Compare the modes request by request: what pulling D's KV back gains and costs.",
   groups: [
     'bench',
     'ways',
@@ -46,7 +46,7 @@ export const benchSpec: CommandSpec = {
     mode: 'unidirectional, bidirectional, decode-local',
     pBlocks: 'room for all active conversations',
     dBlocks: 'room for all active conversations',
-    threshold: '64, divided as --scale says',
+    threshold: '64, divided by --scale',
     link: 'none; with --paths none and 20e6,10ms',
     store: 'none; with --paths 128MiB',
     storePlace: 'local; with --paths remote',

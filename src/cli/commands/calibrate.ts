@@ -1,4 +1,4 @@
-/** `kvferry calibrate`: what pulling and prefilling cost here, the threshold that follows, and a profile for the cost-aware policy. */
+/** `kvferry calibrate`: measures what pulling and prefilling cost, recommends a threshold, and writes a cost profile. */
 import type { CostProfile } from '../../config/cost-profile.ts';
 import { isUnusual, optionName, type RunConfig, type RunKey } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
@@ -33,7 +33,7 @@ export const calibrateSpec: CommandSpec = {
   usage: 'calibrate [file]',
   run: calibrateCommand,
   description:
-    'Measure what a pull and what a prefill cost on this machine, model and link; recommend a kv_recompute_threshold; write the profile that --pull-policy cost-aware reads.',
+    'Measure what pulls and prefills cost for this machine, model and link. Recommend a kv_recompute_threshold, and write the cost profile for --pull-policy cost-aware.',
   groups: [
     'calibration',
     'checking',
@@ -45,7 +45,7 @@ export const calibrateSpec: CommandSpec = {
     'pages',
     'general',
   ],
-  // Not what the shipped conversation is run with.
+  // Instead of the shipped conversation's threshold.
   defaults: () => ({ threshold: 64 }),
   examples: [
     'kvferry calibrate costs.json --link 10e6,40ms',
@@ -105,17 +105,17 @@ async function calibrateCommand(
       measuring,
       { deps, signal },
       () =>
-        `No profile: ${measured} of ${plural(turns, 'turn')} were measured, and costs are fitted to all of them. Nothing is written. Fewer --rounds take less time.`,
+        `No profile: only ${measured} of ${plural(turns, 'turn')} were measured, and the fit needs all of them. Nothing is written. Fewer --rounds take less time.`,
     );
     if (cluster.settings.store && !profile.store)
       progress.line(
-        'not measured what the store costs: it, or the pools, have no room for two prompts of whole blocks',
+        'store costs not measured: the store or the pools have no room for two prompts of whole blocks',
       );
-    // Before what takes longer: what was measured is kept whatever comes.
+    // Write the profile before the longer steps, so that it is kept if they fail.
     if (file !== undefined) await deps.writeTextFile(file, `${JSON.stringify(profile, null, 2)}\n`);
     const check = config.check
       ? await compare(cluster, profile, config, progress, { deps, signal }).catch((error: unknown) => {
-          if (file !== undefined) progress.line(`${file} is written; the check did not end`);
+          if (file !== undefined) progress.line(`${file} is written; the check did not finish`);
           throw error;
         })
       : null;
@@ -134,7 +134,7 @@ async function calibrateCommand(
       await tellingWhatIsLost(
         simulationCosts(cluster, profile, config.costsOut, config, progress, { deps, signal }),
         { deps, signal },
-        () => `${config.costsOut} is not written: its times are fitted to all rounds.`,
+        () => `${config.costsOut} is not written: the fit needs all rounds.`,
       );
     const report: CalibrationReport = { profile, expected_regret: regret.map(snake), check };
     await writeJson(report, config, deps);
@@ -146,7 +146,7 @@ async function calibrateCommand(
   }
 }
 
-/** No engine is started: what is known is in the report. */
+/** Fits costs to a report. Starts no engine. */
 async function fromReport(
   report: string,
   profile: string | undefined,
@@ -155,7 +155,7 @@ async function fromReport(
 ): Promise<ExitCode> {
   if (profile !== undefined)
     throw new ConfigError(
-      `--from-report fits what simulate reads, and ${profile} would be a profile of pulls, which it does not tell: leave it out, and give --costs-out`,
+      `--from-report fits costs for simulate, and ${profile} would be a profile of pulls, which a report does not contain: leave it out, and give --costs-out`,
     );
   const read = parseBenchReport(await deps.readTextFile(report), report);
   const decodeEngines = Math.max(1, fleetOf(config).seats.filter(({ role }) => role === 'decode').length);
@@ -199,20 +199,20 @@ async function simulationCosts(
   tellUse(file, { use: 'simulate --costs', model: measured.file.model }, out);
 }
 
-/** That it was written, and the command that takes it: for that model alone, unless null. */
+/** Prints that the file was written, and the command that reads it. `model` null: the file is for any model. */
 function tellUse(
   file: string,
   { use, model, settings = [] }: { use: string; model: string | null; settings?: readonly string[] },
   out: Output,
 ): void {
-  // What looks like no file would be taken for a name of costs.
+  // Without a slash or dot the name would be taken for a built-in cost model.
   const path = /[./\\]/.test(file) ? file : `./${file}`;
   const words = [`kvferry ${use} ${quote(path)}`, ...(model === null ? [] : [`--model ${quote(model)}`])];
   const command = [...words, ...settings].join(' ');
   for (const line of [`wrote ${file}:`, ...commandLines(command)]) out.write(`${line}\n`);
 }
 
-/** A profile that was measured with other ones is refused. */
+/** Settings that a profile depends on: one measured with other values is refused. */
 const OF_A_PROFILE = [
   'adapter',
   'weightDtype',
@@ -254,7 +254,7 @@ function compare(
   );
 }
 
-/** A stretch of work under a bar that says how long the rest will take. */
+/** Runs work under a progress bar with the estimated time left. */
 async function timed<T>(
   progress: Progress,
   deps: CommandContext['deps'],

@@ -1,4 +1,4 @@
-/** `kvferry doctor`: which adapters there are, what an engine makes of the chosen one, how fast KV travels, what to do. */
+/** `kvferry doctor`: available adapters, whether engines start on the chosen one, copy rates, and advice. */
 import pc from 'picocolors';
 import type { RunConfig } from '../../config/run.ts';
 import { KvferryError } from '../../errors.ts';
@@ -16,7 +16,7 @@ export const doctorSpec: CommandSpec = {
   usage: 'doctor',
   run: doctor,
   description:
-    'Show adapters, features, limits, kernels, copy rates and memory, and what to do when something is missing.',
+    'Show adapters, features, limits, kernels, copy rates and memory, and what to do if something is missing.',
   groups: ['machine', 'fleet', 'general'],
   examples: ['kvferry doctor', 'kvferry doctor --adapter swiftshader'],
 };
@@ -24,7 +24,7 @@ export const doctorSpec: CommandSpec = {
 async function doctor(config: RunConfig, context: CommandContext): Promise<ExitCode> {
   const { deps } = context;
   const progress = createProgress(deps);
-  progress.line('probing adapters, each driver in a process of its own');
+  progress.line('probing adapters, each driver in its own process');
   const adapters = await deps.doctor.adapters();
   context.signal.throwIfAborted();
   const engine = await tryEngines(config, progress, context);
@@ -50,7 +50,7 @@ interface EngineFindings {
   error: Error | null;
 }
 
-/** A machine on which no engine starts is a finding, not a failure of the doctor; wrong settings are the user's. */
+/** An engine that does not start is a finding, not a failure of doctor. Throws on invalid settings. */
 async function tryEngines(
   config: RunConfig,
   progress: Progress,

@@ -1,6 +1,6 @@
 /**
- * `kvferry export`: the tokenizer of a model as files that others load, the effective configuration as JSON, the same
- * experiment as commands for vLLM, or the same fleet as manifests for a cluster.
+ * `kvferry export`: a model's tokenizer as files for other programs, the effective configuration as JSON, the same
+ * experiment as vLLM commands, or the same fleet as cluster manifests.
  */
 
 import { didYouMean } from '../../config/fields.ts';
@@ -22,7 +22,7 @@ export const exportSpec: CommandSpec = {
   usage: 'export <what> [dir]',
   run: exportCommand,
   description:
-    "Write a model's tokenizer to a directory (tokenizer DIR), print every setting as JSON (config), the same experiment as commands for vLLM (vllm), or the same fleet for a cluster (aibrix, llm-d, dynamo, sglang; with DIR as files).",
+    "Write a model's tokenizer to a directory (tokenizer DIR), or print one of: all settings as JSON (config), the same experiment as vLLM commands (vllm), the same fleet as manifests for a cluster (aibrix, llm-d, dynamo, sglang; with DIR, as files).",
   groups: [
     'fleet',
     'routing',
@@ -39,7 +39,7 @@ export const exportSpec: CommandSpec = {
     'general',
   ],
   defaults: workloadDefaults,
-  defaultNotes: { threshold: '64, divided as --scale says' },
+  defaultNotes: { threshold: '64, divided by --scale' },
   examples: [
     'kvferry export tokenizer ./nano-tokenizer --model nano',
     'kvferry export config --threshold 0 > kvferry.json',
@@ -55,10 +55,10 @@ async function exportCommand(
   { args, given }: Asked,
 ): Promise<ExitCode> {
   const [what, dir] = args;
-  // For a config it is one more setting.
+  // For export config, json is one more setting.
   if (given.has('json') && what === 'tokenizer')
     throw new ConfigError(
-      '--json is of no use to export tokenizer, which writes the files that others load; leave it out',
+      '--json has no effect on export tokenizer, which writes files for other programs; leave it out',
     );
   if (what === 'config') {
     if (dir !== undefined)
@@ -74,7 +74,7 @@ async function exportCommand(
   if (what !== undefined && Object.hasOwn(TARGETS, what))
     return exportCluster(what as Target, dir, config, deps);
   if (what !== 'tokenizer') {
-    const found = what === undefined ? 'nothing to export is named' : `there is no '${what}' to export`;
+    const found = what === undefined ? 'nothing to export is given' : `there is no '${what}' to export`;
     const known = ['tokenizer', 'config', 'vllm', ...Object.keys(TARGETS)];
     throw new ConfigError(
       `${found}: wanted tokenizer DIR, config, vllm, or one of ${Object.keys(TARGETS).join(', ')}${didYouMean(what, known)}`,
@@ -98,7 +98,7 @@ async function exportVllm(config: RunConfig, deps: CommandContext['deps']): Prom
   return EXIT.good;
 }
 
-/** Each from one plan to its own files. */
+/** Turns a cluster plan into the target's files. */
 const TARGETS = {
   aibrix: aibrixFiles,
   'llm-d': llmDFiles,

@@ -24,14 +24,14 @@ import type { PlanWorkload } from '../plan/workload.ts';
 import { createProgress } from '../progress.ts';
 import { NEVER_OF_PLAN, refuseUnused, unusedByPlan } from '../unused.ts';
 
-/** Tokens that an engine's pool holds where nobody says: Dynamo's mocker's 16384 blocks of 16. */
+/** Default size of an engine's pool in tokens: 16384 blocks of 16, as in Dynamo's mocker. */
 const POOL_TOKENS = 262_144;
 
 export const planSpec: CommandSpec = {
   usage: 'plan [file]',
   run: plan,
   description:
-    'Find by simulation how many P and D a load needs, placed, routed and pulling back how, or what load a number of engines bears: the real scheduler, connectors and router on a virtual clock. Only how long steps and copies take is a model.',
+    'Find by simulation how many P and D a load needs, and with which placement, routing and pull settings; or the highest load that a given number of engines sustains. Scheduler, connectors and router are the real code, on a virtual clock. Only the durations of steps and copies come from a cost model.',
   groups: [
     'planning',
     'slo',
@@ -67,8 +67,8 @@ export const planSpec: CommandSpec = {
     mode: 'bidirectional, unidirectional',
     routing: 'round-robin, least-request, prefix-cache, llm-d, dynamo',
     threshold: '64, 1024',
-    blockSize: '128, which is quicker',
-    jobs: 'as many as there are processors',
+    blockSize: '128, which simulates faster',
+    jobs: 'the number of processors',
     pBlocks: 'room for 262144 tokens',
     dBlocks: 'room for 262144 tokens',
     store: 'none',
@@ -114,7 +114,7 @@ async function plan(config: RunConfig, context: CommandContext, { lists, given }
     searching.finally(() => progress.end()),
     context,
     () =>
-      `No plan: ${plural(begun(), 'simulation')} had begun, and what to choose is known when all are over. Nothing is written. A shorter --sample takes less time, and so do fewer --engines, --routing and --threshold.`,
+      `No plan: ${plural(begun(), 'simulation')} had begun, and the choice needs all of them to finish. Nothing is written. A shorter --sample takes less time, and so do fewer --engines, --routing and --threshold.`,
   );
   const { trials } = search;
   const report: PlanReport = {
@@ -134,11 +134,11 @@ async function plan(config: RunConfig, context: CommandContext, { lists, given }
   return report.chosen ? EXIT.good : EXIT.failed;
 }
 
-/** Throws ConfigError for settings that contradict each other, or that mean nothing to a plan. */
+/** Throws ConfigError for settings that contradict each other or do not apply to a plan. */
 function checkPlan(config: RunConfig): void {
   if (config.sloTtft === null && config.sloTpot === null)
     throw new ConfigError(
-      'no SLO is given: a plan keeps --slo-ttft TIME, --slo-tpot TIME or both, such as --slo-ttft 500ms',
+      'no SLO is given: wanted --slo-ttft TIME, --slo-tpot TIME or both, such as --slo-ttft 500ms',
     );
   if (config.rate !== null && config.engines !== null)
     throw new ConfigError(
@@ -150,36 +150,36 @@ function checkPlan(config: RunConfig): void {
     );
   if (config.trace !== null && (config.inputFile !== null || config.preset !== null))
     throw new ConfigError(
-      '--trace and another workload are both given: one is served; leave one of them out',
+      '--trace and another workload are both given: a plan takes one; leave one of them out',
     );
   if (config.inputFile !== null && config.preset !== null)
     throw new ConfigError(
-      'a file and --preset are both given: one workload is served; leave one of them out',
+      'a file and --preset are both given: a plan takes one workload; leave one of them out',
     );
   if (config.engines !== null && config.engines > config.maxEngines)
     throw new ConfigError(
       `--engines is ${config.engines} and --max-engines is ${config.maxEngines}: raise the latter`,
     );
   if (config.budget !== null)
-    throw new ConfigError('--budget is of no use to a plan: --sample says how long it simulates');
+    throw new ConfigError('--budget has no effect in a plan: use --sample to set the simulation length');
   if (config.experiments?.some((name) => name !== 'prefix-caching'))
     throw new ConfigError(
-      '--experiments is of no use to a plan: P keeps its KV unless --no-prefix-caching is given, in a pool of --p-blocks; leave it out',
+      "--experiments has no effect in a plan: set P's cache with --no-prefix-caching and --p-blocks; leave it out",
     );
 }
 
-/** Large blocks are quicker to simulate: pools keep their tokens. */
+/** The configuration to simulate. Pools are sized in tokens, because the default block size is larger here. */
 const asSimulated = (config: RunConfig, stores: Space['stores']): RunConfig => ({
   ...config,
-  // Nothing of a trace is drawn, whatever a config file says that other commands share.
+  // A trace is not random, so a config file's seeds, meant for other commands, do not apply.
   seeds: config.trace === null ? config.seeds : 1,
-  // The connectors are those of a fleet with a store, wherever one is tried.
+  // If any candidate has a store, all use the connectors of a fleet with a store.
   store: stores.find((bytes) => bytes !== null) ?? null,
   pBlocks: config.pBlocks ?? Math.ceil(POOL_TOKENS / config.blockSize),
   dBlocks: config.dBlocks ?? Math.ceil(POOL_TOKENS / config.blockSize),
 });
 
-/** Bytes; null: without one. */
+/** Store sizes to try, in bytes; null: no store. */
 const storesOf = ({ store: only }: RunConfig, { store = [only] }: Asked['lists']): Space['stores'] => [
   ...new Set(store.map((bytes) => (bytes === 'none' ? null : (bytes as number | null)))),
 ];

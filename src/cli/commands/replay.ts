@@ -1,4 +1,4 @@
-/** `kvferry replay`: a trace on real engines, made smaller so that they can serve it. */
+/** `kvferry replay`: serves a trace, scaled down, on real engines. */
 
 import { routingChoices } from '../../config/routing.ts';
 import type { RunConfig } from '../../config/run.ts';
@@ -24,7 +24,7 @@ export const replaySpec: CommandSpec = {
   usage: 'replay [trace]',
   run: replay,
   description:
-    'Serve a trace on real engines, each request when the trace says, and compare modes or policies. Lengths are divided so that a hash id is a block; what D generates is what later prompts hold.',
+    "Serve a trace on real engines, with the trace's arrival times, and compare modes or policies. Lengths are scaled so that one hash id is one block. D generates the tokens that later prompts of the trace contain.",
   groups: [
     'trace',
     'pacing',
@@ -114,14 +114,14 @@ async function replay(config: RunConfig, context: CommandContext, { given }: Ask
 }
 
 const noTrace = (): ConfigError =>
-  new ConfigError('no trace is named: wanted kvferry replay FILE, such as a JSONL of Mooncake');
+  new ConfigError('no trace is given: wanted kvferry replay FILE, such as a JSONL file from Mooncake');
 
-/** The whole context takes memory that a trace of short prompts does not need. */
+/** Context length to serve with. A trace of short prompts does not need memory for the model's whole context. */
 const roomFor = ({ maxModelLen }: RunConfig, longest: number, most: number): number =>
   maxModelLen ?? Math.min(most, Math.max(longest, LEAST_CONTEXT));
 const LEAST_CONTEXT = 256;
 
-/** Bad lines are told of once, however often it is read. Throws ConfigError for what can be read once only. */
+/** A trace that can be read several times; bad lines are reported once. Throws ConfigError for a source that can be read only once. */
 async function reopenable(
   config: RunConfig,
   maxModelLen: number,
@@ -130,12 +130,12 @@ async function reopenable(
 ): Promise<{ trace: ReplayedTrace; passedOver: () => string | null }> {
   const open = () =>
     openNamedTrace(config, deps, given, (traceBlockSize) => divisorFor(traceBlockSize, config.blockSize));
-  // What was opened to know its scale is what is read first.
+  // Opened to determine the scale; the first reading uses this one.
   let opened: NamedTrace | null = await open();
   const { source, scale } = opened;
   if ((await deps.plainFileId(source)) === null)
     throw new ConfigError(
-      `${source} is no plain file, and a trace is read again for each mode: write it to a file, and give that`,
+      `${source} is not a regular file, and a trace is read again for each mode: write it to a file, and give that`,
     );
   let passedOver: string | null = null;
   return {
@@ -156,11 +156,11 @@ async function reopenable(
   };
 }
 
-/** A block of the trace becomes one of the engines'. Throws ConfigError where that cannot be. */
+/** The divisor that turns a trace block into one engine block. Throws ConfigError if there is none. */
 function divisorFor(traceBlockSize: number, blockSize: number): number {
   if (traceBlockSize <= blockSize) return 1;
   if (traceBlockSize % blockSize === 0) return traceBlockSize / blockSize;
   throw new ConfigError(
-    `a trace block of ${traceBlockSize} tokens is no whole number of blocks of --block-size ${blockSize}: choose one that divides it, or say --trace-scale`,
+    `a trace block of ${traceBlockSize} tokens is not a multiple of --block-size ${blockSize}: choose a block size that divides it, or give --trace-scale`,
   );
 }

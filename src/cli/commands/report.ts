@@ -1,4 +1,4 @@
-/** `kvferry report`: a saved JSON report shown again, as HTML, Markdown or JUnit, and asserted on, without running. */
+/** `kvferry report`: renders a saved JSON report as HTML, Markdown or JUnit, and checks assertions. Runs nothing. */
 import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import { modelOf } from '../../measure/baseline.ts';
@@ -15,7 +15,7 @@ export const reportSpec: CommandSpec = {
   usage: 'report <file>',
   run: reportCommand,
   description:
-    'Show a report that --json of run, bench, replay or sweep wrote as HTML, Markdown or JUnit, and assert on it; nothing is run.',
+    'Convert a JSON report from run, bench, replay or sweep to HTML, Markdown or JUnit, and check assertions on it. Runs no engines.',
   groups: ['pages', 'junit', 'outputs', 'general'],
   examples: [
     'kvferry report out.json --html out.html',
@@ -30,7 +30,7 @@ async function reportCommand(
 ): Promise<ExitCode> {
   const [file] = args;
   if (file === undefined)
-    throw new ConfigError('no report is named: wanted kvferry report FILE, a file that --json wrote');
+    throw new ConfigError('no report is given: wanted kvferry report FILE, with a file that --json wrote');
   await keepInputs(config, deps, [file]);
   const report = parseReport(await deps.readTextFile(file), file);
   const outputs = await prepareOutputs(config, report.kind, modelOf(report), deps);

@@ -1,4 +1,4 @@
-/** `kvferry run`: conversations in each mode, a table per turn, and what pulling saved. */
+/** `kvferry run`: serves conversations in each mode, prints a table per turn, and shows what pulling saved. */
 import { shareOf } from '../../config/bench-schema.ts';
 import type { RunConfig } from '../../config/run.ts';
 import { ConfigError, InternalError } from '../../errors.ts';
@@ -38,10 +38,10 @@ export const runSpec: CommandSpec = {
     tellingWhatIsLost(
       run(config, context, asked),
       context,
-      () => 'No report: it is made when all is served.',
+      () => 'No report: it is written after all turns have been served.',
     ),
   description:
-    'Serve a multi-turn conversation in the three modes, and show what reuse saves against recompute.',
+    "Serve a multi-turn conversation in three modes (monolithic, unidirectional, bidirectional), and show what pulling D's KV back saves over recomputing it.",
   groups: [
     'modes',
     'workload',
@@ -72,7 +72,7 @@ export const runSpec: CommandSpec = {
   ],
 };
 
-/** Logits are kept, to tell how far modes part, up to so many bytes. */
+/** Limit in bytes for logits kept to compare modes. */
 const MOST_KEPT_LOGITS = 32 * 2 ** 20;
 
 async function run(config: RunConfig, { deps, signal }: CommandContext, { given }: Asked): Promise<ExitCode> {
@@ -82,7 +82,7 @@ async function run(config: RunConfig, { deps, signal }: CommandContext, { given 
   const architecture = await backend.architecture(config.model);
   const adapter = await backend.useAdapter(config.adapter);
   const measured = forMeasuring(clusterOptions(config, architecture, adapter.software));
-  // Before they are made: what no context holds may not fit into memory either.
+  // Before generating conversations: lengths beyond any context may not fit into memory either.
   checkFits(config, measured);
   const conversations = await chooseConversations(config, architecture, deps);
   const keptBytes = 4 * architecture.vocabSize * mostOutputTokens(config, conversations);
@@ -120,18 +120,18 @@ async function run(config: RunConfig, { deps, signal }: CommandContext, { given 
     const gantt = (await tracing?.end()) ?? [];
     const last = config.mode.at(-1)!;
     if (config.profile) progress.line(`profiling ${last}`);
-    // Once more, each kernel timed; what it measured otherwise is thrown away.
+    // A second run with every kernel timed; its other measurements are discarded.
     const again = { keeper: null, timelines: new TimelineKeeper(), audits: null };
     const profile = config.profile ? await profileKernels(served, last, () => serve(last, again)) : null;
     const windowed = runs.at(-1)!;
     const compares = hasWindows(served.settings);
     const lacks =
       compares && lacksForAllKv(served.settings, windowed.turns, longestAnswer(config, conversations));
-    if (lacks) progress.line(`not once more with all KV kept, to compare: that takes ${lacks}`);
+    if (lacks) progress.line(`no comparison run with all KV kept: it needs ${lacks}`);
     const windows =
       compares && !lacks
         ? await compareWindows(served, windowed, () => {
-            progress.line('the same once more with all KV kept, to compare');
+            progress.line('running again with all KV kept, for comparison');
             return serve(last, again);
           })
         : null;
@@ -140,7 +140,7 @@ async function run(config: RunConfig, { deps, signal }: CommandContext, { given 
     const made = makeReport(deps, config, cluster, timed, keeper, integrity, timelines.timeline);
     const report = { ...made, ...(profile ? { profile } : {}), ...(windows ? { windows } : {}) };
     const tables = textOutput(config, deps);
-    // Wanted at the end only: loaded now.
+    // Needed only at the end, so loaded late.
     const [{ printReport }, { ownChecksPass }] = await Promise.all([
       import('../run-output.ts'),
       import('../../report/checks.ts'),
@@ -157,20 +157,20 @@ async function run(config: RunConfig, { deps, signal }: CommandContext, { given 
     return ownChecksPass(report) ? asserted : EXIT.failed;
   } finally {
     progress.end();
-    // Where something failed, what was traced and recorded until then are whole files too.
+    // After a failure, finish the trace and recording files with what happened until then.
     await tracing?.end().catch(() => {});
     recording?.cut();
     await cluster.close();
-    // Now: an engine that hangs would not say what it has.
+    // After closing: a hanging engine would not answer before.
     await recording?.write().catch(() => {});
   }
 }
 
-/** What is kept of a mode beside its report. */
+/** Collectors for a mode, in addition to its report. */
 interface Kept {
   keeper: LogitKeeper | null;
   timelines: TimelineKeeper;
-  /** Serves a sample of turns both ways; null: none. */
+  /** Serves a sample of turns both ways; null: no audit. */
   audits: Auditor | null;
 }
 
@@ -206,15 +206,15 @@ async function runMode(
 }
 
 interface Recording {
-  /** Drive this one. */
+  /** The recorded cluster, to drive instead of the original. */
   cluster: Cluster;
-  /** Of what happens from now on nothing is told. */
+  /** Stops recording events. */
   cut(): void;
-  /** Ends it. Called again, the same. */
+  /** Ends the recording and writes the file. Idempotent. */
   write(): Promise<void>;
 }
 
-/** null: nothing is to be recorded. */
+/** Starts the recording; null if --record is not given. */
 async function record(
   cluster: Cluster,
   config: RunConfig,
@@ -230,7 +230,7 @@ async function record(
     const events = await recorded.end();
     const title = `${config.model}, ${config.mode.join(' and ')}`;
     const recording = { kvferryRecording: RECORDING_VERSION, madeWith: `kvferry ${version}`, title, events };
-    // A microsecond is as fine as these clocks are.
+    // Rounded to microseconds, the resolution of these clocks.
     const text = JSON.stringify(recording, (_, value) =>
       typeof value === 'number' ? Math.round(value * 1000) / 1000 : value,
     );

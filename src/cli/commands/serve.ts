@@ -1,4 +1,4 @@
-/** `kvferry serve`: P, D and the router on HTTP ports, until a signal. */
+/** `kvferry serve`: serves P, D and the router over HTTP until a signal. */
 import type { RunConfig, RunKey } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import { autoscaleChoice } from '../../fleet/autoscale-choice.ts';
@@ -22,7 +22,7 @@ export const serveSpec: CommandSpec = {
   usage: 'serve',
   run: serve,
   description:
-    "Serve P, D and the router before them over HTTP, in OpenAI's and vLLM's shapes, until Ctrl-C or SIGTERM.",
+    "Serve P, D and their router over HTTP, with OpenAI's and vLLM's APIs, until Ctrl-C or SIGTERM.",
   groups: [
     'machine',
     'serving',
@@ -38,7 +38,7 @@ export const serveSpec: CommandSpec = {
     'general',
   ],
   endsBySignal: true,
-  // Whoever serves brings no conversation: the shipped one's settings are not for them.
+  // Clients bring their own conversations, so the shipped conversation's settings do not apply.
   defaults: () => ({ turns: 5 }),
   defaultNotes: { mode: 'bidirectional' },
   examples: [
@@ -65,7 +65,7 @@ async function serve(
   const adapter = await backend.useAdapter(config.adapter);
   wantOneRouting(config);
   const options = clusterOptions(config, architecture, adapter.software);
-  // A bit that is flipped on purpose is to be found, and not answered with.
+  // Deliberately flipped bits must be detected, not used in an answer.
   options.checksum = config.faultEndpoint;
   const pullPolicy = await preparePullPolicy(config, { deps, signal });
   const progress = config.logFormat === 'json' ? notedBy(serving.log) : createProgress(deps);
@@ -76,7 +76,7 @@ async function serve(
   try {
     signal.throwIfAborted();
     textOutput(config, deps).write(banner(server, serving));
-    // For programs that start the server: where it is, once it is ready.
+    // For programs that start the server: its URLs, once it is ready.
     await writeJson({ model: server.modelName, urls: server.urls, engines: server.engineUrls }, config, deps);
     await new Promise<void>((resolve) => {
       if (signal.aborted) resolve();
@@ -88,7 +88,7 @@ async function serve(
   return EXIT.good;
 }
 
-/** For machines that read the log there is nothing else on stderr. */
+/** Progress as log lines, so that stderr contains nothing but JSON for log readers. */
 const notedBy = ({ note }: ServerOptions['log']): Progress => ({
   line: note,
   begin: note,
@@ -96,15 +96,15 @@ const notedBy = ({ note }: ServerOptions['log']): Progress => ({
   end() {},
 });
 
-/** A config file may list several: those are for `run` too, and the last of them is served. */
+/** A config file shared with `run` may list several modes; the last one is served. Throws ConfigError for several in --mode. */
 function wantOneMode({ mode }: RunConfig, given: ReadonlySet<RunKey>): void {
   if (given.has('mode') && mode.length > 1)
     throw new ConfigError(
-      `--mode names ${mode.length} modes (${mode.join(', ')}), and a server has one: give one`,
+      `--mode names ${mode.length} modes (${mode.join(', ')}): a server runs one mode; give one`,
     );
 }
 
-/** What is given wins over the environment, where an empty variable is none. */
+/** The option's value, else the environment variable's; an empty variable counts as unset. */
 const keyOf = (given: string | null, variable: string, deps: CommandContext['deps']): string | null =>
   given ?? (deps.environment(variable) || null);
 
@@ -174,7 +174,7 @@ function banner(
   const ports: (readonly [string, string])[] = [
     ['router', `${urls.router}   any OpenAI client: ${urls.router}/v1`],
     ...enginePorts(urls, engineUrls),
-    ['admin', `${urls.admin}   for you: /fleet, and /router, ${names} with /metrics and /kv/query`],
+    ['admin', `${urls.admin}   operators: /fleet, and /router, ${names} with /metrics and /kv/query`],
     ...(faultEndpoint
       ? [
           [
@@ -191,12 +191,12 @@ function banner(
     `curl ${urls.router}/v1/chat/completions -H 'Content-Type: application/json'${key} \\`,
     `  -d '${body.replaceAll("'", "'\\''")}'`,
     '',
-    'Ctrl-C ends it.',
+    'Press Ctrl-C to stop.',
     '',
   ].join('\n');
 }
 
-/** P and D, or each engine by its name. */
+/** The URLs of P and D, or of each engine by its name. */
 function enginePorts(
   { prefill, decode }: RunningServer['urls'],
   engineUrls: RunningServer['engineUrls'],
@@ -204,7 +204,7 @@ function enginePorts(
   const all = Object.entries(engineUrls);
   if (all.length > 2) return all;
   return [
-    ['P', `${prefill}   for a proxy of your own: --prefiller-port`],
-    ['D', `${decode}   for a proxy of your own: --decoder-port`],
+    ['P', `${prefill}   for your own proxy: --prefiller-port`],
+    ['D', `${decode}   for your own proxy: --decoder-port`],
   ];
 }

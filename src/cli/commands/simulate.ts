@@ -1,4 +1,4 @@
-/** `kvferry simulate`: a fleet under a workload on a virtual clock, policies side by side. */
+/** `kvferry simulate`: a fleet serves a workload on a virtual clock; policies are compared. */
 import type { RunConfig } from '../../config/run.ts';
 import { forMeasuring } from '../../fleet/from-config.ts';
 import type { SimulatedArm, SimulationReport } from '../../measure/simulation-report.ts';
@@ -41,7 +41,7 @@ export const simulateSpec: CommandSpec = {
   usage: 'simulate [file]',
   run: simulate,
   description:
-    'Serve a workload by a fleet that is not there: the same scheduler, connectors, router and policies on a virtual clock, in one thread. Only how long steps and copies take is a model, and each report says whose.',
+    'Simulate a fleet that serves a workload. Scheduler, connectors, router and policies are the real code, on a virtual clock in one thread. Only the durations of steps and copies come from a cost model, which each report names.',
   groups: [
     'modelling',
     'simulation',
@@ -68,7 +68,7 @@ export const simulateSpec: CommandSpec = {
   argument: 'inputFile',
   defaults(given) {
     const { budget: _budget, ...rest } = benchDefaults({ ...given, paths: undefined });
-    // A trace is served in full, by vLLM's threshold.
+    // A trace is served unscaled, with vLLM's threshold.
     const { mode, model } = rest;
     if (given.trace !== undefined) return { mode, model, experiments: ['prefix-caching'] };
     return given.prefixCaching === undefined ? { ...rest, experiments: ['prefix-caching'] } : rest;
@@ -79,7 +79,7 @@ export const simulateSpec: CommandSpec = {
     experiments: 'prefix-caching',
     pBlocks: 'room for all active conversations; 16384 with --arrival-rate or --trace',
     dBlocks: 'room for all active conversations; 16384 with --arrival-rate or --trace',
-    threshold: '64, divided as --scale says',
+    threshold: '64, divided by --scale',
   },
   examples: [
     'kvferry simulate --prefill 2 --decode 2 --arrival-rate 5 --slo-ttft 500ms',
@@ -119,7 +119,7 @@ async function simulate(config: RunConfig, context: CommandContext, { given }: A
     simulating,
     context,
     () =>
-      'No report: it is of whole simulations. Nothing is written. Fewer --arrivals, a --limit of the trace, or fewer --mode and --routing take less time.',
+      'No report: it needs all simulations to finish. Nothing is written. Fewer --arrivals, a --limit for the trace, or fewer --mode and --routing take less time.',
   );
   const world = prepared.world(signal, () => {});
   const arms = planned.arms.map((arm, i) => summarise(arm, outcomes[i]!, world.slo));
@@ -153,7 +153,7 @@ async function simulate(config: RunConfig, context: CommandContext, { given }: A
   if (report.against) printAgainst(report.against, textOutput(config, deps), deps.color);
   tellSpeed(arms, simulatedMs, deps);
   await writeJson(report, config, deps);
-  // What is known by now is told and kept, whatever comes of looking closer.
+  // Results are printed and written before this longer step, so that they are kept if it fails.
   const timelines = await followTurns(config, prepared, context, progress);
   await writePages(simulationDocument(report, timelines), config, deps);
   return arms.every(({ requests }) => requests > 0) ? EXIT.good : EXIT.failed;
@@ -173,7 +173,7 @@ async function againstReal(
   const cluster = await deps.backend.startCluster(forMeasuring(planned.options));
   try {
     const meter = new CostMeter(cluster, { seed: config.seed, signal });
-    // The first is warming up.
+    // The first round is warm-up.
     await meter.round();
     let measured: MeasuredCosts | null = null;
     const world = (): SimulationWorld => {
@@ -181,7 +181,7 @@ async function againstReal(
       return { ...worldOf(config, planned, signal), costs: linearCosts(measured.file), onProgress() {} };
     };
     const real = realRuns(planned.arms, config);
-    // By turns that are in no comparison, on a machine in the same state.
+    // Measured between the compared turns, with the machine in the same state.
     const between = async () => {
       for (let round = 0; round < Math.ceil(MEASURED_ROUNDS / real); round++) await meter.round();
     };
@@ -198,12 +198,12 @@ async function againstReal(
   }
 }
 
-/** On stderr, since it is of this machine and no report has it. */
+/** Prints the simulation speed to stderr, because it depends on this machine and is in no report. */
 function tellSpeed(arms: readonly SimulatedArm[], ms: number, { stderr }: CommandContext['deps']): void {
   const requests = arms.reduce((sum, arm) => sum + arm.requests, 0);
   const simulatedMs = arms.reduce((sum, arm) => sum + arm.simulated_ms, 0);
   const times = ms > 0 ? Math.round(simulatedMs / ms) : 0;
   stderr.write(
-    `${plural(requests, 'request')} simulated in ${formatSeconds(ms)}: ${Math.round((1000 * requests) / Math.max(ms, 1))} a second, ${times} times real time\n`,
+    `${plural(requests, 'request')} simulated in ${formatSeconds(ms)}: ${Math.round((1000 * requests) / Math.max(ms, 1))} per second, ${times} times real time\n`,
   );
 }

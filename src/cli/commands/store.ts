@@ -1,4 +1,4 @@
-/** `kvferry store`: what a store's folder or server has, whether every block there is whole, and clearing it. Starts no engine. */
+/** `kvferry store`: lists, verifies or clears a store's folder or server. Starts no engine. */
 import type { RunConfig } from '../../config/run.ts';
 import { isStoreUrl, withoutPassword, wrongInStoreUrl } from '../../config/store-url.ts';
 import { ConfigError } from '../../errors.ts';
@@ -18,7 +18,7 @@ export const storeSpec: CommandSpec = {
   usage: 'store <what> [place]',
   run: storeCommand,
   description:
-    "Look into a store's folder (--store-dir) or server (--store-url): list what it has (ls), read every block and check it (verify), or remove them all (clear). Of a server nothing but kvferry's own keys is looked at.",
+    "Inspect a store's folder (--store-dir) or server (--store-url): list its contents (ls), read and check every block (verify), or remove all blocks (clear). On a server, only kvferry's own keys are touched.",
   groups: ['general'],
   examples: [
     'kvferry store ls ./kv',
@@ -31,18 +31,18 @@ export const storeSpec: CommandSpec = {
 const ACTIONS = ['ls', 'verify', 'clear'] as const;
 type Action = (typeof ACTIONS)[number];
 
-/** Of each, what an interrupt leaves. */
+/** What is said after an interrupt, by action. */
 const ENDED_EARLY: Readonly<Record<Action, string>> = {
-  ls: 'Not all was looked at: nothing is told.',
-  verify: 'Not every block was read: nothing is told.',
-  clear: 'Not every block is removed: run it again for the rest.',
+  ls: 'No listing: not everything was read.',
+  verify: 'No result: not every block was read.',
+  clear: 'Not all blocks were removed: run it again to remove the rest.',
 };
 
-/** How often a server's blocks under way are told. */
+/** Interval of progress lines while reading a server. */
 const TELL_EVERY_MS = 10_000;
 const WANTED = `wanted ${ACTIONS.map((what) => `${what} DIR`).join(', ')}, or a redis://HOST:PORT in place of DIR`;
 
-/** What one place has, in the words and figures of both kinds. */
+/** A folder or a server, behind one interface. */
 interface Place {
   /** For messages and reports. */
   location: string;
@@ -63,7 +63,7 @@ interface Namespace {
   namespace: string;
   blocks: number;
   bytes: number;
-  /** A server does not tell. */
+  /** Absent for a server. */
   oldestMs?: number;
   newestMs?: number;
 }
@@ -71,7 +71,7 @@ interface Namespace {
 async function storeCommand(config: RunConfig, context: CommandContext, { args }: Asked): Promise<ExitCode> {
   const { deps, signal } = context;
   const [what, where] = args;
-  if (what === undefined) throw new ConfigError(`store has nothing to do: ${WANTED}`);
+  if (what === undefined) throw new ConfigError(`store has no action: ${WANTED}`);
   if (!isAction(what)) throw new ConfigError(`there is no 'store ${what}': ${WANTED}`);
   if (where === undefined) throw new ConfigError(`store ${what} has no folder: ${WANTED}`);
   const place = await placeAt(where, deps, signal);
@@ -92,7 +92,7 @@ async function lookInto(place: Place, what: Action, config: RunConfig, deps: Cli
   };
   if (what === 'ls') {
     const namespaces = await place.list();
-    const empty = kind === 'folder' ? "is a store's, and empty" : 'has no blocks';
+    const empty = kind === 'folder' ? 'is an empty store' : 'has no blocks';
     const table = namespaces.length > 0 ? tableOf(namespaces, deps) : [`${location} ${empty}.`];
     await say({ namespaces }, table);
     return EXIT.good;
@@ -109,7 +109,7 @@ async function lookInto(place: Place, what: Action, config: RunConfig, deps: Cli
     ...wrap(
       broken.length === 0
         ? `${whole}.`
-        : `${whole}; the others are removed when they are met, or by store clear. --json has their names in full.`,
+        : `${whole}; the others are removed when a store reads them, or by store clear. --json lists their full names.`,
       WIDTH,
     ),
   ]);
@@ -120,7 +120,7 @@ function brokenLines(broken: readonly Broken[], deps: CliDeps): string[] {
   if (broken.length === 0) return [];
   const columns = [left('model and adapter'), left('block'), left('what is wrong')];
   const rows = broken.map(({ block, why }) => {
-    // A hash, and a group where there are several.
+    // A hash, followed by the KV cache group if there are several.
     const [hash = '', ...group] = block.hash.split('.');
     return [block.namespace.slice(0, 12), [hash.slice(0, 12), ...group].join('.'), why];
   });

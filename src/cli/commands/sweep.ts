@@ -1,4 +1,4 @@
-/** `kvferry sweep`: pull against recompute over context lengths, links, block sizes and layouts, and where they cross. */
+/** `kvferry sweep`: compares pulling and recomputing over context lengths, links, block sizes and layouts. */
 import type { KvLayout, RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import { clusterOptions, forMeasuring } from '../../fleet/from-config.ts';
@@ -20,9 +20,9 @@ export const sweepSpec: CommandSpec = {
   usage: 'sweep',
   run: sweep,
   description:
-    'Serve the same turn pulled and recomputed, over context lengths, links, block sizes and layouts, and find where pulling begins to win.',
+    'Serve the same turn with pulled and with recomputed KV, over context lengths, links, block sizes and layouts. Find the context length from which pulling is faster.',
   groups: ['sweep', 'measuring', 'modes', 'machine', 'cluster', 'pages', 'junit', 'outputs', 'general'],
-  // Not what the shipped conversation is run with.
+  // Instead of the shipped conversation's threshold.
   defaults: ({ threshold }) => (threshold === undefined ? { threshold: '0,64' } : {}),
   lists: ['threshold', 'link', 'blockSize', 'layout'],
   examples: [
@@ -76,7 +76,7 @@ function planOf(config: RunConfig, links: SweepPlan['links'], variants: readonly
   const ways = config.mode.map((mode): SweepWay => {
     const way = mode in WAYS ? WAYS[mode as keyof typeof WAYS] : null;
     if (way) return way;
-    throw new ConfigError(`--mode is ${mode}: a sweep wants one or more of ${Object.keys(WAYS).join(', ')}`);
+    throw new ConfigError(`--mode is ${mode}: a sweep needs one or more of ${Object.keys(WAYS).join(', ')}`);
   });
   const longest = Math.max(...config.localHit) + config.newTokens + 2;
   const byDefault = CONTEXTS.filter(

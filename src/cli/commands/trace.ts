@@ -1,4 +1,4 @@
-/** `kvferry trace`: what a trace is like, and the same trace in Mooncake's format. */
+/** `kvferry trace`: describes a trace, or converts it to Mooncake's format. */
 import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import { MOONCAKE_BLOCK } from '../../workload/traces/formats/mooncake.ts';
@@ -20,9 +20,9 @@ export const traceSpec: CommandSpec = {
   usage: 'trace <what> <file> [out]',
   run: trace,
   description:
-    "Show what a trace of requests is like (info FILE), or write it in Mooncake's format (convert FILE OUT), scaled if you say so. A FILE in .gz is unpacked as it is read.",
+    "Describe a trace of requests (info FILE), or convert it to Mooncake's format (convert FILE OUT), optionally scaled. A .gz FILE is decompressed while it is read.",
   groups: ['trace', 'pacing', 'general'],
-  // The file stands after info or convert.
+  // The file is a positional argument here.
   refuses: ['trace'],
   examples: [
     'kvferry trace info conversation_trace.jsonl',
@@ -32,29 +32,29 @@ export const traceSpec: CommandSpec = {
 };
 
 async function trace(config: RunConfig, context: CommandContext, { args, given }: Asked): Promise<ExitCode> {
-  refuseUnused(given, [
-    { keys: ['trace'], why: 'to kvferry trace, whose FILE stands after info or convert' },
-  ]);
+  refuseUnused(given, [{ keys: ['trace'], why: 'in kvferry trace, whose FILE follows info or convert' }]);
   const [what, file, out] = args;
   const wanted = 'wanted trace info FILE or trace convert FILE OUT';
-  if (what === undefined) throw new ConfigError(`trace has nothing to do: ${wanted}`);
+  if (what === undefined) throw new ConfigError(`trace has no action: ${wanted}`);
   if (what !== 'info' && what !== 'convert') throw new ConfigError(`there is no 'trace ${what}': ${wanted}`);
-  if (file === undefined) throw new ConfigError(`no trace is named: wanted kvferry trace ${what} FILE`);
+  if (file === undefined) throw new ConfigError(`no trace is given: wanted kvferry trace ${what} FILE`);
   const named = { ...config, trace: file };
   await keepInputs(named, context.deps, []);
   if (what === 'info') {
     if (out !== undefined) throw new ConfigError(`trace info writes no file: leave '${out}' out`);
     refuseUnused(given, [
-      { keys: ['traceScale', 'speedUp'], why: 'to trace info, which shows a trace as it is' },
+      { keys: ['traceScale', 'speedUp'], why: 'in trace info, which describes a trace unchanged' },
     ]);
     return info(named, context, given);
   }
   if (out === undefined)
-    throw new ConfigError('trace convert has no file to write: wanted trace convert FILE OUT');
+    throw new ConfigError('trace convert has no output file: wanted trace convert FILE OUT');
   const { deps } = context;
   const id = await deps.plainFileId(file);
   if (id !== null && id === (await deps.plainFileId(out)))
-    throw new ConfigError(`'${out}' is the trace itself, which is read as it is written: name another file`);
+    throw new ConfigError(
+      `'${out}' is the input trace, which is read while the output is written: name another file`,
+    );
   return convert(named, out, context, given);
 }
 
@@ -67,7 +67,7 @@ async function info(config: RunConfig, { deps, signal }: CommandContext, given: 
     const turn = maker.next(request);
     if (turn) meter.add(turn, request);
   }
-  if (meter.requests === 0) throw new ConfigError(`${source} has no request that can be used`);
+  if (meter.requests === 0) throw new ConfigError(`${source} has no usable request`);
   const summary = meter.summary();
   const { print, say, style } = printer(textOutput(config, deps), deps.color);
   say(`${source}: ${format}, ${scale.traceBlockSize} tokens a block.`);
@@ -101,9 +101,9 @@ async function convert(
       await file.drained();
       written++;
     }
-    if (written === 0) throw new ConfigError(`${source} has no request that can be used`);
+    if (written === 0) throw new ConfigError(`${source} has no usable request`);
   } catch (error) {
-    // Half a trace looks like a whole one.
+    // A truncated trace would look like a complete one.
     await file.discard();
     throw error;
   }
@@ -111,10 +111,10 @@ async function convert(
   const { say } = printer(textOutput(config, deps), deps.color);
   const blockSize = writer.blockSize;
   say(
-    `wrote ${plural(written, 'request')} to ${out}; an id stands for ${blockSize} tokens. ${describeScale(scale)}`,
+    `wrote ${plural(written, 'request')} to ${out}; each hash id stands for ${blockSize} tokens. ${describeScale(scale)}`,
   );
   if (blockSize !== MOONCAKE_BLOCK)
-    say(`To read it give --trace-block-size ${blockSize}: left out, it is taken for ${MOONCAKE_BLOCK}.`);
+    say(`To read it, give --trace-block-size ${blockSize}; without it, ${MOONCAKE_BLOCK} is assumed.`);
   const passedOver = bad.describe();
   if (passedOver) say(passedOver);
   await writeJson(

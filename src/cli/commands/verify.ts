@@ -1,4 +1,4 @@
-/** `kvferry verify`: proves on this adapter that kernels, transfers and modes give what they should, and that damage shows. */
+/** `kvferry verify`: checks on this adapter that kernels, transfers and modes are correct, and that damage is detected. */
 import pc from 'picocolors';
 import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
@@ -22,7 +22,7 @@ export const verifySpec: CommandSpec = {
   usage: 'verify',
   run: verify,
   description:
-    'Check kernels, transfers and modes against each other and against an oracle, with damaged KV that must be noticed.',
+    'Check kernels, transfers and modes against each other and against a reference implementation, and check that damaged KV is detected.',
   groups: ['verify', 'faults', 'machine', 'pages', 'junit', 'general'],
   examples: [
     'kvferry verify',
@@ -40,7 +40,7 @@ async function verify(
   refuseUnused(given, unusedByVerify(config));
   if (config.faults !== null) return verifyFaults(config, config.faults, { deps, signal });
   if (config.faultPicks !== null)
-    throw new ConfigError('--fault-picks is for --faults, and the checks have none: give both, or neither');
+    throw new ConfigError('--fault-picks is given without --faults: give both, or neither');
   await checkFiles(config, deps);
   const adapter = await deps.backend.useAdapter(config.adapter);
   const progress = createProgress(deps);
@@ -62,7 +62,7 @@ async function verify(
   const ended: Verdict[] = [];
   const lost = (): string => {
     const broken = ended.filter(({ status }) => status === 'failed').map(({ name }) => name);
-    return `No verdict: ${plural(ended.length, 'check')} ended before. ${broken.length === 0 ? 'None of them failed' : `FAILED: ${broken.join('; ')}`}.`;
+    return `No verdict: ${plural(ended.length, 'check')} finished before the interrupt. ${broken.length === 0 ? 'None of them failed' : `FAILED: ${broken.join('; ')}`}.`;
   };
   try {
     const checking = runChecks(

@@ -1,6 +1,6 @@
 /**
- * AIBrix: a StormService for each kind of roleset (pooled: one, whose roles scale by themselves; replica: as many replicas as
- * rolesets), a PodAutoscaler for what scales, and the gateway's choice as annotations of the pods.
+ * AIBrix: a StormService per kind of roleset (pooled: one, whose roles scale independently; replica: one replica per
+ * roleset), PodAutoscalers, and the gateway's routing configuration as pod annotations.
  */
 import { ConfigError } from '../../errors.ts';
 import type { AibrixPdParameters } from '../../router/policies/aibrix-pd/config.ts';
@@ -26,11 +26,11 @@ import {
   transferOption,
 } from './plan.ts';
 
-/** Of a full batch, in percent: where AIBrix's samples have D scaled. */
+/** Percentage of a full batch at which AIBrix's samples scale D. */
 const BATCH_TARGET = 70;
 /**
- * What AIBrix's samples scale by, under names that its controller reads of a vLLM: it has no metric of those in the samples,
- * and takes what it does not find for 0.
+ * The metrics that AIBrix's samples scale by, under the names that its controller reads from vLLM. The names in the samples
+ * do not exist there, and the controller takes missing metrics as 0.
  */
 const metricOf = (role: 'prefill' | 'decode', { maxNumSeqs }: ClusterPlan) =>
   role === 'prefill'
@@ -39,14 +39,14 @@ const metricOf = (role: 'prefill' | 'decode', { maxNumSeqs }: ClusterPlan) =>
         targetMetric: 'num_requests_running',
         targetValue: String(Math.max(1, Math.round((BATCH_TARGET / 100) * maxNumSeqs))),
       };
-/** It refuses HPA for a role. That and Dynamo's planner are nearest to its own, by use and target. */
+/** Strategies by autoscaling rule. AIBrix refuses HPA for a role; APA is closest to HPA and to Dynamo's planner. */
 const STRATEGIES = {
   'aibrix-apa': 'APA',
   'aibrix-kpa': 'KPA',
   'k8s-hpa': 'APA',
   'dynamo-sla': 'APA',
 } as const;
-/** Of what the fleet has: the most that an autoscaler makes of it. */
+/** Default upper bound of an autoscaler, as a multiple of the fleet's engines. */
 const MOST_TIMES = 2;
 
 interface Storm {
@@ -57,11 +57,11 @@ interface Storm {
 
 const LABEL = /^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
 
-/** Throws ConfigError for a name that no label can have. */
+/** Throws ConfigError for a model name that is not a valid label. */
 export function aibrixFiles(plan: ClusterPlan): ExportFile[] {
   if (!LABEL.test(plan.servedName))
     throw new ConfigError(
-      `AIBrix finds a model by a label, and '${plan.servedName}' cannot be one: give --served-model-name letters, digits, '-', '_' and '.', 63 at most`,
+      `AIBrix finds models by label, and '${plan.servedName}' is not a valid label: give --served-model-name at most 63 letters, digits, '-', '_' and '.'`,
     );
   const storms = stormsOf(plan);
   const remarks = [
@@ -81,14 +81,14 @@ export function aibrixFiles(plan: ClusterPlan): ExportFile[] {
       name: 'podautoscaler.yaml',
       remarks: [
         ...scalingRemarks(plan),
-        'AIBrix takes the least of the last recommendations before it scales down: a longer window makes it more eager, not calmer.',
+        'AIBrix scales down to the lowest of its recent recommendations, so a longer window scales down more eagerly, not less.',
       ],
       content: { kind: 'yaml', documents: storms.flatMap((storm) => autoscalers(plan, storm)) },
     },
   ];
 }
 
-/** In AIBrix P and D of a turn are always of one roleset. */
+/** The StormServices. In AIBrix, P and D of a turn are always from the same roleset. */
 function stormsOf({ name, rolesets, replicaMode }: ClusterPlan): Storm[] {
   if (!replicaMode) return [{ name, roleset: pooled(rolesets), replicas: 1 }];
   const kinds = new Map<string, PlannedRoleset[]>();
@@ -128,7 +128,7 @@ function stormService(plan: ClusterPlan, { name, roleset, replicas }: Storm): ob
 }
 
 function roleOf(plan: ClusterPlan, roleset: PlannedRoleset, role: PlanRole, planned: PlannedRole): object {
-  // Any other name than prefill and decode is a pod that does both.
+  // A pod with any other name than prefill or decode does both.
   const name = role === 'both' ? 'combined' : role;
   const options = ['--served-model-name', plan.servedName, ...roleOptions(plan, planned)];
   const serving = role === 'both' ? options : [...options, ...transferOption(plan)];
@@ -142,7 +142,7 @@ function roleOf(plan: ClusterPlan, roleset: PlannedRoleset, role: PlanRole, plan
           'model.aibrix.ai/name': plan.servedName,
           'model.aibrix.ai/port': String(ENGINE_PORT),
           'model.aibrix.ai/engine': 'vllm',
-          // The agent that hands on what a vLLM with NixlConnector returns; the one called nixl is Neuron's.
+          // The agent that forwards what vLLM's NixlConnector returns; the one called nixl is for Neuron.
           'model.aibrix.ai/kv-connector-type': 'shfs',
         },
         annotations: { 'model.aibrix.ai/config': JSON.stringify(gatewayConfig(plan, roleset, role)) },
@@ -167,14 +167,14 @@ function roleOf(plan: ClusterPlan, roleset: PlannedRoleset, role: PlanRole, plan
   };
 }
 
-/** The pd router's profile, as a pod says it. */
+/** The pd router's profile, as a pod annotation. */
 function gatewayConfig(plan: ClusterPlan, { promptTokens, roles }: PlannedRoleset, role: PlanRole): object {
   const { prefillScorePolicy, decodeScorePolicy } = scorePolicies(plan);
   const bounded = promptTokens.min > 0 || promptTokens.max !== null;
   const routingConfig = {
     ...(bounded && {
       promptLenBucketMinLength: promptTokens.min,
-      // 0 is without a bound.
+      // 0: no upper bound.
       promptLenBucketMaxLength: promptTokens.max ?? 0,
     }),
     ...(roles.both && { combined: role === 'both' }),
@@ -207,7 +207,7 @@ const ENVIRONMENT: Partial<Record<keyof AibrixPdParameters, string>> = {
   prefixCacheEvictionDurationMins: 'AIBRIX_PREFIX_CACHE_EVICTION_DURATION_MINS',
 };
 
-/** AIBrix' bucketing has to be switched on where there are bounds. */
+/** Needed if rolesets have prompt length bounds. */
 const BUCKETING = 'AIBRIX_PROMPT_LENGTH_BUCKETING=true';
 
 function routingRemarks(plan: ClusterPlan): string[] {
@@ -221,10 +221,10 @@ function routingRemarks(plan: ClusterPlan): string[] {
   return [
     ...(name === 'aibrix-pd' || name === 'least-request'
       ? []
-      : [`Routing policy ${name}: AIBrix's pd router has other rules; it runs with its own here.`]),
-    `Environment of the gateway for these parameters: ${[...environment, ...(bounded ? [BUCKETING] : [])].join(', ')}.`,
+      : [`Routing policy ${name} does not exist in AIBrix's pd router; this export uses its own.`]),
+    `Gateway environment for these parameters: ${[...environment, ...(bounded ? [BUCKETING] : [])].join(', ')}.`,
     ...(given.prefixIndex === 'kv-events'
-      ? ['prefixIndex kv-events: AIBrix keeps an index of its own.']
+      ? ['prefixIndex kv-events is not exported: AIBrix keeps its own index.']
       : []),
   ];
 }
@@ -232,24 +232,24 @@ function routingRemarks(plan: ClusterPlan): string[] {
 function poolingRemarks({ replicaMode, rolesets }: ClusterPlan): string[] {
   if (replicaMode || rolesets.length === 1) return [];
   return [
-    "Pooled: AIBrix pairs P and D within a roleset only, so all engines are one roleset's; bounds of prompt lengths by roleset are left out. --mode-of-fleet replica keeps them apart.",
+    'Pooled: AIBrix pairs P and D only within a roleset, so all engines form one roleset, and prompt length bounds by roleset are omitted. --mode-of-fleet replica keeps rolesets separate.',
     ...lostByLikeness(rolesets),
   ];
 }
 
 function scalingRemarks({ autoscale, replicaMode }: ClusterPlan): string[] {
-  const waiting = "10 requests that wait at a P, as AIBrix's samples have it";
+  const waiting = "10 waiting requests per P, as in AIBrix's samples";
   const target = replicaMode
     ? `Target: ${waiting}`
-    : `Targets: ${waiting}, and ${BATCH_TARGET}% of --max-num-seqs that run at a D`;
-  const own = `from as many as the fleet has to ${MOST_TIMES} times as many`;
+    : `Targets: ${waiting}, and running requests at ${BATCH_TARGET}% of --max-num-seqs per D`;
+  const own = `bounds from the fleet's number of engines to ${MOST_TIMES} times as many`;
   if (!autoscale) return [`${target}; ${own}.`];
   const { rule } = autoscale;
   return [
     replicaMode
-      ? `${target}; ${own}. Bounds of --autoscale are of roles, and rolesets scale whole here: they are left out.`
-      : `${target}; bounds are those of --autoscale.`,
-    `--autoscale ${rule} is ${STRATEGIES[rule]} here${rule === 'k8s-hpa' ? ': AIBrix refuses HPA for a role' : ''}.`,
+      ? `${target}; ${own}. The bounds of --autoscale are per role, and rolesets scale as a whole here, so they are omitted.`
+      : `${target}; bounds from --autoscale.`,
+    `--autoscale ${rule} is exported as ${STRATEGIES[rule]}${rule === 'k8s-hpa' ? ': AIBrix refuses HPA for a role' : ''}.`,
   ];
 }
 

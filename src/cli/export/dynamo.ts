@@ -1,4 +1,4 @@
-/** NVIDIA Dynamo: a DynamoGraphDeployment with a frontend that routes, prefill and decode workers. */
+/** NVIDIA Dynamo: a DynamoGraphDeployment with a routing frontend and prefill and decode workers. */
 import { ENGINE_PORT, IMAGES_REMARK } from './containers.ts';
 import type { ExportFile } from './files.ts';
 import {
@@ -15,7 +15,7 @@ import {
 
 const IMAGE = 'nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.3.0';
 
-/** Of src/router/policies/dynamo.ts. */
+/** Parameters of src/router/policies/dynamo.ts. */
 interface DynamoParameters {
   prefillLoadScale: number;
   overlapCredit: number;
@@ -26,7 +26,7 @@ interface DynamoParameters {
   decodeBusyUsage: number | null;
 }
 
-/** Policies that its frontend has too, by its names. */
+/** Policies that Dynamo's frontend also has, with its names. */
 const ROUTER_MODES: Readonly<Record<string, string>> = {
   dynamo: 'kv',
   'round-robin': 'round-robin',
@@ -36,7 +36,7 @@ const ROUTER_MODES: Readonly<Record<string, string>> = {
 };
 
 export function dynamoFiles(plan: ClusterPlan): ExportFile[] {
-  // A graph has its own frontend: rolesets that stay apart are graphs of their own.
+  // Each graph has its own frontend, so separate rolesets become separate graphs.
   const graphs = withBothRoles(plan.replicaMode ? plan.rolesets : [pooled(plan.rolesets)], 'Dynamo');
   const name = (i: number): string => (graphs.length === 1 ? plan.name : `${plan.name}-${i}`);
   const mode = ROUTER_MODES[plan.routing.name];
@@ -48,18 +48,16 @@ export function dynamoFiles(plan: ClusterPlan): ExportFile[] {
     ...(plan.replicaMode
       ? graphs.length > 1
         ? [
-            'A graph for each roleset, each with a frontend: what is before them shares requests out among them; bounds of prompt lengths are not said here.',
+            'One graph per roleset, each with its own frontend: put a load balancer in front of them. Bounds on prompt lengths are not exported.',
           ]
         : []
       : lostByPooling(plan, 'Dynamo')),
     ...(mode === undefined
-      ? [`Routing policy ${plan.routing.name}: Dynamo has other rules; its KV router runs here.`]
+      ? [`Routing policy ${plan.routing.name} does not exist in Dynamo; this export uses its KV router.`]
       : []),
     ...conditionalRemarks(plan),
     ...(plan.rolesets.some(({ roles }) => roles.both)
-      ? [
-          'Engines that do both: a graph with prefill workers sends every prompt to them first; they are left out.',
-        ]
+      ? ['Engines that do both are omitted: a graph with prefill workers sends every prompt to those first.']
       : []),
   ];
   const documents = graphs.map((roleset, i) => graphOf(plan, name(i), roleset));
@@ -108,7 +106,7 @@ function routerEnvironment(plan: ClusterPlan): { name: string; value: string }[]
   return Object.entries(settings).map(([name, value]) => ({ name, value: String(value) }));
 }
 
-/** When D prefills by itself: what follows from lengths alone. */
+/** Conditional disaggregation, when D prefills alone; only the policy that depends on lengths is exported. */
 function conditionalDisaggregation(plan: ClusterPlan): Record<string, string> {
   const { conditionalDisagg, effectiveIsl, effectiveIslRatio, decodeBusyUsage } =
     plan.parameters<DynamoParameters>('dynamo');
@@ -130,12 +128,12 @@ function conditionalRemarks(plan: ClusterPlan): string[] {
   if (plan.routing.name !== 'dynamo' || conditionalDisagg === null) return [];
   return [
     conditionalDisagg === 'isl_bounding'
-      ? 'Conditional disaggregation (D prefills what is short by itself) is experimental in Dynamo, and off unless the environment says so.'
-      : `conditionalDisagg ${conditionalDisagg} is left out, and P prefills all: from which load on a P is busy is a share of --max-num-batched-tokens there (prefill_busy_threshold in DYN_ROUTER_CONDITIONAL_DISAGG_CONFIG), and tokens here.`,
+      ? 'Conditional disaggregation (D itself prefills short prompts) is experimental in Dynamo, and off unless the environment turns it on.'
+      : `conditionalDisagg ${conditionalDisagg} is omitted, so P prefills everything: Dynamo defines a busy P by a share of --max-num-batched-tokens (prefill_busy_threshold in DYN_ROUTER_CONDITIONAL_DISAGG_CONFIG), kvferry by tokens.`,
   ];
 }
 
-/** What the KV router is told of P's caches. */
+/** KV events that tell the KV router about P's caches. */
 const KV_EVENTS = {
   publisher: 'zmq',
   topic: 'kv-events',
@@ -157,7 +155,7 @@ function worker(plan: ClusterPlan, role: 'prefill' | 'decode', planned: PlannedR
     name: role === 'prefill' ? 'VllmPrefillWorker' : 'VllmDecodeWorker',
     type: role,
     replicas: planned.replicas,
-    // Whatever autoscales (HPA, KEDA, the planner) may set the replicas.
+    // Lets any autoscaler (HPA, KEDA, the planner) set the replicas.
     scalingAdapter: {},
     podTemplate: {
       spec: {

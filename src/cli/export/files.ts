@@ -1,10 +1,10 @@
-/** What an export consists of: files with remarks on top, printed one after the other or written to a directory. */
+/** The files of an export, with remarks on top. Printed one after another, or written to a directory. */
 import { stringify } from 'yaml';
 import { wrap } from '../format.ts';
 
 export interface ExportFile {
   name: string;
-  /** Remarks, a sentence each: what to know, and what could not be said. */
+  /** Comments for the reader, one sentence each, including what could not be exported. */
   remarks: readonly string[];
   content: { kind: 'yaml'; documents: readonly object[] } | { kind: 'shell'; lines: readonly string[] };
 }
@@ -23,7 +23,7 @@ export function fileText({ remarks, content }: ExportFile): string {
   return `${comments.join('\n')}${comments.length > 0 ? '\n' : ''}${documents.join('---\n')}`;
 }
 
-/** All of them as one stream of YAML, or one after the other. */
+/** All files as one text; YAML files form one stream. */
 export const allText = (files: readonly ExportFile[]): string =>
   files
     .map(

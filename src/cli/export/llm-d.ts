@@ -1,4 +1,4 @@
-/** llm-d: values of its modelservice chart (P and D pods), and the router's configuration with a profile for each. */
+/** llm-d: values for its modelservice chart (P and D pods), and the router's configuration with a profile for each. */
 import type { LlmDParameters } from '../../router/policies/llm-d/config.ts';
 import { plural } from '../format.ts';
 import { ENGINE_PORT, IMAGES_REMARK, nixlEnvironment, oneGpu, SIDE_CHANNEL_PORT } from './containers.ts';
@@ -16,11 +16,11 @@ import {
 } from './plan.ts';
 
 const IMAGE = 'ghcr.io/llm-d/llm-d-cuda:latest';
-/** D's engine stands behind the sidecar that asks P. */
+/** Port of D's engine behind the sidecar, which sends prefills to P. */
 const BEHIND_SIDECAR = 8200;
-/** Where the router looks for an engine's KV events. */
+/** Port of an engine's KV events for the router. */
 const EVENTS_PORT = 5557;
-/** Where a vLLM that only tokenizes is expected beside the picker. */
+/** URL of the tokenising vLLM, expected in the picker's pod. */
 const RENDER_URL = 'http://localhost:8000';
 const PRECISE = 'precise-prefix-cache-scorer';
 
@@ -35,7 +35,7 @@ export function llmDFiles(plan: ClusterPlan): ExportFile[] {
     ...lostByPooling(plan, 'llm-d'),
     ...(both
       ? [
-          `${plural(both.replicas, 'engine')} to do both: a D of llm-d prefills by itself what its decider leaves to it, so that is left out.`,
+          `Omitted: ${plural(both.replicas, 'engine')} for both roles; in llm-d, D itself prefills what its decider leaves to it.`,
         ]
       : []),
   ];
@@ -91,7 +91,7 @@ function podsOf(plan: ClusterPlan, role: 'prefill' | 'decode', planned: PlannedR
   };
 }
 
-/** vLLM's --kv-events-config. The router takes address and model from the topic; Kubernetes puts the address in. */
+/** vLLM's --kv-events-config. The router reads address and model from the topic; Kubernetes fills in the address. */
 const kvEvents = ({ servedName }: ClusterPlan) => ({
   enable_kv_cache_events: true,
   publisher: 'zmq',
@@ -100,8 +100,8 @@ const kvEvents = ({ servedName }: ClusterPlan) => ({
 });
 
 /**
- * Of what engines tell of their caches: by tokens as the model has them, from every engine that comes. The scorer of that
- * name is to be written as the general one that goes by this producer.
+ * Plugins that index the engines' KV events by the model's tokens, for every engine that appears. The precise scorer is
+ * configured as the general prefix-cache scorer with this producer.
  */
 const PRECISE_PRODUCER = 'precise-prefix-cache-producer';
 const preciseProducers = ({ model, blockSize }: ClusterPlan) => [
@@ -139,7 +139,7 @@ function pickerConfig(plan: ClusterPlan): { config: object; remarks: string[] } 
     apiVersion: 'llm-d.ai/v1alpha1',
     kind: 'EndpointPickerConfig',
     plugins: [
-      // The decider asks it how much of the prompt the chosen D has.
+      // The decider uses it to estimate how much of the prompt the chosen D has.
       { type: 'approx-prefix-cache-producer' },
       ...(precise ? preciseProducers(plan) : []),
       ...scorers.map(scorerPlugin),
@@ -155,13 +155,13 @@ function pickerConfig(plan: ClusterPlan): { config: object; remarks: string[] } 
     ...(precise && { dataLayer: DATA_LAYER }),
   };
   const remarks = [
-    'For llm-d-router of August 2026: the file that its endpoint picker gets with --config-file.',
+    'For llm-d-router of August 2026: pass this file to its endpoint picker with --config-file.',
     ...(plan.routing.name === 'llm-d'
       ? []
-      : [`Routing policy ${plan.routing.name}: llm-d has other rules; it runs with its own here.`]),
+      : [`Routing policy ${plan.routing.name} does not exist in llm-d; this export uses llm-d's own.`]),
     ...(precise
       ? [
-          `token-producer asks a vLLM at ${RENDER_URL} for a prompt's tokens: run 'vllm launch render ${plan.model} --port 8000' as one more container of the picker, or put another's address.`,
+          `token-producer gets a prompt's tokens from a vLLM at ${RENDER_URL}: run 'vllm launch render ${plan.model} --port 8000' as an additional container of the picker, or change the address.`,
         ]
       : []),
   ];

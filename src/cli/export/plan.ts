@@ -1,4 +1,4 @@
-/** What a cluster is to be, whichever system runs it: engines by roleset, what each is started with, who routes. */
+/** A cluster plan, independent of the target system: engines by roleset, their options, and routing. */
 import type { AutoscalerName } from '../../config/autoscale.ts';
 import type { Mode } from '../../config/modes.ts';
 import { type RoutingName, routingParts } from '../../config/routing.ts';
@@ -24,7 +24,7 @@ export const PLAN_ROLES: readonly PlanRole[] = ['prefill', 'decode', 'both'];
 
 export interface PlannedRole {
   replicas: number;
-  /** KV blocks of each; null: as many as the GPU holds. */
+  /** KV blocks per engine; null: as many as the GPU can hold. */
   blocks: number | null;
   prefixCaching: boolean;
 }
@@ -32,20 +32,20 @@ export interface PlannedRole {
 export interface PlannedRoleset {
   name: string;
   roles: Readonly<Partial<Record<PlanRole, PlannedRole>>>;
-  /** Prompts that it takes, both included; `max` null: however long. */
+  /** Prompt lengths that it accepts, bounds included; `max` null: no upper bound. */
   promptTokens: { min: number; max: number | null };
 }
 
 export interface ClusterPlan {
-  /** Names of objects begin with it. */
+  /** Prefix of object names. */
   name: string;
-  /** As vLLM calls it. */
+  /** The model's name in vLLM. */
   model: string;
   servedName: string;
   rolesets: readonly PlannedRoleset[];
-  /** P and D of one roleset only. */
+  /** P and D are always from the same roleset. */
   replicaMode: boolean;
-  /** `vllm serve`'s options of every engine. */
+  /** `vllm serve` options of all engines. */
   engineOptions: readonly string[];
   blockSize: number;
   maxModelLen: number;
@@ -53,38 +53,38 @@ export interface ClusterPlan {
   maxNumBatchedTokens: number | null;
   seed: number;
   dtype: string;
-  /** Of requests that do not say. */
+  /** Default sampling of requests. */
   sampling: Readonly<Record<string, number>>;
-  /** Settings that differ from their defaults and that only vLLM has, as options. */
+  /** Options that differ from their defaults and exist only in vLLM. */
   vllmOnly: readonly string[];
   /** vLLM's --kv-transfer-config for a router that hands KV from P to D only. */
   transfer: Readonly<Record<string, unknown>>;
   routing: { name: string; parts: readonly RoutingName[] };
-  /** Parameters of a policy, those given and the defaults. Throws ConfigError. */
+  /** Parameters of a policy, given ones and defaults. Throws ConfigError. */
   parameters<T>(policy: RoutingName): T;
-  /** Engines come and go by this rule, within these bounds; null: nobody said. */
+  /** Autoscaling rule with its bounds; null: none given. */
   autoscale: {
     rule: AutoscalerName;
     bounds: Readonly<Record<'prefill' | 'decode', readonly [number, number]>>;
   } | null;
-  /** What no target can say. */
+  /** Notes about what no target can express. */
   notes: readonly string[];
 }
 
 const VLLM_ONLY: readonly RunKey[] = ['allFullKv', 'kvCacheMetrics', 'kvTransferConfig', 'loadFailurePolicy'];
 
-/** What a plan has of how engines serve, or what its notes tell in words of their own. */
+/** Settings that a plan contains, or that its notes mention separately. */
 // biome-ignore format: a table
 const SAID: ReadonlySet<RunKey> = new Set<RunKey>([
   'model', 'weightDtype', 'seed', 'kvDtype', 'threshold', 'blockSize', 'pBlocks', 'dBlocks', 'allFullKv', 'ttl', 'lease',
   'link', 'handover', 'prefixCaching', 'kvTransferConfig', 'loadFailurePolicy', 'maxNumBatchedTokens', 'maxNumSeqs',
   'maxModelLen', 'autoscale', 'apiKey', 'adminKey', 'kvCacheMetrics', 'kvCacheMetricsSample', 'servedModelName',
-  // Where a pod's are is the manifest's.
+  // The manifest sets a pod's ports and addresses.
   'port', 'prefillPort', 'decodePort', 'adminPort', 'host', 'adminHost',
 ]);
 const BOUNDS: readonly RunKey[] = ['minPrefill', 'maxPrefill', 'minDecode', 'maxDecode'];
 
-/** Options in force that nothing here stands for. */
+/** Active options that the export does not carry over. */
 function leftBehind(config: RunConfig): string[] {
   const said = new Set([...SAID, ...carriedOfStore(config), ...(config.autoscale ? BOUNDS : [])]);
   const groups = ['machine', 'cluster', 'store', 'serving', 'scaling'] as const;
@@ -93,10 +93,10 @@ function leftBehind(config: RunConfig): string[] {
     .map(switchName);
 }
 
-/** Throws ConfigError for a model that exists here only. */
+/** Throws ConfigError for a model that exists only in kvferry. */
 export function clusterPlan(config: RunConfig, options: ClusterOptions): ClusterPlan {
   const model = vllmModel(config.model);
-  // Names of objects and labels have no slashes.
+  // Object names and labels must not contain slashes.
   const [servedName = model.split('/').at(-1)!] = servedNames(config);
   const { rolesets, notes } = rolesetsOf(config, options);
   const [name] = config.routing;
@@ -129,7 +129,7 @@ export function clusterPlan(config: RunConfig, options: ClusterOptions): Cluster
   };
 }
 
-/** As Kubernetes takes names: lower case, digits and hyphens. */
+/** A valid Kubernetes name: lower-case letters, digits and hyphens. */
 const objectName = (text: string): string =>
   `kvferry-${text
     .toLowerCase()
@@ -144,12 +144,9 @@ function readParameters({ routingConfig }: RunConfig, policy: RoutingName): unkn
   try {
     return POLICIES[policy].read(routingConfig?.[policy] ?? {});
   } catch (error) {
-    throw new ConfigError(
-      `--routing-config has parameters of ${policy} that cannot be: ${messageOf(error)}`,
-      {
-        cause: error,
-      },
-    );
+    throw new ConfigError(`--routing-config has invalid parameters for ${policy}: ${messageOf(error)}`, {
+      cause: error,
+    });
   }
 }
 
@@ -168,7 +165,7 @@ function rolesetsOf(
       if (!first) continue;
       if (engines.some(({ own }) => JSON.stringify(own) !== JSON.stringify(first.own)))
         notes.push(
-          `The ${role} engines of roleset ${name} differ in blocks or prefix caching: replicas are all alike, so all are as ${first.name}.`,
+          `The ${role} engines of roleset ${name} differ in blocks or prefix caching. Replicas must be equal, so all use the settings of ${first.name}.`,
         );
       const general = role === 'prefill' ? config.pBlocks : config.dBlocks;
       const { enablePrefixCaching } = options[role === 'prefill' ? 'prefill' : 'decode'];
@@ -181,7 +178,7 @@ function rolesetsOf(
     return { name, roles, promptTokens: { min, max } };
   });
   if (seats.some(({ node }) => node !== null))
-    notes.push('Nodes of engines: say it with node selectors or affinities, which depend on your cluster.');
+    notes.push('Nodes of engines: use node selectors or affinities, which depend on your cluster.');
   return { rolesets: planned, notes };
 }
 
@@ -191,41 +188,41 @@ function notesOf(config: RunConfig): string[] {
   const names = servedNames(config);
   return [
     ...(behind.length > 0
-      ? [`${behind.join(', ')}: of kvferry's engines and server, and not carried over.`]
+      ? [`${behind.join(', ')}: for kvferry's own engines and server, not exported.`]
       : []),
     ...(names.length > 1
-      ? [`Several served model names are given: this is for the first, ${names[0]}.`]
+      ? [`Several served model names are given: this export uses the first, ${names[0]}.`]
       : []),
     ...(config.apiKey !== null || config.adminKey !== null
-      ? ['Keys are not printed: give them to the pods as secrets (VLLM_API_KEY).']
+      ? ['Keys are not printed: pass them to the pods as secrets (VLLM_API_KEY).']
       : []),
     ...connectorNotes(config),
     ...(config.model === 'recall' || !isPreset(config.model)
-      ? [`${config.model} is a directory of this machine: mount it in the pods, and give its path there.`]
+      ? [`${config.model} is a directory on this machine: mount it in the pods, and use its path there.`]
       : []),
     ...(pulls
       ? [
-          "Pulling D's KV back: this router does not hand what D returns to the next turn's P, so bidirectional_kv_xfer is off. kvferry export vllm has a proxy that does.",
+          "Pulling D's KV back: this router does not pass what D returns to P in the next turn, so bidirectional_kv_xfer is off. kvferry export vllm includes a proxy that does.",
         ]
       : []),
     ...(config.link !== null ||
     (config.fleet?.links.length ?? 0) > 0 ||
     config.fleet?.sameNode ||
     config.fleet?.acrossNodes
-      ? ["Modelled links: a cluster's are what they are."]
+      ? ['Modelled links are not exported: a cluster has real links.']
       : []),
     ...(config.signalAge > 0
-      ? ['--signal-age: how old metrics are follows from how often they are scraped.']
+      ? ['--signal-age is not exported: the age of metrics depends on how often they are scraped.']
       : []),
     ...(config.routing.length > 1
-      ? [`Several routing policies are given: this is for the first, ${config.routing[0]}.`]
+      ? [`Several routing policies are given: this export uses the first, ${config.routing[0]}.`]
       : []),
     ...(config.kvDtype === 'f32' ? ["--kv-dtype f32: engines keep KV in the model's dtype, or in fp8."] : []),
-    ...(config.handover === 'streamed' ? ["--handover streamed is kvferry's own."] : []),
+    ...(config.handover === 'streamed' ? ['--handover streamed exists only in kvferry.'] : []),
   ];
 }
 
-/** One roleset of all engines, for systems that know no rolesets. */
+/** All engines in one roleset, for systems without rolesets. */
 export function pooled(rolesets: readonly PlannedRoleset[]): PlannedRoleset {
   const roles: Partial<Record<PlanRole, PlannedRole>> = {};
   for (const role of PLAN_ROLES) {
@@ -236,7 +233,7 @@ export function pooled(rolesets: readonly PlannedRoleset[]): PlannedRoleset {
   return { name: 'all', roles, promptTokens: { min: 0, max: null } };
 }
 
-/** Where engines of one role are to be all alike, and are not. */
+/** A note if engines of one role must be equal and are not. */
 export function lostByLikeness(rolesets: readonly PlannedRoleset[]): string[] {
   const differ = PLAN_ROLES.some((role) => {
     const kinds = rolesets
@@ -244,29 +241,29 @@ export function lostByLikeness(rolesets: readonly PlannedRoleset[]): string[] {
       .map(({ replicas: _, ...own }) => JSON.stringify(own));
     return new Set(kinds).size > 1;
   });
-  return differ ? ['Engines of one role differ between rolesets: all are as those of the first.'] : [];
+  return differ ? ['Engines of one role differ between rolesets: all use the settings of the first.'] : [];
 }
 
-/** What pooling them lets go. */
+/** Notes about what is lost by pooling the rolesets. */
 export function lostByPooling({ rolesets, replicaMode }: ClusterPlan, system: string): string[] {
   if (rolesets.length === 1) return [];
   const bounded = rolesets.some(({ promptTokens: { min, max } }) => min > 0 || max !== null);
   return [
-    ...(replicaMode ? [`Replica mode: ${system} knows no rolesets; any P may serve any D.`] : []),
+    ...(replicaMode ? [`Replica mode: ${system} has no rolesets; any P may serve any D.`] : []),
     ...(bounded ? [`Prompt lengths by roleset: ${system} has no such bounds.`] : []),
     ...lostByLikeness(rolesets),
   ];
 }
 
-/** For systems whose own autoscalers are not set up here. */
+/** A note for systems whose autoscalers are not exported. */
 export const lostAutoscaler = ({ autoscale }: ClusterPlan): string[] =>
   autoscale
     ? [
-        `--autoscale ${autoscale.rule} and its bounds: replicas are as many as the fleet has; who scales them is set up elsewhere.`,
+        `--autoscale ${autoscale.rule} and its bounds are not exported: replicas match the fleet; set up an autoscaler separately.`,
       ]
     : [];
 
-/** Those with P and D, for systems that know no others. Throws ConfigError where there is none. */
+/** The rolesets with both P and D, for systems that support no others. Throws ConfigError if there is none. */
 export function withBothRoles(
   rolesets: readonly PlannedRoleset[],
   system: string,
@@ -274,11 +271,11 @@ export function withBothRoles(
   const some = rolesets.filter(({ roles }) => roles.prefill && roles.decode);
   if (some.length > 0) return some;
   throw new ConfigError(
-    `the fleet has engines that do both only, and ${system} is told of P and D: give a roleset both, or export aibrix`,
+    `no roleset has both P and D engines, and ${system} needs them: give a roleset both, or export aibrix`,
   );
 }
 
-/** `vllm serve`'s options for a role. */
+/** `vllm serve` options for a role. */
 export function roleOptions(plan: ClusterPlan, { blocks, prefixCaching }: PlannedRole): string[] {
   return [
     ...plan.engineOptions,

@@ -1,4 +1,4 @@
-/** SGLang: a line to launch each engine, and one for its gateway; rolesets that stay apart have a gateway each. */
+/** SGLang: one launch command per engine, and one per gateway. Separate rolesets have separate gateways. */
 import { commandText } from '../vllm/shell.ts';
 import type { ExportFile } from './files.ts';
 import {
@@ -14,10 +14,10 @@ import {
 const GATEWAY_PORT = 30_000;
 const FIRST_ENGINE_PORT = 30_100;
 const FIRST_BOOTSTRAP_PORT = 8998;
-/** Of the first gateway, its own default: each opens one. */
+/** Metrics port of the first gateway (its default); each gateway opens one. */
 const FIRST_METRICS_PORT = 29_000;
 
-/** Of src/router/policies/sglang. */
+/** Parameters of src/router/policies/sglang. */
 interface SglangParameters {
   prefillPolicy: string;
   decodePolicy: string;
@@ -29,7 +29,7 @@ interface SglangParameters {
   bucketAdjustIntervalSecs: number;
 }
 
-/** Policies that its gateway has too, by its names. */
+/** Policies that SGLang's gateway also has, with its names. */
 const SAME: Readonly<Record<string, string>> = {
   'round-robin': 'round_robin',
   random: 'random',
@@ -42,28 +42,28 @@ export function sglangFiles(plan: ClusterPlan): ExportFile[] {
   const lines = groups.flatMap((roleset, i) => groupLines(plan, roleset, i, launched));
   const known = plan.routing.name === 'sglang' || plan.routing.name in SAME;
   const remarks = [
-    "For SGLang and its gateway (pip install sglang sglang-router), on one machine: one terminal each. On several put each engine's address in the place of localhost.",
+    "For SGLang and its gateway (pip install sglang sglang-router), on one machine: one terminal each. On several machines, replace localhost with each engine's address.",
     ...plan.notes.filter((note) => !note.includes('bidirectional_kv_xfer')),
     ...(plan.notes.some((note) => note.includes('bidirectional_kv_xfer'))
-      ? ["Pulling D's KV back: SGLang hands KV from P to D only."]
+      ? ["Pulling D's KV back is not possible: SGLang only hands KV over from P to D."]
       : []),
-    'kv_recompute_threshold, leases and TTLs are of vLLM: SGLang hands over by its bootstrap server.',
-    ...(plan.vllmOnly.length > 0 ? [`${plan.vllmOnly.join(', ')}: of vLLM, and not carried over.`] : []),
-    `Requests that say nothing of sampling are sampled as the model's files say, and here by ${JSON.stringify(plan.sampling)}: let them say it.`,
+    'kv_recompute_threshold, leases and TTLs exist only in vLLM: SGLang hands over through its bootstrap server.',
+    ...(plan.vllmOnly.length > 0 ? [`${plan.vllmOnly.join(', ')}: only for vLLM, not exported.`] : []),
+    `Requests without sampling parameters use those in the model's files, while kvferry uses ${JSON.stringify(plan.sampling)}: set them in the requests.`,
     ...lostAutoscaler(plan),
     ...(plan.replicaMode
       ? groups.length > 1
         ? [
-            'A gateway for each roleset: what is before them shares requests out; bounds of prompt lengths are not said here.',
+            'One gateway per roleset: put a load balancer in front of them. Bounds on prompt lengths are not exported.',
           ]
         : []
       : lostByPooling(plan, 'SGLang')),
     ...(plan.rolesets.some(({ roles }) => roles.both)
-      ? ['Engines that do both: a gateway with --pd-disaggregation knows P and D only; they are left out.']
+      ? ['Engines that do both are omitted: a gateway with --pd-disaggregation supports only P and D.']
       : []),
     ...(known
       ? []
-      : [`Routing policy ${plan.routing.name}: the gateway has other rules; it runs with its own here.`]),
+      : [`Routing policy ${plan.routing.name} does not exist in the gateway; this export uses its own.`]),
   ];
   return [{ name: 'sglang.sh', remarks, content: { kind: 'shell', lines } }];
 }
@@ -90,7 +90,7 @@ function groupLines(
   );
   return [
     ...engines.flat(),
-    `# the gateway of ${name}`,
+    `# gateway of ${name}`,
     commandText({}, gatewayCommand(plan, urls, gateway)),
     '',
   ];

@@ -1,4 +1,4 @@
-/** The benchmark on engines in this process, with its progress. */
+/** Runs the benchmark on engines in this process, with progress. */
 
 import type { CostProfile } from '../../config/cost-profile.ts';
 import type { RunConfig } from '../../config/run.ts';
@@ -18,10 +18,10 @@ import { checkCounts } from './settings.ts';
 import { watchSession } from './watch.ts';
 import { loadWorkload } from './workload.ts';
 
-/** Throws KvferryError: what is wrong with the settings before any engine starts. */
+/** Throws KvferryError; for wrong settings, before any engine starts. */
 export async function benchEngines(
   config: RunConfig,
-  /** Several where ways of KV are compared. */
+  /** Several only if KV paths are compared. */
   links: readonly (LinkSpec | null)[],
   { deps, signal }: CommandContext,
 ): Promise<BenchReport> {
@@ -55,7 +55,7 @@ export async function benchEngines(
   }
 }
 
-/** Costs are those of a link: each has its profile. */
+/** Adds a cost profile per link, because costs depend on the link. */
 async function withCosts(
   plans: readonly ExperimentPlan[],
   cluster: Cluster,

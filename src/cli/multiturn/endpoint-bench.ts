@@ -1,4 +1,4 @@
-/** `kvferry bench --endpoint URL`: which server, with what tokenizer, and the progress. */
+/** `kvferry bench --endpoint URL`: sets up the server target and its tokenizer, and shows progress. */
 import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import { benchEndpoint, type EndpointWatcher } from '../../lab/multiturn/endpoint-bench.ts';
@@ -12,13 +12,13 @@ import { createTimeLeft } from '../time-left.ts';
 import { checkCounts, SERVERS_MODEL } from './settings.ts';
 import { loadWorkload } from './workload.ts';
 
-/** Throws ConfigError before anything is sent, RequestError when there is no such server. */
+/** Throws ConfigError before anything is sent, RequestError if the server cannot be reached. */
 export async function benchServer(config: RunConfig, { deps, signal }: CommandContext): Promise<BenchReport> {
   const url = endpointUrl((config.endpoint ?? config.url)!);
   const begunMs = deps.now();
   const tokenizer = config.tokenizer === null ? null : await deps.backend.tokenizer(config.tokenizer);
   if (config.tokenIds && !tokenizer)
-    throw new ConfigError('--token-ids needs the ids of a vocabulary: give --tokenizer PRESET or DIR');
+    throw new ConfigError('--token-ids needs a vocabulary: give --tokenizer PRESET or DIR');
   const workload = await loadWorkload(config, deps, tokenizer ?? wordVocabulary, !config.tokenIds);
   checkCounts(config, workload.conversations, workload.source);
   const apiKey = deps.environment('OPENAI_API_KEY');
@@ -66,7 +66,7 @@ function watchRounds(progress: Progress, now: () => number): EndpointWatcher {
   };
 }
 
-/** `http://host:port/`, with or without /v1 behind it, as the part before /v1. Throws ConfigError. */
+/** The base URL without a trailing slash or /v1. Throws ConfigError. */
 function endpointUrl(given: string): string {
   let url: URL;
   try {

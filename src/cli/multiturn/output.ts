@@ -1,4 +1,4 @@
-/** What `kvferry bench` prints when it is done: workload, each experiment's tables, and what they come to. */
+/** What `kvferry bench` prints: the workload, each experiment's tables, and verdicts. */
 import { type BenchReport, type Experiment, labelIn, type Ratio } from '../../measure/bench-report.ts';
 import { type Outcome, outcomeOf, TIE } from '../../measure/outcome.ts';
 import { commandOf } from '../../measure/report-kinds.ts';
@@ -46,7 +46,7 @@ export function printBench(report: BenchReport, out: Output, color: boolean): vo
 
   const experiments = Object.values(report.experiments);
   if (experiments.every(({ modes }) => Object.keys(modes).length === 0)) {
-    say('No round was served to its end: nothing was measured.', c.red);
+    say('No round finished, so nothing was measured.', c.red);
     return;
   }
   for (const experiment of experiments) printExperiment(experiment, printing);
@@ -58,7 +58,7 @@ export function printBench(report: BenchReport, out: Output, color: boolean): vo
   const recorder = report.recorder_overhead_percent;
   if (recorder !== null)
     say(
-      `Recording where the time went took ${recorder.toPrecision(2)}% of the time (an upper bound, timed after it).`,
+      `Recording timings took at most ${recorder.toPrecision(2)}% of the time (an upper bound, measured afterwards).`,
       c.dim,
     );
   const paints = { good: c.green, bad: c.red, plain: undefined };
@@ -66,20 +66,20 @@ export function printBench(report: BenchReport, out: Output, color: boolean): vo
 }
 
 const LEGEND =
-  'TTFT: ms to the first token. TPOT: ms a token after it. Ratios are reference / mode, paired by request: above 1 the mode is faster; an interval with 1 in it: no difference. Blocks held: kept on D for the next turn, mean and peak; MB·s: how much for how long.';
+  'TTFT: ms to the first token. TPOT: ms per token after it. Ratios are reference / mode, paired by request: above 1 the mode is faster; an interval that contains 1 means no difference. Blocks held: blocks that D keeps for the next turn, mean and peak; MB·s: megabytes times seconds held.';
 
 const WHAT_DIFFERS =
-  'Differs from a cluster: one machine computes for P, for D and for the clients, and KV is copied through shared memory where a cluster has RDMA.';
+  'Unlike in a cluster, one machine computes for P, D and the clients, and KV is copied through shared memory instead of RDMA.';
 
 function workloadLine({ workload, plan }: BenchReport): string {
   const { source, scale, num_clients, conversations, requests, max_active_conversations } = workload;
   const how =
     num_clients === 0
-      ? 'sent when the trace says'
+      ? "sent at the trace's times"
       : `${plural(num_clients, 'client')}, ${max_active_conversations} active`;
   return (
     `Workload: ${source}${scale === '1' ? '' : ` at scale ${scale}`}, ${plural(conversations, 'conversation')}, ` +
-    `${plural(requests, 'request')} a round, ${how}; ` +
+    `${plural(requests, 'request')} per round, ${how}; ` +
     `${plural(plan.rounds, 'round')} in ${formatSeconds(plan.spent_ms)}${plan.budget_ms === null ? '' : ` of ${formatSeconds(plan.budget_ms)}`}.`
   );
 }
@@ -102,10 +102,13 @@ function printExperiment(experiment: Experiment, { print, say, c, style }: Print
       print(vllmTable(table, style));
     }
     if (mode.first_use_compilations)
-      say(`${plural(mode.first_use_compilations, 'pipeline')} compiled meanwhile: times include it.`, c.red);
+      say(
+        `${plural(mode.first_use_compilations, 'pipeline')} compiled during this run, so its times include compiling.`,
+        c.red,
+      );
   }
   if (waysOf(experiment).length > 0) {
-    print(['', c.bold('ways side by side'), ...waySpeedTable(experiment, style)]);
+    print(['', c.bold('paths side by side'), ...waySpeedTable(experiment, style)]);
     print(['', ...wayBytesTable(experiment, style)]);
     print(['', ...wayMemoryTable(experiment, style)]);
     print(['', ...lengthTable(experiment, style)]);
@@ -140,26 +143,26 @@ function printExperiment(experiment: Experiment, { print, say, c, style }: Print
     say(benchAuditSentence(audit), c.yellow);
   }
   if (published && comparison) {
-    print(['', c.bold(`beside ${published.source}`)]);
+    print(['', c.bold(`compared with ${published.source}`)]);
     print(publishedTable(published, comparison, style));
   }
 }
 
-/** In words, what the interval of the mean's ratio says. */
+/** What the interval of the mean's ratio says, in words. */
 function howSure(outcome: Outcome, { low, high }: Ratio, pulls: boolean): string {
-  if (low === null || high === null) return 'too few requests to tell how sure that is';
+  if (low === null || high === null) return 'too few requests for an interval';
   const range = `between ${low.toFixed(2)} and ${high.toFixed(2)}`;
   return {
     ahead: `faster, ${range}`,
-    behind: `slower, ${range}${pulls ? ': here computing again was cheaper' : ''}`,
+    behind: `slower, ${range}${pulls ? ': recomputing was cheaper here' : ''}`,
     tie: `${TIE}, ${range}`,
   }[outcome];
 }
 
 function howToPull({ config }: BenchReport, { table }: Experiment['modes'][string]): string {
-  if (table.input_num_turns?.max === 1) return 'no conversation has a second turn, which would pull';
+  if (table.input_num_turns?.max === 1) return 'no conversation has a second turn that could pull';
   return config.pullPolicy === 'cost-aware'
-    ? 'pulling is dearer here by what cost-aware knows'
+    ? 'the cost-aware policy predicted that pulling is slower here'
     : 'lower --threshold to pull';
 }
 
@@ -194,7 +197,7 @@ function verdicts(report: BenchReport): { text: string; tone: Tone }[] {
     const text = `THE MODES DISAGREE: ${labelIn(wrong.modes, mode)}, round ${round}, conversation ${conversation_id}, turn ${turn}, output token ${token_index + 1} differs.`;
     lines.push({ text, tone: 'bad' });
   } else if (compared.length > 0) {
-    // Of a trace tokens are given: what is compared is digests of logits.
+    // A trace contains its tokens, so digests of logits are compared.
     const what =
       report.workload.num_clients === 0 ? 'computed the same logits for' : 'gave the same tokens to';
     lines.push({ text: `All modes and rounds ${what} every request.`, tone: 'good' });
@@ -202,7 +205,7 @@ function verdicts(report: BenchReport): { text: string; tone: Tone }[] {
   if (report.integrity && !report.integrity.ok) {
     const { leftover_blocks, problem } = report.integrity;
     lines.push({
-      text: `Blocks do not add up: ${problem ?? `${leftover_blocks} are left in use`}.`,
+      text: `Integrity check failed: ${problem ?? `${leftover_blocks} blocks are still in use`}.`,
       tone: 'bad',
     });
   }

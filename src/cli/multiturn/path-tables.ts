@@ -1,4 +1,4 @@
-/** The ways that KV can take side by side: how fast, what went where, what it took in memory, and which wins at which length. */
+/** Tables that compare KV paths: speed, traffic, memory, and the best path by prompt length. */
 import { PATH_MEANINGS } from '../../config/paths.ts';
 import type { BenchMode } from '../../measure/bench-mode-schema.ts';
 import { compared } from '../../measure/bench-paths.ts';
@@ -12,21 +12,21 @@ import { ratio } from './tables.ts';
 
 type Way = BenchMode & { path: NonNullable<BenchMode['path']> };
 
-/** Empty where modes or policies were compared. */
+/** The compared KV paths; empty if modes or policies were compared. */
 export const waysOf = ({ modes }: Pick<Experiment, 'modes'>): Way[] =>
   Object.values(modes).filter((mode): mode is Way => mode.path !== undefined);
 
-/** What the ways in a report are, and the tables' figures. */
+/** Explains the paths in a report and the tables' figures. */
 export const waysLegend = (experiments: readonly Experiment[]): string => {
   const names = new Set(experiments.flatMap((one) => waysOf(one).map(({ path }) => path.name)));
   const meanings = Object.entries(PATH_MEANINGS).filter(([name]) => names.has(name));
-  return `Ways: ${meanings.map(([name, meaning]) => `${name}: ${meaning}`).join('; ')}. ${FIGURES}`;
+  return `Paths: ${meanings.map(([name, meaning]) => `${name}: ${meaning}`).join('; ')}. ${FIGURES}`;
 };
 
 const FIGURES =
-  'TTFT is that of turns 2 and later, times faster that against the first way. MB a round, by who read from whom; twice: by two hops in one turn where one would have done. MB of pools: the same for every way; blocks of ended requests that stay for a reader are taken from them (block·s: how many for how long, in a round).';
+  'TTFT is for turns 2 and later; "times faster" is relative to the first path. MB are per round, by reader and source; twice: bytes that took two hops in one turn where one would have sufficed. Pools have the same size for every path; blocks of finished requests that are kept for a reader occupy them (block·s: blocks times seconds, per round).';
 
-/** null where it is not known. */
+/** null if unknown. */
 const intervalOf = ({ ratio: value, low, high }: Ratio): Interval | null =>
   value === null ? null : { value, low, high };
 
@@ -35,20 +35,20 @@ function faster(than: Ratio): string {
   return found ? formatInterval(found, short) : '-';
 }
 
-/** Three figures. */
+/** Three significant digits. */
 const short = (value: number): string => value.toFixed(value < 10 ? 2 : value < 100 ? 1 : 0);
 
-/** As sentences have it. */
+/** For sentences. */
 const timesFaster = (found: Interval): string => formatInterval(found, ratio, (n) => n.toFixed(2));
 
-/** Three of these fit beside each other. */
+/** Narrow enough for three columns. */
 const tight = (found: Interval): string =>
   formatInterval(found, short, (n) => n.toFixed(n < 100 ? 1 : 0)).replace(', ', ',');
 
 export function waySpeedTable(experiment: Experiment, style: TableStyle): string[] {
   const later = 'times faster [95% interval]';
   const columns = [
-    left('way'),
+    left('path'),
     ...under('TTFT, ms', 'median [95%]'),
     ...under(later, 'median', 'mean'),
     ...under('TPOT, ms', 'p50', 'p90'),
@@ -73,10 +73,10 @@ export function waySpeedTable(experiment: Experiment, style: TableStyle): string
 
 export function wayBytesTable(experiment: Experiment, style: TableStyle): string[] {
   const columns = [
-    left('MB a round'),
+    left('MB per round'),
     ...under('between engines', 'P→D', 'D→P'),
     ...under('from the store', 'to P', 'to D'),
-    ...under('to the store', 'of P', 'of D'),
+    ...under('to the store', 'from P', 'from D'),
     ...right('all', 'twice'),
   ];
   const rows = waysOf(experiment).map(({ label, path: { bytes } }) => {
@@ -117,7 +117,7 @@ export function wayMemoryTable(experiment: Experiment, style: TableStyle): strin
   return renderTable(columns, rows, style);
 }
 
-/** The best of each length is marked; where its interval does not tell it from the next, both are. */
+/** Marks the best path of each length; if the runner-up is within its interval, marks both. */
 export function lengthTable({ by_length = [], modes }: Experiment, style: TableStyle): string[] {
   if (by_length.length === 0) return [];
   const columns = [
@@ -137,23 +137,23 @@ export function lengthTable({ by_length = [], modes }: Experiment, style: TableS
   return renderTable(columns, rows, style);
 }
 
-/** Of fewer requests a regret tells what else the machine did: ways that did the same differ by it. */
+/** With fewer requests the regret mostly reflects other load on the machine. */
 const TELLING_REQUESTS = 20;
 
-/** What each way lost against the best at each request. */
+/** What each path lost against the best path of each request. */
 export function regretLine({ regret = {}, modes, by_length = [] }: Experiment): string | null {
   const parts = Object.entries(regret).map(
     ([key, { share }]) => `${labelIn(modes, key)} ${(100 * share).toFixed(0)}%`,
   );
   if (parts.length < 2) return null;
   const asked = by_length.reduce((sum, { requests }) => sum + requests, 0);
-  const lost = `TTFT lost against the best way at each request, in hindsight: ${parts.join(', ')}`;
+  const lost = `TTFT lost against the best path of each request, in hindsight: ${parts.join(', ')}`;
   return asked < TELLING_REQUESTS
-    ? `${lost}. Of ${plural(asked, 'request')} alone: what else the machine did weighs more.`
+    ? `${lost}. With only ${plural(asked, 'request')}, other load on the machine matters more.`
     : `${lost} (${plural(asked, 'request')}).`;
 }
 
-/** Which way wins at which length and by how much, in one sentence; then each way that loses against the first. */
+/** One sentence with the best path by length and its lead, then one for each path that loses to the first. */
 export function wayVerdicts(experiment: Experiment): { text: string; tone: Tone }[] {
   const { title, modes, comparisons, by_length = [] } = experiment;
   const name = (key: string): string => labelIn(modes, key);

@@ -1,4 +1,4 @@
-/** Policies side by side: how fast, what it took, and what of that is sure. Lines of at most 80 columns. */
+/** Tables that compare routing policies: speed, work and balance, significance. At most 80 columns. */
 import type { BenchMode } from '../../measure/bench-mode-schema.ts';
 import { type Experiment, labelIn } from '../../measure/bench-report.ts';
 import { outcomeOf, TIE } from '../../measure/outcome.ts';
@@ -8,11 +8,11 @@ import { ratio } from './tables.ts';
 
 type Routed = BenchMode & { routing: NonNullable<BenchMode['routing']> };
 
-/** Empty where no policies were compared. */
+/** The compared policies; empty if policies were not compared. */
 export const routedModes = ({ modes }: Pick<Experiment, 'modes'>): Routed[] =>
   Object.values(modes).filter((mode): mode is Routed => mode.routing !== undefined);
 
-/** In a table a mix of three is too long a name. */
+/** Longer names, such as mixes of three, are cut. */
 const LONGEST_NAME = 16;
 const nameOf = ({ label }: BenchMode): string =>
   label.length <= LONGEST_NAME ? label : `${label.slice(0, LONGEST_NAME - 1)}…`;
@@ -67,9 +67,9 @@ export function workTable(modes: readonly Routed[], style: TableStyle): string[]
 }
 
 export const WORK_LEGEND =
-  "peak: the busiest engine's over the mean (1: all the same), by those computed on P and generated on D. Jain: 1 all the same, 1/n all on one. moved: turns whose conversation was decoded elsewhere before.";
+  "peak: the busiest engine's load divided by the mean (1: balanced), in tokens computed on P and generated on D. Jain: 1 balanced, 1/n all on one engine. moved: turns whose conversation was decoded on another engine before.";
 
-/** Of more edges the ones that most was moved over are shown. */
+/** Only the edges with the most traffic are shown. */
 const MOST_EDGES = 8;
 
 /** 'prefill-0' as 'P0', 'both-1.2' as 'B1.2'. */
@@ -78,7 +78,7 @@ const shortId = (engineId: string): string => {
   return kind === undefined ? engineId : `${kind[0]!.toUpperCase()}${rest}`;
 };
 
-/** MB that each policy moved, by who gave and who got. */
+/** MB that each policy moved, by source and destination. */
 export function edgeTable(modes: readonly Routed[], style: TableStyle): string[] {
   const sums = new Map<string, { from: string; to: string; bytes: number }>();
   for (const { routing } of modes)
@@ -87,7 +87,7 @@ export function edgeTable(modes: readonly Routed[], style: TableStyle): string[]
       sums.set(key, { from, to, bytes: (sums.get(key)?.bytes ?? 0) + bytes });
     }
   const most = [...sums].toSorted(([, a], [, b]) => b.bytes - a.bytes).slice(0, MOST_EDGES);
-  // P's to D's before D's to P's, each in the engines' order.
+  // P→D before D→P, each in engine order.
   const shown = most
     .map(([key]) => key)
     .toSorted((a, b) => Number(b[0] === 'P') - Number(a[0] === 'P') || (a < b ? -1 : 1));
@@ -110,7 +110,7 @@ export function edgeTable(modes: readonly Routed[], style: TableStyle): string[]
 const packedHeads = (heads: readonly string[]) =>
   right(...heads).map((column) => ({ ...column, before: ' ' }));
 
-/** What it cost a conversation to move; empty where nothing tells. */
+/** What moving a conversation to another D costs; empty without data. */
 export function movingLines({ moving }: Pick<Experiment, 'moving'>): string[] {
   if (!moving) return [];
   const { requests, stayed, moved, ttft_ratio: range } = moving;
@@ -124,12 +124,12 @@ export function movingLines({ moving }: Pick<Experiment, 'moving'>): string[] {
       : `: ${ratio(range.ratio)}, between ${range.low.toFixed(2)} and ${range.high.toFixed(2)}`;
   return [
     `What moving costs: ${requests} later turns went to another D under one policy and stayed under another. ` +
-      `Moved: ${took}${sure}; ${mb(moved.bytes_p_to_d)} against ${mb(stayed.bytes_p_to_d)} from P to D a turn, ` +
+      `Moved: ${took}${sure}; per turn ${mb(moved.bytes_p_to_d)} against ${mb(stayed.bytes_p_to_d)} from P to D, ` +
       `${mb(moved.bytes_d_to_p)} against ${mb(stayed.bytes_d_to_p)} back to P.`,
   ];
 }
 
-/** A sentence for each policy against the first, as sure as the interval is. */
+/** One sentence per policy against the first, judged by its interval. */
 export function routingVerdicts({
   comparisons,
   modes,
@@ -147,7 +147,7 @@ export function routingVerdicts({
       const outcome = outcomeOf({ ratio: mean.ratio, low, high });
       const [name, other] = [labelIn(modes, key), labelIn(modes, reference)];
       const range = low === null || high === null ? '' : `, between ${low.toFixed(2)} and ${high.toFixed(2)}`;
-      const told = low === null ? 'too few requests to tell' : TIE;
+      const told = low === null ? 'too few requests to judge' : TIE;
       const said = {
         ahead: `is faster than ${other}`,
         behind: `is slower than ${other}`,

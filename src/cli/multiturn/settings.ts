@@ -1,4 +1,4 @@
-/** A benchmark's defaults, which follow from what the user gave, and settings that contradict each other. */
+/** A benchmark's defaults, which depend on what the user gave, and checks for contradictory settings. */
 import { EXPERIMENTS, scaleDivisor, shareOf } from '../../config/bench-schema.ts';
 import { BENCH_MODES } from '../../config/modes.ts';
 import { routingChoices } from '../../config/routing.ts';
@@ -9,15 +9,15 @@ import { plural } from '../../measure/format.ts';
 import { PR32553_CLIENTS } from '../../workload/pr32553.ts';
 import type { BenchConversation } from '../../workload/types.ts';
 
-/** A model that decodes fast enough on a processor, and whose prefill is worth saving. */
+/** Decodes fast enough on a CPU, and has a prefill worth saving. */
 const DEFAULT_MODEL = 'tiny';
 
 const DEFAULT_PRESET = { preset: 'pr32553', scale: '1/16', budget: '10m' };
 
-/** A store as far away as the engines are from each other, and as large as the conversations under way. */
+/** Defaults for --paths: a store as far away as the engines are from each other, large enough for the active conversations. */
 const WAYS_DEFAULTS = { link: 'none,20e6,10ms', store: '128MiB', storePlace: 'remote' };
 
-/** For a server: the first model that it lists. */
+/** For a server: use the first model that it lists. */
 export const SERVERS_MODEL = 'auto';
 
 export function benchDefaults(given: Readonly<Record<string, unknown>>): Record<string, unknown> {
@@ -34,7 +34,7 @@ export function benchDefaults(given: Readonly<Record<string, unknown>>): Record<
   };
 }
 
-/** What follows from the preset and the scale: the clients that it was published with, and a threshold divided as lengths are. */
+/** Defaults from the preset and the scale: the published number of clients, and a threshold divided like the lengths. */
 export function workloadDefaults(given: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const { preset, scale } = given;
   const divisor = typeof scale === 'string' ? scaleDivisor(scale) : null;
@@ -44,14 +44,14 @@ export function workloadDefaults(given: Readonly<Record<string, unknown>>): Reco
   };
 }
 
-/** As published; of more clients each has a conversation. */
+/** The published clients; with more clients, each has one conversation. */
 const clientsOf = ({ numClients }: Readonly<Record<string, unknown>>) =>
   Number(numClients ?? 0) > PR32553_CLIENTS.maxActiveConversations ? {} : PR32553_CLIENTS;
 
 const asksForWays = ({ paths }: Readonly<Record<string, unknown>>): boolean =>
   ![undefined, null, false, 'false'].some((none) => none === paths);
 
-/** Policies are compared in the mode that needs them most, and where caches matter. */
+/** Policies are compared in the mode where routing matters most, and with prefix caches. */
 function modesAndExperiments(given: Readonly<Record<string, unknown>>) {
   const { routing, prefixCaching } = given;
   if (asksForWays(given) && prefixCaching === undefined)
@@ -74,8 +74,8 @@ export function checkBench(config: RunConfig, numLinks = 1): void {
     if (config[a] && config[b])
       throw new ConfigError(`${optionName(a)} and ${optionName(b)} are both given: ${why}`);
   };
-  both('inputFile', 'preset', 'one workload is served; leave one of them out');
-  both('endpoint', 'url', 'they are the same; leave one of them out');
+  both('inputFile', 'preset', 'only one workload is served; leave one of them out');
+  both('endpoint', 'url', 'they mean the same; leave one of them out');
   checkAudit(config);
   checkPaths(config, numLinks);
   const {
@@ -93,15 +93,15 @@ export function checkBench(config: RunConfig, numLinks = 1): void {
     throw new ConfigError(`--limit-min-tokens is ${min}, above --limit-max-tokens, ${max}: lower it`);
   if (maxActiveConversations !== null && maxActiveConversations < numClients)
     throw new ConfigError(
-      `--max-active-conversations is ${maxActiveConversations} and --num-clients is ${numClients}: a client needs one at least`,
+      `--max-active-conversations is ${maxActiveConversations} and --num-clients is ${numClients}: each client needs at least one`,
     );
   if (maxNumRequests !== null && maxNumRequests < numClients)
     throw new ConfigError(
-      `--max-num-requests is ${maxNumRequests} and --num-clients is ${numClients}: a client sends one at least`,
+      `--max-num-requests is ${maxNumRequests} and --num-clients is ${numClients}: each client sends at least one`,
     );
 }
 
-/** Throws ConfigError for what ways cannot be compared with. */
+/** Throws ConfigError for settings that --paths cannot be combined with. */
 function checkPaths(config: RunConfig, numLinks: number): void {
   const { paths, pullPolicy, costProfile, handover, routing } = config;
   if (paths === null) {
@@ -114,29 +114,26 @@ function checkPaths(config: RunConfig, numLinks: number): void {
   const troubles: readonly (readonly [boolean, string])[] = [
     [
       config.endpoint !== null || config.url !== null,
-      'a server is measured: its engines cannot be set; leave --endpoint out',
+      '--endpoint measures a server, whose engines cannot be configured: leave --endpoint out',
     ],
-    [
-      config.kvTransferConfig !== null,
-      '--kv-transfer-config says which connectors there are: leave one of them out',
-    ],
+    [config.kvTransferConfig !== null, '--kv-transfer-config sets the connectors: leave one of them out'],
     [routing.length > 1, '--routing names several policies: give one'],
     [handover !== 'pull', `--handover is ${handover}: a store hands over whole blocks; leave it out`],
-    [config.storeDir !== null, '--store-dir keeps KV from one way to the next: leave it out'],
-    [config.storeUrl !== null, '--store-url keeps KV from one way to the next: leave it out'],
-    [throughStore && config.store === null, '--store is null: give its bytes'],
-    [pullPolicy === 'cost-aware' && !byCost, '--pull-policy is cost-aware: name that way in --paths'],
+    [config.storeDir !== null, '--store-dir keeps KV from one path to the next: leave it out'],
+    [config.storeUrl !== null, '--store-url keeps KV from one path to the next: leave it out'],
+    [throughStore && config.store === null, '--store is null: give its size in bytes'],
+    [pullPolicy === 'cost-aware' && !byCost, '--pull-policy is cost-aware: add cost-aware to --paths'],
     [byCost && pullPolicy !== 'cost-aware', 'names cost-aware: leave --pull-policy out'],
     [
       byCost && costProfile !== null && numLinks > 1,
-      `--cost-profile is of one link, and --link names ${numLinks}: give one, or leave the profile out`,
+      `--cost-profile is for one link, and --link names ${numLinks}: give one link, or leave the profile out`,
     ],
   ];
   const found = troubles.find(([wrong]) => wrong);
   if (found) throw new ConfigError(`--paths is given, and ${found[1]}`);
 }
 
-/** Throws ConfigError for an audit where nothing is decided by cost. */
+/** Throws ConfigError for an audit of runs in which costs decide nothing. */
 function checkAudit({ audit, pullPolicy, mode, endpoint, url, routing, paths }: RunConfig): void {
   if (shareOf(audit) === 0) return;
   const why = (found: string, todo: string): never => {
@@ -144,21 +141,21 @@ function checkAudit({ audit, pullPolicy, mode, endpoint, url, routing, paths }: 
   };
   if (endpoint !== null || url !== null)
     why(
-      'a server is measured',
-      'a turn can be taken back on engines of this process only; leave --endpoint out',
+      '--endpoint measures a server',
+      'a turn can be rolled back only on engines of this process; leave --endpoint out',
     );
-  if (paths !== null) why('--paths is given', 'ways are compared, and none of them is audited; leave it out');
+  if (paths !== null) why('--paths is given', 'a comparison of paths has no audit; leave --paths out');
   if (routing.length > 1)
-    why(`--routing is ${routing.join(',')}`, 'policies are compared, and none of them is audited; give one');
+    why(`--routing is ${routing.join(',')}`, 'a comparison of policies has no audit; give one policy');
   if (pullPolicy !== 'cost-aware')
     why(
       `--pull-policy is ${pullPolicy}`,
-      'an audit tells what choices by cost lose; give --pull-policy cost-aware',
+      'an audit measures what cost-aware choices lose; give --pull-policy cost-aware',
     );
   if (!mode.includes('bidirectional')) why(`--mode is ${mode.join(',')}`, 'only bidirectional pulls; add it');
 }
 
-/** Throws ConfigError: what a workload must have for these settings. */
+/** Throws ConfigError if the workload has too few conversations for these settings. */
 export function checkCounts(
   config: RunConfig,
   conversations: readonly BenchConversation[],
@@ -167,10 +164,10 @@ export function checkCounts(
   const count = conversations.length;
   if (count < config.numClients)
     throw new ConfigError(
-      `${source} has ${plural(count, 'conversation')} and --num-clients is ${config.numClients}: a client needs one at least`,
+      `${source} has ${plural(count, 'conversation')} and --num-clients is ${config.numClients}: each client needs at least one`,
     );
   if (config.maxActiveConversations !== null && config.maxActiveConversations > count)
     throw new ConfigError(
-      `--max-active-conversations is ${config.maxActiveConversations}, but ${source} has ${count}: give that or less`,
+      `--max-active-conversations is ${config.maxActiveConversations}, but ${source} has ${count}: give at most that`,
     );
 }

@@ -5,7 +5,7 @@ import { ENOUGH_FOR_P99 } from '../../measure/statistics.ts';
 import { formatInterval, formatMs, plural } from '../format.ts';
 import { type Column, left, packed, renderTable, type TableStyle, under } from '../table.ts';
 
-/** vLLM's own table: a row a metric, describe()'s columns. */
+/** vLLM's own table: one row per metric, with the columns of describe(). */
 export function vllmTable(table: BenchMode['table'], style: TableStyle): string[] {
   const columns: Column[] = [
     { head: '', align: 'left' },
@@ -19,7 +19,7 @@ function cells({ count, mean, std, min, p25, p50, p75, p90, p99, max }: Describe
   return [String(count), ...[mean, std, min, p25, p50, p75, p90, p99, max].map(short)];
 }
 
-/** At most five characters for what a benchmark shows: 0, 9.35, 12.4, 1050, 20k. */
+/** At most five characters: 0, 9.35, 12.4, 1050, 20k. */
 function short(value: number | null): string {
   if (value === null) return '-';
   if (value === 0) return '0';
@@ -27,7 +27,7 @@ function short(value: number | null): string {
   return formatMs(value);
 }
 
-/** Each mode against the reference: ratios of TTFT with their intervals, and of TPOT. */
+/** Each mode against the reference: TTFT ratios with intervals, and TPOT ratios. */
 export function ratioTable({ comparisons, modes }: Experiment, style: TableStyle): string[] {
   const columns: Column[] = [
     left(''),
@@ -45,10 +45,10 @@ export function ratioTable({ comparisons, modes }: Experiment, style: TableStyle
 
 export const ratio = (value: number | null): string => (value === null ? '-' : `${value.toFixed(2)}x`);
 
-/** Mixes of policies have long names. */
+/** Longer names, such as policy mixes, are cut. */
 const LONGEST_LABEL = 18;
 
-/** What else differs than the mode is a row of that mode. */
+/** Shortens the label of a variant of the mode above it. */
 const shortLabel = (label: string): string => {
   const short = label.replace(/^[a-z-]+, (?=threshold|all KV)/, '- ');
   return short.length <= LONGEST_LABEL ? short : `${short.slice(0, LONGEST_LABEL - 1)}…`;
@@ -57,7 +57,7 @@ const shortLabel = (label: string): string => {
 const interval = ({ ratio: value, low, high }: Ratio): string =>
   value === null ? '-' : formatInterval({ value, low, high }, (n) => n.toFixed(2));
 
-/** What a mode did, and what it cost: tokens, decode, steps of others, memory held for P. */
+/** Work and cost of each mode: tokens, decode rate, gaps between tokens, memory held for P. */
 export function costTable(modes: Experiment['modes'], style: TableStyle): string[] {
   const columns: Column[] = [
     left(''),
@@ -83,7 +83,7 @@ export function costTable(modes: Experiment['modes'], style: TableStyle): string
   return renderTable(columns, rows, style);
 }
 
-/** What came between P and what D offered, a sentence a mode; nothing where it was pulled. */
+/** Why P did not pull what D offered, one sentence per mode; empty if everything was pulled. */
 export function notPulled(modes: Experiment['modes']): string[] {
   return Object.values(modes).flatMap(({ label, mode, holds_dropped, not_pulled = {}, pulled_tokens }) => {
     const dropped = holds_dropped?.for_p ?? 0;
@@ -92,7 +92,7 @@ export function notPulled(modes: Experiment['modes']): string[] {
     const reasons = Object.entries(not_pulled).filter(([, prompts]) => prompts > 0);
     const parts = [
       ...(dropped > 0
-        ? [`D gave up ${plural(dropped, 'hold')} for room, and P computed again (--d-blocks)`]
+        ? [`D dropped ${plural(dropped, 'hold')} for lack of blocks, and P recomputed (--d-blocks)`]
         : []),
       ...(reasons.length > 0
         ? [`prompts that pulled nothing: ${reasons.map(([by, prompts]) => `${prompts} by ${by}`).join(', ')}`]
@@ -104,7 +104,7 @@ export function notPulled(modes: Experiment['modes']): string[] {
 
 const count = (value: number | null): string => (value === null ? '-' : String(value));
 
-/** Ours beside the published figures. */
+/** Our figures next to the published ones. */
 export function publishedTable(
   published: NonNullable<Experiment['published']>,
   comparison: NonNullable<Experiment['comparison']>,

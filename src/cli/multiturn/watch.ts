@@ -1,10 +1,10 @@
-/** A benchmark's progress with the time that is left, on stderr. */
+/** A benchmark's progress on stderr, with the estimated time left. */
 import type { ExperimentPlan } from '../../lab/multiturn/experiments.ts';
 import type { SessionWatcher } from '../../lab/multiturn/session.ts';
 import { formatSeconds, plural } from '../format.ts';
 import type { Progress } from '../progress.ts';
 
-/** `arms`: runs of one round. */
+/** Progress of a session. A round runs every arm of every experiment once. */
 export function watchSession(
   progress: Progress,
   experiments: readonly ExperimentPlan[],
@@ -19,13 +19,13 @@ export function watchSession(
   return {
     trying: (conversations, turns) =>
       progress.line(
-        `trying ${plural(conversations, 'conversation')}, ${plural(turns, 'turn')} each, to know what fits`,
+        `trying ${plural(conversations, 'conversation')}, ${plural(turns, 'turn')} each, to estimate what fits`,
       ),
     tried: ({ tookMs, cost, fitting, all, roundMs }) =>
       progress.line(
-        `tried in ${formatSeconds(tookMs)}: about ${cost.prefillMsPerToken.toFixed(2)} ms a prompt token, ` +
-          `${cost.decodeMsPerToken.toFixed(1)} ms a generated one; ${fitting} of ${plural(all, 'conversation')}, ` +
-          `about ${formatSeconds(roundMs)} a round`,
+        `tried in ${formatSeconds(tookMs)}: about ${cost.prefillMsPerToken.toFixed(2)} ms per prompt token, ` +
+          `${cost.decodeMsPerToken.toFixed(1)} ms per generated token; ${fitting} of ${plural(all, 'conversation')}, ` +
+          `about ${formatSeconds(roundMs)} per round`,
       ),
     planned(planned, roundMs) {
       const over = Math.floor(done / armsARound);

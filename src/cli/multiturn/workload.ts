@@ -1,4 +1,4 @@
-/** The conversations of a benchmark: from a preset, a generator file or a list, before anything starts. */
+/** Loads a benchmark's conversations: from a preset, a generator file or a list. */
 import path from 'node:path';
 import { scaleDivisor } from '../../config/bench-schema.ts';
 import type { RunConfig } from '../../config/run.ts';
@@ -17,7 +17,7 @@ import { pr32553 } from '../../workload/pr32553.ts';
 import type { BenchConversation, BenchTurn, Vocabulary } from '../../workload/types.ts';
 import type { CliDeps } from '../deps.ts';
 
-/** `asText`: drawn tokens are sent as the text that they spell. Throws ConfigError. */
+/** `asText`: generated tokens are sent as their text. Throws ConfigError. */
 export async function loadWorkload(
   config: RunConfig,
   deps: Pick<CliDeps, 'readTextFile'>,
@@ -42,7 +42,7 @@ export async function loadWorkload(
       ({ messages, answer }): BenchTurn => ({
         content: { kind: 'text', messages },
         inputTokens: messages.reduce((sum, { content }) => sum + vocabulary.encode(content).length, 0),
-        // As vLLM: as many tokens as the answer of the file, one at least.
+        // As in vLLM: as many tokens as the file's answer, at least one.
         outputTokens: answer === null ? null : Math.max(1, vocabulary.encode(answer).length),
       }),
     ),
@@ -74,7 +74,7 @@ async function generated(
     tokens = { kind: 'text', tokenIds, name: files.join(' and ') };
   }
   const scale = scaleDivisor(config.scale)!;
-  // Further ones are drawn too: the same over again would be found in caches.
+  // Additional conversations are generated rather than repeated, because repeats would hit caches.
   const drawn = { ...spec, num_conversations: config.arrivals ?? spec.num_conversations };
   const conversations = generateConversations(drawn, { scale, seed: config.seed, tokens });
   const spelled = asText ? conversations.map((each) => asMessages(each, vocabulary)) : conversations;

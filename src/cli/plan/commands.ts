@@ -1,4 +1,4 @@
-/** The commands that take a planned fleet, as a user would type them. */
+/** Shell commands that use a planned fleet. */
 import { isUnusual, type RunConfig, type RunKey, switchName } from '../../config/run.ts';
 import { DEFAULT_MAX_MODEL_LEN } from '../../fleet/from-config.ts';
 import type { PlanReport, PlanRow } from '../../measure/plan-report.ts';
@@ -8,13 +8,13 @@ import { isHereOnly } from '../vllm/engines.ts';
 import { quote } from '../vllm/shell.ts';
 import type { PlanWorkload } from './workload.ts';
 
-/** What stands for one in commands for a cluster. */
+/** Placeholder for the model in cluster commands. */
 const MODEL = 'MODEL';
 
-/** What a user puts in its place; null: there is none. */
+/** Explains the placeholder; null if no command contains it. */
 export const modelNote = ({ commands, model }: Pick<PlanReport, 'commands' | 'model'>): string | null =>
   commands.some((command) => command.endsWith(` ${MODEL}`))
-    ? `${MODEL}: ${model} has generated weights and exists here only; a cluster wants one that vLLM can load, such as qwen2.5-0.5b.`
+    ? `${MODEL}: ${model} has random weights and exists only in kvferry; a cluster needs a model that vLLM can load, such as qwen2.5-0.5b.`
     : null;
 
 type Chosen = Pick<
@@ -22,16 +22,16 @@ type Chosen = Pick<
   'prefill' | 'decode' | 'routing' | 'placement' | 'mode' | 'threshold' | 'store_bytes'
 >;
 
-/** What a plan's workload is, and where. */
+/** A plan's workload and engine sizes. */
 export interface Asking {
-  /** What a simulation is asked, as the plan's was. */
+  /** Workload options for a simulation like the plan's. */
   asked: readonly string[];
   onEngines: PlanWorkload['onEngines'];
   longest: PlanWorkload['longest'];
   engine: PlanReport['engine'];
-  /** Sizes of pools as a user gave them; null: nobody did. */
+  /** Pool sizes as the user gave them; null: not given. */
   pools: Pick<RunConfig, 'pBlocks' | 'dBlocks'>;
-  /** Of --fleet-out; null: none is written. */
+  /** File of --fleet-out; null: none. */
   file: string | null;
 }
 
@@ -51,7 +51,7 @@ export function commandsFor(
     ...['--block-size', String(engine.block_size)],
     ...['--p-blocks', String(engine.p_blocks), '--d-blocks', String(engine.d_blocks)],
   ];
-  // Roomy pools that nobody asked for are the simulation's; blocks that somebody counted are of that size.
+  // Default pools are large and only for simulation. Pools that the user gave in blocks keep the plan's block size.
   const counted = [
     ...(given.pBlocks === null ? [] : ['--p-blocks', String(given.pBlocks)]),
     ...(given.dBlocks === null ? [] : ['--d-blocks', String(given.dBlocks)]),
@@ -59,7 +59,7 @@ export function commandsFor(
   const poolsGiven = counted.length === 0 ? [] : ['--block-size', String(engine.block_size), ...counted];
   const stored = row.store_bytes === null ? [] : storeOptions(row.store_bytes, config);
   const served = [...poolsGiven, ...stored, ...optionsOf(config, onDevices)];
-  // A simulated context holds what comes; engines refuse what is longer than theirs.
+  // A simulated context grows to fit; real engines refuse longer requests.
   const context =
     config.maxModelLen === null && longest > DEFAULT_MAX_MODEL_LEN
       ? ['--max-model-len', String(longest)]
@@ -90,7 +90,7 @@ export function commandsFor(
       ...policy,
       ...model,
       ...served,
-      // A replay makes room by itself, and models that exist here only have none to make.
+      // replay sizes its own context, and models that exist only in kvferry cannot exceed theirs.
       ...(command === 'replay' || isHereOnly(config.model) ? [] : context),
     ),
     line(
@@ -113,7 +113,7 @@ function enginesOf(row: Chosen, file: string | null): string[] {
     : ['--fleet', JSON.stringify(fleet)];
 }
 
-/** Said above, by what was chosen; or of no effect on what comes out. */
+/** Settings that commandsFor already writes, or that do not affect results. */
 const SAID: readonly RunKey[] = [
   ...(['model', 'mode', 'threshold', 'routing', 'prefixCaching', 'blockSize', 'pBlocks', 'dBlocks'] as const),
   ...(['trace', 'limit', 'speedUp', 'costs', 'jobs'] as const),
@@ -121,7 +121,7 @@ const SAID: readonly RunKey[] = [
 
 const onDevices = keysOf(['cluster', 'routing', 'machine'], ...SAID);
 
-/** All else that the plan's own simulations were set by. */
+/** The other settings of the plan's simulations. */
 function simulated(config: RunConfig): string[] {
   const kept = onDevices.filter((key) => !OF_DEVICES.includes(key));
   const { link } = config;
@@ -136,11 +136,11 @@ function simulated(config: RunConfig): string[] {
 const traceOptions = (config: RunConfig): string[] =>
   config.trace === null ? [] : optionsOf(config, keysOf(['trace'], ...SAID));
 
-/** The one that was simulated, of those that a benchmark has. */
+/** The benchmark experiment that matches the simulation. */
 const experiment = ({ prefixCaching }: RunConfig): string[] =>
   prefixCaching ? ['--experiments', 'prefix-caching'] : [];
 
-/** Of those that are not as they are left out. */
+/** Options for the settings that differ from their defaults. */
 const optionsOf = (config: RunConfig, keys: readonly RunKey[]): string[] =>
   keys.flatMap((key) => {
     const value = config[key];
@@ -164,7 +164,7 @@ const BELOW_A_STORE: readonly RunKey[] = [
   'storePrefetch',
 ];
 
-/** Who has that policy. */
+/** The export target that implements the routing policy. */
 const targetOf = ({ routing }: Chosen): string =>
   ['llm-d', 'dynamo', 'sglang'].includes(routing) ? routing : 'aibrix';
 

@@ -1,4 +1,4 @@
-/** A plan as a page or Markdown: the front, what each rate gave, how the search went. */
+/** A plan as a report document: the front, results by rate, the search. */
 import type { PlanReport, PlanRow } from '../../measure/plan-report.ts';
 import type { CurvePiece, Piece, ReportDocument, Section } from '../../report/document.ts';
 import { formatCount, formatMs, plural } from '../format.ts';
@@ -11,7 +11,7 @@ export function planDocument(report: PlanReport): ReportDocument {
   const { chosen, workload, goodput } = report;
   return {
     command: 'kvferry plan',
-    headline: chosen ? headline(report, chosen) : 'Nothing keeps the SLO',
+    headline: chosen ? headline(report, chosen) : 'No fleet meets the SLO',
     subtitle: `${capital(goalOf(report))}, under ${workload.source}`,
     verdicts: [
       { tone: chosen ? 'good' : 'bad', text: answerOf(report) },
@@ -25,7 +25,7 @@ export function planDocument(report: PlanReport): ReportDocument {
       searchSection(report),
       ...(report.commands.length > 0 ? [commandSection(report)] : []),
     ],
-    footer: `kvferry ${report.kvferry} plan, seed ${report.seed}. No engine ran: who did what when is the real policy's, how long it took is the model's.`,
+    footer: `kvferry ${report.kvferry} plan, seed ${report.seed}. No engine ran: decisions come from the real policy code, durations from the cost model.`,
   };
 }
 
@@ -33,10 +33,10 @@ const capital = (text: string): string => text.slice(0, 1).toUpperCase() + text.
 
 const headline = ({ goal, goodput }: PlanReport, chosen: PlanRow): string =>
   goal.kind === 'goodput' && goodput
-    ? `${formatRate(goodput.requests_per_second)} requests a second with ${countsOf(chosen)}`
+    ? `${formatRate(goodput.requests_per_second)} requests per second with ${countsOf(chosen)}`
     : `${plural(chosen.engines, 'engine')}: ${countsOf(chosen)}`;
 
-/** The share that keeps the SLO by something, beside the share that is wanted. */
+/** The share that meets the SLO as a curve, with the required share. */
 function keptCurve(
   rows: readonly PlanRow[],
   slo: PlanReport['slo'],
@@ -45,19 +45,19 @@ function keptCurve(
   const last = Math.max(0, ...rows.map(by.of));
   return {
     kind: 'curve',
-    title: `Requests that keep the SLO, by ${by.name}`,
+    title: `Requests that meet the SLO, by ${by.name}`,
     x: { label: by.label },
     y: { label: '% of requests' },
     series: [
       {
-        name: 'keep it, with 95% interval',
+        name: 'meet the SLO, with 95% interval',
         points: rows.map((row) => ({
           ...{ x: by.of(row), y: 100 * row.share },
           ...{ low: 100 * row.low, high: 100 * row.high },
         })),
       },
       {
-        name: `wanted: ${wantedOf(slo)}`,
+        name: `required: ${wantedOf(slo)}`,
         dashed: true,
         points: [0, last].map((x) => ({ x, y: 100 * slo.attainment })),
       },
@@ -71,18 +71,18 @@ function frontSection(report: PlanReport): Section {
     goal.kind === 'goodput'
       ? {
           kind: 'curve',
-          title: 'Requests a second that engines bear within the SLO',
+          title: 'Requests per second within the SLO',
           x: { label: 'engines' },
-          y: { label: 'requests a second' },
+          y: { label: 'requests per second' },
           series: [
             { name: 'goodput', points: front.map((row) => ({ x: row.engines, y: row.requests_per_second })) },
           ],
         }
       : keptCurve(front, slo, { name: 'number of engines', label: 'engines', of: ({ engines }) => engines });
   return {
-    title: 'Fewer or more engines',
+    title: 'Results by number of engines',
     intro:
-      'The best of each number of engines, of those that were simulated at full length. What fewer engines do as well in every respect is left out.',
+      'The best fleet of each size among those simulated at full length. Fleets that a smaller one matches in every respect are omitted.',
     pieces: [chart, rowsTable('The front', front)],
   };
 }
@@ -90,9 +90,9 @@ function frontSection(report: PlanReport): Section {
 function rateSection(tried: readonly PlanRow[], { slo }: PlanReport): Section {
   const of = (row: PlanRow): number => row.requests_per_second;
   return {
-    title: 'Faster or slower',
-    intro: 'The chosen fleet at every rate that was tried at full length, with the same draws.',
-    pieces: [keptCurve(tried, slo, { name: 'rate', label: 'requests a second', of })],
+    title: 'Results by rate',
+    intro: 'The chosen fleet at every rate tried at full length, with the same random draws.',
+    pieces: [keptCurve(tried, slo, { name: 'rate', label: 'requests per second', of })],
   };
 }
 
@@ -104,7 +104,7 @@ function rowsTable(title: string, rows: readonly PlanRow[]): Piece {
       left(''),
       left('policy'),
       ...right('requests/s'),
-      ...under('keep the SLO, %', '', '95% interval'),
+      ...under('meet the SLO, %', '', '95% interval'),
       ...under('TTFT, ms', 'p50', 'p90'),
       ...under('TPOT, ms', 'p50', 'p90'),
       ...under('busy, %', 'P', 'D'),
@@ -128,15 +128,17 @@ function rowsTable(title: string, rows: readonly PlanRow[]): Piece {
 function searchSection(report: PlanReport): Section {
   const { rounds, simulations, simulated_requests, not_told_apart } = report;
   return {
-    title: 'How it was found',
-    intro: `${plural(simulations, 'simulation')} of ${formatCount(simulated_requests)} requests in all, the same arrivals for every candidate. ${triedOf(report)}`,
+    title: 'Search',
+    intro: `${plural(simulations, 'simulation')} with ${formatCount(simulated_requests)} requests in total, the same arrivals for every candidate. ${triedOf(report)}`,
     pieces: [
-      ...(not_told_apart.length > 0 ? [rowsTable('Not told apart from the chosen one', not_told_apart)] : []),
+      ...(not_told_apart.length > 0
+        ? [rowsTable('Statistically no different from the chosen fleet', not_told_apart)]
+        : []),
       {
         kind: 'table',
         title: 'Rounds',
         folded: true,
-        columns: [left('what'), ...right('requests', 'candidates', 'kept', 'times')],
+        columns: [left('step'), ...right('requests', 'candidates', 'kept', 'times')],
         rows: rounds.map(({ what, sample, candidates, kept: left, times }) => [
           what,
           ...[sample, candidates, left, times].map(formatCount),
@@ -150,7 +152,7 @@ function commandSection(report: PlanReport): Section {
   const note = modelNote(report);
   const commands = report.commands.map((text) => ({ kind: 'command', text }) as const);
   return {
-    title: 'What to do with it',
+    title: 'Commands for this fleet',
     pieces: note === null ? commands : [...commands, { kind: 'text', text: note }],
   };
 }

@@ -1,4 +1,4 @@
-/** What `kvferry plan` prints: the answer, how sure it is, the front, and what to do with it. */
+/** What `kvferry plan` prints: the answer, its certainty, the front, and commands. */
 import type { PlanReport, PlanRow } from '../../measure/plan-report.ts';
 import type { Output } from '../deps.ts';
 import { clip, commandLines, formatCount, formatMs, plural } from '../format.ts';
@@ -14,7 +14,7 @@ export function printPlan(report: PlanReport, out: Output, color: boolean): void
   say(`kvferry ${report.kvferry} plan: ${goalOf(report)}`, c.bold);
   say(`${timesOf(report)}. Nothing was computed.`, c.yellow);
   say(
-    `${workload.source}${workload.scale === '1' ? '' : `, lengths ${workload.scale}`}${workload.own_rate === null ? '' : `, by itself ${formatRate(workload.own_rate)} requests a second`}; KV of ${report.model}, pools of ${formatCount(engine.p_blocks)} and ${formatCount(engine.d_blocks)} blocks of ${engine.block_size} tokens.`,
+    `${workload.source}${workload.scale === '1' ? '' : `, lengths ${workload.scale}`}${workload.own_rate === null ? '' : `, its own rate ${formatRate(workload.own_rate)} requests per second`}; KV of ${report.model}, pools of ${formatCount(engine.p_blocks)} and ${formatCount(engine.d_blocks)} blocks of ${engine.block_size} tokens.`,
   );
   say(triedOf(report));
   for (const note of report.notes) say(note, c.yellow);
@@ -25,7 +25,7 @@ export function printPlan(report: PlanReport, out: Output, color: boolean): void
     print(['']);
     print(frontTable(report, style));
     say(
-      `${report.chosen ? '*: chosen. ' : ''}kept: the share that keeps the SLO, with its 95% interval.`,
+      `${report.chosen ? '*: chosen. ' : ''}met: the share of requests that meet the SLO, with its 95% interval.`,
       c.dim,
     );
   }
@@ -37,7 +37,7 @@ export function printPlan(report: PlanReport, out: Output, color: boolean): void
   }
   print(['']);
   say(
-    `${plural(report.simulations, 'simulation')} of ${formatCount(report.simulated_requests)} requests in all; seed ${report.seed}${report.seeds > 1 ? `, ${report.seeds} seeds each` : ''}.`,
+    `${plural(report.simulations, 'simulation')} with ${formatCount(report.simulated_requests)} requests in total; seed ${report.seed}${report.seeds > 1 ? `, ${report.seeds} seeds each` : ''}.`,
     c.dim,
   );
 }
@@ -52,7 +52,7 @@ function frontTable({ front, chosen, goal }: PlanReport, style: TableStyle): str
     left('routing'),
     ...right('pull', 'sets'),
     ...(byRate ? right('req/s') : []),
-    ...packed('kept, %', '', '95%'),
+    ...packed('met, %', '', '95%'),
     ...packed('TTFT', 'p50', 'p90'),
     ...packed('TPOT', 'p90'),
     ...(byRate ? [] : right('good/s')),
@@ -79,7 +79,7 @@ function frontTable({ front, chosen, goal }: PlanReport, style: TableStyle): str
 const isSame = (row: PlanRow, chosen: PlanRow | null): boolean =>
   chosen !== null && row.prefill === chosen.prefill && row.decode === chosen.decode;
 
-/** Tokens from which on P pulls; what else it does. */
+/** The pull threshold in tokens, or a word for the mode. */
 function pullOf({ mode, threshold }: PlanRow): string {
   if (threshold !== null) return `≥${threshold}`;
   return { unidirectional: 'no', 'decode-local': 'D', monolithic: 'mono', bidirectional: '' }[mode];

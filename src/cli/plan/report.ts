@@ -1,4 +1,4 @@
-/** What a search found, as a report. */
+/** Builds the plan report from the results of a search. */
 import { shareOf } from '../../config/bench-schema.ts';
 import type { RunConfig } from '../../config/run.ts';
 import type { StoreOptions } from '../../fleet/types.ts';
@@ -12,7 +12,7 @@ import type { Search, Space } from '../../simulate/plan/space.ts';
 import type { Outcome } from '../../simulate/plan/trial.ts';
 import type { PlanWorkload } from './workload.ts';
 
-/** What a search adds to what was asked. */
+/** The report fields that the search fills in. */
 export type Found = Pick<
   PlanReport,
   | 'goal'
@@ -123,7 +123,7 @@ export const goodputReport = ({ best, above, surely, surelyNot, tried }: Goodput
   tried: tried.map(rowOf),
 });
 
-/** Neighbours that say the same are one, with how often. */
+/** Rounds for the report; identical neighbours are merged and counted. */
 export function roundsReport(rounds: readonly Round[]): PlanReport['rounds'] {
   const told: PlanReport['rounds'] = [];
   for (const { what, sample, candidates, kept } of rounds) {

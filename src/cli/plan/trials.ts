@@ -1,4 +1,4 @@
-/** Where a plan's simulations run: one after the other here, or several at once, each in a thread that prepares its own. */
+/** Runs a plan's simulations: one after another in this thread, or in parallel threads. */
 import { shareOf } from '../../config/bench-schema.ts';
 import type { RunConfig } from '../../config/run.ts';
 import type { SimulationCosts } from '../../simulate/costs/types.ts';
@@ -20,7 +20,7 @@ import { worldOf } from '../simulate/world.ts';
 import type { Given } from '../trace/open.ts';
 import { type PlanWorkload, planWorkload } from './workload.ts';
 
-/** All that a plan's trials need, from its settings alone: the same in every thread. */
+/** Everything a plan's trials need. Prepared from the settings alone, identically in every thread. */
 export interface PreparedPlan {
   costs: SimulationCosts;
   workload: PlanWorkload;
@@ -43,7 +43,7 @@ export async function preparePlan(config: RunConfig, deps: CliDeps, given: Given
   };
 }
 
-/** Requests of the longest simulations. */
+/** Requests in the longest simulations. */
 export const longestOf = ({ sample, load }: PlanWorkload): number => Math.min(sample, load.requests);
 
 const sloOf = ({ sloTtft: ttftMs, sloTpot: tpotMs, attainment }: RunConfig): Slo => ({
@@ -51,7 +51,7 @@ const sloOf = ({ sloTtft: ttftMs, sloTpot: tpotMs, attainment }: RunConfig): Slo
   attainment: shareOf(attainment),
 });
 
-/** Ends the threads when the work is over, however. */
+/** Runs work with trials; ends the threads afterwards, also after an error. */
 export async function withTrials<T>(
   config: RunConfig,
   prepared: PreparedPlan,
@@ -64,7 +64,7 @@ export async function withTrials<T>(
       ...how,
       slo: sloOf(config),
       onTrial({ candidate, sample }) {
-        about.text = `${candidate.prefill} P + ${candidate.decode} D, ${candidate.routing.name}, of ${sample}`;
+        about.text = `${candidate.prefill} P + ${candidate.decode} D, ${candidate.routing.name}, ${sample} requests`;
         progress.update(trials.count, about.text);
       },
     });

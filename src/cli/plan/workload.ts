@@ -1,4 +1,4 @@
-/** What a plan's fleets are asked, from the settings of a workload or a trace. */
+/** A plan's workload, from the settings of a workload or a trace. */
 import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
 import type { Architecture } from '../../model/types.ts';
@@ -17,19 +17,19 @@ import type { Given } from '../trace/open.ts';
 export interface PlanWorkload {
   planned: PlannedSimulation;
   load: PlannedLoad;
-  /** Requests of the longest simulations. */
+  /** Requests in the longest simulations. */
   sample: number;
   source: string;
   scale: string;
-  /** Tokens of the longest prompt and its answer. */
+  /** Tokens of the longest prompt plus its answer. */
   longest: number;
-  /** What a reader must know of the sample. */
+  /** Notes about the sample, for the reader. */
   notes: string[];
-  /** Requests a second that the sample has of itself; null: none. */
+  /** The sample's own requests per second; null: it has no times. */
   sampleRate: number | null;
-  /** The options by which `kvferry simulate` is asked the same. */
+  /** Options that make `kvferry simulate` serve the same load. */
   asked(sample: number, perSecond: number): string[];
-  /** The command that asks real engines the same, as often as they answer, and of what. */
+  /** The command that sends the same workload to real engines (closed loop for bench), with its arguments. */
   onEngines: readonly ['bench' | 'replay', ...string[]];
 }
 
@@ -47,22 +47,23 @@ export async function planWorkload(
 }
 
 /**
- * Of the longest simulations, where nobody says how many requests: 533 of Mooncake's, of 12,000 tokens each, 1600 of up to 4,000.
- * A search simulates some 27 times as many requests in all (docs/planning.md), by halving, which is half a minute to two.
+ * Default size of the longest simulations, in prompt tokens: 533 requests of Mooncake's 12,000 tokens, or 1600 of up to
+ * 4,000. Because of the halving rounds a search simulates about 27 times as many requests in total (docs/planning.md),
+ * which takes half a minute to two minutes.
  */
 const PROMPT_TOKENS = 6_400_000;
 const [FEWEST, MOST] = [400, 1600];
-/** Of the TTFT that is allowed: how long requests come at least, for a queue to show. */
+/** Requests arrive for at least this many times the SLO's TTFT, so that a growing queue shows. */
 const SLO_TIMES = 20;
 
-/** `promptTokens`: of a request, on average. */
+/** `promptTokens`: mean prompt length. */
 function sampleOf({ sample, rate, sloTtft }: RunConfig, promptTokens: number): number {
   if (sample !== null) return sample;
   const long = Math.ceil((SLO_TIMES * (sloTtft ?? 0) * (rate ?? 0)) / 1000);
   return Math.max(long, Math.min(MOST, Math.max(FEWEST, Math.round(PROMPT_TOKENS / promptTokens))));
 }
 
-/** As many as the sample needs are drawn; a list has those that it has. */
+/** Generates as many conversations as the sample needs; a file has a fixed number. */
 async function conversations(
   config: RunConfig,
   costs: SimulationCosts,
@@ -70,7 +71,7 @@ async function conversations(
   deps: CliDeps,
 ): Promise<PlanWorkload> {
   const vocabulary = await deps.backend.tokenizer(config.model);
-  // Of a pipe there is nothing to read a second time.
+  // A pipe can be read only once, so texts are kept.
   const texts = new Map<string, Promise<string>>();
   const files = {
     readTextFile(file: string): Promise<string> {
@@ -86,7 +87,7 @@ async function conversations(
   const arrivals = Math.max(few.conversations.length, Math.ceil(needed));
   const drawn = await loadWorkload({ ...config, arrivals }, files, vocabulary, false);
   const workload = { ...drawn, conversations: drawn.conversations.map((each) => asTokens(each, vocabulary)) };
-  // How often they come is the plan's to say: here only that they come by themselves.
+  // The plan sets the rate; this only makes the load open-loop.
   const open = { ...config, arrivalRate: 1, arrivals };
   const planned = planSimulation(open, costs, workload, vocabulary, architecture, null);
   const load = conversationLoad(workload.conversations, config.thinkTime);
@@ -114,7 +115,7 @@ async function conversations(
   };
 }
 
-/** Of all turns, each with the turns before it. */
+/** Prompt tokens of all turns, histories included. */
 const promptTokens = (conversations: readonly BenchConversation[]): number =>
   conversations.reduce((sum, { turns }) => {
     let history = 0;
@@ -128,7 +129,7 @@ const promptTokens = (conversations: readonly BenchConversation[]): number =>
 
 const rounded = (value: number): string => String(Number(value.toPrecision(4)));
 
-/** Rates that differ by less are told as one. */
+/** Smaller relative differences are not reported. */
 const ALIKE = 0.05;
 
 async function trace(
@@ -140,12 +141,12 @@ async function trace(
 ): Promise<PlanWorkload> {
   const { planned, workload } = await planTrace(config, costs, architecture, deps, given);
   const { load } = planned.arms[0]!;
-  if (load.kind !== 'trace') throw new TypeError('a trace says when what comes');
+  if (load.kind !== 'trace') throw new TypeError('the load of a trace is not a trace');
   const { turns, tokens } = load;
   const whole = rateOf(turns);
   if (whole === null)
     throw new ConfigError(
-      `all requests of ${workload.source} come at once: a plan is for a rate; give a trace with times`,
+      `all requests of ${workload.source} arrive at the same time: a plan needs a rate; give a trace with arrival times`,
     );
   const tokensOf = (some: typeof turns): number =>
     some.reduce((sum, { inputTokens }) => sum + inputTokens, 0) / some.length;
@@ -155,14 +156,14 @@ async function trace(
   const notes: string[] = [];
   if (first.length < turns.length) {
     const differ = [
-      { what: 'requests a second', part: sampleRate ?? whole, all: whole },
+      { what: 'requests per second', part: sampleRate ?? whole, all: whole },
       { what: 'prompt tokens', part: tokensOf(first), all: tokensOf(turns) },
     ].flatMap(({ what, part, all }) => {
       const by = part / all - 1;
       return Math.abs(by) < ALIKE ? [] : [`${by > 0 ? '+' : '−'}${Math.abs(100 * by).toFixed(0)}% ${what}`];
     });
     notes.push(
-      `Simulated: the first ${plural(first.length, 'request')} of ${turns.length} in the trace${differ.length > 0 ? `, which differ from all of it (${differ.join(', ')})` : ''}.`,
+      `Simulated: the first ${plural(first.length, 'request')} of ${turns.length} in the trace${differ.length > 0 ? `, which differ from the whole trace (${differ.join(', ')})` : ''}.`,
     );
   }
   return {

@@ -1,4 +1,4 @@
-/** A simulation beside a report, as tables. */
+/** Tables that compare a simulation with a measured report. */
 import type { BenchReport } from '../../measure/bench-report.ts';
 import { parseBenchReport } from '../../measure/report-kinds.ts';
 import type { AgainstReport } from '../../measure/simulation-report.ts';
@@ -24,7 +24,7 @@ export function printAgainst({ source, clients, arms }: AgainstReport, out: Outp
   }
 }
 
-/** A figure's name, both values, and how far the simulated one is off. */
+/** A figure's name, both values, and the error of the simulated one. */
 export const figureCells = ({ name, unit, real, simulated, error }: Figure): string[] => [
   name,
   shown(real, unit),
@@ -32,27 +32,27 @@ export const figureCells = ({ name, unit, real, simulated, error }: Figure): str
   error === null ? '-' : formatError(error),
 ];
 
-/** Prompts that differ by more, as a share, are not the same ones: who is served first differs between runs. */
+/** Tolerance for prompt tokens, as a share: the order of service differs between runs. Beyond it the prompts are not the same. */
 const SAME_PROMPTS = 0.1;
 
-/** null: as many requests were served, of about as many tokens, to as many clients. */
+/** Why the two served different work; null if requests, prompt tokens (about) and clients agree. */
 export function otherWork(
   { requests, prompt_tokens }: AgainstReport['arms'][number],
   clients: AgainstReport['clients'],
 ): string | null {
   const counts = ({ real, simulated }: { real: number; simulated: number }, what: string): string =>
-    `${formatCount(real)} ${what} a round there and ${formatCount(simulated)} here`;
+    `${formatCount(real)} ${what} per round in the report, ${formatCount(simulated)} in the simulation`;
   if (requests.real !== requests.simulated)
     return `${counts(requests, 'requests')}: not the same workload, or not all of it.`;
   if (clients.real !== clients.simulated)
-    return `There ${whoAsks(clients.real)}, here ${whoAsks(clients.simulated)}: not as busy.`;
+    return `The report has ${whoAsks(clients.real)}, the simulation ${whoAsks(clients.simulated)}: the load differs.`;
   const { real, simulated } = prompt_tokens;
   if (real === null || Math.abs(simulated / Math.max(1, real) - 1) <= SAME_PROMPTS) return null;
-  return `${counts({ real, simulated }, 'prompt tokens')}: not the same prompts. To a server bench sends words where no --tokenizer is given, and each may be several tokens.`;
+  return `${counts({ real, simulated }, 'prompt tokens')}: not the same prompts. Without --tokenizer, bench sends words to a server, and each word may be several tokens.`;
 }
 
 const whoAsks = (clients: number): string =>
-  clients === 0 ? 'requests that came by themselves' : plural(clients, 'client');
+  clients === 0 ? 'open-loop arrivals' : plural(clients, 'client');
 
 function shown(value: number | null, unit: Figure['unit']): string {
   if (value === null) return '-';

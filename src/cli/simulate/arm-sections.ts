@@ -1,4 +1,4 @@
-/** What one arm's engines did, as sections of a page: load over time, who came and went, one request's way. */
+/** Report sections for one arm: load over time, scaling events, the timeline of one request. */
 import type { SimulatedArm } from '../../measure/simulation-report.ts';
 import type { TurnTimeline } from '../../measure/turn-timeline.ts';
 import type { Piece, Section } from '../../report/document.ts';
@@ -10,10 +10,10 @@ import { stayedSentence } from './output.ts';
 
 type Scaling = NonNullable<SimulatedArm['scaling']>;
 
-/** Longer tables are closed until they are asked for. */
+/** Longer tables are folded. */
 const MOST_ROWS = 30;
 
-/** `firstSeed`: of which all of it is. */
+/** `firstSeed`: the seed that the sections describe. */
 export function armSections(arm: SimulatedArm, timeline: TurnTimeline | null, firstSeed: number): Section[] {
   return [
     loadSection(arm, firstSeed),
@@ -24,16 +24,16 @@ export function armSections(arm: SimulatedArm, timeline: TurnTimeline | null, fi
 
 function waySection({ label, engines }: SimulatedArm, timeline: TurnTimeline): Section {
   const section = timelineSection(timeline, engines);
-  return { ...section, title: `${label}: one request's way through the fleet` };
+  return { ...section, title: `${label}: timeline of one request` };
 }
 
 function scalingSection({ label, engines }: SimulatedArm, scaling: Scaling): Section {
   const { events, mean_engines: mean } = scaling;
   const [stayed] = stayedSentence(scaling);
-  // One that joined at last had no load yet.
+  // An engine that joined at the very end has no load yet.
   const endMs = Math.max(endMsOf(engines), ...engines.map(({ serves_ms }) => serves_ms));
   return {
-    title: `${label}: who came and went`,
+    title: `${label}: scaling`,
     ...(stayed && { intro: stayed }),
     pieces: [
       {
@@ -46,13 +46,13 @@ function scalingSection({ label, engines }: SimulatedArm, scaling: Scaling): Sec
           {
             label: 'KV lost',
             value: formatCount(scaling.lost_tokens),
-            note: `tokens held for next turns; ${formatCount(scaling.recomputed_tokens)} computed again`,
+            note: `tokens held for next turns; ${formatCount(scaling.recomputed_tokens)} recomputed`,
           },
         ],
       },
       {
         kind: 'curve',
-        title: 'Engines that serve',
+        title: 'Serving engines',
         x: { label: 'simulated seconds' },
         y: { label: 'engines' },
         series: (['prefill', 'decode'] as const).map((role) => ({
@@ -70,7 +70,7 @@ function scalingSection({ label, engines }: SimulatedArm, scaling: Scaling): Sec
 
 const eventTable = (events: Scaling['events']): Piece => ({
   kind: 'table',
-  title: 'What happened',
+  title: 'Events',
   columns: [{ head: 'second' }, left('what'), left('engine'), left('')],
   rows: events.map(({ at_ms, event, engine_id, detail }) => [
     (at_ms / 1000).toFixed(1),
@@ -81,10 +81,10 @@ const eventTable = (events: Scaling['events']): Piece => ({
   folded: events.length > MOST_ROWS,
 });
 
-/** No more digits than a reader wants. */
+/** Seconds with four significant digits. */
 const secondsOf = (ms: number): number => Number((ms / 1000).toPrecision(4));
 
-/** As steps: how many serve from each change to the next. */
+/** A step curve of the number of serving engines. */
 function servingOver(engines: SimulatedArm['engines'], endMs: number): { x: number; y: number }[] {
   const changes = engines
     .flatMap(({ serves_ms, ended_ms }) => [
@@ -117,19 +117,17 @@ function loadSection(arm: SimulatedArm, firstSeed: number): Section {
     series: loadOverTime(arm.engines, value),
   });
   const intro = [
-    ...(arm.seeds > 1 ? [`Of seed ${firstSeed}, the first of ${arm.seeds}.`] : []),
+    ...(arm.seeds > 1 ? [`Seed ${firstSeed}, the first of ${arm.seeds}.`] : []),
     ...(arm.engines.length > MOST_LINES
-      ? [
-          'Of each role the median of its engines; what is coloured reaches from the least to the most of them.',
-        ]
+      ? ['Lines are the median of the engines of each role; the coloured band spans their range.']
       : []),
   ].join(' ');
   return {
     title: `${arm.label}: load over time`,
     ...(intro && { intro }),
     pieces: [
-      over('Time in steps', '% of the time', ({ busy }) => 100 * busy),
-      over('Requests that wait', 'requests', ({ waiting }) => waiting),
+      over('Time spent in steps', '% of the time', ({ busy }) => 100 * busy),
+      over('Waiting requests', 'requests', ({ waiting }) => waiting),
       over('KV in use', '% of the pool', ({ kv_used }) => 100 * kv_used),
       {
         kind: 'table',

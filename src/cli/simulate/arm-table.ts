@@ -1,4 +1,4 @@
-/** A row an arm, whose name is as long as there is room for. */
+/** A table with one row per arm. Names are shortened to fit. */
 import type { SimulatedArm } from '../../measure/simulation-report.ts';
 import { clip, WIDTH, widthOf } from '../format.ts';
 import { type Column, left, plainStyle, renderTable, type TableStyle } from '../table.ts';
@@ -20,7 +20,7 @@ export function armTable(
   return renderTable(all, rows(over > 0 ? names.map((name) => shorter(name, room)) : names), style);
 }
 
-/** A threshold tells arms apart: it stays. */
+/** Shortens a name but keeps its threshold, which distinguishes arms. */
 function shorter(name: string, room: number): string {
   if (widthOf(name) <= room) return name;
   const [mode = '', threshold] = name.split(/, threshold (?=\d+$)/);

@@ -1,4 +1,4 @@
-/** A simulation as a page or Markdown: TTFT by arm, load over time, engines. */
+/** A simulation as a report document: TTFT by arm, load over time, engines. */
 
 import { FAULTS, type FaultKind } from '../../faults/schedule.ts';
 import type { AgainstReport, SimulatedArm, SimulationReport } from '../../measure/simulation-report.ts';
@@ -19,7 +19,7 @@ import {
 } from './output.ts';
 import { ALIKE, seedFigures, seedsAreAlike } from './seeds.ts';
 
-/** `timelines`: of each arm one turn, span by span; null: none was followed. */
+/** `timelines`: one turn's timeline per arm; null if the arm was not followed. */
 export function simulationDocument(
   report: SimulationReport,
   timelines: readonly (TurnTimeline | null)[],
@@ -43,7 +43,7 @@ export function simulationDocument(
       ...(report.store_times ? [storeSection(arms, report.store_times)] : []),
       ...arms.flatMap((arm, i) => armSections(arm, timelines[i] ?? null, report.seed)),
     ],
-    footer: `kvferry ${report.kvferry} simulate, seed ${report.seed}. No engine ran: who did what when is the real policy's, how long it took is the model's.`,
+    footer: `kvferry ${report.kvferry} simulate, seed ${report.seed}. No engine ran: decisions come from the real policy code, durations from the cost model.`,
   };
 }
 
@@ -57,7 +57,7 @@ function speedSection({ arms, seed }: SimulationReport): Section {
     ...[arm.local_hit_tokens, arm.pulled_tokens, arm.computed_tokens].map(formatCount),
   ]);
   return {
-    title: 'How fast',
+    title: 'Latency and throughput',
     ...(slo && { intro: `The SLO: ${sloOf(slo)}.` }),
     pieces: [
       quantiles(arms),
@@ -69,7 +69,7 @@ function speedSection({ arms, seed }: SimulationReport): Section {
           ...under('TTFT, ms', 'mean', 'p50', 'p90', 'p99'),
           ...under('TPOT, ms', 'p50', 'p90'),
           ...right('req/s'),
-          ...(slo ? under('keep the SLO', 'of all', 'a second') : []),
+          ...(slo ? under('meet the SLO', 'share', 'per second') : []),
           ...under('prompt tokens', 'hit', 'pulled', 'computed'),
         ],
         rows,
@@ -87,12 +87,12 @@ const sloOf = ({ slo_ttft_ms: ttft, slo_tpot_ms: tpot }: NonNullable<SimulatedAr
     ...(tpot === null ? [] : [`TPOT within ${tpot} ms`]),
   ].join(' and ');
 
-/** How much hangs on the draw. */
+/** Results per seed. */
 function seedTable(arms: readonly SimulatedArm[], first: number): Piece {
   const figures = seedFigures(arms);
   return {
     kind: 'table',
-    title: 'Seed by seed, times in ms',
+    title: 'Results by seed, times in ms',
     columns: [left(''), ...right('seed', ...figures.map(({ name }) => name)), left('verdict')],
     rows: arms.flatMap(({ label, by_seed }) =>
       by_seed.map((one, i) => [
@@ -105,20 +105,20 @@ function seedTable(arms: readonly SimulatedArm[], first: number): Piece {
   };
 }
 
-/** What failed, and what was made to happen; no section where nothing was. */
+/** Failed requests and injected faults; empty if there were none. */
 function troubleSection({ arms, workload }: SimulationReport): Section[] {
   const kinds = [...new Set(arms.flatMap(({ faults }) => Object.keys(faults ?? {})))] as FaultKind[];
   const failed = arms.filter(({ failed_requests }) => failed_requests > 0);
   if (failed.length === 0 && arms.every(({ faults }) => !faults)) return [];
   const happened: Piece = {
     kind: 'table',
-    title: 'Faults that happened',
+    title: 'Faults',
     columns: [left(''), ...right(...arms.map(({ label }) => label))],
     rows: kinds.map((kind) => [FAULTS[kind], ...arms.map(({ faults }) => formatCount(faults?.[kind] ?? 0))]),
   };
   const errors: Piece = {
     kind: 'table',
-    title: 'Requests that failed',
+    title: 'Failed requests',
     columns: [left(''), ...right('of', 'failed'), left('why')],
     rows: failed.flatMap(({ label, requests, failed_requests, errors }) =>
       errors.map(({ message, count }, i) => [
@@ -131,14 +131,14 @@ function troubleSection({ arms, workload }: SimulationReport): Section[] {
   };
   return [
     {
-      title: 'What went wrong',
+      title: 'Faults and failures',
       intro: [
         ...(failed.length === 0 ? ['No request failed.'] : []),
         ...(workload.faults === null ? [] : [`${plural(workload.faults, 'fault')} planned for each seed.`]),
         ...failed.flatMap((arm) => {
           const unasked = unaskedTurns(arm, workload);
           if (unasked === 0) return [];
-          return `${arm.label}: ${plural(unasked, 'turn')} never came, after one that failed.`;
+          return `${arm.label}: ${plural(unasked, 'turn')} not sent, because an earlier turn failed.`;
         }),
       ].join(' '),
       pieces: [...(kinds.length > 0 ? [happened] : []), ...(failed.length > 0 ? [errors] : [])],
@@ -153,7 +153,7 @@ function againstSection(arm: AgainstReport['arms'][number], { source, clients }:
     pieces: [
       {
         kind: 'table',
-        title: 'Simulated beside measured',
+        title: 'Simulated and measured',
         quiet: true,
         columns: [left(''), ...right('real', 'simulated', 'error')],
         rows: arm.figures.map(figureCells),
@@ -169,21 +169,21 @@ function storeSection(
 ): Section {
   const mb = (bytes: number): string => (bytes / 1e6).toFixed(1);
   return {
-    title: 'The store',
+    title: 'Store',
     intro: [
       assumed
-        ? 'The costs say nothing of a store: loads and saves are assumed to take what READs between engines do.'
-        : 'Loads and saves take what the costs say of them.',
+        ? 'The cost model has no store times: loads and saves are assumed to take as long as READs between engines.'
+        : 'Loads and saves take the times in the cost model.',
       ...tiers.map(tierTimesLine),
     ].join(' '),
     pieces: [
       {
         kind: 'table',
-        title: 'What it had, and what travelled',
+        title: 'Contents and traffic',
         columns: [
           left(''),
-          ...right('blocks', 'room for', 'evicted'),
-          ...under('blocks', 'asked for', 'found'),
+          ...right('blocks', 'capacity', 'evicted'),
+          ...under('blocks', 'looked up', 'found'),
           ...right('tokens loaded'),
           ...under('MB', 'to P', 'to D', 'saved', 'by two hops'),
         ],
@@ -207,8 +207,8 @@ function storeSection(
 
 const tierTable = (arms: readonly SimulatedArm[]): Piece => ({
   kind: 'table',
-  title: 'What was found where',
-  columns: [left(''), left('tier'), ...under('blocks', 'found', 'written', 'left out', 'there in the end')],
+  title: 'Tiers',
+  columns: [left(''), left('tier'), ...under('blocks', 'found', 'written', 'not written', 'at the end')],
   rows: arms.flatMap(({ label, store }) =>
     (store?.tiers ?? []).map(({ tier, hits, written, left_out, blocks }) => [
       { text: label, strong: true },
@@ -218,12 +218,12 @@ const tierTable = (arms: readonly SimulatedArm[]): Piece => ({
   ),
 });
 
-/** The distribution by its known quantiles: samples themselves may be millions. */
+/** The distribution by its known quantiles, because there may be millions of samples. */
 function quantiles(arms: readonly SimulatedArm[]): CurvePiece {
   return {
     kind: 'curve',
-    title: 'TTFT by the share of requests that were no slower',
-    x: { label: 'share of requests, %' },
+    title: 'TTFT quantiles',
+    x: { label: 'share of requests that were no slower, %' },
     y: { label: 'TTFT, ms' },
     series: arms.flatMap(({ label, ttft_ms: ttft }) => {
       if (!ttft) return [];

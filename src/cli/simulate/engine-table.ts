@@ -1,4 +1,4 @@
-/** An arm's engines, a line each: how much each had to do, and when. */
+/** An arm's engines, one line each: load in total and over time. */
 import type { SimulatedArm } from '../../measure/simulation-report.ts';
 import { evenly } from '../../report/document.ts';
 import { formatCount, formatSeconds, plural } from '../format.ts';
@@ -7,10 +7,10 @@ import { averaged, endMsOf } from './load-over-time.ts';
 
 type Engine = SimulatedArm['engines'][number];
 
-/** Beyond these, some of each role stand for all. */
+/** Larger fleets are represented by some engines of each role. */
 const MOST_ENGINES = 16;
 
-/** `firstSeed`: of which the engines are; told where there are several. */
+/** `firstSeed`: the seed whose engines are shown. */
 export function engineTable(
   { engines, seeds }: SimulatedArm,
   firstSeed: number,
@@ -45,7 +45,7 @@ export function engineTable(
   return [
     ...renderTable(columns, rows, style),
     ...(leftOut > 0
-      ? [style.dim(`of each role, busiest first; ${plural(leftOut, 'engine')} more: see --json`)]
+      ? [style.dim(`some of each role, busiest first; ${plural(leftOut, 'more engine')}: see --json`)]
       : []),
     ...(seeds > 1 ? [style.dim(`engines of seed ${firstSeed}, the first of ${seeds}`)] : []),
   ];
@@ -56,7 +56,7 @@ const percent = (share: number): string => `${Math.round(100 * share)}%`;
 const BARS = '▁▂▃▄▅▆▇█';
 const SPARK_WIDTH = 24;
 
-/** Shares from 0 to 1; nothing where the engine was not there. */
+/** Bars for shares from 0 to 1; a space where the engine did not exist. */
 const sparkline = (shares: readonly (number | null)[]): string =>
   shares
     .map((share) => (share === null ? ' ' : BARS[Math.min(BARS.length - 1, Math.floor(share * BARS.length))]))

@@ -1,4 +1,4 @@
-/** Costs that were fitted to a report, in sentences. */
+/** Prints costs that were fitted to a report. */
 import type { FittedReport } from '../../simulate/costs/fit-report.ts';
 import type { Output } from '../deps.ts';
 import { formatError, formatMs, formatPercent, plural } from '../format.ts';
@@ -13,10 +13,10 @@ export function printFitted(
   const { step, reply_ms } = file;
   say(`Fitted: ${file.name}.`, c.bold);
   say(
-    `A step ${formatMs(step.fixed_ms)} ms + ${step.ms_per_prefill_token.toPrecision(3)} a prompt token + ${step.ms_per_prefill_context.toPrecision(3)} for each token before it + ${step.ms_per_decode.toPrecision(3)} a decoding request + ${step.ms_per_decode_context.toPrecision(3)} for each token before it; ${formatMs(reply_ms)} ms of TTFT besides.`,
+    `A step takes ${formatMs(step.fixed_ms)} ms + ${step.ms_per_prefill_token.toPrecision(3)} per prompt token + ${step.ms_per_prefill_context.toPrecision(3)} per token before it + ${step.ms_per_decode.toPrecision(3)} per decoding request + ${step.ms_per_decode_context.toPrecision(3)} per token before it; TTFT has ${formatMs(reply_ms)} ms in addition.`,
   );
   say(
-    `TTFT: ${plural(requests.ttft, 'request')}, off by ${formatPercent(medianError.ttft)} in the median and by ${formatError(worst.error)} at its worst (${worst.what}). Time a token: ${plural(requests.tpot, 'request')}, off by ${formatPercent(medianError.tpot)} in the median.`,
+    `TTFT: ${plural(requests.ttft, 'request')}, median error ${formatPercent(medianError.ttft)}, largest ${formatError(worst.error)} (${worst.what}). TPOT: ${plural(requests.tpot, 'request')}, median error ${formatPercent(medianError.tpot)}.`,
   );
   for (const note of notes) say(note, c.yellow);
 }

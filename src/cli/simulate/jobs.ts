@@ -1,4 +1,4 @@
-/** Simulations by arm and seed: one after the other here, or several at once, each in a thread that prepares its own. */
+/** Runs the simulations of all arms and seeds: one after another in this thread, or in parallel threads. */
 import type { RunConfig } from '../../config/run.ts';
 import type { RunOutcome } from '../../simulate/outcome.ts';
 import { simulateSeed } from '../../simulate/run.ts';
@@ -9,7 +9,7 @@ import type { PreparedSimulation } from './prepared.ts';
 import type { SimulationJob, SimulationThread } from './thread.ts';
 import { withThreads } from './with-threads.ts';
 
-/** By arm, then by seed; the same however many run at once. */
+/** Outcomes by arm, then by seed. They do not depend on the number of jobs. */
 export async function runJobs(
   config: RunConfig,
   prepared: PreparedSimulation,
@@ -37,7 +37,7 @@ export async function runJobs(
   }
   const waiting = [...all];
   const count = Math.min(jobs, all.length);
-  progress.begin(`${plural(all.length, 'simulation')}, ${count} at once`, all.length);
+  progress.begin(`${plural(all.length, 'simulation')}, ${count} in parallel`, all.length);
   let done = 0;
   const run = async (thread: SimulationThread<'simulate'>): Promise<void> => {
     for (let job = waiting.shift(); job; job = waiting.shift()) {

@@ -1,4 +1,4 @@
-/** Engines' load over time as lines: one an engine where they are few, else of each role the median of its engines, and the band that they lie in. */
+/** Engine load over time as chart lines: one per engine for small fleets, else the median and range per role. */
 import type { SimulatedArm } from '../../measure/simulation-report.ts';
 import { median } from '../../measure/statistics.ts';
 import type { CurvePiece, Point } from '../../report/document.ts';
@@ -7,12 +7,12 @@ type Engine = Pick<SimulatedArm['engines'][number], 'engine_id' | 'role' | 'load
 type Slice = Engine['load'][number];
 type Series = CurvePiece['series'][number];
 
-/** There are no more colours than that. */
+/** The number of available colours. */
 export const MOST_LINES = 5;
-/** Engines' own slices differ in length: all are averaged over these. */
+/** Engines' slices differ in length, so all are averaged over this many cells. */
 const CELLS = 120;
 
-/** `of`: what is shown of a slice. Time in seconds. */
+/** `of`: the value to show of a slice. x is in seconds. */
 export function loadOverTime(engines: readonly Engine[], of: (slice: Slice) => number): Series[] {
   const endMs = endMsOf(engines);
   const columns = engines.map(({ load }) => averaged(load, of, endMs, CELLS));
@@ -32,11 +32,11 @@ export function loadOverTime(engines: readonly Engine[], of: (slice: Slice) => n
   });
 }
 
-/** When the last of them was there, milliseconds. */
+/** End of the last slice of any engine, in milliseconds. */
 export const endMsOf = (engines: readonly Pick<Engine, 'load'>[]): number =>
   Math.max(0, ...engines.map(({ load }) => load.at(-1)?.end_ms ?? 0));
 
-/** From 0 to `endMs` in so many cells, each the average by how long each slice lies in it; null: the engine was not there. */
+/** Time-weighted averages over `cells` equal cells from 0 to `endMs`; null where the engine did not exist. */
 export function averaged(
   load: readonly Slice[],
   of: (slice: Slice) => number,

@@ -1,4 +1,4 @@
-/** What `kvferry simulate` prints: arms side by side, where the time of engines went, and whether they keep up. */
+/** What `kvferry simulate` prints: the arms side by side, engine load, and whether each fleet keeps up. */
 import { FAULTS, type FaultKind } from '../../faults/schedule.ts';
 import type { SimulatedArm, SimulationReport } from '../../measure/simulation-report.ts';
 import type { Output } from '../deps.ts';
@@ -15,7 +15,7 @@ export function printSimulation(report: SimulationReport, out: Output, color: bo
   say(`kvferry ${report.kvferry} simulate: ${report.fleet}, KV of ${report.model}`, c.bold);
   say(`${timesOf(report)}. Nothing was computed.`, c.yellow);
   if (report.store_times?.assumed)
-    say('They say nothing of a store: loads and saves are assumed to take what READs do.', c.yellow);
+    say('The cost model has no store times: loads and saves are assumed to take as long as READs.', c.yellow);
   for (const tier of report.store_times?.tiers ?? []) say(tierTimesLine(tier), c.yellow);
   say(`${workloadOf(report)}; ${workload.asked}`);
   print(['']);
@@ -52,7 +52,10 @@ export function printSimulation(report: SimulationReport, out: Output, color: bo
     for (const { message, count } of arm.errors) say(`${plural(count, 'request')} failed: ${message}`, c.red);
     const unasked = unaskedTurns(arm, workload);
     if (unasked > 0)
-      say(`${plural(unasked, 'turn')} never came: one before it in its conversation failed.`, c.red);
+      say(
+        `${plural(unasked, 'turn')} not sent, because an earlier turn of the same conversation failed.`,
+        c.red,
+      );
   }
 }
 
@@ -61,19 +64,19 @@ export const workloadOf = ({
 }: Pick<SimulationReport, 'workload'>): string =>
   `${plural(conversations, 'conversation')} of ${source}${scale === '1' ? '' : `, lengths ${scale}`}, ${plural(turns, 'turn')}`;
 
-/** Whose they are. */
+/** The cost model's name and origin. */
 export const timesOf = ({ costs: { source, name, about } }: Pick<SimulationReport, 'costs'>): string =>
   `Times ${source}: ${name}${about ? ` (${about})` : ''}`;
 
 type Scaling = NonNullable<SimulatedArm['scaling']>;
 
-/** Why an autoscaler left all as it was; those who died and were replaced it never decided about. */
+/** Why the autoscaler changed nothing, if so. Replacing dead engines is not its decision. */
 export function stayedSentence({ events, stayed }: Pick<Scaling, 'events' | 'stayed'>): string[] {
   if (stayed === null || events.some(({ event }) => event === 'decided')) return [];
   return [`${events.length === 0 ? 'Nothing changed' : 'The autoscaler changed nothing'}: ${stayed}.`];
 }
 
-/** Beyond these, what happened is left to the JSON. */
+/** Further events are only in the JSON report. */
 const MOST_EVENTS = 12;
 
 function scalingLines(
@@ -82,7 +85,7 @@ function scalingLines(
   starts: SimulationReport['starts'],
 ): string[] {
   const { decisions, joined, left: gone, mean_engines, lost_tokens, recomputed_tokens } = scaling;
-  const died = `${scaling.died} died${scaling.died > 0 ? `, of them ${scaling.replaced} replaced` : ''}`;
+  const died = `${scaling.died} died${scaling.died > 0 ? ` (${scaling.replaced} replaced)` : ''}`;
   const more = events.length - MOST_EVENTS;
   return [
     ...events
@@ -90,16 +93,16 @@ function scalingLines(
       .map(({ at_ms, event, engine_id, detail }) =>
         [formatSeconds(at_ms), event, engine_id, detail].filter(Boolean).join(' '),
       ),
-    ...(more > 0 ? [`and ${plural(more, 'event')} more: see --json`] : []),
+    ...(more > 0 ? [`${plural(more, 'more event')}: see --json`] : []),
     ...stayedSentence({ events, ...scaling }),
-    `${seeds > 1 ? `Over ${seeds} seeds: ` : ''}${decisions > 0 ? `${plural(decisions, 'decision')}, ` : ''}${joined} joined, ${gone} left, ${died}; ${mean_engines.prefill.toFixed(2)} P and ${mean_engines.decode.toFixed(2)} D on average; a start takes ${formatSeconds(starts.ms)}${starts.assumed ? " (assumed: BLIS's default)" : ''}.`,
-    `KV held for next turns: ${formatCount(scaling.migrated_tokens)} tokens taken over, ${formatCount(lost_tokens)} lost, ${formatCount(recomputed_tokens)} of them computed again.`,
+    `${seeds > 1 ? `Over ${seeds} seeds: ` : ''}${decisions > 0 ? `${plural(decisions, 'decision')}, ` : ''}${joined} joined, ${gone} left, ${died}; ${mean_engines.prefill.toFixed(2)} P and ${mean_engines.decode.toFixed(2)} D on average; start-up takes ${formatSeconds(starts.ms)}${starts.assumed ? " (assumed: BLIS's default)" : ''}.`,
+    `KV held for next turns: ${formatCount(scaling.migrated_tokens)} tokens taken over, ${formatCount(lost_tokens)} lost, ${formatCount(recomputed_tokens)} of them recomputed.`,
   ];
 }
 
 type AskedBy = Pick<SimulationReport['workload'], 'closed_loop'>;
 
-/** Who waits for each answer piles nothing up: that a fleet keeps up with them says nothing. */
+/** Clients that wait for each answer cannot build up a backlog, so keeping up with them is no achievement. */
 export const verdictTone = (
   { stopped, verdict, failed_requests }: SimulatedArm,
   { closed_loop }: AskedBy,
@@ -113,43 +116,43 @@ export function verdictLine(
   { closed_loop }: AskedBy,
 ): string {
   if (stopped)
-    return `OVERLOADED: stopped after ${formatSeconds(stopped.at_ms)} simulated, with ${plural(stopped.open, 'request')} under way: more comes than is ever served. Ask for less (--arrival-rate, --speed-up), or give it more engines.`;
+    return `OVERLOADED: stopped after ${formatSeconds(stopped.at_ms)} of simulated time, with ${plural(stopped.open, 'request')} in flight: requests arrive faster than they are served. Lower the load (--arrival-rate, --speed-up) or add engines.`;
   const why = {
-    STABLE: 'what is under way does not grow',
-    BACKLOGGED: 'more comes than is served',
-    OVERLOADED: 'far more comes than is served',
+    STABLE: 'the number of requests in flight does not grow',
+    BACKLOGGED: 'requests arrive faster than they are served',
+    OVERLOADED: 'requests arrive far faster than they are served',
   }[verdict.word];
   const so = by_seed.filter(({ verdict: word }) => word === verdict.word).length;
-  const which = so < by_seed.length ? ` with ${so} of ${by_seed.length} seeds` : '';
+  const which = so < by_seed.length ? ` (${so} of ${by_seed.length} seeds)` : '';
   const judged = closed_loop
-    ? 'Clients wait for their answers, so nothing piles up.'
+    ? 'Clients wait for their answers, so no backlog can build up.'
     : `${verdict.word}: ${why}${which}.`;
-  return `${judged} ${plural(requests, 'request')} in ${formatSeconds(simulated_ms)} simulated, ${engine_hours.toFixed(4)} engine-hours.`;
+  return `${judged} ${plural(requests, 'request')} in ${formatSeconds(simulated_ms)} of simulated time, ${engine_hours.toFixed(4)} engine-hours.`;
 }
 
-/** Whoever gets no answer asks no more. Of clients who wait it is not known how many they would have asked. */
+/** Turns not sent because an earlier one failed. Unknown for clients that wait for their answers. */
 export const unaskedTurns = (
   { requests, failed_requests: failed, seeds, stopped }: SimulatedArm,
   { turns, closed_loop }: Pick<SimulationReport['workload'], 'turns' | 'closed_loop'>,
 ): number => (failed > 0 && !stopped && !closed_loop ? Math.max(0, turns * seeds - requests - failed) : 0);
 
-/** `planned`: some find nobody to happen to, or their moment does not come. */
+/** `planned`: faults planned. Some find no target, or their moment does not come. */
 function faultLine(faults: NonNullable<SimulatedArm['faults']>, planned: number): string {
   const times = Object.entries(faults).map(([kind, n]) => `${FAULTS[kind as FaultKind]} ${n}`);
   const total = Object.values(faults).reduce((sum, n) => sum + n, 0);
-  const rest = total < planned ? '; the others found nobody, or their moment did not come' : '';
+  const rest = total < planned ? '; the others found no target, or their moment did not come' : '';
   return `${total} of ${plural(planned, 'fault')} happened${total === 0 ? '' : `: ${times.join(', ')}`}${rest}.`;
 }
 
-/** `seeds`: how many there were. What is there in the end is told of the first, all else of all. */
+/** `seeds`: number of seeds. The final contents are those of the first seed; other figures are totals of all seeds. */
 function storeLine(
   { slots, blocks, block_bytes, lookups, hits, ...store }: NonNullable<SimulatedArm['store']>,
   seeds: number,
 ): string {
   const found = lookups > 0 ? `${Math.round((100 * hits) / lookups)}% of ${formatCount(lookups)}` : 'none';
-  const there = `${formatCount(blocks)} of ${formatCount(slots)} blocks in the end${seeds > 1 ? ' of the first seed' : ''} (${megabytes(blocks * block_bytes)})`;
-  const all = seeds > 1 ? `; of all ${seeds}: ` : ', ';
-  return `Store: ${there}${all}${formatCount(store.evicted)} evicted; of blocks asked for, found ${found}${byTier(store.tiers)}; ${formatCount(store.loaded_tokens)} tokens loaded; by two hops ${megabytes(store.two_hop_bytes)}.`;
+  const there = `${formatCount(blocks)} of ${formatCount(slots)} blocks at the end${seeds > 1 ? ' of the first seed' : ''} (${megabytes(blocks * block_bytes)})`;
+  const all = seeds > 1 ? `; in all ${seeds}: ` : ', ';
+  return `Store: ${there}${all}${formatCount(store.evicted)} evicted; of the blocks looked up, found ${found}${byTier(store.tiers)}; ${formatCount(store.loaded_tokens)} tokens loaded; ${megabytes(store.two_hop_bytes)} by two hops.`;
 }
 
 function byTier(tiers: NonNullable<SimulatedArm['store']>['tiers']): string {
@@ -162,18 +165,18 @@ function byTier(tiers: NonNullable<SimulatedArm['store']>['tiers']): string {
 
 type TierTimes = NonNullable<SimulationReport['store_times']>['tiers'][number];
 
-/** How long a block takes that is there, or goes there. */
+/** How long reading and writing a block takes in a tier. */
 export function tierTimesLine({ tier, read, write }: TierTimes): string {
   const take = ({ fixed_ms, ms_per_byte, source }: TierTimes['read']): string => {
     const gigabytes = ms_per_byte === 0 ? '' : ` and ${Number((1e-6 / ms_per_byte).toPrecision(3))} GB/s`;
     return `${Number(fixed_ms.toPrecision(3))} ms${gigabytes} (${source})`;
   };
-  return `The store's ${tier} reads in ${take(read)} and writes in ${take(write)}.`;
+  return `Store ${tier}: a read takes ${take(read)}, a write ${take(write)}.`;
 }
 
 const megabytes = (bytes: number): string => `${(bytes / 1e6).toFixed(1)} MB`;
 
-/** Where nothing takes time there is no rate. */
+/** '-' if no time passed (costs zero). */
 export const rateIn = ({ simulated_ms }: Pick<SimulatedArm, 'simulated_ms'>, perSecond: number): string =>
   simulated_ms > 0 ? perSecond.toFixed(2) : '-';
 
@@ -197,7 +200,7 @@ function workTable(arms: readonly SimulatedArm[], style: TableStyle): string[] {
   const columns = [
     ...packed('prompt tokens', 'hit', 'pulled', 'computed'),
     ...packed('MB', 'P→D', 'D→P', ...(stores ? ['store→', '→store'] : [])),
-    // With a store there is no room for them: --json has them.
+    // A table with a store has no room for these; they are in the JSON report.
     ...(stores ? [] : right('READs', 'preempted')),
   ];
   const cells = (arm: SimulatedArm): string[] => [

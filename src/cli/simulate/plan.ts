@@ -1,4 +1,4 @@
-/** From a user's settings to what is simulated: whose times, which fleet in which arms, who asks when. */
+/** Plans a simulation from the settings: cost model, fleet, arms and load. */
 import { scaleDivisor } from '../../config/bench-schema.ts';
 import type { KvCacheSpec } from '../../config/engine.ts';
 import { didYouMean } from '../../config/fields.ts';
@@ -25,14 +25,14 @@ import type { BenchConversation, BenchTurn, Vocabulary } from '../../workload/ty
 import type { CliDeps } from '../deps.ts';
 import { plural } from '../format.ts';
 
-/** Of Dynamo's mocker: where a fleet is modelled nobody says how large its pools are. */
+/** Default pool size in blocks, from Dynamo's mocker. */
 export const DEFAULT_BLOCKS = 16_384;
 
 export interface PlannedSimulation {
-  /** What real engines would be started with. */
+  /** The options that real engines would be started with. */
   options: ClusterOptions;
   arms: readonly SimulatedArmPlan[];
-  /** One an arm. */
+  /** One per arm. */
   counterparts: readonly Counterpart[];
   costs: SimulationCosts;
   fleet: string;
@@ -40,7 +40,7 @@ export interface PlannedSimulation {
   blockBytes: number;
   tokenIds: readonly [lowest: number, end: number];
   asked: string;
-  /** By clients who wait for each answer. */
+  /** Clients wait for each answer. */
   closedLoop: boolean;
 }
 
@@ -52,7 +52,7 @@ export async function readCosts(
   const read = await costsOf(costs, deps);
   if (read.model !== null && read.model !== model)
     throw new ConfigError(
-      `--costs ${costs} has times of model ${read.model}, and ${model} is simulated: give --model ${read.model}, or measure ${model} (kvferry calibrate --model ${model} --costs-out FILE)`,
+      `--costs ${costs} was measured with model ${read.model}, and ${model} is simulated: give --model ${read.model}, or measure ${model} (kvferry calibrate --model ${model} --costs-out FILE)`,
     );
   return startUp === null ? read : { ...read, startMs: startUp };
 }
@@ -63,7 +63,7 @@ async function costsOf(name: string, deps: Pick<CliDeps, 'readTextFile'>): Promi
   if (!isCostsFile(name)) {
     const names = Object.keys(NAMED_COSTS);
     throw new ConfigError(
-      `there are no costs '${name}'${didYouMean(name, names)}: wanted ${names.join(', ')}, or a file of costs`,
+      `there is no cost model '${name}'${didYouMean(name, names)}: wanted ${names.join(', ')}, or a costs file`,
     );
   }
   return parseSimulationCosts(await deps.readTextFile(name), name);
@@ -76,7 +76,7 @@ export function planSimulation(
   given: Workload,
   vocabulary: Vocabulary,
   architecture: Architecture,
-  /** What real engines run on; null: there are none. */
+  /** Adapter of the real engines; null: none. */
   adapter: { software: boolean } | null,
 ): PlannedSimulation {
   const conversations = given.conversations.map((each) => asTokens(each, vocabulary));
@@ -84,7 +84,7 @@ export function planSimulation(
   const open = config.arrivalRate !== null;
   const blocks = { pBlocks: config.pBlocks ?? DEFAULT_BLOCKS, dBlocks: config.dBlocks ?? DEFAULT_BLOCKS };
   const sized = inStepsOf(costs, open && !adapter ? { ...config, ...blocks } : config);
-  // Where nothing is computed a context may be longer than the model's.
+  // A simulation computes nothing, so its context may exceed the model's.
   const longest = Math.max(architecture.maxModelLen, config.maxModelLen ?? longestOf(conversations));
   const kv = kvOf(config, architecture);
   const like = adapter
@@ -115,7 +115,7 @@ export function planSimulation(
   };
 }
 
-/** By the model's layers, or as if all kept everything. */
+/** KV cache groups and block size from the model's layers; with --kv-bytes-per-token, one group that keeps everything. */
 export function kvOf(
   { kvBytesPerToken, blockSize, kvDtype }: RunConfig,
   architecture: Architecture,
@@ -169,13 +169,13 @@ function loadOf(config: RunConfig, { conversations }: Workload): Load {
 
 function askedBy({ arrivalRate, arrivals, numClients, maxActiveConversations }: RunConfig): string {
   if (arrivalRate !== null)
-    return `${arrivals === null ? 'each once' : plural(arrivals, 'conversation')}, ${arrivalRate} a second, exponential gaps`;
+    return `${arrivals === null ? 'each conversation once' : plural(arrivals, 'conversation')}, ${arrivalRate} per second, exponential gaps`;
   const active =
     maxActiveConversations === null ? '' : `, ${plural(maxActiveConversations, 'conversation')} active`;
   return `${plural(numClients, 'client')}${active}`;
 }
 
-/** Tokens of the longest conversation: of its last prompt, and the answer to that. */
+/** Tokens of the longest conversation: its last prompt and the answer to it. */
 export const longestOf = (conversations: readonly BenchConversation[]): number =>
   conversations.reduce(
     (most, { turns }) =>
@@ -186,7 +186,7 @@ export const longestOf = (conversations: readonly BenchConversation[]): number =
     0,
   );
 
-/** Text by the model's tokenizer, without its chat template: a simulated answer has no text either. */
+/** Tokenises a text conversation without the chat template, because simulated answers have no text either. */
 export const asTokens = ({ id, turns }: BenchConversation, { encode }: Vocabulary): BenchConversation => ({
   id,
   turns: turns.map((turn): BenchTurn => {
@@ -197,33 +197,35 @@ export const asTokens = ({ id, turns }: BenchConversation, { encode }: Vocabular
   }),
 });
 
-/** Throws ConfigError for settings of a benchmark that mean nothing where time does not pass. */
+/** Throws ConfigError for benchmark settings that do not apply to a simulation. */
 export function checkSimulation(config: RunConfig): void {
   const refuse = (option: string, why: string): never => {
-    throw new ConfigError(`${option} is of no use to a simulation: ${why}`);
+    throw new ConfigError(`${option} has no effect in a simulation: ${why}`);
   };
-  if (config.budget !== null) refuse('--budget', 'it takes as long as it takes; leave it out');
-  if (config.paths !== null) refuse('--paths', 'the ways that KV can take are compared by kvferry bench');
-  // Either brings a store with it.
+  if (config.budget !== null) refuse('--budget', 'it always runs to its end; leave it out');
+  if (config.paths !== null) refuse('--paths', 'kvferry bench compares KV paths');
+  // Both imply a store.
   const below = (['storeDir', 'storeUrl'] as const).find((key) => config[key] !== null);
   if (config.store !== null && config.validate)
     refuse(
       switchName(below ?? 'store'),
-      'with --validate: what it costs is measured by calibrate; leave one of them out',
+      'with --validate: calibrate measures what a store costs; leave one of them out',
     );
   if (config.pullPolicy !== 'threshold' && config.validate)
     refuse('--pull-policy', 'with --validate; leave one of them out');
   if (config.faults !== null && config.validate) refuse('--faults', 'with --validate; leave one of them out');
   if (config.autoscale !== null && config.validate)
-    throw new ConfigError('--autoscale and --validate are both given: the fleets compared are as they start');
+    throw new ConfigError(
+      '--autoscale and --validate are both given: validation compares fleets of fixed size; leave one of them out',
+    );
   if (config.arrivals !== null && config.arrivalRate === null)
     throw new ConfigError('--arrivals is given and --arrival-rate is not: give both, or neither');
   if (config.trace !== null && (config.inputFile !== null || config.arrivalRate !== null || config.validate))
     refuse(
       '--trace',
-      'with a FILE, --arrival-rate or --validate; it says itself what comes when. Give one of them',
+      'with a FILE, --arrival-rate or --validate: a trace contains its own requests and times. Give one of them',
     );
   if (config.thinkTime > 0 && config.arrivalRate === null && config.trace === null)
     throw new ConfigError('--think-time is given and --arrival-rate is not: give both, or neither');
-  if (scaleDivisor(config.scale) === null) refuse('--scale', 'it is no scale');
+  if (scaleDivisor(config.scale) === null) refuse('--scale', 'it is not a scale');
 }

@@ -1,4 +1,4 @@
-/** All that a simulation of a user's needs, from its settings alone: the same in every thread. */
+/** Prepares a simulation from the settings alone, identically in every thread. */
 import type { RunConfig } from '../../config/run.ts';
 import { autoscaleChoice } from '../../fleet/autoscale-choice.ts';
 import { requestsOf } from '../../lab/multiturn/clients.ts';
@@ -19,7 +19,7 @@ export interface PreparedSimulation extends SimulatedTrace {
   world: (signal: AbortSignal, onProgress: SimulationWorld['onProgress']) => SimulationWorld;
 }
 
-/** `given`: as for openNamedTrace. `adapter`: what real engines run on; null: there are none. Throws ConfigError. */
+/** `given`: as for openNamedTrace. `adapter`: the adapter of the real engines; null: none. Throws ConfigError. */
 export async function prepareSimulation(
   config: RunConfig,
   deps: CliDeps,
@@ -68,7 +68,7 @@ async function planWorkload(
   };
 }
 
-/** Of the whole load: conversations that come by themselves may come several times, and clients may ask for fewer. */
+/** Turns of the whole load. Open-loop conversations may repeat, and clients may send fewer. */
 function turnsAsked(
   { arrivalRate, arrivals, ...clients }: RunConfig,
   conversations: readonly BenchConversation[],

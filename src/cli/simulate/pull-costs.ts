@@ -1,4 +1,4 @@
-/** `--pull-policy cost-aware` in a simulation: the profile that it begins with, read or from the simulation's own costs. */
+/** `--pull-policy cost-aware` in a simulation: the initial profile, from a file or derived from the simulation's costs. */
 import { type CostProfile, parseCostProfile, refuseIdleProfile } from '../../config/cost-profile.ts';
 import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
@@ -9,7 +9,7 @@ import type { PlannedSimulation } from './plan.ts';
 
 type Config = Pick<RunConfig, 'pullPolicy' | 'costProfile'>;
 
-/** As it was planned, with what decides about pulls. Throws ConfigError for a profile that nothing would use, or of other blocks. */
+/** The plan with a cost profile for pulls. Throws ConfigError for a profile that would not be used or has different blocks. */
 export async function withPullCosts(
   { pullPolicy, costProfile }: Config,
   planned: PlannedSimulation,
@@ -38,7 +38,7 @@ function fromCosts({ costs, options, blockBytes }: PlannedSimulation): CostProfi
   return profileOf(costs, { blockSize, blockBytes, maxNumBatchedTokens, maxNumSeqs, poolTokens });
 }
 
-/** Bytes decide: of what engine they were measured is the user's to know. */
+/** Checks block size and bytes only; the user must know on which engine the profile was measured. */
 function fitting(
   profile: CostProfile,
   source: string,
@@ -46,6 +46,6 @@ function fitting(
 ): CostProfile {
   if (profile.block_size === options.blockSize && profile.block_bytes === blockBytes) return profile;
   throw new ConfigError(
-    `${source} was measured with blocks of ${profile.block_size} tokens and ${profile.block_bytes} bytes, and blocks of ${options.blockSize} tokens and ${blockBytes} bytes are simulated: give --block-size and --model as it was measured, or leave --cost-profile out`,
+    `${source} was measured with blocks of ${profile.block_size} tokens and ${profile.block_bytes} bytes, and blocks of ${options.blockSize} tokens and ${blockBytes} bytes are simulated: give the --block-size and --model that it was measured with, or leave --cost-profile out`,
   );
 }

@@ -1,4 +1,4 @@
-/** How much hangs on the draw: an arm's seeds side by side. */
+/** Compares an arm's seeds: how much results depend on random draws. */
 import type { SimulatedArm } from '../../measure/simulation-report.ts';
 import { formatMs } from '../format.ts';
 import { packed, type TableStyle } from '../table.ts';
@@ -24,24 +24,24 @@ const FIGURES: readonly SeedFigure[] = [
   },
 ];
 
-/** What is compared between seeds, where any has it. */
+/** The figures to compare between seeds that at least one seed has. */
 export const seedFigures = (arms: readonly SimulatedArm[]): SeedFigure[] =>
   FIGURES.filter(({ of }) => arms.some((arm) => arm.by_seed.some((one) => of(one) !== null)));
 
-/** Nothing was drawn: one seed tells as much as all of them. */
+/** Whether all seeds gave the same results, because nothing in the load is random. */
 export const seedsAreAlike = (arms: readonly SimulatedArm[]): boolean =>
   arms.every(({ by_seed: [first, ...others] }) =>
     others.every((other) => JSON.stringify(other) === JSON.stringify(first)),
   );
 
 export const ALIKE =
-  'All seeds came out the same: nothing of this load is drawn. Conversations that come by themselves are (--arrival-rate).';
+  'All seeds gave the same result: nothing in this load is random. Open-loop arrivals (--arrival-rate) are.';
 
-/** From the least to the most of each figure. */
+/** The range of each figure over the seeds. */
 export function seedTable(arms: readonly SimulatedArm[], style: TableStyle): string[] {
   const figures = seedFigures(arms);
   const seeds = Math.max(...arms.map((arm) => arm.seeds));
-  const columns = packed(`least and most of ${seeds} seeds, times in ms`, ...figures.map(({ name }) => name));
+  const columns = packed(`range of ${seeds} seeds, times in ms`, ...figures.map(({ name }) => name));
   const cells = ({ by_seed }: SimulatedArm): string[] =>
     figures.map(({ of, shown }) => {
       const known = by_seed.flatMap((one) => of(one) ?? []);

@@ -1,4 +1,4 @@
-/** What a thread that simulates does with its jobs, once it has prepared what its settings say. */
+/** The work of a simulation thread: prepares its settings once, then runs jobs. */
 import type { RunConfig } from '../../config/run.ts';
 import { simulateTrial } from '../../simulate/plan/trial.ts';
 import { simulateSeed } from '../../simulate/run.ts';
@@ -20,10 +20,10 @@ const MAKERS: { [Work in ThreadWork]: (config: RunConfig, deps: CliDeps) => Prom
   },
 };
 
-/** Whoever wants no more ends the thread. */
+/** Never aborted: the command ends the thread instead. */
 const NEVER = new AbortController().signal;
 const quietly = (): void => {};
-/** The command has refused what is of no use. */
+/** Nothing to refuse: the command has checked the options already. */
 const NOTHING: ReadonlySet<never> = new Set();
 
 /** Throws ConfigError. */

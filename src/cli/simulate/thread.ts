@@ -1,15 +1,15 @@
-/** A thread that simulates, as the commands see it. */
+/** Interface of a simulation thread. */
 
 import type { RunOutcome } from '../../simulate/outcome.ts';
 import type { Trial, TrialRun } from '../../simulate/plan/trial.ts';
 
 export interface SimulationJob {
-  /** Its place among the arms. */
+  /** Index of the arm. */
   arm: number;
   seed: number;
 }
 
-/** By the command whose jobs it takes: a job, and what comes of it. */
+/** Job and result types, by command. */
 interface Work {
   simulate: { job: SimulationJob; result: RunOutcome };
   plan: { job: Trial; result: TrialRun };
@@ -20,7 +20,7 @@ export type ThreadJob<Of extends ThreadWork> = Work[Of]['job'];
 export type ThreadResult<Of extends ThreadWork> = Work[Of]['result'];
 
 export interface SimulationThread<Of extends ThreadWork> {
-  /** One after the other. */
+  /** One job at a time. */
   run(job: ThreadJob<Of>): Promise<ThreadResult<Of>>;
   end(): Promise<void>;
 }

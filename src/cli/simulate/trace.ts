@@ -1,4 +1,4 @@
-/** A trace in place of a workload: its turns in memory, and a fleet whose context holds them. */
+/** Plans a simulation of a trace: loads its turns into memory, and sizes the context to hold them. */
 import type { RunConfig } from '../../config/run.ts';
 import { clusterOptions } from '../../fleet/from-config.ts';
 import { countEngines } from '../../fleet/options.ts';
@@ -17,7 +17,7 @@ import { DEFAULT_BLOCKS, inArm, kvOf, type PlannedSimulation } from './plan.ts';
 
 export interface SimulatedTrace {
   planned: PlannedSimulation;
-  /** For the report, which counts conversations and turns only. */
+  /** For the report, which only needs counts of conversations and turns. */
   workload: Pick<Workload, 'source' | 'scale'> & { conversations: number; turns: number };
 }
 
@@ -34,7 +34,7 @@ export async function planTrace(
   for await (const turn of traceTurns(requests, { scale, maxModelLen: config.maxModelLen, bad }))
     turns.push(turn);
   const totals = await lookThrough({ source, scale, open: async () => inMemory(turns) });
-  // Where nothing is computed a context may be longer than the model's.
+  // A simulation computes nothing, so its context may exceed the model's.
   const longest = config.maxModelLen ?? Math.max(architecture.maxModelLen, totals.longest);
   const blocks = { pBlocks: config.pBlocks ?? DEFAULT_BLOCKS, dBlocks: config.dBlocks ?? DEFAULT_BLOCKS };
   const kv = kvOf(config, architecture);
@@ -60,10 +60,11 @@ export async function planTrace(
       fleet: countEngines(options),
       ...kv,
       tokenIds: [LOWEST_TOKEN_ID, architecture.vocabSize],
-      asked: `when the trace says. ${describeScale(scale)}${passedOver ? ` ${passedOver}` : ''}`.replace(
-        /\.$/,
-        '',
-      ),
+      asked:
+        `at the trace's arrival times. ${describeScale(scale)}${passedOver ? ` ${passedOver}` : ''}`.replace(
+          /\.$/,
+          '',
+        ),
       closedLoop: false,
     },
     workload: {

@@ -1,6 +1,6 @@
 /**
- * What turns went through, for --trace-out (the first arm) and --html (one turn of each arm): the first seed, simulated once
- * more with every stage told, so that no report hangs on what is looked at.
+ * Timelines for --trace-out (the first arm) and --html (one turn per arm). Simulates the first seed once more with every
+ * stage reported, so that reports do not depend on these options.
  */
 import type { RunConfig } from '../../config/run.ts';
 import { TraceWriter } from '../../measure/trace.ts';
@@ -11,10 +11,10 @@ import { formatSeconds } from '../format.ts';
 import type { Progress } from '../progress.ts';
 import type { PreparedSimulation } from './prepared.ts';
 
-/** A page shows one turn of so many at most: following more takes longer than the picture is worth. */
+/** No timeline for longer loads: following more turns takes too long for one picture. */
 const MOST_TURNS = 20_000;
 
-/** Of each arm one turn; null: none was followed. */
+/** One turn's timeline per arm; null if the arm was not followed. */
 export async function followTurns(
   config: RunConfig,
   { planned, workload, world }: PreparedSimulation,

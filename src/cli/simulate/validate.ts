@@ -1,4 +1,4 @@
-/** `kvferry simulate --validate`: the simulation beside real engines on this machine, and its errors beside their spread. */
+/** `kvferry simulate --validate`: compares the simulation with real engines on this machine, and its errors with their spread. */
 import type { RunConfig } from '../../config/run.ts';
 import type { Cluster } from '../../fleet/types.ts';
 import { makeHead } from '../../lab/run-report.ts';
@@ -16,20 +16,20 @@ export interface Validation {
   ranking: { pairs: number; alike: number };
 }
 
-/** Every figure of every arm is within the goal. */
+/** Whether every figure of every arm is within its limit. */
 export const validated = ({ arms }: Validation): boolean =>
   arms.every((arm) => arm.failed === 0 && missedBy(arm).length === 0);
 
 const missedBy = ({ label, figures, decisions }: ValidatedArm): string[] => [
   ...figures.filter(({ met }) => !met).map(({ name }) => `${label}: ${name}`),
   ...(decisions.asCounted < decisions.counted * (decisions.amongRealCounted ?? 1)
-    ? [`${label}: counts by the real runs' choices`]
+    ? [`${label}: counts with the real runs' choices`]
     : []),
 ];
 
 const runsOf = ({ rounds }: RunConfig): number => rounds ?? LEAST_RUNS;
 
-/** Of all arms, with those that warm up. */
+/** Number of real runs over all arms, warm-up included. */
 export const realRuns = (arms: readonly unknown[], config: RunConfig): number =>
   (runsOf(config) + 1) * arms.length;
 
@@ -53,7 +53,7 @@ export async function validateArms(
   return { arms, ranking: ranking(arms) };
 }
 
-/** `load`: of the machine before the engines started. */
+/** `loadBefore`: load average of the machine before the engines started. */
 export function validationReport(
   { arms, ranking: order }: Validation,
   { file, spread, worst }: MeasuredCosts,
@@ -83,7 +83,7 @@ export function validationReport(
 }
 
 const LEAST_RUNS = 5;
-/** Real runs that differ more say little about a simulation. */
+/** If the real runs differ by more than this share, they cannot judge a simulation. */
 const JUDGEABLE = 0.2;
 
 export function printMeasured(
@@ -96,21 +96,21 @@ export function printMeasured(
   const prompts = ({ fixed_ms, ms_per_prefill_token, ms_by_rows }: typeof step): string => {
     const [first, last] = [ms_by_rows?.at(0), ms_by_rows?.at(-1)];
     return first && last
-      ? `${formatMs(first[1])} to ${formatMs(last[1])} ms where ${first[0]} to ${last[0]} rows have prompts`
-      : `${formatMs(fixed_ms)} ms + ${ms_per_prefill_token.toFixed(4)} a prompt token`;
+      ? `${formatMs(first[1])} to ${formatMs(last[1])} ms with ${first[0]} to ${last[0]} prompt rows`
+      : `${formatMs(fixed_ms)} ms + ${ms_per_prefill_token.toFixed(4)} per prompt token`;
   };
   const steps = (each: typeof step): string =>
-    `${prompts(each)}, ${(each.ms_by_decodes ?? []).map((ms) => ms.toFixed(2)).join(', ')} ms where 1, 2, … decode`;
+    `${prompts(each)}, ${(each.ms_by_decodes ?? []).map((ms) => ms.toFixed(2)).join(', ')} ms with 1, 2, … decoding requests`;
   say(
-    `Measured here: a step ${decode_step ? `on P ${steps(step)}, on D ${steps(decode_step)}` : steps(step)}; a READ ${formatMs(read.fixed_ms)} ms + ${(read.ms_per_byte * 1e6).toFixed(2)} a MB${read.beside_ms > 0 ? `, and ${formatMs(read.beside_ms)} more while others compute` : ''}${read.from_steps_ms > 0 ? `; it takes ${formatMs(read.from_steps_ms)} ms from the steps beside it${read.pull_from_steps_ms === null ? '' : `, ${formatMs(read.pull_from_steps_ms)} where P pulls`}` : ''}.`,
+    `Measured here: a step takes ${decode_step ? `on P ${steps(step)}, on D ${steps(decode_step)}` : steps(step)}; a READ takes ${formatMs(read.fixed_ms)} ms + ${(read.ms_per_byte * 1e6).toFixed(2)} per MB${read.beside_ms > 0 ? `, and ${formatMs(read.beside_ms)} more while other engines compute` : ''}${read.from_steps_ms > 0 ? `; it slows concurrent steps by ${formatMs(read.from_steps_ms)} ms${read.pull_from_steps_ms === null ? '' : `, by ${formatMs(read.pull_from_steps_ms)} when P pulls`}` : ''}.`,
   );
   for (const sentence of speeds === null ? [] : sentencesOf(speeds)) say(sentence);
   say(
-    `${points} points; the middle half of a point's repeats lies within ${formatPercent(spread.median)} of each other in the median, and within ${formatPercent(spread.worst.spread)} at its worst (${spread.worst.what}). Put together from these, a step is off by ${formatPercent(Math.abs(worst.error))} at its worst (${worst.what}).`,
+    `${points} points. Interquartile range of a point's repeats: ${formatPercent(spread.median)} in the median, ${formatPercent(spread.worst.spread)} at worst (${spread.worst.what}). Largest error of a step predicted from these points: ${formatPercent(Math.abs(worst.error))} (${worst.what}).`,
   );
 }
 
-/** Nothing where no engine had another beside it. */
+/** Empty if no engine was measured alongside another. */
 function sentencesOf(speeds: NonNullable<MeasuredCosts['file']['speeds']>): string[] {
   if (Array.isArray(speeds)) return [];
   const { far } = speeds;
@@ -123,7 +123,9 @@ function sentencesOf(speeds: NonNullable<MeasuredCosts['file']['speeds']>): stri
         return `${speed.toFixed(2)}${after} while ${i + 1} ${own}${others > 0 ? ` + ${others} ${other}` : ''} compute`;
       }),
     );
-    return told.length === 0 ? [] : `Speed of each ${own} ${at}, beside 1 alone: ${told.join(', ')}.`;
+    return told.length === 0
+      ? []
+      : `Speed of each ${own} ${at}, relative to one engine alone: ${told.join(', ')}.`;
   });
 }
 
@@ -139,7 +141,7 @@ export function printValidation(
     print(table(arm.figures, style));
     const { mape, r } = arm.perRequest;
     say(
-      `TTFT request by request: ${formatPercent(mape)} off on average${r === null ? '' : `, r ${r.toFixed(2)}`}.`,
+      `TTFT per request: mean error ${formatPercent(mape)}${r === null ? '' : `, correlation ${r.toFixed(2)}`}.`,
     );
     for (const sentence of ofDecisions(arm)) say(sentence);
     if (arm.failed > 0) say(`${plural(arm.failed, 'request')} failed.`, c.red);
@@ -154,7 +156,7 @@ export function printValidation(
   );
   if (noise > JUDGEABLE)
     say(
-      `The real runs' means differ by up to ±${formatPercent(noise)} among themselves: times cannot be judged by them. Try again on a machine that nothing else uses.`,
+      `The means of the real runs differ by up to ±${formatPercent(noise)}, so they cannot judge the simulated times. Try again on an idle machine.`,
       c.yellow,
     );
   const missed = arms.flatMap(missedBy);
@@ -166,18 +168,18 @@ export function printValidation(
   else say(`Missed (10%, or twice the real spread): ${missed.join('; ')}.`, c.red);
 }
 
-/** Nothing where there is one way to go and all counts are the same. */
+/** Empty if turns had only one possible route and all counts agree. */
 function ofDecisions({ decisions }: ValidatedArm): string[] {
   const { alike, amongReal, counted, asCounted, amongRealCounted } = decisions;
   const always = alike === 1 && (amongReal ?? 1) === 1;
   if (always && asCounted === counted) return [];
-  const among = amongReal === null ? '' : `, between two real runs ${formatPercent(amongReal)}`;
+  const among = amongReal === null ? '' : `; two real runs agree on ${formatPercent(amongReal)}`;
   const spread =
     amongRealCounted === null || amongRealCounted === 1
       ? ''
-      : `, between two real runs with the same choices ${formatPercent(amongRealCounted)}`;
+      : `; two real runs with the same choices agree on ${formatPercent(amongRealCounted)}`;
   return [
-    `Who serves a turn hangs on times: ${formatPercent(alike)} of the turns go to the same engines as in a real run${among}. Simulated by the choices of each real run, ${asCounted === counted ? `all ${counted}` : `${asCounted} of ${counted}`} turns find, pull and move exactly as much${spread}.`,
+    `Which engines serve a turn depends on timing: ${formatPercent(alike)} of the simulated turns go to the same engines as in a real run${among}. With the choices of each real run, ${asCounted === counted ? `all ${counted}` : `${asCounted} of ${counted}`} simulated turns have exactly the same hits, pulls and transfers${spread}.`,
   ];
 }
 

@@ -1,4 +1,4 @@
-/** Threads that simulate, for as long as there is work for them. */
+/** Simulation threads for the duration of some work. */
 import type { RunConfig } from '../../config/run.ts';
 import { isCostsFile } from '../../config/simulate-schema.ts';
 import { ConfigError, messageOf } from '../../errors.ts';
@@ -7,8 +7,8 @@ import { plural } from '../format.ts';
 import type { SimulationThread, ThreadWork } from './thread.ts';
 
 /**
- * Ends them when the work is over, however, and at once when the signal aborts: then that is what it rejects with. ConfigError
- * where the system has no room for so many, or a file cannot be read by all of them.
+ * Ends the threads when the work is over, successful or not. If the signal aborts, ends them at once and rejects with its
+ * reason. Throws ConfigError if the system cannot start that many, or if a file cannot be read by all of them.
  */
 export async function withThreads<Of extends ThreadWork, T>(
   { of, count, config }: { of: Of; count: number; config: RunConfig },
@@ -16,7 +16,7 @@ export async function withThreads<Of extends ThreadWork, T>(
   work: (threads: readonly SimulationThread<Of>[]) => Promise<T>,
 ): Promise<T> {
   await checkReadable(config, deps);
-  // Of what was aborted meanwhile no listener hears any more.
+  // A listener added after the abort would not be called.
   signal.throwIfAborted();
   const threads: SimulationThread<Of>[] = [];
   const end = () => Promise.all(threads.map((thread) => thread.end()));
@@ -35,7 +35,7 @@ export async function withThreads<Of extends ThreadWork, T>(
   }
 }
 
-/** Each thread reads what is named by itself, and of a pipe the first reader takes all. Throws ConfigError. */
+/** Each thread reads the input files itself, and a pipe can be read only once. Throws ConfigError. */
 async function checkReadable(
   { inputFile, trace, costs }: RunConfig,
   { plainFileId }: CommandContext['deps'],
@@ -43,7 +43,7 @@ async function checkReadable(
   for (const file of [inputFile, trace, isCostsFile(costs) ? costs : null])
     if (file !== null && (await plainFileId(file)) === null)
       throw new ConfigError(
-        `${file} is no plain file, and each thread reads it: give --jobs 1, or write it to a file, and give that`,
+        `${file} is not a regular file, and each thread reads it: give --jobs 1, or write it to a file, and give that`,
       );
 }
 
@@ -52,7 +52,7 @@ function started<T>(before: number, count: number, start: () => T): T {
     return start();
   } catch (error) {
     throw new ConfigError(
-      `of ${plural(count, 'thread')} ${before} could be started (${messageOf(error)}): give fewer --jobs`,
+      `only ${before} of ${plural(count, 'thread')} could be started (${messageOf(error)}): give fewer --jobs`,
       { cause: error },
     );
   }

@@ -1,4 +1,4 @@
-/** What simulations of a command have in common besides who asks whom. */
+/** The settings that all simulations of a command share. */
 import type { RunConfig } from '../../config/run.ts';
 import type { SimulationWorld } from '../../simulate/run.ts';
 import type { PlannedSimulation } from './plan.ts';

@@ -1,4 +1,4 @@
-/** The trace that the settings name, opened for whatever is done with it. */
+/** Opens the trace that the settings name. */
 import { scaleDivisor } from '../../config/bench-schema.ts';
 import type { RunConfig } from '../../config/run.ts';
 import { ConfigError } from '../../errors.ts';
@@ -18,8 +18,8 @@ export interface NamedTrace extends OpenTrace {
 }
 
 /**
- * `given`: options, of which those for traces without times are refused where it has some. `divisor`: of lengths, where
- * --trace-scale is not given. Throws ConfigError.
+ * `given`: options on the command line; those for traces without times are refused if the trace has times. `divisor`:
+ * divides lengths if --trace-scale is not given. Throws ConfigError.
  */
 export async function openNamedTrace(
   config: RunConfig,
@@ -28,7 +28,7 @@ export async function openNamedTrace(
   divisor: (traceBlockSize: number) => number = () => 1,
 ): Promise<NamedTrace> {
   const source = config.trace;
-  if (source === null) throw new ConfigError('no trace is named: wanted the name of a file');
+  if (source === null) throw new ConfigError('no trace is given: wanted a file name');
   const bad = new BadLines(source, config.skipBad);
   const opened = await openTrace(deps.readTextPieces(source), {
     source,
@@ -46,7 +46,7 @@ export async function openNamedTrace(
   return { ...opened, source, bad, scale: { traceBlockSize, lengthDivisor, speedUp: config.speedUp } };
 }
 
-/** Of English text a word is 1.3 tokens in most vocabularies: lengths only, no tokenizer is loaded for them. */
+/** An English word is about 1.3 tokens in most vocabularies. Only lengths are needed, so no tokenizer is loaded. */
 const TOKENS_PER_WORD = 1.3;
 
 const countWords = (text: string): number => Math.ceil(TOKENS_PER_WORD * (text.match(/\S+/g)?.length ?? 0));

@@ -1,4 +1,4 @@
-/** What a trace is like, as a table and sentences. */
+/** Describes a trace with a table and sentences. */
 import type { TraceFormat } from '../../config/trace-formats.ts';
 import type { Spread, TraceSummary } from '../../workload/traces/summary.ts';
 import { formatCount, formatPercent, plural } from '../format.ts';
@@ -20,8 +20,8 @@ export function traceSentences(summary: TraceSummary, format: TraceFormat): stri
   const { requests, conversations, follow_ups, follow_up, reuse_bound, blocks } = summary;
   const follows =
     follow_ups === 0
-      ? 'none goes on after another one.'
-      : `${plural(follow_ups, 'turn')} (${formatPercent(follow_ups / requests)}) ${follow_ups === 1 ? 'goes' : 'go'} on after another one, up to turn ${summary.deepest_turn}.`;
+      ? 'none continues an earlier one.'
+      : `${plural(follow_ups, 'turn')} (${formatPercent(follow_ups / requests)}) ${follow_ups === 1 ? 'continues' : 'continue'} an earlier one, up to turn ${summary.deepest_turn}.`;
   const found = [
     `${plural(requests, 'request')} in ${plural(conversations, 'conversation')}: ${follows}`,
     timesOf(summary, format),
@@ -30,12 +30,12 @@ export function traceSentences(summary: TraceSummary, format: TraceFormat): stri
     const lacks =
       follow_up.generated_share === null
         ? 'P lacks nothing'
-        : `of what P lacks, ${formatPercent(follow_up.generated_share)} is on D (median)`;
+        : `D has ${formatPercent(follow_up.generated_share)} of what P lacks (median)`;
     const gap = follow_up.gap_s
-      ? ` It comes ${Math.round(follow_up.gap_s.p50)} s after the one before in the median, ${Math.round(follow_up.gap_s.p90)} s at p90.`
+      ? ` It arrives ${Math.round(follow_up.gap_s.p50)} s after the previous turn in the median, ${Math.round(follow_up.gap_s.p90)} s at p90.`
       : '';
     found.push(
-      `A turn that goes on holds ${formatCount(Math.round(follow_up.generated_tokens))} tokens that D generated and ${formatCount(Math.round(follow_up.new_tokens))} new ones (means): ${lacks}.${gap}`,
+      `A continuing turn contains ${formatCount(Math.round(follow_up.generated_tokens))} tokens that D generated and ${formatCount(Math.round(follow_up.new_tokens))} new ones (means): ${lacks}.${gap}`,
     );
   }
   if (blocks)
@@ -43,23 +43,23 @@ export function traceSentences(summary: TraceSummary, format: TraceFormat): stri
       `${plural(blocks.in_prompts, 'block')} in prompts, ${formatCount(blocks.different)} different.`,
     );
   found.push(
-    `If nothing were ever evicted: ${formatPercent(reuse_bound.from_prompts)} of all prompt tokens stood in prompts before, and ${formatPercent(reuse_bound.from_answers)} more were generated.`,
+    `Upper bound without eviction: ${formatPercent(reuse_bound.from_prompts)} of all prompt tokens were in earlier prompts, and ${formatPercent(reuse_bound.from_answers)} more in earlier answers.`,
   );
   return found;
 }
 
 function timesOf(summary: TraceSummary, format: TraceFormat): string {
   const { requests, timed_requests, duration_s, requests_per_second, requests_per_timestamp } = summary;
-  if (format === 'conversations') return 'No times: conversations begin by --conversation-rate.';
+  if (format === 'conversations') return 'No times: --conversation-rate sets when conversations begin.';
   if (duration_s === null) return 'No times.';
-  // Of a short one the rate beside it would contradict whole seconds.
+  // For a short trace, whole seconds would contradict the rate.
   const seconds =
     duration_s < 10 ? String(Number(duration_s.toPrecision(2))) : formatCount(Math.round(duration_s));
   const over = `${seconds} s`;
   const times =
     timed_requests < requests
-      ? `${formatCount(timed_requests)} of them have a time, over ${over}; the others come after an answer.`
-      : `Over ${over}${requests_per_second === null ? '' : `, ${requests_per_second.toFixed(2)} a second`}.`;
+      ? `${formatCount(timed_requests)} of them have a time, over ${over}; the others follow an answer.`
+      : `Over ${over}${requests_per_second === null ? '' : `, ${requests_per_second.toFixed(2)} per second`}.`;
   if (requests_per_timestamp === null || requests_per_timestamp <= 2) return times;
-  return `${times} They come in bursts: ${requests_per_timestamp.toFixed(1)} at each time that the trace knows.`;
+  return `${times} They arrive in bursts: ${requests_per_timestamp.toFixed(1)} per distinct timestamp.`;
 }

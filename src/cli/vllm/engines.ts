@@ -1,4 +1,4 @@
-/** From a configuration to `vllm serve` lines: each of kvferry's settings that vLLM has too, under vLLM's name. */
+/** Turns a configuration into `vllm serve` commands, with every setting that vLLM also has under vLLM's name. */
 import { nixlExtraSchema } from '../../config/kv-connectors.ts';
 import { type KvTransferConfig, kvTransferConfigSchema, namedConnectors } from '../../config/kv-transfer.ts';
 import type { Mode } from '../../config/modes.ts';
@@ -9,7 +9,7 @@ import type { ClusterOptions } from '../../fleet/types.ts';
 import { isPreset, presetNames } from '../../model/presets.ts';
 
 export interface VllmCommand {
-  /** What it is, in a few words. */
+  /** A short description. */
   what: string;
   env: Readonly<Record<string, string>>;
   argv: readonly string[];
@@ -18,7 +18,7 @@ export interface VllmCommand {
 export const HOST = 'localhost';
 const DEFAULT_PORTS = { router: 8000, prefill: 8100, decode: 8200 } as const;
 
-/** Those of `kvferry serve`; a free one (0) can be known to nobody beforehand. */
+/** The ports of `kvferry serve`. For 0 (any free port) the default is used, because commands need a fixed port. */
 export function portsOf(config: RunConfig): Record<keyof typeof DEFAULT_PORTS, number> {
   return {
     router: config.port || DEFAULT_PORTS.router,
@@ -27,14 +27,14 @@ export function portsOf(config: RunConfig): Record<keyof typeof DEFAULT_PORTS, n
   };
 }
 
-/** Names under which clients know the model; none: what vLLM calls it. */
+/** Model names for clients; empty: vLLM's name. */
 export const servedNames = (config: RunConfig): string[] =>
   config.servedModelName?.split(',').map((name) => name.trim()) ?? [];
 
-/** vLLM's default for the first, and the next ones: engines may share a host. */
+/** Side channel port of the first engine (vLLM's default); others use the following ports, because engines may share a host. */
 const SIDE_CHANNEL_PORT = 5600;
 
-/** Trained for conversation, of the presets' shapes: vLLM's chat endpoint wants a chat template. */
+/** Published chat models with the shapes of the presets. vLLM's chat endpoint needs a chat template. */
 const HUGGING_FACE: Readonly<Record<string, string>> = {
   'smollm2-135m': 'HuggingFaceTB/SmolLM2-135M-Instruct',
   'qwen2.5-0.5b': 'Qwen/Qwen2.5-0.5B-Instruct',
@@ -43,17 +43,17 @@ const HUGGING_FACE: Readonly<Record<string, string>> = {
   'gemma-3-1b': 'google/gemma-3-1b-it',
 };
 
-/** A preset whose weights are generated, of a shape that nobody published: there is nothing that vLLM could load. */
+/** Whether the model is a preset with random weights and no published counterpart, so that vLLM cannot load it. */
 export const isHereOnly = (model: string): boolean =>
   model !== 'recall' && HUGGING_FACE[model] === undefined && isPreset(model);
 
-/** What vLLM calls the model. Throws ConfigError for a preset that exists here only. */
+/** The model's name in vLLM. Throws ConfigError for a preset that exists only in kvferry. */
 export function vllmModel(model: string): string {
   if (model === 'recall') return 'models/recall';
   if (!isHereOnly(model)) return HUGGING_FACE[model] ?? model;
   const others = presetNames.filter((name) => HUGGING_FACE[name] !== undefined);
   throw new ConfigError(
-    `${model} has generated weights and exists here only: choose what vLLM can load, with --model ${others.join(', ')}, recall or a Hugging Face directory`,
+    `${model} has random weights and exists only in kvferry: choose a model that vLLM can load, with --model ${others.join(', ')}, recall or a Hugging Face directory`,
   );
 }
 
@@ -69,13 +69,13 @@ export function engineCommands(config: RunConfig, options: ClusterOptions, mode:
   ];
   if (mode === 'monolithic') {
     const argv = serve('decode', portsOf(config).router, {}, []);
-    return [{ what: 'the only engine, in the place of the proxy', env: {}, argv }];
+    return [{ what: 'the only engine, on the port of the proxy', env: {}, argv }];
   }
   const transfer = ['--kv-transfer-config', JSON.stringify(transferConfig(config, mode))];
   const placed = placesOf(config);
   if (placed.length === 0)
     throw new ConfigError(
-      `the fleet has engines that do both only, and ${mode} wants P and D: give a roleset both, or take --mode monolithic`,
+      `the fleet has only engines that do both, and ${mode} needs P and D: give a roleset P and D, or use --mode monolithic`,
     );
   return placed.map(({ role, own, port }, gpu): VllmCommand => {
     const alone = placed.filter((other) => other.role === role).length === 1;
@@ -92,7 +92,7 @@ export function engineCommands(config: RunConfig, options: ClusterOptions, mode:
   });
 }
 
-/** Those that prefill or decode, P first, each with its port: the given one, or the next after the role's first. */
+/** The P and D engines with their ports: the given one, or the next after the first of the role. */
 function placesOf(config: RunConfig): { role: 'prefill' | 'decode'; own: Seat['own']; port: number }[] {
   const first = portsOf(config);
   const given = { prefill: config.prefillPort, decode: config.decodePort };
@@ -130,14 +130,14 @@ export function proxyCommand(config: RunConfig): VllmCommand {
   };
 }
 
-/** Of requests that say nothing of it. */
+/** Sampling of requests that do not set it. */
 export const samplingOf = ({ temperature, topP, topK }: RunConfig): Readonly<Record<string, number>> => ({
   temperature,
   top_p: topP,
   top_k: topK,
 });
 
-/** Of both roles. */
+/** Options of both roles. */
 export function sharedOptions(config: RunConfig, options: ClusterOptions): string[] {
   const budget = config.maxNumBatchedTokens;
   return [
@@ -151,7 +151,7 @@ export function sharedOptions(config: RunConfig, options: ClusterOptions): strin
     ...(config.kvCacheMetrics
       ? ['--kv-cache-metrics', '--kv-cache-metrics-sample', String(config.kvCacheMetricsSample)]
       : []),
-    // Requests that say nothing of sampling are sampled as here, not as the model's files suggest.
+    // Requests without sampling parameters are sampled as in kvferry, not as the model's files suggest.
     ...['--generation-config', 'vllm', '--override-generation-config', JSON.stringify(samplingOf(config))],
   ];
 }
@@ -171,7 +171,7 @@ function poolOptions(
   ];
 }
 
-/** What the user gave as --kv-transfer-config, with the settings in force put in. */
+/** The user's --kv-transfer-config, completed with the active settings. */
 export function transferConfig(config: RunConfig, mode: Mode): Record<string, unknown> {
   const { engine_id: _, ...given } = kvTransferConfigSchema.parse(config.kvTransferConfig ?? {});
   return { ...inForce(given, config, mode), kv_load_failure_policy: config.loadFailurePolicy };
@@ -179,7 +179,7 @@ export function transferConfig(config: RunConfig, mode: Mode): Record<string, un
 
 type NamedConnector = Pick<KvTransferConfig, 'kv_connector' | 'kv_connector_extra_config'>;
 
-/** A connector with what is in force, or each of those that it is made of. */
+/** A connector, or each connector in its list, with the active settings. */
 function inForce(one: NamedConnector, config: RunConfig, mode: Mode): NamedConnector {
   const { kv_connector_extra_config: extra = {} } = one;
   const withExtra = (more: Record<string, unknown>) => ({ ...one, kv_connector_extra_config: more });
@@ -201,7 +201,7 @@ function inForce(one: NamedConnector, config: RunConfig, mode: Mode): NamedConne
         ...(hasEviction(config) && { eviction_policy: config.storeEviction }),
       });
     case 'MultiConnector':
-      // How they share a load is a choice of ours only.
+      // The composition exists only in kvferry.
       return withExtra({
         connectors: (extra.connectors as NamedConnector[]).map((each) => inForce(each, config, mode)),
       });
@@ -210,23 +210,23 @@ function inForce(one: NamedConnector, config: RunConfig, mode: Mode): NamedConne
   }
 }
 
-/** Whether vLLM's store has it too. */
+/** Whether vLLM's store also has the eviction policy. */
 const hasEviction = ({ storeEviction }: RunConfig): boolean =>
   storeEviction === 'lru' || storeEviction === 'arc';
 
 const connectorsOf = ({ kvTransferConfig }: RunConfig) =>
   namedConnectors(kvTransferConfigSchema.parse(kvTransferConfig ?? {}));
 
-/** What is left out of --kv-transfer-config. */
+/** Notes about what --kv-transfer-config cannot express. */
 export function connectorNotes(config: RunConfig): string[] {
   const { composition } = connectorsOf(config);
   if (composition === null || composition === 'first-hit') return [];
   return [
-    `composition ${composition} is kvferry's own: vLLM's MultiConnector takes the first connector that has anything.`,
+    `composition ${composition} exists only in kvferry: vLLM's MultiConnector uses the first connector that has a hit.`,
   ];
 }
 
-/** Settings of a store that the connectors of --kv-transfer-config carry over. */
+/** Store settings that the connectors in --kv-transfer-config carry over. */
 export function carriedOfStore(config: RunConfig): readonly RunKey[] {
   const { offloading } = connectorsOf(config);
   if (offloading?.name !== 'OffloadingConnector') return [];

@@ -1,4 +1,4 @@
-/** `kvferry export vllm`: the same experiment as commands for a vLLM cluster, and what of it vLLM cannot do. */
+/** `kvferry export vllm`: the same experiment as commands for a vLLM cluster, and what vLLM cannot do. */
 import type { Mode } from '../../config/modes.ts';
 import {
   type FieldGroup,
@@ -22,38 +22,38 @@ export interface VllmExport {
   file: { name: string; content: string };
   benchmark: VllmCommand;
   notes: readonly string[];
-  /** Settings in force that vLLM has no counterpart for. */
+  /** Active settings without a counterpart in vLLM. */
   not_exported: readonly { option: string; value: unknown; reason: string }[];
 }
 
 const NO_COUNTERPART = 'vLLM has no such setting';
 
-/** Settings that are ours alone, and why. Others that are not exported and not at their default are named too. */
+/** Reasons for settings that are not exported. Other non-default settings that are not exported are listed too. */
 const REASONS: Partial<Record<RunKey, string>> = {
-  link: "vLLM's transfers are what the machines give",
-  adapter: 'vLLM takes the GPU that CUDA_VISIBLE_DEVICES names',
+  link: "vLLM's transfers run at the machines' own speed",
+  adapter: 'vLLM uses the GPU that CUDA_VISIBLE_DEVICES names',
   kvDtype: "vLLM keeps KV in the model's dtype, or in fp8",
   layout: "vLLM's attention backend decides it",
-  maxQueue: 'vLLM lets any number wait',
-  routing: "vLLM's proxy goes round robin",
-  routingConfig: "vLLM's proxy goes round robin",
-  signalAge: "vLLM's proxy looks at no signals",
+  maxQueue: "vLLM's queue has no limit",
+  routing: "vLLM's proxy routes round robin",
+  routingConfig: "vLLM's proxy routes round robin",
+  signalAge: "vLLM's proxy uses no signals",
   modeOfFleet: "vLLM's proxy pairs any P with any D",
   adminPort: "vLLM has its metrics and controls on the engines' ports",
   adminHost: "vLLM has its metrics and controls on the engines' ports",
-  adminOnClientPorts: 'vLLM has nothing else',
-  allowedHosts: 'vLLM answers under any name',
-  corsOrigin: 'vLLM has --allowed-origins, of the engines, not of the proxy',
+  adminOnClientPorts: 'vLLM always does this',
+  allowedHosts: 'vLLM accepts any host name',
+  corsOrigin: 'vLLM has --allowed-origins for the engines, not for the proxy',
 };
 
-/** Of those without one of their own, by group. */
+/** Reasons by group, for settings without their own. */
 const GROUP_REASONS: Partial<Record<FieldGroup, string>> = {
-  scaling: "vLLM's proxy has the engines that it was started with",
+  scaling: "vLLM's proxy keeps the engines that it was started with",
   store:
     "vLLM's stores are connectors: name one in --kv-transfer-config, such as OffloadingConnector with cpu_bytes_to_use",
 };
 
-/** Carried over by engines.ts and workload.ts, or without meaning outside a run of ours. */
+/** Settings exported by engines.ts and workload.ts, or meaningless outside kvferry. */
 // biome-ignore format: a table
 const EXPORTED: ReadonlySet<RunKey> = new Set<RunKey>([
   'model', 'blockSize', 'threshold', 'ttl', 'lease', 'prefixCaching', 'pBlocks', 'dBlocks', 'kvTransferConfig',
@@ -102,7 +102,7 @@ export async function vllmExport(
   };
 }
 
-/** Of a fleet's file what a proxy that pairs any P with any D does not know. */
+/** Notes about parts of a fleet file that vLLM's proxy, which pairs any P with any D, does not support. */
 function fleetNotes({ fleet }: RunConfig): string[] {
   if (!fleet) return [];
   const { rolesets, links, sameNode, acrossNodes } = fleet;
@@ -112,37 +112,37 @@ function fleetNotes({ fleet }: RunConfig): string[] {
   );
   return [
     ...(both > 0
-      ? [`${plural(both, 'engine')} to do both: vLLM's proxy knows P and D only, so that is left out.`]
+      ? [`Omitted: ${plural(both, 'engine')} for both roles; vLLM's proxy supports only P and D.`]
       : []),
     ...(bounded ? ["Prompt lengths by roleset: vLLM's proxy has no such bounds."] : []),
     ...(links.length > 0 || sameNode || acrossNodes
-      ? ["Modelled links between engines: vLLM's transfers are what the machines give."]
+      ? ["Modelled links between engines are not exported: vLLM's transfers run at the machines' own speed."]
       : []),
   ];
 }
 
 function notes(config: RunConfig, modes: readonly Mode[]): string[] {
   const found = [
-    "On several machines put each engine's address in the place of localhost and of VLLM_NIXL_SIDE_CHANNEL_HOST.",
+    "On several machines, replace localhost and VLLM_NIXL_SIDE_CHANNEL_HOST with each engine's address.",
     ...fleetNotes(config),
     ...connectorNotes(config),
   ];
   if (modes.includes('bidirectional')) {
     found.push(
-      'Bidirectional transfer wants vLLM 0.21 or newer. The proxy learns what D holds from the last chunk of a stream: vLLM sends it there only with PR 40186 applied.',
+      'Bidirectional transfer needs vLLM 0.21 or newer. The proxy learns what D holds from the last chunk of a stream, which vLLM sends only with PR 40186 applied.',
     );
   }
   if (config.apiKey !== null) {
     found.push(
-      "The API key is not printed: give it to the engines as VLLM_API_KEY, and to the proxy and the benchmark's clients as OPENAI_API_KEY.",
+      "The API key is not printed: pass it to the engines as VLLM_API_KEY, and to the proxy and the benchmark's clients as OPENAI_API_KEY.",
     );
   }
   if (config.model === 'recall') {
-    found.push("models/recall is a directory of kvferry's: run vLLM beside it, or give its path.");
+    found.push('models/recall is a directory in kvferry: run vLLM from there, or give its full path.');
   }
   if (config.pBlocks === null || config.dBlocks === null) {
     found.push(
-      'Without --p-blocks and --d-blocks vLLM makes its pools as large as the GPU allows: nothing is evicted.',
+      'Without --p-blocks and --d-blocks, vLLM makes its pools as large as the GPU allows, so nothing is evicted.',
     );
   }
   return found;
@@ -168,7 +168,7 @@ function notExported(config: RunConfig): VllmExport['not_exported'] {
   return found;
 }
 
-/** A script in parts: comments say what runs where. */
+/** The export as a shell script; comments say what runs where. */
 export function vllmText(plan: VllmExport): string {
   const comment = (text: string) => wrap(text, WIDTH - 2).map((line) => `# ${line}`);
   const lines: string[] = [];
@@ -180,9 +180,9 @@ export function vllmText(plan: VllmExport): string {
   lines.push('# ==== the workload, the same for every mode', '', writeFileText(file.name, file.content), '');
   lines.push(...comment(benchmark.what), commandText(benchmark.env, benchmark.argv), '');
   if (plan.notes.length > 0)
-    lines.push('# ==== to know', ...plan.notes.flatMap((note) => comment(`- ${note}`)));
+    lines.push('# ==== notes', ...plan.notes.flatMap((note) => comment(`- ${note}`)));
   if (plan.not_exported.length > 0) {
-    lines.push('', '# ==== settings that stay behind');
+    lines.push('', '# ==== settings that are not exported');
     for (const { option, value, reason } of plan.not_exported) {
       lines.push(...comment(`- ${option} (${JSON.stringify(value)}): ${reason}`));
     }

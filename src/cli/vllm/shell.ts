@@ -1,11 +1,11 @@
-/** Words as a POSIX shell reads them back. */
+/** Quoting and layout of POSIX shell commands. */
 
 export function quote(word: string): string {
   if (/^[A-Za-z0-9_@%+=:,./-]+$/.test(word)) return word;
   return `'${word.replaceAll("'", `'\\''`)}'`;
 }
 
-/** A command over several lines, an option with its value on each. */
+/** A command over several lines, one option with its value per line. */
 export function commandText(env: Readonly<Record<string, string>>, argv: readonly string[]): string {
   const assignments = Object.entries(env).map(([name, value]) => `${name}=${quote(value)}`);
   const isOption = (word: string): boolean => /^--[a-z]/i.test(word);
@@ -19,7 +19,7 @@ export function commandText(env: Readonly<Record<string, string>>, argv: readonl
   return [...assignments, ...lines.map((words) => words.join(' '))].join(' \\\n  ');
 }
 
-/** A command that writes the file. The content must not hold the delimiter as a line. */
+/** A command that writes a file with a here-document, whose delimiter does not occur in the content. */
 export function writeFileText(name: string, content: string): string {
   const body = content.endsWith('\n') ? content : `${content}\n`;
   let end = 'EOF';

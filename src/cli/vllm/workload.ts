@@ -1,4 +1,4 @@
-/** The workload as a file of vLLM's multi-turn benchmark, and the benchmark's command. */
+/** The workload as a file for vLLM's multi-turn benchmark, and the benchmark's command. */
 import { scaleDivisor } from '../../config/bench-schema.ts';
 import { type RunConfig, SHIPPED } from '../../config/run.ts';
 import type { Distribution } from '../../workload/distributions.ts';
@@ -11,17 +11,17 @@ import type { CliDeps } from '../deps.ts';
 import { HOST, portsOf, servedNames, type VllmCommand, vllmModel } from './engines.ts';
 
 export interface VllmWorkload {
-  /** Under which name the benchmark reads it. */
+  /** The file name that the benchmark reads. */
   file: string;
   content: string;
   command: VllmCommand;
   notes: readonly string[];
 }
 
-/** The text that vLLM's own benchmark files are made with. */
+/** The text from which vLLM's own benchmark files are made. */
 const TEXT_FILE = 'pg1184.txt';
 const TEXT_NOTE = `The workload is cut from ${TEXT_FILE}, as vLLM's is: wget https://www.gutenberg.org/ebooks/1184.txt.utf-8 -O ${TEXT_FILE}`;
-/** The benchmark wants an answer in each place; with limits of its own it takes nothing from it. */
+/** The benchmark needs an answer in each place, but ignores it if limits are given. */
 const PLACEHOLDER = '...';
 
 /** Throws ConfigError for a file that cannot be read. */
@@ -47,7 +47,7 @@ export async function vllmWorkload(
     };
   }
   if (config.inputFile !== null) {
-    // vLLM's own format: its answers say how long each should be.
+    // vLLM's own format: the file's answers set the output lengths.
     const content = await deps.readTextFile(config.inputFile);
     parseAnswered(parseMessages(content, config.inputFile), config.inputFile);
     const file = 'conversations.json';
@@ -59,11 +59,13 @@ export async function vllmWorkload(
     file: 'conversations.json',
     content: `${JSON.stringify(list, null, 1)}\n`,
     command: benchmark(config, 'conversations.json', [1, config.maxTokens]),
-    notes: dropped ? ["The benchmark knows no system messages: they are joined to the user's first."] : [],
+    notes: dropped
+      ? ['The benchmark does not support system messages: they are joined to the first user message.']
+      : [],
   };
 }
 
-/** Drawn as `kvferry bench` draws them; vLLM's own numbers are others, and no less long. */
+/** A note if conversations exceed the context. Generated as by `kvferry bench`; vLLM draws other numbers of similar length. */
 function lengthNote(spec: GeneratorSpec, { scale, seed }: RunConfig, maxModelLen: number): string[] {
   const tokens = { kind: 'drawn', lowest: 0, highest: 1 } as const;
   const drawn = generateConversations(spec, { scale: scaleDivisor(scale) ?? 1, seed, tokens });
@@ -73,7 +75,7 @@ function lengthNote(spec: GeneratorSpec, { scale, seed }: RunConfig, maxModelLen
   const longest = Math.max(...lengths);
   if (longest <= maxModelLen) return [];
   return [
-    `Its conversations grow to ${longest} tokens, and the engines refuse more than ${maxModelLen}: raise --max-model-len, or shrink the workload with --scale 1/N.`,
+    `The conversations grow to ${longest} tokens, and the engines refuse more than ${maxModelLen}: raise --max-model-len, or shrink the workload with --scale 1/N.`,
   ];
 }
 
@@ -93,7 +95,7 @@ async function generatorOf(
     filetype: 'generate_conversations',
     num_conversations: config.conversations,
     prompt_input: {
-      // Its turns are messages: a question and an answer each.
+      // The benchmark counts messages as turns: a question and an answer each.
       num_turns: constant(2 * config.turns),
       common_prefix_num_tokens: constant(config.systemTokens),
       prefix_num_tokens: constant(0),
@@ -101,7 +103,7 @@ async function generatorOf(
     },
     prompt_output: { num_tokens: constant(config.outputTokens) },
   };
-  return { spec, note: ['Its questions begin with a sentence of its own: a few tokens more than here.'] };
+  return { spec, note: ['The benchmark adds a sentence to each question: a few tokens more than here.'] };
 }
 
 async function textConversations(
@@ -112,7 +114,7 @@ async function textConversations(
   return parseConversations(await deps.readTextFile(file), file);
 }
 
-/** vLLM's input: user and assistant in turn, exactly two keys a message. */
+/** vLLM's input format: alternating user and assistant messages, with exactly two keys each. */
 function openAiList(conversations: readonly TextConversation[]) {
   let dropped = false;
   const list = conversations.map(({ id, turns }) => ({
@@ -130,7 +132,7 @@ function openAiList(conversations: readonly TextConversation[]) {
 }
 
 function benchmark(config: RunConfig, file: string, [min, max]: readonly [number, number]): VllmCommand {
-  // Conversations of run are served at once too.
+  // --concurrency of run becomes clients.
   const clients = config.preset ? config.numClients : Math.max(config.numClients, config.concurrency);
   const [servedName] = servedNames(config);
   const active = config.maxActiveConversations ?? clients;
@@ -163,7 +165,7 @@ function benchmark(config: RunConfig, file: string, [min, max]: readonly [number
   };
 }
 
-/** Every length divided; turns stay. A zipf distribution has no length to divide but its largest. */
+/** Divides every length; numbers of turns stay. For a zipf distribution only the maximum can be divided. */
 function scaleSpec(spec: GeneratorSpec, by: number): GeneratorSpec {
   if (by === 1) return spec;
   const length = (n: number): number => (n > 0 ? Math.max(1, Math.round(n / by)) : 0);
