@@ -1,6 +1,6 @@
 /**
- * `--assert`: one comparison between a path into a JSON report and a value or another path. Reads the expression, checks it
- * against the report's schema before there is a report, and judges it when there is one. Pure; prints nothing.
+ * `--assert`: a comparison between a path into a JSON report and a value or another path. Parses the expression, checks it
+ * against the report's schema before the work, and evaluates it on the finished report. Pure; prints nothing.
  */
 import type { z } from 'zod';
 import { ConfigError } from '../errors.ts';
@@ -11,13 +11,13 @@ const OPERATORS = ['>=', '<=', '==', '!=', '>', '<'] as const;
 type Operator = (typeof OPERATORS)[number];
 type Scalar = number | boolean | string | null;
 
-/** A path's number may be multiplied: `0.9 * baseline.report.…`. */
+/** A path, optionally with a factor: `0.9 * baseline.report.…`. */
 type Operand =
   | { kind: 'value'; value: Scalar }
   | { kind: 'path'; steps: readonly Step[]; factor: number | null };
 
 export interface Assertion {
-  /** As it was written. */
+  /** As the user wrote it. */
   text: string;
   left: Operand;
   operator: Operator;
@@ -27,13 +27,13 @@ export interface Assertion {
 export interface AssertionResult {
   text: string;
   passed: boolean;
-  /** What was found, e.g. 'found 1.21', or why nothing was. */
+  /** What was found, such as 'found 1.21', or why nothing was. */
   found: string;
 }
 
 const EXAMPLE = "'comparison.tokens_identical == true'";
 
-/** Throws ConfigError for what is no comparison. */
+/** Throws ConfigError if the text is not a comparison. */
 export function parseAssertion(text: string): Assertion {
   const reader = new Reader(text);
   const left = reader.operand();
@@ -41,11 +41,11 @@ export function parseAssertion(text: string): Assertion {
   const right = reader.operand();
   reader.end();
   if (left.kind === 'value' && right.kind === 'value')
-    reader.refuse(`it names no path into the report: wanted one, such as ${EXAMPLE}`);
+    reader.refuse(`it contains no path into the report: wanted one, such as ${EXAMPLE}`);
   return { text, left, operator, right };
 }
 
-/** Words that stand for themselves; other words are paths. */
+/** Literal words; all other words are paths. */
 const WORDS: Readonly<Record<string, Scalar>> = { true: true, false: false, null: null };
 
 class Reader {
@@ -67,7 +67,8 @@ class Reader {
     if (number && !this.#take(/\*/y)) return { kind: 'value', value: Number(number[0]) };
     const factor = number ? Number(number[0]) : null;
     const first = this.#take(/[A-Za-z_][\w-]*/y, true);
-    if (!first) this.refuse(`${this.#here()} is no path and no value: wanted something such as ${EXAMPLE}`);
+    if (!first)
+      this.refuse(`${this.#here()} is neither a path nor a value: wanted something such as ${EXAMPLE}`);
     const steps: Step[] = [first[0]];
     for (let more = this.#step(); more !== null; more = this.#step()) steps.push(more);
     const word = WORDS[first[0]];
@@ -80,7 +81,7 @@ class Reader {
     const operator = OPERATORS.find((known) => known === found?.[0]);
     if (operator) return operator;
     return this.refuse(
-      `${found ? `'${found[0]}'` : this.#here()} is no operator: wanted one of ${OPERATORS.join(' ')}, as in ${EXAMPLE}`,
+      `${found ? `'${found[0]}'` : this.#here()} is not an operator: wanted one of ${OPERATORS.join(' ')}, as in ${EXAMPLE}`,
     );
   }
 
@@ -116,7 +117,7 @@ class Reader {
   }
 }
 
-/** What assertions can name before there is a report: its schema, and with --baseline what the comparison adds. */
+/** The schema that assertions are checked against: the report's, plus the comparison with --baseline. */
 export function assertionSchema(report: z.ZodType, withBaseline: boolean): PathSchema {
   const schema = pathSchema(report);
   if (!withBaseline) return schema;
@@ -125,7 +126,7 @@ export function assertionSchema(report: z.ZodType, withBaseline: boolean): PathS
   return { ...schema, properties: { ...schema.properties, baseline: whole } };
 }
 
-/** Throws ConfigError when no report of this schema can have the paths, or when the comparison cannot be made. */
+/** Throws ConfigError if no report of this schema can have the paths, or if the values cannot be compared. */
 export function checkAssertion(assertion: Assertion, schema: PathSchema): void {
   const refuse = (problem: string): never => {
     throw new ConfigError(`the assertion '${assertion.text}' cannot hold: ${problem}`);
@@ -137,7 +138,7 @@ export function checkAssertion(assertion: Assertion, schema: PathSchema): void {
     if (operand.factor === null) return checked.types;
     if (!checked.types.includes('number') && !checked.types.includes('anything'))
       refuse(
-        `${showPath(operand.steps)} (${checked.types.join(' or ')}) is multiplied, which only a number can be`,
+        `${showPath(operand.steps)} (${checked.types.join(' or ')}) is multiplied, but it is not a number`,
       );
     return ['number'];
   };
@@ -155,7 +156,7 @@ export function checkAssertion(assertion: Assertion, schema: PathSchema): void {
   if (!left.some((type) => right.includes(type))) refuse(`${sides} can never be equal`);
 }
 
-/** Never throws: a path that the report does not have is a failure that says so. */
+/** Never throws. A path that the report lacks is a failed assertion. */
 export function evaluateAssertion(
   assertion: Assertion,
   report: unknown,
@@ -174,7 +175,7 @@ export function evaluateAssertion(
 
 interface Valued {
   value: unknown;
-  /** null for a value that the expression itself gives. */
+  /** null for a literal value. */
   shown: string | null;
   problem: string | null;
 }
@@ -195,7 +196,7 @@ function valued(operand: Operand, report: unknown, schema?: PathSchema): Valued 
   return { value: operand.factor * value, shown: `${operand.factor} * ${show(value)}`, problem: null };
 }
 
-/** null when the two cannot be ordered. */
+/** null if the two cannot be ordered. */
 function compare(left: unknown, operator: Operator, right: unknown): boolean | null {
   if (operator === '==') return left === right;
   if (operator === '!=') return left !== right;
@@ -203,7 +204,7 @@ function compare(left: unknown, operator: Operator, right: unknown): boolean | n
   return { '>=': left >= right, '<=': left <= right, '>': left > right, '<': left < right }[operator];
 }
 
-/** Numbers with six figures at most, as nobody compares more by eye. */
+/** Numbers with at most six significant digits. */
 function show(value: unknown): string {
   if (typeof value === 'number')
     return String(Number.isInteger(value) ? value : Number(value.toPrecision(6)));

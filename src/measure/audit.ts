@@ -1,14 +1,14 @@
-/** What audits come to: turns that were served both ways, and what the policy's choice lost. */
+/** Totals of audits: turns served both ways, and what the policy's choices lost. */
 import { outcomeOf } from './outcome.ts';
 import type { TurnAudit } from './report.ts';
 
 export interface AuditTotals {
   turns: number;
-  /** Where the choice was the slower way. */
+  /** Turns for which the slower way was chosen. */
   slowerChoices: number;
-  /** Milliseconds of TTFT lost by choices. */
+  /** TTFT lost by choices, milliseconds. */
   regretMs: number;
-  /** TTFT of the better choice, summed. */
+  /** Sum of the TTFT of the better choices, milliseconds. */
   betterTtftMs: number;
 }
 

@@ -1,4 +1,4 @@
-/** The figures of a report that are worth holding against an earlier one's, whichever kind it is. */
+/** The figures of a report that are compared with an earlier one, for every kind of report. */
 import { mean } from 'simple-statistics';
 import type { BenchMode } from './bench-mode-schema.ts';
 import type { BenchReport } from './bench-report.ts';
@@ -10,22 +10,22 @@ import { type SweepReport, seriesName } from './sweep-report.ts';
 import { turnKey } from './turn-key.ts';
 
 export interface Figure {
-  /** The same in every report of the kind, e.g. 'bidirectional ttft_ms'. */
+  /** The same in every report of the kind, such as 'bidirectional ttft_ms'. */
   name: string;
   unit: 'tokens' | 'bytes' | 'pipelines' | 'descriptors' | 'ms' | 'x';
-  /** null for a time, which is of `samples`. */
+  /** null for a time, which has `samples`. */
   value: number | null;
   /** null for a count, which is exact. */
   better: 'lower' | 'higher' | null;
-  /** A ratio of two times of one machine holds on another one too. */
+  /** false for a ratio of two times of one machine, which can be compared across machines. */
   needsSameMachine: boolean;
-  /** Of the single requests; empty when the figure has none. */
+  /** Values of single requests; empty if the figure has none. */
   samples: readonly Sample[];
-  /** 95%, as the report gives it. */
+  /** The report's 95% interval. */
   interval: readonly [number, number] | null;
-  /** A value with an interval in each round by itself; null where the interval is over rounds already. */
+  /** A value per round; null if the interval is already over rounds. */
   byRound: readonly number[] | null;
-  /** What it sums or compares, request by request: of others it is another figure. null where it is always of the same. */
+  /** The requests that the figure sums or compares; figures of different requests are not comparable. null: always the same. */
   of: readonly string[] | null;
 }
 
@@ -47,7 +47,7 @@ const count = (name: string, unit: Figure['unit'], value: number, of: Figure['of
   of,
 });
 
-/** No samples: no figure. */
+/** No figure without samples. */
 const time = (name: string, samples: readonly Sample[]): Figure[] =>
   samples.length === 0
     ? []
@@ -62,7 +62,7 @@ const TOKENS = [
 ] as const;
 const BYTES = ['bytes_p_to_d', 'bytes_d_to_p'] as const;
 
-/** What a server does not tell is null, and no figure. */
+/** No figure for null, which a server does not report. */
 function counts(
   mode: string,
   sums: Readonly<Record<(typeof TOKENS)[number] | (typeof BYTES)[number], number | null>>,
@@ -168,7 +168,7 @@ function benchFigures({ experiments }: BenchReport): Figure[] {
   });
 }
 
-/** Of the requests that both answered in it. */
+/** Requests that both modes answered in the round. */
 function ratioByRound(
   { samples: reference }: BenchMode,
   { samples: candidate }: BenchMode,

@@ -1,7 +1,7 @@
 /**
- * A report beside an earlier one of the same kind: which counts changed, and which times moved beyond noise. Counts are
- * exact, so any change is one. A time has moved when the 95% interval of its ratio leaves 1 and it moved by more than
- * the rounds of either report differ among themselves. On another machine times are shown, not judged.
+ * Compares a report with an earlier one of the same kind: which counts changed, and which times changed by more than noise.
+ * Counts are exact, so any difference is a change. A time has changed if the 95% interval of its ratio excludes 1 and the
+ * change exceeds the spread between rounds in either report. Times from another machine are shown but not judged.
  */
 import { uniformFloat64 } from 'pure-rand/distribution/uniformFloat64';
 import { mean } from 'simple-statistics';
@@ -15,13 +15,13 @@ import type { AnyReport } from './report-kinds.ts';
 import { quantile } from './statistics.ts';
 import { turnKey } from './turn-key.ts';
 
-/** As assertions see it: in snake_case, figures by name (`baseline.figures["bidirectional ttft_ms"]`). */
+/** The comparison as assertions see it: in snake_case, with figures by name (`baseline.figures["bidirectional ttft_ms"]`). */
 export const baselineSchema = z.strictObject({
   file: z.string(),
   created: z.string(),
   kvferry: z.string(),
   same_machine: z.boolean(),
-  /** What differs in machine and settings, a sentence each. */
+  /** Differences in machine and settings, one sentence each. */
   differences: z.array(z.string()),
   changed_counts: z.number(),
   better: z.number(),
@@ -32,33 +32,33 @@ export const baselineSchema = z.strictObject({
       unit: z.string(),
       before: z.number(),
       now: z.number(),
-      /** now / before; null when before is 0. */
+      /** now / before; null if before is 0. */
       ratio: z.number().nullable(),
-      /** 95% interval of the ratio; null for counts, and for too few samples. */
+      /** 95% interval of the ratio; null for counts and for too few samples. */
       low: z.number().nullable(),
       high: z.number().nullable(),
       movement: z.enum([
-        'same', // a count that is equal
-        'changed', // a count that is not
-        'noise', // a time that did not move beyond noise
+        'same', // an equal count
+        'changed', // a different count
+        'noise', // a time that changed by no more than noise
         'better',
         'worse',
-        'not judged', // a time of another machine, too few samples to tell, or a count of other requests
+        'not judged', // a time from another machine, too few samples, or a count of different requests
       ]),
     }),
   ),
 });
 
-/** With the earlier report. */
+/** The comparison with the earlier report attached. */
 export type Baseline = z.infer<typeof baselineSchema> & { report: AnyReport };
 export type MovedFigure = Baseline['figures'][number];
 
-/** How much one pass over a workload says: without rounds, times that differ by less are taken for noise. */
+/** Without rounds, times that differ by less than this share count as noise. */
 export const SINGLE_RUN_NOISE = 0.2;
 const RESAMPLES = 2000;
 const LEAST_PAIRS = 3;
 
-/** Throws ConfigError when the two cannot be compared. */
+/** Throws ConfigError if the two reports cannot be compared. */
 export function refuseOther(kind: string, model: string, earlier: AnyReport, file: string): void {
   if (earlier.kind !== kind) {
     throw new ConfigError(
@@ -120,18 +120,18 @@ function settingDifferences(now: AnyReport, then: AnyReport): string[] {
     .map((key) => `another ${key}: ${show(now.config[key])}, before ${show(then.config[key])}`);
 }
 
-/** Requests that only one of the two answered: a budget, a limit or a failure cut the load. */
+/** A sentence if the reports have different requests, because a budget, a limit or a failure cut the load. */
 function loadDifferences(now: AnyReport, then: AnyReport): string[] {
   const before = servedBy(then);
   return [...servedBy(now)].flatMap(([name, these]) => {
     const others = before.get(name);
     if (!others || sameSet(these, others)) return [];
     const both = [...these].filter((request) => others.has(request)).length;
-    return `other requests of ${name}: ${these.size}, before ${others.size}, ${both} of them in both; times are of those that both have, and counts are not judged`;
+    return `different requests in ${name}: ${these.size}, before ${others.size}, ${both} of them in both; times cover the common ones, and counts are not compared`;
   });
 }
 
-/** Rounds count: a request of a round that the other report has not is another one. */
+/** Requests are identified by round too: one in a round that the other report lacks is a different request. */
 function servedBy(report: AnyReport): Map<string, Set<string>> {
   if (report.kind === 'run')
     return new Map(report.runs.map(({ mode, turns }) => [mode, new Set(turns.map(turnKey))]));
@@ -170,7 +170,7 @@ function moved(now: Figure, then: Figure, sameMachine: boolean): MovedFigure {
   return { ...figure, low, high, movement: ratio < 1 === (now.better === 'lower') ? 'better' : 'worse' };
 }
 
-/** Of two sets of requests, those that are in both; all of either where none is. */
+/** The requests in both sets; all requests of both if they share none. */
 function ofBoth(now: readonly Sample[], then: readonly Sample[]): [readonly Sample[], readonly Sample[]] {
   const earlier = new Set(then.map(({ key }) => key));
   const ours = now.filter(({ key }) => earlier.has(key));
@@ -179,7 +179,7 @@ function ofBoth(now: readonly Sample[], then: readonly Sample[]): [readonly Samp
   return [ours, then.filter(({ key }) => shared.has(key))];
 }
 
-/** By request, or by round. */
+/** Grouped by request or by round. */
 function meansBy(samples: readonly Sample[], name: 'key' | 'round'): Map<Sample['key' | 'round'], number> {
   const groups = new Map<Sample['key' | 'round'], number[]>();
   for (const sample of samples) {
@@ -190,7 +190,7 @@ function meansBy(samples: readonly Sample[], name: 'key' | 'round'): Map<Sample[
   return new Map([...groups].map(([key, times]) => [key, mean(times)]));
 }
 
-/** A request's time is its mean over the rounds, and the interval is drawn over requests: so is the figure. */
+/** A request's time is its mean over the rounds; figure and interval are over requests. */
 const meanOf = (samples: readonly Sample[]): number => mean([...meansBy(samples, 'key').values()]);
 
 const noiseOf = (samples: readonly Sample[]): number => spreadOf([...meansBy(samples, 'round').values()]);
@@ -200,13 +200,13 @@ function spreadOf(rounds: readonly number[]): number {
   return (Math.max(...rounds) - Math.min(...rounds)) / mean([...rounds]);
 }
 
-/** Of now / before, from the two reports' own intervals. */
+/** The interval of now / before, from the intervals in both reports. */
 function apart(now: readonly [number, number], then: readonly [number, number]): [number, number] | null {
   const [low, high] = [now[0] / then[1], now[1] / then[0]];
   return Number.isFinite(low) && Number.isFinite(high) ? [low, high] : null;
 }
 
-/** The same from pairs of samples of one request. */
+/** The interval of now / before, from pairs of samples of the same request. */
 function paired(now: readonly Sample[], then: readonly Sample[]): [number, number] | null {
   const others = meansBy(then, 'key');
   const pairs = [...meansBy(now, 'key')].flatMap(([key, value]) => {
@@ -216,7 +216,7 @@ function paired(now: readonly Sample[], then: readonly Sample[]): [number, numbe
   return pairs.length < LEAST_PAIRS ? null : bootstrapRatio(pairs);
 }
 
-/** Ratio of sums over pairs drawn with replacement, percentiles 2.5 and 97.5; seeded, so that it repeats. */
+/** Bootstrap of the ratio of sums over pairs, percentiles 2.5 and 97.5; seeded, so that it is repeatable. */
 function bootstrapRatio(pairs: readonly { value: number; other: number }[]): [number, number] | null {
   const random = seededGenerator(pairs.length);
   const ratios = Array.from({ length: RESAMPLES }, () => {

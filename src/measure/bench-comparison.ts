@@ -1,7 +1,7 @@
 /**
- * Two modes that served the same requests, request by request: ratios of means, medians and quantiles with a bootstrap
- * interval, and whether all modes gave the same tokens. Repeats of a request in other rounds are no samples of their own:
- * requests are drawn, each with all its rounds.
+ * Compares two modes request by request: ratios of means, medians and quantiles with bootstrap intervals, and whether all
+ * modes gave the same tokens. Repeats of a request in other rounds are not independent samples, so the bootstrap draws
+ * requests, each with all its rounds.
  */
 import {
   type BenchComparison,
@@ -37,13 +37,13 @@ export interface ModeRequests {
   requests: readonly MeasuredRequest[];
 }
 
-/** Fewer, drawn again and again, say nothing of how sure a figure is: one request alone would be sure of all. */
+/** With fewer requests a bootstrap interval is meaningless; a single request would give an interval of width 0. */
 export const LEAST_REQUESTS = 5;
 
-/** A request in both modes, one entry a round. */
+/** A request in both modes, one entry per round. */
 type Pairs = readonly (readonly [reference: MeasuredRequest, candidate: MeasuredRequest])[];
 
-/** null when no request was answered in both. */
+/** null if no request was answered in both modes. */
 export function comparePair(
   reference: ModeRequests,
   candidate: ModeRequests,
@@ -96,7 +96,7 @@ function pairUp(reference: readonly MeasuredRequest[], candidate: readonly Measu
   return [...groups.values()];
 }
 
-/** `groups`: of each request, its pairs of values. */
+/** `groups`: per request, its pairs of values. */
 export function ratios(
   groups: readonly (readonly (readonly [number, number])[])[],
   { resamples, confidence, random }: BootstrapOptions,
@@ -152,7 +152,7 @@ function statisticsOf(
   return COMPARED_STATISTICS.map((_, s) => ({ reference: sides[0]![s]!, candidate: sides[1]![s]! }));
 }
 
-/** Every mode's answers against those of the first that answered. */
+/** Compares every mode's answers with those of the first mode that answered. */
 export function compareTokens(
   modes: readonly ModeRequests[],
 ): Pick<BenchComparison, 'tokens_identical' | 'first_difference'> {

@@ -1,6 +1,5 @@
 /**
- * One mode of a benchmark in its report: vLLM's table of its requests, what they took, and each of them. bench-summary.ts makes
- * it.
+ * One mode in a benchmark's report: vLLM's table of its requests, their cost, and each request. Built by bench-summary.ts.
  */
 import { z } from 'zod';
 import { benchPathSchema, intervalSchema } from './bench-paths-schema.ts';
@@ -25,7 +24,7 @@ export type BenchMetric = (typeof BENCH_METRICS)[number];
 export const describedSchema = z.strictObject({
   count,
   mean: z.number(),
-  std: z.number().nullable().describe('Of the sample (n - 1); null for a single one.'),
+  std: z.number().nullable().describe('Sample standard deviation (n - 1); null for a single sample.'),
   min: z.number(),
   p25: z.number(),
   p50: z.number(),
@@ -43,18 +42,16 @@ export const sampleSchema = z
     client: count,
     start_ms: ms.describe("Since the mode's first request of this round."),
     ttft_ms: ms,
-    tpot_ms: ms.describe('0 when the answer came as one chunk, as in vLLM.'),
+    tpot_ms: ms.describe('0 if the answer arrived as one chunk, as in vLLM.'),
     latency_ms: ms,
-    input_num_turns: count.describe(
-      'Messages sent: the questions and answers before this one, and this one.',
-    ),
+    input_num_turns: count.describe('Messages sent: earlier questions and answers, and this question.'),
     input_num_tokens: count.describe('The whole prompt, history included.'),
     output_num_tokens: count,
-    output_num_chunks: count.describe('After the first one.'),
-    local_hit_tokens: count.nullable().describe('null where a server does not say.'),
+    output_num_chunks: count.describe('Chunks after the first.'),
+    local_hit_tokens: count.nullable().describe('null if a server does not report it.'),
     pulled_tokens: count.nullable(),
     computed_tokens: count.nullable(),
-    stages_ms: z.record(z.string(), z.number()).describe('Where the time to the first token went.'),
+    stages_ms: z.record(z.string(), z.number()).describe('Time to the first token by stage, milliseconds.'),
   })
   .describe('One request.');
 
@@ -77,12 +74,12 @@ const itlSchema = z.strictObject({
 
 const heldSchema = z
   .strictObject({
-    mean_blocks: z.number().nonnegative().describe('Over the time that the mode ran.'),
+    mean_blocks: z.number().nonnegative().describe('Average over the time that the mode ran.'),
     peak_blocks: count,
     block_seconds: z.number().nonnegative(),
     byte_seconds: z.number().nonnegative(),
   })
-  .describe('Blocks that an engine kept after their request ended, integrated where holds begin and end.');
+  .describe('Blocks that an engine kept after their request had ended, integrated over time.');
 
 export const benchModeSchema = z.strictObject({
   mode: z.string().describe('The mode of the cluster; server for an endpoint.'),
@@ -91,48 +88,48 @@ export const benchModeSchema = z.strictObject({
   table: tableSchema,
   warmup_tables: z
     .array(z.strictObject({ warmup_percent: z.number(), table: tableSchema }))
-    .describe('The same without the first share of the samples: --warmup-percentages.'),
-  itl_ms: itlSchema.nullable().describe('Time between tokens; null when every answer had one token.'),
+    .describe('The table without the first share of the samples (--warmup-percentages).'),
+  itl_ms: itlSchema.nullable().describe('Time between tokens; null if every answer had one token.'),
   requests: count,
   failed_requests: count,
   errors: z.array(z.strictObject({ message: z.string(), count })),
-  prompt_tokens: count.nullable().describe('Sum over requests; null where a server does not say.'),
+  prompt_tokens: count.nullable().describe('Sum over requests; null if a server does not report it.'),
   local_hit_tokens: count.nullable(),
   pulled_tokens: count.nullable(),
   computed_tokens: count.nullable(),
   output_tokens: count,
   bytes_p_to_d: count.nullable(),
   bytes_d_to_p: count.nullable(),
-  stages_ms: z.record(z.string(), z.number()).describe('Mean by stage, over requests.'),
+  stages_ms: z.record(z.string(), z.number()).describe('Mean over requests by stage, milliseconds.'),
   runtime_ms: ms.describe(
-    'First request to last token, summed over rounds; not those before conversations were left out.',
+    'First request to last token, summed over rounds. Excludes rounds before conversations were omitted.',
   ),
   requests_per_second: z.number(),
-  output_tokens_per_second: z.number().describe("D's, all requests together."),
-  held_for_p: heldSchema.nullable().describe('On D, for the next turn: what reuse costs in memory.'),
+  output_tokens_per_second: z.number().describe('D’s total rate over all requests.'),
+  held_for_p: heldSchema.nullable().describe('Blocks held on D for the next turn: the memory cost of reuse.'),
   held_for_d: heldSchema.nullable().describe('On P, until D has read.'),
   peak_kv_bytes: z
     .strictObject({ prefill: count, decode: count })
     .optional()
-    .describe('KV in use at once at most, what is held for readers included, over the engines of a role.'),
+    .describe('Peak KV in use, including KV held for readers, over the engines of a role.'),
   preemptions: count.nullable(),
   holds_dropped: z
     .strictObject({ for_p: count, for_d: count })
     .optional()
-    .describe('Unread blocks of ended requests that gave way to requests that waited for room.'),
+    .describe('Holds dropped unread to make room for waiting requests.'),
   not_pulled: z
     .record(z.string(), count)
     .optional()
-    .describe('Prompts that nothing was pulled for although something was offered, by why.'),
-  first_use_compilations: count.nullable().describe('Must be 0 for the times to count.'),
+    .describe('Prompts that pulled nothing although KV was offered, by reason.'),
+  first_use_compilations: count.nullable().describe('Must be 0 for the times to be valid.'),
   routing: benchRoutingSchema
     .optional()
-    .describe('How the policy shared the work out: where policies are compared.'),
-  path: benchPathSchema.optional().describe('What the way moved and held: where ways of KV are compared.'),
+    .describe('How the policy distributed the work; only if policies are compared.'),
+  path: benchPathSchema.optional().describe('What the path moved and held; only if KV paths are compared.'),
   ttft_median_ms: intervalSchema
     .optional()
-    .describe('Median TTFT from the second turn on, with its 95% interval: where ways of KV are compared.'),
-  samples: z.array(sampleSchema).describe('In the order in which they began.'),
+    .describe('Median TTFT from the second turn on, with its 95% interval; only if KV paths are compared.'),
+  samples: z.array(sampleSchema).describe('Requests in the order in which they began.'),
 });
 
 export type Described = z.infer<typeof describedSchema>;

@@ -1,13 +1,13 @@
 /**
- * What it costs a conversation to be decoded elsewhere than the turn before: the same request, where it moved under one
- * policy or in one round, against where it stayed under another. How busy the engines were may differ too.
+ * What it costs to decode a conversation's next turn on another engine: compares the same request where it moved (under one
+ * policy or round) and where it stayed (under another). Engine load may differ too.
  */
 import { z } from 'zod';
 import { turnKey } from './turn-key.ts';
 
 const turnsSchema = z.strictObject({
   turns: z.number().int().nonnegative(),
-  ttft_ms: z.number().describe('Mean over requests, as all of these.'),
+  ttft_ms: z.number().describe('Mean over requests, like all fields here.'),
   bytes_p_to_d: z.number(),
   bytes_d_to_p: z.number(),
   computed_tokens: z.number(),
@@ -18,17 +18,17 @@ export const benchMovingSchema = z.strictObject({
     .number()
     .int()
     .positive()
-    .describe('Later turns that moved in one place and stayed in another.'),
+    .describe('Later turns that moved under one policy or round and stayed under another.'),
   stayed: turnsSchema,
   moved: turnsSchema,
   ttft_ratio: z
     .strictObject({ ratio: z.number(), low: z.number(), high: z.number() })
     .nullable()
-    .describe('moved / stayed: above 1 moving is slower; 95% interval, requests drawn.'),
+    .describe('moved / stayed: above 1 moving is slower; 95% bootstrap interval over requests.'),
 });
 export type BenchMoving = z.infer<typeof benchMovingSchema>;
 
-/** What of a measured request is needed here. */
+/** The fields of a measured request that are needed here. */
 interface MovingRequest {
   sample: {
     round: number;
@@ -53,7 +53,7 @@ interface Both {
   moved: MovingRequest[];
 }
 
-/** `policies`: the requests of each. null: no request moved in one place and stayed in another. */
+/** `policies`: the requests of each policy. null if no request both moved and stayed. */
 export function movingOf(
   policies: readonly (readonly MovingRequest[])[],
   ratio: (pairs: readonly (readonly [moved: number, stayed: number])[]) => Interval,
@@ -72,7 +72,7 @@ export function movingOf(
   };
 }
 
-/** First turns, and those that one engine served alone, or that follow such a one, are neither. */
+/** First turns, turns that one engine served alone, and turns that follow these count as neither. */
 function sort(request: MovingRequest, all: readonly MovingRequest[], into: Map<string, Both>): void {
   const { sample, routed } = request;
   const before = all.find(
@@ -88,7 +88,7 @@ function sort(request: MovingRequest, all: readonly MovingRequest[], into: Map<s
   into.set(key, both);
 }
 
-/** Each request counts once, however often it was served. */
+/** Each request counts once, regardless of how often it was served. */
 function turnsOf(groups: readonly (readonly MovingRequest[])[]): z.infer<typeof turnsSchema> {
   const of = (value: (request: MovingRequest) => number | null): number =>
     mean(groups.map((requests) => mean(requests.map((request) => value(request) ?? 0))));

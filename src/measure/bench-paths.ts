@@ -1,6 +1,6 @@
 /**
- * What the ways that KV can take cost and gain: bytes by edge and by hop, memory by tier, what was held and for how long,
- * and which way was quickest at which length of prompt. How they are served is not known here.
+ * Costs and gains of KV paths: bytes by edge and by hop, memory by tier, holds and their duration, and the fastest path by
+ * prompt length. Independent of how the paths are served.
  */
 import { type BootstrapOptions, LEAST_REQUESTS, ratios } from './bench-comparison.ts';
 import type { BenchLength, BenchPath, Interval } from './bench-paths-schema.ts';
@@ -9,7 +9,7 @@ import { outcomeOf } from './outcome.ts';
 import { median, sortedQuantile } from './statistics.ts';
 import { turnKey } from './turn-key.ts';
 
-/** Of one arm in one round; bytes. */
+/** Bytes of one arm in one round. */
 export interface CarriedKv {
   storeToP: number;
   storeToD: number;
@@ -21,7 +21,7 @@ export interface CarriedKv {
   storeCapacity: number;
 }
 
-/** One way with all that it served. */
+/** One path with everything it served. */
 export interface WayRequests {
   key: string;
   requests: readonly MeasuredRequest[];
@@ -30,7 +30,7 @@ export interface WayRequests {
 export interface PathFacts {
   name: string;
   requests: readonly MeasuredRequest[];
-  /** By round. */
+  /** One entry per round. */
   carried: readonly CarriedKv[];
   blockBytes: number;
   pBlocks: number;
@@ -71,16 +71,16 @@ export function summarisePath(facts: PathFacts): BenchPath {
   };
 }
 
-/** Prompts fall into so many classes of length at most, of as many requests each. */
+/** Most length classes; each has the same number of requests. */
 const MOST_CLASSES = 3;
 
-/** A request by every way: TTFT, milliseconds, one entry a round. */
+/** A request under every path: TTFT in milliseconds, one entry per round. */
 interface Served {
   promptTokens: number;
   ttftMs: ReadonlyMap<string, readonly number[]>;
 }
 
-/** Empty when no request of a later turn was answered by every way. The first way is what others are compared with. */
+/** Empty if no request of a later turn was answered under every path. Other paths are compared with the first. */
 export function byLength(ways: readonly WayRequests[], options: BootstrapOptions): BenchLength[] {
   const served = servedByAll(ways).toSorted((a, b) => a.promptTokens - b.promptTokens);
   const fitting = Math.floor(served.length / LEAST_REQUESTS);
@@ -129,12 +129,12 @@ function ofClass(some: readonly Served[], keys: readonly string[], options: Boot
   };
 }
 
-/** As outcomeOf() asks for it. */
+/** In the form that outcomeOf() takes. */
 export const compared = ({ value, low, high }: Interval) => ({ ratio: value, low, high });
 
 /**
- * What each way lost against the best of all at each request, in hindsight: medians of a request's rounds, later turns. The
- * best of several noisy medians is a little better than any way can be: a regret is rather too high than too low.
+ * What each path lost against the best path of each request, in hindsight, from medians over a request's rounds; later turns
+ * only. The best of several noisy medians is slightly too good, so regrets are rather too high than too low.
  */
 export function regretOf(ways: readonly WayRequests[]): Record<string, { regret_ms: number; share: number }> {
   const served = servedByAll(ways);
@@ -149,7 +149,7 @@ export function regretOf(ways: readonly WayRequests[]): Record<string, { regret_
   );
 }
 
-/** With a bootstrap interval: requests are drawn, each with all its rounds. */
+/** With a bootstrap interval over requests, each with all its rounds. */
 export function medianOf(
   groups: readonly (readonly number[])[],
   { resamples, confidence, random }: BootstrapOptions,
@@ -166,7 +166,7 @@ export function medianOf(
   };
 }
 
-/** Times of each request of a later turn, by request. */
+/** Times of later turns, by request. */
 export function laterTtfts(requests: readonly MeasuredRequest[]): Map<string, number[]> {
   const times = new Map<string, number[]>();
   for (const { sample } of requests) {

@@ -1,6 +1,6 @@
 /**
- * The report of a benchmark: what `kvferry bench --json` writes. Every field is described where it is defined; times are
- * milliseconds of a clock that ran. Does not make reports: bench-summary.ts and bench-comparison.ts do.
+ * The report of a benchmark, which `kvferry bench --json` writes. Times are measured, in milliseconds. bench-summary.ts and
+ * bench-comparison.ts build reports.
  */
 import { z } from 'zod';
 import { benchModeSchema } from './bench-mode-schema.ts';
@@ -13,7 +13,7 @@ import { benchWindowsSchema } from './windows-report.ts';
 const count = z.number().int().nonnegative();
 const ms = z.number().nonnegative();
 
-/** What modes are compared by. */
+/** The statistics by which modes are compared. */
 export const COMPARED_METRICS = ['ttft_ms', 'tpot_ms', 'latency_ms'] as const;
 export type ComparedMetric = (typeof COMPARED_METRICS)[number];
 
@@ -38,7 +38,7 @@ const statisticsOf = z.strictObject(
 export const pairSchema = z.strictObject({
   reference: z.string(),
   candidate: z.string(),
-  requests: count.describe('Requests that both answered in the same round.'),
+  requests: count.describe('Requests that both modes answered in the same round.'),
   bootstrap: z.strictObject({
     method: z.literal('percentile, requests drawn with all their rounds'),
     resamples: count,
@@ -49,7 +49,7 @@ export const pairSchema = z.strictObject({
     ComparedMetric,
     typeof statisticsOf
   >),
-  ttft_later_turns_ms: statisticsOf.nullable().describe('Turns from the second on alone; null without any.'),
+  ttft_later_turns_ms: statisticsOf.nullable().describe('Only turns from the second on; null without any.'),
   computed_tokens_saved: z.number().int().nullable(),
 });
 
@@ -67,7 +67,7 @@ export const benchComparisonSchema = pairSchema.extend({
 });
 
 export const benchAuditSchema = z.strictObject({
-  requests: count.describe('Served in rounds of their own, which are in no other figure of the report.'),
+  requests: count.describe('Served in separate rounds, which do not count in other figures of the report.'),
   failed_requests: count,
   turns: z
     .array(
@@ -77,10 +77,10 @@ export const benchAuditSchema = z.strictObject({
         turn: z.number().int().positive(),
       }),
     )
-    .describe('The sample that was served both ways.'),
+    .describe('The sample of turns that was served both ways.'),
   slower_choices: count,
-  regret_ms: ms.describe('TTFT that the choices lost against the better ones, summed.'),
-  better_ttft_ms: ms.describe('TTFT of the better choices, summed.'),
+  regret_ms: ms.describe('Sum of the TTFT that the choices lost against the better ones.'),
+  better_ttft_ms: ms.describe('Sum of the TTFT of the better choices.'),
 });
 
 export const experimentSchema = z.strictObject({
@@ -88,7 +88,7 @@ export const experimentSchema = z.strictObject({
   prefix_caching: z.boolean().nullable().describe("P's; null for an endpoint."),
   p_blocks: count.nullable(),
   d_blocks: count.nullable(),
-  rounds: count.describe('Rounds that are complete and counted.'),
+  rounds: count.describe('Complete rounds, which count.'),
   modes: z.record(z.string(), benchModeSchema),
   comparison: benchComparisonSchema
     .nullable()
@@ -97,27 +97,27 @@ export const experimentSchema = z.strictObject({
   moving: benchMovingSchema
     .optional()
     .describe(
-      'What moving a conversation cost: where policies are compared, and some moved what others did not.',
+      'What moving a conversation cost; only if policies are compared and some moved conversations that others did not.',
     ),
   link: z
     .string()
     .nullable()
     .optional()
-    .describe('A modelled link, of an experiment that has its own; null: as fast as this machine copies.'),
+    .describe('The modelled link, if the experiment has its own; null: as fast as this machine copies.'),
   by_length: z
     .array(benchLengthSchema)
     .optional()
-    .describe('Which way is quickest at which length of prompt: where ways of KV are compared.'),
+    .describe('The fastest path by prompt length; only if KV paths are compared.'),
   regret: z
     .record(z.string(), z.strictObject({ regret_ms: ms, share: z.number().nonnegative() }))
     .optional()
     .describe(
-      'By way: TTFT a request beyond the best way at that request, in hindsight; and as a share of it.',
+      'By path: TTFT per request beyond that of the best path for that request, in hindsight; also as a share.',
     ),
-  audit: benchAuditSchema.optional().describe('--audit: what the policy lost by its choices.'),
+  audit: benchAuditSchema.optional().describe('With --audit: what the policy lost by its choices.'),
   windows: benchWindowsSchema
     .optional()
-    .describe('Of a model with sliding windows: what they save against keeping everything.'),
+    .describe('For a model with sliding windows: what they save compared with keeping everything.'),
   published: z
     .strictObject({
       source: z.string(),
@@ -127,12 +127,12 @@ export const experimentSchema = z.strictObject({
       ),
     })
     .nullable()
-    .describe("What the experiment reproduces, in its publisher's figures."),
+    .describe('The published figures that the experiment reproduces.'),
 });
 
 export const benchReportSchema = z.strictObject({
   ...reportHead('bench'),
-  complete: z.boolean().describe('false: interrupted, or fewer rounds than asked for.'),
+  complete: z.boolean().describe('false: interrupted, or fewer rounds than requested.'),
   incomplete_reason: z.string().nullable(),
   target: z.strictObject({
     kind: z.enum(['cluster', 'endpoint']),
@@ -143,16 +143,16 @@ export const benchReportSchema = z.strictObject({
     parameters: count.nullable(),
     link: z.string().nullable().describe('A modelled link; null: as fast as this machine copies.'),
   }),
-  config: z.record(z.string(), z.unknown()).describe('Every setting, as a config file would have it.'),
+  config: z.record(z.string(), z.unknown()).describe('All settings, as in a config file.'),
   workload: z.strictObject({
     source: z.string().describe('A preset or a file.'),
     scale: z.string().describe("'1', or 1/N: every length was divided by N."),
     seed: z.number().int(),
-    num_clients: count.describe('0: a trace, whose requests came when it says.'),
+    num_clients: count.describe('0: a trace, replayed with its arrival times.'),
     max_active_conversations: count,
     conversations: count,
-    requests: count.describe('In one round of one mode, at most.'),
-    prompt_tokens: count.describe('Of all turns of all conversations, histories included.'),
+    requests: count.describe('At most, in one round of one mode.'),
+    prompt_tokens: count.describe('All turns of all conversations, histories included.'),
     output_tokens: count,
     generation: z
       .record(z.string(), z.string())
@@ -160,14 +160,14 @@ export const benchReportSchema = z.strictObject({
   }),
   plan: z.strictObject({
     budget_ms: ms.nullable(),
-    spent_ms: ms.describe('Start-up, estimate and rounds.'),
+    spent_ms: ms.describe('Time for start-up, estimate and rounds.'),
     rounds: count,
-    notes: z.array(z.string()).describe('What was cut or scaled, a sentence each.'),
+    notes: z.array(z.string()).describe('What was cut or scaled, one sentence each.'),
   }),
   recorder_overhead_percent: z
     .number()
     .nullable()
-    .describe('What recording spans costs of a run; null when not measured.'),
+    .describe('Cost of recording spans, in percent of the run; null if not measured.'),
   experiments: z.record(z.string(), experimentSchema),
   modes: z
     .record(z.string(), benchModeSchema.omit({ samples: true }))
@@ -183,6 +183,6 @@ export type BenchAudit = z.infer<typeof benchAuditSchema>;
 export type Experiment = z.infer<typeof experimentSchema>;
 export type BenchReport = z.infer<typeof benchReportSchema>;
 
-/** As people call the mode that an experiment has under a key. */
+/** The label of the mode under a key. */
 export const labelIn = (modes: Readonly<Record<string, { label: string }>>, key: string): string =>
   modes[key]?.label ?? key;

@@ -1,12 +1,15 @@
-/** How a routing policy shared the work out: load by engine, bytes by edge, moves of conversations, goodput. */
+/** How a routing policy distributed the work: load by engine, bytes by edge, moved conversations, goodput. */
 import { z } from 'zod';
 
 const count = z.number().int().nonnegative();
 
 const balanceSchema = z.strictObject({
-  tokens: z.record(z.string(), count).describe('By engine: those it computed (P), or generated (D).'),
-  max_over_mean: z.number().nullable().describe('1: all the same; null without any.'),
-  jain: z.number().nullable().describe("Jain's index: 1 all the same, 1/n all on one; null without any."),
+  tokens: z.record(z.string(), count).describe('Tokens by engine: computed (P) or generated (D).'),
+  max_over_mean: z.number().nullable().describe('1: balanced; null without any tokens.'),
+  jain: z
+    .number()
+    .nullable()
+    .describe("Jain's index: 1 balanced, 1/n all on one engine; null without any tokens."),
 });
 
 export const benchRoutingSchema = z.strictObject({
@@ -15,24 +18,24 @@ export const benchRoutingSchema = z.strictObject({
   decode: balanceSchema,
   edges: z
     .array(z.strictObject({ from: z.string(), to: z.string(), bytes: count }))
-    .describe('KV moved, by who gave it and who got it.'),
-  moved_turns: count.describe('Turns whose conversation was decoded elsewhere the turn before.'),
+    .describe('KV moved, by source and destination.'),
+  moved_turns: count.describe('Turns whose conversation was decoded on another engine in the previous turn.'),
   alone_turns: count.describe('Turns that one engine served alone.'),
   goodput: z
     .strictObject({
       slo_ttft_ms: z.number().nullable(),
       slo_tpot_ms: z.number().nullable(),
-      share: z.number().describe('Of requests, failed ones too, that kept within both.'),
+      share: z.number().describe('Share of requests, failed ones included, that met both limits.'),
       requests_per_second: z.number(),
     })
     .nullable()
-    .describe('null where no --slo-… was given.'),
+    .describe('null if no --slo-… was given.'),
 });
 
 export type BenchRouting = z.infer<typeof benchRoutingSchema>;
 type Balance = z.infer<typeof balanceSchema>;
 
-/** What of a measured request is needed here. */
+/** The fields of a measured request that are needed here. */
 interface RoutedRequest {
   sample: {
     round: number;
@@ -48,16 +51,16 @@ interface RoutedRequest {
   bytesDToP: number | null;
 }
 
-/** Engine ids by role: those that got nothing count too. */
+/** Engine ids by role, including engines that served nothing. */
 export interface RoutingFacts {
   policy: string;
   prefill: readonly string[];
   decode: readonly string[];
   sloTtftMs: number | null;
   sloTpotMs: number | null;
-  /** Requests without an answer: no SLO was kept. */
+  /** Requests without an answer, which miss the SLO. */
   failed: number;
-  /** Of all rounds but these. */
+  /** Rounds to exclude. */
   runtimeMs: number;
   cutRounds?: ReadonlySet<number> | undefined;
 }

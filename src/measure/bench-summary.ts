@@ -1,4 +1,4 @@
-/** From a mode's requests to its tables: vLLM's rows, time between tokens, and what reuse cost in memory. */
+/** Summarises a mode's requests: vLLM's rows, time between tokens, and the memory cost of reuse. */
 import {
   BENCH_METRICS,
   type BenchMode,
@@ -10,18 +10,18 @@ import type { TurnAudit } from './report.ts';
 import { meanStages } from './stages.ts';
 import { describeSamples, sortedQuantile } from './statistics.ts';
 
-/** One request, with what is summed up and not reported by itself. */
+/** One request, including values that are only summed up. */
 export interface MeasuredRequest {
   sample: BenchSample;
-  /** Milliseconds between each token (each chunk) and the one before. */
+  /** Milliseconds between each token (or chunk) and the previous one. */
   gapsMs: readonly number[];
-  /** The answer: token ids, or what a server sent. */
+  /** The answer: token ids, or the text from a server. */
   output: readonly (number | string)[];
   bytesPToD: number | null;
   bytesDToP: number | null;
-  /** Engines that served it, and whose KV was offered; absent where nothing routes. */
+  /** The engines that served it and the one whose KV was offered; absent without routing. */
   routed?: { prefill: string | null; decode: string; load: string | null };
-  /** It was served both ways. */
+  /** Present if the request was served both ways. */
   audit?: TurnAudit;
 }
 
@@ -32,28 +32,28 @@ export interface HeldBlocks {
   overMs: number;
 }
 
-/** What a mode's rounds come to besides their requests; sums over rounds. */
+/** Totals of a mode's rounds, besides its requests. */
 export interface ModeFacts {
   mode: string;
   label: string;
   threshold: number | null;
-  /** As all that is counted over time, not of `cutRounds`: they served more than the requests that are reported. */
+  /** Excludes `cutRounds`, like everything counted over time: they served more than the reported requests. */
   runtimeMs: number;
   cutRounds?: ReadonlySet<number>;
   errors: ReadonlyMap<string, number>;
   blockBytes: number | null;
   heldForP: HeldBlocks | null;
   heldForD: HeldBlocks | null;
-  /** Of KV in use, by role; null where nobody counts it. */
+  /** Peak KV in use by role; null if not counted. */
   peakKvBytes: { prefill: number; decode: number } | null;
   preemptions: number | null;
-  /** null where nobody counts it. */
+  /** null if not counted. */
   notPulled: { holdsDropped: { for_p: number; for_d: number }; noPulls: Record<string, number> } | null;
   firstUseCompilations: number | null;
   warmupPercentages: readonly number[];
 }
 
-/** null without a single request that ended well. */
+/** null if no request succeeded. */
 export function summariseMode(requests: readonly MeasuredRequest[], facts: ModeFacts): BenchMode | null {
   const samples = requests.map(({ sample }) => sample);
   const table = tableOf(samples);
@@ -107,7 +107,7 @@ function tableOf(samples: readonly BenchSample[]): BenchTable | null {
   return rows.every(([, described]) => described) ? (Object.fromEntries(rows) as BenchTable) : null;
 }
 
-/** vLLM drops the first share of each run's samples, in the order in which they began; here of each round's. */
+/** vLLM drops the first share of a run's samples, in the order in which they began; here this applies to each round. */
 function afterWarmup(samples: readonly BenchSample[], percent: number): BenchSample[] {
   const rounds = [...new Set(samples.map(({ round }) => round))];
   return rounds.flatMap((round) => {
@@ -131,7 +131,7 @@ function itlOf(gaps: readonly number[]): BenchMode['itl_ms'] {
   };
 }
 
-/** null as soon as one is unknown. */
+/** null if any is unknown. */
 function total<T>(list: readonly T[], value: (item: T) => number | null): number | null {
   return list.reduce<number | null>((sum, item) => {
     const next = value(item);

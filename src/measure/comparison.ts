@@ -1,6 +1,6 @@
 /**
- * Whether the modes agree, bit for bit, and what one gains over the other. Equal tokens alone prove little, so the
- * digests of the logits behind each token are compared too.
+ * Whether the modes agree bit for bit, and what one gains over the other. Equal tokens alone prove little, so the digests
+ * of the logits behind each token are compared as well.
  */
 import type { Comparison, Disagreement, RunReport, Summary, TurnReport } from './report.ts';
 import { turnKey } from './turn-key.ts';
@@ -21,7 +21,7 @@ export function compareRuns(runs: readonly RunReport[], keptDifference: number |
   };
 }
 
-/** At most one difference of each kind a turn, turns in the reference's order. */
+/** At most one difference of each kind per turn, with turns in the reference's order. */
 function differencesOf(reference: RunReport, run: RunReport): Disagreement[] {
   const others = new Map(run.turns.map((turn) => [turnKey(turn), turn]));
   const found: Disagreement[] = [];
@@ -93,8 +93,8 @@ function gain(reference: Summary | null, candidate: Summary | null): Comparison[
 }
 
 /**
- * Keeps the first mode's logits and holds the other modes' against them. Compares a conversation up to the first token
- * that differs: what follows answers another text.
+ * Keeps the first mode's logits and compares the other modes' with them. Compares a conversation up to the first token that
+ * differs, because what follows answers a different text.
  */
 export class LogitKeeper {
   readonly #rows = new Map<string, { tokenId: number; logits: Float32Array }>();
@@ -124,7 +124,7 @@ export class LogitKeeper {
     if (kept.tokenId !== tokenId) this.#parted.add(strand);
   }
 
-  /** Largest |difference| of two logits; NaN against a number counts as the largest number. null when nothing was compared. */
+  /** Largest absolute difference of two logits; NaN against a number counts as the largest number. null if nothing was compared. */
   get maxDifference(): number | null {
     return this.#difference;
   }

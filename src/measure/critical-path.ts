@@ -1,34 +1,33 @@
 /**
- * Which of several things that overlap a moment was waited for. Cuts a time window into segments, each given to one piece
- * of work, so that the segments of a window add up to the window.
+ * Critical path: which of several overlapping pieces of work each moment was waiting for. Cuts a time window into segments
+ * with one piece of work each; the segments add up to the window.
  */
 
 export interface PathPiece<K> {
-  /** What it is counted as. */
+  /** The name under which it counts. */
   key: K;
   startMs: number;
   endMs: number;
   /**
-   * null: work. Else how much a wait says about a moment in which no work was waited for, 0 the most: it only fills
-   * what work leaves.
+   * null: work. Else the rank of a wait, 0 first. Waits only fill moments for which no work is known.
    */
   waitRank: number | null;
 }
 
 export interface PathSegment<K> {
-  /** null: nothing is known of this time. */
+  /** null: nothing is known about this time. */
   key: K | null;
   startMs: number;
   endMs: number;
 }
 
-/** Threads' clocks may differ by so much: a cause that seems to end later than its effect began is still taken for one. */
+/** Tolerance for differences between threads' clocks, when a cause seems to end after its effect began. */
 const CLOCK_SLACK_MS = 0.05;
 
 /**
- * Goes back from the window's end: what ended last before the present moment is what was waited for; then the moment is
- * its start. What runs beyond the moment cannot be its cause, and overlaps. Times between are given to the wait that says
- * most, else to work that runs meanwhile. Segments come in order of time, without gaps, from fromMs to toMs.
+ * Walks backwards from the window's end: the work that ended last before the current moment is what was waited for, and the
+ * walk continues at its start. Work that runs past the moment cannot be its cause and overlaps. Gaps go to the wait with the
+ * best rank, else to work that runs meanwhile. Segments are in time order, without gaps, from fromMs to toMs.
  */
 export function criticalPath<K>(
   pieces: readonly PathPiece<K>[],
@@ -55,7 +54,7 @@ export function criticalPath<K>(
   return merged(segments.reverse());
 }
 
-/** What was going on between two moments of the path, piece by piece. */
+/** Fills a gap between two moments of the path. */
 function fill<K>(pieces: readonly PathPiece<K>[], fromMs: number, toMs: number): PathSegment<K>[] {
   if (fromMs >= toMs) return [];
   const covering = pieces.filter(({ startMs, endMs }) => startMs < toMs && endMs > fromMs);

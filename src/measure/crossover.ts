@@ -1,6 +1,6 @@
 /**
- * Where pulling begins to win: from the times of pull and recompute at several lengths, measured side by side in rounds,
- * to a number of tokens and how sure it is. Straight lines between the lengths; the interval by bootstrap over rounds.
+ * Finds the number of tokens from which pulling wins, with an interval, from times of pull and recompute at several lengths,
+ * measured in alternating rounds. Interpolates linearly between lengths; the interval is a bootstrap over rounds.
  */
 import { uniformInt } from 'pure-rand/distribution/uniformInt';
 import type { RandomGenerator } from 'pure-rand/types/RandomGenerator';
@@ -8,7 +8,7 @@ import { seededGenerator } from '../seeded.ts';
 import { type Compared, SINGLE_NOISE, within } from './outcome.ts';
 import { median, quantile } from './statistics.ts';
 
-/** One length. Milliseconds by round: entry i of both was measured in round i. */
+/** One length. Milliseconds per round; entry i of both was measured in round i. */
 export interface CurvePoint {
   tokens: number;
   pullMs: readonly number[];
@@ -16,7 +16,7 @@ export interface CurvePoint {
 }
 
 export type Crossover =
-  /** Tokens from which pulling wins. low, high: 95% interval; null where it reaches beyond what was measured, and of one round. */
+  /** Tokens from which pulling wins. low, high: 95% interval; null if beyond the measured lengths, or with a single round. */
   | { kind: 'crosses'; tokens: number; low: number | null; high: number | null }
   | { kind: 'pull_always_wins' }
   | { kind: 'pull_always_loses' };
@@ -33,7 +33,7 @@ export function crossover(points: readonly CurvePoint[], seed = 0): Crossover {
   );
   if (found === Number.NEGATIVE_INFINITY) return { kind: 'pull_always_wins' };
   if (found === Number.POSITIVE_INFINITY) return { kind: 'pull_always_loses' };
-  // Drawn again and again, one round would be sure of itself.
+  // A bootstrap over a single round would give an interval of width 0.
   if (isOneRound(sorted)) return { kind: 'crosses', tokens: found, low: null, high: null };
 
   const random = seededGenerator(seed);
@@ -46,7 +46,7 @@ export function crossover(points: readonly CurvePoint[], seed = 0): Crossover {
       }),
     ),
   ).sort((a, b) => a - b);
-  // An order statistic as it is: beyond what was measured there is nothing to interpolate.
+  // An order statistic without interpolation, because values may lie beyond the measured lengths.
   const at = (q: number): number | null => {
     const value = zeros[Math.round(q * (RESAMPLES - 1))]!;
     return Number.isFinite(value) ? value : null;
@@ -57,11 +57,11 @@ export function crossover(points: readonly CurvePoint[], seed = 0): Crossover {
 const isOneRound = (points: readonly CurvePoint[]): boolean =>
   points.every(({ pullMs }) => pullMs.length === 1);
 
-/** How many times as long as pulling computing again takes there, by medians; the interval by bootstrap over rounds. */
+/** Ratio of the medians of recompute and pull, with a bootstrap interval over rounds. */
 export function recomputeOverPull(point: CurvePoint, seed = 0): Compared {
   const { pullMs, recomputeMs } = point;
   const ratio = median(recomputeMs) / median(pullMs);
-  // One round tells nothing of how far others would be from it.
+  // A single round says nothing about the spread.
   if (pullMs.length === 1) return within(ratio, SINGLE_NOISE);
   const random = seededGenerator(seed);
   const ratios = Array.from({ length: RESAMPLES }, () => {
@@ -71,7 +71,7 @@ export function recomputeOverPull(point: CurvePoint, seed = 0): Compared {
   return { ratio, low: quantile(ratios, 0.025), high: quantile(ratios, 0.975) };
 }
 
-/** Medians of as many rounds as there are, drawn with replacement. */
+/** Medians of a bootstrap sample of the rounds. */
 function drawn(
   { pullMs, recomputeMs }: CurvePoint,
   random: RandomGenerator,
@@ -82,8 +82,8 @@ function drawn(
 }
 
 /**
- * The length that parts losing from winning with the least milliseconds on the wrong side (noise may cross more than
- * once): -Infinity when pulling had better always be done, Infinity when never.
+ * The length that best separates losing from winning, with the fewest milliseconds on the wrong side (with noise the curves
+ * may cross more than once). -Infinity: pulling should always be done; Infinity: never.
  */
 function zero(tokens: readonly number[], lead: readonly number[]): number {
   const wrong = (split: number): number =>
@@ -100,13 +100,13 @@ function zero(tokens: readonly number[], lead: readonly number[]): number {
 export interface ThresholdCost {
   /** Infinity: never pull. */
   threshold: number;
-  /** Sum over the lengths of the median of what the rule chooses. */
+  /** Sum over the lengths of the medians that the rule chooses. */
   totalMs: number;
-  /** Beyond choosing the better of both at each length. */
+  /** Excess over choosing the better of both at each length. */
   regretMs: number;
 }
 
-/** What vLLM's rule (pull from `threshold` tokens on) comes to over these lengths, once each. */
+/** The cost of vLLM's rule (pull from `threshold` tokens up) over these lengths, once each. */
 export function thresholdCost(points: readonly CurvePoint[], threshold: number): ThresholdCost {
   let totalMs = 0;
   let bestMs = 0;

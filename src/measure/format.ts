@@ -1,19 +1,19 @@
 /**
- * Numbers as people read them: a few figures, a unit where the sentence does not carry it. How many decimals, and which unit,
- * is chosen by the number as it is shown: 9.996 is 10.0, as 10 is.
+ * Formats numbers for people: a few significant digits, and a unit unless the context has it. Decimals and unit are chosen
+ * after rounding, so that 9.996 is shown as 10.0, like 10.
  */
 
-/** Milliseconds with three figures or so, no unit. */
+/** Milliseconds with about three significant digits, no unit. */
 export function formatMs(ms: number | null): string {
   if (ms === null) return '-';
   if (ms < 9.995) return ms.toFixed(2);
   return ms < 99.95 ? ms.toFixed(1) : ms.toFixed(0);
 }
 
-/** Milliseconds more or less, with the sign. */
+/** A difference in milliseconds, with its sign. */
 export const formatChangeMs = (ms: number): string => `${ms >= 0 ? '+' : '−'}${formatMs(Math.abs(ms))}`;
 
-/** Seconds, with the unit. */
+/** Milliseconds, shown as seconds with the unit. */
 export const formatSeconds = (ms: number): string => `${(ms / 1000).toFixed(ms < 9995 ? 2 : 1)} s`;
 
 /** Megabytes (10^6 bytes), no unit; '-' for none. */
@@ -24,7 +24,7 @@ export function formatMb(bytes: number): string {
   return mb < 99.995 ? mb.toFixed(2) : mb.toFixed(0);
 }
 
-/** Gigabytes a second, no unit. */
+/** Gigabytes per second, no unit. */
 export function formatGbps(gbps: number | null): string {
   if (gbps === null) return '-';
   if (gbps < 0.001) return '<.001';
@@ -44,10 +44,10 @@ export function formatBytes(bytes: number): string {
   return `${Number.isInteger(value) ? value : value.toFixed(1)} ${units[unit]}`;
 }
 
-/** A share, 1 of which is 100%. */
+/** A share as a percentage; 1 is 100%. */
 export const formatPercent = (share: number): string => `${(100 * share).toFixed(1)}%`;
 
-/** '4.12 [3.90, 4.31]'; the value alone where its interval is not known. `ends`: how those of the interval are shown. */
+/** '4.12 [3.90, 4.31]', or only the value if its interval is unknown. `ends` formats the interval. */
 export function formatInterval(
   { value, low, high }: { value: number; low: number | null; high: number | null },
   show: (value: number) => string,
@@ -57,13 +57,13 @@ export function formatInterval(
   return `${show(value)} [${ends(low)}, ${ends(high)}]`;
 }
 
-/** How far off, with the sign: 0.1 is +10%. */
+/** A relative error with its sign: 0.1 is +10%. */
 export const formatError = (error: number): string =>
   `${error >= 0 ? '+' : '−'}${formatPercent(Math.abs(error))}`;
 
 export const formatCount = (n: number): string => String(n).replace(/\B(?=(\d{3})+$)/g, ',');
 
-/** Three figures, and no power of ten: 0.0123, 52.1, 1,250. */
+/** Three significant digits without exponents: 0.0123, 52.1, 1,250. */
 export const formatFigures = (value: number): string =>
   value >= 999.5
     ? formatCount(Math.round(value))
@@ -71,7 +71,7 @@ export const formatFigures = (value: number): string =>
       ? value.toPrecision(3)
       : small(value);
 
-/** Three figures after all the zeros: from there on toPrecision() writes powers of ten. */
+/** Below this, toPrecision() would write exponents. */
 const small = (value: number): string => value.toFixed(Math.min(100, 2 - Math.floor(Math.log10(value))));
 
 /** `1 turn`, `2 turns`. */

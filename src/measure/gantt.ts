@@ -1,16 +1,16 @@
-/** A turn as an ASCII Gantt chart: a line a stage, from the router's acceptance to the first token. Pure: spans in, lines out. */
+/** A turn as an ASCII Gantt chart: one line per stage, from acceptance to the first token. Pure: spans in, lines out. */
 import { criticalPath } from './critical-path.ts';
 import type { Span } from './spans.ts';
 import { awaitedPieces, type StageName, stageNames, stagePieces, type TurnWindow } from './stages.ts';
 
-/** Columns of a line, and of its parts. */
+/** Width of a line and of its parts, in columns. */
 const WIDTH = 80;
 const NAME = 22;
 const TIME = 8;
 const BAR = WIDTH - NAME - 2 * TIME;
 const ON_PATH = '█';
 const MEANWHILE = '░';
-/** Shorter stages, as a share of the whole, are summed up in the last line. */
+/** Stages shorter than this share of the whole are summed up in the last line. */
 const SHORT = 0.01;
 
 interface Row {
@@ -37,12 +37,12 @@ export function ganttLines(spans: readonly Span[], window: TurnWindow, title: st
     ),
     ...(short.length > 0 ? [line(`${short.length} shorter stages`, '', shown(shortMs), '')] : []),
     line('to the first token', '', shown(wholeMs), ''),
-    `${ON_PATH} the first token waited for this   ${MEANWHILE} done meanwhile: its time costs nothing`,
+    `${ON_PATH} the first token waited for this   ${MEANWHILE} done in parallel, at no cost`,
     'P prefills, D generates. D→P: P pulls KV back. P→D: D takes over the KV.',
   ];
 }
 
-/** Stages in a turn's order, with what the first token waited for (they add up) and what was done meanwhile. */
+/** Stages in a turn's order, with the time that the first token waited for (these add up) and the time done in parallel. */
 function ganttRows(spans: readonly Span[], window: TurnWindow): Row[] {
   const { acceptedMs, firstTokenMs } = window;
   const pieces = stagePieces(spans, window);

@@ -1,6 +1,6 @@
 /**
- * Robust linear fits with coefficients of 0 or more: Huber's weights, errors relative to what was measured (a time of
- * 2 s may be off by more than one of 20 ms). For a handful of coefficients.
+ * Robust linear fits with coefficients of at least 0: Huber weights, and errors relative to the measured value (a time of
+ * 2 s may have a larger error than one of 20 ms). For a handful of coefficients.
  */
 import { quantile } from './statistics.ts';
 
@@ -28,7 +28,7 @@ export function fitNonNegative(rows: readonly (readonly number[])[], values: rea
     const coefficients = huber(rows, values, active);
     const negative = active.filter((i) => coefficients[i]! < 0);
     if (negative.length === 0) return { coefficients, ...quality(rows, values, coefficients) };
-    // The one that is most negative, measured by what it contributes, leaves first.
+    // Remove the most negative coefficient first, judged by its contribution.
     const share = (i: number) => coefficients[i]! * mean(rows.map((row) => Math.abs(row[i]!)));
     const worst = negative.reduce((a, b) => (share(a) <= share(b) ? a : b));
     active = active.filter((i) => i !== worst);
@@ -41,7 +41,7 @@ const mean = (list: readonly number[]): number => list.reduce((a, b) => a + b, 0
 const predict = (coefficients: readonly number[], row: readonly number[]): number =>
   row.reduce((sum, value, i) => sum + value * coefficients[i]!, 0);
 
-/** Coefficients outside of `active` are 0. */
+/** Coefficients not in `active` are 0. */
 function huber(
   rows: readonly (readonly number[])[],
   values: readonly number[],
@@ -66,7 +66,7 @@ function huber(
   return full;
 }
 
-/** Columns are brought to the same size first, so that bytes and constants can stand in one system. */
+/** Scales columns to the same size first, so that bytes and constants fit into one system. */
 function solveNormal(
   rows: readonly (readonly number[])[],
   values: readonly number[],
@@ -88,7 +88,7 @@ function solveNormal(
   return solve(matrix, right).map((value, a) => value / size[a]!);
 }
 
-/** Gauss's elimination with pivots; a column without information gets 0. */
+/** Gaussian elimination with pivoting; a column without information gets 0. */
 function solve(matrix: number[][], right: number[]): number[] {
   const n = right.length;
   for (let column = 0; column < n; column++) {
@@ -132,7 +132,7 @@ function quality(
   return { r2: all === 0 ? (rest === 0 ? 1 : 0) : 1 - rest / all, medianError: quantile(errors, 0.5) };
 }
 
-/** The values that come nearest and never fall (isotonic regression: neighbours that fall are pooled to their mean). */
+/** Isotonic regression: the closest non-decreasing values; decreasing neighbours are pooled to their mean. */
 export function neverLess(values: readonly number[]): number[] {
   const pools: { sum: number; count: number }[] = [];
   for (const value of values) {

@@ -1,13 +1,13 @@
 /**
- * Which of two times is ahead, and when neither is. Whatever compares two times, in a sentence, a colour or a mark, asks
- * here, so that the same pair reads alike everywhere.
+ * Decides which of two times is ahead, or whether they tie. Every comparison of two times, in text, colours or marks, uses
+ * this, so that the same pair is judged the same everywhere.
  */
 
 export type Outcome = 'ahead' | 'behind' | 'tie';
 
 export const TIE = 'no difference';
 
-/** reference / candidate, so above 1 the candidate is ahead; its interval where there is to be one: null is not known. */
+/** reference / candidate: above 1 the candidate is ahead. The interval is absent if there is none, null if unknown. */
 export interface Compared {
   ratio: number;
   low?: number | null;
@@ -16,7 +16,7 @@ export interface Compared {
 
 const reads1 = (ratio: number): boolean => ratio.toFixed(2) === '1.00';
 
-/** A tie is what would be shown as 1.00x, whichever way round, and what no interval tells from 1. */
+/** A tie if the ratio or its inverse would be shown as 1.00x, or if the interval contains 1 or is unknown. */
 export function outcomeOf({ ratio, low, high }: Compared): Outcome {
   const unsure =
     low === null || high === null || (low !== undefined && high !== undefined && low <= 1 && high >= 1);
@@ -24,10 +24,10 @@ export function outcomeOf({ ratio, low, high }: Compared): Outcome {
   return ratio > 1 ? 'ahead' : 'behind';
 }
 
-/** What times measured once, or a single run's means, cannot tell apart. */
+/** Differences below this share are noise for times measured once or the means of a single run. */
 export const SINGLE_NOISE = 0.03;
 
-/** For a ratio that one measurement gave, which is no surer than this share (0.03: 3%). */
+/** A ratio from one measurement, with this share as its uncertainty (0.03: 3%). */
 export const within = (ratio: number, share: number): Compared => ({
   ratio,
   low: ratio * (1 - share),

@@ -1,8 +1,8 @@
-/** Kernels by the device's own clock, held against what the adapter can do. From sums by kernel and layer to a report. */
+/** Builds a kernel profile from sums by kernel and layer: times by the device's clock, compared with the adapter's ceilings. */
 import { z } from 'zod';
 
 const layerSchema = z.strictObject({
-  layer: z.number().int().nonnegative().nullable().describe('null: not of a layer.'),
+  layer: z.number().int().nonnegative().nullable().describe('null: not part of a layer.'),
   calls: z.number().int().positive(),
   ms: z.number().nonnegative(),
 });
@@ -10,13 +10,11 @@ const layerSchema = z.strictObject({
 const kernelSchema = z.strictObject({
   kernel: z.string().describe('What it computes.'),
   calls: z.number().int().positive(),
-  ms: z.number().nonnegative().describe("By the device's clock, over all calls."),
-  share: z.number().describe("Of all kernels' time."),
-  gflops: z.number().describe('10^9 operations a second; a multiply-add is two.'),
-  gbps: z.number().describe('10^9 bytes a second, each operand read and each result written once.'),
-  bound: z
-    .enum(['arithmetic', 'memory'])
-    .describe("Which of the adapter's two ceilings would end it sooner, at the work it has."),
+  ms: z.number().nonnegative().describe("Over all calls, by the device's clock."),
+  share: z.number().describe('Share of the time of all kernels.'),
+  gflops: z.number().describe('10^9 operations per second; a multiply-add counts as two.'),
+  gbps: z.number().describe('10^9 bytes per second, counting each operand read and each result write once.'),
+  bound: z.enum(['arithmetic', 'memory']).describe("Which of the adapter's two ceilings limits this kernel."),
   of_ceiling: z.number().describe('Its rate as a share of that ceiling.'),
   layers: z.array(layerSchema),
 });
@@ -27,21 +25,23 @@ const engineProfileSchema = z.strictObject({
     .number()
     .nullable()
     .describe(
-      "The smallest step seen of the device's clock: what is shorter cannot be told. null: none seen.",
+      "Smallest observed step of the device's clock, which limits the resolution; null: none observed.",
     ),
   ceilings: z
     .strictObject({ gflops: z.number(), gbps: z.number() })
-    .describe('Multiply-adds on registers, and plain reads: measured after the run, in the same process.'),
-  kernels: z.array(kernelSchema).describe('The longest first.'),
+    .describe(
+      'Ceilings for multiply-adds on registers and for plain reads, measured after the run in the same process.',
+    ),
+  kernels: z.array(kernelSchema).describe('Slowest first.'),
 });
 
 export const profileSchema = z
   .strictObject({
-    mode: z.string().describe('The mode that ran once more, profiled.'),
+    mode: z.string().describe('The mode that was profiled in an additional run.'),
     engines: z.array(engineProfileSchema),
   })
   .describe(
-    "Kernels, each in a pass of its own, timed by the device's clock: a run of its own, slower than the others and in no figure of theirs.",
+    "Kernels, each in its own pass, timed by the device's clock. A separate, slower run that does not count in other figures.",
   );
 
 export type ProfileReport = z.infer<typeof profileSchema>;
@@ -57,7 +57,7 @@ export interface KernelTotals {
   bytes: number;
 }
 
-/** One engine's sums. */
+/** Sums of one engine. */
 export interface MeasuredKernels {
   engineId: string;
   totals: readonly KernelTotals[];

@@ -1,6 +1,6 @@
 /**
- * What every report begins with, whichever command wrote it: enough to know what it is, what wrote it, when, and on
- * which machine. A change that makes old readers read wrongly raises the version.
+ * The header of every report: kind, program version, time, machine. A change that would make old readers misread a report
+ * raises the version.
  */
 import { z } from 'zod';
 import { ARITHMETICS } from '../config/arithmetic.ts';
@@ -9,7 +9,7 @@ export const REPORT_VERSION = 1;
 
 export const REPORT_KINDS = ['run', 'bench', 'sweep'] as const;
 export type ReportKind = (typeof REPORT_KINDS)[number];
-/** Those that begin alike, though no page is made of them. */
+/** Other kinds with the same header, for which there are no pages. */
 export type HeadKind = ReportKind | 'validate';
 
 export const machineSchema = z
@@ -20,18 +20,18 @@ export const machineSchema = z
     os: z.string().describe('System and release.'),
     node: z.string().describe("The runtime's version."),
   })
-  .describe('What the report was measured on, beside the adapter.');
+  .describe('The machine, apart from the adapter.');
 
 const adapterSchema = z.strictObject({
   name: z.string(),
   backend: z.string().describe('The API below WebGPU, e.g. vulkan.'),
-  software: z.boolean().describe('It computes on the CPU.'),
+  software: z.boolean().describe('Whether it computes on the CPU.'),
   features: z.array(z.string()),
   arithmetic: z
     .enum(ARITHMETICS)
     .optional()
     .describe(
-      'What matrix products were computed in; absent: f32. Sums are f32; other logits in f16 than in f32.',
+      'Precision of matrix products; absent: f32. Sums are always f32. Logits differ between f16 and f32.',
     ),
 });
 
@@ -39,7 +39,7 @@ const adapterSchema = z.strictObject({
 export const reportHead = <K extends HeadKind>(kind: K) => ({
   kvferry: z.string().describe("The program's version."),
   kind: z.literal(kind).describe('The command that wrote this.'),
-  schema_version: z.literal(REPORT_VERSION).describe('Of this layout.'),
+  schema_version: z.literal(REPORT_VERSION).describe('Version of this layout.'),
   created: z.iso.datetime().describe('When it was written, UTC.'),
   machine: machineSchema,
   adapter: adapterSchema,

@@ -1,4 +1,4 @@
-/** The reports there are, by kind: their schemas, and one read from a file's text. */
+/** Report schemas by kind, and parsing of report files. */
 import { z } from 'zod';
 import { didYouMean, parseJson } from '../config/fields.ts';
 import { ConfigError } from '../errors.ts';
@@ -17,24 +17,24 @@ const SCHEMAS: Readonly<Record<ReportKind, z.ZodType<AnyReport>>> = {
 
 export const schemaOf = (kind: ReportKind): z.ZodType<AnyReport> => SCHEMAS[kind];
 
-/** Commands that write a kind. */
+/** The commands that write each kind. */
 const WRITERS: Readonly<Record<ReportKind, string>> = {
   run: 'run',
   bench: 'bench or replay',
   sweep: 'sweep',
 };
 
-/** Which of them made the report. */
+/** The command that wrote the report. */
 export const commandOf = (report: AnyReport): string =>
   report.kind === 'bench' && report.workload.num_clients === 0 ? 'replay' : report.kind;
 
 const WANTED = 'wanted a file that --json of kvferry run, bench, replay or sweep wrote';
 
-/** What bench and replay wrote, of engines or of a server. Throws ConfigError. */
+/** Parses a report of bench or replay, of engines or of a server. Throws ConfigError. */
 export const parseBenchReport = (text: string, file: string): BenchReport =>
   parseReport(text, file, ['bench']) as BenchReport;
 
-/** Throws ConfigError when the text is no report of this version, or of none of these kinds. `file` is for the message. */
+/** Throws ConfigError if the text is not a report of this version and one of these kinds. `file` is for the message. */
 export function parseReport(
   text: string,
   file: string,
@@ -42,7 +42,7 @@ export function parseReport(
 ): AnyReport {
   const json = parseJson(text, file, WANTED);
   const head = headSchema.safeParse(json);
-  if (!head.success) throw new ConfigError(`${file} is no report of kvferry: ${WANTED}`);
+  if (!head.success) throw new ConfigError(`${file} is not a report of kvferry: ${WANTED}`);
   const { kind, schema_version: version } = head.data;
   if (!kinds.some((each) => each === kind)) {
     const wanted = kinds.length === 1 ? `one of kvferry ${WRITERS[kinds[0]!]}` : `one of ${kinds.join(', ')}`;
@@ -52,14 +52,14 @@ export function parseReport(
   }
   if (version !== REPORT_VERSION) {
     throw new ConfigError(
-      `${file} has layout ${version} and this is kvferry for layout ${REPORT_VERSION}: make the report anew with this version`,
+      `${file} has layout ${version}, and this kvferry reads layout ${REPORT_VERSION}: create the report again with this version`,
     );
   }
   const parsed = schemaOf(kind as ReportKind).safeParse(json);
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
   throw new ConfigError(
-    `${file} is not as kvferry ${kind} writes it: ${issue!.path.join('.') || 'the report'}: ${issue!.message}; make it anew`,
+    `${file} is not a valid report of kvferry ${kind}: ${issue!.path.join('.') || 'the report'}: ${issue!.message}; create it again`,
     { cause: parsed.error },
   );
 }

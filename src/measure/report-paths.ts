@@ -1,12 +1,12 @@
 /**
- * Paths into a JSON report, such as `comparison.ttft_ms.mean.ratio` or `runs.bidirectional.turns[-1].pulled_tokens`:
- * read from text, followed through a report, and checked against a schema before there is a report. An element of a list
- * is found by its place (from the end when negative) or by its name: its mode, name or id.
+ * Paths into a JSON report, such as `comparison.ttft_ms.mean.ratio` or `runs.bidirectional.turns[-1].pulled_tokens`. Parses
+ * them, follows them through a report, and checks them against a schema. A list element is addressed by its position
+ * (negative: from the end) or by its name: its mode, name or id.
  */
 import { z } from 'zod';
 import { didYouMean } from '../config/fields.ts';
 
-/** A name, or a place in a list. */
+/** A name, or a position in a list. */
 export type Step = string | number;
 
 /** A zod schema as JSON Schema: the part of it that is needed to follow a path without a report. */
@@ -26,7 +26,7 @@ export interface PathSchema {
 export const pathSchema = (schema: z.ZodType): PathSchema =>
   z.toJSONSchema(schema, { unrepresentable: 'any', io: 'output' }) as unknown as PathSchema;
 
-/** What a list's element can be called by, in the order in which they are tried. */
+/** The fields that can name a list element, in the order in which they are tried. */
 const NAMES = [
   'mode',
   'name',
@@ -51,7 +51,7 @@ export function showPath(steps: readonly Step[]): string {
 
 export type Followed = { found: true; value: unknown } | { found: false; problem: string };
 
-/** `schema` only serves to say why a value on the way is null. */
+/** `schema` is only used to explain why a value on the way is null. */
 export function followPath(report: unknown, steps: readonly Step[], schema?: PathSchema): Followed {
   let value = report;
   for (const [i, step] of steps.entries()) {
@@ -73,7 +73,7 @@ function child(value: unknown, step: Step): unknown {
   return Object.hasOwn(value, step) ? (value as Record<string, unknown>)[step] : undefined;
 }
 
-/** How an element of a list is called in a path; null for one without a name. */
+/** A list element's name in a path; null if it has none. */
 function nameOf(element: unknown): string | null {
   if (typeof element !== 'object' || element === null) return null;
   for (const key of NAMES) {
@@ -97,7 +97,7 @@ function whyMissing(value: unknown, here: readonly Step[], step: Step, schema?: 
       : `${place} has no element '${step}': ${wanted(String(step), names)}`;
   }
   if (typeof value === 'object') return noField(place, step, Object.keys(value as object));
-  return `${place} is ${JSON.stringify(value)}: there is nothing below it`;
+  return `${place} is ${JSON.stringify(value)}, which has no fields`;
 }
 
 const MOST_NAMED = 12;
@@ -111,7 +111,7 @@ function wanted(found: string, known: readonly string[]): string {
 const noField = (place: string, step: Step, known: readonly string[]): string =>
   `there is no '${step}' in ${place}: ${wanted(String(step), known)}`;
 
-/** What the schema says about a place; null when it says nothing. */
+/** The schema's description of a place; null if it has none. */
 function describe(schema: PathSchema, steps: readonly Step[]): string | null {
   let options = [schema];
   let said: string | null = null;
@@ -122,7 +122,7 @@ function describe(schema: PathSchema, steps: readonly Step[]): string | null {
   return said;
 }
 
-/** The leaf's possible JSON types, or why no report can have the path. */
+/** The possible JSON types of the leaf, or why no report can have the path. */
 export type Checked = { types: readonly string[] } | { problem: string };
 
 /** `'anything'` among the types means that the schema leaves it open. */
@@ -168,7 +168,7 @@ function alternatives(schema: PathSchema): PathSchema[] {
     .map((member) => (description === undefined ? member : { description, ...member }));
 }
 
-/** null when the schema rules the step out. */
+/** null if the schema excludes the step. */
 function below(schema: PathSchema, step: Step): PathSchema | null {
   if (isOpen(schema)) return {};
   if (schema.type === 'array') {
@@ -189,7 +189,7 @@ function below(schema: PathSchema, step: Step): PathSchema | null {
 
 const ANY_NAME: readonly string[] = [];
 
-/** The names that a list's elements can have; ANY_NAME when the schema leaves them open, none for no names at all. */
+/** The names that a list's elements can have; ANY_NAME if the schema leaves them open, empty if they have none. */
 function elementNames({ type, items }: PathSchema): readonly string[] {
   if (type !== 'array') return [];
   const element = items;

@@ -1,7 +1,6 @@
 /**
- * The report of a run: what `kvferry run --json` writes. Every field is described where it is defined. Times are
- * milliseconds of a clock that ran; bytes are counted where they are copied. Does not make reports: summary.ts and
- * comparison.ts do.
+ * The report of a run, which `kvferry run --json` writes. Times are measured, in milliseconds; bytes are counted where they
+ * are copied. summary.ts and comparison.ts build reports.
  */
 import { z } from 'zod';
 import { MODES } from '../config/modes.ts';
@@ -18,55 +17,61 @@ const transferSchema = z
     bytes: count.describe('Bytes copied out of the shared slab.'),
     blocks: count.describe('KV blocks moved.'),
     ms: ms.describe(
-      "From the READ's posting to the notification, milliseconds; of a streamed hand-over P's prefill lies within.",
+      "From posting the READ to the notification, milliseconds; for a streamed handover this includes P's prefill.",
     ),
     moving_ms: ms
       .optional()
-      .describe('Of a streamed hand-over: the part of ms in which bytes of it were under way.'),
+      .describe('Streamed handover only: the part of ms in which bytes were in flight.'),
     gbps: z
       .number()
       .nonnegative()
       .nullable()
       .describe(
-        'Gigabytes (10^9 bytes) a second, of moving_ms where there is one; null when nothing was moved.',
+        'Gigabytes (10^9 bytes) per second, over moving_ms if present, else over ms; null if nothing was moved.',
       ),
-    descriptors: count.describe('Runs of neighbouring blocks that the holder copied as one.'),
+    descriptors: count.describe('Runs of adjacent blocks that the holder copied at once.'),
     throttled: z
       .boolean()
-      .describe('A modelled link slowed it down: its time and rate are not those of this machine.'),
+      .describe(
+        'Whether a modelled link slowed it down, so that time and rate are not those of this machine.',
+      ),
   })
-  .describe('What a turn moved in one direction; zeros when it moved nothing.');
+  .describe('What a turn moved in one direction; zeros if nothing.');
 
 export const auditSchema = z.strictObject({
   chose: z.enum(['pull', 'recompute']),
   chosen_ttft_ms: ms,
   other_ttft_ms: ms.describe('The same turn from the same state, the other way; its tokens are discarded.'),
-  regret_ms: ms.describe('What the choice lost; 0 when it was the better one.'),
+  regret_ms: ms.describe('What the choice lost; 0 if it was the better one.'),
 });
 
 export const routingSchema = z.strictObject({
-  policy: z.string().describe("The policy's name; of a mix, its policies with their weights."),
+  policy: z.string().describe("The policy's name; for a mix, its policies with their weights."),
   way: z.enum(['alone', 'pull', 'streamed']).describe('One engine alone, or P and D.'),
-  prefill: z.string().nullable().describe('Who prefilled; null: the decode engine did both.'),
-  decode: z.string().describe('Who generated.'),
+  prefill: z.string().nullable().describe('The engine that prefilled; null: the decode engine did both.'),
+  decode: z.string().describe('The engine that generated.'),
   load: z
     .string()
     .nullable()
-    .describe("Who was offered to P as a holder of the last turn's KV; null: nobody."),
-  why: z.string().describe("The policy's reason, for people."),
-  predicted_ttft_ms: ms.nullable().describe('What the policy took the TTFT to be; null: it predicts none.'),
+    .describe("The engine offered to P as holder of the last turn's KV; null: none."),
+  why: z.string().describe("The policy's reason, as text."),
+  predicted_ttft_ms: ms.nullable().describe("The policy's predicted TTFT; null: it does not predict."),
   decided_in_ms: ms.describe('How long the decision took.'),
   candidates: z.array(
     z.strictObject({
       engine_id: z.string(),
-      side: z.enum(['prefill', 'decode']).describe('What it was a candidate for.'),
-      in_flight: count.describe("The router's own requests there."),
-      running: count.nullable().describe('As the engine had told; null: the policy does not look at loads.'),
-      waiting: count.nullable().describe('The same.'),
-      age_ms: ms.nullable().describe('How old that was.'),
+      side: z.enum(['prefill', 'decode']).describe('The role it was a candidate for.'),
+      in_flight: count.describe("The router's own requests at that engine."),
+      running: count
+        .nullable()
+        .describe('As last reported by the engine; null: the policy does not use load.'),
+      waiting: count.nullable().describe('Like running.'),
+      age_ms: ms.nullable().describe('Age of that report.'),
       cached_tokens: count
         .nullable()
-        .describe('Leading prompt tokens it was known to have; null: the policy does not look at caches.'),
+        .describe(
+          'Leading prompt tokens that it was known to have cached; null: the policy does not use caches.',
+        ),
       score: z.number().nullable().describe('null: the policy did not score it.'),
       best: z.enum(['most', 'least']).nullable().describe('Whether a higher or a lower score is better.'),
     }),
@@ -85,46 +90,38 @@ export const turnSchema = z.strictObject({
   no_pull_reason: z
     .string()
     .nullable()
-    .describe('Why nothing was pulled; null when something was, or nothing offered.'),
+    .describe('Why nothing was pulled; null if something was pulled or nothing was offered.'),
   output_tokens: count.describe('Tokens generated, an end token included.'),
   output_token_ids: z.array(count).describe('Their ids.'),
   logits_digests: z
     .array(z.string())
     .describe('A 64-bit digest of the logits behind each of them, as 16 hex digits.'),
-  text: z.string().nullable().describe('The answer, where the conversation is text.'),
+  text: z.string().nullable().describe('The answer, if the conversation is text.'),
   finish_reason: z
     .enum(['stop', 'length', 'abort', 'error'])
     .describe('stop: an end token. length: the limit.'),
   ttft_ms: ms.describe(
-    "From the router's acceptance to the first token of D (of the only engine when monolithic).",
+    'From the router accepting the request to the first token of D (monolithic: of the only engine).',
   ),
-  tpot_ms: ms.nullable().describe('Mean time between tokens after the first; null when there is only one.'),
-  latency_ms: ms.describe("From the router's acceptance to the last token."),
+  tpot_ms: ms.nullable().describe('Mean time between tokens after the first; null if there is only one.'),
+  latency_ms: ms.describe('From the router accepting the request to the last token.'),
   stages_ms: z
     .record(z.string(), z.number())
     .describe(
-      'Where the time to the first token went: each moment is given to the stage that was waited for. They add up to ttft_ms; stages that took no time are left out, but for other. docs/stages.md lists them.',
+      'Time to the first token by stage: each moment counts for the stage that was waited for. The stages add up to ttft_ms; stages without time are omitted, except other. Listed in docs/stages.md.',
     ),
   overlapped_ms: z
     .record(z.string(), z.number())
-    .describe(
-      'What stages did while another one was waited for; chunks that were under way together count each.',
-    ),
-  routing: routingSchema
-    .optional()
-    .describe('Who served the turn, of whom, and why; left out where nothing routed it.'),
+    .describe('Time of stages while another stage was waited for; concurrent chunks each count.'),
+  routing: routingSchema.optional().describe('The routing decision; absent if the turn was not routed.'),
   audit: auditSchema
     .optional()
-    .describe('Of a turn that was served both ways: it is left out of the times of every mode.'),
+    .describe('Present if the turn was served both ways; it then does not count in the times of any mode.'),
   transfer: z.strictObject({
-    p_to_d: transferSchema.describe("P's KV of the prompt, to D."),
-    d_to_p: transferSchema.describe('KV that D holds of earlier turns, back to P.'),
-    store_to_p: transferSchema
-      .optional()
-      .describe('KV that P loaded from the store; left out where nothing came.'),
-    store_to_d: transferSchema
-      .optional()
-      .describe('KV that D loaded from the store; left out where nothing came.'),
+    p_to_d: transferSchema.describe('KV of the prompt, from P to D.'),
+    d_to_p: transferSchema.describe('KV of earlier turns that D holds, back to P.'),
+    store_to_p: transferSchema.optional().describe('KV that P loaded from the store; absent if none.'),
+    store_to_d: transferSchema.optional().describe('KV that D loaded from the store; absent if none.'),
   }),
 });
 
@@ -134,19 +131,21 @@ const statisticsSchema = z
 
 export const spanRecorderSchema = z
   .strictObject({
-    spans: count.describe('Recorded while the mode ran.'),
-    messages: count.describe('In which they crossed from the engines.'),
-    ms: ms.describe('What that many cost: the same was timed in this process, after the run.'),
-    share: z.number().nonnegative().describe('ms of wall_ms.'),
+    spans: count.describe('Spans recorded while the mode ran.'),
+    messages: count.describe('Messages that carried the spans from the engines.'),
+    ms: ms.describe('Cost of that many spans, timed in this process after the run.'),
+    share: z.number().nonnegative().describe('ms as a share of wall_ms.'),
   })
-  .describe('What recording the spans cost.');
+  .describe('Cost of recording spans.');
 
 export const runSchema = z.strictObject({
   mode: z.enum(MODES),
-  turns: z.array(turnSchema).describe('In the order in which they ended.'),
+  turns: z.array(turnSchema).describe('Turns in the order in which they ended.'),
   summary: z.strictObject({
     ttft_ms: statisticsSchema.nullable().describe('Over all turns.'),
-    ttft_first_turn_ms: statisticsSchema.nullable().describe('Over first turns, which no mode can speed up.'),
+    ttft_first_turn_ms: statisticsSchema
+      .nullable()
+      .describe('Over first turns, which pulling cannot speed up.'),
     ttft_later_turns_ms: statisticsSchema
       .nullable()
       .describe('Over turns from the second on; null without any.'),
@@ -159,22 +158,20 @@ export const runSchema = z.strictObject({
     output_tokens: count.describe('Sum over turns.'),
     bytes_p_to_d: count.describe('Sum over turns.'),
     bytes_d_to_p: count.describe('Sum over turns.'),
-    bytes_from_store: count
-      .optional()
-      .describe('Sum over turns, to P and to D; left out where there is no store.'),
-    bytes_to_store: count.optional().describe('What the store read of the engines.'),
+    bytes_from_store: count.optional().describe('Sum over turns, to P and to D; absent without a store.'),
+    bytes_to_store: count.optional().describe('Bytes that the store read from engines.'),
     two_hop_bytes: count
       .optional()
-      .describe('Bytes that came to an engine by two hops in one turn, where one would have done.'),
+      .describe('Bytes that reached an engine by two hops in one turn where one would have sufficed.'),
     first_use_compilations: count.describe(
-      'Pipelines compiled while the mode ran: 0, or its times include compiling.',
+      'Pipelines compiled while the mode ran; if not 0, times include compiling.',
     ),
-    preemptions: count.describe('Requests that lost their blocks and were computed again.'),
-    wall_ms: ms.describe('From the first turn to the last, of this mode.'),
+    preemptions: count.describe('Requests that lost their blocks and were recomputed.'),
+    wall_ms: ms.describe('From the first turn of this mode to the last.'),
     peak_kv_bytes: z
       .strictObject({ prefill: count, decode: count })
       .optional()
-      .describe('KV in use at once at most, what is held for readers included, over the engines of a role.'),
+      .describe('Peak KV in use, including KV held for readers, over the engines of a role.'),
     span_recorder: spanRecorderSchema.optional(),
   }),
 });
@@ -184,8 +181,8 @@ export const disagreementSchema = z.strictObject({
   reference: z.string().describe('The mode that it was compared with.'),
   conversation_id: z.string(),
   turn: z.number().int().positive(),
-  token_index: count.describe('Place in the output, from 0 on.'),
-  what: z.enum(['token', 'logits', 'length']).describe('logits: the same token from logits of other bits.'),
+  token_index: count.describe('Position in the output, from 0.'),
+  what: z.enum(['token', 'logits', 'length']).describe('logits: the same token from different logits.'),
 });
 
 const gainSchema = z.strictObject({
@@ -198,14 +195,14 @@ const gainsSchema = z.strictObject({ mean: gainSchema, p50: gainSchema });
 
 export const comparisonSchema = z.strictObject({
   tokens_identical: z.boolean().describe('Every mode gave the same token ids.'),
-  logits_identical: z.boolean().describe('Every digest of logits is the same too.'),
+  logits_identical: z.boolean().describe('Every digest of logits is also the same.'),
   compared_tokens: count.describe('Output tokens of the first mode.'),
   max_logit_difference: z
     .number()
     .nonnegative()
     .nullable()
     .describe(
-      '0 when all digests are equal; else from kept logits, up to the first token that differs; null when unknown.',
+      '0 if all digests are equal; else from kept logits, up to the first token that differs; null if unknown.',
     ),
   first_disagreement: disagreementSchema.nullable(),
   ttft_speedup: z
@@ -221,20 +218,20 @@ export const comparisonSchema = z.strictObject({
     ),
   ttft_later_turns_ms: gainsSchema
     .nullable()
-    .describe('The same, turns from the second on; null unless both ran and have such turns.'),
+    .describe('The same for turns from the second on; null unless both ran and have such turns.'),
   computed_tokens_saved: z
     .number()
     .int()
     .nullable()
-    .describe('Prompt rows of unidirectional less those of bidirectional; null unless both ran.'),
+    .describe('Prompt rows of unidirectional minus those of bidirectional; null unless both ran.'),
 });
 
 export const integritySchema = z.strictObject({
-  ok: z.boolean().describe('Every block was accounted for, on P and on D, and none was in use in the end.'),
+  ok: z.boolean().describe('Every block was accounted for on P and D, and none was in use at the end.'),
   leftover_blocks: count.describe(
-    'Blocks still in use once every conversation had ended and every hold was released.',
+    'Blocks still in use after every conversation had ended and every hold was released.',
   ),
-  problem: z.string().nullable().describe('What did not add up; null when all did.'),
+  problem: z.string().nullable().describe('What did not add up; null if everything did.'),
 });
 
 export const reportSchema = z.strictObject({
@@ -243,46 +240,46 @@ export const reportSchema = z.strictObject({
     name: z.string(),
     parameters: count,
     vocab_size: count,
-    max_model_len: count.describe('Longest prompt and output together, tokens.'),
+    max_model_len: count.describe('Longest prompt plus output, tokens.'),
     kv_bytes_per_token: count,
     block_bytes: count.describe(
-      'Bytes of a KV block: of all layers, or, where some have windows, of as many as share one.',
+      'Bytes per KV block: of all layers, or with sliding windows of as many layers as share a block.',
     ),
   }),
-  config: z.record(z.string(), z.unknown()).describe('Every setting, as a config file would have it.'),
+  config: z.record(z.string(), z.unknown()).describe('All settings, as in a config file.'),
   link: z
     .strictObject({ name: z.string(), bytes_per_second: z.number(), latency_ms: z.number() })
     .nullable()
-    .describe('The modelled link; null when transfers ran as fast as this machine copies.'),
+    .describe('The modelled link; null if transfers ran as fast as this machine copies.'),
   start_up: z
     .strictObject({
-      total_ms: ms.describe('Until the engines took requests.'),
+      total_ms: ms.describe('Time until the engines accepted requests.'),
       engines: z.array(
         z.strictObject({
           engine_id: z.string(),
           role: z.enum(['prefill', 'decode']),
-          num_blocks: count.describe('KV blocks in the pool, the null block included.'),
-          load_ms: ms.describe('Weights made or read, and uploaded.'),
-          compile_ms: ms.describe('Shaders compiled and warmed up.'),
+          num_blocks: count.describe('KV blocks in the pool, including the null block.'),
+          load_ms: ms.describe('Time to generate or read weights, and upload them.'),
+          compile_ms: ms.describe('Time to compile shaders and warm up.'),
           pipelines: count,
           driver_threads: z
             .boolean()
             .optional()
-            .describe('false: its software driver computes without threads of its own, which suits decode.'),
+            .describe('false: its software driver runs without its own threads, which is faster for decode.'),
         }),
       ),
     })
-    .describe('Apart from all other times.'),
-  profile: profileSchema.optional().describe('With --profile, where the adapter has timestamp-query.'),
-  runs: z.array(runSchema).describe('One a mode, in the order in which they ran.'),
+    .describe('Start-up times, which do not count in other times.'),
+  profile: profileSchema.optional().describe('With --profile, if the adapter supports timestamp-query.'),
+  runs: z.array(runSchema).describe('One per mode, in the order in which they ran.'),
   windows: windowsSchema
     .optional()
-    .describe('Of a model with sliding windows: what they save against keeping everything.'),
-  comparison: comparisonSchema.nullable().describe('null when only one mode ran.'),
+    .describe('For a model with sliding windows: what they save compared with keeping everything.'),
+  comparison: comparisonSchema.nullable().describe('null if only one mode ran.'),
   timeline: timelineSchema
     .nullable()
     .describe(
-      'Spans of the turn that pulled the most, of the last where none did; null when none were seen.',
+      'Spans of the turn that pulled the most, or of the last turn if none pulled; null if no spans were seen.',
     ),
   integrity: integritySchema,
 });

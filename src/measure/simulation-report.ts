@@ -1,6 +1,6 @@
 /**
- * The report of a simulation: what `kvferry simulate --json` writes. Nothing in it is of the machine that made it or of the
- * time when: the same settings and seed give the same bytes.
+ * The report of a simulation, which `kvferry simulate --json` writes. It does not depend on machine or time: the same
+ * settings and seed give the same bytes.
  */
 import { z } from 'zod';
 import { describedSchema } from './bench-mode-schema.ts';
@@ -16,21 +16,23 @@ const sliceSchema = z
     start_ms: ms,
     end_ms: ms,
     running: z.number(),
-    waiting: z.number().describe('For a step, or for KV on its way.'),
-    kv_used: share.describe('Of the pool.'),
-    busy: share.describe('Of the time.'),
+    waiting: z.number().describe('Requests waiting for a step or for KV in transfer.'),
+    kv_used: share.describe('Share of the pool.'),
+    busy: share.describe('Share of the time.'),
   })
-  .describe('Averages over a stretch of time.');
+  .describe('Averages over a time slice.');
 
 const engineSchema = z.strictObject({
   engine_id: z.string(),
   role: z.enum(['prefill', 'decode']),
   combined: z.boolean(),
-  serves_ms: ms.describe('From when on; after 0, it joined or took the place of one that died.'),
-  ended_ms: ms.nullable().describe('It left or died; null: it served to the end.'),
+  serves_ms: ms.describe('Time from which it serves; if after 0, it joined or replaced an engine that died.'),
+  ended_ms: ms.nullable().describe('When it left or died; null: it served to the end.'),
   steps: count,
   prefill_tokens: count,
-  decode_rows: count.describe('Rows of one: generated tokens, and the last token of what was pulled whole.'),
+  decode_rows: count.describe(
+    'Single rows: generated tokens, and the last token of prompts that were pulled completely.',
+  ),
   preemptions: count,
   busy: share,
   running: z.number(),
@@ -41,21 +43,23 @@ const engineSchema = z.strictObject({
 
 const scalingSchema = z
   .strictObject({
-    decisions: count.describe('Of the autoscaler, those that changed nothing included.'),
+    decisions: count.describe('Decisions of the autoscaler, including those that changed nothing.'),
     stayed: z
       .string()
       .nullable()
       .describe(
-        'Why the autoscaler changed nothing when it last looked, of the first seed; null: there is none, or it always did.',
+        'Why the autoscaler changed nothing in its last such decision, first seed; null: no autoscaler, or it always changed something.',
       ),
     joined: count,
     left: count,
     died: count,
-    replaced: count.describe('Of those that died, by another in the same place that served.'),
-    mean_engines: z.strictObject({ prefill: z.number(), decode: z.number() }).describe('That served.'),
-    migrated_tokens: count.describe('Of KV held for next turns, taken over from engines that left.'),
-    lost_tokens: count.describe('Of KV held for next turns, gone with engines that left or died.'),
-    recomputed_tokens: count.describe('Of those, computed again by next turns.'),
+    replaced: count.describe('Dead engines that were replaced by one that served in the same place.'),
+    mean_engines: z
+      .strictObject({ prefill: z.number(), decode: z.number() })
+      .describe('Mean number of serving engines.'),
+    migrated_tokens: count.describe('KV held for next turns that was taken over from leaving engines.'),
+    lost_tokens: count.describe('KV held for next turns that was lost with engines that left or died.'),
+    recomputed_tokens: count.describe('Lost tokens that next turns recomputed.'),
     events: z
       .array(
         z.strictObject({
@@ -69,7 +73,9 @@ const scalingSchema = z
       .describe('Of the first seed.'),
   })
   .nullable()
-  .describe('Engines that came and went, over all seeds; null: none did, and nobody decided.');
+  .describe(
+    'Scaling of the fleet, over all seeds; null: no engine joined or left, and there was no autoscaler.',
+  );
 
 const tierTimeSchema = z.strictObject({
   fixed_ms: ms,
@@ -79,41 +85,45 @@ const tierTimeSchema = z.strictObject({
 
 const storeSchema = z
   .strictObject({
-    slots: count.describe('Blocks that there is room for.'),
+    slots: count.describe('Capacity in blocks.'),
     blocks: count.describe('That are there in the end, of the first seed.'),
-    block_bytes: count.describe('Of all KV cache groups.'),
-    lookups: count.describe('Blocks that it was asked for.'),
-    hits: count.describe('Those of them that were there.'),
+    block_bytes: count.describe('Bytes per block, all KV cache groups.'),
+    lookups: count.describe('Blocks looked up.'),
+    hits: count.describe('Looked-up blocks that were found.'),
     stored: count,
     evicted: count,
-    refused: count.describe('Blocks for which there was no room, all being in use.'),
+    refused: count.describe('Blocks refused because all slots were in use.'),
     loads: count,
-    failed_loads: count.describe('Their tokens were computed.'),
+    failed_loads: count.describe('Failed loads, whose tokens were computed.'),
     loaded_tokens: count,
-    load_ms: ms.describe('Of all loads; those under way at once count each.'),
-    save_ms: ms.describe('Of all saves, from their offers on.'),
+    load_ms: ms.describe('Total of all loads; concurrent ones each count.'),
+    save_ms: ms.describe('Total of all saves, from their offers on.'),
     bytes_to_p: count,
     bytes_to_d: count,
     bytes_saved: count,
-    two_hop_bytes: count.describe('That came to an engine by two hops in a turn where one would have done.'),
-    unanswered: count.describe('Lookups that were not answered in time.'),
+    two_hop_bytes: count.describe(
+      'Bytes that reached an engine by two hops in a turn where one would have sufficed.',
+    ),
+    unanswered: count.describe('Lookups not answered in time.'),
     tiers: z
       .array(
         z.strictObject({
           tier: z.enum(['memory', 'folder', 'server']),
           blocks: count.describe('That are there in the end, of the first seed.'),
-          hits: count.describe('Blocks asked for that were there: what was brought up counts below.'),
+          hits: count.describe(
+            'Looked-up blocks found in this tier; blocks brought up count for the lower tier.',
+          ),
           written: count,
-          left_out: count.describe('Blocks that were not written: it did not keep up.'),
-          expired: count.nullable().describe('null: where nobody counts them.'),
-          read_ms: ms.describe('Of all reads; those under way at once count each.'),
-          write_ms: ms.describe('Of all writes, the same.'),
+          left_out: count.describe('Blocks not written because the tier did not keep up.'),
+          expired: count.nullable().describe('null: not counted.'),
+          read_ms: ms.describe('Total of all reads; concurrent ones each count.'),
+          write_ms: ms.describe('Total of all writes; concurrent ones each count.'),
         }),
       )
-      .describe('Nearest first.'),
+      .describe('Tiers, nearest first.'),
   })
   .nullable()
-  .describe('Of the store beside the engines, over all seeds; null: there is none.');
+  .describe('The KV store, over all seeds; null: no store.');
 
 export const simulatedArmSchema = z.strictObject({
   label: z.string(),
@@ -122,9 +132,9 @@ export const simulatedArmSchema = z.strictObject({
   threshold: count.describe("P's kv_recompute_threshold."),
   seeds: count,
   simulated_ms: ms.describe(
-    'From its begin, or from the end of --warmup-step, to the last answer; summed over seeds.',
+    'From the beginning, or the end of --warmup-step, to the last answer; summed over seeds.',
   ),
-  requests: count.describe('That ended well.'),
+  requests: count.describe('Requests that succeeded.'),
   failed_requests: count,
   errors: z.array(z.strictObject({ message: z.string(), count })),
   ttft_ms: describedSchema.nullable(),
@@ -143,12 +153,12 @@ export const simulatedArmSchema = z.strictObject({
         good_share: share
           .nullable()
           .describe(
-            'Of requests, those at a stop included, within the SLO; null where no --slo-… was given.',
+            'Share of requests that met the SLO, including those open at a stop; null if no --slo-… was given.',
           ),
         verdict: z.enum(VERDICTS),
       }),
     )
-    .describe('In the order of seeds, the first of which is `seed`.'),
+    .describe('Per seed, in order; the first is `seed`.'),
   requests_per_second: z.number(),
   output_tokens_per_second: z.number(),
   goodput: z
@@ -160,7 +170,7 @@ export const simulatedArmSchema = z.strictObject({
     })
     .nullable()
     .describe(
-      'Of all requests, those at a stop included, that kept within both; null where no --slo-… was given.',
+      'Share of all requests that met both limits, including those open at a stop; null if no --slo-… was given.',
     ),
   prompt_tokens: count,
   local_hit_tokens: count,
@@ -169,52 +179,49 @@ export const simulatedArmSchema = z.strictObject({
   output_tokens: count,
   bytes_p_to_d: count,
   bytes_d_to_p: count,
-  engine_hours: z.number().describe('Summed over engines and seeds; starts count.'),
-  transfers: z.record(z.string(), count).describe('READs by how they ended.'),
+  engine_hours: z.number().describe('Summed over engines and seeds, start-up included.'),
+  transfers: z.record(z.string(), count).describe('READs by outcome.'),
   preemptions: count.describe('Over all engines and seeds.'),
   verdict: z.strictObject({
     word: z.enum(VERDICTS),
     score: share.describe('STABLE below 0.5, BACKLOGGED below 0.75, else OVERLOADED.'),
     growth: share.describe(
-      'Of requests under way, from the middle third of the time in which conversations come to the last, where first turns also take longer; 1: as without any end.',
+      'Growth of requests in flight from the middle third of the arrival time to the last third, if first turns also take longer; 1: none.',
     ),
     unfinished: share.describe(
-      'Of all conversations (of a trace: requests), under way when the last one came.',
+      'Share of all conversations (trace: requests) in flight when the last one arrived.',
     ),
   }),
   stopped: z
     .strictObject({ at_ms: ms, open: count })
     .nullable()
     .describe(
-      'Given up then, with so many requests under way: the load is unstable. null: it came to its end.',
+      'When the simulation was stopped because the load is unstable, and the requests in flight; null: it finished.',
     ),
   scaling: scalingSchema,
-  faults: z
-    .record(z.string(), count)
-    .nullable()
-    .describe('How often which fault happened; null: none was to.'),
+  faults: z.record(z.string(), count).nullable().describe('Faults by kind; null: none planned.'),
   store: storeSchema,
   engines: z.array(engineSchema).describe('Of the first seed.'),
   links: z
     .array(z.strictObject({ from: z.string(), to: z.string(), bytes: z.number(), busy_ms: ms }))
-    .describe('Modelled ones that were used, of the first seed.'),
+    .describe('Modelled links that were used, first seed.'),
 });
 
 const againstSchema = z.strictObject({
   source: z.string().describe('The report of --against.'),
   clients: z
     .strictObject({ real: count, simulated: count })
-    .describe('Who waited for each answer; 0: requests came by themselves.'),
+    .describe('Clients that waited for each answer; 0: open-loop arrivals.'),
   arms: z.array(
     z.strictObject({
       label: z.string(),
       real: z.string().describe("The report's mode."),
       requests: z
         .strictObject({ real: count, simulated: count })
-        .describe('Of one of its rounds, and of one seed, on average; so are all counts here.'),
+        .describe('Mean over its rounds, and over seeds; this applies to all counts here.'),
       prompt_tokens: z
         .strictObject({ real: count.nullable(), simulated: count })
-        .describe('Of these requests; null where a server does not say.'),
+        .describe('Prompt tokens of these requests; null if a server does not report it.'),
       figures: z.array(
         z.strictObject({
           name: z.string(),
@@ -232,7 +239,7 @@ export const simulationReportSchema = z.strictObject({
   kvferry: z.string().describe("The program's version."),
   kind: z.literal('simulate'),
   schema_version: z.literal(1),
-  simulated: z.literal(true).describe('No engine ran: times are a model.'),
+  simulated: z.literal(true).describe('No engine ran: times come from a model.'),
   costs: z.strictObject({
     name: z.string(),
     source: z.enum(['measured', 'fitted', 'published', 'assumed']),
@@ -241,12 +248,12 @@ export const simulationReportSchema = z.strictObject({
   starts: z
     .strictObject({
       ms,
-      assumed: z.boolean().describe("The costs say nothing of it: BLIS's default."),
+      assumed: z.boolean().describe("Whether this is BLIS's default, because the costs have no value."),
     })
-    .describe('How long an engine takes to start that joins.'),
+    .describe('Start-up time of an engine that joins.'),
   store_times: z
     .strictObject({
-      assumed: z.boolean().describe('The costs say nothing of a store: as a READ between engines.'),
+      assumed: z.boolean().describe('Whether READ times are used, because the costs have no store times.'),
       tiers: z
         .array(
           z.strictObject({
@@ -255,10 +262,10 @@ export const simulationReportSchema = z.strictObject({
             write: tierTimeSchema,
           }),
         )
-        .describe('Below its memory, nearest first.'),
+        .describe('Tiers below store memory, nearest first.'),
     })
     .nullable()
-    .describe('Whose loads and saves take how long; null: there is no store.'),
+    .describe('Times of the store; null: no store.'),
   model: z.string(),
   fleet: z.string(),
   block_bytes: count,
@@ -266,16 +273,14 @@ export const simulationReportSchema = z.strictObject({
     source: z.string(),
     scale: z.string(),
     conversations: count,
-    turns: count.describe('Asked for, at most.'),
-    asked: z.string().describe('By whom, and when.'),
-    closed_loop: z
-      .boolean()
-      .describe('By clients who wait for each answer: nothing piles up, whatever is asked.'),
-    faults: count.nullable().describe('Planned for each seed: --faults; null: nothing is to go wrong.'),
+    turns: count.describe('Most turns in the load.'),
+    asked: z.string().describe('Description of arrivals or clients.'),
+    closed_loop: z.boolean().describe('Clients wait for each answer, so no backlog can build up.'),
+    faults: count.nullable().describe('Faults planned per seed (--faults); null: none.'),
   }),
   seed: count,
   arms: z.array(simulatedArmSchema),
-  against: againstSchema.optional().describe('Beside what was measured: --against.'),
+  against: againstSchema.optional().describe('Comparison with a measured report (--against).'),
 });
 
 export type AgainstReport = z.infer<typeof againstSchema>;

@@ -1,13 +1,13 @@
 /**
- * What recording spans costs a run. A share of a hundredth cannot be told from two runs, whose times differ by more; so
- * the same number of spans is made, sent in as many messages and received again, and that is timed.
+ * The cost of recording spans. Comparing two runs cannot resolve 1%, because their times differ by more. Instead the same
+ * number of spans is created, sent in as many messages and received, and that is timed.
  */
 import type { SpanRecorderReport } from './report.ts';
 import { onHost, type RawSpan, type Span } from './spans.ts';
 
 export interface SpanCounts {
   spans: number;
-  /** In which they crossed threads. */
+  /** Messages that carried them between threads. */
   messages: number;
 }
 
@@ -16,13 +16,13 @@ export const countsSince = (before: SpanCounts, after: SpanCounts): SpanCounts =
   messages: after.messages - before.messages,
 });
 
-/** Messages that are timed, after a few that are not. */
+/** Timed messages, after a few for warm-up. */
 const TIMED_MESSAGES = 40;
 const WARM_UP_MESSAGES = 20;
 
 /**
- * The cost of so many spans, and its share of `wallMs`. Both ends of a message run in this thread, one after the other, so
- * waiting for the event loop counts too: it is an upper bound. `now`: milliseconds. Takes a few milliseconds.
+ * The cost of that many spans, and its share of `wallMs`. An upper bound: both ends of a message run in this thread, so
+ * waiting for the event loop counts too. `now` returns milliseconds. Takes a few milliseconds.
  */
 export async function spanCost(
   counts: SpanCounts,

@@ -1,9 +1,9 @@
 /**
- * Spans: what happened from when to when, on which lane. Only things that took place are recorded. Stage accounting, the
- * trace, the Gantt chart and the page's timeline are all drawn from them; nothing here draws.
+ * Spans: events with start, end and lane. Stage accounting, the trace, the Gantt chart and the page's timeline are all
+ * derived from them.
  */
 
-/** Every name that a span can have, with what the time between its ends was spent on. */
+/** All span names, with their meanings. */
 export const SPAN_NAMES = {
   accept: "the router's own work before it sends a turn to its first engine",
   route: 'the routing policy decides who serves the turn',
@@ -38,7 +38,7 @@ export const SPAN_NAMES = {
 
 export type SpanName = keyof typeof SPAN_NAMES;
 
-/** 'host' and 'gpu': of the span's engine. 'link': on its way between two engines. */
+/** 'host' and 'gpu' are lanes of the span's engine; 'link' is between two engines. */
 export const LANES = ['router', 'host', 'gpu', 'link'] as const;
 export type Lane = (typeof LANES)[number];
 
@@ -48,7 +48,7 @@ export interface Way {
   to: string;
 }
 
-/** Which half of a turn: of the engine that prefills, or does both; of the one that decodes. */
+/** The half of a turn: of the engine that prefills (or does both), or of the one that decodes. */
 export type TurnSide = 'prefill' | 'decode';
 
 export interface OfTurn {
@@ -56,33 +56,34 @@ export interface OfTurn {
   side: TurnSide;
 }
 
-/** A span as whoever did the work tells it. Whose turn it was, the router knows. */
+/** A span as reported by the engine that did the work. The router adds the turn. */
 export interface RawSpan {
-  /** One of SPAN_NAMES; a recording may hold others. */
+  /** One of SPAN_NAMES; recordings may contain others. */
   name: string;
-  /** null: the router. Of a link: the engine that it leads to. */
+  /** null: the router. For a link: the destination engine. */
   engineId: string | null;
   lane: Lane;
-  /** Of a transfer and its stages: whose bytes go to whom; of a notification, whose message. */
+  /** For a transfer and its stages: source and destination; for a notification, those of the message. */
   way?: Way;
   /** Milliseconds on the shared clock (performance.timeOrigin + performance.now()). */
   startMs: number;
   endMs: number;
-  /** Which clock gave the times. 'gpu' times are moved onto the shared clock, and are never added to host times. */
+  /** The clock of the times. 'gpu' times are shifted to the shared clock, and never added to host times. */
   clock: 'host' | 'gpu' | 'modelled';
-  /** null for what is done for several requests, or for none. Of a turn's own spans: the turn's id. */
+  /** null for work for several requests or none. For a turn's own spans: the turn's id. */
   requestId: string | null;
   /** The requests of a batch. */
   requestIds?: readonly string[];
   /**
-   * By name: transferId, chunk and bytes of a transfer's stages; bytes, blocks, descriptors, tokens and outcome of a
-   * transfer; step, rows of a forward; freeBlocks and heldBlocks of a collect; conversationId, turn and tokens of a turn.
+   * Arguments, by span name: transferId, chunk and bytes for a transfer's stages; bytes, blocks, descriptors, tokens and
+   * outcome for a transfer; step and rows for a forward; freeBlocks and heldBlocks for a collect; conversationId, turn and
+   * tokens for a turn.
    */
   args: Readonly<Record<string, number | string>>;
 }
 
 export interface Span extends RawSpan {
-  /** Whose work it was: several of a batch, none of what no turn asked for. */
+  /** The turns that the work was for: several for a batch, none if no turn asked for it. */
   turns: readonly OfTurn[];
 }
 
@@ -95,7 +96,7 @@ export const onHost = (engineId: string) => ({ engineId, lane: 'host' }) as cons
 export const onGpu = (engineId: string) => ({ engineId, lane: 'gpu' }) as const satisfies Place;
 export const onLink = (way: Way) => ({ engineId: way.to, lane: 'link', way }) as const satisfies Place;
 
-/** For people, and to tell lanes apart: 'prefill-0 gpu', 'link decode-0>prefill-0', 'router'. */
+/** Display name and identity of a lane: 'prefill-0 gpu', 'link decode-0>prefill-0', 'router'. */
 export function laneName({ engineId, lane, way }: Place): string {
   if (lane === 'router' || engineId === null) return 'router';
   return lane === 'link' ? `link ${wayName(way)}` : `${engineId} ${lane}`;
@@ -113,6 +114,6 @@ export function routerSpan(
   return { name, ...atRouter, startMs, endMs, clock: 'host', requestId, args };
 }
 
-/** The side on which a span's work was for the turn; null: for others. */
+/** The side of the turn that the span's work was for; null: not for this turn. */
 export const sideOf = ({ turns }: Pick<Span, 'turns'>, turnId: string): TurnSide | null =>
   turns.find((turn) => turn.turnId === turnId)?.side ?? null;

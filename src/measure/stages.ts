@@ -1,6 +1,6 @@
 /**
- * Where a turn's time to its first token went: each moment is given to one stage, the one that was waited for, so the
- * stages add up to TTFT. What a stage did while another one was waited for is counted apart, as overlapped.
+ * Splits a turn's TTFT into stages: each moment counts for the one stage that was waited for, so the stages add up to TTFT.
+ * Time of a stage while another one was waited for is counted separately, as overlapped.
  */
 import { STORE_ADDRESS } from '../config/connectors.ts';
 import { criticalPath, type PathPiece } from './critical-path.ts';
@@ -26,7 +26,7 @@ interface StageFacts {
   meaning: string;
 }
 
-/** A transfer's stages, by the span that tells of them. `messages`: what is left of the whole transfer. */
+/** A transfer's stages, by span. `messages` is the rest of the transfer. */
 const TRANSFER_STAGES = {
   wait: "the holder's device finishes what it has begun, or a staging buffer comes free",
   gather: 'copy commands for the blocks are encoded and submitted at the holder',
@@ -51,7 +51,7 @@ const transferStages = <P extends string>(prefix: P, group: StageGroup, what: st
 
 const stage = (group: StageGroup, meaning: string): StageFacts => ({ group, meaning });
 
-/** In the order in which a turn goes through them. Keys are the names in stages_ms. P's are those of the only engine too. */
+/** Stages in a turn's order. Keys are the names in stages_ms. A single engine uses P's stages. */
 export const STAGES = {
   router: stage('router', "the router's own work, and messages on their way to an engine"),
   queue_p: stage('queue', "waits for P's next step, or for other requests of the same step"),
@@ -83,7 +83,7 @@ export const STAGES = {
 export type StageName = keyof typeof STAGES;
 export const stageNames = Object.keys(STAGES) as readonly StageName[];
 
-/** Sums of stages by group; stages that are not known count as 'other'. */
+/** Sums of stages by group; unknown stages count as 'other'. */
 export function groupStages(stagesMs: Readonly<Record<string, number>>): Record<StageGroup, number> {
   const sums = Object.fromEntries(STAGE_GROUPS.map((group) => [group, 0])) as Record<StageGroup, number>;
   for (const [name, ms] of Object.entries(stagesMs)) {
@@ -103,7 +103,7 @@ export function meanStages(
   return Object.fromEntries(Object.entries(sums).map(([name, sum]) => [name, sum / turns.length]));
 }
 
-/** A turn in a few parts, for pictures; the last takes queues, lookups, and messages between threads. */
+/** A turn in a few parts, for pictures; the last one contains queues, lookups and messages between threads. */
 const PARTS = {
   pull: /^(pull|load_p)_/,
   prefill: /^(prefill|sampling_p)$/,
@@ -114,7 +114,7 @@ const PARTS = {
 
 export const STAGE_PARTS = Object.keys(PARTS) as readonly (keyof typeof PARTS)[];
 
-/** The part that a stage counts to; one that is not known is a part of its own. */
+/** The part that a stage belongs to; an unknown stage is its own part. */
 export const partOf = (name: string): string =>
   Object.entries(PARTS).find(([, pattern]) => pattern.test(name))?.[0] ?? name;
 
@@ -135,16 +135,16 @@ export interface TurnWindow {
 }
 
 export interface StageTimes {
-  /** Milliseconds in which the stage was what the first token waited for. They add up to TTFT. */
+  /** Milliseconds for which the first token waited for the stage. They add up to TTFT. */
   stagesMs: Record<string, number>;
   /**
-   * What the stage's spans add up to beyond that, within the same window: done while something else was waited for.
-   * Chunks of a transfer that were under way together count each.
+   * Other time of the stage's spans in the same window, while something else was waited for. Concurrent chunks of a transfer
+   * each count.
    */
   overlappedMs: Record<string, number>;
 }
 
-/** Stages that took no time are left out, but for 'other'. Spans of other turns, and of 'gpu' clocks, are passed over. */
+/** Omits stages without time, except 'other'. Ignores spans of other turns and of 'gpu' clocks. */
 export function turnStages(spans: readonly Span[], window: TurnWindow): StageTimes {
   if (spans.length === 0)
     return { stagesMs: { other: window.firstTokenMs - window.acceptedMs }, overlappedMs: {} };
@@ -172,16 +172,16 @@ const inOrder = (times: Readonly<Record<string, number>>): Record<string, number
   Object.fromEntries(stageNames.flatMap((name) => (name in times ? [[name, times[name]!]] : [])));
 
 export interface StagePiece extends PathPiece<StageName> {
-  /** It lies around other stages' spans: what it overlaps is not its own doing. */
+  /** It encloses other stages' spans, so its overlap does not count. */
   envelope: boolean;
   side: TurnSide;
-  /** The engine that prefills computes or samples. */
+  /** Computation or sampling on the engine that prefills. */
   prefills: boolean;
 }
 
 /**
- * What the first token may have waited for: D's side only from the end of P's prefill on. What a streamed hand-over did
- * before is done meanwhile.
+ * Spans that the first token may have waited for: on D's side, only after the end of P's prefill. Earlier work of a streamed
+ * handover is overlapped.
  */
 export function awaitedPieces(
   pieces: readonly StagePiece[],
@@ -195,10 +195,10 @@ export function awaitedPieces(
   });
 }
 
-/** The spans of one turn as stages, for its path or for a drawing. */
+/** The spans of one turn as stages, for the critical path or for a drawing. */
 export function stagePieces(spans: readonly Span[], { turnId }: Pick<TurnWindow, 'turnId'>): StagePiece[] {
   return spans.flatMap((span): StagePiece[] => {
-    // A request that runs alone waits for nobody in its step.
+    // A request that runs alone waits for no other request in its step.
     const alone = span.name === 'step' && span.requestId !== null;
     const place = alone ? STEP_ALONE : placeOf(span);
     const side = place && span.clock !== 'gpu' ? sideOf(span, turnId) : null;
@@ -210,7 +210,7 @@ export function stagePieces(spans: readonly Span[], { turnId }: Pick<TurnWindow,
   });
 }
 
-/** What comes from the store is no pull, and no hand-over. */
+/** Reads from the store are neither pulls nor handovers. */
 const placeOf = ({ name, way }: Span): Place | undefined =>
   (way?.from === STORE_ADDRESS.engineId || way?.to === STORE_ADDRESS.engineId ? LOAD_OF_SPAN : STAGE_OF_SPAN)[
     name as SpanName
@@ -254,7 +254,7 @@ const LOAD_OF_SPAN: Partial<Record<SpanName, Place>> = {
   notify: wait(6, 'load_p_notify', 'load_d_notify'),
 };
 
-/** Waits from the most telling to the least: a transfer's envelope only where nothing in it is known to have gone on. */
+/** Waits by rank, best first. A transfer's envelope only counts if nothing inside it is known to have been running. */
 const STAGE_OF_SPAN: Partial<Record<SpanName, Place>> = {
   accept: work('router', 'router'),
   'hand over': work('router', 'router'),

@@ -13,7 +13,7 @@ export function quantile(samples: readonly number[], q: number): number {
 
 export const median = (samples: readonly number[]): number => quantile(samples, 0.5);
 
-/** The same for samples in rising order. */
+/** The same for sorted samples. */
 export function sortedQuantile(sorted: ArrayLike<number>, q: number): number {
   if (sorted.length === 0) throw new RangeError('a quantile needs at least one sample');
   const position = (sorted.length - 1) * q;
@@ -35,7 +35,7 @@ export function summarise(samples: readonly number[]): Summary | null {
   };
 }
 
-/** As vLLM's table has it. */
+/** As in vLLM's table. */
 export const ENOUGH_FOR_P99 = 100;
 
 /** pandas' describe(); null without samples. */

@@ -1,14 +1,14 @@
-/** Bytes alone: the page's turns say less of a transfer. */
+/** Only bytes, because the page's turns contain less about a transfer. */
 interface LoadedTurn {
   pulled_tokens: number;
   transfer: { d_to_p: { bytes: number }; store_to_p?: { bytes: number } | undefined };
 }
 
-/** Of the prompt's tokens that were loaded, those that the store gave; a token has as many bytes wherever it lies. */
+/** Loaded prompt tokens that came from the store, computed from bytes: a token has the same size everywhere. */
 export const storedTokens = ({ pulled_tokens, transfer }: LoadedTurn): number =>
   shareOfStore(pulled_tokens, { store: transfer.store_to_p?.bytes ?? 0, engines: transfer.d_to_p.bytes });
 
-/** The same of any prompt; `read`: bytes, by whom they were read from. */
+/** The same for any prompt; `read`: bytes by source. */
 export const shareOfStore = (
   loaded: number,
   { store, engines }: { store: number; engines: number },

@@ -1,4 +1,4 @@
-/** From a mode's turns to its summary. */
+/** Summarises a mode's turns. */
 import type { RunReport, SpanRecorderReport, TurnReport } from './report.ts';
 import { summarise } from './statistics.ts';
 import { turnKey } from './turn-key.ts';
@@ -10,7 +10,7 @@ export interface RunFacts {
   /** By role. */
   peakKvBytes?: { prefill: number; decode: number };
   spanRecorder?: SpanRecorderReport;
-  /** null or absent: there is no store. */
+  /** null or absent: no store. */
   store?: { savedBytes: number; twoHopBytes: number } | null;
 }
 
@@ -52,13 +52,13 @@ export function summariseRun(
   };
 }
 
-/** By run the turns whose times count: not those that were audited in any, so that modes are compared over the same ones. */
+/** The timed turns of each run. Excludes turns audited in any run, so that modes are compared over the same turns. */
 export function timedTurns(runs: readonly RunReport[]): (readonly TurnReport[])[] {
   const audited = new Set(runs.flatMap(({ turns }) => turns.filter(({ audit }) => audit).map(turnKey)));
   return runs.map(({ turns }) => turns.filter((turn) => !audited.has(turnKey(turn))));
 }
 
-/** The runs with their times over those. */
+/** The runs with times over those turns only. */
 export function withoutAudited(runs: readonly RunReport[]): RunReport[] {
   const timed = timedTurns(runs);
   return runs.map((run, i) => ({ ...run, summary: { ...run.summary, ...times(timed[i]!) } }));

@@ -1,4 +1,4 @@
-/** The report of a sweep: what `kvferry sweep --json` writes. Times are milliseconds of the host's clock. */
+/** The report of a sweep, which `kvferry sweep --json` writes. Times are milliseconds of the host's clock. */
 import { z } from 'zod';
 import { reportHead } from './report-head.ts';
 
@@ -6,7 +6,7 @@ const count = z.number().int().nonnegative();
 const ms = z.number().nonnegative();
 
 const timesSchema = z.strictObject({
-  ttft_ms: z.array(ms).describe('One a round; entry i of pull and recompute is round i.'),
+  ttft_ms: z.array(ms).describe('One per round; entry i of pull and recompute is from round i.'),
   median: ms,
   p25: ms,
   p75: ms,
@@ -14,7 +14,7 @@ const timesSchema = z.strictObject({
 });
 
 const pointSchema = z.strictObject({
-  context_tokens: count.describe('Tokens that D holds and P has not: what is pulled, or computed again.'),
+  context_tokens: count.describe('Tokens that D holds and P lacks: pulled or recomputed.'),
   prompt_tokens: count,
   pull: timesSchema
     .extend({
@@ -22,18 +22,18 @@ const pointSchema = z.strictObject({
       bytes: count,
       blocks: count,
       descriptors: count.describe("Copies on D's device."),
-      transfer_ms: ms.describe("Median, from the READ's posting to the notification."),
-      gbps: z.number().nonnegative().nullable().describe('10^9 bytes a second, from the median.'),
+      transfer_ms: ms.describe('Median, from posting the READ to the notification.'),
+      gbps: z.number().nonnegative().nullable().describe('10^9 bytes per second, from the median.'),
     })
     .nullable()
-    .describe('bidirectional; null when not asked for.'),
-  recompute: timesSchema.nullable().describe('unidirectional; null when not asked for.'),
-  monolithic: timesSchema.nullable().describe('One engine that kept the KV; null when not asked for.'),
+    .describe('bidirectional; null if not requested.'),
+  recompute: timesSchema.nullable().describe('unidirectional; null if not requested.'),
+  monolithic: timesSchema.nullable().describe('One engine that kept the KV; null if not requested.'),
   winner: z
     .enum(['pull', 'recompute', 'neither'])
     .nullable()
     .describe(
-      'By the 95% interval of the ratio of medians, by bootstrap over rounds (of one round: by 3%); neither where it does not tell; null unless both were measured.',
+      'By the 95% bootstrap interval of the ratio of medians over rounds (with one round: by 3%). neither if undecided; null unless both were measured.',
     ),
   rounds_won_by_pull: count.nullable(),
 });
@@ -41,15 +41,15 @@ const pointSchema = z.strictObject({
 const crossoverSchema = z.union([
   z.strictObject({
     kind: z.literal('crosses'),
-    tokens: z.number().describe('From so many tokens on pulling wins.'),
+    tokens: z.number().describe('Pulling wins from this many tokens up.'),
     low: z
       .number()
       .nullable()
-      .describe('95% interval; null: below the least context measured, or of one round.'),
-    high: z.number().nullable().describe('null: above the largest context measured, or of one round.'),
+      .describe('95% interval; null: below the shortest measured context, or only one round.'),
+    high: z.number().nullable().describe('null: above the longest measured context, or only one round.'),
   }),
   z.strictObject({
-    kind: z.enum(['pull_always_wins', 'pull_always_loses']).describe('In the range measured.'),
+    kind: z.enum(['pull_always_wins', 'pull_always_loses']).describe('In the measured range.'),
   }),
 ]);
 
@@ -60,10 +60,10 @@ const seriesSchema = z.strictObject({
     .describe('The modelled link; null: as fast as this machine copies.'),
   throttled: z
     .boolean()
-    .describe('A modelled link slowed transfers: their times are not those of this machine.'),
+    .describe('Whether a modelled link slowed transfers, so that their times are not those of this machine.'),
   block_size: count,
   layout: z.enum(['contiguous', 'layer-pieces']),
-  local_hit_tokens: count.describe("Tokens of the prompt's start that P finds in its own cache."),
+  local_hit_tokens: count.describe('Leading prompt tokens that P finds in its own cache.'),
   points: z.array(pointSchema),
   crossover: crossoverSchema.nullable().describe('null unless pull and recompute were measured.'),
   best_total_ms: ms.nullable().describe('Sum over contexts of the better median.'),
@@ -71,22 +71,22 @@ const seriesSchema = z.strictObject({
     .array(
       z.strictObject({
         threshold: count.nullable().describe('null: never pull.'),
-        total_ttft_ms: ms.describe('Sum over contexts of the median of what the rule chooses there.'),
-        regret_ms: ms.describe('total_ttft_ms less best_total_ms.'),
+        total_ttft_ms: ms.describe('Sum over contexts of the medians that the rule chooses.'),
+        regret_ms: ms.describe('total_ttft_ms minus best_total_ms.'),
       }),
     )
-    .describe("vLLM's rule, applied to what was measured."),
+    .describe("vLLM's rule, applied to the measurements."),
 });
 
 export const sweepReportSchema = z.strictObject({
   ...reportHead('sweep'),
-  complete: z.boolean().describe('false: interrupted; what was measured until then.'),
+  complete: z.boolean().describe('false: interrupted; contains the results until then.'),
   model: z.strictObject({ name: z.string(), parameters: count, kv_bytes_per_token: count }),
   config: z
     .record(z.string(), z.unknown())
-    .describe('Every setting; lists where the sweep went over several.'),
+    .describe('All settings; lists if the sweep covered several values.'),
   rounds: count,
-  new_tokens: count.describe("Tokens of the prompt that neither engine has: the user's."),
+  new_tokens: count.describe('New user tokens, whose KV neither engine has.'),
   series: z.array(seriesSchema),
 });
 
@@ -100,7 +100,7 @@ export function seriesName({ link, block_size, layout, local_hit_tokens }: Sweep
   return `${link ? link.name : 'no link'}, blocks of ${block_size}, ${layout}${hit}`;
 }
 
-/** 'wins at 4 of 6 lengths, makes no difference at 2'; null: all are alike. */
+/** Such as 'wins at 4 of 6 lengths, makes no difference at 2'; null: all lengths agree. */
 export function mixedWinners(points: readonly SweepPointReport[]): string | null {
   const decided = points.filter(({ winner }) => winner !== null);
   const parts = (
@@ -118,14 +118,14 @@ export function mixedWinners(points: readonly SweepPointReport[]): string | null
   return [`${first} of ${decided.length} lengths`, ...others].join(', ');
 }
 
-/** Pulling and computing again took the same wherever both were measured. */
+/** Whether pulling and recomputing tie at every length where both were measured. */
 export function noWinner(points: readonly SweepPointReport[]): boolean {
   const decided = points.filter(({ winner }) => winner !== null);
   return decided.length > 0 && decided.every(({ winner }) => winner === 'neither');
 }
 
-/** How sure a crossover is: the interval as the caller writes it, unless one round is all there was. */
+/** The uncertainty of a crossover: the caller's interval, or a remark if there was only one round. */
 export const sureness = (points: readonly SweepPointReport[], interval: string): string =>
   points.some(({ pull }) => pull && pull.ttft_ms.length > 1)
     ? interval
-    : 'of one round, which does not tell how sure that is';
+    : 'from one round, so without an interval';

@@ -1,6 +1,6 @@
 /**
- * Lanes of a trace as processes and threads. A trace viewer wants what stands on one thread to be apart or nested, so a
- * lane takes as many threads as its spans need.
+ * Maps lanes of a trace to processes and threads. Trace viewers require spans on one thread to be disjoint or nested, so a
+ * lane uses as many threads as its spans need.
  */
 import { laneName, type RawSpan } from './spans.ts';
 
@@ -16,15 +16,15 @@ interface Interval {
 
 interface Thread {
   tid: number;
-  /** The last ones placed, in the order in which they came. */
+  /** The spans placed last, in order of arrival. */
   recent: Interval[];
-  /** Until when there may be spans that are no longer among the recent ones. */
+  /** End of the latest span that is no longer in `recent`. */
   forgottenMs: number;
 }
 
 const ROUTER = 'router';
 export const LINKS = 'links';
-/** Spans come almost in order of time: so many are looked back at. */
+/** Spans arrive almost in time order; this many are checked for overlap. */
 const LOOK_BACK = 256;
 
 export class TraceLanes {
@@ -76,7 +76,7 @@ export class TraceLanes {
   }
 }
 
-/** An engine's lanes stand together, and so do the links. */
+/** An engine's lanes are grouped, and so are the links. */
 const processOf = ({ engineId, lane }: RawSpan): string => (lane === 'link' ? LINKS : (engineId ?? ROUTER));
 
 function fits({ recent, forgottenMs }: Thread, { startMs, endMs }: Interval): boolean {

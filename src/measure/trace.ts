@@ -1,15 +1,15 @@
 /**
- * Spans as Chrome trace JSON, which Perfetto (ui.perfetto.dev) opens. Written as it comes, so that its size in memory does
- * not grow with the run. Knows no file: it hands out text.
+ * Writes spans as Chrome trace JSON, for Perfetto (ui.perfetto.dev). Streams text to a callback, so that memory does not grow
+ * with the run.
  */
 import { type RawSpan, type Span, wayName } from './spans.ts';
 import { LINKS, TraceLanes, type TracePlace } from './trace-lanes.ts';
 
 export interface TraceOptions {
   write: (text: string) => void;
-  /** Shared clock, milliseconds: the trace's zero. */
+  /** The trace's zero, in milliseconds of the shared clock. */
   originMs: number;
-  /** What it is a trace of; shown in the viewer's details. */
+  /** Metadata, shown in the viewer's details. */
   about: Readonly<Record<string, string | number>>;
 }
 
@@ -18,13 +18,13 @@ interface Change {
   bytes: number;
 }
 
-/** Chunks of which changes are kept before the older half is written out. */
+/** Chunks whose changes are kept before the older half is written out. */
 const MOST_CHANGES = 65_536;
 
 export class TraceWriter {
   readonly #options: TraceOptions;
   readonly #lanes: TraceLanes;
-  /** Bytes that entered or left the way between two engines, by holder and reader. */
+  /** Bytes that entered or left the path between two engines, by holder and reader. */
   readonly #inFlight = new Map<string, { bytes: number; changes: Change[] }>();
   #written = 0;
 
@@ -52,13 +52,13 @@ export class TraceWriter {
     this.#counters(span, place);
   }
 
-  /** Call once; nothing can be added after it. */
+  /** Call once; nothing can be added afterwards. */
   end(): void {
     for (const [name, { changes }] of this.#inFlight) this.#writeChanges(name, changes.length);
     this.#options.write('\n]}\n');
   }
 
-  /** Ties the chunk in the holder's lane to the same chunk in the reader's. */
+  /** Connects the chunk in the holder's lane with the same chunk in the reader's. */
   #flow({ name, startMs, endMs, args }: RawSpan, place: TracePlace): void {
     if (name !== 'slab in' && name !== 'slab out') return;
     const id = `${args.transferId}/${args.chunk}`;
@@ -88,7 +88,7 @@ export class TraceWriter {
     if (flight.changes.length >= MOST_CHANGES) this.#writeChanges(way, MOST_CHANGES / 2);
   }
 
-  /** The earliest ones, in order of time, as the sum so far. */
+  /** Writes the earliest changes, in time order, as a running sum. */
   #writeChanges(way: string, count: number): void {
     const flight = this.#inFlight.get(way)!;
     flight.changes.sort((a, b) => a.atMs - b.atMs);
@@ -116,5 +116,5 @@ export class TraceWriter {
   }
 }
 
-/** Microseconds in 1024ths, so that viewers find ts + dur exactly where the next slice begins. */
+/** Microseconds in multiples of 1/1024, so that ts + dur is exactly where the next slice begins. */
 const round = (micros: number): number => Math.round(micros * 1024) / 1024;

@@ -1,4 +1,4 @@
-/** The spans of one turn as a report keeps them: of the turn that pulled the most (the last where none did), up to its first token and a little on. */
+/** The spans of one turn in a report: the turn that pulled the most (or the last one), until shortly after its first token. */
 import { z } from 'zod';
 import { laneName, type Span } from './spans.ts';
 import { STAGES, stagePieces } from './stages.ts';
@@ -12,30 +12,30 @@ export const timelineSchema = z.strictObject({
   spans: z
     .array(
       z.strictObject({
-        name: z.string().describe('What happened: one of SPAN_NAMES in src/measure/spans.ts.'),
+        name: z.string().describe('One of SPAN_NAMES in src/measure/spans.ts.'),
         lane: z.string().describe('Where.'),
-        group: z.string().describe("Its stage's group."),
-        start_ms: z.number().describe("Since the router's acceptance."),
+        group: z.string().describe('Group of its stage.'),
+        start_ms: z.number().describe('Since the router accepted the turn.'),
         end_ms: z.number(),
         clock: z.enum(['host', 'gpu', 'modelled']),
-        bytes: z.number().nullable().describe('Of a transfer’s stage; null for other spans.'),
+        bytes: z.number().nullable().describe('For stages of a transfer; null for other spans.'),
       }),
     )
-    .describe('In the order in which they began.'),
-  left_out: z.number().int().nonnegative().describe('Spans of the turn that are not here: the shortest.'),
+    .describe('Spans in the order in which they began.'),
+  left_out: z.number().int().nonnegative().describe('Number of omitted spans, the shortest ones.'),
 });
 
 export type TurnTimeline = z.infer<typeof timelineSchema>;
 
-/** Spans that only lie around others. */
+/** Spans that only enclose others. */
 const ENVELOPES = new Set(['step', 'transfer', 'ttft', 'turn']);
 /** A modelled READ has no stages. */
 const isEnvelope = ({ name, clock }: Span): boolean =>
   ENVELOPES.has(name) && !(name === 'transfer' && clock === 'modelled');
 const MOST_SPANS = 600;
-/** Under way at once, beyond which the oldest are given up. */
+/** Most turns followed at once; beyond this the oldest are dropped. */
 const MOST_TURNS = 1024;
-/** How far the picture goes on after the first token, as a share of the time until then. */
+/** How far the timeline continues after the first token, as a share of the time until then. */
 const AFTER = 0.12;
 
 interface Ended {
@@ -67,7 +67,7 @@ export class TimelineKeeper {
     }
   }
 
-  /** Call when a turn ended; of turns that pulled as much the last is kept. */
+  /** Call when a turn has ended. Of turns that pulled equally much, the last is kept. */
   turnEnded(mode: string, turn: { conversation_id: string; turn: number; pulled_tokens: number }): void {
     const key = turnKey(turn);
     const ended = this.#ended.get(key);
@@ -76,7 +76,7 @@ export class TimelineKeeper {
     this.#best = { pulled: turn.pulled_tokens, timeline: timelineOf(mode, turn, ended) };
   }
 
-  /** null when no turn's spans were seen. */
+  /** null if no turn's spans were seen. */
   get timeline(): TurnTimeline | null {
     return this.#best?.timeline ?? null;
   }
@@ -118,7 +118,7 @@ function timelineOf(
 
 const lengthOf = ({ startMs, endMs }: Span): number => endMs - startMs;
 
-/** Kernels on the device's own clock belong where the same engine's forward pass does. */
+/** Kernels on the device's clock belong to the same group as the engine's forward pass. */
 function groupOf(span: Span, turnId: string): string {
   const named: Span = span.clock === 'gpu' ? { ...span, clock: 'host', name: 'forward' } : span;
   const [piece] = stagePieces([named], { turnId });

@@ -1,4 +1,4 @@
-/** `kvferry bench`'s report as a document: each experiment with its tables, its charts and what reuse cost. */
+/** The document of a `kvferry bench` report: each experiment with its tables, charts and the cost of reuse. */
 import { BENCH_METRICS, type BenchMode } from '../measure/bench-mode-schema.ts';
 import {
   type BenchComparison,
@@ -36,7 +36,7 @@ export function benchParts(report: BenchReport): DocumentParts {
   const recorder = report.recorder_overhead_percent;
   return {
     headline: headline(report),
-    subtitle: `${target.model} on ${where}: ${plural(workload.conversations, 'conversation')}, ${plural(workload.requests, 'request')} a round and mode, ${workload.num_clients === 0 ? 'sent when the trace says' : plural(workload.num_clients, 'client')}, ${plural(plan.rounds, 'round')}.`,
+    subtitle: `${target.model} on ${where}: ${plural(workload.conversations, 'conversation')}, ${plural(workload.requests, 'request')} per round and mode, ${workload.num_clients === 0 ? "sent at the trace's times" : plural(workload.num_clients, 'client')}, ${plural(plan.rounds, 'round')}.`,
     incomplete: report.complete ? null : (report.incomplete_reason ?? 'interrupted'),
     labels: [
       ...(target.link ? [`${THROTTLED}: ${target.link}`] : []),
@@ -50,7 +50,7 @@ export function benchParts(report: BenchReport): DocumentParts {
       facts: [
         ['source', workload.source],
         ['seed', String(workload.seed)],
-        ['active conversations at most', formatCount(workload.max_active_conversations)],
+        ['most active conversations', formatCount(workload.max_active_conversations)],
         ['prompt tokens, histories included', formatCount(workload.prompt_tokens)],
         ['output tokens', formatCount(workload.output_tokens)],
         ...Object.entries(workload.generation),
@@ -70,27 +70,27 @@ function headline({ comparison, modes }: BenchReport): string {
     if (measured === 0) return 'Nothing was measured';
     return measured === 1 ? 'One mode was measured' : 'No request was answered by two modes';
   }
-  if (!comparison.tokens_identical) return 'The modes disagree: the figures below do not count';
+  if (!comparison.tokens_identical) return 'The modes disagree: the figures below are not valid';
   const { reference, candidate } = namesIn(comparison, modes);
   const { ratio, low, high } = comparison.ttft_ms.mean;
-  if (ratio === null) return `${candidate} beside ${reference}`;
+  if (ratio === null) return `${candidate} compared with ${reference}`;
   const pulling = modes[comparison.candidate];
   if (
     pulling?.mode === 'bidirectional' &&
     pulling.pulled_tokens === 0 &&
     comparison.reference === 'unidirectional'
   )
-    return 'Nothing was pulled: both ways did the same work';
+    return 'Nothing was pulled: both modes did the same work';
   if (low === null || high === null)
-    return `${candidate}: mean TTFT ${ratio.toFixed(2)}x, too few requests to tell`;
+    return `${candidate}: mean TTFT ${ratio.toFixed(2)}x, too few requests to judge`;
   return {
     ahead: `${candidate}: mean time to the first token ${ratio.toFixed(2)}x shorter`,
-    behind: `${candidate} loses here: mean time to the first token ${(1 / ratio).toFixed(2)}x longer`,
+    behind: `${candidate} is slower here: mean time to the first token ${(1 / ratio).toFixed(2)}x longer`,
     tie: `${candidate} makes ${TIE} to ${reference}: mean TTFT ${ratio.toFixed(2)}x`,
   }[outcomeOf({ ratio, low, high })];
 }
 
-/** Of the two that are compared. */
+/** The names of the two compared modes. */
 const namesIn = (
   { reference, candidate }: BenchComparison,
   modes: Readonly<Record<string, { label: string }>>,
@@ -102,20 +102,20 @@ function experimentSection(experiment: Experiment, { kind }: BenchReport['target
   const list = Object.values(modes);
   return {
     title,
-    intro: `${plural(rounds, 'round')}${kind === 'cluster' ? ', the modes alternating; caches reset and holds drained in between' : "; the server's caches stayed as they were in between"}.`,
+    intro: `${plural(rounds, 'round')}${kind === 'cluster' ? ', modes alternating; caches reset and holds drained in between' : "; the server's caches were kept in between"}.`,
     pieces: [
       ...(comparison ? [ratioFigures(comparison, modes)] : []),
       modesTable(list),
       ...(comparison ? [ratioTable(comparison, experiment)] : []),
       {
         kind: 'distribution',
-        title: 'Time to the first token, every request',
+        title: 'Time to the first token by request',
         unit: 'ms',
         series: list.map(({ label, samples }) => ({
           name: label,
           values: samples.map(({ ttft_ms }) => ttft_ms),
         })),
-        note: 'A dot is a request (400 a mode at most are drawn); the bar spans the middle half, the line across it is the median.',
+        note: 'Each dot is a request (at most 400 per mode are drawn). The bar spans the middle half; the line across it is the median.',
       },
       ...stagePieces(modes),
       ...(list.some(({ path }) => path) ? wayTables(experiment) : [costTable(list)]),
@@ -174,7 +174,7 @@ const name = ({ label }: BenchMode): Cell => ({ text: label, strong: true });
 
 const modesTable = (modes: readonly BenchMode[]): TablePiece => ({
   kind: 'table',
-  title: 'The modes',
+  title: 'Modes',
   columns: [
     left('mode'),
     ...under('TTFT, ms', 'mean', 'p50', 'p90', 'p99'),
@@ -229,7 +229,7 @@ function ratioTable(comparison: BenchComparison, { published, modes }: Experimen
           : []),
       ];
     }),
-    note: `Above 1 ${candidate} is faster. Bootstrap: requests drawn with all their rounds, ${plural(comparison.requests, 'pair')} of answers; ${formatCount(comparison.bootstrap.resamples)} resamples.${published ? ` Published: ${published.source}.` : ''}`,
+    note: `Above 1, ${candidate} is faster. Bootstrap over requests with all their rounds, ${plural(comparison.requests, 'pair')} of answers; ${formatCount(comparison.bootstrap.resamples)} resamples.${published ? ` Published: ${published.source}.` : ''}`,
   };
 }
 
@@ -240,7 +240,7 @@ function stagePieces(modes: Readonly<Record<string, BenchMode>>): Piece[] {
   return [
     {
       kind: 'stages',
-      title: 'Where the time to the first token went, mean of all requests',
+      title: 'Time to the first token by stage, mean of all requests',
       unit: 'ms',
       parts: STAGE_PARTS,
       bars: list.map(({ label, stages_ms }) => ({ name: label, values: groupStages(stages_ms) })),
@@ -251,12 +251,12 @@ function stagePieces(modes: Readonly<Record<string, BenchMode>>): Piece[] {
 
 const costTable = (modes: readonly BenchMode[]): TablePiece => ({
   kind: 'table',
-  title: 'What reuse costs',
+  title: 'Cost of reuse',
   columns: [
     left('mode'),
     ...under('blocks held for P on D', 'mean', 'peak', 'MB·s'),
     { head: 'tokens/s' },
-    ...under('between tokens, ms', 'p50', 'p99', 'most'),
+    ...under('between tokens, ms', 'p50', 'p99', 'max'),
     ...under('MB moved', 'P→D', 'D→P'),
   ],
   rows: modes.map((mode) => {

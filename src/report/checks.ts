@@ -1,4 +1,4 @@
-/** What must hold of a report, each as one named check with its verdict: for JUnit, the page and the summary. */
+/** A report's checks, each with a name and a verdict, for JUnit, HTML and Markdown. */
 import type { AssertionResult } from '../measure/assertions.ts';
 import { type BenchReport, labelIn } from '../measure/bench-report.ts';
 import { plural } from '../measure/format.ts';
@@ -9,13 +9,13 @@ export interface Check {
   group: 'agreement' | 'integrity' | 'assertions';
   name: string;
   passed: boolean;
-  /** One sentence: what was found. */
+  /** The finding, in one sentence. */
   message: string;
-  /** Seconds that the checked work took; null where none belongs to it. */
+  /** Seconds that the checked work took; null if not applicable. */
   seconds: number | null;
 }
 
-/** The report's own checks first, then what the user asked for. */
+/** The report's own checks, then the user's assertions. */
 export function checksOf(report: AnyReport, assertions: readonly AssertionResult[]): Check[] {
   return [
     ...ownChecks(report),
@@ -31,7 +31,7 @@ export function checksOf(report: AnyReport, assertions: readonly AssertionResult
   ];
 }
 
-/** Whether the report is good by itself, whatever was asserted of it: what commands that make reports exit by. */
+/** Whether the report's own checks pass, regardless of assertions. Decides the exit code of the measuring commands. */
 export const ownChecksPass = (report: AnyReport): boolean => ownChecks(report).every(({ passed }) => passed);
 
 function ownChecks(report: AnyReport): Check[] {
@@ -44,7 +44,7 @@ function ownChecks(report: AnyReport): Check[] {
       return [
         check(
           'integrity',
-          'the sweep ran to its end',
+          'the sweep finished',
           report.complete,
           report.complete ? 'all points' : 'interrupted',
         ),
@@ -57,7 +57,7 @@ function runChecks({ comparison, runs, windows }: Report): Check[] {
   const compiled = runs.reduce((sum, { summary }) => sum + summary.first_use_compilations, 0);
   const place = comparison?.first_disagreement;
   const where = place
-    ? `${place.mode} parts from ${place.reference} at conversation ${place.conversation_id}, turn ${place.turn}, output token ${place.token_index + 1}`
+    ? `${place.mode} differs from ${place.reference} at conversation ${place.conversation_id}, turn ${place.turn}, output token ${place.token_index + 1}`
     : null;
   const agreement: Check[] = comparison
     ? [
@@ -85,7 +85,7 @@ function runChecks({ comparison, runs, windows }: Report): Check[] {
     ? [
         check(
           'agreement',
-          'windows give what all KV kept gives, bit for bit',
+          'sliding windows give the same as keeping all KV, bit for bit',
           windows.logits_identical,
           `${windows.mode} ran both ways`,
         ),
@@ -127,16 +127,16 @@ function benchChecks({ experiments, complete, incomplete_reason }: BenchReport):
   const audited = all.reduce((n, { audit }) => n + (audit?.failed_requests ?? 0), 0);
   const failed = audited + sum(({ failed_requests }) => failed_requests);
   const compiled = sum(({ first_use_compilations }) => first_use_compilations ?? 0);
-  // A server does not tell it.
+  // A server does not report it.
   const told = modes.some(({ first_use_compilations }) => first_use_compilations !== null);
   return [
     ...agreement,
-    check('integrity', 'the benchmark ran to its end', complete, incomplete_reason ?? 'all rounds'),
+    check('integrity', 'the benchmark finished', complete, incomplete_reason ?? 'all rounds'),
     check(
       'integrity',
       'every request was answered',
       failed === 0 && modes.length > 0,
-      modes.length > 0 ? `${plural(failed, 'request')} failed` : 'none was',
+      modes.length > 0 ? `${plural(failed, 'request')} failed` : 'no request was answered',
     ),
     ...(told
       ? [
@@ -152,7 +152,7 @@ function benchChecks({ experiments, complete, incomplete_reason }: BenchReport):
 }
 
 export const ACCOUNTED = 'every block is accounted for';
-const COMPILED = 'nothing was compiled while it was timed';
+const COMPILED = 'nothing was compiled during timing';
 
 const check = (group: Check['group'], name: string, passed: boolean, message: string): Check => ({
   group,
@@ -169,7 +169,7 @@ function integrityChecks({ leftover_blocks, problem }: Integrity): Check[] {
       'integrity',
       'no block is left in use',
       leftover_blocks === 0,
-      `${plural(leftover_blocks, 'block')} in use once all conversations had ended`,
+      `${plural(leftover_blocks, 'block')} in use after all conversations had ended`,
     ),
   ];
 }

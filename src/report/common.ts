@@ -1,4 +1,4 @@
-/** The sections that every report's document has: checks, the baseline, settings and machine. */
+/** Sections common to all reports: checks, baseline, machine and settings. */
 import { changesResults } from '../config/run.ts';
 import type { Baseline, MovedFigure } from '../measure/baseline.ts';
 import { SINGLE_RUN_NOISE } from '../measure/baseline.ts';
@@ -31,7 +31,7 @@ export function checkVerdicts(checks: readonly Check[]): Verdict[] {
 
 export const checksSection = (checks: readonly Check[]): Section => ({
   title: 'Checks',
-  intro: 'What must hold of every report, and what was asserted of this one.',
+  intro: "The report's own checks, and the assertions given for it.",
   pieces: [
     {
       kind: 'table',
@@ -41,7 +41,7 @@ export const checksSection = (checks: readonly Check[]): Section => ({
       rows: checks.map(({ name, message, passed }) => [
         name,
         message,
-        { text: passed ? '✓ holds' : '✗ failed', tone: passed ? 'good' : 'bad', strong: !passed },
+        { text: passed ? '✓ passed' : '✗ failed', tone: passed ? 'good' : 'bad', strong: !passed },
       ]),
     },
   ],
@@ -74,18 +74,18 @@ export function baselineSection(baseline: Baseline): Section {
       ]),
     }) as const;
   return {
-    title: 'Against the baseline',
-    intro: `${baseline.file}, made ${baseline.created.slice(0, 10)} by kvferry ${baseline.kvferry}. ${baselineSentence(baseline)}`,
+    title: 'Compared with the baseline',
+    intro: `${baseline.file}, created ${baseline.created.slice(0, 10)} by kvferry ${baseline.kvferry}. ${baselineSentence(baseline)}`,
     pieces: [
       ...baseline.differences.map((text) => ({ kind: 'text', text: `${text}.` }) as const),
-      ...(moved.length > 0 ? [table('What moved', moved, false)] : []),
-      ...(rest.length > 0 ? [table(`${plural(rest.length, 'figure')} that did not move`, rest, true)] : []),
+      ...(moved.length > 0 ? [table('Changed figures', moved, false)] : []),
+      ...(rest.length > 0 ? [table(`${plural(rest.length, 'unchanged figure')}`, rest, true)] : []),
     ],
   };
 }
 
 export const showFigure = (value: number, unit: string): string =>
-  // A crossover lies between whole tokens.
+  // A crossover need not be a whole number of tokens.
   ['ms', 'x'].includes(unit) ? formatMs(value) : formatCount(Math.round(value));
 
 /** '+12%', '2.40x'. */
@@ -96,22 +96,22 @@ export function changeOf({ before, now, ratio }: MovedFigure): string {
   return `${percent >= 0 ? '+' : ''}${percent.toFixed(Math.abs(percent) < 10 ? 1 : 0)}%`;
 }
 
-/** What was found, in sentences. */
+/** The comparison in sentences. */
 export function baselineSentence({ figures, changed_counts, better, worse, same_machine }: Baseline): string {
   const counts = figures.filter(({ movement }) => movement === 'same' || movement === 'changed').length;
   const times = figures.filter(({ movement }) => movement === 'noise').length + better + worse;
   const exact =
     counts === 0
-      ? 'No count is judged'
+      ? 'No counts were compared'
       : changed_counts === 0
         ? `All ${counts} counts are the same`
         : `${changed_counts} of ${counts} counts changed`;
   if (times === 0) {
-    return `${exact}; ${same_machine ? 'there are too few samples to judge a time' : 'times of another machine are not judged'}.`;
+    return `${exact}; ${same_machine ? 'there are too few samples to compare times' : 'times from another machine are not compared'}.`;
   }
   const still = times - better - worse;
   const judged = `of ${plural(times, same_machine ? 'time' : 'ratio')}, ${better} better, ${worse} worse, ${still} within noise`;
-  return `${exact}; ${judged} (95% interval, and beyond the spread between rounds, or ${SINGLE_RUN_NOISE * 100}% where there is one round).`;
+  return `${exact}; ${judged} (better or worse: the 95% interval excludes no change, and the change exceeds the spread between rounds, or ${SINGLE_RUN_NOISE * 100}% with a single round).`;
 }
 
 const isSet = (value: unknown): boolean =>

@@ -1,6 +1,6 @@
 /**
- * A report as sections of neutral pieces, between what was measured and how it is shown: run.ts and its like make them,
- * html/ and markdown.ts draw them. Texts are plain; whoever draws escapes them.
+ * The document model between reports and their rendering: sections of neutral pieces. run.ts, bench.ts and sweep.ts build
+ * documents; html/ and markdown.ts render them. Texts are plain; the renderers escape them.
  */
 import type { Outcome } from '../measure/outcome.ts';
 
@@ -12,9 +12,9 @@ export type Cell = string | { text: string; tone?: Tone; strong?: boolean };
 
 export interface Column {
   head: string;
-  /** Numbers stand right, the default. */
+  /** Default: right, for numbers. */
   align?: 'left' | 'right';
-  /** Neighbours of the same group share this heading. */
+  /** Adjacent columns of the same group share this heading. */
   group?: string;
 }
 
@@ -25,12 +25,12 @@ export const under = (group: string, ...heads: string[]): Column[] => heads.map(
 export interface TablePiece {
   kind: 'table';
   title: string;
-  /** The section's title says it already. */
+  /** Hide the title, because the section's title is the same. */
   quiet?: boolean;
   columns: readonly Column[];
   rows: readonly (readonly Cell[])[];
   note?: string;
-  /** Long: closed until it is asked for. */
+  /** Collapsed at first. */
   folded?: boolean;
 }
 
@@ -43,7 +43,7 @@ export interface DistributionPiece {
   note?: string;
 }
 
-/** Bars on one scale, cut into the same parts. */
+/** Stacked bars on one scale. */
 export interface StagesPiece {
   kind: 'stages';
   title: string;
@@ -53,14 +53,14 @@ export interface StagesPiece {
   note?: string;
 }
 
-/** From one total to another, by what each step saved or added. */
+/** The way from one total to another, by what each step saved or added. */
 export interface WaterfallPiece {
   kind: 'waterfall';
   title: string;
   unit: string;
   from: { name: string; value: number };
   to: { name: string; value: number };
-  /** Positive: dearer. They add up to the difference of the two. */
+  /** Positive: slower. The changes add up to the difference of the totals. */
   steps: readonly { label: string; change: number }[];
   note?: string;
 }
@@ -77,11 +77,11 @@ export interface CurvePiece {
   title: string;
   x: { label: string; log?: boolean };
   y: { label: string; log?: boolean };
-  /** `band`: what lies between low and high of its points is an area, in place of whiskers. */
+  /** `band`: draw the range from low to high as an area instead of whiskers. */
   series: readonly { name: string; points: readonly Point[]; dashed?: boolean; band?: boolean }[];
-  /** Places on the x axis, with an interval where one is known. */
+  /** Marked places on the x axis, with an interval if known. */
   marks?: readonly { x: number; label: string; low?: number; high?: number }[];
-  /** The area between two lines, such as what a choice costs above the best one. */
+  /** A shaded area between two lines, such as the regret of a choice. */
   shade?: { label: string; points: readonly { x: number; from: number; to: number }[] };
   note?: string;
 }
@@ -106,7 +106,7 @@ export interface TimelinePiece {
   note?: string;
 }
 
-/** A few large figures side by side. */
+/** A few key figures in large type. */
 export interface FiguresPiece {
   kind: 'figures';
   figures: readonly { label: string; value: string; note: string; tone?: Tone }[];
@@ -125,7 +125,7 @@ export interface TextPiece {
   tone?: Tone;
 }
 
-/** A line to be typed or copied as it stands. */
+/** A shell command to copy. */
 export interface CommandPiece {
   kind: 'command';
   text: string;
@@ -154,13 +154,13 @@ export interface Verdict {
   text: string;
 }
 
-/** What a report of each kind has of its own, in the frame that all share. */
+/** The parts of a document that depend on the kind of report. */
 export interface DocumentParts {
   headline: string;
   subtitle: string;
-  /** Why it is not whole; null: it is. */
+  /** Why the report is incomplete; null if complete. */
   incomplete: string | null;
-  /** What its figures must not be read without. */
+  /** Caveats that must be shown with the figures. */
   labels: readonly string[];
   sections: readonly Section[];
   facts: FactsPiece;
@@ -181,7 +181,7 @@ export const sumOf = (values: Readonly<Record<string, number>>): number =>
 
 export const cellText = (cell: Cell): string => (typeof cell === 'string' ? cell : cell.text);
 
-/** So many at most, evenly chosen, the ends among them. */
+/** At most `most` items, evenly spaced, including both ends. */
 export function evenly<T>(all: readonly T[], most: number): readonly T[] {
   if (all.length <= most) return all;
   return Array.from({ length: most }, (_, i) => all[Math.round((i * (all.length - 1)) / (most - 1))]!);

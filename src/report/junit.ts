@@ -1,4 +1,4 @@
-/** Checks as JUnit XML, the dialect that CI systems read. */
+/** Renders checks as JUnit XML, in the dialect that CI systems read. */
 import type { Check } from './checks.ts';
 
 export interface JunitOptions {
@@ -9,7 +9,7 @@ export interface JunitOptions {
   properties: readonly (readonly [name: string, value: string])[];
 }
 
-/** A check of any group; one that was skipped has passed nothing. */
+/** A check of any group. */
 export type JunitCase = Omit<Check, 'group'> & { group: string; skipped?: boolean };
 
 export function renderJunit(

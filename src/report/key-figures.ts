@@ -1,4 +1,4 @@
-/** What pulling gained in a run, in a few large figures. */
+/** A run's key figures: what pulling gained. */
 import { formatBytes, formatCount, formatMs } from '../measure/format.ts';
 import { outcomeOf, SINGLE_NOISE, TIE, within } from '../measure/outcome.ts';
 import type { Report, RunReport } from '../measure/report.ts';
@@ -8,7 +8,7 @@ import { type FiguresPiece, TONE_OF } from './document.ts';
 const find = (report: Report, mode: string): RunReport | undefined =>
   report.runs.find((run) => run.mode === mode);
 
-/** Both modes decode alike, so a mean TPOT that moves by less has not moved. */
+/** Both modes decode the same way, so smaller changes of mean TPOT are noise. */
 const TPOT_NOISE = 0.05;
 
 /** null unless both disaggregated modes had turns after the first. */
@@ -46,12 +46,12 @@ export function keyFigures(report: Report): FiguresPiece | null {
       {
         label: 'KV pulled back',
         value: formatBytes(pulling.bytes_d_to_p),
-        note: `${formatCount(pulling.pulled_tokens - stored)} tokens of D`,
+        note: `${formatCount(pulling.pulled_tokens - stored)} tokens from D`,
       },
       ...(Number.isFinite(tpot)
         ? [
             {
-              label: 'time per later token',
+              label: 'mean TPOT',
               value: `${tpot >= 1 ? '+' : '−'}${Math.abs((tpot - 1) * 100).toFixed(0)}%`,
               tone: TONE_OF[tpotOutcome],
               note: `${formatMs(without.tpot_ms!.mean)} → ${formatMs(pulling.tpot_ms!.mean)} ms${tpotOutcome === 'tie' ? `: ${TIE}` : ''}`,

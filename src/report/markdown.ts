@@ -1,6 +1,6 @@
 /**
- * A report as GitHub-flavoured Markdown, such as a step's summary: verdicts and tables. Charts become the tables behind
- * them; what is long is folded.
+ * Renders a report as GitHub-flavoured Markdown, for example for a CI step's summary. Charts become tables; long tables
+ * are folded.
  */
 import { formatChangeMs, formatMs } from '../measure/format.ts';
 import { quantile } from '../measure/statistics.ts';
@@ -78,7 +78,9 @@ function renderPiece(piece: Piece): string[] {
     case 'curve':
       return curve(piece);
     case 'timeline':
-      return [`*${escapeText(piece.title)}: ${formatMs(piece.endMs)} ms, drawn in the HTML report.*`];
+      return [
+        `*${escapeText(piece.title)}: ${formatMs(piece.endMs)} ms; see the HTML report for the drawing.*`,
+      ];
   }
 }
 
@@ -103,7 +105,7 @@ const fold = (title: string, lines: readonly string[]): string[] => [
   '</details>',
 ];
 
-/** `left`: which columns stand left. */
+/** `left`: which columns are left-aligned. */
 function rows(
   heads: readonly string[],
   cells: readonly (readonly Cell[])[],
@@ -122,12 +124,12 @@ function rows(
 }
 
 const QUANTILES = [
-  ['least', 0],
+  ['min', 0],
   ['25%', 0.25],
   ['median', 0.5],
   ['75%', 0.75],
   ['90%', 0.9],
-  ['most', 1],
+  ['max', 1],
 ] as const;
 
 function distribution({ title, unit, series }: DistributionPiece): string[] {
@@ -196,7 +198,7 @@ function curve({ title, x, y, series, marks = [] }: CurvePiece): string[] {
     [x.label, ...series.map(({ name }) => name)],
     evenly(places, MOST_POINTS).map((place) => [
       String(place),
-      // Of a step, which has two points at one place, what is so from then on.
+      // A step has two points at one x: use the later value.
       ...series.map(({ points }) => formatMs(points.findLast((point) => point.x === place)?.y ?? null)),
     ]),
     [false, ...series.map(() => false)],
@@ -204,7 +206,7 @@ function curve({ title, x, y, series, marks = [] }: CurvePiece): string[] {
   return [...fold(`${title} (${y.label})`, lines), ...marks.map(({ label }) => `\n${escapeText(label)}`)];
 }
 
-/** Text stays text: Markdown's and HTML's signs are escaped, and a cell keeps to one line. */
+/** Escapes Markdown and HTML syntax, and joins lines so that a cell stays on one line. */
 const escapeText = (text: string): string =>
   text
     .replace(/\s+/g, ' ')

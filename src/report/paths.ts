@@ -1,4 +1,4 @@
-/** The ways that KV can take, in a benchmark's report: speed, bytes by edge, memory by tier, and who wins at which length. */
+/** KV paths in a benchmark's report: bytes by edge, memory by tier, and results by prompt length. */
 
 import type { BenchMode } from '../measure/bench-mode-schema.ts';
 import type { Interval } from '../measure/bench-paths-schema.ts';
@@ -10,7 +10,7 @@ type Path = NonNullable<BenchMode['path']>;
 
 const times = (value: number): string => value.toFixed(2);
 
-/** Nothing of the way that others are compared with. */
+/** Empty for the path that others are compared with. */
 const timesCell = (faster: Interval | null): string => (faster ? formatInterval(faster, times) : '');
 
 export function wayTables(experiment: Experiment): TablePiece[] {
@@ -22,12 +22,12 @@ export function wayTables(experiment: Experiment): TablePiece[] {
   return [
     {
       kind: 'table',
-      title: 'Where KV went, MB a round',
+      title: 'KV traffic, MB per round',
       columns: [
-        left('way'),
+        left('path'),
         ...under('between engines', 'P→D', 'D→P'),
         ...under('from the store', 'to P', 'to D'),
-        ...under('to the store', 'of P', 'of D'),
+        ...under('to the store', 'from P', 'from D'),
         ...right('twice'),
       ],
       rows: row(({ bytes }) =>
@@ -36,16 +36,16 @@ export function wayTables(experiment: Experiment): TablePiece[] {
           ...[bytes.p_to_store, bytes.d_to_store, bytes.two_hops],
         ].map(formatMb),
       ),
-      note: 'Twice: by two hops in one turn where one would have done.',
+      note: 'Twice: bytes that took two hops in one turn where one would have sufficed.',
     },
     {
       kind: 'table',
-      title: 'What it took in memory',
+      title: 'Memory',
       columns: [
-        left('way'),
+        left('path'),
         ...under('pools, MB', 'P', 'D'),
         ...under('store, MB', 'used', 'of'),
-        ...under('blocks × seconds of ended requests', 'on D for P', 'on P for D', 'until saved'),
+        ...under('blocks × seconds of finished requests', 'on D for P', 'on P for D', 'until saved'),
       ],
       rows: row(({ memory, held_block_seconds: held }) => [
         ...[memory.p_pool_bytes, memory.d_pool_bytes, memory.store_bytes, memory.store_capacity_bytes].map(
@@ -53,7 +53,7 @@ export function wayTables(experiment: Experiment): TablePiece[] {
         ),
         ...[held.on_d_for_p, held.on_p_for_d, held.saving].map((seconds) => seconds.toFixed(1)),
       ]),
-      note: 'Pools are the same for every way: what stays for a reader is taken from them.',
+      note: 'Pools have the same size for every path; blocks kept for a reader occupy them.',
     },
     ...lengths(experiment),
   ];
@@ -65,8 +65,7 @@ function lengths({ by_length = [], modes }: Experiment): TablePiece[] {
   return [
     {
       kind: 'table',
-      title:
-        'By length of the prompt: median TTFT from the second turn on, and times faster than the first way',
+      title: 'By prompt length: median TTFT from the second turn on, and times faster than the first path',
       columns: [
         left('prompt tokens'),
         ...by_length.flatMap(({ from_tokens, to_tokens }) =>

@@ -1,17 +1,17 @@
-/** `run --profile` as a section: each engine's kernels, and each kernel's layers. */
+/** The section of `run --profile`: kernels per engine, and layers per kernel. */
 import { formatCount, formatFigures, formatMs, formatPercent } from '../measure/format.ts';
 import type { EngineProfileReport, ProfileReport } from '../measure/profile.ts';
 import { left, type Piece, right, type Section, type TablePiece } from './document.ts';
 
 export const RATE_LEGEND =
-  'rate: GFLOP/s where arithmetic would be the limit, else GB/s, each operand read and each result written once.';
+  'rate: GFLOP/s for kernels bound by arithmetic, else GB/s, counting each operand read and each result write once.';
 
 type Kernel = EngineProfileReport['kernels'][number];
 
-/** What the engine's figures are held against. */
+/** The ceilings that an engine's figures are compared with. */
 export function ceilingsSentence({ engine_id, clock_step_ns, ceilings }: EngineProfileReport): string {
   const step = clock_step_ns === null ? 'unknown' : `${clock_step_ns} ns`;
-  return `${engine_id}: smallest step of its clock ${step}; ceilings, measured just after: ${formatFigures(ceilings.gflops)} GFLOP/s of multiply-adds, ${formatFigures(ceilings.gbps)} GB/s of reads`;
+  return `${engine_id}: clock resolution ${step}; ceilings, measured right afterwards: ${formatFigures(ceilings.gflops)} GFLOP/s for multiply-adds, ${formatFigures(ceilings.gbps)} GB/s for reads`;
 }
 
 export const kernelRate = ({ bound, gflops, gbps }: Kernel): string =>
@@ -20,7 +20,7 @@ export const kernelRate = ({ bound, gflops, gbps }: Kernel): string =>
 export function profileSection({ mode, engines }: ProfileReport): Section {
   return {
     title: 'Kernels',
-    intro: `${mode}, run once more with each kernel in a pass of its own: slower, and in no other figure. Times are the device's clock.`,
+    intro: `${mode}, run once more with each kernel in its own pass. This run is slower and does not count in other figures. Times are from the device's clock.`,
     pieces: engines.flatMap((engine): Piece[] => [
       { kind: 'text', text: `${ceilingsSentence(engine)}.` },
       kernelTable(engine),
@@ -36,7 +36,7 @@ export const KERNEL_COLUMNS: TablePiece['columns'] = [
 
 const kernelTable = ({ engine_id, kernels }: EngineProfileReport): TablePiece => ({
   kind: 'table',
-  title: `${engine_id}: kernels, the longest first`,
+  title: `${engine_id}: kernels, slowest first`,
   columns: KERNEL_COLUMNS,
   rows: kernels.map((kernel) => [
     { text: kernel.kernel, strong: true },
@@ -51,7 +51,7 @@ const kernelTable = ({ engine_id, kernels }: EngineProfileReport): TablePiece =>
 
 const layerTable = ({ engine_id, kernels }: EngineProfileReport): TablePiece => ({
   kind: 'table',
-  title: `${engine_id}: each layer`,
+  title: `${engine_id}: by layer`,
   folded: true,
   columns: [left('kernel'), ...right('layer', 'calls', 'ms')],
   rows: kernels.flatMap(({ kernel, layers }) =>

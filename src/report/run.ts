@@ -1,4 +1,4 @@
-/** `kvferry run`'s report as a document. */
+/** The document of a `kvferry run` report. */
 import { auditTotals } from '../measure/audit.ts';
 import {
   formatBytes,
@@ -65,9 +65,9 @@ export function runParts(report: Report): DocumentParts {
       title: 'Model and engines',
       facts: [
         ['model', `${report.model.name}, ${formatParameters(report.model.parameters)} parameters`],
-        ['KV of a token', formatBytes(report.model.kv_bytes_per_token)],
+        ['KV per token', formatBytes(report.model.kv_bytes_per_token)],
         ['KV block', formatBytes(report.model.block_bytes)],
-        ['start-up, in no figure above', formatSeconds(report.start_up.total_ms)],
+        ['start-up, not counted above', formatSeconds(report.start_up.total_ms)],
         ...report.start_up.engines.map(({ engine_id, num_blocks, compile_ms }): [string, string] => [
           engine_id,
           `${formatCount(num_blocks)} blocks; compiled in ${formatSeconds(compile_ms)}`,
@@ -79,17 +79,18 @@ export function runParts(report: Report): DocumentParts {
 
 function headline(report: Report): string {
   const { comparison } = report;
-  if (comparison && !comparison.logits_identical) return 'The modes disagree: the figures below do not count';
+  if (comparison && !comparison.logits_identical)
+    return 'The modes disagree: the figures below are not valid';
   const gain = comparison?.ttft_later_turns_ms?.mean;
   if (!gain || gain.ratio === null || keptBelow(report))
-    return `${report.runs.map(({ mode }) => mode).join(', ')}: how it went`;
+    return `${report.runs.map(({ mode }) => mode).join(', ')}: results`;
   if (report.runs.every(({ summary }) => summary.pulled_tokens === 0))
-    return 'Nothing was pulled: both ways did the same work';
-  if (pulledNothingFromD(report)) return 'Nothing was pulled from D: both ways did the same work';
+    return 'Nothing was pulled: both modes did the same work';
+  if (pulledNothingFromD(report)) return 'Nothing was pulled from D: both modes did the same work';
   return {
-    ahead: `Pulling KV back from D brings the first token ${gain.ratio.toFixed(2)}x sooner`,
-    behind: `Here pulling KV back loses: the first token comes ${(1 / gain.ratio).toFixed(2)}x later`,
-    tie: `Pulling KV back from D makes ${TIE} to the first token here`,
+    ahead: `Pulling KV back from D makes the first token ${gain.ratio.toFixed(2)}x faster`,
+    behind: `Pulling KV back from D makes the first token ${(1 / gain.ratio).toFixed(2)}x slower here`,
+    tie: `Pulling KV back from D makes ${TIE} to TTFT here`,
   }[outcomeOf(within(gain.ratio, SINGLE_NOISE))];
 }
 
@@ -108,7 +109,7 @@ function summaryTable({ runs }: Report): TablePiece {
   const stores = hasStore(runs);
   return {
     kind: 'table',
-    title: 'The modes',
+    title: 'Modes',
     columns: [
       left('mode'),
       ...under('mean TTFT, ms', 'turn 1', 'turns 2+'),
@@ -130,11 +131,11 @@ function summaryTable({ runs }: Report): TablePiece {
       formatMb(summary.bytes_d_to_p),
       ...(stores ? [formatMb(summary.bytes_from_store ?? 0), formatMb(summary.bytes_to_store ?? 0)] : []),
     ]),
-    note: 'TTFT: from the router’s acceptance to the first token. TPOT: mean time between the tokens after it.',
+    note: 'TTFT: from the router accepting the request to the first token. TPOT: mean time between later tokens.',
   };
 }
 
-/** A mode with the turns whose times count. */
+/** A mode with its timed turns. */
 type Timed = Pick<RunReport, 'mode'> & { turns: readonly TurnReport[] };
 
 function stagesSection(timed: readonly Timed[]): Section {
@@ -162,12 +163,12 @@ function stagesSection(timed: readonly Timed[]): Section {
   if (without && pulling) pieces.push(pullingWaterfall(without, pulling));
   pieces.push({
     kind: 'table',
-    title: 'Every stage, mean ms a turn',
+    title: 'All stages, mean ms per turn',
     folded: true,
     columns: [
       { head: 'stage', align: 'left' },
       ...later.map(({ mode }) => ({ head: mode })),
-      { head: 'what it is', align: 'left' },
+      { head: 'meaning', align: 'left' },
     ],
     rows: names.map((name) => [
       name,
@@ -176,7 +177,7 @@ function stagesSection(timed: readonly Timed[]): Section {
     ]),
   });
   return {
-    title: 'Where the time to the first token went',
+    title: 'Time to the first token by stage',
     intro: 'Each moment counts once, for the stage that the first token was waiting for.',
     pieces,
   };
@@ -197,13 +198,13 @@ function ttftSection(runs: readonly Timed[]): Section {
         title: 'Every turn',
         unit: 'ms',
         series: runs.map(({ mode, turns }) => ({ name: mode, values: turns.map(({ ttft_ms }) => ttft_ms) })),
-        note: 'A dot is a turn; the bar spans the middle half, the line across it is the median.',
+        note: 'Each dot is a turn. The bar spans the middle half; the line across it is the median.',
       },
       ...(longest > 1
         ? [
             {
               kind: 'curve',
-              title: 'As the conversation grows',
+              title: 'TTFT by turn',
               x: { label: 'turn' },
               y: { label: conversations.length > 1 ? 'TTFT, ms, mean of the conversations' : 'TTFT, ms' },
               series: runs.map(({ mode, turns }) => ({
@@ -227,7 +228,7 @@ function auditSection({ runs, config }: Report): Section[] {
   return [
     {
       title: 'Audit',
-      intro: `${auditSentence(auditTotals(turns), String(config.pullPolicy))} They are left out of the times of every mode.`,
+      intro: `${auditSentence(auditTotals(turns), String(config.pullPolicy))} These turns do not count in the times of the modes.`,
       pieces: [auditTable(turns)],
     },
   ];
@@ -239,7 +240,7 @@ function turnsSection({ runs }: Report): Section {
   const stores = hasStore(runs);
   return {
     title: 'Turn by turn',
-    intro: `Prompt tokens are hit in P’s own cache, pulled from D${stores ? ' or the store' : ''}, or computed; the three add up.`,
+    intro: `A prompt consists of tokens hit in P’s own cache, tokens pulled from D${stores ? ' or the store' : ''}, and computed tokens.`,
     pieces: runs.map(({ mode, turns }) => ({
       kind: 'table',
       title: mode,
@@ -267,7 +268,7 @@ function turnsSection({ runs }: Report): Section {
             : []),
         ]),
       ...(turns.length > MOST_ROWS
-        ? { note: `In the JSON report: ${plural(turns.length - MOST_ROWS, 'more turn')}.` }
+        ? { note: `${plural(turns.length - MOST_ROWS, 'more turn')} in the JSON report.` }
         : {}),
     })),
   };

@@ -1,4 +1,4 @@
-/** Stages of the time to the first token as parts of a chart: summed by group, in the order in which a turn meets them. */
+/** Stages of TTFT as chart parts: summed by group, in the order in which a turn passes them. */
 import { groupStages, STAGE_GROUPS, STAGES } from '../measure/stages.ts';
 import { sumOf, type WaterfallPiece } from './document.ts';
 
@@ -11,7 +11,7 @@ const LABELS: Readonly<Record<string, string>> = {
   pull: 'pull D→P',
   prefill: 'prefill',
   sampling: 'sampling',
-  'hand-over': 'hand over P→D',
+  'hand-over': 'handover P→D',
   decode: 'first step on D',
   other: 'other',
 };
@@ -22,7 +22,7 @@ export const STAGE_PARTS = STAGE_GROUPS.map((group) => ({
   label: LABELS[group] ?? group,
 }));
 
-/** What pulling gained or lost in the mean time, part by part; parts that did not change are left out. */
+/** What pulling gained or lost in mean TTFT by part; unchanged parts are omitted. */
 export function pullingWaterfall(
   without: Readonly<Record<string, number>>,
   pulling: Readonly<Record<string, number>>,
@@ -30,7 +30,7 @@ export function pullingWaterfall(
   const [before, after] = [groupStages(without), groupStages(pulling)];
   return {
     kind: 'waterfall',
-    title: 'From unidirectional to bidirectional: what was saved and what was paid',
+    title: 'From unidirectional to bidirectional: savings and costs',
     unit: 'ms',
     from: { name: 'unidirectional', value: sumOf(without) },
     to: { name: 'bidirectional', value: sumOf(pulling) },
@@ -40,6 +40,6 @@ export function pullingWaterfall(
   };
 }
 
-/** What a stage's name means; null for one that is not known. */
+/** The meaning of a stage; null if unknown. */
 export const stageMeaning = (name: string): string | null =>
   name in STAGES ? STAGES[name as keyof typeof STAGES].meaning : null;

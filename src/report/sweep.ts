@@ -1,4 +1,4 @@
-/** `kvferry sweep`'s report as a document: for each link and layout both curves, where they cross, and what rules cost. */
+/** The document of a `kvferry sweep` report: for each link and layout, both curves, the crossover and the cost of rules. */
 import {
   formatBytes,
   formatCount,
@@ -35,7 +35,7 @@ export function sweepParts(report: SweepReport): DocumentParts {
   const links = [...new Set(series.flatMap(({ link }) => (link ? [link.name] : [])))];
   return {
     headline: headline(report),
-    subtitle: `${model.name} on ${adapterName(report)}: ${plural(series[0]?.points.length ?? 0, 'context length')}, ${plural(rounds, 'round')}, pulled and recomputed in turn.`,
+    subtitle: `${model.name} on ${adapterName(report)}: ${plural(series[0]?.points.length ?? 0, 'context length')}, ${plural(rounds, 'round')}, pulling and recomputing in alternation.`,
     incomplete: report.complete ? null : 'interrupted',
     labels: links.map((name) => `${THROTTLED}: ${name}`),
     sections: series.map(seriesSection),
@@ -44,23 +44,23 @@ export function sweepParts(report: SweepReport): DocumentParts {
       title: 'Model',
       facts: [
         ['model', `${model.name}, ${formatParameters(model.parameters)} parameters`],
-        ['KV of a token', formatBytes(model.kv_bytes_per_token)],
-        ["tokens of the user's, computed either way", formatCount(report.new_tokens)],
+        ['KV per token', formatBytes(model.kv_bytes_per_token)],
+        ['new user tokens, computed either way', formatCount(report.new_tokens)],
       ],
     },
   };
 }
 
-/** 'Pulling wins from 85 tokens on'. */
+/** Such as 'Pulling wins from 85 tokens on'. */
 function verdictOf({ crossover, points }: SweepSeriesReport): string {
   if (!crossover) return 'Only one way was measured';
-  if (noWinner(points)) return 'Pulling makes no difference at any length measured';
+  if (noWinner(points)) return 'Pulling makes no difference at any measured length';
   const mixed = crossover.kind === 'crosses' ? null : mixedWinners(points);
   if (mixed !== null) return `Pulling ${mixed}`;
-  if (crossover.kind === 'pull_always_wins') return 'Pulling wins at every length measured';
-  if (crossover.kind !== 'crosses') return 'Pulling loses at every length measured';
+  if (crossover.kind === 'pull_always_wins') return 'Pulling wins at every measured length';
+  if (crossover.kind !== 'crosses') return 'Pulling loses at every measured length';
   const { tokens, low, high } = crossover;
-  const interval = `95%: ${low === null ? 'below the least' : Math.round(low)} to ${high === null ? 'above the largest' : Math.round(high)}`;
+  const interval = `95%: ${low === null ? 'below the shortest' : Math.round(low)} to ${high === null ? 'above the longest' : Math.round(high)}`;
   return `Pulling wins from ${formatCount(Math.round(tokens))} tokens on (${sureness(points, interval)})`;
 }
 
@@ -71,13 +71,13 @@ function headline({ series }: SweepReport): string {
   const verdicts = new Set(series.map(verdictOf));
   if (verdicts.size === 1) return verdictOf(first);
   const crossed = series.filter(({ crossover }) => crossover?.kind === 'crosses').length;
-  return `Pull or recompute: it depends; the two cross in ${crossed} of ${series.length} settings`;
+  return `Pull or recompute depends on the setting: the curves cross in ${crossed} of ${series.length} settings`;
 }
 
 function seriesSection(series: SweepSeriesReport): Section {
   const { link, throttled, best_total_ms, thresholds } = series;
   const rate = link
-    ? ` ${formatFigures(link.bytes_per_second / 1e6)} MB/s, ${link.latency_ms} ms a chunk.`
+    ? ` ${formatFigures(link.bytes_per_second / 1e6)} MB/s, ${link.latency_ms} ms per chunk.`
     : '';
   const pieces: Piece[] = [curveOf(series), pointsTable(series)];
   if (best_total_ms !== null && thresholds.length > 0) pieces.push(thresholdTable(series));
@@ -93,7 +93,7 @@ const ruleName = (threshold: number | null): string => {
   return threshold === 0 ? 'always pull' : `threshold ${threshold}`;
 };
 
-/** The rule whose regret is shaded: the dearest of those that were asked for, or none when all choose well. */
+/** The rule whose regret is shaded: the most expensive of the requested ones; undefined if none has regret. */
 function dearestRule({ thresholds }: SweepSeriesReport): number | null | undefined {
   const asked = thresholds.filter(({ threshold }) => threshold !== null && threshold > 0);
   const list = asked.length > 0 ? asked : thresholds;
@@ -119,7 +119,7 @@ function curveOf(series: SweepSeriesReport): CurvePiece {
   return {
     kind: 'curve',
     title: 'Time to the first token, median of the rounds',
-    x: { label: 'tokens that D holds and P has not, logarithmic', log: true },
+    x: { label: 'tokens that D holds and P lacks, logarithmic', log: true },
     y: { label: 'TTFT, ms' },
     series: lines,
     ...(mark
@@ -140,7 +140,7 @@ function curveOf(series: SweepSeriesReport): CurvePiece {
 
 const STEPS = 24;
 
-/** Between what the rule takes and the better of the two, where the rule takes the worse; straight lines in between. */
+/** The area between the rule's choice and the better one, where the rule chooses worse. Interpolates linearly. */
 function regretOf(
   points: SweepSeriesReport['points'],
   threshold: number | null,
@@ -173,7 +173,7 @@ function regretOf(
 
 const pointsTable = ({ points }: SweepSeriesReport): TablePiece => ({
   kind: 'table',
-  title: 'Each length',
+  title: 'Results by length',
   columns: [
     { head: 'tokens' },
     ...under('TTFT, ms', 'pull', 'recompute'),
@@ -195,10 +195,10 @@ const pointsTable = ({ points }: SweepSeriesReport): TablePiece => ({
 
 const thresholdTable = ({ thresholds, best_total_ms }: SweepSeriesReport): TablePiece => ({
   kind: 'table',
-  title: 'What rules would cost, summed over the lengths',
+  title: 'Cost of rules, summed over the lengths',
   columns: [left('rule'), ...right('total, ms', 'regret, ms', 'above the best')],
   rows: [
-    [{ text: 'the better way each time', strong: true }, formatMs(best_total_ms), '-', '-'],
+    [{ text: 'the better of both, each time', strong: true }, formatMs(best_total_ms), '-', '-'],
     ...thresholds.map(({ threshold, total_ttft_ms, regret_ms }) => [
       ruleName(threshold),
       formatMs(total_ttft_ms),

@@ -1,33 +1,33 @@
-/** The timeline of a turn, from the spans that the report kept of it. */
+/** The timeline section of a turn, from the spans in the report. */
 import { formatBytes, formatMs, plural } from '../measure/format.ts';
 import { atRouter, laneName, onGpu, onHost, onLink } from '../measure/spans.ts';
 import type { TurnTimeline } from '../measure/turn-timeline.ts';
 import type { Section, TimelinePiece } from './document.ts';
 
-/** As far as lanes are named by them. */
+/** The engine fields that lane names need. */
 type Engines = readonly { engine_id: string; role: 'prefill' | 'decode' }[];
 
 export function timelineSection(timeline: TurnTimeline, engines: Engines): Section {
   const { mode, turn, ttft_ms, left_out } = timeline;
   const pulled = timeline.spans.some(({ group, bytes }) => group === 'pull' && bytes !== 0);
-  const which = pulled ? 'the one that pulled the most' : 'the last one, since none pulled KV back';
+  const which = pulled ? 'the one that pulled the most' : 'the last one, because none pulled KV back';
   return {
-    title: 'One turn, span by span',
-    intro: `Turn ${turn} in ${mode}, ${which}: ${formatMs(ttft_ms)} ms from the router's acceptance to the first token.`,
+    title: 'Timeline of one turn',
+    intro: `Turn ${turn} in ${mode}, ${which}: ${formatMs(ttft_ms)} ms from the router accepting it to the first token.`,
     pieces: [
       {
         kind: 'timeline',
-        title: 'What happened when',
+        title: 'Timeline',
         lanes: lanesOf(timeline, engines),
         endMs: Math.max(ttft_ms, ...timeline.spans.map(({ end_ms }) => end_ms)),
         marks: [{ atMs: ttft_ms, label: 'first token' }],
-        ...(left_out > 0 ? { note: `${plural(left_out, 'shorter span')} left out.` } : {}),
+        ...(left_out > 0 ? { note: `${plural(left_out, 'shorter span')} omitted.` } : {}),
       },
     ],
   };
 }
 
-/** The router first, P above the links, D below: as a turn goes. Lanes of other engines come last, by their own names. */
+/** Lanes in the order of a turn: router, P, links, D. Lanes of other engines come last, by name. */
 function lanesOf({ spans }: TurnTimeline, engines: Engines): TimelinePiece['lanes'] {
   const labels = laneLabels(engines);
   const order = [...labels.keys()];
@@ -50,7 +50,7 @@ function lanesOf({ spans }: TurnTimeline, engines: Engines): TimelinePiece['lane
     }));
 }
 
-/** By the lane's name in the report. An engine that is the only one of its role is P or D. */
+/** Labels by the lane's name in the report. The only engine of its role is called P or D. */
 function laneLabels(engines: Engines): Map<string, string> {
   const of = (role: Engines[number]['role'], letter: string): { id: string; name: string }[] => {
     const same = engines.filter((engine) => engine.role === role);

@@ -76,7 +76,7 @@ function scaleOf(values: readonly number[], log: boolean, from: number, to: numb
   return linearScale(max * 1.04, from, to, wanted);
 }
 
-/** On a logarithmic axis what lies between two points on a straight line is drawn as the curve that it is there. */
+/** Adds points, so that a straight line between two points is drawn as a curve on a logarithmic axis. */
 function denser(points: readonly Point[]): readonly Point[] {
   return points.flatMap((point, i) => {
     const next = points[i + 1];

@@ -1,4 +1,4 @@
-/** Every sample as a dot, a lane for each series, with the quartiles below: what a mean alone hides. */
+/** Draws every sample as a dot, one lane per series, with the quartiles below. */
 import { extent } from 'simple-statistics';
 import { formatMs } from '../../measure/format.ts';
 import { quantile, sortedQuantile } from '../../measure/statistics.ts';
@@ -86,7 +86,7 @@ function thin(values: readonly number[]): readonly number[] {
   );
 }
 
-/** Dots that would cover each other are piled, five high at most. */
+/** Stacks dots that would overlap, at most five high. */
 function pile(places: readonly number[]): { at: number; level: number }[] {
   const lastAt: number[] = [];
   return places.map((at) => {

@@ -1,4 +1,4 @@
-/** HTML that escapes what is put into it: only Markup goes in as it is. */
+/** An HTML template tag that escapes its values; only Markup is inserted unescaped. */
 
 export class Markup {
   readonly text: string;
@@ -10,7 +10,7 @@ export class Markup {
 
 type Value = string | number | Markup | null | readonly Markup[];
 
-/** Tag of a template: `` html`<td>${text}</td>` ``. null is nothing. */
+/** Template tag: `` html`<td>${text}</td>` ``. null renders as nothing. */
 export function html(strings: TemplateStringsArray, ...values: readonly Value[]): Markup {
   return new Markup(strings.map((text, i) => (i === 0 ? text : rendered(values[i - 1]!) + text)).join(''));
 }
@@ -25,7 +25,7 @@ function rendered(value: Value): string {
 
 export const nothing = new Markup('');
 
-/** For text and for quoted attributes. Control characters, which HTML cannot hold, are replaced. */
+/** Escapes for text and quoted attributes. Replaces control characters, which HTML cannot contain. */
 const escapeHtml = (text: string): string =>
   text
     .replace(/(?![\t\n\r])\p{Cc}|\p{Cs}/gu, '\ufffd')

@@ -1,6 +1,6 @@
 /**
- * A report as one page that needs nothing else: no script, no network, its style allowed by its hash. Whatever the report
- * says is escaped.
+ * Renders a report as one self-contained page: no scripts, no network, and a CSP that allows its style by hash. All report
+ * texts are escaped.
  */
 import { sha256 } from '@noble/hashes/sha2.js';
 import type { Piece, ReportDocument, Section } from '../document.ts';

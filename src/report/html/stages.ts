@@ -1,4 +1,4 @@
-/** Bars on one scale, cut into the same parts; and the way from one total to another. */
+/** Draws stacked bars and waterfalls. */
 import { formatChangeMs, formatMs } from '../../measure/format.ts';
 import { type StagesPiece, sumOf, type WaterfallPiece } from '../document.ts';
 import { html, type Markup } from './markup.ts';
@@ -90,7 +90,7 @@ function drawWaterfall({ from, to, steps, unit }: WaterfallPiece, canvas: Canvas
   const body = walked.map(({ label, change, low, high, end }, i) => {
     const top = (i + 1) * row + 5;
     const text = formatChangeMs(change);
-    // Beside the bar; before it where there is no room behind.
+    // After the bar, or before it if there is no room after it.
     const behind = scale(high) + 7 + textWidth(text) <= canvas.width;
     const place = behind ? html`x="${scale(high) + 7}"` : html`x="${scale(low) - 7}" text-anchor="end"`;
     return html`<text x="0" y="${top + 14}">${label}</text><line class="link" x1="${scale(end)}" x2="${scale(end)}" y1="${top}" y2="${top + row + 20}"/><rect class="${change > 0 ? 'dearer' : 'saved'}" x="${scale(low)}" y="${top}" width="${Math.max(1, scale(high) - scale(low))}" height="20" rx="2"><title>${label}: ${text} ${unit}</title></rect><text class="${change > 0 ? 'dearer-text' : 'saved-text'}" ${place} y="${top + 14}">${text}</text>`;

@@ -1,11 +1,11 @@
 /**
- * What the charts are drawn with: scales, ticks, and a frame that holds a drawing twice, for a wide page and for a phone,
- * so that text keeps its size. Colours are classes; style.ts gives them for light and dark.
+ * Chart primitives: scales, ticks, legends, and a frame that contains a drawing twice, for wide pages and for phones, so
+ * that text keeps its size. Colours are CSS classes; style.ts defines them for light and dark.
  */
 import { html, type Markup, nothing } from './markup.ts';
 
 export interface Canvas {
-  /** Units of the viewBox; about CSS pixels. */
+  /** In units of the viewBox, about CSS pixels. */
   width: number;
   narrow: boolean;
 }
@@ -18,7 +18,7 @@ export interface Drawing {
   body: readonly Markup[];
 }
 
-/** `summary` is what the chart shows, in a sentence, for those who cannot see it. */
+/** `summary` describes the chart in a sentence, for screen readers. */
 export function chart(title: string, summary: string, draw: (canvas: Canvas) => Drawing): Markup {
   const picture = (canvas: Canvas): Markup => {
     const { height, body } = draw(canvas);
@@ -32,14 +32,14 @@ export interface Scale {
   ticks: readonly number[];
 }
 
-/** 1, 2 or 5 times a power of ten, so that about `wanted` of them span so much. */
+/** A step of 1, 2 or 5 times a power of ten, so that about `wanted` steps cover the span. */
 function stepOf(span: number, wanted: number): number {
   const rough = span / Math.max(1, wanted);
   const power = 10 ** Math.floor(Math.log10(rough));
   return [1, 2, 5, 10].map((n) => n * power).find((size) => size >= rough * 0.999)!;
 }
 
-/** `wanted`: about how many ticks. */
+/** `wanted`: approximate number of ticks. */
 export function linearScale(max: number, from: number, to: number, wanted: number): Scale {
   const top = max > 0 ? max : 1;
   const step = stepOf(top, wanted);
@@ -48,7 +48,7 @@ export function linearScale(max: number, from: number, to: number, wanted: numbe
   return Object.assign(scale, { ticks });
 }
 
-/** Ticks at powers of ten, at 2 and 5 times them where the range is short, and at even steps where it has hardly any of these. */
+/** Ticks at powers of ten; for short ranges also at 2 and 5 times them; at even steps if fewer than two would remain. */
 export function logScale(min: number, max: number, from: number, to: number): Scale {
   const [low, high] = [Math.log10(min), Math.log10(max <= min ? min * 10 : max)];
   const scale = (value: number): number => from + ((to - from) * (Math.log10(value) - low)) / (high - low);
@@ -68,7 +68,7 @@ export function logScale(min: number, max: number, from: number, to: number): Sc
   return Object.assign(scale, { ticks });
 }
 
-/** A tick's label: no more figures than it needs. */
+/** A tick's label, with at most three significant digits. */
 function tickText(value: number): string {
   if (value >= 1e6) return `${Number((value / 1e6).toPrecision(3))} M`;
   if (value >= 10_000) return `${Number((value / 1000).toPrecision(3))}k`;
@@ -84,7 +84,7 @@ export function xAxis(scale: Scale, top: number, bottom: number, label: string, 
   return html`${lines}<text class="tick" x="${right}" y="${bottom + 30}" text-anchor="end">${label}</text>`;
 }
 
-/** Horizontal lines with labels at the left. */
+/** Horizontal lines with labels on the left. */
 export function yAxis(scale: Scale, left: number, right: number): Markup {
   const lines = scale.ticks.map((tick) => {
     const y = scale(tick);
@@ -93,7 +93,7 @@ export function yAxis(scale: Scale, left: number, right: number): Markup {
   return html`${lines}`;
 }
 
-/** About how wide a text of the charts' size is. */
+/** Approximate width of a text at the charts' font size. */
 export const textWidth = (text: string): number => text.length * 6.4;
 
 export interface Key {
@@ -101,7 +101,7 @@ export interface Key {
   className: string;
 }
 
-/** Colours and their names, in as many lines as they need; a name that is longer than a line is pressed together. */
+/** A legend over as many lines as needed. A name longer than a line is compressed. */
 export function legend(
   keys: readonly Key[],
   x: number,
@@ -124,7 +124,7 @@ export function legend(
   };
 }
 
-/** A class for a mode or any other series: those of the same name look alike in every chart. */
+/** CSS classes by series name, so that a mode has the same colour in every chart. */
 const KNOWN: Readonly<Record<string, string>> = {
   monolithic: 'c-mono',
   unidirectional: 'c-uni',
@@ -140,7 +140,7 @@ const OTHERS = ['c-bi', 'c-uni', 'c-local', 'c-mono', 'c-extra'] as const;
 export const seriesClass = (name: string, index: number): string =>
   KNOWN[name] ?? KNOWN[name.split(/[ ,]/)[0]!] ?? OTHERS[index % OTHERS.length]!;
 
-/** The same for several in one picture, each another one as long as there are any. */
+/** Classes for several series in one chart, all different as long as the colours last. */
 export function seriesClasses(names: readonly string[]): string[] {
   const used = new Set<string>();
   return names.map((name, i) => {
@@ -151,17 +151,17 @@ export function seriesClasses(names: readonly string[]): string[] {
   });
 }
 
-/** Units at the left for names of so many characters, in letters that are bold. */
+/** Room on the left for these names in bold. */
 export const labelRoom = (names: readonly string[]): number =>
   Math.min(MOST_ROOM, Math.max(LEAST_ROOM, ...names.map((name) => boldWidth(name) + GAP)));
 
 const LEAST_ROOM = 128;
 const MOST_ROOM = 280;
 const BOLDER = 1.08;
-/** Between a name and what stands beside it. */
+/** Gap between a name and what is next to it. */
 export const GAP = 12;
 
-/** A name at the left, pressed together where it is longer than that: else it would lie over what stands beside it. */
+/** A name on the left, compressed if longer than `room`, so that it does not cover its neighbour. */
 export function nameAt(name: string, y: number, room: number): Markup {
   return html`<text class="strong" x="0" y="${y}"${pressed(boldWidth(name), room)}>${name}</text>`;
 }
@@ -171,5 +171,5 @@ const pressed = (width: number, room: number): Markup =>
 
 const boldWidth = (text: string): number => textWidth(text) * BOLDER;
 
-/** Units for a name that has a bold text at the other end of its line. */
+/** Room for a name on a line that ends with a bold text. */
 export const roomBeside = (text: string, { width }: Canvas): number => width - boldWidth(text) - GAP;

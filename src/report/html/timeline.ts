@@ -1,4 +1,4 @@
-/** What happened when, a lane for each place. */
+/** Draws a timeline, with one lane per engine, link and router. */
 import { formatMs, plural } from '../../measure/format.ts';
 import type { TimelinePiece } from '../document.ts';
 import { html, type Markup } from './markup.ts';
@@ -58,7 +58,7 @@ function draw({ lanes, marks, endMs }: TimelinePiece, canvas: Canvas): Drawing {
   };
 }
 
-/** The row of each bar, so that none covers another. */
+/** Assigns each bar a row, so that bars do not overlap. */
 function stack(bars: readonly { startMs: number; endMs: number }[]): number[] {
   const ends: number[] = [];
   const rows = new Array<number>(bars.length).fill(0);

@@ -1,4 +1,4 @@
-/** The pieces that are text: tables, facts, large figures. */
+/** Renders text pieces: tables, facts, key figures. */
 import {
   type Cell,
   type Column,
