@@ -47,9 +47,9 @@ it('where figures cannot be written is found before anything is measured', async
 
 it('an option that another one makes useless is refused', async () => {
   const options = await engines('--rounds', '3');
-  expect(() => refuseGiven(options, ['trace'], 'is of no use')).not.toThrow();
-  expect(() => refuseGiven(options, ['trace', 'rounds'], 'is of no use with --duration')).toThrow(
-    '--rounds is of no use with --duration: leave it out',
+  expect(() => refuseGiven(options, ['trace'], 'has no effect')).not.toThrow();
+  expect(() => refuseGiven(options, ['trace', 'rounds'], 'has no effect with --duration')).toThrow(
+    '--rounds has no effect with --duration: leave it out',
   );
 });
 

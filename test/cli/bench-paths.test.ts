@@ -16,7 +16,7 @@ const spec = generator({
 const bench = (...options: string[]) => benchOf(spec)(['gen.json', ...options]);
 
 test.each([
-  [4, /both 50%. Of 4 requests alone: what else the machine did weighs more.$/],
+  [4, /both 50%. With only 4 requests, other load on the machine matters more.$/],
   [40, /both 50% \(40 requests\).$/],
 ])('of %d requests, what a way lost, and whether that tells anything', (requests, wanted) => {
   const regret = { pull: { regret_ms: 0, share: 0 }, both: { regret_ms: 9, share: 0.5 } };
@@ -83,7 +83,7 @@ describe('kvferry bench --paths', () => {
     const [roomy, , tight] = experiments;
     expect(tight!.d_blocks).toBe(tight!.p_blocks);
     expect(tight!.d_blocks).toBeLessThan(roomy!.d_blocks!);
-    for (const file of ['out.html', 'out.md']) expect(world.files.get(file)).toContain('Where KV went');
+    for (const file of ['out.html', 'out.md']) expect(world.files.get(file)).toContain('KV traffic');
   });
 
   test('every line of its tables has at most 80 columns; wins and losses are named', async () => {
@@ -116,14 +116,17 @@ describe('kvferry bench --paths', () => {
   test.each([
     [['--paths', 'pulls'], /--paths is 'pulls': wanted one or more of recompute, .*did you mean pull\?/],
     [['--link', 'none,1gbe'], /--link names 2 links: give one, or --paths/],
-    [['--paths', '--store-dir', 'kv'], /--paths is given, and --store-dir keeps KV from one way to the next/],
-    [['--paths', '--endpoint', 'http://localhost:1'], /a server is measured/],
-    [['--paths', '--kv-transfer-config', '{"kv_connector":"NixlConnector"}'], /says which connectors/],
+    [
+      ['--paths', '--store-dir', 'kv'],
+      /--paths is given, and --store-dir keeps KV from one path to the next/,
+    ],
+    [['--paths', '--endpoint', 'http://localhost:1'], /--endpoint measures a server/],
+    [['--paths', '--kv-transfer-config', '{"kv_connector":"NixlConnector"}'], /sets the connectors/],
     [['--paths', '--handover', 'streamed'], /--handover is streamed/],
-    [['--paths', '--pull-policy', 'cost-aware'], /--pull-policy is cost-aware: name that way in --paths/],
+    [['--paths', '--pull-policy', 'cost-aware'], /--pull-policy is cost-aware: add cost-aware to --paths/],
     [
       ['--paths', 'pull,cost-aware', '--cost-profile', 'c.json'],
-      /--cost-profile is of one link, and --link names 2/,
+      /--cost-profile is for one link, and --link names 2/,
     ],
     [['--paths', '--routing', 'round-robin,llm-d'], /--routing names several policies/],
   ] as const)('%j is refused by name', async (options, message) => {

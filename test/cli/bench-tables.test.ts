@@ -21,7 +21,7 @@ describe('notPulled', () => {
       not_pulled: { ...none, transfer: 11, policy: 2 },
     };
     expect(notPulled(modesWith(given))).toEqual([
-      'bidirectional: D gave up 12 holds for room, and P computed again (--d-blocks); prompts that pulled nothing: 2 by policy, 11 by transfer.',
+      'bidirectional: D dropped 12 holds for lack of blocks, and P recomputed (--d-blocks); prompts that pulled nothing: 2 by policy, 11 by transfer.',
     ]);
   });
 
@@ -44,7 +44,7 @@ it('computing again is called cheaper only where one mode pulls and the other do
     printBench(report, { write: (text) => parts.push(text), isTTY: false, columns: 80 }, false);
     return parts.join('').replaceAll('\n', ' ');
   };
-  expect(said()).toContain('slower, between 0.44 and 0.44: here computing again was cheaper');
+  expect(said()).toContain('slower, between 0.44 and 0.44: recomputing was cheaper here');
   const experiments = Object.values(report.experiments);
   // Beside another threshold, which computes less again.
   for (const { comparison } of experiments) comparison!.reference = 'bidirectional, threshold 2';

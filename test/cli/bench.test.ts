@@ -89,7 +89,7 @@ describe('kvferry bench', () => {
     expect(report!.workload).toMatchObject({ conversations: 24, num_clients: 2, scale: '1/64' });
     expect(report!.experiments.prefix_caching!.modes.bidirectional_threshold_64?.threshold).toBe(64);
     expect(report!.experiments.no_prefix_caching!.published?.ttft_ms.mean?.ratio).toBeCloseTo(2.107, 2);
-    expect(world.out()).toContain('beside vLLM PR 32553');
+    expect(world.out()).toContain('compared with vLLM PR 32553');
     expect(world.out()).toMatch(/Every length is 1\/64/);
   });
 
@@ -104,7 +104,7 @@ describe('kvferry bench', () => {
       'bidirectional_threshold_64',
       null,
     ]);
-    expect(world.out()).not.toContain('beside vLLM PR 32553');
+    expect(world.out()).not.toContain('compared with vLLM PR 32553');
   });
 
   test('a reference goes by its name, not by its key in the report', async () => {
@@ -122,7 +122,7 @@ describe('kvferry bench', () => {
   test('counts on no more requests than its clients send', async () => {
     const aRound = async (...more: string[]) => {
       const { world } = await bench(['gen.json', '--rounds', '1', ...more]);
-      return Number(/about ([\d.]+) s a round/.exec(world.err())![1]);
+      return Number(/about ([\d.]+) s per round/.exec(world.err())![1]);
     };
     expect(await aRound('--max-num-requests', '1')).toBeLessThan((await aRound()) / 2);
   });
@@ -171,7 +171,9 @@ describe('kvferry bench', () => {
     expect(Object.keys(prefix_caching!.modes)).toContain('bidirectional_all_full_kv');
     expect(prefix_caching!.windows).toMatchObject({ mode: 'bidirectional', tokens_identical: true });
     expect(eviction!.windows).toBeUndefined();
-    expect(world.out().replaceAll('\n', ' ')).toMatch(/Sliding windows, bidirectional, against all KV kept/);
+    expect(world.out().replaceAll('\n', ' ')).toMatch(
+      /Sliding windows, bidirectional, compared with all KV kept/,
+    );
     const kept = await bench(['gen.json', '--model', 'tiny-hybrid', '--rounds', '1', '--all-full-kv']);
     expect(kept.world.out()).not.toMatch(/Sliding windows/);
   });
@@ -304,7 +306,7 @@ describe('kvferry bench', () => {
     }
     const said = world.out().replaceAll('\n', ' ');
     expect(said).toContain(
-      'Audit: 8 turns served both ways; cost-aware took the slower way in 0, and lost 0.0',
+      'Audit: 8 turns served both ways; cost-aware chose the slower way in 0 and lost 0.0',
     );
   });
 
@@ -318,10 +320,13 @@ describe('kvferry bench', () => {
       ['gen.json', '--audit', '5%', '--routing', 'round-robin,llm-d', '--prefill', '2'],
       /--audit is 5% and --routing is round-robin,llm-d: .* give one/,
     ],
-    [['gen.json', '--audit', '5%', '--paths'], /--audit is 5% and --paths is given: .* leave it out/],
-    [['--max-tokens', '5'], /--max-tokens is of no use to a preset/],
-    [['gen.json', '--slo-ttft', '1ms'], /--slo-ttft is of no use with one policy/],
-    [['gen.json', '--audit', '5%', '--endpoint', 'http://x', '--model', 'm'], /and a server is measured/],
+    [['gen.json', '--audit', '5%', '--paths'], /--audit is 5% and --paths is given: .* leave --paths out/],
+    [['--max-tokens', '5'], /--max-tokens has no effect on a preset/],
+    [['gen.json', '--slo-ttft', '1ms'], /--slo-ttft has no effect with a single policy/],
+    [
+      ['gen.json', '--audit', '5%', '--endpoint', 'http://x', '--model', 'm'],
+      /and --endpoint measures a server/,
+    ],
     [['gen.json', '--preset', 'pr32553'], /--input-file and --preset are both given/],
     [['gen.json', '--scale', '1/0'], /--scale is '1\/0': wanted 1, or 1\/N/],
     [['gen.json', '--budget', 'soon'], /--budget is 'soon': wanted a time above 0/],
@@ -341,11 +346,11 @@ describe('kvferry bench', () => {
     ],
     [['none.json'], /cannot read none.json/],
     [['gen.json', '--json', '/read-only/x.json'], /cannot write \/read-only\/x.json/],
-    [['gen.json', 'more'], /'more' is one word too many/],
+    [['gen.json', 'more'], /'more' is one argument too many/],
     [['list.json', '--scale', '1/2'], /list.json is a list of conversations/],
-    [['gen.json', '--threshold', '9', '--endpoint', 'http://x'], /--threshold is of no use with --endpoint/],
-    [['gen.json', '--request-timeout-sec', '9'], /--request-timeout-sec is of no use without a server/],
-    [['gen.json', '--paths', '--mode', 'monolithic'], /--mode is of no use with --paths/],
+    [['gen.json', '--threshold', '9', '--endpoint', 'http://x'], /--threshold has no effect with --endpoint/],
+    [['gen.json', '--request-timeout-sec', '9'], /--request-timeout-sec has no effect without a server/],
+    [['gen.json', '--paths', '--mode', 'monolithic'], /--mode has no effect with --paths/],
     [['gen.json', '--token-ids', '--endpoint', 'http://x', '--model', 'm'], /give --tokenizer/],
     [['gen.json', '--endpoint', 'ftp://x', '--model', 'm'], /begins with http/],
     [['gen.json', '--endpoint', 'a', '--url', 'b'], /--endpoint and --url are both given/],

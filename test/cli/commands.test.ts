@@ -31,7 +31,7 @@ describe('usage', () => {
     [['run', '--threshold'], 'kvferry: --threshold has no value: wanted --threshold TOKENS'],
     [['run', '--model'], 'kvferry: --model has no value: wanted --model PRESET|DIR'],
     [['run', '--seed', '1', '--seed', '2'], 'kvferry: --seed is given more than once: give it once'],
-    [['run', 'now'], "kvferry: 'now' is one word too many for kvferry run: see kvferry run --help"],
+    [['run', 'now'], "kvferry: 'now' is one argument too many for kvferry run: see kvferry run --help"],
     [
       ['doctor', '--turns', '3'],
       'kvferry: --turns is an option of kvferry run and export, not of doctor: leave it out',
@@ -49,7 +49,7 @@ describe('usage', () => {
     [['run', '--model', 'nanno'], /there is no model 'nanno'.*did you mean 'nano'\?/],
     [
       ['export'],
-      'kvferry: nothing to export is named: wanted tokenizer DIR, config, vllm, or one of aibrix, llm-d, dynamo, sglang',
+      'kvferry: nothing to export is given: wanted tokenizer DIR, config, vllm, or one of aibrix, llm-d, dynamo, sglang',
     ],
     [
       ['export', 'weights'],
@@ -74,7 +74,7 @@ describe('usage', () => {
     [['run', '--model', 'nano', '--user-tokens', '1e10'], /grows to 50000000704 tokens and the context/],
     [
       ['run', '--model', 'nano', '--conversations', '1e6'],
-      /1000000 conversations are 384000000 tokens.*lower --conversations/,
+      /1000000 conversations need 384000000 generated tokens.*lower --conversations/,
     ],
     [
       ['run', '--model', 'nano', '--p-blocks', '3'],
@@ -103,10 +103,10 @@ describe('usage', () => {
       /^kvferry: 'threshold' in x.json is -1: wanted/,
     );
     expect(await complaint(['run', '--config', 'x.json'], { 'x.json': '{' })).toMatch(
-      /^kvferry: x.json is no JSON/,
+      /^kvferry: x.json is not JSON/,
     );
     expect(await complaint(['run', '--config', 'x.json'], { 'x.json': '[]' })).toMatch(
-      /^kvferry: x.json holds no object/,
+      /^kvferry: x.json does not contain an object/,
     );
   });
 
@@ -145,7 +145,7 @@ describe('usage', () => {
   test('export tokenizer refuses --json, which it would not write', async () => {
     const world = fakeWorld();
     expect(await main(['export', 'tokenizer', 'dir', '--json', 'out.json'], world.deps)).toBe(2);
-    expect(world.err()).toContain('--json is of no use to export tokenizer');
+    expect(world.err()).toContain('--json has no effect on export tokenizer');
   });
 
   test('what export config prints is a config file', async () => {
@@ -242,11 +242,11 @@ describe('kvferry doctor', () => {
       'Adapters',
       'none: not installed',
       'features',
-      'kernels   subgroup forms: 4 lanes',
+      'kernels   subgroup variants: 4 lanes',
       'P→shared→D',
       '1.25',
       'Memory',
-      'What to do',
+      'Advice',
       'lavapipe is 3 to 4 times faster',
     ]) {
       expect(world.out()).toContain(text);
@@ -325,7 +325,7 @@ describe('kvferry verify', () => {
       }));
     world.deps.verify = { kernels, pulledBlocks: passing('c'), fixture: null };
     expect(await main(['verify', '--model', 'nano'], world.deps)).toBe(130);
-    expect(world.err()).toContain('No verdict: 2 checks ended before. FAILED: bad.\n');
+    expect(world.err()).toContain('No verdict: 2 checks finished before the interrupt. FAILED: bad.\n');
   });
 
   test('interrupted among faults: it says how far it came', async () => {
@@ -335,13 +335,13 @@ describe('kvferry verify', () => {
       throw new Error('interrupted');
     };
     expect(await main(['verify', '--faults', '9'], world.deps)).toBe(130);
-    expect(world.err()).toContain('No verdict: 0 faults in 0 episodes were over, 0 rules broken in them.\n');
+    expect(world.err()).toContain('No verdict: 0 faults in 0 episodes had finished, with 0 rules broken.\n');
   });
 
   test('picks of faults are refused without faults', async () => {
     const world = fakeWorld();
     expect(await main(['verify', '--model', 'nano', '--fault-picks', '1,2'], world.deps)).toBe(2);
-    expect(world.err()).toContain('--fault-picks is for --faults');
+    expect(world.err()).toContain('--fault-picks is given without --faults');
     expect(await main(['verify', '--faults', '1', '--fault-picks', '5'], world.deps)).toBe(2);
     expect(world.err()).toContain('wanted numbers from 1 to 4');
   });
@@ -433,7 +433,7 @@ describe('a fleet', () => {
 
   test.each([
     [['--fleet', 'none.json'], 'cannot read none.json'],
-    [['--fleet', 'text'], 'text is no JSON'],
+    [['--fleet', 'text'], 'text is not JSON'],
     [['--fleet', 'fleet.json', '--prefill', '3'], '--fleet and --prefill are both given'],
     [['--fleet', 'half.json'], 'roleset roleset-0 has 1 P and no D'],
     [['--fleet', 'typo.json'], "--fleet has an unknown field 'rolests'"],

@@ -123,7 +123,7 @@ describe('export aibrix', () => {
       ['APA', [{ targetMetric: 'num_requests_running', targetValue: '45' }]],
     ]);
     const { text } = await exported('aibrix', args);
-    expect(text).toContain('--autoscale k8s-hpa is APA here: AIBrix refuses HPA for a role.');
+    expect(text).toContain('--autoscale k8s-hpa is exported as APA: AIBrix refuses HPA for a role.');
   });
 
   it('replica: rolesets that are alike are replicas, others services of their own, with their bounds', async () => {
@@ -180,7 +180,7 @@ describe('export aibrix', () => {
     const { code, world } = await exported('aibrix', ['--served-model-name', 'a/b']);
     expect([code, world.err()]).toEqual([
       2,
-      expect.stringContaining("'a/b' cannot be one: give --served-model-name"),
+      expect.stringContaining("'a/b' is not a valid label: give --served-model-name"),
     ]);
   });
 });
@@ -371,39 +371,51 @@ describe('export sglang', () => {
 describe('what cannot be said', () => {
   it.each([
     ['aibrix', ['--mode', 'bidirectional'], "Pulling D's KV back"],
-    ['llm-d', ['--fleet', 'fleet.json', '--mode-of-fleet', 'replica'], 'llm-d knows no rolesets'],
+    ['llm-d', ['--fleet', 'fleet.json', '--mode-of-fleet', 'replica'], 'llm-d has no rolesets'],
     ['llm-d', ['--fleet', 'fleet.json'], 'Prompt lengths by roleset: llm-d has no such bounds'],
     ['dynamo', ['--fleet', 'fleet.json'], 'Engines that do both'],
-    ['dynamo', ['--routing', 'mooncake'], 'Routing policy mooncake: Dynamo has other rules'],
+    ['dynamo', ['--routing', 'mooncake'], 'Routing policy mooncake does not exist in Dynamo'],
     [
       'dynamo',
       ['--routing', 'dynamo', '--routing-config', '{"dynamo":{"conditionalDisagg":"isl_or_load"}}'],
-      'conditionalDisagg isl_or_load is left out, and P prefills all',
+      'conditionalDisagg isl_or_load is omitted, so P prefills everything',
     ],
-    ['sglang', ['--mode', 'bidirectional'], 'SGLang hands KV from P to D only'],
-    ['aibrix', ['--link', '10gbe'], "Modelled links: a cluster's are what they are"],
-    ['aibrix', ['--fleet', 'fleet.json'], 'AIBrix pairs P and D within a roleset only'],
+    ['sglang', ['--mode', 'bidirectional'], 'SGLang only hands KV over from P to D'],
+    ['aibrix', ['--link', '10gbe'], 'Modelled links are not exported'],
+    ['aibrix', ['--fleet', 'fleet.json'], 'AIBrix pairs P and D only within a roleset'],
     ['aibrix', ['--fleet', 'fleet.json'], 'Engines of one role differ between rolesets'],
-    ['aibrix', ['--store', '64MiB', '--arithmetic', 'f16'], "--arithmetic, --store: of kvferry's engines"],
-    ['aibrix', ['--autoscale', 'aibrix-apa', '--drain', 'drop'], "--drain: of kvferry's engines"],
+    [
+      'aibrix',
+      ['--store', '64MiB', '--arithmetic', 'f16'],
+      "--arithmetic, --store: for kvferry's own engines",
+    ],
+    ['aibrix', ['--autoscale', 'aibrix-apa', '--drain', 'drop'], "--drain: for kvferry's own engines"],
     ['aibrix', ['--api-key', 'secret'], 'Keys are not printed'],
-    ['llm-d', ['--autoscale', 'k8s-hpa'], '--autoscale k8s-hpa and its bounds: replicas are as many as'],
+    [
+      'llm-d',
+      ['--autoscale', 'k8s-hpa'],
+      '--autoscale k8s-hpa and its bounds are not exported: replicas match',
+    ],
     [
       'dynamo',
       ['--served-model-name', 'one,two'],
-      'Several served model names are given: this is for the first, one',
+      'Several served model names are given: this export uses the first, one',
     ],
-    ['sglang', ['--all-full-kv'], '--all-full-kv: of vLLM, and not carried over'],
-    ['sglang', ['--temperature', '0.5'], 'and here by {"temperature":0.5,"top_p":1,"top_k":0}'],
-    ['vllm', ['--fleet', 'fleet.json'], "1 engine to do both: vLLM's proxy knows P and D only"],
+    ['sglang', ['--all-full-kv'], '--all-full-kv: only for vLLM, not exported'],
+    ['sglang', ['--temperature', '0.5'], 'while kvferry uses {"temperature":0.5,"top_p":1,"top_k":0}'],
+    [
+      'vllm',
+      ['--fleet', 'fleet.json'],
+      "Omitted: 1 engine for both roles; vLLM's proxy supports only P and D",
+    ],
     ['vllm', ['--fleet', 'fleet.json'], "Prompt lengths by roleset: vLLM's proxy has no such bounds"],
-    ['vllm', ['--routing', 'llm-d'], `--routing (["llm-d"]): vLLM's proxy goes round robin`],
+    ['vllm', ['--routing', 'llm-d'], `--routing (["llm-d"]): vLLM's proxy routes round robin`],
     [
       'vllm',
       ['--mode-of-fleet', 'replica'],
       '--mode-of-fleet ("replica"): vLLM\'s proxy pairs any P with any D',
     ],
-    ['vllm', ['--autoscale', 'k8s-hpa'], '--autoscale ("k8s-hpa"): vLLM\'s proxy has the engines'],
+    ['vllm', ['--autoscale', 'k8s-hpa'], '--autoscale ("k8s-hpa"): vLLM\'s proxy keeps the engines'],
     ['vllm', ['--store', '64MiB'], "--store (67108864): vLLM's stores are connectors"],
   ])('%s %j', async (target, args, remark) => {
     const { text } = await exported(target, args);
@@ -417,7 +429,10 @@ describe('what cannot be said', () => {
 
   it.each(['llm-d', 'dynamo', 'sglang', 'vllm'])('%s: a fleet without P and D is refused', async (target) => {
     const { code, world } = await exported(target, ['--fleet', 'combined.json', '--mode', 'bidirectional']);
-    expect([code, world.err()]).toEqual([2, expect.stringContaining('engines that do both only')]);
+    expect([code, world.err()]).toEqual([
+      2,
+      expect.stringMatching(/only engines that do both|no roleset has both P and D/),
+    ]);
     expect((await exported('aibrix', ['--fleet', 'combined.json'])).code).toBe(0);
   });
 
@@ -426,7 +441,7 @@ describe('what cannot be said', () => {
     async (target) => {
       const { code, text } = await exported(target, ['--fleet', 'beside.json', '--mode-of-fleet', 'replica']);
       expect(code).toBe(0);
-      expect(text).toContain('Engines that do both:');
+      expect(text).toContain('Engines that do both are omitted:');
       expect(text.match(/kind: DynamoGraphDeployment|launch_router/g)).toHaveLength(1);
     },
   );
@@ -439,7 +454,7 @@ describe('what cannot be said', () => {
   it('a model that exists here only is refused, as for vLLM', async () => {
     const world = fakeWorld({}, FILES);
     expect(await main(['export', 'aibrix', '--model', 'tiny'], world.deps)).toBe(2);
-    expect(world.err()).toContain('tiny has generated weights and exists here only');
+    expect(world.err()).toContain('tiny has random weights and exists only in kvferry');
   });
 
   it('a target that there is not', async () => {

@@ -55,5 +55,5 @@ it('what broke is told with what happened and the command that repeats it', () =
 it('another model than the one that breaks is refused', async () => {
   const world = fakeWorld();
   expect(await main(['verify', '--faults', '5', '--model', 'tiny'], world.deps)).toBe(2);
-  expect(world.err()).toContain('--model is of no use with --faults, whose engines have nano');
+  expect(world.err()).toContain('--model has no effect with --faults, which always uses nano');
 });

@@ -120,10 +120,10 @@ test('which modes there are without --mode is told of the command itself', async
       .exec(await help(command))![1]!
       .replace(/\s+/g, ' ')
       .trim();
-  const all = 'Comma list of monolithic, unidirectional, bidirectional, decode-local.';
+  const all = 'Comma-separated: monolithic, unidirectional, bidirectional, decode-local.';
   const later = 'decode-local: D prefills later turns itself.';
   expect(await ofMode('run')).toBe(`${all} ${later} (monolithic, unidirectional, bidirectional)`);
-  expect(await ofMode('serve')).toBe(`${all} ${later} Here left out: bidirectional.`);
+  expect(await ofMode('serve')).toBe(`${all} ${later} Default for this command: bidirectional.`);
 });
 
 test('a default number of bytes is shown as it would be typed', async () => {

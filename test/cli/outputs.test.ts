@@ -41,8 +41,8 @@ describe('--assert', () => {
 
   test.each([
     [['--assert', 'comparison.tokens_identica == true'], /did you mean tokens_identical/],
-    [['--assert', 'comparison.tokens_identical'], /is no operator/],
-    [['--assert', 'baseline.worse == 0'], /names the baseline and there is none: give --baseline FILE/],
+    [['--assert', 'comparison.tokens_identical'], /is not an operator/],
+    [['--assert', 'baseline.worse == 0'], /uses the baseline, and none is given: give --baseline FILE/],
     [['--assert'], /--assert has no value/],
     [['--assert', ''], /--assert is '': wanted a comparison, such as/],
     [['--json='], /--json is '': wanted true, false or the name of a file; or leave it out/],
@@ -74,7 +74,7 @@ describe('--baseline', () => {
     ];
     const same = 'comparison.ttft_ms.mean.ratio >= 0.99 * baseline.report.comparison.ttft_ms.mean.ratio';
     expect(await main([...RUN, ...argv, '--assert', same], world.deps)).toBe(0);
-    expect(world.out()).toContain('against the baseline before.json, of 2026-01-02');
+    expect(world.out()).toContain('compared with the baseline before.json, from 2026-01-02');
     expect(world.out().replaceAll('\n', ' ')).toMatch(
       /All \d+ counts are the same; of \d+ times, 0 better, 0 worse/,
     );
@@ -135,7 +135,7 @@ describe('kvferry report', () => {
   });
 
   test.each([
-    [['report'], /no report is named/],
+    [['report'], /no report is given/],
     [['report', 'gone.json'], /cannot read gone.json/],
     [['report', 'r.json', '--threshold', '3'], /--threshold is an option of kvferry/],
   ])('%j', async (argv, expected) => {
@@ -148,16 +148,16 @@ describe('kvferry report', () => {
 describe('what is read', () => {
   const files = { 'w.json': '{}', 't.jsonl': '{}', 'mine.json': '{}', 'all.json': '{}' };
   test.each([
-    ['simulate w.json --json ./w.json', '--json would be written over w.json, which is read'],
-    ['bench w.json --html w.json', '--html would be written over w.json'],
-    ['simulate --trace t.jsonl --markdown t.jsonl', '--markdown would be written over t.jsonl'],
-    ['replay t.jsonl --json t.jsonl', '--json would be written over t.jsonl'],
-    ['trace info t.jsonl --json t.jsonl', '--json would be written over t.jsonl'],
-    ['simulate --costs ./mine.json --json mine.json', '--json would be written over ./mine.json'],
-    ['run --config all.json --json all.json', '--json would be written over all.json'],
-    ['report all.json --html all.json', '--html would be written over all.json'],
-    ['calibrate all.json --from-report ./all.json', 'the profile would be written over ./all.json'],
-    ['run --conversation w.json --record w.json', '--record would be written over w.json'],
+    ['simulate w.json --json ./w.json', '--json would overwrite w.json, which is an input'],
+    ['bench w.json --html w.json', '--html would overwrite w.json'],
+    ['simulate --trace t.jsonl --markdown t.jsonl', '--markdown would overwrite t.jsonl'],
+    ['replay t.jsonl --json t.jsonl', '--json would overwrite t.jsonl'],
+    ['trace info t.jsonl --json t.jsonl', '--json would overwrite t.jsonl'],
+    ['simulate --costs ./mine.json --json mine.json', '--json would overwrite ./mine.json'],
+    ['run --config all.json --json all.json', '--json would overwrite all.json'],
+    ['report all.json --html all.json', '--html would overwrite all.json'],
+    ['calibrate all.json --from-report ./all.json', 'the profile would overwrite ./all.json'],
+    ['run --conversation w.json --record w.json', '--record would overwrite w.json'],
   ])('%s: is not written over', async (argv, said) => {
     const world = fakeWorld({}, files);
     expect(await main(argv.split(' '), world.deps)).toBe(2);

@@ -142,7 +142,7 @@ describe('the commands of a plan', () => {
     });
     expect(exported('nano')).toEqual({
       line: expect.stringMatching(/ --model MODEL$/),
-      note: expect.stringContaining('nano has generated weights'),
+      note: expect.stringContaining('nano has random weights'),
     });
   });
 

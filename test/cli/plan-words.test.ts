@@ -17,25 +17,27 @@ const planOf = (
 
 it('says where fewer requests came than were asked for, and only there', () => {
   expect(certaintyOf(planOf({ counted: 430, counted_ms: 100_000 }))).toEqual([
-    'Its whole interval keeps it.',
+    'The whole interval meets the requirement.',
   ]);
   expect(certaintyOf(planOf({ counted: 200, counted_ms: 100_000 }))).toEqual([
-    'Its whole interval keeps it.',
-    expect.stringMatching(/^Only 2 requests a second came of the 5 asked for.* longer --sample/),
+    'The whole interval meets the requirement.',
+    expect.stringMatching(/^Only 2 of 5 requests per second arrived in the counted time.* longer --sample/),
   ]);
 });
 
 it('says where a trace is slower in its sample, which no conversation makes so', () => {
   expect(certaintyOf(planOf({ counted: 200, due: 200, counted_ms: 100_000 }, 5))).toEqual([
-    'Its whole interval keeps it.',
-    expect.stringMatching(/^Only 2 requests a second came of the 5 .*: this part of the trace is slower/),
+    'The whole interval meets the requirement.',
+    expect.stringMatching(/^Only 2 of 5 requests per second arrived .*: this part of the trace is slower/),
   ]);
 });
 
 it('what would tell more: of a trace no other seeds, of whose requests nothing is drawn', () => {
   const unsure = { counted: 430, counted_ms: 100_000, low: 0.85 };
   expect(certaintyOf(planOf(unsure))).toEqual([
-    expect.stringContaining('A longer --sample or --seeds would tell.'),
+    expect.stringContaining('A longer --sample or more --seeds would narrow it.'),
   ]);
-  expect(certaintyOf(planOf(unsure, 5))).toEqual([expect.stringContaining('A longer --sample would tell.')]);
+  expect(certaintyOf(planOf(unsure, 5))).toEqual([
+    expect.stringContaining('A longer --sample would narrow it.'),
+  ]);
 });

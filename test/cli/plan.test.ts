@@ -73,7 +73,7 @@ describe('kvferry plan', () => {
     expect(out).toMatch(/interval/);
     expect(widest(out)).toBeLessThanOrEqual(80);
     for (const command of report.commands) expect(out.replace(/ \\\n */g, ' ')).toContain(`  ${command}\n`);
-    expect(world.files.get('page.html')).toContain('Requests that keep the SLO, by number of engines');
+    expect(world.files.get('page.html')).toContain('Requests that meet the SLO, by number of engines');
     expect(world.files.get('page.md')).toContain(`${chosen.prefill} P + ${chosen.decode} D`);
     const again = await kvferry(argv);
     expect(again.world.files.get('out.json')).toBe(world.files.get('out.json'));
@@ -83,7 +83,11 @@ describe('kvferry plan', () => {
 
   it.each([
     ['plan', `${small} --slo-ttft 300ms --rate 28`, 'No plan: 1 simulation had begun'],
-    ['simulate', 'w.json --costs ./mine.json --arrival-rate 5', 'No report: it is of whole simulations'],
+    [
+      'simulate',
+      'w.json --costs ./mine.json --arrival-rate 5',
+      'No report: it needs all simulations to finish',
+    ],
   ])('%s ends at Ctrl-C with its bar, and says that nothing came of it', async (command, argv, said) => {
     const world = fakeWorld({}, FILES);
     const drawn = { text: '' };
@@ -151,7 +155,7 @@ describe('kvferry plan', () => {
     const [one, two] = [fakeWorld({}, FILES), fakeWorld({}, FILES)];
     expect(await main([...argv, '--jobs', '1'], pipe(new Set(), one.deps))).toBe(0);
     expect(await main([...argv, '--jobs', '2'], pipe(new Set(), two.deps))).toBe(2);
-    expect(two.err()).toContain('w.json is no plain file, and each thread reads it: give --jobs 1');
+    expect(two.err()).toContain('w.json is not a regular file, and each thread reads it: give --jobs 1');
   });
 
   it('sizes of a store are tried side by side, and the commands have the chosen one', async () => {
@@ -225,7 +229,7 @@ describe('kvferry plan', () => {
       'plan.json': world.files.get('out.json')!,
     });
     expect(whole.code).toBe(2);
-    expect(whole.world.err()).toContain('plan.json is a report of kvferry plan: --fleet takes what');
+    expect(whole.world.err()).toContain('plan.json is a report of kvferry plan: --fleet takes the file that');
     expect(whole.world.err()).toContain('--fleet-out FILE');
 
     for (const target of ['aibrix', 'llm-d', 'dynamo']) {
@@ -263,8 +267,8 @@ describe('kvferry plan', () => {
     const rates = goodput!.tried.map((one) => one.requests_per_second);
     expect(rates).toEqual(rates.toSorted((a, b) => a - b));
     expect(front.map(({ engines }) => engines)).toEqual([2, 3]);
-    expect(world.out()).toMatch(/requests a second with 2 P \+ 1 D/);
-    expect(world.files.get('page.html')).toContain('Requests that keep the SLO, by rate');
+    expect(world.out()).toMatch(/requests per second with 2 P \+ 1 D/);
+    expect(world.files.get('page.html')).toContain('Requests that meet the SLO, by rate');
   });
 
   it('takes a trace at its own rate, says which part of it was simulated, and at another rate', async () => {
@@ -300,7 +304,7 @@ describe('kvferry plan', () => {
     expect(report.chosen).toBeNull();
     expect(report.idle!.met).toBe(false);
     expect(world.out().replaceAll('\n', ' ')).toMatch(
-      /Nothing that was tried keeps TTFT 40 ms.*Closest: .*More engines do not help/,
+      /No fleet that was tried meets TTFT 40 ms.*Closest: .*More engines do not help/,
     );
     expect(world.files.has('fleet.json')).toBe(false);
   });
@@ -310,7 +314,7 @@ describe('kvferry plan', () => {
     expect(code).toBe(1);
     expect(parsed(world.files.get('out.json')).idle!.met).toBe(false);
     expect(world.out().replaceAll('\n', ' ')).toMatch(
-      /keeps TTFT 10 ms for 90% of requests \(3 engines\)\..*More engines do not help/,
+      /meets TTFT 10 ms for 90% of requests \(3 engines\)\..*More engines do not help/,
     );
   });
 
@@ -319,7 +323,9 @@ describe('kvferry plan', () => {
       `plan ${small.replace('--sample 100', '--sample 400')} --slo-ttft 300ms --rate 200 --max-engines 4`,
     );
     expect(code).toBe(1);
-    expect(world.out().replaceAll('\n', ' ')).toContain('The load is unstable: OVERLOADED');
+    expect(world.out().replaceAll('\n', ' ')).toContain(
+      'OVERLOADED: requests arrive far faster than they are served',
+    );
   });
 
   it.each([
@@ -328,7 +334,7 @@ describe('kvferry plan', () => {
     [`${small} --slo-ttft 1s --rate 5 --engines 4`, '--rate is 5 and --engines is 4'],
     [`${small} --slo-ttft 1s --engines 40 --max-engines 20`, '--engines is 40 and --max-engines is 20'],
     [`${small} --slo-ttft 1s --engines 1`, 'wanted a whole number of engines from 2 to 128'],
-    [`${small} --slo-ttft 1s --rate 0`, 'wanted requests a second, above 0'],
+    [`${small} --slo-ttft 1s --rate 0`, 'wanted requests per second, above 0'],
     [`${small} --slo-ttft 1s --rate 5 --attainment 0%`, 'wanted a share of requests above 0% and up to 100%'],
     [
       `${small} --slo-ttft 1s --rate 5 --attainment 101%`,
@@ -341,27 +347,27 @@ describe('kvferry plan', () => {
     [`${small} --slo-ttft 1s --rate 5 --placement pool`, 'did you mean pooled?'],
     [`${small} --slo-ttft 1s --rate 5 --trace t.jsonl`, '--trace and another workload are both given'],
     [`${small} --slo-ttft 1s --rate 5 --preset pr32553`, 'a file and --preset are both given'],
-    [`${small} --slo-ttft 1s --rate 5 --budget 1m`, '--budget is of no use to a plan'],
+    [`${small} --slo-ttft 1s --rate 5 --budget 1m`, '--budget has no effect in a plan'],
     [
       `${small} --slo-ttft 1s --rate 5 --experiments prefix-caching,eviction`,
-      '--experiments is of no use to a plan',
+      '--experiments has no effect in a plan',
     ],
-    [`${small} --slo-ttft 1s --rate 5 --num-clients 4`, '--num-clients is of no use to a plan'],
-    [`${small} --slo-ttft 1s --rate 5 --max-turns 2`, '--max-turns is of no use to a plan'],
-    [`${small} --slo-ttft 1s --rate 5 --adapter gpu`, '--adapter is of no use to a plan'],
-    [`${small} --slo-ttft 1s --rate 5 --limit 9`, '--limit is of no use without a trace'],
+    [`${small} --slo-ttft 1s --rate 5 --num-clients 4`, '--num-clients has no effect in a plan'],
+    [`${small} --slo-ttft 1s --rate 5 --max-turns 2`, '--max-turns has no effect in a plan'],
+    [`${small} --slo-ttft 1s --rate 5 --adapter gpu`, '--adapter has no effect in a plan'],
+    [`${small} --slo-ttft 1s --rate 5 --limit 9`, '--limit has no effect without a trace'],
     [`${small} --slo-ttft 1s --rate 5 --store none --store-place remote`, 'without a store'],
     [
       `${small} --slo-ttft 1s --rate 5 --store none --store-dir kv`,
-      '--store-dir is of no use without a store',
+      '--store-dir has no effect without a store',
     ],
-    ['--trace t.jsonl --slo-ttft 1s --scale 1/4', '--scale is of no use with --trace'],
-    ['--trace t.jsonl --slo-ttft 1s --seeds 4', '--seeds is of no use to a plan with --trace'],
+    ['--trace t.jsonl --slo-ttft 1s --scale 1/4', '--scale has no effect with --trace'],
+    ['--trace t.jsonl --slo-ttft 1s --seeds 4', '--seeds has no effect in a plan with --trace'],
     [`${small} --slo-ttft 1s --rate 5 --fleet-out /read-only/f.json`, 'cannot write /read-only/f.json'],
-    ['w.json --slo-ttft 1s --rate 5 --costs mocker', "there are no costs 'mocker'"],
+    ['w.json --slo-ttft 1s --rate 5 --costs mocker', "there is no cost model 'mocker'"],
     [`${small} --slo-ttft 1s --rate 5 --p-blocks 2`, 'the longest conversation takes'],
     [`${small} --slo-ttft 1s --rate 5 --prefill 2`, '--prefill is an option of'],
-    ['--trace at-once.jsonl --slo-ttft 1s', 'all requests of at-once.jsonl come at once'],
+    ['--trace at-once.jsonl --slo-ttft 1s', 'all requests of at-once.jsonl arrive at the same time'],
   ])('%s: says what is wrong', async (argv, message) => {
     const files = { ...FILES, 'at-once.jsonl': row(0) + row(0) };
     const { code, world } = await kvferry(`plan ${argv}`, files);

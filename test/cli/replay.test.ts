@@ -22,7 +22,7 @@ describe('kvferry replay', () => {
     expect([code, world.err()]).toEqual([0, expect.stringContaining('3 requests in 2 conversations')]);
     const out = world.out().replace(/\s+/g, ' ');
     expect(out).toContain(
-      'Workload: t.jsonl at scale 1/32, 2 conversations, 3 requests a round, sent when the trace says',
+      "Workload: t.jsonl at scale 1/32, 2 conversations, 3 requests per round, sent at the trace's times",
     );
     expect(out).toContain(
       "Every length is 1/32 of the trace's: a block of 512 tokens is one of 16; arrivals too.",
@@ -34,7 +34,7 @@ describe('kvferry replay', () => {
     expect(report.experiments.replay!.modes.bidirectional!.samples.map(({ turn }) => turn).sort()).toEqual([
       1, 1, 2,
     ]);
-    expect(world.files.get('r.html')).toContain('sent when the trace says');
+    expect(world.files.get('r.html')).toContain('sent at the trace&#39;s times');
     expect(world.clusters[0]!.closed).toBe(1);
   });
 
@@ -106,22 +106,24 @@ describe('kvferry replay', () => {
     const world = fakeWorld({}, { '/dev/fd/63': TRACE });
     const deps = { ...world.deps, plainFileId: async () => null };
     expect(await main(['replay', '/dev/fd/63'], deps)).toBe(2);
-    expect(world.err()).toContain('/dev/fd/63 is no plain file, and a trace is read again for each mode');
+    expect(world.err()).toContain(
+      '/dev/fd/63 is not a regular file, and a trace is read again for each mode',
+    );
     expect(world.clusters).toEqual([]);
   });
 
   it.each([
-    [[], 'no trace is named: wanted kvferry replay FILE'],
+    [[], 'no trace is given: wanted kvferry replay FILE'],
     [['none.jsonl'], 'cannot read none.jsonl'],
     [
       ['t.jsonl', '--trace-block-size', '24'],
-      'a trace block of 24 tokens is no whole number of blocks of --block-size 16',
+      'a trace block of 24 tokens is not a multiple of --block-size 16',
     ],
-    [['t.jsonl', '--max-tokens', '7'], '--max-tokens is of no use to a trace'],
-    [['t.jsonl', '--slo-ttft', '1ms'], '--slo-ttft is of no use with one policy'],
-    [['t.jsonl', '--think-time', '1s'], '--think-time is of no use to a trace of mooncake'],
-    [['t.jsonl', '--temperature', '1'], '--temperature is of no use to a trace, whose answers are given'],
-    [['t.jsonl', '--store-place', 'remote'], '--store-place is of no use without a store'],
+    [['t.jsonl', '--max-tokens', '7'], '--max-tokens has no effect on a trace'],
+    [['t.jsonl', '--slo-ttft', '1ms'], '--slo-ttft has no effect with a single policy'],
+    [['t.jsonl', '--think-time', '1s'], '--think-time has no effect on a mooncake trace'],
+    [['t.jsonl', '--temperature', '1'], '--temperature has no effect on a trace, which contains its answers'],
+    [['t.jsonl', '--store-place', 'remote'], '--store-place has no effect without a store'],
     [['t.jsonl', '--trace-scale', '1/3'], 'a trace block of 512 tokens divided by 3'],
     [
       ['t.jsonl', '--max-model-len', '60'],
@@ -161,6 +163,6 @@ describe('kvferry replay', () => {
     expect(world.out()).toContain('kvferry simulate --costs ./costs\n');
     expect(world.clusters).toHaveLength(1);
     expect(await main(['calibrate', 'p.json', '--from-report', 'r.json'], world.deps)).toBe(2);
-    expect(world.err()).toContain('--from-report fits what simulate reads');
+    expect(world.err()).toContain('--from-report fits costs for simulate');
   });
 });

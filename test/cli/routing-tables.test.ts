@@ -129,7 +129,7 @@ test('what moving cost, as sure as its interval is', () => {
   const [sure] = movingLines({ moving: { ...moving, ttft_ratio: { ratio: 1.5, low: 1.2, high: 1.9 } } });
   expect(sure).toContain('8 later turns went to another D under one policy and stayed under another.');
   expect(sure).toContain(
-    'TTFT 30.0 ms against 20.0 ms: 1.50x, between 1.20 and 1.90; 4.00 MB against 1.00 MB',
+    'TTFT 30.0 ms against 20.0 ms: 1.50x, between 1.20 and 1.90; per turn 4.00 MB against 1.00 MB',
   );
   const [unsure] = movingLines({ moving: { ...moving, ttft_ratio: { ratio: 1.5, low: 0.9, high: 1.9 } } });
   expect(unsure).toContain('no difference');

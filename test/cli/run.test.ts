@@ -21,8 +21,8 @@ describe('kvferry run', () => {
     }
     expect(out).toContain('pulled nothing: D holds nothing before the first turn');
     expect(out).toContain('All 3 modes agree: the same 18 tokens from the same logits, bit for bit.');
-    expect(out).toMatch(/Pulling D's KV back spared P \d+ of \d+ prompt tokens/);
-    expect(out).toContain('Start-up, in no figure below: 2.35 s');
+    expect(out).toMatch(/Pulling D's KV back saved P \d+ of \d+ prompt tokens/);
+    expect(out).toContain('Start-up, not counted below: 2.35 s');
     expect(world.clusters).toHaveLength(1);
     expect(world.clusters[0]?.closed).toBe(1);
     expect(world.clusters[0]?.ended).toEqual(['made-1', 'made-1', 'made-1']);
@@ -39,7 +39,7 @@ describe('kvferry run', () => {
   test.each(['run', 'calibrate'])('%s refuses what is about a store, and there is none', async (command) => {
     const world = fakeWorld();
     expect(await main([command, '--model', 'nano', '--store-eviction', 'lru'], world.deps)).toBe(2);
-    expect(world.err()).toContain('--store-eviction is of no use without a store: give --store BYTES too');
+    expect(world.err()).toContain('--store-eviction has no effect without a store: give --store BYTES too');
     expect(world.clusters).toHaveLength(0);
   });
 
@@ -57,7 +57,7 @@ describe('kvferry run', () => {
     ];
     expect(await main(['run', '--model', 'nano', ...sizes, '--link', '1gb/s,50us'], world.deps)).toBe(0);
     expect(widest(world.out())).toBeLessThanOrEqual(80);
-    expect(world.out()).toContain('more turns: --json has them');
+    expect(world.out()).toContain('more turns: see --json');
     expect(world.out()).toMatch(/^12\.4|^ *10\.4/m);
     const text = fakeWorld();
     expect(await main(['run'], text.deps)).toBe(0);
@@ -68,7 +68,7 @@ describe('kvferry run', () => {
     const world = fakeWorld();
     const sizes = ['--system-tokens', '16', '--user-tokens', '8', '--output-tokens', '4', '--turns', '41'];
     expect(await main(['run', '--model', 'nano', ...sizes], world.deps)).toBe(0);
-    expect(world.out()).toContain('      1 more turn: --json has them');
+    expect(world.out()).toContain('      1 more turn: see --json');
   });
 
   test('prompt = hit + pulled + computed in every row', async () => {
@@ -163,7 +163,7 @@ describe('kvferry run', () => {
     const world = fakeWorld({ wrong: { mode: 'bidirectional', what } });
     expect(await main([...short, '--json', 'out.json'], world.deps)).toBe(1);
     const out = world.out().replaceAll('\n', ' ');
-    expect(out).toContain('THE MODES DISAGREE: bidirectional first parts from monolithic');
+    expect(out).toContain('THE MODES DISAGREE: bidirectional first differs from monolithic');
     expect(out).toContain('at conversation made-1, turn 2, output token 1');
     expect(out).not.toContain('bit for bit');
     expect(reportSchema.parse(JSON.parse(world.files.get('out.json') ?? '')).comparison).toMatchObject({
@@ -175,11 +175,11 @@ describe('kvferry run', () => {
   test('what was compiled while it was timed fails the run, as report and JUnit say of it', async () => {
     const world = fakeWorld({ compilesLate: true });
     expect(await main([...short, '--json', 'out.json', '--junit', 'out.xml'], world.deps)).toBe(1);
-    expect(world.out()).toContain('3 pipelines compiled while this ran: its times include compiling.');
+    expect(world.out()).toContain('3 pipelines compiled during this run, so its times include compiling.');
     expect(world.files.get('out.xml')).toContain('failures="1"');
     const again = fakeWorld({}, { 'out.json': world.files.get('out.json')! });
     expect(await main(['report', 'out.json'], again.deps)).toBe(1);
-    expect(again.out()).toContain('FAILED: nothing was compiled while it was timed: 9 pipelines');
+    expect(again.out()).toContain('FAILED: nothing was compiled during timing: 9 pipelines');
   });
 
   test('a broken bookkeeping fails the run', async () => {
@@ -193,7 +193,7 @@ describe('kvferry run', () => {
     const said = "EMFILE: too many open files, open 'copy.wgsl'";
     const world = fakeWorld({ startFails: new InternalError(said) });
     expect(await main(short, world.deps)).toBe(1);
-    expect(world.err()).toContain(`kvferry: ${said}: the system lets this program open no more files`);
+    expect(world.err()).toContain(`kvferry: ${said}: this process has reached its limit of open files`);
     expect(world.err()).not.toContain('bug');
   });
 
@@ -237,7 +237,7 @@ describe('looking closer', () => {
     const argv = ['run', '--model', 'nano', '--trace-out', 'trace.json', '--gantt', '2', '--profile'];
     expect(await main(argv, world.deps)).toBe(0);
     expect(widest(world.out())).toBeLessThanOrEqual(80);
-    expect(world.out()).toContain('turn 2, bidirectional: what its first token waited for');
+    expect(world.out()).toContain('turn 2, bidirectional: what the first token waited for');
     expect(world.out()).toMatch(/^P prefill +█+ +/m);
     // 8e6 operations in 4 ms.
     expect(world.out()).toMatch(/^qkv +8 +4\.00 +66\.7% +2\.00 GFLOP\/s +20%$/m);
@@ -289,7 +289,7 @@ describe('Ctrl-C', () => {
     expect(world.clusters[0]?.closed).toBe(1);
     expect(world.exits).toEqual([]);
     expect(world.err()).not.toContain('bug');
-    expect(world.err()).toContain('No report: it is made when all is served.\n');
+    expect(world.err()).toContain('No report: it is written after all turns have been served.\n');
   });
 
   test('what was traced until then is a whole file', async () => {
@@ -324,10 +324,10 @@ test('when nobody reads the output any more, the engines end without a word, and
 });
 
 test.each([
-  [['--max-tokens', '5'], '--max-tokens is of no use to a made conversation'],
+  [['--max-tokens', '5'], '--max-tokens has no effect on a generated conversation'],
   [
     ['--mode', 'unidirectional', '--audit', '20%'],
-    '--audit is of no use where nothing is pulled: add bidirectional',
+    '--audit has no effect if nothing is pulled: add bidirectional',
   ],
 ])('what it would not use is refused: %j', async (options, sentence) => {
   const world = fakeWorld();

@@ -54,7 +54,7 @@ test('serve shows its URLs and a line to try, and ends well on a signal', async 
 
 test('a signal that comes while its addresses are written ends it too', async () => {
   const world = fakeWorld();
-  world.interruptAt('Ctrl-C ends it');
+  world.interruptAt('Press Ctrl-C to stop');
   expect(await main(['serve', '--model', 'nano', '--json', 'urls.json'], world.deps)).toBe(0);
   expect(world.stopped).toHaveLength(1);
 });
@@ -63,7 +63,7 @@ test('whose chunks may have bits flipped by its endpoint compares their checksum
   for (const given of [[], ['--fault-endpoint']]) {
     const world = fakeWorld();
     const ended = main(['serve', '--model', 'nano', ...given], world.deps);
-    await expect.poll(() => world.out()).toContain('Ctrl-C ends it');
+    await expect.poll(() => world.out()).toContain('Press Ctrl-C to stop');
     expect(world.served[0]!.options.checksum).toBe(given.length > 0);
     world.interrupt();
     expect(await ended).toBe(0);
@@ -74,7 +74,7 @@ test('with --log-format json what stands on stderr is JSON line by line, from th
   const world = fakeWorld();
   const json = ['--log-format', 'json', '--explain-routing', '--pull-policy', 'cost-aware'];
   const ended = main(['serve', '--model', 'nano', ...json], world.deps);
-  await expect.poll(() => world.out()).toContain('Ctrl-C ends it');
+  await expect.poll(() => world.out()).toContain('Press Ctrl-C to stop');
   world.served[0]!.server.onDecision!({ kind: 'routing', result: RESULT });
   const events = world
     .err()
@@ -96,7 +96,7 @@ test('each of several engines has a line, and no name runs into its URL', async 
   const engineUrls = { 'prefill-0': 'http://h:5', 'prefill-10': 'http://h:6', 'decode-0': 'http://h:7' };
   world.deps.servers.start = async (...args) => ({ ...(await start(...args)), engineUrls });
   const ended = main(['serve', '--model', 'nano'], world.deps);
-  await expect.poll(() => world.out()).toContain('Ctrl-C ends it');
+  await expect.poll(() => world.out()).toContain('Press Ctrl-C to stop');
   expect(world.out()).toContain(
     'prefill-0    http://h:5\nprefill-10   http://h:6\ndecode-0     http://h:7\n',
   );
@@ -266,35 +266,27 @@ test.each(['json', 'text'])('decisions are explained as the log is written: %s',
       }),
     ]);
   } else {
-    expect(told).toMatch(
-      /k8s-hpa: no change[\s\S]*a turn 2: prefill-0 to decode-0[\s\S]*It came out: TTFT 30/,
-    );
+    expect(told).toMatch(/k8s-hpa: no change[\s\S]*a turn 2: prefill-0 to decode-0[\s\S]*Outcome: TTFT 30/);
   }
   world.interrupt();
   expect(await ended).toBe(0);
 });
 
 test.each([
-  [
-    ['--max-decode', '3'],
-    '--max-decode is of no use to a fleet that stays as it is: give --autoscale NAME too',
-  ],
-  [['--min-prefill', '2'], '--min-prefill is of no use to a fleet that stays as it is'],
-  [['--autoscale-interval', '5s'], '--autoscale-interval is of no use to a fleet that stays as it is'],
-  [['--autoscale-config', '{}'], '--autoscale-config is of no use to a fleet that stays as it is'],
-  [['--explain-scaling'], '--explain-scaling is of no use to a fleet that stays as it is'],
+  [['--max-decode', '3'], '--max-decode has no effect on a fleet of fixed size: give --autoscale NAME too'],
+  [['--min-prefill', '2'], '--min-prefill has no effect on a fleet of fixed size'],
+  [['--autoscale-interval', '5s'], '--autoscale-interval has no effect on a fleet of fixed size'],
+  [['--autoscale-config', '{}'], '--autoscale-config has no effect on a fleet of fixed size'],
+  [['--explain-scaling'], '--explain-scaling has no effect on a fleet of fixed size'],
   [
     ['--pull-policy', 'cost-aware', '--threshold', '9'],
-    '--threshold is of no use with --pull-policy cost-aware',
+    '--threshold has no effect with --pull-policy cost-aware',
   ],
-  [
-    ['--mode', 'monolithic,unidirectional'],
-    '--mode names 2 modes (monolithic, unidirectional), and a server',
-  ],
-  [['--store-eviction', 'lru'], '--store-eviction is of no use without a store: give --store BYTES too'],
+  [['--mode', 'monolithic,unidirectional'], '--mode names 2 modes (monolithic, unidirectional): a server'],
+  [['--store-eviction', 'lru'], '--store-eviction has no effect without a store: give --store BYTES too'],
   [
     ['--kv-cache-metrics-sample', '0.5'],
-    '--kv-cache-metrics-sample is of no use where no block is followed: give --kv-cache-metrics too',
+    '--kv-cache-metrics-sample has no effect without KV cache metrics: give --kv-cache-metrics too',
   ],
   [['--autoscale', 'k8s-hpaa'], "--autoscale is 'k8s-hpaa': wanted one of aibrix-apa, aibrix-kpa, k8s-hpa"],
   [['--autoscale', 'aibrix-apa', '--min-decode', '5'], '--min-decode is 5 and --max-decode is 4'],

@@ -28,6 +28,6 @@ it('what a short load leaves is not judged: code is still being compiled', () =>
 });
 
 it('nothing is told of a request where there was none', () => {
-  expect(memoryLines({ before, half, after }).join()).toContain('(175 bytes a request at last)');
+  expect(memoryLines({ before, half, after }).join()).toContain('(175 bytes per request in the second half)');
   expect(memoryLines({ before, half, after: half }).join()).not.toMatch(/NaN|a request/);
 });

@@ -55,8 +55,8 @@ describe('kvferry simulate --trace', () => {
   });
 
   it.each([
-    [['t.jsonl', '--arrival-rate', '5'], '--trace is of no use to a simulation'],
-    [['t.jsonl', '--think-time', '5s'], 'to a trace of mooncake, which says itself when requests come'],
+    [['t.jsonl', '--arrival-rate', '5'], '--trace has no effect in a simulation'],
+    [['t.jsonl', '--think-time', '5s'], 'on a mooncake trace, which contains its own arrival times'],
     [['bad.jsonl'], 'bad.jsonl, line 4: it is not JSON'],
     [
       ['t.jsonl', '--max-model-len', '2000'],

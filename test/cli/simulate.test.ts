@@ -60,9 +60,9 @@ describe('kvferry simulate', () => {
     expect(world.out()).not.toContain('STABLE');
     expect(widest(world.out())).toBeLessThanOrEqual(80);
     expect(world.files.get('page.html')).toContain('Load over time'.toLowerCase());
-    expect(world.files.get('page.html')).toContain('one request&#39;s way through the fleet');
+    expect(world.files.get('page.html')).toContain('timeline of one request');
     expect(world.files.get('page.html')).toContain('in bidirectional, the one that pulled the most');
-    expect(world.files.get('page.html')).toContain('in unidirectional, the last one, since none pulled');
+    expect(world.files.get('page.html')).toContain('in unidirectional, the last one, because none pulled');
     const again = await simulate(argv, files);
     expect(again.world.files.get('out.json')).toBe(world.files.get('out.json'));
     const other = await simulate(`${argv} --seed 5`, files);
@@ -120,13 +120,13 @@ describe('kvferry simulate', () => {
     expect(requests[0]! + requests[1]!).toBe(arms[1]!.requests);
     const ttfts = arms[1]!.by_seed.map(({ ttft_ms }) => ttft_ms!.mean).toSorted((a, b) => a - b);
     // Both ends of each figure are in the table, and each seed on the page.
-    expect(world.out()).toContain('least and most of 2 seeds');
+    expect(world.out()).toContain('range of 2 seeds');
     expect(world.out()).toContain(ttfts.map(formatMs).join('-'));
     expect(widest(world.out())).toBeLessThanOrEqual(80);
     const page = world.files.get('page.html')!;
     for (const ms of ttfts) expect(page).toContain(`<td>${formatMs(ms)}</td>`);
     expect(world.out()).toContain('engines of seed 0, the first of 2');
-    expect(page).toContain('Of seed 0, the first of 2.');
+    expect(page).toContain('Seed 0, the first of 2.');
     expect(arms[1]!.local_hit_tokens).toBeGreaterThan(arms[0]!.local_hit_tokens);
   });
 
@@ -146,7 +146,7 @@ describe('kvferry simulate', () => {
     const argv = 'w.json --num-clients 2 --mode unidirectional --seeds 2 --html page.html';
     const { world } = await simulate(argv, { 'w.json': small });
     for (const text of [world.out(), world.files.get('page.html')!])
-      expect(text.replaceAll('\n', ' ')).toContain('All seeds came out the same');
+      expect(text.replaceAll('\n', ' ')).toContain('All seeds gave the same result');
     expect(world.out()).not.toContain('least and most');
   });
 
@@ -252,11 +252,11 @@ describe('kvferry simulate', () => {
     const unasked = parsed(world.files.get('out.json')).workload.turns - requests - failed_requests;
     expect(unasked).toBeGreaterThan(0);
     for (const shown of [text, world.files.get('page.html')!])
-      expect(shown).toMatch(new RegExp(`\\b${unasked} turns? never came`));
+      expect(shown).toMatch(new RegExp(`\\b${unasked} turns? not sent`));
     const page = world.files.get('page.html')!;
     for (const kind of Object.keys(faults!)) expect(page).toContain(`>${FAULTS[kind as FaultKind]}</th>`);
     for (const { message } of errors) expect(page).toContain(`>${message}</td>`);
-    expect(page).toContain('keep the SLO');
+    expect(page).toContain('meet the SLO');
     expect(page).toContain(`>${formatPercent(arm!.goodput!.share)}</td>`);
     const other = await simulate(`${argv.replace('--check ', '')} --seed 9`, files);
     expect(parsed(other.world.files.get('out.json')).arms[0]!.faults).not.toEqual(faults);
@@ -309,11 +309,13 @@ describe('kvferry simulate', () => {
     // What the store had before, nobody fetched by way of another: the rest came from D.
     expect(store.two_hop_bytes).toBe(0);
     expect(arms[0]!.pulled_tokens).toBeGreaterThan(store.loaded_tokens / 2);
-    expect(world.out()).toMatch(/Store: [^;]* evicted; of blocks asked for,\s+found \d+%\s+of /);
+    expect(world.out()).toMatch(
+      /Store: [^;]* evicted;\s+of\s+the\s+blocks\s+looked\s+up,\s+found\s+\d+%\s+of /,
+    );
     expect(widest(world.out())).toBeLessThanOrEqual(80);
     const seeds = await simulate(`${argv} --costs ./timed.json --seeds 2`, files);
     expect(seeds.world.out().replaceAll(/\s+/g, ' ')).toMatch(
-      /blocks in the end of the first seed \([^)]*\); of all 2: \d+ evicted/,
+      /blocks at the end of the first seed \([^)]*\); in all 2: \d+ evicted/,
     );
     const assumed = await simulate(
       `${argv.replace('--threshold 8 ', '')} --costs ./mine.json --pull-policy cost-aware`,
@@ -321,7 +323,7 @@ describe('kvferry simulate', () => {
     );
     expect(assumed.code).toBe(0);
     expect(parsed(assumed.world.files.get('out.json')).store_times).toEqual({ assumed: true, tiers: [] });
-    expect(assumed.world.out()).toContain('loads and saves are assumed to take what READs do');
+    expect(assumed.world.out()).toContain('loads and saves are assumed to take');
     const tiered = await simulate(
       `${argv.replace('16MiB', '64KiB --store-dir nowhere --store-write EVICTED').replace(' --check', '')} --costs ./timed.json --html p.html`,
       files,
@@ -336,9 +338,9 @@ describe('kvferry simulate', () => {
     expect(memory!.hits + folder!.hits).toBe(below.arms[0]!.store!.hits);
     expect(folder!.written).toBeGreaterThanOrEqual(folder!.blocks);
     const said = tiered.world.out().replaceAll(/\s+/g, ' ');
-    expect(said).toContain('reads in 0.1 ms and 2 GB/s (assumed) and writes in 0.1 ms and 2 GB/s (assumed)');
+    expect(said).toContain('a read takes 0.1 ms and 2 GB/s (assumed), a write 0.1 ms and 2 GB/s (assumed)');
     expect(said).toMatch(/found \d+% of [\d,]+ \([\d,]+ in memory, [\d,]+ in its folder\)/);
-    expect(tiered.world.files.get('p.html')).toContain('What was found where');
+    expect(tiered.world.files.get('p.html')).toContain('>Tiers<');
     const without = await simulate(argv.replace('--store 16MiB ', ''), files);
     expect(parsed(without.world.files.get('out.json')).arms[0]!.store).toBeNull();
   });
@@ -440,7 +442,7 @@ describe('kvferry simulate', () => {
     };
     const argv = 'simulate w.json --mode unidirectional --arrival-rate 2 --seeds 4 --jobs 4';
     expect(await main(argv.split(' '), { ...world.deps, startSimulationThread })).toBe(2);
-    expect(world.err()).toContain('of 4 threads 2 could be started (EAGAIN): give fewer --jobs');
+    expect(world.err()).toContain('only 2 of 4 threads could be started (EAGAIN): give fewer --jobs');
     expect({ running, started }).toEqual({ running: 0, started: 2 });
   });
 
@@ -494,8 +496,8 @@ describe('kvferry simulate', () => {
       (await simulate(`${workload} ${argv} --against r.json`, report)).world.out().replaceAll(/\s+/g, ' ');
     expect(await told('w.json')).toContain('against unidirectional of r.json');
     expect(await told('w.json')).not.toContain('not the same');
-    expect(await told('longer.json')).toContain('prompt tokens a round there and');
-    expect(await told('longer.json')).toContain('here: not the same prompts.');
+    expect(await told('longer.json')).toContain('prompt tokens per round in the report,');
+    expect(await told('longer.json')).toContain('in the simulation: not the same prompts.');
   });
 
   it('--against engines of one mode leaves out arms of another', async () => {
@@ -542,11 +544,11 @@ describe('kvferry simulate', () => {
       return [world.out().replace(/\s+/g, ' '), world.files.get('out.html')!];
     };
     for (const text of await said('--num-clients 3'))
-      expect(text).toContain('There 2 clients, here 3 clients: not as busy');
-    for (const text of await said('--num-clients 2')) expect(text).not.toContain('not as busy');
+      expect(text).toContain('The report has 2 clients, the simulation 3 clients: the load differs');
+    for (const text of await said('--num-clients 2')) expect(text).not.toContain('the load differs');
     // As many conversations as there are, so that as many requests come.
     for (const text of await said('--arrival-rate 5 --arrivals 12'))
-      expect(text).toContain('There 2 clients, here requests that came by themselves');
+      expect(text).toContain('The report has 2 clients, the simulation open-loop arrivals');
   });
 
   it('--against a report of several experiments takes the one that it simulates', async () => {
@@ -580,12 +582,12 @@ describe('kvferry simulate', () => {
 
   it.each([
     ['w.json --mode foo', 'leave it out for unidirectional, bidirectional, decode-local'],
-    ['w.json --explain-scaling', 'whose report has each decision that changed something; leave it out'],
+    ['w.json --explain-scaling', 'whose report contains every decision that changed something; leave it out'],
     ['w.json --drain drop', 'give --autoscale NAME too, or leave it out'],
-    ['w.json --costs mocker', "there are no costs 'mocker'"],
+    ['w.json --costs mocker', "there is no cost model 'mocker'"],
     ['w.json --costs ./none.json', 'cannot read ./none.json'],
     ['w.json --costs ./bad.json', 'step: Unrecognized key'],
-    ['w.json --costs ./other.json', 'has times of model nano, and tiny is simulated: give --model nano'],
+    ['w.json --costs ./other.json', 'was measured with model nano, and tiny is simulated: give --model nano'],
     [
       'w.json --costs ./w.json',
       './w.json is not a costs file: its kvferry_simulation_costs is missing, wanted 1',
@@ -595,7 +597,7 @@ describe('kvferry simulate', () => {
       "./run.json is a report of kind 'run': wanted one of kvferry bench or replay",
     ],
     ['w.json --against ./plan.json', "'plan': wanted one of kvferry bench or replay"],
-    ['w.json --budget 10m', '--budget is of no use to a simulation'],
+    ['w.json --budget 10m', '--budget has no effect in a simulation'],
     ['w.json --arrivals 5', '--arrivals is given and --arrival-rate is not'],
     [
       'w.json --store-dir kv --store-dir-size 64',
@@ -604,25 +606,25 @@ describe('kvferry simulate', () => {
     ['w.json --store 64', 'the store has 64 bytes of memory, but a block of this model'],
     ['w.json --cost-profile p.json', '--cost-profile is given and --pull-policy is threshold'],
     ['w.json --p-blocks 3', 'the longest conversation takes'],
-    ['w.json --trace-scale 1/2', '--trace-scale is of no use without a trace'],
-    ['w.json --arrival-rate 1 --num-clients 4', '--num-clients is of no use with --arrival-rate'],
+    ['w.json --trace-scale 1/2', '--trace-scale has no effect without a trace'],
+    ['w.json --arrival-rate 1 --num-clients 4', '--num-clients has no effect with --arrival-rate'],
     ['--num-clients 40', 'preset pr32553 has 24 conversations and --num-clients is 40'],
-    ['w.json --warmup-percentages 10%', '--warmup-percentages is of no use where nothing is warmed up'],
-    ['w.json --adapter gpu', '--adapter is of no use to a simulation without --validate'],
-    ['w.json --rounds 2', '--rounds is of no use to a simulation without --validate'],
-    ['w.json --validate --html page.html', '--html is of no use with --validate'],
-    ['w.json --validate --store 1MiB', '--store is of no use to a simulation: with --validate'],
-    ['w.json --validate --store-dir kv', '--store-dir is of no use to a simulation: with --validate'],
-    ['w.json --max-decode 8', '--max-decode is of no use to a fleet that stays as it is'],
-    ['w.json --start-up 2s', '--start-up is of no use where no engine joins'],
-    ['w.json --no-offload-prompt-only', '--no-offload-prompt-only is of no use without a store'],
+    ['w.json --warmup-percentages 10%', '--warmup-percentages has no effect without warm-up'],
+    ['w.json --adapter gpu', '--adapter has no effect in a simulation without --validate'],
+    ['w.json --rounds 2', '--rounds has no effect in a simulation without --validate'],
+    ['w.json --validate --html page.html', '--html has no effect with --validate'],
+    ['w.json --validate --store 1MiB', '--store has no effect in a simulation: with --validate'],
+    ['w.json --validate --store-dir kv', '--store-dir has no effect in a simulation: with --validate'],
+    ['w.json --max-decode 8', '--max-decode has no effect on a fleet of fixed size'],
+    ['w.json --start-up 2s', '--start-up has no effect where no engine joins'],
+    ['w.json --no-offload-prompt-only', '--no-offload-prompt-only has no effect without a store'],
     [
       'w.json --pull-policy cost-aware --threshold 9',
-      '--threshold is of no use with --pull-policy cost-aware',
+      '--threshold has no effect with --pull-policy cost-aware',
     ],
-    ['w.json --link-sharing fair', '--link-sharing is of no use without a modelled link'],
-    ['--trace t.jsonl --experiments eviction', '--experiments is of no use with --trace: P keeps its KV'],
-    ['--trace t.jsonl --preset pr32553', '--preset is of no use with --trace'],
+    ['w.json --link-sharing fair', '--link-sharing has no effect without a modelled link'],
+    ['--trace t.jsonl --experiments eviction', "--experiments has no effect with --trace: set P's cache"],
+    ['--trace t.jsonl --preset pr32553', '--preset has no effect with --trace'],
   ])('%s: says what is wrong', async (argv, message) => {
     const bad = JSON.stringify({ ...JSON.parse(mine), step: { ms: 1 } });
     const { code, world } = await simulate(argv, {

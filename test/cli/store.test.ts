@@ -62,11 +62,11 @@ it('ends at Ctrl-C between two blocks, and says what is left', async () => {
     return { blocks, said: world.err() };
   };
   expect(await of('verify', 'read')).toMatchObject({
-    said: expect.stringContaining('Not every block was read'),
+    said: expect.stringContaining('No result: not every block was read'),
   });
   expect(await of('clear', 'remove')).toMatchObject({
     blocks: 1,
-    said: expect.stringContaining('Not every block is removed: run it again for the rest.'),
+    said: expect.stringContaining('Not all blocks were removed: run it again to remove the rest.'),
   });
   expect((await runCli(['store', 'verify', directory])).stdout).toBe('2 blocks of 2 whole.\n');
 });
@@ -178,8 +178,8 @@ describe.skipIf(REDIS === null)(`a server${WITHOUT_REDIS}`, () => {
 
 it.each([
   [['store', 'ls', 'http://:secret@cache'], /the URL http:\/\/cache begins with http:\/\/: wanted redis/],
-  [['store', 'clear', 'redis://:secret@'], /the URL redis:\/\/ (is no URL|names no host)/],
-  [['store'], /kvferry: store has nothing to do: wanted ls DIR, verify DIR, clear DIR, or a redis/],
+  [['store', 'clear', 'redis://:secret@'], /the URL redis:\/\/ (is not a URL|names no host)/],
+  [['store'], /kvferry: store has no action: wanted ls DIR, verify DIR, clear DIR, or a redis/],
   [['store', 'wipe', 'x'], /there is no 'store wipe': wanted ls DIR, verify DIR/],
   [['store', 'ls'], /store ls has no folder/],
   [['store', 'clear', tmpdir()], /is not a kvferry store|cannot be read/],

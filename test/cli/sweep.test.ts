@@ -55,7 +55,7 @@ describe('kvferry sweep', () => {
     // Three ways, three rounds, two contexts, twelve series; and a head.
     expect(csv).toHaveLength(1 + 3 * 3 * 2 * 12);
     expect(csv[1]!.split(',').slice(0, 8).join(',')).toBe('none,false,16,contiguous,0,16,pull,1');
-    expect(world.out()).toContain('Pulling always wins in the range measured');
+    expect(world.out()).toContain('Pulling always wins in the measured range');
     expect(world.out()).toContain('throttled (modelled link)');
     for (const line of world.out().split('\n')) expect(line.length).toBeLessThanOrEqual(80);
   });
@@ -77,13 +77,13 @@ describe('kvferry sweep', () => {
     const report = sweepReportSchema.parse(JSON.parse(world.files.get('out.json')!));
     report.series[0]!.points[0]!.winner = 'neither';
     const said = 'Pulling wins at 1 of 2 lengths, makes no difference at 1';
-    expect(sweepLines(report, styleOf(false)).join(' ')).toContain(`${said} in the range measured`);
+    expect(sweepLines(report, styleOf(false)).join(' ')).toContain(`${said} in the measured range`);
     expect(sweepParts(report).headline).toBe(said);
   });
 
   it.each([
-    [1, 'of one round, which does not tell how sure that is', 'of one round, which does not tell how sure'],
-    [3, '95%: below the least to above the largest', '95% interval: below 16 to above 64'],
+    [1, 'from one round, so without an interval', 'from one round, so without'],
+    [3, '95%: below the shortest to above the longest', '95% interval: below 16 to above 64'],
   ])(
     'of %i rounds says how sure a crossover is, on the page as in the terminal',
     async (rounds, page, terminal) => {
@@ -129,7 +129,7 @@ describe('kvferry sweep', () => {
     ['--context 16 --local-hit 20', '--local-hit is 20 tokens, but a prefix cache keeps whole blocks of 16'],
     ['--context 512 --p-blocks 40', 'a pool has 40 blocks and two turns'],
     ['--context 16 --csv /read-only/x.csv', 'cannot write /read-only/x.csv'],
-    ['--mode decode-local', '--mode is decode-local: a sweep wants one or more of'],
+    ['--mode decode-local', '--mode is decode-local: a sweep needs one or more of'],
     ['--threshold 64,-1', "--threshold is '-1'"],
   ])('refuses %s before anything starts', async (argv, sentence) => {
     const { code, world } = await sweep(argv);

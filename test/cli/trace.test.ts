@@ -16,9 +16,9 @@ describe('kvferry trace', () => {
     const world = fakeWorld({}, { 't.jsonl': TRACE });
     expect(await main(['trace', 'info', 't.jsonl', '--json', 'out.json'], world.deps)).toBe(0);
     expect(world.out()).toContain('t.jsonl: mooncake, 512 tokens a block.');
-    expect(world.out()).toContain('3 requests in 2 conversations: 1 turn (33.3%) goes on after another');
+    expect(world.out()).toContain('3 requests in 2 conversations: 1 turn (33.3%) continues an earlier one');
     expect(world.out().replaceAll('\n', ' ')).toMatch(
-      /A turn that goes on holds .* It comes 8 s after the one/,
+      /A continuing turn contains .* It arrives 8 s after the previous turn/,
     );
     for (const line of world.out().split('\n')) expect(line.length).toBeLessThanOrEqual(80);
     expect(JSON.parse(world.files.get('out.json')!)).toMatchObject({
@@ -91,8 +91,8 @@ describe('kvferry trace', () => {
   it('info: a trace of half a second is no second, and follows nobody', async () => {
     const world = fakeWorld({}, { 't.jsonl': row(0, [0, 1]) + row(500, [4]) });
     expect(await main(['trace', 'info', 't.jsonl'], world.deps)).toBe(0);
-    expect(world.out()).toContain('2 requests in 2 conversations: none goes on after another one.');
-    expect(world.out()).toContain('Over 0.5 s, 4.00 a second.');
+    expect(world.out()).toContain('2 requests in 2 conversations: none continues an earlier one.');
+    expect(world.out()).toContain('Over 0.5 s, 4.00 per second.');
   });
 
   it("convert: Mooncake's format, scaled and cut", async () => {
@@ -113,7 +113,7 @@ describe('kvferry trace', () => {
     expect(world.files.get('o.jsonl')!.split('\n')[1]).toBe(
       '{"timestamp":4000,"input_length":64,"output_length":4,"hash_ids":[0,1,2,3],"session_id":"trace-0"}',
     );
-    expect(world.out()).toContain('wrote 2 requests to o.jsonl; an id stands for 16 tokens.');
+    expect(world.out()).toContain('wrote 2 requests to o.jsonl; each hash id stands for 16 tokens.');
   });
 
   it('convert: where it fails, or is interrupted, half a trace is not left behind', async () => {
@@ -174,22 +174,22 @@ describe('kvferry trace', () => {
 
   it.each([
     [['info', 'none.jsonl'], 'cannot read none.jsonl'],
-    [['info'], 'no trace is named'],
-    [['convert', 't.jsonl'], 'trace convert has no file to write'],
-    [['convert', 't.jsonl', './t.jsonl'], "'./t.jsonl' is the trace itself"],
-    [[], 'kvferry: trace has nothing to do: wanted trace info FILE'],
-    [['info', 't.jsonl', '--trace', 'bad.jsonl'], '--trace is of no use to kvferry trace'],
+    [['info'], 'no trace is given'],
+    [['convert', 't.jsonl'], 'trace convert has no output file'],
+    [['convert', 't.jsonl', './t.jsonl'], "'./t.jsonl' is the input trace"],
+    [[], 'kvferry: trace has no action: wanted trace info FILE'],
+    [['info', 't.jsonl', '--trace', 'bad.jsonl'], '--trace has no effect in kvferry trace'],
     [['show', 't.jsonl'], "there is no 'trace show'"],
-    [['info', 't.jsonl', '--speed-up', '2'], '--speed-up is of no use to trace info'],
-    [['info', 't.jsonl', '--trace-scale', '1/32'], '--trace-scale is of no use to trace info'],
-    [['info', 't.jsonl', '--think-time', '1s'], '--think-time is of no use to a trace of mooncake'],
+    [['info', 't.jsonl', '--speed-up', '2'], '--speed-up has no effect in trace info'],
+    [['info', 't.jsonl', '--trace-scale', '1/32'], '--trace-scale has no effect in trace info'],
+    [['info', 't.jsonl', '--think-time', '1s'], '--think-time has no effect on a mooncake trace'],
     [
       ['convert', 't.jsonl', 'o.jsonl', '--conversation-rate', '3'],
-      '--conversation-rate is of no use to a trace of mooncake, which says itself when requests come',
+      '--conversation-rate has no effect on a mooncake trace, which contains its own arrival times',
     ],
     [['info', 't.jsonl', '--trace-format', 'csv'], '--trace-format is'],
     [['info', 'bad.jsonl'], 'bad.jsonl, line 4: it is not JSON'],
-    [['info', 't.jsonl', '--trace-block-size', '16', '--skip-bad'], 'has no request that can be used'],
+    [['info', 't.jsonl', '--trace-block-size', '16', '--skip-bad'], 'has no usable request'],
   ])('%j', async (args, message) => {
     const world = fakeWorld({}, { 't.jsonl': TRACE, 'bad.jsonl': `${TRACE}nonsense\n` });
     expect(await main(['trace', ...args], world.deps)).toBe(2);
@@ -200,7 +200,7 @@ describe('kvferry trace', () => {
     const text = `${JSON.stringify({ chat_id: 1, timestamp: 0, input_length: 33, output_length: 5, hash_ids: [1, 2, 3] })}\n`;
     const world = fakeWorld({}, { 'b.jsonl': text, 't.jsonl': TRACE });
     expect(await main(['trace', 'convert', 'b.jsonl', 'o.jsonl'], world.deps)).toBe(0);
-    expect(world.out()).toContain('To read it give --trace-block-size 16:');
+    expect(world.out()).toContain('To read it, give --trace-block-size 16;');
     const again = fakeWorld({}, { 'o.jsonl': world.files.get('o.jsonl')! });
     expect(await main(['trace', 'info', 'o.jsonl'], again.deps)).toBe(2);
     expect(await main(['trace', 'info', 'o.jsonl', '--trace-block-size', '16'], again.deps)).toBe(0);
@@ -220,7 +220,7 @@ describe('kvferry trace', () => {
           output_length: 5,
         }),
       ).join('\n'),
-      '4 of them have a time, over 3 s; the others come after an answer.',
+      '4 of them have a time, over 3 s; the others follow an answer.',
     ],
     [
       'conversations',
@@ -232,7 +232,7 @@ describe('kvferry trace', () => {
           })),
         })),
       ),
-      'No times: conversations begin by --conversation-rate.',
+      'No times: --conversation-rate sets when conversations begin.',
     ],
   ])('of %s it says no bursts', async (_name, text, times) => {
     const world = fakeWorld({}, { t: text });

@@ -31,7 +31,7 @@ const runs = [
 
 it('draws the turn that pulled most, in every mode, with bars as long as their times', () => {
   const [title, recompute, pull, legend] = turnPicture({ runs } as unknown as Report);
-  expect(title).toBe('turn 2 (100 prompt tokens): where the time to its first token went');
+  expect(title).toBe('turn 2 (100 prompt tokens): time to the first token by stage');
   expect(recompute).toBe(`unidirectional  ${'█'.repeat(40)}░░${'▓'.repeat(10)}     52.0 ms`);
   expect(pull).toBe(
     `bidirectional   ${'▒'.repeat(5)}${'█'.repeat(10)}░${'▓'.repeat(10)}${' '.repeat(26)}     26.0 ms`,

@@ -32,11 +32,11 @@ it('a directory is made with those above it, or it is said where none can be', a
     writeFileSync(path.join(deep, 'file'), '');
     await makeDirectory(deep);
     await expect(makeDirectory(path.join(deep, 'file', 'below'))).rejects.toThrow(
-      'a file of that name is in the way; give another path',
+      'a file of that name already exists; give another path',
     );
     // Linux answers there as if what lies above were missing.
     await expect(makeDirectory('/proc/kvferry/kv')).rejects.toThrow(
-      /cannot make the directory \/proc\/kvferry\/kv: .*; give another path/,
+      /cannot create the directory \/proc\/kvferry\/kv: .*; give another path/,
     );
   } finally {
     rmSync(folder, { recursive: true });

@@ -140,7 +140,7 @@ describe('one sentence for bad input', () => {
     ],
     [
       { mode: 'bidirectionl' },
-      "'mode' is 'bidirectionl': wanted one or more of monolithic, unidirectional, bidirectional, decode-local with commas between (did you mean bidirectional?); or leave it out for monolithic, unidirectional, bidirectional",
+      "'mode' is 'bidirectionl': wanted one or more of monolithic, unidirectional, bidirectional, decode-local, separated by commas (did you mean bidirectional?); or leave it out for monolithic, unidirectional, bidirectional",
     ],
     [
       { kvDtype: 'f15' },
@@ -157,7 +157,7 @@ describe('one sentence for bad input', () => {
     ],
     [
       { conversation: 'a.json', turns: 3 },
-      "'conversation' and 'turns' are both given: the second is for made conversations only; leave one of them out",
+      "'conversation' and 'turns' are both given: the second is for generated conversations only; leave one of them out",
     ],
     [[1], 'the configuration is [1]: wanted an object of settings, such as {"threshold": 64}'],
   ])('%j', (input, expected) => {
@@ -207,7 +207,7 @@ describe('one sentence for bad input', () => {
     expect(
       message({ kvTransferConfig: { kv_connector: 'LMCacheConnectorV1', kv_connector_extra_config } }),
     ).toBe(
-      "'kvTransferConfig' has an unknown field 'lmcache.chunk_size' in kv_connector_extra_config: its settings are environment variables here (docs/store.md), and none is wanted",
+      "'kvTransferConfig' has an unknown field 'lmcache.chunk_size' in kv_connector_extra_config: this connector is configured with environment variables (docs/store.md) and takes no fields here",
     );
   });
 });
@@ -241,7 +241,7 @@ describe('connectors with a store in kvTransferConfig', () => {
   test.each([
     [
       { kvTransferConfig: { kv_connector: 'OffloadingConnector' } },
-      /no memory for its store: give cpu_bytes_to_use/,
+      /without memory for its store: give cpu_bytes_to_use/,
     ],
     [
       { kvTransferConfig: offloading({ evction_policy: 'lru' }) },
@@ -260,15 +260,15 @@ describe('connectors with a store in kvTransferConfig', () => {
     ],
     [{ kvTransferConfig: { kv_connector: 'MultiConnector' } }, /wanted a list, such as/],
     [{ store: '64MiX' }, /wanted bytes, such as 64MiB/],
-    [{ storeUrl: 'redis//cache' }, /'storeUrl' is not usable: wanted redis:.*\(it is no URL\)/],
+    [{ storeUrl: 'redis//cache' }, /'storeUrl' is not usable: wanted redis:.*\(it is not a URL\)/],
     [{ storeUrl: 'http://cache:6379' }, /\(it begins with http:/],
     [{ storeUrl: 'redis://' }, /\(it names no host\)/],
-    [{ storeUrl: 'redis://cache/first' }, /\(it has \/first for a number of a database\)/],
+    [{ storeUrl: 'redis://cache/first' }, /\(it has \/first as its database number\)/],
     [{ storeUrl: 'redis://cache?db=1' }, /\(it has \?db=1 at its end\)/],
-    [{ storeUrl: 'redis://u:12/se#c@cache' }, /\(it has … for a number of a database\)/],
-    [{ storeUrl: 'redis://u:%zz@cache' }, /\(it has a % that begins no escape\)/],
-    [{ storeUrl: 'redis://cache', storeDirSize: '1GB' }, /'storeDirSize' is about a folder/],
-    [{ storeTtl: 60 }, /'storeTtl' is about a folder.*'storeDir' DIR, or 'storeUrl' URL$/],
+    [{ storeUrl: 'redis://u:12/se#c@cache' }, /\(it has … as its database number\)/],
+    [{ storeUrl: 'redis://u:%zz@cache' }, /\(it has a % that is not part of an escape\)/],
+    [{ storeUrl: 'redis://cache', storeDirSize: '1GB' }, /'storeDirSize' needs a store folder/],
+    [{ storeTtl: 60 }, /'storeTtl' needs a store folder or server.*'storeDir' DIR, or 'storeUrl' URL$/],
   ])('%j is refused', (settings, message) => {
     expect(() => parseRunConfig(settings)).toThrow(message);
   });

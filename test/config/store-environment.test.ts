@@ -86,7 +86,11 @@ describe('settings from the environment', () => {
       /^LMCACHE_SAVE_DECODE_CACHE is maybe: wanted/,
     ],
     ['LMCacheConnectorV1', { LMCACHE_CHUNK_SIZE: '64' }, /^LMCACHE_CHUNK_SIZE is 64: wanted 256/],
-    ['LMCacheConnectorV1', { LMCACHE_CONFIG_FILE: 'a.yaml' }, /^LMCACHE_CONFIG_FILE is a.yaml, and only/],
+    [
+      'LMCacheConnectorV1',
+      { LMCACHE_CONFIG_FILE: 'a.yaml' },
+      /^LMCACHE_CONFIG_FILE is a.yaml, but kvferry reads only environment/,
+    ],
     [
       'LMCacheConnectorV1',
       { LMCACHE_REMOTE_URL: 'lm://user:secret@x:65432' },

@@ -224,9 +224,9 @@ describe('a cost profile', () => {
   });
 
   it.each([
-    ['not json', 'c.json is no JSON'],
-    ['{"a":1}', 'c.json is no cost profile: make one with kvferry calibrate'],
-    ['{"kvferry_cost_profile":2}', 'c.json is a cost profile of version 2, and 1 is known'],
+    ['not json', 'c.json is not JSON'],
+    ['{"a":1}', 'c.json is not a cost profile: create one with kvferry calibrate'],
+    ['{"kvferry_cost_profile":2}', 'c.json is a cost profile of version 2: wanted version 1'],
     [JSON.stringify({ ...profile, pull: { fixed_ms: -1 } }), 'c.json cannot be used: pull.'],
   ])('is refused when it is %s', (text, message) => {
     expect(() => parseCostProfile(text, 'c.json')).toThrow(ConfigError);
@@ -239,7 +239,7 @@ describe('a cost profile', () => {
     expect(read.kv_cache_groups).toEqual([{ kind: 'full' }]);
     const groups = [{ kind: 'sliding' as const, window: 128 }, ...here.groups];
     expect(() => checkCostProfile(read, { ...here, groups }, 'c.json')).toThrow(
-      'KV cache groups full and not window 128 + full',
+      'KV cache groups full instead of window 128 + full',
     );
     const hybrid = { ...profile, kv_cache_groups: groups };
     expect(() => checkCostProfile(hybrid, { ...here, groups }, 'c.json')).not.toThrow();
@@ -247,10 +247,10 @@ describe('a cost profile', () => {
 
   it('is refused elsewhere, with everything that differs', () => {
     expect(() => checkCostProfile(profile, { ...here, model: 'tiny', link: null }, 'c.json')).toThrow(
-      'c.json was measured with model nano and not tiny, link 10000000 bytes/s with 40 ms and not no modelled link',
+      'c.json was measured with model nano instead of tiny, link 10000000 bytes/s with 40 ms instead of no modelled link',
     );
     expect(() => checkCostProfile(profile, { ...here, adapter: 'another' }, 'c.json')).toThrow(
-      'adapter an adapter and not another',
+      'adapter an adapter instead of another',
     );
   });
 });

@@ -60,7 +60,7 @@ describe('judging', () => {
     [
       'comparison.ttft_speedup.mean >= 1',
       { comparison: null },
-      /^comparison is null \(null when only one mode ran\)$/,
+      /^comparison is null \(null if only one mode ran\)$/,
     ],
     [
       'runs.bidirectional.mode == "x"',
@@ -69,7 +69,7 @@ describe('judging', () => {
     ],
     ['runs[4].mode == "x"', report, /^runs has no element 4: it has 2$/],
     ['config.treshold == 1', report, /^there is no 'treshold' in config: .*did you mean threshold/],
-    ['model.name.x == 1', report, /^model.name is "recall": there is nothing below it$/],
+    ['model.name.x == 1', report, /^model.name is "recall", which has no fields$/],
     ['comparison >= 1', report, /^found a group of values, and >= compares numbers$/],
     ['comparison.first_disagreement > 1', report, /^found null, and > compares numbers$/],
     ['comparison.tokens_identical == 2 * model.name', report, /only a number can be multiplied/],
@@ -82,16 +82,16 @@ describe('judging', () => {
 
 describe('reading', () => {
   test.each([
-    ['', /its end is no path/],
-    ['comparison.x', /its end is no operator: wanted one of >=/],
-    ['comparison.x = 1', /'=' is no operator/],
-    ['comparison.x => 1', /'=>' is no operator/],
-    ['comparison.x >= 1.5x', /'1.5x' is no path/],
+    ['', /its end is neither a path/],
+    ['comparison.x', /its end is not an operator: wanted one of >=/],
+    ['comparison.x = 1', /'=' is not an operator/],
+    ['comparison.x => 1', /'=>' is not an operator/],
+    ['comparison.x >= 1.5x', /'1.5x' is neither a path/],
     ['comparison.x >= 1 2', /'2' is left over/],
     ['comparison.x >= 1 && a == 2', /'&& a == 2' is left over/],
-    ['comparison..x >= 1', /is no operator/],
-    ['1 < 2', /names no path/],
-    ['comparison.x == "open', /is no path/],
+    ['comparison..x >= 1', /is not an operator/],
+    ['1 < 2', /contains no path/],
+    ['comparison.x == "open', /is neither a path/],
   ])('%j is refused', (text, expected) => {
     expect(() => parseAssertion(text)).toThrow(expected);
   });
@@ -132,7 +132,7 @@ describe('before the run', () => {
     ],
     [
       '2 * comparison.tokens_identical == 1',
-      /tokens_identical \(boolean\) is multiplied, which only a number/,
+      /tokens_identical \(boolean\) is multiplied, but it is not a number/,
     ],
     ['comparison.tokens_identical == 1', /can never be equal/],
     ["integrity.leftover_blocks == '0'", /can never be equal/],

@@ -150,7 +150,7 @@ describe('a benchmark against an earlier one', () => {
     for (const name of [...other, 'prefix_caching_off comparison ttft_ms mean ratio'])
       expect(movement(now, before, name)).toBe('not judged');
     expect(differences).toContain(
-      'other requests of prefix_caching_off bidirectional: 12, before 18, 12 of them in both; times are of those that both have, and counts are not judged',
+      'different requests in prefix_caching_off bidirectional: 12, before 18, 12 of them in both; times cover the common ones, and counts are not compared',
     );
   });
 
@@ -207,14 +207,17 @@ describe('what cannot be compared is refused with a sentence', () => {
   });
 
   test.each([
-    ['{', /x.json is no JSON/],
-    ['{"a": 1}', /x.json is no report of kvferry: wanted a file that --json of kvferry run/],
+    ['{', /x.json is not JSON/],
+    ['{"a": 1}', /x.json is not a report of kvferry: wanted a file that --json of kvferry run/],
     ['{"kvferry":"1","kind":"walk","schema_version":1}', /kind 'walk': wanted one of run, bench/],
     [
       '{"kvferry":"1","kind":"run","schema_version":99}',
-      /x.json has layout 99 and this is kvferry for layout 1/,
+      /x.json has layout 99, and this kvferry reads layout 1/,
     ],
-    ['{"kvferry":"1","kind":"run","schema_version":1}', /x.json is not as kvferry run writes it: created/],
+    [
+      '{"kvferry":"1","kind":"run","schema_version":1}',
+      /x.json is not a valid report of kvferry run: created/,
+    ],
   ])('%s', (text, expected) => {
     expect(() => parseReport(text, 'x.json')).toThrow(expected);
   });

@@ -107,14 +107,14 @@ describe('the page', () => {
       ttft: (mode) => (mode === 'bidirectional' ? 90 : 40),
     });
     expect(documentFor(slow).headline).toBe(
-      'bidirectional loses here: mean time to the first token 2.25x longer',
+      'bidirectional is slower here: mean time to the first token 2.25x longer',
     );
     const idle = { rounds: 3, requests: 9, pulled: 0, ttft: (mode: string) => mode.length };
-    expect(documentFor(benchReport(idle)).headline).toBe('Nothing was pulled: both ways did the same work');
+    expect(documentFor(benchReport(idle)).headline).toBe('Nothing was pulled: both modes did the same work');
     const run = await runReport(undefined, { pullsNothing: true });
-    expect(documentFor(run).headline).toBe('Nothing was pulled: both ways did the same work');
+    expect(documentFor(run).headline).toBe('Nothing was pulled: both modes did the same work');
     const wrong = await runReport(undefined, { wrong: { mode: 'bidirectional', what: 'logits' } });
-    expect(documentFor(wrong).headline).toBe('The modes disagree: the figures below do not count');
+    expect(documentFor(wrong).headline).toBe('The modes disagree: the figures below are not valid');
     expect(documentFor(wrong).verdicts[0]).toMatchObject({ tone: 'bad' });
   });
 
@@ -123,11 +123,13 @@ describe('the page', () => {
     report.config.storeDir = './kv';
     for (const { summary } of report.runs)
       Object.assign(summary, { bytes_from_store: 0, bytes_to_store: 9e6 });
-    expect(savings(report)).toContain('spared P');
-    expect(storeUse(report)).toMatch(/^Store, in bidirectional: 9\.00 MB saved and nothing loaded; what/);
+    expect(savings(report)).toContain('saved P');
+    expect(storeUse(report)).toMatch(
+      /^Store, in bidirectional: 9\.00 MB saved and nothing loaded; it excludes what/,
+    );
     report.runs.at(-1)!.summary.bytes_from_store = 5e6;
     expect(savings(report)).toMatch(/^The times of the modes are not compared: --store-dir keeps KV/);
-    expect(documentFor(report).headline).toMatch(/bidirectional: how it went$/);
+    expect(documentFor(report).headline).toMatch(/bidirectional: results$/);
     expect(piecesOf(report).filter(({ kind }) => kind === 'figures')).toEqual([]);
   });
 
@@ -135,16 +137,16 @@ describe('the page', () => {
     const report = await runReport();
     for (const { summary } of report.runs) summary.bytes_d_to_p = 0;
     expect(report.runs.at(-1)!.summary.pulled_tokens).toBeGreaterThan(0);
-    expect(savings(report)).toMatch(/^Nothing was pulled from D: .* did the same work\.$/);
-    expect(documentFor(report).headline).toBe('Nothing was pulled from D: both ways did the same work');
+    expect(savings(report)).toMatch(/^Nothing was pulled from D\. .* did the same work\.$/);
+    expect(documentFor(report).headline).toBe('Nothing was pulled from D: both modes did the same work');
     expect(piecesOf(report).filter(({ kind }) => kind === 'figures')).toEqual([]);
   });
 
   test('by costs no threshold is to be lowered', async () => {
     const report = await runReport(undefined, { pullsNothing: true });
-    expect(savings(report)).toContain('lower --threshold');
+    expect(savings(report)).toContain('Lower --threshold');
     report.config.pullPolicy = 'cost-aware';
-    expect(savings(report)).toMatch(/same work: no pull was predicted to be quicker\.$/);
+    expect(savings(report)).toMatch(/same work\. No pull was predicted to be faster\.$/);
   });
 
   test('a tie is no win and no loss, in words and in colour', async () => {
@@ -159,9 +161,7 @@ describe('the page', () => {
     gain.mean = { reference: 50, candidate: 49.9, ratio: 50 / 49.9 };
     gain.p50 = { reference: 50, candidate: 50.1, ratio: 50 / 50.1 };
     even.comparison!.ttft_speedup = { mean: 50 / 49.9, p50: 50 / 50.1 };
-    expect(documentFor(even).headline).toBe(
-      'Pulling KV back from D makes no difference to the first token here',
-    );
+    expect(documentFor(even).headline).toBe('Pulling KV back from D makes no difference to TTFT here');
     expect(savings(even)).toContain('(no difference)');
     for (const report of [close, even]) {
       const figures = documentFor(report)
@@ -199,13 +199,13 @@ describe('the page', () => {
   test('of a server, of a replay, and of nothing it says what it is', () => {
     const report = bench();
     const introOf = () => documentFor(report).sections[0]!.intro;
-    expect(introOf()).toBe('3 rounds, the modes alternating; caches reset and holds drained in between.');
+    expect(introOf()).toBe('3 rounds, modes alternating; caches reset and holds drained in between.');
     expect(documentFor(report).command).toBe('kvferry bench');
     const [figures] = piecesOf(report);
     expect(JSON.stringify(figures)).toContain('by bidirectional against unidirectional');
     report.target.kind = 'endpoint';
     report.workload.num_clients = 0;
-    expect(introOf()).toBe("3 rounds; the server's caches stayed as they were in between.");
+    expect(introOf()).toBe("3 rounds; the server's caches were kept in between.");
     expect(documentFor(report).command).toBe('kvferry replay');
     report.comparison = null;
     expect(documentFor(report).headline).toBe('No request was answered by two modes');
@@ -225,7 +225,7 @@ describe('the page', () => {
     expect(said).toContain('by least-request against round-robin');
     expect(said).toContain('TTFT: round-robin against least-request, request by request');
     expect(said).toContain('"round-robin, ms"');
-    expect(said).toContain('Above 1 least-request is faster');
+    expect(said).toContain('Above 1, least-request is faster');
   });
 
   test('a request that failed in a round of audits failed too', () => {
@@ -243,7 +243,7 @@ describe('the page', () => {
       requests: 4,
       ttft: (mode) => (mode === 'bidirectional' ? 50 : 100),
     });
-    expect(documentFor(few).headline).toBe('bidirectional: mean TTFT 2.00x, too few requests to tell');
+    expect(documentFor(few).headline).toBe('bidirectional: mean TTFT 2.00x, too few requests to judge');
   });
 
   test('a p99 is compared of a hundred requests and more', () => {
@@ -325,7 +325,7 @@ describe('what was asked beside the modes', () => {
     both!.turns[1]!.audit = { chose: 'pull', chosen_ttft_ms: 80, other_ttft_ms: 50, regret_ms: 30 };
     both!.turns[2]!.audit = { chose: 'pull', chosen_ttft_ms: 80.1, other_ttft_ms: 80, regret_ms: 0.1 };
     const text = renderMarkdown(documentFor(report));
-    expect(text).toContain('2 turns served both ways; threshold took the slower way in 1, and lost 30.1 ms');
+    expect(text).toContain('2 turns served both ways; threshold chose the slower way in 1 and lost 30.1 ms');
     expect(text).toContain('| made-1, 2 | pull | 80.0 | 50.0 | 30.0 |');
     expect(text).toContain('| made-1, 3 | pull | 80.1 | 80.0 | no difference |');
     const turns = piecesOf(report).flatMap((piece) =>
@@ -343,9 +343,9 @@ describe('what was asked beside the modes', () => {
     for (const { transfer } of both.turns) transfer.store_to_p = { ...transfer.d_to_p };
     const text = renderMarkdown(documentFor(report));
     expect(text).toContain('Store, in bidirectional: 9.00 MB saved and nothing loaded');
-    expect(text).toContain('pulled from D or the store, or computed');
+    expect(text).toContain('tokens pulled from D or the store, and computed tokens');
     const pulled = both.turns.reduce((sum, { pulled_tokens: n }) => sum + n - Math.round(n / 2), 0);
-    expect(text).toContain(`| ${pulled} tokens of D |`);
+    expect(text).toContain(`| ${pulled} tokens from D |`);
   });
 });
 
@@ -375,12 +375,12 @@ test('what windows save is told with what was measured, and a difference is an a
     logits_identical: true,
   };
   const sentence =
-    'KV in use at most, P 1 MiB instead of 4 MiB (75% less), D 1 MiB either way; moved were 1 MiB instead of 2 MiB (50% less); the same tokens';
+    'peak KV in use, P 1 MiB instead of 4 MiB (75% less), D 1 MiB either way; transfers 1 MiB instead of 2 MiB (50% less); the same tokens';
   expect(windowSavings(windows)).toContain(sentence);
   expect(renderMarkdown(documentFor({ ...report, windows }))).toContain(sentence);
   const short = { ...windows, all_full: costs(4 * 2 ** 20, 2 ** 20, 2 ** 20) };
   expect(windowSavings(short)).toContain(
-    'moved were 1 MiB either way: no move reached further back than a window; the same tokens',
+    'transfers 1 MiB either way: no transfer reached back beyond a window; the same tokens',
   );
   expect(agreement({ ...report, windows }).agree).toBe(true);
   const wrong = { ...report, windows: { ...windows, logits_identical: false } };
@@ -389,7 +389,7 @@ test('what windows save is told with what was measured, and a difference is an a
     checksOf(wrong, [])
       .filter(({ passed }) => !passed)
       .map(({ name }) => name),
-  ).toEqual(['windows give what all KV kept gives, bit for bit']);
+  ).toEqual(['sliding windows give the same as keeping all KV, bit for bit']);
   expect(windowSavings(report.windows)).toBeNull();
 });
 
@@ -407,7 +407,7 @@ describe('JUnit', () => {
     expect(xml.match(/<testcase /g)).toHaveLength(7);
     expect(xml).toContain('name="a &#62; &#34;1&#34; &#38;&#38; &#60;b&#62;\ufffd"');
     expect(xml).toMatch(
-      /<failure message="bidirectional parts from monolithic at conversation made-1, turn 2, output token 1"/,
+      /<failure message="bidirectional differs from monolithic at conversation made-1, turn 2, output token 1"/,
     );
   });
 });

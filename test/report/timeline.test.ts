@@ -57,7 +57,7 @@ it('says why it is this turn: only where something was pulled can one have pulle
     return timelineSection({ ...turn, spans: [{ ...span, bytes: null }] }, []).intro;
   };
   expect(introOf('pull')).toContain('Turn 2 in some, the one that pulled the most:');
-  expect(introOf('prefill')).toContain('Turn 2 in some, the last one, since none pulled KV back:');
+  expect(introOf('prefill')).toContain('Turn 2 in some, the last one, because none pulled KV back:');
 });
 
 it('calls engines by their ids where a role has several', () => {

@@ -67,7 +67,7 @@ describe('a conversation from a file', () => {
   });
 
   test('broken JSON is refused', () => {
-    expect(() => parseConversations('{', 'talk.json')).toThrow(/talk.json is no JSON/);
+    expect(() => parseConversations('{', 'talk.json')).toThrow(/talk.json is not JSON/);
   });
 });
 
