@@ -365,7 +365,7 @@ describe('kvferry plan', () => {
     ['--trace t.jsonl --slo-ttft 1s --seeds 4', '--seeds has no effect in a plan with --trace'],
     [`${small} --slo-ttft 1s --rate 5 --fleet-out /read-only/f.json`, 'cannot write /read-only/f.json'],
     ['w.json --slo-ttft 1s --rate 5 --costs mocker', "there is no cost model 'mocker'"],
-    [`${small} --slo-ttft 1s --rate 5 --p-blocks 2`, 'the longest conversation takes'],
+    [`${small} --slo-ttft 1s --rate 5 --p-blocks 2`, 'the longest conversation needs'],
     [`${small} --slo-ttft 1s --rate 5 --prefill 2`, '--prefill is an option of'],
     ['--trace at-once.jsonl --slo-ttft 1s', 'all requests of at-once.jsonl arrive at the same time'],
   ])('%s: says what is wrong', async (argv, message) => {

@@ -605,7 +605,7 @@ describe('kvferry simulate', () => {
     ],
     ['w.json --store 64', 'the store has 64 bytes of memory, but a block of this model'],
     ['w.json --cost-profile p.json', '--cost-profile is given and --pull-policy is threshold'],
-    ['w.json --p-blocks 3', 'the longest conversation takes'],
+    ['w.json --p-blocks 3', 'the longest conversation needs'],
     ['w.json --trace-scale 1/2', '--trace-scale has no effect without a trace'],
     ['w.json --arrival-rate 1 --num-clients 4', '--num-clients has no effect with --arrival-rate'],
     ['--num-clients 40', 'preset pr32553 has 24 conversations and --num-clients is 40'],
