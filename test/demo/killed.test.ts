@@ -11,10 +11,10 @@ const browser = whileTesting(() => launchBrowser({ webgpu: false }));
 
 test('of the page’s engines: which one, whether others are left, and when it is built anew', () => {
   expect(killedInWords('decode', 'decode-0', 0, false)).toBe(
-    'D was stopped without a word to the others. No D is left. The next question builds it anew first.',
+    'D was stopped without telling the others. No D is left. The next question restarts it first.',
   );
   expect(killedInWords('decode', 'decode-1.2', 1, true)).toBe(
-    'D1 was stopped without a word to the others. What runs may fail; then it is built anew.',
+    'D1 was stopped without telling the others. The running task may fail; then the engine restarts.',
   );
 });
 

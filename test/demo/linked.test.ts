@@ -89,7 +89,7 @@ describe('a page from a link that says more than it can mean', () => {
     await page.keyboard.press('Enter');
     await expect
       .poll(async () => (await readState(page)).notes.at(-1))
-      .toContain("'huggingface.co/some/model' is no address: wanted one of a Hugging Face model directory");
+      .toContain("'huggingface.co/some/model' is not an address: wanted that of a Hugging Face model directory");
     expect((await readState(page)).settings).toMatchObject({ model: 'nano' });
     await page.keyboard.press('Escape');
   });
