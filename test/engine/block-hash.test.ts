@@ -2,21 +2,21 @@ import { expect, it } from 'vitest';
 import { commonPrefixLength } from '../../src/config/token-ids.ts';
 import { type BlockHasher, createBlockHasher, extendHashes } from '../../src/engine/block-hash.ts';
 
-/** Says what it is given. */
+/** Returns its arguments as text. */
 const plain: BlockHasher = {
   root: 'root',
   hash: (parent, tokenIds, cacheSalt) =>
     `${parent}(${[...tokenIds].join(' ')}${cacheSalt ? ` ${cacheSalt}` : ''})`,
 };
 
-it('a block’s hash is of its parent’s and its own tokens, the first one’s of the salt too', () => {
+it('a block hash covers the parent hash and the block’s tokens; the first one also covers the salt', () => {
   const hashes: string[] = [];
   const sequence = { tokenIds: [1, 2, 3, 4, 5, 6, 7, 8], cacheSalt: 'salt' };
   extendHashes(hashes, sequence, { hasher: plain, blockSize: 3 }, Infinity);
   expect(hashes).toEqual(['root(1 2 3 salt)', 'root(1 2 3 salt)(4 5 6)']);
 });
 
-it('goes on where it ended, and no further than is asked for or than blocks are full', () => {
+it('extendHashes continues the list up to the requested number of blocks, for full blocks only', () => {
   const hashes = ['known'];
   const sequence = { tokenIds: [1, 2, 3, 4, 5, 6, 7], cacheSalt: null };
   extendHashes(hashes, sequence, { hasher: plain, blockSize: 2 }, 2);
@@ -25,7 +25,7 @@ it('goes on where it ended, and no further than is asked for or than blocks are 
   expect(hashes).toEqual(['known', 'known(3 4)', 'known(3 4)(5 6)']);
 });
 
-it('tells tokens, parents and salts apart, whatever their sizes', () => {
+it('hashes differ by token ids of any size, order, salt and seed', () => {
   const { root, hash } = createBlockHasher('seed');
   const different = [
     hash(root, [1, 2], null),
@@ -43,7 +43,7 @@ it('tells tokens, parents and salts apart, whatever their sizes', () => {
   expect(createBlockHasher('seed').hash(root, [1, 2], 'a')).toBe(different[6]);
 });
 
-it('gives the digest the parent’s digits, the ids as little-endian u32, a marker and the salt', () => {
+it('the digest input is the parent’s digits, the ids as little-endian u32, a marker and the salt', () => {
   const seen: Uint8Array[] = [];
   const { hash } = createBlockHasher('', (bytes) => {
     seen.push(bytes);

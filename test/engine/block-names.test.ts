@@ -4,10 +4,10 @@ import { BlockNames } from '../../src/engine/block-names.ts';
 
 const BLOCKS = 9;
 
-describe('names of blocks', () => {
-  it('finds what a list of them in the order of naming would, whatever is named and forgotten', () => {
-    // Few names, so that several blocks have one; 'b' to 'e' alone would rarely share a bucket of 16. Of four characters are
-    // those that are kept as two words: two share the first half, two the second, and one has none that prints.
+describe('BlockNames', () => {
+  it('finds the same block as a list in naming order does, after any additions and removals', () => {
+    // Few names, so that several blocks share one; the 30 long names make names share one of the 16 buckets. Names of four
+    // characters are stored as two words: two share the first word, two the second, and one has no printable character.
     const names = ['a', 'b', 'c', 'four', 'fore', 'spur', '\uffff\u8000\0\uffff'];
     names.push(...Array.from({ length: 30 }, (_, i) => `long name ${i}`));
     const operation = fc.record({
@@ -49,7 +49,7 @@ describe('names of blocks', () => {
     );
   });
 
-  it('forgets all of them at once', () => {
+  it('forgets all names on clear(), and can then name blocks again', () => {
     const table = new BlockNames(BLOCKS);
     table.add(3, 'a', 0);
     table.add(4, 'a', 0);

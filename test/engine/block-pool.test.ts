@@ -5,7 +5,7 @@ import { FreeQueue } from '../../src/engine/free-queue.ts';
 import { InternalError } from '../../src/errors.ts';
 
 describe('free queue', () => {
-  it('keeps the order of appending, and takes out of the middle', () => {
+  it('keeps the order in which blocks were appended, also after a removal from the middle', () => {
     const queue = new FreeQueue(6);
     for (const id of [3, 1, 5, 2]) queue.append(id);
     queue.remove(5);
@@ -15,7 +15,7 @@ describe('free queue', () => {
     expect(queue.toArray()).toEqual([1, 2, 3]);
   });
 
-  it('behaves as an array does, whatever is appended, removed and shifted', () => {
+  it('behaves like an array under random appends, removals and shifts', () => {
     const operation = fc.tuple(fc.constantFrom('append', 'remove', 'shift'), fc.nat(9));
     fc.assert(
       fc.property(fc.array(operation, { maxLength: 60 }), (operations) => {
@@ -41,7 +41,7 @@ describe('free queue', () => {
 });
 
 describe('block pool', () => {
-  it('never hands out the null block, and begins with ids 1, 2, 3', () => {
+  it('allocates ids in order from 1, never the null block, and throws if too few are free', () => {
     const pool = new BlockPool(5);
     expect(pool.numUsable).toBe(4);
     expect(pool.allocate(3)).toEqual([1, 2, 3]);
@@ -49,7 +49,7 @@ describe('block pool', () => {
     expect(() => pool.allocate(2)).toThrow(InternalError);
   });
 
-  it('frees in reverse order, so that the tail of a chain is reused before its head', () => {
+  it('frees blocks in reverse order, so that the tail of a chain is reused before its head', () => {
     const pool = new BlockPool(5);
     pool.free(pool.allocate(3));
     expect(pool.allocate(4)).toEqual([4, 3, 2, 1]);
@@ -72,7 +72,7 @@ describe('block pool', () => {
     expect(pool.getCached('A', 0)).toBe(a);
   });
 
-  it('keeps two blocks of one content apart, and gives the first that is left', () => {
+  it('returns the oldest block of a hash, and reports the hash as removed only with its last block', () => {
     const removed: string[] = [];
     const pool = new BlockPool(3);
     pool.onRemoved = (hash) => removed.push(hash);
@@ -87,7 +87,7 @@ describe('block pool', () => {
     expect(removed).toEqual(['A']);
   });
 
-  it('counts references: a shared block is free when its last user is', () => {
+  it('counts references: a shared block becomes free when its last user frees it', () => {
     const pool = new BlockPool(3);
     const ids = pool.allocate(1);
     pool.touch(ids);
@@ -98,7 +98,7 @@ describe('block pool', () => {
     expect(() => pool.free(ids)).toThrow(/freed more often/);
   });
 
-  it('notices tables that hold other blocks than it counts', () => {
+  it('detects block tables that disagree with its reference counts', () => {
     const pool = new BlockPool(4);
     pool.allocate(2);
     pool.checkIntegrity(
@@ -118,7 +118,7 @@ describe('block pool', () => {
     ).toThrow(InternalError);
   });
 
-  it('names the same content in several groups apart, in one queue', () => {
+  it('keeps equal hashes of different groups apart, but all free blocks in one queue', () => {
     const removed: [string, number][] = [];
     const pool = new BlockPool(4);
     pool.onRemoved = (hash, group) => removed.push([hash, group]);
@@ -129,7 +129,7 @@ describe('block pool', () => {
     expect(() => pool.cache(a, 'A', 1)).toThrow(/second hash/);
     pool.free([a, b]);
     pool.checkIntegrity(new Map());
-    // b was freed first: it is taken for whichever group asks.
+    // b was freed before a, so it is allocated first, whichever group asks.
     expect(pool.allocate(2)).toEqual([3, b]);
     expect(removed).toEqual([['A', 1]]);
     expect([pool.getCached('A', 0), pool.getCached('A', 1)]).toEqual([a, null]);

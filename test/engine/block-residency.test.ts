@@ -1,10 +1,10 @@
-/** How long blocks stay, told by an engine that serves: against what its clock says of them. */
+/** How long blocks stay in an engine that serves requests, checked against its clock. */
 import { expect, it } from 'vitest';
 import { BlockResidency } from '../../src/engine/block-residency.ts';
 import { TestClock } from '../clock.ts';
 import { engineConfig, request, type Sizes, TestEngine, tokens } from './fakes.ts';
 
-/** Ten blocks of 16 tokens. `draws`: of the blocks as they are allocated; then 0 for ever. */
+/** Ten blocks of 16 tokens. `draws`: the random numbers for blocks in the order they are allocated; then always 0. */
 function start(share: number, draws: number[] = [], sizes: Sizes = {}) {
   const clock = new TestClock();
   const residency = new BlockResidency({ clock, share, random: () => draws.shift() ?? 0 });
@@ -16,7 +16,7 @@ function start(share: number, draws: number[] = [], sizes: Sizes = {}) {
   return { clock, engine, serve };
 }
 
-it('tells of a block when it is allocated anew: its life, since its last hit, and between its hits', async () => {
+it('reports a reallocated block’s lifetime, the time since its last hit and the gaps between its hits', async () => {
   const { clock, engine, serve } = start(1);
   const shared = tokens(32);
   await serve('a', shared.slice(0, 17));
@@ -28,7 +28,7 @@ it('tells of a block when it is allocated anew: its life, since its last hit, an
   clock.advance(1000);
   await serve('other', tokens(160, 9));
   const stays = engine.core.takeStays();
-  // Of the one block that was shared the last four of five hits are known; the others had none.
+  // Only the shared block was hit. Of its five hits, the last four are kept, so there are three gaps.
   expect(stays.filter(({ reuseGapsMs }) => reuseGapsMs.length > 0)).toEqual([
     { lifetimeMs: 1200, idleMs: 1000, reuseGapsMs: [20, 30, 40] },
   ]);
@@ -36,14 +36,14 @@ it('tells of a block when it is allocated anew: its life, since its last hit, an
   expect(engine.core.takeStays()).toEqual([]);
 });
 
-it('follows the share of blocks that is asked for', async () => {
+it('samples the configured share of allocated blocks', async () => {
   const { engine, serve } = start(0.25, [0.24, 0.25, 0.9, 0.1]);
   await serve('a', tokens(60));
   await serve('b', tokens(160, 9));
   expect(engine.core.takeStays()).toHaveLength(2);
 });
 
-it('tells of nothing that was forgotten with the whole cache, nor without prefix caching', async () => {
+it('reports nothing for blocks cleared by a reset, nor with prefix caching off', async () => {
   const { engine, serve } = start(1);
   await serve('a', tokens(160));
   expect(engine.core.resetPrefixCache()).toBe(true);

@@ -1,4 +1,4 @@
-/** What an engine has of a prompt, asked without computing: it must be what a following request gets. */
+/** Lookups of what an engine has cached of a prompt: they compute nothing and must match what a later request gets. */
 import { describe, expect, it } from 'vitest';
 import { TestClock } from '../clock.ts';
 import { ScriptedEngine } from '../connector/scripted.ts';
@@ -6,8 +6,8 @@ import { engineConfig, request, TestEngine, tokens } from './fakes.ts';
 
 const MISS = { do_remote_decode: true, do_remote_prefill: false };
 
-describe('lookup', () => {
-  it('equals what a following request hits, and runs nothing', async () => {
+describe('inspect.lookup()', () => {
+  it('returns what a later request hits, and runs no step', async () => {
     const engine = new TestEngine(engineConfig());
     engine.add(request('a', tokens(100), { maxTokens: 10 }));
     await engine.settle();
@@ -28,11 +28,11 @@ describe('lookup', () => {
     }
   });
 
-  it('is answered while requests run and wait, without changing what they get', async () => {
+  it('works while a request runs, without changing what the request generates', async () => {
     const engine = new TestEngine(engineConfig({ maxNumBatchedTokens: 16 }));
     engine.add(request('a', tokens(64), { maxTokens: 4 }));
     await engine.step();
-    // The first chunk's block is cached from the moment it was scheduled, as for a request.
+    // The first chunk's block can be hit as soon as it is scheduled, as it can by a request.
     expect(engine.core.inspect.lookup(tokens(64), null).cachedTokens).toBe(16);
     expect(engine.core.inspect.stats()).toMatchObject({ steps: 1, forwardPasses: 1 });
     await engine.settle();
@@ -42,7 +42,7 @@ describe('lookup', () => {
     expect(engine.tokensOf('a')).toEqual(alone.tokensOf('a'));
   });
 
-  it('tells of held blocks, the partly filled last one included, and keeps salts apart', async () => {
+  it('lists held blocks of the same tokens and salt, including a partly filled last one', async () => {
     const engine = new ScriptedEngine({ prefixCaching: false });
     engine.add(request('held', tokens(40), { maxTokens: 1 }, { kvTransferParams: MISS }));
     await engine.settle();
@@ -62,8 +62,8 @@ describe('lookup', () => {
   });
 });
 
-describe("a request's times", () => {
-  it('arrival, queue and first schedule; a preemption moves none of them', async () => {
+describe('times of a request', () => {
+  it('are its arrival, when it was queued and when it was first scheduled', async () => {
     const clock = new TestClock(1000);
     const engine = new TestEngine(engineConfig({ maxNumSeqs: 1 }), { clock });
     engine.add({ ...request('a', tokens(20), { maxTokens: 2 }), arrivalMs: 990 });
@@ -80,7 +80,7 @@ describe("a request's times", () => {
     expect(engine.endOf('b')!.times).toEqual({ arrivalMs: 1000, queuedMs: 1000, scheduledMs: 1010 });
   });
 
-  it('never scheduled: null', async () => {
+  it('have a null scheduledMs if it was never scheduled', async () => {
     const engine = new TestEngine(engineConfig());
     engine.add(request('a', tokens(20)));
     engine.core.abortRequest('a');
@@ -90,14 +90,14 @@ describe("a request's times", () => {
   });
 });
 
-it('without prefix caching nobody asked the prefix cache', async () => {
+it('the prefix cache counts no queries with prefix caching off', async () => {
   const engine = new TestEngine(engineConfig({ prefixCaching: false }));
   engine.add(request('a', tokens(40), { maxTokens: 1 }));
   await engine.settle();
   expect(engine.core.inspect.stats().prefixCache).toEqual({ queries: 0, hits: 0 });
 });
 
-it('nobody listening, no event is made; a listener hears from then on', async () => {
+it('cache events are reported only while onCacheEvent is set', async () => {
   const engine = new TestEngine(engineConfig());
   engine.add(request('a', tokens(40), { maxTokens: 1 }));
   await engine.settle();

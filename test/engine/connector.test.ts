@@ -1,4 +1,4 @@
-/** The engine with a connector that has no facets, and with one that does not know yet. */
+/** An engine with a connector that has no facets, and with one that cannot say yet what it can load. */
 import { describe, expect, it } from 'vitest';
 import { engineConfig, KvModel, request, type Sizes, TestEngine, tokens } from './fakes.ts';
 import { ToyConnector, type ToyStore } from './toy-connector.ts';
@@ -36,7 +36,7 @@ describe('a connector without facets', () => {
     expect(second.core.hasWork()).toBe(false);
   });
 
-  it('is not told of more hits than questions where a request starts over', async () => {
+  it('never has more hits than queries counted, even if a request starts over', async () => {
     const store: ToyStore = new Map();
     const first = engineOn(store, { blockSize: 4 }).engine;
     const prompts = [tokens(16, 1), tokens(16, 2)];
@@ -50,7 +50,7 @@ describe('a connector without facets', () => {
     expect(externalPrefixCache).toEqual({ queries: 32, hits: 24 });
   });
 
-  it('has no holds to drop: who finds no room waits, and says for what', async () => {
+  it('has no holds to drop, so a request that does not fit waits and says why', async () => {
     const { engine } = engineOn(new Map(), { blockSize: 4, numBlocks: 9, maxNumBatchedTokens: 6 });
     engine.add(request('a', tokens(20, 1), { maxTokens: 8 }));
     engine.add(request('b', tokens(16, 2), { maxTokens: 1 }));
@@ -61,8 +61,8 @@ describe('a connector without facets', () => {
   });
 });
 
-describe('a connector that does not know yet', () => {
-  it('parks the request: no step until the connector says that something changed', async () => {
+describe('a connector that cannot answer yet', () => {
+  it('parks the request: the engine takes no step until the connector reports a change', async () => {
     const store: ToyStore = new Map();
     const stored = engineOn(store).engine;
     stored.add(request('a', tokens(40), { maxTokens: 1 }));
@@ -91,7 +91,7 @@ describe('a connector that does not know yet', () => {
     expect(engine.promptOf('b')).toMatchObject({ pulledTokens: 32, computedTokens: 28 });
   });
 
-  it('asks again when anything else changed, and lets others pass', async () => {
+  it('is asked again when anything else changes, also about requests behind the parked one', async () => {
     const { engine, connector } = engineOn(new Map());
     connector.ready = false;
     engine.add(request('a', tokens(20), { maxTokens: 2 }));

@@ -1,4 +1,4 @@
-/** Steps of nothing but decoding, taken at once: as if each had been taken by itself. */
+/** Several decode-only steps taken in one call must equal the same steps taken one by one. */
 import { describe, expect, it } from 'vitest';
 import type { CacheEvent } from '../../src/engine/cache-event.ts';
 import { EngineCore, type EngineCoreDeps } from '../../src/engine/engine-core.ts';
@@ -9,7 +9,7 @@ import { chain, engineConfig, request, type Sizes, tokens } from './fakes.ts';
 const tokenOf = ({ requestId, numOutputTokens }: { requestId: string; numOutputTokens: number }) =>
   chain(requestId.charCodeAt(0), numOutputTokens) % 97;
 
-/** Whose answer is known, so that its steps need no device. */
+/** A request with a forced answer, so that its steps need no device. */
 const forced = (
   id: string,
   ids: number[],
@@ -50,16 +50,16 @@ function makeEngine(sizes: Sizes, rest: Partial<EngineCoreDeps> = {}) {
 const ends = (outputs: RequestOutput[]) =>
   outputs.flatMap(({ requestId, finish, prompt }) => (finish ? [{ requestId, finish, prompt }] : []));
 
-describe('decoding at once', () => {
-  /** Of requests: tokens of the prompt, and of the answer at most. */
+describe('decode steps taken in one call', () => {
+  /** By request: the prompt's tokens and the most tokens to generate. */
   it.each<[string, Sizes, Record<string, [number, number]>]>([
     ['one request', {}, { a: [20, 40] }],
-    ['of lengths that end with blocks', { blockSize: 4 }, { a: [8, 9], b: [7, 13] }],
-    ['with one block each token', { blockSize: 1, numBlocks: 80 }, { a: [3, 20], b: [9, 30] }],
-    ['in a pool too small for all', { blockSize: 4, numBlocks: 14 }, { a: [12, 20], b: [12, 20] }],
-    ['without prefix caching', { blockSize: 4, prefixCaching: false }, { a: [9, 30], b: [12, 20] }],
-    ['up to the context', { blockSize: 4, maxModelLen: 30 }, { a: [9, 99], b: [12, 99] }],
-  ])('leaves everything as single steps do: %s', async (_, sizes, requests) => {
+    ['lengths that end at block boundaries', { blockSize: 4 }, { a: [8, 9], b: [7, 13] }],
+    ['one token per block', { blockSize: 1, numBlocks: 80 }, { a: [3, 20], b: [9, 30] }],
+    ['a pool too small for both requests', { blockSize: 4, numBlocks: 14 }, { a: [12, 20], b: [12, 20] }],
+    ['prefix caching off', { blockSize: 4, prefixCaching: false }, { a: [9, 30], b: [12, 20] }],
+    ['up to the context length', { blockSize: 4, maxModelLen: 30 }, { a: [9, 99], b: [12, 99] }],
+  ])('leave the engine in the same state as single steps do: %s', async (_, sizes, requests) => {
     const atOnce = makeEngine(sizes);
     const single = makeEngine(sizes);
     const ids = Object.keys(requests);
@@ -86,7 +86,7 @@ describe('decoding at once', () => {
     expect(atOnce.events).toEqual(single.events);
   });
 
-  it('tells of steps after them, up to those that change blocks, with what the requests have by then', async () => {
+  it('are reported in runs split where blocks change, with the requests’ state after each run', async () => {
     const { core, step } = makeEngine({ blockSize: 16 });
     core.addRequest(forced('a', tokens(10)));
     core.addRequest(forced('b', tokens(20, 1)));
@@ -95,7 +95,7 @@ describe('decoding at once', () => {
     expect(core.decodeShape()).toEqual({ requestIds: ['a', 'b'], requests: 2, context: 30 });
     const see = (steps: number) => seen.push([steps, core.inspect.requestState('a')?.numComputedTokens]);
     core.decode(14, see);
-    // 'a' fills its first block with its 16th token and begins the next one with its 17th, 'b' fills its second with its 32nd.
+    // 'a' fills its first block with its 16th token and starts the next with its 17th; 'b' fills its second with its 32nd.
     expect(seen).toEqual([
       [5, 15],
       [1, 16],
@@ -107,7 +107,7 @@ describe('decoding at once', () => {
   });
 });
 
-describe('steps that may be taken at once', () => {
+describe('the number of decode steps that one call may take', () => {
   const prefilled = async (
     sampling: Parameters<typeof request>[2],
     sizes: Sizes = {},
@@ -121,8 +121,8 @@ describe('steps that may be taken at once', () => {
     return engine;
   };
 
-  it('end before the one that ends a request, by its own length or the context’s', async () => {
-    // One token came with the prompt; the last comes with a step that ends it.
+  it('stops before the step that ends a request at maxTokens or the context length', async () => {
+    // The prefill sampled the first token; the last one is sampled by the step that ends the request.
     expect((await prefilled({ maxTokens: 9 })).core.decodeSteps).toBe(7);
     expect((await prefilled({ maxTokens: 2 })).core.decodeSteps).toBe(0);
     expect((await prefilled({ maxTokens: 1 })).core.decodeSteps).toBe(0);
@@ -134,12 +134,12 @@ describe('steps that may be taken at once', () => {
     expect(core.decodeSteps).toBe(3);
   });
 
-  it('end before blocks do: then somebody is preempted', async () => {
+  it('stops before the pool runs out of blocks, which would preempt a request', async () => {
     const { core, step } = await prefilled({ maxTokens: 14 }, { blockSize: 4, numBlocks: 10 });
     expect(core.decodeSteps).toBe(12);
     core.addRequest(forced('b', tokens(4, 1), { maxTokens: 30 }));
     await step();
-    // Of nine usable blocks 'a' has six for 22 tokens, 'b' one for four: 11 steps take five, 5 three, 2 one.
+    // Of nine usable blocks, 'a' has six for 22 tokens and 'b' one for four: 11 steps would take five more, 5 three, 2 one.
     expect(core.inspect.stats().freeBlocks).toBe(2);
     expect(core.decodeSteps).toBe(2);
     core.decode(2, null);
@@ -147,7 +147,7 @@ describe('steps that may be taken at once', () => {
     core.inspect.checkIntegrity();
   });
 
-  it('are none where a token may end a request, or its prompt is not done', async () => {
+  it('is 0 if a sampled token may end the request or its prompt is not fully computed', async () => {
     expect((await prefilled({ ignoreEos: false })).core.decodeSteps).toBe(0);
     expect((await prefilled({ stopTokenIds: [5] })).core.decodeSteps).toBe(0);
     expect((await prefilled({}, { maxNumBatchedTokens: 8 })).core.decodeSteps).toBe(0);
@@ -156,17 +156,17 @@ describe('steps that may be taken at once', () => {
     expect((await prefilled({ ignoreEos: false }, {}, {}, { config: noEos })).core.decodeSteps).toBe(14);
   });
 
-  it('are none where somebody reads as they are computed', async () => {
+  it('is 0 while the KV is streamed to a reader', async () => {
     const kvTransferParams = { do_remote_decode: true, do_remote_prefill: false, streamed: true };
     expect((await prefilled({}, {}, { kvTransferParams })).core.decodeSteps).toBe(0);
   });
 
-  it('are none where a window gives blocks back', async () => {
+  it('is 0 with a sliding-window group, which frees blocks as it goes', async () => {
     const groups = [{ kind: 'full' }, { kind: 'sliding', window: 8 }] as const;
     expect((await prefilled({}, { groups })).core.decodeSteps).toBe(0);
   });
 
-  it('are none where somebody waits, or nobody runs', async () => {
+  it('is 0 while a request waits, and if none runs', async () => {
     const { core, step } = await prefilled({}, { maxNumSeqs: 1 });
     core.addRequest(forced('b', tokens(5)));
     await step();
@@ -174,7 +174,7 @@ describe('steps that may be taken at once', () => {
     expect(makeEngine({}).core.decodeSteps).toBe(0);
   });
 
-  it('are none while a step is under way, after an abort, and where each is told of', async () => {
+  it('is 0 during a step, after an abort, and with an onBatch or onActivity listener', async () => {
     const { core, step } = await prefilled({});
     const batch = core.beginStep();
     expect(core.decodeSteps).toBe(0);

@@ -1,4 +1,4 @@
-/** The engine's own interface: what it refuses, ends and forgets, and when it is due. */
+/** The engine's interface: what it refuses, ends and forgets, and when it is due. */
 import { describe, expect, it } from 'vitest';
 import { EngineCore } from '../../src/engine/engine-core.ts';
 import type { KvConnector, RefusedRequest } from '../../src/engine/kv-connector.ts';
@@ -8,7 +8,7 @@ import { EOS, engineConfig, KvModel, request, TestEngine, tokens } from './fakes
 
 const nothing = { finishedSending: [], finishedRecving: [], failedRecving: [], changed: false };
 
-/** A connector that has nothing to offer, and is due when the test says. */
+/** An engine whose connector offers nothing and whose two sides are due at the given times. */
 function coreDue(scheduler: number | null, worker?: number | null) {
   const refused: RefusedRequest[] = [];
   const connector: KvConnector = {
@@ -35,7 +35,7 @@ function coreDue(scheduler: number | null, worker?: number | null) {
   return { core, refused, clock, connector };
 }
 
-describe('an engine is due', () => {
+describe('the due time of an engine', () => {
   it.each([
     [null, null, null],
     [5000, null, 5000],
@@ -44,15 +44,15 @@ describe('an engine is due', () => {
     [9000, 7000, 7000],
     [5000, undefined, 5000],
     [null, undefined, null],
-  ])('scheduler side %s, worker side %s: %s', (scheduler, worker, due) => {
+  ])('is the earlier of scheduler side %s and worker side %s: %s', (scheduler, worker, due) => {
     expect(coreDue(scheduler, worker).core.dueMs()).toBe(due);
   });
 
-  it('never without a connector', () => {
+  it('is null without a connector', () => {
     expect(new TestEngine(engineConfig()).core.dueMs()).toBeNull();
   });
 
-  it('and then it has work, and whoever waits goes on', async () => {
+  it('ends waitForChange() when it is reached, and the engine then has work', async () => {
     const { core, clock } = coreDue(5000);
     expect([core.poll(), core.hasWork()]).toEqual([false, false]);
     let over = false;
@@ -68,16 +68,16 @@ describe('an engine is due', () => {
     await core.waitForChange(new AbortController().signal);
   });
 
-  it('whose signal came before: nobody waits', async () => {
+  it('is not waited for if the signal is already aborted', async () => {
     await coreDue(null).core.waitForChange(AbortSignal.abort());
     await new TestEngine(engineConfig()).core.waitForChange(AbortSignal.abort());
   });
 });
 
-describe('a request that is refused', () => {
+describe('a refused request', () => {
   const params = { do_remote_prefill: true, do_remote_decode: false, remote_request_id: 'there' };
 
-  it('is told to the connector, if there is one that wants to know', () => {
+  it('is reported to the connector if that has requestRefused', () => {
     const { core, refused, connector } = coreDue(null);
     const one = request('a', [], {}, { kvTransferParams: params });
     core.refuseRequest(one);
@@ -88,7 +88,7 @@ describe('a request that is refused', () => {
     expect(refused).toHaveLength(1);
   });
 
-  it('for its id gives up what it names, unless the earlier one names the same', () => {
+  it('is reported when its id is in use, unless both requests name the same remote request', () => {
     const { core, refused } = coreDue(null);
     core.addRequest(request('a', tokens(5), {}, { kvTransferParams: params }));
     const again = (remote: string) =>
@@ -117,7 +117,7 @@ describe('a request that is refused', () => {
     [{ topP: Number.NaN }, 'topP is NaN'],
     [{ seed: 0.5 }, 'seed is 0.5'],
     [{ stopTokenIds: [7, -1] }, 'stopTokenIds holds -1'],
-    // What only a caller without types can send, and would end the engine for all.
+    // Only a caller without types can send these; they would end the engine for every request.
     [{ stopTokenIds: null as never }, 'stopTokenIds is null'],
     [{ badWordsTokenIds: null as never }, 'badWordsTokenIds is not a list of lists'],
     [{ badWordsTokenIds: [7] as never }, 'badWordsTokenIds is not a list of lists'],
@@ -125,16 +125,16 @@ describe('a request that is refused', () => {
     [{ badWordsTokenIds: [[7], []] }, 'badWordsTokenIds holds []'],
     [{ allowedTokenIds: [] }, 'allowedTokenIds is []'],
     [{ forcedTokenIds: [0.5] }, 'forcedTokenIds holds 0.5'],
-  ])('%j: %s', (sampling, told) => {
+  ])('with %j throws "%s"', (sampling, told) => {
     expect(() => door().add(request('a', tokens(5), sampling))).toThrow(told);
   });
 
-  it('for a salt that is no string, as of a caller without types', () => {
+  it('with a cacheSalt that is not a string throws, since untyped callers can send one', () => {
     const salted = request('a', tokens(5), {}, { cacheSalt: 5 as never });
     expect(() => door().add(salted)).toThrow('cacheSalt is 5: give a string');
   });
 
-  it('is not one that just fits', async () => {
+  it('is not one that exactly fits the context', async () => {
     const engine = door();
     engine.add(request('a', tokens(19), { maxTokens: 2, minTokens: 2 }));
     await engine.settle();
@@ -142,7 +142,7 @@ describe('a request that is refused', () => {
   });
 });
 
-it('the time of a batch is told with it, and of none where none ran', async () => {
+it('onBatch gets each batch with its duration, and is not called for a step without a batch', async () => {
   const told: [string[], number][] = [];
   const clock = new TestClock(100);
   const engine = new TestEngine(engineConfig({ maxNumSeqs: 1 }), {
@@ -157,7 +157,7 @@ it('the time of a batch is told with it, and of none where none ran', async () =
   expect(told).toEqual([[['a'], 7]]);
 });
 
-it('what is forgotten of a sequence is computed again, and what is kept is not', async () => {
+it('tokens dropped by forgetPrefix are computed again; kept tokens and other salts still hit', async () => {
   const engine = new TestEngine(engineConfig());
   engine.add(request('a', tokens(64), { maxTokens: 1 }));
   await engine.settle();
@@ -169,7 +169,7 @@ it('what is forgotten of a sequence is computed again, and what is kept is not',
   expect(engine.core.inspect.lookup(tokens(64), null).cachedTokens).toBe(64);
 });
 
-it('a stop that comes before minTokens is none, and the one that comes with them is', async () => {
+it('an EOS token before minTokens does not end the request, and one that reaches minTokens does', async () => {
   const engine = new TestEngine(engineConfig());
   const forced = { forcedTokenIds: [EOS, 5, EOS, 6], ignoreEos: false, maxTokens: 9 };
   engine.add(request('early', tokens(5), { ...forced, minTokens: 3 }));
@@ -179,7 +179,7 @@ it('a stop that comes before minTokens is none, and the one that comes with them
   expect(engine.tokensOf('never')).toEqual([EOS]);
 });
 
-it('a row whose logits are no numbers ends its request, and no other of the step', async () => {
+it('a row whose logits are not numbers ends its request with an error, and no other request', async () => {
   const engine: TestEngine = new TestEngine(engineConfig(), {
     executor: {
       execute: async (batch) =>
@@ -203,7 +203,7 @@ it('a row whose logits are no numbers ends its request, and no other of the step
   expect(engine.core.hasWork()).toBe(false);
 });
 
-describe('KV that does not come', () => {
+describe('KV that does not arrive', () => {
   const failed = async (outcome: 'refused' | 'expired' | 'dead' | 'failed') => {
     const engine = new ScriptedEngine();
     engine.add(decodeRequest('d', tokens(40)));
@@ -213,7 +213,7 @@ describe('KV that does not come', () => {
     return engine.finishOf('d')!.error;
   };
 
-  it('is told by its kind', async () => {
+  it('ends its request with an error code that depends on the outcome', async () => {
     const lost = (outcome: string) => `the KV of request d did not arrive (${outcome}): the test says so`;
     expect(await failed('refused')).toEqual({ code: 'refused', message: 'the test says so' });
     expect(await failed('expired')).toEqual({ code: 'refused', message: lost('expired') });
@@ -221,16 +221,19 @@ describe('KV that does not come', () => {
     expect(await failed('failed')).toEqual({ code: 'transfer', message: lost('failed') });
   });
 
-  it.each(['fail', 'recompute'] as const)('for whom nobody waits is ignored: policy %s', async (policy) => {
-    const engine = new ScriptedEngine({}, { loadFailurePolicy: policy });
-    engine.add(decodeRequest('d', tokens(40)));
-    await engine.step();
-    engine.worker.failRecving('nobody', 'failed', []);
-    engine.receive('d');
-    await engine.settle();
-    engine.worker.failRecving('d', 'failed', []);
-    await engine.settle();
-    expect(engine.finishOf('d')!.reason).toBe('length');
-    expect(engine.outputs.filter(({ finish }) => finish)).toHaveLength(1);
-  });
+  it.each(['fail', 'recompute'] as const)(
+    'is ignored if no request waits for it, under load failure policy %s',
+    async (policy) => {
+      const engine = new ScriptedEngine({}, { loadFailurePolicy: policy });
+      engine.add(decodeRequest('d', tokens(40)));
+      await engine.step();
+      engine.worker.failRecving('nobody', 'failed', []);
+      engine.receive('d');
+      await engine.settle();
+      engine.worker.failRecving('d', 'failed', []);
+      await engine.settle();
+      expect(engine.finishOf('d')!.reason).toBe('length');
+      expect(engine.outputs.filter(({ finish }) => finish)).toHaveLength(1);
+    },
+  );
 });

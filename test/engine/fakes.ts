@@ -1,4 +1,4 @@
-/** An engine without a GPU: KV that notices wrong, stale or unwritten reads, and short cuts. */
+/** An engine without a GPU, on KV that detects wrong, stale and unwritten reads; and shorthands for tests. */
 import fc from 'fast-check';
 import type { EngineCoreConfig, KvCacheSpec } from '../../src/config/engine.ts';
 import { EngineCore, type EngineCoreDeps } from '../../src/engine/engine-core.ts';
@@ -30,18 +30,18 @@ const VOCAB = 97;
 export const EOS = 1;
 
 /**
- * The paged KV of one engine and the model that reads it. Every read is compared with the request's true tokens, so a
- * block of another sequence, a stale one or an unwritten one is an error and not a different token.
+ * The paged KV of one engine and the model that reads it. Every read is compared with the request's true tokens, so
+ * reading a stale or unwritten block, or one of another sequence, throws instead of changing a token.
  */
 export class KvModel implements ModelExecutor {
   readonly blockSize: number;
   readonly batches: ScheduledBatch[] = [];
   /** Scripted next tokens, by request id; otherwise the KV decides. */
   readonly scripts = new Map<string, number[]>();
-  /** Called while a batch is under way. */
+  /** Called while a batch runs. */
   duringBatch: () => void = () => {};
   readonly #groups: readonly KvCacheSpec[];
-  /** By block and slot, whichever group has the block: what a token's KV is there. */
+  /** A token's KV by block and slot, whichever group owns the block. */
   readonly #slots = new Map<string, number>();
   readonly #truth = new Map<string, number[]>();
 
@@ -54,7 +54,7 @@ export class KvModel implements ModelExecutor {
     this.#truth.set(request.requestId, [...request.promptTokenIds]);
   }
 
-  /** New blocks hold nothing that may be read. */
+  /** Erases new blocks, so that reading them before writing throws. */
   poison = (_group: number, ids: readonly BlockId[]): void => {
     for (const id of ids) {
       for (let slot = 0; slot < this.blockSize; slot++) this.#slots.delete(`${id}:${slot}`);
@@ -69,7 +69,7 @@ export class KvModel implements ModelExecutor {
     }
   }
 
-  /** A block's KV as bytes, and back: what has none is NaN. */
+  /** A block's KV as f64 bytes, for setBytes; a slot without KV is NaN. */
   bytesOf(id: BlockId): Uint8Array {
     const values = Array.from({ length: this.blockSize }, (_, slot) => this.#slots.get(`${id}:${slot}`));
     return new Uint8Array(Float64Array.from(values, (value) => value ?? Number.NaN).buffer);
@@ -81,7 +81,7 @@ export class KvModel implements ModelExecutor {
       if (!Number.isNaN(value)) this.#slots.set(`${id}:${slot}`, value);
   }
 
-  /** The request's own KV for its first numTokens comes into those of its blocks that are named. */
+  /** Writes the request's own KV for its first numTokens into those of its blocks that are in `arriving`. */
   arrive(requestId: string, blockIds: BlockIds, arriving: readonly BlockId[], numTokens: number): void {
     let digest = 0;
     this.#truth
@@ -146,7 +146,7 @@ function draw(digest: number, sample: NonNullable<ScheduledRequest['sample']>): 
 
 export const greedy = { ...DEFAULT_SAMPLING, maxTokens: 16, ignoreEos: true };
 
-/** Token ids of a prompt: different for every seed from the first token on. */
+/** Token ids of a prompt; prompts of different seeds differ from the first token on. */
 export function tokens(count: number, seed = 0): number[] {
   return Array.from({ length: count }, (_, i) => chain(seed + 1, i) % VOCAB);
 }
@@ -172,7 +172,7 @@ export const someGroups = fc.array(
 
 export interface Sizes {
   blockSize?: number;
-  /** The null block included. */
+  /** Includes the null block. */
   numBlocks?: number;
   prefixCaching?: boolean;
   maxNumBatchedTokens?: number;
@@ -236,7 +236,7 @@ export class TestEngine {
     return outputs;
   }
 
-  /** Steps while steps do something. */
+  /** Steps until poll() finds nothing to do. */
   async settle(): Promise<void> {
     for (let steps = 0; this.core.poll(); steps++) {
       if (steps > 20_000) throw new Error('the engine steps and nothing comes of it');
@@ -267,7 +267,7 @@ export class TestEngine {
   }
 }
 
-/** What one engine with room for everything generates for this prompt. */
+/** The tokens that an engine with enough blocks generates for this prompt alone. */
 export async function alone(
   promptTokenIds: readonly number[],
   sampling: Partial<SamplingParams>,

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { FreeQueue } from '../../src/engine/free-queue.ts';
 
-it('a queue is filled with all blocks but the null block, in their order', () => {
+it('fill() queues all blocks but the null block in id order, and appending one again throws', () => {
   const queue = new FreeQueue(5);
   queue.fill();
   expect(queue.toArray()).toEqual([1, 2, 3, 4]);

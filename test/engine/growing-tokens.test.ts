@@ -1,11 +1,11 @@
-/** A request's tokens, written out or counted: what is read of them is the same. And the heap, against a sorted list. */
+/** A request's tokens, kept as an array or as a TokenSequence, against an array; and the heap, against a sorted list. */
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { type TokenIds, TokenSequence } from '../../src/config/token-ids.ts';
 import { growingTokens } from '../../src/engine/growing-tokens.ts';
 import { Heap } from '../../src/engine/heap.ts';
 
-/** The least that is a sequence. */
+/** A minimal TokenSequence. */
 class Sequence extends TokenSequence {
   readonly #ids: readonly number[];
 
@@ -38,7 +38,7 @@ class Sequence extends TokenSequence {
 
 const ids = (least: number) => fc.array(fc.nat(99), { minLength: least, maxLength: 6 });
 
-it('of a prompt and what is generated are read as an array is, whatever they are kept as', () => {
+it('growing tokens read like an array, whether the prompt is an array or a TokenSequence', () => {
   fc.assert(
     fc.property(
       ids(1),
@@ -69,7 +69,7 @@ it('of a prompt and what is generated are read as an array is, whatever they are
   );
 });
 
-it('a heap gives back the first of what is in it, of equal ones any, and whatever is taken out of its middle', () => {
+it('a heap returns its least item first under random pushes, pops and removals from the middle', () => {
   const take = fc.record({ take: fc.nat(59) });
   const steps = fc.array(fc.oneof(fc.nat(9), fc.constant('pop' as const), take), { maxLength: 60 });
   fc.assert(

@@ -1,4 +1,4 @@
-/** What an engine shows of itself: what its blocks hold, what its steps take; and that its books are seen when they are wrong. */
+/** What an engine shows of itself (its blocks, its activity, why requests wait), and its integrity checks. */
 import { describe, expect, it } from 'vitest';
 import { STORE_PORT } from '../../src/config/connectors.ts';
 import type { KvTransferParams } from '../../src/config/kv-transfer.ts';
@@ -14,10 +14,10 @@ import { TestClock } from '../clock.ts';
 import { connectorWith, decodeRequest, prefillRequest, ScriptedEngine } from '../connector/scripted.ts';
 import { engineConfig, request, TestEngine, tokens } from './fakes.ts';
 
-describe('books that do not add up', () => {
+describe('integrity checks', () => {
   const hashing = { hasher: createBlockHasher('test'), blockSize: 16 };
 
-  /** Requests in the queues that their names say, with tables by id; all is well when nothing is changed. */
+  /** Requests named after the queue they are in, with block tables by request id; consistent unless changed. */
   function books(
     changes: Partial<{ sees: boolean; blocks: Record<string, number[]>; owners: string[] }> = {},
   ) {
@@ -50,7 +50,7 @@ describe('books that do not add up', () => {
 
   const check = ({ queues, cache }: ReturnType<typeof books>) => checkQueues({ queues, cache });
 
-  it('are not found where all is well', () => {
+  it('pass on consistent queues and tables', () => {
     expect(() => check(books())).not.toThrow();
   });
 
@@ -59,42 +59,42 @@ describe('books that do not add up', () => {
     ['unknown', ({ queues }) => queues.known.delete('loaded'), 'loaded is loaded and unknown'],
     ['in no queue', ({ queues }) => queues.running.pop(), '6 requests are known, 5 are in a queue'],
     [
-      'waiting, and runs',
+      'waiting but has status running',
       ({ queues }) => Object.assign(queues.waiting[0]!, { status: 'running' }),
       'waiting is waiting with status running',
     ],
     [
-      'running, and waits',
+      'running but has status waiting',
       ({ queues }) => Object.assign(queues.running[0]!, { status: 'waiting' }),
       'running is running with status waiting',
     ],
     [
-      'loaded, and loads',
+      'loaded but has status waiting_for_remote_kvs',
       ({ queues }) => Object.assign(queues.loaded[0]!, { status: 'waiting_for_remote_kvs' }),
       'loaded is loaded with status',
     ],
     [
-      'loading, and waits',
+      'loading but has status waiting',
       ({ queues }) => Object.assign([...queues.loading][0]!, { status: 'waiting' }),
       'loading is loading with status',
     ],
     [
-      'held, and runs',
+      'held but has status running',
       ({ queues }) => Object.assign(queues.known.get('held')!, { status: 'running' }),
       'held is held with status running',
     ],
     [
-      'without enough blocks',
+      'short of blocks for its computed tokens',
       ({ queues }) => Object.assign(queues.running[0]!, { numComputedTokens: 33 }),
       'running has 2 blocks for 33 tokens',
     ],
-  ])('a request that is %s', (_, spoil, told) => {
+  ])('detect a request that is %s', (_, spoil, told) => {
     const made = books();
     spoil(made);
     expect(() => check(made)).toThrow(told);
   });
 
-  it('blocks of whom waits, of nobody, or none of whom runs', () => {
+  it('detect blocks of a waiting or unknown request, and an active request without blocks', () => {
     expect(() => check(books({ blocks: { waiting: [9] } }))).toThrow('waiting is waiting and has blocks');
     expect(() => check(books({ owners: ['nobody'] }))).toThrow('nobody has blocks and is in no queue');
     const made = books();
@@ -102,11 +102,11 @@ describe('books that do not add up', () => {
     expect(() => check(made)).toThrow('and has no blocks');
   });
 
-  it('a window that is not there', () => {
+  it('detect a request that lacks blocks its window sees', () => {
     expect(() => check(books({ sees: false }))).toThrow('does not have what a window sees');
   });
 
-  it('holds of the worker side alone, or of blocks that are not in the table', () => {
+  it('detect holds that only the worker side has, and held blocks missing from the table', () => {
     const { queues, cache } = books();
     const holds = (requestId: string, ids: number[]) => () =>
       checkHolds([{ requestId, blockIds: [ids] }], { queues, cache });
@@ -117,8 +117,8 @@ describe('books that do not add up', () => {
   });
 });
 
-describe('a block', () => {
-  it('tells whose it is, how its content came, and how much of it there is', async () => {
+describe('inspect.blocks()', () => {
+  it('shows each block’s owner, use, hold, hash, origin and token count', async () => {
     const engine = new ScriptedEngine();
     engine.add(prefillRequest('a', tokens(40), tokens(40).slice(0, 16)));
     await engine.step();
@@ -150,7 +150,7 @@ describe('a block', () => {
     engine.add(request('b', tokens(40), { maxTokens: 4 }));
     await engine.step();
     const again = engine.core.inspect.blocks().filter(({ use }) => use === 'running');
-    // A hit keeps telling how its content came here.
+    // A block that is hit keeps its origin.
     expect(again.map(({ id, hit, origin, requestId }) => [id, hit, origin, requestId])).toContainEqual([
       1,
       true,
@@ -174,7 +174,7 @@ describe('a block', () => {
   });
 });
 
-it('a block into which a load still writes is held for nobody when its request has ended', async () => {
+it('a block that a load still writes stays "arriving" after its request was aborted', async () => {
   const engine = new ScriptedEngine();
   engine.add(decodeRequest('d', tokens(40)));
   await engine.step();
@@ -188,7 +188,7 @@ it('a block into which a load still writes is held for nobody when its request h
 });
 
 it.each(['aborted before', 'lost by it'])(
-  'of a load that came in part only that is in blocks: %s',
+  'after a partial load only the block that arrived counts tokens: request %s',
   async (end) => {
     const engine = new ScriptedEngine();
     engine.add(decodeRequest('d', tokens(40)));
@@ -206,7 +206,7 @@ it.each(['aborted before', 'lost by it'])(
   },
 );
 
-it('blocks of an engine with groups name theirs, and those of a load that follows a hit', async () => {
+it('blocks of an engine with groups show their group and index, also in a load that follows a hit', async () => {
   const engine = new ScriptedEngine({ groups: [{ kind: 'full' }, { kind: 'full' }] });
   engine.add(request('before', tokens(20), { maxTokens: 1 }));
   await engine.settle();
@@ -229,8 +229,8 @@ it('blocks of an engine with groups name theirs, and those of a load that follow
   ]);
 });
 
-describe('what a step takes', () => {
-  it('is told of those that begin, load or prefill; a step that only decodes tells nothing', async () => {
+describe('an engine', () => {
+  it('reports activity for requests that start, load or prefill, and none for decode-only steps', async () => {
     const told: EngineActivity[] = [];
     const clock = new TestClock(0);
     const engine = new TestEngine(engineConfig({ maxNumBatchedTokens: 16 }), {
@@ -251,7 +251,7 @@ describe('what a step takes', () => {
     ]);
     clock.advance(3);
     await engine.step();
-    // It waited from the end of its last step on.
+    // Its queue time started at the end of its last step.
     expect(shown()).toEqual([
       ['queue', 12, 15, 1],
       ['schedule', 15, 15, 1],
@@ -261,11 +261,11 @@ describe('what a step takes', () => {
     await engine.step();
     expect(shown()).toEqual([]);
     await engine.settle();
-    // The blocks that the end gives back are news.
+    // The last step frees blocks, which is reported.
     expect(shown().map(([name]) => name)).toEqual(['collect']);
   });
 
-  it('is told of whom, with what is free and held after it', async () => {
+  it('reports which requests an activity is for, and the free and held blocks after a step', async () => {
     const told: EngineActivity[] = [];
     const engine = new ScriptedEngine({ numBlocks: 11 }, {}, { onActivity: (each) => told.push(each) });
     const shown = () =>
@@ -273,7 +273,7 @@ describe('what a step takes', () => {
     engine.add(decodeRequest('d', tokens(40)));
     engine.add(prefillRequest('p', tokens(20, 1), null));
     await engine.step();
-    // p ends with its first token and is held; d's KV is on its way.
+    // p ends with its first token and its blocks are held; d's KV is still arriving.
     expect(shown()).toEqual([
       ['lookup', 'd', undefined],
       ['lookup', 'p', undefined],
@@ -296,7 +296,7 @@ describe('what a step takes', () => {
     expect(shown()).toEqual([['collect', 'd', { free: 7, held: 0 }]]);
   });
 
-  it('tells of a request that ends and keeps all that it had', async () => {
+  it('reports the end of a request whose blocks all stay held', async () => {
     const told: EngineActivity[] = [];
     const engine = new ScriptedEngine({}, {}, { onActivity: (each) => told.push(each) });
     engine.add(decodeRequest('d', tokens(40)));
@@ -311,7 +311,7 @@ describe('what a step takes', () => {
     expect(told.slice(before).findLast(({ name }) => name === 'collect')!.blocks!.held).toBe(3);
   });
 
-  it('counts as held what is kept of every group, once, however many keep it', async () => {
+  it('counts a held block once, in every group, however many requests hold it', async () => {
     const told: EngineActivity[] = [];
     const groups = [{ kind: 'sliding', window: 16 }, { kind: 'full' }] as const;
     const engine = new ScriptedEngine({ groups }, {}, { onActivity: (each) => told.push(each) });
@@ -320,14 +320,14 @@ describe('what a step takes', () => {
       ['a', 6],
       ['b', 8],
     ] as const) {
-      // Of four blocks all in the one group, the last two in the other; the first three are b's by a hit.
+      // The full group keeps all four blocks, the other the last two; b hits the first three blocks of the full group.
       engine.add(prefillRequest(id, tokens(60), null));
       await engine.settle();
       expect(blocks()?.held, id).toBe(held);
     }
   });
 
-  it('names who waits for KV, until it came', async () => {
+  it('says from which engine a request waits for KV, until the KV has arrived', async () => {
     const engine = new ScriptedEngine();
     engine.add(decodeRequest('d', tokens(40)));
     await engine.step();
@@ -339,9 +339,9 @@ describe('what a step takes', () => {
 
   it.each([
     ["'prefill-engine' or the store", {}],
-    // P's hand-over by the store names P, and nothing of its own.
+    // A handover by the store names P, but no port or blocks of P.
     ['the store', { remote_port: STORE_PORT, remote_block_ids: [] }],
-  ] as const)('names beside a store %s', (from, params) => {
+  ] as const)('says that a request waits for KV from %s if a store is configured', (from, params) => {
     const multi = { composition: 'compose', names: ['NixlConnector', 'OffloadingConnector'] } as const;
     const config = { ...engineConfig(), connector: connectorWith({ name: 'MultiConnector', multi }) };
     const waiting = decodeRequest('d', tokens(40), 4, params as Partial<KvTransferParams>);
@@ -352,7 +352,7 @@ describe('what a step takes', () => {
     expect(waitingReason('d', { queues, cache, config }, [])).toBe(`waits for KV from ${from}`);
   });
 
-  it('does not say of a streamed load what only P knows', async () => {
+  it('gives no waiting reason for a streamed load, since only P knows it', async () => {
     const engine = new ScriptedEngine();
     engine.add(decodeRequest('d', tokens(40), 4, { streamed: true }));
     await engine.step();
@@ -361,7 +361,7 @@ describe('what a step takes', () => {
   });
 });
 
-it('a rate fades as time passes, and not backwards', () => {
+it('load rates decay with elapsed time, and do not grow if the time is negative', () => {
   const load = { promptTokensPerSecond: 100, generationTokensPerSecond: 10, endedPerSecond: 1 };
   expect(faded(load, 0)).toEqual(load);
   expect(faded(load, -50)).toEqual(load);
@@ -371,10 +371,10 @@ it('a rate fades as time passes, and not backwards', () => {
   expect(later.endedPerSecond).toBeCloseTo(1 / Math.E);
 });
 
-describe('why a request waits', () => {
-  it('is told where free blocks are for those that came before', async () => {
+describe('the reason why a request waits', () => {
+  it('mentions the free blocks that requests admitted before it will take', async () => {
     const engine = new ScriptedEngine({ numBlocks: 11 });
-    // Two blocks come, four are to be computed.
+    // Two blocks are loaded, four will be computed.
     engine.add(prefillRequest('p', tokens(96), tokens(32)));
     engine.add(request('r', tokens(80, 1)));
     await engine.step();
@@ -385,7 +385,7 @@ describe('why a request waits', () => {
     );
   });
 
-  it('is told for those behind others, and for a place', async () => {
+  it('is the next step, the lack of a request slot, or the number of requests before it', async () => {
     const engine = new TestEngine(engineConfig({ maxNumSeqs: 1 }));
     for (const id of ['a', 'b', 'c', 'd'])
       engine.add(request(id, tokens(8, id.charCodeAt(0)), { maxTokens: 3 }));

@@ -31,8 +31,8 @@ function manager(sizes: Sizes) {
 
 const kept = (ids: readonly number[]) => ids.filter((id) => id !== 0).length;
 
-describe('what a windowed group keeps', () => {
-  it("is vLLM's documented case: 112 tokens, window 32, one full and two windowed groups: 11 blocks", () => {
+describe('a sliding-window group', () => {
+  it("keeps 2 blocks beside a full group's 7 in vLLM's documented case (112 tokens, window 32)", () => {
     const { cache, make, compute } = manager({ groups: [full, sliding(32), sliding(32)] });
     const one = make('a', 112);
     expect(compute(one, 16)).toBe(true);
@@ -40,19 +40,19 @@ describe('what a windowed group keeps', () => {
     expect(cache.allocateSlots(one, 112, 0)).toBe(true);
     expect(cache.blockIds(one).map(kept)).toEqual([7, 2, 2]);
     expect(cache.numUsable - cache.numFree).toBe(11);
-    // Positional: what is gone is null in its place.
+    // Tables are positional: a freed block leaves the null block in its place.
     expect(cache.blockIds(one)[1]).toEqual([0, 0, 0, 0, 0, expect.any(Number), expect.any(Number)]);
     cache.checkIntegrity();
   });
 
-  it('goes back to the free queue at its end, tail first, and is hit there until it is allocated again', () => {
+  it('appends passed blocks to the free queue, where they can be hit until they are reallocated', () => {
     const { cache, make, compute } = manager({ blockSize: 4, numBlocks: 9, groups: [sliding(4)] });
     const one = make('a', 17);
     compute(one, 4);
     const [, , , fourth, fifth] = cache.blockIds(one)[0]!;
     expect(cache.blockIds(one)[0]).toEqual([0, 0, 0, fourth, fifth]);
     expect(cache.lookupPrefix(tokens(8), null)).toMatchObject({ numTokens: 8, blockIds: [[0, 2]] });
-    // Blocks never used go first, then the sequence's first.
+    // Blocks that were never used are allocated first, then the sequence's first block.
     const other = make('b', 16, 1);
     expect(cache.allocateSlots(other, 0, 16)).toBe(true);
     expect(cache.blockIds(other)[0]).toEqual([6, 7, 8, 1]);
@@ -61,10 +61,10 @@ describe('what a windowed group keeps', () => {
     cache.checkIntegrity();
   });
 
-  it('is what the last token sees, when only that one is computed again', () => {
+  it('takes only the blocks that the next computed token sees if all other KV is loaded', () => {
     const { cache, make } = manager({ blockSize: 4, groups: [sliding(5)] });
     const one = make('a', 12);
-    // All comes from elsewhere: position 11 sees 7 to 11, so the block of 4 to 7 is wanted too.
+    // All KV is loaded, and position 11 is computed again. It sees 7 to 11, so the block of 4 to 7 is needed too.
     expect(cache.allocateSlots(one, 12, 0, null, true)).toBe(true);
     expect(cache.blockIds(one)[0]!.map((id) => id !== 0)).toEqual([false, true, true]);
     const longer = make('b', 13);
@@ -72,7 +72,7 @@ describe('what a windowed group keeps', () => {
     expect(cache.blockIds(longer)[0]!.map((id) => id !== 0)).toEqual([false, false, true]);
   });
 
-  it('takes no more than the admission cap, whatever the chunks', () => {
+  it('never takes more blocks than mostBlocks() allows, whatever the chunk size', () => {
     const groups = [full, sliding(20), sliding(5)];
     for (const chunk of [1, 7, 16, 40]) {
       const sizes = { blockSize: 4, groups, maxNumBatchedTokens: chunk };
@@ -92,7 +92,7 @@ describe('what a windowed group keeps', () => {
     expect(mostBlocks(1000, engineConfig({ groups, maxNumBatchedTokens: 16 }))).toEqual([63, 4, 3]);
   });
 
-  it('of an ended request is the last ceil(W / block) + 1 blocks', () => {
+  it('keeps the last ceil(W / block) + 1 blocks of an ended request for its reader', () => {
     const { cache, make, compute } = manager({
       blockSize: 64,
       numBlocks: 300,
@@ -106,23 +106,23 @@ describe('what a windowed group keeps', () => {
   });
 });
 
-describe('a hit', () => {
+describe('a prefix hit', () => {
   /** Cached blocks by group, as indexes. */
   const hit = (groups: KvCacheSpec[], cached: number[][], blocks: number) =>
     longestHit(
       groups,
-      // More are known than are asked for.
+      // One more hash than the number of blocks asked for.
       Array.from({ length: blocks + 1 }, (_, i) => `${i}`),
       blocks,
       4,
       (hash, group) => (cached[group]!.includes(Number(hash)) ? 100 * group + Number(hash) + 1 : null),
     ).map((ids) => ids.map((id) => (id === 0 ? null : (id - 1) % 100)));
 
-  it('of a full group goes from the left to the first gap', () => {
+  it('in a full group ends at the first missing block', () => {
     expect(hit([full], [[0, 1, 3]], 5)).toEqual([[0, 1]]);
   });
 
-  it('of a window is the rightmost run that is long enough', () => {
+  it('in a sliding-window group is the rightmost run that is long enough for the window', () => {
     // ceil((9 - 1) / 4) = 2 blocks.
     expect(hit([sliding(9)], [[0, 2, 3, 5]], 6)).toEqual([[null, null, 2, 3]]);
     expect(hit([sliding(10)], [[0, 2, 3, 5]], 6)).toEqual([[0]]);
@@ -131,13 +131,13 @@ describe('a hit', () => {
     expect(hit([sliding(1)], [[2]], 5)).toEqual([[null, null, 2]]);
   });
 
-  it('ends where all groups agree, whichever is first', () => {
+  it('ends where all groups agree, in any order of the groups', () => {
     const all = [0, 1, 2, 3, 4, 5];
     expect(hit([sliding(5), full], [[1, 3], all], 6)).toEqual([
       [null, null, null, 3],
       [0, 1, 2, 3],
     ]);
-    // The longer window shortens what the shorter one had found before.
+    // The longer window shortens what the shorter one found first.
     expect(hit([full, sliding(5), sliding(9)], [all, [1, 2, 3, 5], [0, 1, 4, 5]], 6)).toEqual(
       [[0, 1, 2, 3, 4, 5], [5], [4, 5]].map((ids) => [...new Array(6 - ids.length).fill(null), ...ids]),
     );
@@ -149,7 +149,7 @@ describe('a hit', () => {
     expect(hit([full, sliding(5)], [[0, 1, 2], [4]], 6)).toEqual([[], []]);
   });
 
-  it('of two groups of one kind needs the block in both', () => {
+  it('with two groups of the same kind needs each block in both', () => {
     expect(
       hit(
         [sliding(5), sliding(5)],
@@ -165,13 +165,13 @@ describe('a hit', () => {
     ]);
   });
 
-  it('is taken of every group before any group allocates: none evicts what another hit', () => {
+  it('is claimed in every group before any group allocates, so none evicts another’s hit', () => {
     const groups = [full, sliding(4)];
     const { cache, make, compute } = manager({ blockSize: 4, numBlocks: 9, groups });
     const first = make('a', 9);
     compute(first, 9);
     cache.free(first);
-    // 6 of 8 blocks were used, all are free; the hits are at the front of the queue once two others are gone.
+    // 6 of the 8 blocks were used, and all are free. Once two others are allocated, the hits are next in the queue.
     const second = make('b', 14);
     const found = cache.getComputedBlocks(second);
     expect(found.numTokens).toBe(8);
@@ -187,7 +187,7 @@ describe('a hit', () => {
 describe('an engine with groups', () => {
   const groups = [sliding(6), full, sliding(6)];
 
-  it('serves a prompt that would not fit if every group kept everything, and refuses what never fits', async () => {
+  it('serves a prompt that would not fit if every group kept everything, and refuses one that never fits', async () => {
     const sizes = { blockSize: 4, numBlocks: 36, groups, maxNumBatchedTokens: 8, maxModelLen: 200 };
     const engine = new TestEngine(engineConfig(sizes));
     engine.add(request('a', tokens(80), { maxTokens: 4 }));
@@ -200,7 +200,7 @@ describe('an engine with groups', () => {
     );
   });
 
-  it('tells of what is stored by group, and of no block that was never there', async () => {
+  it('reports the stored blocks of each group', async () => {
     const events: CacheEvent[] = [];
     const engine = new TestEngine(engineConfig({ blockSize: 4, groups, maxNumBatchedTokens: 64 }));
     engine.core.onCacheEvent = (event) => events.push(event);
@@ -226,7 +226,7 @@ describe('an engine with groups', () => {
     expect(facts.filter(({ use }) => use === 'left').length).toBeGreaterThan(0);
   });
 
-  it('gives what the same engine gives that keeps everything', async () => {
+  it('generates the same tokens as an engine whose groups are all full', async () => {
     const serve = async (specs: readonly KvCacheSpec[]) => {
       const engine = new TestEngine(engineConfig({ blockSize: 4, groups: specs, maxNumBatchedTokens: 16 }));
       for (const [id, length] of [
@@ -244,7 +244,7 @@ describe('an engine with groups', () => {
     };
     const windowed = await serve(groups);
     expect(windowed.tokens).toEqual((await serve(groups.map(() => full))).tokens);
-    // 'b' goes on where 'a' ended its prompt, 'c' where it was once: both windows were freed and not overwritten.
+    // 'b' hits the prefix up to the end of the prompt of 'a', 'c' the same again: those windows were freed, not overwritten.
     expect(windowed.prompts).toEqual([48, 48]);
   });
 });

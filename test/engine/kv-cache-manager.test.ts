@@ -1,4 +1,4 @@
-/** Block tables by themselves: what is taken, refused, named, told and given back. */
+/** KvCacheManager without an engine: which blocks it allocates, refuses, hashes, reports and frees. */
 import { describe, expect, it } from 'vitest';
 import type { KvCacheSpec } from '../../src/config/engine.ts';
 import { createBlockHasher } from '../../src/engine/block-hash.ts';
@@ -36,7 +36,7 @@ function manager(sizes: Sizes) {
 }
 
 describe('blocks of a request', () => {
-  it('are refused where a hit would take what is counted as free, and nothing has changed then', () => {
+  it('are refused if the hit uses up the free blocks they need, and nothing changes then', () => {
     const { cache, make } = manager({ numBlocks: 5 });
     const first = make('a', tokens(8));
     expect(cache.allocateSlots(first, 0, 8)).toBe(true);
@@ -44,7 +44,7 @@ describe('blocks of a request', () => {
     const second = make('b', [...tokens(8), ...tokens(12, 1)]);
     const hit = cache.getComputedBlocks(second);
     expect(hit.numTokens).toBe(8);
-    // Two of the four free blocks are the hit: three more do not fit, two do.
+    // Two of the four free blocks are the hit: two more fit, three do not.
     expect(cache.blocksToCome(second, hit, 8)).toBe(5);
     expect(cache.allocateSlots(second, 8, 12, hit)).toBe(false);
     expect([cache.numFree, cache.hasBlocks(second)]).toEqual([4, false]);
@@ -54,7 +54,7 @@ describe('blocks of a request', () => {
     cache.checkIntegrity();
   });
 
-  it('are found again as they were, and others once blocks have got or lost names', () => {
+  it('are looked up again only after blocks have gained or lost hashes', () => {
     const { cache, make } = manager({ numBlocks: 20 });
     const waits = make('w', tokens(20));
     expect(cache.getComputedBlocks(waits).blockIds).toEqual([[]]);
@@ -63,7 +63,7 @@ describe('blocks of a request', () => {
     const found = cache.getComputedBlocks(waits);
     expect(found.blockIds).toEqual([[1, 2]]);
     cache.free(first);
-    // Free blocks have their names.
+    // Free blocks keep their hashes.
     expect(cache.getComputedBlocks(waits)).toBe(found);
     cache.forgetPrefix(tokens(8), null, 4);
     expect(cache.getComputedBlocks(waits).blockIds).toEqual([[1]]);
@@ -73,7 +73,7 @@ describe('blocks of a request', () => {
     cache.resetPrefixCache();
   });
 
-  it('count as used at most, also after they were given back', () => {
+  it('count towards peakUsed, also after they were freed', () => {
     const { cache, make } = manager({});
     const one = make('a', tokens(20));
     cache.allocateSlots(one, 0, 12);
@@ -84,7 +84,7 @@ describe('blocks of a request', () => {
     expect(cache.peakUsed).toBe(5);
   });
 
-  it('are none for who has none', () => {
+  it('are an empty list per group if it has none, and freeing them reports nothing', () => {
     const { cache, make } = manager({ groups: [full, sliding(4)] });
     const one = make('a', tokens(4));
     expect(cache.blockIds(one)).toEqual([[], []]);
@@ -95,7 +95,7 @@ describe('blocks of a request', () => {
     expect(told).toEqual([]);
   });
 
-  it('are told when they are new, and only then', () => {
+  it('are reported to onNewBlocks once, when they are allocated', () => {
     const { cache, make, fresh } = manager({});
     const one = make('a', tokens(9));
     cache.allocateSlots(one, 0, 6);
@@ -107,7 +107,7 @@ describe('blocks of a request', () => {
     ]);
   });
 
-  it('are seen when every group has what its window wants', () => {
+  it('are sufficient only if every group has the blocks that its window needs', () => {
     const { cache, make } = manager({ groups: [full, sliding(4)] });
     const one = make('a', tokens(17));
     for (let at = 0; at < 16; at += 4) {
@@ -119,7 +119,7 @@ describe('blocks of a request', () => {
     expect(cache.sees(one, 8, 8)).toBe(false);
   });
 
-  it('are given back as their window passes, each once', () => {
+  it('are freed once, as soon as the sliding window has passed them', () => {
     const { cache, make } = manager({ groups: [full, sliding(4)] });
     const told: unknown[] = [];
     cache.onGivenBack = (_, ids) => told.push(ids);
@@ -133,8 +133,8 @@ describe('blocks of a request', () => {
   });
 });
 
-describe('names in the prefix cache', () => {
-  it('go on after a hit, and each is told once', () => {
+describe('hashes in the prefix cache', () => {
+  it('continue after a hit, and each is reported as stored once', () => {
     const { cache, make, events } = manager({});
     const first = make('a', tokens(8));
     cache.allocateSlots(first, 0, 8);
@@ -170,7 +170,7 @@ describe('names in the prefix cache', () => {
     });
   });
 
-  it('that were forgotten do not come back while their request goes on', () => {
+  it('that were forgotten do not come back while their request continues', () => {
     const { cache, make } = manager({});
     const one = make('a', tokens(12));
     cache.allocateSlots(one, 0, 8);
@@ -181,7 +181,7 @@ describe('names in the prefix cache', () => {
     expect(cache.lookupPrefix(tokens(12), null).numTokens).toBe(4);
   });
 
-  it('are of what has come: none of a load under way, none before a window', () => {
+  it('cover only blocks that have arrived and that the window keeps', () => {
     const { cache, make, events } = manager({ groups: [sliding(5)] });
     const one = make('a', tokens(12));
     cache.allocateSlots(one, 12, 0, null, true);
@@ -199,7 +199,7 @@ describe('names in the prefix cache', () => {
     passed.cache.checkIntegrity();
   });
 
-  it('are none with prefix caching off', () => {
+  it('are neither stored, found nor reported with prefix caching off', () => {
     const { cache, make, events } = manager({ prefixCaching: false });
     const one = make('a', tokens(8));
     cache.allocateSlots(one, 0, 8);
@@ -209,7 +209,7 @@ describe('names in the prefix cache', () => {
     expect(events).toEqual([]);
   });
 
-  it('are all gone after a reset, which counts as an eviction of each', () => {
+  it('are all removed by a reset, which counts as an eviction of each block', () => {
     const { cache, make, events } = manager({});
     const one = make('a', tokens(8));
     cache.allocateSlots(one, 0, 8);
@@ -226,15 +226,15 @@ describe('names in the prefix cache', () => {
   });
 });
 
-describe('of a sequence a group', () => {
-  it('skips what neither this token nor a later one sees', () => {
+describe('a KV cache group', () => {
+  it('skips the blocks that neither the next token nor a later one sees', () => {
     expect(skippedBlocks(full, 100, 4)).toBe(0);
     expect([0, 6, 7, 8, 11, 12].map((next) => skippedBlocks(sliding(5), next, 4))).toEqual([
       0, 0, 0, 1, 1, 2,
     ]);
   });
 
-  it('wants for a hit, keeps at most, and hands over', () => {
+  it('limits the blocks that a hit needs, that are handed over and that a sequence takes', () => {
     expect([full, sliding(1), sliding(5), sliding(6)].map((spec) => hitBlocks(spec, 4))).toEqual([
       null,
       1,
@@ -253,18 +253,18 @@ describe('of a sequence a group', () => {
     expect(mostBlocks(7, config)).toEqual([2, 2, 2, 2]);
   });
 
-  it('sees all that is there from its window on, and has what it is to write', () => {
+  it('has what a token needs only if no block from its window on is missing', () => {
     expect(seesAll(full, [1, 2, 3], 12, 12, 4)).toBe(true);
     expect(seesAll(full, [1, 2], 12, 12, 4)).toBe(false);
     expect(seesAll(full, [1, 0, 3], 12, 12, 4)).toBe(false);
     expect(seesAll(sliding(5), [0, 0, 3], 12, 12, 4)).toBe(true);
     expect(seesAll(sliding(5), [0, 0, 3], 11, 11, 4)).toBe(false);
-    // Token 4 sees itself alone, and its block was never taken.
+    // Token 4 sees only itself, and its block was never allocated.
     expect(seesAll(sliding(1), [0, 0, 3], 4, 4, 4)).toBe(false);
     expect(seesAll(sliding(1), [0, 0, 3], 8, 8, 4)).toBe(true);
   });
 
-  it('keeps of a list what is not null, nor skipped, and frees what goes', () => {
+  it('keeps the blocks that are neither null nor skipped, and frees the leading ones', () => {
     expect(keptBlocks(full, [1, 2, 3], 12, 4)).toEqual([1, 2, 3]);
     expect(keptBlocks(sliding(5), [0, 2, 3], 4, 4)).toEqual([2, 3]);
     expect(keptBlocks(sliding(5), [1, 2, 3], 12, 4)).toEqual([3]);

@@ -7,13 +7,13 @@ describe('block hash chain', () => {
   const hasher = createBlockHasher('seed');
   const first = (h: BlockHasher, salt: string | null = null) => h.hash(h.root, [1, 2], salt);
 
-  it('is equal for equal seeds and differs for others', () => {
+  it('is equal for equal seeds and differs for different ones', () => {
     expect(first(createBlockHasher('seed'))).toBe(first(hasher));
     expect(first(createBlockHasher('other'))).not.toBe(first(hasher));
     expect(first(hasher)).toMatch(/^[0-9a-f]{64}$/);
   });
 
-  it('covers parent, tokens, their order and the salt', () => {
+  it('covers the parent, the tokens, their order and the salt', () => {
     const h = (parent: string, ids: number[], salt: string | null = null) => hasher.hash(parent, ids, salt);
     const hashes = [
       h(hasher.root, [1, 2]),
@@ -26,7 +26,7 @@ describe('block hash chain', () => {
     expect(new Set(hashes).size).toBe(hashes.length);
   });
 
-  it('takes another digest', () => {
+  it('uses the digest function it is given', () => {
     const constant = createBlockHasher('seed', () => new Uint8Array([7]));
     expect(first(constant)).toBe('07');
   });
@@ -39,7 +39,7 @@ describe('prefix cache', () => {
     return engine.promptOf(id)!;
   }
 
-  it('hits full blocks only, at most one token short of the prompt', async () => {
+  it('hits full blocks only, and leaves at least one token of the prompt to compute', async () => {
     const engine = new TestEngine(engineConfig());
     expect(await served(engine, 'a', tokens(48))).toMatchObject({ localHitTokens: 0, computedTokens: 48 });
     expect(await served(engine, 'same', tokens(48))).toMatchObject({
@@ -69,7 +69,7 @@ describe('prefix cache', () => {
     expect(await served(engine, 'c', tokens(48), 'tenant a')).toMatchObject({ localHitTokens: 32 });
   });
 
-  it('looks nothing up and keeps nothing when it is off', async () => {
+  it('finds, stores and reports nothing when it is off', async () => {
     const events: CacheEvent[] = [];
     const engine = new TestEngine(engineConfig({ prefixCaching: false }));
     engine.core.onCacheEvent = (event) => events.push(event);
@@ -91,7 +91,7 @@ describe('prefix cache', () => {
     expect(engine.tokensOf('b')).toEqual(engine.tokensOf('a'));
   });
 
-  it('caches output too, and answers a lookup without taking anything', async () => {
+  it('caches generated tokens too, and lookups allocate no blocks', async () => {
     const engine = new TestEngine(engineConfig());
     engine.add(request('a', tokens(30), { maxTokens: 20 }));
     await engine.settle();
@@ -103,17 +103,17 @@ describe('prefix cache', () => {
     engine.core.inspect.checkIntegrity();
   });
 
-  it('evicts the least recently used, tails first', async () => {
+  it('evicts the least recently used blocks, the tail of a chain first', async () => {
     const engine = new TestEngine(engineConfig({ numBlocks: 7 }));
     await served(engine, 'old', tokens(48, 1));
     await served(engine, 'new', tokens(48, 2));
-    // Six usable blocks: this takes two, those that were freed first and last in their chain.
+    // Six usable blocks: this takes two, the last two in the chain that was freed first.
     await served(engine, 'third', tokens(32, 3));
     expect(engine.core.inspect.lookup(tokens(48, 1), null).cachedTokens).toBe(16);
     expect(engine.core.inspect.lookup(tokens(48, 2), null).cachedTokens).toBe(48);
   });
 
-  it('reports what is stored, removed and cleared', async () => {
+  it('reports stored and removed blocks and the reset', async () => {
     const events: CacheEvent[] = [];
     const engine = new TestEngine(engineConfig({ numBlocks: 4 }));
     engine.core.onCacheEvent = (event) => events.push(event);
@@ -126,11 +126,11 @@ describe('prefix cache', () => {
     expect(stored).toMatchObject({ group: 0, parentBlockHash: null, blockSize: 16 });
     expect(stored.tokenIds).toEqual(tokens(32, 1));
     expect(stored.blockHashes).toHaveLength(2);
-    // The tail goes first.
+    // The tail of the chain is evicted first.
     expect(events[1]).toMatchObject({ blockHashes: [stored.blockHashes[1]] });
   });
 
-  it('is reset only while nothing but the null block is in use', async () => {
+  it('can be reset only while no block but the null block is in use', async () => {
     const engine = new TestEngine(engineConfig());
     engine.add(request('a', tokens(20), { maxTokens: 3 }));
     await engine.step();

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { mostBlocksInAll } from '../../src/engine/kv-cache-spec.ts';
 import { engineConfig, request, type Sizes, someGroups, TestEngine, tokens } from './fakes.ts';
 
-/** Few seeds and cut lengths, so that prompts share prefixes. */
+/** Few seeds and short lengths, so that prompts share prefixes. */
 const arrival = fc.record({
   atStep: fc.nat(30),
   promptSeed: fc.nat(2),
@@ -47,8 +47,8 @@ async function alone(arrivals: readonly Arrival[]): Promise<number[][]> {
 class DeviceLost extends Error {}
 
 /**
- * KvModel throws when any position that a row may see holds anything but that request's own KV. diesAtBatch: the device is
- * lost while that batch runs, and nothing of it comes back.
+ * KvModel throws if a position that a row may see holds anything but that request's own KV. diesAtBatch: the batch, counted
+ * from 1, during which the device is lost; it returns no tokens.
  */
 async function crowded(
   arrivals: readonly Arrival[],
@@ -80,7 +80,7 @@ async function crowded(
   return { engine, died: false };
 }
 
-it('whatever arrives, is aborted, preempted, evicted or dies: every token sees its own KV, and all ends free', async () => {
+it('random arrivals, aborts, preemptions, evictions and device losses never mix up or leak KV', async () => {
   let preemptions = 0;
   let hits = 0;
   let deaths = 0;
@@ -99,7 +99,7 @@ it('whatever arrives, is aborted, preempted, evicted or dies: every token sees i
         const reference = await alone(arrivals);
         if (died) {
           deaths++;
-          // What had come is right, its books add up, and another engine serves what had not ended.
+          // The tokens so far are right, the integrity checks pass, and another engine serves the unfinished requests.
           engine.core.inspect.checkIntegrity();
           arrivals.forEach((_, i) => {
             const own = engine.tokensOf(`r${i}`);
@@ -129,10 +129,10 @@ it('whatever arrives, is aborted, preempted, evicted or dies: every token sees i
         expect(engine.core.resetPrefixCache()).toBe(true);
       },
     ),
-    // One seed: what the counts below ask for does not depend on luck.
+    // A fixed seed, so that reaching the counts below does not depend on luck.
     { numRuns: 400, seed: 20261122 },
   );
-  // The cases must reach what they are for.
+  // The runs must reach preemptions, hits and device losses.
   expect(preemptions).toBeGreaterThan(20);
   expect(hits).toBeGreaterThan(100);
   expect(deaths).toBeGreaterThan(20);

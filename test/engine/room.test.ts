@@ -1,11 +1,11 @@
-/** Who gets on when there is little room, and what is given up for it. */
+/** Which request proceeds when blocks are short, and what is given up for it. */
 import { describe, expect, it } from 'vitest';
 import { decodeRequest, prefillRequest, ScriptedEngine } from '../connector/scripted.ts';
 import { engineConfig, request, TestEngine, tokens } from './fakes.ts';
 import { ToyConnector } from './toy-connector.ts';
 
-describe('beside a request that runs, one whose KV came', () => {
-  /** Six blocks: two of r's 32 tokens, and three loaded for d, which wants a fourth when r has taken the sixth. */
+describe('a request whose KV has arrived, next to a running one', () => {
+  /** Six blocks: two hold r's 32 tokens, three are loaded for d. d needs a fourth, but r has taken the sixth by then. */
   async function crowded(maxNumBatchedTokens?: number) {
     const engine = new ScriptedEngine({
       numBlocks: 7,
@@ -21,7 +21,7 @@ describe('beside a request that runs, one whose KV came', () => {
     return engine;
   }
 
-  it('waits for a block, and gets on when the other gives all back', async () => {
+  it('waits for a block, and proceeds when the other is preempted', async () => {
     const engine = await crowded();
     expect(engine.core.inspect.stats()).toMatchObject({ running: 1, waiting: 1, freeBlocks: 0 });
     expect(engine.core.inspect.waitingReason('d')).toBe(
@@ -34,7 +34,7 @@ describe('beside a request that runs, one whose KV came', () => {
     expect(engine.core.inspect.stats()).toMatchObject({ running: 0, waiting: 0 });
   });
 
-  it('comes before those that wait, though these would fit', async () => {
+  it('goes before a waiting request, even if that one would fit', async () => {
     const engine = new ScriptedEngine({ numBlocks: 9 });
     engine.add(request('r', tokens(32, 1), { maxTokens: 20 }));
     engine.add(decodeRequest('d', tokens(92), 2, { remote_num_tokens: 48 }));
@@ -42,7 +42,7 @@ describe('beside a request that runs, one whose KV came', () => {
     await engine.step();
     engine.receive('d');
     await engine.step();
-    // d wants three more blocks, and two are free.
+    // d needs three more blocks, and two are free.
     expect(engine.core.inspect.stats()).toMatchObject({ running: 1, waiting: 1, freeBlocks: 2 });
     engine.add(request('w', tokens(8, 2), { maxTokens: 1 }));
     await engine.step();
@@ -53,7 +53,7 @@ describe('beside a request that runs, one whose KV came', () => {
     expect(rows.indexOf('d')).toBeLessThan(rows.indexOf('w'));
   });
 
-  it('waits for its part of the step', async () => {
+  it('waits while the other’s prefill takes the whole token budget of each step', async () => {
     const engine = new ScriptedEngine({ maxNumBatchedTokens: 16 });
     engine.add(decodeRequest('d', tokens(40), 2));
     await engine.step();
@@ -66,10 +66,10 @@ describe('beside a request that runs, one whose KV came', () => {
   });
 });
 
-describe('holds are asked for', () => {
-  it('as somebody runs beside, or else as nobody gets on without', async () => {
+describe('the pressure to drop a hold', () => {
+  it('is "waiting" while another request can proceed, and "stuck" if none can', async () => {
     const engine = new ScriptedEngine({ numBlocks: 4, prefixCaching: false });
-    // Held by P for a D: this worker side never drops it.
+    // Blocks that P holds for a D: this worker side never drops them.
     engine.add(prefillRequest('held', tokens(16, 1), null));
     await engine.settle();
     expect(engine.worker.pressures).toEqual([]);
@@ -89,11 +89,11 @@ describe('holds are asked for', () => {
     expect(engine.worker.pressures).toEqual(['waiting']);
     engine.worker.pressures.length = 0;
     for (let step = 0; step < 4; step++) await engine.step();
-    // Both want a second block, and one is free.
+    // Both need a second block, and one is free.
     expect(new Set(engine.worker.pressures)).toEqual(new Set(['waiting']));
   });
 
-  it('not as if nobody got on, where KV is on its way', async () => {
+  it('is "waiting", not "stuck", while KV is arriving', async () => {
     const engine = new ScriptedEngine({ numBlocks: 5, prefixCaching: false });
     engine.add(decodeRequest('d', tokens(32), 2));
     await engine.step();
@@ -110,7 +110,7 @@ describe('holds are asked for', () => {
 });
 
 describe('a preemption', () => {
-  it('costs the one that it is for no step', async () => {
+  it('does not cost the request that gets the blocks a step', async () => {
     const engine = new TestEngine(engineConfig({ blockSize: 4, numBlocks: 9 }));
     engine.add(request('a', tokens(12, 1), { maxTokens: 16 }));
     engine.add(request('b', tokens(12, 2), { maxTokens: 16 }));
@@ -120,7 +120,7 @@ describe('a preemption', () => {
     expect(steps).toBe(16);
   });
 
-  it('of what was computed is no reason that nothing was pulled; of what was pulled it is', async () => {
+  it('of computed KV is not given as a reason why nothing was pulled', async () => {
     const engine = new ScriptedEngine({ numBlocks: 7, maxNumBatchedTokens: 4, prefixCaching: false });
     engine.add(request('r', tokens(30, 1), { maxTokens: 40 }));
     for (let step = 0; step < 8; step++) await engine.step();
@@ -136,7 +136,7 @@ describe('a preemption', () => {
     expect(engine.finishOf('d')!.reason).toBe('length');
   });
 
-  it('needs no connector that hears of it', async () => {
+  it('works with a connector that has no preemption callback', async () => {
     const connector = new ToyConnector(new Map(), 4);
     const engine = new TestEngine(engineConfig({ blockSize: 4, numBlocks: 9 }), { connector });
     connector.kv = { own: engine.model, copyOf: () => engine.model };
@@ -148,8 +148,8 @@ describe('a preemption', () => {
   });
 });
 
-describe('what was asked of others', () => {
-  it('is what is not here, once a request', async () => {
+describe('the statistics of the external prefix cache', () => {
+  it('count as queries the tokens that are not cached locally, once per request', async () => {
     const engine = new ScriptedEngine();
     engine.add(request('a', tokens(40), { maxTokens: 1 }));
     await engine.settle();
@@ -160,7 +160,7 @@ describe('what was asked of others', () => {
     expect(externalPrefixCache).toEqual({ queries: 48, hits: 0 });
   });
 
-  it('is nothing without a connector', async () => {
+  it('count nothing without a connector', async () => {
     const engine = new TestEngine(engineConfig());
     engine.add(request('a', tokens(40), { maxTokens: 1 }));
     await engine.settle();

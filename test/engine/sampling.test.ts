@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { DEFAULT_SAMPLING, withDefaults } from '../../src/engine/sampling.ts';
 
-test('what is left out has its default, and what is undefined too: compilers that are less strict let it pass', () => {
+test('withDefaults fills in fields that are omitted or undefined (less strict compilers allow undefined)', () => {
   expect(withDefaults(undefined)).toEqual(DEFAULT_SAMPLING);
   const given = Object.fromEntries(Object.keys(DEFAULT_SAMPLING).map((name) => [name, undefined]));
   expect(withDefaults(given)).toStrictEqual(DEFAULT_SAMPLING);

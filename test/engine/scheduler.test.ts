@@ -3,7 +3,7 @@ import { InternalError, RequestError } from '../../src/errors.ts';
 import { EOS, engineConfig, request, TestEngine, tokens } from './fakes.ts';
 
 describe('a forced answer', () => {
-  it('is generated whatever was sampled, computed like any other, and found in the cache', async () => {
+  it('is generated whatever the model samples, and its KV is computed and cached like any other', async () => {
     const engine = new TestEngine(engineConfig({}));
     const forcedTokenIds = tokens(40, 9);
     engine.add(request('a', tokens(10), { maxTokens: 40, ignoreEos: true, forcedTokenIds }));
@@ -14,7 +14,7 @@ describe('a forced answer', () => {
     expect(engine.promptOf('b')).toMatchObject({ localHitTokens: 48, computedTokens: 2 });
   });
 
-  it('that holds no token ids is refused', () => {
+  it('with an invalid token id is refused', () => {
     const engine = new TestEngine(engineConfig({}));
     expect(() => engine.add(request('a', tokens(10), { forcedTokenIds: [1, -1] }))).toThrow(
       'forcedTokenIds holds -1, which is not a token id',
@@ -23,7 +23,7 @@ describe('a forced answer', () => {
 });
 
 describe('batching', () => {
-  it('cuts a prompt into chunks of the token budget, and samples after the last', async () => {
+  it('splits a prompt into chunks of the token budget, and samples only after the last', async () => {
     const engine = new TestEngine(engineConfig({ maxNumBatchedTokens: 20 }));
     engine.add(request('a', tokens(50), { maxTokens: 2 }));
     await engine.settle();
@@ -37,7 +37,7 @@ describe('batching', () => {
     expect(engine.promptOf('a')).toMatchObject({ computedTokens: 50 });
   });
 
-  it('ends a prompt that is read while it is computed in a small step, at the start of a block', async () => {
+  it('computes the end of a streamed prompt in a small step that starts at a block boundary', async () => {
     const engine = new TestEngine(engineConfig({ maxNumBatchedTokens: 128 }));
     const stepsOf = (id: string) =>
       engine.model.batches
@@ -63,7 +63,7 @@ describe('batching', () => {
     ]);
   });
 
-  it('lets decodes go first and gives what is left of the budget to prompts', async () => {
+  it('schedules decodes first and gives the rest of the token budget to prompts', async () => {
     const engine = new TestEngine(engineConfig({ maxNumBatchedTokens: 20 }));
     engine.add(request('a', tokens(10, 1), { maxTokens: 4 }));
     await engine.step();
@@ -105,33 +105,33 @@ async function run(script: number[], sampling: Parameters<typeof request>[2], ma
   return { reason: engine.finishOf('a')?.reason, tokens: engine.tokensOf('a'), engine };
 }
 
-describe('stopping', () => {
-  it('ends at the end token, which is part of the output', async () => {
+describe('generation', () => {
+  it('stops at the EOS token, which is part of the output', async () => {
     const { reason, tokens } = await run([5, EOS, 6], { ignoreEos: false });
     expect({ reason, tokens }).toEqual({ reason: 'stop', tokens: [5, EOS] });
   });
 
-  it('passes over the end token with ignoreEos', async () => {
+  it('continues past the EOS token with ignoreEos', async () => {
     const { reason, tokens } = await run([5, EOS, 6], { ignoreEos: true, maxTokens: 3 });
     expect({ reason, tokens }).toEqual({ reason: 'length', tokens: [5, EOS, 6] });
   });
 
-  it('ends at a stop token, also with ignoreEos', async () => {
+  it('stops at a stop token, even with ignoreEos', async () => {
     const { reason, tokens } = await run([5, 9, 6], { stopTokenIds: [9] });
     expect({ reason, tokens }).toEqual({ reason: 'stop', tokens: [5, 9] });
   });
 
-  it('ends at maxTokens', async () => {
+  it('stops at maxTokens', async () => {
     const { reason, tokens } = await run([5, 6, 7, 8], { maxTokens: 3 });
     expect({ reason, tokens }).toEqual({ reason: 'length', tokens: [5, 6, 7] });
   });
 
-  it('ends when prompt and output fill maxModelLen', async () => {
+  it('stops when prompt and output fill maxModelLen', async () => {
     const { reason, tokens } = await run([5, 6, 7, 8], { maxTokens: 100 }, 11);
     expect({ reason, tokens }).toEqual({ reason: 'length', tokens: [5, 6, 7] });
   });
 
-  it('forbids end and stop tokens until minTokens exist', async () => {
+  it('forbids EOS and stop tokens until minTokens tokens exist', async () => {
     const { reason, tokens, engine } = await run([5, 6, EOS], {
       ignoreEos: false,
       minTokens: 2,
@@ -144,28 +144,28 @@ describe('stopping', () => {
 });
 
 describe('bad words', () => {
-  it('may not be completed: the last token is forbidden where the output ends with those before it', async () => {
+  it('are never completed: the last token is forbidden if the output ends with those before it', async () => {
     const badWordsTokenIds = [[7], [5, 6, 8], [3, 9]];
     const { engine } = await run([5, 6, 5, 6, 3, 4], { badWordsTokenIds, maxTokens: 6 });
     const forbidden = engine.model.batches.map((batch) => batch.requests[0]!.sample!.forbiddenTokenIds);
     expect(forbidden).toEqual([[7], [7], [7, 8], [7], [7, 8], [7, 9]]);
   });
 
-  it('begin in the output, not in the prompt', async () => {
+  it('are matched within the output only, not from the prompt on', async () => {
     const word = [...tokens(8).slice(-1), 5];
     const { engine } = await run([5, 6], { badWordsTokenIds: [word], maxTokens: 2 });
     const forbidden = engine.model.batches.map((batch) => batch.requests[0]!.sample!.forbiddenTokenIds);
     expect(forbidden).toEqual([[], []]);
   });
 
-  it('and what is allowed are something, or the request is refused', async () => {
+  it('that are empty are refused, and so is an empty list of allowed tokens', async () => {
     await expect(run([5], { allowedTokenIds: [] })).rejects.toThrow('allow at least one token');
     await expect(run([5], { badWordsTokenIds: [[]] })).rejects.toThrow('remove it');
   });
 });
 
 describe('preemption', () => {
-  it('takes the last that was admitted, wholly, and gives the same tokens as without', async () => {
+  it('takes all blocks of the last admitted request, and does not change any tokens', async () => {
     const roomy = new TestEngine(engineConfig({ blockSize: 4, numBlocks: 100 }));
     const tight = new TestEngine(engineConfig({ blockSize: 4, numBlocks: 9 }));
     for (const engine of [roomy, tight]) {
@@ -177,13 +177,13 @@ describe('preemption', () => {
     expect(tight.finishOf('a')?.numPreemptions).toBe(0);
     expect(tight.finishOf('b')?.numPreemptions).toBeGreaterThan(0);
     for (const id of ['a', 'b']) expect(tight.tokensOf(id)).toEqual(roomy.tokensOf(id));
-    // The account is that of the prefill that gave the first token, and the cache counts a request once.
+    // The account is that of the prefill that sampled the first token, and the cache counts a request once.
     expect(tight.promptOf('b')).toMatchObject({ localHitTokens: 0, pulledTokens: 0, computedTokens: 12 });
     expect(tight.core.inspect.stats().prefixCache.queries).toBe(24);
     expect(tight.core.inspect.stats().usedBlocks).toBe(0);
   });
 
-  it('puts the preempted before those that came later', async () => {
+  it('puts the preempted request before those that came later', async () => {
     const engine = new TestEngine(engineConfig({ blockSize: 4, numBlocks: 8 }));
     engine.add(request('a', tokens(12, 1), { maxTokens: 12 }));
     engine.add(request('b', tokens(12, 2), { maxTokens: 4 }));
@@ -197,8 +197,8 @@ describe('preemption', () => {
     expect(secondStart).toBeLessThan(cStart);
   });
 
-  it('admits nobody whose whole prompt does not fit beside what the running still need', async () => {
-    // Eight usable blocks, five of them for a's prompt: b's first chunk would fit, its four blocks do not.
+  it('is avoided by not admitting a request whose whole prompt does not fit next to running ones', async () => {
+    // Eight usable blocks, five of them for a's prompt: b's first chunk would fit, but not its four blocks.
     const engine = new TestEngine(engineConfig({ blockSize: 4, numBlocks: 9, maxNumBatchedTokens: 6 }));
     engine.add(request('a', tokens(20, 1), { maxTokens: 8 }));
     engine.add(request('b', tokens(16, 2), { maxTokens: 1 }));
@@ -213,7 +213,7 @@ describe('preemption', () => {
   });
 });
 
-describe('the door', () => {
+describe('adding a request', () => {
   const engine = () => new TestEngine(engineConfig({ numBlocks: 5, maxModelLen: 100 }));
   const refused = (text: RegExp, ...args: Parameters<typeof request>) => {
     const fresh = engine();
@@ -223,13 +223,14 @@ describe('the door', () => {
   };
 
   it('refuses an empty prompt', () => refused(/prompt is empty/, 'a', []));
-  it('refuses what is no token id', () => refused(/holds -1, which is not a token id/, 'a', [1, -1]));
+  it('refuses a prompt with a negative token id', () =>
+    refused(/holds -1, which is not a token id/, 'a', [1, -1]));
   it.each([
     [/the prompt holds 97, which is not a token id of a vocabulary of 97/, [1, 97], {}],
     [/forcedTokenIds holds 97, which is not a token id of/, [1], { forcedTokenIds: [3, 97] }],
     [/allowedTokenIds holds 2000, which is not a token id of/, [1], { allowedTokenIds: [3, 2000] }],
     [/allowedTokenIds holds -1, which is not a token id of/, [1], { allowedTokenIds: [-1] }],
-  ])('refuses what its model has no token for: %s', (text, prompt, sampling) => {
+  ])('refuses token ids outside the vocabulary: %s', (text, prompt, sampling) => {
     const fresh = new TestEngine({ ...engineConfig({}), vocabSize: 97 });
     const add = () => fresh.add(request('a', prompt, sampling));
     expect(add).toThrow(RequestError);
@@ -237,24 +238,24 @@ describe('the door', () => {
     expect(fresh.core.hasWork()).toBe(false);
     fresh.add(request('b', [0, 96], { forcedTokenIds: [96], allowedTokenIds: [0, 96], maxTokens: 1 }));
   });
-  it('refuses no output', () => refused(/maxTokens is 0/, 'a', [1], { maxTokens: 0 }));
+  it('refuses a maxTokens of 0', () => refused(/maxTokens is 0/, 'a', [1], { maxTokens: 0 }));
   it('refuses minTokens over maxTokens', () =>
     refused(/minTokens 5 is more than maxTokens 2/, 'a', [1], { minTokens: 5, maxTokens: 2 }));
   it('refuses a prompt that leaves no room in the context', () =>
     refused(/prompt has 100 tokens, and the context of 100/, 'a', tokens(100)));
-  it('refuses what the pool can never hold', () =>
+  it('refuses a request that the pool can never hold', () =>
     refused(/need 5 blocks of 16 tokens, the pool of engine has 4: give it 6 blocks/, 'a', tokens(50), {
       maxTokens: 20,
     }));
 
-  it('takes what just fits: the last token needs no KV', async () => {
+  it('accepts a request that exactly fits, since its last token needs no KV', async () => {
     const e = engine();
     e.add(request('a', tokens(50), { maxTokens: 15 }));
     await e.settle();
     expect(e.tokensOf('a')).toHaveLength(15);
   });
 
-  it('refuses a second request of one id, and takes the id again afterwards', async () => {
+  it('refuses an id that is in use, and accepts it again once that request has ended', async () => {
     const e = engine();
     e.add(request('a', tokens(3)));
     expect(() => e.core.addRequest(request('a', tokens(4)))).toThrow(/has not ended: choose another id/);
@@ -285,7 +286,7 @@ describe('abort', () => {
     expect(engine.core.hasWork()).toBe(false);
   });
 
-  it('during a batch drops what the batch gives', async () => {
+  it('during a batch discards what the batch returns for the aborted request', async () => {
     const engine = new TestEngine(engineConfig());
     engine.add(request('a', tokens(20)));
     engine.add(request('b', tokens(20, 1), { maxTokens: 1 }));
@@ -299,20 +300,20 @@ describe('abort', () => {
   });
 });
 
-describe('the step', () => {
-  it('is not needed and not possible without work', () => {
+describe('an engine', () => {
+  it('has no work before a request is added', () => {
     const engine = new TestEngine(engineConfig());
     expect(engine.core.poll()).toBe(false);
     expect(engine.core.hasWork()).toBe(false);
   });
 
-  it('rejects when the executor breaks its word', async () => {
+  it('rejects a step if the executor returns no token for a request that samples', async () => {
     const engine = new TestEngine(engineConfig(), { executor: { execute: async () => [] } });
     engine.add(request('a', tokens(3)));
     await expect(engine.core.step()).rejects.toThrow(InternalError);
   });
 
-  it('is not begun before the last one ended', async () => {
+  it('does not begin a step before the previous one has ended', async () => {
     const engine = new TestEngine(engineConfig());
     engine.add(request('a', tokens(3)));
     const first = engine.core.step();
@@ -320,7 +321,7 @@ describe('the step', () => {
     await first;
   });
 
-  it('waits without a connector until the signal', async () => {
+  it('waits for changes until the signal aborts if it has no connector', async () => {
     const engine = new TestEngine(engineConfig());
     const stop = new AbortController();
     let over = false;
@@ -333,7 +334,7 @@ describe('the step', () => {
     await waiting;
   });
 
-  it('counts prompt rows exactly when a prompt is preempted in the middle', async () => {
+  it('counts prompt tokens exactly if a prompt is preempted halfway', async () => {
     const engine = new TestEngine(engineConfig({ blockSize: 4, numBlocks: 10, maxNumBatchedTokens: 4 }));
     for (const seed of [1, 2, 3]) engine.add(request(`b${seed}`, tokens(4, seed), { maxTokens: 9 }));
     engine.add(request('c', tokens(12, 4), { maxTokens: 2 }));
@@ -346,7 +347,7 @@ describe('the step', () => {
     const { promptTokens, localHitTokens, pulledTokens, computedTokens } = engine.promptOf('c')!;
     expect(promptTokens).toBe(12);
     expect(localHitTokens + pulledTokens + computedTokens).toBe(12);
-    // Only the rows of the prefill that gave the first token, which began at the last restart.
+    // Only the tokens of the prefill that sampled the first token, which began at the last restart.
     expect(localHitTokens).toBe(restarts.at(-1));
   });
 });

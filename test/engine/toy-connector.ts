@@ -1,4 +1,4 @@
-/** The smallest connector: KV by block hash in a map that engines share. No holds, no peers; it may have to look first. */
+/** A minimal connector: engines share a map of KV by block hash. No holds, no peers. It can defer its answer (`ready`). */
 import type {
   ConnectorOutput,
   ConnectorRequest,
@@ -10,10 +10,10 @@ import type {
 import type { BlockId, BlockIds } from '../../src/engine/types.ts';
 import type { KvModel } from './fakes.ts';
 
-/** Blocks to take from the store, by request. */
+/** Blocks to load from the store, by request. */
 type Loads = ReadonlyMap<string, readonly { hash: string; to: BlockId }[]>;
 
-/** Blocks by their hashes; each is block 1 of a memory of its own. */
+/** Blocks by hash; each is block 1 of its own KvModel. */
 export type ToyStore = Map<string, KvModel>;
 
 export class ToyConnector
@@ -27,11 +27,11 @@ export class ToyConnector
   #loaded: string[] = [];
   #changed = false;
   #wake: () => void = () => {};
-  /** False: it does not know yet what the store has. */
+  /** False while it cannot say yet what the store has. */
   #ready = true;
-  /** Questions that it was asked. */
+  /** Number of calls of getNumNewMatchedTokens. */
   asked = 0;
-  /** The engine's memory, and a new one that holds a block. */
+  /** The engine's KV, and a function that copies one of its blocks into a new KvModel. */
   kv: { own: KvModel; copyOf(block: BlockId): KvModel } | null = null;
 
   constructor(store: ToyStore, blockSize: number) {
@@ -83,7 +83,7 @@ export class ToyConnector
 
   updateConnectorOutput(): void {}
 
-  /** Stores what it computed. */
+  /** Stores the full blocks of the request. */
   requestFinished(request: ConnectorRequest, blockIds: BlockIds) {
     const full = Math.floor(request.numComputedTokens / this.#blockSize);
     for (const [i, hash] of request.blockHashes(full).entries())
