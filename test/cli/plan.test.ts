@@ -69,7 +69,7 @@ describe('kvferry plan', () => {
     // As a shell reads it back.
     expect(report.commands[0]).toContain(String.raw`--fleet 'it'\''s.json'`);
     const out = world.out();
-    expect(out).toContain('Times fitted: mine');
+    expect(out).toContain('Cost model (fitted): mine');
     expect(out).toMatch(/interval/);
     expect(widest(out)).toBeLessThanOrEqual(80);
     for (const command of report.commands) expect(out.replace(/ \\\n */g, ' ')).toContain(`  ${command}\n`);

@@ -54,7 +54,7 @@ describe('kvferry simulate', () => {
     }
     expect(report.arms[0]!.pulled_tokens).toBe(0);
     expect(report.arms[1]!.pulled_tokens).toBeGreaterThan(0);
-    expect(world.out()).toContain('Times assumed: mine');
+    expect(world.out()).toContain('Cost model (assumed): mine');
     expect(report.workload.closed_loop).toBe(true);
     expect(world.out()).toContain('unidirectional: Clients wait for their answers');
     expect(world.out()).not.toContain('STABLE');

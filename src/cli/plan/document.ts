@@ -16,7 +16,7 @@ export function planDocument(report: PlanReport): ReportDocument {
     verdicts: [
       { tone: chosen ? 'good' : 'bad', text: answerOf(report) },
       ...certaintyOf(report).map((text) => ({ tone: 'plain' as const, text })),
-      { tone: 'plain', text: `${timesOf(report)}. Nothing was computed.` },
+      { tone: 'plain', text: `${timesOf(report)}. No model ran.` },
       ...report.notes.map((text) => ({ tone: 'plain' as const, text })),
     ],
     sections: [

@@ -12,7 +12,7 @@ export function printPlan(report: PlanReport, out: Output, color: boolean): void
   const { workload, engine } = report;
   print(['']);
   say(`kvferry ${report.kvferry} plan: ${goalOf(report)}`, c.bold);
-  say(`${timesOf(report)}. Nothing was computed.`, c.yellow);
+  say(`${timesOf(report)}. No model ran.`, c.yellow);
   say(
     `${workload.source}${workload.scale === '1' ? '' : `, lengths ${workload.scale}`}${workload.own_rate === null ? '' : `, its own rate ${formatRate(workload.own_rate)} requests per second`}; KV of ${report.model}, pools of ${formatCount(engine.p_blocks)} and ${formatCount(engine.d_blocks)} blocks of ${engine.block_size} tokens.`,
   );

@@ -13,7 +13,7 @@ export function printSimulation(report: SimulationReport, out: Output, color: bo
   const { workload, arms } = report;
   print(['']);
   say(`kvferry ${report.kvferry} simulate: ${report.fleet}, KV of ${report.model}`, c.bold);
-  say(`${timesOf(report)}. Nothing was computed.`, c.yellow);
+  say(`${timesOf(report)}. No model ran.`, c.yellow);
   if (report.store_times?.assumed)
     say('The cost model has no store times: loads and saves are assumed to take as long as READs.', c.yellow);
   for (const tier of report.store_times?.tiers ?? []) say(tierTimesLine(tier), c.yellow);
@@ -66,7 +66,7 @@ export const workloadOf = ({
 
 /** The cost model's name and origin. */
 export const timesOf = ({ costs: { source, name, about } }: Pick<SimulationReport, 'costs'>): string =>
-  `Times ${source}: ${name}${about ? ` (${about})` : ''}`;
+  `Cost model (${source}): ${name}${about ? `, ${about}` : ''}`;
 
 type Scaling = NonNullable<SimulatedArm['scaling']>;
 

@@ -1,4 +1,4 @@
-/** One engine alone on a device of its own, in this thread: prompts that nothing of is cached, and decode steps. */
+/** One engine alone on its own device, in this thread: uncached prompts, and decode steps. */
 import { EngineCore } from '../../../engine/engine-core.ts';
 import { FULL_GROUP } from '../../../engine/kv-cache-spec.ts';
 import { DEFAULT_SAMPLING } from '../../../engine/sampling.ts';
@@ -12,19 +12,19 @@ import { systemClock } from '../../../platform/clock.ts';
 import { nodePlatform } from '../../../platform/node.ts';
 
 /**
- * Tokens of each sequence of a case in a round. Not counted: steps that prefill, the first that does not, and those in which some
- * sequences, which were prefilled earlier, have ended.
+ * Tokens per sequence of a case in a round. Excluded steps: those that prefill, the first one after them, and those after
+ * some sequences, which were prefilled earlier, have ended.
  */
 const DECODE_STEPS = 32;
 const BLOCK_SIZE = 16;
 
-/** Prompts as long as a context, in tokens, and how many at once. */
+/** Cases: prompt length in tokens, and the number of concurrent prompts. */
 export interface DecodeCase {
   context: number;
   sequences: number;
 }
 
-/** A decode step, milliseconds: all of it, the part in which the device has nothing to do, and the process's processor time. */
+/** A decode step in milliseconds: total, time with an idle device, and processor time of the process. */
 export interface StepTime {
   ms: number;
   hostMs: number;
@@ -34,7 +34,7 @@ export interface StepTime {
 export interface EngineAlone extends ModelOnDevice {
   core: EngineCore;
   warmedUp: WarmedUp;
-  /** Milliseconds, so far, from submits to the word that they are done. */
+  /** Milliseconds so far between submits and their completion. */
   busy: () => number;
   spans: readonly RawSpan[];
   vocabSize: number;
@@ -42,12 +42,12 @@ export interface EngineAlone extends ModelOnDevice {
 }
 
 export interface AloneOptions extends Pick<OnDeviceOptions, 'fuse' | 'subgroups' | 'driverThreads'> {
-  /** Of the longest prefill. */
+  /** Tokens of the longest prefill. */
   promptTokens: number;
   cases: readonly DecodeCase[];
 }
 
-/** With room for all cases at once. Throws AdapterError or ModelError, or ConfigError where the model's context is too short. */
+/** With room for all cases. Throws AdapterError or ModelError, or ConfigError if the model's context is too short. */
 export async function engineAlone(
   weights: ModelWeights,
   { promptTokens, cases, ...own }: AloneOptions,
@@ -112,11 +112,11 @@ export async function engineAlone(
   }
 }
 
-/** Tokens of the longest case, what it decodes included. */
+/** Tokens of the longest case, decoded ones included. */
 const longestOf = (cases: readonly DecodeCase[]): number =>
   Math.max(...cases.map(({ context }) => context)) + DECODE_STEPS;
 
-/** Milliseconds of a prompt that nothing of is cached. */
+/** Milliseconds of an uncached prompt. */
 export async function prefill(
   { core, vocabSize }: EngineAlone,
   tokens: number,
@@ -129,7 +129,7 @@ export async function prefill(
   return systemClock.now() - start;
 }
 
-/** `name`: another one in each round. */
+/** `name`: different in each round. */
 export async function decode(
   { core, busy, vocabSize }: Pick<EngineAlone, 'core' | 'busy' | 'vocabSize'>,
   { context, sequences }: DecodeCase,
@@ -153,17 +153,17 @@ export async function decode(
   return times.slice(1);
 }
 
-/** Greedy answers to prompts that come at once and that nothing of is cached. */
+/** Greedy answers to concurrent, uncached prompts. */
 export interface Answer {
-  /** Milliseconds until all have their first token. */
+  /** Milliseconds until all prompts have their first token. */
   firstMs: number;
-  /** Milliseconds between tokens of the first prompt, from there on. */
+  /** Milliseconds between later tokens of the first prompt. */
   stepMs: number[];
-  /** By prompt. */
+  /** Tokens by prompt. */
   tokens: number[][];
 }
 
-/** Notes tokens as they come. */
+/** Records tokens as they arrive. */
 export class AnswerTimes {
   readonly #start = systemClock.now();
   readonly #tokens: number[][];
@@ -189,7 +189,7 @@ export class AnswerTimes {
   }
 }
 
-/** `name`: another one each time. */
+/** `name`: different each time. */
 export async function answer(
   { core }: EngineAlone,
   name: string,

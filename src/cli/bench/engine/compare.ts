@@ -1,6 +1,6 @@
 /**
- * Two engines that differ in one thing, step for step in turn, on lavapipe with the driver's threads and without them:
- * dispatches, time by the clock, and processor time, which says more on a busy machine.
+ * Compares two engines that differ in one setting, alternating step by step; on lavapipe with and without driver threads.
+ * Reports dispatches, wall time, and processor time, which is more reliable on a busy machine.
  */
 import { median } from '../../../measure/statistics.ts';
 import type { OnDeviceOptions } from '../../../model/on-device.ts';
@@ -9,14 +9,14 @@ import { formatMs } from '../../format.ts';
 import { left, plainStyle, renderTable, right } from '../../table.ts';
 import { type DecodeCase, decode, type EngineAlone, engineAlone, prefill, type StepTime } from './alone.ts';
 
-/** What the two are: the one before and the one after. */
+/** The labels of the two engines, before and after. */
 interface Comparison {
   names: readonly [string, string];
   options: readonly [Difference, Difference];
 }
 type Difference = Pick<OnDeviceOptions, 'fuse' | 'subgroups'>;
 
-/** By the word of --compare. */
+/** By the value of --compare. */
 export const COMPARISONS = {
   fusion: { names: ['apart', 'fused'], options: [{ fuse: false }, { fuse: true }] },
   subgroups: { names: ['without', 'with'], options: [{ subgroups: false }, { subgroups: true }] },
@@ -33,9 +33,9 @@ type Both<T> = readonly [T, T];
 
 export interface ComparedFigure {
   what: string;
-  /** null: this driver's cannot be taken away. */
+  /** null: this driver cannot run without its threads. */
   driverThreads: boolean | null;
-  /** Of a decode step of one sequence; null: the adapter cannot time kernels, which is how they are counted. */
+  /** Dispatches of a decode step of one sequence; null: the adapter cannot time kernels, which is how they are counted. */
   dispatches: Both<number | null>;
   times: Both<readonly Times[]>;
 }
@@ -44,7 +44,7 @@ export async function compareEngines(
   weights: ModelWeights,
   rounds: number,
   { options }: Comparison,
-  /** Whether the driver can do without threads of its own: lavapipe can. */
+  /** Whether the driver can run without its own threads, as lavapipe can. */
   canDoWithout: boolean,
 ): Promise<ComparedFigure[]> {
   const figures: ComparedFigure[] = [];
@@ -87,7 +87,7 @@ async function timePrefill(engine: EngineAlone, round: number): Promise<Times> {
   return { ms, processorMs: (user + system) / 1000 };
 }
 
-/** Timed submits tell how many kernels they hold; a decode step is one submit. */
+/** Timed submits report their number of kernels; a decode step is one submit. */
 async function dispatchesOf(engine: EngineAlone): Promise<number | null> {
   await decode(engine, CASES[0]!, 'warm');
   if (!engine.runner.setTiming('submits')) return null;

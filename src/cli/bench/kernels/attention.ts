@@ -9,22 +9,22 @@ import { attentionTiles } from '../../../model/step-inputs.ts';
 import { numbers, probes, time, type Workbench } from './workbench.ts';
 
 export interface AttentionShape {
-  /** Rows computed, the last of a context of `context` tokens. */
+  /** Rows computed, at the end of a context of `context` tokens. */
   rows: number;
   context: number;
   headDim: number;
   heads: number;
   kvHeads: number;
-  /** Keys that a row sees; absent: all. */
+  /** Number of keys that a row sees; absent: all. */
   window?: number;
 }
 
 export interface AttentionFigure extends AttentionShape {
   kernel: string;
   ms: number[];
-  /** Causal multiply-adds only, each counted as two. */
+  /** Counts only causal multiply-adds, each as two operations. */
   gflops: number;
-  /** Bytes of KV that some row sees a second, 10^9, each counted once. */
+  /** 10^9 bytes per second of KV that any row sees, each byte counted once. */
   kvGbps: number;
   error: number;
 }
@@ -37,7 +37,7 @@ export const attentionShapes: readonly AttentionShape[] = [
   ...[512, 4096].map((context) => ({ rows: 1, context, headDim: 64, heads: 4, kvHeads: 2 })),
 ];
 
-/** In the shapes of tiny-hybrid and Gemma 3: a window at the end of a long context, and a context of as many keys. */
+/** In the shapes of tiny-hybrid and Gemma 3: a window at the end of a long context, and a context of the window's length. */
 export const windowPairs: readonly { windowed: AttentionShape; full: AttentionShape }[] = [
   { headDim: 64, heads: 4, kvHeads: 2 },
   { headDim: 256, heads: 4, kvHeads: 1 },
@@ -73,7 +73,7 @@ export async function measureAttention(
   const blocks = Math.ceil(context / BLOCK_SIZE);
   const plane = kvHeads * BLOCK_SIZE * headDim;
   const cache = Uint16Array.from(numbers((blocks + 1) * 2 * plane, 3), floatToHalf);
-  // Scattered, as a pool's blocks are after a while.
+  // Scattered, like a pool's blocks after some use.
   const tables = Uint32Array.from({ length: blocks }, (_, i) => 1 + ((i * stride(blocks)) % blocks));
   const tokens = new Uint32Array(4 * rows);
   for (let row = 0; row < rows; row++) tokens[4 * row + 1] = context - rows + row;
@@ -151,7 +151,7 @@ export async function measureAttention(
   };
 }
 
-/** A step through the blocks that reaches each once. */
+/** A stride through the blocks that reaches each once. */
 function stride(blocks: number): number {
   const common = (a: number, b: number): number => (b === 0 ? a : common(b, a % b));
   let step = Math.floor(blocks * 0.6) || 1;

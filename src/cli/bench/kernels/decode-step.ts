@@ -1,4 +1,4 @@
-/** Whole decode steps of a model with windows, at a short and a long context in turn: what a long one adds. */
+/** Whole decode steps of a model with sliding windows, alternating between a short and a long context, to show what length costs. */
 
 import { skippedBlocks } from '../../../engine/kv-cache-spec.ts';
 import { DEFAULT_SAMPLING } from '../../../engine/sampling.ts';
@@ -12,13 +12,13 @@ export const DECODE_CONTEXTS = { short: 512, long: 4096 } as const;
 
 export interface DecodeStepFigure {
   model: string;
-  /** Milliseconds of each step. */
+  /** Milliseconds per step. */
   short: number[];
   long: number[];
 }
 
 const BLOCK_SIZE = 16;
-/** Of each context a turn: the first is not counted. */
+/** Steps per context and turn; the first does not count. */
 const STEPS = 4;
 
 /** Throws AdapterError or ModelError. */

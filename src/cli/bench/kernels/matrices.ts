@@ -21,23 +21,23 @@ export interface MatrixFigure extends MatrixCase {
   kernel: string;
   ms: number[];
   gflops: number;
-  /** Bytes of weights a second, 10^9. */
+  /** 10^9 bytes of weights per second. */
   weightGbps: number;
-  /** GB/s of a dispatch that only reads as many bytes; null: more rows than decode has, which reading does not bound. */
+  /** GB/s of a dispatch that only reads the same bytes; null: more rows than in decode, where reading is not the limit. */
   readGbps: number | null;
-  /** Largest difference from float64, as a part of the larger of 1 and the value. */
+  /** Largest difference from float64, relative to the larger of 1 and the value. */
   error: number;
 }
 
 const ROWS = [1, 4, 16, 64, 256, 1024];
 const SQUARES = [512, 1024];
-/** Rows for which reading the weights is most of the work. */
+/** Numbers of rows for which reading the weights dominates. */
 const FEW_ROWS = 4;
 
 export function matrixCases(architecture: Architecture): MatrixCase[] {
   return [
     ...SQUARES.map((size) => ({ name: 'square', m: size, k: size, n: size })),
-    // A step wants logits of a few rows only.
+    // A step needs logits for only a few rows.
     ...Object.entries(matricesOf(architecture)).flatMap(([name, { inputs: k, outputs: n }]) =>
       ROWS.filter((m) => name !== 'lm head' || m <= 16).map((m) => ({ name, m, k, n })),
     ),

@@ -1,4 +1,4 @@
-/** Buffers and timings for one kernel after another, all on one device. */
+/** Buffers and timing for kernels, one after another on one device. */
 import type { GpuDevice } from '../../../gpu/device.ts';
 import { type Kernel, KernelLibrary } from '../../../gpu/kernels.ts';
 import { timeRounds } from '../../../gpu/timing.ts';
@@ -12,23 +12,23 @@ export interface Workbench {
   rounds: number;
 }
 
-/** What a kernel is measured on. */
+/** The buffers and dispatch of a measured kernel. */
 export interface Job {
   kernel: Kernel;
-  /** In binding order. */
+  /** Buffers in binding order. */
   inputs: readonly KernelInput[];
-  /** Which of them the kernel writes. */
+  /** The buffer that the kernel writes. */
   output: number;
   workgroups: readonly [number, number, number?];
 }
 
-/** A second kernel, on what the first wrote and more. */
+/** A second kernel, which reads the first one's output and other buffers. */
 export interface SecondJob extends Omit<Job, 'inputs'> {
-  /** 'first': what the first one wrote. */
+  /** 'first': the first kernel's output. */
   inputs: readonly (KernelInput | 'first')[];
 }
 
-/** Milliseconds by round of one dispatch, or of both, and what the last one wrote. */
+/** Milliseconds per round for one dispatch or for both, and the output of the last one. */
 export interface Timed {
   ms: number[];
   output: Float32Array;
@@ -79,13 +79,13 @@ export function numbers(count: number, seed: number): Float32Array {
   return out;
 }
 
-/** Places to compare with float64: all would take longer than the measurement. */
+/** Positions to compare with float64; comparing all would take longer than the measurement. */
 export const probes = (count: number, many = 64): number[] =>
   Array.from({ length: Math.min(many, count) }, (_, i) =>
     Math.floor(((i + 0.5) * count) / Math.min(many, count)),
   );
 
-/** The figure of the quickest turn, since rates are those of the best round, with the times of all. */
+/** The figure of the fastest alternation, because rates are those of the best round, with the times of all. */
 export function joined<K extends string, T extends { ms: number[] }>(
   turns: readonly Record<K, T>[],
   of: K,

@@ -1,6 +1,6 @@
 /**
- * `npm run bench:serve -- --duration 60m`: clients that ask, stream, converse, leave and send nonsense, all at once, while
- * engines and messages fail. Every answer must be right, or a refusal that says when to come back.
+ * `npm run bench:serve -- --duration 60m`: concurrent clients that ask, stream, converse, disconnect and send invalid
+ * requests, while engines and messages fail. Every answer must be correct, or a refusal that says when to retry.
  */
 import type { ChildProcess } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -28,12 +28,12 @@ import {
 import type { Strike } from './server.ts';
 
 const CLIENTS = 12;
-/** A client's pause between two requests, milliseconds at most. */
+/** Longest pause of a client between two requests, milliseconds. */
 const MOST_PAUSE_MS = 200;
-/** Between two faults, milliseconds. */
+/** Milliseconds between two faults. */
 const LEAST_CALM_MS = 1000;
 const MOST_CALM_MS = 8000;
-/** Until the engines that ended serve again. */
+/** Milliseconds until ended engines serve again. */
 const MEND_MS = 8000;
 const CONVERSATIONS = 8;
 const TURNS = 3;
@@ -41,13 +41,13 @@ const TURNS = 3;
 const KINDS = ['asks', 'streams', 'converses', 'leaves', 'sends nonsense'] as const;
 type Kind = (typeof KINDS)[number];
 
-/** In tenths: what a client does next. */
+/** What a client does next, in tenths. */
 const MIX: readonly Kind[] = [
   ...['asks', 'asks', 'asks', 'streams', 'streams', 'streams'],
   ...['converses', 'leaves', 'sends nonsense', 'sends nonsense'],
 ] as Kind[];
 
-/** After which another engine comes. */
+/** Faults after which an engine is replaced. */
 const ENDING = ['lose-device', 'out-of-memory', 'end'] as const satisfies FaultKind[];
 
 const FAULTS = [
@@ -57,19 +57,19 @@ const FAULTS = [
 ] as FaultKind[];
 
 export interface HourFigures {
-  /** Of load: engines mend in between, and after it. */
+  /** Seconds of load; engines recover in between and afterwards. */
   seconds: number;
   seed: number;
   requests: number;
-  /** Requests by what the client wanted, and what came of them. `told`: to come back, or in a stream that the engine ended. */
+  /** Requests by client behaviour and outcome. `told`: refused with a retry hint, or an error in a stream when the engine ended. */
   clients: Record<
     Kind,
     { right: number; told: number; left: number; p50_ms: number | null; p99_ms: number | null }
   >;
-  /** What happened to the engines. */
+  /** Faults by kind. */
   struck: Partial<Record<FaultKind, number>>;
   memory: MemoryMarks;
-  /** What may not be. */
+  /** Violations. */
   faults: Record<string, number>;
 }
 
@@ -89,7 +89,7 @@ class Hour {
   readonly #options: HourOptions;
   readonly #chat: string;
   readonly #answers: string[] = [];
-  /** Whole conversations, in messages. */
+  /** Complete conversations, as messages. */
   readonly #talks: Message[][] = [];
   readonly #tallies = new Map(
     KINDS.map((kind) => [kind, { right: 0, told: 0, left: 0, ms: [] as number[] }]),
@@ -98,7 +98,7 @@ class Hour {
   readonly #faults: Record<string, number> = {};
   #requests = 0;
   #conversations = 0;
-  /** Clients and faults go on until then, by performance.now(). */
+  /** Clients and faults continue until then, by performance.now(). */
   #untilMs = 0;
 
   constructor(options: HourOptions) {
@@ -110,7 +110,7 @@ class Hour {
     const { child, urls, seconds, seed, onProgress } = this.#options;
     await this.#learn();
     const memory = memoryOf(child, urls);
-    // Each draws by itself: who is ahead of whom changes nothing of what each does.
+    // Each client has its own random stream, so their relative progress does not change what each does.
     const [strikes, ...clients] = Array.from({ length: 1 + CLIENTS }, (_, i) => seededGenerator(seed, i));
     const begun = performance.now();
     const tell = setInterval(() => {
@@ -156,7 +156,7 @@ class Hour {
     };
   }
 
-  /** The right answers, from a server that nothing happens to: greedy, so they stay. */
+  /** The correct answers, from an undisturbed server; greedy, so they do not change. */
   async #learn(): Promise<void> {
     for (let i = 0; i < QUESTIONS; i++)
       this.#answers.push(textOf(await send(this.#chat, chatBody([question(i)]))));
@@ -170,7 +170,7 @@ class Hour {
     }
   }
 
-  /** Engines that were to end until now. */
+  /** Engines that were made to end so far. */
   #ended(): number {
     return ENDING.reduce((sum, kind) => sum + (this.#struck[kind] ?? 0), 0);
   }
@@ -212,9 +212,9 @@ class Hour {
         const bad = badRequests(this.#options.urls);
         const { url, body, status } = bad[i % bad.length]!;
         const answer = await send(url, body);
-        // Over a full queue, or without engines, nobody looks whether it is good.
+        // With a full queue, or without engines, the server does not check the request.
         if (answer.status === 503) return this.#judge(kind, answer, () => false);
-        // Made-up parameters that are pulled just when a message or a device is lost: vLLM's answer to KV that did not come.
+        // Invalid parameters may be pulled just when a message or a device is lost; this is vLLM's answer to KV that did not arrive.
         if (answer.status === 500 && answer.body.includes('did not arrive')) {
           this.#requests++;
           this.#tallies.get(kind)!.told++;
@@ -225,7 +225,7 @@ class Hour {
     }
   }
 
-  /** Turn by turn, under an id of its own: the next one finds at D what the last one left. */
+  /** A conversation under its own id: each turn finds at D what the last one left. */
   async #converse(talk: readonly Message[]): Promise<void> {
     const conversation_id = `hour-${++this.#conversations}`;
     for (let said = 1; said < talk.length; said += 2) {
@@ -269,7 +269,7 @@ class Hour {
     tally.ms.push(ms);
   }
 
-  /** A stream that began can only be ended with the error in it. */
+  /** A stream that has begun can only report an error inside it. */
   #streamed(answer: Answer, expected: string): boolean | 'told' {
     const came = streamedText(answer);
     if ('text' in came) return came.text === expected;
@@ -288,7 +288,7 @@ class Hour {
       const kind = FAULTS[uniformInt(draws, 0, FAULTS.length - 1)]!;
       const target = uniformInt(draws, 0, 1) === 0 ? 'prefill' : 'decode';
       const strike: Strike = { kind, target };
-      // A server that has ended says so itself.
+      // If the server has ended, that is reported elsewhere.
       this.#options.child.send(strike, () => {});
       this.#struck[kind] = (this.#struck[kind] ?? 0) + 1;
     }

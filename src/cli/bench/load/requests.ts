@@ -1,13 +1,13 @@
-/** What bench:serve asks a server, good and bad, and how it starts one. */
+/** Requests of bench:serve, valid and invalid, and starting the server. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { Agent, request } from 'node:http';
 import { EngineDeadError } from '../../../errors.ts';
 import { ServerMemory } from '../server-memory.ts';
 
 const MAX_TOKENS = 8;
-/** Good questions that differ. */
+/** Number of different valid questions. */
 export const QUESTIONS = 16;
-/** Held blocks are given back by then. */
+/** Held blocks are released by then. */
 export const TTL_SECONDS = 3;
 
 export interface Answer {
@@ -15,13 +15,13 @@ export interface Answer {
   headers: Record<string, string | string[] | undefined>;
   body: string;
   ms: number;
-  /** The client went before it was whole. */
+  /** The client disconnected before the answer was complete. */
   left: boolean;
 }
 
 const agent = new Agent({ keepAlive: true, maxSockets: 512 });
 
-/** `leaveAfterMs`: hangs up then, if the answer is not whole. */
+/** `leaveAfterMs`: disconnect then, if the answer is not complete. */
 export function send(
   url: string,
   body: string,
@@ -65,7 +65,7 @@ export interface Urls {
   router: string;
 }
 
-/** Each with the status that it deserves. */
+/** Invalid requests with their expected status. */
 export function badRequests(urls: Urls): { url: string; body: string; status: number }[] {
   const chat = `${urls.router}/v1/chat/completions`;
   const messages = [{ role: 'user', content: 'hello' }];
@@ -113,7 +113,7 @@ export const question = (i: number): Message => ({
 
 export const textOf = (answer: Answer): string => JSON.parse(answer.body).choices[0].message.content;
 
-/** The same of an answer that came in pieces; `error`: what the server said in its place, with its code; null: it just stopped. */
+/** The same for a streamed answer. `error`: the server's error with its code; null: the stream ended without one. */
 export function streamedText({ body }: Answer): { text: string } | { error: number | null } {
   let text = '';
   for (const line of body.split('\n')) {
@@ -129,13 +129,13 @@ export function streamedText({ body }: Answer): { text: string } | { error: numb
 export interface Server {
   child: ChildProcess;
   urls: Urls;
-  /** Resolves when its process has ended. */
+  /** Resolves when the process has ended. */
   stop(): Promise<void>;
 }
 
 /**
- * `entry`: of the process: the program, or something that takes its arguments. A server that ends by itself ends this process
- * too, with its last words: whoever asks it would only find that nobody answers.
+ * `entry`: the program to start, or one that takes its arguments. If the server ends unexpectedly, this process ends too and
+ * prints the server's last output, because requests would only time out.
  */
 export async function startServer(
   entry: string,
@@ -158,7 +158,7 @@ export async function startServer(
       try {
         resolve(JSON.parse(text).urls);
       } catch {
-        // Not whole yet.
+        // Incomplete so far.
       }
     });
     child.once('exit', (code, by) =>
@@ -180,7 +180,7 @@ export async function startServer(
   return { child, urls, stop };
 }
 
-/** A metric of an engine's port, summed over what has these labels. */
+/** A metric of an engine's port, summed over series with these labels. */
 async function metric(url: string, name: string, labels = ''): Promise<number> {
   const { body } = await send(`${url}/metrics`, '', { method: 'GET' });
   const lines = body.split('\n').filter((line) => line.startsWith(name) && line.includes(labels));
@@ -195,7 +195,7 @@ export const memoryOf = (child: ChildProcess, urls: Urls): ServerMemory =>
     return (await Promise.all(bytes)).reduce((sum, each) => sum + each, 0);
   });
 
-/** What is still in use, a sentence each, once what was held has had its time. */
+/** What is still in use after holds should have expired, one sentence each. */
 export async function stillUsed({ prefill, decode }: Urls): Promise<string[]> {
   const found: string[] = [];
   for (const [name, url] of Object.entries({ prefill, decode })) {

@@ -1,4 +1,4 @@
-/** `kvferry serve` in a process of its own, whose parent can have something happen to its engines. For bench:serve. */
+/** `kvferry serve` in its own process, whose parent can inject faults into its engines. For bench:serve. */
 import { FaultyClient } from '../../../faults/client.ts';
 import { isMessageFault } from '../../../faults/messages.ts';
 import type { FaultKind } from '../../../faults/schedule.ts';
@@ -11,14 +11,14 @@ import { startServer } from '../../../server/serve.ts';
 import { main } from '../../app.ts';
 import { nodeDeps } from '../../node-deps.ts';
 
-/** Milliseconds: long beside a step, and short beside a client's patience. */
+/** Milliseconds; long compared with a step, short compared with a client's timeout. */
 const LATE_MS = 100;
 const HANG_MS = 500;
 const SLOW_MS = 2000;
-/** A lost message costs this much of the hour. */
+/** Time that a lost message costs. */
 const SILENCE_MS = 2000;
 
-/** From the parent. */
+/** Messages from the parent. */
 export interface Strike {
   kind: FaultKind;
   target: EngineRole;
@@ -48,7 +48,7 @@ async function strike({ kind, target }: Strike): Promise<void> {
 }
 
 process.on('message', (message: unknown) => {
-  // An engine that ends meanwhile is what this is about.
+  // Engines are expected to end during this.
   if (typeof message === 'object' && message !== null) void strike(message as Strike).catch(() => {});
 });
 process.channel?.unref();

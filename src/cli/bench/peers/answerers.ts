@@ -1,4 +1,4 @@
-/** Who answers a prompt with a whole model on the same machine, greedily. llama.cpp is looked for, not required. */
+/** Contenders for greedy answers with a whole model on this machine. llama.cpp is optional. */
 import { AdapterError, ConfigError } from '../../../errors.ts';
 import { isLavapipe } from '../../../gpu/adapter-name.ts';
 import { loadWeights } from '../../../model/load.ts';
@@ -11,9 +11,9 @@ export interface Question {
   /** The same weights for llama.cpp. */
   gguf: string;
   promptTokens: number;
-  /** Prompts at once, at most. */
+  /** Most concurrent prompts. */
   sequences: number;
-  /** Tokens of each. */
+  /** Tokens per prompt. */
   answerTokens: number;
 }
 
@@ -34,7 +34,7 @@ async function ours(
 ): Promise<AnswerPrompts> {
   const adapter = adapterInUse();
   if (driverThreads === false && !(adapter && isLavapipe(adapter)))
-    throw new AdapterError("only lavapipe's driver can do without threads of its own");
+    throw new AdapterError("only lavapipe's driver can run without its own threads");
   const files = await nodePlatform.openModel(model);
   const weights = await loadWeights({ name: model, files, dtype: 'f16', seed: 0 });
   const cases = [{ context: promptTokens + answerTokens, sequences }];
@@ -60,7 +60,7 @@ async function llamaCpp(
   { gguf, promptTokens, sequences, answerTokens }: Question,
   gpu: 'vulkan' | false,
 ): Promise<AnswerPrompts> {
-  // The adapter that is in use is the only one that the loader finds; it is a CPU to llama.cpp unless it is named.
+  // The loader finds only the adapter in use. llama.cpp treats it as a CPU unless it is named.
   process.env.GGML_VK_VISIBLE_DEVICES ??= '0';
   const { getLlama } = await library();
   const llama = await getLlama({

@@ -1,4 +1,4 @@
-/** A contender's process: prepares once, then multiplies whenever it is told to. */
+/** A contender's process: prepares once, then multiplies on request. */
 import { ConfigError, messageOf } from '../../../errors.ts';
 import { systemClock } from '../../../platform/clock.ts';
 import { useAdapter } from '../../../platform/node.ts';
@@ -28,7 +28,7 @@ process.on('message', async (message: ToContender) => {
       await useAdapter(message.adapter);
       [a, b] = [numbers(m * k, 1), numbers(k * n, 2)];
       multiply = await contenders[message.contender](message.shape);
-      // Compiles, and shows that it works at all.
+      // Compiles, and checks that it works.
       await multiply(a, b);
       send({ kind: 'ready' });
     } else {

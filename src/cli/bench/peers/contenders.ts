@@ -1,6 +1,6 @@
 /**
- * Who multiplies matrices on the same adapter. Each takes two f32 matrices from the processor's memory and gives the
- * product back there, so that transfers count for all. The packages of the others are looked for, not required.
+ * Contenders for matrix products on the same adapter. Each takes two f32 matrices in host memory and returns the product
+ * there, so that transfers count for all. Other libraries' packages are optional.
  */
 import { ConfigError } from '../../../errors.ts';
 import { GpuDevice } from '../../../gpu/device.ts';
@@ -52,12 +52,12 @@ async function ours({ m, k, n }: Shape): Promise<Multiply> {
   gpu.zero(norms, bias);
   const bindGroup = library.bind(kernel, 'peers', [
     ...[inA, inB, norms, bias],
-    // Weights as the others' lie: row by row.
+    // Weights in the layout of the others: row by row.
     uniformBuffer(device, 'gemm', { ...plainProduct(k / 4, n / 4), panel4: n / 4 }),
     uniformBuffer(device, 'step', { rows: m, logit_rows: 0 }),
     out,
   ]);
-  // As an engine waits for such an adapter.
+  // Wait for the device in the way that an engine does on this adapter.
   if (gpu.report.software) nodePlatform.easePolling();
   return async (a, b) => {
     device.queue.writeBuffer(inA, 0, a as Float32Array<ArrayBuffer>);
@@ -127,7 +127,7 @@ async function tfjs({ m, k, n }: Shape): Promise<Multiply> {
   };
 }
 
-/** ConfigError when the package is not installed. */
+/** Throws ConfigError if the package is not installed. */
 async function peer<T>(name: string): Promise<T> {
   try {
     return (await import(name)) as T;

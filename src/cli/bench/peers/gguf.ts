@@ -1,6 +1,6 @@
 /**
- * A model of Llama's shape as a GGUF file (version 3, github.com/ggml-org/ggml, docs/gguf.md), with the halves that our
- * engines compute with. For the comparison with llama.cpp: its vocabulary is made up, token ids are all that counts.
+ * Writes a Llama-shaped model as a GGUF file (version 3, github.com/ggml-org/ggml, docs/gguf.md), with the same f16 values
+ * that our engines use. For the comparison with llama.cpp: the vocabulary is a placeholder, because only token ids matter.
  */
 import { closeSync, openSync, writeSync } from 'node:fs';
 import { ConfigError } from '../../../errors.ts';
@@ -10,18 +10,18 @@ import type { Architecture, Matrix, ModelWeights } from '../../../model/types.ts
 
 const TYPES = { u32: 4, f32: 6, string: 8, array: 9, i32: 5 } as const;
 const [F32, F16, ALIGNMENT] = [0, 1, 32];
-/** Of a token: 1 is an ordinary one, 3 a control token, 6 a byte. */
+/** Token types: 1 is a normal token, 3 a control token, 6 a byte. */
 const [NORMAL, CONTROL, BYTE] = [1, 3, 6];
 const CONTROLS = 3;
 
 interface Tensor {
   name: string;
-  /** The innermost first. */
+  /** Dimensions, innermost first. */
   dims: number[];
   data: Uint16Array | Float32Array;
 }
 
-/** Throws ConfigError for a model of another shape, whose tensors llama.cpp has under other names. */
+/** Throws ConfigError for a model of another shape, for which llama.cpp uses other tensor names. */
 export async function writeGguf(file: string, weights: ModelWeights): Promise<void> {
   const { architecture } = weights;
   checkShape(architecture, weights.dtype);
@@ -57,7 +57,7 @@ function checkShape(a: Architecture, dtype: string): void {
     a.ropeScaling !== null ||
     a.activation !== 'silu';
   if (other || dtype !== 'f16' || a.attention.some(({ kind }) => kind !== 'full'))
-    throw new ConfigError(`${a.name} is not of Llama's plain shape, in f16`);
+    throw new ConfigError(`${a.name} does not have Llama's plain shape in f16`);
 }
 
 async function tensorsOf(weights: ModelWeights): Promise<Tensor[]> {
@@ -92,7 +92,7 @@ async function tensorsOf(weights: ModelWeights): Promise<Tensor[]> {
   return tensors;
 }
 
-/** Columns of q or k: llama.cpp rotates neighbours where we rotate halves of a head. */
+/** Permutes the columns of q or k: llama.cpp rotates adjacent elements, kvferry halves of a head. */
 function interleaved(columns: readonly number[], headDim: number): number[] {
   return columns.map((_, at) => {
     const [head, i] = [Math.floor(at / headDim), at % headDim];

@@ -1,4 +1,4 @@
-/** An answerer's process: loads the model once, then answers the same prompt whenever it is told to. */
+/** An answerer's process: loads the model once, then answers the same prompt on request. */
 import { ConfigError, messageOf } from '../../../errors.ts';
 import { useAdapter } from '../../../platform/node.ts';
 import type { Answer } from '../engine/alone.ts';

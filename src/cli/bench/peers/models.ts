@@ -1,4 +1,4 @@
-/** A whole model, ours and llama.cpp's: the same weights and prompt, rounds in turn, greedy tokens compared. */
+/** Compares a whole model in kvferry and llama.cpp: same weights and prompt, alternating rounds, greedy tokens compared. */
 import { type ChildProcess, fork } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import os from 'node:os';
@@ -18,21 +18,21 @@ import { ask, standStill } from './turns.ts';
 export const LLAMA_PACKAGES = ['node-llama-cpp@3.22'];
 const PROMPT = 128;
 const ANSWER = 32;
-/** How many prompts come at once. */
+/** Numbers of concurrent prompts. */
 const AT_ONCE = [1, 4] as const;
 
 export interface ModelFigure {
   answerer: AnswererName;
-  /** Tokens a second by round, decoding of one sequence and of four; null with a reason when it could not run. */
+  /** Tokens per second by round, decoding one sequence and four; null, with a reason, if it could not run. */
   answers: { prefill: number; decode1: number; decode4: number }[] | null;
   why: string | null;
-  /** It is not installed. */
+  /** The library is not installed. */
   missing: boolean;
-  /** Of its greedy tokens, those that are ours at the same place. */
+  /** Greedy tokens equal to ours at the same position. */
   sameTokens: number;
 }
 
-/** Empty for a model that a GGUF file of Llama's shape cannot hold, which is said on stderr. */
+/** Empty, with a message on stderr, for a model that does not fit a Llama-shaped GGUF file. */
 export async function compareModels(model: string, adapter: string, rounds: number): Promise<ModelFigure[]> {
   const files = await nodePlatform.openModel(model);
   const weights = await loadWeights({ name: model, files, dtype: 'f16', seed: 0 });
@@ -60,7 +60,7 @@ export async function compareModels(model: string, adapter: string, rounds: numb
     const prompts = Array.from({ length: Math.max(...AT_ONCE) }, (_, i) =>
       promptOf(PROMPT, weights.architecture.vocabSize, i + 1),
     );
-    // The first round compiles, and is not counted.
+    // The first round compiles and does not count.
     for (let round = 0; round <= rounds; round++) {
       for (const entry of running) {
         if (entry.why !== null) continue;
@@ -85,7 +85,7 @@ export async function compareModels(model: string, adapter: string, rounds: numb
   return figuresOf(running);
 }
 
-/** By how many prompts came at once. */
+/** By number of concurrent prompts. */
 type Round = [one: Answer, four: Answer];
 
 interface Running {
@@ -126,7 +126,7 @@ function figuresOf(running: readonly Running[]): ModelFigure[] {
 export function modelTable(model: string, figures: readonly ModelFigure[]): string[] {
   if (figures.length === 0) return [];
   const columns = [
-    left(`${model}, tokens a second`),
+    left(`${model}, tokens per second`),
     ...right(`prefill ${PROMPT}`, 'ours', 'decode 1', 'ours', 'decode 4', 'ours', 'same'),
   ];
   const ours = figures[0]!.answers;
@@ -147,6 +147,6 @@ export function modelTable(model: string, figures: readonly ModelFigure[]): stri
   });
   return [
     ...renderTable(columns, rows, plainStyle),
-    'ours: so many times faster is kvferry, the median of rounds; same: greedy tokens that are ours',
+    'ours: speed-up of kvferry, median of rounds; same: greedy tokens equal to ours',
   ];
 }

@@ -1,4 +1,4 @@
-/** Turns for timing a simulation: a trace's, read at once; or made ones, as they are asked for. */
+/** Turns for timing a simulation: a trace's, read at once, or generated ones, on demand. */
 import { parseRunConfig } from '../../../config/run.ts';
 import { Random } from '../../../workload/random.ts';
 import { traceTurns } from '../../../workload/traces/turns.ts';
@@ -6,7 +6,7 @@ import type { Segment, TraceTurn } from '../../../workload/traces/types.ts';
 import { openNamedTrace } from '../../trace/open.ts';
 import { piecesOf } from '../../user-files.ts';
 
-/** Throws ConfigError. `limit`: only the first so many; null: all. */
+/** Throws ConfigError. `limit`: most turns to read; null: all. */
 export async function readTurns(file: string, limit: number | null): Promise<TraceTurn[]> {
   const config = parseRunConfig({ trace: file, limit });
   const { requests, scale, bad } = await openNamedTrace(config, { readTextPieces: piecesOf }, new Set());
@@ -16,15 +16,15 @@ export async function readTurns(file: string, limit: number | null): Promise<Tra
 }
 
 const MOST_TURNS = 5;
-/** Tokens on average. */
+/** Mean numbers of tokens. */
 const FIRST_MESSAGE = 2000;
 const LATER_MESSAGE = 300;
 const ANSWER = 150;
 const THINK_MS = 5000;
-/** Contents of a conversation: a message and an answer a turn. */
+/** Contents of a conversation: one message and one answer per turn. */
 const KEYS = 2 * MOST_TURNS;
 
-/** So many turns, of conversations that come `perSecond` and have one to MOST_TURNS; none is kept here. */
+/** Generates turns of conversations that arrive at `perSecond` and have one to MOST_TURNS turns. Keeps none. */
 export function* madeTurns(
   count: number,
   { perSecond, seed }: { perSecond: number; seed: number },

@@ -1,26 +1,26 @@
-/** What main.ts does, for the arguments of `kvferry run`, telling when it was how far. What it prints is kept back. */
+/** Runs `kvferry run` like main.ts, and reports when each stage was reached. Suppresses output. */
 import { existsSync, readdirSync } from 'node:fs';
 import { performance } from 'node:perf_hooks';
 import { beginAhead } from '../../../platform/node/ahead.ts';
 import { useCompileCache } from '../../../platform/node/compile-cache.ts';
 
-/** When a starting process was how far: milliseconds since the epoch. */
+/** Times at which stages were reached, in milliseconds since the epoch. */
 export interface StartTimes {
-  /** Node itself. */
+  /** Node has started. */
   booted: number;
-  /** The command's modules. */
+  /** The command's modules are loaded. */
   loaded: number;
   adapter: number;
-  /** Both, ready. */
+  /** Both engines are ready. */
   engines: number;
   firstToken: number;
-  /** Of P and D, milliseconds side by side: weights onto the device, pipelines made and first dispatched. */
+  /** P and D in parallel, milliseconds: weights uploaded, pipelines created and first dispatched. */
   loadMs: number[];
   compileMs: number[];
-  /** Of the process, at the first token. */
+  /** Processor time of the process at the first token. */
   residentBytes: number;
   processorMs: number;
-  /** null where the system does not tell. */
+  /** null if the system does not report it. */
   threads: number | null;
 }
 

@@ -1,4 +1,4 @@
-/** A store beside engines: loads of 16 MiB beside transfers between engines, and what saving costs TTFT and TPOT. */
+/** A store with engines: loads of 16 MiB compared with transfers between engines, and the cost of saving in TTFT and TPOT. */
 import { STORE_ADDRESS } from '../../../config/connectors.ts';
 import { parseRunConfig } from '../../../config/run.ts';
 import { RequestError, TransferError } from '../../../errors.ts';
@@ -28,7 +28,7 @@ const LOAD_BYTES = 16 * 2 ** 20;
 const LOAD_GOAL = 0.85;
 const SAVING_GOAL = 0.03;
 
-/** One turn each: nothing to load, all to save. */
+/** Conversations of one turn: nothing to load, everything to save. */
 const WORKLOAD = {
   filetype: 'generate_conversations',
   num_conversations: 12,
@@ -45,11 +45,11 @@ export interface StoreWithEngines {
   model: string;
   adapter: string;
   loadBytes: number;
-  /** From the store to P, and from D to P, in turns. */
+  /** From the store to P and from D to P, alternating. */
   loadMs: number[];
   pullMs: number[];
   slowest: { name: string; ms: number };
-  /** Without saves / with them: below 1 saving costs. */
+  /** Without saves / with saves: below 1, saving costs time. */
   ttft: Ratio;
   tpot: Ratio;
   savedBytes: number;
@@ -94,7 +94,7 @@ async function measureLoads(cluster: EngineCluster, count: number, rounds: numbe
     if (outcome !== 'done') throw new TransferError(`${remote.engineId} to P: ${message}`);
     return wallMs;
   };
-  // Round 0 makes the handshake.
+  // Round 0 includes the handshake.
   for (let round = 0; round <= rounds; round++) {
     const storeFirst = round % 2 === 0;
     const [first, second] = storeFirst ? [STORE_ADDRESS, holder.address] : [holder.address, STORE_ADDRESS];
@@ -123,7 +123,7 @@ async function measureSaving(cluster: EngineCluster, rounds: number, vocabSize: 
   let savedBytes = 0;
   for (let round = 0; round <= rounds; round++) {
     for (const way of round % 2 === 0 ? ways : ways.toReversed()) {
-      // Nothing is pulled back either: there is one turn.
+      // Nothing is pulled back, because there is only one turn.
       const arm = { mode: 'unidirectional' as const, threshold: 0, path: way.path };
       const { requests, errors, carried } = await runArm(cluster, target, pools, arm, conversations, {
         ...{ round: Math.max(1, round), numClients: 2, maxActive: 2, maxRequests: null, maxTurns: null },
@@ -164,22 +164,22 @@ export function engineLines(found: StoreWithEngines): string[] {
     `  store to P           ${spread(loadMs)}`,
     `  D to P               ${spread(pullMs)}`,
     `  slowest stage        ${slowest.ms.toFixed(1)} (${slowest.name})`,
-    `  a load is as quick as ${percent(ofStage)} of that and ${percent(ofPull)} of D to P;`,
+    `  a load reaches ${percent(ofStage)} of the speed of that and ${percent(ofPull)} of D to P;`,
     `  goal 85% of the stage, or a transfer's: ${reached ? 'within' : 'MISSED'}`,
     '',
-    `Saving (${(found.savedBytes / 1e6).toFixed(1)} MB a round) against not saving; goal 3% at most:`,
+    `Saving (${(found.savedBytes / 1e6).toFixed(1)} MB per round) compared with not saving; goal: at most 3%:`,
     ...[['TTFT', ttft] as const, ['TPOT', tpot] as const].map(
       ([name, ratio]) => `  ${name} ${costOf(ratio)}`,
     ),
   ];
 }
 
-/** What saving adds, with its interval. */
+/** The cost of saving, with its interval. */
 function costOf({ ratio, low, high }: Ratio): string {
   if (ratio === null || low === null || high === null) return 'not known';
   const added = (of: number): number => 1 / of - 1;
   const cost = { value: added(ratio), low: added(high), high: added(low) };
   const judged =
-    cost.value <= SAVING_GOAL ? 'within' : cost.low <= SAVING_GOAL ? 'not told from it' : 'MISSED';
+    cost.value <= SAVING_GOAL ? 'within' : cost.low <= SAVING_GOAL ? 'not distinguishable from it' : 'MISSED';
   return `${formatInterval(cost, formatPercent)}: ${judged}`;
 }

@@ -1,4 +1,4 @@
-/** A store's folder: its blocks read and checked, beside the same files read plainly, one after the other, in the same rounds. */
+/** A store's folder: blocks read and checked, compared with plain sequential reads of the same files in the same rounds. */
 import { readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -20,7 +20,7 @@ export interface FolderReads {
   plainMs: number[];
 }
 
-/** What was just written lies in the system's page cache, for both. */
+/** Files were just written, so both read from the page cache. */
 export async function measureFolder(rounds: number): Promise<FolderReads> {
   const directory = await mkdtemp(path.join(tmpdir(), 'kvferry-bench-store-'));
   try {
@@ -45,11 +45,11 @@ export async function measureFolder(rounds: number): Promise<FolderReads> {
     };
     for (let round = 0; round <= rounds; round++) {
       const begun = performance.now();
-      // As a store brings them up.
+      // In the way that a store loads them.
       const came = await Promise.all(hashes.map((hash, i) => tier.read(hash, [into[i]!])));
       const between = performance.now();
       for (const { name } of files) readFileSync(path.join(directory, 'kv', name));
-      if (came.includes(false)) throw new Error('a block that was written did not come');
+      if (came.includes(false)) throw new Error('a written block could not be read');
       if (round === 0) continue;
       reads.tierMs.push(between - begun);
       reads.plainMs.push(performance.now() - between);

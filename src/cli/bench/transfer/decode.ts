@@ -1,4 +1,4 @@
-/** What a pull costs the holder: D decodes, P reads blocks from it meanwhile, and D's steps are timed by their outputs. */
+/** What a pull costs the holder: D decodes while P reads blocks from it; D's steps are timed by their outputs. */
 import { DEFAULT_SAMPLING } from '../../../engine/sampling.ts';
 import { fromWire, type KvferryError, TransferError } from '../../../errors.ts';
 import type { ThreadEngine } from '../../../fleet/thread-engine.ts';
@@ -15,16 +15,16 @@ export interface DecodeBeside {
   sequences: number;
   bytes: number;
   pulls: PullBeside[];
-  /** The holder's stages for the same blocks, alone, milliseconds of some copies after each round. */
+  /** Milliseconds of the holder's stages alone for the same blocks, from some copies after each round. */
   holderMs: number[];
 }
 
 /** Milliseconds. */
 export interface PullBeside {
   pullMs: number;
-  /** Steps that overlap the pull. */
+  /** Durations of steps that overlap the pull. */
   besideMs: number[];
-  /** Steps of the same requests just before and after it. */
+  /** Durations of steps of the same requests just before and after it. */
   quietMs: number[];
 }
 
@@ -35,19 +35,19 @@ interface PullPlan {
 }
 
 const PROMPT_TOKENS = 64;
-/** A pull overlaps a few steps, each longer or shorter by as much as it costs: only many of them tell. One after the other. */
+/** Pulls per round, one after another. Each overlaps few steps, whose noise is as large as its cost, so many are needed. */
 const PULLS_A_ROUND = 8;
-/** Before a pull begins, and again after it has ended. */
+/** Steps to wait before a pull begins, and after it has ended. */
 const QUIET_STEPS = 12;
-/** Of the holder's stages alone, after each round. */
+/** Copies of the holder's stages alone, after each round. */
 const ALONE_ROUNDS = 3;
-/** Of a request, so that it goes on beside all pulls of a round. */
+/** Tokens of a request, enough to keep decoding during all pulls of a round. */
 const MOST_TOKENS = 400;
-const TOO_SLOW = `D generated ${MOST_TOKENS} tokens before ${PULLS_A_ROUND} pulls beside them were done: pulls are too slow for its steps`;
-/** The first steps after a prefill are no decode steps, or are slowed by what it left. */
+const TOO_SLOW = `D generated ${MOST_TOKENS} tokens before ${PULLS_A_ROUND} concurrent pulls had finished: pulls are too slow for its steps`;
+/** The first steps after a prefill are not decode steps, or are slowed by it. */
 const SETTLING_STEPS = 3;
 
-/** Leaves the engines serving anything. */
+/** Leaves the engines ready to serve. */
 export async function measureDecodeBeside(
   reader: ThreadEngine,
   holder: ThreadEngine,
@@ -73,7 +73,7 @@ export async function measureDecodeBeside(
       const startMs = systemClock.now();
       const moved = await reader.lab.measureRead(holder.address, pairs);
       const endMs = systemClock.now();
-      if (moved.outcome !== 'done') throw new TransferError(`the pull beside decode: ${moved.message}`);
+      if (moved.outcome !== 'done') throw new TransferError(`the pull during decode: ${moved.message}`);
       await steps.more(QUIET_STEPS + 1);
       pulls.push({ pullMs: moved.wallMs, ...stepsAround(steps.since(first), startMs, endMs) });
     }
@@ -94,7 +94,7 @@ async function holderAlone(
   return rate.alone.out.map(halfMs);
 }
 
-/** Decode steps of one engine, by when their outputs were ready. */
+/** Decode steps of one engine, timed by their outputs. */
 class Steps {
   readonly #engine: ThreadEngine;
   readonly #atMs: number[] = [];
@@ -115,7 +115,7 @@ class Steps {
       if (event.kind === 'dead') this.#over = fromWire(event.error);
       if (event.kind === 'outputs') {
         if (event.outputs.some(({ finish }) => finish)) this.#over = new TransferError(TOO_SLOW);
-        // A step with fewer outputs is one in which a prompt was still being computed.
+        // In a step with fewer outputs a prompt was still being computed.
         if (event.outputs.length >= this.#sequences) this.#atMs.push(event.atMs);
       }
       this.#wake();
@@ -137,7 +137,7 @@ class Steps {
     return this.#atMs.length;
   }
 
-  /** Resolves after so many more steps. Throws where the requests, or the engine, end before. */
+  /** Resolves after that many more steps. Throws if the requests or the engine end before. */
   async more(steps: number): Promise<void> {
     const wanted = this.#atMs.length + steps;
     while (this.#atMs.length < wanted) {
@@ -160,7 +160,7 @@ class Steps {
   }
 }
 
-/** Steps, given by when each ended, that overlap [startMs, endMs], and the others. */
+/** Splits steps, given by their end times, into those that overlap [startMs, endMs] and the others. */
 export function stepsAround(
   endsMs: readonly number[],
   startMs: number,
@@ -176,13 +176,13 @@ export function stepsAround(
   return { besideMs, quietMs };
 }
 
-/** Milliseconds that the overlapping steps took beyond as many undisturbed ones around them. */
+/** Milliseconds that overlapping steps took in addition to the same number of undisturbed steps around them. */
 export function delayMs({ besideMs, quietMs }: PullBeside): number {
   const quiet = median(quietMs);
   return besideMs.reduce((sum, ms) => sum + ms - quiet, 0);
 }
 
-/** How much longer an overlapping step took than an undisturbed one: 0.2 is a fifth. */
+/** Relative slowdown of an overlapping step compared with an undisturbed one: 0.2 is a fifth. */
 export function slowDown(pull: PullBeside): number {
   return delayMs(pull) / (pull.besideMs.length * median(pull.quietMs));
 }
@@ -191,7 +191,7 @@ export function decodeLines(measured: readonly DecodeBeside[], software: boolean
   const columns = [
     ...right('decoding', 'pull ms', 'step ms', 'steps', 'slower by', 'delay ms', 'holder alone', 'ratio'),
   ];
-  // The same, whatever was decoded.
+  // Independent of what was decoded.
   const alone = median(measured.flatMap(({ holderMs }) => holderMs));
   const rows = measured.map(({ sequences, pulls }) => {
     const of = (value: (pull: PullBeside) => number): number => median(pulls.map(value));
@@ -211,8 +211,8 @@ export function decodeLines(measured: readonly DecodeBeside[], software: boolean
   const { bytes, pulls } = measured[0]!;
   const meant = software ? ' (wanted: at most 1.5 of them)' : ' (wanted: steps at most 20% slower)';
   return [
-    `D decodes while P pulls ${formatBytes(bytes)} from it: what that delays it over the whole`,
-    `pull, against the holder’s stages alone${meant}`,
+    `D decodes while P pulls ${formatBytes(bytes)} from it: D's delay over the whole pull,`,
+    `compared with the holder’s stages alone${meant}`,
     `medians of ${pulls.length} pulls [of the delay: quartiles]`,
     ...renderTable(columns, rows, plainStyle),
   ];

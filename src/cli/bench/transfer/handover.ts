@@ -1,6 +1,6 @@
 /**
- * `npm run bench:handover`: what is left of the transfer to D when P has computed the last chunk of a prompt: all of it
- * when D pulls, little when it reads as P computes. The same prompts, in alternating rounds, with and without a slow link.
+ * `npm run bench:handover`: how much of the transfer to D remains when P has computed a prompt's last chunk: all of it when D
+ * pulls, little when D reads while P computes. The same prompts in alternating rounds, with and without a slow link.
  */
 import { HANDOVERS, type Handover, parseRunConfig } from '../../../config/run.ts';
 import { EngineCluster } from '../../../fleet/cluster.ts';
@@ -14,14 +14,14 @@ import { formatFigures, formatMs } from '../../format.ts';
 import { left, plainStyle, renderTable, right } from '../../table.ts';
 import { benchOptions, report, runBench } from '../options.ts';
 
-/** Tokens of a step. */
+/** Tokens per step. */
 const CHUNK = 256;
 /** Four equal chunks, four with a shorter last one, eight. */
 const PROMPTS = [4 * CHUNK, 3.5 * CHUNK, 8 * CHUNK];
 const LINKS = [null, '10e6'];
 
 interface Measured {
-  /** Milliseconds: the whole READ; from P's last chunk until D had all blocks; to the first token. */
+  /** Milliseconds: the whole READ; from the end of P's last chunk until D has all blocks; to the first token. */
   readMs: number;
   leftMs: number;
   ttftMs: number;
@@ -35,7 +35,7 @@ interface Case {
 }
 
 await runBench(async () => {
-  const what = 'what is left of a hand-over after the last chunk, pulled and streamed';
+  const what = 'what remains of a handover after the last chunk, pulled and streamed';
   const options = await benchOptions('bench:handover', what, { model: 'tiny', rounds: 5 });
   const config = parseRunConfig({
     model: options.model,
@@ -53,7 +53,7 @@ await runBench(async () => {
     decode: { ...base.decode, enablePrefixCaching: false },
   });
   try {
-    // The first read between two engines shakes hands.
+    // The first read between two engines includes a handshake.
     await measure(cluster, 2 * CHUNK, 0);
     const cases: Case[] = [];
     for (const link of LINKS) {
@@ -72,9 +72,9 @@ await runBench(async () => {
     report(
       options,
       [
-        `${config.model} on ${cluster.info.adapter.name}, P computes ${CHUNK} tokens a step; medians of ${options.rounds} alternating rounds.`,
+        `${config.model} on ${cluster.info.adapter.name}, P computes ${CHUNK} tokens per step; medians of ${options.rounds} alternating rounds.`,
         'read: the whole READ when D pulls. left: from the end of P’s last chunk until D has all',
-        'blocks. streamed is kvferry’s own hand-over; its share is what is left of the pulled READ’s time.',
+        'blocks. streamed is kvferry’s own handover; its share is relative to the pulled READ’s time.',
         '',
         ...table(cases),
       ],
@@ -102,7 +102,7 @@ async function measure(cluster: EngineCluster, promptTokens: number, round: numb
   return { ...handedOver(spans), ttftMs };
 }
 
-/** Of one turn's spans. */
+/** Times from one turn's spans. */
 function handedOver(spans: readonly Span[]): Pick<Measured, 'readMs' | 'leftMs'> {
   const of = (wanted: TurnSide, ...names: readonly SpanName[]) =>
     spans.filter(({ name, turns }) => names.some((one) => one === name) && turns[0]?.side === wanted);

@@ -1,9 +1,9 @@
-/** What limits a transfer: its stages' times by hand, and the slowest of them. */
+/** What limits a transfer: the times of its single stages, and the slowest one. */
 import type { CopyRate } from '../../../lab/copy-rates.ts';
 import { median } from '../../../measure/statistics.ts';
 import type { HandCopy } from '../../../transport/by-hand.ts';
 
-/** Milliseconds for the rate's bytes, medians, by stage; 'beside' are an engine's two while the other engine's run. */
+/** Median milliseconds per stage for the rate's bytes; 'beside' are an engine's two stages while the other engine's run. */
 export function stagesMs({ alone, beside }: CopyRate): Record<StageName, number> {
   return {
     'dev→map': medianOf(alone.out, ({ deviceMs }) => deviceMs),
@@ -21,8 +21,8 @@ const BESIDE: readonly StageName[] = ['out beside', 'in beside'];
 const ALONE: readonly StageName[] = ['dev→map', 'map→slab', 'slab→map', 'map→dev'];
 
 /**
- * On a software adapter both engines and their devices share the cores, so a stage is what an engine does for the
- * transfer, measured while the other one does its; on a GPU it is one copy of the four, alone.
+ * On a software adapter both engines and their devices share the cores, so a stage is all that an engine does for the
+ * transfer, measured while the other engine works too. On a GPU it is a single one of the four copies.
  */
 export function slowestStage(rate: CopyRate, software: boolean): { name: StageName; ms: number } {
   const ms = stagesMs(rate);
@@ -31,7 +31,7 @@ export function slowestStage(rate: CopyRate, software: boolean): { name: StageNa
   return { name, ms: ms[name] };
 }
 
-/** An engine's two stages without what lies between them. */
+/** An engine's two stages, without the time between them. */
 export const halfMs = ({ deviceMs, slabMs }: HandCopy): number => deviceMs + slabMs;
 
 const medianOf = (copies: readonly HandCopy[], ms: (copy: HandCopy) => number): number =>
