@@ -18,7 +18,7 @@ export const PATH_MEANINGS: Readonly<Record<PathName, string>> = {
   recompute: 'P recomputes what it does not have',
   pull: "P pulls D's KV back",
   store: 'all KV goes through the store, outputs too',
-  'pd-reuse': "the store, prompts only (AIBrix's connector)",
+  'pd-reuse': "the store with AIBrix's reuse connector: prompts only",
   'aibrix-offloading':
     "the store with AIBrix's Type1 connector: saves when a request ends, computes short loads instead",
   lmcache:

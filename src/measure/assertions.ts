@@ -99,7 +99,7 @@ class Reader {
     return quoted ? (quoted[1] ?? quoted[2]!) : null;
   }
 
-  /** Skips spaces before it, unless what is taken must follow at once or is the first of a path. */
+  /** Takes a match. Skips leading spaces, unless it must follow immediately or begins a path. */
   #take(pattern: RegExp, joined = false): RegExpExecArray | null {
     const begun = this.#at;
     if (!joined || !/[\w\])]/.test(this.#text[this.#at - 1] ?? ' ')) {

@@ -70,7 +70,7 @@ const scalingSchema = z
           detail: z.string(),
         }),
       )
-      .describe('Of the first seed.'),
+      .describe('Events, first seed.'),
   })
   .nullable()
   .describe(
@@ -86,7 +86,7 @@ const tierTimeSchema = z.strictObject({
 const storeSchema = z
   .strictObject({
     slots: count.describe('Capacity in blocks.'),
-    blocks: count.describe('That are there in the end, of the first seed.'),
+    blocks: count.describe('Blocks at the end, first seed.'),
     block_bytes: count.describe('Bytes per block, all KV cache groups.'),
     lookups: count.describe('Blocks looked up.'),
     hits: count.describe('Looked-up blocks that were found.'),
@@ -109,7 +109,7 @@ const storeSchema = z
       .array(
         z.strictObject({
           tier: z.enum(['memory', 'folder', 'server']),
-          blocks: count.describe('That are there in the end, of the first seed.'),
+          blocks: count.describe('Blocks at the end, first seed.'),
           hits: count.describe(
             'Looked-up blocks found in this tier; blocks brought up count for the lower tier.',
           ),
@@ -201,7 +201,7 @@ export const simulatedArmSchema = z.strictObject({
   scaling: scalingSchema,
   faults: z.record(z.string(), count).nullable().describe('Faults by kind; null: none planned.'),
   store: storeSchema,
-  engines: z.array(engineSchema).describe('Of the first seed.'),
+  engines: z.array(engineSchema).describe('Engines, first seed.'),
   links: z
     .array(z.strictObject({ from: z.string(), to: z.string(), bytes: z.number(), busy_ms: ms }))
     .describe('Modelled links that were used, first seed.'),

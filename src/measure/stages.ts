@@ -28,7 +28,7 @@ interface StageFacts {
 
 /** A transfer's stages, by span. `messages` is the rest of the transfer. */
 const TRANSFER_STAGES = {
-  wait: "the holder's device finishes what it has begun, or a staging buffer comes free",
+  wait: "waiting for the holder's device to finish its work, or for a free staging buffer",
   gather: 'copy commands for the blocks are encoded and submitted at the holder',
   readback: "the holder's device copies blocks into mapped memory",
   slab_in: 'mapped memory to shared slab',
@@ -36,8 +36,9 @@ const TRANSFER_STAGES = {
   slab_out: "shared slab to the reader's mapped upload buffer",
   upload: "the upload buffer is handed to the reader's device",
   scatter: "the reader's device copies the bytes into its blocks",
-  notify: 'the message that the reader is done',
-  messages: "between a transfer's stages: messages between the two threads, and waits for a slot of the slab",
+  notify: 'message that the reader is done',
+  messages:
+    "between a transfer's stages: messages between the two threads, and waiting for a slot of the slab",
 } as const;
 type TransferStage = keyof typeof TRANSFER_STAGES;
 
@@ -53,21 +54,27 @@ const stage = (group: StageGroup, meaning: string): StageFacts => ({ group, mean
 
 /** Stages in a turn's order. Keys are the names in stages_ms. A single engine uses P's stages. */
 export const STAGES = {
-  router: stage('router', "the router's own work, and messages on their way to an engine"),
-  queue_p: stage('queue', "waits for P's next step, or for other requests of the same step"),
-  lookup_p: stage('lookup', 'P asks its prefix cache, and what D can give beyond it'),
-  schedule_p: stage('queue', "the rest of P's step around its kernels: blocks allocated, results taken"),
-  load_p_lookup: stage('load', 'the store says what it has of the prompt, to P'),
+  router: stage('router', "the router's own work, and messages to an engine"),
+  queue_p: stage('queue', "waiting for P's next step, or for other requests in the same step"),
+  lookup_p: stage('lookup', 'P looks up the prompt in its prefix cache, and what D offers in addition'),
+  schedule_p: stage(
+    'queue',
+    "the rest of P's step around its kernels: allocating blocks, processing results",
+  ),
+  load_p_lookup: stage('load', 'P asks the store what it has of the prompt'),
   load_p_handshake: stage('handshake', 'the first load of P from the store asks for a slab'),
   ...transferStages('load_p', 'load', 'store to P'),
   pull_handshake: stage('handshake', 'the first pull of P from D asks for a slab'),
   ...transferStages('pull', 'pull', 'D to P'),
   prefill: stage('prefill', "P's kernels over the prompt tokens that it computes"),
-  sampling_p: stage('sampling', 'the sampled token comes back from the device of P'),
-  queue_d: stage('queue', "waits for D's next step, or for other requests of the same step"),
-  lookup_d: stage('lookup', 'D asks its prefix cache, and what P gives beyond it'),
-  schedule_d: stage('queue', "the rest of D's step around its kernels: blocks allocated, results taken"),
-  load_d_lookup: stage('load', 'the store says what it has of the prompt, to D'),
+  sampling_p: stage('sampling', "the sampled token is read back from P's device"),
+  queue_d: stage('queue', "waiting for D's next step, or for other requests in the same step"),
+  lookup_d: stage('lookup', 'D looks up the prompt in its prefix cache, and what P offers in addition'),
+  schedule_d: stage(
+    'queue',
+    "the rest of D's step around its kernels: allocating blocks, processing results",
+  ),
+  load_d_lookup: stage('load', 'D asks the store what it has of the prompt'),
   load_d_handshake: stage('handshake', 'the first load of D from the store asks for a slab'),
   ...transferStages('load_d', 'load', 'store to D'),
   hand_over_handshake: stage('handshake', 'the first read of D from P asks for a slab'),
@@ -76,8 +83,8 @@ export const STAGES = {
     'decode',
     "D's kernels up to its first token: the last prompt token, and what did not arrive",
   ),
-  sampling_d: stage('sampling', 'the first token comes back from the device of D'),
-  other: stage('other', 'what no span tells of'),
+  sampling_d: stage('sampling', "the first token is read back from D's device"),
+  other: stage('other', 'time that no span covers'),
 } as const satisfies Record<string, StageFacts>;
 
 export type StageName = keyof typeof STAGES;

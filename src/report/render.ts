@@ -1,4 +1,4 @@
-/** From any report to its document. */
+/** Builds the document of a report of any kind. */
 import type { Baseline } from '../measure/baseline.ts';
 import { type AnyReport, commandOf } from '../measure/report-kinds.ts';
 import { benchParts } from './bench.ts';
@@ -36,6 +36,6 @@ export function documentOf(
       checksSection(checks),
       setUpSection(report, facts),
     ],
-    footer: `kvferry ${kvferry} ${command}, ${created.slice(0, 19).replace('T', ' ')} UTC. Every time is a clock's, every byte counted where it was copied.`,
+    footer: `kvferry ${kvferry} ${command}, ${created.slice(0, 19).replace('T', ' ')} UTC. Times are measured; bytes are counted where they are copied.`,
   };
 }

@@ -129,7 +129,7 @@ function printExperiment(experiment: Experiment, { print, say, c, style }: Print
     print(ratioTable(experiment, style));
   }
   if (routed.length === 0 && Object.values(modes).some(({ computed_tokens }) => computed_tokens !== null)) {
-    print(['', c.bold('what it cost')]);
+    print(['', c.bold('cost of each mode')]);
     print(costTable(modes, style));
     for (const sentence of notPulled(modes)) say(sentence, c.yellow);
   }
