@@ -1,4 +1,4 @@
-/** Products in f16: P and D give what one engine alone gives, which is not what f32 gives. */
+/** f16 matrix products: P and D give the results of a single engine, which differ from those in f32. */
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { Mode } from '../../src/config/modes.ts';
 import { ConfigError } from '../../src/errors.ts';
@@ -14,13 +14,13 @@ beforeAll(async () => {
 
 const modes: Mode[] = ['monolithic', 'unidirectional', 'bidirectional'];
 
-describe('products in f16', () => {
+describe('f16 matrix products', () => {
   it.for([
     ['nano', { weightDtype: 'f16', kvDtype: 'f16' }],
     ['nano', { weightDtype: 'f32', kvDtype: 'f32' }],
     ['recall', { weightDtype: 'f16', kvDtype: 'f16' }],
   ] as const)(
-    'give the same tokens and logits in the three modes, bit for bit: %s, %o',
+    'give bit-identical tokens and logits in all three modes: %s, %o',
     async ([model, dtypes], { skip }) => {
       if (!f16) skip('this adapter has no shader-f16');
       const options: Partial<ClusterOptions> = { ...dtypes, model, arithmetic: 'f16' };
@@ -32,7 +32,7 @@ describe('products in f16', () => {
           const answers = await converse(cluster, 'c', 4, { temperature: 1 });
           all.push(fingerprint(answers));
           const pulled = answers.map(({ result }) => result.prompt.pulledTokens);
-          // D holds all but its last token: prompt + output - 1.
+          // D holds everything but its last token: prompt + output - 1.
           expect(pulled).toEqual(mode === 'bidirectional' ? [0, 21 + 11, 54 + 11, 87 + 11] : [0, 0, 0, 0]);
         }
         return all;
@@ -46,7 +46,7 @@ describe('products in f16', () => {
     },
   );
 
-  it('are refused where the adapter has no shader-f16', async ({ skip }) => {
+  it('are refused when the adapter lacks shader-f16', async ({ skip }) => {
     if (f16) skip('this adapter has it');
     const refused = startCluster({ arithmetic: 'f16' });
     await expect(refused).rejects.toThrow(ConfigError);
@@ -55,7 +55,7 @@ describe('products in f16', () => {
     );
   });
 
-  it('are not computed unmeasured: auto is f32 then', async () => {
+  it('are not used by --arithmetic auto without a measurement', async () => {
     await withCluster({ arithmetic: 'auto' }, async (cluster) => {
       expect(cluster.info.adapter.arithmetic).toBe('f32');
     });

@@ -1,4 +1,4 @@
-/** Real engines that a rule scales: up under load and down when there is none, with one engine's tokens. */
+/** An autoscaling rule on real engines: it scales up under load and down when idle, and tokens stay those of one engine. */
 import { expect, it } from 'vitest';
 import { startAutoscaler } from '../../src/fleet/autoscaled.ts';
 import { finalIntegrity } from '../../src/lab/integrity.ts';
@@ -7,7 +7,7 @@ import { converse, fingerprint, withCluster } from './cluster-fixture.ts';
 
 const ids = ['a', 'b', 'c', 'd', 'e', 'f'];
 
-it('k8s-hpa by requests in flight: more under load, the least when idle, nothing lost', async () => {
+it('k8s-hpa on requests in flight scales up under load and back to the minimum when idle, losing nothing', async () => {
   const talk = async (cluster: Parameters<typeof converse>[0]) =>
     (await Promise.all(ids.map((id, i) => converse(cluster, id, 8, { seed: i + 1 })))).flat();
   const alone = fingerprint(await withCluster({ mode: 'monolithic' }, talk));
@@ -33,7 +33,7 @@ it('k8s-hpa by requests in flight: more under load, the least when idle, nothing
     expect(fingerprint(await talk(cluster))).toEqual(alone);
     if (cluster.info.engines.length > 2) await new Promise<void>((resolve) => (idle = resolve));
     stop();
-    // That it has left is told a moment before the fleet may be changed again.
+    // The 'left' notice comes slightly before the fleet may be changed again.
     await expect.poll(() => cluster.members.changing).toBe(false);
     expect(failures).toEqual([]);
     expect(most).toBe(3);

@@ -1,4 +1,4 @@
-/** What benchmarks on real engines serve in tests: three conversations of three turns, by two clients. */
+/** The workload of benchmark tests on real engines: three conversations of three turns, sent by two clients. */
 import { generateConversations, parseGenerator } from '../../src/workload/generate.ts';
 import { clientOptions } from '../lab/multiturn/client-options.ts';
 import { generator } from '../workload/generator.ts';

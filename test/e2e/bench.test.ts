@@ -21,7 +21,7 @@ describe('the benchmark on real engines', () => {
       options,
     );
 
-  it('gives the same tokens in every mode, whatever P keeps, with turns of several conversations under way', async () => {
+  it('gives the same tokens in every mode and with every P cache, with several conversations in flight', async () => {
     const modes = [
       { mode: 'monolithic', ...(await serve('monolithic', true)) },
       { mode: 'unidirectional', ...(await serve('unidirectional', false)) },
@@ -37,13 +37,13 @@ describe('the benchmark on real engines', () => {
     expect(sum(1, 'pulled_tokens')).toBe(0);
     expect(sum(2, 'pulled_tokens')).toBeGreaterThan(sum(3, 'pulled_tokens'));
     expect(sum(3, 'pulled_tokens')).toBeGreaterThan(0);
-    // Turn two and later are D's own: nothing crosses, and its cache has the history.
+    // D serves turn two and later alone: nothing is transferred, and its cache has the history.
     const later = modes[5]!.requests.filter(({ sample }) => sample.turn > 1);
     for (const { bytesPToD, sample } of later) {
       expect(bytesPToD).toBe(0);
       expect(sample.local_hit_tokens).toBeGreaterThan(0);
     }
-    // Only with bidirectional does D keep blocks for P, and none is left in the end.
+    // Only in bidirectional mode does D hold blocks for P, and none remain at the end.
     expect(modes[1]!.counters?.heldForP?.peakBlocks).toBe(0);
     expect(modes[2]!.counters?.heldForP?.peakBlocks).toBeGreaterThan(0);
     expect(modes[2]!.counters?.heldForP?.blockMs).toBeGreaterThan(0);
@@ -51,7 +51,7 @@ describe('the benchmark on real engines', () => {
     await cluster().checkIntegrity();
   });
 
-  it('one client makes the same decisions each time', async () => {
+  it('makes the same decisions in every run with one client', async () => {
     const decisions = async () => {
       await cluster().configure({ mode: 'bidirectional', prefixCaching: true, recomputeThreshold: 4 });
       const target = new ClusterTarget(cluster(), { temperature: 0 });
@@ -67,7 +67,7 @@ describe('the benchmark on real engines', () => {
     expect(await decisions()).toEqual(await decisions());
   });
 
-  it('a benchmark that is given up leaves a cluster that goes on', async () => {
+  it('leaves the cluster usable when it is aborted', async () => {
     await cluster().configure({ mode: 'bidirectional' });
     const stop = new AbortController();
     const target = new ClusterTarget(cluster(), { temperature: 0 });

@@ -1,9 +1,9 @@
-/** Node with one shader changed: to see that what it computes is checked. */
+/** The Node platform with one shader changed, to test that its wrong results are detected. */
 import { expect } from 'vitest';
 import { nodePlatform } from '../../src/platform/node.ts';
 import type { Platform } from '../../src/platform/types.ts';
 
-/** `from` must be in the shader. */
+/** Replaces every `from` in the named shader by `to`; the shader must contain `from`. */
 export function withShader(name: string, from: string, to: string, platform = nodePlatform): Platform {
   return {
     ...platform,

@@ -1,4 +1,4 @@
-/** Output whose reader leaves before the end, as `head` does: the program stops without a word, and leaves nothing running. */
+/** An output reader that closes early, as `head` does: the program stops silently and leaves nothing running. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, openSync } from 'node:fs';
@@ -8,8 +8,9 @@ import { bundled } from '../../src/platform/node/paths.ts';
 type Stream = 'stdout' | 'stderr';
 
 /**
- * Runs kvferry, closes `stream`, at once or when it has said something, and tells what came of it. All that a run says on stdout
- * comes within a moment at its end: a busy reader would close it after the last of it.
+ * Runs kvferry and closes `stream`, at once or after its first output. Resolves to the exit code, the signal and the text of
+ * the other stream. A run prints all its stdout in a short burst at its end, so close stdout at once: a slow reader would
+ * otherwise close it too late.
  */
 async function closed(stream: Stream, argv: string, when: 'at once' | 'told something' = 'told something') {
   const child = spawn(process.execPath, [bundled('kvferry'), ...argv.split(' ')], {
@@ -27,20 +28,20 @@ async function closed(stream: Stream, argv: string, when: 'at once' | 'told some
 
 const run = (turns: number): string => `run --model nano --turns ${turns}`;
 
-it('engines end, and the exit code says that the work was not done', async () => {
+it('closing stdout ends the engines, and exit code 141 says that the work was not done', async () => {
   const { code, signal, other } = await closed('stdout', run(3), 'at once');
   expect({ code, signal }).toEqual({ code: 141, signal: null });
   expect(other).not.toContain('EPIPE');
   expect(other).not.toContain('kvferry: ');
 });
 
-it('stderr may be the closed one', async () => {
+it('closing stderr ends a run with exit code 141 too', async () => {
   const { code, signal, other } = await closed('stderr', run(20));
   expect({ code, signal }).toEqual({ code: 141, signal: null });
   expect(other).not.toContain('EPIPE');
 });
 
-it('a command that was at its end has its own exit code, or that one', async () => {
+it('a command whose stdout closes near its end exits with 0 or 141', async () => {
   const { code, signal, other } = await closed(
     'stdout',
     'simulate --mode bidirectional --arrival-rate 5 --arrivals 30',
@@ -50,7 +51,7 @@ it('a command that was at its end has its own exit code, or that one', async () 
   expect(other).not.toContain('EPIPE');
 });
 
-it('what cannot be kept is told, and is a failure', async () => {
+it('output that cannot be written is reported, and the exit code is 1', async () => {
   const full = openSync('/dev/full', 'w');
   const child = spawn(process.execPath, [bundled('kvferry'), '--help'], { stdio: ['ignore', full, 'pipe'] });
   let said = '';

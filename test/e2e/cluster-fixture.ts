@@ -1,4 +1,4 @@
-/** Whole clusters for tests: nano by default, in worker threads, on the adapter that KVFERRY_ADAPTER names. */
+/** Complete clusters for tests: nano by default, in worker threads, on the adapter named by KVFERRY_ADAPTER. */
 import type { NixlConfig } from '../../src/config/kv-transfer.ts';
 import { EngineCluster } from '../../src/fleet/cluster.ts';
 import type { ClusterOptions } from '../../src/fleet/types.ts';
@@ -38,7 +38,7 @@ export const testOptions: ClusterOptions = {
   fault: null,
 };
 
-/** The connector's settings, with some changed. */
+/** The default connector settings with the given changes. */
 export const nixlWith = (changes: Partial<NixlConfig>) => ({
   connector: { ...testOptions.connector, nixl: { ...testOptions.connector.nixl, ...changes } },
 });
@@ -48,7 +48,7 @@ export async function startCluster(options: Partial<ClusterOptions> = {}): Promi
   return EngineCluster.start(nodePlatform, { ...testOptions, ...options });
 }
 
-/** Starts a cluster, hands it over, checks its books, and closes it whatever happened. */
+/** Starts a cluster, calls `use`, checks the block accounting, and closes the cluster in any case. */
 export async function withCluster<T>(
   options: Partial<ClusterOptions>,
   use: (cluster: EngineCluster) => Promise<T>,
@@ -74,7 +74,7 @@ export async function generate(cluster: EngineCluster, request: GenerateRequest)
   return { tokens, result: tokens.at(-1)!.final! };
 }
 
-/** Turn by turn: each prompt is the history so far and some new ids, derived from the seed. */
+/** Serves turn after turn: each prompt is the history so far plus new ids derived from the seed. */
 export async function converse(
   cluster: EngineCluster,
   conversationId: string,
@@ -104,6 +104,6 @@ export async function converse(
   return answers;
 }
 
-/** What must not depend on where KV came from. */
+/** Token ids and logit digests: what must not depend on where the KV came from. */
 export const fingerprint = (answers: readonly Answer[]): string[] =>
   answers.flatMap(({ tokens }) => tokens.map((token) => `${token.tokenId}:${token.logitsDigest}`));

@@ -3,7 +3,7 @@ import type { Message } from '../../src/router/turn-types.ts';
 import { SHIPPED_TOKENS, shippedConversation } from '../../src/workload/shipped.ts';
 import { generate, nixlWith, withCluster } from './cluster-fixture.ts';
 
-it('recall answers about the story it told, from KV that P pulled back from D', async () => {
+it('recall answers a question about its own story from KV that P pulled back from D', async () => {
   await withCluster({ model: 'recall' }, async (cluster) => {
     const messages: Message[] = [{ role: 'user', content: 'Tell me a story about Finn and a fox.' }];
     const { result: story } = await generate(cluster, { conversationId: 'c', messages });
@@ -17,14 +17,14 @@ it('recall answers about the story it told, from KV that P pulled back from D', 
     const { result: answer } = await generate(cluster, { conversationId: 'c', messages });
     const history = [...story.promptTokenIds, ...story.outputTokenIds];
     expect(answer.promptTokenIds.slice(0, history.length)).toEqual(history);
-    // All that D has: the end token was sampled last and has no KV.
+    // Everything D has: the end token was sampled last and has no KV.
     expect(answer.prompt.pulledTokens).toBe(history.length - 1);
     const found = /^Finn found a (\w+)\.$/.exec(answer.text)?.[1];
     expect(story.text).toContain(`found a ${found}.`);
   });
 });
 
-it('the shipped conversation is as long as is said before engines start', async () => {
+it('the shipped conversation has the prompt and answer lengths stated in SHIPPED_TOKENS', async () => {
   await withCluster({ model: 'recall', mode: 'monolithic' }, async (cluster) => {
     const messages: Message[] = [];
     const lengths = { prompt: 0, answer: 0 };
@@ -42,7 +42,7 @@ it('the shipped conversation is as long as is said before engines start', async 
 
 const TOLD = 'My name is Ada and my boat is mira.';
 
-/** Tells it one word, changes that word in all of the history, and asks for it. */
+/** Tells the model a word, replaces the word throughout the history, and asks for it. */
 async function askAfterEdit(tokenCheck: boolean) {
   const result = await withCluster({ model: 'recall', ...nixlWith({ tokenCheck }) }, async (cluster) => {
     const first: Message[] = [{ role: 'user', content: TOLD }];
@@ -55,13 +55,13 @@ async function askAfterEdit(tokenCheck: boolean) {
   return { text: result.text, pulled: result.prompt.pulledTokens };
 }
 
-it('an edited history pulls up to the first token that differs, and the answer is right', async () => {
+it('after an edited history P pulls tokens that still match, and the answer is right', async () => {
   const { text, pulled } = await askAfterEdit(true);
   expect(text).toBe('Your boat is luna.');
   expect(pulled).toBeGreaterThan(0);
 });
 
-it('an edited history with the token check off is answered from KV of the old words', async () => {
+it('with the token check off, an edited history is answered from KV of the old words', async () => {
   const { text, pulled } = await askAfterEdit(false);
   expect(text).toBe('Your boat is mira.');
   expect(pulled).toBeGreaterThan(0);

@@ -3,14 +3,14 @@ import type { CostProfile } from '../../src/config/cost-profile.ts';
 import { calibrate } from '../../src/lab/calibrate.ts';
 import { converse, fingerprint, withCluster } from './cluster-fixture.ts';
 
-/** A profile in which a pull costs so many milliseconds, and computing a token 1. */
+/** A profile in which a pull costs `pullMs` and computing a token costs 1 ms. */
 const priced = (profile: CostProfile, pullMs: number): CostProfile => ({
   ...profile,
   pull: { overhead_ms: pullMs, fixed_ms: 0, ms_per_byte: 0 },
   prefill: { fixed_ms: 0, ms_per_token: 1, ms_per_token_context: 0 },
 });
 
-it('calibrates a running cluster, decides by the profile, and learns from what it sees', async () => {
+it('a cost profile measured on a running cluster decides whether to pull, and is refined by what is observed', async () => {
   await withCluster({}, async (cluster) => {
     const profile = await calibrate(cluster, { version: 'test', date: 'today', quick: true });
     expect(profile.fit.samples).toBe(2 * 3 * 3);
@@ -31,7 +31,7 @@ it('calibrates a running cluster, decides by the profile, and learns from what i
     expect(fingerprint(cheap)).toEqual(fingerprint(computed));
     expect(fingerprint(dear)).toEqual(fingerprint(computed));
     const [prefill] = await cluster.stats();
-    // Two pulls; a step for the first prompt, and one for what each pull left.
+    // Two pulls; one step for the first prompt, and one for the rest after each pull.
     expect(prefill!.costs).toMatchObject({ observedPulls: 2 });
     expect(prefill!.costs!.observedSteps).toBeGreaterThanOrEqual(3);
     expect(prefill!.costs!.transfer.fixedMs).toBeGreaterThan(0);
@@ -48,22 +48,22 @@ it.each([
   [6, 64, false],
   [10, 4, false],
 ])(
-  'with pools of %d blocks and a store of %d its cost is measured with whole blocks, or not at all',
+  'calibration with pools of %d blocks and a store of %d measures the costs of the store: %s',
   async (numBlocks, slots, measured) => {
     const pool = { numBlocks, enablePrefixCaching: false };
-    // nano has 256 bytes of KV a token.
+    // nano has 256 bytes of KV per token.
     const store = { bytes: slots * 16 * 256, eviction: 's3fifo', remote: false } as const;
     await withCluster({ store, prefill: pool, decode: pool }, async (cluster) => {
       const profile = await calibrate(cluster, { version: '0', date: 'now', quick: true, rounds: 1 });
       expect(profile.fit.samples).toBe(2 * 2);
-      // A load and a save of each of two lengths.
+      // One load and one save at each of two lengths.
       expect(profile.store?.load.samples).toBe(measured ? 2 : undefined);
       expect(profile.store?.save.samples).toBe(measured ? 2 : undefined);
     });
   },
 );
 
-it('where each step saves one block, so that all saves are of a size, a save costs by its bytes', async () => {
+it('when all saves have the same size, the measured cost of a save is per byte only', async () => {
   const store = { bytes: 2 ** 22, eviction: 's3fifo', remote: false } as const;
   await withCluster({ store, maxNumBatchedTokens: 16 }, async (cluster) => {
     const profile = await calibrate(cluster, { version: '0', date: 'now', quick: true, rounds: 1 });
@@ -73,10 +73,10 @@ it('where each step saves one block, so that all saves are of a size, a save cos
   });
 });
 
-it('what pulling costs is measured whoever routes, and a time to be held that is too short is told', async () => {
+it('calibration measures pulls under any routing policy, and fails with a hint when --ttl is too short', async () => {
   await withCluster({}, async (cluster) => {
     const options = { version: '0', date: 'now', quick: true, rounds: 1 };
-    // Sends what is short to D alone.
+    // Sends short prompts to D alone.
     await cluster.configure({ routing: { name: 'llm-d', parameters: {} } });
     expect((await calibrate(cluster, options)).fit.samples).toBe(2 * 3);
     expect(cluster.settings.routing!.name).toBe('llm-d');

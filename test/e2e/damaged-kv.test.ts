@@ -1,4 +1,4 @@
-/** Damaged KV is noticed: by the logits, and where checksums are on, before it is used. */
+/** Damaged KV is detected: in the logits, and before it is used when checksums are on. */
 import { beforeAll, expect, it } from 'vitest';
 import { converse, fingerprint, withCluster } from './cluster-fixture.ts';
 
@@ -10,7 +10,7 @@ beforeAll(async () => {
 });
 
 for (const kind of ['drop-block', 'swap-blocks', 'shift-token', 'flip-bit'] as const) {
-  it(`${kind} changes the logits`, async () => {
+  it(`the ${kind} fault changes the logits`, async () => {
     const damaged = { fault: { engine: 'prefill', kind }, poison: false, checksum: false } as const;
     const wrong = await withCluster(damaged, (cluster) => converse(cluster, 'c', 2, { newTokens: 40 }));
     expect(fingerprint(wrong.slice(0, 1))).toEqual(right.slice(0, 12));
@@ -18,7 +18,7 @@ for (const kind of ['drop-block', 'swap-blocks', 'shift-token', 'flip-bit'] as c
   });
 }
 
-it('a checksum finds a bit that flipped in the slab; the turn is computed again and comes out right', async () => {
+it('a checksum detects a bit flipped in the slab, and the turn is recomputed with the right tokens', async () => {
   const damaged = { fault: { engine: 'prefill', kind: 'flip-bit' }, checksum: true } as const;
   const mended = await withCluster(damaged, (cluster) => converse(cluster, 'c', 2, { newTokens: 40 }));
   expect(fingerprint(mended)).toEqual(right);

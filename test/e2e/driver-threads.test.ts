@@ -1,11 +1,11 @@
-/** D's driver without threads of its own beside P's with them: the same tokens and logits, in one process. */
+/** In one process, P's driver with threads of its own and D's without: the same tokens and logits. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
 import type { ClusterOptions } from '../../src/fleet/types.ts';
 import { isLavapipe } from '../../src/gpu/adapter-name.ts';
 import { withCluster } from './cluster-fixture.ts';
 
-/** Of this process, those that lavapipe computes with. */
+/** The number of lavapipe's compute threads in this process. */
 const driverThreads = (): number =>
   readdirSync('/proc/self/task').filter((task) =>
     readFileSync(`/proc/self/task/${task}/comm`, 'utf8').startsWith('llvmpipe'),
@@ -40,7 +40,7 @@ async function converse(options: Partial<ClusterOptions>) {
   });
 }
 
-it('differ between engines of one process where that is asked for', async () => {
+it('driver threads can be on for P and off for D in one process, with the same tokens', async () => {
   const alike = await converse({});
   const apart = await converse({ decodeDriverThreads: false });
   expect(alike.told).toEqual([true, true]);

@@ -1,4 +1,4 @@
-/** Faults that are switched on over HTTP, on real engines: what a router in front of them would meet. */
+/** Faults switched on over HTTP, on real engines, as a router in front of them would meet them. */
 import { expect, it } from 'vitest';
 import { FaultBoard } from '../../src/faults/board.ts';
 import { systemClock } from '../../src/platform/clock.ts';
@@ -12,7 +12,7 @@ const ask = {
   ignore_eos: true,
 };
 
-it('engines are killed, hang and slow down, messages are lost: the tokens stay, and it ends when it is told to', async () => {
+it('POST /faults makes engines slow, hang, fail or die without changing tokens; DELETE /faults ends the faults', async () => {
   const faults = new FaultBoard(systemClock);
   await withServer(
     {},
@@ -67,7 +67,7 @@ it('engines are killed, hang and slow down, messages are lost: the tokens stay, 
   );
 });
 
-it('is not there unless it is asked for', async () => {
+it('the fault endpoint answers 404 unless it is enabled', async () => {
   await withServer({}, {}, async ({ urls }) => {
     expect((await fetch(`${urls.admin}/faults`)).status).toBe(404);
     expect((await post(`${urls.router}/faults`, { faults: [] })).status).toBe(404);

@@ -1,4 +1,4 @@
-/** Real engines under a seeded schedule of faults: nothing may be wrong or left over; and what is wrong must be seen. */
+/** Real engines under a seeded schedule of faults: no wrong tokens and no leftovers, and violations must be detected. */
 import { expect, it } from 'vitest';
 import { parseRunConfig } from '../../src/config/run.ts';
 import { FAULTS, type FaultKind } from '../../src/faults/schedule.ts';
@@ -12,7 +12,7 @@ import { systemClock } from '../../src/platform/clock.ts';
 import { nodePlatform, useAdapter } from '../../src/platform/node.ts';
 import type { EngineClient } from '../../src/router/engine-client.ts';
 
-/** Milliseconds: engines are replaced many times, and a lost lease is waited for. */
+/** Milliseconds: engines are replaced many times, and lost leases must expire. */
 const long = { timeout: 600_000 };
 
 const start = (options: ClusterOptions, seams: ClusterSeams) =>
@@ -37,32 +37,40 @@ async function run(changes: Partial<FaultRunOptions>) {
   });
 }
 
-it('a hundred faults: right tokens or typed errors, and nothing is left', long, async () => {
-  const report = await run({ faults: 100, seed: 2026 });
-  expect(report.violations).toEqual([]);
-  expect(report.faults).toBeGreaterThanOrEqual(100);
-  // The storm must reach what it is for.
-  expect(report.turns.right).toBeGreaterThan(50);
-  expect(report.turns.error).toBeGreaterThan(0);
-  expect(report.turns.left).toBeGreaterThan(0);
-  expect(report.enginesReplaced).toBeGreaterThan(0);
-  expect(report.tallies.length).toBe(Object.keys(FAULTS).length);
-});
+it(
+  'every turn under a hundred faults gets the right tokens or a typed error, and no block stays held',
+  long,
+  async () => {
+    const report = await run({ faults: 100, seed: 2026 });
+    expect(report.violations).toEqual([]);
+    expect(report.faults).toBeGreaterThanOrEqual(100);
+    // The faults must produce each kind of outcome.
+    expect(report.turns.right).toBeGreaterThan(50);
+    expect(report.turns.error).toBeGreaterThan(0);
+    expect(report.turns.left).toBeGreaterThan(0);
+    expect(report.enginesReplaced).toBeGreaterThan(0);
+    expect(report.tallies.length).toBe(Object.keys(FAULTS).length);
+  },
+);
 
-it('a flipped bit that no checksum finds is seen as wrong tokens', long, async () => {
-  const { violations } = await run({
-    faults: 40,
-    kinds: ['flip'],
-    start: (options, seams) => start({ ...options, checksum: false, poison: false }, seams),
-  });
-  expect(violations.map(({ kind }) => kind)).toContain('wrong tokens');
-  // The first is told with as few of its four faults as were enough.
-  const { picks, faults } = violations[0]!;
-  expect(picks!.length).toBeLessThan(4);
-  expect(faults.length).toBeLessThanOrEqual(picks!.length);
-});
+it(
+  'with checksums off, a flipped bit is reported as wrong tokens with a reduced set of faults',
+  long,
+  async () => {
+    const { violations } = await run({
+      faults: 40,
+      kinds: ['flip'],
+      start: (options, seams) => start({ ...options, checksum: false, poison: false }, seams),
+    });
+    expect(violations.map(({ kind }) => kind)).toContain('wrong tokens');
+    // The first violation is reduced to the few of its four faults that cause it.
+    const { picks, faults } = violations[0]!;
+    expect(picks!.length).toBeLessThan(4);
+    expect(faults.length).toBeLessThanOrEqual(picks!.length);
+  },
+);
 
-/** The engine as the router sees it, with some of it broken. */
+/** Starts a cluster whose engine clients have some methods replaced by broken ones. */
 const broken =
   (how: (engine: EngineClient) => Partial<EngineClient>): FaultRunOptions['start'] =>
   (options, seams) =>
@@ -80,7 +88,7 @@ const broken =
       },
     });
 
-it('blocks that nobody releases are seen', long, async () => {
+it('blocks that are never released are reported', long, async () => {
   const { violations } = await run({
     faults: 1,
     kinds: ['slow'],

@@ -1,4 +1,4 @@
-/** Hugging Face's answers on the device: the fixture folders, as `kvferry verify --fixture` takes them, and recall. */
+/** Hugging Face's reference results on the device: the fixture folders of `kvferry verify --fixture`, and recall. */
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Arithmetic } from '../../src/config/arithmetic.ts';
@@ -36,21 +36,24 @@ const folders = [
 const slowAdapter = { timeout: 240_000 };
 
 describe('a fixture folder', slowAdapter, () => {
-  it.each(folders)('%s: logits, KV and greedy tokens, the same bits in every chunking', async (name) => {
-    const { result, chunkDifference } = await check(folder(name));
-    expect(result).toMatchObject({
-      promptTokens: 90,
-      greedyTokens: 40,
-      greedyDifference: null,
-      passed: true,
-    });
-    expect(result.maxLogitDifference).toBeLessThan(1e-4);
-    expect(result.maxKvDifference).toBeLessThan(1e-4);
-    expect(chunkDifference).toBeNull();
-  });
+  it.each(folders)(
+    '(%s) is matched in logits, KV and greedy tokens, bit-identical in every chunking',
+    async (name) => {
+      const { result, chunkDifference } = await check(folder(name));
+      expect(result).toMatchObject({
+        promptTokens: 90,
+        greedyTokens: 40,
+        greedyDifference: null,
+        passed: true,
+      });
+      expect(result.maxLogitDifference).toBeLessThan(1e-4);
+      expect(result.maxKvDifference).toBeLessThan(1e-4);
+      expect(chunkDifference).toBeNull();
+    },
+  );
 
   it.for(folders)(
-    '%s with products in f16: greedy tokens, and the same bits in every chunking',
+    '(%s) is matched with f16 products in greedy tokens, bit-identical in every chunking',
     async (name, { skip }) => {
       if (!f16) skip('this adapter has no shader-f16');
       const { numLayers } = await readArchitecture(folder(name));
@@ -64,7 +67,7 @@ describe('a fixture folder', slowAdapter, () => {
     },
   );
 
-  it('whose logits and KV are of other weights fails', async () => {
+  it('fails the check when its expected logits and KV come from other weights', async () => {
     const other = folder('llama-mha-untied');
     const mixed: FileSource = {
       ...folder('llama-gqa-tied'),
@@ -75,7 +78,7 @@ describe('a fixture folder', slowAdapter, () => {
     expect(result.greedyDifference).not.toBeNull();
   });
 
-  it('shows rows that come out otherwise in a chunk', async () => {
+  it('reveals a shader whose results depend on the chunking', async () => {
     const portable = withShader(
       'gemm_portable',
       'finish(row + r, group.x, thread, left[r], right[r]);',
@@ -89,11 +92,11 @@ describe('a fixture folder', slowAdapter, () => {
     );
     const { result, chunkDifference } = await check(folder('llama-gqa-tied'), both);
     expect(result.passed).toBe(true);
-    // Which chunk has the changed rows depends on the forms that the adapter takes.
+    // Which chunk has the changed rows depends on the kernel forms that the adapter uses.
     expect(chunkDifference).toMatch(/^(one chunk|chunks of [\d, ]+): /);
   });
 
-  it('that is none gives one sentence', async () => {
+  it('is refused with a clear message when it does not exist or has no config.json', async () => {
     const environment = (fixture: string) =>
       ({ config: parseRunConfig({ model: 'nano', fixture }) }) as unknown as CheckEnvironment;
     const provider = fixtureChecks(nodePlatform);
@@ -118,11 +121,11 @@ interface Conversation {
 const { conversations } = JSON.parse(readFileSync('models/recall/expected.json', 'utf8')) as {
   conversations: Conversation[];
 };
-/** Of the two best logits: with less, f32 sums in another order may choose the other one. */
+/** Smallest margin between the two best logits: below it, a different order of f32 sums may choose the other token. */
 const CLEAR = 0.05;
 const BLOCK_SIZE = 16;
 
-describe('recall', slowAdapter, () => {
+describe('the recall model', slowAdapter, () => {
   const lengthOf = ({ prompt_token_ids, answer_token_ids }: Conversation['turns'][number]) =>
     prompt_token_ids.length + answer_token_ids.length;
   const maxModelLen = Math.max(...conversations.flatMap(({ turns }) => turns.map(lengthOf)));
@@ -143,7 +146,7 @@ describe('recall', slowAdapter, () => {
   });
   afterAll(() => model?.close());
 
-  it.each(conversations)('answers as in Hugging Face: $name', async ({ turns }) => {
+  it.each(conversations)('generates the tokens of Hugging Face: $name', async ({ turns }) => {
     const clear = turns.filter(({ smallest_margin }) => smallest_margin >= CLEAR);
     expect(clear.length).toBeGreaterThan(0);
     let length = 0;

@@ -1,4 +1,4 @@
-/** Random fleets of real engines: whatever the fleet, placement, hand-over and routing, one engine's tokens and logits. */
+/** Random fleets of real engines: any fleet, placement, handover and routing gives the tokens and logits of one engine. */
 import { expect, it } from 'vitest';
 import { PLACEMENTS } from '../../src/config/fleet-schema.ts';
 import { MODES } from '../../src/config/modes.ts';
@@ -12,7 +12,7 @@ import { chain } from '../engine/fakes.ts';
 import { converse, fingerprint, withCluster } from './cluster-fixture.ts';
 
 const FLEETS = 6;
-/** Served by each fleet, one after the other. */
+/** Settings that each fleet serves, one after another. */
 const SETTINGS = 4;
 const TURNS = 3;
 const seeds = [1, 2, 3];
@@ -22,7 +22,7 @@ const talk = async (cluster: EngineCluster, temperature: number): Promise<string
     await Promise.all(seeds.map((seed) => converse(cluster, `c${seed}`, TURNS, { seed, temperature })))
   ).flatMap(fingerprint);
 
-it('serves with the tokens and logits of one engine alone, and nothing stays held', async () => {
+it('random fleets under every routing policy give the tokens and logits of one engine, and hold nothing at the end', async () => {
   let state = 20261122;
   const pick = <T>(choices: readonly T[]): T => {
     state = chain(state, choices.length);
@@ -40,7 +40,7 @@ it('serves with the tokens and logits of one engine alone, and nothing stays hel
     const rolesets = Array.from({ length: pick([1, 2]) }, () => ({ prefill: engines(), decode: engines() }));
     const more = pick([true, false]) ? [{ both: 1 }] : [];
     const fleet = { rolesets: [...rolesets, ...more] };
-    // Every policy has its turn.
+    // Every policy is used by some fleet.
     const routing = names.splice(0, Math.ceil(names.length / (FLEETS - i)));
     const config = parseRunConfig({
       ...{ model: 'nano', fleet, modeOfFleet: pick(PLACEMENTS), handover: pick(HANDOVERS) },

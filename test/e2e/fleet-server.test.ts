@@ -16,7 +16,7 @@ interface Member {
   start_ms: number;
 }
 
-it('POST /fleet/scale: a port for who joins, none for who left, and no request of the router is lost', async () => {
+it('POST /fleet/scale opens ports for engines that join, closes those that leave, and loses no routed request', async () => {
   const ports = { prefill: [0], decode: [0], router: 0, admin: 0 };
   await withServer({}, { ports }, async ({ urls, server, cluster, errors }) => {
     const scale = (body: object) => post(`${urls.admin}/fleet/scale`, body);
@@ -51,7 +51,7 @@ it('POST /fleet/scale: a port for who joins, none for who left, and no request o
     await expect(fetch(`${url}/health`)).rejects.toThrow();
     const fleet = (await (await fetch(`${urls.admin}/fleet`)).json()) as { engines: Member[] };
     expect(fleet.engines).toHaveLength(2);
-    // Who comes back under a former name is another one, with metrics of its own.
+    // An engine that reuses a former name is a new engine with its own metrics.
     const again = (await (await scale({ decode: 2 })).json()) as {
       joined: (Member & { engine_id: string })[];
     };
@@ -63,7 +63,7 @@ it('POST /fleet/scale: a port for who joins, none for who left, and no request o
   });
 });
 
-it('POST /fleet/scale: what cannot be is one sentence', async () => {
+it('POST /fleet/scale refuses impossible or malformed requests with a clear message, and needs the admin key', async () => {
   await withServer({}, { adminKey: 'secret' }, async ({ urls }) => {
     const headers = { Authorization: 'Bearer secret' };
     const scale = async (body: unknown) => {
@@ -87,7 +87,7 @@ it('POST /fleet/scale: what cannot be is one sentence', async () => {
   });
 });
 
-it('each engine has a port of its own, any P hands over to any D by HTTP, and GET /fleet tells of all', async () => {
+it('each engine has its own port, any P can hand over to any D over HTTP, and GET /fleet lists all engines', async () => {
   await withServer({ prefill: pool(2), decode: pool(2) }, {}, async ({ urls, server, errors }) => {
     const names = ['prefill-0', 'prefill-1', 'decode-0', 'decode-1'];
     expect(Object.keys(server.engineUrls)).toEqual(names);
@@ -101,7 +101,7 @@ it('each engine has a port of its own, any P hands over to any D by HTTP, and GE
     };
     const prompt = Array.from({ length: 50 }, (_, i) => 10 + i);
     const routed = await ask(`${urls.router}/v1/completions`, { prompt, max_tokens: 6, ignore_eos: true });
-    // As a proxy does, over the second of each.
+    // As a proxy would, through the second P and the second D.
     const prefilled = await ask(at('prefill-1'), {
       ...{ prompt, max_tokens: 1 },
       kv_transfer_params: { do_remote_decode: true, do_remote_prefill: false },
@@ -135,13 +135,13 @@ it('each engine has a port of its own, any P hands over to any D by HTTP, and GE
       url: server.engineUrls['decode-1'],
       load: { requests_in_flight: 0, requests_running: 0, kv_blocks: 95 },
     });
-    // The operator's alone.
+    // Only the operator's port has it.
     expect((await fetch(`${urls.router}/fleet`)).status).toBe(404);
     expect(errors).toEqual([]);
   });
 });
 
-it("P hands over through a store by the engines' own ports, also where it was started anew meanwhile", async () => {
+it("P hands over through a store on the engines' own ports, even when the parameters name another P", async () => {
   const connector = {
     ...testOptions.connector,
     ...({ name: 'OffloadingConnector', offloading: OFFLOADING_DEFAULTS } as const),

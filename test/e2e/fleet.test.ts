@@ -17,7 +17,7 @@ const fleet = (prefill: number, decode: number, caching = false): Partial<Cluste
   decode: pool(decode, true),
 });
 
-/** Who served each turn: engines of its requests, in order. */
+/** Records which engines served each turn's requests, in order. */
 function watch(cluster: EngineCluster) {
   const sides: { turnId: string; side: string; engineId: string }[] = [];
   cluster.onNotice((notice) => {
@@ -50,7 +50,7 @@ describe('two P and two D', () => {
     });
   }
 
-  it('pull from whichever D has the last turn, though another serves this one, and send nothing that is there already', async () => {
+  it('pull from the D that holds the last turn, and send the D of this turn only blocks it lacks', async () => {
     await withCluster(fleet(2, 3, true), async (cluster) => {
       const sides = watch(cluster);
       const answers = await converse(cluster, 'c', 6);
@@ -64,7 +64,7 @@ describe('two P and two D', () => {
         ['prefill-0', 'decode-1'],
         ['prefill-1', 'decode-2'],
       ]);
-      // Tokens that each engine has of the conversation, in whole blocks of what it was last given.
+      // Tokens of the conversation that each engine was last given; whole blocks of them are cached.
       const whole = (tokens: number) => tokens - (tokens % 16);
       const has = new Map<string, number>();
       for (const [turn, { result }] of answers.entries()) {
@@ -89,7 +89,7 @@ describe('two P and two D', () => {
     });
   });
 
-  it('go on with equal tokens when one of them ends in the middle, and it is replaced', async () => {
+  it('give the same tokens when one of them dies during a turn and is replaced', async () => {
     const alone = fingerprint(await withCluster({ mode: 'monolithic' }, (cluster) => talk(cluster)));
     for (const handover of ['pull', 'streamed'] as const) {
       for (const victim of ['prefill-1', 'decode-1']) {
@@ -117,7 +117,7 @@ describe('two P and two D', () => {
             if (turn === 1) await dying.lab.loseDevice().catch(() => {});
             await Promise.all(turns);
             if (turn !== 2) continue;
-            // Its thread is gone.
+            // Ends its thread.
             await dying.shutdown();
             expect(await cluster.revive()).toBe(1);
           }
@@ -139,7 +139,7 @@ describe('a fleet of rolesets', () => {
     return { fleet: seats!, placement: placement! };
   };
 
-  it('replica: keeps a turn in one roleset, by the length of its prompt, and one that does both takes the rest', async () => {
+  it('with placement replica keeps each turn in the roleset for its prompt length', async () => {
     const rolesets = [
       { name: 'short', prefill: [{ blocks: 64 }], decode: 2, promptTokens: { max: 60 } },
       { name: 'long', both: 2, promptTokens: { min: 61 } },
@@ -156,13 +156,13 @@ describe('a fleet of rolesets', () => {
       const sides = watch(cluster);
       const answers = await talk(cluster);
       expect(fingerprint(answers)).toEqual(fingerprint(alone));
-      // The first two prompts of each have 21 and 54 tokens, the others 87 and 120.
+      // The prompts of each conversation have 21, 54, 87 and 120 tokens.
       const count = (name: RegExp) => sides.filter(({ engineId }) => name.test(engineId)).length;
       expect([count(/^prefill/), count(/^decode/), count(/^both/)]).toEqual([6, 6, 6]);
     });
   });
 
-  it('each pair has its own link', async () => {
+  it('applies a link only to the pair of engines it is configured for', async () => {
     const fleet = {
       rolesets: [{ prefill: 1, decode: 2 }],
       links: [{ between: ['prefill-0', 'decode-1'], link: '1e6,40ms' }],
@@ -173,7 +173,7 @@ describe('a fleet of rolesets', () => {
         result.transfer.dToP?.stages.linkMs ?? null,
         result.transfer.pToD!.stages.linkMs,
       ]);
-      // Turns go to decode-0, decode-1, decode-0: what comes from the one before is pulled over that one's link.
+      // Turns go to decode-0, decode-1, decode-0; each pull comes over the link of the previous turn's D.
       expect(linkMs[0]).toEqual([null, 0]);
       expect(linkMs[1]![0]).toBe(0);
       expect(linkMs[1]![1]).toBeGreaterThan(40);

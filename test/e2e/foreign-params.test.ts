@@ -1,4 +1,4 @@
-/** Clients that send kv_transfer_params which are not theirs, to engines that hold what others asked: refused, and nobody is the worse for it. */
+/** Clients that send other clients' kv_transfer_params to engines: they get nothing, and the owners are unaffected. */
 import { describe, expect, it } from 'vitest';
 import { REFUSED } from '../../src/connector/nixl/hold-ends.ts';
 import { testOptions } from './cluster-fixture.ts';
@@ -61,8 +61,8 @@ const alone = async ({ urls }: Served, ids: readonly number[], more: Json = {}) 
 const failing = { connector: { ...testOptions.connector, loadFailurePolicy: 'fail' as const } };
 const withCache = { prefill: { numBlocks: 128, enablePrefixCaching: true } };
 
-describe('ids that cross the wire', () => {
-  it('have 128 random bits behind what the client or the router calls the request', async () => {
+describe('request ids in kv_transfer_params', () => {
+  it('end in 128 random bits after the id that the client or the router gave', async () => {
     await withServer({}, {}, async (served) => {
       const { params, prefillParams } = await turn(served, PROMPT, null, { request_id: 'mine' });
       const id = /^mine-[0-9a-f]{32}$/;
@@ -81,7 +81,7 @@ describe('ids that cross the wire', () => {
   });
 });
 
-/** What a stranger can make of the parameters of somebody else, and of the prompt that goes with them. */
+/** Ways in which a stranger can alter someone else's parameters and the prompt sent with them. */
 function attacks(params: Json, prompt: readonly number[]): Record<string, [readonly number[], Json, Json?]> {
   const blocks = (params.remote_block_ids as number[][])[0]!;
   const longer = [...prompt, 7, 8, 9];
@@ -116,7 +116,7 @@ function attacks(params: Json, prompt: readonly number[]): Record<string, [reado
   };
 }
 
-describe('a request that is refused at the door', () => {
+describe('a request refused by validation', () => {
   const doors: Record<string, (params: Json) => Json> = {
     'for a field': (params) => ({
       token_ids: PROMPT,
@@ -130,7 +130,7 @@ describe('a request that is refused at the door', () => {
       kv_transfer_params: { ...params, do_remote_decode: true, do_remote_prefill: true },
     }),
   };
-  it('frees what its parameters name, and nothing of who only guesses', async () => {
+  it('frees the hold its parameters name, but not when tokens or cache_salt are guessed wrong', async () => {
     await withServer({}, {}, async (served) => {
       for (const [what, body] of Object.entries(doors)) {
         const { params } = await prefill(served, PROMPT, MISS);
@@ -140,7 +140,7 @@ describe('a request that is refused at the door', () => {
         expect(await held()).toBe(1);
         expect(await send({ ...params, remote_token_ids: OTHER })).toBeGreaterThanOrEqual(400);
         expect(await send(params!, { cache_salt: 'stranger' })).toBeGreaterThanOrEqual(400);
-        // A message that follows theirs: those have been heard.
+        // Messages arrive in order: once this turn is served, the earlier ones have arrived.
         await turn(served, OTHER, null);
         expect([what, await held()]).toEqual([what, 2]);
         expect(await send(params!)).toBeLessThan(500);
@@ -152,11 +152,11 @@ describe('a request that is refused at the door', () => {
   });
 });
 
-describe('what D holds for P', () => {
-  it("fail: every lie gets one and the same 400, and the owner's turn is as if nothing had been", async () => {
+describe('blocks that D holds for P', () => {
+  it("policy fail: every forged request gets the same 400, and the owner's next turn is unaffected", async () => {
     await withServer({ ...failing, ...withCache }, {}, async (served) => {
       const first = await turn(served, PROMPT, null);
-      // P has nothing of it any more: all of it must be pulled.
+      // P's cache is now empty: everything must be pulled.
       expect((await post(`${served.urls.admin}/prefill-0/reset_prefix_cache`, {})).status).toBe(200);
       const history = [...PROMPT, ...first.tokenIds];
       const refusals = new Set<string>();
@@ -179,13 +179,13 @@ describe('what D holds for P', () => {
       expect(second.tokenIds).toEqual(await alone(served, prompt));
       const [p] = await served.cluster.stats();
       expect(p!.externalPrefixCache.hits).toBeGreaterThanOrEqual(first.params.remote_num_tokens as number);
-      // Nobody gets what was cached under a lie.
+      // Nothing was cached from a forged request.
       for (const ids of [[...OTHER, 7, 8, 9], prompt])
         expect((await turn(served, ids, null)).tokenIds).toEqual(await alone(served, ids));
     });
   });
 
-  it('recompute: every lie is computed, with right tokens, and cannot be told from any other', async () => {
+  it('policy recompute: every forged request is recomputed with the right tokens, and the hold survives', async () => {
     await withServer(withCache, {}, async (served) => {
       const first = await turn(served, PROMPT, null);
       const history = [...PROMPT, ...first.tokenIds];
@@ -204,7 +204,7 @@ describe('what D holds for P', () => {
     });
   });
 
-  it('is not freed by a stranger who pulls nothing', async () => {
+  it('are not freed by a stranger below the recompute threshold', async () => {
     const connector = { ...testOptions.connector, recomputeThreshold: 5000 };
     await withServer({ connector, ...withCache }, {}, async (served) => {
       const first = await turn(served, PROMPT, null);
@@ -215,13 +215,13 @@ describe('what D holds for P', () => {
         await served.cluster.engine('prefill').serving.releaseHolds('all');
         expect((await served.cluster.stats())[1]!.heldRequests, what).toBe(1);
       }
-      // Its owner's turn pulls nothing either, and frees it.
+      // The owner's turn pulls nothing either, but frees the hold.
       await prefill(served, [...history, 7, 8, 9], first.params);
       await expect.poll(async () => (await served.cluster.stats())[1]!.heldRequests).toBe(0);
     });
   });
 
-  it('is gone once it was read to its end: a second reader is refused as a stranger is', async () => {
+  it('are freed by a complete read: a second reader gets the same refusal as a stranger', async () => {
     await withServer(failing, {}, async (served) => {
       const first = await turn(served, PROMPT, null);
       const prompt = [...PROMPT, ...first.tokenIds, 7, 8, 9];
@@ -233,7 +233,7 @@ describe('what D holds for P', () => {
     });
   });
 
-  it('a history that was rewritten pulls what it shares, and frees the rest', async () => {
+  it('are pulled up to the first changed token of a rewritten history, and then freed', async () => {
     await withServer(failing, {}, async (served) => {
       const first = await turn(served, PROMPT, null);
       const edited = [...PROMPT.slice(0, 25), 400, ...PROMPT.slice(26), 7, 8, 9];
@@ -245,8 +245,8 @@ describe('what D holds for P', () => {
   });
 });
 
-describe('what P holds for D', () => {
-  it("every lie gets one and the same 400, and the owner's turn goes on", async () => {
+describe('blocks that P holds for D', () => {
+  it("are kept from forged requests, which all get the same 400, and serve the owner's turn", async () => {
     await withServer(failing, {}, async (served) => {
       const { params, status } = await prefill(served, PROMPT, MISS, { cache_salt: 'mine' });
       expect(status).toBe(200);
@@ -264,8 +264,8 @@ describe('what P holds for D', () => {
   });
 });
 
-describe("the router's own turns", () => {
-  it('cannot be read or freed by who guesses their ids', async () => {
+describe("blocks of the router's own turns", () => {
+  it('cannot be read or freed by guessing request ids', async () => {
     await withServer({ ...failing, ...withCache }, {}, async (served) => {
       const body = { prompt: PROMPT, max_tokens: 12, ignore_eos: true, conversation_id: 'victim' };
       const url = `${served.urls.router}/v1/completions`;

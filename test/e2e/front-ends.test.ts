@@ -1,7 +1,7 @@
 /**
- * What stands before P and D elsewhere, field by field: AIBrix's `shfs` agent (its default, and the one for engines that
- * speak NIXL's parameters), llm-d's sidecar with its nixlv2 connector, and AIBrix's headers at the router. vLLM's own
- * proxies are in vllm-tools.test.ts.
+ * The requests of front ends that other projects put in front of P and D, field by field: AIBrix's `shfs` agent (its
+ * default, for engines that use NIXL's parameters), llm-d's sidecar with its nixlv2 connector, and AIBrix's headers at
+ * the router. vLLM's own proxies are in vllm-tools.test.ts.
  */
 import { describe, expect, it } from 'vitest';
 import { inUse, post, withServer } from './server-fixture.ts';
@@ -16,8 +16,9 @@ interface Completion {
 
 interface FrontEnd {
   name: string;
-  /** P's body, from the client's; and what is changed of P's parameters on their way to D. */
+  /** Makes the body for P from the client's. */
   prefill(body: Json): Json;
+  /** Makes the parameters for D from those that P returned. */
   params(given: Json, prefillHost: string): Json;
   headers(requestId: string): Record<string, string>;
 }
@@ -62,41 +63,44 @@ describe.each(frontEnds)('$name', (front) => {
   it.each([
     ['/v1/completions', { prompt: 'tell me of the ferry that crosses the sound at night' }],
     ['/v1/chat/completions', { messages: [{ role: 'user', content: 'tell me of the ferry' }] }],
-  ])('%s: P holds, D pulls all, and says what the router says', async (path, prompt) => {
-    await withServer({}, {}, async ({ urls, cluster, errors }) => {
-      const body = { model: 'nano', ...prompt, max_tokens: 9, ignore_eos: true, seed: 5, temperature: 1 };
-      const ask = async (url: string, sent: Json, headers: Record<string, string>): Promise<Completion> => {
-        const answer = await post(url + path, sent, { headers });
-        expect(answer.status).toBe(200);
-        return (await answer.json()) as Completion;
-      };
-      const expected = await ask(urls.router, body, {});
-      for (let turn = 0; turn < 2; turn++) {
-        const headers = front.headers(`req-${turn}`);
-        const prefilled = await ask(urls.prefill, front.prefill(body), headers);
-        expect(prefilled.id).toContain(`req-${turn}`);
-        expect(prefilled.kv_transfer_params).toMatchObject({
-          do_remote_prefill: true,
-          do_remote_decode: false,
-          remote_engine_id: 'prefill-0',
-        });
-        const params = front.params(prefilled.kv_transfer_params!, '127.0.0.1');
-        const decoded = await ask(urls.decode, { ...body, kv_transfer_params: params }, headers);
-        expect(text(decoded)).toBe(text(expected));
-        expect(decoded.choices[0]!.finish_reason).toBe('length');
-      }
-      // P's blocks are free; D's own holds are nobody's, and end with their time.
-      const prefill = async () => (await cluster.stats())[0];
-      await expect.poll(prefill).toMatchObject({ engineId: 'prefill-0', heldRequests: 0 });
-      expect(await cluster.engine('decode').lab.expireHolds('decode')).toBeGreaterThan(0);
-      await expect.poll(async () => (await inUse(cluster)).held).toBe(0);
-      expect(errors).toEqual([]);
-    });
-  });
+  ])(
+    'on %s gets the same answer as through the router, and P holds nothing afterwards',
+    async (path, prompt) => {
+      await withServer({}, {}, async ({ urls, cluster, errors }) => {
+        const body = { model: 'nano', ...prompt, max_tokens: 9, ignore_eos: true, seed: 5, temperature: 1 };
+        const ask = async (url: string, sent: Json, headers: Record<string, string>): Promise<Completion> => {
+          const answer = await post(url + path, sent, { headers });
+          expect(answer.status).toBe(200);
+          return (await answer.json()) as Completion;
+        };
+        const expected = await ask(urls.router, body, {});
+        for (let turn = 0; turn < 2; turn++) {
+          const headers = front.headers(`req-${turn}`);
+          const prefilled = await ask(urls.prefill, front.prefill(body), headers);
+          expect(prefilled.id).toContain(`req-${turn}`);
+          expect(prefilled.kv_transfer_params).toMatchObject({
+            do_remote_prefill: true,
+            do_remote_decode: false,
+            remote_engine_id: 'prefill-0',
+          });
+          const params = front.params(prefilled.kv_transfer_params!, '127.0.0.1');
+          const decoded = await ask(urls.decode, { ...body, kv_transfer_params: params }, headers);
+          expect(text(decoded)).toBe(text(expected));
+          expect(decoded.choices[0]!.finish_reason).toBe('length');
+        }
+        // P's blocks are free. D's holds, which no client uses, end when they expire.
+        const prefill = async () => (await cluster.stats())[0];
+        await expect.poll(prefill).toMatchObject({ engineId: 'prefill-0', heldRequests: 0 });
+        expect(await cluster.engine('decode').lab.expireHolds('decode')).toBeGreaterThan(0);
+        await expect.poll(async () => (await inUse(cluster)).held).toBe(0);
+        expect(errors).toEqual([]);
+      });
+    },
+  );
 });
 
 describe("AIBrix's headers at the router", () => {
-  it('routing-strategy routes one request by another policy, and the answer says to whom it went', async () => {
+  it('routing-strategy selects the policy of one request, and target-pod in the answer names the engine', async () => {
     const pool = (count: number) => ({ count, numBlocks: 96, enablePrefixCaching: true });
     await withServer({ prefill: pool(2), decode: pool(2) }, {}, async ({ urls, cluster }) => {
       const policies: string[] = [];
@@ -114,7 +118,7 @@ describe("AIBrix's headers at the router", () => {
         pods.add(headers.get('target-pod'));
         expect(headers.get('prefill-target-pod')).toMatch(/^prefill-[01]$/);
       }
-      // The same session goes to the same D; round robin, which is in force, does not.
+      // The same session goes to the same D; round robin, the active policy, alternates.
       expect(pods.size).toBe(1);
       const around = await Promise.all([ask({}), ask({})]);
       expect(new Set(around.map(({ headers }) => headers.get('target-pod'))).size).toBe(2);

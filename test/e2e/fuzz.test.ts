@@ -1,6 +1,6 @@
 /**
- * What a stranger sends is answered or refused, never a 5xx, and leaves nothing behind: on real engines, over sockets.
- * KVFERRY_FUZZ_BODIES and KVFERRY_FUZZ_PARAMS say how many (20,000 and 100,000 were run), KVFERRY_FUZZ_SEED from where.
+ * Fuzzed requests to real engines over sockets are answered or refused, never with a 5xx, and leave no work behind.
+ * KVFERRY_FUZZ_BODIES and KVFERRY_FUZZ_PARAMS set the counts (20,000 and 100,000 were run), KVFERRY_FUZZ_SEED the seed.
  */
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
@@ -13,12 +13,12 @@ const BODIES = numberOf('KVFERRY_FUZZ_BODIES', 400);
 const PARAMS = numberOf('KVFERRY_FUZZ_PARAMS', 1000);
 const SEED = numberOf('KVFERRY_FUZZ_SEED', 20_261_122);
 
-/** Sent at once. */
+/** Concurrent requests. */
 const AT_ONCE = 16;
-/** Generated, and with one offer of a holder, at once. */
+/** Requests generated at a time; each chunk uses one set of offered parameters. */
 const CHUNK = 320;
 
-/** Milliseconds in all; what is usual is far quicker. */
+/** Test timeout in milliseconds; a run usually takes far less. */
 const PATIENCE = 60_000 + 40 * (BODIES + PARAMS);
 
 class Statuses {
@@ -40,7 +40,7 @@ class Statuses {
   }
 }
 
-/** The same for the same seed; fails with what was answered by a 5xx, and the seed that repeats it. */
+/** Deterministic for a seed. Throws on a 5xx, with the answer, what was sent and the seed that repeats it. */
 async function sendAll<T>(
   what: fc.Arbitrary<T>,
   count: number,
@@ -85,7 +85,7 @@ async function isWell({ urls, cluster, errors }: Served): Promise<void> {
 }
 
 it(
-  `${BODIES} bodies give no 5xx, from seed ${SEED}`,
+  `${BODIES} fuzzed bodies get no 5xx, from seed ${SEED}`,
   async () => {
     await withServer(strict, serving, async (served) => {
       const { urls } = served;
@@ -124,7 +124,7 @@ it(
 );
 
 it(
-  `${PARAMS} sets of kv_transfer_params give no 5xx, from seed ${SEED}`,
+  `${PARAMS} fuzzed sets of kv_transfer_params get no 5xx, from seed ${SEED}`,
   async () => {
     await withServer(strict, serving, async (served) => {
       const { urls } = served;

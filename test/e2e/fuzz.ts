@@ -1,4 +1,4 @@
-/** Bodies and kv_transfer_params that a stranger might send: good ones with something wrong in them, and what nobody means. */
+/** Bodies and kv_transfer_params that a stranger might send: valid ones with some fields wrong, and garbage. */
 import fc from 'fast-check';
 
 const nasty = fc.constantFrom<unknown>(
@@ -39,7 +39,7 @@ const nasty = fc.constantFrom<unknown>(
 );
 const junk: fc.Arbitrary<unknown> = fc.oneof(nasty, fc.jsonValue({ maxDepth: 2 }));
 
-/** Mostly as it should be. */
+/** Mostly valid, sometimes junk. */
 const field = (good: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> =>
   fc.oneof({ weight: 50, arbitrary: good }, { weight: 1, arbitrary: junk });
 
@@ -105,7 +105,7 @@ const common = {
   sampling_params: field(fc.record(sampling, { requiredKeys: [] })),
 };
 
-/** Each field is there more often than not. */
+/** Any subset of the fields. */
 const someOf = (fields: Record<string, fc.Arbitrary<unknown>>) => fc.record(fields, { requiredKeys: [] });
 
 const good: fc.Arbitrary<object> = fc.tuple(someOf(sampling), someOf(common)).map(([asked, about]) => ({
@@ -118,7 +118,7 @@ const good: fc.Arbitrary<object> = fc.tuple(someOf(sampling), someOf(common)).ma
   ...about,
 }));
 
-/** A body as it goes over the wire. */
+/** Request bodies as sent over the wire. */
 export const bodies: fc.Arbitrary<string> = fc.oneof(
   { weight: 10, arbitrary: good.map((body) => JSON.stringify(body)) },
   { weight: 2, arbitrary: junk.map((value) => JSON.stringify(value) ?? '') },
@@ -139,7 +139,7 @@ export const bodies: fc.Arbitrary<string> = fc.oneof(
   { weight: 1, arbitrary: fc.string({ unit: 'binary', maxLength: 200 }) },
 );
 
-/** What of one set of parameters is kept, left out, or something else: by key. */
+/** What happens to one key of a set of parameters. */
 export type Change =
   | { kind: 'keep' }
   | { kind: 'drop' }
@@ -170,7 +170,7 @@ export const paramSets: fc.Arbitrary<Record<string, Change>> = fc.record(
   Object.fromEntries(KEYS.map((key) => [key, change])),
 );
 
-/** The parameters with these changes. */
+/** A copy of the parameters with the changes applied. */
 export function changed(
   params: Record<string, unknown>,
   changes: Record<string, Change>,

@@ -1,4 +1,4 @@
-/** P and D with other forms of the matrix kernel than each other and than one engine alone: same tokens, same bits. */
+/** P and D with different forms of the matrix kernel: tokens and logits are those of one engine, bit for bit. */
 import { describe, expect, it } from 'vitest';
 import { ARITHMETICS, type Arithmetic } from '../../src/config/arithmetic.ts';
 import type { KvTransferParams } from '../../src/config/kv-transfer.ts';
@@ -14,7 +14,7 @@ import { testOptions } from './cluster-fixture.ts';
 
 const TURNS = 3;
 
-/** Prefills of more rows than the largest form takes at once, and steps of one row. */
+/** Prefill steps have more rows than the largest form processes at once; decode steps have one row. */
 const options = { ...testOptions, maxNumBatchedTokens: 128 };
 
 async function withEngines<T>(
@@ -36,7 +36,7 @@ async function withEngines<T>(
   }
 }
 
-/** Turn by turn, the history growing: `token:digest` of each. */
+/** Serves turns with a growing history; returns each token as `id:digest`. */
 async function converse(way: Way): Promise<{ tokens: string[]; pulled: number }> {
   const tokens: string[] = [];
   let [pulled, remote]: [number, KvTransferParams | null] = [0, null];
@@ -69,7 +69,7 @@ async function converse(way: Way): Promise<{ tokens: string[]; pulled: number }>
 
 describe('forms of the matrix kernel', () => {
   it.for(ARITHMETICS)(
-    'of P and of D may differ, in %s: their tokens and logits are those of one engine with the default ones',
+    'may differ between P and D in %s: tokens and logits equal those of one engine with the default form',
     async (arithmetic, { skip }) => {
       const { name, features } = await useAdapter(process.env.KVFERRY_ADAPTER ?? 'swiftshader');
       if (arithmetic === 'f16' && !features.includes('shader-f16')) skip(`${name} has no shader-f16`);

@@ -1,4 +1,4 @@
-/** What `kvferry bench` says of a model with windows, measured on real engines. */
+/** What `kvferry bench` reports for a sliding-window model, measured on real engines. */
 import { expect, it } from 'vitest';
 import { parseRunConfig } from '../../src/config/run.ts';
 import { ClusterTarget } from '../../src/lab/multiturn/cluster-target.ts';
@@ -21,7 +21,7 @@ const config = parseRunConfig({
   threshold: 1,
 });
 
-/** 220 tokens and 8 generated, then 40 more: the windows of 128 are passed in the first turn. */
+/** 220 prompt tokens, 8 generated, then 40 more: the first turn is already longer than the windows of 128. */
 const conversations = ['a', 'b'].map((id, seed): BenchConversation => {
   const turn = (inputTokens: number) => ({
     content: {
@@ -34,7 +34,7 @@ const conversations = ['a', 'b'].map((id, seed): BenchConversation => {
   return { id, turns: [turn(220), turn(40)] };
 });
 
-it('the benchmark of a model with windows says what they save, with equal tokens', async () => {
+it('the benchmark of a sliding-window model reports the bytes its windows save, with identical tokens', async () => {
   const kvCacheGroups = kvCacheSpecs(presetArchitecture(model));
   const size = sizeOf(conversations, 1, 16, 8, kvCacheGroups.length);
   const plans = planExperiments(config, size, 1, true);
@@ -48,7 +48,7 @@ it('the benchmark of a model with windows says what they save, with equal tokens
       new ClusterTarget(cluster, { temperature: 0 }),
       plans,
       conversations,
-      // One after the other: else peaks hang on whose prefills meet.
+      // One at a time: otherwise peaks depend on which prefills overlap.
       clientOptions({ numClients: 1, maxActive: 1, now: () => performance.now() }),
       { armBegins() {}, requestDone() {}, armEnds: (_, arm, done) => void rounds.set(arm, [done]) },
     );
@@ -62,7 +62,8 @@ it('the benchmark of a model with windows says what they save, with equal tokens
     );
     expect(comparison!.tokens_identical).toBe(true);
     const { windowed, all_full: full } = windows!;
-    // P -> D in turn 1, a conversation: 15 blocks of six groups, or of five of them ceil(128 / 16) + 1 at most.
+    // P -> D in turn 1 of each conversation: 15 blocks in each of six groups; with windows, at most
+    // ceil(128 / 16) + 1 in five of them.
     expect(full.bytes_p_to_d).toBeGreaterThanOrEqual(2 * 6 * 14 * info.model.blockBytes);
     expect(windowed.bytes_p_to_d).toBeLessThan(0.8 * full.bytes_p_to_d);
     expect(windowed.bytes_d_to_p).toBeLessThanOrEqual(full.bytes_d_to_p);

@@ -1,4 +1,4 @@
-/** Checkpoint folders of small models with windows: a fixture's weights under other layer types, windows and depths. */
+/** Checkpoint folders of small sliding-window models: a fixture's weights with other layer types, windows and depths. */
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,10 +8,10 @@ import type { Architecture } from '../../src/model/types.ts';
 import { directorySource } from '../../src/platform/node/files.ts';
 import { rawSafetensors } from '../model/checkpoint.ts';
 
-/** Seven layers. */
+/** A checkpoint of seven layers. */
 const FROM = 'test/fixtures/hf/gemma3-hybrid';
 
-/** Ids below it are in the vocabulary, however they were made. */
+/** Every id below this is in the vocabulary. */
 export const IDS = 300;
 
 export interface HybridFolder {
@@ -20,7 +20,7 @@ export interface HybridFolder {
   remove(): Promise<void>;
 }
 
-/** `fullLayers`: whether each layer, of seven at most, sees everything. */
+/** `fullLayers`: for each layer (at most seven), whether it has full attention. */
 export async function hybridFolder(fullLayers: readonly boolean[], window = 32): Promise<HybridFolder> {
   const path = await mkdtemp(join(tmpdir(), 'kvferry-hybrid-'));
   const config = JSON.parse(await readFile(`${FROM}/config.json`, 'utf8'));
@@ -37,7 +37,7 @@ export async function hybridFolder(fullLayers: readonly boolean[], window = 32):
   return { path, architecture, remove: () => rm(path, { recursive: true }) };
 }
 
-/** A safetensors file without the tensors of later layers. */
+/** The safetensors file without the tensors of later layers. */
 function firstLayers(file: Buffer, layers: number): Uint8Array {
   const headerEnd = 8 + Number(file.readBigUInt64LE(0));
   const header: Record<string, { data_offsets: [number, number] }> = JSON.parse(
@@ -58,7 +58,7 @@ function firstLayers(file: Buffer, layers: number): Uint8Array {
   return rawSafetensors(JSON.stringify(Object.fromEntries(kept)), Buffer.concat(parts));
 }
 
-/** A preset's, without the ids that the model has not. */
+/** A preset's tokenizer without the ids that the model lacks. */
 function tokenizerOf(vocabSize: number): string {
   const json = JSON.parse(presetTokenizerFiles('nano')['tokenizer.json']!);
   const entries = Object.entries<number>(json.model.vocab).filter(([, id]) => id < vocabSize);

@@ -1,4 +1,4 @@
-/** A model whose last group has fewer layers than a block holds: what is not a layer's never travels. */
+/** A model whose last group has fewer layers than a block holds: the padding is never transferred. */
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { kvBytesOf } from '../../src/connector/policy/cost-model.ts';
 import { kvCacheSpecs } from '../../src/model/kv-groups.ts';
@@ -6,14 +6,14 @@ import { converse, fingerprint, withCluster } from './cluster-fixture.ts';
 import { type HybridFolder, hybridFolder, IDS } from './hybrid-folder.ts';
 
 let model: HybridFolder;
-/** Five windowed layers and two full ones: two to a block, and one left over. */
+/** Five sliding layers and two full ones, two layers to a block: the last block of the sliding ones is half empty. */
 beforeAll(async () => {
   model = await hybridFolder([0, 0, 1, 0, 0, 1, 0].map(Boolean));
 });
 afterAll(() => model.remove());
 
 it.each(['contiguous', 'layer-pieces'] as const)(
-  '%s: pulled and handed over, the same bits',
+  'a group with fewer layers than a block transfers no padding and gives the same bits: layout %s',
   async (layout) => {
     const groups = kvCacheSpecs(model.architecture);
     expect(groups.map(({ kind, filled = 1 }) => [kind, filled])).toEqual([

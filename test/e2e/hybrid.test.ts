@@ -1,4 +1,4 @@
-/** A model with sliding windows through the whole cluster: groups of layers on the device, handed over and pulled back. */
+/** A sliding-window model in a complete cluster: its KV cache groups on the device, handed over and pulled back. */
 import { describe, expect, it } from 'vitest';
 import type { PullPolicyName } from '../../src/config/kv-transfer.ts';
 import type { ClusterOptions } from '../../src/fleet/types.ts';
@@ -6,7 +6,7 @@ import { kvCacheSpecs } from '../../src/model/kv-groups.ts';
 import { presetArchitecture } from '../../src/model/presets.ts';
 import { converse, fingerprint, generate, withCluster } from './cluster-fixture.ts';
 
-/** Five groups with a window of 128 tokens, then one without; a layer each. */
+/** Five groups with a window of 128 tokens, then one with full attention; one layer each. */
 const model = 'tiny-hybrid';
 const pool = { numBlocks: 400, enablePrefixCaching: false };
 const options: Partial<ClusterOptions> = {
@@ -15,11 +15,11 @@ const options: Partial<ClusterOptions> = {
   prefill: pool,
   decode: { ...pool, enablePrefixCaching: true },
 };
-/** 170 tokens and 12 generated, three times: the windows are passed in the first turn. */
+/** 170 new tokens and 12 generated, per turn: the first turn is already longer than the windows. */
 const long = { newTokens: 170, outputTokens: 12 };
 
-describe('a model with windows', () => {
-  it('gives the same bits in every mode, by both hand-overs, with what windows keep and with everything', async () => {
+describe('a sliding-window model', () => {
+  it('gives the same bits by both handovers, with windowed KV and with full KV', async () => {
     await withCluster({ ...options, mode: 'monolithic' }, async (cluster) => {
       const alone = fingerprint(await converse(cluster, 'c', 3, long));
       const peaks: Record<string, number> = {};
@@ -29,20 +29,20 @@ describe('a model with windows', () => {
           await cluster.configure({ mode: 'bidirectional', handover, allFullKv });
           const answers = await converse(cluster, 'c', 3, long);
           expect(fingerprint(answers)).toEqual(alone);
-          // All that D holds: prompt + output - 1.
+          // Everything D holds: prompt + output - 1.
           expect(answers.map(({ result }) => result.prompt.pulledTokens)).toEqual([0, 181, 363]);
           const key = allFullKv ? 'full' : 'windowed';
           peaks[key] = (await cluster.stats()).reduce((sum, { peakUsedBlocks }) => sum + peakUsedBlocks, 0);
           moved[key] = answers.reduce((sum, { result }) => sum + (result.transfer.dToP?.blocks ?? 0), 0);
         }
-        // 181 tokens in 12 blocks, 363 in 23; of a window at 181 the blocks from token 54 on, at 363 from 236 on.
+        // 181 tokens take 12 blocks, 363 take 23; a window keeps the blocks from token 54 at 181, and from 236 at 363.
         expect(moved).toEqual({ full: 6 * (12 + 23), windowed: 12 + 5 * 9 + 23 + 5 * 9 });
         expect(peaks.windowed).toBeLessThan(peaks.full! / 1.7);
       }
     });
   });
 
-  it('takes a turn back whose windows have moved on: the same is pulled, or computed, again and again', async () => {
+  it('serves a rewound turn again, pulled or computed, although its windows have moved on', async () => {
     await withCluster({ ...options, prefill: { ...pool, enablePrefixCaching: true } }, async (cluster) => {
       const [first] = await converse(cluster, 'c', 1, long);
       const { promptTokenIds: asked, outputTokenIds } = first!.result;
@@ -57,7 +57,7 @@ describe('a model with windows', () => {
         answers.push(await serve(pull));
       }
       expect(answers.map(({ result }) => result.turn)).toEqual([2, 2, 2, 2]);
-      // P keeps no block of windows without those before it, so what it keeps of 32 tokens is a hit of all groups.
+      // P keeps no window block without the blocks before it, so the 32 tokens it keeps are a hit in all groups.
       const [, pulled, computed, again] = answers.map(({ result }) => result.prompt);
       expect(pulled).toMatchObject({ localHitTokens: 32, pulledTokens: 181 - 32 });
       expect(computed).toMatchObject({ localHitTokens: 32, pulledTokens: 0 });
@@ -66,7 +66,7 @@ describe('a model with windows', () => {
     });
   });
 
-  it('lies in one piece a layer as well, and says what it moved', async () => {
+  it('reports the blocks and bytes it moved with layout layer-pieces', async () => {
     await withCluster({ ...options, layout: 'layer-pieces' }, async (cluster) => {
       const [, second] = await converse(cluster, 'c', 2, long);
       const { blocks, bytes } = second!.result.transfer.dToP!;
@@ -75,7 +75,7 @@ describe('a model with windows', () => {
     });
   });
 
-  it('is predicted, from the first turn on, to move the bytes that it moves', async () => {
+  it('moves exactly the bytes that routing predicts for its first turn', async () => {
     const nothing = { prefillFixedMs: 0, prefillMsPerToken: 0, prefillMsPerTokenContext: 0 };
     const rest = { moveFixedMs: 0, moveMsPerHolderRequest: 0, firstStepMs: 0, firstStepMsPerRequest: 0 };
     const parameters = { 'least-ttft': { moveMsPerByte: 1, ...nothing, ...rest } };
@@ -88,8 +88,8 @@ describe('a model with windows', () => {
     });
   });
 
-  it('goes on when its windows were given up for others, and when D stops early', async () => {
-    // Room for two: the third conversation takes what the first ones left.
+  it('gives the same tokens when D is too small for all conversations', async () => {
+    // Room for two: the third conversation takes blocks of the first ones.
     const small = { ...options, decode: { numBlocks: 180, enablePrefixCaching: true } };
     await withCluster(small, async (cluster) => {
       const seen: string[][] = [];

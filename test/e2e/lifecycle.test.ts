@@ -17,7 +17,7 @@ const shared = whileTesting(() => startCluster());
 afterEach(() => shared().checkIntegrity());
 
 describe('holds', () => {
-  it('pools too small for all holds: the oldest D>P hold is dropped, P recomputes, the tokens stay right', async () => {
+  it('are dropped oldest first when the pools are too small; P recomputes, and the tokens stay right', async () => {
     const small = {
       prefill: { numBlocks: 14, enablePrefixCaching: true },
       decode: { numBlocks: 14, enablePrefixCaching: true },
@@ -54,12 +54,12 @@ describe('holds', () => {
     expect(roomy).toMatchObject({ dropped: 0, told: [] });
     const { seen, dropped, told } = await talk(small);
     expect(seen).toEqual(roomy.seen);
-    // Said once, however often it happens.
+    // Reported once, however often it happens.
     expect(dropped).toBeGreaterThan(1);
     expect(told).toEqual([expect.stringMatching(/^decode-0: .*--d-blocks gives it more$/)]);
   });
 
-  it('many conversations at once through small pools all end, with the tokens of one engine alone', async () => {
+  it('let concurrent conversations in small pools finish with the tokens of one engine', async () => {
     const ids = ['a', 'b', 'c', 'd', 'e', 'f'];
     const talk = (options: object) =>
       withCluster(options, async (cluster) =>
@@ -70,7 +70,7 @@ describe('holds', () => {
     expect(await talk({ prefill: small, decode: small })).toEqual(alone);
   });
 
-  it('a request that waits only for held blocks says for whom and until when, and goes on when they are released', async () => {
+  it('make a request wait with a reason that names the holder and the expiry, until they are released', async () => {
     const prefill = { numBlocks: 10, enablePrefixCaching: false };
     await withCluster({ prefill }, async (cluster) => {
       const told = new Promise<string>((resolve) => cluster.onWaiting((_, reason) => resolve(reason)));
@@ -99,7 +99,7 @@ describe('holds', () => {
     });
   });
 
-  it('endConversation releases what D holds', async () => {
+  it('are released on D by endConversation', async () => {
     const cluster = shared();
     await converse(cluster, 'c', 1);
     const held = async () => (await cluster.stats()).map((engine) => engine.heldRequests);
@@ -108,7 +108,7 @@ describe('holds', () => {
     await expect.poll(held).toEqual([0, 0]);
   });
 
-  it('a turn that its reader leaves gives its blocks back on both engines', async () => {
+  it('leave no block in use on either engine when the reader abandons a turn', async () => {
     const cluster = shared();
     const promptTokenIds = Array.from({ length: 100 }, (_, i) => 10 + i);
     for await (const _ of cluster.generate({
@@ -122,8 +122,8 @@ describe('holds', () => {
   });
 });
 
-describe('ends', () => {
-  it('a request that cannot be served is refused with a sentence, and the next one works', async () => {
+describe('errors and shutdown', () => {
+  it('a request that cannot be served is refused, and the next one works', async () => {
     const cluster = shared();
     const tooLong = Array.from({ length: 2000 }, () => 10);
     await expect(generate(cluster, { conversationId: null, promptTokenIds: tooLong })).rejects.toThrow(
@@ -132,7 +132,7 @@ describe('ends', () => {
     await expect(generate(cluster, { conversationId: null, promptTokenIds: [] })).rejects.toThrow(
       RequestError,
     );
-    // What no model of this vocabulary can compute, or draw, would end the engine in the middle of a step.
+    // An id outside the vocabulary would otherwise crash the engine during a step.
     for (const wrong of [
       { promptTokenIds: [10, 2 ** 20] },
       { promptTokenIds: [10], sampling: { maxTokens: 4, forcedTokenIds: [11, 2 ** 20] } },
@@ -144,7 +144,7 @@ describe('ends', () => {
     expect((await converse(cluster, 'c', 1))[0]!.tokens).toHaveLength(12);
   });
 
-  it('a dead engine rejects its callers at once', async () => {
+  it('a dead engine rejects its requests at once', async () => {
     await withCluster({}, async (cluster) => {
       const promptTokenIds = Array.from({ length: 100 }, (_, i) => 10 + i);
       const turn = generate(cluster, {
@@ -156,10 +156,10 @@ describe('ends', () => {
       await cluster.engine('decode').shutdown();
       await failed;
       await expect(converse(cluster, 'd', 1)).rejects.toThrow(EngineDeadError);
-    }).catch((error) => expect(error).toBeInstanceOf(EngineDeadError)); // the closing check finds the engine dead
+    }).catch((error) => expect(error).toBeInstanceOf(EngineDeadError)); // the final check fails on the dead engine
   });
 
-  it('a device that is lost, or out of memory, rejects its requests with a typed error, and the engine can be built again', async () => {
+  it('a lost or exhausted device fails its requests with a typed error, and the engine can be revived', async () => {
     await withCluster({}, async (cluster) => {
       const reasons: string[] = [];
       cluster.onNotice((notice) => notice.kind === 'dead' && reasons.push(notice.reason));
@@ -174,7 +174,7 @@ describe('ends', () => {
       expect(await cluster.revive()).toBe(1);
       expect(fingerprint(await converse(cluster, 'e', 2))).toEqual(before);
 
-      // The device itself lives on: its engine ends all the same.
+      // The device itself survives, but its engine ends all the same.
       const next = generate(cluster, { conversationId: 'f', promptTokenIds, sampling });
       const out = expect(next).rejects.toThrow(
         /decode-0\.2 was lost: the device reported an error: out of memory/,
@@ -186,7 +186,7 @@ describe('ends', () => {
         expect.stringMatching(/^its device was lost: /),
         expect.stringMatching(/^its device was lost: the device reported an error: out of memory/),
       ]);
-      // Who is not there gets a changed setting when it is built anew.
+      // A dead engine gets the changed setting when it is revived.
       await cluster.configure({ mode: 'unidirectional' });
       expect(await cluster.revive()).toBe(1);
       expect(fingerprint(await converse(cluster, 'g', 2))).toEqual(before);
@@ -195,7 +195,7 @@ describe('ends', () => {
     });
   });
 
-  it('starts and ends ten times in the middle of work', async () => {
+  it('a cluster can be started, and closed during a turn, ten times in a row', async () => {
     for (let i = 0; i < 10; i++) {
       await withCluster({ model: 'nano', poison: false, prefill: testOptions.prefill }, async (cluster) => {
         const turn = converse(cluster, 'c', 3, { newTokens: 60, outputTokens: 40 }).catch(

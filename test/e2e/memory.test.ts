@@ -1,4 +1,4 @@
-/** What engines take of their devices and of shared memory, and what they say of it. */
+/** How much device and shared memory engines take, and what they report about it. */
 import { expect, it } from 'vitest';
 import { AdapterError } from '../../src/errors.ts';
 import { EngineCluster } from '../../src/fleet/cluster.ts';
@@ -10,7 +10,7 @@ import { converse, testOptions, withCluster } from './cluster-fixture.ts';
 
 const TURNS = 10;
 
-it('is all there before the first turn, and the same after 10 turns and after 60', async () => {
+it('engine memory does not grow from 10 turns to 60, and GPU memory is allocated before the first turn', async () => {
   await withCluster({ maxNumSeqs: 4, poison: false }, async (cluster) => {
     const memory = async () => (await cluster.stats()).map(({ memory }) => memory);
     const budget = cluster.info.engines.map(({ memory: { shared, ...gpu } }) => ({
@@ -22,7 +22,7 @@ it('is all there before the first turn, and the same after 10 turns and after 60
     await converse(cluster, 'first', TURNS);
     expect(await memory()).toEqual(budget);
 
-    // Several at once have more of the staging buffers in use than one.
+    // Concurrent conversations use more of the staging buffers than one does.
     let pulled = 0;
     await Promise.all(
       ['a', 'b', 'c', 'd', 'e'].map(async (id, i) => {
@@ -36,7 +36,7 @@ it('is all there before the first turn, and the same after 10 turns and after 60
   });
 });
 
-it('is told by its parts, of which weights and KV follow from the configuration', async () => {
+it('engine memory is reported in parts, with weights and KV as the configuration predicts', async () => {
   const architecture = presetArchitecture('nano');
   await withCluster({ weightDtype: 'f32' }, async (cluster) => {
     const { blockBytes } = cluster.info.model;
@@ -52,7 +52,7 @@ it('is told by its parts, of which weights and KV follow from the configuration'
   });
 });
 
-it('that is not there is missed before any engine starts', async () => {
+it('a cluster that does not fit into free memory is refused before any engine starts', async () => {
   const platform = {
     ...nodePlatform,
     freeMemory: () => 2 ** 30,
@@ -65,7 +65,7 @@ it('that is not there is missed before any engine starts', async () => {
   );
 });
 
-it('is mapped no more often than the kernel allows, beyond which a process ends without a word', async () => {
+it("a cluster that would exceed the kernel's limit on memory mappings is refused, and so is scaling to one", async () => {
   const refused = {
     ...nodePlatform,
     freeMappings: () => 1000,

@@ -8,7 +8,7 @@ import { converse, fingerprint, generate, startCluster, withCluster } from './cl
 
 const modes: Mode[] = ['monolithic', 'unidirectional', 'bidirectional'];
 
-/** Of f16 weights and f16 KV; each test finds the settings that it started with. */
+/** With f16 weights and f16 KV; settings are restored after each test. */
 const shared = whileTesting(() => startCluster());
 
 afterEach(async () => {
@@ -33,7 +33,7 @@ async function sameInAllModes(cluster: EngineCluster, temperature: number) {
     }
     const pulled = answers.map(({ result }) => result.prompt.pulledTokens);
     if (mode === 'bidirectional') {
-      // D holds all but its last token: prompt + output - 1.
+      // D holds everything but its last token: prompt + output - 1.
       expect(pulled).toEqual([0, 21 + 11, 54 + 11, 87 + 11]);
     } else expect(pulled).toEqual([0, 0, 0, 0]);
   }
@@ -53,7 +53,7 @@ describe('a conversation in the three modes', () => {
     });
   });
 
-  it('gives the same bits and bytes with blocks in one piece a layer, which are copied one by one', async () => {
+  it('gives the same bits and moves the same bytes with layout layer-pieces, in one copy per piece', async () => {
     const whole = await converse(shared(), 'c', 3);
     const pieces = await withCluster({ layout: 'layer-pieces' }, (cluster) => converse(cluster, 'c', 3));
     expect(fingerprint(pieces)).toEqual(fingerprint(whole));
@@ -66,12 +66,12 @@ describe('a conversation in the three modes', () => {
     expect(pieces[2]!.result.prompt.pulledTokens).toBeGreaterThan(32);
   });
 
-  it('moves exactly the bytes that the formula predicts', async () => {
+  it('moves exactly the predicted blocks and bytes', async () => {
     const cluster = shared();
     const answers = await converse(cluster, 'c', 3);
     const { blockBytes } = cluster.info.model;
     const turns = answers.map(({ result }) => result.transfer);
-    // 32 of D's tokens are 2 blocks, 65 are 5; D pulls what it does not have itself: all of P's blocks in turn 1.
+    // 32 tokens on D are 2 blocks, 65 are 5. D pulls what it lacks: in turn 1, all of P's blocks.
     expect(turns[0]!.dToP).toBeNull();
     expect(turns[0]!.pToD).toMatchObject({ blocks: 2, bytes: 2 * blockBytes });
     expect(turns[1]!.dToP).toMatchObject({ blocks: 2, bytes: 2 * blockBytes });
@@ -90,7 +90,7 @@ describe('a conversation in the three modes', () => {
     });
   });
 
-  it('changes threshold, link, caching and pools while the engines stay', async () => {
+  it('can change threshold, link, caching and pools without restarting engines', async () => {
     const cluster = shared();
     const seen: string[][] = [];
     const turn2 = async (change: PolicyChange) => {
@@ -104,12 +104,12 @@ describe('a conversation in the three modes', () => {
     const throttled = await turn2({ recomputeThreshold: 0, link: parseLink('1e6') });
     expect(throttled.transfer.dToP!.throttled).toBe(true);
     const { bytes, stages } = throttled.transfer.dToP!;
-    // Times of day in milliseconds keep about four decimal places.
+    // Timestamps in milliseconds keep about four decimal places.
     expect(stages.linkMs).toBeGreaterThan(bytes / 1e3 - 0.01);
     expect(cluster.info.link?.name).toBe('1e6');
     const free = await turn2({ link: null, prefixCaching: true });
     expect(free.transfer.dToP).toMatchObject({ throttled: false });
-    // 33 tokens of turn one leave two full blocks of 16 on P; the first prompt alone one.
+    // Turn one's 33 tokens are two full blocks of 16; P has one of them, from the first prompt.
     expect(free.prompt).toMatchObject({ localHitTokens: 16, pulledTokens: 16 });
     await turn2({ prefillBlocks: 8, decodeBlocks: 8 });
     expect((await cluster.stats()).map(({ numBlocks }) => numBlocks)).toEqual([8, 8]);
@@ -118,7 +118,7 @@ describe('a conversation in the three modes', () => {
     expect(new Set(seen.map((tokens) => tokens.join())).size).toBe(1);
   });
 
-  /** A turn after one whose history was edited at this place: pulled back, and by one engine alone. */
+  /** Serves a second turn with the history edited at `place`: once with a pull, once by a single engine. */
   async function afterAnEdit(cluster: EngineCluster, place: number) {
     const [first] = await converse(cluster, 'c', 1);
     const history = [...first!.result.promptTokenIds, ...first!.result.outputTokenIds];
@@ -141,7 +141,7 @@ describe('a conversation in the three modes', () => {
     expect(tokens).toEqual(alone);
   });
 
-  it("gives wrong logits when vLLM's behaviour is asked for and the history was edited", async () => {
+  it('gives wrong logits for an edited history when the token check is off, as in vLLM', async () => {
     await shared().configure({ tokenCheck: false });
     const { pulledTokens, tokens, alone } = await afterAnEdit(shared(), 5);
     expect(pulledTokens).toBe(32);

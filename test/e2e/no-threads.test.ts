@@ -1,16 +1,16 @@
-/** Where the system starts no threads, as in a container with few pids. */
+/** A system that starts no more threads, as in a container with a low pid limit. */
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { expect, it } from 'vitest';
 import { bundled } from '../../src/platform/node/paths.ts';
 
-/** Loaded before the program: every thread is refused, in Node's words. */
+/** Loaded before the program: makes every worker thread fail with EAGAIN, as Node does. */
 const refuses = `import threads from 'node:worker_threads';
 import { syncBuiltinESMExports } from 'node:module';
 threads.Worker = class { constructor() { throw new Error('EAGAIN'); } };
 syncBuiltinESMExports();`;
 
-it('a run says so in a sentence', async () => {
+it('a run without threads fails with one sentence and no stack trace', async () => {
   const args = ['--import', `data:text/javascript,${encodeURIComponent(refuses)}`, bundled('kvferry')];
   const run = promisify(execFile)(process.execPath, [
     ...args,

@@ -1,4 +1,4 @@
-/** Metrics, KV events and cache queries of real engines in their threads: what they say is what then happens. */
+/** Metrics, KV events and cache queries of real engines in their threads agree with what the engines do. */
 import type { Hono } from 'hono';
 import { expect, it } from 'vitest';
 import type { EngineCluster } from '../../src/fleet/cluster.ts';
@@ -75,14 +75,14 @@ async function query(port: Port, tokenIds: readonly number[]): Promise<Answer> {
   return (await response.json()) as Answer;
 }
 
-/** The events so far, from the stream's own replay. */
+/** The events so far, replayed by the event stream. */
 async function eventsOf(port: Port): Promise<{ type: string; token_ids?: number[] }[]> {
   port.close();
   const body = await (await port.app.request('/kv/events?from=0')).text();
   return [...body.matchAll(/^data: (.*)$/gm)].flatMap(([, data]) => JSON.parse(data!).events ?? []);
 }
 
-it('a conversation that pulls: queries foretell it, metrics prove it, events tell what is stored', async () => {
+it('cache queries predict a pull, metrics count it, and events list the stored blocks', async () => {
   const options = { prefill: { numBlocks: 128, enablePrefixCaching: true }, kvCacheMetricsSample: 1 };
   await withCluster(options, async (cluster) => {
     const { p, d, router } = portsOf(cluster);
@@ -141,7 +141,7 @@ it('a conversation that pulls: queries foretell it, metrics prove it, events tel
   });
 });
 
-it('a changed policy and an engine built anew say that their caches are empty', async () => {
+it('an engine emits AllBlocksCleared after a settings change and after it is revived', async () => {
   await withCluster({}, async (cluster) => {
     const { d } = portsOf(cluster);
     await converse(cluster, 'c', 1, { newTokens: 40 });

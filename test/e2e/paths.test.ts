@@ -1,4 +1,4 @@
-/** The ways that KV can take, on real engines that stay: the same tokens by each, and every byte where the way says. */
+/** The KV paths on a shared cluster of real engines: each gives the same tokens, and bytes move only along the path. */
 import { expect, it } from 'vitest';
 import type { CostProfile } from '../../src/config/cost-profile.ts';
 import { PATHS, type PathName } from '../../src/config/paths.ts';
@@ -16,7 +16,7 @@ const store = { bytes: 2 ** 22, eviction: 's3fifo', remote: true } as const;
 const cluster = whileTesting(() => startCluster({ store }));
 
 interface Way {
-  /** Of P and of D. */
+  /** Pool size of P and of D. */
   blocks?: number;
   link?: LinkSpec | null;
   costProfile?: CostProfile | null;
@@ -33,7 +33,7 @@ const serve = (
   return runArm(cluster(), target, pools, { mode: path.mode, threshold: 4, path }, served, options);
 };
 
-it('every way gives the same tokens; its bytes go where it says, and none travels twice where both are composed', async () => {
+it('every KV path gives the same tokens and moves bytes only along it; with `both`, no bytes take two hops', async () => {
   const ways: Partial<Record<PathName, ArmRound>> = {};
   for (const name of PATHS) ways[name] = await serve(name);
   const all = Object.entries(ways).map(([mode, { requests }]) => ({ mode, requests }));
@@ -66,7 +66,7 @@ it('every way gives the same tokens; its bytes go where it says, and none travel
   expect(carried('store').storeToP).toBeGreaterThan(carried('pd-reuse').storeToP);
   expect(carried('both')).toMatchObject({ twoHops: 0 });
   expect(carried('both').storeToP).toBeGreaterThan(0);
-  // The first in the list gives all: D gets from the store what P put there in the same turn.
+  // The first connector with a hit supplies everything: D loads what P saved to the store in the same turn.
   expect(carried('first-hit').twoHops).toBeGreaterThan(0);
   expect(pulled('both', 'bytesDToP')).toBeLessThan(pulled('pull', 'bytesDToP'));
   for (const name of ['store', 'pd-reuse', 'both'] as const) {
@@ -75,7 +75,7 @@ it('every way gives the same tokens; its bytes go where it says, and none travel
   }
 });
 
-it('from pools too small for all, with what is held in them, every way still gives those tokens', async () => {
+it('every KV path gives the same tokens in pools too small for all conversations and their holds', async () => {
   const ways = [];
   for (const name of PATHS) ways.push({ mode: name, ...(await serve(name, { blocks: 26 })) });
   const roomy = { mode: 'roomy', ...(await serve('recompute')) };
@@ -84,7 +84,7 @@ it('from pools too small for all, with what is held in them, every way still giv
   await cluster().checkIntegrity();
 });
 
-it('what the tiers cost is measured, and chosen by, with the same tokens; all is set as before', async () => {
+it('measured store costs drive the cost-aware path with the same tokens, and settings are restored', async () => {
   const before = cluster().settings.connector;
   const profile = await calibrate(cluster(), { version: '0', date: 'now', quick: true, rounds: 1 });
   const { load, save, folder_read } = profile.store!;
@@ -95,7 +95,7 @@ it('what the tiers cost is measured, and chosen by, with the same tokens; all is
   expect(folder_read).toBeNull();
   expect(cluster().settings.connector.name).toBe(before.name);
   const chosen = { mode: 'cost-aware', ...(await serve('cost-aware', { costProfile: profile })) };
-  // Where a load costs an hour, none is made.
+  // If a load costs an hour, none is made.
   const store = { ...profile.store!, load: { ...load, fixed_ms: 3_600_000 } };
   const dear = { ...profile, store };
   const without = { mode: 'dear', ...(await serve('cost-aware', { costProfile: dear })) };
@@ -104,14 +104,14 @@ it('what the tiers cost is measured, and chosen by, with the same tokens; all is
   expect(compareTokens([alone, chosen, without])).toEqual({ tokens_identical: true, first_difference: null });
 });
 
-it('a link set between ways lies before the store too', async () => {
+it('a link configured between paths also delays transfers through the store', async () => {
   const link = { name: 'slow', bytesPerSecond: 1e6, latencyMs: 60 };
   const { requests } = await serve('pd-reuse', { link }, conversations.slice(0, 1));
-  // P's blocks reach the store 60 ms after they were sent, and D 60 ms after that.
+  // P's blocks take 60 ms to the store, and another 60 ms to D.
   for (const { sample } of requests) expect(sample.ttft_ms).toBeGreaterThanOrEqual(120);
 });
 
-it('a way through a store is refused where there is none', async () => {
+it('a path through a store is refused when the cluster has none', async () => {
   await withCluster({}, async (without) => {
     const { connector } = pathChoice('store', { offloadPromptOnly: true });
     await expect(without.configure({ connector })).rejects.toThrow(/OffloadingConnector needs a store/);

@@ -1,4 +1,4 @@
-/** A command line that starts engines and is refused: threads begun ahead are ended without harm to the process. */
+/** An invalid command line that would start engines: threads that were started early are ended cleanly. */
 import { execFile } from 'node:child_process';
 import { expect, it } from 'vitest';
 import { bundled } from '../../src/platform/node/paths.ts';
@@ -6,7 +6,7 @@ import { bundled } from '../../src/platform/node/paths.ts';
 const AT_ONCE = 5;
 const EACH = 4;
 
-/** Resolves to its exit code, or the signal that ended it, and what it said. */
+/** Resolves to the exit code or signal, and stderr. */
 const refused = () =>
   new Promise<[end: unknown, said: string]>((resolve) => {
     execFile(process.execPath, [bundled('kvferry'), 'run', '--store-ttl', '5'], (error, _, stderr) => {
@@ -14,8 +14,8 @@ const refused = () =>
     });
   });
 
-// The thread's moment of loading is met in one of twenty at best.
-it('says what is wrong and ends with 2, however far its threads were', async () => {
+// At most one in twenty runs hits the moment when a thread is loading.
+it('an invalid command line is reported with exit code 2 wherever its threads are in their start', async () => {
   const ends: [unknown, string][] = [];
   const some = async () => {
     for (let i = 0; i < EACH; i++) ends.push(await refused());

@@ -1,4 +1,4 @@
-/** A small trace on real engines: what it says is shared is found again, and every mode computes the same logits. */
+/** A small trace on real engines: shared prefixes are found, and every mode computes the same logits. */
 import { expect, it } from 'vitest';
 import { parseRunConfig } from '../../src/config/run.ts';
 import { lookThrough, planReplay, type ReplayedTrace, replayTrace } from '../../src/lab/replay/replay.ts';
@@ -8,7 +8,7 @@ import type { TraceRequest } from '../../src/workload/traces/types.ts';
 import { request } from '../workload/traces/made-trace.ts';
 import { testOptions, withCluster } from './cluster-fixture.ts';
 
-/** Prompts of 3 blocks and a bit, then the answer of 2 blocks and something new; a second conversation shares the first block. */
+/** A prompt of 3 blocks and a bit, then turns that add the answer and new text; a second conversation shares block 0. */
 const requests: readonly TraceRequest[] = [
   request(0, { arrivalMs: 0, inputTokens: 3 * 512 + 100, outputTokens: 1024, hashIds: [0, 1, 2, 3] }),
   request(1, { arrivalMs: 0, inputTokens: 700, outputTokens: 320, hashIds: [0, 4] }),
@@ -28,7 +28,7 @@ const trace: ReplayedTrace = {
   },
 };
 
-it('pulls back what D was made to generate, with the same logits in every mode', async () => {
+it('a replayed trace pulls back answers that D was forced to generate, with the same tokens in every mode', async () => {
   const config = parseRunConfig({
     model: 'nano',
     mode: 'monolithic,unidirectional,bidirectional',
@@ -54,7 +54,7 @@ it('pulls back what D was made to generate, with the same logits in every mode',
     expect(report.integrity).toMatchObject({ ok: true, leftover_blocks: 0 });
     const { bidirectional, unidirectional } = report.modes;
     expect(unidirectional).toMatchObject({ requests: 4, failed_requests: 0, pulled_tokens: 0 });
-    // P keeps nothing: all of a turn's prompt and answer but the last token, which has no KV yet, comes from D.
+    // P caches nothing: the previous turn's prompt and answer come from D, except the last token, which has no KV yet.
     const [first, second] = [52 + 32 - 1, 6 * 16 + 10 - 1];
     expect(bidirectional!.pulled_tokens).toBe(first + second);
     expect(bidirectional!.computed_tokens).toBe(totals.promptTokens - first - second);

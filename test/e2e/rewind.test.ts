@@ -12,7 +12,7 @@ const account = ({ result }: Answer) => ({
   dToP: result.transfer.dToP?.blocks ?? 0,
 });
 
-it('serves the same turn again and again, pulled and computed, each time from the same state', async () => {
+it('rewind restores the state before a turn, so it can be served repeatedly, pulled or computed', async () => {
   await withCluster({}, async (cluster) => {
     await cluster.configure({ recomputeThreshold: 64 });
     const [first] = await converse(cluster, 'c', 1, { newTokens: 53, outputTokens: 9 });
@@ -26,7 +26,7 @@ it('serves the same turn again and again, pulled and computed, each time from th
       answers.push(await serve(pull));
     }
     const [pulled, computed, pulledAgain, computedAgain, byThreshold] = answers.map(account);
-    // D held 53 + 9 - 1 tokens, of which 48 are full blocks of its own; P keeps nothing.
+    // D held 53 + 9 - 1 tokens, 48 of them in full blocks; P caches nothing.
     expect(pulled).toMatchObject({ pulledTokens: 61, computedTokens: 21, dToP: 4, pToD: 3 });
     expect(computed).toMatchObject({ pulledTokens: 0, computedTokens: 82, dToP: 0, pToD: 3 });
     expect(computed!.noPull).toEqual({ by: 'request', reason: 'the request asks for recomputation' });
@@ -37,7 +37,7 @@ it('serves the same turn again and again, pulled and computed, each time from th
       expect(fingerprint([answer])).toEqual(fingerprint([answers[0]!]));
       expect(answer.result.turn).toBe(2);
     }
-    // The conversation goes on from the last one served.
+    // The conversation continues from the last turn served.
     const next = [...promptTokenIds, ...answers[0]!.result.outputTokenIds, ...ids(5, 9)];
     const third = await generate(cluster, {
       conversationId: 'c',
@@ -50,7 +50,7 @@ it('serves the same turn again and again, pulled and computed, each time from th
   });
 });
 
-it('leaves P what it is told to keep, and nothing more, of what the turn put in its cache', async () => {
+it("rewind keeps exactly the requested number of tokens of the turn in P's cache", async () => {
   const prefill = { numBlocks: 128, enablePrefixCaching: true };
   await withCluster({ prefill }, async (cluster) => {
     const [first] = await converse(cluster, 'c', 1, { newTokens: 53, outputTokens: 9 });
@@ -68,7 +68,7 @@ it('leaves P what it is told to keep, and nothing more, of what the turn put in 
   });
 });
 
-it('takes back one turn at a time, a first turn and a monolithic one too', async () => {
+it('rewind takes back one turn only, in every mode, including the first turn', async () => {
   await withCluster({}, async (cluster) => {
     await expect(cluster.rewind('c')).rejects.toThrow(RequestError);
     const sampling = { maxTokens: 2, ignoreEos: true };
@@ -83,7 +83,7 @@ it('takes back one turn at a time, a first turn and a monolithic one too', async
   });
 });
 
-it('takes back a turn of a conversation with a salt, of its blocks and of no others', async () => {
+it('rewind of a salted conversation removes only the blocks under that salt', async () => {
   const prefill = { numBlocks: 128, enablePrefixCaching: true };
   await withCluster({ prefill }, async (cluster) => {
     const sampling = { maxTokens: 2, ignoreEos: true };
@@ -100,7 +100,7 @@ it('takes back a turn of a conversation with a salt, of its blocks and of no oth
   });
 });
 
-it('takes back a turn whose prompt came as text', async () => {
+it('rewind takes back a turn whose prompt was text', async () => {
   await withCluster({}, async (cluster) => {
     const sampling = { maxTokens: 3, ignoreEos: true };
     const serve = (promptText: string) => generate(cluster, { conversationId: 't', promptText, sampling });
@@ -108,7 +108,7 @@ it('takes back a turn whose prompt came as text', async () => {
     const text = `once upon a time${first.result.text}, and then`;
     const second = await serve(text);
     await cluster.rewind('t');
-    // What the turn said is no history any more: all of it after the first turn's is new.
+    // The rewound answer is no longer history: everything after the first turn is new.
     const third = await serve(`${text}${second.result.text}, at last`);
     expect(third.result.turn).toBe(2);
     expect(cluster.decode([...third.result.promptTokenIds])).toContain(', and then');

@@ -1,4 +1,4 @@
-/** Every policy on real engines: one engine's tokens, decisions that can be read, and caches known as they are. */
+/** Every routing policy on real engines: tokens of one engine, decisions that can be read, correct cache knowledge. */
 import { expect, it } from 'vitest';
 import { ROUTING_NAMES } from '../../src/config/routing.ts';
 import type { EngineLoad } from '../../src/engine/inspect/engine-load.ts';
@@ -13,7 +13,7 @@ const ids = ['a', 'b', 'c'];
 const talk = async (cluster: EngineCluster): Promise<Answer[]> =>
   (await Promise.all(ids.map((id, i) => converse(cluster, id, 3, { seed: i + 1, temperature: 1 })))).flat();
 
-it('gives the tokens and logits of one engine alone, and says who was chosen of whom', async () => {
+it('every policy gives the tokens and logits of one engine, and reports its candidates', async () => {
   const alone = await withCluster({ mode: 'monolithic' }, talk);
   await withCluster(fleet, async (cluster) => {
     for (const name of [...ROUTING_NAMES, 'least-request:1,prefix-cache:2']) {
@@ -30,7 +30,7 @@ it('gives the tokens and logits of one engine alone, and says who was chosen of 
   });
 });
 
-it('knows from cache events what the engine that is chosen then finds', async () => {
+it('prefix-cache routing knows from cache events how many tokens the chosen P has cached', async () => {
   await withCluster(fleet, async (cluster) => {
     await cluster.configure({ routing: { name: 'prefix-cache', parameters: {} } });
     const found = (answers: Answer[]) =>
@@ -42,13 +42,13 @@ it('knows from cache events what the engine that is chosen then finds', async ()
     const one = found(await converse(cluster, 'a', 4));
     for (const [known, hit] of one) expect(known).toBe(hit);
     expect(one.at(-1)![1]).toBeGreaterThan(0);
-    // configure() empties the caches: what was known is known no more.
+    // configure() empties the caches, and the router forgets them.
     await cluster.configure({});
     expect(found(await converse(cluster, 'b', 1))).toEqual([[0, 0]]);
   });
 });
 
-it('an unknown policy or parameter changes nothing', async () => {
+it('an unknown policy parameter is refused and leaves the routing unchanged', async () => {
   await withCluster({}, async (cluster) => {
     const parameters = { 'prefix-cache': { imbalanc: 1 } };
     await expect(cluster.configure({ routing: { name: 'prefix-cache', parameters } })).rejects.toThrow(
@@ -59,7 +59,7 @@ it('an unknown policy or parameter changes nothing', async () => {
   });
 });
 
-it('engines tell their load while somebody listens, and their last word is that they are idle', async () => {
+it('engines report their load only while load reports are on, and the last report says idle', async () => {
   await withCluster({}, async (cluster) => {
     const told: EngineLoad[] = [];
     const decode = cluster.engine('decode');

@@ -1,4 +1,4 @@
-/** Engines that join and leave while turns are served: one engine's tokens and logits, no turn lost, and no block left held. */
+/** Engines join and leave while turns are served: tokens and logits of one engine, no turn lost, no block left held. */
 import { describe, expect, it } from 'vitest';
 import { DRAINS } from '../../src/config/autoscale.ts';
 import { RequestError } from '../../src/errors.ts';
@@ -17,7 +17,7 @@ const talk = async (cluster: EngineCluster, onTurn: () => void = () => {}): Prom
   return answers.flat();
 };
 
-/** At these turns, of seeds.length * TURNS in all: so many engines. */
+/** The target sizes, and the turn (of seeds.length * TURNS) at which each is set. */
 const PLAN = [
   { turn: 6, target: { prefill: 2, decode: 2 } },
   { turn: 18, target: { prefill: 1, decode: 1 } },
@@ -31,7 +31,7 @@ async function talkWhileScaling(cluster: EngineCluster, rule: DrainRule) {
     turn++;
     for (const step of PLAN) {
       if (step.turn !== turn) continue;
-      // One after the other, as whoever scales waits.
+      // One after another: a caller waits for each change.
       last = last.then(() => cluster.scale(step.target, rule));
       reports.push(last);
     }
@@ -39,9 +39,9 @@ async function talkWhileScaling(cluster: EngineCluster, rule: DrainRule) {
   return { answers, reports: await Promise.all(reports) };
 }
 
-describe('1P1D to 2P2D and back under load', () => {
+describe('scaling from 1P1D to 2P2D and back under load', () => {
   it.each(DRAINS)(
-    'drain %s: tokens and logits of one engine alone, no turn lost, nothing held',
+    'with drain %s gives the tokens and logits of one engine, loses no turn and leaves nothing held',
     async (drain) => {
       const alone = fingerprint(await withCluster({ mode: 'monolithic' }, (cluster) => talk(cluster)));
       await withCluster({}, async (cluster) => {
@@ -60,7 +60,7 @@ describe('1P1D to 2P2D and back under load', () => {
         const migrated = down.left.reduce((sum, { migrated }) => sum + migrated.tokens, 0);
         if (drain === 'migrate') expect(lost).toBe(0);
         else expect(migrated).toBe(0);
-        // What joins gets turns: the next ones.
+        // Engines that join get turns.
         await cluster.scale({ prefill: 2, decode: 2 });
         served.clear();
         await talk(cluster);
@@ -72,7 +72,7 @@ describe('1P1D to 2P2D and back under load', () => {
     },
   );
 
-  it('migrate: next turns pull from the new holder all that the one that left had held', async () => {
+  it('with drain migrate lets the next turns pull everything the leaving D held from the new holder', async () => {
     const ids = ['a', 'b'];
     const next = async (cluster: EngineCluster, first: Answer[]): Promise<Answer[]> => {
       const turns = ids.map((conversationId, i) => {
@@ -98,7 +98,7 @@ describe('1P1D to 2P2D and back under load', () => {
         const held = first.map(
           ({ result }) => result.promptTokenIds.length + result.outputTokenIds.length - 1,
         );
-        // Each D holds one of the two: whichever leaves, there is something to take over.
+        // Each D holds one conversation, so either has a hold to migrate.
         const { left } = await cluster.scale({ decode: 1 }, { drain: 'migrate', holdsMs: 10_000 });
         expect(left).toMatchObject([
           { migrated: { holds: 1, tokens: held[0] }, lost: { holds: 0, tokens: 0 } },
@@ -112,8 +112,8 @@ describe('1P1D to 2P2D and back under load', () => {
   });
 });
 
-describe('what cannot be', () => {
-  it('is refused in a sentence, and nothing that runs is lost', async () => {
+describe('an invalid or concurrent scale request', () => {
+  it('is refused with a reason, and running turns continue', async () => {
     await withCluster({}, async (cluster) => {
       const answers = converse(cluster, 'c', 3);
       await expect(cluster.scale({ prefill: 0 })).rejects.toThrow(

@@ -1,4 +1,4 @@
-/** What a request may ask of its answers, on real engines: the router's are those of one engine alone. */
+/** Answer options of requests on real engines: the router's answers are those of a single engine. */
 import { expect, it } from 'vitest';
 import { post, withServer } from './server-fixture.ts';
 
@@ -16,7 +16,7 @@ async function answer(url: string, body: object): Promise<Answer> {
   return (await response.json()) as Answer;
 }
 
-it('allowed tokens and bad words hold on P and D together as on one engine alone', async () => {
+it('allowed_token_ids and bad_words have the same effect through P and D as on one engine', async () => {
   await withServer({}, {}, async ({ urls, errors }) => {
     const prompt = 'Once upon a time there was a fox';
     const [free] = (await answer(urls.router, { prompt })).choices;
@@ -39,7 +39,7 @@ it('allowed tokens and bad words hold on P and D together as on one engine alone
   });
 });
 
-it('special tokens stand in an answer only when they are asked for, and always among its ids', async () => {
+it('special tokens are always in token_ids, but in the text only with skip_special_tokens false', async () => {
   await withServer({}, {}, async ({ urls, cluster, errors }) => {
     const special = cluster.text.architecture.eosTokenIds[0]!;
     const [letter] = cluster.encode('x');
@@ -56,7 +56,7 @@ it('special tokens stand in an answer only when they are asked for, and always a
   });
 });
 
-it('several prompts and several answers are those of as many requests, and leave nothing behind', async () => {
+it('several prompts with n > 1 get the answers of separate requests, and leave nothing running', async () => {
   await withServer({}, {}, async ({ urls, cluster, errors }) => {
     const prompts = ['Once upon a time', 'In the beginning'];
     for (const url of [urls.router, urls.prefill]) {
@@ -75,7 +75,7 @@ it('several prompts and several answers are those of as many requests, and leave
   });
 });
 
-it('a message is gone on with where it ended', async () => {
+it('continue_final_message continues the last message where it ended', async () => {
   await withServer({}, {}, async ({ urls, errors }) => {
     const url = `${urls.router}/v1/chat/completions`;
     const chat = async (body: object) => {
@@ -95,7 +95,7 @@ it('a message is gone on with where it ended', async () => {
       ...whole.prompt_token_ids,
       ...whole.choices[0]!.token_ids.slice(0, 6),
     ]);
-    // The whole answer is one message of the next turn's history, found by it.
+    // In the next turn's history the whole answer is one message, and its tokens are found again.
     const said = half + rest.choices[0]!.message.content;
     const next = [question, { role: 'assistant', content: said }, { role: 'user', content: 'And?' }];
     const second = await chat({ messages: next });

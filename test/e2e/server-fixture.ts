@@ -1,4 +1,4 @@
-/** A whole server on free ports for tests: nano in worker threads, real sockets. */
+/** A complete server on free ports for tests: nano in worker threads, real sockets. */
 import type { FaultBoard } from '../../src/faults/board.ts';
 import { EngineCluster } from '../../src/fleet/cluster.ts';
 import type { ClusterOptions } from '../../src/fleet/types.ts';
@@ -13,7 +13,7 @@ export interface Served {
   cluster: EngineCluster;
   server: RunningServer;
   urls: RunningServer['urls'];
-  /** What went to the log as an error. */
+  /** Messages logged as errors. */
   errors: string[];
 }
 
@@ -74,7 +74,7 @@ export async function metric(url: string, name: string): Promise<number> {
   return lines.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' ') + 1)), 0);
 }
 
-/** Blocks in use and requests held, of all engines. */
+/** Blocks in use and requests held, over all engines. */
 export async function inUse(cluster: EngineCluster): Promise<{ blocks: number; held: number }> {
   const stats = await cluster.stats();
   return {

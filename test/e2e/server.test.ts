@@ -16,8 +16,8 @@ async function readEvents(response: Response): Promise<EventSourceMessage[]> {
   return events;
 }
 
-describe('clients', () => {
-  it('the openai client: two turns, streamed and not, the second pulling what D generated', async () => {
+describe('clients of the server', () => {
+  it('can hold a two-turn chat with the openai client, whose second turn pulls what D generated', async () => {
     await withServer({}, {}, async ({ urls, errors }) => {
       const client = new OpenAI({ baseURL: `${urls.router}/v1`, apiKey: 'none', maxRetries: 0 });
       expect((await client.models.list()).data.map(({ id }) => id)).toEqual(['nano']);
@@ -27,7 +27,7 @@ describe('clients', () => {
       expect(first.usage!.completion_tokens).toBeGreaterThan(0);
       expect(await metric(urls.prefill, 'vllm:external_prefix_cache_hits_total')).toBe(0);
 
-      // No conversation is named: it is found by its history.
+      // No conversation id is sent: the conversation is found by its history.
       const messages = [
         user('Tell me something.'),
         { role: 'assistant' as const, content: answer },
@@ -43,14 +43,14 @@ describe('clients', () => {
       }
       expect(text.length).toBeGreaterThan(0);
       const pulled = await metric(urls.prefill, 'vllm:external_prefix_cache_hits_total');
-      // All of the first turn but its last token, which never had KV.
+      // All of the first turn except its last token, which never had KV.
       expect(pulled).toBe(first.usage!.total_tokens - 1);
       expect(cached).toBe(pulled);
       expect(errors).toEqual([]);
     });
   });
 
-  it('errors reach the openai client as its own', async () => {
+  it('get errors as the error classes of the openai client', async () => {
     await withServer({}, { apiKey: 'k' }, async ({ urls }) => {
       const baseURL = `${urls.router}/v1`;
       const ask = { model: 'nano', messages: [user('x')] };
@@ -65,7 +65,7 @@ describe('clients', () => {
     });
   });
 
-  it('an SSE reader gets whole events, and the tokens of the answer that is not streamed', async () => {
+  it('get one SSE event per token, with the text of the unstreamed answer', async () => {
     await withServer({}, {}, async ({ urls }) => {
       const ask = { prompt: 'Once upon a time', max_tokens: 20, temperature: 1, seed: 9, ignore_eos: true };
       const whole = (await (await post(`${urls.router}/v1/completions`, ask)).json()) as {
@@ -79,7 +79,7 @@ describe('clients', () => {
     });
   });
 
-  it('stop strings end the answer, the engine, and the history: the next turn goes on from what the client saw', async () => {
+  it('can end answers with stop strings; the next turn continues from the text the client saw', async () => {
     await withServer({}, {}, async ({ urls, cluster }) => {
       const ask = { max_tokens: 40, temperature: 1, seed: 3, ignore_eos: true };
       const url = `${urls.router}${CHAT}`;
@@ -97,7 +97,7 @@ describe('clients', () => {
       });
       const messages = [user('Hi'), { role: 'assistant', content: before }, user('Go on')];
       const next = (await (await post(url, { ...ask, messages, conversation_id: 'c' })).json()) as Chat;
-      // Alone and told the same, an engine answers the same.
+      // A fresh conversation with the same messages gets the same answer.
       const fresh = (await (await post(url, { ...ask, messages, cache_salt: 'other' })).json()) as Chat;
       expect(next.choices[0]!.message.content).toBe(fresh.choices[0]!.message.content);
       expect(next.usage.prompt_tokens).toBe(fresh.usage.prompt_tokens);
@@ -113,7 +113,7 @@ interface Chat {
 }
 
 describe("the operator's port", () => {
-  it('tells what each port has, and the ports of clients do not', async () => {
+  it('serves cache queries, metrics and events of every engine, and client ports answer 404', async () => {
     const prefill = { numBlocks: 128, enablePrefixCaching: true };
     await withServer({ prefill }, {}, async ({ urls, errors }) => {
       const prompt = 'A prompt of more than one block, to be looked up';
@@ -144,13 +144,13 @@ describe("the operator's port", () => {
     });
   });
 
-  it('does not open without a key where others reach it', async () => {
+  it('does not open on a public address without --admin-key', async () => {
     await expect(withServer({}, { adminHost: '0.0.0.0' }, async () => {})).rejects.toThrow('--admin-key');
   });
 });
 
-describe("a proxy that writes its own name of an engine's host over remote_host", () => {
-  it('has its pulls, and is told of a name that is none before anything is computed', async () => {
+describe('a proxy that overwrites remote_host', () => {
+  it('can pull through any loopback name, and gets a 400 for an unknown host', async () => {
     await withServer({}, {}, async ({ urls, cluster, errors }) => {
       const ask = {
         prompt: 'A prompt of some blocks, that P computes and D pulls from it',
@@ -175,8 +175,8 @@ describe("a proxy that writes its own name of an engine's host over remote_host"
   });
 });
 
-describe('clients that go', () => {
-  it('20 at once, in the middle of their streams: no block stays in use', async () => {
+describe('clients that disconnect', () => {
+  it('leave no block in use when 20 do so in mid-stream', async () => {
     await withServer({ maxNumSeqs: 8 }, {}, async ({ urls, cluster, errors }) => {
       await Promise.all(
         Array.from({ length: 20 }, async (_, i) => {
@@ -189,7 +189,7 @@ describe('clients that go', () => {
           abort.abort();
         }),
       );
-      // An answer that was whole before anyone saw its client leave is held for a next turn: there will be none.
+      // If an answer completes before the disconnect is noticed, D holds it for a next turn; end those conversations.
       const free = async () => {
         for (let i = 0; i < 20; i++) await cluster.endConversation(`c${i}`);
         return inUse(cluster);
@@ -199,7 +199,7 @@ describe('clients that go', () => {
     });
   });
 
-  it('while they wait for an answer that is not streamed, too', async () => {
+  it('leave no block in use when they were waiting for an unstreamed answer', async () => {
     await withServer({}, {}, async ({ urls, cluster }) => {
       const abort = new AbortController();
       const ask = { prompt: 'x'.repeat(200), max_tokens: 700, ignore_eos: true };
@@ -212,9 +212,9 @@ describe('clients that go', () => {
   });
 });
 
-describe('engines that fail', () => {
+describe('an engine that fails', () => {
   for (const role of ['prefill', 'decode'] as const) {
-    it(`the turn goes on without ${role}, with the same tokens, and the engine comes back`, async () => {
+    it(`in role ${role} does not change the tokens of a running turn, and is revived`, async () => {
       await withServer({}, {}, async ({ urls, cluster }) => {
         const url = `${urls.router}/v1/completions`;
         const ask = {
@@ -236,7 +236,7 @@ describe('engines that fail', () => {
           .toBe(true);
         await cluster.engine(role).lab.loseDevice();
         expect(await text(await under)).toBe(expected);
-        // The answer may be there before anyone has noticed that an engine ended.
+        // The answer may arrive before the dead engine is noticed.
         await expect.poll(() => cluster.engine(role).engineId).toBe(`${role}-0.2`);
         await expect.poll(async () => (await fetch(`${urls[role]}/health`)).status).toBe(200);
         expect(await text(await post(url, ask))).toBe(expected);
@@ -245,8 +245,8 @@ describe('engines that fail', () => {
   }
 });
 
-describe('many at once', () => {
-  it('64 conversations of two turns over HTTP have the tokens of the library', async () => {
+describe('many concurrent conversations', () => {
+  it('of two turns each, 64 over HTTP, get the same answers as through the library', async () => {
     const prompts = Array.from({ length: 64 }, (_, i) => `Conversation ${i}: tell me about ${i * 37}.`);
     const sampling = { maxTokens: 12, temperature: 1, seed: 11, ignoreEos: true };
     const options = { maxNumSeqs: 16, maxNumBatchedTokens: 256 };
@@ -283,9 +283,9 @@ describe('many at once', () => {
   }, 240_000);
 });
 
-describe('the end', () => {
-  it('requests under way finish within the grace, later ones are refused, and after it the rest is told', async () => {
-    // Room for an answer that no adapter ends within the grace.
+describe('stopping the server', () => {
+  it('lets requests finish within the grace period, then ends streams with a 503 error and closes the ports', async () => {
+    // Room for an answer that no adapter can finish within the grace period.
     const decode = { numBlocks: 520, enablePrefixCaching: true };
     await withServer({ maxModelLen: 8192, decode }, {}, async ({ urls, server }) => {
       const ask = { prompt: 'Take your time', ignore_eos: true };

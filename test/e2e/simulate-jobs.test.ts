@@ -1,4 +1,4 @@
-/** Simulations in threads give what they give one after the other. */
+/** Simulations in parallel threads give the same results as sequential ones. */
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
@@ -38,13 +38,13 @@ async function kvferry(command: keyof typeof argv, jobs: number): Promise<string
   return readFile(file, 'utf8');
 }
 
-it('the same bytes, however many run at once', async () => {
+it('simulate writes the same report with any number of --jobs', async () => {
   const one = await kvferry('simulate', 1);
   expect(JSON.parse(one)).toMatchObject({ arms: [{ seeds: 2 }, { seeds: 2 }] });
   expect(await kvferry('simulate', 3)).toBe(one);
 });
 
-it('a plan, too', async () => {
+it('plan writes the same report with any number of --jobs', async () => {
   const one = await kvferry('plan', 1);
   expect(JSON.parse(one)).toMatchObject({ chosen: { met: true } });
   expect(await kvferry('plan', 2)).toBe(one);
@@ -53,10 +53,10 @@ it('a plan, too', async () => {
 it.each([
   'simulate w.json --arrival-rate 20 --arrivals 200000 --jobs 2',
   'plan w.json --sample 20000 --slo-ttft 100ms --rate 4 --jobs 2',
-])('Ctrl-C ends its threads, and it says so: %s', async (argv) => {
+])('Ctrl-C ends the threads and exits with 130: %s', async (argv) => {
   const words = [bundled('kvferry'), ...argv.split(' ')];
   const child = spawn(process.execPath, words, { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] });
-  // The first word is of the work that has begun.
+  // The first output comes once work has begun.
   child.stderr.once('data', () => child.kill('SIGINT'));
   const [code, signal] = await once(child, 'close');
   expect({ code, signal }).toEqual({ code: 130, signal: null });

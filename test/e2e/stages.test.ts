@@ -17,14 +17,14 @@ function expectWhole({ stagesMs, overlappedMs, ttftMs }: TurnResult): void {
   }
 }
 
-/** A busy machine may stop a thread between two spans: one turn in ten may have more of 'other'. */
+/** A busy machine may suspend a thread between two spans, so one turn in ten may have more time in 'other'. */
 function expectLittleUnknown(turns: readonly TurnResult[]): void {
   const vague = turns.filter(({ stagesMs, ttftMs }) => stagesMs.other! > Math.max(0.02 * ttftMs, 0.1));
   expect(vague.length).toBeLessThanOrEqual(turns.length / 10);
 }
 
 describe('the stages of real turns', () => {
-  it('add up to TTFT in every mode, with next to nothing unknown', async () => {
+  it("add up to TTFT in every mode, with almost nothing in 'other'", async () => {
     await withCluster({}, async (cluster) => {
       const turns: TurnResult[] = [];
       for (const mode of modes) {
@@ -42,7 +42,7 @@ describe('the stages of real turns', () => {
     });
   });
 
-  it('hold for requests that share batches, wait, and are preempted', async () => {
+  it('add up to TTFT for requests that share batches, wait, and are preempted', async () => {
     const small = { numBlocks: 14, enablePrefixCaching: false };
     await withCluster({ decode: small, mode: 'monolithic' }, async (cluster) => {
       const before = (await cluster.stats()).reduce((sum, { preemptions }) => sum + preemptions, 0);
@@ -62,7 +62,7 @@ describe('the stages of real turns', () => {
     });
   });
 
-  it('tell of a pull that failed and was computed instead', async () => {
+  it('include the time of a failed pull that was replaced by computation', async () => {
     const fault = { engine: 'prefill', kind: 'flip-bit' } as const;
     await withCluster({ fault }, async (cluster) => {
       const results = (await converse(cluster, 'c', 2)).map(({ result }) => result);
@@ -75,7 +75,7 @@ describe('the stages of real turns', () => {
     });
   });
 
-  it('are drawn from spans whose transfers have the bytes and times of the result', async () => {
+  it('are traced as transfer spans with the same bytes and times as the turn result', async () => {
     await withCluster({}, async (cluster) => {
       const spans: Span[] = [];
       cluster.onSpan((span) => spans.push(span));
@@ -108,7 +108,7 @@ describe('the stages of real turns', () => {
       );
       const drawnMicros = sum(drawn.map(({ dur }) => dur as number));
       const movedMicros = 1000 * sum(moves.map(({ ms }) => ms));
-      // Milliseconds since 1970, in a double, are a quarter of a microsecond fine.
+      // A double holds milliseconds since 1970 to a quarter of a microsecond.
       expect(Math.abs(drawnMicros - movedMicros)).toBeLessThanOrEqual(0.25 * moves.length);
     });
   });

@@ -1,4 +1,4 @@
-/** A store beside real engines: answers are those without one, bit for bit, whatever came from where. */
+/** Real engines with a store: answers equal those without one, bit for bit, wherever the KV came from. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -34,13 +34,13 @@ const WAYS: Record<string, Partial<ClusterOptions>> = {
   },
 };
 
-/** Block hashes that are in a medium by the store's events; `wrong`: what came though it was there, or went though it was not. */
+/** Tracks block hashes per medium from the store's events. `wrong` lists hashes stored twice or removed when absent. */
 function follow(cluster: EngineCluster) {
   const there: Record<Medium, Set<string>> = {
     ...{ GPU: new Set(), CPU: new Set(), DISK: new Set(), REMOTE: new Set() },
   };
   const wrong: string[] = [];
-  // What is thrown here goes to the store's thread and not to the test.
+  // Collect errors: an exception here would go to the store's thread, not to the test.
   cluster.onStoreEvent(({ events }) => {
     for (const event of events) {
       if (event.kind === 'cleared') continue;
@@ -55,45 +55,48 @@ function follow(cluster: EngineCluster) {
   return { there, wrong };
 }
 
-it.each(Object.entries(WAYS))('%s', async (_, options) => {
-  const without = await withCluster({}, (cluster) => converse(cluster, 'c', 4));
-  await withCluster(options, async (cluster) => {
-    const { there, wrong } = follow(cluster);
-    const names = new Map<string, number>();
-    cluster.onSpan(({ name }) => names.set(name, (names.get(name) ?? 0) + 1));
-    const answers = await converse(cluster, 'c', 4);
-    expect(fingerprint(answers)).toEqual(fingerprint(without));
-    const loaded = answers.map(({ result }) => result.transfer.storeToP?.blocks ?? 0);
-    expect(loaded[0]).toBe(0);
-    expect(Math.min(...loaded.slice(1))).toBeGreaterThan(0);
-    // The last save may end a little later than its answer.
-    await expect.poll(async () => (await cluster.storeStats())!.inUse).toBe(0);
-    const engines = await cluster.stats();
-    const bytes = engines.reduce((sum, { store: used }) => sum + used!.loadedBytes, 0);
-    const blocks = answers.flatMap(({ result: { transfer } }) => [transfer.storeToP, transfer.storeToD]);
-    const { blockBytes } = cluster.info.model;
-    expect(bytes).toBe(blocks.reduce((sum, one) => sum + (one?.blocks ?? 0), 0) * blockBytes);
-    const stats = await cluster.storeStats();
-    expect(stats!.counters.taken).toBe(stats!.blocks);
-    await expect.poll(() => there.CPU.size).toBe(stats!.blocks);
-    expect(there.DISK.size).toBe(0);
-    expect(wrong).toEqual([]);
-    // A lookup a request: four turns, P and D; but where both are composed D's first, before which the store had nothing.
-    const composed = options.connector!.name === 'MultiConnector';
-    await expect.poll(() => names.get('store lookup')).toBe(composed ? 7 : 8);
-    // What was saved is told too.
-    expect(names.get('save')).toBeGreaterThan(0);
-    expect(answers.slice(1).some(({ result }) => (result.stagesMs.load_p_lookup ?? 0) > 0)).toBe(true);
-    const used = engines.map((engine) => engine.store!);
-    // Where both are composed D has all from P.
-    for (const { loads, loadMs } of used) expect(loadMs > 0).toBe(loads > 0);
-    expect(used[0]!.loads).toBeGreaterThan(0);
-    expect(used.reduce((sum, { saveMs }) => sum + saveMs, 0)).toBeGreaterThan(0);
-    if (composed) expect(engines.map(({ store: used }) => used!.twoHopBytes)).toEqual([0, 0]);
-  });
-});
+it.each(Object.entries(WAYS))(
+  'answers are the same as without a store when KV comes %s',
+  async (_, options) => {
+    const without = await withCluster({}, (cluster) => converse(cluster, 'c', 4));
+    await withCluster(options, async (cluster) => {
+      const { there, wrong } = follow(cluster);
+      const names = new Map<string, number>();
+      cluster.onSpan(({ name }) => names.set(name, (names.get(name) ?? 0) + 1));
+      const answers = await converse(cluster, 'c', 4);
+      expect(fingerprint(answers)).toEqual(fingerprint(without));
+      const loaded = answers.map(({ result }) => result.transfer.storeToP?.blocks ?? 0);
+      expect(loaded[0]).toBe(0);
+      expect(Math.min(...loaded.slice(1))).toBeGreaterThan(0);
+      // The last save may end slightly after its answer.
+      await expect.poll(async () => (await cluster.storeStats())!.inUse).toBe(0);
+      const engines = await cluster.stats();
+      const bytes = engines.reduce((sum, { store: used }) => sum + used!.loadedBytes, 0);
+      const blocks = answers.flatMap(({ result: { transfer } }) => [transfer.storeToP, transfer.storeToD]);
+      const { blockBytes } = cluster.info.model;
+      expect(bytes).toBe(blocks.reduce((sum, one) => sum + (one?.blocks ?? 0), 0) * blockBytes);
+      const stats = await cluster.storeStats();
+      expect(stats!.counters.taken).toBe(stats!.blocks);
+      await expect.poll(() => there.CPU.size).toBe(stats!.blocks);
+      expect(there.DISK.size).toBe(0);
+      expect(wrong).toEqual([]);
+      // One lookup per request: four turns on P and D. With both composed, D's first makes none: the store was empty.
+      const composed = options.connector!.name === 'MultiConnector';
+      await expect.poll(() => names.get('store lookup')).toBe(composed ? 7 : 8);
+      // Saves are reported too.
+      expect(names.get('save')).toBeGreaterThan(0);
+      expect(answers.slice(1).some(({ result }) => (result.stagesMs.load_p_lookup ?? 0) > 0)).toBe(true);
+      const used = engines.map((engine) => engine.store!);
+      // With both composed, D gets everything from P.
+      for (const { loads, loadMs } of used) expect(loadMs > 0).toBe(loads > 0);
+      expect(used[0]!.loads).toBeGreaterThan(0);
+      expect(used.reduce((sum, { saveMs }) => sum + saveMs, 0)).toBeGreaterThan(0);
+      if (composed) expect(engines.map(({ store: used }) => used!.twoHopBytes)).toEqual([0, 0]);
+    });
+  },
+);
 
-it('a conversation goes on from the folder after a restart: blocks are loaded, and tokens equal', async () => {
+it("after a restart a conversation loads its blocks from the store's folder and gets the same tokens", async () => {
   const directory = path.join(await mkdtemp(path.join(tmpdir(), 'kvferry-store-')), 'kv');
   const folder = { directory, bytes: 2 ** 24, ttlMs: null, ingestion: 'ALL' as const };
   const options = { ...WAYS['from the store and from each other'], store: { ...store, folder } };
@@ -103,7 +106,7 @@ it('a conversation goes on from the folder after a restart: blocks are loaded, a
         const { there, wrong } = follow(cluster);
         const answers = await converse(cluster, 'c', 3);
         const inFolder = async () => (await cluster.storeStats())!.folder!.blocks;
-        // Writes end a little later. Whoever begins to listen is told what was there before.
+        // Writes end slightly later. A new listener is first sent the blocks that are already there.
         await expect.poll(async () => there.DISK.size - (await inFolder())).toBe(0);
         expect(wrong).toEqual([]);
         return { answers, stats: await cluster.storeStats() };
@@ -114,7 +117,7 @@ it('a conversation goes on from the folder after a restart: blocks are loaded, a
     expect(fingerprint(after.answers)).toEqual(fingerprint(before.answers));
     expect(after.stats!.folder!.counters.read).toBeGreaterThan(0);
     expect(after.stats!.folder!.counters.readMs).toBeGreaterThan(0);
-    // The first prompt has 21 tokens: its one whole block comes from the folder.
+    // The first prompt has 21 tokens: its only full block comes from the folder.
     expect(after.answers[0]!.result.prompt.pulledTokens).toBe(16);
     const broken = (await directoryFolder(directory).list()).find(({ name }) => name.endsWith('.kv'))!;
     await writeFile(path.join(directory, broken.name), new Uint8Array(broken.bytes));
@@ -127,7 +130,7 @@ it('a conversation goes on from the folder after a restart: blocks are loaded, a
 });
 
 it.skipIf(REDIS === null)(
-  `two machines share a server: the second loads what the first computed, and goes on when the server hangs${WITHOUT_REDIS}`,
+  `a second cluster loads what the first saved on a shared server, and still serves when it hangs${WITHOUT_REDIS}`,
   async () => {
     const redis = await RedisServer.start();
     try {
@@ -138,7 +141,7 @@ it.skipIf(REDIS === null)(
         const { there, wrong } = follow(cluster);
         const second = await converse(cluster, 'c', 2);
         expect(fingerprint(second)).toEqual(fingerprint(first));
-        // The first prompt's whole block.
+        // The first prompt's only full block.
         expect(second[0]!.result.prompt.pulledTokens).toBe(16);
         const stats = await cluster.storeStats();
         expect(stats!.server!.counters).toMatchObject({ broken: 0, outages: 0 });

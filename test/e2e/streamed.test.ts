@@ -3,7 +3,7 @@ import { EngineDeadError } from '../../src/errors.ts';
 import { parseLink } from '../../src/transport/link.ts';
 import { type Answer, converse, fingerprint, generate, withCluster } from './cluster-fixture.ts';
 
-/** Steps of one block: a prompt takes several. */
+/** Each step computes one block, so a prompt takes several steps. */
 const streamed = { handover: 'streamed', maxNumBatchedTokens: 16, maxNumSeqs: 8 } as const;
 const long = { newTokens: 90, outputTokens: 8 };
 const ids = ['a', 'b', 'c', 'd'];
@@ -21,8 +21,8 @@ const accounts = (answers: readonly Answer[]) =>
     promptTokenIds.length,
   ]);
 
-describe('a streamed hand-over', () => {
-  it('gives the tokens and logits of one engine alone, in each mode and by turns with pull', async () => {
+describe('a streamed handover', () => {
+  it('gives the tokens and logits of one engine in every mode, also when alternating with pull', async () => {
     await withCluster({ ...streamed, mode: 'monolithic' }, async (cluster) => {
       const alone = fingerprint(await converse(cluster, 'c', 3, long));
       for (const mode of ['unidirectional', 'bidirectional', 'decode-local'] as const) {
@@ -44,7 +44,7 @@ describe('a streamed hand-over', () => {
     });
   });
 
-  it('has a rate over the time in which its bytes moved, not over the prefill', async () => {
+  it('reports its rate over the time in which bytes moved, not over the whole prefill', async () => {
     const size = { numBlocks: 280, enablePrefixCaching: false };
     await withCluster(
       { ...streamed, mode: 'unidirectional', maxModelLen: 4096, prefill: size, decode: size },
@@ -62,14 +62,14 @@ describe('a streamed hand-over', () => {
     );
   });
 
-  it('notices damaged KV', async () => {
+  it('shows damaged KV in the logits', async () => {
     const right = await withCluster(streamed, (cluster) => converse(cluster, 'c', 1, long));
     const damage = { fault: { engine: 'decode', kind: 'drop-block' }, poison: false } as const;
     const wrong = await withCluster({ ...streamed, ...damage }, (cluster) => converse(cluster, 'c', 1, long));
     expect(fingerprint(wrong)).not.toEqual(fingerprint(right));
   });
 
-  it('through small pools and a slow link, several conversations at once: all end as alone', async () => {
+  it('gives concurrent conversations the right tokens with small pools and a slow link', async () => {
     const talk = async (options: object) =>
       withCluster({ ...streamed, ...options }, async (cluster) =>
         (
@@ -85,7 +85,7 @@ describe('a streamed hand-over', () => {
     expect(await talk({ prefill: small, decode: small, link: parseLink('2e6,1ms') })).toEqual(alone);
   });
 
-  it('aborted at any time, it leaves no block in use on either side', async () => {
+  it('leaves no block in use on either side when it is aborted', async () => {
     await withCluster(streamed, async (cluster) => {
       const reference = fingerprint([await generate(cluster, request('reference'))]);
       for (const afterMs of [0, 1, 5, 20, 50, 100]) {
@@ -94,7 +94,7 @@ describe('a streamed hand-over', () => {
         setTimeout(() => abort.abort(new Error('enough')), afterMs);
         await turn.catch((error: Error) => expect(error.message).toBe('enough'));
       }
-      // Drains: it would not end while a block is in use.
+      // configure() drains the engines; it would not return while a block is in use.
       await cluster.configure({});
       await cluster.checkIntegrity();
       const stats = await cluster.stats();
@@ -107,9 +107,9 @@ describe('a streamed hand-over', () => {
   });
 
   it.each(['prefill', 'decode'] as const)(
-    "%s's end amid a stream is told as such, and with failover the other serves the turn alone",
+    'fails with EngineDeadError when %s dies in mid-stream, unless failover lets the other serve the turn',
     async (role) => {
-      // Some 250 steps of P's: its first block arrives long before it has computed the last.
+      // About 250 steps on P: the first block arrives long before the last is computed.
       const size = { numBlocks: 280, enablePrefixCaching: false };
       const options = { ...streamed, maxModelLen: 4096, prefill: size, decode: size };
       const asked = {
@@ -133,7 +133,7 @@ describe('a streamed hand-over', () => {
           if (failover) expect(fingerprint([await turn])).toEqual(fingerprint([alone]));
           else await expect(turn).rejects.toBeInstanceOf(EngineDeadError);
         }).catch((error: unknown) => {
-          // The cluster's books cannot be asked of an engine that ended.
+          // The final integrity check fails on a dead engine.
           if (!(error instanceof EngineDeadError)) throw error;
         });
       }

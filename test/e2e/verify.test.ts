@@ -1,4 +1,4 @@
-/** The checks of `kvferry verify` on nano: they pass as things are, and fail when something is made wrong. */
+/** The checks of `kvferry verify` on nano: they pass normally and fail when something is broken on purpose. */
 import { beforeAll, describe, expect, it } from 'vitest';
 import { parseRunConfig } from '../../src/config/run.ts';
 import { EngineCluster } from '../../src/fleet/cluster.ts';
@@ -31,8 +31,8 @@ const run = (check: Check): Promise<CheckResult> => check.run(() => {}, new Abor
 /** Milliseconds: an adapter on a busy CPU compiles each kernel in a second or more. */
 const manyCompilations = { timeout: 240_000 };
 
-describe('kernels', () => {
-  it('are within their bounds', manyCompilations, async () => {
+describe('the kernel checks', () => {
+  it('pass on the shipped shaders', manyCompilations, async () => {
     const checks = await kernelChecks(nodePlatform)(environment());
     for (const check of checks) {
       const { ok, detail } = await run(check);
@@ -49,15 +49,15 @@ describe('kernels', () => {
     ['attention_portable', 'attention_portable', 'exp(', 'exp2('],
     ['swiglu', 'parts/gated', 'exp(-slope)', 'exp2(-slope)'],
     ['sample', 'sample', 'other.y < mine.y', 'other.y > mine.y'],
-  ])('%s: a wrong one is noticed, changed in %s', manyCompilations, async (name, shader, from, to) => {
+  ])('fail for %s when %s is broken', manyCompilations, async (name, shader, from, to) => {
     const checks = await kernelChecks(withShader(shader, from, to))(environment());
     const { ok, detail } = await run(checks.find((check) => check.name === name)!);
     expect(ok, detail).toBe(false);
   });
 });
 
-describe('pulled blocks', () => {
-  it("equal the holder's and a recompute's, whole and not", manyCompilations, async () => {
+describe('the pulled-block checks', () => {
+  it('pass when pulled KV is intact', manyCompilations, async () => {
     const checks = await pulledBlockChecks(nodePlatform)(environment());
     expect(checks.length).toBe(2);
     for (const check of checks) {
@@ -73,10 +73,10 @@ describe('pulled blocks', () => {
     ['P', 'flip-bit', false, /P's blocks after the pull and those that D held differ at token 0, layer 0/],
     ['P', 'flip-bit', true, /checksum/],
   ] as const)(
-    'what %s reads is damaged by %s, checksums %s: noticed',
+    'fail when what %s reads is damaged by %s (checksums: %s)',
     async (reader, kind, checksum, why) => {
       const engine = reader === 'P' ? 'prefill' : 'decode';
-      // Without NaN in new blocks, which would end the request first on some adapters.
+      // poison is off: NaN in new blocks would fail the request first on some adapters.
       const damaged = environment({ fault: { engine, kind }, checksum, poison: false });
       const [check] = await pulledBlockChecks(nodePlatform)(damaged);
       const verdict = await run(check!).catch((error: Error) => ({ ok: false, detail: error.message }));

@@ -19,11 +19,11 @@ interface Turn {
   prefillParams: Json;
 }
 
-/** As Python's iter_lines and str.splitlines do: at every line break that Unicode knows. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what Python splits at
+/** Splits at every Unicode line break, as Python's iter_lines and str.splitlines do. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: Python splits at these
 const pythonLines = (text: string): string[] => text.split(/\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]/);
 
-/** disagg_proxy_multiturn.py: P first, then D, always streamed; what D returns serves the next turn once. */
+/** One turn as disagg_proxy_multiturn.py sends it: P first, then D, always streamed. `cached`: D's parameters from the last turn. */
 async function multiTurn(
   urls: { prefill: string; decode: string },
   body: Json,
@@ -64,7 +64,7 @@ async function multiTurn(
       choices: { delta: { content?: unknown }; finish_reason: string | null }[];
       kv_transfer_params?: Json;
     };
-    // Python's "" + None is a TypeError: content is a string wherever it stands.
+    // Python's "" + None is a TypeError, so content must be a string wherever it appears.
     const { delta } = chunk.choices[0]!;
     if ('content' in delta) expect(delta.content).toBeTypeOf('string');
     text += (delta.content as string) ?? '';
@@ -90,7 +90,7 @@ const ask = (messages: object[]): Json => ({
 });
 
 describe('disagg_proxy_multiturn.py', () => {
-  it('the second turn pulls from D, once; parameters have the shapes that vLLM has', async () => {
+  it("gets parameters of vLLM's shape, and its second turn pulls from D once", async () => {
     await withServer({}, {}, async ({ urls, cluster }) => {
       const pulled = () => metric(urls.prefill, 'vllm:external_prefix_cache_hits_total');
       const messages: object[] = [{ role: 'user', content: 'What is the tallest mountain?' }];
@@ -118,7 +118,7 @@ describe('disagg_proxy_multiturn.py', () => {
       messages.push({ role: 'assistant', content: first.text }, { role: 'user', content: 'And the next?' });
       const second = await multiTurn(urls, { ...ask(messages), conversation_id: 'CONV_ID_1' }, params);
       expect(await pulled()).toBe(params!.remote_num_tokens);
-      // What was read is free: the same parameters again bring nothing, and P computes.
+      // Blocks are freed once read: the same parameters again fetch nothing, and P computes.
       const failed = () => metric(urls.prefill, 'vllm:nixl_num_failed_transfers_total');
       expect(await failed()).toBe(0);
       const again = await multiTurn(urls, ask(messages), params);
@@ -128,7 +128,7 @@ describe('disagg_proxy_multiturn.py', () => {
     });
   });
 
-  it('history that was rewritten is pulled as far as it is the same, and answered as if nothing had been held', async () => {
+  it('pulls a rewritten history up to the first change, and gets the answer of a cold run', async () => {
     await withServer({}, {}, async ({ urls }) => {
       const messages: object[] = [{ role: 'user', content: 'Count with me.' }];
       const first = await multiTurn(urls, ask(messages), null);
@@ -142,13 +142,13 @@ describe('disagg_proxy_multiturn.py', () => {
     });
   });
 
-  it('stock vLLM: without parameters in the stream every turn is a miss', async () => {
+  it('never pulls when the stream has no parameters, as in stock vLLM', async () => {
     await withServer({}, { streamingKvParams: false }, async ({ urls }) => {
       expect((await multiTurn(urls, ask([{ role: 'user', content: 'Hello' }]), null)).params).toBeNull();
     });
   });
 
-  it('parameters that name engines not its peers, or that cannot be meant, are refused with the field, and what their owner left is freed', async () => {
+  it('gets a 400 that names the invalid field of its parameters, and the hold they name is freed', async () => {
     await withServer({}, {}, async ({ urls, cluster }) => {
       const { params } = await multiTurn(urls, ask([{ role: 'user', content: 'Secret' }]), null);
       const url = `${urls.prefill}/v1/completions`;
@@ -159,7 +159,7 @@ describe('disagg_proxy_multiturn.py', () => {
         return [response.status, error?.param];
       };
       const field = (key: string) => [400, `kv_transfer_params.${key}`];
-      // Whoever does not know what is held frees nothing by being refused.
+      // A refused request with the wrong tokens frees nothing.
       const others = { remote_token_ids: [1, 2, 3], do_remote_prefill: true };
       expect(await refusal(others)).toEqual(field('do_remote_decode'));
       expect((await inUse(cluster)).held).toBe(1);
@@ -170,14 +170,14 @@ describe('disagg_proxy_multiturn.py', () => {
       expect(await refusal({ do_remote_prefill: true })).toEqual(field('do_remote_decode'));
       const routed = { prompt: 'x', kv_transfer_params: params };
       expect((await post(`${urls.router}/v1/completions`, routed)).status).toBe(400);
-      // Nobody will come for it: vLLM's clean-up after a rejection.
+      // The owner will not come back for it: vLLM's clean-up after a rejection.
       await expect.poll(async () => (await inUse(cluster)).held).toBe(0);
     });
   });
 });
 
 describe('toy_proxy_server.py', () => {
-  it('takes P to D with its own fields, nulls included, whoever it says it is', async () => {
+  it('hands over from P to D with its own fields and headers, null fields included', async () => {
     await withServer({}, {}, async ({ urls }) => {
       for (const [path, prompt] of [
         ['/v1/completions', { prompt: 'The sky is' }],
@@ -207,7 +207,7 @@ describe('toy_proxy_server.py', () => {
         expect(decoded.choices).toEqual(alone.choices);
         expect(decoded.usage.completion_tokens).toBe(9);
         const promptTokens = decoded.usage.prompt_tokens as number;
-        // D pulls all, and computes the last token again.
+        // D pulls everything and recomputes the last token.
         expect(decoded.usage.prompt_tokens_details).toEqual({ cached_tokens: promptTokens - 1 });
       }
     });
@@ -216,9 +216,9 @@ describe('toy_proxy_server.py', () => {
 
 describe('benchmark_serving_multi_turn.py', () => {
   for (const sends of [true, false]) {
-    it(`${sends ? 'with' : 'without'} --send-conversation-id: every later turn pulls`, async () => {
+    it(`pulls on every later turn ${sends ? 'with' : 'without'} --send-conversation-id`, async () => {
       await withServer({}, {}, async ({ urls }) => {
-        // Asked at the start; a program that cannot connect ends.
+        // The tool asks for this first, and exits if it cannot connect.
         expect((await fetch(`${urls.router}/version`)).status).toBe(200);
         const models = (await (await fetch(`${urls.router}/v1/models`)).json()) as { data: Json[] };
         expect(models.data[0]).toMatchObject({ id: 'nano', max_model_len: 1024 });

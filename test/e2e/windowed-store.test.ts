@@ -1,4 +1,4 @@
-/** A store beside real engines of a model with windows: answers are one engine's alone, and of each window the last is kept. */
+/** A store with real engines of a sliding-window model: answers equal one engine's, and only the last window is kept. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -10,7 +10,7 @@ import { kvCacheSpecs } from '../../src/model/kv-groups.ts';
 import { presetArchitecture } from '../../src/model/presets.ts';
 import { converse, fingerprint, testOptions, withCluster } from './cluster-fixture.ts';
 
-/** Five groups with a window of 128 tokens, then one without; a layer each. */
+/** Five groups with a window of 128 tokens, then one with full attention; one layer each. */
 const model = 'tiny-hybrid';
 const pool = { numBlocks: 400, enablePrefixCaching: false };
 const store = { bytes: 2 ** 24, eviction: 's3fifo' } as const;
@@ -19,10 +19,10 @@ const options: Partial<ClusterOptions> = {
   prefill: pool,
   decode: { ...pool, enablePrefixCaching: true },
 };
-/** 170 tokens and 12 generated: the windows are passed in the first turn. */
+/** 170 new tokens and 12 generated: the first turn is already longer than the windows. */
 const long = { newTokens: 170, outputTokens: 12 };
 
-it('through the store, composed and by the first that has anything: the same bits, from a folder after a restart too', async () => {
+it('a sliding-window model gives the same bits on every store path, and from a folder after a restart', async () => {
   const directory = path.join(await mkdtemp(path.join(tmpdir(), 'kvferry-store-')), 'kv');
   const folder = { directory, bytes: 2 ** 26, ttlMs: null, ingestion: 'ALL' as const };
   try {
@@ -39,17 +39,17 @@ it('through the store, composed and by the first that has anything: the same bit
         expect([name, fingerprint(answers)]).toEqual([name, alone]);
         const [first, second] = answers.map(({ result }) => result.transfer);
         expect(first!.storeToP?.blocks ?? 0).toBe(0);
-        // What D offered last may still be on its way.
+        // D's last save may still be in progress.
         await expect.poll(async () => (await cluster.storeStats())!.inUse).toBe(0);
         if (name !== 'store') continue;
-        // 170 tokens: ten whole blocks, and of each window the eight before token 160. D goes on to 181: eleven.
+        // 170 tokens: ten full blocks, and eight blocks of each window before token 160. D reaches 181 tokens: eleven.
         expect(first!.storeToD!.blocks).toBe(10 + 5 * 8);
         expect([10, 11]).toContain(second!.storeToP!.blocks - 5 * 8);
         expect(second!.storeToP!.bytes).toBe(second!.storeToP!.blocks * cluster.info.model.blockBytes);
-        // Turn by turn: what is whole then, and the windows that end there, as far as they are new.
+        // Full blocks after the last turn, plus the new blocks of the windows that end at each turn.
         const kept = 34 + 5 * 8 * 3 + 5 * (1 + 0 + 1);
         await expect.poll(async () => (await cluster.storeStats())!.blocks).toBe(kept);
-        // The store has them before their engines are told.
+        // The store has the blocks before the engines are notified.
         const saved = async () =>
           (await cluster.stats()).reduce((sum, { store: used }) => sum + used!.savedBlocks, 0);
         await expect.poll(saved).toBe(kept);
