@@ -14,8 +14,8 @@ const plan = (more: Partial<HandCopyPlan> & Pick<HandCopyPlan, 'half'>): HandCop
   ...more,
 });
 
-describe('a transfer by hand', () => {
-  it('copies blocks out into the slab and from there in, chunk after chunk', async () => {
+describe('a transfer without the protocol', () => {
+  it('copies blocks into the slab and out of it, one chunk at a time', async () => {
     const from = new TestMemory({ blockBytes: [BLOCK] }).fillRandom(7);
     const to = new TestMemory({ blockBytes: [BLOCK] });
     const slab = new SharedArrayBuffer(6 * BLOCK);
@@ -30,7 +30,7 @@ describe('a transfer by hand', () => {
     }
   });
 
-  it('goes on beside the other half until both have made their copies', async () => {
+  it('runs both halves until each has made the requested number of copies', async () => {
     const delay = () => new Promise<void>((resolve) => setImmediate(resolve));
     const slow = () => new Promise<void>((resolve) => setTimeout(resolve, 1));
     const from = new TestMemory({ blockBytes: [BLOCK], delay });
@@ -46,7 +46,7 @@ describe('a transfer by hand', () => {
     expect(out.length).toBeGreaterThan(3);
   });
 
-  it('ends when the other half fails, having made its own copies', async () => {
+  it('ends when one half fails, once the other has made its own copies', async () => {
     const delay = () => new Promise<void>((resolve) => setImmediate(resolve));
     const from = new TestMemory({ blockBytes: [BLOCK], delay });
     const to = new TestMemory({ blockBytes: [BLOCK], delay });
@@ -62,7 +62,7 @@ describe('a transfer by hand', () => {
     expect(back).toMatchObject({ status: 'fulfilled', value: { length: 3 } });
   });
 
-  it('counts what lies within the time in which both ran', () => {
+  it('counts only copies that were made entirely while the other half ran', () => {
     const copy = (startMs: number, endMs: number): HandCopy => ({ startMs, endMs, deviceMs: 1, slabMs: 1 });
     const out = [copy(0, 2), copy(2, 4), copy(4, 6)];
     const back = [copy(1, 5)];
@@ -71,7 +71,7 @@ describe('a transfer by hand', () => {
     expect(copiesBeside(out, [])).toEqual([]);
   });
 
-  it('fails as the memory does', async () => {
+  it('fails with the error of the memory', async () => {
     const memory = new TestMemory({ blockBytes: [BLOCK] });
     memory.onGather = () => {
       throw new Error('the device is gone');

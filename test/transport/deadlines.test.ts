@@ -1,4 +1,4 @@
-/** Messages that are lost: each costs a time limit, and no READ, handshake or hold. */
+/** Lost messages: each costs a timeout, but no READ, handshake or hold. */
 import { describe, expect, it } from 'vitest';
 import type { PeerMessage } from '../../src/transport/messages.ts';
 import type { BlockStream } from '../../src/transport/types.ts';
@@ -19,7 +19,7 @@ import {
 
 const pairs = pairsOf(range(1, 10), range(1, 10));
 
-/** Reader and holder with one clock; `lose` says of each message whether it is lost. */
+/** Reader and holder with one clock; `lose` decides which messages are lost. */
 function losing(lose: (message: PeerMessage) => boolean, silenceMs?: number) {
   return wired((message) => (lose(message) ? 0 : 1), silenceMs);
 }
@@ -33,7 +33,7 @@ function wired(copies: (message: PeerMessage) => number, silenceMs?: number) {
   return { clock, reader, holder };
 }
 
-/** The first so many of a kind are lost. */
+/** Loses the first `count` messages of this kind. */
 function firstOf(kind: PeerMessage['kind'], count: number) {
   let left = count;
   return (message: PeerMessage) => message.kind === kind && left-- > 0;
@@ -49,7 +49,7 @@ async function nothingIsLeft({ reader, holder }: { reader: TestEngine; holder: T
   }
 }
 
-describe('a READ ends well, later', () => {
+describe('a READ succeeds despite lost messages', () => {
   it.each([
     ['hello', 1],
     ['hello', 2],
@@ -71,7 +71,7 @@ describe('a READ ends well, later', () => {
     if (kind !== 'credit' || count > 1) await nothingIsLeft(nodes);
   });
 
-  it('also one that streams', async () => {
+  it("when it is streamed and its first 'stream' message is lost", async () => {
     const { reader, holder, clock } = losing(firstOf('stream', 1));
     const stream: BlockStream = {
       ready: async () => ({ blockIds: [range(1, 10)], numBlocks: 10, revoked: new AbortController().signal }),
@@ -90,8 +90,8 @@ describe('a READ ends well, later', () => {
   });
 });
 
-describe('who never answers', () => {
-  it.each(['hello', 'read'] as const)("to '%s' ends the READ after three attempts of 20 s", async (kind) => {
+describe('if every message of a kind is lost', () => {
+  it.each(['hello', 'read'] as const)("('%s'), the READ fails after three attempts of 20 s", async (kind) => {
     const { reader, holder, clock } = losing((message) => message.kind === kind);
     const start = clock.now();
     const result = await withSkippedTime(clock, read(reader, holder, pairs));
@@ -100,18 +100,18 @@ describe('who never answers', () => {
   });
 
   it.each(['hello', 'read', 'credit'] as const)(
-    "'%s': after the silence that it was made with",
+    "('%s'), the READ fails after attempts of the configured silence timeout",
     async (kind) => {
       const { reader, holder, clock } = losing((message) => message.kind === kind, 3000);
       const start = clock.now();
       const result = await withSkippedTime(clock, read(reader, holder, pairs));
       expect(result.outcome).toBe('failed');
-      // The chunks were told after the wait for their slots began, in the first of its halves.
+      // Chunks posted in the first half of the wait for a slot make each attempt half a timeout longer.
       expect(clock.now() - start).toBe(kind === 'credit' ? 13_500 : 9000);
     },
   );
 
-  it('keeps neither the clock offset nor a notification waiting', async () => {
+  it("('hello'), the clock offset and a notification fail instead of waiting", async () => {
     const { reader, holder, clock } = losing(({ kind }) => kind === 'hello');
     const failed: string[] = [];
     reader.transport.setHandlers({ onNotifyFailed: (_remote, _what, why) => failed.push(why) });
@@ -123,7 +123,7 @@ describe('who never answers', () => {
   });
 });
 
-it('what is slow is not lost: a holder that takes minutes says that it is at it', async () => {
+it("a READ completes though the holder's device takes minutes", async () => {
   const { reader, holder, clock } = losing(() => false);
   holder.memory.onGather = () => clock.sleep(300_000);
   const result = await withSkippedTime(clock, read(reader, holder, pairs));
@@ -131,7 +131,7 @@ it('what is slow is not lost: a holder that takes minutes says that it is at it'
   expect(holder.pins.finished).toBe(1);
 });
 
-it('nor is a reader whose own device takes minutes, once the holder has posted all', async () => {
+it("a READ completes though the reader's device takes minutes after the holder has posted everything", async () => {
   const { reader, holder, clock } = losing(() => false);
   reader.memory.onCommit = () => clock.sleep(300_000);
   const few = pairsOf([1, 2], [1, 2]);
@@ -140,9 +140,9 @@ it('nor is a reader whose own device takes minutes, once the holder has posted a
 });
 
 it.each([
-  ['a chunk', 40, 0],
-  ['the latency', 1e9, 90_000],
-])('nor is a link on which %s takes longer than a silence', async (_what, bytesPerSecond, latencyMs) => {
+  ["a chunk's time on the link", 40, 0],
+  ["the link's latency", 1e9, 90_000],
+])('a READ completes though %s outlasts the timeout', async (_what, bytesPerSecond, latencyMs) => {
   const { reader, holder, clock } = losing(() => false, 1000);
   holder.transport.setLink({ name: 'slow', bytesPerSecond, latencyMs });
   const result = await withSkippedTime(clock, read(reader, holder, pairs));
@@ -150,7 +150,7 @@ it.each([
   expect(differing(reader.memory, holder.memory, pairs)).toEqual([]);
 });
 
-it('nor is a holder whose device takes minutes, for the READs that find all slots taken', async () => {
+it("a READ that waits for a slot completes though the holder's device takes minutes", async () => {
   const { reader, holder, clock } = losing(() => false);
   holder.memory.onGather = () => clock.sleep(300_000);
   const others = pairsOf(range(11, 10), range(11, 10));
@@ -160,7 +160,7 @@ it('nor is a holder whose device takes minutes, for the READs that find all slot
   expect(holder.pins.finished).toBe(2);
 });
 
-it('a clock that jumps is no silence', async () => {
+it('a clock jump is not taken for silence', async () => {
   const { reader, holder, clock } = losing(() => false);
   let go = () => {};
   holder.memory.onGather = () =>
@@ -177,7 +177,7 @@ it('a clock that jumps is no silence', async () => {
   expect(holder.pins.finished).toBe(1);
 });
 
-it('what names an earlier life of an engine is refused, and does not reach the one that took its place', async () => {
+it('a READ from a replaced engine fails, and notifications to it do not reach its replacement', async () => {
   const clock = new TestClock();
   const reader = makeEngine('reader', { clock, memory: new TestMemory() });
   const former = makeEngine('holder', { clock });
@@ -199,11 +199,11 @@ it('what names an earlier life of an engine is refused, and does not reach the o
 });
 
 it.each(['hello', 'welcome', 'read', 'chunk', 'credit', 'read_ended', 'all'] as const)(
-  'what comes twice counts once: %s',
+  'duplicate messages have no effect: %s',
   async (kind) => {
     const nodes = wired((message) => (kind === 'all' || message.kind === kind ? 2 : 1));
     const { reader, holder } = nodes;
-    // A slot that is free too early is written while it is read.
+    // Gives a slot that is freed too early time to be overwritten while it is still being read.
     reader.memory.onStage = () => turns(3);
     const others = pairsOf(range(11, 10), range(11, 10));
     const results = await Promise.all([read(reader, holder, pairs), read(reader, holder, others, 'other')]);

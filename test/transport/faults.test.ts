@@ -3,7 +3,7 @@ import { halfToFloat } from '../../src/model/half.ts';
 import { flipOneBit, withFault } from '../../src/transport/faults.ts';
 import type { BlockMemory } from '../../src/transport/types.ts';
 
-it('a flipped bit leaves a number another number, and is the only one', () => {
+it('flipOneBit flips one bit, once, and the value stays finite', () => {
   for (let bits = 0; bits < 2 ** 16; bits++) {
     if (!Number.isFinite(halfToFloat(bits))) continue;
     const bytes = new Uint8Array(Uint16Array.of(bits, bits).buffer);
@@ -18,7 +18,7 @@ it('a flipped bit leaves a number another number, and is the only one', () => {
   }
 });
 
-/** What is committed, as [group, first bytes of each block]; blocks of 4 bytes in two groups. */
+/** Two groups with blocks of 4 bytes. `written`: for each commit, the group and the first byte of each block. */
 function memory(): { memory: BlockMemory; written: [number, number[]][] } {
   const written: [number, number[]][] = [];
   return {
@@ -57,7 +57,7 @@ it.each([
       [1, [1, 2]],
     ],
   ],
-] as const)('%s damages one block, once', async (kind, expected) => {
+] as const)("the fault '%s' damages one block, once", async (kind, expected) => {
   const { memory: plain, written } = memory();
   const damaged = withFault(plain, kind, 1);
   for (const [group, first] of [

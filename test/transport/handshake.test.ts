@@ -1,4 +1,4 @@
-/** Who may exchange blocks, and the reader's side of finding that out, against answers that the test makes up. */
+/** Which engines may exchange blocks, and the reader's side of the handshake, with answers made up by the test. */
 import { describe, expect, it } from 'vitest';
 import { compatibilityHash, incompatibility } from '../../src/transport/compatibility.ts';
 import { Handshake } from '../../src/transport/handshake.ts';
@@ -19,43 +19,43 @@ const side = (changes: Partial<EngineIdentity> = {}, factors: Partial<typeof FAC
   };
 };
 
-describe('two engines', () => {
+describe('incompatibility of two engines', () => {
   it.each([
-    ['nothing', side(), null],
-    ['their block size', side({ blockSize: 8 }), 'block size differs (16 and 8 tokens)'],
+    ['nothing for equal engines', side(), null],
+    ['different block sizes', side({ blockSize: 8 }), 'block size differs (16 and 8 tokens)'],
     [
-      'the bytes of one group',
+      'different block bytes of one group',
       side({ blockBytes: [96, 48] }),
       'block bytes by group differ (96, 32 and 96, 48)',
     ],
     [
-      'what they keep KV as',
+      'different KV dtypes',
       side({ blockBytes: [192, 64] }, { kvDtype: 'f32' as never }),
       'differ (96, 32 and 192, 64), kvDtype is f16 here and f32 there; give both engines the same model and KV dtype.',
     ],
-    ['a further group', side({ blockBytes: [96, 32, 8] }), 'block bytes by group differ'],
+    ['a group that only one of them has', side({ blockBytes: [96, 32, 8] }), 'block bytes by group differ'],
     [
-      'what they serve',
+      'different models',
       side({}, { model: 'tiny@1' as never }),
       'model is nano@1 here and tiny@1 there; give',
     ],
     [
-      'what nobody told',
+      'different hashes if one of them sent no factors',
       side({}, null),
       /: compatibility hash is [0-9a-f]{12}… here and abcdefghijkl… there;/,
     ],
-  ] as const)('that differ in %s', (_, theirs, why) => {
+  ] as const)('reports %s', (_, theirs, why) => {
     const told = incompatibility(side(), theirs, true);
     if (why === null) expect(told).toBeNull();
     else expect(told).toMatch(why);
   });
 
-  it('may differ in the hash where it is not enforced, never in their blocks', () => {
+  it('ignores the hash if it is not enforced, but not the block size', () => {
     expect(incompatibility(side(), side({}, null), false)).toBeNull();
     expect(incompatibility(side(), side({ blockSize: 8 }), false)).not.toBeNull();
   });
 
-  it('tell what differs only where both told it', () => {
+  it('names the differing factors only if both engines sent theirs', () => {
     const silent = { ...side({}, null), identity: side({ compatibilityHash: 'z'.repeat(20) }).identity };
     for (const [own, theirs] of [
       [side(), silent],
@@ -82,13 +82,13 @@ describe('a handshake', () => {
         ...{ kind: 'welcome', epoch, ...side({ engineId: 'd' }), slab: new SharedArrayBuffer(64) },
         ...{ slots: 2, slotBytes: 32, now: 1000, ...changes },
       });
-    /** What it ended with, as far as it has. */
+    /** Receives the result once there is one. */
     const watch = (promise: ReturnType<Handshake['connect']>) => {
       const seen: Awaited<typeof promise>[] = [];
       void promise.then((result) => seen.push(result));
       return seen;
     };
-    /** In small steps: a clock that jumps is no silence. */
+    /** Advances the clock in small steps, because a clock jump is not taken for silence. */
     const pass = async (ms: number) => {
       for (let left = ms; left > 0; left -= 50) {
         clock.advance(50);
@@ -98,7 +98,7 @@ describe('a handshake', () => {
     return { clock, sent, handshake, welcome, watch, pass };
   }
 
-  it('is one for all who connect meanwhile, and lasts; the clocks differ by what lies half way', async () => {
+  it('is shared by concurrent callers, lasts until forgotten, and measures the clock offset', async () => {
     const { clock, sent, handshake, welcome } = start();
     const both = [handshake.connect(), handshake.connect()];
     clock.advance(40);
@@ -117,7 +117,7 @@ describe('a handshake', () => {
     expect(sent).toHaveLength(2);
   });
 
-  it('takes no answer to an earlier one, nor one that nobody asked for', async () => {
+  it('ignores unsolicited and duplicate answers, and those to an earlier attempt', async () => {
     const { sent, handshake, welcome, watch, pass } = start();
     welcome();
     expect(handshake.connected).toBeNull();
@@ -136,7 +136,7 @@ describe('a handshake', () => {
     expect(handshake.connected).toBe(connected);
   });
 
-  it('fails after three silences, and is tried anew by who asks next', async () => {
+  it('fails after three silent attempts, and the next connect() starts again', async () => {
     const { sent, handshake, watch, pass } = start();
     const seen = watch(handshake.connect());
     await pass(1450);
@@ -155,7 +155,7 @@ describe('a handshake', () => {
     [side({ blockBytes: new Array<number>(2) }), /identity.blockBytes: wanted a list of whole numbers/],
     [{ slots: 3 }, /its slab has 64 bytes, not 3 x 32/],
     [side({ blockSize: 8 }), /block size differs/],
-  ])('that cannot be taken fails, and the next is another: %#', async (changes, message) => {
+  ])('fails on an unusable welcome, and the next connect() starts again: %#', async (changes, message) => {
     const { sent, handshake, welcome } = start();
     const result = handshake.connect();
     welcome(changes);
@@ -164,7 +164,7 @@ describe('a handshake', () => {
     expect(sent).toHaveLength(2);
   });
 
-  it('with who ended is dead, under way and for good', async () => {
+  it("ends as 'dead' when the holder ends, as does every later one", async () => {
     const { sent, handshake, welcome } = start();
     const underWay = handshake.connect();
     handshake.end('it ended');

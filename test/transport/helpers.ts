@@ -39,7 +39,7 @@ export async function turns(count = 20): Promise<void> {
   for (let i = 0; i < count; i++) await new Promise((resolve) => setImmediate(resolve));
 }
 
-/** Runs the work while a manual clock jumps from sleeper to sleeper. */
+/** Runs the work, meanwhile skipping the clock from one sleeper to the next. */
 export async function withSkippedTime<T>(clock: TestClock, work: Promise<T>): Promise<T> {
   let ended = false;
   const end = () => {
@@ -64,11 +64,11 @@ export interface TestEngine {
 export interface TestEngineOptions extends Partial<Omit<TransportDeps, 'memory' | 'identity'>> {
   memory?: TestMemory;
   identityChanges?: Partial<EngineIdentity>;
-  /** Side channel port; the next free one when absent. */
+  /** Side channel port. Default: the next unused one. */
   port?: number;
 }
 
-/** For gates that look at nothing of it. */
+/** For gates that ignore it. */
 export const CLAIM = {
   held: { numTokens: 32, digest: 'held' },
   prompt: { numTokens: 16, digest: 'prompt' },
@@ -113,7 +113,7 @@ export function makeEngine(engineId: string, options: TestEngineOptions = {}): T
   return { transport, memory, address, pins };
 }
 
-/** `copies`: of every message that one of the two posts, how often it comes: 0 when it is lost. */
+/** `copies`: how often each message posted by either side is delivered; 0 loses it. Default: once. */
 export function connect(a: TestEngine, b: TestEngine, copies?: (message: PeerMessage) => number): void {
   const { port1, port2 } = new MessageChannel();
   a.transport.addPeer(copies ? faulty(port1, copies) : port1, b.address);

@@ -1,4 +1,4 @@
-/** Paged blocks in plain memory, behind the interface that the GPU's implements: counts its users, and fails when told to. */
+/** Paged blocks in plain memory, with the interface of the GPU's. Counts its users, and can be made to fail. */
 import type { BlockId } from '../../src/engine/types.ts';
 import { mergeRuns } from '../../src/transport/merge-runs.ts';
 import type { BlockMemory, GatheredBlocks, StagedBlocks } from '../../src/transport/types.ts';
@@ -27,7 +27,7 @@ class Places {
 export interface TestMemoryOptions {
   blockBytes?: number[];
   numBlocks?: number[];
-  /** Buffers for gathers, and as many for stages. */
+  /** Number of buffers for gathers, and of those for stages. */
   ring?: number;
   /** Awaited inside each gather and commit. */
   delay?: () => Promise<void>;
@@ -77,7 +77,7 @@ export class TestMemory implements BlockMemory {
     return this.pools[group]!.subarray(id * bytes, (id + 1) * bytes);
   }
 
-  /** With `revoked` the copy is made at once, as a device does in the order of its queue: the blocks may be reused then. */
+  /** With `revoked`, copies before any delay, as a device copies in queue order: the blocks may be reused afterwards. */
   async gather(group: number, blockIds: readonly BlockId[], revoked?: AbortSignal): Promise<GatheredBlocks> {
     await this.#gatherRing.take();
     if (revoked?.aborted) {

@@ -1,4 +1,4 @@
-/** How a READ ends when it does not end well: always with an outcome and a sentence, never with a rejection or a hang. */
+/** READs that do not succeed: each ends with an outcome and a message, never with a rejection or a hang. */
 import { describe, expect, it } from 'vitest';
 import { TestClock } from '../clock.ts';
 import { CLAIM, connect, differing, makeEngine, pairsOf, range, read, turns } from './helpers.ts';
@@ -6,9 +6,9 @@ import { openPair } from './pairs.ts';
 
 const some = pairsOf(range(1, 10), range(1, 10));
 
-describe("the gate's answer", () => {
+describe("the holder's gate", () => {
   for (const outcome of ['declined', 'expired', 'refused', 'failed'] as const) {
-    it(`'${outcome}' is the outcome, and no block is touched`, async () => {
+    it(`ends the READ as '${outcome}' without touching a block`, async () => {
       const { reader, holder } = openPair();
       holder.transport.setHandlers({
         gate: () => ({ allow: false, outcome, message: `because ${outcome}` }),
@@ -22,7 +22,7 @@ describe("the gate's answer", () => {
     });
   }
 
-  it('that throws is a failure of this READ alone', async () => {
+  it('fails the READ by throwing', async () => {
     const { reader, holder } = openPair();
     holder.transport.setHandlers({
       gate: () => {
@@ -34,7 +34,7 @@ describe("the gate's answer", () => {
     expect(result.message).toContain('no such table');
   });
 
-  it('is asked with the blocks by group and the claim; before there is a gate, READs fail', async () => {
+  it('receives the request id, blocks by group and claim; without a gate, READs fail', async () => {
     const { reader, holder } = openPair();
     let asked: unknown = null;
     holder.transport.setHandlers({
@@ -55,8 +55,8 @@ describe("the gate's answer", () => {
   });
 });
 
-describe('failed', () => {
-  it('when a gather fails, with the pins given back', async () => {
+describe('a READ fails', () => {
+  it('when a gather fails, and its pins and slots are released', async () => {
     const { reader, holder } = openPair();
     holder.memory.onGather = (_group, ids) => {
       if (ids.includes(5)) throw new Error('device lost');
@@ -71,7 +71,7 @@ describe('failed', () => {
   });
 
   for (const step of ['onStage', 'onCommit'] as const) {
-    it(`when the reader's ${step} fails; the holder stops and the connection goes on`, async () => {
+    it(`when the reader's ${step} fails; the holder stops, and the next READ succeeds`, async () => {
       const { reader, holder } = openPair({ chunkBytes: 96, slots: 1 });
       let calls = 0;
       reader.memory[step] = () => {
@@ -90,7 +90,7 @@ describe('failed', () => {
     });
   }
 
-  it('comes only when no copy of the transfer can still write', async () => {
+  it('only once none of its copies can still write into blocks', async () => {
     const { reader, holder } = openPair({ chunkBytes: 96 });
     const waiting: (() => void)[] = [];
     let calls = 0;
@@ -111,7 +111,7 @@ describe('failed', () => {
     expect((await result).outcome).toBe('failed');
   });
 
-  it('when a bit was flipped in the slab and checksums are on', async () => {
+  it('when a bit is flipped in the slab and checksums are on', async () => {
     const flip = (bytes: Uint8Array, chunk: { index: number }) => {
       if (chunk.index === 2) bytes[17]! ^= 4;
     };
@@ -119,13 +119,13 @@ describe('failed', () => {
     const result = await read(reader, holder, some);
     expect(result.outcome).toBe('failed');
     expect(result.message).toContain('checksum differs in chunk 2');
-    // The control: without checksums the same flip goes unseen.
+    // Control: without checksums, the same flip goes unnoticed.
     const blind = openPair({ beforeChunkPosted: flip, checksum: false });
     expect((await read(blind.reader, blind.holder, some)).outcome).toBe('done');
     expect(differing(blind.reader.memory, blind.holder.memory, some).length).toBe(1);
   });
 
-  it('when blocks are named that do not exist, here or there, the null block included', async () => {
+  it('when it names blocks that do not exist at one of the ends, or the null block', async () => {
     const { reader, holder } = openPair();
     const message = async (pairs: typeof some) => {
       const result = await read(reader, holder, pairs);
@@ -139,7 +139,7 @@ describe('failed', () => {
     expect(await message(pairsOf([1], [1], 3))).toContain('group 3');
   });
 
-  it('when nobody is at the address, or somebody else', async () => {
+  it('when there is no engine at the address, or a different one', async () => {
     const { reader, holder } = openPair();
     const nobody = { ...holder, address: { ...holder.address, port: 1 } };
     expect((await read(reader, nobody, some)).message).toContain(
@@ -150,12 +150,12 @@ describe('failed', () => {
     expect(result).toMatchObject({ outcome: 'failed' });
     expect(result.message).toContain("expected engine 'another'");
     expect(result.message).toContain("found 'holder'");
-    // Asking for the wrong engine does not spoil the connection to the right one.
+    // Asking for the wrong engine does not break the connection to the right one.
     expect((await read(reader, holder, some)).outcome).toBe('done');
   });
 });
 
-describe('dead', () => {
+describe("a READ ends as 'dead'", () => {
   /** A READ that is stuck half-way: some chunks stored, one gather waiting. */
   async function halfway() {
     const made = openPair({ chunkBytes: 96 });
@@ -179,14 +179,14 @@ describe('dead', () => {
     expect(await result).toMatchObject({ outcome: 'dead', message: "engine 'holder' ended: device lost." });
   });
 
-  it("when the holder's end of the channel closes, without anybody being told", async () => {
+  it("when the holder's end of the channel closes, even without peerDied()", async () => {
     const { reader, holder, result } = await halfway();
     holder.transport.close();
     expect((await result).outcome).toBe('dead');
     expect((await read(reader, holder, some)).outcome).toBe('dead');
   });
 
-  it("unpins the blocks when the reader's engine dies, once the device has finished with them", async () => {
+  it("when the reader's engine dies; its blocks are unpinned once the device has finished with them", async () => {
     const { reader, holder, result, go } = await halfway();
     holder.transport.peerDied('reader');
     await turns();
@@ -199,7 +199,7 @@ describe('dead', () => {
     reader.transport.close();
   });
 
-  it('is not said to be under way any more, though a gather of it never ends', async () => {
+  it('when the holder closes, and leaves no timer running even if a gather never ends', async () => {
     const clock = new TestClock();
     const { reader, holder } = openPair({ clock });
     holder.memory.onGather = () => new Promise(() => {});
@@ -209,11 +209,11 @@ describe('dead', () => {
     holder.transport.close();
     expect((await result).outcome).toBe('dead');
     await turns();
-    // Nobody sleeps.
+    // No timer is pending.
     expect(clock.skip()).toBe(false);
   });
 
-  it('when the transport closes, now and later', async () => {
+  it("when the reader's transport closes, as does every later READ", async () => {
     const { reader, holder, result } = await halfway();
     reader.transport.close();
     expect((await result).outcome).toBe('dead');
@@ -223,7 +223,7 @@ describe('dead', () => {
     });
   });
 
-  it('during the handshake', async () => {
+  it('when the channel closes during the handshake', async () => {
     const reader = makeEngine('reader');
     const { port1, port2 } = new MessageChannel();
     const holder = makeEngine('holder');
@@ -234,7 +234,7 @@ describe('dead', () => {
     expect((await result).outcome).toBe('dead');
   });
 
-  it('is the last word of the former connection only: a new one is a new epoch', async () => {
+  it('only for the old connection: a READ over a new one succeeds', async () => {
     const { reader, holder, result, go } = await halfway();
     reader.transport.peerDied('holder');
     await result;
@@ -249,7 +249,7 @@ describe('dead', () => {
     expect(holder.transport.slotsInUse()).toBe(0);
   });
 
-  it('leaves transfers with other engines alone', async () => {
+  it('without affecting READs from other engines', async () => {
     const { reader, result } = await halfway();
     const third = makeEngine('third');
     connect(reader, third);
@@ -262,7 +262,7 @@ describe('dead', () => {
 });
 
 describe('notifications', () => {
-  it('reach the holder with who sent them', async () => {
+  it("reach the holder with the sender's engine id", async () => {
     const { reader, holder } = openPair();
     const heard: unknown[] = [];
     holder.transport.setHandlers({

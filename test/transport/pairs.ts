@@ -1,4 +1,4 @@
-/** Pairs of engines that end with the test that made them. */
+/** Pairs of engines that close when their test finishes. */
 import { onTestFinished } from 'vitest';
 import { makePair, type Pair } from './helpers.ts';
 

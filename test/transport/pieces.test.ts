@@ -1,4 +1,4 @@
-/** The transport's small parts, each alone. */
+/** Unit tests of the transport's small modules. */
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -15,7 +15,7 @@ import { TestClock } from '../clock.ts';
 import { FACTORS, makeEngine, TestMemory } from './helpers.ts';
 
 describe('coveredMs', () => {
-  it('counts each moment once, whatever the order', () => {
+  it('counts each moment once, in any order of intervals', () => {
     expect(coveredMs([])).toBe(0);
     const intervals = [
       [20, 30],
@@ -40,7 +40,7 @@ describe('mergeRuns', () => {
     expect(mergeRuns([3, 2, 1, 1])).toHaveLength(4);
   });
 
-  it('gives the ids back when spread out again', () => {
+  it('keeps every id in order, and leaves no two runs that could be joined', () => {
     fc.assert(
       fc.property(fc.array(fc.nat(9)), (ids) => {
         const runs = mergeRuns(ids);
@@ -72,7 +72,7 @@ describe('checksum', () => {
 });
 
 describe('cutIntoChunks', () => {
-  it('covers every block once, in order, in whole blocks of one group, within the limit', () => {
+  it('covers every block once and in order, in chunks of one group within the limit', () => {
     const lists = fc.array(fc.array(fc.nat(99), { maxLength: 30 }), { minLength: 3, maxLength: 3 });
     fc.assert(
       fc.property(lists, fc.integer({ min: 1, max: 400 }), (blockIds, limit) => {
@@ -95,7 +95,7 @@ describe('cutIntoChunks', () => {
 });
 
 describe('the compatibility hash', () => {
-  it('is sha256 in hex, depends on every factor, and not on their order', () => {
+  it('is a SHA-256 in hex that depends on every factor, but not on their order', () => {
     const hash = compatibilityHash(FACTORS);
     expect(hash).toMatch(/^[0-9a-f]{64}$/);
     const { model, ...rest } = FACTORS;
@@ -110,7 +110,7 @@ describe('the compatibility hash', () => {
 });
 
 describe('SlotRing', () => {
-  it('gives out the slot that came back last, which caches still have', async () => {
+  it('reuses the slot released last first', async () => {
     const ring = new SlotRing(4);
     const { signal } = new AbortController();
     const next = () => ring.acquire(signal);
@@ -122,7 +122,7 @@ describe('SlotRing', () => {
 
   const live = () => new AbortController().signal;
 
-  it('gives freed slots to who asked first, and forgets who gave up', async () => {
+  it('gives released slots to waiters in order, and skips those that aborted', async () => {
     const ring = new SlotRing(1);
     expect(await ring.acquire(live())).toBe(0);
     const gaveUp = new AbortController();
@@ -146,7 +146,7 @@ describe('SlotRing', () => {
 });
 
 describe('parseLink', () => {
-  it('reads presets, rates and latencies', () => {
+  it('parses presets, rates and latencies', () => {
     for (const [name, spec] of Object.entries(LINK_PRESETS))
       expect(parseLink(name)).toEqual({ name, ...spec });
     const cases: [string, number, number][] = [
@@ -166,7 +166,7 @@ describe('parseLink', () => {
     }
   });
 
-  it('refuses the rest in one sentence, with the nearest preset for a typo', () => {
+  it('rejects anything else, and suggests the nearest preset for a typo', () => {
     expect(() => parseLink('nvlnk')).toThrow(
       /link 'nvlnk': .* did you mean nvlink\? use nvlink, .* such as 10e6,1ms\./,
     );
@@ -192,7 +192,7 @@ describe('parseLink', () => {
 });
 
 describe('LinkQueue', () => {
-  it('is first in, first out: occupied for bytes / rate, then late by the latency', async () => {
+  it('delivers first in, first out, each chunk after bytes / rate plus the latency', async () => {
     const clock = new TestClock(0);
     const link = new LinkQueue({ name: 'x', bytesPerSecond: 1000, latencyMs: 5 }, clock);
     const arrivals: string[] = [];
@@ -220,7 +220,7 @@ describe('LinkQueue', () => {
     expect(arrivals).toEqual(['a 0-105 @105', 'b 100-115 @115', `c ${idle}-${idle + 55} @${idle + 55}`]);
   });
 
-  it('does not deliver early when timers are', async () => {
+  it('does not deliver early if timers fire early', async () => {
     let now = 0;
     const sleep = async (ms: number) => {
       now += ms * 0.75 + 1e-3;
@@ -243,7 +243,7 @@ describe('LinkQueue', () => {
 });
 
 describe('createTransport', () => {
-  it('refuses numbers that make no sense and blocks that cannot be staged', () => {
+  it('rejects invalid slots and chunkBytes, and blocks that are too large to stage', () => {
     for (const bad of [{ slots: 0 }, { chunkBytes: 0 }, { slots: 1.5 }, { chunkBytes: Number.NaN }]) {
       expect(() => makeEngine('x', bad)).toThrow(ConfigError);
     }

@@ -3,12 +3,12 @@ import { claimPrefix, sameClaim } from '../../src/transport/prefix-claim.ts';
 
 const claim = claimPrefix(true);
 
-it('is equal for the same first tokens under the same salt, whatever follows', () => {
+it('claims are equal for the same first tokens and salt, whatever tokens follow', () => {
   expect(sameClaim(claim([1, 2, 3], 2, 'a'), claim([1, 2, 9, 9], 2, 'a'))).toBe(true);
   expect(sameClaim(claim([], 0, null), claim([7], 0, null))).toBe(true);
 });
 
-it('differs with every token, their order and number, and the salt', () => {
+it('claims differ if any token, the order or number of tokens, or the salt differs', () => {
   const claims = [
     claim([1, 2, 3], 3, null),
     claim([1, 2, 4], 3, null),
@@ -25,16 +25,16 @@ it('differs with every token, their order and number, and the salt', () => {
   expect(new Set(claims.map(({ digest }) => digest)).size).toBe(claims.length);
 });
 
-it('without the token check is of the number and the salt alone', () => {
+it('claims without the token check cover only the number of tokens and the salt', () => {
   const loose = claimPrefix(false);
   expect(sameClaim(loose([1, 2], 2, 'a'), loose([3, 4], 2, 'a'))).toBe(true);
   expect(sameClaim(loose([1, 2], 2, 'a'), loose([1, 2], 2, 'b'))).toBe(false);
   expect(sameClaim(loose([1, 2], 2, 'a'), loose([1, 2], 1, 'a'))).toBe(false);
-  // An engine that checks serves none that does not.
+  // An engine with the token check accepts no claim made without it.
   expect(sameClaim(loose([1, 2], 2, 'a'), claim([1, 2], 2, 'a'))).toBe(false);
 });
 
-it('of another number of tokens is another, whatever its digest', () => {
+it('claims of different numbers of tokens differ, even with equal digests', () => {
   const { digest } = claim([1, 2], 2, null);
   expect(sameClaim({ numTokens: 2, digest }, { numTokens: 3, digest })).toBe(false);
 });

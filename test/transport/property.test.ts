@@ -1,6 +1,7 @@
 /**
- * Random READs in both directions at once over tiny rings, of held blocks and streamed, of one to three groups of random sizes and windows, with random delays, drops, failures,
- * cancels, deaths, and messages that are lost or come twice. Whatever happens: every transfer ends, 'done' means that the bytes are equal, and no pin, slot or staging buffer is left.
+ * Random READs in both directions at once over tiny rings, of held and streamed blocks, with one to three groups of random sizes
+ * and windows. Faults are random too: delays, drops, failures, aborts, deaths, and lost or duplicate messages. Every transfer
+ * must end, 'done' must mean equal bytes, and no pin, slot or staging buffer may be left.
  */
 
 import fc from 'fast-check';
@@ -12,12 +13,12 @@ import { TestClock } from '../clock.ts';
 import { CLAIM, connect, differing, makeEngine, type TestEngine, TestMemory, turns } from './helpers.ts';
 
 const BLOCKS = 24;
-/** Own blocks of the readers start at 12: nothing is both read from and written to, so equality is well defined. */
+/** First local block of the readers: no block is both read and written, so that equality is well defined. */
 const FIRST_LOCAL = 12;
-/** Blocks of the sequence that is read, of each group: 1 to 11. */
+/** Number of blocks of the sequence being read, in each group: ids 1 to 11. */
 const PLACES = FIRST_LOCAL - 1;
 
-/** `window`: blocks at the sequence's end that a group has kept; null: all. */
+/** `window`: how many blocks at the sequence's end the group has kept; null: all. */
 const groupList = fc.array(
   fc.record({
     bytes: fc.integer({ min: 1, max: 16 }).map((words) => 4 * words),
@@ -26,7 +27,7 @@ const groupList = fc.array(
   { minLength: 1, maxLength: 3 },
 );
 
-/** Local blocks of a READ are its own, as the block pool guarantees; remote ones are shared by all. */
+/** A READ has its own local blocks, as the block pool guarantees; remote blocks are shared by all READs. */
 const blockList = fc.array(fc.record({ group: fc.nat(2), remote: fc.integer({ min: 1, max: PLACES }) }), {
   minLength: 1,
   maxLength: 8,
@@ -85,7 +86,7 @@ async function play({
   events,
 }: typeof scenario extends fc.Arbitrary<infer T> ? T : never) {
   const shape = { blockBytes: groups.map(({ bytes }) => bytes), numBlocks: groups.map(() => BLOCKS) };
-  /** A block of the sequence that its group still has. */
+  /** Maps any drawn block to one that its group still has. */
   const kept = (drawn: { group: number; remote: number }): { group: number; remote: number } => {
     const group = drawn.group % groups.length;
     const window = groups[group]!.window ?? PLACES;
@@ -105,7 +106,7 @@ async function play({
   let copies = 0;
   const lose = () => (toLose > 0 && toLose-- > 0 ? copies : 1);
   connect(engines[0], engines[1], lose);
-  /** A sequence of the blocks 1, 2, ... in their order, some more of which are there each time that it is asked. */
+  /** A sequence of blocks 1, 2, ... that grows while a reader waits for it. */
   const streamOf = (pins: TestEngine['pins']): BlockStream => {
     pins.held += 1;
     let numBlocks = 0;
@@ -139,7 +140,7 @@ async function play({
 
   const reads: Promise<void>[] = [];
   const ended: TransferOutcome[] = [];
-  // One local block a READ and pair: reads wait for a place as requests do for blocks.
+  // Free local blocks, by reader and group. Each pair of a READ takes one; pairs without a free one are skipped.
   const free = engines.map(() =>
     groups.map(() => Array.from({ length: BLOCKS - FIRST_LOCAL }, (_, i) => FIRST_LOCAL + i)),
   );
@@ -162,7 +163,7 @@ async function play({
           disturbed = true;
           void turns(each.cancelAfter).then(() => client.abort());
         }
-        // By their places, each once: those that are named twice are read once, and the other local block stays as it is.
+        // Ascending, without duplicates: a block drawn twice is read once, and the other local block stays unchanged.
         const places = new Map(pairs.map((pair) => [`${pair.group}:${pair.remote}`, pair]));
         const ascending = [...places.values()].toSorted((a, b) => a.remote - b.remote);
         pairs.splice(0, pairs.length, ...ascending);
@@ -229,7 +230,7 @@ async function play({
   if (!disturbed) expect(new Set(ended)).toEqual(new Set(reads.length > 0 ? ['done'] : []));
   for (const { transport, memory, pins } of engines) {
     expect(pins.held).toBe(0);
-    // A credit that was lost costs its slot until the connection is made anew.
+    // A lost credit costs its slot until the next handshake.
     if (!lost) expect(transport.slotsInUse()).toBe(0);
     expect(memory.gathersInFlight).toBe(0);
     expect(memory.stagesInFlight).toBe(0);
@@ -238,7 +239,7 @@ async function play({
   return ended;
 }
 
-it('every transfer ends; done means equal bytes; nothing is left behind', async () => {
+it("under random faults, every transfer ends, 'done' means equal bytes, and nothing is left behind", async () => {
   const seen = new Set<TransferOutcome>();
   await fc.assert(
     fc.asyncProperty(scenario, async (given) => {
@@ -246,6 +247,6 @@ it('every transfer ends; done means equal bytes; nothing is left behind', async 
     }),
     { numRuns: 250, seed: 20_261_120 },
   );
-  // The disturbances did disturb.
+  // The faults had an effect.
   expect(seen).toEqual(new Set<TransferOutcome>(['done', 'declined', 'failed', 'dead']));
 });

@@ -1,4 +1,4 @@
-/** The handshake, and messages that cannot be meant: what is refused, and that a refusal says why. */
+/** The handshake and invalid messages: what is rejected, and with which reason. */
 import { describe, expect, it } from 'vitest';
 import type { CompatibilityFactors } from '../../src/transport/compatibility.ts';
 import type { PeerMessage, WelcomeMessage } from '../../src/transport/messages.ts';
@@ -32,7 +32,7 @@ describe('the handshake', () => {
     ['connectorVersion', 99],
   ];
   for (const [factor, value] of changes) {
-    it(`refuses another ${factor} and names both sides', unless told not to enforce`, async () => {
+    it(`rejects a different ${factor} and names both values, unless compatibility is not enforced`, async () => {
       const factors = { ...FACTORS, [factor]: value };
       const { reader, holder } = openPair({ holder: { factors } });
       const result = await read(reader, holder, some);
@@ -44,7 +44,7 @@ describe('the handshake', () => {
     });
   }
 
-  it('always refuses another block size or other block bytes', async () => {
+  it('always rejects a different block size or different block bytes', async () => {
     const size = openPair({ holder: { identityChanges: { blockSize: 32 } }, enforceHandshakeCompat: false });
     const result = await read(size.reader, size.holder, some);
     expect(result).toMatchObject({ outcome: 'failed' });
@@ -56,14 +56,14 @@ describe('the handshake', () => {
     expect((await read(bytes.reader, bytes.holder, some)).message).toContain('differ (96 and 128)');
   });
 
-  it('happens once for many READs, and again after a failed one', async () => {
+  it('fails all concurrent READs, and later ones, if the models differ', async () => {
     const { reader, holder } = openPair({ holder: { factors: { ...FACTORS, model: 'other' } } });
     const results = await Promise.all(range(0, 3).map(() => read(reader, holder, some)));
     expect(results.map((result) => result.outcome)).toEqual(['failed', 'failed', 'failed']);
     expect((await read(reader, holder, some)).message).toContain('model is nano@1 here and other there');
   });
 
-  it('gives the offset of the clocks: about nothing on one machine', async () => {
+  it('measures the clock offset, about 0 for equal clocks', async () => {
     const { reader, holder } = openPair();
     expect(Math.abs(await reader.transport.clockOffsetSeconds(holder.address))).toBeLessThan(1);
     const skewed = openPair({
@@ -84,7 +84,7 @@ describe('the handshake', () => {
       'identity.blockBytes: wanted a list of whole numbers above 0',
     ],
     [
-      'with blocks of no size',
+      'with blocks of 0 bytes',
       (w) => ({ ...w, identity: { ...w.identity, blockBytes: [0] } }),
       'identity.blockBytes: wanted a list of whole numbers above 0',
     ],
@@ -109,7 +109,7 @@ describe('the handshake', () => {
   }
 });
 
-/** Connects the two through a third party that may change what they say; null: it is lost. */
+/** Connects the two through a relay that sends each message on as `change` returns it; null: the message is lost. */
 function interposed(
   reader: ReturnType<typeof makeEngine>,
   holder: ReturnType<typeof makeEngine>,
@@ -131,25 +131,25 @@ function interposed(
   return [a.port2, b.port2];
 }
 
-describe('a chunk that cannot be meant', () => {
+describe('a chunk', () => {
   const meant = 'the holder sent an invalid chunk: chunk 0 ';
   const spoils: [what: string, spoil: (message: PeerMessage) => unknown, told: string][] = [
     [
-      'of blocks nobody asked for',
+      'of blocks that were not requested',
       (m) => (m.kind === 'chunk' ? { ...m, first: 100 } : m),
       `${meant}names blocks 100`,
     ],
     ['of the wrong length', (m) => (m.kind === 'chunk' ? { ...m, byteLength: 1 } : m), `${meant}has 1 bytes`],
     [
-      'outside of the slab',
+      'outside the slab',
       (m) => (m.kind === 'chunk' ? { ...m, slot: 4 } : m),
       'chunk 0 is not in a slot of the slab',
     ],
-    ['twice', (m) => (m.kind === 'chunk' ? { ...m, index: 0 } : m), 'blocks'],
-    ['lost on the way', (m) => (m.kind === 'chunk' && m.index === 1 ? null : m), 'the holder sent'],
+    ['with the index of an earlier one', (m) => (m.kind === 'chunk' ? { ...m, index: 0 } : m), 'blocks'],
+    ['that is lost', (m) => (m.kind === 'chunk' && m.index === 1 ? null : m), 'the holder sent'],
   ];
   for (const [what, spoil, told] of spoils) {
-    it(`${what} fails the transfer`, async () => {
+    it(`${what} fails the READ`, async () => {
       const reader = makeEngine('reader');
       const holder = makeEngine('holder');
       const ports = interposed(reader, holder, spoil);
@@ -161,7 +161,7 @@ describe('a chunk that cannot be meant', () => {
     });
   }
 
-  it('of another epoch or of an unknown transfer is dropped, and its slot given back', async () => {
+  it('of another epoch or of an unknown transfer is dropped; only the slot of the latter is returned', async () => {
     const reader = makeEngine('reader');
     const holder = makeEngine('holder');
     const toHolder: PeerMessage[] = [];
@@ -188,7 +188,7 @@ describe('a chunk that cannot be meant', () => {
   });
 });
 
-it('a credit of another connection frees no slot', async () => {
+it('a credit of another epoch frees no slot', async () => {
   const reader = makeEngine('reader', { memory: new TestMemory() });
   const holder = makeEngine('holder');
   const ports = interposed(reader, holder, (message) =>
@@ -200,7 +200,7 @@ it('a credit of another connection frees no slot', async () => {
   for (const port of ports) port.close();
 });
 
-describe('a message that ended early', () => {
+describe('a truncated message', () => {
   const cutting = (kind: PeerMessage['kind'], times: number) => {
     let left = times;
     const clock = new TestClock();
@@ -216,7 +216,7 @@ describe('a message that ended early', () => {
   };
 
   it.each(['chunk', 'read_ended', 'read', 'credit', 'hello', 'welcome'] as const)(
-    '%s: the two that both live go on, over a connection made anew',
+    '(%s) ends no READ and no engine: both READs succeed, and so does a later one',
     async (kind) => {
       const { clock, reader, holder, close } = cutting(kind, 1);
       const gone: string[] = [];
@@ -237,7 +237,7 @@ describe('a message that ended early', () => {
     },
   );
 
-  it('costs no silence, where something of the READ is known to both', async () => {
+  it('costs no timeout if it is a chunk, a read or a credit', async () => {
     for (const kind of ['chunk', 'read', 'credit'] as const) {
       const { clock, reader, holder, close } = cutting(kind, 1);
       const before = clock.now();
@@ -247,7 +247,7 @@ describe('a message that ended early', () => {
     }
   });
 
-  it('always: the READ fails, as often as it is asked for, and says why', async () => {
+  it('at each of three attempts fails the READ, with the reason', async () => {
     const { clock, reader, holder, close } = cutting('chunk', Number.POSITIVE_INFINITY);
     const result = await withSkippedTime(clock, read(reader, holder, some));
     expect(result.outcome).toBe('failed');

@@ -1,4 +1,4 @@
-/** What cannot be read, meant or served is refused in words, and leaves nothing behind; and what an engine tells of its slabs. */
+/** Messages and READs that are refused, closed engines, aborts, and what a transport reports of slabs, links and stages. */
 import { describe, expect, it } from 'vitest';
 import { EngineDeadError, TransferError } from '../../src/errors.ts';
 import { impossibleRead } from '../../src/transport/impossible-read.ts';
@@ -24,7 +24,7 @@ describe('a message', () => {
   const cancel = { kind: 'cancel', epoch: 1, transferId: 't' };
   const notice = { kind: 'notification', notification: { kind: 'heartbeat', holds: [] }, postedAt: 0 };
 
-  it('is read by its kind and what that cannot do without; more is no matter', () => {
+  it('is readable if it has the required fields of its kind; further fields are ignored', () => {
     for (const message of [cancel, notice, { ...cancel, more: 1 }]) expect(isReadable(message)).toBe(true);
   });
 
@@ -42,18 +42,18 @@ describe('a message', () => {
     { kind: 'cancel', epoch: 1 },
     { ...notice, notification: null },
     { ...notice, notification: 'heartbeat' },
-  ])('is none: %o', (message) => {
+  ])('is not readable: %o', (message) => {
     expect(isReadable(message)).toBe(false);
   });
 });
 
-describe('a READ of what the holder cannot have', () => {
+describe('an impossible READ', () => {
   const blocks = (blockIds: number[][]) =>
     impossibleRead({ kind: 'read', blockIds } as unknown as ReadMessage, [10, 5]);
   const places = (blockIndexes: number[][]) =>
     impossibleRead({ kind: 'stream', blockIndexes } as unknown as StreamMessage, [10, 5]);
 
-  it('is refused in a sentence', () => {
+  it('is refused with the block or group that does not exist', () => {
     expect(blocks([[1, 9], [4]])).toBeNull();
     expect(blocks([[9, 1]])).toBeNull();
     expect(blocks([[1], [5]])).toBe("the READ names block 5 of group 1; the holder's blocks are 1 to 4.");
@@ -62,7 +62,7 @@ describe('a READ of what the holder cannot have', () => {
     expect(blocks([[], [], []])).toBe('the READ names KV cache group 2; the holder has 2 group(s).');
   });
 
-  it('of a sequence too: places ascend', () => {
+  it('of a stream is refused if its group does not exist or its block indexes do not ascend', () => {
     expect(places([[0, 1, 7], [3]])).toBeNull();
     expect(places([[], [], []])).toContain('KV cache group 2');
     for (const wrong of [[-1], [1, 1], [2, 1], [0.5], [0, 1.5]])
@@ -70,8 +70,8 @@ describe('a READ of what the holder cannot have', () => {
   });
 });
 
-describe('an engine that was closed', () => {
-  it('reads nothing, and takes no peer', async () => {
+describe('a closed engine', () => {
+  it("ends its READs as 'dead', and accepts no further peer", async () => {
     const { reader, holder } = openPair();
     reader.transport.close();
     expect(await read(reader, holder, pairsOf([1], [1]))).toMatchObject({
@@ -86,7 +86,7 @@ describe('an engine that was closed', () => {
     await expect(reader.transport.clockOffsetSeconds(holder.address)).rejects.toThrow(EngineDeadError);
   });
 
-  it('is told to who read from it, once, and stays dead there', async () => {
+  it("is reported to its reader once, and later READs from it end as 'dead'", async () => {
     const { reader, holder } = openPair();
     const gone: string[] = [];
     reader.transport.setHandlers({ onPeerGone: (engineId) => gone.push(engineId) });
@@ -99,13 +99,13 @@ describe('an engine that was closed', () => {
   });
 });
 
-it('who cannot shake hands has no offset of clocks: a failed transfer, no dead engine', async () => {
+it('clockOffsetSeconds of an unknown engine rejects with TransferError', async () => {
   const { reader } = openPair();
   const nobody = { engineId: 'x', host: 'localhost', port: 1 };
   await expect(reader.transport.clockOffsetSeconds(nobody)).rejects.toThrow(TransferError);
 });
 
-it('a holder without a connector streams nothing, and says so', async () => {
+it('a streamed READ fails if the holder has no stream gate', async () => {
   const { reader, holder } = openPair();
   const streamed = {
     remote: holder.address,
@@ -121,7 +121,7 @@ it('a holder without a connector streams nothing, and says so', async () => {
 });
 
 it.each(['read', 'stream'] as const)(
-  'a %s of a connection that the holder does not know is made anew at once',
+  "a '%s' message of an epoch that the holder does not know is repeated within one silence timeout",
   async (kind) => {
     const clock = new TestClock();
     const reader = makeEngine('reader', { clock, memory: new TestMemory() });
@@ -140,7 +140,7 @@ it.each(['read', 'stream'] as const)(
     const before = clock.now();
     const pairs = pairsOf(range(kind === 'read' ? 1 : 0, 3), range(1, 3));
     const request = { remote: holder.address, remoteRequestId: 'r', claim: CLAIM, requestId: 'q', pairs };
-    // The first try says so by the epoch that it was asked under, which the reader does not know: then by silence.
+    // The holder answers under the wrong epoch, which the reader ignores, so the first attempt may end by silence.
     const result = await withSkippedTime(
       clock,
       reader.transport.read({ ...request, streamed: kind === 'stream' }),
@@ -152,13 +152,13 @@ it.each(['read', 'stream'] as const)(
 );
 
 describe('sizes', () => {
-  it('chunks are no larger than either end can stage', async () => {
+  it("of chunks are limited by the smaller of both ends' chunkBytes", async () => {
     const { reader, holder } = openPair({ reader: { chunkBytes: 96 }, holder: { chunkBytes: 960 } });
     expect(await read(reader, holder, pairsOf(range(1, 4), range(1, 4)))).toMatchObject({ chunks: 4 });
     expect(await read(holder, reader, pairsOf(range(1, 4), range(1, 4)))).toMatchObject({ chunks: 4 });
   });
 
-  it('a slab is told before and after the handshake', async () => {
+  it('of slabs are reported before any handshake, and for all readers after it', async () => {
     const { reader, holder } = openPair({ slots: 3, chunkBytes: 200 });
     expect(holder.transport.slabBytes).toBe(600);
     expect(holder.transport.slab()).toEqual({ slotsInUse: 0, slots: 0, slotBytes: 0 });
@@ -176,7 +176,7 @@ describe('sizes', () => {
   });
 });
 
-it('a link holds from the next chunk on, unless the peer has one of its own', async () => {
+it('setLink applies from the next chunk on, except to a peer with a link of its own', async () => {
   const clock = new TestClock();
   const reader = makeEngine('reader', { clock, memory: new TestMemory() });
   const near = makeEngine('near', { clock, memory: new TestMemory() });
@@ -195,7 +195,7 @@ it('a link holds from the next chunk on, unless the peer has one of its own', as
   expect(await linkMs(near)).toBeCloseTo(1);
 });
 
-it("a chunk's time is divided as both devices tell it", async () => {
+it("a chunk's time is divided into stages as both devices report it", async () => {
   const clock = new TestClock();
   const { reader, holder } = openPair({ clock });
   const gather = holder.memory.gather.bind(holder.memory);
@@ -237,7 +237,7 @@ it.each([
   expect(holder.pins).toEqual({ held: 0, finished: 1 });
 });
 
-it('a READ whose asker has gone before it began, or goes while it runs, ends and takes nothing', async () => {
+it('a READ that is aborted before it begins or while it runs fails, and stores nothing', async () => {
   for (const early of [true, false]) {
     const { reader, holder } = openPair();
     const client = new AbortController();

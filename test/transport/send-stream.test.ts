@@ -1,4 +1,4 @@
-/** Blocks of a sequence are sent as they come to be there; and what is told of a chunk's stages. No channel. */
+/** Sending the blocks of a sequence as they become available, and the spans of a chunk's stages. No channel. */
 import { describe, expect, it } from 'vitest';
 import type { RawSpan } from '../../src/measure/spans.ts';
 import { cutIntoChunks } from '../../src/transport/chunks.ts';
@@ -9,7 +9,7 @@ import type { BlockStream } from '../../src/transport/types.ts';
 
 type Ready = Awaited<ReturnType<BlockStream['ready']>>;
 
-/** Two groups, a block a chunk. `answers`: in turn; asked for the blocks that come back. */
+/** Two groups, one block per chunk. `answers`: the stream's, in turn. `asked`: the block indexes that it was asked for. */
 async function run(
   blockIndexes: number[][],
   answers: Ready[],
@@ -43,7 +43,7 @@ const ready = (blockIds: number[][], numBlocks: number, revoked = new AbortContr
 });
 
 describe('a stream', () => {
-  it('asks for the first block that is missing in any group, and sends what is there', async () => {
+  it('waits for the first block that is missing in any group, and sends those that are available', async () => {
     const table = [
       [11, 12, 13, 14],
       [21, 22, 23, 24],
@@ -61,8 +61,8 @@ describe('a stream', () => {
   });
 
   it.each([
-    ['nobody wants the rest', null],
-    ['there will be no rest', { outcome: 'declined' as const, message: 'gone' }],
+    ['the rest is no longer wanted', null],
+    ['there will be no further blocks', { outcome: 'declined' as const, message: 'gone' }],
   ])('ends when %s', async (_, answer) => {
     expect(await run([[0, 1]], [ready([[11, 12]], 1), answer])).toEqual({
       asked: [0, 1],
@@ -71,13 +71,13 @@ describe('a stream', () => {
     });
   });
 
-  it('never sends the null block: a place that its window has passed is no block of anybody', async () => {
+  it('fails instead of sending a null block, which marks a block that the window has passed', async () => {
     const { sent, end } = await run([[0], [0]], [ready([[11], [0]], 1)]);
     expect(end).toMatchObject({ outcome: 'failed' });
     expect(sent).toEqual([]);
   });
 
-  it('takes the rest from where it is computed again when its blocks were given back, and else fails as the device does', async () => {
+  it('reads the rest from recomputed blocks if the gathered ones were revoked, else fails as the device does', async () => {
     const revoked = new AbortController();
     const failing = (id: number) => (ids: readonly number[]) => {
       if (ids.includes(id)) throw new Error('the device failed');
@@ -92,7 +92,7 @@ describe('a stream', () => {
   });
 });
 
-it("a chunk's stages at the holder are told one after the other, a modelled link by itself", () => {
+it("a chunk's stages at the holder are consecutive spans, and a modelled link is a span of its own", () => {
   const stages = (times: Partial<HolderTimes>) => {
     const spans: RawSpan[] = [];
     const all = {

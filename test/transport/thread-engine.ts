@@ -1,4 +1,4 @@
-/** An engine without a GPU in a thread of its own, for threads.test.ts: does what the parent says, over parentPort. */
+/** An engine without a GPU in its own thread, for threads.test.ts. Takes commands over parentPort. */
 import { parentPort, workerData } from 'node:worker_threads';
 import type { BlockPair, RemoteAddress } from '../../src/transport/types.ts';
 import { makeEngine, read, TestMemory, turns } from './helpers.ts';

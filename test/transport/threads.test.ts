@@ -1,4 +1,4 @@
-/** The transport between two real threads: shared memory, message order and death as they are, not as one thread has them. */
+/** The transport between two real threads, with the shared memory, message order and deaths of threads. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -65,7 +65,7 @@ async function twoThreads(): Promise<[Thread, Thread]> {
   return [a, b];
 }
 
-it('carries megabytes both ways at once between two threads, byte for byte', async () => {
+it('two threads transfer 1.2 MB each way at once, byte for byte', async () => {
   const [a, b] = await twoThreads();
   const [poolA, poolB] = await Promise.all([a, b].map((t) => t.ask<Uint8Array>({ kind: 'pool' })));
   const pairs = pairsOf(range(1, 30), range(33, 30).toReversed());
@@ -86,7 +86,7 @@ it('carries megabytes both ways at once between two threads, byte for byte', asy
   await Promise.all([a.exit(), b.exit()]);
 });
 
-it('ends a READ as dead when the holder’s thread ends', async () => {
+it("a READ ends as 'dead' when the holder's thread ends", async () => {
   const [a, b] = await twoThreads();
   await b.ask({ kind: 'stall gathers' });
   const result = a.ask<TransferResult>({

@@ -1,4 +1,4 @@
-/** A READ's account: which chunks can be meant, how it ends, and where its time went. */
+/** The account of one READ: which chunks are valid, how it ends, and where its time went. */
 import { describe, expect, it } from 'vitest';
 import type { ChunkMessage } from '../../src/transport/messages.ts';
 import { Transfer } from '../../src/transport/transfer.ts';
@@ -47,7 +47,7 @@ function take(account: Transfer, ...chunks: ChunkMessage[]): void {
 }
 
 describe('a chunk', () => {
-  it('is for the local blocks of its places, once', () => {
+  it('is stored once, in the local blocks of its place in the READ', () => {
     const account = transfer();
     expect(account.takeChunk(chunk(1), BYTES)).toEqual({ localIds: [13] });
     expect(account.takeChunk(chunk(0), BYTES)).toEqual({ localIds: [11, 12] });
@@ -60,13 +60,13 @@ describe('a chunk', () => {
     [{ group: 7 }, 'chunk 0 names blocks 0 to 1 of group 7'],
     [{ count: 0, byteLength: 0 }, 'chunk 0 names blocks 0 to -1 of group 0'],
     [{ byteLength: 21 }, 'chunk 0 has 21 bytes for 2 block(s) of 10'],
-  ])('that cannot be meant is told: %o', (changes, wrong) => {
+  ])('is rejected with the reason if it is invalid: %o', (changes, wrong) => {
     expect(transfer().takeChunk(chunk(0, changes), BYTES)).toEqual({ wrong });
   });
 });
 
-describe('its time', () => {
-  it('is summed by stage; the first chunk alone has waited', async () => {
+describe("a READ's time", () => {
+  it('is summed by stage over chunks; only the first chunk counts as waiting', async () => {
     const account = transfer();
     const link = { start: 151, arrival: 160 };
     const linked = { ...chunk(0).times, link };
@@ -78,14 +78,14 @@ describe('its time', () => {
     expect(result.movingMs).toBeNull();
   });
 
-  it('of a streamed one is moving while bytes of it are under way', async () => {
+  it('counts as moving, if it is streamed, while any of its bytes are on their way', async () => {
     const account = transfer({ streamed: true, now: () => 145 });
     take(account, chunk(0), chunk(1), chunk(2));
     account.allPosted();
     expect((await account.result).movingMs).toBe(2 + 25);
   });
 
-  it('and its blocks are not counted of a chunk that was given up', async () => {
+  it('and its blocks do not include a chunk that was not committed', async () => {
     const account = transfer();
     account.takeChunk(chunk(0), BYTES);
     account.chunkDone(chunk(0), false);
@@ -100,8 +100,8 @@ describe('its time', () => {
   });
 });
 
-describe('its end', () => {
-  it('comes when no chunk is in work any more, and the first one counts', async () => {
+describe("a READ's end", () => {
+  it('comes when no chunk is in progress, and the first outcome counts', async () => {
     const account = transfer();
     let settled = false;
     void account.result.then(() => {
@@ -121,7 +121,7 @@ describe('its end', () => {
     expect(await account.result).toMatchObject({ outcome: 'declined', message: 'dropped', blocks: 2 });
   });
 
-  it('without all blocks is a loss, which may be asked for again', async () => {
+  it('without all blocks counts as lost, so that the READ may be repeated', async () => {
     const account = transfer();
     take(account, chunk(0));
     account.allPosted();
@@ -132,7 +132,7 @@ describe('its end', () => {
     expect(account.lost).toBe(true);
   });
 
-  it('is waited for at the holder until that has posted all, or it is decided', () => {
+  it('depends on the holder until it has posted everything or the outcome is decided', () => {
     const posted = transfer();
     expect(posted.awaitsHolder).toBe(true);
     posted.takeChunk(chunk(0), BYTES);

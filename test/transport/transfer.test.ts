@@ -1,4 +1,4 @@
-/** A READ between two engines, as bytes: what arrives, what is counted, what is timed, and what holds it back. */
+/** READs between two engines: the bytes that arrive, counts, stage times, flow control and modelled links. */
 
 import { describe, expect, it } from 'vitest';
 
@@ -20,7 +20,7 @@ import {
 import { openPair } from './pairs.ts';
 
 describe('a READ', () => {
-  it('brings the blocks byte for byte and counts what it copied', async () => {
+  it('copies the blocks byte for byte and counts what it copied', async () => {
     const { reader, holder } = openPair();
     const pairs = pairsOf([4, 5, 6, 2, 9, 10, 30], [1, 2, 3, 4, 5, 6, 7]);
     const result = await read(reader, holder, pairs);
@@ -31,7 +31,7 @@ describe('a READ', () => {
     expect(holder.pins).toEqual({ held: 0, finished: 1 });
   });
 
-  it('leaves every other block alone', async () => {
+  it('changes no other block', async () => {
     const { reader, holder } = openPair();
     reader.memory.fillRandom(77);
     const before = reader.memory.pools[0]!.slice();
@@ -42,7 +42,7 @@ describe('a READ', () => {
     expect(changed).toEqual([11, 13]);
   });
 
-  it('brings blocks of several groups, each of its own size', async () => {
+  it('copies blocks of several groups with different block sizes', async () => {
     const shape = { blockBytes: [96, 40, 512], numBlocks: [20, 20, 20] };
     const { reader, holder } = openPair({
       reader: { memory: new TestMemory(shape) },
@@ -58,13 +58,13 @@ describe('a READ', () => {
     expect(differing(reader.memory, holder.memory, pairs)).toEqual([]);
   });
 
-  it('of nothing is done without a handshake', async () => {
+  it('of no blocks is done without asking the holder', async () => {
     const { reader, holder } = openPair();
     expect(await read(reader, holder, [])).toMatchObject({ outcome: 'done', bytes: 0, chunks: 0 });
     expect(holder.pins.finished).toBe(0);
   });
 
-  it('runs both ways at once over one slot', async () => {
+  it('runs in both directions at once with one slot for each', async () => {
     const { reader, holder } = openPair({ slots: 1, chunkBytes: 1 });
     reader.memory.fillRandom(9);
     const there = pairsOf(range(1, 15), range(20, 15));
@@ -75,7 +75,7 @@ describe('a READ', () => {
     expect(differing(holder.memory, reader.memory, back)).toEqual([]);
   });
 
-  it('works between every two of four engines at once', async () => {
+  it('works between all pairs of four engines at once', async () => {
     const engines = ['p0', 'p1', 'd0', 'd1'].map((name, i) =>
       makeEngine(name, { memory: new TestMemory().fillRandom(i + 1), slots: 2 }),
     );
@@ -99,7 +99,7 @@ describe('a READ', () => {
 });
 
 describe('the pipeline', () => {
-  it('gathers no further than there are slots, and chunk n+1 while chunk n is gathered', async () => {
+  it('gathers as many chunks as there are slots, two at once', async () => {
     const { reader, holder } = openPair({ slots: 2, chunkBytes: 96 });
     const staging: (() => void)[] = [];
     reader.memory.onStage = () => new Promise<void>((resolve) => staging.push(resolve));
@@ -117,7 +117,7 @@ describe('the pipeline', () => {
     expect(holder.memory.gathersInFlight).toBe(0);
   });
 
-  it('goes on with one reader while another takes nothing, however many READs that has', async () => {
+  it('serves one reader while another, with four READs, takes nothing', async () => {
     const { reader: stuck, holder } = openPair({ chunkBytes: 96 });
     stuck.memory.onStage = () => new Promise(() => {});
     const pairs = pairsOf(range(1, 12), range(1, 12));
@@ -135,7 +135,7 @@ describe('the pipeline', () => {
     other.transport.close();
   });
 
-  it('never has more than two gathers under way in one transfer', async () => {
+  it('runs at most two gathers at once for a transfer', async () => {
     const { reader, holder } = openPair({
       chunkBytes: 96,
       slots: 8,
@@ -145,7 +145,7 @@ describe('the pipeline', () => {
     expect(holder.memory.mostGathersInFlight).toBe(2);
   });
 
-  it('gives a slot back before the device has stored the blocks', async () => {
+  it('frees a slot before the device has stored its blocks', async () => {
     const { reader, holder } = openPair({
       slots: 1,
       chunkBytes: 96,
@@ -169,7 +169,7 @@ describe('the pipeline', () => {
     expect((await result).outcome).toBe('done');
   });
 
-  it('shares the slab by turns, chunk by chunk', async () => {
+  it('gives slots to concurrent transfers in turn, one chunk each', async () => {
     const order: string[] = [];
     const { reader, holder } = openPair({
       slots: 1,
@@ -188,7 +188,7 @@ describe('the pipeline', () => {
 });
 
 describe('stages', () => {
-  it('are spans of each chunk, on the lanes of who did the work', async () => {
+  it('are spans of each chunk, on the lanes of the engine that did the work', async () => {
     const spans: RawSpan[] = [];
     const { reader, holder } = openPair({ onSpan: (span) => spans.push(span) });
     const result = await read(reader, holder, pairsOf(range(1, 4), range(1, 4)));
@@ -211,7 +211,7 @@ describe('stages', () => {
     expect((await read(reader, holder, pairsOf([1], [1]))).stages.handshakeMs).toBe(0);
   });
 
-  it("counts the wait from the READ's posting", async () => {
+  it('count the wait from when the READ was posted', async () => {
     const clock = new TestClock();
     const { reader, holder } = openPair({ clock });
     await read(reader, holder, pairsOf([1], [1]));
@@ -229,7 +229,7 @@ describe('stages', () => {
 });
 
 describe('a throttled link', () => {
-  it('makes 16 MiB at 10e6 bytes/s take at least 1.6 s, in order', async () => {
+  it('takes at least 1.6 s for 16 MiB at 10e6 bytes/s, and keeps their order', async () => {
     const clock = new TestClock();
     const shape = { blockBytes: [2 ** 18], numBlocks: [65] };
     const spans: RawSpan[] = [];
@@ -255,7 +255,7 @@ describe('a throttled link', () => {
     );
   });
 
-  it('throttles each direction by itself', async () => {
+  it('throttles each direction independently', async () => {
     const clock = new TestClock();
     const shape = { blockBytes: [1000], numBlocks: [12] };
     const { reader, holder } = openPair({
