@@ -1,4 +1,4 @@
-/** A cluster over threads that only answer. */
+/** A cluster whose engine threads are fakes that only reply to calls. */
 import { expect, test, vi } from 'vitest';
 import { parseRunConfig } from '../../src/config/run.ts';
 import { EngineDeadError } from '../../src/errors.ts';
@@ -21,7 +21,7 @@ test.each([
   [{ decoderTtlMs: Number.NaN }, 'decoderTtlMs is NaN: wanted milliseconds, 0 or more'],
   [{ handover: 'push' }, "there is no handover 'push': wanted one of pull, streamed"],
   [{ loadFailurePolicy: 'retry' }, "there is no loadFailurePolicy 'retry': wanted one of fail, recompute"],
-])('of a program without types %j is refused, and nothing is changed', async (change, message) => {
+])('configure() refuses %j from an untyped caller and changes no settings', async (change, message) => {
   const cluster = await started();
   const before = cluster.settings;
   await expect(cluster.configure(change as PolicyChange)).rejects.toThrow(message);
@@ -29,7 +29,7 @@ test.each([
   await cluster.close();
 });
 
-test('changes of settings that are asked for at once are all made, those that load a policy too', async () => {
+test('concurrent settings changes are all applied, including those that load a policy', async () => {
   const cluster = await started();
   await Promise.all([
     cluster.configure({ routing: { name: 'llm-d', parameters: {} } }),
@@ -41,7 +41,7 @@ test('changes of settings that are asked for at once are all made, those that lo
   await cluster.close();
 });
 
-test('what a listener throws ends no turn, and others are told', async () => {
+test('an error thrown by a notice listener is logged and affects neither the turn nor other listeners', async () => {
   const { platform, threads } = platformOf();
   const cluster = await started({ platform, threads });
   const said = vi.spyOn(console, 'error').mockReturnValue();

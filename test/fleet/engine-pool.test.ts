@@ -17,11 +17,11 @@ const options = {
   mode: 'bidirectional',
   connector: connectorDefaults,
 } as ClusterOptions;
-/** Engines that share nothing. */
+/** Engines without shared weights. */
 const alone = { checkpoint: null, shared: null };
 const ids = (pool: EnginePool) => pool.all.map(({ engineId }) => engineId);
 
-test('seats have names, ports and roles of their own; a new life has another id at the same address', async () => {
+test('each seat has its own name and port; a replacement engine keeps the port and gets a new id', async () => {
   const { platform, threads } = platformOf();
   const pool = await startThreads(platform, systemClock, options, alone);
   expect(ids(pool)).toEqual(['prefill-0', 'decode-0', 'decode-1']);
@@ -37,7 +37,7 @@ test('seats have names, ports and roles of their own; a new life has another id 
   expect(threads.every(({ running }) => !running)).toBe(true);
 });
 
-test('an engine that cannot be connected or prepared is ended again, and its seat waits for the next try', async () => {
+test('a replacement that cannot be connected or prepared is ended, and its seat is filled on the next try', async () => {
   let refuses = false;
   const { platform, threads } = platformOf((name) => {
     if (refuses && name === 'prefill-0') throw new Error('the peer is just ending');
@@ -58,7 +58,7 @@ test('an engine that cannot be connected or prepared is ended again, and its sea
   expect(threads.every(({ running }) => !running)).toBe(true);
 });
 
-test('each asks those that serve: one that ended, or ends while it is asked, is left out', async () => {
+test('each() skips engines that have ended or end during the call, and passes on other errors', async () => {
   const { platform, threads } = platformOf();
   const pool = await startThreads(platform, systemClock, options, alone);
   threads[2]!.end();
@@ -79,7 +79,7 @@ test('each asks those that serve: one that ended, or ends while it is asked, is 
   await pool.shutdown();
 });
 
-test('engines that start together share where weights are made; one that fails is waited for by nobody', async () => {
+test('engines that start together share the memory for weights; if one fails, that memory is abandoned', async () => {
   const memory = new SharedArrayBuffer(16);
   let abandoned = 0;
   const shared = { memory, abandon: () => void abandoned++ };
@@ -90,7 +90,7 @@ test('engines that start together share where weights are made; one that fails i
   const pool = await startThreads(platform, systemClock, options, { ...alone, shared });
   threads[1]!.end();
   await pool.replaceDead('bidirectional', async () => {});
-  // Who takes another's place makes its own.
+  // A replacement builds its own weights.
   expect(given).toEqual([16, 16, 16, undefined]);
   expect(abandoned).toBe(0);
   await pool.shutdown();
@@ -104,7 +104,7 @@ test('engines that start together share where weights are made; one that fails i
   expect(failing.threads.every(({ running }) => !running)).toBe(true);
 });
 
-test("an engine is told of a checkpoint's tensors when it starts, as the files are then", async () => {
+test("each engine start reads the checkpoint's tensors again and fails if one has gone missing", async () => {
   const told: (readonly string[])[] = [];
   const { platform, threads } = platformOf(undefined, (_, { checkpoint }) => {
     told.push([...checkpoint!.tensors.keys()]);

@@ -1,8 +1,8 @@
-/** What is told of a cluster, and to whom. */
+/** Which notices of a cluster reach which listeners. */
 import { expect, it } from 'vitest';
 import { EngineWatch } from '../../src/fleet/engine-watch.ts';
 
-it('what the store said as it began is told to whoever listens later; what came after, to those who listened', () => {
+it('store notices sent before anyone listens are replayed to every listener; later ones are not', () => {
   const watch = new EngineWatch();
   const store = (message: string) => ({ kind: 'store', message }) as const;
   const heard: string[][] = [[], []];

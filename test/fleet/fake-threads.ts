@@ -3,14 +3,14 @@ import type { EngineEvent, EngineStats } from '../../src/host/engine-report.ts';
 import { expose } from '../../src/host/rpc.ts';
 import type { Platform } from '../../src/platform/types.ts';
 
-/** Threads without engines: what each was asked, and how it is made to end. */
+/** A fake engine thread. Tests can end it, make it stop answering, or send its events. */
 export interface Thread {
   name: string;
   running: boolean;
-  /** It answers nobody from now on. */
+  /** While set, calls to it never settle. */
   stuck: boolean;
   abandoned: boolean;
-  /** Peers of which it was told that they have. */
+  /** Engine ids of the peers that it was told have ended. */
   died: string[];
   end(): void;
   tell(event: EngineEvent): void;

@@ -1,9 +1,9 @@
-/** What is seen of a fleet's engines. */
+/** Kernel times read from a fleet's engines. */
 import { expect, it } from 'vitest';
 import type { EnginePool } from '../../src/fleet/engine-pool.ts';
 import { kernelTimesOf } from '../../src/fleet/look.ts';
 
-it('takes the kernel times of engines that serve, and what fails in one that does is told', async () => {
+it('kernel times come from running engines only, and an error in one of those is passed on', async () => {
   const engine = (ended: Error | null, answer: () => Promise<unknown>) => ({
     ended,
     lab: { takeKernelTimes: answer },

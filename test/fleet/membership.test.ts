@@ -24,7 +24,7 @@ const options = {
 } as ClusterOptions;
 const rule = { drain: 'drop', holdsMs: 0 } as const;
 
-/** `own.gate`: waited for before an engine that comes later is ready to serve. */
+/** An engine that joins is ready to serve only once `own.gate` resolves for it. */
 async function world(
   starting: (name: string, start: EngineStart) => void = () => {},
   clock: Clock = systemClock,
@@ -51,7 +51,7 @@ async function world(
   return { pool, members, turns, threads, notices, own, running, ids };
 }
 
-test('engines join in their order and leave; a name that comes again has another id, and a port that is free', async () => {
+test('engines join after those of their role; a name that is used again gets a new id and a free port', async () => {
   const { pool, members, ids, notices, running } = await world();
   const up = await members.scale({ prefill: 2 }, rule);
   expect(up.joined).toMatchObject([{ engineId: 'prefill-1', name: 'prefill-1', role: 'prefill' }]);
@@ -67,7 +67,7 @@ test('engines join in their order and leave; a name that comes again has another
   expect(running()).toEqual([]);
 });
 
-test('a turn that needs a leaving engine is waited for; nobody plans with that one meanwhile', async () => {
+test('scaling down waits for the turns of a leaving engine, and refuses further scaling meanwhile', async () => {
   const { pool, members, turns } = await world();
   const leave = turns.enter(['decode-0', 'decode-1']);
   const scaling = members.scale({ decode: 1 }, rule);
@@ -82,7 +82,7 @@ test('a turn that needs a leaving engine is waited for; nobody plans with that o
   await members.close();
 });
 
-test('whoever is just replaced, and is to leave, leaves as any other: its successor is drained too', async () => {
+test('if an engine that is being replaced has to leave, its replacement is drained and leaves', async () => {
   const { members, turns, threads, own, ids } = await world();
   threads[2]!.end();
   let ready: (() => void) | null = null;
@@ -92,7 +92,7 @@ test('whoever is just replaced, and is to leave, leaves as any other: its succes
     });
   const revived = members.revive();
   await expect.poll(() => threads.length).toBe(4);
-  // Of the two it is the one that ended; by the time that it is its turn, it has a successor.
+  // decode-1 is to leave because it has ended; by the time it is drained, it has a replacement.
   const scaling = members.scale({ decode: 1 }, rule);
   const leave = turns.enter(['decode-1.2']);
   await expect.poll(() => ready).not.toBeNull();
@@ -106,7 +106,7 @@ test('whoever is just replaced, and is to leave, leaves as any other: its succes
   await members.close();
 });
 
-test('a change of all engines waits for one that is just put in the place of another, and finds it there', async () => {
+test('a change to all engines waits for a replacement that is starting, and includes it', async () => {
   const { members, threads, own, ids } = await world();
   threads[2]!.end();
   let ready: (() => void) | null = null;
@@ -127,7 +127,7 @@ test('a change of all engines waits for one that is just put in the place of ano
   await members.close();
 });
 
-test('an engine whose thread is stuck leaves in bounded time: its requests fail, for others to serve', async () => {
+test('an engine whose thread is stuck leaves within 60 s, and its requests fail', async () => {
   const clock = new TestClock();
   const { members, pool, threads, turns, ids, notices } = await world(undefined, clock);
   const leave = turns.enter(['decode-0', 'decode-1']);
@@ -148,7 +148,7 @@ test('an engine whose thread is stuck leaves in bounded time: its requests fail,
   await members.close();
 });
 
-test('an engine whose thread is stuck keeps none from joining, nor the end of all', async () => {
+test('an engine whose thread is stuck prevents neither joining nor closing', async () => {
   const clock = new TestClock();
   const { members, pool, threads, ids } = await world(undefined, clock);
   threads[1]!.stuck = true;
@@ -164,7 +164,7 @@ test('an engine whose thread is stuck keeps none from joining, nor the end of al
   ]);
 });
 
-test('one that ends while another joins keeps it from nothing: it is told', async () => {
+test('a peer that ends while a replacement joins does not stop it, and the replacement is told', async () => {
   const { platform, threads } = platformOf((name) => {
     if (name === dies) threads.find((thread) => thread.name === name)!.end();
   });
@@ -178,7 +178,7 @@ test('one that ends while another joins keeps it from nothing: it is told', asyn
   await pool.shutdown();
 });
 
-test('what does not fit, or cannot be started, changes nothing', async () => {
+test('scaling up changes nothing if the engines do not fit or one cannot start', async () => {
   const { members, own, ids, running } = await world();
   own.room = () => {
     throw new AdapterError('there is no room');
@@ -196,7 +196,7 @@ test('what does not fit, or cannot be started, changes nothing', async () => {
   await members.close();
 });
 
-test('closed while an engine is being started: it ends too, and none is started after it', async () => {
+test('closing while an engine starts ends that engine too and starts no more', async () => {
   const { members, own, threads, running } = await world();
   let ready: () => void = () => {};
   let waits = false;
@@ -215,7 +215,7 @@ test('closed while an engine is being started: it ends too, and none is started 
   expect(running()).toEqual([]);
 });
 
-test('closed: no engine is put in the place of those that ended by it', async () => {
+test('engines that closing has ended are not replaced', async () => {
   const { members, threads, running } = await world();
   const closing = members.close();
   const revived = [members.revive()];

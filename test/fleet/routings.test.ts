@@ -17,8 +17,8 @@ async function world() {
 
 const mix = (i: number): string => `least-request:1,prefix-cache:${i + 1}`;
 
-describe('policies that turns ask for', () => {
-  test('of mixes the last 16 are kept, and one that is used again stays; single policies beside them', async () => {
+describe('routing policies that turns ask for', () => {
+  test('the 16 mixes used most recently are kept, in addition to single policies', async () => {
     const { routings, ask } = await world();
     for (let i = 0; i < 16; i++) await ask(mix(i));
     await ask('session-affinity');
@@ -35,7 +35,7 @@ describe('policies that turns ask for', () => {
     ]);
   });
 
-  test('an engine that ends is forgotten by those that keep track of engines', async () => {
+  test('an engine that ends is forgotten by policies that track engines', async () => {
     const { routings, ask } = await world();
     await ask('sglang');
     let end!: () => void;
@@ -61,7 +61,7 @@ describe('policies that turns ask for', () => {
     expect(policy.route(request, candidates).why).toContain('the smallest tree');
   });
 
-  test('one that a turn under way uses is not taken from it', async () => {
+  test('a policy is not dropped while a turn uses it', async () => {
     const { routings, enter, ask } = await world();
     const leave = await Promise.all(Array.from({ length: 16 }, (_, i) => enter(mix(i))));
     await expect(enter(mix(16))).rejects.toThrow(RoutingError);
@@ -72,7 +72,7 @@ describe('policies that turns ask for', () => {
     expect(routings.of(mix(0)).name).toBe(mix(0));
   });
 
-  test('two turns that ask for one at once share it, and it stays for the one that ends last', async () => {
+  test('two concurrent turns share one policy, which stays until both have ended', async () => {
     const { routings, enter } = await world();
     const [first, second] = await Promise.all([enter(mix(0)), enter(mix(0))]);
     await Promise.all(Array.from({ length: 15 }, (_, i) => enter(mix(i + 1))));
@@ -86,16 +86,16 @@ describe('policies that turns ask for', () => {
   test.each([
     ['least-reqest', {}, /there is no 'least-reqest'/],
     ['prefix-cache', { routing: { name: 'random', parameters: { 'prefix-cache': { x: 1 } } } }, /x/],
-  ])('%s with %j is refused', async (name, more, message) => {
+  ])('an invalid %s with %j is refused', async (name, more, message) => {
     const { enter } = await world();
     const asked = enter(name, { ...options, ...more } as ClusterOptions);
     await expect(asked).rejects.toThrow(message);
     await expect(asked).rejects.toThrow(RoutingError);
   });
 
-  test('what goes wrong here is not told to be of the request', async () => {
+  test('an internal failure is not reported as an error of the request', async () => {
     const { enter } = await world();
-    // As no checked options are.
+    // Validated options never look like this.
     const asked = enter('random', {
       ...options,
       allFullKv: true,

@@ -17,7 +17,7 @@ const starts = (settings: object) => {
   return engineSpecs(all).map((spec) => engineStart(all, spec, 1, 'bidirectional'));
 };
 
-test('by numbers: P before D, each with a port', () => {
+test('a fleet given by counts has P before D, each with its own port', () => {
   const all = starts({ prefill: 2, decode: 3 });
   expect(all.map(({ core }) => [core.engineId, core.port])).toEqual([
     ['prefill-0', 5600],
@@ -40,7 +40,7 @@ const file = {
   links: [{ between: ['decode-0', 'prefill-2'], link: '10e6,1ms' }],
 };
 
-test('by a file: rolesets, pools of single engines, links of pairs', () => {
+test('a fleet file sets rolesets, the pools of single engines, and links between pairs', () => {
   const all = ofFile(file);
   const specs = engineSpecs(all);
   expect(specs.map(({ name, role, combined, roleset }) => [name, role, combined, roleset])).toEqual([
@@ -84,7 +84,7 @@ test('by a file: rolesets, pools of single engines, links of pairs', () => {
   ]);
 });
 
-test('whoever takes a place that was left has what the file says of it, and another what its roleset has', () => {
+test("an engine that takes a vacated seat gets that seat's settings; a new one gets its roleset's", () => {
   const fleet = ofFile(file).fleet!;
   const seatIn = (of: typeof fleet, name: string) => of.seats.find((seat) => seat.name === name)!;
   const big = { role: 'prefill', roleset: 'big' } as const;
@@ -104,7 +104,7 @@ test('whoever takes a place that was left has what the file says of it, and anot
   const joined = withSeat(both, { name: 'prefill-3', ...big });
   expect(seatIn(joined, 'prefill-3')).toMatchObject({ node: 'n1', own: {} });
   expect(linkBetween(joined, 'prefill-3', 'decode-0')?.name).toBe('nvlink');
-  // In another roleset the place is another one.
+  // The same name in another roleset is another seat.
   const elsewhere = withSeat(withoutSeat(fleet, 'prefill-0'), {
     name: 'prefill-0',
     role: 'prefill',
@@ -118,7 +118,7 @@ test('a configuration with a fleet parses to itself', () => {
   expect(parseRunConfig({ ...once })).toEqual(once);
 });
 
-test('all engines count in what is needed of memory, each with its own pool', () => {
+test('the memory requirement counts every engine, each with its own pool', () => {
   const needs = leastMemory(ofFile(file), nano);
   const two = leastMemory(options({}), nano);
   expect(needs.weights).toBe((two.weights / 2) * 7);
@@ -135,7 +135,7 @@ test('all engines count in what is needed of memory, each with its own pool', ()
   );
 });
 
-describe('one sentence for a fleet that contradicts itself', () => {
+describe('an invalid fleet', () => {
   test.each([
     [{ rolesets: [{ prefill: 2 }] }, /roleset roleset-0 has 2 P and no D: give it at least one D/],
     [{ rolesets: [{ decode: 1, both: 1 }] }, /roleset roleset-0 has 1 D and no P/],
@@ -149,7 +149,10 @@ describe('one sentence for a fleet that contradicts itself', () => {
       },
       /two rolesets are called x/,
     ],
-    [{ rolesets: [{ both: 1, promptTokens: { min: 9, max: 8 } }] }, /takes prompts of 9 to 8 tokens, an empty range/],
+    [
+      { rolesets: [{ both: 1, promptTokens: { min: 9, max: 8 } }] },
+      /takes prompts of 9 to 8 tokens, an empty range/,
+    ],
     [
       {
         rolesets: [{ prefill: 1, decode: 1 }],
@@ -184,13 +187,13 @@ describe('one sentence for a fleet that contradicts itself', () => {
       { rolesets: [{ both: 1 }], links: [{ between: ['both-0'], link: 'x' }] },
       /links.0.between.*wanted two engines/,
     ],
-  ])('%j', (fleet, expected) => {
+  ])('is refused with one sentence: %j', (fleet, expected) => {
     const make = () => ofFile(fleet);
     expect(make).toThrow(ConfigError);
     expect(make).toThrow(expected);
   });
 
-  test('numbers beside rolesets, and no such number', () => {
+  test('is refused if it has both rolesets and counts, a count of 0, or no object', () => {
     const fleet = { rolesets: [{ prefill: 1, decode: 1 }] };
     expect(() => options({ fleet, decode: 2 })).toThrow("'fleet' and 'decode' are both given");
     expect(() => options({ prefill: 0 })).toThrow(
@@ -200,18 +203,18 @@ describe('one sentence for a fleet that contradicts itself', () => {
   });
 });
 
-describe("D's pool, when nobody says how large", () => {
+describe("D's default pool", () => {
   const blocks = (settings: object) => options(settings).decode.numBlocks;
   const bytesPerBlock = kvBlockBytes(nano, 16, 'f32');
 
-  test('has room for two of the longest requests and for holds of all that run, if that is little', () => {
+  test('fits two of the longest requests and, if those are small, the holds of all running requests', () => {
     const small = { maxModelLen: 64, maxNumSeqs: 2, maxNumBatchedTokens: 64, kvDtype: 'f32' };
     expect(blocks(small)).toBe(2 * 4 + 1 + 2 * 4);
     expect(options(small).prefill.numBlocks).toBe(2 * 4 + 1);
     expect(blocks({ ...small, dBlocks: 20 })).toBe(20);
   });
 
-  test('gives holds no more than 64 MiB over all D', () => {
+  test('reserves at most 64 MiB for holds across all D', () => {
     const many = { maxNumSeqs: 100_000, maxNumBatchedTokens: 100_000, kvDtype: 'f32' };
     const forTwo = options(many).prefill.numBlocks;
     expect((blocks(many) - forTwo) * bytesPerBlock).toBe(2 ** 26);
@@ -219,7 +222,7 @@ describe("D's pool, when nobody says how large", () => {
   });
 });
 
-test('who joins needs room for the pool that the file gives its place', () => {
+test('an engine that joins needs memory for the pool that the file gives its seat', () => {
   const all = ofFile({ rolesets: [{ name: 'a', prefill: 1, decode: [{}, { blocks: 60_000 }] }] });
   const joining = (name: string) =>
     withSeat(withoutSeat(all.fleet!, name), { name, role: 'decode', roleset: 'a' }).seats.filter(
@@ -230,7 +233,7 @@ test('who joins needs room for the pool that the file gives its place', () => {
   expect(() => checkRoom(all, joining('decode-1'), nano, free)).toThrow('1 more D of nano do not fit');
 });
 
-test('weights are shared where a copy of them fits beside all, and more than one engine wants them', () => {
+test('weights are shared if a copy fits alongside everything else and more than one engine needs them', () => {
   const two = options({});
   const { total } = leastMemory(two, nano);
   const { byteLength } = sharedMemory(two, nano, null)!.memory;
@@ -241,7 +244,7 @@ test('weights are shared where a copy of them fits beside all, and more than one
   expect(sharedMemory(ofFile({ rolesets: [{ both: 1 }] }), nano, null)).toBeNull();
 });
 
-test('D goes without driver threads where its model is small and nothing it is compared with prefills on it', () => {
+test('D has no driver threads if the model is small and no compared mode prefills on D', () => {
   const drivers = (settings: object) => starts(settings).map(({ driverThreads }) => driverThreads);
   const apart = [true, false];
   expect(drivers({ mode: ['unidirectional', 'bidirectional'] })).toEqual(apart);

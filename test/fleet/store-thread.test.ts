@@ -1,4 +1,4 @@
-/** A store's thread as its cluster sees it, over a thread that only answers. */
+/** StoreThread, the cluster's handle on a store, over fake threads that only reply to calls. */
 import { expect, test } from 'vitest';
 import type { Clock } from '../../src/engine/types.ts';
 import { EngineDeadError } from '../../src/errors.ts';
@@ -14,7 +14,7 @@ import { type EngineWire, plainWire } from '../../src/transport/channel.ts';
 import type { EngineIdentity } from '../../src/transport/types.ts';
 import { inNoTime, TestClock } from '../clock.ts';
 
-/** One that starts, answers and ends. */
+/** A fake store thread that starts, answers and ends. */
 function threadOf() {
   const { port1, port2 } = new MessageChannel();
   let exit: (reason: string) => void = () => {};
@@ -33,7 +33,7 @@ function threadOf() {
   return { platform, ended: () => ended };
 }
 
-/** `asked`: what becomes of its thread when it is asked to add a peer. */
+/** `asked`: what the store's thread does when it is asked to add a peer. */
 async function world(asked: 'answers' | 'ends' | 'is stuck' = 'answers', clock: Clock = systemClock) {
   const { port1, port2 } = new MessageChannel();
   let exit: (reason: string) => void = () => {};
@@ -85,7 +85,7 @@ async function world(asked: 'answers' | 'ends' | 'is stuck' = 'answers', clock: 
   return { store, engine, wired, died, troubles, hasToWrite };
 }
 
-test('an engine that comes later is joined by the same wire', async () => {
+test('an engine that joins later is connected through the same wire', async () => {
   const { store, engine, wired } = await world();
   await store.connect(engine('decode-0'));
   await store.connect(engine('decode-0.2'));
@@ -93,14 +93,14 @@ test('an engine that comes later is joined by the same wire', async () => {
   await store.shutdown();
 });
 
-test('a store that ends while an engine is joined to it keeps nobody: the engine is told', async () => {
+test('a store that ends while an engine connects does not block the engine, which is told', async () => {
   const { store, engine, died } = await world('ends');
   await store.connect(engine('decode-0'));
   expect(store.ended).toBe('out of memory');
   expect(died).toEqual(['decode-0']);
 });
 
-test('a store whose first engine ends as it is joined to it ends as well: nothing is left running', async () => {
+test('a store whose first engine ends while it connects ends as well', async () => {
   const { platform, ended } = threadOf();
   const dies = {
     ...{ engineId: 'decode-0', address: { engineId: 'decode-0', host: 'localhost', port: 5600 } },
@@ -115,7 +115,7 @@ test('a store whose first engine ends as it is joined to it ends as well: nothin
   expect(ended()).toBe(true);
 });
 
-test('a store that is stuck while an engine is joined to it is given up: all go on without it', async () => {
+test('a store that is stuck while an engine connects is abandoned, and requests continue without it', async () => {
   const clock = new TestClock();
   const { store, engine, died, troubles } = await world('is stuck', clock);
   await inNoTime(clock, store.connect(engine('decode-0')));
@@ -127,7 +127,7 @@ test('a store that is stuck while an engine is joined to it is given up: all go 
   await store.shutdown();
 });
 
-test('a store that has much to write at its end is waited for while it answers', async () => {
+test('a store that writes for long at shutdown is waited for as long as it answers', async () => {
   const clock = new TestClock(0);
   const { store, hasToWrite, troubles } = await world('answers', clock);
   hasToWrite(5);

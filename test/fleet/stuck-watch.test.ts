@@ -1,4 +1,4 @@
-/** An engine whose thread owes something is looked after while it says nothing: one that is stuck keeps nobody for ever. */
+/** An engine's thread that owes an answer and is silent is probed, so that a stuck one blocks nobody for ever. */
 import { expect, it } from 'vitest';
 import { DEFAULT_SAMPLING } from '../../src/engine/sampling.ts';
 import type { RequestOutput } from '../../src/engine/types.ts';
@@ -10,7 +10,7 @@ import { expose } from '../../src/host/rpc.ts';
 import type { Platform } from '../../src/platform/types.ts';
 import { inNoTime, TestClock } from '../clock.ts';
 
-/** An engine's thread without an engine, which is `stuck` when the test says so. */
+/** A fake engine thread; the test sets `stuck`. */
 async function world() {
   const clock = new TestClock();
   const { port1, port2 } = new MessageChannel();
@@ -57,7 +57,7 @@ async function world() {
 
 const stuck = `engine decode-0 ended: its thread did not answer for ${STUCK_MS / 1000} s`;
 
-it('stuck while it owes an answer, its readers are told, and its thread is given up', async () => {
+it('an engine that gets stuck while it owes an answer fails its readers, and its thread is abandoned', async () => {
   const { clock, engine, thread, submit } = await world();
   const outputs = (await submit('a'))[Symbol.asyncIterator]();
   thread.stuck = true;
@@ -66,7 +66,7 @@ it('stuck while it owes an answer, its readers are told, and its thread is given
   expect(engine.load.inFlight).toBe(0);
 });
 
-it('stuck before it takes a request, or says what it has, nobody waits for ever', async () => {
+it('a request or lookup sent to a stuck engine fails instead of waiting for ever', async () => {
   for (const asks of ['submit', 'lookup'] as const) {
     const { clock, engine, thread, submit } = await world();
     thread.stuck = true;
@@ -76,7 +76,7 @@ it('stuck before it takes a request, or says what it has, nobody waits for ever'
   }
 });
 
-it('at work for long without a word it is left alone, for it answers', async () => {
+it('an engine that works for long without output is kept as long as it answers probes', async () => {
   const { clock, thread, submit, tell, output } = await world();
   const outputs = (await submit('long'))[Symbol.asyncIterator]();
   const next = outputs.next();
@@ -86,7 +86,7 @@ it('at work for long without a word it is left alone, for it answers', async () 
   expect(thread.abandoned).toBe(0);
 });
 
-it('is asked nothing while it owes nothing', async () => {
+it('an engine that owes no answer is not probed', async () => {
   const { clock, engine, thread, submit, tell, output } = await world();
   const outputs = (await submit('short'))[Symbol.asyncIterator]();
   tell(output('short', true));

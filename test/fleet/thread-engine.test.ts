@@ -12,7 +12,7 @@ import { systemClock } from '../../src/platform/clock.ts';
 import type { Platform } from '../../src/platform/types.ts';
 import { emptyResult } from '../../src/transport/transfer.ts';
 
-/** An engine's thread without an engine: what it is told, the test says. */
+/** An engine over a fake thread: `tell` sends an event from it, `end` ends it. */
 let engine: ThreadEngine;
 let tell: (event: EngineEvent) => void;
 let end: () => void;
@@ -62,7 +62,7 @@ const transfer = (requestId: string): EngineEvent => ({
   result: emptyResult('done', '', 1),
 });
 
-it("a request's stream has the transfers that came before its end, and nothing keeps those of one that was given up", async () => {
+it("a request's stream has the transfers reported before its end; those of an aborted request are dropped", async () => {
   const kept = await submit('kept');
   const givenUp = await submit('given-up');
   await engine.abort('given-up');
@@ -74,7 +74,7 @@ it("a request's stream has the transfers that came before its end, and nothing k
   expect(givenUp.transfers).toEqual([]);
 });
 
-it('refuses a request id that is in use, and leaves the request that has it alone', async () => {
+it('a request id in use is refused, and the request that has it is unaffected', async () => {
   const first = await submit('twice');
   await expect(submit('twice')).rejects.toThrow('request twice has not ended at decode-0: choose another id');
   const outputs = first[Symbol.asyncIterator]();
@@ -83,7 +83,7 @@ it('refuses a request id that is in use, and leaves the request that has it alon
   await expect(submit('twice')).resolves.toBeDefined();
 });
 
-it('rejects open calls and streams at once when its thread ends, and every later call', async () => {
+it('an engine whose thread ends rejects open streams at once, and every later call', async () => {
   const stream = await submit('open');
   const outputs = stream[Symbol.asyncIterator]();
   const next = outputs.next();
@@ -94,7 +94,7 @@ it('rejects open calls and streams at once when its thread ends, and every later
   await expect(submit('later')).rejects.toThrow('it was closed');
 });
 
-it("a lost device is told with its reason, the engine's name beside it", async () => {
+it("a lost device is reported with the engine's id and the reason in separate fields", async () => {
   const watch = new EngineWatch();
   const heard: ClusterNotice[] = [];
   watch.watch(engine, null);

@@ -12,14 +12,14 @@ function transferred(spans: EngineSpans, requestId: string, endedMs: number): vo
   spans.transferred({ requestId, remote, numTokens: 16, ...times, result });
 }
 
-/** A request of this id begins to run, having waited since `startMs`. */
+/** The queue span of a request that starts to run after waiting since `startMs`. */
 function queued(spans: EngineSpans, requestId: string, startMs: number): RawSpan | undefined {
   const requestIds = [requestId];
   spans.activity({ name: 'queue', startMs, endMs: 100, step: 1, requestIds, blocks: null });
   return spans.take().at(-1);
 }
 
-it('a request waits from its load on, once', () => {
+it('the first queue span after a KV load starts when the load ended', () => {
   const spans = new EngineSpans('decode-0');
   spans.opened('r');
   transferred(spans, 'r', 40);
@@ -27,7 +27,7 @@ it('a request waits from its load on, once', () => {
   expect(queued(spans, 'r', 60)).toMatchObject({ startMs: 60 });
 });
 
-it('nothing is kept of a load that ended before its request ran, or after it was given up', () => {
+it('closing a request forgets its KV load, whether the load ended before or after', () => {
   const spans = new EngineSpans('decode-0');
   spans.opened('r');
   transferred(spans, 'r', 40);

@@ -17,20 +17,20 @@ const output = (requestId: string, tokens: number, ends = false, scheduledMs = 0
   finish: ends ? { reason: 'stop', error: null, kvTransferParams: null, numPreemptions: 0 } : null,
 });
 
-test('nobody listens: nothing is told', () => {
+test('no load is reported if nobody listens', () => {
   const report = new LoadReport();
   report.add([output('a', 1)], 0);
   expect(report.take(queues(1), 0, true)).toBeNull();
 });
 
-test('the first is told at once, then at most one in 5 ms while steps follow', () => {
+test('the first report is sent at once, later ones at most every 5 ms while steps follow', () => {
   const report = new LoadReport();
   report.want(true);
   const told = [0, 1, 4, 5, 6, 10].filter((atMs) => report.take(queues(1), atMs, false) !== null);
   expect(told).toEqual([0, 5, 10]);
 });
 
-test('before it is idle the engine tells what changed, and not twice the same', () => {
+test('an engine that goes idle reports changes at once and never repeats a report', () => {
   const report = new LoadReport();
   report.want(true);
   report.take(queues(1), 0, false);
@@ -38,7 +38,7 @@ test('before it is idle the engine tells what changed, and not twice the same', 
   expect(report.take(queues(0), 2, true)).toBeNull();
 });
 
-test('a prompt counts once, each token and each end once, and all fade', () => {
+test('each prompt, token and finished request counts once, and all rates decay', () => {
   const report = new LoadReport();
   report.want(true);
   report.add([output('a', 1), output('b', 1)], 1000);
@@ -50,7 +50,7 @@ test('a prompt counts once, each token and each end once, and all fade', () => {
   expect(later.endedPerSecond).toBeCloseTo(1 / Math.E);
 });
 
-test('who listens from some time on hears of no prompt that was computed before', () => {
+test('prompts scheduled before listening began are not counted', () => {
   const report = new LoadReport();
   report.want(true, 500);
   report.add([output('before', 1, false, 499), output('since', 1, false, 500)], 600);
