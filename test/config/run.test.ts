@@ -13,21 +13,21 @@ const message = (input: unknown): string => {
   throw new Error('nothing was refused');
 };
 
-describe('the schema', () => {
-  test('names go to the command line and back', () => {
+describe('settings', () => {
+  test('have names that convert to option names and back', () => {
     for (const key of runKeys) expect(camel(kebab(key))).toBe(key);
     expect(kebab('maxNumBatchedTokens')).toBe('max-num-batched-tokens');
     expect(kebab('pBlocks')).toBe('p-blocks');
   });
 
-  test('every setting says what it is and belongs to a heading', () => {
+  test('each have a description and a help heading', () => {
     for (const key of runKeys) {
       expect(fieldMeta(key).description.length, key).toBeGreaterThan(10);
       expect(fieldMeta(key).group, key).toBeDefined();
     }
   });
 
-  test("vLLM's defaults", () => {
+  test("have vLLM's defaults", () => {
     const config = parseRunConfig({ model: 'nano' });
     expect(config).toMatchObject({
       threshold: 64,
@@ -43,7 +43,7 @@ describe('the schema', () => {
     });
   });
 
-  test('a configuration is frozen and parses to itself', () => {
+  test('parse to a frozen configuration that parses to itself', () => {
     for (const input of [
       {},
       { model: 'tiny', turns: 3 },
@@ -55,7 +55,7 @@ describe('the schema', () => {
     }
   });
 
-  test('values may come as text', () => {
+  test('may be given as text', () => {
     expect(
       parseRunConfig({
         model: 'nano',
@@ -73,8 +73,8 @@ describe('the schema', () => {
   });
 });
 
-describe('what follows from what', () => {
-  test('recall talks about the shipped conversation, with its settings', () => {
+describe('settings that depend on others', () => {
+  test('the recall model defaults to the shipped conversation and its settings', () => {
     expect(parseRunConfig({})).toMatchObject({
       conversation: 'shipped',
       threshold: 32,
@@ -93,7 +93,7 @@ describe('what follows from what', () => {
     });
   });
 
-  test("vLLM's JSON fills the settings that it names", () => {
+  test('kvTransferConfig sets the settings that it names', () => {
     const kvTransferConfig = {
       kv_connector: 'NixlConnector',
       kv_role: 'kv_both',
@@ -110,13 +110,13 @@ describe('what follows from what', () => {
     expect(parseRunConfig({ threshold: 128, kvTransferConfig }).threshold).toBe(128);
   });
 
-  test('fewer tokens a step than requests: the default gives way', () => {
+  test('maxNumSeqs defaults to at most maxNumBatchedTokens', () => {
     expect(parseRunConfig({ maxNumBatchedTokens: 32 }).maxNumSeqs).toBe(32);
     expect(message({ maxNumBatchedTokens: 32, maxNumSeqs: 64 })).toContain("'maxNumSeqs' is 64");
   });
 });
 
-describe('one sentence for bad input', () => {
+describe('parseRunConfig refuses with one sentence', () => {
   test.each([
     [{ treshold: 5 }, "there is no setting 'treshold': did you mean 'threshold'?"],
     [{ 'block-size': 16 }, "there is no setting 'block-size': did you mean 'blockSize'?"],
@@ -164,7 +164,7 @@ describe('one sentence for bad input', () => {
     expect(message(input)).toBe(expected);
   });
 
-  test("a field that vLLM's JSON does not have, at either depth", () => {
+  test('an unknown or invalid field of kvTransferConfig, at either depth', () => {
     expect(message({ kvTransferConfig: { kv_conector: 'x' } })).toMatch(
       /unknown field 'kv_conector'.*did you mean kv_connector\?/,
     );
@@ -183,7 +183,7 @@ describe('one sentence for bad input', () => {
     );
   });
 
-  test('a threshold in it that is no number', () => {
+  test('a kv_recompute_threshold that is not a whole number', () => {
     const within = (kv_recompute_threshold: unknown) => ({
       kvTransferConfig: { kv_connector_extra_config: { kv_recompute_threshold } },
     });
@@ -199,7 +199,7 @@ describe('one sentence for bad input', () => {
     expect(parseRunConfig(within('128')).threshold).toBe(128);
   });
 
-  test('a connector that there is none of, and a setting that comes from the environment', () => {
+  test('an unknown connector, and a connector setting that belongs in the environment', () => {
     expect(message({ kvTransferConfig: { kv_connector: 'SharedStorageConnector' } })).toMatch(
       /^kv_connector in 'kvTransferConfig' is 'SharedStorageConnector': wanted one of NixlConnector, /,
     );
@@ -222,7 +222,7 @@ describe('connectors with a store in kvTransferConfig', () => {
     kv_connector_extra_config: { connectors },
   });
 
-  test("cpu_bytes_to_use is --store, and vLLM's defaults are in force", () => {
+  test("cpu_bytes_to_use sets the store's size, and vLLM's defaults apply", () => {
     const { store, storeEviction, offloadPromptOnly } = parseRunConfig({
       kvTransferConfig: multi({ kv_connector: 'NixlConnector' }, offloading({})),
     });
@@ -233,7 +233,7 @@ describe('connectors with a store in kvTransferConfig', () => {
     });
   });
 
-  test('settings of a NixlConnector in a list are those of the options', () => {
+  test('settings of a NixlConnector within a MultiConnector apply', () => {
     const nixl = { kv_connector: 'NixlConnector', kv_connector_extra_config: { kv_recompute_threshold: 8 } };
     expect(parseRunConfig({ kvTransferConfig: multi(nixl, offloading({})) }).threshold).toBe(8);
   });
@@ -273,7 +273,7 @@ describe('connectors with a store in kvTransferConfig', () => {
     expect(() => parseRunConfig(settings)).toThrow(message);
   });
 
-  test('a server below a store: it has memory, a time to live, and no password in reports', () => {
+  test('storeUrl takes a time to live, implies a store of 64 MiB, and is reported without its password', () => {
     const config = parseRunConfig({ storeUrl: 'rediss://me:p@ss@cache:6380/2', storeTtl: 60 });
     expect(config).toMatchObject({ store: 64 * 2 ** 20, storeUrl: 'rediss://me:p@ss@cache:6380/2' });
     expect(reportedSettings(config).storeUrl).toBe('rediss://cache:6380/2');

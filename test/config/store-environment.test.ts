@@ -10,8 +10,8 @@ const config = (kv_connector: string, env: Record<string, string>) => {
   return { store, storeEviction, storeDir, storeUrl, storeTtl, storeWrite, offloadPromptOnly };
 };
 
-describe('settings from the environment', () => {
-  test("AIBrix's defaults, but for the 10 GB", () => {
+describe('store settings from the environment', () => {
+  test("have AIBrix's defaults, except for 1 GiB of memory in place of 10 GB", () => {
     expect(config('AIBrixOffloadingConnectorV1Type1', {})).toMatchObject({
       store: 2 ** 30,
       storeEviction: 's3fifo',
@@ -19,7 +19,7 @@ describe('settings from the environment', () => {
     });
   });
 
-  test("AIBrix's variables", () => {
+  test("are read from AIBrix's variables", () => {
     const env = {
       AIBRIX_KV_CACHE_OL_L1_CACHE_CAPACITY_GB: '0.5',
       AIBRIX_KV_CACHE_OL_L1_CACHE_EVICTION_POLICY: 'LRU',
@@ -35,7 +35,7 @@ describe('settings from the environment', () => {
     });
   });
 
-  test("LMCache's variables", () => {
+  test("are read from LMCache's variables", () => {
     const env = {
       LMCACHE_MAX_LOCAL_CPU_SIZE: '2',
       LMCACHE_LOCAL_DISK: 'file:///disk',
@@ -49,12 +49,12 @@ describe('settings from the environment', () => {
     });
   });
 
-  test("LMCache's remote store is a server below", () => {
+  test("take LMCache's remote URL as the server below the store", () => {
     const env = { LMCACHE_REMOTE_URL: 'redis://cache:6379' };
     expect(config('LMCacheConnectorV1', env)).toMatchObject({ storeUrl: 'redis://cache:6379' });
   });
 
-  test('of connectors that are not asked for nothing is read', () => {
+  test('are not read for other connectors', () => {
     expect(storeFromEnvironment({ kv_connector: 'NixlConnector' }, () => '1')).toEqual({});
   });
 
@@ -96,7 +96,7 @@ describe('settings from the environment', () => {
       { LMCACHE_REMOTE_URL: 'lm://user:secret@x:65432' },
       /is lm:\/\/x:65432, which begins with lm:.* wanted redis:/,
     ],
-  ])('%s with %j is refused', (name, env, message) => {
+  ])('are refused if %s has %j', (name, env, message) => {
     expect(() => config(name, env)).toThrow(message);
   });
 });

@@ -21,7 +21,7 @@ const report = {
 
 const judge = (text: string, of: unknown = report) => evaluateAssertion(parseAssertion(text), of, schema);
 
-describe('judging', () => {
+describe('evaluating an assertion', () => {
   test.each([
     ['comparison.ttft_speedup.mean >= 1.5', true],
     ['comparison.ttft_speedup.mean>=3.5', true],
@@ -48,7 +48,7 @@ describe('judging', () => {
     expect(judge(text)).toMatchObject({ text, passed });
   });
 
-  test('says what was found, on either side', () => {
+  test('reports the values found on both sides', () => {
     expect(judge('comparison.ttft_speedup.mean >= 4').found).toBe('found 3.5');
     expect(
       judge('runs.bidirectional.summary.pulled_tokens > 0.5 * runs.unidirectional.summary.computed_tokens')
@@ -73,14 +73,14 @@ describe('judging', () => {
     ['comparison >= 1', report, /^found a group of values, and >= compares numbers$/],
     ['comparison.first_disagreement > 1', report, /^found null, and > compares numbers$/],
     ['comparison.tokens_identical == 2 * model.name', report, /only a number can be multiplied/],
-  ])('what the report does not have fails and says why: %s', (text, of, found) => {
+  ])('fails and says why if a value is missing or has the wrong type: %s', (text, of, found) => {
     const result = judge(text, of);
     expect(result.passed).toBe(false);
     expect(result.found).toMatch(found);
   });
 });
 
-describe('reading', () => {
+describe('parsing an assertion', () => {
   test.each([
     ['', /its end is neither a path/],
     ['comparison.x', /its end is not an operator: wanted one of >=/],
@@ -92,12 +92,12 @@ describe('reading', () => {
     ['comparison..x >= 1', /is not an operator/],
     ['1 < 2', /contains no path/],
     ['comparison.x == "open', /is neither a path/],
-  ])('%j is refused', (text, expected) => {
+  ])('refuses %j', (text, expected) => {
     expect(() => parseAssertion(text)).toThrow(expected);
   });
 });
 
-describe('before the run', () => {
+describe('checking an assertion before the run', () => {
   const check = (text: string) => () => checkAssertion(parseAssertion(text), schema);
 
   test.each([
@@ -113,7 +113,7 @@ describe('before the run', () => {
     'link == null',
     'integrity.leftover_blocks == 0',
     'machine.cores >= 2',
-  ])('%s may hold', (text) => {
+  ])('accepts %s', (text) => {
     expect(check(text)).not.toThrow();
   });
 
@@ -137,7 +137,7 @@ describe('before the run', () => {
     ['comparison.tokens_identical == 1', /can never be equal/],
     ["integrity.leftover_blocks == '0'", /can never be equal/],
     ['integrity.leftover_blocks == null', /can never be equal/],
-  ])('%s cannot', (text, expected) => {
+  ])('refuses %s', (text, expected) => {
     expect(check(text)).toThrow(expected);
   });
 });

@@ -6,10 +6,10 @@ import { parseReport } from '../../src/measure/report-kinds.ts';
 import { setUpSection } from '../../src/report/common.ts';
 import { benchReport, runReport } from '../report/reports.ts';
 
-/** What results cannot change by. A new setting counts unless it is added here with reason. */
+/** Settings that cannot change results. Every other one counts as a difference; add one only with a reason. */
 const OUTPUT_KEYS = new Set<RunKey>([
   ...(['json', 'html', 'markdown', 'junit', 'csv', 'assert', 'baseline', 'record'] as const),
-  // A profile is a run of its own, in no other figure.
+  // A profile is a separate run and affects no other figure.
   ...(['traceOut', 'gantt', 'profile', 'explainRouting', 'debug'] as const),
 ]);
 
@@ -17,7 +17,7 @@ const movement = (report: Parameters<typeof compareWithBaseline>[0], earlier: ty
   compareWithBaseline(report, earlier, 'before.json').figures.find((figure) => figure.name === name)
     ?.movement;
 
-/** Every time of a mode, times a factor that may differ from turn to turn. */
+/** A copy of the report with each TTFT of `mode` multiplied by the factor of its turn. */
 function slowed(report: Report, mode: string, factor: (turn: number) => number): Report {
   const copy = structuredClone(report);
   for (const run of copy.runs.filter((run) => run.mode === mode)) {
@@ -26,8 +26,8 @@ function slowed(report: Report, mode: string, factor: (turn: number) => number):
   return copy;
 }
 
-describe('a run against an earlier one', () => {
-  test('the same report: no count changed, no time moved', async () => {
+describe('comparing a run with an earlier one', () => {
+  test('finds no changed count and no moved time in an identical report', async () => {
     const report = await runReport();
     const baseline = compareWithBaseline(report, structuredClone(report), 'before.json');
     expect(baseline).toMatchObject({
@@ -41,7 +41,7 @@ describe('a run against an earlier one', () => {
     expect(new Set(baseline.figures.map((figure) => figure.movement))).toEqual(new Set(['same', 'noise']));
   });
 
-  test('a count that differs by one has changed', async () => {
+  test('reports a count that differs by one as changed', async () => {
     const report = await runReport();
     const before = structuredClone(report);
     before.runs[2]!.summary.pulled_tokens -= 1;
@@ -49,7 +49,7 @@ describe('a run against an earlier one', () => {
     expect(compareWithBaseline(report, before, 'f').changed_counts).toBe(1);
   });
 
-  test('a time moves when every turn did, by more than one pass can vary; else it is noise', async () => {
+  test('reports a time as moved if every turn moved by more than one pass varies, otherwise as noise', async () => {
     const report = await runReport();
     const name = 'bidirectional ttft_ms';
     expect(
@@ -73,7 +73,7 @@ describe('a run against an earlier one', () => {
         name,
       ),
     ).toBe('noise');
-    // Up in some turns, down in others: the interval holds 1 though the mean moved.
+    // Up in some turns, down in others: the interval contains 1 although the mean moved.
     expect(
       movement(
         slowed(report, 'bidirectional', (turn) => (turn % 2 === 0 ? 3 : 0.4)),
@@ -83,7 +83,7 @@ describe('a run against an earlier one', () => {
     ).toBe('noise');
   });
 
-  test('on another machine counts are judged, times are not, and it is said', async () => {
+  test('judges counts but not times if the machines differ, and says so', async () => {
     const report = slowed(await runReport(), 'bidirectional', () => 9);
     const before = await runReport();
     before.machine.cpu = 'Slide rule';
@@ -93,14 +93,14 @@ describe('a run against an earlier one', () => {
     expect(movement(report, before, 'bidirectional ttft_ms')).toBe('not judged');
   });
 
-  test('settings that differ are named, where results went is not', async () => {
+  test('names settings that differ, except where results were written', async () => {
     const report = await runReport();
     const before = structuredClone(report);
     Object.assign(before.config, { threshold: 7, html: 'x.html' });
     expect(compareWithBaseline(report, before, 'f').differences).toEqual(['another threshold: 64, before 7']);
   });
 
-  test.each(runKeys)('%s: named when it differs, unless it only says where results go', async (key) => {
+  test.each(runKeys)('names %s if it differs, unless it cannot change results', async (key) => {
     const report = await runReport();
     const before = structuredClone(report);
     Object.assign(before.config, { [key]: 'another' });
@@ -108,7 +108,7 @@ describe('a run against an earlier one', () => {
     expect(differences.map((text) => text.split(':')[0])).toEqual(
       OUTPUT_KEYS.has(key) ? [] : [`another ${key}`],
     );
-    // The report's own page leaves out the same.
+    // The report's page omits the same settings.
     const { pieces } = setUpSection(report, { kind: 'facts', title: '', facts: [] });
     const settings = pieces
       .flatMap((piece) => (piece.kind === 'facts' ? piece.facts : []))
@@ -117,7 +117,7 @@ describe('a run against an earlier one', () => {
   });
 });
 
-describe('a benchmark against an earlier one', () => {
+describe('comparing a benchmark with an earlier one', () => {
   const steady = { rounds: 3, requests: 12 };
   const flat = (uni: number, bi: number) =>
     benchReport({
@@ -125,7 +125,7 @@ describe('a benchmark against an earlier one', () => {
       ttft: (mode, round, i) => (mode === 'bidirectional' ? bi : uni) + i + 0.1 * round,
     });
 
-  test('a change larger than the rounds differ is one, a smaller one is not', () => {
+  test('reports a change only if it exceeds the variation between rounds', () => {
     const name = 'prefix_caching_off bidirectional ttft_ms';
     expect(movement(flat(100, 56), flat(100, 50), name)).toBe('worse');
     expect(movement(flat(100, 50), flat(100, 50), name)).toBe('noise');
@@ -134,7 +134,7 @@ describe('a benchmark against an earlier one', () => {
     expect(movement(moved, restless, name)).toBe('noise');
   });
 
-  test('of requests that only one answered, no time, count or ratio is judged, and it is said', () => {
+  test('compares times of the requests that both answered, judges no counts or ratios, and says so', () => {
     const shape = { rounds: 3, ttft: (_: string, __: number, i: number) => 100 * (i + 1) };
     const before = benchReport({ ...shape, requests: 6 });
     const slower = (_: string, __: number, i: number) => 115 * (i + 1);
@@ -154,7 +154,7 @@ describe('a benchmark against an earlier one', () => {
     );
   });
 
-  test('another number of rounds: times and ratios are compared, sums are not', () => {
+  test('compares times and ratios but no sums if the numbers of rounds differ', () => {
     const now = benchReport({ ...steady, rounds: 2, ttft: (_, round, i) => 100 + i + 0.1 * round });
     const before = benchReport({ ...steady, ttft: (_, round, i) => 50 + i + 0.1 * round });
     expect(movement(now, before, 'prefix_caching_off bidirectional ttft_ms')).toBe('worse');
@@ -162,7 +162,7 @@ describe('a benchmark against an earlier one', () => {
     expect(movement(now, before, 'prefix_caching_off comparison ttft_ms mean ratio')).toBe('noise');
   });
 
-  test('a ratio that rounds differ by is noise, and so is one that a single round does not tell', () => {
+  test('reports a ratio as noise if rounds vary by as much, or if a single round may', () => {
     const name = 'prefix_caching_off comparison ttft_ms mean ratio';
     const judged = (rounds: number, candidate: (round: number) => number) => {
       const of = (slower: (round: number) => number) =>
@@ -183,7 +183,7 @@ describe('a benchmark against an earlier one', () => {
     expect(judged(3, (round) => (round === 2 ? 70 : 50))).toBe('noise');
   });
 
-  test('a ratio is judged by the intervals of both reports, on any machine', () => {
+  test('judges a ratio by the intervals of both reports, even if the machines differ', () => {
     const name = 'prefix_caching_off comparison ttft_ms mean ratio';
     const other = flat(100, 25);
     other.machine.cpu = 'Slide rule';
@@ -193,8 +193,8 @@ describe('a benchmark against an earlier one', () => {
   });
 });
 
-describe('what cannot be compared is refused with a sentence', () => {
-  test('another kind, another model', async () => {
+describe('a report that cannot be compared is refused with a sentence', () => {
+  test('if it is of another kind or another model', async () => {
     const run = await runReport();
     const bench = benchReport({ rounds: 1, requests: 3, ttft: () => 5 });
     expect(() => compareWithBaseline(run, bench, 'b.json')).toThrow(
@@ -218,7 +218,7 @@ describe('what cannot be compared is refused with a sentence', () => {
       '{"kvferry":"1","kind":"run","schema_version":1}',
       /x.json is not a valid report of kvferry run: created/,
     ],
-  ])('%s', (text, expected) => {
+  ])('if its text is %s', (text, expected) => {
     expect(() => parseReport(text, 'x.json')).toThrow(expected);
   });
 });

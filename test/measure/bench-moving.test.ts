@@ -16,7 +16,7 @@ const request = (
 const first = (decode: string, round = 1) => request('a', 1, ['p0', decode], [99, 99, 99], round);
 const none = () => ({ ratio: null, low: null, high: null });
 
-test('the same later turn, moved here and kept there; each request counts once', () => {
+test('times of the same later turn are compared between moving and staying; each request counts once', () => {
   const kept = [first('d0'), request('a', 2, ['p0', 'd0'], [20, 100, 5])];
   const moved = [
     first('d0'),
@@ -38,7 +38,7 @@ test('the same later turn, moved here and kept there; each request counts once',
   });
 });
 
-test('nothing is told where all moved, or one engine served alone before', () => {
+test('nothing is compared if every turn moved, or if one engine alone served the turn before', () => {
   const moved = [first('d0'), request('a', 2, ['p1', 'd1'], [30, 300, 5])];
   const alone = [request('a', 1, [null, 'd0'], [1, 1, 1]), request('a', 2, ['p0', 'd0'], [20, 100, 5])];
   expect(movingOf([moved, moved], none)).toBeNull();

@@ -47,14 +47,14 @@ const served = (ttft: (tokens: number) => number, first = 500): MeasuredRequest[
     ).flat(),
   );
 
-describe('ways by length', () => {
+describe('comparing ways by prompt length', () => {
   const ways = [
     { key: 'recompute', requests: served((tokens) => tokens) },
     { key: 'pull', requests: served((tokens) => 250 + tokens / 100) },
     { key: 'store', requests: served((tokens) => 300 + tokens / 100) },
   ];
 
-  test('each length has its winner, with the margin over the next and whether it is sure', () => {
+  test('gives each length its winner, the margin over the next, and whether it is sure', () => {
     const classes = byLength(ways, options());
     expect(classes.map(({ from_tokens, to_tokens, requests }) => [from_tokens, to_tokens, requests])).toEqual(
       [
@@ -75,7 +75,7 @@ describe('ways by length', () => {
     expect(pull!.times_faster!.high).toBeGreaterThanOrEqual(pull!.times_faster!.value);
   });
 
-  test('the first turn counts nowhere, nor does a request that one way did not answer', () => {
+  test('leaves out first turns and requests that one way did not answer', () => {
     const few = ways.map(({ key, requests }, i) => ({
       key,
       requests: requests.filter(
@@ -86,7 +86,7 @@ describe('ways by length', () => {
     expect([...laterTtfts(ways[0]!.requests).values()].flat()).not.toContain(500);
   });
 
-  test('a handful of requests makes one class, and nothing of it is sure', () => {
+  test('puts a handful of requests into one class, whose winner is not sure', () => {
     const few = ways.map(({ key, requests }) => ({
       key,
       requests: requests.filter(({ sample }) => sample.conversation_id === 'c1'),
@@ -97,7 +97,7 @@ describe('ways by length', () => {
     expect(byLength([{ key: 'pull', requests: [] }], options())).toEqual([]);
   });
 
-  test('what noise alone tells apart is not sure', () => {
+  test('is not sure of a winner if the difference is only noise', () => {
     const random = new Random(3);
     const noisy = () => served(() => 200 + 100 * random.float());
     const classes = byLength(
@@ -111,7 +111,7 @@ describe('ways by length', () => {
   });
 });
 
-test("a way's regret is what it lost against the best at each request", () => {
+test("a way's regret is the mean time per request that it lost to the best way", () => {
   const short = (tokens: number) => (tokens < 300 ? 100 : 300);
   const long = (tokens: number) => (tokens < 300 ? 200 : 150);
   const lost = regretOf([
@@ -126,7 +126,7 @@ test("a way's regret is what it lost against the best at each request", () => {
   expect(regretOf([{ key: 'a', requests: [] }])).toEqual({ a: { regret_ms: 0, share: 0 } });
 });
 
-test('a median has its value between the ends of its interval, and of equal times they are one', () => {
+test('a median lies within its interval, and has no interval if all times are equal', () => {
   const spread = medianOf(
     [
       [1, 2, 3],
@@ -143,7 +143,7 @@ test('a median has its value between the ends of its interval, and of equal time
   expect(medianOf([[7, 7], [7]], options())).toEqual({ value: 7, low: null, high: null });
 });
 
-test('bytes and what is held are means of rounds, memory is the most of any', () => {
+test("bytes and held blocks are means over rounds, and the store's memory is the maximum", () => {
   const carried = (scale: number): CarriedKv => ({
     ...{ storeToP: 10 * scale, storeToD: 20 * scale, pToStore: 30 * scale, dToStore: 40 * scale },
     ...{ twoHops: 5 * scale, savingBlockMs: 6000 * scale, storeBytes: 100 * scale, storeCapacity: 900 },

@@ -42,7 +42,7 @@ const facts = {
   runtimeMs: 2000,
 };
 
-test('tokens by engine, bytes by edge, turns that moved', () => {
+test('routing figures give tokens by engine, bytes by edge, and the turns that moved', () => {
   const made = routingOf(
     [
       // Out of order: turn 2 of a comes first.
@@ -67,13 +67,13 @@ test('tokens by engine, bytes by edge, turns that moved', () => {
   expect([made.moved_turns, made.alone_turns, made.goodput]).toEqual([1, 1, null]);
 });
 
-test('an engine that got nothing counts; without any work there is no balance', () => {
+test('an engine without work counts in the balance; without any work there is no balance', () => {
   const one = routingOf([request('a', 1, ['p0', 'd0', null], [8, 1, 5, 1])], facts);
   expect(one.prefill).toEqual({ tokens: { p0: 8, p1: 0 }, max_over_mean: 2, jain: 0.5 });
   expect(routingOf([], facts).prefill).toMatchObject({ max_over_mean: null, jain: null });
 });
 
-test('goodput counts who kept within both, exactly at them too', () => {
+test('goodput counts the requests that meet both targets, exactly or better', () => {
   const requests = [
     request('a', 1, ['p0', 'd0', null], [1, 1, 50, 10]),
     request('b', 1, ['p0', 'd0', null], [1, 1, 51, 1]),
@@ -83,7 +83,7 @@ test('goodput counts who kept within both, exactly at them too', () => {
   const within = { ...facts, sloTtftMs: 50, sloTpotMs: 10 };
   expect(routingOf(requests, within).goodput).toMatchObject({ share: 0.5, requests_per_second: 1 });
   expect(routingOf(requests, { ...within, sloTpotMs: null }).goodput!.share).toBe(0.75);
-  // Who was not answered has kept nothing: a policy does not get better by failing.
+  // A request without an answer met no target: a policy does not improve by failing.
   expect(routingOf(requests, { ...within, failed: 4 }).goodput).toMatchObject({ share: 0.25 });
   expect(routingOf([], { ...within, failed: 4 }).goodput).toMatchObject({ share: 0 });
 });

@@ -57,9 +57,9 @@ const options = (seed = 1) => {
   return { resamples: 500, confidence: 0.95, random: () => random.float(), seed };
 };
 
-describe('describe() of samples', () => {
-  // NumPy: np.percentile(x, [25, 50, 75, 90]), np.std(x, ddof=1), np.mean(x); pandas' describe() is made of the same.
-  test('is that of pandas', () => {
+describe('describeSamples', () => {
+  // NumPy: np.percentile(x, [25, 50, 75, 90]), np.std(x, ddof=1), np.mean(x); pandas' describe() uses the same functions.
+  test("gives what pandas' describe() gives", () => {
     const described = describeSamples([412.7, 88.1, 93.6, 1250.2, 301.5, 77.9, 640.3])!;
     const expected = {
       mean: 409.1857142857143,
@@ -74,7 +74,7 @@ describe('describe() of samples', () => {
     expect(described).toMatchObject({ count: 7, min: 77.9, max: 1250.2, p99: null });
   });
 
-  test('has the 99th percentile from 100 samples on, and no deviation of one', () => {
+  test('gives p99 only from 100 samples on, and no standard deviation for one sample', () => {
     expect(describeSamples(Array.from({ length: 100 }, (_, i) => i))?.p99).toBeCloseTo(98.01, 9);
     expect(describeSamples([7])).toMatchObject({ std: null, p50: 7 });
     expect(describeSamples([])).toBeNull();
@@ -101,7 +101,7 @@ describe("a mode's summary", () => {
     expect(mode.warmup_tables.map(({ table }) => table.ttft_ms.mean)).toEqual([30]);
   });
 
-  test('has no sum where one part is unknown, and is null without requests', () => {
+  test('has no sum if one part is unknown, and is null without requests', () => {
     const known = request({}, 10);
     const mode = summariseMode(
       [known, { ...known, sample: { ...known.sample, pulled_tokens: null } }],
@@ -112,13 +112,13 @@ describe("a mode's summary", () => {
   });
 });
 
-describe('comparing pairs', () => {
+describe('comparing two modes', () => {
   const grid = (ttft: (turn: number, round: number) => number) =>
     [1, 2].flatMap((round) =>
       Array.from({ length: 40 }, (_, i) => request({ round, turn: i + 1 }, ttft(i + 1, round))),
     );
 
-  test('a mode that halves every time has a ratio of 2, for certain', () => {
+  test('gives a ratio of 2 with an interval of no width if every time is halved', () => {
     const pair = comparePair(
       { mode: 'unidirectional', requests: grid((turn) => 20 * turn) },
       { mode: 'bidirectional', requests: grid((turn) => 10 * turn) },
@@ -135,7 +135,7 @@ describe('comparing pairs', () => {
     expect(pair.computed_tokens_saved).toBe(0);
   });
 
-  test('requests that only one mode answered are left out', () => {
+  test('leaves out requests that only one mode answered', () => {
     const one = { mode: 'a', requests: [request({ turn: 1 }, 10), request({ turn: 2 }, 50)] };
     const other = { mode: 'b', requests: [request({ turn: 2 }, 25), request({ turn: 3 }, 1)] };
     const pair = comparePair(one, other, options())!;
@@ -144,7 +144,7 @@ describe('comparing pairs', () => {
     expect(comparePair(one, { mode: 'c', requests: [] }, options())).toBeNull();
   });
 
-  test('of too few requests nobody knows how sure a ratio is, however often they were served', () => {
+  test('gives no interval for fewer than 5 requests, however often they were served', () => {
     const rounds = [
       [100, 110],
       [120, 80],
@@ -157,7 +157,7 @@ describe('comparing pairs', () => {
     expect(of(5).mean.low).not.toBeNull();
   });
 
-  test('the interval holds the truth about as often as it says', () => {
+  test('gives intervals that contain the true ratio about as often as they claim', () => {
     // Independent exponential times of means 200 and 100; the true ratio of means is 2.
     const random = new Random(11);
     let held = 0;
@@ -172,7 +172,7 @@ describe('comparing pairs', () => {
     expect(held).toBeLessThanOrEqual(100);
   });
 
-  test('comes from the seed alone', () => {
+  test('gives intervals that depend on the seed alone', () => {
     const sides = [grid((turn) => 20 + (turn % 7)), grid((turn) => 9 + (turn % 5))] as const;
     const compare = (seed: number) =>
       comparePair({ mode: 'a', requests: sides[0] }, { mode: 'b', requests: sides[1] }, options(seed));

@@ -4,7 +4,7 @@ import { outcomeOf } from '../../src/measure/outcome.ts';
 
 const TOKENS = [8, 16, 32, 64, 128, 256, 512];
 
-/** Pull: fixed + 0.1 ms a token. Recompute: 0.5 ms a token. They cross where fixed = 0.4 tokens. */
+/** Pull: fixed + 0.1 ms a token. Recompute: 0.5 ms a token. They cross at fixed / 0.4 tokens. */
 function curve(fixedMs: number, noise: (round: number, i: number) => number = () => 0): CurvePoint[] {
   return TOKENS.map((tokens, i) => {
     const rounds = [0, 1, 2, 3, 4];
@@ -16,7 +16,7 @@ function curve(fixedMs: number, noise: (round: number, i: number) => number = ()
   });
 }
 
-/** Repeatable, of about so many milliseconds either way. */
+/** Repeatable noise of up to `ms` either way. */
 const wobble = (ms: number) => (round: number, i: number) => ms * Math.sin(round * 12.9 + i * 78.2);
 
 describe('crossover', () => {
@@ -29,7 +29,7 @@ describe('crossover', () => {
     expect(found.high).toBeCloseTo(100, 6);
   });
 
-  it('has an interval that holds the truth and widens with noise', () => {
+  it('has an interval that contains the true value and widens with noise', () => {
     const width = (ms: number): number => {
       const found = crossover(curve(40, wobble(ms)));
       if (found.kind !== 'crosses') throw new Error(found.kind);
@@ -45,7 +45,7 @@ describe('crossover', () => {
     expect(crossover(curve(400))).toEqual({ kind: 'pull_always_loses' });
   });
 
-  it('has an open end where the interval reaches beyond what was measured', () => {
+  it('has an open end if the interval reaches beyond what was measured', () => {
     // At 512 tokens pulling leads by 10 ms in three rounds and lags by 30 ms in two.
     const points = curve(300).map((point) =>
       point.tokens === 512
@@ -57,7 +57,7 @@ describe('crossover', () => {
     if (found.kind === 'crosses') expect(found.low).toBeGreaterThan(256);
   });
 
-  it('has no interval of one round, which says nothing of others', () => {
+  it('has no interval if there was only one round', () => {
     const once = curve(40, wobble(6)).map(({ tokens, pullMs, recomputeMs }) => ({
       tokens,
       pullMs: pullMs.slice(0, 1),
@@ -66,7 +66,7 @@ describe('crossover', () => {
     expect(crossover(once)).toMatchObject({ kind: 'crosses', low: null, high: null });
   });
 
-  it('is not fooled by one noisy length on the wrong side', () => {
+  it('is not affected by one noisy length on the wrong side', () => {
     const points = curve(40).map((point) =>
       point.tokens === 16 ? { ...point, recomputeMs: point.pullMs.map((ms) => ms + 1) } : point,
     );
@@ -75,14 +75,14 @@ describe('crossover', () => {
     if (found.kind === 'crosses') expect(found.tokens).toBeCloseTo(100, 6);
   });
 
-  it('gives the same interval for the same seed', () => {
+  it('has the same interval for the same seed', () => {
     const points = curve(40, wobble(6));
     expect(crossover(points, 3)).toEqual(crossover(points, 3));
   });
 });
 
-describe('what a threshold comes to', () => {
-  it('adds up what the rule chooses, and what that loses', () => {
+describe('the cost of a threshold', () => {
+  it('adds up the times of the chosen ways, and the regret against the better ways', () => {
     const points = curve(40);
     const best = thresholdCost(points, 100);
     expect(best.regretMs).toBeCloseTo(0, 9);
@@ -92,25 +92,25 @@ describe('what a threshold comes to', () => {
     expect(fixed.totalMs - best.totalMs).toBeCloseTo(14.4, 9);
     const never = thresholdCost(points, Number.POSITIVE_INFINITY);
     expect(never.totalMs).toBeCloseTo(7 * 20 + 0.5 * TOKENS.reduce((a, b) => a + b), 9);
-    // From the threshold on: 128 is pulled at 128, computed at 129.
+    // Lengths from the threshold on are pulled: 128 tokens are pulled at 128 and computed at 129.
     expect(thresholdCost(points, 128).totalMs).not.toBeCloseTo(thresholdCost(points, 129).totalMs, 1);
   });
 });
 
-describe('who is ahead at one length', () => {
+describe('the outcome at one length', () => {
   const told = (pullMs: number[], recomputeMs: number[]) =>
     outcomeOf(recomputeOverPull({ tokens: 64, pullMs, recomputeMs }));
 
-  it('is told where the rounds agree', () => {
+  it('is ahead or behind if the rounds agree', () => {
     expect(told([20, 21, 20, 22, 21], [40, 41, 43, 40, 42])).toBe('ahead');
     expect(told([40, 41, 43, 40, 42], [20, 21, 20, 22, 21])).toBe('behind');
   });
 
-  it('is nobody where pulling won two rounds of five, though its median is the less', () => {
+  it('is a tie if pulling won two rounds of five, even with the lower median', () => {
     expect(told([20, 20, 30, 31, 24], [26, 27, 25, 26, 23])).toBe('tie');
   });
 
-  it('is told of a single round where the two differ by more than one measurement does', () => {
+  it('of a single round is a tie unless the two differ by more than one measurement varies', () => {
     expect(told([20], [30])).toBe('ahead');
     expect(told([20], [20.4])).toBe('tie');
   });

@@ -10,7 +10,7 @@ import {
   formatSeconds,
 } from '../../src/measure/format.ts';
 
-it('three figures without a power of ten, however large or small', () => {
+it('formatFigures shows three figures without an exponent, however large or small', () => {
   expect([0, 2.56e-9, 9.999e-7, 0.0123, 1.2, 52.14, 999.4, 999.7, 51_400].map(formatFigures)).toEqual([
     '0.00',
     '0.00000000256',
@@ -24,7 +24,7 @@ it('three figures without a power of ten, however large or small', () => {
   ]);
 });
 
-it('a value with its interval, and alone where it has none', () => {
+it('formatInterval shows a value with its interval, or alone if it has none', () => {
   const show = (value: number) => value.toFixed(2);
   expect(formatInterval({ value: 4.1, low: 3.9, high: 4.3 }, show)).toBe('4.10 [3.90, 4.30]');
   expect(formatInterval({ value: 4.1, low: 3.9, high: 4.3 }, (n) => `${show(n)}x`, show)).toBe(
@@ -33,7 +33,7 @@ it('a value with its interval, and alone where it has none', () => {
   expect(formatInterval({ value: 4.1, low: null, high: 4.3 }, show)).toBe('4.10');
 });
 
-it('what is rounded up to the next step has its decimals and its unit', () => {
+it('a value that is rounded up to the next step gets the decimals and unit of that step', () => {
   expect([9.994, 9.996, 10, 99.94, 99.96, 100].map(formatMs)).toEqual([
     ...['9.99', '10.0', '10.0'],
     ...['99.9', '100', '100'],

@@ -23,7 +23,7 @@ describe('fitNonNegative', () => {
     expect(fit.medianError).toBeCloseTo(0, 9);
   });
 
-  it('finds them in noise, and a few wild values move them little', () => {
+  it('finds coefficients in noise, and a few outliers change them little', () => {
     const noisy = rows.map(({ x, round }, i) => {
       const wild = i % 17 === 3 ? 3 : 1;
       return value(x) * wild * (1 + 0.02 * Math.sin(i * 37.7 + round));
@@ -38,7 +38,7 @@ describe('fitNonNegative', () => {
     expect(medianError).toBeLessThan(0.03);
   });
 
-  it('gives 0 rather than a negative price', () => {
+  it('gives 0 rather than a negative coefficient', () => {
     const list = [1, 2, 3, 4, 5, 6];
     const fit = fitNonNegative(
       list.map((n) => [1, n, 7 - n]),
@@ -54,10 +54,10 @@ describe('fitNonNegative', () => {
 });
 
 describe('neverLess', () => {
-  it('pools neighbours that fall, and leaves what grows', () => {
+  it('averages neighbours that fall and leaves values that grow', () => {
     expect(neverLess([1, 2, 3])).toEqual([1, 2, 3]);
     expect(neverLess([4, 6, 5, 4, 9])).toEqual([4, 5, 5, 5, 9]);
-    // What was pooled is pooled again with those before it.
+    // An average that falls below the value before it is averaged with that one too.
     expect(neverLess([5, 4, 1])).toEqual([10 / 3, 10 / 3, 10 / 3]);
     expect(neverLess([])).toEqual([]);
   });

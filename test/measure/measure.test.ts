@@ -6,7 +6,7 @@ import { summariseRun } from '../../src/measure/summary.ts';
 import { distribution } from '../../src/report/html/distribution.ts';
 import { turnReport } from './turns.ts';
 
-test('a summary and a chart of more samples than a call takes arguments', () => {
+test('more samples than a call takes arguments can be summarised and drawn', () => {
   const many = Array.from({ length: 200_000 }, (_, i) => i);
   expect(summarise(many)).toMatchObject({ mean: 99_999.5, p50: 99_999.5, max: 199_999 });
   const drawn = distribution({
@@ -20,7 +20,7 @@ test('a summary and a chart of more samples than a call takes arguments', () => 
 
 describe('quantiles', () => {
   // pandas, DataFrame.quantile's documentation: a = [1, 2, 3, 4], b = [1, 10, 100, 100].
-  test("pandas's documented values", () => {
+  test('have the values that pandas documents', () => {
     expect(quantile([1, 2, 3, 4], 0.1)).toBeCloseTo(1.3, 12);
     expect(quantile([1, 10, 100, 100], 0.1)).toBeCloseTo(3.7, 12);
     expect(quantile([4, 2, 1, 3], 0.5)).toBeCloseTo(2.5, 12);
@@ -40,11 +40,14 @@ describe('quantiles', () => {
     149.613, 157.4938, 176.4106, 191.9612, 201.879,
   ];
 
-  test.each(twentieths.map((value, i) => [(i + 1) / 20, value]))('%f', (q, value) => {
-    expect(quantile(samples, q)).toBeCloseTo(value, 9);
-  });
+  test.each(twentieths.map((value, i) => [(i + 1) / 20, value]))(
+    "match Python's statistics.quantiles at %f",
+    (q, value) => {
+      expect(quantile(samples, q)).toBeCloseTo(value, 9);
+    },
+  );
 
-  test('the ends, one sample and none', () => {
+  test('are defined at 0 and 1 and for one sample, and throw for none', () => {
     expect(quantile(samples, 0)).toBe(15.748);
     expect(quantile(samples, 1)).toBe(304.084);
     expect(quantile([7], 0.9)).toBe(7);
@@ -58,7 +61,7 @@ const run = (mode: RunReport['mode'], turns: TurnReport[]): RunReport =>
   summariseRun(mode, turns, { firstUseCompilations: 0, preemptions: 0, wallMs: 1 });
 
 describe('a summary', () => {
-  test('keeps first turns apart and adds up', () => {
+  test('separates first turns from later ones and adds up tokens', () => {
     const { summary } = run('bidirectional', [
       turnReport({ ttft_ms: 100 }),
       turnReport({ turn: 2, ttft_ms: 10, pulled_tokens: 6, computed_tokens: 4 }),
@@ -79,11 +82,11 @@ describe('a summary', () => {
 describe('a comparison', () => {
   const same = [turnReport(), turnReport({ turn: 2 })];
 
-  test('of one run is none', () => {
+  test('is null for one run', () => {
     expect(compareRuns([run('monolithic', same)], null)).toBeNull();
   });
 
-  test('of equal runs', () => {
+  test('of equal runs finds no difference', () => {
     expect(compareRuns([run('monolithic', same), run('unidirectional', same)], null)).toMatchObject({
       tokens_identical: true,
       logits_identical: true,
@@ -110,7 +113,7 @@ describe('a comparison', () => {
     });
   });
 
-  test('equal tokens from other logits are a disagreement', () => {
+  test('counts equal tokens from different logits as a disagreement', () => {
     const other = [
       turnReport({ logits_digests: ['digest-5', 'digest-6', 'other'] }),
       turnReport({ turn: 2 }),
@@ -123,7 +126,7 @@ describe('a comparison', () => {
     });
   });
 
-  test('logits that part before tokens do: both are seen', () => {
+  test('reports both different tokens and logits that differ earlier', () => {
     const other = [
       turnReport({ output_token_ids: [5, 6, 8], logits_digests: ['x', 'x', 'x'] }),
       turnReport({ turn: 2 }),
@@ -134,7 +137,7 @@ describe('a comparison', () => {
     });
   });
 
-  test('a missing turn, an extra turn and a shorter answer differ', () => {
+  test('counts a missing turn, an extra turn and a shorter answer as differences', () => {
     const reference = run('monolithic', same);
     expect(compareRuns([reference, run('bidirectional', [turnReport()])], null)?.tokens_identical).toBe(
       false,
@@ -150,7 +153,7 @@ describe('a comparison', () => {
     });
   });
 
-  test('what pulling gains over computing again', () => {
+  test('gives the speed-up of pulling over recomputing, and the tokens saved', () => {
     const slow = [turnReport(), turnReport({ turn: 2, ttft_ms: 30 }), turnReport({ turn: 3, ttft_ms: 50 })];
     const fast = [
       turnReport(),
@@ -167,7 +170,7 @@ describe('a comparison', () => {
 describe('kept logits', () => {
   const row = (...values: number[]): Float32Array => Float32Array.from(values);
 
-  test('the largest difference, up to the first token that differs', () => {
+  test('give the largest difference up to the first token that differs', () => {
     const keeper = new LogitKeeper();
     expect(keeper.maxDifference).toBeNull();
     keeper.add('a', 'c', 1, 0, 5, row(1, 2));
@@ -182,7 +185,7 @@ describe('kept logits', () => {
     expect(keeper.maxDifference).toBe(0.5);
   });
 
-  test('NaN is no small difference', () => {
+  test('count NaN as the largest difference', () => {
     const keeper = new LogitKeeper();
     keeper.add('a', 'c', 1, 0, 5, row(1));
     keeper.add('b', 'c', 1, 0, 5, row(Number.NaN));

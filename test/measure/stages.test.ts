@@ -21,7 +21,7 @@ const wait = (key: string, startMs: number, endMs: number, waitRank = 0): PathPi
 });
 
 describe('the critical path', () => {
-  it('gives a moment to what ended last before the next thing began', () => {
+  it('gives each moment to the piece that ended last before the next one began', () => {
     // Two chunks through a slow first stage: the second stage of chunk 0 hides behind the first of chunk 1.
     const pieces = [work('read', 0, 10), work('write', 10, 12), work('read', 10, 20), work('write', 20, 22)];
     expect(path(pieces, 0, 22)).toEqual([
@@ -36,7 +36,7 @@ describe('the critical path', () => {
     ]);
   });
 
-  it('fills what no work explains with the wait that says most, and leaves the rest unknown', () => {
+  it('fills gaps between work with the most specific wait, and leaves the rest unknown', () => {
     const pieces = [wait('queue', 0, 8, 3), wait('message', 4, 6, 1), work('run', 8, 10)];
     expect(path(pieces, 0, 12)).toEqual([
       ['queue', 0, 4],
@@ -47,13 +47,13 @@ describe('the critical path', () => {
     ]);
   });
 
-  it('cuts the window to what was asked for', () => {
+  it('is cut to the window asked for', () => {
     expect(path([work('run', -5, 50)], 0, 10)).toEqual([['run', 0, 10]]);
     expect(path([], 3, 7)).toEqual([[null, 3, 7]]);
     expect(path([work('run', 0, 1)], 5, 5)).toEqual([]);
   });
 
-  it('tiles any window with time that its pieces had', () => {
+  it('tiles any window, each part with a piece that ran then, or unknown if none did', () => {
     const moment = fc.integer({ min: -50, max: 1100 }).map((n) => n / 8);
     const piece = fc
       .record({
@@ -89,7 +89,7 @@ describe('the critical path', () => {
   });
 });
 
-/** Of these sides of turns: 't prefill', 'u decode'. */
+/** A span of these turns and sides, such as 't prefill' or 'u decode'. */
 const span = (name: SpanName, whose: string | readonly string[], startMs: number, endMs: number): Span => ({
   name,
   ...onHost('x'),
@@ -127,7 +127,7 @@ describe('the stages of a turn', () => {
     span('forward', 'u prefill', 0, 40),
   ];
 
-  it('are told from the spans of its own requests, P side and D side apart', () => {
+  it('are computed from the spans of its own requests, with P and D kept apart', () => {
     const { stagesMs, overlappedMs } = turnStages(spans, {
       turnId: 't',
       acceptedMs: 0,
@@ -151,7 +151,7 @@ describe('the stages of a turn', () => {
     expect(overlappedMs).toEqual({ pull_notify: 3 });
   });
 
-  it('tell what came from the store from what came from the other engine', () => {
+  it('separate loads from the store from transfers between engines', () => {
     const way = { from: 'store', to: 'prefill-0' };
     const saving = { from: 'decode-0', to: 'store' };
     const { stagesMs } = turnStages(
@@ -176,7 +176,7 @@ describe('the stages of a turn', () => {
     expect(groupStages(stagesMs)).toMatchObject({ load: 17, pull: 0, 'hand-over': 4 });
   });
 
-  it('count of a streamed hand-over what is left when P is done; what went on before overlaps', () => {
+  it('count a streamed handover from the end of prefill on; what ran before that is overlapped', () => {
     const streamed = [
       span('accept', 't prefill', 0, 1),
       span('accept', 't decode', 0, 1),
@@ -214,7 +214,7 @@ describe('the stages of a turn', () => {
     });
   });
 
-  it('do not wait for what an engine computed again after the first token', () => {
+  it('leave out what an engine recomputed after the first token', () => {
     const lost = [
       span('forward', 't prefill', 0, 10),
       span('readback', 't decode', 10, 14),
@@ -226,7 +226,7 @@ describe('the stages of a turn', () => {
     expect(stagesMs).toEqual({ prefill: 10, hand_over_readback: 4, first_decode_step: 6, other: 0 });
   });
 
-  it('are the only engine’s in a monolithic turn', () => {
+  it('are those of the only engine in a monolithic turn', () => {
     const own = [
       span('queue', 't prefill', 0, 1),
       span('forward', 't prefill', 1, 9),
@@ -236,7 +236,7 @@ describe('the stages of a turn', () => {
     expect(stagesMs).toEqual({ queue_p: 1, prefill: 8, sampling_p: 1, other: 0 });
   });
 
-  it('add up to the time to the first token, none negative, whatever the spans are', () => {
+  it('add up to the TTFT and are never negative, whatever the spans', () => {
     const names = [
       'accept',
       'submit',
@@ -276,12 +276,12 @@ describe('the stages of a turn', () => {
     );
   });
 
-  it('are summed by group, what is unknown as other', () => {
+  it('are summed by group, with unknown stages under other', () => {
     const groups = groupStages({ pull_wait: 1, pull_scatter: 2, pull_handshake: 4, prefill: 8, news: 16 });
     expect(groups).toMatchObject({ pull: 3, handshake: 4, prefill: 8, other: 16, router: 0 });
   });
 
-  it('are all in docs/stages.md', () => {
+  it('are all listed in docs/stages.md', () => {
     const text = readFileSync(new URL('../../docs/stages.md', import.meta.url), 'utf8');
     for (const name of stageNames) expect(text).toContain(`\`${name}\``);
   });

@@ -57,7 +57,7 @@ const chunk = (index: number, from: number): Span[] => {
   ];
 };
 
-it('gives every span its time, its bytes and its lane, and ties the two ends of a chunk', () => {
+it('a trace gives every span its time, bytes and lane, and links the two ends of a chunk', () => {
   const events = trace([
     ...chunk(0, 10),
     ...chunk(1, 12),
@@ -91,7 +91,7 @@ it('gives every span its time, its bytes and its lane, and ties the two ends of 
   ]);
 });
 
-it('counts free and held blocks of the engine that told of them', () => {
+it('a trace counts the free and held blocks of the engine that reported them', () => {
   const events = trace([at('collect', onHost('prefill-0'), 1, 2, { step: 3, freeBlocks: 7, heldBlocks: 2 })]);
   const counters = events.filter(({ ph }) => ph === 'C');
   expect(counters.map(({ name, ts, args }) => [name, ts, args.blocks])).toEqual([
@@ -100,7 +100,7 @@ it('counts free and held blocks of the engine that told of them', () => {
   ]);
 });
 
-it('keeps what stands on one thread apart or nested, and loses no time', () => {
+it('spans on one thread of a trace are separate or nested, and no time is lost', () => {
   const anySpan = fc
     .tuple(fc.constantFrom(onHost('a'), onGpu('a'), atRouter), fc.nat(4000), fc.integer({ min: 1, max: 600 }))
     .map(([where, start, length]) => at('wait', where, start / 7, (start + length) / 7));
@@ -124,7 +124,7 @@ it('keeps what stands on one thread apart or nested, and loses no time', () => {
   );
 });
 
-it('draws a turn in 80 columns, with the times of its stages', () => {
+it('the Gantt chart of a turn fits 80 columns and shows the times of its stages', () => {
   const spans = [
     { ...routerSpan('accept', 'r1', ORIGIN, ORIGIN + 2), turns },
     at('queue', onHost('p'), 2, 10),

@@ -26,8 +26,8 @@ const ttft = (turnId: string, turn: number, startMs: number, endMs: number): Spa
 
 const ended = (turn: number, pulled_tokens: number) => ({ conversation_id: 'c', turn, pulled_tokens });
 
-describe('the turn that a report keeps', () => {
-  test('is the one that pulled the most, its spans from acceptance on', () => {
+describe('the timeline in a report', () => {
+  test('is of the turn that pulled the most, with times from its acceptance on', () => {
     const keeper = new TimelineKeeper();
     for (const [turn, at, pulled] of [
       [1, 100, 0],
@@ -76,7 +76,7 @@ describe('the turn that a report keeps', () => {
     ]);
   });
 
-  test('has no spans of other turns, though they ran in the same steps', () => {
+  test('has spans that its turn shares with other turns, but none of other turns alone', () => {
     const keeper = new TimelineKeeper();
     keeper.add(span('forward', 'a', 1, 2, {}, 'decode'));
     keeper.add(span('forward', ['a', 'b'], 3, 4));
@@ -86,7 +86,7 @@ describe('the turn that a report keeps', () => {
     expect(keeper.timeline?.spans.map(({ start_ms }) => start_ms)).toEqual([1, 3]);
   });
 
-  test('stays bounded: the shortest spans go, and are counted', () => {
+  test('has at most 600 spans; the shortest are left out and counted', () => {
     const keeper = new TimelineKeeper();
     for (let i = 0; i < 1000; i++) keeper.add(span('lookup', 'a', i, i + 0.5 + i / 10_000));
     keeper.add(ttft('a', 1, 0, 1000));
@@ -96,7 +96,7 @@ describe('the turn that a report keeps', () => {
     expect(keeper.timeline?.spans[0]?.start_ms).toBe(400);
   });
 
-  test('of many turns at once has its spans, and is none of a turn whose spans are gone', () => {
+  test('has its spans even if many turns run at once, and is never of a turn without spans', () => {
     const keeper = new TimelineKeeper();
     for (let turn = 1; turn <= 300; turn++) keeper.add(span('forward', `${turn}`, turn, turn + 1));
     for (let turn = 1; turn <= 300; turn++) {
@@ -109,7 +109,7 @@ describe('the turn that a report keeps', () => {
     expect(keeper.timeline).toMatchObject({ turn: 1 });
   });
 
-  test('is none where no spans are seen', () => {
+  test('is null if no spans were seen', () => {
     const keeper = new TimelineKeeper();
     keeper.turnEnded('monolithic', ended(1, 0));
     expect(keeper.timeline).toBeNull();

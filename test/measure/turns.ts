@@ -1,4 +1,4 @@
-/** Turns of a report for tests: plausible ones, with what matters given. */
+/** Plausible turns of a report; a test sets the fields that matter to it. */
 import type { TurnReport } from '../../src/measure/report.ts';
 
 const noTransfer = { bytes: 0, blocks: 0, ms: 0, gbps: null, descriptors: 0, throttled: false };

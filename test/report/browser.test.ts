@@ -1,4 +1,4 @@
-/** The page in a real browser: no errors, nothing loaded, nothing wider than the screen, no serious fault of access. */
+/** Report pages in a real browser: no errors, nothing loaded, nothing wider than the screen, accessible. */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import type { Page } from 'playwright-core';
@@ -40,7 +40,7 @@ const pageOf = (report: AnyReport): string =>
     documentOf(report, checksOf(report, [failing]), compareWithBaseline(report, report, 'before.json')),
   );
 
-/** What a reader with other eyes or hands would stumble over. */
+/** Accessibility faults that axe rates as serious or critical. */
 async function seriousFaults(page: Page): Promise<string[]> {
   await page.evaluate(axe);
   const { violations } = (await page.evaluate('axe.run()')) as {
@@ -51,38 +51,41 @@ async function seriousFaults(page: Page): Promise<string[]> {
     .map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`);
 }
 
-describe.each(reports)("%s's page", (_, make) => {
+describe.each(reports)('the page of a %s report', (_, make) => {
   test.each([
     [1280, 'light'],
     [1280, 'dark'],
     [390, 'light'],
     [390, 'dark'],
-  ] as const)('at %i px, %s', async (width, colorScheme) => {
-    const context = await browser().newContext({
-      viewport: { width, height: 800 },
-      colorScheme,
-      bypassCSP: true,
-    });
-    try {
-      const page = await context.newPage();
-      const said: string[] = [];
-      const asked: string[] = [];
-      page.on('console', (message) => said.push(message.text()));
-      page.on('pageerror', (error) => said.push(error.message));
-      page.on('request', (request) => asked.push(request.url()));
-      await page.setContent(pageOf(await make()));
-      await page.evaluate("for (const d of document.querySelectorAll('details')) d.open = true");
-      expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width);
-      expect(await page.locator('svg:visible').count()).toBeGreaterThan(2);
-      expect(await seriousFaults(page)).toEqual([]);
-      expect(said).toEqual([]);
-      expect(asked.filter((url) => !url.startsWith('about:'))).toEqual([]);
-    } finally {
-      await context.close();
-    }
-  });
+  ] as const)(
+    'fits, loads nothing and has no errors or serious accessibility faults at %i px, %s',
+    async (width, colorScheme) => {
+      const context = await browser().newContext({
+        viewport: { width, height: 800 },
+        colorScheme,
+        bypassCSP: true,
+      });
+      try {
+        const page = await context.newPage();
+        const said: string[] = [];
+        const asked: string[] = [];
+        page.on('console', (message) => said.push(message.text()));
+        page.on('pageerror', (error) => said.push(error.message));
+        page.on('request', (request) => asked.push(request.url()));
+        await page.setContent(pageOf(await make()));
+        await page.evaluate("for (const d of document.querySelectorAll('details')) d.open = true");
+        expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width);
+        expect(await page.locator('svg:visible').count()).toBeGreaterThan(2);
+        expect(await seriousFaults(page)).toEqual([]);
+        expect(said).toEqual([]);
+        expect(asked.filter((url) => !url.startsWith('about:'))).toEqual([]);
+      } finally {
+        await context.close();
+      }
+    },
+  );
 
-  test('its own policy lets its style through', async () => {
+  test('is styled under its own content security policy', async () => {
     const page = await browser().newPage();
     try {
       await page.setContent(pageOf(await make()));
@@ -95,7 +98,7 @@ describe.each(reports)("%s's page", (_, make) => {
   });
 });
 
-test("on a phone a legend's long names end within their chart", async () => {
+test('long names in a legend end within their chart on a phone', async () => {
   const names = ['aibrix-pd '.repeat(7), 'short', 'c'.repeat(70)];
   const series = names.map((name) => ({ name, points: [1, 2].map((x) => ({ x, y: x })) }));
   const piece = { kind: 'curve', title: 'C', x: { label: 'x' }, y: { label: 'y' }, series } as const;
@@ -115,7 +118,7 @@ test("on a phone a legend's long names end within their chart", async () => {
   }
 });
 
-test('JUnit is well-formed XML, whatever the texts', async () => {
+test('a JUnit report is well-formed XML, whatever its texts', async () => {
   const report = await runReport();
   const odd = { text: `<a> & "b" 'c' ]]> \u0000\ud800`, passed: false, found: '<!-- x -->\n&amp;' };
   const xml = renderJunit(checksOf(report, [odd]), {

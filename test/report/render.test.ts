@@ -32,11 +32,11 @@ const bench = () =>
     ttft: (mode, round, i) => (mode === 'bidirectional' ? 40 : 90) + i + round,
   });
 
-describe('the page', () => {
+describe('a rendered report', () => {
   test.each([
     ['run', evilRun],
     ['bench', async () => bench()],
-  ])('of %s loads nothing, runs nothing, and holds texts as texts', async (_, make) => {
+  ])('of %s as a page loads and runs nothing, and has no NaN, undefined or Infinity', async (_, make) => {
     const page = renderHtml(documentFor(await make()));
     expect(page).not.toMatch(/<(script|img|link|iframe|object|embed|base|form)\b/i);
     expect(page).not.toMatch(/\s(src|href|srcset|style|on\w+)=["']/i);
@@ -46,7 +46,7 @@ describe('the page', () => {
     expect(page).not.toContain('Infinity');
   });
 
-  test('a long name keeps to its room beside bars and dots, a short one has its own width', () => {
+  test('compresses a long name next to bars and dots, but not a short one', () => {
     const long = 'bidirectional, least-request:1,prefix-cache:2';
     const pressed = (name: string): number => {
       const report = bench();
@@ -55,13 +55,13 @@ describe('the page', () => {
         renderHtml(documentFor(report)).split(`lengthAdjust="spacingAndGlyphs">${name}</text>`).length - 1
       );
     };
-    // Of each such picture there is a wide one and a narrow one.
+    // Each of these pictures is drawn twice, wide and narrow.
     const pictures = piecesOf(bench()).filter(({ kind }) => kind === 'distribution' || kind === 'stages');
     expect(pressed(long)).toBe(2 * pictures.length);
     expect(pressed('short')).toBe(0);
   });
 
-  test('what a user wrote stands there escaped', async () => {
+  test('shows text from users escaped', async () => {
     const page = renderHtml(documentFor(await evilRun()));
     expect(page).toContain('&#60;script&#62;alert(&#34;x&#34;)&#60;/script&#62;');
   });
@@ -76,7 +76,7 @@ describe('the page', () => {
       [8, 512],
       ['10', '20', '50', '100', '200', '500'],
     ],
-  ])('a logarithmic axis has numbers on it, with points at %j', (places, ticks) => {
+  ])('has numbers on a logarithmic axis with points at %j', (places, ticks) => {
     const points = places.map((x) => ({ x, y: x }));
     const piece: CurvePiece = {
       kind: 'curve',
@@ -93,14 +93,14 @@ describe('the page', () => {
     expect(below).toEqual(ticks);
   });
 
-  test('its policy allows its own style and nothing else', async () => {
+  test('has a content security policy that allows its own style and nothing else', async () => {
     const page = renderHtml(documentFor(await runReport()));
     const style = /<style>([\s\S]*)<\/style>/.exec(page)![1]!;
     const hash = createHash('sha256').update(style).digest('base64');
     expect(page).toContain(`content="default-src 'none'; style-src 'sha256-${hash}'"`);
   });
 
-  test('a loss is the headline as a win would be', async () => {
+  test('has a headline for a loss, for nothing pulled, and for modes that disagree', async () => {
     const slow = benchReport({
       rounds: 3,
       requests: 9,
@@ -118,7 +118,7 @@ describe('the page', () => {
     expect(documentFor(wrong).verdicts[0]).toMatchObject({ tone: 'bad' });
   });
 
-  test('what a folder kept from one mode to the next is no gain of pulling', async () => {
+  test('does not count KV that a store folder kept between modes as a gain of pulling', async () => {
     const report = await runReport();
     report.config.storeDir = './kv';
     for (const { summary } of report.runs)
@@ -133,7 +133,7 @@ describe('the page', () => {
     expect(piecesOf(report).filter(({ kind }) => kind === 'figures')).toEqual([]);
   });
 
-  test('what came from the store alone is no gain of pulling from D', async () => {
+  test('does not count KV from the store as a gain of pulling from D', async () => {
     const report = await runReport();
     for (const { summary } of report.runs) summary.bytes_d_to_p = 0;
     expect(report.runs.at(-1)!.summary.pulled_tokens).toBeGreaterThan(0);
@@ -142,14 +142,14 @@ describe('the page', () => {
     expect(piecesOf(report).filter(({ kind }) => kind === 'figures')).toEqual([]);
   });
 
-  test('by costs no threshold is to be lowered', async () => {
+  test('does not advise a lower threshold if the pull policy is cost-aware', async () => {
     const report = await runReport(undefined, { pullsNothing: true });
     expect(savings(report)).toContain('Lower --threshold');
     report.config.pullPolicy = 'cost-aware';
     expect(savings(report)).toMatch(/same work\. No pull was predicted to be faster\.$/);
   });
 
-  test('a tie is no win and no loss, in words and in colour', async () => {
+  test('shows a tie as neither win nor loss, in words and in colour', async () => {
     const close = benchReport({
       rounds: 3,
       requests: 9,
@@ -176,7 +176,7 @@ describe('the page', () => {
     }
   });
 
-  test('a long curve is a table of some of its places, the first and the last among them', () => {
+  test('has a table of 24 points for a long curve, including the first and the last', () => {
     const points = Array.from({ length: 120 }, (_, x) => ({ x, y: 2 * x }));
     const piece = { kind: 'curve', title: 'C', x: { label: 'x' }, y: { label: 'y' } } as const;
     const frame = { command: 'c', headline: 'h', subtitle: 's', verdicts: [], footer: 'f' };
@@ -187,7 +187,7 @@ describe('the page', () => {
     expect([places[0], places.at(-1)]).toEqual([0, 119]);
   });
 
-  test('of steps its table has what is so from then on', () => {
+  test('has a table for a curve with steps that gives the value from each step on', () => {
     const points = [0, 0, 5, 5, 9].map((x, i) => ({ x, y: [0, 2, 2, 1, 1][i]! }));
     const piece = { kind: 'curve', title: 'C', x: { label: 'x' }, y: { label: 'y' } } as const;
     const frame = { command: 'c', headline: 'h', subtitle: 's', verdicts: [], footer: 'f' };
@@ -196,7 +196,7 @@ describe('the page', () => {
     expect(text.match(/^\| \d \|.*/gm)).toEqual(['| 0 | 2.00 |', '| 5 | 1.00 |', '| 9 | 1.00 |']);
   });
 
-  test('of a server, of a replay, and of nothing it says what it is', () => {
+  test('says whether it is of a benchmark or a replay, and if nothing was measured', () => {
     const report = bench();
     const introOf = () => documentFor(report).sections[0]!.intro;
     expect(introOf()).toBe('3 rounds, modes alternating; caches reset and holds drained in between.');
@@ -213,7 +213,7 @@ describe('the page', () => {
     expect(documentFor(report).headline).toBe('Nothing was measured');
   });
 
-  test('modes that are compared go by their labels, as they do beside their bars', () => {
+  test('names compared modes by their labels', () => {
     const report = bench();
     for (const modes of [report.modes, ...Object.values(report.experiments).map((each) => each.modes)]) {
       modes.unidirectional!.label = 'round-robin';
@@ -228,7 +228,7 @@ describe('the page', () => {
     expect(said).toContain('Above 1, least-request is faster');
   });
 
-  test('a request that failed in a round of audits failed too', () => {
+  test('counts a request that failed in an audit round as failed', () => {
     const report = bench();
     const audit = { requests: 3, failed_requests: 1, turns: [] };
     const sums = { slower_choices: 0, regret_ms: 0, better_ttft_ms: 0 };
@@ -237,7 +237,7 @@ describe('the page', () => {
     expect(failed.map(({ message }) => message)).toEqual(['1 request failed']);
   });
 
-  test('of a handful of requests the headline gives no verdict', () => {
+  test('gives no verdict in the headline for a handful of requests', () => {
     const few = benchReport({
       rounds: 3,
       requests: 4,
@@ -246,7 +246,7 @@ describe('the page', () => {
     expect(documentFor(few).headline).toBe('bidirectional: mean TTFT 2.00x, too few requests to judge');
   });
 
-  test('a p99 is compared of a hundred requests and more', () => {
+  test('compares p99 only from 100 requests on', () => {
     const ratios = (requests: number) => {
       const report = benchReport({
         rounds: 3,
@@ -265,7 +265,7 @@ describe('the page', () => {
     expect(ratios(34)).toEqual([...most, 'p99']);
   });
 
-  test('what a waterfall saves and adds leads from one total to the other', async () => {
+  test('has a waterfall whose steps lead from one total to the other', async () => {
     for (const report of [await runReport(), bench()]) {
       const pieces = documentFor(report).sections.flatMap((section) => section.pieces);
       const falls = pieces.filter((piece) => piece.kind === 'waterfall');
@@ -278,11 +278,11 @@ describe('the page', () => {
   });
 });
 
-describe('Markdown', () => {
+describe('a Markdown report', () => {
   test.each([
     ['run', evilRun],
     ['bench', async () => bench()],
-  ])('of %s: every row of a table has its columns, and texts stay texts', async (_, make) => {
+  ])('of %s has all columns in every table row, and no tags from its texts', async (_, make) => {
     const text = renderMarkdown(documentFor(await make()));
     expect(text).not.toMatch(/<(script|img)/);
     const rows = text.split('\n').filter((line) => line.startsWith('|'));
@@ -296,8 +296,8 @@ describe('Markdown', () => {
   });
 });
 
-describe('what was asked beside the modes', () => {
-  test('a profile: kernels and layers of each engine', async () => {
+describe('a report with extra sections', () => {
+  test('lists the kernels and layers of a profile', async () => {
     const report = await runReport();
     const layers = [{ layer: 0, calls: 2, ms: 3 }];
     const kernel = {
@@ -319,7 +319,7 @@ describe('what was asked beside the modes', () => {
     expect(text).toContain('| gate and up | 0 | 2 | 3.00 |');
   });
 
-  test('audits: both times of each turn, and no loss where there is no difference', async () => {
+  test('lists both times of each audited turn, and no loss where there is no difference', async () => {
     const report = await runReport();
     const [, , both] = report.runs;
     both!.turns[1]!.audit = { chose: 'pull', chosen_ttft_ms: 80, other_ttft_ms: 50, regret_ms: 30 };
@@ -335,7 +335,7 @@ describe('what was asked beside the modes', () => {
     expect(figuresOf(report).find(({ name }) => name === 'monolithic ttft_ms')?.samples).toHaveLength(2);
   });
 
-  test('a store: what it gave is not called pulled from D', async () => {
+  test('does not call tokens from the store pulled from D', async () => {
     const report = await runReport();
     const both = report.runs.at(-1)!;
     for (const { summary } of report.runs)
@@ -349,13 +349,13 @@ describe('what was asked beside the modes', () => {
   });
 });
 
-test('of first turns alone no time is called that of later ones', async () => {
+test('a report of first turns only has no stages of later turns', async () => {
   const report = await runReport(['run', '--model', 'nano', '--turns', '1']);
   const titles = piecesOf(report).flatMap((piece) => (piece.kind === 'stages' ? [piece.title] : []));
   expect(titles).toEqual(['Mean time to the first token']);
 });
 
-test('a crossover, which lies between whole tokens, is shown beside a baseline as one', () => {
+test('a crossover compared with a baseline is shown as a whole number of tokens', () => {
   expect([showFigure(291.4321, 'tokens'), showFigure(1234567, 'bytes'), showFigure(1.5, 'x')]).toEqual([
     '291',
     '1,234,567',
@@ -363,7 +363,7 @@ test('a crossover, which lies between whole tokens, is shown beside a baseline a
   ]);
 });
 
-test('what windows save is told with what was measured, and a difference is an alarm', async () => {
+test('a report says what sliding windows saved, and fails if they change the results', async () => {
   const report = await runReport();
   const costs = (prefill: number, decode: number, moved: number) => {
     return { peak_kv_bytes: { prefill, decode }, bytes_p_to_d: moved, bytes_d_to_p: 0 };
@@ -393,8 +393,8 @@ test('what windows save is told with what was measured, and a difference is an a
   expect(windowSavings(report.windows)).toBeNull();
 });
 
-describe('JUnit', () => {
-  test('has each check as a case, and a failure with its message', async () => {
+describe('a JUnit report', () => {
+  test('has a case for each check, and a message for each failure', async () => {
     const report = await runReport(undefined, { wrong: { mode: 'bidirectional', what: 'token' } });
     const failing = { text: 'a > "1" && <b>\u0001', passed: false, found: 'found 0' };
     const checks = checksOf(report, [failing, { text: 'c == 1', passed: true, found: 'found 1' }]);

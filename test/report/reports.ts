@@ -1,4 +1,4 @@
-/** Whole reports for tests: a run of the fake cluster, and a benchmark made of given times. */
+/** Whole reports: a run of the fake cluster, and a benchmark built from given times. */
 import { main } from '../../src/cli/app.ts';
 import { comparePair, compareTokens } from '../../src/measure/bench-comparison.ts';
 import { type BenchReport, benchReportSchema } from '../../src/measure/bench-report.ts';
@@ -16,7 +16,7 @@ export async function runReport(argv: readonly string[] = RUN, troubles: FakeTro
 }
 
 export interface BenchShape {
-  /** Milliseconds that a request of the mode takes, from 0 on in each round. */
+  /** TTFT in ms; `round` and `request` (within the round) count from 0. */
   ttft(mode: string, round: number, request: number): number;
   rounds: number;
   requests: number;

@@ -37,7 +37,7 @@ function lanesOf(engines: Parameters<typeof timelineSection>[1]): string[] {
   return piece?.kind === 'timeline' ? piece.lanes.map(({ name }) => name) : [];
 }
 
-it('draws P above the links above D, whatever they are called, and lanes of others last', () => {
+it('the timeline has P above the links above D, whatever their ids, and other lanes last', () => {
   expect(lanesOf([engine('x', 'prefill'), engine('y', 'decode')])).toEqual([
     'router',
     'P gpu',
@@ -50,7 +50,7 @@ it('draws P above the links above D, whatever they are called, and lanes of othe
   ]);
 });
 
-it('says why it is this turn: only where something was pulled can one have pulled the most', () => {
+it('the timeline says that its turn pulled the most, or that it is the last since none pulled', () => {
   const introOf = (group: string) => {
     const span = { name: 'forward', lane: 'x host', group, start_ms: 0, end_ms: 1, clock: 'host' as const };
     const turn = { mode: 'some', conversation_id: 'c', turn: 2, ttft_ms: 1, left_out: 0 };
@@ -60,7 +60,7 @@ it('says why it is this turn: only where something was pulled can one have pulle
   expect(introOf('prefill')).toContain('Turn 2 in some, the last one, because none pulled KV back:');
 });
 
-it('calls engines by their ids where a role has several', () => {
+it('the timeline names engines by id if a role has several', () => {
   const engines = [engine('x', 'prefill'), engine('gone', 'prefill'), engine('y', 'decode')];
   expect(lanesOf(engines)).toEqual([
     'router',
