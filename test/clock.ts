@@ -1,7 +1,7 @@
-/** The clock that tests move, and what happens without it. */
+/** A clock that tests advance, and helpers that wait for work on it. */
 import type { Clock } from '../src/engine/types.ts';
 
-/** Time stands still until a test moves it. */
+/** Time stands still until a test advances it. */
 export class TestClock implements Clock {
   #now: number;
   readonly #sleepers = new Set<{ at: number; wake: () => void }>();
@@ -35,7 +35,7 @@ export class TestClock implements Clock {
     for (const sleeper of [...this.#sleepers]) if (sleeper.at <= this.#now) sleeper.wake();
   }
 
-  /** Moves to the next sleeper's time; false when nobody sleeps. */
+  /** Advances to the next sleeper's time; false if nobody sleeps. */
   skip(): boolean {
     const next = Math.min(...[...this.#sleepers].map((sleeper) => sleeper.at));
     if (!Number.isFinite(next)) return false;
@@ -44,13 +44,13 @@ export class TestClock implements Clock {
   }
 }
 
-/** Lets promises that were resolved run on. */
+/** Resolves once the callbacks of promises that are already settled have run. */
 export const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-/** Turns of the event loop in which a message is there and its answer is back. */
+/** Turns of the event loop within which a message between threads is delivered and answered. */
 const MESSAGE_TURNS = 20;
 
-/** What the work gives, time passing as fast as anyone waits for it: once what is said between threads has come. */
+/** The result of `work`. Once messages between threads are delivered, the clock skips to the next sleeper. */
 export async function inNoTime<T>(clock: TestClock, work: Promise<T>): Promise<T> {
   let ended = false;
   const end = () => {

@@ -12,14 +12,14 @@ const pages = [
 ];
 
 const textOf = (page: string): string => readFileSync(path.join(root, page), 'utf8');
-/** Without what stands between fences, or is indented as code. */
+/** The lines of a page without fenced and indented code. */
 const proseOf = (page: string): string[] =>
   textOf(page)
     .replaceAll(/^```[\s\S]*?^```/gm, '')
     .split('\n')
     .filter((line) => !line.startsWith('    '));
 
-/** As GitHub makes them of headings. */
+/** The anchors that GitHub derives from headings. */
 const anchorsOf = (page: string): string[] =>
   proseOf(page)
     .filter((line) => /^#+ /.test(line))
@@ -31,11 +31,11 @@ const anchorsOf = (page: string): string[] =>
         .replaceAll(' ', '-'),
     );
 
-/** A bar within code is a bar of the table all the same, unless it is escaped. */
+/** A bar within code separates cells too, unless it is escaped. */
 const cellsOf = (row: string): number => row.replaceAll('\\|', '').split('|').length;
 
 describe.each(pages)('%s', (page) => {
-  it('has tables of whole rows, as many cells in each as in its head', () => {
+  it("has as many cells in every table row as in the table's head", () => {
     const lines = proseOf(page);
     for (const [i, line] of lines.entries()) {
       if (!line.startsWith('|')) continue;
@@ -45,7 +45,7 @@ describe.each(pages)('%s', (page) => {
     }
   });
 
-  it('links to what is there', () => {
+  it('has no broken links', () => {
     for (const [, link] of proseOf(page)
       .join('\n')
       .matchAll(/\]\(([^)\s]+)\)/g)) {

@@ -1,10 +1,10 @@
-/** Errors between threads. */
+/** Errors that cross threads. */
 import { expect, it } from 'vitest';
 import { deathReason, EngineDeadError, engineEnded, fromWire, RequestError, toWire } from '../src/errors.ts';
 
 const travelled = (error: unknown) => fromWire(structuredClone(toWire(error)));
 
-it('class, message and cause travel, and why an engine ended', () => {
+it('an error keeps its class, message, cause and reason across threads', () => {
   const cause = new RequestError('too long');
   const error = travelled(
     new EngineDeadError('the device of p-0 was lost: it is hot', { cause, reason: 'it is hot' }),
@@ -15,7 +15,7 @@ it('class, message and cause travel, and why an engine ended', () => {
   expect(deathReason(error)).toBe('it is hot');
 });
 
-it('why an engine ended is told without its name, whatever it is called', () => {
+it('deathReason gives why an engine ended without its name, or the message of another error', () => {
   expect(engineEnded('p-0', 'killed').message).toBe('p-0 ended: killed');
   expect(deathReason(travelled(engineEnded('engine p-0', 'p-0 ended: twice')))).toBe('p-0 ended: twice');
   expect(deathReason(travelled(new EngineDeadError('nobody is there')))).toBe('nobody is there');

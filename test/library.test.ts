@@ -8,7 +8,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 const root = fileURLToPath(new URL('..', import.meta.url));
 const run = promisify(execFile);
 
-/** Within the package, where `kvferry` is what `package.json` exports: the built library and its types. */
+/** Within the package, where `kvferry` resolves to the exports of `package.json`: the built library and its types. */
 let folder: string;
 let example: string;
 beforeAll(async () => {
@@ -25,15 +25,15 @@ const compile = (options: readonly string[]) =>
     ...['--ignoreConfig', '--target', 'es2022', '--module', 'nodenext', ...options, example],
   ]);
 
-/** Without a browser's types: those that are in reach of the library's must not need them. */
-it('has types that a strict compiler takes, all of them checked', async () => {
+/** Without browser types, which the library's types must not need. */
+it("the library's types pass a strict compiler, including those they import", async () => {
   const strict = ['--strict', '--exactOptionalPropertyTypes', '--skipLibCheck', 'false', '--noEmit'];
   const here = ['--lib', 'es2022', '--types', 'node'];
   const told = await compile([...strict, ...here]).catch((error) => error);
   expect(told.stdout).toBe('');
 });
 
-it('answers as the example says', async () => {
+it('the library example in docs/using.md compiles, runs and prints an answer', async () => {
   await compile(['--noCheck']);
   const { stdout } = await run(process.execPath, [example.replace('.mts', '.mjs')]);
   expect(stdout).toMatch(/\S[\s\S]*\n {"?/);

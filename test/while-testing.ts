@@ -1,7 +1,7 @@
-/** What the tests of a file, or of a `describe`, share. */
+/** A resource that the tests of a file or of a `describe` share. */
 import { afterAll, beforeAll } from 'vitest';
 
-/** Makes it before the first of them and closes it after the last; in between it is what the returned function gives. */
+/** Creates the resource before the first test and closes it after the last. The returned function gives it. */
 export function whileTesting<T extends { close(): Promise<void> }>(make: () => Promise<T>): () => T {
   let made: T | undefined;
   beforeAll(async () => {
